@@ -1,0 +1,234 @@
+"""Causal PrimeKnet-Mamba on a frequency axis of linear bins and, above them, bands.
+
+Every tensor is [batch, time, frequency, channels] unless a comment says otherwise. The names of the parameters are the
+names in a checkpoint; the exporter binds to them.
+"""
+import math
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+from depthwise import depthwise
+from scan import scan
+
+
+class Mamba(nn.Module):
+    """Mamba block without its norm, [N,T,d] -> [N,T,d]."""
+
+    def __init__(self, d, state=16, conv=4, expand=2):
+        super().__init__()
+        di = d * expand
+        self.rank, self.state, self.taps = max(1, math.ceil(d / 16)), state, conv
+        self.inp = nn.Linear(d, 2 * di, bias=False)
+        self.conv_w = nn.Parameter(torch.randn(di, conv) / math.sqrt(conv))
+        self.conv_b = nn.Parameter(torch.zeros(di))
+        self.xp = nn.Linear(di, self.rank + 2 * state, bias=False)
+        self.dtp = nn.Linear(self.rank, di)
+        dt = torch.exp(torch.rand(di) * math.log(.1 / .001) + math.log(.001))
+        self.dtp.bias.data = dt + torch.log(-torch.expm1(-dt))          # inverse softplus
+        self.A_log = nn.Parameter(torch.log(torch.arange(1, state + 1).float()).repeat(di, 1))
+        self.D = nn.Parameter(torch.ones(di))
+        self.out = nn.Linear(di, d, bias=False)
+
+    def forward(self, x):
+        x, z = self.inp(x).chunk(2, -1)
+        T = x.shape[1]
+        p = F.pad(x, (0, 0, self.taps - 1, 0))
+        x = F.silu(sum(p[:, i:i + T] * self.conv_w[:, i] for i in range(self.taps)) + self.conv_b)
+        dt, B, C = self.xp(x).split([self.rank, self.state, self.state], -1)
+        dt = F.softplus(self.dtp(dt))
+        return self.out(scan(x, dt, -torch.exp(self.A_log.float()), B, C, self.D.float()) * F.silu(z))
+
+
+class TimeBlock(nn.Module):
+    """Gated channel mixing, then Mamba, along time for each position alone: [N,T,C]."""
+
+    def __init__(self, c, state):
+        super().__init__()
+        self.n1, self.n2 = nn.LayerNorm(c), nn.LayerNorm(c)
+        self.gate, self.proj = nn.Linear(c, 2 * c), nn.Linear(c, c)
+        self.inp, self.mamba, self.out = nn.Linear(c, c), Mamba(c, state), nn.Linear(c, c)
+        self.b1, self.b2 = nn.Parameter(torch.full((c,), .1)), nn.Parameter(torch.full((c,), .1))
+
+    def forward(self, x):
+        a, b = self.gate(self.n1(x)).chunk(2, -1)
+        x = x + self.proj(a * b) * self.b1
+        return x + self.out(self.mamba(self.inp(self.n2(x)))) * self.b2
+
+
+class FreqBlock(nn.Module):
+    """Channel attention and group prime-kernel network within one frame: [B,T,F,C]."""
+
+    def __init__(self, c, kernels=(3, 11, 23, 31)):
+        super().__init__()
+        self.kernels = kernels
+        self.n1, self.n2 = nn.LayerNorm(c), nn.LayerNorm(c)
+        self.gate, self.proj, self.attn = nn.Linear(c, 2 * c), nn.Linear(c, c), nn.Linear(c, c)
+        self.dw = nn.Parameter(torch.randn(3, 2 * c) / math.sqrt(3))
+        self.up, self.down = nn.Linear(c, c * len(kernels)), nn.Linear(c * len(kernels), c)
+        self.w1 = nn.ParameterList([nn.Parameter(torch.randn(k, c) / math.sqrt(k)) for k in kernels])
+        self.w2 = nn.ParameterList([nn.Parameter(torch.randn(k, c) / math.sqrt(k)) for k in kernels])
+        self.pw = nn.ModuleList([nn.Linear(c, c) for _ in kernels])
+        self.b1, self.b2 = nn.Parameter(torch.full((c,), .1)), nn.Parameter(torch.full((c,), .1))
+
+    def forward(self, x):
+        a, b = depthwise(self.gate(self.n1(x)), self.dw, 1, 3).chunk(2, -1)
+        y = a * b
+        x = x + self.proj(y * self.attn(y.mean(2, keepdim=True))) * self.b1
+        g = []
+        for v, p, w1, w2, k in zip(self.up(self.n2(x)).chunk(len(self.kernels), -1), self.pw, self.w1, self.w2, self.kernels):
+            a, b = depthwise(v, torch.cat([w1, w2], 1), 1, k).chunk(2, -1)
+            g.append(p(a) * b)
+        return x + self.down(torch.cat(g, -1)) * self.b2
+
+
+class TwoStage(nn.Module):
+    def __init__(self, c, state, nt, nf):
+        super().__init__()
+        self.time = nn.ModuleList([TimeBlock(c, state) for _ in range(nt)])
+        self.freq = nn.ModuleList([FreqBlock(c) for _ in range(nf)])
+        self.bt, self.bf = nn.Parameter(torch.zeros(c)), nn.Parameter(torch.zeros(c))
+
+    def forward(self, x):
+        B, T, Fp, C = x.shape
+        h = skip = x.transpose(1, 2).reshape(B * Fp, T, C)
+        for m in self.time:
+            h = m(h)
+        h = skip = (h + skip * self.bt).view(B, Fp, T, C).transpose(1, 2).contiguous()
+        for m in self.freq:
+            h = m(h)
+        return h + skip * self.bf
+
+
+class Norm(nn.BatchNorm1d):
+    def forward(self, x):
+        return super().forward(x.reshape(-1, x.shape[-1])).view(x.shape)
+
+
+class PReLU(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        self.w = nn.Parameter(torch.full((c,), .25))
+
+    def forward(self, x):
+        return torch.where(x > 0, x, x * self.w)
+
+
+class DenseBlock(nn.Module):
+    """DS_DDB: layer i sees all earlier maps, depthwise 3x3 with time spacing 2^i, then a pointwise layer."""
+
+    def __init__(self, c, depth=4):
+        super().__init__()
+        self.depth = depth
+        self.w = nn.ParameterList([nn.Parameter(torch.randn(9, c) / 3) for i in range(depth) for _ in range(i + 1)])
+        self.pw = nn.ModuleList([nn.Linear(c * (i + 1), c, bias=False) for i in range(depth)])
+        self.norm = nn.ModuleList([Norm(c) for _ in range(depth)])
+        self.act = nn.ModuleList([PReLU(c) for _ in range(depth)])
+
+    def forward(self, x):
+        maps, k = [x], 0
+        for i in range(self.depth):
+            d = [depthwise(m, self.w[k + j], 3, 3, 2 ** i) for j, m in enumerate(maps)]
+            k += len(maps)
+            x = self.act[i](self.norm[i](self.pw[i](torch.cat(d, -1))))
+            maps = [x] + maps
+        return x
+
+
+class Down(nn.Module):
+    """Convolution over frequency, kernel 3, stride 2."""
+
+    def __init__(self, c):
+        super().__init__()
+        self.lin, self.norm, self.act = nn.Linear(3 * c, c), Norm(c), PReLU(c)
+
+    def forward(self, x):
+        n = (x.shape[2] - 3) // 2 + 1
+        return self.act(self.norm(self.lin(torch.cat([x[:, :, i:i + 2 * n - 1:2] for i in range(3)], -1))))
+
+
+class Up(nn.Module):
+    """Transposed convolution over frequency, kernel 3, stride 2, back to `positions`; then the head."""
+
+    def __init__(self, c, out, positions):
+        super().__init__()
+        self.positions = positions
+        self.even, self.odd = nn.Linear(2 * c, c), nn.Linear(c, c)
+        self.norm, self.act, self.head = Norm(c), PReLU(c), nn.Linear(c, out)
+
+    def forward(self, x):
+        z = torch.zeros_like(x[:, :, :1])
+        e = self.even(torch.cat([torch.cat([z, x], 2), torch.cat([x, z], 2)], -1))
+        y = torch.cat([torch.stack([e[:, :, :-1], self.odd(x)], 3).flatten(2, 3), e[:, :, -1:]], 2)
+        assert y.shape[2] == self.positions, 'the number of positions must be odd'
+        return self.head(self.act(self.norm(y)))
+
+
+class Net(nn.Module):
+    def __init__(self, c=32, blocks=4, nt=2, nf=2, state=16, depth=4, rate=48000, window=1024, hop=256, linear=171, bands=30, compress=.3):
+        super().__init__()
+        self.cfg = {k: v for k, v in locals().items() if k not in ('self', '__class__')}
+        self.window, self.hop, self.linear, self.bands, self.compress = window, hop, linear, bands, compress
+        bins, P = window // 2 + 1, linear + bands
+        self.embed = nn.Sequential(nn.Linear(3, c), Norm(c), PReLU(c))
+        self.enc, self.down = DenseBlock(c, depth), Down(c)
+        self.stages = nn.ModuleList([TwoStage(c, state, nt, nf) for _ in range(blocks)])
+        self.mask_dec, self.phase_dec = DenseBlock(c, depth), DenseBlock(c, depth)
+        self.mask_up, self.phase_up = Up(c, 1, P), Up(c, 2, P)
+        self.slope = nn.Parameter(torch.ones(P))
+        self.register_buffer('win', torch.hann_window(window).sqrt())
+        if bands:
+            edges = torch.linspace(linear, bins, bands + 1).round().long()
+            member = torch.zeros(bins - linear, bands)
+            for b in range(bands):
+                member[edges[b] - linear:edges[b + 1] - linear, b] = 1
+            centre = (edges[:-1] + edges[1:] - 1).float() / 2
+            pos = torch.arange(linear, bins).float()[:, None]
+            tri = torch.zeros(bins - linear, bands)
+            i = torch.searchsorted(centre, pos[:, 0]).clamp(1, bands - 1)
+            fr = ((pos[:, 0] - centre[i - 1]) / (centre[i] - centre[i - 1])).clamp(0, 1)
+            rows = torch.arange(bins - linear)
+            tri[rows, i - 1], tri[rows, i] = 1 - fr, fr
+            self.register_buffer('band_mean', member / member.sum(0))      # power of a band
+            self.register_buffer('band_spread', tri)                       # mask of a bin from its bands
+
+    def stft(self, w):                                                     # [B,n] -> [B,T,bins], frame t ends at sample (t+1)*hop
+        return torch.stft(F.pad(w, (self.window - self.hop, 0)), self.window, self.hop, window=self.win, center=False, return_complex=True).transpose(1, 2) / 16
+
+    def istft(self, X, n):                                                 # undelayed: sample i is complete window-hop samples later
+        fr = torch.fft.irfft(X * 16, n=self.window) * self.win
+        y = F.fold(fr.transpose(1, 2), (1, (fr.shape[1] - 1) * self.hop + self.window), (1, self.window), stride=(1, self.hop)).flatten(1)
+        return y[:, self.window - self.hop:self.window - self.hop + n] / (self.window / self.hop / 2)
+
+    def features(self, X):
+        """[B,T,bins] -> compressed magnitude at each position [B,T,P], unit phase of the linear bins [B,T,linear]."""
+        L = X[..., :self.linear]
+        mag = L.abs().clamp_min(1e-6)
+        m = mag ** self.compress
+        if self.bands:
+            power = X[..., self.linear:].abs().square() @ self.band_mean
+            m = torch.cat([m, power.clamp_min(1e-12) ** (self.compress / 2)], -1)
+        return m, L / mag
+
+    def core(self, x):                                                     # [B,T,P,3] -> mask [B,T,P], rotation [B,T,P,2]
+        h = self.down(self.enc(self.embed(x)))
+        for s in self.stages:
+            h = s(h)
+        return 2 * torch.sigmoid(self.slope * self.mask_up(self.mask_dec(h))[..., 0]), self.phase_up(self.phase_dec(h))
+
+    def forward(self, w):
+        """w [B,n] -> compressed magnitude [B,T,P], phase [B,T,linear], spectrum [B,T,bins]."""
+        X = self.stft(w)
+        m, ph = self.features(X)
+        z = F.pad(ph, (0, self.bands))
+        mask, rot = self.core(torch.stack([m, m * z.real, m * z.imag], -1))
+        mask, rot = mask.float(), rot.float()
+        rr, ri = 1 + rot[..., :self.linear, 0], rot[..., :self.linear, 1]
+        n = torch.rsqrt(rr * rr + ri * ri + 1e-6)
+        ph = ph * torch.complex(rr * n, ri * n)
+        gain = mask.clamp_min(1e-3) ** (1 / self.compress)
+        Y = X[..., :self.linear].abs() * gain[..., :self.linear] * ph
+        if self.bands:
+            Y = torch.cat([Y, X[..., self.linear:] * (gain[..., self.linear:] @ self.band_spread.t())], -1)
+        return mask * m, ph, Y
