@@ -1,0 +1,95 @@
+/* primeknet bench: what a hop costs here, as percentiles. */
+#include "cli.h"
+
+#include "engine.h"
+#include "measure.h"
+#include "model.h"
+
+#include <getopt.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+enum { n_warm = 100, n_hops = 5000 };
+
+static const char help[] =
+    "Usage: primeknet bench [--engine auto|cpu] [--model small|base|large|FILE] [--json]\n"
+    "\n"
+    "Runs 5000 hops one by one, as the daemon does, and prints what a hop takes, what share of real\n"
+    "time that is (real-time factor), and the memory in use.\n";
+
+static double rss_mib(void) {
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_maxrss / 1024.;
+}
+
+static void print(bool as_json, const struct engine *e, float *us, unsigned n) {
+    const struct model *m = engine_model(e);
+    double sum = 0;
+    for (unsigned i = 0; i < n; i++)
+        sum += us[i];
+    double hop_us = 1e6 * model_hop(m) / model_rate(m), rtf = sum / n / hop_us;
+    float p50 = measure_percentile(us, n, .5), p99 = measure_percentile(us, n, .99), p999 = measure_percentile(us, n, .999);
+    if (as_json) {
+        json_t *j = json_pack("{s:s, s:s, s:i, s:f, s:f, s:f, s:f, s:f, s:f}", "engine", engine_name(e), "model", model_name(m),
+                              "hops", (int)n, "p50_us", p50, "p99_us", p99, "p999_us", p999, "max_us", us[n - 1], "rtf", rtf,
+                              "rss_mib", rss_mib());
+        json_dumpf(j, stdout, JSON_REAL_PRECISION(6));
+        putchar('\n');
+        json_decref(j);
+        return;
+    }
+    printf("%s on %s: %u hops of %.0f us\n", model_name(m), engine_name(e), n, hop_us);
+    printf("  p50 %.0f us, p99 %.0f us, p99.9 %.0f us, max %.0f us\n", p50, p99, p999, us[n - 1]);
+    printf("  real-time factor %.4f, memory %.1f MiB\n", rtf, rss_mib());
+}
+
+int bench_command(int argc, char **argv) {
+    static const struct option options[] = {{"engine", required_argument, NULL, 'e'},
+                                            {"model", required_argument, NULL, 'm'},
+                                            {"json", no_argument, NULL, 'j'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {0}};
+    const char *engine_wanted = "auto", *model_wanted = "base";
+    bool as_json = false;
+    for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;)
+        switch (c) {
+        case 'e': engine_wanted = optarg; break;
+        case 'm': model_wanted = optarg; break;
+        case 'j': as_json = true; break;
+        case 'h': fputs(help, stdout); return cli_done;
+        default: return cli_misused;
+        }
+    if (optind != argc) {
+        fputs(help, stderr);
+        return cli_misused;
+    }
+
+    struct err err;
+    struct model *model = NULL;
+    struct engine *engine = NULL;
+    int status = cli_failed;
+    float *us = malloc(n_hops * sizeof *us);
+    if (!us) {
+        cli_fail("out of memory");
+        goto end;
+    }
+    if (model_load(&model, model_wanted, &err) < 0 || engine_open(&engine, engine_wanted, model, 1, &err) < 0) {
+        cli_fail("%s", err.text);
+        goto end;
+    }
+    if (measure_hops(engine, n_warm, us, 0, 0) < 0 || measure_hops(engine, n_hops, us, 0, 0) < 0) {
+        cli_fail("%s: the engine failed", engine_name(engine));
+        goto end;
+    }
+    print(as_json, engine, us, n_hops);
+    status = cli_done;
+end:
+    free(us);
+    engine_close(engine);
+    model_free(model);
+    return status;
+}

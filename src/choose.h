@@ -1,0 +1,23 @@
+/* choose.h - which model this machine carries in real time on its CPU.
+ *
+ * `base` where the p99 of 2000 warm-up hops on one core stays under 0.4 of a hop's time, else `small`. Measured once, then
+ * remembered in $XDG_STATE_HOME/primeknet/model (~/.local/state by default) until the processor or the program's version is
+ * another; delete the file to measure again. Takes seconds when it measures; never call it on an audio thread. */
+#ifndef PRIMEKNET_CHOOSE_H
+#define PRIMEKNET_CHOOSE_H
+
+#include "err.h"
+
+#include <stdbool.h>
+
+struct choice {
+    const char *model; /* "base" or "small" */
+    float p99_us;      /* of a hop of `base`; where measuring stopped early, a lower bound */
+    float limit_us;    /* what it had to stay under */
+    bool remembered;   /* read back, not measured now */
+};
+
+/* A state file that cannot be read or written is no error: the choice is then measured at every start. */
+int choose_model(struct choice *ret, const char *engine_name, struct err *err);
+
+#endif

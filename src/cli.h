@@ -1,0 +1,18 @@
+/* cli.h - the commands of `primeknet`. Each parses its own arguments (argv[0] is the command's name), prints what went wrong
+ * as one line on stderr and returns the exit status: 0 done, 1 failed, 2 called wrongly. */
+#ifndef PRIMEKNET_CLI_H
+#define PRIMEKNET_CLI_H
+
+#include <stdbool.h>
+
+enum { cli_done = 0, cli_failed = 1, cli_misused = 2 };
+
+int enhance_command(int argc, char **argv);
+int bench_command(int argc, char **argv);
+
+/* "primeknet: ..." on stderr; returns cli_failed. */
+int cli_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* A number in [least, most] and nothing after it. */
+bool cli_number(const char *text, double least, double most, double *ret);
+
+#endif
