@@ -1,0 +1,50 @@
+/* node.h - the virtual source "Enhanced Mic" in PipeWire's graph, and the capture stream that follows a microphone.
+ *
+ * The only file that knows PipeWire's graph. It owns the connection (tried again with a growing pause while PipeWire is
+ * away), the two streams and the pump between them. Nothing here prints; node_status tells.
+ *
+ * Threads: everything on the thread that opened the node, which calls node_dispatch whenever node_fd is readable. Block the
+ * signals that the program handles before node_open: threads are started there. */
+#ifndef PRIMEKNET_NODE_H
+#define PRIMEKNET_NODE_H
+
+#include "err.h"
+#include "pump.h"
+
+struct node;
+
+struct node_options {
+    const char *microphone; /* node.name or object.serial of the microphone; NULL or "": the system's default */
+    const char *channel;    /* "mix" (or NULL), a channel's name such as "FR" or "AUX1", or its number from "1" */
+    struct engine *engine;  /* and the rest, down to data, as in pump_options */
+    unsigned hop_p99_us;
+    void (*release)(void *data, struct engine *engine);
+    void (*changed)(void *data); /* node_status or pump_stats changed in a way that people or service managers care for;
+                                  * called from node_dispatch only. May be NULL. */
+    void *data;
+};
+
+struct node_status {
+    bool connected;       /* to PipeWire */
+    bool has_microphone;  /* it sends samples, or would if somebody recorded */
+    unsigned n_consumers; /* links that leave "Enhanced Mic" */
+    unsigned rate;        /* of the graph, Hz; 0 while it stands */
+    unsigned delay;       /* samples at 48 kHz, ours alone */
+    char microphone[128]; /* what the capture stream is linked to, for people: node.description, or "" */
+};
+
+/* Succeeds without PipeWire too: it is tried again. Owns options.engine only after success. Strings are copied. */
+int node_open(struct node **ret, const struct node_options *options, struct err *err);
+void node_close(struct node *n); /* NULL is fine; releases every engine */
+
+int node_fd(const struct node *n);
+/* Does what is to be done and returns 0, or -errno when the loop itself is broken. Does not block. */
+int node_dispatch(struct node *n);
+
+/* Another microphone or channel, as in node_options: faded, consumers stay linked. -EINVAL where channel makes no sense. */
+int node_microphone(struct node *n, const char *microphone, const char *channel, struct err *err);
+
+struct pump *node_pump(struct node *n); /* for pump_engine, pump_control, pump_stats, pump_alive */
+void node_status(const struct node *n, struct node_status *ret);
+
+#endif
