@@ -1,0 +1,86 @@
+#include "limiter.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+enum { rate = 48000, n = 48000, channels = 2 };
+
+static uint32_t seed;
+
+static float uniform(void) { /* [-1,1) */
+    seed = seed * 1664525u + 1013904223u;
+    return (seed >> 8) / 8388608.f - 1;
+}
+
+/* Runs in pieces of random length. */
+static void run_in_pieces(float *frames) {
+    struct limiter *l;
+    ck_assert_int_eq(limiter_new(&l, rate, channels), 0);
+    for (size_t done = 0, piece; done < n; done += piece) {
+        piece = 1 + (size_t)(fabsf(uniform()) * 700);
+        if (piece > n - done)
+            piece = n - done;
+        limiter_run(l, frames + done * channels, piece);
+    }
+    limiter_free(l);
+}
+
+START_TEST(quiet_passes_to_the_bit) {
+    seed = 7;
+    float *in = malloc(n * channels * sizeof *in), *out = malloc(n * channels * sizeof *out);
+    for (int i = 0; i < n * channels; i++)
+        in[i] = out[i] = uniform();
+    run_in_pieces(out);
+    size_t delay = rate / 400;
+    for (size_t i = delay; i < n; i++)
+        for (int c = 0; c < channels; c++)
+            ck_assert_float_eq(out[i * channels + c], in[(i - delay) * channels + c]);
+    free(in);
+    free(out);
+}
+END_TEST
+
+START_TEST(never_above_full_scale) {
+    seed = 100 + _i;
+    float *out = malloc(n * channels * sizeof *out);
+    for (int i = 0; i < n * channels; i++)
+        out[i] = uniform() * (uniform() > .99f ? 8 : .9f);
+    run_in_pieces(out);
+    for (int i = 0; i < n * channels; i++)
+        ck_assert_msg(fabsf(out[i]) <= 1, "seed %d: sample %d is %g", 100 + _i, i, out[i]);
+    free(out);
+}
+END_TEST
+
+START_TEST(a_peak_scales_both_channels_and_only_nearby) {
+    float *out = calloc(n * channels, sizeof *out);
+    for (int i = 0; i < n; i++)
+        out[i * channels + 1] = .5f;
+    int at = n / 2, delay = rate / 400;
+    out[at * channels] = 4;
+    run_in_pieces(out);
+    ck_assert_float_le(out[(at + delay) * channels], 1);
+    ck_assert_float_ge(out[(at + delay) * channels], .9f);
+    ck_assert_float_eq_tol(out[(at + delay) * channels + 1], .5f * out[(at + delay) * channels] / 4, 1e-6f);
+    ck_assert_float_eq(out[(at + 3 * delay) * channels + 1], .5f);
+    ck_assert_float_eq(out[(at - delay) * channels + 1], .5f);
+    free(out);
+}
+END_TEST
+
+int main(void) {
+    Suite *s = suite_create("limiter");
+    TCase *t = tcase_create("limiter");
+    tcase_add_test(t, quiet_passes_to_the_bit);
+    tcase_add_loop_test(t, never_above_full_scale, 0, 8);
+    tcase_add_test(t, a_peak_scales_both_channels_and_only_nearby);
+    tcase_set_timeout(t, 60);
+    suite_add_tcase(s, t);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_ENV);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed != 0;
+}
