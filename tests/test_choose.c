@@ -1,0 +1,104 @@
+#include "choose.h"
+#include "measure.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static char state[] = "/tmp/primeknet-choose-XXXXXX", file[64];
+
+static struct choice choose(void) {
+    struct choice c;
+    struct err err;
+    ck_assert_msg(choose_model(&c, "cpu", &err) == 0, "%s", err.text);
+    ck_assert_float_gt(c.p99_us, 0);
+    ck_assert_str_eq(c.model, c.p99_us < c.limit_us ? "base" : "small");
+    return c;
+}
+
+static void write_file(const char *text) {
+    FILE *f = fopen(file, "w");
+    fputs(text, f);
+    fclose(f);
+}
+
+START_TEST(measured_once_then_remembered) {
+    struct choice first = choose();
+    ck_assert(!first.remembered);
+    ck_assert_float_eq_tol(first.limit_us, .4f * 256 / 48000 * 1e6f, 1);
+    struct choice second = choose();
+    ck_assert(second.remembered);
+    ck_assert_str_eq(second.model, first.model);
+    ck_assert_float_eq_tol(second.p99_us, first.p99_us, 1);
+    struct stat s;
+    ck_assert_int_eq(stat(file, &s), 0);
+}
+END_TEST
+
+START_TEST(what_holds_for_another_machine_or_is_garbage_is_measured_again) {
+    char line[512];
+    choose();
+    FILE *f = fopen(file, "r");
+    ck_assert_ptr_nonnull(fgets(line, sizeof line, f));
+    fclose(f);
+    char other[600];
+    snprintf(other, sizeof other, "%.*s of another kind\n", (int)strcspn(line, "\n"), line);
+    const char *garbage[] = {other, "", "\n", "base", "base 100", "base x y", "enormous 100 1 cpu z\n", "\xff\xfe"};
+    for (unsigned i = 0; i < sizeof garbage / sizeof *garbage; i++) {
+        write_file(garbage[i]);
+        ck_assert_msg(!choose().remembered, "'%s' was believed", garbage[i]);
+    }
+    write_file(line);
+    ck_assert(choose().remembered);
+}
+END_TEST
+
+START_TEST(a_state_that_cannot_be_written_is_no_error) {
+    setenv("XDG_STATE_HOME", "/proc/nonexistent", 1);
+    ck_assert(!choose().remembered);
+}
+END_TEST
+
+START_TEST(an_unknown_engine_is_an_error) {
+    struct choice c;
+    struct err err = {""};
+    ck_assert_int_lt(choose_model(&c, "steam", &err), 0);
+    ck_assert_ptr_nonnull(strstr(err.text, "steam"));
+}
+END_TEST
+
+START_TEST(percentiles_by_rank) {
+    float us[100];
+    for (int i = 0; i < 100; i++)
+        us[i] = 100 - i;
+    ck_assert_float_eq(measure_percentile(us, 100, .5), 50);
+    ck_assert_float_eq(measure_percentile(us, 100, .99), 99);
+    ck_assert_float_eq(measure_percentile(us, 100, 1), 100);
+    ck_assert_float_eq(measure_percentile(us, 1, .001), 1);
+}
+END_TEST
+
+int main(void) {
+    if (!mkdtemp(state))
+        return 99;
+    setenv("XDG_STATE_HOME", state, 1);
+    snprintf(file, sizeof file, "%s/primeknet/model", state);
+    Suite *s = suite_create("choose");
+    TCase *t = tcase_create("choose");
+    tcase_add_test(t, measured_once_then_remembered);
+    tcase_add_test(t, what_holds_for_another_machine_or_is_garbage_is_measured_again);
+    tcase_add_test(t, a_state_that_cannot_be_written_is_no_error);
+    tcase_add_test(t, an_unknown_engine_is_an_error);
+    tcase_add_test(t, percentiles_by_rank);
+    tcase_set_timeout(t, 600);
+    suite_add_tcase(s, t);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_ENV);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf %s", state);
+    return system(command) || failed;
+}
