@@ -10,12 +10,36 @@
 
 struct model;
 
-/* The name of a shipped model ("small") or a path (anything with a '/' or ending in .safetensors). */
+enum { MODEL_MAX_BANDS = 256, MODEL_MAX_KERNELS = 8, MODEL_MAX_DEPTH = 5 };
+
+/* What the metadata says. Lengths in samples, frequencies in bins; the names are those of docs/model-format.md. */
+struct model_config {
+    unsigned rate, window, synthesis, hop;
+    unsigned n_bins;                         /* window / 2 + 1 */
+    unsigned n_linear, n_bands, n_positions; /* the network's frequency axis: linear bins, then bands; odd */
+    unsigned n_half;                         /* positions after the stride-2 convolution */
+    unsigned band_edges[MODEL_MAX_BANDS + 1];
+    float scale, compression, mask_ceiling, mask_minimum, band_gain_maximum; /* the last is INFINITY where there is none */
+    float rotation_epsilon, magnitude_minimum, power_minimum, norm_epsilon;
+    unsigned channels, depth, n_blocks, n_time, n_freq;
+    unsigned n_kernels, kernels[MODEL_MAX_KERNELS];
+    unsigned d_inner, d_state, d_conv, step_rank;
+};
+
+/* The name of a shipped model ("small") or a path (anything with a '/' or ending in .safetensors). Names are looked for in
+ * $PRIMEKNET_MODELS where that is set, else in models/ beside the program (the build tree), else where they are installed. */
 int model_load(struct model **ret, const char *name_or_path, struct err *err);
 void model_free(struct model *m); /* NULL is fine */
 
 const char *model_name(const struct model *m); /* as in its metadata */
 unsigned model_rate(const struct model *m);    /* Hz */
 unsigned model_hop(const struct model *m);     /* samples */
+unsigned model_delay(const struct model *m);   /* samples: the synthesis window less a hop */
+
+const struct model_config *model_config(const struct model *m);
+
+/* A tensor by its name, row-major float32, of the shape in docs/model-format.md. Asking for one that the model's
+ * configuration does not have is the caller's bug. */
+const float *model_tensor(const struct model *m, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

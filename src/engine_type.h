@@ -1,0 +1,34 @@
+/* engine_type.h - what an engine implements; engine.c keeps what all share. Only engines include this. */
+#ifndef PRIMEKNET_ENGINE_TYPE_H
+#define PRIMEKNET_ENGINE_TYPE_H
+
+#include "engine.h"
+#include "model.h"
+
+struct engine_control {
+    _Atomic float strength, floor;
+};
+
+/* The head of every engine's own struct. */
+struct engine {
+    const struct engine_type *type;
+    const char *name; /* for people */
+    const struct model *model;
+    unsigned n_streams;
+    float *fade;                     /* [engine_delay()] */
+    struct engine_control *controls; /* [n_streams] */
+};
+
+struct engine_type {
+    const char *name; /* for engine_open */
+    /* Allocates the engine's struct; engine.c has filled in `head` and copies it there on success. close gets what open made. */
+    int (*open)(struct engine **ret, const struct engine *head, struct err *err);
+    void (*close)(struct engine *e);
+    int (*process)(struct engine *e, const struct engine_job *jobs, unsigned n_jobs);
+    void (*reset)(struct engine *e, unsigned stream);
+    void (*tail)(const struct engine *e, unsigned stream, float *tail);
+};
+
+extern const struct engine_type engine_cpu, engine_null;
+
+#endif

@@ -1,0 +1,181 @@
+"""python3 export.py CHECKPOINT.ema OUT.safetensors --name NAME [--licence TEXT] [--training TEXT]
+
+Writes a trained checkpoint as a model file (docs/model-format.md). What training keeps apart and inference need not is folded in
+double precision: batch norms and layer norms' gains into the linear layers beside them, the branches' gains into the layers
+that end them, pairs of linear layers with nothing between into one, -exp of the scan's logarithms.
+"""
+import argparse, json, math, struct
+import numpy as np, torch
+
+FORMAT = 'primeknet-1'
+LICENCE = 'GPL-3.0-or-later'
+
+
+def write(path, metadata, tensors):
+    """safetensors: length, JSON header, float32 data; the same bytes for the same input."""
+    header, offset = {'__metadata__': metadata}, 0
+    for name, t in tensors.items():
+        size = 4 * t.size
+        header[name] = {'dtype': 'F32', 'shape': list(t.shape), 'data_offsets': [offset, offset + size]}
+        offset += size
+    text = json.dumps(header, separators=(',', ':')).encode()
+    text += b' ' * (-len(text) % 8)
+    with open(path, 'wb') as f:
+        f.write(struct.pack('<Q', len(text)) + text)
+        for t in tensors.values():
+            f.write(t.astype('<f4').tobytes())
+
+
+class Folder:
+    """Collects the tensors of a network in evaluation mode, everything in double precision."""
+
+    def __init__(self, net):
+        self.net, self.cfg, self.out = net, net.cfg, {}
+        self.window, self.hop = net.window, net.hop
+        self.collect()
+        for name, t in self.out.items():
+            if not np.isfinite(t).all():
+                raise SystemExit(f'{name} holds a value that is not finite')
+
+    def put(self, name, tensor):
+        self.out[name] = tensor.detach().double().cpu().numpy()
+
+    def linear(self, name, weight, bias):
+        self.put(name + '.weight', weight)
+        self.put(name + '.bias', bias)
+
+    @staticmethod
+    def pair(layer):
+        """weight, bias of a linear layer."""
+        weight = layer.weight.detach().double()
+        return weight, weight.new_zeros(len(weight)) if layer.bias is None else layer.bias.detach().double()
+
+    @staticmethod
+    def before(weight, bias, norm):
+        """A layer norm's gain and offset folded into the linear layer that follows."""
+        return weight * norm.weight.detach().double(), bias + weight @ norm.bias.detach().double()
+
+    @staticmethod
+    def after(weight, bias, norm):
+        """A batch norm folded into the linear layer before it."""
+        gain = norm.weight.detach().double() / (norm.running_var.double() + norm.eps).sqrt()
+        return weight * gain[:, None], (bias - norm.running_mean.double()) * gain + norm.bias.detach().double()
+
+    def dense(self, name, block, c):
+        k = 0
+        for i in range(block.depth):
+            self.put(f'{name}.{i}.taps', torch.cat(list(block.w[k:k + i + 1]), -1).view(3, 3, (i + 1) * c))
+            k += i + 1
+            self.linear(f'{name}.{i}', *self.after(*self.pair(block.pw[i]), block.norm[i]))
+            self.put(f'{name}.{i}.prelu', block.act[i].w)
+
+    def up(self, name, up):
+        self.linear(f'{name}.even', *self.after(*self.pair(up.even), up.norm))
+        self.linear(f'{name}.odd', *self.after(*self.pair(up.odd), up.norm))
+        self.put(f'{name}.prelu', up.act.w)
+        self.linear(f'{name}.head', *self.pair(up.head))
+
+    def time_layer(self, name, m):
+        mamba = m.mamba
+        self.linear(f'{name}.gate', *self.before(*self.pair(m.gate), m.n1))
+        w, b = self.pair(m.proj)
+        self.linear(f'{name}.proj', w * m.b1.detach().double()[:, None], b * m.b1.detach().double())
+        w, b = self.before(*self.pair(m.inp), m.n2)
+        inner = mamba.inp.weight.detach().double()
+        self.linear(f'{name}.in', inner @ w, inner @ b)
+        self.put(f'{name}.conv.taps', mamba.conv_w.t())
+        self.put(f'{name}.conv.bias', mamba.conv_b)
+        step, select = mamba.xp.weight.split([mamba.rank, 2 * mamba.state])
+        self.put(f'{name}.select.weight', torch.cat([select, step]))
+        self.linear(f'{name}.step', *self.pair(mamba.dtp))
+        self.put(f'{name}.decay', -torch.exp(mamba.A_log.double()))
+        self.put(f'{name}.pass', mamba.D)
+        w, b = self.pair(m.out)
+        gain = m.b2.detach().double()
+        self.linear(f'{name}.out', gain[:, None] * (w @ mamba.out.weight.detach().double()), gain * b)
+
+    def freq_layer(self, name, m):
+        self.linear(f'{name}.gate', *self.before(*self.pair(m.gate), m.n1))
+        self.put(f'{name}.gate.taps', m.dw)
+        self.linear(f'{name}.attention', *self.pair(m.attn))
+        w, b = self.pair(m.proj)
+        self.linear(f'{name}.proj', w * m.b1.detach().double()[:, None], b * m.b1.detach().double())
+        self.linear(f'{name}.up', *self.before(*self.pair(m.up), m.n2))
+        for k in range(len(m.kernels)):
+            self.put(f'{name}.prime.{k}.mixed.taps', m.w1[k])
+            self.put(f'{name}.prime.{k}.taps', m.w2[k])
+            self.linear(f'{name}.prime.{k}', *self.pair(m.pw[k]))
+        w, b = self.pair(m.down)
+        self.linear(f'{name}.down', w * m.b2.detach().double()[:, None], b * m.b2.detach().double())
+
+    def collect(self):
+        net, c = self.net, self.cfg['c']
+        window = net.win.double()
+        self.put('window.analysis', window)
+        overlapped = (window ** 2).view(-1, self.hop).sum(0)               # the same at each place in a hop, or exporting is wrong
+        assert torch.allclose(overlapped, overlapped[:1].expand(self.hop), rtol=1e-5)
+        self.put('window.synthesis', window / overlapped.repeat(self.window // self.hop))
+        self.linear('embed', *self.after(*self.pair(net.embed[0]), net.embed[1]))
+        self.put('embed.prelu', net.embed[2].w)
+        self.dense('encoder', net.enc, c)
+        self.linear('down', *self.after(*self.pair(net.down.lin), net.down.norm))
+        self.put('down.prelu', net.down.act.w)
+        for b, stage in enumerate(net.stages):
+            for i, m in enumerate(stage.time):
+                self.time_layer(f'block.{b}.time.{i}', m)
+            self.put(f'block.{b}.time.skip', stage.bt)
+            for i, m in enumerate(stage.freq):
+                self.freq_layer(f'block.{b}.freq.{i}', m)
+            self.put(f'block.{b}.freq.skip', stage.bf)
+        self.dense('mask', net.mask_dec, c)
+        self.up('mask.up', net.mask_up)
+        self.put('mask.slope', net.slope)
+        self.dense('phase', net.phase_dec, c)
+        self.up('phase.up', net.phase_up)
+
+
+def band_edges(net):
+    """First bin of each band and, at the end, the number of bins; from the matrix that averages a band's power."""
+    if not net.bands:
+        return []
+    first = (net.band_mean > 0).float().argmax(0) + net.linear
+    return [int(i) for i in first] + [net.window // 2 + 1]
+
+
+def metadata(net, name, licence, training):
+    cfg, layer = net.cfg, net.stages[0].time[0]
+    values = {
+        'rate': cfg['rate'], 'window': net.window, 'synthesis': net.window, 'hop': net.hop, 'linear_bins': net.linear,
+        'band_edges': band_edges(net), 'scale': 16, 'compression': net.compress, 'mask_ceiling': 2, 'mask_minimum': 1e-3,
+        'rotation_epsilon': 1e-6, 'magnitude_minimum': 1e-6, 'power_minimum': 1e-12, 'norm_epsilon': layer.n1.eps,
+        'channels': cfg['c'], 'depth': cfg['depth'], 'blocks': cfg['blocks'], 'time_layers': cfg['nt'],
+        'frequency_layers': cfg['nf'], 'kernels': list(net.stages[0].freq[0].kernels), 'd_state': layer.mamba.state,
+        'd_conv': layer.mamba.taps, 'expand': layer.mamba.D.numel() // cfg['c'], 'step_rank': layer.mamba.rank}
+    text = {'format': FORMAT, 'name': name, 'licence': licence, 'training': training, 'mixer': 'mamba',
+            'band_gain_maximum': 'none'}
+    return text | {k: json.dumps(v) for k, v in values.items()}
+
+
+def export(net, path, name, licence=LICENCE, training='random weights, for tests'):
+    write(path, metadata(net.eval(), name, licence, training), Folder(net).out)
+
+
+def load(checkpoint):
+    from network import Net
+    ck = torch.load(checkpoint, map_location='cpu', weights_only=True)
+    net = Net(**ck['cfg'])
+    net.load_state_dict(ck['ema'])
+    return net.eval(), ck
+
+
+if __name__ == '__main__':
+    p = argparse.ArgumentParser(description='Write a checkpoint as a model file.')
+    p.add_argument('checkpoint')
+    p.add_argument('out')
+    p.add_argument('--name', required=True)
+    p.add_argument('--licence', default=LICENCE)
+    p.add_argument('--training', default='')
+    a = p.parse_args()
+    net, ck = load(a.checkpoint)
+    facts = f"{a.training + '; ' if a.training else ''}{ck['step']} optimiser steps; averaged weights"
+    export(net, a.out, a.name, a.licence, facts)
