@@ -1,0 +1,18 @@
+/* service.h - what the service manager is told, as sd_notify(3) has it. Everything does nothing where no manager listens
+ * ($NOTIFY_SOCKET is not set). One thread, not real-time safe. */
+#ifndef PRIMEKNET_SERVICE_H
+#define PRIMEKNET_SERVICE_H
+
+void service_ready(void);
+/* Followed by service_ready when the reload is over, whatever came of it. */
+void service_reloading(void);
+void service_stopping(void);
+
+/* One line for people, "systemctl --user status" shows it. Sent only if it is another than the last. */
+void service_status(const char *text);
+
+/* Milliseconds between two calls of service_alive that keep the watchdog quiet; -1 where there is none, as for poll(2). */
+int service_watchdog_ms(void);
+void service_alive(void);
+
+#endif

@@ -1,0 +1,388 @@
+#include "settings.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <libconfig.h>
+#include <limits.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define MAX_FILE_BYTES 65536
+
+/* C's own letters and digits, whatever the locale. */
+static bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+
+static bool is_letter(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+/* ---- what a text setting may hold ------------------------------------------------------------------------------- */
+
+static bool fits_name(const char *text) {
+    return text[0] != '\0';
+}
+
+static bool ends_in(const char *text, const char *end) {
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+/* A relative path would mean another file under systemd than in a terminal. */
+static bool fits_model(const char *text) {
+    if (strchr(text, '/') || ends_in(text, ".safetensors"))
+        return text[0] == '/';
+    return text[0] != '\0' && text[0] != '.';
+}
+
+static bool fits_engine(const char *text) {
+    return strcmp(text, "auto") == 0 || strcmp(text, "cpu") == 0;
+}
+
+/* As nvidia-smi -L prints it: "GPU-" and hexadecimal digits in groups. */
+static bool fits_gpu(const char *text) {
+    return strncmp(text, "GPU-", 4) == 0 && text[4] && strspn(text + 4, "0123456789abcdefABCDEF-") == strlen(text + 4);
+}
+
+static bool fits_channel(const char *text) {
+    if (strcmp(text, "mix") == 0)
+        return true;
+    for (const char *c = text; *c; c++)
+        if (!(*c >= 'A' && *c <= 'Z') && !is_digit(*c))
+            return false;
+    return is_letter(text[0]);
+}
+
+/* ---- the table --------------------------------------------------------------------------------------------------- */
+
+struct row {
+    const char *name;
+    size_t offset, size; /* size 0: a double */
+    double least, greatest;
+    const char *word;
+    bool (*fits)(const char *text);
+    const char *allowed;
+};
+
+static const struct row rows[N_SETTINGS] = {
+#define NUMBER(name, fallback, least, greatest, word, allowed) \
+    {#name, offsetof(struct settings, name), 0, least, greatest, word, NULL, allowed},
+#define TEXT(name, size, fallback, least, greatest, fits, allowed) \
+    {#name, offsetof(struct settings, name), size, least, greatest, NULL, fits, allowed},
+#include "settings.def"
+#undef NUMBER
+#undef TEXT
+};
+
+static const struct settings defaults = {
+#define NUMBER(name, fallback, ...) .name = fallback,
+#define TEXT(name, size, fallback, ...) .name = fallback,
+#include "settings.def"
+#undef NUMBER
+#undef TEXT
+};
+
+static int find_row(const char *name) {
+    for (int i = 0; i < N_SETTINGS; i++)
+        if (strcmp(rows[i].name, name) == 0)
+            return i;
+    return -1;
+}
+
+/* ---- bytes ------------------------------------------------------------------------------------------------------- */
+
+/* The length of the UTF-8 character at s (RFC 3629: no surrogates, no overlong forms), 0 where there is none. */
+static size_t utf8_length(const char *s, size_t n) {
+    const unsigned char *b = (const unsigned char *)s;
+    if (b[0] < 0x80)
+        return 1;
+    size_t length = b[0] >= 0xC2 && b[0] < 0xE0 ? 2 : b[0] >= 0xE0 && b[0] < 0xF0 ? 3 : b[0] >= 0xF0 && b[0] < 0xF5 ? 4 : 0;
+    if (length == 0 || length > n)
+        return 0;
+    if ((b[0] == 0xE0 && b[1] < 0xA0) || (b[0] == 0xED && b[1] > 0x9F) || (b[0] == 0xF0 && b[1] < 0x90) ||
+        (b[0] == 0xF4 && b[1] > 0x8F))
+        return 0;
+    for (size_t i = 1; i < length; i++)
+        if ((b[i] & 0xC0) != 0x80)
+            return 0;
+    return length;
+}
+
+static bool is_clean_text(const char *text) {
+    size_t n = strlen(text);
+    for (size_t i = 0, length; i < n; i += length) {
+        length = utf8_length(text + i, n - i);
+        if (length == 0 || (unsigned char)text[i] < 0x20 || text[i] == 0x7F)
+            return false;
+    }
+    return true;
+}
+
+static size_t name_length(const char *s, const char *end) {
+    const char *c = s;
+    while (c < end && (is_digit(*c) || is_letter(*c) || *c == '-' || *c == '_' || *c == '*'))
+        c++;
+    return (size_t)(c - s);
+}
+
+static size_t number_length(const char *s, const char *end) {
+    const char *c = s;
+    while (c < end && (is_digit(*c) || is_letter(*c) || *c == '.' || *c == '+' || *c == '-'))
+        c++;
+    return (size_t)(c - s);
+}
+
+/* Whether a number's text is a whole number that libconfig would wrap around silently. */
+static bool wraps(const char *s, size_t n) {
+    char text[24];
+    if (n > 0 && memchr(s, '.', n))
+        return false;
+    const char *digits = s + (*s == '-' || *s == '+');
+    bool hex = n > 2 && digits[0] == '0' && (digits[1] == 'x' || digits[1] == 'X');
+    if (!hex && (memchr(s, 'e', n) || memchr(s, 'E', n)))
+        return false;
+    if (n >= sizeof text)
+        return true;
+    memcpy(text, s, n);
+    text[n] = '\0';
+    errno = 0;
+    long long value = strtoll(text, NULL, hex ? 16 : 10);
+    return errno == ERANGE || value < INT_MIN || value > INT_MAX;
+}
+
+/* What libconfig lets through, or only calls a syntax error: goes over the text as its scanner does. */
+static int check_text(const char *text, size_t n, const char *file, struct err *err) {
+    const char *end = text + n;
+    int line = 1, open_line = 0;
+    enum { PLAIN, LINE_COMMENT, COMMENT, STRING } in = PLAIN;
+
+    if (n >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0)
+        return err_set(err, -EINVAL, "%s:1: the file begins with a byte order mark; save it as plain UTF-8", file);
+    for (const char *c = text; c < end;) {
+        size_t length = utf8_length(c, (size_t)(end - c));
+        if (length == 0)
+            return err_set(err, -EINVAL, "%s:%d: not UTF-8", file, line);
+        if (*c == '\0')
+            return err_set(err, -EINVAL, "%s:%d: a NUL byte; this is not a text file", file, line);
+        char next = c + 1 < end ? c[1] : '\0';
+        if (*c == '\n')
+            line++;
+        switch (in) {
+        case PLAIN:
+            if (*c == '#' || (*c == '/' && next == '/'))
+                in = LINE_COMMENT;
+            else if (*c == '/' && next == '*')
+                in = COMMENT, open_line = line, length = 2;
+            else if (*c == '"')
+                in = STRING, open_line = line;
+            else if (*c == '@')
+                return err_set(err, -EINVAL, "%s:%d: @include is not taken; all settings stand in one file", file, line);
+            else if (is_letter(*c))
+                length = name_length(c, end);
+            else if ((is_digit(*c) || *c == '-' || *c == '+') && wraps(c, length = number_length(c, end)))
+                return err_set(err, -ERANGE, "%s:%d: the number %.*s is too large", file, line,
+                               length < 40 ? (int)length : 40, c);
+            break;
+        case LINE_COMMENT:
+            if (*c == '\n')
+                in = PLAIN;
+            break;
+        case COMMENT:
+            if (*c == '*' && next == '/')
+                in = PLAIN, length = 2;
+            break;
+        case STRING:
+            if (*c == '\\' && next && next != '\n')
+                length = 1 + utf8_length(c + 1, (size_t)(end - c - 1));
+            else if (*c == '"')
+                in = PLAIN;
+            break;
+        }
+        c += length;
+    }
+    if (in == COMMENT)
+        return err_set(err, -EINVAL, "%s:%d: this comment does not end", file, open_line);
+    if (in == STRING)
+        return err_set(err, -EINVAL, "%s:%d: these quotation marks are not closed", file, open_line);
+    return 0;
+}
+
+/* ---- values ------------------------------------------------------------------------------------------------------- */
+
+static int refuse_value(const struct row *row, int line, const char *file, struct err *err) {
+    return err_set(err, -EINVAL, "%s:%d: %s must be %s", file, line, row->name, row->allowed);
+}
+
+/* A number of any of libconfig's types; the scanner's check has kept whole numbers within an int. */
+static bool get_number(const config_setting_t *value, double *ret) {
+    switch (config_setting_type(value)) {
+    case CONFIG_TYPE_INT:
+        *ret = config_setting_get_int(value);
+        return true;
+    case CONFIG_TYPE_INT64:
+        *ret = (double)config_setting_get_int64(value);
+        return true;
+    case CONFIG_TYPE_FLOAT:
+        *ret = config_setting_get_float(value);
+        return true;
+    default:
+        return false;
+    }
+}
+
+static int read_value(struct settings *s, int setting, const config_setting_t *value, const char *file, struct err *err) {
+    const struct row *row = &rows[setting];
+    const char *text = config_setting_get_string(value);
+    int line = (int)config_setting_source_line(value);
+    void *field = (char *)s + row->offset;
+    double number;
+
+    if (text && !is_clean_text(text))
+        return err_set(err, -EINVAL, "%s:%d: %s holds a control character or is not UTF-8", file, line, row->name);
+    if (text && row->size > 0 && strlen(text) >= row->size)
+        return err_set(err, -EINVAL, "%s:%d: %s is longer than %zu bytes", file, line, row->name, row->size - 1);
+
+    if (get_number(value, &number)) {
+        if (!(number >= row->least && number <= row->greatest))
+            return refuse_value(row, line, file, err);
+        if (row->size == 0)
+            memcpy(field, &number, sizeof number);
+        else if (config_setting_type(value) == CONFIG_TYPE_FLOAT)
+            return refuse_value(row, line, file, err);
+        else
+            snprintf(field, row->size, "%d", (int)number);
+    } else if (text && row->size == 0 && row->word && strcmp(text, row->word) == 0) {
+        number = -INFINITY;
+        memcpy(field, &number, sizeof number);
+    } else if (text && row->size > 0 && row->fits(text)) {
+        strcpy(field, text);
+    } else {
+        return refuse_value(row, line, file, err);
+    }
+    s->lines[setting] = line;
+    return 0;
+}
+
+static int unknown_setting(const config_setting_t *value, const char *file, struct err *err) {
+    char names[256] = "";
+    for (int i = 0; i < N_SETTINGS; i++)
+        snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", i ? ", " : "", rows[i].name);
+    return err_set(err, -EINVAL, "%s:%d: there is no setting \"%.40s\"; the settings are %s", file,
+                   (int)config_setting_source_line(value), config_setting_name(value), names);
+}
+
+int settings_parse(struct settings *ret, const char *text, size_t n, const char *file, struct err *err) {
+    struct settings s = defaults;
+    config_t config;
+    int res;
+
+    if (strlen(file) >= sizeof s.file)
+        return err_set(err, -ENAMETOOLONG, "%.80s...: the path is too long", file);
+    strcpy(s.file, file);
+    res = check_text(text, n, file, err);
+    if (res)
+        return res;
+
+    config_init(&config);
+    if (!config_read_string(&config, text)) {
+        const char *what = config_error_text(&config);
+        bool plain = !what || strcmp(what, "syntax error") == 0;
+        res = err_set(err, -EINVAL, "%s:%d: %s", file, config_error_line(&config),
+                      plain ? "syntax error: a setting is NAME = VALUE, words stand in \"quotation marks\"" : what);
+    }
+    const config_setting_t *root = config_root_setting(&config);
+    for (int i = 0; res == 0 && i < config_setting_length(root); i++) {
+        const config_setting_t *value = config_setting_get_elem(root, (unsigned)i);
+        int setting = find_row(config_setting_name(value));
+        res = setting < 0 ? unknown_setting(value, file, err) : read_value(&s, setting, value, file, err);
+    }
+    config_destroy(&config);
+    if (res == 0)
+        *ret = s;
+    return res;
+}
+
+int settings_refuse(const struct settings *s, int setting, int code, const char *what, struct err *err) {
+    if (s->lines[setting] == 0)
+        return err_set(err, code, "%s: %s", rows[setting].name, what);
+    return err_set(err, code, "%s:%d: %s: %s", s->file, s->lines[setting], rows[setting].name, what);
+}
+
+/* ---- files -------------------------------------------------------------------------------------------------------- */
+
+/* The whole of a regular file into text[MAX_FILE_BYTES + 1], and its length. O_NONBLOCK: a named pipe must not hang us. */
+static int read_file(char *text, size_t *ret_n, const char *file, struct err *err) {
+    struct stat st;
+    size_t n = 0;
+    int res = 0, fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+
+    if (fd < 0 || fstat(fd, &st) < 0)
+        res = -errno;
+    else if (!S_ISREG(st.st_mode))
+        res = S_ISDIR(st.st_mode) ? -EISDIR : -EINVAL;
+    while (res == 0 && n <= MAX_FILE_BYTES) {
+        ssize_t got = read(fd, text + n, MAX_FILE_BYTES + 1 - n);
+        if (got == 0)
+            break;
+        if (got > 0)
+            n += (size_t)got;
+        else if (errno != EINTR)
+            res = -errno;
+    }
+    if (fd >= 0)
+        close(fd);
+    if (res == -EINVAL)
+        return err_set(err, res, "%s: not a file", file);
+    if (res)
+        return err_set(err, res, "%s: %s", file, strerror(-res));
+    if (n > MAX_FILE_BYTES)
+        return err_set(err, -EFBIG, "%s: larger than %d bytes; this is no settings file", file, MAX_FILE_BYTES);
+    text[n] = '\0';
+    *ret_n = n;
+    return 0;
+}
+
+static int load_file(struct settings *ret, const char *file, struct err *err) {
+    size_t n = 0;
+    char *text = malloc(MAX_FILE_BYTES + 1);
+    int res = text ? read_file(text, &n, file, err) : err_set(err, -ENOMEM, "%s: %s", file, strerror(ENOMEM));
+    if (res == 0)
+        res = settings_parse(ret, text, n, file, err);
+    free(text);
+    return res;
+}
+
+/* The XDG Base Directory Specification: a relative $XDG_CONFIG_HOME counts as none. */
+static int user_file(char *ret, size_t size) {
+    const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+    int n = -1;
+    if (config && config[0] == '/')
+        n = snprintf(ret, size, "%s/primeknet/primeknet.conf", config);
+    else if (home && home[0] == '/')
+        n = snprintf(ret, size, "%s/.config/primeknet/primeknet.conf", home);
+    return n < 0 || (size_t)n >= size ? -ENOENT : 0;
+}
+
+int settings_load(struct settings *ret, const char *file, struct err *err) {
+    char path[sizeof ret->file];
+    if (file)
+        return load_file(ret, file, err);
+
+    int res = user_file(path, sizeof path);
+    if (res == 0)
+        res = load_file(ret, path, err);
+    if (res == -ENOENT || res == -ENOTDIR)
+        res = load_file(ret, SYSCONFDIR "/primeknet/primeknet.conf", err);
+    if (res == -ENOENT || res == -ENOTDIR) {
+        *ret = defaults;
+        res = 0;
+    }
+    return res;
+}
