@@ -31,7 +31,7 @@ static const char help[] =
     "  --model     small, base (default), large, or a .safetensors file\n"
     "  --engine    auto (default) or cpu\n"
     "  --strength  0 (the input) to 1 (default, all that the network does)\n"
-    "  --floor-db  leave at least this much of everything, -100 to 0 dB; default: no floor\n";
+    "  --floor-db  leave at least this much of everything, -60 to 0 dB; default: no floor\n";
 
 struct arguments {
     const char *in, *out, *model, *engine;
@@ -361,8 +361,8 @@ static int parse(struct arguments *a, int argc, char **argv) {
             }
             break;
         case 'f':
-            if (!cli_number(optarg, -100, 0, &floor_db)) {
-                cli_fail("--floor-db: '%s' is not a number from -100 to 0", optarg);
+            if (!cli_number(optarg, -60, 0, &floor_db)) {
+                cli_fail("--floor-db: '%s' is not a number from -60 to 0", optarg);
                 return cli_misused;
             }
             a->floor = pow(10, floor_db / 20);
