@@ -6,9 +6,8 @@
  * grow: its samples lie where the reader has already passed. docs/live-path.md tells the rest.
  *
  * Threads: pump_process and pump_restart on the audio thread, which must stand still while the pump is opened and closed.
- * They allocate, lock and print nothing, and make no system call but one wake-up and one bounded wait. pump_mute,
- * pump_stats and pump_delay from anywhere. Everything else on the owner's thread. A worker thread of the pump's own runs the
- * engine.
+ * They allocate, lock and print nothing, and make no system call but one wake-up and one bounded wait. pump_mute from
+ * anywhere. Everything else on the owner's thread. A worker thread of the pump's own runs the engine.
  *
  * Ownership: an engine given to the pump is the pump's until options.release gives it back, on the owner's thread, from
  * pump_dispatch or pump_close. */
@@ -75,8 +74,6 @@ void pump_restart(struct pump *p);
 /* Fades the input out (within 10 ms) and in again, for a change of microphone. */
 void pump_mute(struct pump *p, bool mute);
 void pump_stats(const struct pump *p, struct pump_stats *ret);
-/* Samples between input and output now. */
-unsigned pump_delay(const struct pump *p);
 /* For a watchdog: false when hops are due and none was finished or skipped since the last call. */
 bool pump_alive(struct pump *p);
 

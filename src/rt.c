@@ -1,0 +1,37 @@
+#include "rt.h"
+
+#include <sched.h>
+#if defined __x86_64__ || defined __i386__
+#include <immintrin.h>
+#endif
+
+/* Above every ordinary thread, below whatever audio servers use. */
+#define PRIORITY 10
+
+static int posix_start(void *data, pthread_t *ret, void *(*run)(void *), void *arg) {
+    (void)data;
+    return -pthread_create(ret, NULL, run, arg);
+}
+
+static int posix_raise(void *data, pthread_t thread) {
+    (void)data;
+    const struct sched_param param = {.sched_priority = PRIORITY};
+    return -pthread_setschedparam(thread, SCHED_FIFO | SCHED_RESET_ON_FORK, &param);
+}
+
+static void posix_join(void *data, pthread_t thread) {
+    (void)data;
+    pthread_join(thread, NULL);
+}
+
+const struct rt rt_posix = {.start = posix_start, .raise = posix_raise, .join = posix_join};
+
+void rt_flush_denormals(void) {
+#if defined __x86_64__ || defined __i386__
+    _mm_setcsr(_mm_getcsr() | 0x8040); /* flush to zero; denormals are zero */
+#elif defined __aarch64__
+    unsigned long fpcr;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(fpcr));
+    __asm__ volatile("msr fpcr, %0" : : "r"(fpcr | 1ul << 24)); /* FZ */
+#endif
+}
