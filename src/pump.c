@@ -1,3 +1,5 @@
+#include "config.h"
+
 #include "pump.h"
 
 #include <errno.h>

@@ -1,3 +1,5 @@
+#include "config.h"
+
 #include "rt.h"
 
 #include <sched.h>
