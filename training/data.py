@@ -1,0 +1,173 @@
+"""Noisy clips and their targets, made anew for every step from packed audio that lies in the GPU's memory.
+
+prepare.py writes the packs: speech_full.i16, speech_wide.i16 (nothing above 8 kHz), noise.i16, rooms_full.i16, rooms_wide.i16.
+Every clip is [batch, samples] at 48 kHz; an argument or result [batch, 1] is one number a clip.
+"""
+import math
+import os
+
+import numpy as np
+import torch
+
+RATE = 48000
+ROOM = 24000                                            # samples of one room response
+FULL_KNOWN, WIDE_KNOWN = 15500., 7800.                  # Hz above which the packs' speech says nothing
+
+
+def rms(x):
+    return x.square().mean(1, keepdim=True).sqrt()
+
+
+def db(x):
+    return 10 ** (x / 20)
+
+
+def lowpass(x, hz):
+    """hz [batch,1]: 400 Hz wide raised-cosine edge that ends at hz."""
+    f = torch.linspace(0, RATE / 2, x.shape[1] // 2 + 1, device=x.device)
+    g = ((hz - f) / 400).clamp(0, 1)
+    return torch.fft.irfft(torch.fft.rfft(x) * (.5 - .5 * torch.cos(math.pi * g)), n=x.shape[1])
+
+
+def convolve(x, h):
+    n = x.shape[1] + ROOM
+    return torch.fft.irfft(torch.fft.rfft(x, n) * torch.fft.rfft(h, n), n)[:, :x.shape[1]]
+
+
+class Mixer:
+    """batch(n) -> noisy, target [n, samples], and the frequency above which the target is not known [n,1]."""
+
+    def __init__(self, folder, samples, device, seed):
+        self.device, self.samples = device, samples
+        self.gen = torch.Generator(device=device)
+        self.gen.manual_seed(seed)
+        self.full, self.wide, self.noises = (self.load(folder, k) for k in ('speech_full', 'speech_wide', 'noise'))
+        rooms = [self.load(folder, k).view(-1, ROOM).float() for k in ('rooms_full', 'rooms_wide')]
+        self.responses = torch.cat(rooms)
+        self.responses /= self.responses.abs().amax(1, keepdim=True)
+        self.full_rooms = len(rooms[0])                 # the rest has nothing above 8 kHz: for wide speech only
+        self.ramp = torch.arange(samples, device=device)
+        f = torch.linspace(0, RATE / 2, samples // 2 + 1, device=device)
+        at = torch.log(f.clamp_min(20) / 20) / math.log(1200) * 9
+        self.eq_low = at.floor().clamp(0, 8).long()
+        self.eq_part = at - self.eq_low
+
+    def load(self, folder, name):
+        return torch.from_numpy(np.fromfile(os.path.join(folder, name + '.i16'), np.int16)).to(self.device)
+
+    def rand(self, *shape):
+        return torch.rand(*shape, device=self.device, generator=self.gen)
+
+    def randn(self, *shape):
+        return torch.randn(*shape, device=self.device, generator=self.gen)
+
+    def between(self, n, low, high):
+        return low + (high - low) * self.rand(n, 1)
+
+    def chance(self, n, p):
+        return (self.rand(n, 1) < p).float()
+
+    def crop(self, pack, n):
+        i = (self.rand(n) * (pack.numel() - self.samples)).long()
+        return pack[i[:, None] + self.ramp].float() / 32768
+
+    def equalise(self, x, strength=8., p=.5):
+        """Random smooth response through ten points evenly spaced in log frequency, 20 Hz to 24 kHz; strength in dB."""
+        n = x.shape[0]
+        points = self.between(n * 10, -strength, strength).view(n, 10) * self.chance(n, p)
+        gain = points[:, self.eq_low] * (1 - self.eq_part) + points[:, self.eq_low + 1] * self.eq_part
+        return torch.fft.irfft(torch.fft.rfft(x) * db(gain), n=self.samples)
+
+    def rooms(self, full, n):
+        """-> whole response, and its direct and early (30 ms) part; of the first `full` rows full band, half of all rows dry."""
+        t = torch.arange(ROOM, device=self.device) / RATE
+        h = self.randn(n, ROOM) * torch.exp(-6.9 * t / self.between(n, .1, .8)) * (t > .0015)
+        h = h / h.norm(dim=1, keepdim=True) * db(self.between(n, -15, 3))
+        h[:, 0] = 1
+        last = torch.where(torch.arange(n, device=self.device) < full, self.full_rooms, len(self.responses))
+        h = torch.where(self.chance(n, .5) > 0, self.responses[(self.rand(n) * last).long()], h)
+        dry = torch.zeros_like(h)
+        dry[:, 0] = 1
+        h = torch.where(self.chance(n, .5) > 0, h, dry)
+        return h, h * (t < .03)
+
+    def edge(self, start, seconds):
+        """0 before `start`, 1 after it, a slope of the given length between; [n,1] -> [n,samples]."""
+        return ((self.ramp / RATE - start) / seconds).clamp(0, 1)
+
+    def pauses(self, s):
+        """Cut pauses of 0.3 to 2 s, a third of them before the first word, and short ones of 0.15 to 0.6 s."""
+        n, length = s.shape[0], self.samples / RATE
+        for p, low, high in (.6, .3, 2.), (.3, .15, .6):
+            start = torch.where(self.rand(n, 1) < .33, -1., self.between(n, 0, length - low))
+            stop = torch.where(start < 0, 0, start) + self.between(n, low, high)
+            s = s * (1 - self.edge(start, .01) * (1 - self.edge(stop, .01)) * self.chance(n, p))
+        return s
+
+    def jump(self, n, p, most):
+        """A level that changes once, by up to `most` dB either way, in a part p of the rows."""
+        step = self.between(n, -most, most) * self.chance(n, p)
+        return db(step * self.edge(self.between(n, 0, self.samples / RATE), .03))
+
+    def babble(self, n):
+        v = sum(self.crop(self.full if i % 2 else self.wide, n) * db(self.between(n, 0, 10)) for i in range(6))
+        return convolve(v, self.rooms(n, n)[0])
+
+    def steady(self, n):
+        """Air and fans: noise of a random colour that swells slowly, sometimes with mains hum or the tones of a rotor."""
+        t = self.ramp / RATE
+        wave = lambda hz: torch.sin(2 * math.pi * hz * t + self.rand(n, 1) * 6.28)
+        v = self.equalise(self.randn(n, self.samples), 20., 1.) * (1 + .7 * wave(self.between(n, .1, 3.1)))
+        mains = torch.where(self.rand(n, 1) < .5, 50., 60.)
+        f0 = torch.where(self.rand(n, 1) < .5, mains, self.between(n, 60, 500))
+        tones = sum(wave(f0 * k) * self.rand(n, 1) for k in (1, 2, 3, 4, 5, 7))
+        return v / rms(v) + tones / rms(tones) * self.chance(n, .3) * 2
+
+    def clicks(self, n):
+        """Keys and knocks: sparse short decaying bursts."""
+        t = torch.arange(ROOM, device=self.device) / RATE
+        burst = self.equalise_room(self.randn(n, ROOM) * torch.exp(-t / self.between(n, .002, .022)))
+        return convolve((self.rand(n, self.samples) < 8. / RATE).float() * (.3 + self.rand(n, self.samples)), burst)
+
+    def equalise_room(self, h):
+        """A random tilt, so that bursts are not all white: one pole, half of them low-passed."""
+        low = torch.nn.functional.avg_pool1d(h[:, None], 9, 1, 4)[:, 0]
+        return torch.where(self.chance(h.shape[0], .5) > 0, low, h)
+
+    def noise(self, n):
+        parts = [self.equalise(self.crop(self.noises, n)), self.equalise(self.crop(self.noises, n)), self.babble(n), self.steady(n), self.clicks(n)]
+        often = .75, .3, .25, .4, .15
+        v = sum(x / (rms(x) + 1e-4) * db(self.between(n, -6, 6)) * self.chance(n, p) for x, p in zip(parts, often))
+        return v * self.jump(n, .2, 15) + self.randn(n, self.samples) * 1e-3
+
+    def speech(self, full, n):
+        s = torch.cat([self.crop(self.full, full), self.crop(self.wide, n - full)])
+        other = torch.cat([s[:full].roll(1, 0), s[full:].roll(1, 0)])
+        return self.pauses(self.equalise(s + other * db(self.between(n, -10, 0)) * self.chance(n, .08)))
+
+    def batch(self, n):
+        full = n // 2
+        role = self.rand(n, 1)
+        alone, clean = role < .06, role > .95           # nothing but noise; speech that must come through untouched
+        s = self.speech(full, n) * ~alone
+        known = torch.full((n, 1), WIDE_KNOWN, device=self.device)
+        known[:full] = FULL_KNOWN
+        h, early = self.rooms(full, n)
+        s, target = convolve(s, torch.where(clean, early, h)), convolve(s, early)
+        v = self.noise(n)
+        e = s[:, :self.samples // 960 * 960].reshape(n, -1, 960).square().mean(2)
+        loud = e > .01 * e.amax(1, keepdim=True)
+        active = ((e * loud).sum(1, keepdim=True) / loud.sum(1, keepdim=True).clamp_min(1)).sqrt()
+        v = v / (rms(v) + 1e-6) * active.clamp_min(1e-2) * db(-torch.where(clean, self.between(n, 50, 80), self.between(n, -8, 27)))
+        narrow = self.rand(n, 1) < .25                  # a narrow-band microphone: everything ends at 4 or 8 kHz
+        cut = torch.where(narrow, torch.where(self.rand(n, 1) < .3, 3600., 7200.), RATE / 2)
+        m, target = lowpass(s + v, cut), lowpass(target, cut)
+        known = torch.where(narrow, RATE / 2, known)    # all of it: there is nothing above the edge
+        gain = self.jump(n, .1, 12)
+        m, target = m * gain, target * gain
+        volume = db(self.between(n, -45, -10)) / (rms(m) + 1e-5)
+        volume = torch.minimum(volume, .99 / (m.abs().amax(1, keepdim=True) + 1e-5))
+        m, target = m * volume, target * volume
+        top = m.abs().amax(1, keepdim=True) * torch.where(self.rand(n, 1) < .05, self.between(n, .2, .9), 1.)
+        m = torch.maximum(torch.minimum(m, top), -top)  # an overdriven input
+        return torch.nan_to_num(m), torch.nan_to_num(target), known

@@ -1,0 +1,66 @@
+"""What training minimises. Terms and why their weights are as they are: docs/training.md."""
+import torch
+import torch.nn.functional as F
+
+from data import RATE, lowpass, rms
+
+
+class Loss:
+    """loss(noisy, clean, known) -> total, {term: value before its weight}. known [B,1]: Hz above which clean says nothing."""
+
+    def __init__(self, net, samples, device, weights):
+        self.net, self.weights = net, weights
+        self.end = samples - net.window                 # the last frames lack their overlap
+        linear = torch.arange(net.linear, device=device) * RATE / net.window
+        band = linear[-1] + (torch.arange(net.bands, device=device) + .5) * (RATE / 2 - linear[-1]) / net.bands
+        self.hz = torch.cat([linear, band])
+        group = torch.cat([torch.arange(net.linear) // 19, net.linear // 19 + torch.arange(net.bands) // 10]).to(device)
+        self.group = F.one_hot(group).float()
+        self.group /= self.group.sum(0)                 # power of a group of positions is the mean of theirs
+        self.recent = round(.1 * RATE / net.hop)        # frames in 100 ms
+        if weights['pesq']:
+            from perceptual import Pesq
+            self.perceptual = Pesq(RATE, self.end, device)
+
+    def silent_and_onset(self, power_clean, power_noisy):
+        """Frames [B,T] without speech, and those with speech less than 100 ms after such a one."""
+        e = power_clean.mean(-1)
+        usual = e.mean(1, keepdim=True)
+        silent = e < 3e-4 * (usual + .01 * power_noisy.mean((1, 2))[:, None])
+        after = F.max_pool1d(F.pad(silent.float(), (self.recent, 0)), self.recent + 1, 1)[:, :silent.shape[1]] > 0
+        return silent, after & (e > 3e-3 * usual) & ~silent
+
+    def silence(self, power_out, power_noisy, silent):
+        """Decibels left over -45 in frames without speech, as a part of 45; 55 dB under the clip's level nothing is heard."""
+        least = power_noisy.mean((1, 2), keepdim=True) * 10 ** -5.5 + 1e-12
+        left = 10 * torch.log10((power_out + least) / (power_noisy + least))
+        return ((left + 45).clamp_min(0) / 45).mean(-1).mul(silent).sum() / silent.sum().clamp_min(1)
+
+    def __call__(self, noisy, clean, known):
+        net, terms = self.net, {}
+        with torch.autocast(noisy.device.type, torch.bfloat16, enabled=noisy.is_cuda):
+            mh, ph, Y = net(noisy)
+        mc, pc = net.features(net.stft(clean))
+        mn = net.features(net.stft(noisy))[0]
+        w = (self.hz < known).float()[:, None]
+        terms['magnitude'] = ((mh - mc).square() * w).mean()
+        wl = w[..., :net.linear]
+        terms['complex'] = ((mh[..., :net.linear] * ph - mc[..., :net.linear] * pc).abs().square() * wl).mean()
+
+        power = [m ** (2 / net.compress) @ self.group for m in (mh, mc, mn)]
+        silent, onset = self.silent_and_onset(power[1], power[2])
+        terms['silence'] = self.silence(power[0], power[2], silent)
+        terms['onset'] = ((mc - mh).clamp_min(0).square() * w * onset[..., None]).mean()
+
+        mask = mh / mn.clamp_min(1e-3)                  # above what is known, follow the last known positions
+        last = w * (self.hz > known - 2500)[:, None]
+        edge = (mask * last).sum(-1, keepdim=True) / last.sum(-1, keepdim=True)
+        terms['follow'] = ((mask - edge.detach().clamp_max(1)).square() * (1 - w)).mean()
+
+        n = noisy.shape[1]
+        y, clean = (lowpass(x, known)[:, :self.end] for x in (net.istft(Y, n), clean))
+        terms['snr'] = ((y - clean).square().sum(1) + 1e-4).log().mean() - (clean.square().sum(1) + 1e-4).log().mean()
+        if self.weights['pesq']:
+            speech = (rms(clean) > 1e-3).float()[:, 0]  # the measure means nothing without speech
+            terms['pesq'] = (self.perceptual(clean.float(), y.float()).float() * speech).sum() / speech.sum().clamp_min(1)
+        return sum(self.weights[k] * v for k, v in terms.items()), terms

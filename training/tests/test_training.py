@@ -1,0 +1,93 @@
+"""The training loop on a CPU at toy size."""
+import numpy as np
+import pytest
+import torch
+
+import train as training
+from data import Mixer
+from loss import Loss
+from network import Net
+
+SAMPLES = 24000
+
+
+class OneClip:
+    """The same noisy clip for ever: half a second of a tone that starts late, in noise."""
+
+    def __init__(self):
+        self.gen = torch.Generator()
+        g = torch.Generator().manual_seed(0)
+        t = torch.arange(SAMPLES) / 48000
+        self.target = (.2 * torch.sin(2 * torch.pi * 440 * t) * (t > .2))[None]
+        self.noisy = self.target + .05 * torch.randn(1, SAMPLES, generator=g)
+
+    def batch(self, n):
+        return self.noisy, self.target, torch.full((1, 1), 24000.)
+
+
+def config(minutes, **loss):
+    weights = dict(magnitude=9., complex=3., snr=.04, pesq=0., silence=.12, onset=9., follow=.05)
+    return dict(network=dict(c=8, blocks=1, nt=1, nf=1),
+                training=dict(clip_seconds=SAMPLES / 48000, batch=1, learning_rate=3e-3, warmup_steps=5, minutes=minutes, save_minutes=9., seed=0),
+                loss=weights | loss)
+
+
+def test_one_clip_is_learnt_and_resumed(tmp_path, monkeypatch):
+    monkeypatch.setattr(training, 'LOG_EVERY', 5)
+    clip = OneClip()
+    torch.manual_seed(0)
+    loss = Loss(Net(c=8, blocks=1, nt=1, nf=1), SAMPLES, 'cpu', config(1)['loss'])
+    before = loss(*clip.batch(1))[0].item()
+    loss.net = training.train(config(.25), None, str(tmp_path), device='cpu', mixer=clip)
+    after = loss(*clip.batch(1))[0].item()
+    assert after < before - .1
+
+    step = torch.load(tmp_path / 'checkpoint.pt')['step']
+    training.train(config(.35), None, str(tmp_path), resume=True, device='cpu', mixer=clip)
+    resumed = torch.load(tmp_path / 'checkpoint.pt')
+    assert resumed['step'] > step
+    assert [r[0] for r in resumed['rows']] == sorted({r[0] for r in resumed['rows']})
+    assert (tmp_path / 'curve.png').exists() and (tmp_path / 'curve.tsv').exists()
+    weights = torch.load(tmp_path / 'weights.ema')
+    Net(**weights['cfg']).load_state_dict(weights['ema'])
+
+
+@pytest.fixture
+def mixer(tmp_path):
+    rng = np.random.default_rng(0)
+    for name, n in dict(speech_full=200000, speech_wide=200000, noise=200000, rooms_full=48000, rooms_wide=72000).items():
+        (rng.standard_normal(n) * 3000).astype(np.int16).tofile(tmp_path / (name + '.i16'))
+    return Mixer(str(tmp_path), 96000, 'cpu', 7)
+
+
+def test_clips_are_finite_and_repeat_with_the_seed(mixer):
+    noisy, target, known = mixer.batch(8)
+    assert noisy.shape == target.shape == (8, 96000) and known.shape == (8, 1)
+    assert noisy.isfinite().all() and noisy.abs().max() <= 1
+    mixer.gen.manual_seed(7)
+    assert torch.equal(mixer.batch(8)[0], noisy)
+
+
+def test_some_clips_pause_and_some_are_noise_alone(mixer):
+    targets = torch.cat([mixer.batch(8)[1] for _ in range(12)])
+    e = targets.view(len(targets), -1, 960).square().mean(2)
+    quiet = (e < 1e-4 * e.mean(1, keepdim=True)).float().mean(1)
+    alone = targets.abs().amax(1) == 0
+    assert alone.any() and (quiet[~alone] > .1).float().mean() > .3
+
+
+def test_silence_is_worth_its_decibels():
+    net = Net(c=8, blocks=1, nt=1, nf=1)
+    loss = Loss(net, SAMPLES, 'cpu', config(1)['loss'])
+    noise = torch.ones(1, 10, loss.group.shape[1])
+    silent = torch.ones(1, 10, dtype=torch.bool)
+    left = [loss.silence(noise * 10 ** (-x / 10), noise, silent).item() for x in (0, 20, 40)]
+    assert left == pytest.approx([1, 25 / 45, 5 / 45], abs=.01)
+
+
+def test_not_finite_gradients_change_nothing():
+    net = torch.nn.Linear(2, 2)
+    for p in net.parameters():
+        p.grad = torch.full_like(p, float('nan'))
+    training.step_gradients(net, 1)
+    assert all((p.grad == 0).all() for p in net.parameters())

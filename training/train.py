@@ -1,0 +1,172 @@
+"""Train a model: python3 train.py CONFIG DATA OUT [--start WEIGHTS] [--resume] [--minutes N]
+
+CONFIG is one of configs/; DATA is what prepare.py wrote. OUT gets weights.ema (averaged weights: what is exported and scored),
+checkpoint.pt (to resume from), curve.tsv and curve.png. `torchrun --nproc-per-node N train.py ...` uses N GPUs of one host.
+The schedule is one of time: N minutes are N minutes on any machine, and the learning rate reaches zero at their end.
+"""
+import argparse
+import math
+import os
+import time
+import tomllib
+
+import matplotlib
+import torch
+import torch.distributed as dist
+from tqdm import tqdm
+
+from data import RATE, Mixer
+from loss import Loss
+from network import Net
+
+matplotlib.use('Agg')
+import matplotlib.pyplot as plt  # noqa: E402
+
+LOG_EVERY = 50                                          # steps; also how often the clock is read
+
+
+class Average:
+    """Exponential moving average of a network's state."""
+
+    def __init__(self, net):
+        self.state = {k: v.detach().clone() for k, v in net.state_dict().items()}
+
+    @torch.no_grad()
+    def update(self, net, step):
+        pairs = [(self.state[k], v) for k, v in net.state_dict().items() if v.is_floating_point()]
+        torch._foreach_lerp_([a for a, _ in pairs], [v for _, v in pairs], 1 - min(.999, step / (step + 50)))
+
+
+class Clock:
+    """Seconds of training, the same on every process, those of an interrupted run included."""
+
+    def __init__(self, used, device):
+        self.device, self.start = device, time.time() - used
+
+    def read(self):
+        now = torch.tensor([time.time() - self.start], device=self.device, dtype=torch.float64)
+        if dist.is_initialized():
+            dist.broadcast(now, 0)
+        return now.item()
+
+
+def step_gradients(net, processes):
+    """Mean over processes, clipped to norm 1; nothing at all where one number is not finite."""
+    grads = [p.grad for p in net.parameters()]
+    flat = torch.cat([g.flatten() for g in grads])
+    if processes > 1:
+        dist.all_reduce(flat)
+        flat /= processes
+    norm = flat.norm()
+    flat = torch.where(norm.isfinite(), flat / norm.clamp_min(1), 0)
+    torch._foreach_copy_(grads, [f.view_as(g) for f, g in zip(flat.split([g.numel() for g in grads]), grads)])
+
+
+def save(path, content):
+    torch.save(content, path + '.part')
+    os.replace(path + '.part', path)
+
+
+def picture(rows, path):
+    """rows [(step, seconds, {term: value})] -> a panel for each term."""
+    names = list(rows[0][2])
+    fig, axes = plt.subplots(1, len(names), figsize=(3 * len(names), 3), layout='constrained')
+    for ax, k in zip(axes, names):
+        ax.plot([r[0] for r in rows], [r[2][k] for r in rows])
+        ax.set(title=k, xlabel='step')
+    fig.savefig(path)
+    plt.close(fig)
+
+
+def train(config, data, out, start=None, resume=False, device='cuda', mixer=None):
+    """mixer: where the clips come from, made from the folder `data` if it is not given."""
+    rank, processes = int(os.environ.get('RANK', 0)), int(os.environ.get('WORLD_SIZE', 1))
+    if processes > 1:
+        device = f"cuda:{os.environ['LOCAL_RANK']}"
+        torch.cuda.set_device(device)
+        dist.init_process_group('nccl')
+    t = config['training']
+    torch.set_float32_matmul_precision('high')
+    torch.manual_seed(t['seed'])
+    os.makedirs(out, exist_ok=True)
+    at = lambda name: os.path.join(out, name)
+
+    net = Net(**config['network']).to(device)
+    if start:
+        net.load_state_dict(torch.load(start, map_location=device)['ema'])
+    opt = torch.optim.AdamW(net.parameters(), t['learning_rate'], betas=(.9, .99), weight_decay=.01, fused=device != 'cpu')
+    samples = int(t['clip_seconds'] * RATE)
+    mixer = mixer or Mixer(data, samples, device, t['seed'] * 1000 + rank)
+    average, used, step, rows = Average(net), 0., 0, []
+    if resume:
+        ck = torch.load(at('checkpoint.pt'), map_location=device)
+        net.load_state_dict(ck['net'])
+        opt.load_state_dict(ck['opt'])
+        average.state, used, step, rows = ck['ema'], ck['used'], ck['step'], ck['rows']
+        mixer.gen.set_state(ck['gen'].cpu())
+    loss = Loss(net, samples, device, config['loss'])
+    if device != 'cpu':
+        net.core = torch.compile(net.core)
+
+    def keep(seconds):
+        if rank:
+            return
+        save(at('weights.ema'), dict(ema=average.state, cfg=net.cfg, step=step))
+        save(at('checkpoint.pt'), dict(net=net.state_dict(), opt=opt.state_dict(), ema=average.state, gen=mixer.gen.get_state(), used=seconds, step=step, rows=rows))
+        if rows:
+            picture(rows, at('curve.png'))
+            with open(at('curve.tsv'), 'w') as f:
+                print('step', 'seconds', *rows[0][2], sep='\t', file=f)
+                for s, el, terms in rows:
+                    print(s, f'{el:.1f}', *(f'{v:.5f}' for v in terms.values()), sep='\t', file=f)
+
+    total, warm = t['minutes'] * 60, t['warmup_steps']
+    clock = Clock(used, device)
+    seconds, saved, sums, first = used, used, [], step
+    bar = tqdm(total=round(total), initial=round(used), unit='s', disable=rank > 0, mininterval=5)
+    while seconds < total:
+        rate = t['learning_rate'] * min(1, (step + 1) / warm) * (.5 + .5 * math.cos(math.pi * min(1, seconds / total)))
+        for group in opt.param_groups:
+            group['lr'] = rate
+        value, terms = loss(*mixer.batch(t['batch']))
+        opt.zero_grad()
+        value.backward()
+        step_gradients(net, processes)
+        opt.step()
+        step += 1
+        average.update(net, step)
+        sums.append(torch.stack([v.detach() for v in terms.values()]))
+        if step % LOG_EVERY == 0 or step == first + 1:
+            means = dict(zip(terms, torch.stack(sums).mean(0).tolist()))
+            seconds, sums = clock.read(), []
+            rows.append((step, seconds, means))
+            bar.n = round(seconds)
+            bar.set_description(f'step {step} ' + ' '.join(f'{k} {v:.4f}' for k, v in means.items()))
+            if seconds - saved > t['save_minutes'] * 60:
+                saved = seconds
+                keep(seconds)
+    bar.close()
+    keep(seconds)
+    if processes > 1:
+        dist.destroy_process_group()
+    return net
+
+
+def main():
+    ap = argparse.ArgumentParser(description='Train a model.')
+    ap.add_argument('config')
+    ap.add_argument('data')
+    ap.add_argument('out')
+    ap.add_argument('--start', help='averaged weights to begin from, with a new optimiser')
+    ap.add_argument('--resume', action='store_true', help='go on from OUT/checkpoint.pt')
+    ap.add_argument('--minutes', type=float, help="instead of the config's")
+    a = ap.parse_args()
+    with open(a.config, 'rb') as f:
+        config = tomllib.load(f)
+    if a.minutes:
+        config['training']['minutes'] = a.minutes
+    train(config, a.data, a.out, a.start, a.resume)
+
+
+if __name__ == '__main__':
+    main()
