@@ -82,9 +82,9 @@ def train(config, data, out, start=None, resume=False, device='cuda', mixer=None
     """mixer: where the clips come from, made from the folder `data` if it is not given."""
     rank, processes = int(os.environ.get('RANK', 0)), int(os.environ.get('WORLD_SIZE', 1))
     if processes > 1:
-        device = f"cuda:{os.environ['LOCAL_RANK']}"
-        torch.cuda.set_device(device)
-        dist.init_process_group('nccl')
+        dist.init_process_group('gloo' if device == 'cpu' else 'nccl')
+        if device != 'cpu':
+            torch.cuda.set_device(int(os.environ['LOCAL_RANK']))
     t = config['training']
     torch.set_float32_matmul_precision('high')
     torch.manual_seed(t['seed'])

@@ -1,4 +1,6 @@
 """The training loop on a CPU at toy size."""
+import os
+
 import numpy as np
 import pytest
 import torch
@@ -14,9 +16,9 @@ SAMPLES = 24000
 class OneClip:
     """The same noisy clip for ever: half a second of a tone that starts late, in noise."""
 
-    def __init__(self):
+    def __init__(self, seed=0):
         self.gen = torch.Generator()
-        g = torch.Generator().manual_seed(0)
+        g = torch.Generator().manual_seed(seed)
         t = torch.arange(SAMPLES) / 48000
         self.target = (.2 * torch.sin(2 * torch.pi * 440 * t) * (t > .2))[None]
         self.noisy = self.target + .05 * torch.randn(1, SAMPLES, generator=g)
@@ -50,6 +52,21 @@ def test_one_clip_is_learnt_and_resumed(tmp_path, monkeypatch):
     assert (tmp_path / 'curve.png').exists() and (tmp_path / 'curve.tsv').exists()
     weights = torch.load(tmp_path / 'weights.ema')
     Net(**weights['cfg']).load_state_dict(weights['ema'])
+
+
+def one_of_two(rank, out):
+    os.environ |= dict(RANK=str(rank), WORLD_SIZE='2', LOCAL_RANK=str(rank), MASTER_ADDR='127.0.0.1', MASTER_PORT='29517')
+    torch.set_num_threads(1)
+    training.LOG_EVERY = 2
+    net = training.train(config(.05), None, out + str(rank), device='cpu', mixer=OneClip(rank))
+    torch.save(list(net.parameters()), f'{out}{rank}.pt')
+
+
+def test_two_processes_stay_together(tmp_path):
+    out = str(tmp_path / 'rank')
+    torch.multiprocessing.spawn(one_of_two, (out,), nprocs=2)
+    a, b = torch.load(out + '0.pt'), torch.load(out + '1.pt')
+    assert all(torch.equal(p, q) for p, q in zip(a, b))
 
 
 @pytest.fixture
