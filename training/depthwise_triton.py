@@ -75,7 +75,7 @@ def _wgrad(x, dy, dw, P, T: tl.constexpr, F: tl.constexpr, C: tl.constexpr, M: t
 
 
 def _tile(C):
-    return max(16, 4096 // C)
+    return max(16, 2048 // C)
 
 
 @torch.library.custom_op("primeknet::depthwise", mutates_args=())
@@ -100,9 +100,8 @@ def depthwise_bwd_op(x: torch.Tensor, w: torch.Tensor, dy: torch.Tensor, kt: int
     _dgrad[(triton.cdiv(P, BP),)](dy, w, dx, P, T, F, C, M, kt, kf, dt, BP, num_warps=4)
     dw = torch.zeros(kt * kf, M * C, device=x.device)
     taps = triton.next_power_of_2(kt * kf)
-    warps = max(1, min(4, taps * C // 512))
-    run = triton.cdiv(P, 132 * 32 // warps * 4) * 4
-    _wgrad[(triton.cdiv(P, run),)](x, dy, dw, P, T, F, C, M, kt, kf, dt, taps, run, num_warps=warps)
+    run = triton.cdiv(P, 132 * 64 * 4) * 4                # a program is one warp, and a GPU's multiprocessor holds 64
+    _wgrad[(triton.cdiv(P, run),)](x, dy, dw, P, T, F, C, M, kt, kf, dt, taps, run, num_warps=1)
     return dx, dw
 
 

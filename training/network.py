@@ -215,9 +215,10 @@ class Net(nn.Module):
         return torch.stft(F.pad(w, (self.window - self.hop, 0)), self.window, self.hop, window=self.win, center=False, return_complex=True).transpose(1, 2) / 16
 
     def istft(self, X, n):                                                 # undelayed: sample i is complete window-hop samples later
-        fr = torch.fft.irfft(X * 16, n=self.window) * self.win
-        y = F.fold(fr.transpose(1, 2), (1, (fr.shape[1] - 1) * self.hop + self.window), (1, self.window), stride=(1, self.hop)).flatten(1)
-        return y[:, self.window - self.hop:self.window - self.hop + n] / (self.window / self.hop / 2)
+        r = self.window // self.hop
+        fr = (torch.fft.irfft(X * 16, n=self.window) * self.win).unflatten(2, (r, self.hop))
+        y = sum(F.pad(fr[:, :, k], (0, 0, k, r - 1 - k)) for k in range(r)).flatten(1)
+        return y[:, self.window - self.hop:self.window - self.hop + n] / (r / 2)
 
     def features(self, X):
         """[B,T,bins] -> compressed magnitude at each position [B,T,P], unit phase of the linear bins [B,T,linear]."""

@@ -1,0 +1,42 @@
+"""Enhance audio files with averaged weights: python3 enhance.py WEIGHTS OUT FILE...
+
+Any rate that divides or is divided by 48 kHz; each result keeps its file's name, rate and timing, as FLAC.
+"""
+import os
+import sys
+
+import soundfile
+import torch
+from scipy.signal import resample_poly
+
+from data import RATE
+from network import Net
+
+
+def load(path, device):
+    ck = torch.load(path, map_location=device)
+    net = Net(**ck['cfg']).to(device).eval()
+    net.load_state_dict(ck['ema'])
+    return net
+
+
+@torch.no_grad()
+def enhance(net, x):
+    """x: samples at 48 kHz -> as many, the network's delay removed."""
+    w = torch.tensor(x, dtype=torch.float32, device=net.win.device)[None]
+    w = torch.nn.functional.pad(w, (0, -len(x) % net.hop + net.window))
+    return net.istft(net(w)[2], len(x))[0].cpu().numpy()
+
+
+def main():
+    weights, out, *files = sys.argv[1:]
+    net = load(weights, 'cuda' if torch.cuda.is_available() else 'cpu')
+    os.makedirs(out, exist_ok=True)
+    for f in files:
+        x, rate = soundfile.read(f)
+        y = resample_poly(enhance(net, resample_poly(x, RATE, rate)), rate, RATE)[:len(x)]
+        soundfile.write(os.path.join(out, os.path.splitext(os.path.basename(f))[0] + '.flac'), y.clip(-1, 1), rate)
+
+
+if __name__ == '__main__':
+    main()
