@@ -843,6 +843,7 @@ int pump_open(struct pump **ret, const struct pump_options *options) {
     if (r < 0)
         goto fail;
     p->cur = &unit->lanes[0];
+    atomic_init(&p->delay, unit->delay);
     restart(p);
     r = p->rt.start(p->rt.data, &p->thread, worker, p);
     if (r < 0)

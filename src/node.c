@@ -1,0 +1,732 @@
+#include "config.h"
+
+#include "node.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#pragma GCC diagnostic ignored "-Wpedantic" /* PipeWire's macros and inline functions are GNU C */
+#include <pipewire/impl.h>
+#include <pipewire/pipewire.h>
+#include <pipewire/filter.h>
+#include <pipewire/thread.h>
+#include <spa/debug/types.h>
+#include <spa/param/audio/format-utils.h>
+#include <spa/param/audio/type-info.h>
+#include <spa/param/latency-utils.h>
+#include <spa/support/thread.h>
+
+#define SCRATCH 16384u              /* samples of output that nobody takes */
+#define RECONNECT_FIRST_MS 100      /* pauses between attempts to reach PipeWire: doubled from here ... */
+#define RECONNECT_MAX_MS 2000       /* ... to here */
+#define MUTED_MS 400                /* that a change of microphone waits for the input's fade: two of the longest quanta */
+
+/* What is kept of the graph: enough to know who is linked to us, what to call it and which channels it has. */
+struct object {
+    struct spa_list list;
+    enum { OBJECT_NODE, OBJECT_PORT, OBJECT_LINK } type;
+    uint32_t id;
+    uint32_t from, to;     /* LINK: its nodes; PORT: its node and its number there */
+    uint32_t channel;      /* PORT: enum spa_audio_channel */
+    char description[128]; /* NODE */
+};
+
+struct node {
+    struct pw_loop *loop;
+    struct pw_context *context;
+    struct pw_data_loop *data_loop;
+    struct spa_thread_utils *threads;
+    struct pump *pump;
+    struct spa_source *pump_source, *reconnect_timer, *mute_timer;
+    void (*changed)(void *data);
+    void *data;
+    char group[64], latency[32];
+    char *microphone, *channel;
+
+    struct pw_core *core;
+    struct pw_registry *registry;
+    struct spa_hook core_listener, registry_listener, capture_listener, source_listener, pacer_listener;
+    struct spa_list objects;
+    struct pw_stream *capture, *source;
+    struct pw_filter *pacer;
+    struct spa_latency_info upstream;
+    uint32_t position;       /* enum spa_audio_channel that the capture stream asks for; MONO is the mix */
+    unsigned pause_ms;
+    bool broken;             /* the connection is gone: take it down once its callbacks are left */
+    bool pacing;
+    bool dirty;              /* tell */
+    bool entered;
+    uint64_t shown_delay_ns; /* published */
+    uint32_t microphone_id;  /* node linked to the capture stream, or SPA_ID_INVALID */
+
+    /* for the data loop */
+    struct pw_stream *feeding;         /* = capture; changed on the data loop only */
+    struct spa_io_position *clock;     /* of the source, changed by PipeWire on the data loop */
+    uint64_t cycle;                    /* that the source last ran in */
+    bool idle, ran;
+    float scratch[SCRATCH];
+    _Atomic unsigned n_consumers, rate;
+};
+
+/* ---- the data loop ------------------------------------------------------------------------------------------------ */
+
+static unsigned n_samples(const struct pw_buffer *b) {
+    return b->buffer->datas[0].chunk->size / (unsigned)sizeof(float);
+}
+
+static const float *samples(const struct pw_buffer *b) {
+    const struct spa_data *const d = &b->buffer->datas[0];
+    return SPA_PTROFF(d->data, d->chunk->offset, const float);
+}
+
+/* Samples that go in and come out to no one: a cycle in which the source had no buffer. */
+static void discard(struct node *n, const float *in, unsigned n_in) {
+    for (unsigned at = 0; at < n_in; at += SCRATCH)
+        pump_process(n->pump, in + at, n->scratch, n_in - at < SCRATCH ? n_in - at : SCRATCH);
+}
+
+/* Once a cycle, after the capture stream, or instead of it where no microphone sends. */
+static void on_source_process(void *data) {
+    struct node *const n = data;
+    if (n->clock) {
+        if (n->clock->clock.position == n->cycle)
+            return;
+        n->cycle = n->clock->clock.position;
+        atomic_store_explicit(&n->rate, n->clock->clock.rate.denom, memory_order_relaxed);
+    }
+    n->ran = true;
+
+    const bool wanted = atomic_load(&n->n_consumers) > 0;
+    if (wanted && n->idle)
+        pump_restart(n->pump);
+    n->idle = !wanted;
+
+    struct pw_buffer *in = NULL, *newer;
+    while (n->feeding && (newer = pw_stream_dequeue_buffer(n->feeding))) {
+        if (in) { /* left over from a cycle that the source missed: it must not delay what follows */
+            if (wanted)
+                discard(n, samples(in), n_samples(in));
+            pw_stream_queue_buffer(n->feeding, in);
+        }
+        in = newer;
+    }
+    struct pw_buffer *const out = wanted ? pw_stream_dequeue_buffer(n->source) : NULL;
+    if (out) {
+        struct spa_data *const d = &out->buffer->datas[0];
+        const unsigned room = d->maxsize / (unsigned)sizeof(float);
+        unsigned n_out = in && n_samples(in) ? n_samples(in) : (unsigned)out->requested;
+        if (n_out > room)
+            n_out = room;
+        pump_process(n->pump, in && n_samples(in) ? samples(in) : NULL, d->data, n_out);
+        d->chunk->offset = 0;
+        d->chunk->stride = sizeof(float);
+        d->chunk->size = n_out * (unsigned)sizeof(float);
+        pw_stream_queue_buffer(n->source, out);
+    } else if (in && wanted) {
+        discard(n, samples(in), n_samples(in));
+    }
+    if (in)
+        pw_stream_queue_buffer(n->feeding, in);
+}
+
+static void on_capture_process(void *data) {
+    struct node *const n = data;
+    if (n->feeding)
+        pw_stream_trigger_process(n->source);
+}
+
+/* Runs in every cycle while somebody records. Where the source was not triggered in the last one no microphone sends, and
+ * without a trigger those who record would stand still. */
+static void on_pacer_process(void *data, struct spa_io_position *position) {
+    (void)position;
+    struct node *const n = data;
+    if (!n->ran || !n->feeding)
+        pw_stream_trigger_process(n->source);
+    n->ran = false;
+}
+
+static void on_source_io(void *data, uint32_t id, void *area, uint32_t size) {
+    struct node *const n = data;
+    (void)size;
+    if (id == SPA_IO_Position)
+        n->clock = area;
+}
+
+static int feed_from(struct spa_loop *loop, bool async, uint32_t seq, const void *data, size_t size, void *user) {
+    (void)loop, (void)async, (void)seq, (void)size;
+    struct node *const n = user;
+    n->feeding = *(struct pw_stream *const *)data;
+    return 0;
+}
+
+/* Waits until the data loop has done it: the stream before is no longer looked at. */
+static void set_feeding(struct node *n, struct pw_stream *stream) {
+    pw_data_loop_invoke(n->data_loop, feed_from, 0, &stream, sizeof stream, true, n);
+}
+
+/* ---- latency ------------------------------------------------------------------------------------------------------ */
+
+static void publish_latency(struct node *n) {
+    if (!n->source)
+        return;
+    struct pump_stats stats;
+    pump_stats(n->pump, &stats);
+    struct spa_latency_info latency = n->upstream;
+    const uint64_t ns = (stats.delay * UINT64_C(1000000000) + PUMP_RATE / 2) / PUMP_RATE;
+    latency.direction = SPA_DIRECTION_OUTPUT;
+    latency.min_ns += ns;
+    latency.max_ns += ns;
+    uint8_t buffer[512];
+    struct spa_pod_builder builder = SPA_POD_BUILDER_INIT(buffer, sizeof buffer);
+    const struct spa_pod *param = spa_latency_build(&builder, SPA_PARAM_Latency, &latency);
+    pw_stream_update_params(n->source, &param, 1);
+}
+
+static void on_capture_param(void *data, uint32_t id, const struct spa_pod *param) {
+    struct node *const n = data;
+    struct spa_latency_info info;
+    if (id != SPA_PARAM_Latency || !param || spa_latency_parse(param, &info) < 0 || info.direction != SPA_DIRECTION_OUTPUT)
+        return;
+    n->upstream = info;
+    publish_latency(n);
+}
+
+/* ---- streams ------------------------------------------------------------------------------------------------------ */
+
+static void on_source_state(void *data, enum pw_stream_state old, enum pw_stream_state state, const char *error) {
+    (void)old, (void)error;
+    struct node *const n = data;
+    if (state == PW_STREAM_STATE_PAUSED)
+        publish_latency(n);
+}
+
+static void on_capture_state(void *data, enum pw_stream_state old, enum pw_stream_state state, const char *error) {
+    (void)old, (void)error;
+    struct node *const n = data;
+    if (state == PW_STREAM_STATE_PAUSED && n->source) /* blocks of before would come out as delay */
+        pw_stream_flush(n->capture, false);
+}
+
+static const struct pw_stream_events capture_events = {
+    PW_VERSION_STREAM_EVENTS,
+    .process = on_capture_process,
+    .param_changed = on_capture_param,
+    .state_changed = on_capture_state,
+};
+
+static const struct pw_stream_events source_events = {
+    PW_VERSION_STREAM_EVENTS,
+    .process = on_source_process,
+    .io_changed = on_source_io,
+    .state_changed = on_source_state,
+};
+
+static const struct pw_filter_events pacer_events = {
+    PW_VERSION_FILTER_EVENTS,
+    .process = on_pacer_process,
+};
+
+static int connect_stream(struct pw_stream *stream, enum pw_direction direction, uint32_t position, enum pw_stream_flags flags) {
+    uint8_t buffer[512];
+    struct spa_pod_builder builder = SPA_POD_BUILDER_INIT(buffer, sizeof buffer);
+    struct spa_audio_info_raw info = SPA_AUDIO_INFO_RAW_INIT(
+            .format = SPA_AUDIO_FORMAT_F32P, .rate = PUMP_RATE, .channels = 1, .position = {position});
+    const struct spa_pod *param = spa_format_audio_raw_build(&builder, SPA_PARAM_EnumFormat, &info);
+    return pw_stream_connect(stream, direction, PW_ID_ANY,
+            flags | PW_STREAM_FLAG_AUTOCONNECT | PW_STREAM_FLAG_MAP_BUFFERS | PW_STREAM_FLAG_RT_PROCESS, &param, 1);
+}
+
+/* Properties that both streams and the pacer share: scheduled together, never linked to each other. */
+static struct pw_properties *properties(const struct node *n, const char *name, const char *description) {
+    return pw_properties_new(PW_KEY_NODE_NAME, name, PW_KEY_NODE_DESCRIPTION, description, PW_KEY_NODE_GROUP, n->group,
+            PW_KEY_NODE_LINK_GROUP, n->group, PW_KEY_NODE_VIRTUAL, "true", "resample.prefill", "true", NULL);
+}
+
+static int open_capture(struct node *n) {
+    struct pw_properties *const p = properties(n, "capture.enhanced_mic", "Enhanced Mic's input");
+    if (!p)
+        return -ENOMEM;
+    pw_properties_set(p, PW_KEY_MEDIA_TYPE, "Audio");
+    pw_properties_set(p, PW_KEY_MEDIA_CATEGORY, "Capture");
+    pw_properties_set(p, PW_KEY_MEDIA_ROLE, "DSP");
+    pw_properties_set(p, PW_KEY_NODE_PASSIVE, "true");          /* alone it keeps no microphone awake */
+    pw_properties_set(p, "channelmix.normalize", "true");       /* or two channels of a microphone add up */
+    if (n->microphone)
+        pw_properties_set(p, PW_KEY_TARGET_OBJECT, n->microphone);
+    if (n->position != SPA_AUDIO_CHANNEL_MONO)
+        pw_properties_set(p, PW_KEY_STREAM_DONT_REMIX, "true"); /* this channel alone */
+    n->upstream = SPA_LATENCY_INFO(SPA_DIRECTION_OUTPUT);
+    n->capture = pw_stream_new(n->core, "Enhanced Mic's input", p);
+    if (!n->capture)
+        return -errno;
+    pw_stream_add_listener(n->capture, &n->capture_listener, &capture_events, n);
+    set_feeding(n, n->capture);
+    return connect_stream(n->capture, PW_DIRECTION_INPUT, n->position, PW_STREAM_FLAG_NONE);
+}
+
+static void close_capture(struct node *n) {
+    if (!n->capture)
+        return;
+    set_feeding(n, NULL);
+    spa_hook_remove(&n->capture_listener);
+    pw_stream_destroy(n->capture);
+    n->capture = NULL;
+}
+
+static int open_source(struct node *n) {
+    struct pw_properties *const p = properties(n, "enhanced_mic", "Enhanced Mic");
+    if (!p)
+        return -ENOMEM;
+    pw_properties_set(p, PW_KEY_MEDIA_CLASS, "Audio/Source");
+    pw_properties_set(p, PW_KEY_NODE_LATENCY, n->latency);
+    n->source = pw_stream_new(n->core, "Enhanced Mic", p);
+    if (!n->source)
+        return -errno;
+    pw_stream_add_listener(n->source, &n->source_listener, &source_events, n);
+    return connect_stream(n->source, PW_DIRECTION_OUTPUT, SPA_AUDIO_CHANNEL_MONO, PW_STREAM_FLAG_TRIGGER);
+}
+
+static int open_pacer(struct node *n) {
+    struct pw_properties *const p = properties(n, "pacer.enhanced_mic", "Enhanced Mic's pace");
+    if (!p)
+        return -ENOMEM;
+    pw_properties_set(p, PW_KEY_NODE_ALWAYS_PROCESS, "true");
+    n->pacer = pw_filter_new(n->core, "Enhanced Mic's pace", p);
+    if (!n->pacer)
+        return -errno;
+    pw_filter_add_listener(n->pacer, &n->pacer_listener, &pacer_events, n);
+    n->pacing = false;
+    return pw_filter_connect(n->pacer, PW_FILTER_FLAG_INACTIVE | PW_FILTER_FLAG_RT_PROCESS, NULL, 0);
+}
+
+/* ---- the graph as it is told ---------------------------------------------------------------------------------------- */
+
+static uint32_t channel_by_name(const char *name) {
+    for (const struct spa_type_info *t = spa_type_audio_channel; t->name; t++) {
+        if (strcmp(spa_debug_type_short_name(t->name), name) == 0)
+            return t->type;
+    }
+    return SPA_AUDIO_CHANNEL_UNKNOWN;
+}
+
+/* "mix" and NULL: 0; a number from 1 on: itself; a name: -1; neither: -EINVAL. */
+static int channel_number(const char *channel) {
+    if (!channel || strcmp(channel, "mix") == 0)
+        return 0;
+    char *end;
+    const long number = strtol(channel, &end, 10);
+    if (*channel && !*end)
+        return number >= 1 && number <= SPA_AUDIO_MAX_CHANNELS ? (int)number : -EINVAL;
+    return channel_by_name(channel) != SPA_AUDIO_CHANNEL_UNKNOWN ? -1 : -EINVAL;
+}
+
+/* What to ask for of the microphone: the channel that was chosen, where it has it, else the mix. */
+static uint32_t wanted_position(const struct node *n) {
+    const int number = channel_number(n->channel);
+    const uint32_t named = number < 0 ? channel_by_name(n->channel) : SPA_AUDIO_CHANNEL_UNKNOWN;
+    const struct object *o;
+    if (number) {
+        spa_list_for_each(o, &n->objects, list) {
+            if (o->type == OBJECT_PORT && o->from == n->microphone_id &&
+                (number < 0 ? o->channel == named : o->to + 1 == (uint32_t)number))
+                return o->channel;
+        }
+    }
+    return SPA_AUDIO_CHANNEL_MONO;
+}
+
+static void start_timer(struct node *n, struct spa_source *timer, unsigned ms) {
+    struct timespec in = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
+    pw_loop_update_timer(n->loop, timer, &in, NULL, false);
+}
+
+static void reopen_capture(struct node *n) {
+    close_capture(n);
+    pump_mute(n->pump, false); /* there is no input now, and what comes fades in */
+    if (open_capture(n) < 0)
+        n->broken = true;
+}
+
+static void on_muted(void *data, uint64_t expirations) {
+    (void)expirations;
+    struct node *const n = data;
+    if (n->capture) {
+        n->position = wanted_position(n);
+        reopen_capture(n);
+    }
+}
+
+/* Fades the input out, then opens the capture stream anew, with the microphone and channel of then. */
+static void change_capture(struct node *n) {
+    pump_mute(n->pump, true);
+    start_timer(n, n->mute_timer, MUTED_MS);
+}
+
+/* Draws the conclusions from the list of objects. */
+static void survey(struct node *n) {
+    if (!n->source || !n->capture)
+        return;
+    const uint32_t source = pw_stream_get_node_id(n->source), capture = pw_stream_get_node_id(n->capture);
+    unsigned n_consumers = 0;
+    uint32_t microphone = SPA_ID_INVALID;
+    const struct object *o;
+    spa_list_for_each(o, &n->objects, list) {
+        if (o->type != OBJECT_LINK)
+            continue;
+        if (o->from == source)
+            n_consumers++;
+        if (o->to == capture)
+            microphone = o->from;
+    }
+    if (n_consumers != atomic_load(&n->n_consumers)) {
+        atomic_store(&n->n_consumers, n_consumers);
+        n->dirty = true;
+    }
+    if (microphone != n->microphone_id) {
+        n->microphone_id = microphone;
+        n->dirty = true;
+    }
+    if (microphone != SPA_ID_INVALID && wanted_position(n) != n->position)
+        change_capture(n);
+    if (n->pacing != (n_consumers > 0)) {
+        n->pacing = n_consumers > 0;
+        pw_filter_set_active(n->pacer, n->pacing);
+    }
+}
+
+static uint32_t number_of(const struct spa_dict *props, const char *key) {
+    const char *const text = spa_dict_lookup(props, key);
+    return text ? (uint32_t)strtoul(text, NULL, 10) : SPA_ID_INVALID;
+}
+
+static void on_global(void *data, uint32_t id, uint32_t permissions, const char *type, uint32_t version,
+        const struct spa_dict *props) {
+    (void)permissions, (void)version;
+    struct node *const n = data;
+    if (!props)
+        return;
+    struct object o = {.id = id};
+    if (strcmp(type, PW_TYPE_INTERFACE_Link) == 0) {
+        o.type = OBJECT_LINK;
+        o.from = number_of(props, PW_KEY_LINK_OUTPUT_NODE);
+        o.to = number_of(props, PW_KEY_LINK_INPUT_NODE);
+    } else if (strcmp(type, PW_TYPE_INTERFACE_Port) == 0) {
+        const char *const direction = spa_dict_lookup(props, PW_KEY_PORT_DIRECTION);
+        const char *const channel = spa_dict_lookup(props, PW_KEY_AUDIO_CHANNEL);
+        if (!direction || strcmp(direction, "out") != 0 || !channel)
+            return;
+        o.type = OBJECT_PORT;
+        o.from = number_of(props, PW_KEY_NODE_ID);
+        o.to = number_of(props, PW_KEY_PORT_ID);
+        o.channel = channel_by_name(channel);
+    } else if (strcmp(type, PW_TYPE_INTERFACE_Node) == 0) {
+        const char *name = spa_dict_lookup(props, PW_KEY_NODE_DESCRIPTION);
+        if (!name)
+            name = spa_dict_lookup(props, PW_KEY_NODE_NAME);
+        o.type = OBJECT_NODE;
+        snprintf(o.description, sizeof o.description, "%s", name ? name : "");
+    } else {
+        return;
+    }
+    struct object *const kept = malloc(sizeof *kept);
+    if (!kept)
+        return;
+    *kept = o;
+    spa_list_append(&n->objects, &kept->list);
+    survey(n);
+}
+
+static void on_global_remove(void *data, uint32_t id) {
+    struct node *const n = data;
+    struct object *o;
+    spa_list_for_each(o, &n->objects, list) {
+        if (o->id == id) {
+            spa_list_remove(&o->list);
+            free(o);
+            survey(n);
+            return;
+        }
+    }
+}
+
+static const struct pw_registry_events registry_events = {
+    PW_VERSION_REGISTRY_EVENTS,
+    .global = on_global,
+    .global_remove = on_global_remove,
+};
+
+/* ---- the connection ------------------------------------------------------------------------------------------------ */
+
+static void on_core_error(void *data, uint32_t id, int seq, int result, const char *message) {
+    (void)seq, (void)message;
+    struct node *const n = data;
+    if (id == PW_ID_CORE && result == -EPIPE)
+        n->broken = true;
+}
+
+static const struct pw_core_events core_events = {
+    PW_VERSION_CORE_EVENTS,
+    .error = on_core_error,
+};
+
+static void take_down(struct node *n) {
+    close_capture(n);
+    if (n->pacer) {
+        spa_hook_remove(&n->pacer_listener);
+        pw_filter_destroy(n->pacer);
+        n->pacer = NULL;
+    }
+    if (n->source) {
+        spa_hook_remove(&n->source_listener);
+        pw_stream_destroy(n->source);
+        n->source = NULL;
+        n->clock = NULL;
+    }
+    if (n->registry) {
+        spa_hook_remove(&n->registry_listener);
+        pw_proxy_destroy((struct pw_proxy *)n->registry);
+        n->registry = NULL;
+    }
+    if (n->core) {
+        spa_hook_remove(&n->core_listener);
+        pw_core_disconnect(n->core);
+        n->core = NULL;
+    }
+    struct object *o;
+    spa_list_consume(o, &n->objects, list) {
+        spa_list_remove(&o->list);
+        free(o);
+    }
+    n->broken = false;
+    n->microphone_id = SPA_ID_INVALID;
+    atomic_store(&n->n_consumers, 0);
+    atomic_store(&n->rate, 0);
+    n->dirty = true;
+}
+
+static int put_up(struct node *n) {
+    n->core = pw_context_connect(n->context, NULL, 0);
+    if (!n->core)
+        return -errno;
+    pw_core_add_listener(n->core, &n->core_listener, &core_events, n);
+    n->registry = pw_core_get_registry(n->core, PW_VERSION_REGISTRY, 0);
+    if (!n->registry)
+        return -errno;
+    pw_registry_add_listener(n->registry, &n->registry_listener, &registry_events, n);
+    n->position = SPA_AUDIO_CHANNEL_MONO;
+    int r = open_source(n);
+    if (r >= 0)
+        r = open_pacer(n);
+    if (r >= 0)
+        r = open_capture(n);
+    if (r < 0)
+        return r;
+    n->idle = true;
+    n->dirty = true;
+    return 0;
+}
+
+static void reconnect(struct node *n) {
+    if (put_up(n) == 0) {
+        n->pause_ms = RECONNECT_FIRST_MS;
+        return;
+    }
+    take_down(n);
+    start_timer(n, n->reconnect_timer, n->pause_ms);
+    n->pause_ms = n->pause_ms * 2 < RECONNECT_MAX_MS ? n->pause_ms * 2 : RECONNECT_MAX_MS;
+}
+
+static void on_reconnect(void *data, uint64_t expirations) {
+    (void)expirations;
+    struct node *const n = data;
+    if (!n->core)
+        reconnect(n);
+}
+
+/* ---- the worker's thread, made as PipeWire makes its own -------------------------------------------------------------- */
+
+static int rt_start(void *data, pthread_t *ret, void *(*run)(void *), void *arg) {
+    struct node *const n = data;
+    struct spa_thread *const thread = spa_thread_utils_create(n->threads, NULL, run, arg);
+    if (!thread)
+        return errno ? -errno : -EAGAIN;
+    *ret = (pthread_t)thread;
+    return 0;
+}
+
+static int rt_raise(void *data, pthread_t thread) {
+    struct node *const n = data;
+    struct spa_thread *const loop = pw_data_loop_get_thread(n->data_loop);
+    int policy;
+    struct sched_param param;
+    if (!loop || pthread_getschedparam((pthread_t)loop, &policy, &param) != 0)
+        return -ESRCH;
+    policy &= ~SCHED_RESET_ON_FORK;
+    if (policy != SCHED_FIFO && policy != SCHED_RR) /* the data loop was refused too */
+        return -EPERM;
+    const int priority = param.sched_priority > 1 ? param.sched_priority - 1 : 1;
+    return spa_thread_utils_acquire_rt(n->threads, (struct spa_thread *)thread, priority);
+}
+
+static void rt_join(void *data, pthread_t thread) {
+    struct node *const n = data;
+    spa_thread_utils_join(n->threads, (struct spa_thread *)thread, NULL);
+}
+
+/* ---- the owner ---------------------------------------------------------------------------------------------------- */
+
+static void on_pump(void *data, int fd, uint32_t mask) {
+    (void)fd, (void)mask;
+    struct node *const n = data;
+    pump_dispatch(n->pump);
+    publish_latency(n);
+    n->dirty = true;
+}
+
+static char *copy(const char *text) {
+    return text && *text ? strdup(text) : NULL;
+}
+
+static int set_microphone(struct node *n, const char *microphone, const char *channel, struct err *err) {
+    if (channel_number(channel && *channel ? channel : NULL) == -EINVAL)
+        return err_set(err, -EINVAL, "channel \"%s\" is neither mix, nor a number from 1 on, nor a channel's name (FL, FR, AUX0...)",
+                channel);
+    free(n->microphone);
+    free(n->channel);
+    n->microphone = copy(microphone);
+    n->channel = copy(channel);
+    return 0;
+}
+
+int node_open(struct node **ret, const struct node_options *options, struct err *err) {
+    pw_init(NULL, NULL);
+    struct node *const n = calloc(1, sizeof *n);
+    if (!n)
+        return err_set(err, -ENOMEM, "PipeWire node: out of memory");
+    spa_list_init(&n->objects);
+    n->changed = options->changed;
+    n->data = options->data;
+    n->microphone_id = SPA_ID_INVALID;
+    n->pause_ms = RECONNECT_FIRST_MS;
+    n->cycle = UINT64_MAX;
+    int r = set_microphone(n, options->microphone, options->channel, err);
+    if (r < 0)
+        goto fail;
+    snprintf(n->group, sizeof n->group, "enhanced-mic-%ld", (long)getpid());
+    snprintf(n->latency, sizeof n->latency, "%u/%u", engine_hop(options->engine), PUMP_RATE);
+
+    r = err_set(err, -EIO, "PipeWire's client library does not start");
+    n->loop = pw_loop_new(NULL);
+    if (!n->loop)
+        goto fail;
+    pw_loop_enter(n->loop);
+    n->entered = true;
+    /* "client-rt": with real-time threads, which the plain client of older versions lacks. */
+    n->context = pw_context_new(n->loop, pw_properties_new(PW_KEY_CONFIG_NAME, "client-rt.conf", NULL), 0);
+    if (!n->context)
+        goto fail;
+    n->data_loop = pw_context_get_data_loop(n->context);
+    n->threads = pw_context_get_object(n->context, SPA_TYPE_INTERFACE_ThreadUtils);
+    if (!n->threads)
+        n->threads = pw_thread_utils_get();
+
+    const struct rt rt = {.data = n, .start = rt_start, .raise = rt_raise, .join = rt_join};
+    const struct pump_options pump_options = {
+        .rt = &rt,
+        .engine = options->engine,
+        .hop_p99_us = options->hop_p99_us,
+        .release = options->release,
+        .data = options->data,
+    };
+    n->reconnect_timer = pw_loop_add_timer(n->loop, on_reconnect, n);
+    n->mute_timer = pw_loop_add_timer(n->loop, on_muted, n);
+    if (!n->reconnect_timer || !n->mute_timer)
+        goto fail;
+    r = pump_open(&n->pump, &pump_options);
+    if (r < 0) {
+        err_set(err, r, "the pump does not start: %s", strerror(-r));
+        goto fail;
+    }
+    n->pump_source = pw_loop_add_io(n->loop, pump_fd(n->pump), SPA_IO_IN, false, on_pump, n);
+    reconnect(n);
+    *ret = n;
+    return 0;
+fail:
+    node_close(n);
+    return r;
+}
+
+void node_close(struct node *n) {
+    if (!n)
+        return;
+    take_down(n);
+    if (n->pump_source)
+        pw_loop_destroy_source(n->loop, n->pump_source);
+    pump_close(n->pump);
+    if (n->reconnect_timer)
+        pw_loop_destroy_source(n->loop, n->reconnect_timer);
+    if (n->mute_timer)
+        pw_loop_destroy_source(n->loop, n->mute_timer);
+    if (n->context)
+        pw_context_destroy(n->context);
+    if (n->entered)
+        pw_loop_leave(n->loop);
+    if (n->loop)
+        pw_loop_destroy(n->loop);
+    free(n->microphone);
+    free(n->channel);
+    free(n);
+    pw_deinit();
+}
+
+int node_fd(const struct node *n) {
+    return pw_loop_get_fd(n->loop);
+}
+
+int node_dispatch(struct node *n) {
+    const int r = pw_loop_iterate(n->loop, 0);
+    if (r < 0 && r != -EINTR)
+        return r;
+    if (n->broken) {
+        take_down(n);
+        reconnect(n);
+    }
+    if (n->dirty) {
+        n->dirty = false;
+        if (n->changed)
+            n->changed(n->data);
+    }
+    return 0;
+}
+
+int node_microphone(struct node *n, const char *microphone, const char *channel, struct err *err) {
+    const int r = set_microphone(n, microphone, channel, err);
+    if (r == 0 && n->capture)
+        change_capture(n);
+    return r;
+}
+
+struct pump *node_pump(struct node *n) {
+    return n->pump;
+}
+
+void node_status(const struct node *n, struct node_status *ret) {
+    struct pump_stats stats;
+    pump_stats(n->pump, &stats);
+    *ret = (struct node_status){
+        .connected = n->core != NULL,
+        .has_microphone = n->microphone_id != SPA_ID_INVALID,
+        .n_consumers = atomic_load(&n->n_consumers),
+        .rate = atomic_load(&n->rate),
+        .delay = stats.delay,
+    };
+    const struct object *o;
+    spa_list_for_each(o, &n->objects, list) {
+        if (o->type == OBJECT_NODE && o->id == n->microphone_id)
+            memcpy(ret->microphone, o->description, sizeof ret->microphone);
+    }
+}
