@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* Best first: "auto" takes the first that opens. The null engine opens by its name only. */
-static const struct engine_type *const types[] = {&engine_null};
+static const struct engine_type *const types[] = {&engine_cpu};
 
 static int open_type(struct engine **ret, const struct engine_type *type, const struct model *model, unsigned n_streams,
                      struct err *err) {

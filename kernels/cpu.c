@@ -1,0 +1,28 @@
+/* cpu.c - the vectorised kernels as one unit, compiled once for each instruction set: KERNELS is then the table's name and
+ * KERNELS_NAME what people read. Everything else in it is static, so that no function compiled for one processor can be
+ * linked into what runs on another. */
+#include "kernels/kernels.h"
+
+#include "kernels/linear/linear_cpu.c"
+
+#include "kernels/attend/attend_cpu.c"
+#include "kernels/blend/blend_cpu.c"
+#include "kernels/conv/conv_cpu.c"
+#include "kernels/depthwise/depthwise_cpu.c"
+#include "kernels/gate/gate_cpu.c"
+#include "kernels/norm/norm_cpu.c"
+#include "kernels/scan/scan_cpu.c"
+
+extern const struct kernels KERNELS;
+
+const struct kernels KERNELS = {
+    .name = KERNELS_NAME,
+    .linear = linear_cpu,
+    .depthwise = depthwise_cpu,
+    .norm = norm_cpu,
+    .gate = gate_cpu,
+    .attend = attend_cpu,
+    .conv = conv_cpu,
+    .scan = scan_cpu,
+    .blend = blend_cpu,
+};

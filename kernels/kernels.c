@@ -1,0 +1,60 @@
+#include "kernels/kernels.h"
+
+#include "kernels/attend/attend.h"
+#include "kernels/blend/blend.h"
+#include "kernels/conv/conv.h"
+#include "kernels/depthwise/depthwise.h"
+#include "kernels/gate/gate.h"
+#include "kernels/linear/linear.h"
+#include "kernels/norm/norm.h"
+#include "kernels/scan/scan.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+extern const struct kernels kernels_avx512, kernels_avx2, kernels_baseline; /* cpu.c, compiled once for each */
+
+const struct kernels kernels_reference = {
+    .name = "reference",
+    .linear = linear_ref,
+    .depthwise = depthwise_ref,
+    .norm = norm_ref,
+    .gate = gate_ref,
+    .attend = attend_ref,
+    .conv = conv_ref,
+    .scan = scan_ref,
+    .blend = blend_ref,
+};
+
+#ifdef __x86_64__
+static bool has_avx512(void) {
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+           __builtin_cpu_supports("avx512bw");
+}
+
+static bool has_avx2(void) {
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+}
+#endif
+
+static bool always(void) {
+    return true;
+}
+
+static const struct {
+    bool (*runs)(void);
+    const struct kernels *kernels;
+} table[] = {
+#ifdef __x86_64__
+    {has_avx512, &kernels_avx512},
+    {has_avx2, &kernels_avx2},
+#endif
+    {always, &kernels_baseline},
+};
+
+const struct kernels *kernels_nth(unsigned n) {
+    for (unsigned i = 0; i < sizeof table / sizeof *table; i++)
+        if (table[i].runs() && n-- == 0)
+            return table[i].kernels;
+    return NULL;
+}

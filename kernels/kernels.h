@@ -1,0 +1,34 @@
+/* kernels.h - the network's operations, each in a folder of its own: arguments and formula in its header, a plain reference
+ * and a vectorised form that is compiled for several instruction sets.
+ *
+ * All are real-time safe and touch only what their arguments point to. */
+#ifndef PRIMEKNET_KERNELS_H
+#define PRIMEKNET_KERNELS_H
+
+struct linear;
+struct depthwise;
+struct norm;
+struct gate;
+struct attend;
+struct conv;
+struct scan;
+struct blend;
+
+struct kernels {
+    const char *name; /* of the instruction set, for people */
+    void (*linear)(const struct linear *a);
+    void (*depthwise)(const struct depthwise *a);
+    void (*norm)(const struct norm *a);
+    void (*gate)(const struct gate *a);
+    void (*attend)(const struct attend *a);
+    void (*conv)(const struct conv *a);
+    void (*scan)(const struct scan *a);
+    void (*blend)(const struct blend *a);
+};
+
+extern const struct kernels kernels_reference;
+
+/* Those that this processor runs, best first, reference excluded; NULL after the last, which there is always one before. */
+const struct kernels *kernels_nth(unsigned i);
+
+#endif

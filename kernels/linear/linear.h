@@ -1,0 +1,35 @@
+/* linear.h - a linear layer at each position: y[r][o] = f(bias[o] + sum_i x[r][i] weight[o][i]) + add[r][o],
+ * f(v) = v < 0 ? prelu[o] v : v, or v itself where there is no prelu.
+ *
+ * Rows of x may overlap (x_stride < n_in): that is how a convolution over frequency is written. Weights are packed in panels
+ * of 16 outputs, [panel][n_in][16], the last one filled up with zeros: whole panels of y, bias, prelu and add are read and
+ * written. y may be add; it may not be x. */
+#ifndef PRIMEKNET_LINEAR_H
+#define PRIMEKNET_LINEAR_H
+
+#include <stddef.h>
+
+struct linear {
+    unsigned n_rows, n_in, n_out;
+    const float *x; /* [n_rows][x_stride] */
+    size_t x_stride;
+    const float *weight, *bias;
+    const float *prelu; /* or NULL */
+    const float *add;   /* [n_rows][add_stride], or NULL */
+    size_t add_stride;
+    float *y; /* [n_rows][y_stride] */
+    size_t y_stride;
+};
+
+enum { LINEAR_PANEL = 16 };
+
+static inline unsigned linear_padded(unsigned n_out) {
+    return (n_out + LINEAR_PANEL - 1) / LINEAR_PANEL * LINEAR_PANEL;
+}
+
+/* weight [n_out][n_in] -> packed [linear_padded(n_out) * n_in], which is zero at first. */
+void linear_pack(float *packed, const float *weight, unsigned n_out, unsigned n_in);
+
+void linear_ref(const struct linear *a);
+
+#endif
