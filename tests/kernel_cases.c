@@ -1,0 +1,222 @@
+#include "kernel_cases.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+
+/* n_out: channels where an operation does not change their number. */
+const struct kernel_case kernel_cases[] = {
+    {op_linear, "one value", 1, 1, 1, 0, 0, 0},
+    {op_linear, "less than a panel", 5, 7, 3, 0, with_prelu, 0},
+    {op_linear, "panels and a bit", 15, 33, 35, 0, with_add, 0},
+    {op_linear, "two panels and one", 29, 16, 48, 0, with_prelu | with_add, 0},
+    {op_linear, "rows to spare", 14, 24, 32, 0, 0, 0},
+    {op_linear, "embed", 201, 3, 64, 0, with_prelu | overlapping, 1},
+    {op_linear, "down, large", 100, 192, 64, 0, with_prelu | overlapping, 1},
+    {op_linear, "dense, large", 201, 256, 64, 0, with_prelu, 1},
+    {op_linear, "proj, small", 100, 16, 16, 0, with_add, 1},
+    {op_linear, "gate, small", 100, 16, 32, 0, 0, 1},
+    {op_linear, "in, base", 100, 32, 128, 0, 0, 1},
+    {op_linear, "proj, large", 100, 64, 64, 0, with_add, 1},
+    {op_linear, "in, large", 100, 64, 256, 0, 0, 1},
+    {op_linear, "select, large", 100, 128, 36, 0, 0, 1},
+    {op_linear, "step, large", 100, 4, 128, 0, 0, 1},
+    {op_linear, "out, large", 100, 128, 64, 0, with_add, 1},
+    {op_linear, "head", 201, 64, 2, 0, 0, 1},
+    {op_depthwise, "one row", 1, 3, 16, 3, 0, 0},
+    {op_depthwise, "a short last tile", 11, 1, 32, 5, with_times, 0},
+    {op_depthwise, "one tap", 9, 1, 16, 1, 0, 0},
+    {op_depthwise, "dense, large", 201, 3, 64, 3, 0, 1},
+    {op_depthwise, "gate, large", 100, 1, 128, 3, 0, 1},
+    {op_depthwise, "prime 31, small", 100, 1, 16, 31, with_times, 1},
+    {op_depthwise, "prime 31, large", 100, 1, 64, 31, with_times, 1},
+    {op_norm, "one row", 1, 0, 16, 0, 0, 0},
+    {op_norm, "small", 100, 0, 16, 0, 0, 1},
+    {op_norm, "large", 100, 0, 64, 0, 0, 1},
+    {op_gate, "one row", 1, 0, 16, 0, 0, 0},
+    {op_gate, "large", 100, 0, 64, 0, 0, 1},
+    {op_attend, "one row", 1, 0, 16, 0, 0, 0},
+    {op_attend, "odd rows", 99, 0, 48, 0, 0, 0},
+    {op_attend, "large", 100, 0, 64, 0, 0, 1},
+    {op_conv, "two taps", 3, 0, 16, 2, 0, 0},
+    {op_conv, "eight taps", 3, 0, 48, 8, 0, 0},
+    {op_conv, "large", 100, 0, 128, 4, 0, 1},
+    {op_scan, "one row", 1, 16, 16, 0, 0, 0},
+    {op_scan, "two groups of states", 5, 32, 48, 0, 0, 0},
+    {op_scan, "tiny steps", 5, 16, 32, 0, tiny_steps, 0},
+    {op_scan, "small", 100, 16, 32, 0, 0, 1},
+    {op_scan, "large", 100, 16, 128, 0, 0, 1},
+    {op_blend, "one row", 1, 0, 16, 0, 0, 0},
+    {op_blend, "large", 100, 0, 64, 0, 0, 1},
+};
+const unsigned n_kernel_cases = sizeof kernel_cases / sizeof *kernel_cases;
+const char *const kernel_op_names[] = {"linear", "depthwise", "norm", "gate", "attend", "conv", "scan", "blend"};
+
+/* Uniform in [low, high). */
+static float *random_floats(struct kernel_work *w, uint32_t *state, size_t n, float low, float high) {
+    float *to = pool_floats(&w->pool, n);
+    if (!to)
+        abort();
+    for (size_t i = 0; i < n; i++) {
+        *state = *state * 1664525 + 1013904223;
+        to[i] = low + (high - low) * (float)(*state >> 8) / 16777216.f;
+    }
+    return to;
+}
+
+static float *output(struct kernel_work *w, float *values, size_t n) {
+    w->out[w->n_outs].values = values;
+    w->out[w->n_outs++].n = n;
+    return values;
+}
+
+static float *packed(struct kernel_work *w, uint32_t *state, unsigned n_in, unsigned n_out) {
+    float *weight = random_floats(w, state, (size_t)n_in * n_out, -1, 1);
+    float *to = random_floats(w, state, (size_t)linear_padded(n_out) * n_in, 0, 0);
+    linear_pack(to, weight, n_out, n_in);
+    return to;
+}
+
+static void linear_init(struct kernel_work *w, uint32_t *seed) {
+    const struct kernel_case *c = w->c;
+    size_t width = linear_padded(c->n_out), x_stride = c->flags & overlapping ? c->n_in - c->n_in / 3 : c->n_in + 3;
+    w->linear = (struct linear){
+        .n_rows = c->n_rows,
+        .n_in = c->n_in,
+        .n_out = c->n_out,
+        .x = random_floats(w, seed, (c->n_rows - 1) * x_stride + c->n_in, -1, 1),
+        .x_stride = x_stride,
+        .weight = packed(w, seed, c->n_in, c->n_out),
+        .bias = random_floats(w, seed, width, -1, 1),
+        .prelu = c->flags & with_prelu ? random_floats(w, seed, width, -.5f, .5f) : NULL,
+        .y = output(w, random_floats(w, seed, (c->n_rows - 1) * (width + 5) + width, -1, 1), (c->n_rows - 1) * (width + 5) + width),
+        .y_stride = width + 5,
+    };
+    if (c->flags & with_add) {
+        w->linear.add = w->linear.y;
+        w->linear.add_stride = w->linear.y_stride;
+    }
+    w->n_macs = (double)c->n_rows * c->n_in * c->n_out;
+}
+
+/* n_in: frames in time. */
+static void depthwise_init(struct kernel_work *w, uint32_t *seed) {
+    const struct kernel_case *c = w->c;
+    size_t x_stride = c->n_out + 16, taps_stride = 2 * c->n_out, y_stride = c->n_out + 16;
+    size_t n = (c->n_rows - 1) * y_stride + c->n_out;
+    w->depthwise = (struct depthwise){
+        .n_rows = c->n_rows,
+        .n_channels = c->n_out,
+        .n_times = c->n_in,
+        .n_taps = c->n_taps,
+        .x_stride = x_stride,
+        .taps = random_floats(w, seed, c->n_in * c->n_taps * taps_stride, -1, 1),
+        .taps_stride = taps_stride,
+        .times = c->flags & with_times ? random_floats(w, seed, (size_t)c->n_rows * c->n_out, -1, 1) : NULL,
+        .times_stride = c->n_out,
+        .y = output(w, random_floats(w, seed, n, -1, 1), n),
+        .y_stride = y_stride,
+    };
+    for (unsigned t = 0; t < c->n_in; t++)
+        w->depthwise.x[t] = random_floats(w, seed, (c->n_rows + c->n_taps - 2) * x_stride + c->n_out, -1, 1);
+    w->n_macs = (double)c->n_rows * c->n_out * c->n_in * c->n_taps;
+}
+
+static void conv_init(struct kernel_work *w, uint32_t *seed) {
+    const struct kernel_case *c = w->c;
+    size_t n = (size_t)c->n_rows * c->n_out;
+    w->conv = (struct conv){
+        .n_rows = c->n_rows,
+        .n_channels = c->n_out,
+        .n_taps = c->n_taps,
+        .x = random_floats(w, seed, (size_t)c->n_rows * 2 * c->n_out, -100, 100), /* the activation's both ends */
+        .x_stride = 2 * c->n_out,
+        .taps = random_floats(w, seed, (size_t)c->n_taps * c->n_out, -1, 1),
+        .bias = random_floats(w, seed, c->n_out, -1, 1),
+        .y = output(w, random_floats(w, seed, n, 0, 0), n),
+    };
+    for (unsigned t = 0; t + 1 < c->n_taps; t++)
+        w->conv.past[t] = random_floats(w, seed, n, -1, 1);
+    output(w, w->conv.past[0], n);
+    w->n_macs = (double)n * c->n_taps;
+}
+
+/* n_in: states. */
+static void scan_init(struct kernel_work *w, uint32_t *seed) {
+    const struct kernel_case *c = w->c;
+    size_t n = (size_t)c->n_rows * c->n_out;
+    int tiny = c->flags & tiny_steps;
+    float *decay = random_floats(w, seed, (size_t)c->n_out * c->n_in, -20, 0), *packed_decay;
+    packed_decay = random_floats(w, seed, (size_t)c->n_out * c->n_in, 0, 0);
+    scan_pack(packed_decay, decay, c->n_out, c->n_in);
+    w->scan = (struct scan){
+        .n_rows = c->n_rows,
+        .n_channels = c->n_out,
+        .n_states = c->n_in,
+        .u = random_floats(w, seed, n, -2, 2),
+        .step = tiny ? random_floats(w, seed, n, -16, -12) : random_floats(w, seed, n, -30, 30),
+        .select = random_floats(w, seed, c->n_rows * (2 * c->n_in + 5), -1, 1),
+        .select_stride = 2 * c->n_in + 5,
+        .z = random_floats(w, seed, 2 * n, -30, 30),
+        .z_stride = 2 * c->n_out,
+        .decay = packed_decay,
+        .pass = tiny ? random_floats(w, seed, c->n_out, 0, 0) : random_floats(w, seed, c->n_out, -1, 1),
+        .h = tiny ? random_floats(w, seed, n * c->n_in, 0, 0) : random_floats(w, seed, n * c->n_in, -1, 1),
+        .y = output(w, random_floats(w, seed, n, 0, 0), n),
+    };
+    output(w, w->scan.h, n * c->n_in);
+    w->n_macs = (double)n * c->n_in * 2;
+}
+
+void kernel_work_init(struct kernel_work *w, const struct kernel_case *c, unsigned seed) {
+    uint32_t state = seed;
+    size_t n = (size_t)c->n_rows * c->n_out;
+    *w = (struct kernel_work){.c = c};
+    switch (c->op) {
+    case op_linear: linear_init(w, &state); break;
+    case op_depthwise: depthwise_init(w, &state); break;
+    case op_conv: conv_init(w, &state); break;
+    case op_scan: scan_init(w, &state); break;
+    case op_norm:
+        w->norm = (struct norm){c->n_rows, c->n_out, 1e-5f, random_floats(w, &state, n, -1, 2),
+                                output(w, random_floats(w, &state, n, 0, 0), n)};
+        w->n_macs = 3. * (double)n;
+        break;
+    case op_gate:
+        w->gate = (struct gate){c->n_rows, c->n_out, random_floats(w, &state, 2 * n, -1, 1),
+                                output(w, random_floats(w, &state, n, 0, 0), n)};
+        w->n_macs = (double)n;
+        break;
+    case op_attend:
+        w->attend = (struct attend){.n_rows = c->n_rows,
+                                    .n_channels = c->n_out,
+                                    .weight = packed(w, &state, c->n_out, c->n_out),
+                                    .bias = random_floats(w, &state, c->n_out, .5f, 1),
+                                    .x = output(w, random_floats(w, &state, n, -1, 1), n),
+                                    .mean = random_floats(w, &state, c->n_out, 0, 0),
+                                    .factor = random_floats(w, &state, c->n_out, 0, 0)};
+        w->n_macs = (double)c->n_out * c->n_out + 2. * (double)n;
+        break;
+    case op_blend:
+        w->blend = (struct blend){c->n_rows, c->n_out, random_floats(w, &state, n, -1, 1),
+                                  random_floats(w, &state, c->n_out, -1, 1), output(w, random_floats(w, &state, n, -1, 1), n)};
+        w->n_macs = (double)n;
+        break;
+    }
+}
+
+void kernel_work_run(struct kernel_work *w, const struct kernels *k) {
+    switch (w->c->op) {
+    case op_linear: k->linear(&w->linear); break;
+    case op_depthwise: k->depthwise(&w->depthwise); break;
+    case op_norm: k->norm(&w->norm); break;
+    case op_gate: k->gate(&w->gate); break;
+    case op_attend: k->attend(&w->attend); break;
+    case op_conv: k->conv(&w->conv); break;
+    case op_scan: k->scan(&w->scan); break;
+    case op_blend: k->blend(&w->blend); break;
+    }
+}
+
+void kernel_work_done(struct kernel_work *w) {
+    pool_done(&w->pool);
+}

@@ -1,0 +1,59 @@
+/* kernel_cases.h - the kernels' cases: one table for the test, which holds the vectorised forms against the reference, and for
+ * the benchmark, which times those that the shipped models run.
+ *
+ * A kernel_work holds a case's arguments, filled from a seed: the same seed gives the same values. */
+#ifndef PRIMEKNET_KERNEL_CASES_H
+#define PRIMEKNET_KERNEL_CASES_H
+
+#include "pool.h"
+
+#include "kernels/attend/attend.h"
+#include "kernels/blend/blend.h"
+#include "kernels/conv/conv.h"
+#include "kernels/depthwise/depthwise.h"
+#include "kernels/gate/gate.h"
+#include "kernels/kernels.h"
+#include "kernels/linear/linear.h"
+#include "kernels/norm/norm.h"
+#include "kernels/scan/scan.h"
+
+enum kernel_op { op_linear, op_depthwise, op_norm, op_gate, op_attend, op_conv, op_scan, op_blend };
+enum { with_prelu = 1, with_add = 2, overlapping = 4, with_times = 8, tiny_steps = 16 };
+
+struct kernel_case {
+    enum kernel_op op;
+    const char *what; /* where the shipped models have it, or what is odd about it */
+    unsigned n_rows, n_in, n_out, n_taps, flags;
+    unsigned timed; /* worth a line in the benchmark */
+};
+
+extern const struct kernel_case kernel_cases[];
+extern const unsigned n_kernel_cases;
+extern const char *const kernel_op_names[];
+
+struct kernel_work {
+    const struct kernel_case *c;
+    union {
+        struct linear linear;
+        struct depthwise depthwise;
+        struct norm norm;
+        struct gate gate;
+        struct attend attend;
+        struct conv conv;
+        struct scan scan;
+        struct blend blend;
+    };
+    struct pool pool;
+    struct {
+        float *values;
+        size_t n;
+    } out[2]; /* what the kernel writes: its result, then its state where it has one */
+    unsigned n_outs;
+    double n_macs; /* multiply-adds in one call */
+};
+
+void kernel_work_init(struct kernel_work *w, const struct kernel_case *c, unsigned seed);
+void kernel_work_run(struct kernel_work *w, const struct kernels *k);
+void kernel_work_done(struct kernel_work *w);
+
+#endif

@@ -1,0 +1,276 @@
+/* What every engine promises (engine.h): delay, independence of streams and of the number of hops a call, causality, reset,
+ * strength and floor, finite output whatever comes in, and a hop that is real-time safe. */
+#include "engine.h"
+#include "model.h"
+#include "rt_guard.h"
+
+#include <check.h>
+#include <complex.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const models[] = {FIXTURES "/wide.safetensors", FIXTURES "/narrow.safetensors"};
+enum { N_MODELS = 2 };
+
+static struct model *model;
+static uint32_t seed = 20261121;
+
+static struct engine *open_engine(const char *name, const char *model_path, unsigned n_streams) {
+    struct err err;
+    struct engine *e;
+    ck_assert_msg(model_load(&model, model_path, &err) == 0, "%s", err.text);
+    ck_assert_msg(engine_open(&e, name, model, n_streams, &err) == 0, "%s", err.text);
+    return e;
+}
+
+static void close_engine(struct engine *e) {
+    engine_close(e);
+    model_free(model);
+}
+
+static uint32_t draw(void) {
+    return seed = seed * 1664525 + 1013904223;
+}
+
+static float *noise(size_t n, float level) {
+    float *x = malloc(n * sizeof *x);
+    ck_assert_ptr_nonnull(x);
+    for (size_t i = 0; i < n; i++)
+        x[i] = level * ((float)(draw() >> 8) / 0x1p23f - 1);
+    return x;
+}
+
+static float *run(struct engine *e, unsigned stream, const float *in, unsigned n_hops) {
+    float *out = malloc((size_t)n_hops * engine_hop(e) * sizeof *out);
+    ck_assert_ptr_nonnull(out);
+    struct engine_job job = {stream, n_hops, in, out};
+    ck_assert_int_eq(engine_process(e, &job, 1), 0);
+    return out;
+}
+
+static double snr_db(const float *is, const float *should, size_t n) {
+    double signal = 0, error = 0;
+    for (size_t i = 0; i < n; i++) {
+        signal += (double)should[i] * should[i];
+        error += ((double)is[i] - should[i]) * ((double)is[i] - should[i]);
+    }
+    return 10 * log10(signal / error);
+}
+
+static void check_same(const float *a, const float *b, size_t n, const char *what) {
+    for (size_t i = 0; i < n; i++)
+        ck_assert_msg(a[i] == b[i], "%s: sample %zu is %.9g and %.9g", what, i, (double)a[i], (double)b[i]);
+}
+
+START_TEST(null_engine_delays) {
+    struct engine *e = open_engine("null", models[_i], 1);
+    unsigned n_hops = 20, delay = engine_delay(e);
+    size_t n = (size_t)n_hops * engine_hop(e);
+    ck_assert_uint_eq(delay, _i ? 300 : 768);
+    float *x = noise(n, 1), *y = run(e, 0, x, n_hops);
+    for (size_t i = 0; i < n; i++)
+        ck_assert(y[i] == (i < delay ? 0 : x[i - delay]));
+    free(x);
+    free(y);
+    close_engine(e);
+}
+END_TEST
+
+START_TEST(strength_0_gives_the_delayed_input) {
+    struct engine *e = open_engine("cpu", models[_i], 1);
+    unsigned n_hops = 100, delay = engine_delay(e);
+    size_t n = (size_t)n_hops * engine_hop(e);
+    float *x = noise(n, .5f);
+    engine_control(e, 0, 0, 0);
+    float *y = run(e, 0, x, n_hops);
+    ck_assert_double_ge(snr_db(y + delay, x, n - delay), 100);
+    free(x);
+    free(y);
+    close_engine(e);
+}
+END_TEST
+
+/* 60 s at once (as a file), and in calls of one to seven hops (as they come): 110 dB is asked for, the same bits are given. */
+START_TEST(calls_do_not_matter) {
+    struct engine *e = open_engine("cpu", models[_i], 2);
+    unsigned hop = engine_hop(e), n_hops = 60 * model_rate(model) / hop;
+    size_t n = (size_t)n_hops * hop;
+    float *x = noise(n, .3f), *whole = run(e, 0, x, n_hops);
+    for (unsigned done = 0; done < n_hops;) {
+        unsigned some = 1 + draw() % 7;
+        some = some < n_hops - done ? some : n_hops - done;
+        struct engine_job job = {1, some, x + (size_t)done * hop, x + (size_t)done * hop};
+        ck_assert_int_eq(engine_process(e, &job, 1), 0);
+        done += some;
+    }
+    check_same(x, whole, n, "whole and in parts");
+    free(x);
+    free(whole);
+    close_engine(e);
+}
+END_TEST
+
+START_TEST(future_changes_nothing_past) {
+    struct engine *e = open_engine("cpu", models[_i], 2);
+    unsigned hop = engine_hop(e), n_hops = 60, change = 30;
+    size_t n = (size_t)n_hops * hop;
+    float *x = noise(n, .3f), *before = run(e, 0, x, n_hops);
+    for (size_t i = (size_t)change * hop; i < n; i++)
+        x[i] = -x[i];
+    float *after = run(e, 1, x, n_hops);
+    check_same(before, after, (size_t)change * hop, "before the change");
+    ck_assert_double_lt(snr_db(after + (size_t)change * hop, before + (size_t)change * hop, n - (size_t)change * hop), 20);
+    free(x);
+    free(before);
+    free(after);
+    close_engine(e);
+}
+END_TEST
+
+START_TEST(reset_is_fresh) {
+    struct engine *e = open_engine(_i & 1 ? "cpu" : "null", models[_i / 2], 2);
+    unsigned n_hops = 40;
+    size_t n = (size_t)n_hops * engine_hop(e);
+    float *x = noise(n, .3f), *poison = noise(n, 1e30f), *fresh = run(e, 0, x, n_hops);
+    free(run(e, 1, poison, n_hops));
+    engine_reset(e, 1);
+    float *again = run(e, 1, x, n_hops);
+    check_same(fresh, again, n, "after reset");
+    free(x);
+    free(poison);
+    free(fresh);
+    free(again);
+    close_engine(e);
+}
+END_TEST
+
+START_TEST(streams_are_apart) {
+    struct engine *e = open_engine(_i & 1 ? "cpu" : "null", models[_i / 2], 3);
+    unsigned n_hops = 40;
+    size_t n = (size_t)n_hops * engine_hop(e);
+    float *x = noise(n, .3f), *y = noise(n, .1f), *alone = run(e, 2, x, n_hops);
+    engine_control(e, 1, .5f, .1f);
+    float *a = malloc(n * sizeof *a), *b = malloc(n * sizeof *b);
+    ck_assert(a && b);
+    struct engine_job jobs[] = {{1, n_hops, y, b}, {0, n_hops, x, a}};
+    ck_assert_int_eq(engine_process(e, jobs, 2), 0);
+    check_same(a, alone, n, "beside another");
+    free(x);
+    free(y);
+    free(a);
+    free(b);
+    free(alone);
+    close_engine(e);
+}
+END_TEST
+
+START_TEST(anything_in_finite_out) {
+    static const float odd[] = {0, 1, -1, 1e-42f, 3e38f, NAN, INFINITY, -INFINITY};
+    struct engine *e = open_engine(_i & 1 ? "cpu" : "null", models[_i / 2], 1);
+    unsigned n_hops = 30, n_odd = sizeof odd / sizeof *odd;
+    size_t n = (size_t)n_hops * engine_hop(e);
+    float *x = noise(n, 1);
+    for (unsigned kind = 0; kind <= n_odd; kind++) { /* silence, constants, denormals, ..., all of them mixed; no reset */
+        for (size_t i = 0; i < n; i++)
+            x[i] = odd[kind < n_odd ? kind : draw() >> 16 & 7];
+        float *y = run(e, 0, x, n_hops);
+        for (size_t i = 0; i < n; i++)
+            ck_assert_msg(isfinite(y[i]), "kind %u, sample %zu", kind, i);
+        free(y);
+    }
+    memset(x, 0, n * sizeof *x);
+    free(run(e, 0, x, n_hops));
+    float *y = run(e, 0, x, n_hops);
+    for (size_t i = 0; i < n; i++)
+        ck_assert_msg(fabsf(y[i]) < 1e-6f, "silence sounds: %g", (double)y[i]);
+    free(x);
+    free(y);
+    close_engine(e);
+}
+END_TEST
+
+/* What came out and the tail, faded with the dry signal, go on without a step: at strength 0 that is the delayed input. */
+START_TEST(tail_fades_to_dry) {
+    struct engine *e = open_engine(_i & 1 ? "cpu" : "null", models[_i / 2], 1);
+    unsigned n_hops = 20, delay = engine_delay(e);
+    size_t n = (size_t)n_hops * engine_hop(e);
+    float *x = noise(n, .5f), *tail = malloc(delay * sizeof *tail);
+    ck_assert_ptr_nonnull(tail);
+    engine_control(e, 0, 0, 0);
+    free(run(e, 0, x, n_hops));
+    engine_tail(e, 0, tail);
+    const float *fade = engine_fade(e);
+    for (unsigned i = 0; i < delay; i++) {
+        float dry = x[n - delay + i];
+        ck_assert_float_le(fade[i], 1.0001f);
+        ck_assert_float_ge(fade[i], 0);
+        if (i)
+            ck_assert_float_le(fade[i], fade[i - 1] + 1e-6f);
+        if (_i & 1) { /* a frame's windowed sum is the faded signal but for rounding */
+            ck_assert_float_le(fabsf(tail[i] - fade[i] * dry), 1e-5f);
+        } else
+            ck_assert(tail[i] == fade[i] * dry);
+    }
+    ck_assert_float_ge(fade[0], .999f);
+    ck_assert_float_le(fade[delay - 1], .001f);
+    free(x);
+    free(tail);
+    close_engine(e);
+}
+END_TEST
+
+START_TEST(hop_is_real_time_safe) {
+    struct engine *e = open_engine(_i & 1 ? "cpu" : "null", models[_i / 2], 2);
+    unsigned hop = engine_hop(e);
+    float *x = noise(4 * hop, 1), *tail = noise(engine_delay(e), 1);
+    struct engine_job jobs[] = {{0, 2, x, x}, {1, 2, x + 2 * hop, x + 2 * hop}};
+    rt_guard_enter();
+    for (unsigned i = 0; i < 3; i++) {
+        engine_control(e, 0, .3f, .1f);
+        engine_process(e, jobs, 2);
+        engine_tail(e, 0, tail);
+        engine_reset(e, 0);
+    }
+    rt_guard_leave();
+    free(x);
+    free(tail);
+    close_engine(e);
+}
+END_TEST
+
+START_TEST(unknown_engine_is_refused) {
+    struct err err;
+    struct engine *e = NULL;
+    ck_assert_int_eq(model_load(&model, models[0], &err), 0);
+    ck_assert_int_lt(engine_open(&e, "abacus", model, 1, &err), 0);
+    ck_assert_ptr_nonnull(strstr(err.text, "abacus"));
+    ck_assert_ptr_null(e);
+    ck_assert_int_eq(engine_open(&e, "auto", model, 1, &err), 0);
+    ck_assert_int_eq(strncmp(engine_name(e), "cpu (", 5), 0);
+    close_engine(e);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("engine");
+    TCase *t = tcase_create("engine");
+    tcase_set_timeout(t, 300);
+    tcase_add_loop_test(t, null_engine_delays, 0, N_MODELS);
+    tcase_add_loop_test(t, strength_0_gives_the_delayed_input, 0, N_MODELS);
+    tcase_add_loop_test(t, calls_do_not_matter, 0, N_MODELS);
+    tcase_add_loop_test(t, future_changes_nothing_past, 0, N_MODELS);
+    tcase_add_loop_test(t, reset_is_fresh, 0, 2 * N_MODELS);
+    tcase_add_loop_test(t, streams_are_apart, 0, 2 * N_MODELS);
+    tcase_add_loop_test(t, anything_in_finite_out, 0, 2 * N_MODELS);
+    tcase_add_loop_test(t, tail_fades_to_dry, 0, 2 * N_MODELS);
+    tcase_add_loop_test(t, hop_is_real_time_safe, 0, 2 * N_MODELS);
+    tcase_add_test(t, unknown_engine_is_refused);
+    suite_add_tcase(suite, t);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

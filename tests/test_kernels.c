@@ -1,0 +1,66 @@
+/* Every vectorised kernel that this processor runs, against the plain reference; the references of what has a closed
+ * definition are held to it in double by the network's fixtures (test_net.c). */
+#include "kernel_cases.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+
+static const struct kernels *all[8];
+static unsigned n_all;
+
+static void compare(const struct kernel_case *c, const struct kernels *k, unsigned seed) {
+    struct kernel_work reference, work;
+    kernel_work_init(&reference, c, seed);
+    kernel_work_init(&work, c, seed);
+    for (unsigned call = 0; call < 3; call++) { /* the state of a call is the next one's */
+        kernel_work_run(&reference, &kernels_reference);
+        kernel_work_run(&work, k);
+    }
+    for (unsigned o = 0; o < work.n_outs; o++) {
+        const float *is = work.out[o].values, *should = reference.out[o].values;
+        float largest = 0;
+        for (size_t i = 0; i < work.out[o].n; i++)
+            largest = fmaxf(largest, fabsf(should[i]));
+        /* The sums of the longest rows, 256 terms in another order, differ by about 16 roundings of the largest. */
+        for (size_t i = 0; i < work.out[o].n; i++)
+            ck_assert_msg(fabsf(is[i] - should[i]) <= 32 * 0x1p-23f * largest,
+                          "%s, %s, %s: output %u [%zu] is %.9g, should be %.9g (largest %g; seed %u)", kernel_op_names[c->op],
+                          c->what, k->name, o, i, (double)is[i], (double)should[i], (double)largest, seed);
+    }
+    kernel_work_done(&work);
+    kernel_work_done(&reference);
+}
+
+START_TEST(matches_reference) {
+    for (unsigned seed = 1; seed <= 3; seed++)
+        compare(&kernel_cases[_i % (int)n_kernel_cases], all[_i / (int)n_kernel_cases], seed);
+}
+END_TEST
+
+/* The tail of a small frame: every number of rows up to two tiles of every form. */
+START_TEST(any_number_of_rows) {
+    for (unsigned rows = 1; rows <= 30; rows++) {
+        struct kernel_case linear = {op_linear, "rows", rows, 5, 40, 0, with_add, 0};
+        struct kernel_case depthwise = {op_depthwise, "rows", rows, 1, 16, 3, with_times, 0};
+        compare(&linear, all[_i], rows);
+        compare(&depthwise, all[_i], rows);
+    }
+}
+END_TEST
+
+int main(void) {
+    while ((all[n_all] = kernels_nth(n_all)))
+        n_all++;
+    Suite *suite = suite_create("kernels");
+    TCase *t = tcase_create("kernels");
+    tcase_set_timeout(t, 120);
+    tcase_add_loop_test(t, matches_reference, 0, (int)(n_all * n_kernel_cases));
+    tcase_add_loop_test(t, any_number_of_rows, 0, (int)n_all);
+    suite_add_tcase(suite, t);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

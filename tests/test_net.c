@@ -1,0 +1,178 @@
+/* The network against PyTorch, block by block and whole, in both geometries; fixtures by training/fixtures.py. */
+#include "engine.h"
+#include "kernels/kernels.h"
+#include "model.h"
+#include "net.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char *const names[] = {"wide", "narrow"};
+enum { N_NAMES = 2, SECONDS = 10, LEAST_DB = 90 };
+
+static struct model *load(const char *name) {
+    char path[512];
+    struct err err;
+    struct model *m;
+    snprintf(path, sizeof path, FIXTURES "/%s.safetensors", name);
+    ck_assert_msg(model_load(&m, path, &err) == 0, "%s", err.text);
+    return m;
+}
+
+static float *read_floats(const char *name, const char *kind, size_t *n) {
+    char path[512];
+    snprintf(path, sizeof path, FIXTURES "/%s.%s", name, kind);
+    FILE *f = fopen(path, "rb");
+    ck_assert_msg(f, "%s", path);
+    fseek(f, 0, SEEK_END);
+    *n = (size_t)ftell(f) / 4;
+    rewind(f);
+    unsigned char *bytes = malloc(4 * *n);
+    float *to = malloc(*n * sizeof *to);
+    ck_assert(bytes && to && fread(bytes, 4, *n, f) == *n);
+    for (size_t i = 0; i < *n; i++) {
+        union {
+            uint32_t bits;
+            float value;
+        } u = {(uint32_t)bytes[4 * i] | (uint32_t)bytes[4 * i + 1] << 8 | (uint32_t)bytes[4 * i + 2] << 16 |
+               (uint32_t)bytes[4 * i + 3] << 24};
+        to[i] = u.value;
+    }
+    free(bytes);
+    fclose(f);
+    return to;
+}
+
+/* Signal and error, gathered piece by piece. */
+struct snr {
+    double signal, error;
+};
+
+static void snr_add(struct snr *s, const float *is, const float *should, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        double d = (double)is[i] - should[i];
+        s->signal += (double)should[i] * should[i];
+        s->error += d * d;
+    }
+}
+
+static void snr_check(const struct snr *s, const char *name, const char *what) {
+    double db = 10 * log10(s->signal / s->error);
+    printf("%s, %s: %.1f dB\n", name, what, db);
+    ck_assert_msg(s->signal > 0 && db >= LEAST_DB, "%s, %s: %.1f dB", name, what, db);
+}
+
+/* Each block alone: PyTorch's input of it in, its output against PyTorch's. */
+static void check_blocks(const char *name, const struct kernels *kernels) {
+    struct model *m = load(name);
+    const struct model_config *g = model_config(m);
+    const size_t p = g->n_positions, full = p * g->channels, half = (size_t)g->n_half * g->channels;
+    size_t n;
+    float *maps = read_floats(name, "blocks", &n);
+    const size_t frame = 3 * p + 2 * full + half * (1 + 2 * g->n_blocks) + p + 2 * p;
+    ck_assert_uint_eq(n % frame, 0);
+
+    struct net *net;
+    struct net_state s;
+    ck_assert_int_eq(net_new(&net, m, kernels), 0);
+    ck_assert_int_eq(net_state_init(net, &s), 0);
+    float *y = malloc(full * sizeof *y);
+    ck_assert_ptr_nonnull(y);
+    struct snr embed = {0}, encode = {0}, down = {0}, time[16] = {0}, freq[16] = {0}, mask = {0}, phase = {0};
+    for (const float *x = maps; x < maps + n; net_step(&s)) {
+        net_embed(net, x, y);
+        snr_add(&embed, y, x += 3 * p, full);
+        net_encode(net, &s, x, y);
+        snr_add(&encode, y, x += full, full);
+        net_down(net, x, y);
+        snr_add(&down, y, x += full, half);
+        for (unsigned b = 0; b < g->n_blocks; b++) {
+            net_time_stage(net, &s, b, x, y);
+            snr_add(&time[b], y, x += half, half);
+            net_freq_stage(net, b, x, y);
+            snr_add(&freq[b], y, x += half, half);
+        }
+        net_mask(net, &s, x, y);
+        snr_add(&mask, y, x + half, p);
+        net_phase(net, &s, x, y);
+        snr_add(&phase, y, x + half + p, 2 * p);
+        x += half + p + 2 * p;
+    }
+    printf("kernels: %s\n", kernels->name);
+    snr_check(&embed, name, "embed");
+    snr_check(&encode, name, "encoder");
+    snr_check(&down, name, "down");
+    for (unsigned b = 0; b < g->n_blocks; b++) {
+        snr_check(&time[b], name, "time stage");
+        snr_check(&freq[b], name, "frequency stage");
+    }
+    snr_check(&mask, name, "mask decoder");
+    snr_check(&phase, name, "phase decoder");
+    free(y);
+    free(maps);
+    net_state_done(&s);
+    net_free(net);
+    model_free(m);
+}
+
+START_TEST(blocks_match_pytorch) {
+    check_blocks(names[_i], kernels_nth(0));
+}
+END_TEST
+
+START_TEST(reference_blocks_match_pytorch) {
+    check_blocks(names[_i], &kernels_reference);
+}
+END_TEST
+
+/* The formula of training/fixtures.py. */
+static void make_signal(float *x, size_t n) {
+    static const int levels[] = {0, 1, 16, 4};
+    uint32_t state = 1;
+    for (size_t i = 0; i < n; i++) {
+        state = 1664525 * state + 1013904223;
+        x[i] = (float)(((int)(state >> 16) - 32768) * levels[i / 4000 % 4]) / 0x1p20f;
+    }
+}
+
+START_TEST(whole_network_matches_pytorch) {
+    const char *name = names[_i];
+    struct model *m = load(name);
+    struct engine *e;
+    struct err err;
+    ck_assert_msg(engine_open(&e, "cpu", m, 1, &err) == 0, "%s", err.text);
+    unsigned hop = engine_hop(e), n_hops = SECONDS * model_rate(m) / hop;
+    size_t n = (size_t)n_hops * hop, n_should;
+    float *x = malloc(n * sizeof *x), *should = read_floats(name, "output", &n_should);
+    ck_assert_ptr_nonnull(x);
+    ck_assert_uint_eq(n_should, n - engine_delay(e));
+    make_signal(x, n);
+    struct engine_job job = {0, n_hops, x, x};
+    ck_assert_int_eq(engine_process(e, &job, 1), 0);
+    struct snr s = {0};
+    snr_add(&s, x + engine_delay(e), should, n_should);
+    snr_check(&s, name, "ten seconds");
+    free(x);
+    free(should);
+    engine_close(e);
+    model_free(m);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("net");
+    TCase *t = tcase_create("net");
+    tcase_set_timeout(t, 300);
+    tcase_add_loop_test(t, blocks_match_pytorch, 0, N_NAMES);
+    tcase_add_loop_test(t, reference_blocks_match_pytorch, 0, N_NAMES);
+    tcase_add_loop_test(t, whole_network_matches_pytorch, 0, N_NAMES);
+    suite_add_tcase(suite, t);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
