@@ -1,5 +1,6 @@
 #include "service.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -24,9 +25,14 @@ void service_stopping(void) {
 
 void service_status(const char *text) {
     static char last[512];
-    if (strcmp(text, last) == 0)
+    char line[sizeof last];
+    snprintf(line, sizeof line, "%s", text);
+    for (char *c = line; *c; c++) /* a second line would be another message */
+        if (iscntrl((unsigned char)*c))
+            *c = ' ';
+    if (strcmp(line, last) == 0)
         return;
-    snprintf(last, sizeof last, "%s", text);
+    strcpy(last, line);
     sd_notifyf(0, "STATUS=%s", last);
 }
 

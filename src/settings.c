@@ -6,6 +6,7 @@
 #include <libconfig.h>
 #include <limits.h>
 #include <math.h>
+#include <spa/param/audio/type-info.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,13 +52,14 @@ static bool fits_gpu(const char *text) {
     return strncmp(text, "GPU-", 4) == 0 && text[4] && strspn(text + 4, "0123456789abcdefABCDEF-") == strlen(text + 4);
 }
 
+/* The names that PipeWire has for channels. */
 static bool fits_channel(const char *text) {
     if (strcmp(text, "mix") == 0)
         return true;
-    for (const char *c = text; *c; c++)
-        if (!(*c >= 'A' && *c <= 'Z') && !is_digit(*c))
-            return false;
-    return is_letter(text[0]);
+    for (const struct spa_type_info *t = spa_type_audio_channel; t->name; t++)
+        if (t->type != SPA_AUDIO_CHANNEL_UNKNOWN && strcmp(strrchr(t->name, ':') + 1, text) == 0)
+            return true;
+    return false;
 }
 
 /* ---- the table --------------------------------------------------------------------------------------------------- */

@@ -61,6 +61,8 @@ START_TEST(status_only_when_it_changes) {
     ck_assert_str_eq(heard(), "");
     service_status("two");
     ck_assert_str_eq(heard(), "STATUS=two");
+    service_status("a microphone's\nSTOPPING=1");
+    ck_assert_str_eq(heard(), "STATUS=a microphone's STOPPING=1");
 }
 END_TEST
 

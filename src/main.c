@@ -1,0 +1,508 @@
+/* primeknetd: lifecycle only. Settings, the network, the node, the service manager; the one file of the daemon that prints.
+ *
+ * One thread waits for signals, for the node and for its own next moment; the sound is on others, so that loading a network
+ * here holds nothing up. */
+#include "config.h"
+
+#include "choose.h"
+#include "engine.h"
+#include "measure.h"
+#include "model.h"
+#include "node.h"
+#include "pump.h"
+#include "service.h"
+#include "settings.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <systemd/sd-daemon.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    WARM_UP_HOPS = 200,        /* about a second of sound: caches, page tables and the processor's clock settle */
+    STATUS_MS = 1000,          /* between two looks at the late hops while somebody records */
+    LATE_REPORT_MS = 60000,    /* between two lines in the log about late hops */
+    ENGINE_RETRY_MS = 5000,    /* between two attempts to replace a lost engine */
+    EXIT_MISUSE = 2,           /* arguments or settings that cannot be used: starting again does not help */
+};
+
+struct daemon {
+    const char *file; /* --config, or NULL */
+    struct settings settings;
+    struct node *node;
+    char network[128];          /* the network that was opened last, for people */
+    char refused[sizeof(struct err)]; /* why the last reload changed nothing, or "" */
+    bool changed;               /* the node has something to tell */
+    struct node_status told;    /* what the log has been told so far */
+    uint64_t told_late_hops;
+    bool told_realtime;
+    int64_t next_alive, next_late_report, next_engine; /* ms, as now_ms() */
+};
+
+/* ---- the log ------------------------------------------------------------------------------------------------------- */
+
+/* Whether stderr goes to the journal, which reads a priority at the start of each line (sd-daemon(3)). */
+static bool logs_to_journal(void) {
+    const char *stream = getenv("JOURNAL_STREAM");
+    unsigned long long device, inode;
+    struct stat st;
+    return stream && sscanf(stream, "%llu:%llu", &device, &inode) == 2 && fstat(STDERR_FILENO, &st) == 0 &&
+           st.st_dev == (dev_t)device && st.st_ino == (ino_t)inode;
+}
+
+static void __attribute__((format(printf, 2, 3))) say(const char *priority, const char *format, ...) {
+    char line[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    for (char *c = line; *c; c++) /* names in the graph are other programs' */
+        if (iscntrl((unsigned char)*c))
+            *c = ' ';
+    fprintf(stderr, "%s%s\n", logs_to_journal() ? priority : "primeknetd: ", line);
+}
+
+static int64_t now_ms(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* ---- the network --------------------------------------------------------------------------------------------------- */
+
+struct network {
+    struct engine *engine; /* warm; its model is its own */
+    unsigned hop_p99_us;
+    char text[128]; /* for people */
+};
+
+static void close_engine(void *data, struct engine *engine) {
+    (void)data;
+    if (!engine)
+        return;
+    struct model *model = (struct model *)engine_model(engine); /* const to those who only run it */
+    engine_close(engine);
+    model_free(model);
+}
+
+/* The model that the settings name, or that this machine carries; refused unless it is one for live sound. */
+static int load_model(struct model **ret, const struct settings *s, struct err *err) {
+    struct err why = {""};
+    struct choice choice;
+    const char *name = s->model;
+    int res;
+
+    if (strcmp(name, "auto") == 0) {
+        res = choose_model(&choice, s->engine, &why);
+        if (res)
+            return settings_refuse(s, SETTING_model, res, why.text, err);
+        name = choice.model;
+        say(SD_INFO, "model %s: a hop of base takes %.0f us here (99 of 100), %.0f are allowed%s", name, choice.p99_us,
+            choice.limit_us, choice.remembered ? "; remembered" : "");
+    }
+    struct model *model;
+    res = model_load(&model, name, &why);
+    if (res)
+        return settings_refuse(s, SETTING_model, res, why.text, err);
+    if (model_rate(model) != PUMP_RATE) {
+        snprintf(why.text, sizeof why.text, "%.200s works at %u Hz and is for files only; live sound has %d Hz", name,
+                 model_rate(model), PUMP_RATE);
+        model_free(model);
+        return settings_refuse(s, SETTING_model, -EINVAL, why.text, err);
+    }
+    *ret = model;
+    return 0;
+}
+
+static int open_network(struct network *ret, const struct settings *s, struct err *err) {
+    struct err why = {""};
+    struct network n = {0};
+    struct model *model = NULL;
+    float us[WARM_UP_HOPS];
+
+    int res = load_model(&model, s, err);
+    if (res)
+        return res;
+    res = engine_open(&n.engine, s->engine, model, PUMP_STREAMS, &why);
+    if (res) {
+        model_free(model);
+        return settings_refuse(s, SETTING_engine, res, why.text, err);
+    }
+    float hop_us = 1e6f * (float)engine_hop(n.engine) / PUMP_RATE;
+    int n_hops = measure_hops(n.engine, WARM_UP_HOPS, us, hop_us, WARM_UP_HOPS / 4);
+    if (n_hops < 0) {
+        close_engine(NULL, n.engine);
+        return settings_refuse(s, SETTING_engine, n_hops, "the engine failed while it warmed up", err);
+    }
+    n.hop_p99_us = (unsigned)ceilf(measure_percentile(us, (unsigned)n_hops, 0.99));
+    snprintf(n.text, sizeof n.text, "%.40s on %.60s", model_name(model), engine_name(n.engine));
+    say(SD_INFO, "%s: %u us a hop of %.0f us (99 of 100)", n.text, n.hop_p99_us, hop_us);
+    if (measure_percentile(us, (unsigned)n_hops, 0.5) > hop_us)
+        say(SD_WARNING, "%s is too slow for this machine; hops will be late, and sound as the microphone does", n.text);
+    *ret = n;
+    return 0;
+}
+
+static const char *why_not_taken(int res) {
+    return res == -EINVAL ? "its hop and window are too long for live sound" : strerror(-res);
+}
+
+/* ---- what is told ------------------------------------------------------------------------------------------------- */
+
+static const char *microphone_or_null(const struct settings *s) {
+    return strcmp(s->microphone, "default") == 0 ? NULL : s->microphone;
+}
+
+static void set_controls(struct daemon *d) {
+    pump_control(node_pump(d->node), (float)d->settings.strength, (float)pow(10.0, d->settings.floor_db / 20.0));
+}
+
+static void tell_manager(const struct daemon *d, const struct node_status *s, const struct pump_stats *p) {
+    char text[512], late[64] = "";
+    if (p->late_hops)
+        snprintf(late, sizeof late, ", %llu late hops", (unsigned long long)p->late_hops);
+    if (!s->connected)
+        snprintf(text, sizeof text, "Waiting for PipeWire");
+    else if (!s->has_microphone)
+        snprintf(text, sizeof text, "No microphone; %s", s->n_consumers ? "silence to those who record" : "nobody records");
+    else if (!s->n_consumers)
+        snprintf(text, sizeof text, "Idle, nobody records; %s, %s", s->microphone, d->network);
+    else if (p->engine_lost)
+        snprintf(text, sizeof text, "The engine failed; %s as it is", s->microphone);
+    else
+        snprintf(text, sizeof text, "Enhancing %s with %s, delay %.1f ms%s", s->microphone, d->network,
+                 s->delay * 1e3 / PUMP_RATE, late);
+    if (d->refused[0]) {
+        size_t n = strlen(text);
+        snprintf(text + n, sizeof text - n, "; settings not reloaded: %.300s", d->refused);
+    }
+    service_status(text);
+}
+
+/* Lines in the log for what changed since the last. */
+static void tell_log(struct daemon *d, const struct node_status *s, const struct pump_stats *p) {
+    const struct node_status *old = &d->told;
+    if (s->connected != old->connected)
+        say(s->connected ? SD_INFO : SD_WARNING, s->connected ? "PipeWire is back" : "PipeWire is away; waiting for it");
+    if (s->connected && !s->has_microphone && old->has_microphone)
+        say(SD_WARNING, "the microphone is gone; waiting for one");
+    if (s->has_microphone && (!old->has_microphone || strcmp(s->microphone, old->microphone) != 0))
+        say(SD_INFO, "microphone: %s", s->microphone);
+    if (s->connected && s->n_consumers && s->delay != old->delay)
+        say(SD_INFO, "delay: %u samples (%.1f ms)%s", s->delay, s->delay * 1e3 / PUMP_RATE,
+            p->waits ? "" : "; a quantum of it because the audio thread does not wait for the network");
+    if (p->hops > 0 && !d->told_realtime) {
+        if (!p->realtime)
+            say(SD_WARNING, "no real-time priority (rtkit and limits refuse it): hops may be late when the machine is busy");
+        d->told_realtime = true;
+    }
+    d->told = *s;
+
+    if (p->late_hops > d->told_late_hops && now_ms() >= d->next_late_report) {
+        say(SD_WARNING, "%llu hops were late and sounded as the microphone does",
+            (unsigned long long)(p->late_hops - d->told_late_hops));
+        d->told_late_hops = p->late_hops;
+        d->next_late_report = now_ms() + LATE_REPORT_MS;
+    }
+}
+
+static void tell(struct daemon *d) {
+    struct node_status status;
+    struct pump_stats stats;
+    node_status(d->node, &status);
+    pump_stats(node_pump(d->node), &stats);
+    tell_log(d, &status, &stats);
+    tell_manager(d, &status, &stats);
+}
+
+/* ---- events -------------------------------------------------------------------------------------------------------- */
+
+static void node_changed(void *data) {
+    struct daemon *d = data;
+    d->changed = true;
+}
+
+/* Applies the file as it is now, or nothing of it. A network that is still on its way in is replaced by the newer one. */
+static int apply(struct daemon *d, struct err *err) {
+    struct settings next, *now = &d->settings;
+    struct network network = {0};
+    struct err why = {""};
+    int res = settings_load(&next, d->file, err);
+    if (res)
+        return res;
+
+    bool other_network = strcmp(next.model, now->model) != 0 || strcmp(next.engine, now->engine) != 0 || strcmp(next.gpu, now->gpu) != 0;
+    if (other_network) {
+        res = open_network(&network, &next, err);
+        if (res)
+            return res;
+    }
+    bool other_microphone = strcmp(next.microphone, now->microphone) != 0 || strcmp(next.channel, now->channel) != 0;
+    if (other_microphone) {
+        res = node_microphone(d->node, microphone_or_null(&next), next.channel, &why);
+        if (res) {
+            close_engine(NULL, network.engine);
+            return settings_refuse(&next, SETTING_channel, res, why.text, err);
+        }
+    }
+    if (other_network) {
+        res = pump_engine(node_pump(d->node), network.engine, network.hop_p99_us);
+        if (res) {
+            close_engine(NULL, network.engine);
+            if (other_microphone)
+                node_microphone(d->node, microphone_or_null(now), now->channel, NULL);
+            return settings_refuse(&next, SETTING_model, res, why_not_taken(res), err);
+        }
+        strcpy(d->network, network.text);
+    }
+    *now = next;
+    set_controls(d);
+    return 0;
+}
+
+static void reload(struct daemon *d) {
+    struct err err = {""};
+    service_reloading();
+    if (apply(d, &err) == 0) {
+        d->refused[0] = '\0';
+        say(SD_INFO, "settings reloaded%s%s", d->settings.file[0] ? " from " : ": the defaults", d->settings.file);
+    } else {
+        memcpy(d->refused, err.text, sizeof d->refused);
+        say(SD_ERR, "settings not reloaded: %s", err.text);
+    }
+    tell(d);
+    service_ready();
+}
+
+/* The sound goes on, dry, while a lost engine is replaced. */
+static void replace_lost_engine(struct daemon *d) {
+    struct network network;
+    struct err err = {""};
+    say(SD_ERR, "the engine failed; the microphone goes through as it is");
+    d->next_engine = now_ms() + ENGINE_RETRY_MS;
+    int res = open_network(&network, &d->settings, &err);
+    if (res == 0) {
+        res = pump_engine(node_pump(d->node), network.engine, network.hop_p99_us);
+        if (res) {
+            close_engine(NULL, network.engine);
+            err_set(&err, res, "%s", why_not_taken(res));
+        }
+    }
+    if (res == 0)
+        say(SD_INFO, "opened it again");
+    else
+        say(SD_ERR, "cannot open it again, trying on: %s", err.text);
+}
+
+/* Handles every signal that has come. Returns whether it is time to end. */
+static bool handle_signals(struct daemon *d, int fd) {
+    struct signalfd_siginfo info;
+    while (read(fd, &info, sizeof info) == sizeof info) {
+        if (info.ssi_signo != SIGHUP)
+            return true;
+        reload(d);
+    }
+    return false;
+}
+
+static int64_t sooner(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+static int run(struct daemon *d, int signals) {
+    int alive_ms = service_watchdog_ms();
+    for (;;) {
+        struct node_status status;
+        struct pump_stats stats;
+        node_status(d->node, &status);
+        pump_stats(node_pump(d->node), &stats);
+
+        int64_t now = now_ms(), wait = INT32_MAX;
+        if (alive_ms >= 0)
+            wait = sooner(wait, d->next_alive - now);
+        if (stats.engine_lost && !stats.swapping)
+            wait = sooner(wait, d->next_engine - now);
+        if (status.n_consumers)
+            wait = sooner(wait, STATUS_MS);
+        struct pollfd fds[] = {{.fd = signals, .events = POLLIN}, {.fd = node_fd(d->node), .events = POLLIN}};
+        int n = poll(fds, 2, wait > 0 ? (int)wait : 0);
+        if (n < 0 && errno != EINTR)
+            return -errno;
+        if (n > 0 && fds[1].revents) {
+            int res = node_dispatch(d->node);
+            if (res < 0)
+                return res;
+        }
+        if (n > 0 && fds[0].revents && handle_signals(d, signals))
+            return 0;
+
+        now = now_ms();
+        if (alive_ms >= 0 && now >= d->next_alive) {
+            if (pump_alive(node_pump(d->node)))
+                service_alive();
+            d->next_alive = now + alive_ms;
+        }
+        pump_stats(node_pump(d->node), &stats);
+        if (stats.engine_lost && !stats.swapping && now >= d->next_engine)
+            replace_lost_engine(d);
+        if (d->changed || n == 0) {
+            d->changed = false;
+            tell(d);
+        }
+    }
+}
+
+/* ---- from start to end --------------------------------------------------------------------------------------------- */
+
+/* The exit status for what kept the daemon from starting. */
+static int misuse_or_failure(int res) {
+    return res == -ENOMEM || res == -EIO ? EXIT_FAILURE : EXIT_MISUSE;
+}
+
+static int live(struct daemon *d, int signals) {
+    struct err err = {""};
+    struct network network;
+    int res = settings_load(&d->settings, d->file, &err);
+    if (res == 0) {
+        say(SD_INFO, "settings: %s", d->settings.file[0] ? d->settings.file : "the defaults, there is no file");
+        res = open_network(&network, &d->settings, &err);
+    }
+    if (res) {
+        say(SD_ERR, "%s", err.text);
+        return misuse_or_failure(res);
+    }
+    strcpy(d->network, network.text);
+
+    struct node_options options = {
+        .microphone = microphone_or_null(&d->settings),
+        .channel = d->settings.channel,
+        .engine = network.engine,
+        .hop_p99_us = network.hop_p99_us,
+        .release = close_engine,
+        .changed = node_changed,
+        .data = d,
+    };
+    res = node_open(&d->node, &options, &err);
+    if (res) {
+        close_engine(NULL, network.engine);
+        say(SD_ERR, "%s", err.text);
+        return misuse_or_failure(res);
+    }
+    set_controls(d);
+    d->told.connected = true; /* goes without saying */
+    tell(d);
+    service_ready();
+    res = run(d, signals);
+    if (res)
+        say(SD_ERR, "%s", strerror(-res));
+    service_stopping();
+    node_close(d->node);
+    return res ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+/* Whether the daemon would start with this file; "auto" asks for no particular model. */
+static int check_config(const char *file) {
+    struct settings s;
+    struct err err = {""};
+    struct model *model = NULL;
+    int res = settings_load(&s, file, &err);
+    if (res == 0 && strcmp(s.model, "auto") != 0)
+        res = load_model(&model, &s, &err);
+    model_free(model);
+    if (res)
+        say(SD_ERR, "%s", err.text);
+    else
+        printf("%s: fine\n", s.file[0] ? s.file : "no settings file, the defaults");
+    return res ? misuse_or_failure(res) : EXIT_SUCCESS;
+}
+
+static void print_help(void) {
+    static const struct {
+        const char *name, *allowed;
+    } rows[] = {
+#define NUMBER(name, fallback, least, greatest, word, allowed) {#name, allowed},
+#define TEXT(name, size, fallback, least, greatest, fits, allowed) {#name, allowed},
+#include "settings.def"
+#undef NUMBER
+#undef TEXT
+    };
+    puts("Usage: primeknetd [--config FILE] [--check-config]\n\n"
+         "Offers \"Enhanced Mic\", the microphone without noise, to every application on PipeWire.\n\n"
+         "  --config FILE   settings from FILE instead of $XDG_CONFIG_HOME/primeknet/primeknet.conf\n"
+         "                  or " SYSCONFDIR "/primeknet/primeknet.conf\n"
+         "  --check-config  say whether the settings are fine, and end\n"
+         "  --help          this\n"
+         "  --version       the version\n\n"
+         "Settings, see primeknet.conf(5); SIGHUP reads them again:\n");
+    for (int i = 0; i < N_SETTINGS; i++)
+        printf("  %-14s  %s\n", rows[i].name, rows[i].allowed);
+}
+
+int main(int argc, char **argv) {
+    static const struct option options[] = {
+        {"config", required_argument, NULL, 'c'},
+        {"check-config", no_argument, NULL, 'k'},
+        {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'v'},
+        {NULL, 0, NULL, 0},
+    };
+    struct daemon d = {0};
+    bool check = false;
+    sigset_t set;
+
+    /* First of all: a thread that is made before would take the signal and end the daemon. */
+    sigemptyset(&set);
+    sigaddset(&set, SIGHUP);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+
+    for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+        switch (c) {
+        case 'c':
+            d.file = optarg;
+            break;
+        case 'k':
+            check = true;
+            break;
+        case 'h':
+            print_help();
+            return EXIT_SUCCESS;
+        case 'v':
+            puts("primeknetd " PACKAGE_VERSION);
+            return EXIT_SUCCESS;
+        default:
+            fputs("primeknetd --help tells the options\n", stderr);
+            return EXIT_MISUSE;
+        }
+    }
+    if (optind < argc) {
+        fprintf(stderr, "primeknetd: \"%s\" is no option; primeknetd --help tells them\n", argv[optind]);
+        return EXIT_MISUSE;
+    }
+    if (check)
+        return check_config(d.file);
+
+    int signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (signals < 0) {
+        say(SD_ERR, "signalfd: %s", strerror(errno));
+        return EXIT_FAILURE;
+    }
+    int status = live(&d, signals);
+    close(signals);
+    return status;
+}
