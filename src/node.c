@@ -20,7 +20,6 @@
 #include <spa/param/latency-utils.h>
 #include <spa/support/thread.h>
 
-#define SCRATCH 16384u              /* samples of output that nobody takes */
 #define RECONNECT_FIRST_MS 100      /* pauses between attempts to reach PipeWire: doubled from here ... */
 #define RECONNECT_MAX_MS 2000       /* ... to here */
 #define MUTED_MS 400                /* that a change of microphone waits for the input's fade: two of the longest quanta */
@@ -67,8 +66,8 @@ struct node {
     struct pw_stream *feeding;         /* = capture; changed on the data loop only */
     struct spa_io_position *clock;     /* of the source, changed by PipeWire on the data loop */
     uint64_t cycle;                    /* that the source last ran in */
+    uint64_t duration;                 /* of that cycle */
     bool idle, ran;
-    float scratch[SCRATCH];
     _Atomic unsigned n_consumers, rate;
 };
 
@@ -83,22 +82,17 @@ static const float *samples(const struct pw_buffer *b) {
     return SPA_PTROFF(d->data, d->chunk->offset, const float);
 }
 
-/* Samples that go in and come out to no one: a cycle in which the source had no buffer. */
-static void discard(struct node *n, const float *in, unsigned n_in) {
-    for (unsigned at = 0; at < n_in; at += SCRATCH)
-        pump_process(n->pump, in + at, n->scratch, n_in - at < SCRATCH ? n_in - at : SCRATCH);
-}
-
 /* Once a cycle, after the capture stream, or instead of it where no microphone sends. */
 static void on_source_process(void *data) {
     struct node *const n = data;
-    if (n->clock) {
-        if (n->clock->clock.position == n->cycle)
-            return;
-        n->cycle = n->clock->clock.position;
-        atomic_store_explicit(&n->rate, n->clock->clock.rate.denom, memory_order_relaxed);
-    }
+    if (!n->clock || n->clock->clock.position == n->cycle)
+        return;
+    const struct spa_io_clock *const clock = &n->clock->clock;
+    const bool same_quantum = clock->duration == n->duration;
+    n->cycle = clock->position;
+    n->duration = clock->duration;
     n->ran = true;
+    atomic_store_explicit(&n->rate, clock->rate.denom, memory_order_relaxed);
 
     const bool wanted = atomic_load(&n->n_consumers) > 0;
     if (wanted && n->idle)
@@ -109,25 +103,31 @@ static void on_source_process(void *data) {
     while (n->feeding && (newer = pw_stream_dequeue_buffer(n->feeding))) {
         if (in) { /* left over from a cycle that the source missed: it must not delay what follows */
             if (wanted)
-                discard(n, samples(in), n_samples(in));
+                pump_process(n->pump, samples(in), n_samples(in), NULL, 0);
             pw_stream_queue_buffer(n->feeding, in);
         }
         in = newer;
     }
+    unsigned n_in = in ? n_samples(in) : 0;
+    const float *from = n_in ? samples(in) : NULL;
     struct pw_buffer *const out = wanted ? pw_stream_dequeue_buffer(n->source) : NULL;
     if (out) {
+        /* What is asked for was worked out in the last cycle, so where the quantum changed it is of the old one. */
         struct spa_data *const d = &out->buffer->datas[0];
         const unsigned room = d->maxsize / (unsigned)sizeof(float);
-        unsigned n_out = in && n_samples(in) ? n_samples(in) : (unsigned)out->requested;
+        const unsigned due = (unsigned)(clock->duration * PUMP_RATE / clock->rate.denom);
+        unsigned n_out = same_quantum && out->requested ? (unsigned)out->requested : n_in ? n_in : due;
         if (n_out > room)
             n_out = room;
-        pump_process(n->pump, in && n_samples(in) ? samples(in) : NULL, d->data, n_out);
+        if (!n_in)
+            n_in = n_out;
+        pump_process(n->pump, from, n_in, d->data, n_out);
         d->chunk->offset = 0;
         d->chunk->stride = sizeof(float);
         d->chunk->size = n_out * (unsigned)sizeof(float);
         pw_stream_queue_buffer(n->source, out);
-    } else if (in && wanted) {
-        discard(n, samples(in), n_samples(in));
+    } else if (wanted && n_in) {
+        pump_process(n->pump, from, n_in, NULL, 0);
     }
     if (in)
         pw_stream_queue_buffer(n->feeding, in);

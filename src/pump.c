@@ -17,6 +17,7 @@
 
 #define RING 65536u                    /* samples kept, of the input and of every lane's output: a power of two */
 #define BLOCK_MAX 16384u               /* samples; longer blocks are cut (8192 at a 44.1 kHz graph are 8917 here) */
+#define SLACK 2u                       /* samples by which a resampler's blocks differ, in from out and one from the next */
 #define CHUNK 256u                     /* samples rendered at a time */
 #define FADE (PUMP_RATE / 100)         /* samples of every cross-fade, and of the input's fade in and out */
 #define STABLE PUMP_RATE               /* samples a quantum must last before the delay shrinks */
@@ -78,10 +79,10 @@ struct unit {
     struct unit *retired; /* in pump.retired */
 };
 
-/* One way of reading: a lane at a delay. After a late hop the engine's tail, then the dry signal. */
+/* One way of reading: a lane from a position on. After a late hop the engine's tail, then the dry signal. */
 struct head {
     struct lane *lane;
-    unsigned delay;
+    uint64_t at;        /* the next to be read */
     unsigned faded;     /* samples of its fade in over the heads before it; FADE: it sounds alone */
     bool lost;
     const float *tail;  /* [unit->delay] from tail_at on, or NULL */
@@ -107,7 +108,8 @@ struct pump {
     struct head heads[N_HEADS];
     unsigned n_heads;
     bool fresh;             /* the next block is a stream's first */
-    unsigned reads_delay;   /* of the head that sounds or fades in */
+    unsigned target;        /* the delay that the head that sounds or fades in shall have ... */
+    unsigned slack;         /* ... give or take this */
     uint64_t end;           /* of the input so far: a position */
     uint64_t born;          /* the input before it counts as silence */
     float gain, last;       /* the input's fade, its last sample */
@@ -373,10 +375,10 @@ static struct head *top(struct pump *p) {
 }
 
 /* Another way of reading fades in over the present ones. False when there are too many fades under way: try again. */
-static bool push_head(struct pump *p, struct lane *l, unsigned delay) {
+static bool push_head(struct pump *p, struct lane *l, uint64_t at) {
     if (p->n_heads == N_HEADS)
         return false;
-    p->heads[p->n_heads++] = (struct head){.lane = l, .delay = delay};
+    p->heads[p->n_heads++] = (struct head){.lane = l, .at = at};
     return true;
 }
 
@@ -392,7 +394,7 @@ static unsigned delay_for(const struct pump *p, unsigned g, unsigned block_max, 
         delay = other > delay ? other : delay;
         hop = p->next->unit->hop > hop ? p->next->unit->hop : hop;
     }
-    return delay + (wait ? 0 : block_max > hop ? block_max : hop);
+    return delay + p->slack + (wait ? 0 : block_max > hop ? block_max : hop);
 }
 
 /* May the audio thread wait for all the hops that a block of n samples can release? */
@@ -456,9 +458,10 @@ static void step_lanes(struct pump *p) {
             return;
         }
         const uint64_t fed = p->end - p->next->grid;
-        const bool caught_up = fed >= FEED && is_done(p->next, hop_of(p->next, p->end - p->reads_delay - 1));
-        if (fed >= p->reads_delay + p->next->unit->delay && (caught_up || fed >= FEED_MAX) &&
-            push_head(p, p->next, p->reads_delay)) {
+        const uint64_t at = top(p)->at;
+        const bool steady = at >= p->next->grid + p->next->unit->delay; /* all frames of what is read are full */
+        const bool caught_up = fed >= FEED && steady && is_done(p->next, hop_of(p->next, at - 1));
+        if ((caught_up || (steady && fed >= FEED_MAX)) && push_head(p, p->next, at)) {
             atomic_store(&p->active[0], p->next); /* what will sound comes first */
             atomic_store(&p->active[1], p->cur);
         }
@@ -472,8 +475,9 @@ static void step_lanes(struct pump *p) {
 
 /* Sees a block of n samples coming: what the delay must be from now on, and whether to wait. */
 static void step_delay(struct pump *p, unsigned n) {
-    if (n > p->quantum + 2 || n + 2 < p->quantum) { /* a resampler's blocks differ by one */
+    if (n > p->quantum + SLACK || n + SLACK < p->quantum) {
         p->quantum = n;
+        p->slack = 0;
         p->stable_from = p->end;
         p->stable_gcd = p->stable_max = 0;
         p->wait_again = 0;
@@ -488,8 +492,8 @@ static void step_delay(struct pump *p, unsigned n) {
     if (p->fresh) {
         p->block_max = n;
         p->wait = may_wait(p, n);
-        p->reads_delay = delay_for(p, p->cur->g, n, p->wait);
-        p->heads[0] = (struct head){.lane = p->cur, .delay = p->reads_delay, .faded = FADE};
+        p->target = delay_for(p, p->cur->g, n, p->wait);
+        p->heads[0] = (struct head){.lane = p->cur, .at = p->end - p->target, .faded = FADE};
         p->n_heads = 1;
         p->fresh = false;
         return;
@@ -501,8 +505,8 @@ static void step_delay(struct pump *p, unsigned n) {
             p->wait_again = p->end + WAIT_AGAIN;
     }
     unsigned delay = delay_for(p, p->cur->g, p->block_max, p->wait);
-    if (delay < p->reads_delay)
-        delay = p->reads_delay;
+    if (delay < p->target)
+        delay = p->target;
     /* Only what is stable, and sounds alone, may shrink. */
     if (!p->next && p->n_heads == 1 && p->end - p->stable_from >= STABLE) {
         const unsigned g = gcd(p->cur->unit->hop, p->stable_gcd);
@@ -521,8 +525,15 @@ static void step_delay(struct pump *p, unsigned n) {
             }
         }
     }
-    if (delay != p->reads_delay && push_head(p, top(p)->lane, delay))
-        p->reads_delay = delay;
+    p->target = delay;
+}
+
+/* Brings the head that sounds to where the target is, when n_out samples are to be read after the input so far. */
+static void step_head(struct pump *p, unsigned n_out) {
+    const uint64_t at = p->end - n_out - p->target;
+    const int64_t off = (int64_t)(top(p)->at - at);
+    if (off > (int64_t)p->slack || off < -(int64_t)p->slack)
+        push_head(p, top(p)->lane, at);
 }
 
 /* ---- the audio thread: samples ----------------------------------------------------------------------------------- */
@@ -558,19 +569,19 @@ static void take(struct pump *p, const float *in, unsigned n) {
 }
 
 static void read_dry(const struct pump *p, uint64_t x, float *out, unsigned n) {
-    if (x >= p->born) {
+    if (x >= p->born && x + n <= p->end) {
         ring_get(p->dry, x, out, n);
     } else {
-        const unsigned silent = p->born - x < n ? (unsigned)(p->born - x) : n;
-        memset(out, 0, silent * sizeof *out);
-        ring_get(p->dry, x + silent, out + silent, n - silent);
+        for (unsigned i = 0; i < n; i++, x++)
+            out[i] = x >= p->born && x < p->end ? p->dry[x % RING] : 0;
     }
 }
 
-/* Reads n samples from position x. */
-static void head_read(struct pump *p, struct head *h, uint64_t x, float *out, unsigned n) {
+static void head_read(const struct pump *p, struct head *h, float *out, unsigned n) {
     const struct lane *const l = h->lane;
     const struct unit *const u = l->unit;
+    uint64_t x = h->at;
+    h->at += n;
     while (n) {
         unsigned len = n;
         if (!h->lost && x + u->delay < l->grid) { /* before the lane's first hop: only after a restart, so silence */
@@ -602,15 +613,15 @@ static void head_read(struct pump *p, struct head *h, uint64_t x, float *out, un
 }
 
 /* The block's output: every head faded in over those before it. */
-static void render(struct pump *p, uint64_t begin, float *out, unsigned n) {
+static void render(struct pump *p, float *out, unsigned n) {
     float power = 0;
     for (unsigned done = 0; done < n;) {
         const unsigned len = n - done < CHUNK ? n - done : CHUNK;
-        head_read(p, &p->heads[0], begin + done - p->heads[0].delay, p->heard, len);
+        head_read(p, &p->heads[0], p->heard, len);
         unsigned alone = 0;
         for (unsigned h = 1; h < p->n_heads; h++) {
             struct head *const head = &p->heads[h];
-            head_read(p, head, begin + done - head->delay, p->other, len);
+            head_read(p, head, p->other, len);
             for (unsigned i = 0; i < len; i++) {
                 const unsigned faded = head->faded + i + 1 < FADE ? head->faded + i + 1 : FADE;
                 p->heard[i] += (p->other[i] - p->heard[i]) * ((float)faded / FADE);
@@ -631,14 +642,15 @@ static void render(struct pump *p, uint64_t begin, float *out, unsigned n) {
     level(&p->out_power, &p->out_rms, power, n);
 }
 
-/* Counts the hops whose first sample is due in this block and that are not there; where they are there again they fade in. */
-static void judge(struct pump *p, uint64_t begin, unsigned n) {
+/* Counts the hops whose first sample is due in the n that are read next and that are not there; where they are there again
+ * they fade in. */
+static void judge(struct pump *p, unsigned n) {
     const struct head *const h = top(p);
     const struct lane *const l = h->lane;
     const struct unit *const u = l->unit;
     if (atomic_load(&u->lost))
         return;
-    const uint64_t from = begin - h->delay, to = from + n;
+    const uint64_t from = h->at, to = from + n;
     bool all = true;
     uint64_t n_late = 0;
     for (uint64_t s = from + u->delay < l->grid ? l->grid : hop_of(l, from); s < to + u->delay; s += u->hop) {
@@ -650,17 +662,18 @@ static void judge(struct pump *p, uint64_t begin, unsigned n) {
     if (n_late)
         atomic_fetch_add_explicit(&p->late_hops, n_late, memory_order_relaxed);
     if (h->lost && all)
-        push_head(p, h->lane, h->delay);
+        push_head(p, h->lane, h->at);
 }
 
-/* Has the worker dealt with all that the block needs? */
-static bool served(const struct pump *p, uint64_t end) {
+/* Has the worker dealt with all that the next n samples need? */
+static bool served(const struct pump *p, unsigned n) {
     for (unsigned i = 0; i < p->n_heads; i++) {
         const struct head *const h = &p->heads[i];
         const struct lane *const l = h->lane;
-        if ((h->lost && i + 1 < p->n_heads) || atomic_load(&l->unit->lost) || end - h->delay + l->unit->delay <= l->grid)
+        const uint64_t to = h->at + n;
+        if ((h->lost && i + 1 < p->n_heads) || atomic_load(&l->unit->lost) || to + l->unit->delay <= l->grid)
             continue;
-        if (atomic_load_explicit(&l->next, memory_order_acquire) <= hop_of(l, end - h->delay - 1))
+        if (atomic_load_explicit(&l->next, memory_order_acquire) <= hop_of(l, to - 1))
             return false;
     }
     return true;
@@ -670,44 +683,60 @@ static bool is_due(const struct lane *l, uint64_t before, uint64_t end) {
     return l && (end - l->grid) / l->unit->hop != (before - l->grid) / l->unit->hop;
 }
 
-static void block(struct pump *p, const float *in, float *out, unsigned n) {
-    const uint64_t deadline_ns = now_ns() + n * (1000000000u / PUMP_RATE / 2);
-    if (!p->fresh)
-        step_lanes(p);
-    step_delay(p, n);
-    atomic_store_explicit(&p->shown_quantum, n, memory_order_relaxed);
-    const uint64_t begin = p->end;
-    /* Only a worker that has nothing left of earlier blocks can serve this one in time. */
-    const bool wait = p->wait && served(p, begin);
-    take(p, in, n);
-
+static void show(struct pump *p) {
     const bool swapping = p->next && p->next->unit != p->cur->unit;
-    if (atomic_load_explicit(&p->delay, memory_order_relaxed) != p->reads_delay ||
+    if (atomic_load_explicit(&p->delay, memory_order_relaxed) != p->target ||
         atomic_load_explicit(&p->waits, memory_order_relaxed) != p->wait ||
         atomic_load_explicit(&p->swapping, memory_order_relaxed) != swapping) {
-        atomic_store_explicit(&p->delay, p->reads_delay, memory_order_relaxed);
+        atomic_store_explicit(&p->delay, p->target, memory_order_relaxed);
         atomic_store_explicit(&p->waits, p->wait, memory_order_relaxed);
         atomic_store_explicit(&p->swapping, swapping, memory_order_relaxed);
         atomic_store(&p->notify, true);
     }
     atomic_store_explicit(&p->sounding, top(p)->lane, memory_order_relaxed);
+}
 
-    if (is_due(p->cur, begin, p->end) || is_due(p->next, begin, p->end) || atomic_load(&p->notify) ||
-        atomic_load_explicit(&p->retiring, memory_order_relaxed))
-        post(p);
-    if (wait) {
-        atomic_store(&p->waiting, true);
-        for (;;) {
-            const uint32_t progress = atomic_load(&p->progress);
-            const uint64_t now = now_ns();
-            if (served(p, p->end) || now >= deadline_ns)
-                break;
-            futex_wait(&p->progress, progress, deadline_ns - now);
-        }
-        atomic_store(&p->waiting, false);
+static void wait_until(struct pump *p, uint64_t deadline_ns, unsigned n) {
+    atomic_store(&p->waiting, true);
+    for (;;) {
+        const uint32_t progress = atomic_load(&p->progress);
+        const uint64_t now = now_ns();
+        if (served(p, n) || now >= deadline_ns)
+            break;
+        futex_wait(&p->progress, progress, deadline_ns - now);
     }
-    judge(p, begin, n);
-    render(p, begin, out, n);
+    atomic_store(&p->waiting, false);
+}
+
+static void block(struct pump *p, const float *in, unsigned n_in, float *out, unsigned n_out) {
+    const uint64_t deadline_ns = now_ns() + n_in * (1000000000u / PUMP_RATE / 2);
+    if (n_in) {
+        if (!p->fresh)
+            step_lanes(p);
+        step_delay(p, n_in);
+        if (n_in != n_out && n_in <= n_out + SLACK && n_out <= n_in + SLACK)
+            p->slack = SLACK;
+        atomic_store_explicit(&p->shown_quantum, n_in, memory_order_relaxed);
+        show(p);
+    }
+    /* Only a worker that has nothing left of earlier blocks can serve this one in time. */
+    const bool wait = n_in && p->wait && served(p, 0);
+    const uint64_t before = p->end;
+    if (n_in) {
+        take(p, in, n_in);
+        if (is_due(p->cur, before, p->end) || is_due(p->next, before, p->end) || atomic_load(&p->notify) ||
+            atomic_load_explicit(&p->retiring, memory_order_relaxed))
+            post(p);
+    }
+    if (n_out && !p->fresh) {
+        step_head(p, n_out);
+        if (wait)
+            wait_until(p, deadline_ns, n_out);
+        judge(p, n_out);
+        render(p, out, n_out);
+    } else if (n_out) {
+        memset(out, 0, n_out * sizeof *out);
+    }
 }
 
 static bool hold(struct pump *p, int who) {
@@ -715,14 +744,21 @@ static bool hold(struct pump *p, int who) {
     return atomic_compare_exchange_strong(&p->holder, &nobody, who);
 }
 
-void pump_process(struct pump *p, const float *in, float *out, unsigned n) {
+void pump_process(struct pump *p, const float *in, unsigned n_in, float *out, unsigned n_out) {
     if (!hold(p, AUDIO)) { /* after a pause, and the owner just exchanges the engine */
-        memset(out, 0, n * sizeof *out);
+        if (n_out)
+            memset(out, 0, n_out * sizeof *out);
         return;
     }
     atomic_store_explicit(&p->last_block_ns, now_ns(), memory_order_relaxed);
-    for (unsigned at = 0; at < n; at += BLOCK_MAX)
-        block(p, in ? in + at : NULL, out + at, n - at < BLOCK_MAX ? n - at : BLOCK_MAX);
+    while (n_in || n_out) {
+        const unsigned i = n_in < BLOCK_MAX ? n_in : BLOCK_MAX, o = n_out < BLOCK_MAX ? n_out : BLOCK_MAX;
+        block(p, in, i, out, o);
+        in = in ? in + i : NULL;
+        out = out ? out + o : NULL;
+        n_in -= i;
+        n_out -= o;
+    }
     atomic_store(&p->holder, NOBODY);
 }
 

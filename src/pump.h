@@ -66,8 +66,10 @@ void pump_control(struct pump *p, float strength, float floor);
 int pump_fd(const struct pump *p);
 void pump_dispatch(struct pump *p);
 
-/* One block: n samples in (NULL where there is no microphone: silence), n samples out. Any n, any mix of them. */
-void pump_process(struct pump *p, const float *in, float *out, unsigned n);
+/* One block: n_in samples in (NULL where there is no microphone: silence), n_out samples out. Any numbers, any mix of them;
+ * they are the same but where a resampler's blocks differ by a sample, which the delay then allows for, and where blocks were
+ * missed on either side: the signal then moves on to where it belongs, in a cross-fade. */
+void pump_process(struct pump *p, const float *in, unsigned n_in, float *out, unsigned n_out);
 /* The stream begins anew after a pause: what came before is forgotten, the engine reset, and the sound fades in. */
 void pump_restart(struct pump *p);
 

@@ -191,7 +191,7 @@ static void settle(void) {
 static void run_block(unsigned n, bool settled) {
     ck_assert_uint_le(at + n, LONG);
     rt_guard_enter();
-    pump_process(pump, in + at, out + at, n);
+    pump_process(pump, in + at, n, out + at, n);
     rt_guard_leave();
     at += n;
     atomic_fetch_add(&clock_ns, n * 1000000000ull / PUMP_RATE);
