@@ -41,8 +41,9 @@ static float complex turn(const struct model_config *g, const float *rotation, f
     if (!isfinite(length) || strength == 0)
         return 1;
     if (strength == 1)
-        return CMPLXF(re, im) / sqrtf(square + g->rotation_epsilon);
-    return powf(length, strength) * cexpf(CMPLXF(0, strength * atan2f(im, re)));
+        return (re + im * I) / sqrtf(square + g->rotation_epsilon);
+    float angle = strength * atan2f(im, re);
+    return powf(length, strength) * (cosf(angle) + sinf(angle) * I);
 }
 
 void spectrum_apply(const struct model_config *g, const float *mask, const float *rotation, float strength, float floor,

@@ -295,8 +295,7 @@ static const struct {
 START_TEST(tensors_are_checked) {
     size_t n;
     json_t *h = header(&n);
-    json_object_set_new(h, entries[_i].name, json_loads(entries[_i].entry, 0, NULL) ? json_loads(entries[_i].entry, 0, NULL)
-                                                                                     : json_integer(7));
+    json_object_set_new(h, entries[_i].name, json_loads(entries[_i].entry, JSON_DECODE_ANY, NULL));
     write_header(h, n);
     char words[128];
     snprintf(words, sizeof words, "%s", entries[_i].words);

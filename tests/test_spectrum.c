@@ -46,7 +46,7 @@ START_TEST(analysis_is_the_windowed_transform) {
     for (unsigned k = 0; k < g->n_bins; k++) {
         double complex should = 0;
         for (unsigned i = 0; i < g->window; i++)
-            should += (double)frame[i] * window[i] * cexp(CMPLX(0, -2 * M_PI * k * i / g->window));
+            should += (double)frame[i] * window[i] * cexp(-2 * M_PI * k * i / g->window * I);
         ck_assert_double_lt(cabs(spectrum[k] - should), 1e-4);
     }
     free(x);
@@ -63,7 +63,7 @@ START_TEST(features_are_compressed_magnitude_and_phase) {
     float *features = malloc(3 * g->n_positions * sizeof *features);
     ck_assert(x && features);
     for (unsigned i = 0; i < g->n_bins; i++)
-        x[i] = i % 7 ? CMPLXF(20 * draw(), 20 * draw()) : 0;
+        x[i] = i % 7 ? 20 * draw() + 20 * draw() * I : 0;
     spectrum_features(g, x, features);
     for (unsigned i = 0; i < g->n_linear; i++) {
         double magnitude = fmax(cabs(x[i]) / 16, 1e-6), m = pow(magnitude, .3);
@@ -112,7 +112,7 @@ START_TEST(strength_and_floor_follow_their_formula) {
     float *mask = malloc(g->n_positions * sizeof *mask), *rotation = malloc(2 * g->n_positions * sizeof *rotation);
     ck_assert(x && y && mask && rotation);
     for (unsigned i = 0; i < g->n_bins; i++)
-        y[i] = x[i] = CMPLXF(draw(), draw());
+        y[i] = x[i] = draw() + draw() * I;
     for (unsigned i = 0; i < g->n_positions; i++) {
         mask[i] = 1 + draw();
         rotation[2 * i] = .9f * draw();
@@ -121,7 +121,7 @@ START_TEST(strength_and_floor_follow_their_formula) {
     spectrum_apply(g, mask, rotation, strength, floor, y);
     for (unsigned i = 0; i < g->n_bins; i++) {
         double angle = i < g->n_linear ? atan2(rotation[2 * i + 1], 1. + rotation[2 * i]) : 0;
-        double complex should = x[i] * fmax(pow(gain_at(mask, i), strength), floor) * cexp(CMPLX(0, strength * angle));
+        double complex should = x[i] * fmax(pow(gain_at(mask, i), strength), floor) * cexp(strength * angle * I);
         /* the rotation's epsilon shortens it by up to 5e-5 where both its numbers are near 0.1 */
         ck_assert_msg(cabs(y[i] - should) <= 1e-4 * cabs(should), "bin %u: %g, should be %g", i, cabs(y[i]), cabs(should));
         if (strength == 0)
@@ -141,7 +141,7 @@ START_TEST(what_is_not_finite_changes_nothing) {
     float *mask = malloc(g->n_positions * sizeof *mask), *rotation = malloc(2 * g->n_positions * sizeof *rotation);
     ck_assert(x && y && mask && rotation);
     for (unsigned i = 0; i < g->n_bins; i++)
-        y[i] = x[i] = CMPLXF(draw(), draw());
+        y[i] = x[i] = draw() + draw() * I;
     for (unsigned i = 0; i < g->n_positions; i++)
         mask[i] = rotation[2 * i] = rotation[2 * i + 1] = i % 2 ? NAN : INFINITY;
     spectrum_apply(g, mask, rotation, 1, 0, y);
