@@ -1,0 +1,579 @@
+/* The live path in a real PipeWire: every test starts a private session (tests/pipewire-session) with a fake microphone,
+ * opens the node in this process, and looks at what others see of it, to the sample (tests/probe.h).
+ *
+ * An argument makes the tests longer: test-live 10 runs those that wait ten times as long. */
+#include "config.h"
+
+#include "model.h"
+#include "node.h"
+#include "probe.h"
+
+#include <check.h>
+#include <errno.h>
+#include <linux/capability.h>
+#include <math.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SESSION SRCDIR "/tests/pipewire-session"
+#define PEAK 0.25f
+#define HOP 256u
+#define ENGINE_DELAY 768u
+
+static unsigned patience = 1;
+static char directory[64]; /* of all sessions; "s" in it is the present one's */
+static struct model *model;
+static struct node *node;
+static struct probe *probe;
+static unsigned n_released;
+
+/* ---- session and node ------------------------------------------------------------------------------------------------ */
+
+__attribute__((format(printf, 1, 2))) static int shell(const char *format, ...) {
+    char command[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(command, sizeof command, format, args);
+    va_end(args);
+    const int status = system(command);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void start_session(const char *settings) {
+    ck_assert_int_eq(shell("%s %s start %s/s", settings, SESSION, directory), 0);
+    char command[256], line[512];
+    snprintf(command, sizeof command, "%s env %s/s", SESSION, directory);
+    FILE *const env = popen(command, "r");
+    while (fgets(line, sizeof line, env)) {
+        char name[64], value[400];
+        if (sscanf(line, "export %63[^=]='%399[^']'", name, value) == 2)
+            setenv(name, value, 1);
+    }
+    pclose(env);
+    shell("pactl set-default-source enhanced_mic 2> /dev/null"); /* or the manager moves those who record it */
+}
+
+static double seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void spin(double time) {
+    const double end = seconds() + time;
+    for (double left; (left = end - seconds()) > 0;) {
+        struct pollfd fd = {.fd = node ? node_fd(node) : -1, .events = POLLIN};
+        if (poll(&fd, 1, (int)(left * 1000) + 1) > 0)
+            ck_assert_int_eq(node_dispatch(node), 0);
+    }
+}
+
+/* Dispatches until the condition holds; the machine may be slow, so this waits long before it gives up. */
+#define spin_until(condition) \
+    do { \
+        const double end = seconds() + 15; \
+        while (!(condition) && seconds() < end) \
+            spin(0.02); \
+        ck_assert_msg(condition, "not within 15 s: %s", #condition); \
+    } while (0)
+
+static void release(void *data, struct engine *engine) {
+    (void)data;
+    engine_close(engine);
+    n_released++;
+}
+
+static struct engine *open_engine(const char *name) {
+    struct engine *engine;
+    struct err err;
+    ck_assert_msg(engine_open(&engine, name, model, PUMP_STREAMS, &err) == 0, "%s", err.text);
+    return engine;
+}
+
+static void open_node(const char *engine, unsigned hop_p99_us, const char *channel) {
+    struct err err;
+    const struct node_options o = {
+        .engine = open_engine(engine), .hop_p99_us = hop_p99_us, .release = release, .channel = channel};
+    ck_assert_msg(node_open(&node, &o, &err) == 0, "%s", err.text);
+    pump_control(node_pump(node), 0, 0);
+}
+
+static struct node_status status(void) {
+    struct node_status s;
+    node_status(node, &s);
+    return s;
+}
+
+static struct pump_stats stats(void) {
+    struct pump_stats s;
+    pump_stats(node_pump(node), &s);
+    return s;
+}
+
+/* The node dispatches on this thread, so the wait for a link must not stand in its way. */
+static void link_ports(const char *from, const char *to) {
+    const double end = seconds() + 15;
+    while (shell("pw-link %s %s 2> /dev/null", from, to) != 0) {
+        spin(0.05);
+        ck_assert_msg(seconds() < end, "no link from %s to %s", from, to);
+    }
+}
+
+/* Noise into the fake microphone; the microphone and Enhanced Mic into the recorder. */
+static void open_probe(void) {
+    probe = probe_open(PEAK);
+    ck_assert_ptr_nonnull(probe);
+    link_ports("player:out", "fake_mic:input_MONO");
+    link_ports("fake_mic:capture_MONO", "recorder:first");
+    link_ports("enhanced_mic:capture_MONO", "recorder:second");
+}
+
+static void setup(void) {
+    node = NULL;
+    probe = NULL;
+    n_released = 0;
+}
+
+static void teardown(void) {
+    probe_close(probe);
+    node_close(node);
+    shell("%s stop %s/s", SESSION, directory);
+}
+
+/* ---- what others see --------------------------------------------------------------------------------------------------- */
+
+/* The latency that Enhanced Mic publishes, or -1. */
+static long published_ns(void) {
+    FILE *const dump = popen("pw-dump enhanced_mic", "r");
+    char line[512];
+    bool ours = false;
+    long ns = -1;
+    while (fgets(line, sizeof line, dump)) {
+        if (strstr(line, "\"direction\": \"Output\""))
+            ours = true;
+        else if (strstr(line, "\"direction\": \"Input\""))
+            ours = false;
+        const char *const at = strstr(line, "\"minNs\":");
+        if (at && ours)
+            ns = strtol(at + 8, NULL, 10);
+    }
+    pclose(dump);
+    return ns;
+}
+
+static long in_ns(unsigned samples) {
+    return lround(samples * (1e9 / PUMP_RATE));
+}
+
+/* Samples that Enhanced Mic adds to the microphone's own delay, both found in the last half second. A cycle that the machine
+ * missed spoils a look: then another. */
+static int added_delay(float factor, double *error_db) {
+    for (int i = 0; i < 20; i++) {
+        spin(0.4);
+        const unsigned length = probe_length(probe);
+        if (length < 16384)
+            continue;
+        const int first = probe_delay(probe, 0, length - 5000, 1, NULL);
+        const int second = probe_delay(probe, 1, length - 5000, factor, error_db);
+        if (first >= 0 && second >= 0)
+            return second - first;
+    }
+    return -1;
+}
+
+static unsigned gcd(unsigned a, unsigned b) {
+    return b ? gcd(b, a % b) : a;
+}
+
+static unsigned expected_delay(unsigned quantum, bool waits) {
+    return ENGINE_DELAY + HOP - gcd(HOP, quantum) + (waits ? 0 : quantum > HOP ? quantum : HOP);
+}
+
+static const unsigned quanta[] = {256, 32, 64, 128, 480, 1024, 2048, 8192, 256};
+
+/* The quantum changes while it runs, others record, and every time the delay is found to be what it must be. */
+static void walk_quanta(void) {
+    for (unsigned i = 0; i < sizeof quanta / sizeof *quanta; i++) {
+        const unsigned q = quanta[i];
+        probe_quantum(probe, q);
+        spin_until(stats().quantum == q && stats().delay == expected_delay(q, stats().waits));
+        spin_until(published_ns() == in_ns(stats().delay));
+        double error_db = 0;
+        const int added = added_delay(1, &error_db);
+        printf("quantum %u: delay %d samples, error %.0f dB, %s, late hops %llu\n", q, added, error_db,
+                stats().waits ? "waits" : "does not wait", (unsigned long long)stats().late_hops);
+        ck_assert_int_eq(added, (int)stats().delay);
+        ck_assert_int_eq(added, (int)expected_delay(q, stats().waits));
+        ck_assert_double_le(error_db, -100);
+    }
+}
+
+/* ---- tests -------------------------------------------------------------------------------------------------------------- */
+
+START_TEST(delay_at_every_quantum) {
+    start_session("");
+    open_node("null", 1, NULL);
+    open_probe();
+    walk_quanta();
+    ck_assert(!stats().realtime || stats().waits);
+}
+END_TEST
+
+/* Takes the right to real-time priority from this thread and those that it starts, or gives it back. */
+static void may_be_realtime(bool may) {
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[2];
+    ck_assert_int_eq((int)syscall(SYS_capget, &header, data), 0);
+    if (may)
+        data[0].effective |= data[0].permitted & 1u << CAP_SYS_NICE;
+    else
+        data[0].effective &= ~(1u << CAP_SYS_NICE);
+    ck_assert_int_eq((int)syscall(SYS_capset, &header, data), 0);
+}
+
+START_TEST(delay_at_every_quantum_without_priority) {
+    start_session("");
+    may_be_realtime(false);
+    open_node("null", 1, NULL);
+    may_be_realtime(true);
+    ck_assert(!stats().realtime);
+    open_probe();
+    walk_quanta();
+    ck_assert(!stats().waits);
+}
+END_TEST
+
+START_TEST(the_network_at_strength_0_is_the_delayed_microphone) {
+    start_session("");
+    open_node("cpu", 1000, NULL);
+    open_probe();
+    double error_db = 0;
+    const int added = added_delay(1, &error_db);
+    printf("CPU engine: delay %d samples, error %.0f dB, hop p50 %u us, p99 %u us\n", added, error_db, stats().hop_p50_us,
+            stats().hop_p99_us);
+    ck_assert_int_eq(added, (int)stats().delay);
+    if (stats().waits)
+        ck_assert_int_eq(added, (int)ENGINE_DELAY);
+}
+END_TEST
+
+/* Where the highest peak of the correlation of both sources lies, in fractions of a sample. */
+static double lag(unsigned index) {
+    const float *const x = probe_recorded(probe, 0), *const y = probe_recorded(probe, 1);
+    const int range = 4000, n = 8192;
+    double *const c = calloc((size_t)range, sizeof *c);
+    int best = 1;
+    for (int d = 0; d < range; d++) {
+        for (int i = 0; i < n; i++)
+            c[d] += (double)x[(int)index + i - d] * y[(int)index + i];
+        if (c[d] > c[best])
+            best = d;
+    }
+    const double a = c[best - 1], b = c[best], e = c[best + 1];
+    free(c);
+    return best + 0.5 * (a - e) / (a - 2 * b + e);
+}
+
+START_TEST(at_44100_the_delay_is_constant_and_as_published) {
+    start_session("RATE=44100");
+    open_node("null", 1, NULL);
+    open_probe();
+    spin_until(stats().quantum > 0 && probe_length(probe) > 44100);
+    spin(1.5);
+    const double published = 1e-9 * (double)published_ns() * 44100;
+    double found[6];
+    for (int i = 0; i < 6; i++) {
+        do {
+            spin(0.5);
+            found[i] = lag(probe_length(probe) - 9000);
+        } while (isnan(found[i]));
+        printf("44.1 kHz: delay %.2f samples, published %.2f\n", found[i], published);
+        ck_assert_double_eq_tol(found[i], found[0], 0.2);
+    }
+    ck_assert_int_eq(published_ns(), in_ns(stats().delay));
+    ck_assert_double_eq_tol(found[0], published, 3);
+}
+END_TEST
+
+START_TEST(recorders_of_both_worlds_get_it) {
+    start_session("");
+    open_node("null", 1, NULL);
+    open_probe();
+    shell("timeout 4 parec --device=enhanced_mic --rate=44100 --channels=2 --format=float32le --latency-msec=50 "
+            "> %s/parec & timeout 4 pw-record --target enhanced_mic --rate 44100 --channels 2 --format f32 %s/pw.wav &",
+            directory, directory);
+    spin(5);
+    const char *const names[] = {"parec", "pw.wav"};
+    for (int i = 0; i < 2; i++) {
+        char path[128];
+        snprintf(path, sizeof path, "%s/%s", directory, names[i]);
+        FILE *const file = fopen(path, "r");
+        ck_assert_ptr_nonnull(file);
+        float frame[2];
+        double power = 0, difference = 0;
+        unsigned n = 0;
+        if (i == 1)
+            fseek(file, 400, SEEK_SET); /* past any header */
+        while (fread(frame, sizeof frame, 1, file) == 1) {
+            power += frame[0] * frame[0];
+            difference += fabsf(frame[0] - frame[1]);
+            n++;
+        }
+        fclose(file);
+        printf("%s: %u frames, rms %.4f\n", names[i], n, sqrt(power / n));
+        ck_assert_uint_gt(n, 44100);
+        ck_assert_double_gt(sqrt(power / n), 0.3 * PEAK);
+        ck_assert_double_lt(sqrt(power / n), 0.65 * PEAK);
+        ck_assert(difference == 0);
+    }
+}
+END_TEST
+
+/* The recorder goes on at the graph's pace for a while. Wide: the machine may miss cycles. */
+static void expect_pace(double time) {
+    const uint64_t samples = probe_samples(probe);
+    const double begin = seconds();
+    spin(time);
+    const double pace = (double)(probe_samples(probe) - samples) / (seconds() - begin) / probe_rate(probe);
+    printf("pace %.3f\n", pace);
+    ck_assert_double_gt(pace, 0.7);
+    ck_assert_double_lt(pace, 1.2);
+}
+
+/* Until the recorder hears Enhanced Mic, or no longer. */
+static double until_heard(bool heard) {
+    const double begin = seconds();
+    probe_peak(probe);
+    do {
+        spin(0.05);
+        ck_assert_msg(seconds() < begin + 15, "%s after 15 s", heard ? "silent" : "still sounds");
+    } while ((probe_peak(probe) > 0.5f * PEAK) != heard);
+    return seconds() - begin;
+}
+
+START_TEST(a_microphone_that_goes_and_returns) {
+    start_session("");
+    open_node("null", 1, NULL);
+    open_probe();
+    until_heard(true);
+    for (unsigned i = 0; i < 2 * patience; i++) {
+        shell("%s remove-mic %s/s", SESSION, directory);
+        spin_until(!status().has_microphone);
+        until_heard(false);
+        expect_pace(1);
+        shell("%s add-mic %s/s", SESSION, directory);
+        spin_until(status().has_microphone);
+        const double begin = seconds();
+        link_ports("player:out", "fake_mic:input_MONO");
+        until_heard(true);
+        printf("heard %.2f s after the microphone was linked\n", seconds() - begin);
+        ck_assert_double_lt(seconds() - begin, 1);
+    }
+    ck_assert_uint_eq(status().n_consumers, 1);
+    link_ports("fake_mic:capture_MONO", "recorder:first");
+    ck_assert_int_eq(added_delay(1, NULL), (int)stats().delay);
+}
+END_TEST
+
+START_TEST(no_microphone_at_the_start) {
+    start_session("MIC_POSITIONS=");
+    open_node("null", 1, NULL);
+    probe = probe_open(PEAK);
+    link_ports("enhanced_mic:capture_MONO", "recorder:second");
+    spin_until(status().n_consumers == 1 && probe_cycles(probe) > 0);
+    expect_pace(2 * patience);
+    ck_assert(!status().has_microphone);
+    shell("%s add-mic %s/s", SESSION, directory);
+    link_ports("player:out", "fake_mic:input_MONO");
+    until_heard(true);
+    ck_assert(status().has_microphone);
+    ck_assert_uint_eq(status().n_consumers, 1);
+}
+END_TEST
+
+START_TEST(pipewire_goes_and_returns) {
+    start_session("");
+    open_node("null", 1, NULL);
+    spin_until(status().has_microphone);
+    for (unsigned i = 0; i < patience; i++) {
+        shell("%s halt %s/s", SESSION, directory);
+        spin_until(!status().connected);
+        spin(0.5);
+        ck_assert_int_eq(shell("%s resume %s/s", SESSION, directory), 0);
+        spin_until(status().has_microphone);
+        open_probe();
+        until_heard(true);
+        probe_close(probe);
+        probe = NULL;
+    }
+}
+END_TEST
+
+START_TEST(pipewire_comes_late) {
+    start_session("");
+    shell("%s halt %s/s", SESSION, directory);
+    open_node("null", 1, NULL);
+    spin(0.5);
+    ck_assert(!status().connected);
+    shell("%s resume %s/s", SESSION, directory);
+    spin_until(status().has_microphone);
+}
+END_TEST
+
+START_TEST(the_default_microphone_is_followed_or_the_configured_one) {
+    start_session("");
+    shell("pactl set-default-source fake_mic");
+    open_node("null", 1, NULL);
+    open_probe();
+    spin_until(strcmp(status().microphone, "Fake microphone fake_mic") == 0);
+    shell("%s add-mic %s/s other", SESSION, directory);
+    shell("pactl set-default-source other");
+    spin_until(strcmp(status().microphone, "Fake microphone other") == 0);
+    ck_assert_int_eq(node_microphone(node, "fake_mic", NULL, NULL), 0);
+    spin_until(strcmp(status().microphone, "Fake microphone fake_mic") == 0);
+    until_heard(true);
+    ck_assert_uint_eq(status().n_consumers, 1);
+    ck_assert_int_eq(added_delay(1, NULL), (int)stats().delay);
+}
+END_TEST
+
+START_TEST(two_channels_are_mixed_or_one_is_chosen) {
+    start_session("MIC_POSITIONS='FL FR'");
+    open_node("null", 1, NULL);
+    probe = probe_open(PEAK);
+    ck_assert_ptr_nonnull(probe);
+    link_ports("player:out", "fake_mic:input_FL");
+    link_ports("player:out", "fake_mic:input_FR");
+    link_ports("fake_mic:capture_FL", "recorder:first");
+    link_ports("enhanced_mic:capture_MONO", "recorder:second");
+    ck_assert_int_eq(added_delay(1, NULL), (int)stats().delay); /* twice the same is no louder */
+    shell("pw-link -d player:out fake_mic:input_FR");
+    ck_assert_int_eq(added_delay(0.5f, NULL), (int)stats().delay);
+    struct err err;
+    ck_assert_int_eq(node_microphone(node, NULL, "1", &err), 0);
+    ck_assert_int_eq(added_delay(1, NULL), (int)stats().delay);
+    ck_assert_int_eq(node_microphone(node, NULL, "2", &err), 0);
+    until_heard(false);
+    ck_assert_int_eq(node_microphone(node, NULL, "FL", &err), 0);
+    ck_assert_int_eq(added_delay(1, NULL), (int)stats().delay);
+    ck_assert_int_eq(node_microphone(node, NULL, "left", &err), -EINVAL);
+    ck_assert_ptr_nonnull(strstr(err.text, "left"));
+    ck_assert_uint_eq(status().n_consumers, 1);
+    expect_pace(0.5);
+}
+END_TEST
+
+START_TEST(an_engine_is_exchanged_without_a_gap) {
+    start_session("");
+    open_node("null", 1, NULL);
+    open_probe();
+    const int delay = added_delay(1, NULL);
+    ck_assert_int_eq(delay, (int)stats().delay);
+    const unsigned from = probe_length(probe);
+    ck_assert_int_eq(pump_engine(node_pump(node), open_engine("null"), 1), 0);
+    spin_until(n_released == 1 && !stats().swapping);
+    spin(0.5);
+    const unsigned to = probe_length(probe);
+    const int raw = probe_delay(probe, 0, from, 1, NULL);
+    ck_assert_uint_gt(to - from, PUMP_RATE * 3 / 10);
+    for (unsigned i = from; i < to; i++) {
+        const float x = probe_noise(probe, (int64_t)i - raw - delay), y = probe_recorded(probe, 1)[i];
+        ck_assert_msg(isnan(y) || fabsf(x - y) < 1e-5f, "sample %u after the new engine came: %g, not %g", i - from, y, x);
+    }
+}
+END_TEST
+
+static unsigned long switches(void) {
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return (unsigned long)(usage.ru_nvcsw + usage.ru_nivcsw);
+}
+
+START_TEST(nothing_runs_while_nobody_records) {
+    start_session("");
+    open_node("null", 1, NULL);
+    spin_until(status().has_microphone);
+    spin(1);
+    const unsigned long idle = switches();
+    spin(1);
+    printf("idle: %lu context switches a second\n", switches() - idle);
+    ck_assert_uint_lt(switches() - idle, 20);
+    /* Somebody records the microphone itself: we are woken, but compute nothing. */
+    shell("timeout 2 pw-record --target fake_mic %s/raw.wav &", directory);
+    spin(2.5);
+    ck_assert_uint_eq(stats().hops, 0);
+    /* After a pause the old sound must not come again. */
+    open_probe();
+    until_heard(true);
+    ck_assert_uint_gt(stats().hops, 0);
+}
+END_TEST
+
+/* ---- frame ---------------------------------------------------------------------------------------------------------------- */
+
+static int run(void) {
+    struct err err;
+    if (model_load(&model, SRCDIR "/models/small.safetensors", &err) < 0) {
+        fprintf(stderr, "%s\n", err.text);
+        return 1;
+    }
+    Suite *const s = suite_create("live");
+    TCase *const c = tcase_create("live");
+    tcase_add_checked_fixture(c, setup, teardown);
+    tcase_add_test(c, delay_at_every_quantum);
+    tcase_add_test(c, delay_at_every_quantum_without_priority);
+    tcase_add_test(c, the_network_at_strength_0_is_the_delayed_microphone);
+    tcase_add_test(c, at_44100_the_delay_is_constant_and_as_published);
+    tcase_add_test(c, recorders_of_both_worlds_get_it);
+    tcase_add_test(c, a_microphone_that_goes_and_returns);
+    tcase_add_test(c, no_microphone_at_the_start);
+    tcase_add_test(c, pipewire_goes_and_returns);
+    tcase_add_test(c, pipewire_comes_late);
+    tcase_add_test(c, the_default_microphone_is_followed_or_the_configured_one);
+    tcase_add_test(c, two_channels_are_mixed_or_one_is_chosen);
+    tcase_add_test(c, an_engine_is_exchanged_without_a_gap);
+    tcase_add_test(c, nothing_runs_while_nobody_records);
+    suite_add_tcase(s, c);
+    SRunner *const r = srunner_create(s);
+    srunner_set_fork_status(r, CK_NOFORK); /* PipeWire's threads would not be in the fork; the session is ended below */
+    srunner_run_all(r, CK_ENV);
+    const int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    model_free(model);
+    return failed != 0;
+}
+
+int main(int argc, char **argv) {
+    if (argc > 1)
+        patience = (unsigned)strtoul(argv[1], NULL, 10);
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    const int missing = shell("%s check", SESSION);
+    if (missing)
+        return missing;
+    snprintf(directory, sizeof directory, "/tmp/test-live.XXXXXX");
+    if (!mkdtemp(directory))
+        return 1;
+    /* However the tests end, nothing of theirs goes on. */
+    const pid_t child = fork();
+    if (child == 0) {
+        alarm(300 * patience);
+        exit(run());
+    }
+    int status_of_child = 1;
+    waitpid(child, &status_of_child, 0);
+    if (shell("test -d %s/s && %s stop %s/s", directory, SESSION, directory) == 0)
+        fprintf(stderr, "a test left its session behind\n");
+    shell("rm -rf %s", directory);
+    if (WIFSIGNALED(status_of_child))
+        fprintf(stderr, "ended by signal %d\n", WTERMSIG(status_of_child));
+    return WIFEXITED(status_of_child) ? WEXITSTATUS(status_of_child) : 1;
+}
