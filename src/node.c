@@ -67,7 +67,8 @@ struct node {
     struct spa_io_position *clock;     /* of the source, changed by PipeWire on the data loop */
     uint64_t cycle;                    /* that the source last ran in */
     uint64_t duration;                 /* of that cycle */
-    bool idle, ran;
+    uint64_t captured, paced;          /* that the capture stream and the pacer last ran in */
+    bool idle;
     _Atomic unsigned n_consumers, rate;
 };
 
@@ -91,7 +92,6 @@ static void on_source_process(void *data) {
     const bool same_quantum = clock->duration == n->duration;
     n->cycle = clock->position;
     n->duration = clock->duration;
-    n->ran = true;
     atomic_store_explicit(&n->rate, clock->rate.denom, memory_order_relaxed);
 
     const bool wanted = atomic_load(&n->n_consumers) > 0;
@@ -135,18 +135,21 @@ static void on_source_process(void *data) {
 
 static void on_capture_process(void *data) {
     struct node *const n = data;
-    if (n->feeding)
-        pw_stream_trigger_process(n->source);
+    if (!n->feeding)
+        return;
+    if (n->clock)
+        n->captured = n->clock->clock.position;
+    pw_stream_trigger_process(n->source);
 }
 
-/* Runs in every cycle while somebody records. Where the source was not triggered in the last one no microphone sends, and
- * without a trigger those who record would stand still. */
+/* Runs in every cycle while somebody records, before the capture stream or after it. Where that did not run in this cycle nor
+ * in the last no microphone sends, and without a trigger those who record would stand still. */
 static void on_pacer_process(void *data, struct spa_io_position *position) {
-    (void)position;
     struct node *const n = data;
-    if (!n->ran || !n->feeding)
+    const uint64_t now = position->clock.position;
+    if (!n->feeding || (n->captured != now && n->captured != n->paced))
         pw_stream_trigger_process(n->source);
-    n->ran = false;
+    n->paced = now;
 }
 
 static void on_source_io(void *data, uint32_t id, void *area, uint32_t size) {
@@ -612,7 +615,7 @@ int node_open(struct node **ret, const struct node_options *options, struct err 
     n->data = options->data;
     n->microphone_id = SPA_ID_INVALID;
     n->pause_ms = RECONNECT_FIRST_MS;
-    n->cycle = UINT64_MAX;
+    n->cycle = n->captured = n->paced = UINT64_MAX;
     int r = set_microphone(n, options->microphone, options->channel, err);
     if (r < 0)
         goto fail;
