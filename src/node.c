@@ -59,7 +59,7 @@ struct node {
     bool pacing;
     bool dirty;              /* tell */
     bool entered;
-    uint64_t shown_delay_ns; /* published */
+    uint64_t published_ns;   /* least latency; 0: none yet */
     uint32_t microphone_id;  /* node linked to the capture stream, or SPA_ID_INVALID */
 
     /* for the data loop */
@@ -173,16 +173,31 @@ static void set_feeding(struct node *n, struct pw_stream *stream) {
 
 /* ---- latency ------------------------------------------------------------------------------------------------------ */
 
+static uint64_t to_ns(uint64_t samples, uint64_t rate) {
+    return (samples * 1000000000 + rate / 2) / rate;
+}
+
+/* Upstream's and ours, where it is not what was published last. */
 static void publish_latency(struct node *n) {
     if (!n->source)
         return;
     struct pump_stats stats;
     pump_stats(n->pump, &stats);
     struct spa_latency_info latency = n->upstream;
-    const uint64_t ns = (stats.delay * UINT64_C(1000000000) + PUMP_RATE / 2) / PUMP_RATE;
+    /* Where the graph has another rate both streams hold samples in their resamplers, counted at the rate of what goes in. */
+    struct pw_time in = {0}, out = {0};
+    if (n->capture)
+        pw_stream_get_time_n(n->capture, &in, sizeof in);
+    pw_stream_get_time_n(n->source, &out, sizeof out);
+    uint64_t ns = to_ns(stats.delay + out.buffered, PUMP_RATE);
+    if (in.rate.denom)
+        ns += to_ns(in.buffered * in.rate.num, in.rate.denom);
     latency.direction = SPA_DIRECTION_OUTPUT;
     latency.min_ns += ns;
     latency.max_ns += ns;
+    if (latency.min_ns == n->published_ns)
+        return;
+    n->published_ns = latency.min_ns;
     uint8_t buffer[512];
     struct spa_pod_builder builder = SPA_POD_BUILDER_INIT(buffer, sizeof buffer);
     const struct spa_pod *param = spa_latency_build(&builder, SPA_PARAM_Latency, &latency);
@@ -203,8 +218,10 @@ static void on_capture_param(void *data, uint32_t id, const struct spa_pod *para
 static void on_source_state(void *data, enum pw_stream_state old, enum pw_stream_state state, const char *error) {
     (void)old, (void)error;
     struct node *const n = data;
-    if (state == PW_STREAM_STATE_PAUSED)
+    if (state == PW_STREAM_STATE_PAUSED) { /* its ports are new */
+        n->published_ns = 0;
         publish_latency(n);
+    }
 }
 
 static void on_capture_state(void *data, enum pw_stream_state old, enum pw_stream_state state, const char *error) {

@@ -109,7 +109,8 @@ struct pump {
     unsigned n_heads;
     bool fresh;             /* the next block is a stream's first */
     unsigned target;        /* the delay that the head that sounds or fades in shall have ... */
-    unsigned slack;         /* ... give or take this */
+    unsigned slack;         /* ... give or take this, ... */
+    bool aim;               /* ... but exactly at first */
     uint64_t end;           /* of the input so far: a position */
     uint64_t born;          /* the input before it counts as silence */
     float gain, last;       /* the input's fade, its last sample */
@@ -525,6 +526,7 @@ static void step_delay(struct pump *p, unsigned n) {
             }
         }
     }
+    p->aim |= p->target != delay;
     p->target = delay;
 }
 
@@ -532,8 +534,9 @@ static void step_delay(struct pump *p, unsigned n) {
 static void step_head(struct pump *p, unsigned n_out) {
     const uint64_t at = p->end - n_out - p->target;
     const int64_t off = (int64_t)(top(p)->at - at);
-    if (off > (int64_t)p->slack || off < -(int64_t)p->slack)
-        push_head(p, top(p)->lane, at);
+    const int64_t slack = p->aim ? 0 : (int64_t)p->slack;
+    if ((off >= -slack && off <= slack) || push_head(p, top(p)->lane, at))
+        p->aim = false;
 }
 
 /* ---- the audio thread: samples ----------------------------------------------------------------------------------- */

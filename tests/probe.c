@@ -49,16 +49,17 @@ static void play(void *data, struct spa_io_position *position) {
 static void record(void *data, struct spa_io_position *position) {
     struct probe *const p = data;
     const unsigned n = (unsigned)position->clock.duration;
-    if (!p->begun) {
+    if (!p->begun || position->clock.position < p->base) { /* another driver's clock: begin anew */
         p->begun = true;
         p->base = position->clock.position;
         atomic_store(&p->start, p->base);
+        atomic_store(&p->length, 0);
     }
     const uint64_t at = position->clock.position - p->base;
     atomic_store(&p->rate, position->clock.rate.denom);
     for (unsigned which = 0; which < 2; which++) {
         const float *const from = pw_filter_get_dsp_buffer(p->in[which], n);
-        if (from && at + n <= PROBE_LENGTH)
+        if (from && at <= PROBE_LENGTH - n)
             memcpy(p->recorded[which] + at, from, n * sizeof *from);
         if (which == 1) {
             float loudest = atomic_load(&p->loudest);
@@ -67,7 +68,7 @@ static void record(void *data, struct spa_io_position *position) {
             atomic_store(&p->loudest, loudest);
         }
     }
-    if (at + n <= PROBE_LENGTH)
+    if (at <= PROBE_LENGTH - n)
         atomic_store(&p->length, (unsigned)at + n);
     atomic_fetch_add(&p->samples, n);
     atomic_fetch_add(&p->cycles, 1);
