@@ -81,7 +81,7 @@ int bench_command(int argc, char **argv) {
         cli_fail("%s", err.text);
         goto end;
     }
-    if (measure_hops(engine, n_warm, us, 0, 0) < 0 || measure_hops(engine, n_hops, us, 0, 0) < 0) {
+    if (measure_hops(engine, n_warm, CLOCK_MONOTONIC, us, 0, 0) < 0 || measure_hops(engine, n_hops, CLOCK_MONOTONIC, us, 0, 0) < 0) {
         cli_fail("%s: the engine failed", engine_name(engine));
         goto end;
     }

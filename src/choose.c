@@ -113,7 +113,7 @@ int choose_model(struct choice *ret, const char *engine_name, struct err *err) {
         r = err_set(err, -ENOMEM, "out of memory");
         goto end;
     }
-    int n = r = measure_hops(engine, n_hops, us, c.limit_us, n_hops / 100);
+    int n = r = measure_hops(engine, n_hops, CLOCK_THREAD_CPUTIME_ID, us, c.limit_us, n_hops / 100);
     if (r < 0) {
         err_set(err, r, "%s: the engine failed while it was measured", engine_name);
         goto end;

@@ -1,6 +1,7 @@
 /* choose.h - which model this machine carries in real time on its CPU.
  *
- * `base` where the p99 of 2000 warm-up hops on one core stays under 0.4 of a hop's time, else `small`. Measured once, then
+ * `base` where the p99 of 2000 warm-up hops on one core stays under 0.4 of a hop's time, else `small`. What counts is the
+ * thread's own time: a machine that is busy at its first start is not a slow one. Measured once, then
  * remembered in $XDG_STATE_HOME/primeknet/model (~/.local/state by default) until the processor or the program's version is
  * another; delete the file to measure again. Takes seconds when it measures; never call it on an audio thread. */
 #ifndef PRIMEKNET_CHOOSE_H

@@ -143,7 +143,7 @@ static int open_network(struct network *ret, const struct settings *s, struct er
         return settings_refuse(s, SETTING_engine, res, why.text, err);
     }
     float hop_us = 1e6f * (float)engine_hop(n.engine) / PUMP_RATE;
-    int n_hops = measure_hops(n.engine, WARM_UP_HOPS, us, hop_us, WARM_UP_HOPS / 4);
+    int n_hops = measure_hops(n.engine, WARM_UP_HOPS, CLOCK_MONOTONIC, us, hop_us, WARM_UP_HOPS / 4);
     if (n_hops < 0) {
         close_engine(NULL, n.engine);
         return settings_refuse(s, SETTING_engine, n_hops, "the engine failed while it warmed up", err);
