@@ -57,14 +57,22 @@ static inline vf minimum(vf a, vf b) {
 
 /* The sum of all elements. */
 static inline float across(vf x) {
-    union {
-        vf vector;
-        float element[LANES];
-    } u = {x};
-    for (unsigned n = LANES / 2; n; n /= 2)
-        for (unsigned i = 0; i < n; i++)
-            u.element[i] += u.element[i + n];
-    return u.element[0];
+#if LANES == 16
+    return _mm512_reduce_add_ps((__m512)x);
+#elif defined __SSE__
+#if LANES == 8
+    __m128 sum = _mm_add_ps(_mm256_castps256_ps128((__m256)x), _mm256_extractf128_ps((__m256)x, 1));
+#else
+    __m128 sum = (__m128)x;
+#endif
+    sum = _mm_add_ps(sum, _mm_movehl_ps(sum, sum));
+    return _mm_cvtss_f32(_mm_add_ss(sum, _mm_shuffle_ps(sum, sum, 1)));
+#else
+    float sum = 0;
+    for (unsigned i = 0; i < LANES; i++)
+        sum += x[i];
+    return sum;
+#endif
 }
 
 /* 2^x for x in [-126, 127], to 1e-7 of it: x = n + f, |f| <= 1/2; a minimax polynomial for 2^f, exact at 0; n goes into the

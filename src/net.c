@@ -18,6 +18,10 @@
 
 enum { DENSE_TAPS = 3 }; /* in time and in frequency */
 
+/* Rows that are a large power of two bytes apart compete for few lines of the cache: wide maps have this many floats between
+ * their rows. */
+enum { GAP = 16 };
+
 /* A linear layer: packed weights, bias and, where there are some, the slopes of the activation after it. */
 struct layer {
     unsigned n_in, n_out;
@@ -71,7 +75,7 @@ struct net {
     unsigned select_row; /* floats a row of `select` */
     /* Scratch. Rows of zeros around a map are never written. */
     float *full_a, *full_b;            /* [n_positions][channels] */
-    float *taps;                       /* [n_positions][depth * channels] */
+    float *taps;                       /* [n_positions][depth * channels + GAP] */
     float *half_a, *half_b;            /* [n_half][channels] */
     float *normed, *product, *mixed;   /* [n_half][channels] */
     float *gates;                      /* [n_half + 2][2 * channels], a zero row on either side */
@@ -79,8 +83,8 @@ struct net {
     float *inner;                      /* [n_half][2 * d_inner] */
     float *u, *step;                   /* [n_half][d_inner] */
     float *select;                     /* [n_half][select_row] */
-    float *chunks;                     /* [n_half + 2 pad][n_kernels * channels] */
-    float *primes;                     /* [n_half][n_kernels * channels] */
+    float *chunks;                     /* [n_half + 2 pad][n_kernels * channels + GAP] */
+    float *primes;                     /* [n_half][n_kernels * channels + GAP] */
     float *mean, *factor;              /* [channels] */
     float *padded;                     /* [n_half + 2][channels], a zero row on either side */
     float *head;                       /* [n_positions][16] */
@@ -211,7 +215,7 @@ static void scratch_init(struct net *n) {
     n->select_row = linear_padded(2 * g->d_state + g->step_rank);
     n->full_a = pool_floats(&n->pool, full * c);
     n->full_b = pool_floats(&n->pool, full * c);
-    n->taps = pool_floats(&n->pool, full * g->depth * c);
+    n->taps = pool_floats(&n->pool, full * (g->depth * c + GAP));
     n->half_a = pool_floats(&n->pool, half * c);
     n->half_b = pool_floats(&n->pool, half * c);
     n->normed = pool_floats(&n->pool, half * c);
@@ -223,8 +227,8 @@ static void scratch_init(struct net *n) {
     n->u = pool_floats(&n->pool, half * g->d_inner);
     n->step = pool_floats(&n->pool, half * g->d_inner);
     n->select = pool_floats(&n->pool, half * n->select_row);
-    n->chunks = pool_floats(&n->pool, (half + 2 * n->pad) * g->n_kernels * c);
-    n->primes = pool_floats(&n->pool, half * g->n_kernels * c);
+    n->chunks = pool_floats(&n->pool, (half + 2 * n->pad) * (g->n_kernels * c + GAP));
+    n->primes = pool_floats(&n->pool, half * (g->n_kernels * c + GAP));
     n->mean = pool_floats(&n->pool, c);
     n->factor = pool_floats(&n->pool, c);
     n->padded = pool_floats(&n->pool, (half + 2) * c);
@@ -335,14 +339,14 @@ static void dense(const struct net *n, const struct dense *d, float *const maps[
         for (unsigned j = 0; j <= i; j++) { /* maps[0] is the input: the last to be concatenated */
             struct depthwise a = {.n_rows = n_rows, .n_channels = (unsigned)c, .n_times = DENSE_TAPS, .n_taps = DENSE_TAPS,
                                   .x_stride = c, .taps = d->taps[i] + (i - j) * c, .taps_stride = width,
-                                  .y = n->taps + (i - j) * c, .y_stride = width};
+                                  .y = n->taps + (i - j) * c, .y_stride = width + GAP};
             for (unsigned t = 0; t < DENSE_TAPS; t++) {
                 unsigned long back = (unsigned long)(DENSE_TAPS - 1 - t) << i;
                 a.x[t] = maps[j] + (now + n->n_ring - back) % n->n_ring * frame;
             }
             n->k->depthwise(&a);
         }
-        apply(n, &d->mix[i], n_rows, n->taps, width, NULL,
+        apply(n, &d->mix[i], n_rows, n->taps, width + GAP, NULL,
               i + 1 < depth ? maps[i + 1] + now % n->n_ring * frame + c : y, c);
     }
 }
@@ -400,7 +404,7 @@ void net_time_stage(struct net *n, struct net_state *s, unsigned block, const fl
 /* x += proj(attention * gate(taps(norm(x)))); x += down(prime kernels of up(norm(x))). x and y may be one. */
 static void freq_layer(const struct net *n, const struct freq_layer *f, const float *x, float *y) {
     const struct model_config *g = n->config;
-    const unsigned rows = g->n_half, c = g->channels, width = g->n_kernels * c;
+    const unsigned rows = g->n_half, c = g->channels, width = g->n_kernels * c + GAP;
 
     normalise(n, x, n->normed);
     apply(n, &f->gate, rows, n->normed, c, NULL, n->gates + 2 * c, 2 * c);

@@ -28,14 +28,13 @@ static inline __attribute__((always_inline)) void depthwise_tile(const struct de
 }
 
 static void depthwise_cpu(const struct depthwise *a) {
-    for (unsigned c = 0; c < a->n_channels; c += LANES) {
-        if (a->n_rows < DEPTHWISE_ROWS)
-            for (unsigned row = 0; row < a->n_rows; row++)
+    const unsigned rows = a->n_rows < DEPTHWISE_ROWS ? 1 : DEPTHWISE_ROWS, last = a->n_rows - rows;
+    for (unsigned done = 0; done < a->n_rows; done += rows) {
+        unsigned row = done < last ? done : last;
+        for (unsigned c = 0; c < a->n_channels; c += LANES)
+            if (rows == 1)
                 depthwise_tile(a, row, c, 1);
-        else
-            for (unsigned done = 0; done < a->n_rows; done += DEPTHWISE_ROWS) {
-                unsigned last = a->n_rows - DEPTHWISE_ROWS;
-                depthwise_tile(a, done < last ? done : last, c, DEPTHWISE_ROWS);
-            }
+            else
+                depthwise_tile(a, row, c, DEPTHWISE_ROWS);
     }
 }
