@@ -35,7 +35,8 @@ const struct model *engine_model(const struct engine *e);
 unsigned engine_hop(const struct engine *e);   /* samples */
 unsigned engine_delay(const struct engine *e); /* samples */
 
-/* Runs the jobs: at most one a stream; streams in one call are computed together. Samples that are not finite count as 0.
+/* Runs the jobs: at most one a stream; an engine may compute the streams of one call together. Samples that are not finite
+ * count as 0.
  * Returns 0, or -EIO when the engine is lost: the outputs are then undefined, and only engine_close may follow. */
 int engine_process(struct engine *e, const struct engine_job *jobs, unsigned n_jobs);
 

@@ -14,7 +14,8 @@ enum { SCAN_GROUP = 16 };
 
 struct scan {
     unsigned n_rows, n_channels, n_states;
-    const float *u, *step; /* [n_rows][n_channels] */
+    const float *u; /* [n_rows][n_channels] */
+    float *step;    /* [n_rows][n_channels]; dt afterwards */
     const float *select;   /* [n_rows][select_stride]: B, then C */
     size_t select_stride;
     const float *z; /* [n_rows][z_stride] */
@@ -22,7 +23,7 @@ struct scan {
     const float *decay; /* packed */
     const float *pass;  /* [n_channels] */
     float *h;           /* [n_rows], each packed: the state */
-    float *y;           /* [n_rows][n_channels]; may be u or step */
+    float *y;           /* [n_rows][n_channels]; may be u */
 };
 
 /* decay [n_channels][n_states] -> packed, [n_channels * n_states]. */

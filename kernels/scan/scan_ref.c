@@ -19,7 +19,7 @@ void scan_ref(const struct scan *a) {
             const float *b = a->select + r * a->select_stride, *c = b + a->n_states;
             float *h = a->h + (size_t)r * a->n_channels * a->n_states;
             float u = a->u[at], z = a->z[r * a->z_stride + d], step = a->step[at];
-            float dt = fmaxf(step, 0) + log1pf(expf(-fabsf(step))), y = a->pass[d] * u;
+            float dt = a->step[at] = fmaxf(step, 0) + log1pf(expf(-fabsf(step))), y = a->pass[d] * u;
             for (unsigned s = 0; s < a->n_states; s++) {
                 size_t i = packed_index(d, s, a->n_states);
                 h[i] = exp2f(dt * a->decay[i]) * h[i] + dt * u * b[s];
