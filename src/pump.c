@@ -668,7 +668,8 @@ static void judge(struct pump *p, unsigned n) {
         push_head(p, h->lane, h->at);
 }
 
-/* Has the worker dealt with all that the next n samples need? */
+/* Has the worker dealt with all that the next n samples need? What cannot be there yet, where a head reads too early for a
+ * delay that has just grown, is not waited for. */
 static bool served(const struct pump *p, unsigned n) {
     for (unsigned i = 0; i < p->n_heads; i++) {
         const struct head *const h = &p->heads[i];
@@ -676,7 +677,8 @@ static bool served(const struct pump *p, unsigned n) {
         const uint64_t to = h->at + n;
         if ((h->lost && i + 1 < p->n_heads) || atomic_load(&l->unit->lost) || to + l->unit->delay <= l->grid)
             continue;
-        if (atomic_load_explicit(&l->next, memory_order_acquire) <= hop_of(l, to - 1))
+        const uint64_t released = p->end - (p->end - l->grid) % l->unit->hop, needed = hop_of(l, to - 1) + l->unit->hop;
+        if (atomic_load_explicit(&l->next, memory_order_acquire) < (needed < released ? needed : released))
             return false;
     }
     return true;

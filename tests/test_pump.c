@@ -194,9 +194,9 @@ static void run_block(unsigned n, bool settled) {
     pump_process(pump, in + at, n, out + at, n);
     rt_guard_leave();
     at += n;
-    atomic_fetch_add(&clock_ns, n * 1000000000ull / PUMP_RATE);
     if (settled)
         settle();
+    atomic_fetch_add(&clock_ns, n * 1000000000ull / PUMP_RATE);
     pump_dispatch(pump);
 }
 
@@ -285,6 +285,350 @@ START_TEST(a_late_hop_gives_dry_without_a_click) {
 }
 END_TEST
 
+/* Everything that a run gave, by position, must be the same whatever the blocks. */
+START_TEST(any_split_gives_the_same_samples) {
+    float *const whole = malloc(LONG * sizeof *whole);
+    open_pump(&granted, 768, 0.1f, 1);
+    engines[0].pole = 0.9f;
+    run(3 * PUMP_RATE, 256);
+    const unsigned delay = stats().delay;
+    memcpy(whole, out + delay, (at - delay) * sizeof *whole);
+    const unsigned n = at - 8192 - delay;
+    for (unsigned draws = 0; draws < 4; draws++) {
+        pump_close(pump);
+        open_pump(draws % 2 ? &refused : &granted, 768, 0.1f, 1);
+        engines[0].pole = 0.9f;
+        seed = (unsigned)_i * 4 + draws + 1;
+        const unsigned largest = 1u << (2 + draw(12));
+        unsigned first_quiet = 0; /* since the last change of delay and its fade */
+        while (at < n) {
+            const unsigned before = stats().delay;
+            run_block(1 + draw(largest), true);
+            if (stats().delay != before || pump->n_heads > 1)
+                first_quiet = at;
+        }
+        ck_assert_uint_eq(stats().late_hops, 0);
+        const unsigned d = stats().delay;
+        ck_assert_uint_lt(first_quiet, n);
+        for (unsigned i = first_quiet > d ? first_quiet : d; i < at; i++)
+            ck_assert_msg(out[i] == whole[i - d], "seed %u, blocks up to %u: sample %u is %g, not %g", seed, largest, i, out[i],
+                    whole[i - d]);
+    }
+    free(whole);
+}
+END_TEST
+
+START_TEST(the_delay_follows_the_quantum) {
+    seed = (unsigned)_i + 1;
+    open_pump(_i % 2 ? &refused : &granted, 768, 0.5f, 1);
+    sine(100);
+    for (unsigned turn = 0; turn < 4; turn++) {
+        const unsigned q = quanta[draw(n_quanta)];
+        const unsigned before = at ? stats().delay : 0, begin = at;
+        run_block(q, true);
+        const unsigned needed = 768 + HOP - gcd(q, HOP) + (_i % 2 ? q > HOP ? q : HOP : 0);
+        ck_assert_msg(stats().delay >= needed && stats().delay >= before, "seed %d: grows at once", _i + 1);
+        run(PUMP_RATE * 3 / 2 + 4 * q, q); /* a second, a realignment, fades */
+        run(PUMP_RATE / 2, q);
+        ck_assert_msg(stats().delay == needed, "seed %d, quantum %u: delay %u, not %u", _i + 1, q, stats().delay, needed);
+        expect(at - PUMP_RATE / 4, at, needed, 0.5f);
+        /* 100 Hz: cross-fades between delays stay smooth. */
+        for (unsigned i = begin ? begin : 1; i < at; i++)
+            ck_assert_msg(fabsf(out[i] - out[i - 1]) < 0.01f, "seed %d, quantum %u: click at %u of %u: %g", _i + 1, q, i - begin,
+                    at - begin, out[i] - out[i - 1]);
+    }
+    ck_assert_uint_eq(stats().late_hops, 0);
+}
+END_TEST
+
+START_TEST(blocks_of_a_resampler) {
+    open_pump(_i ? &refused : &granted, 768, 0.5f, 1);
+    /* 256 samples at 44.1 kHz are 278.64 here, in and out rounded at different times; out is never more than one off. */
+    unsigned n_in = 0, n_out = 0, first_quiet = 0;
+    for (unsigned i = 1; n_in + 300 < 4 * PUMP_RATE; i++) {
+        const unsigned a = (unsigned)(i * 278.6395) - n_in, b = (unsigned)(i * 278.6395 + 0.7) - n_out;
+        pump_process(pump, in + n_in, a, out + n_out, b);
+        n_in += a;
+        n_out += b;
+        atomic_fetch_add(&clock_ns, a * 1000000000ull / PUMP_RATE);
+        settle();
+        if (pump->n_heads > 1)
+            first_quiet = n_out;
+    }
+    const unsigned delay = stats().delay;
+    ck_assert_uint_eq(delay, 768 + HOP - 1 + SLACK + (_i ? 279 : 0));
+    ck_assert_uint_lt(first_quiet, 3 * PUMP_RATE / 2);
+    int off = (int)SLACK + 1; /* constant, to the sample, and within the slack of what is told */
+    for (int o = -(int)SLACK; o <= (int)SLACK; o++) {
+        bool same = true;
+        for (unsigned i = first_quiet + delay; i < n_out && same; i++)
+            same = out[i] == 0.5f * in[(int)i - (int)delay + o];
+        if (same)
+            off = o;
+    }
+    ck_assert_int_le(off, (int)SLACK);
+    ck_assert_uint_eq(stats().late_hops, 0);
+}
+END_TEST
+
+START_TEST(cycles_that_one_side_missed_leave_no_delay) {
+    open_pump(&granted, 768, 0.5f, 1);
+    run(PUMP_RATE, 256);
+    pump_process(pump, in + at, 256, NULL, 0); /* nobody took that */
+    at += 256;
+    settle();
+    run(PUMP_RATE / 2, 256);
+    expect(at - PUMP_RATE / 4, at, 768, 0.5f);
+    pump_process(pump, in + at, 256, out + at, 128); /* the quantum grew, what was asked for is of the old one */
+    at += 256;
+    settle();
+    run(PUMP_RATE / 2, 256);
+    expect(at - PUMP_RATE / 4, at, 768, 0.5f);
+    pump_process(pump, NULL, 0, out + at, 256); /* nothing came */
+    run(PUMP_RATE / 2, 256);
+    expect(at - PUMP_RATE / 4, at, 768, 0.5f);
+    ck_assert_uint_eq(stats().delay, 768);
+}
+END_TEST
+
+/* The audio thread waits no longer than half the block, though the clock stands for it otherwise. */
+static void *move_clock(void *arg) {
+    (void)arg;
+    nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+    atomic_fetch_add(&clock_ns, 10000000);
+    return NULL;
+}
+
+START_TEST(waiting_ends_at_the_deadline) {
+    sine(200);
+    open_pump(&granted, 768, 0.5f, 1);
+    run(PUMP_RATE, 256);
+    ck_assert(stats().waits);
+    const unsigned begin = at;
+    atomic_store(&engines[0].stall, true);
+    pthread_t mover;
+    ck_assert_int_eq(pthread_create(&mover, NULL, move_clock, NULL), 0);
+    run_block(256, false); /* would never return without a deadline */
+    pthread_join(mover, NULL);
+    ck_assert_uint_eq(stats().late_hops, 1);
+    run_block(256, false); /* the worker still is at it: no wait at all */
+    atomic_store(&engines[0].stall, false);
+    settle();
+    run(PUMP_RATE, 256);
+    ck_assert_uint_eq(stats().delay, 768);
+    ck_assert_uint_le(stats().late_hops, 3);
+    expect(begin + 4096, at, 768, 0.5f);
+    for (unsigned i = begin; i < begin + 4096; i++)
+        ck_assert_float_lt(fabsf(out[i] - out[i - 1]), 0.015f);
+}
+END_TEST
+
+START_TEST(waiting_ends_where_hops_take_too_long) {
+    open_pump(&granted, 768, 0.5f, 1);
+    run(PUMP_RATE, 256);
+    ck_assert(stats().waits);
+    atomic_store(&engines[0].cost_us, 2500); /* of 5333 */
+    run(PUMP_RATE, 256);
+    ck_assert(!stats().waits);
+    ck_assert_uint_ge(stats().hop_p99_us, 2500);
+    ck_assert_uint_lt(stats().hop_p99_us, 2700);
+    ck_assert_uint_eq(stats().delay, 1024);
+    atomic_store(&engines[0].cost_us, 100);
+    run(4 * PUMP_RATE, 256);
+    ck_assert(!stats().waits); /* not to and fro */
+    run(5 * PUMP_RATE, 256);
+    run(5 * PUMP_RATE / 6, 256);
+    ck_assert(pump->end > pump->wait_again || !stats().waits);
+}
+END_TEST
+
+START_TEST(a_worker_far_behind_skips) {
+    open_pump(&refused, 768, 0.5f, 1);
+    run(PUMP_RATE, 256);
+    const unsigned delay = stats().delay;
+    const uint64_t hops = stats().hops;
+    atomic_store(&engines[0].stall, true);
+    for (unsigned i = 0; i < 188; i++)
+        run_block(256, false);
+    ck_assert(pump_alive(pump)); /* the count went on since the last time */
+    ck_assert(!pump_alive(pump));
+    atomic_store(&engines[0].stall, false);
+    settle();
+    ck_assert(pump_alive(pump));
+    ck_assert_uint_ge(stats().skipped_hops, 150);
+    ck_assert_uint_eq(stats().hops + stats().skipped_hops, hops + 188);
+    ck_assert_uint_ge(stats().late_hops, 186);
+    for (unsigned i = at - 30000; i < at; i++) /* dry meanwhile */
+        ck_assert(out[i] == in[i - delay]);
+    run(PUMP_RATE, 256);
+    ck_assert_uint_eq(stats().delay, delay);
+    expect(at - PUMP_RATE / 2, at, delay, 0.5f);
+}
+END_TEST
+
+START_TEST(an_engine_is_exchanged) {
+    const unsigned delays[] = {768, 256, 1536}; /* of the second one */
+    sine(100);
+    open_pump(_i % 2 ? &refused : &granted, 768, 0.5f, 1);
+    pump_control(pump, 0.25f, 0);
+    run(PUMP_RATE, 256);
+    const unsigned before = stats().delay, begin = at;
+    fill(&engines[1], _i / 2 == 1 ? 128 : HOP, delays[_i / 2], 0.25f);
+    atomic_store(&strength_seen, 0);
+    ck_assert_int_eq(pump_engine(pump, &engines[1], 1), 0);
+    ck_assert_float_eq(atomic_load(&strength_seen), 0.25f);
+    ck_assert(stats().swapping);
+    unsigned sounding = 0;
+    while (!n_released) {
+        run_block(256, true);
+        ck_assert_uint_lt(at - begin, PUMP_RATE);
+        ck_assert(!stats().swapping || stats().delay >= before);
+        if (!sounding && pump->heads[pump->n_heads - 1].lane->unit->engine == &engines[1])
+            sounding = at;
+    }
+    ck_assert(engines[0].released);
+    ck_assert_uint_ge(sounding - begin, PUMP_RATE * 3 / 10);
+    ck_assert(!stats().swapping);
+    run(2 * PUMP_RATE, 256);
+    ck_assert_uint_eq(stats().delay, before - 768 + delays[_i / 2]);
+    expect(at - PUMP_RATE / 2, at, stats().delay, 0.25f);
+    ck_assert_uint_eq(stats().late_hops, 0);
+    for (unsigned i = begin; i < at; i++)
+        ck_assert_msg(fabsf(out[i] - out[i - 1]) < 0.01f, "click at %u", i - begin);
+}
+END_TEST
+
+START_TEST(an_engine_that_waits_for_its_turn_is_replaced) {
+    open_pump(&granted, 768, 0.5f, 1);
+    run(PUMP_RATE, 256);
+    fill(&engines[1], HOP, 768, 0.25f);
+    fill(&engines[2], HOP, 768, 0.125f);
+    ck_assert_int_eq(pump_engine(pump, &engines[1], 1), 0);
+    ck_assert_int_eq(pump_engine(pump, &engines[2], 1), 0);
+    ck_assert_uint_eq(n_released, 1);
+    ck_assert(engines[1].released);
+    run(PUMP_RATE, 256);
+    ck_assert(engines[0].released);
+    expect(at - 4096, at, 768, 0.125f);
+}
+END_TEST
+
+START_TEST(a_lost_engine_gives_dry_and_the_next_one_takes_over) {
+    sine(100);
+    open_pump(_i ? &refused : &granted, 768, 0.5f, 1);
+    atomic_store(&engines[0].fail_at, 200);
+    run(PUMP_RATE, 256);
+    const unsigned begin = at;
+    run(PUMP_RATE, 256);
+    ck_assert(stats().engine_lost);
+    ck_assert(pump_alive(pump));
+    const unsigned delay = stats().delay;
+    expect(begin + 8192, at, delay, 1);
+    fill(&engines[1], HOP, 768, 0.25f);
+    ck_assert_int_eq(pump_engine(pump, &engines[1], 1), 0);
+    run(PUMP_RATE, 256);
+    ck_assert(engines[0].released);
+    ck_assert(!stats().engine_lost);
+    expect(at - 4096, at, delay, 0.25f);
+    for (unsigned i = PUMP_RATE / 2; i < at; i++)
+        ck_assert_msg(fabsf(out[i] - out[i - 1]) < 0.015f, "click at %u", i);
+}
+END_TEST
+
+START_TEST(a_new_engine_that_fails_is_given_back) {
+    open_pump(&granted, 768, 0.5f, 1);
+    run(PUMP_RATE, 256);
+    fill(&engines[1], HOP, 768, 0.25f);
+    atomic_store(&engines[1].fail_at, 20);
+    ck_assert_int_eq(pump_engine(pump, &engines[1], 1), 0);
+    run(PUMP_RATE, 256);
+    ck_assert(engines[1].released && !engines[0].released);
+    ck_assert(!stats().swapping && !stats().engine_lost);
+    run(PUMP_RATE, 256);
+    expect(PUMP_RATE, at, 768, 0.5f);
+}
+END_TEST
+
+START_TEST(what_is_not_finite_stays_out) {
+    open_pump(&granted, 768, 0.5f, 1);
+    in[50000] = NAN;
+    in[50001] = INFINITY;
+    in[50002] = -INFINITY;
+    run(PUMP_RATE, 256);
+    const unsigned resets = engines[0].n_resets;
+    run(PUMP_RATE, 256);
+    atomic_store(&engines[0].nan_at, engines[0].n_hops + 10);
+    run(PUMP_RATE, 256);
+    ck_assert_uint_eq(engines[0].n_resets, resets + 1);
+    for (unsigned i = 0; i < at; i++)
+        ck_assert_msg(isfinite(out[i]), "sample %u", i);
+    ck_assert(out[50000 + 768] == 0);
+    ck_assert_uint_ge(stats().late_hops, 1);
+    expect(at - PUMP_RATE / 2, at, 768, 0.5f);
+}
+END_TEST
+
+START_TEST(a_pause_is_forgotten) {
+    open_pump(&granted, 768, 0.5f, 1);
+    run(PUMP_RATE, 256);
+    const unsigned resets = engines[0].n_resets, pause = at;
+    pump_restart(pump);
+    run(PUMP_RATE, 256);
+    ck_assert_uint_eq(engines[0].n_resets, resets + 1);
+    for (unsigned i = pause; i < pause + 768; i++)
+        ck_assert(out[i] == 0);
+    for (unsigned i = 0; i < FADE; i++)
+        ck_assert_float_le(fabsf(out[pause + 768 + i]), 0.5f * (float)(i + 1) / FADE + 1e-6f);
+    expect(pause + 768 + FADE, at, 768, 0.5f);
+    ck_assert_uint_eq(stats().late_hops, 0);
+}
+END_TEST
+
+START_TEST(an_engine_is_exchanged_in_a_pause) {
+    open_pump(&granted, 768, 0.5f, 1);
+    run(PUMP_RATE, 256);
+    atomic_fetch_add(&clock_ns, 2000000000);
+    fill(&engines[1], HOP, 512, 0.25f);
+    ck_assert_int_eq(pump_engine(pump, &engines[1], 1), 0);
+    settle();
+    pump_dispatch(pump);
+    ck_assert(engines[0].released);
+    ck_assert(!stats().swapping);
+    const unsigned pause = at;
+    pump_restart(pump);
+    run(PUMP_RATE, 256);
+    expect(pause + 512 + FADE, at, 512, 0.25f);
+}
+END_TEST
+
+START_TEST(the_microphone_goes_and_comes) {
+    sine(100);
+    open_pump(&granted, 768, 0.5f, 1);
+    run(PUMP_RATE + 100, 100);
+    const unsigned gone = at;
+    for (unsigned i = 0; i < 200; i++) {
+        pump_process(pump, NULL, 256, out + at, 256);
+        at += 256;
+        settle();
+    }
+    const unsigned back = at;
+    for (unsigned i = gone + 2048; i < back; i++)
+        ck_assert(out[i] == 0);
+    run(PUMP_RATE, 256);
+    pump_mute(pump, true);
+    run(PUMP_RATE / 2, 256);
+    for (unsigned i = at - 4096; i < at; i++)
+        ck_assert(out[i] == 0);
+    pump_mute(pump, false);
+    run(PUMP_RATE / 2, 256);
+    expect(at - 4096, at, stats().delay, 0.5f);
+    for (unsigned i = 1; i < at; i++)
+        ck_assert_msg(fabsf(out[i] - out[i - 1]) < 0.01f, "click at %u", i);
+    ck_assert_float_gt(stats().in_rms, 0.3f);
+    ck_assert_float_lt(stats().out_rms, 0.2f);
+}
+END_TEST
+
 int main(void) {
     Suite *const s = suite_create("pump");
     TCase *const c = tcase_create("pump");
@@ -294,6 +638,21 @@ int main(void) {
     tcase_add_loop_test(c, delay_is_exact_where_it_does_not_wait, 0, n_quanta);
     tcase_add_test(c, waits_only_where_the_hops_fit);
     tcase_add_test(c, a_late_hop_gives_dry_without_a_click);
+    tcase_add_loop_test(c, any_split_gives_the_same_samples, 0, 8);
+    tcase_add_loop_test(c, the_delay_follows_the_quantum, 0, 12);
+    tcase_add_loop_test(c, blocks_of_a_resampler, 0, 2);
+    tcase_add_test(c, cycles_that_one_side_missed_leave_no_delay);
+    tcase_add_test(c, waiting_ends_at_the_deadline);
+    tcase_add_test(c, waiting_ends_where_hops_take_too_long);
+    tcase_add_test(c, a_worker_far_behind_skips);
+    tcase_add_loop_test(c, an_engine_is_exchanged, 0, 6);
+    tcase_add_test(c, an_engine_that_waits_for_its_turn_is_replaced);
+    tcase_add_loop_test(c, a_lost_engine_gives_dry_and_the_next_one_takes_over, 0, 2);
+    tcase_add_test(c, a_new_engine_that_fails_is_given_back);
+    tcase_add_test(c, what_is_not_finite_stays_out);
+    tcase_add_test(c, a_pause_is_forgotten);
+    tcase_add_test(c, an_engine_is_exchanged_in_a_pause);
+    tcase_add_test(c, the_microphone_goes_and_comes);
     suite_add_tcase(s, c);
     SRunner *const r = srunner_create(s);
     srunner_run_all(r, CK_ENV);
