@@ -50,7 +50,7 @@ struct daemon {
     struct node_status told;    /* what the log has been told so far */
     uint64_t told_late_hops;
     bool told_realtime;
-    int64_t next_alive, next_late_report, next_engine; /* ms, as now_ms() */
+    int64_t next_alive, next_status, next_late_report, next_engine; /* ms, as now_ms() */
 };
 
 /* ---- the log ------------------------------------------------------------------------------------------------------- */
@@ -212,7 +212,7 @@ static void tell_log(struct daemon *d, const struct node_status *s, const struct
     }
     d->told = *s;
 
-    if (p->late_hops > d->told_late_hops && now_ms() >= d->next_late_report) {
+    if (p->late_hops > d->told_late_hops && (now_ms() >= d->next_late_report || !s->n_consumers)) {
         say(SD_WARNING, "%llu hops were late and sounded as the microphone does",
             (unsigned long long)(p->late_hops - d->told_late_hops));
         d->told_late_hops = p->late_hops;
@@ -337,7 +337,7 @@ static int run(struct daemon *d, int signals) {
         if (stats.engine_lost && !stats.swapping)
             wait = sooner(wait, d->next_engine - now);
         if (status.n_consumers)
-            wait = sooner(wait, STATUS_MS);
+            wait = sooner(wait, d->next_status - now);
         struct pollfd fds[] = {{.fd = signals, .events = POLLIN}, {.fd = node_fd(d->node), .events = POLLIN}};
         int n = poll(fds, 2, wait > 0 ? (int)wait : 0);
         if (n < 0 && errno != EINTR)
@@ -359,8 +359,9 @@ static int run(struct daemon *d, int signals) {
         pump_stats(node_pump(d->node), &stats);
         if (stats.engine_lost && !stats.swapping && now >= d->next_engine)
             replace_lost_engine(d);
-        if (d->changed || n == 0) {
+        if (d->changed || (status.n_consumers && now >= d->next_status)) {
             d->changed = false;
+            d->next_status = now + STATUS_MS;
             tell(d);
         }
     }
