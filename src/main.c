@@ -16,6 +16,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
+#include <malloc.h>
 #include <math.h>
 #include <poll.h>
 #include <pthread.h>
@@ -97,6 +98,7 @@ static void close_engine(void *data, struct engine *engine) {
     struct model *model = (struct model *)engine_model(engine); /* const to those who only run it */
     engine_close(engine);
     model_free(model);
+    malloc_trim(0); /* a large model's memory back to the system, now that a smaller one may have taken its place */
 }
 
 /* The model that the settings name, or that this machine carries; refused unless it is one for live sound. */
