@@ -13,7 +13,7 @@
 #include <pipewire/pipewire.h>
 #include <pipewire/filter.h>
 
-#define COMPARED 4096 /* samples */
+#define COMPARED 1024 /* samples */
 
 struct probe {
     struct pw_thread_loop *loop;

@@ -7,6 +7,7 @@
 #include "model.h"
 #include "node.h"
 #include "probe.h"
+#include "rt_guard.h"
 
 #include <check.h>
 #include <errno.h>
@@ -15,6 +16,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,6 +43,45 @@ static struct model *model;
 static struct node *node;
 static struct probe *probe;
 static unsigned n_released;
+
+/* ---- the guard: around what PipeWire's data loop and the worker run of ours; the linker is told to put these in between ---- */
+
+static _Atomic unsigned n_guarded_blocks, n_guarded_hops;
+
+void __real_pump_process(struct pump *p, const float *in, unsigned n_in, float *out, unsigned n_out);
+void __wrap_pump_process(struct pump *p, const float *in, unsigned n_in, float *out, unsigned n_out);
+void __wrap_pump_process(struct pump *p, const float *in, unsigned n_in, float *out, unsigned n_out) {
+    rt_guard_enter();
+    __real_pump_process(p, in, n_in, out, n_out);
+    rt_guard_leave();
+    n_guarded_blocks++;
+}
+
+int __real_engine_process(struct engine *e, const struct engine_job *jobs, unsigned n_jobs);
+int __wrap_engine_process(struct engine *e, const struct engine_job *jobs, unsigned n_jobs);
+int __wrap_engine_process(struct engine *e, const struct engine_job *jobs, unsigned n_jobs) {
+    rt_guard_enter();
+    const int r = __real_engine_process(e, jobs, n_jobs);
+    rt_guard_leave();
+    n_guarded_hops++;
+    return r;
+}
+
+void __real_engine_tail(const struct engine *e, unsigned stream, float *tail);
+void __wrap_engine_tail(const struct engine *e, unsigned stream, float *tail);
+void __wrap_engine_tail(const struct engine *e, unsigned stream, float *tail) {
+    rt_guard_enter();
+    __real_engine_tail(e, stream, tail);
+    rt_guard_leave();
+}
+
+void __real_engine_reset(struct engine *e, unsigned stream);
+void __wrap_engine_reset(struct engine *e, unsigned stream);
+void __wrap_engine_reset(struct engine *e, unsigned stream) {
+    rt_guard_enter();
+    __real_engine_reset(e, stream);
+    rt_guard_leave();
+}
 
 /* ---- session and node ------------------------------------------------------------------------------------------------ */
 
@@ -146,7 +187,7 @@ static void open_probe(void) {
 static void setup(void) {
     node = NULL;
     probe = NULL;
-    n_released = 0;
+    n_released = n_guarded_blocks = n_guarded_hops = 0;
 }
 
 static void teardown(void) {
@@ -181,17 +222,18 @@ static long in_ns(unsigned samples) {
 }
 
 /* Samples that Enhanced Mic adds to the microphone's own delay, both found in the last half second. A cycle that the machine
- * missed spoils a look: then another. */
+ * missed spoils a look: then another, 10 s long. */
 static int added_delay(float factor, double *error_db) {
-    for (int i = 0; i < 20; i++) {
+    spin(0.2);
+    for (int i = 0; i < 25; i++) {
         spin(0.4);
         const unsigned length = probe_length(probe);
-        if (length < 16384)
-            continue;
-        const int first = probe_delay(probe, 0, length - 5000, 1, NULL);
-        const int second = probe_delay(probe, 1, length - 5000, factor, error_db);
-        if (first >= 0 && second >= 0)
-            return second - first;
+        for (unsigned back = 2048; back < 12 * 2048 && back + 16384 < length; back += 2048) {
+            const int first = probe_delay(probe, 0, length - back, 1, NULL);
+            const int second = first < 0 ? -1 : probe_delay(probe, 1, length - back, factor, error_db);
+            if (second >= 0)
+                return second - first;
+        }
     }
     return -1;
 }
@@ -269,6 +311,10 @@ START_TEST(the_network_at_strength_0_is_the_delayed_microphone) {
     ck_assert_int_eq(added, (int)stats().delay);
     if (stats().waits)
         ck_assert_int_eq(added, (int)ENGINE_DELAY);
+    pump_control(node_pump(node), 1, 0);
+    spin(0.5);
+    ck_assert_uint_gt(n_guarded_blocks, 100);
+    ck_assert_uint_gt(n_guarded_hops, 100);
 }
 END_TEST
 
@@ -484,17 +530,22 @@ START_TEST(an_engine_is_exchanged_without_a_gap) {
     open_probe();
     const int delay = added_delay(1, NULL);
     ck_assert_int_eq(delay, (int)stats().delay);
-    const unsigned from = probe_length(probe);
-    ck_assert_int_eq(pump_engine(node_pump(node), open_engine("null"), 1), 0);
-    spin_until(n_released == 1 && !stats().swapping);
-    spin(0.5);
-    const unsigned to = probe_length(probe);
-    const int raw = probe_delay(probe, 0, from, 1, NULL);
-    ck_assert_uint_gt(to - from, PUMP_RATE * 3 / 10);
-    for (unsigned i = from; i < to; i++) {
-        const float x = probe_noise(probe, (int64_t)i - raw - delay), y = probe_recorded(probe, 1)[i];
-        ck_assert_msg(isnan(y) || fabsf(x - y) < 1e-5f, "sample %u after the new engine came: %g, not %g", i - from, y, x);
+    /* A cycle that the machine missed spoils an exchange: then another one. */
+    unsigned n_bad = 1;
+    for (unsigned i = 0; i < 5 && n_bad; i++) {
+        const unsigned from = probe_length(probe);
+        ck_assert_int_eq(pump_engine(node_pump(node), open_engine("null"), 1), 0);
+        spin_until(n_released == i + 1 && !stats().swapping);
+        spin(0.5);
+        const unsigned to = probe_length(probe);
+        const int raw = probe_delay(probe, 0, from, 1, NULL);
+        ck_assert_uint_gt(to - from, PUMP_RATE * 3 / 10);
+        n_bad = 0;
+        for (unsigned k = from; k < to; k++)
+            n_bad += !(fabsf(probe_noise(probe, (int64_t)k - raw - delay) - probe_recorded(probe, 1)[k]) < 1e-5f);
+        printf("exchange: %u samples of %u differ\n", n_bad, to - from);
     }
+    ck_assert_uint_eq(n_bad, 0);
 }
 END_TEST
 
