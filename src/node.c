@@ -22,6 +22,7 @@
 
 #define RECONNECT_FIRST_MS 100      /* pauses between attempts to reach PipeWire: doubled from here ... */
 #define RECONNECT_MAX_MS 2000       /* ... to here */
+#define SILENT_CYCLES 3             /* without the capture stream before the pacer takes its part */
 #define MUTED_MS 400                /* that a change of microphone waits for the input's fade: two of the longest quanta */
 
 /* What is kept of the graph: enough to know who is linked to us, what to call it and which channels it has. */
@@ -67,7 +68,7 @@ struct node {
     struct spa_io_position *clock;     /* of the source, changed by PipeWire on the data loop */
     uint64_t cycle;                    /* that the source last ran in */
     uint64_t duration;                 /* of that cycle */
-    uint64_t captured, paced;          /* that the capture stream and the pacer last ran in */
+    unsigned n_silent;                 /* cycles of the pacer since the capture stream's last */
     bool idle;
     _Atomic unsigned n_consumers, rate;
 };
@@ -137,19 +138,19 @@ static void on_capture_process(void *data) {
     struct node *const n = data;
     if (!n->feeding)
         return;
-    if (n->clock)
-        n->captured = n->clock->clock.position;
+    n->n_silent = 0;
     pw_stream_trigger_process(n->source);
 }
 
-/* Runs in every cycle while somebody records, before the capture stream or after it. Where that did not run in this cycle nor
- * in the last no microphone sends, and without a trigger those who record would stand still. */
+/* Runs in every cycle while somebody records, before the capture stream or after it. Where that stays away no microphone
+ * sends, and without a trigger those who record would stand still; a cycle that it only missed is not worth one. */
 static void on_pacer_process(void *data, struct spa_io_position *position) {
+    (void)position;
     struct node *const n = data;
-    const uint64_t now = position->clock.position;
-    if (!n->feeding || (n->captured != now && n->captured != n->paced))
+    if (!n->feeding || n->n_silent > SILENT_CYCLES)
         pw_stream_trigger_process(n->source);
-    n->paced = now;
+    else
+        n->n_silent++;
 }
 
 static void on_source_io(void *data, uint32_t id, void *area, uint32_t size) {
@@ -632,7 +633,7 @@ int node_open(struct node **ret, const struct node_options *options, struct err 
     n->data = options->data;
     n->microphone_id = SPA_ID_INVALID;
     n->pause_ms = RECONNECT_FIRST_MS;
-    n->cycle = n->captured = n->paced = UINT64_MAX;
+    n->cycle = UINT64_MAX;
     int r = set_microphone(n, options->microphone, options->channel, err);
     if (r < 0)
         goto fail;
