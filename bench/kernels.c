@@ -1,10 +1,17 @@
 /* Times every kernel on the shapes of the shipped models: ns a call and GFLOP/s, for each instruction set that this processor
- * runs. The table of cases is the tests' own. The least of many runs is what the kernel can do. */
+ * runs, and beside the linear layers, without their activations, OpenBLAS on one thread where that was found. The table of
+ * cases is the tests' own. The least of many runs is what the kernel can do. */
+#include "config.h"
+
 #include "kernel_cases.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <time.h>
+
+#ifdef HAVE_OPENBLAS
+#include <cblas.h>
+#endif
 
 static double now_ns(void) {
     struct timespec t;
@@ -12,15 +19,34 @@ static double now_ns(void) {
     return 1e9 * (double)t.tv_sec + (double)t.tv_nsec;
 }
 
-static double least_ns(struct kernel_work *w, const struct kernels *k) {
+static void ours(struct kernel_work *w, const struct kernels *k) {
+    kernel_work_run(w, k);
+}
+
+static double least_ns(void (*run)(struct kernel_work *w, const struct kernels *k), struct kernel_work *w,
+                       const struct kernels *k) {
     double least = INFINITY, started = now_ns();
-    for (unsigned run = 0; run < 5 || (run < 2000 && now_ns() - started < 2e7); run++) {
+    for (unsigned n = 0; n < 5 || (n < 2000 && now_ns() - started < 2e7); n++) {
         double before = now_ns();
         for (unsigned i = 0; i < 4; i++)
-            kernel_work_run(w, k);
+            run(w, k);
         least = fmin(least, (now_ns() - before) / 4);
     }
     return least;
+}
+
+#ifdef HAVE_OPENBLAS
+/* The product alone, of as many numbers: packed weights stand for weights in rows. */
+static void peer(struct kernel_work *w, const struct kernels *k) {
+    const struct linear *a = &w->linear;
+    (void)k;
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (blasint)a->n_rows, (blasint)a->n_out, (blasint)a->n_in, 1, a->x,
+                (blasint)a->n_in, a->weight, (blasint)a->n_in, 0, a->y, (blasint)a->y_stride);
+}
+#endif
+
+static void report(struct kernel_work *w, double ns) {
+    printf(" %13.0f %8.1f", ns, 2 * w->n_macs / ns);
 }
 
 int main(void) {
@@ -28,6 +54,10 @@ int main(void) {
     const struct kernels *k;
     for (unsigned i = 0; (k = kernels_nth(i)); i++)
         printf(" %10s ns  GFLOP/s", k->name);
+#ifdef HAVE_OPENBLAS
+    openblas_set_num_threads(1);
+    printf(" %10s ns  GFLOP/s", "OpenBLAS");
+#endif
     printf("\n");
     for (unsigned c = 0; c < n_kernel_cases; c++) {
         if (!kernel_cases[c].timed)
@@ -36,10 +66,17 @@ int main(void) {
         for (unsigned i = 0; (k = kernels_nth(i)); i++) {
             struct kernel_work w;
             kernel_work_init(&w, &kernel_cases[c], 1);
-            double ns = least_ns(&w, k);
-            printf(" %13.0f %8.1f", ns, 2 * w.n_macs / ns);
+            report(&w, least_ns(ours, &w, k));
             kernel_work_done(&w);
         }
+#ifdef HAVE_OPENBLAS
+        if (kernel_cases[c].op == op_linear && !(kernel_cases[c].flags & overlapping)) {
+            struct kernel_work w;
+            kernel_work_init(&w, &kernel_cases[c], 1);
+            report(&w, least_ns(peer, &w, NULL));
+            kernel_work_done(&w);
+        }
+#endif
         printf("\n");
     }
     return 0;
