@@ -1,6 +1,6 @@
-/* Times every kernel on the shapes of the shipped models: ns a call and GFLOP/s, for each instruction set that this processor
- * runs, and beside the linear layers, without their activations, OpenBLAS on one thread where that was found. The table of
- * cases is the tests' own. The least of many runs is what the kernel can do. */
+/* Times every kernel on the shapes of the shipped models: ns a call and GFLOP/s, for each instruction set that this
+ * processor runs, and beside the linear layers, without their activations, OpenBLAS on one thread where that was found.
+ * The table of cases is the tests' own. The least of many runs is what the kernel can do. */
 #include "config.h"
 
 #include "kernel_cases.h"
@@ -40,8 +40,8 @@ static double least_ns(void (*run)(struct kernel_work *w, const struct kernels *
 static void peer(struct kernel_work *w, const struct kernels *k) {
     const struct linear *a = &w->linear;
     (void)k;
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (blasint)a->n_rows, (blasint)a->n_out, (blasint)a->n_in, 1, a->x,
-                (blasint)a->n_in, a->weight, (blasint)a->n_in, 0, a->y, (blasint)a->y_stride);
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (blasint)a->n_rows, (blasint)a->n_out, (blasint)a->n_in, 1,
+                a->x, (blasint)a->n_in, a->weight, (blasint)a->n_in, 0, a->y, (blasint)a->y_stride);
 }
 #endif
 

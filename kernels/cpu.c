@@ -1,6 +1,6 @@
-/* cpu.c - the vectorised kernels as one unit, compiled once for each instruction set: KERNELS is then the table's name and
- * KERNELS_NAME what people read. Everything else in it is static, so that no function compiled for one processor can be
- * linked into what runs on another. */
+/* cpu.c - the vectorised kernels as one unit, compiled once for each instruction set: KERNELS is then the table's name
+ * and KERNELS_NAME what people read. Everything else in it is static, so that no function compiled for one processor
+ * can be linked into what runs on another. */
 #include "kernels/kernels.h"
 
 #include "kernels/linear/linear_cpu.c"

@@ -1,5 +1,5 @@
-/* kernels.h - the network's operations, each in a folder of its own: arguments and formula in its header, a plain reference
- * and a vectorised form that is compiled for several instruction sets.
+/* kernels.h - the network's operations, each in a folder of its own: arguments and formula in its header, a plain
+ * reference and a vectorised form that is compiled for several instruction sets.
  *
  * All are real-time safe and touch only what their arguments point to. */
 #ifndef PRIMEKNET_KERNELS_H
@@ -28,7 +28,8 @@ struct kernels {
 
 extern const struct kernels kernels_reference;
 
-/* Those that this processor runs, best first, reference excluded; NULL after the last, which there is always one before. */
+/* Those that this processor runs, best first, reference excluded; NULL after the last, which there is always one
+ * before. */
 const struct kernels *kernels_nth(unsigned i);
 
 #endif

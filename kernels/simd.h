@@ -1,5 +1,5 @@
-/* simd.h - vectors of LANES floats in GNU C, for the kernels: the compiler maps them to the instruction set that the file is
- * compiled for. Functions are elementwise unless they say otherwise. */
+/* simd.h - vectors of LANES floats in GNU C, for the kernels: the compiler maps them to the instruction set that the
+ * file is compiled for. Functions are elementwise unless they say otherwise. */
 #ifndef PRIMEKNET_SIMD_H
 #define PRIMEKNET_SIMD_H
 
@@ -75,8 +75,8 @@ static inline float across(vf x) {
 #endif
 }
 
-/* 2^x for x in [-126, 127], to 1e-7 of it: x = n + f, |f| <= 1/2; a minimax polynomial for 2^f, exact at 0; n goes into the
- * exponent. Adding 1.5 * 2^23 rounds to a whole number and leaves it in the low bits. */
+/* 2^x for x in [-126, 127], to 1e-7 of it: x = n + f, |f| <= 1/2; a minimax polynomial for 2^f, exact at 0; n goes into
+ * the exponent. Adding 1.5 * 2^23 rounds to a whole number and leaves it in the low bits. */
 static inline vf exp2_bounded(vf x) {
     vf shifted = x + 0x1.8p23f, f = x - (shifted - 0x1.8p23f);
     vf y = 1.32647271e-3f * f + 9.67151273e-3f;
@@ -99,8 +99,8 @@ static inline vf silu(vf x) {
     return x / (1.f + exp2_bounded(minimum(maximum(x * -LOG2_E, splat(-126)), splat(126))));
 }
 
-/* log(1 + exp(x)) = max(x, 0) + log(1 + t), t = exp(-|x|); log(1 + t) = 2 artanh(v), v = t / (2 + t) <= 1/3, by a minimax
- * polynomial in v^2, to 4e-9 of it: small steps keep their relative precision. */
+/* log(1 + exp(x)) = max(x, 0) + log(1 + t), t = exp(-|x|); log(1 + t) = 2 artanh(v), v = t / (2 + t) <= 1/3, by a
+ * minimax polynomial in v^2, to 4e-9 of it: small steps keep their relative precision. */
 static inline vf softplus(vf x) {
     vf positive = maximum(x, splat(0)), t = exp2_negative((positive + maximum(-x, splat(0))) * -LOG2_E);
     vf v = t / (2.f + t), w = v * v;

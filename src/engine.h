@@ -6,8 +6,8 @@
  * Delay: with every hop of H samples in, H samples come out, and output sample i of a stream belongs to input sample
  * i - engine_delay(), the synthesis window's length less a hop (W - H for symmetric windows; 768 samples at 48 kHz).
  *
- * Threads: open and close anywhere, but not while another call runs; engine_process, engine_reset and engine_tail from one
- * thread at a time; engine_control from any thread at any time. engine_process, engine_reset, engine_tail and
+ * Threads: open and close anywhere, but not while another call runs; engine_process, engine_reset and engine_tail from
+ * one thread at a time; engine_control from any thread at any time. engine_process, engine_reset, engine_tail and
  * engine_control of the null and CPU engines are real-time safe: they allocate, lock and print nothing. */
 #ifndef PRIMEKNET_ENGINE_H
 #define PRIMEKNET_ENGINE_H
@@ -25,8 +25,8 @@ struct engine_job {
     float *out;
 };
 
-/* Opens an engine by name: "cpu", "null" (the delayed input, nothing else; also the stand-in for tests) or "auto" (the best
- * that opens). The model must outlive the engine; everything is allocated here. */
+/* Opens an engine by name: "cpu", "null" (the delayed input, nothing else; also the stand-in for tests) or "auto" (the
+ * best that opens). The model must outlive the engine; everything is allocated here. */
 int engine_open(struct engine **ret, const char *name, const struct model *model, unsigned n_streams, struct err *err);
 void engine_close(struct engine *e); /* NULL is fine */
 
@@ -35,9 +35,9 @@ const struct model *engine_model(const struct engine *e);
 unsigned engine_hop(const struct engine *e);   /* samples */
 unsigned engine_delay(const struct engine *e); /* samples */
 
-/* Runs the jobs: at most one a stream; an engine may compute the streams of one call together. Samples that are not finite
- * count as 0.
- * Returns 0, or -EIO when the engine is lost: the outputs are then undefined, and only engine_close may follow. */
+/* Runs the jobs: at most one a stream; an engine may compute the streams of one call together. Samples that are not
+ * finite count as 0. Returns 0, or -EIO when the engine is lost: the outputs are then undefined, and only engine_close
+ * may follow. */
 int engine_process(struct engine *e, const struct engine_job *jobs, unsigned n_jobs);
 
 /* Back to zero state; the controls stay. */
@@ -49,8 +49,8 @@ void engine_tail(const struct engine *e, unsigned stream, float *tail);
 /* The share of a steady signal that engine_tail still carries at each of its samples, falling from about 1 to 0. */
 const float *engine_fade(const struct engine *e); /* [engine_delay()] */
 
-/* strength in [0,1]: the gain's exponent; 0 gives the delayed input sample for sample. floor in [0,1]: the least gain, linear
- * (0 is none). Both hold from the next hop on; overlap-add fades between them. */
+/* strength in [0,1]: the gain's exponent; 0 gives the delayed input sample for sample. floor in [0,1]: the least gain,
+ * linear (0 is none). Both hold from the next hop on; overlap-add fades between them. */
 void engine_control(struct engine *e, unsigned stream, float strength, float floor);
 
 #endif

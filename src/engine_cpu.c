@@ -102,7 +102,8 @@ static int cpu_process(struct engine *e, const struct engine_job *jobs, unsigned
     for (unsigned j = 0; j < n_jobs; j++) {
         assert(jobs[j].stream < e->n_streams);
         for (unsigned i = 0; i < jobs[j].n_hops; i++)
-            process_hop((struct engine_net *)e, jobs[j].stream, jobs[j].in + (size_t)i * hop, jobs[j].out + (size_t)i * hop);
+            process_hop((struct engine_net *)e, jobs[j].stream, jobs[j].in + (size_t)i * hop,
+                        jobs[j].out + (size_t)i * hop);
     }
     fpu_restore(saved);
     return 0;

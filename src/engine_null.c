@@ -12,7 +12,7 @@
 struct engine_delay_line {
     struct engine head;
     struct pool pool;
-    float **past; /* [n_streams][delay + hop]: the samples that are still to come out, oldest first, then room for a hop */
+    float **past; /* [n_streams][delay + hop]: what is still to come out, oldest first, then room for a hop */
 };
 
 static void null_close(struct engine *e) {

@@ -21,7 +21,8 @@ struct engine {
 
 struct engine_type {
     const char *name; /* for engine_open */
-    /* Allocates the engine's struct; engine.c has filled in `head` and copies it there on success. close gets what open made. */
+    /* Allocates the engine's struct; engine.c has filled in `head` and copies it there on success. close gets what open
+     * made. */
     int (*open)(struct engine **ret, const struct engine *head, struct err *err);
     void (*close)(struct engine *e);
     int (*process)(struct engine *e, const struct engine_job *jobs, unsigned n_jobs);

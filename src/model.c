@@ -56,7 +56,7 @@ static const char *printable(char out[MAX_NAME], const char *text) {
     return out;
 }
 
-/* ---- metadata: every value is a string; those that are not plain text are JSON, read without regard to the locale ---- */
+/* ---- metadata: all strings; those that are not plain text are JSON, which knows no locale ---- */
 
 static int bad_key(struct reader *r, const char *key, const char *what) {
     return err_set(r->err, -EINVAL, "%s: metadata '%s': %s", r->path, key, what);
@@ -84,7 +84,8 @@ static int get_json(struct reader *r, json_t **ret, const char *key) {
     return 0;
 }
 
-static int check_integer(struct reader *r, unsigned *ret, const char *key, const json_t *value, unsigned min, unsigned max) {
+static int check_integer(struct reader *r, unsigned *ret, const char *key, const json_t *value, unsigned min,
+                         unsigned max) {
     json_int_t n = json_integer_value(value);
     if (!json_is_integer(value) || n < min || n > max)
         return err_set(r->err, -EINVAL, "%s: metadata '%s': not a whole number from %u to %u", r->path, key, min, max);
@@ -117,7 +118,8 @@ static int get_number(struct reader *r, float *ret, const char *key, double min,
 }
 
 /* A list of whole numbers in [min, max], each above the one before. */
-static int get_list(struct reader *r, unsigned *ret, unsigned *n_ret, const char *key, unsigned max_n, unsigned min, unsigned max) {
+static int get_list(struct reader *r, unsigned *ret, unsigned *n_ret, const char *key, unsigned max_n, unsigned min,
+                    unsigned max) {
     json_t *list;
     int code = get_json(r, &list, key);
     if (code)
@@ -147,7 +149,8 @@ static bool factors_2_3_5(unsigned n) {
 static int read_geometry(struct reader *r, struct model_config *c) {
     int code;
     unsigned n_edges = 0;
-    if ((code = get_integer(r, &c->rate, "rate", 8000, 192000)) || (code = get_integer(r, &c->window, "window", 32, 4096)) ||
+    if ((code = get_integer(r, &c->rate, "rate", 8000, 192000)) ||
+        (code = get_integer(r, &c->window, "window", 32, 4096)) ||
         (code = get_integer(r, &c->synthesis, "synthesis", 32, c->window)) ||
         (code = get_integer(r, &c->hop, "hop", 16, c->synthesis / 2)))
         return code;
@@ -173,7 +176,8 @@ static int read_geometry(struct reader *r, struct model_config *c) {
 static int read_constants(struct reader *r, struct model_config *c) {
     int code;
     const char *text;
-    if ((code = get_number(r, &c->scale, "scale", 1e-3, 1e6)) || (code = get_number(r, &c->compression, "compression", .1, 1)) ||
+    if ((code = get_number(r, &c->scale, "scale", 1e-3, 1e6)) ||
+        (code = get_number(r, &c->compression, "compression", .1, 1)) ||
         (code = get_number(r, &c->mask_ceiling, "mask_ceiling", 1, 8)) ||
         (code = get_number(r, &c->mask_minimum, "mask_minimum", 0, 1)) ||
         (code = get_number(r, &c->rotation_epsilon, "rotation_epsilon", 1e-12, 1e-2)) ||
@@ -196,11 +200,13 @@ static int read_shape(struct reader *r, struct model_config *c) {
         return bad_key(r, "mixer", "this version runs 'mamba' only");
     if ((code = get_integer(r, &c->channels, "channels", 16, 256)) ||
         (code = get_integer(r, &c->depth, "depth", 1, MODEL_MAX_DEPTH)) ||
-        (code = get_integer(r, &c->n_blocks, "blocks", 1, 16)) || (code = get_integer(r, &c->n_time, "time_layers", 1, 4)) ||
+        (code = get_integer(r, &c->n_blocks, "blocks", 1, 16)) ||
+        (code = get_integer(r, &c->n_time, "time_layers", 1, 4)) ||
         (code = get_integer(r, &c->n_freq, "frequency_layers", 1, 4)) ||
         (code = get_list(r, c->kernels, &c->n_kernels, "kernels", MODEL_MAX_KERNELS, 1, 63)) ||
-        (code = get_integer(r, &c->d_state, "d_state", 16, 64)) || (code = get_integer(r, &c->d_conv, "d_conv", 2, 8)) ||
-        (code = get_integer(r, &expand, "expand", 1, 4)) || (code = get_integer(r, &c->step_rank, "step_rank", 1, 64)))
+        (code = get_integer(r, &c->d_state, "d_state", 16, 64)) ||
+        (code = get_integer(r, &c->d_conv, "d_conv", 2, 8)) || (code = get_integer(r, &expand, "expand", 1, 4)) ||
+        (code = get_integer(r, &c->step_rank, "step_rank", 1, 64)))
         return code;
     if (c->channels % 16)
         return bad_key(r, "channels", "not a multiple of 16");
@@ -243,7 +249,8 @@ static int read_metadata(struct reader *r, struct model *m) {
 
 /* ---- the tensors that a configuration demands ---- */
 
-__attribute__((format(printf, 3, 4))) static void want(struct model *m, const size_t shape[MAX_DIMS + 1], const char *format, ...) {
+__attribute__((format(printf, 3, 4))) static void want(struct model *m, const size_t shape[MAX_DIMS + 1],
+                                                       const char *format, ...) {
     if (m->tensors) {
         struct tensor *t = &m->tensors[m->n_tensors];
         va_list args;
@@ -425,8 +432,9 @@ static int read_tensor(struct reader *r, struct tensor *t, const json_t *entry) 
         return code;
     const json_t *offsets = json_object_get(entry, "data_offsets");
     const json_t *begin = json_array_get(offsets, 0), *end = json_array_get(offsets, 1);
-    if (json_array_size(offsets) != 2 || !json_is_integer(begin) || !json_is_integer(end) || json_integer_value(begin) < 0 ||
-        json_integer_value(end) < json_integer_value(begin) || (uint64_t)json_integer_value(end) > r->n_data)
+    if (json_array_size(offsets) != 2 || !json_is_integer(begin) || !json_is_integer(end) ||
+        json_integer_value(begin) < 0 || json_integer_value(end) < json_integer_value(begin) ||
+        (uint64_t)json_integer_value(end) > r->n_data)
         return bad_tensor(r, t->name, "data_offsets do not lie in the file");
     t->begin = (size_t)json_integer_value(begin);
     t->end = (size_t)json_integer_value(end);
@@ -459,7 +467,8 @@ static int check_layout(struct reader *r, struct model *m) {
     size_t at = 0;
     for (unsigned i = 0; i < m->n_tensors && !code; at = order[i++]->end)
         if (order[i]->begin != at)
-            code = bad_tensor(r, order[i]->name, order[i]->begin < at ? "overlaps another" : "bytes before it belong to none");
+            code = bad_tensor(r, order[i]->name,
+                              order[i]->begin < at ? "overlaps another" : "bytes before it belong to none");
     free(order);
     if (!code && at != r->n_data)
         code = err_set(r->err, -EINVAL, "%s: %zu bytes after the last tensor", r->path, r->n_data - at);
@@ -491,8 +500,8 @@ static int read_tensors(struct reader *r, struct model *m) {
 
 /* ---- values that the shape alone does not vouch for ---- */
 
-/* Analysis then synthesis must give the signal back: at each place in a hop the products of the windows of all frames that
- * cover it add up to 1. */
+/* Analysis then synthesis must give the signal back: at each place in a hop the products of the windows of all frames
+ * that cover it add up to 1. */
 static int check_windows(struct reader *r, const struct model *m) {
     const struct model_config *g = &m->config;
     const float *analysis = model_tensor(m, "window.analysis") + g->window - g->synthesis;
@@ -502,7 +511,8 @@ static int check_windows(struct reader *r, const struct model *m) {
         for (unsigned j = i; j < g->synthesis; j += g->hop)
             sum += (double)analysis[j] * synthesis[j];
         if (!(fabs(sum - 1) < 1e-4))
-            return bad_tensor(r, "window.synthesis", "does not undo window.analysis: their overlapped product is not 1");
+            return bad_tensor(r, "window.synthesis",
+                              "does not undo window.analysis: their overlapped product is not 1");
     }
     return 0;
 }
@@ -515,7 +525,8 @@ static int check_decays(struct reader *r, const struct model *m) {
             const float *decay = model_tensor(m, "block.%u.time.%u.decay", b, i);
             for (size_t j = 0; j < (size_t)g->d_inner * g->d_state; j++)
                 if (decay[j] > 0)
-                    return err_set(r->err, -EINVAL, "%s: tensor 'block.%u.time.%u.decay': holds a positive value", r->path, b, i);
+                    return err_set(r->err, -EINVAL, "%s: tensor 'block.%u.time.%u.decay': holds a positive value",
+                                   r->path, b, i);
         }
     return 0;
 }
@@ -558,7 +569,8 @@ static int read_header(struct reader *r) {
     if (n > MAX_HEADER_BYTES)
         return err_set(r->err, -EINVAL, "%s: not a safetensors file", r->path);
     if (n > r->n_bytes - sizeof n)
-        return err_set(r->err, -EINVAL, "%s: cut short: the header alone needs %zu bytes", r->path, (size_t)n + sizeof n);
+        return err_set(r->err, -EINVAL, "%s: cut short: the header alone needs %zu bytes", r->path,
+                       (size_t)n + sizeof n);
     json_error_t why;
     r->header = json_loadb((const char *)r->bytes + sizeof n, n, JSON_REJECT_DUPLICATES, &why);
     if (!r->header) {

@@ -1,8 +1,8 @@
-/* model.h - a network's file: safetensors, whose metadata says everything that defines the network (docs/model-format.md).
+/* model.h - a network's file: safetensors, whose metadata defines the network wholly (docs/model-format.md).
  *
- * The reader trusts nothing: any bytes give either a model whose every tensor has the name and shape that its metadata
- * demands, with finite values, or one line naming the file and what is wrong. A model is immutable after loading, so any
- * thread may read it. */
+ * The reader trusts nothing: any bytes give either a model whose every tensor has the name and shape that its
+ * metadata demands, with finite values, or one line naming the file and what is wrong. A model is immutable after
+ * loading, so any thread may read it. */
 #ifndef PRIMEKNET_MODEL_H
 #define PRIMEKNET_MODEL_H
 
@@ -19,15 +19,17 @@ struct model_config {
     unsigned n_linear, n_bands, n_positions; /* the network's frequency axis: linear bins, then bands; odd */
     unsigned n_half;                         /* positions after the stride-2 convolution */
     unsigned band_edges[MODEL_MAX_BANDS + 1];
-    float scale, compression, mask_ceiling, mask_minimum, band_gain_maximum; /* the last is INFINITY where there is none */
+    float scale, compression, mask_ceiling, mask_minimum;
+    float band_gain_maximum; /* INFINITY where there is none */
     float rotation_epsilon, magnitude_minimum, power_minimum, norm_epsilon;
     unsigned channels, depth, n_blocks, n_time, n_freq;
     unsigned n_kernels, kernels[MODEL_MAX_KERNELS];
     unsigned d_inner, d_state, d_conv, step_rank;
 };
 
-/* The name of a shipped model ("small") or a path (anything with a '/' or ending in .safetensors). Names are looked for in
- * $PRIMEKNET_MODELS where that is set, else in models/ beside the program (the build tree), else where they are installed. */
+/* The name of a shipped model ("small") or a path (anything with a '/' or ending in .safetensors). Names are looked
+ * for in $PRIMEKNET_MODELS where that is set, else in models/ beside the program (the build tree), else where they are
+ * installed. */
 int model_load(struct model **ret, const char *name_or_path, struct err *err);
 void model_free(struct model *m); /* NULL is fine */
 

@@ -18,8 +18,8 @@
 
 enum { DENSE_TAPS = 3 }; /* in time and in frequency */
 
-/* Rows that are a large power of two bytes apart compete for few lines of the cache: wide maps have this many floats between
- * their rows. */
+/* Rows that are a large power of two bytes apart compete for few lines of the cache: wide maps have this many floats
+ * between their rows. */
 enum { GAP = 16 };
 
 /* A linear layer: packed weights, bias and, where there are some, the slopes of the activation after it. */
@@ -100,8 +100,8 @@ static float *copied(struct net *n, const float *from, unsigned n_values, unsign
 }
 
 /* bias and prelu may be NULL: zeros and no activation. */
-static void layer_init(struct net *n, struct layer *l, unsigned n_in, unsigned n_out, const float *weight, const float *bias,
-                       const float *prelu) {
+static void layer_init(struct net *n, struct layer *l, unsigned n_in, unsigned n_out, const float *weight,
+                       const float *bias, const float *prelu) {
     l->n_in = n_in;
     l->n_out = n_out;
     l->weight = pool_floats(&n->pool, (size_t)linear_padded(n_out) * n_in);
@@ -111,11 +111,13 @@ static void layer_init(struct net *n, struct layer *l, unsigned n_in, unsigned n
     l->prelu = prelu ? copied(n, prelu, n_out, linear_padded(n_out)) : NULL;
 }
 
-static void named_layer(struct net *n, const struct model *m, struct layer *l, unsigned n_in, unsigned n_out, const char *name) {
+static void named_layer(struct net *n, const struct model *m, struct layer *l, unsigned n_in, unsigned n_out,
+                        const char *name) {
     layer_init(n, l, n_in, n_out, model_tensor(m, "%s.weight", name), model_tensor(m, "%s.bias", name), NULL);
 }
 
-static void active_layer(struct net *n, const struct model *m, struct layer *l, unsigned n_in, unsigned n_out, const char *name) {
+static void active_layer(struct net *n, const struct model *m, struct layer *l, unsigned n_in, unsigned n_out,
+                         const char *name) {
     layer_init(n, l, n_in, n_out, model_tensor(m, "%s.weight", name), model_tensor(m, "%s.bias", name),
                model_tensor(m, "%s.prelu", name));
 }
@@ -181,9 +183,11 @@ static void freq_layer_init(struct net *n, const struct model *m, struct freq_la
 static void up_init(struct net *n, const struct model *m, struct up *u, unsigned n_out, const char *name) {
     unsigned c = n->config->channels;
     const float *prelu = model_tensor(m, "%s.prelu", name);
-    layer_init(n, &u->even, 2 * c, c, model_tensor(m, "%s.even.weight", name), model_tensor(m, "%s.even.bias", name), prelu);
+    layer_init(n, &u->even, 2 * c, c, model_tensor(m, "%s.even.weight", name), model_tensor(m, "%s.even.bias", name),
+               prelu);
     layer_init(n, &u->odd, c, c, model_tensor(m, "%s.odd.weight", name), model_tensor(m, "%s.odd.bias", name), prelu);
-    layer_init(n, &u->head, c, n_out, model_tensor(m, "%s.head.weight", name), model_tensor(m, "%s.head.bias", name), NULL);
+    layer_init(n, &u->head, c, n_out, model_tensor(m, "%s.head.weight", name), model_tensor(m, "%s.head.bias", name),
+               NULL);
 }
 
 static void weights_init(struct net *n, const struct model *m) {
@@ -274,8 +278,8 @@ void net_free(struct net *n) {
 
 /* ---- state ---- */
 
-/* A dense block keeps its input and the outputs of all its layers but the last: rings of n_ring frames, each with a row of
- * zeros on either side. */
+/* A dense block keeps its input and the outputs of all its layers but the last: rings of n_ring frames, each with a row
+ * of zeros on either side. */
 static void dense_state_init(const struct net *n, struct pool *pool, float *maps[MODEL_MAX_DEPTH], unsigned n_rows) {
     for (unsigned i = 0; i < n->config->depth; i++)
         maps[i] = pool_floats(pool, (size_t)n->n_ring * (n_rows + 2) * n->config->channels);
@@ -315,11 +319,20 @@ void net_state_done(struct net_state *s) {
 /* ---- one frame ---- */
 
 /* y [n_rows][y_stride] = layer(x [n_rows][x_stride]) + add, where there is one, of y's stride. */
-static void apply(const struct net *n, const struct layer *l, unsigned n_rows, const float *x, size_t x_stride, const float *add,
-                  float *y, size_t y_stride) {
-    n->k->linear(&(struct linear){.n_rows = n_rows, .n_in = l->n_in, .n_out = l->n_out, .x = x, .x_stride = x_stride,
-                                  .weight = l->weight, .bias = l->bias, .prelu = l->prelu, .add = add, .add_stride = y_stride,
-                                  .y = y, .y_stride = y_stride});
+static void apply(const struct net *n, const struct layer *l, unsigned n_rows, const float *x, size_t x_stride,
+                  const float *add, float *y, size_t y_stride) {
+    n->k->linear(&(struct linear){.n_rows = n_rows,
+                                  .n_in = l->n_in,
+                                  .n_out = l->n_out,
+                                  .x = x,
+                                  .x_stride = x_stride,
+                                  .weight = l->weight,
+                                  .bias = l->bias,
+                                  .prelu = l->prelu,
+                                  .add = add,
+                                  .add_stride = y_stride,
+                                  .y = y,
+                                  .y_stride = y_stride});
 }
 
 static void normalise(const struct net *n, const float *x, float *y) {
@@ -337,9 +350,15 @@ static void dense(const struct net *n, const struct dense *d, float *const maps[
     for (unsigned i = 0; i < depth; i++) {
         const size_t width = (i + 1) * c;
         for (unsigned j = 0; j <= i; j++) { /* maps[0] is the input: the last to be concatenated */
-            struct depthwise a = {.n_rows = n_rows, .n_channels = (unsigned)c, .n_times = DENSE_TAPS, .n_taps = DENSE_TAPS,
-                                  .x_stride = c, .taps = d->taps[i] + (i - j) * c, .taps_stride = width,
-                                  .y = n->taps + (i - j) * c, .y_stride = width + GAP};
+            struct depthwise a = {.n_rows = n_rows,
+                                  .n_channels = (unsigned)c,
+                                  .n_times = DENSE_TAPS,
+                                  .n_taps = DENSE_TAPS,
+                                  .x_stride = c,
+                                  .taps = d->taps[i] + (i - j) * c,
+                                  .taps_stride = width,
+                                  .y = n->taps + (i - j) * c,
+                                  .y_stride = width + GAP};
             for (unsigned t = 0; t < DENSE_TAPS; t++) {
                 unsigned long back = (unsigned long)(DENSE_TAPS - 1 - t) << i;
                 a.x[t] = maps[j] + (now + n->n_ring - back) % n->n_ring * frame;
@@ -398,7 +417,8 @@ void net_time_stage(struct net *n, struct net_state *s, unsigned block, const fl
         unsigned at = block * g->n_time + i;
         time_layer(n, &b->time[i], s->conv[at], s->scan[at], s->now, i ? y : x, y);
     }
-    n->k->blend(&(struct blend){.n_rows = g->n_half, .n_channels = g->channels, .x = x, .factor = b->time_skip, .y = y});
+    n->k->blend(
+        &(struct blend){.n_rows = g->n_half, .n_channels = g->channels, .x = x, .factor = b->time_skip, .y = y});
 }
 
 /* x += proj(attention * gate(taps(norm(x)))); x += down(prime kernels of up(norm(x))). x and y may be one. */
@@ -412,8 +432,13 @@ static void freq_layer(const struct net *n, const struct freq_layer *f, const fl
                                         .x = {n->gates}, .x_stride = 2 * c, .taps = f->gate_taps, .taps_stride = 2 * c,
                                         .y = n->gated, .y_stride = 2 * c});
     n->k->gate(&(struct gate){.n_rows = rows, .n_channels = c, .x = n->gated, .y = n->product});
-    n->k->attend(&(struct attend){.n_rows = rows, .n_channels = c, .weight = f->attention.weight, .bias = f->attention.bias,
-                                  .x = n->product, .mean = n->mean, .factor = n->factor});
+    n->k->attend(&(struct attend){.n_rows = rows,
+                                  .n_channels = c,
+                                  .weight = f->attention.weight,
+                                  .bias = f->attention.bias,
+                                  .x = n->product,
+                                  .mean = n->mean,
+                                  .factor = n->factor});
     apply(n, &f->proj, rows, n->product, c, x, y, c);
 
     normalise(n, y, n->normed);
@@ -440,12 +465,13 @@ void net_freq_stage(struct net *n, unsigned block, const float *x, float *y) {
     const struct block *b = &n->blocks[block];
     for (unsigned i = 0; i < g->n_freq; i++)
         freq_layer(n, &b->freq[i], i ? y : x, y);
-    n->k->blend(&(struct blend){.n_rows = g->n_half, .n_channels = g->channels, .x = x, .factor = b->freq_skip, .y = y});
+    n->k->blend(
+        &(struct blend){.n_rows = g->n_half, .n_channels = g->channels, .x = x, .factor = b->freq_skip, .y = y});
 }
 
 /* Dense block, back to full resolution, head: n->head [n_positions][16]. */
-static void decode(const struct net *n, const struct dense *d, const struct up *u, float *const maps[], unsigned long now,
-                   const float *x) {
+static void decode(const struct net *n, const struct dense *d, const struct up *u, float *const maps[],
+                   unsigned long now, const float *x) {
     const unsigned c = n->config->channels, half = n->config->n_half;
     dense(n, d, maps, now, half, x, n->padded + c);
     apply(n, &u->even, half + 1, n->padded, c, NULL, n->full_a, 2 * c);

@@ -1,7 +1,7 @@
 /* pool.h - arrays of floats that live and die together: aligned to 64 bytes, zero at first, zeroed again at once.
  *
- * For everything that an engine needs from open to close. A pool remembers a failed allocation, so its user asks once, at
- * the end, with pool_ok. One thread at a time; pool_zero is real-time safe. */
+ * For everything that an engine needs from open to close. A pool remembers a failed allocation, so its user asks once,
+ * at the end, with pool_ok. One thread at a time; pool_zero is real-time safe. */
 #ifndef PRIMEKNET_POOL_H
 #define PRIMEKNET_POOL_H
 

@@ -1,8 +1,8 @@
-/* stft.h - analysis and synthesis of one stream, a hop at a time: window and real FFT, inverse FFT, window, overlap-add.
+/* stft.h - analysis and synthesis, a hop at a time: window and real FFT; inverse FFT, window, overlap-add.
  *
- * A frame is the last W samples. The synthesis window covers its last S <= W samples, so a sample is complete S - H samples
- * after it came in. The windows come from the model and undo each other. One stft serves any number of streams, but only one
- * thread at a time; analyse, synthesise and tail are real-time safe. */
+ * A frame is the last W samples. The synthesis window covers its last S <= W samples, so a sample is complete S - H
+ * samples after it came in. The windows come from the model and undo each other. One stft serves any number of streams,
+ * but only one thread at a time; analyse, synthesise and tail are real-time safe. */
 #ifndef PRIMEKNET_STFT_H
 #define PRIMEKNET_STFT_H
 
@@ -31,7 +31,7 @@ void stft_synthesise(struct stft *t, struct stft_state *s, const float complex *
 /* The sums of the S - H samples after the last that came out. */
 void stft_tail(const struct stft *t, const struct stft_state *s, float *tail);
 
-/* The share of a steady signal that the frames so far give to each of the S - H samples after the last that came out. */
+/* The share of a steady signal that the frames so far give to each of the S - H samples after the last one out. */
 void stft_fade(const struct model *model, float *fade);
 
 #endif

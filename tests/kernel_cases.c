@@ -88,7 +88,8 @@ static void linear_init(struct kernel_work *w, uint32_t *seed) {
         .weight = packed(w, seed, c->n_in, c->n_out),
         .bias = random_floats(w, seed, width, -1, 1),
         .prelu = c->flags & with_prelu ? random_floats(w, seed, width, -.5f, .5f) : NULL,
-        .y = output(w, random_floats(w, seed, (c->n_rows - 1) * (width + 5) + width, -1, 1), (c->n_rows - 1) * (width + 5) + width),
+        .y = output(w, random_floats(w, seed, (c->n_rows - 1) * (width + 5) + width, -1, 1),
+                    (c->n_rows - 1) * (width + 5) + width),
         .y_stride = width + 5,
     };
     if (c->flags & with_add) {
@@ -197,8 +198,9 @@ void kernel_work_init(struct kernel_work *w, const struct kernel_case *c, unsign
         w->n_macs = (double)c->n_out * c->n_out + 2. * (double)n;
         break;
     case op_blend:
-        w->blend = (struct blend){c->n_rows, c->n_out, random_floats(w, &state, n, -1, 1),
-                                  random_floats(w, &state, c->n_out, -1, 1), output(w, random_floats(w, &state, n, -1, 1), n)};
+        w->blend =
+            (struct blend){c->n_rows, c->n_out, random_floats(w, &state, n, -1, 1),
+                           random_floats(w, &state, c->n_out, -1, 1), output(w, random_floats(w, &state, n, -1, 1), n)};
         w->n_macs = (double)n;
         break;
     }

@@ -1,5 +1,5 @@
-/* kernel_cases.h - the kernels' cases: one table for the test, which holds the vectorised forms against the reference, and for
- * the benchmark, which times those that the shipped models run.
+/* kernel_cases.h - the kernels' cases: one table for the test, which holds the vectorised forms against the reference,
+ * and for the benchmark, which times those that the shipped models run.
  *
  * A kernel_work holds a case's arguments, filled from a seed: the same seed gives the same values. */
 #ifndef PRIMEKNET_KERNEL_CASES_H

@@ -1,5 +1,5 @@
-/* What every engine promises (engine.h): delay, independence of streams and of the number of hops a call, causality, reset,
- * strength and floor, finite output whatever comes in, and a hop that is real-time safe. */
+/* What every engine promises (engine.h): delay, independence of streams and of the number of hops a call, causality,
+ * reset, strength and floor, finite output whatever comes in, and a hop that is real-time safe. */
 #include "engine.h"
 #include "model.h"
 #include "rt_guard.h"
@@ -92,7 +92,7 @@ START_TEST(strength_0_gives_the_delayed_input) {
 }
 END_TEST
 
-/* 60 s at once (as a file), and in calls of one to seven hops (as they come): 110 dB is asked for, the same bits are given. */
+/* 60 s at once, and in calls of one to seven hops: 110 dB is asked for, the same bits are given. */
 START_TEST(calls_do_not_matter) {
     struct engine *e = open_engine("cpu", models[_i], 2);
     unsigned hop = engine_hop(e), n_hops = 60 * model_rate(model) / hop;
@@ -121,7 +121,8 @@ START_TEST(future_changes_nothing_past) {
         x[i] = -x[i];
     float *after = run(e, 1, x, n_hops);
     check_same(before, after, (size_t)change * hop, "before the change");
-    ck_assert_double_lt(snr_db(after + (size_t)change * hop, before + (size_t)change * hop, n - (size_t)change * hop), 20);
+    ck_assert_double_lt(snr_db(after + (size_t)change * hop, before + (size_t)change * hop, n - (size_t)change * hop),
+                        20);
     free(x);
     free(before);
     free(after);
@@ -172,7 +173,7 @@ START_TEST(anything_in_finite_out) {
     unsigned n_hops = 30, n_odd = sizeof odd / sizeof *odd;
     size_t n = (size_t)n_hops * engine_hop(e);
     float *x = noise(n, 1);
-    for (unsigned kind = 0; kind <= n_odd; kind++) { /* silence, constants, denormals, ..., all of them mixed; no reset */
+    for (unsigned kind = 0; kind <= n_odd; kind++) { /* each of them for long, then all mixed; no reset between */
         for (size_t i = 0; i < n; i++)
             x[i] = odd[kind < n_odd ? kind : draw() >> 16 & 7];
         float *y = run(e, 0, x, n_hops);
@@ -191,7 +192,7 @@ START_TEST(anything_in_finite_out) {
 }
 END_TEST
 
-/* What came out and the tail, faded with the dry signal, go on without a step: at strength 0 that is the delayed input. */
+/* At strength 0 the tail is the delayed input, faded out: completed with dry signal it goes on without a step. */
 START_TEST(tail_fades_to_dry) {
     struct engine *e = open_engine(_i & 1 ? "cpu" : "null", models[_i / 2], 1);
     unsigned n_hops = 20, delay = engine_delay(e);

@@ -25,8 +25,9 @@ static void compare(const struct kernel_case *c, const struct kernels *k, unsign
         /* The sums of the longest rows, 256 terms in another order, differ by about 16 roundings of the largest. */
         for (size_t i = 0; i < work.out[o].n; i++)
             ck_assert_msg(fabsf(is[i] - should[i]) <= 32 * 0x1p-23f * largest,
-                          "%s, %s, %s: output %u [%zu] is %.9g, should be %.9g (largest %g; seed %u)", kernel_op_names[c->op],
-                          c->what, k->name, o, i, (double)is[i], (double)should[i], (double)largest, seed);
+                          "%s, %s, %s: output %u [%zu] is %.9g, should be %.9g (largest %g; seed %u)",
+                          kernel_op_names[c->op], c->what, k->name, o, i, (double)is[i], (double)should[i],
+                          (double)largest, seed);
     }
     kernel_work_done(&work);
     kernel_work_done(&reference);

@@ -1,5 +1,5 @@
-/* The reader of model files: what is right is read whole, what is wrong is refused with one line that names the file and the
- * place, and no bytes whatever make it misbehave (the sanitizers watch when built in). */
+/* The reader of model files: what is right is read whole, what is wrong is refused with one line that names the file
+ * and the place, and no bytes whatever make it misbehave (the sanitizers watch when built in). */
 #include "model.h"
 
 #include <check.h>
@@ -113,7 +113,8 @@ END_TEST
 /* Half-precision storage gives the rounded values; every half there is, is converted right. */
 START_TEST(reads_half_precision) {
     size_t n;
-    json_t *h = header(&n), *entry = json_object_get(h, "encoder.3.taps"), *offsets = json_object_get(entry, "data_offsets");
+    json_t *h = header(&n), *entry = json_object_get(h, "encoder.3.taps"),
+           *offsets = json_object_get(entry, "data_offsets");
     size_t begin = (size_t)json_integer_value(json_array_get(offsets, 0)), n_values = 9 * 64, cut = n_values * 2;
     json_object_set_new(entry, "dtype", json_string("F16"));
     const char *key;
@@ -280,16 +281,19 @@ static const struct {
     {"embed.bias", "7", "tensor 'embed.bias': missing"},
     {"embed.bias", "{}", "tensor 'embed.bias': dtype"},
     {"embed.bias", "{\"dtype\":\"BF16\",\"shape\":[16],\"data_offsets\":[0,32]}", "tensor 'embed.bias': dtype"},
-    {"embed.bias", "{\"dtype\":\"F32\",\"shape\":[4,4],\"data_offsets\":[0,64]}", "tensor 'embed.bias': shape is not [16]"},
+    {"embed.bias", "{\"dtype\":\"F32\",\"shape\":[4,4],\"data_offsets\":[0,64]}",
+     "tensor 'embed.bias': shape is not [16]"},
     {"embed.bias", "{\"dtype\":\"F32\",\"shape\":[16.0],\"data_offsets\":[0,64]}", "tensor 'embed.bias': shape"},
     {"embed.bias", "{\"dtype\":\"F32\",\"shape\":[16],\"data_offsets\":[0,64,1]}", "tensor 'embed.bias': data_offsets"},
     {"embed.bias", "{\"dtype\":\"F32\",\"shape\":[16],\"data_offsets\":[-64,0]}", "tensor 'embed.bias': data_offsets"},
     {"embed.bias", "{\"dtype\":\"F32\",\"shape\":[16],\"data_offsets\":[64,0]}", "tensor 'embed.bias': data_offsets"},
-    {"embed.bias", "{\"dtype\":\"F32\",\"shape\":[16],\"data_offsets\":[0,9223372036854775807]}", "do not lie in the file"},
+    {"embed.bias", "{\"dtype\":\"F32\",\"shape\":[16],\"data_offsets\":[0,9223372036854775807]}",
+     "do not lie in the file"},
     {"embed.bias", "{\"dtype\":\"F32\",\"shape\":[16],\"data_offsets\":[0,60]}", "do not fit the shape"},
     {"embed.bias", "{\"dtype\":\"F32\",\"shape\":[16],\"data_offsets\":[0,64]}", "overlaps another|bytes before it"},
     {"embed.bias", "{\"dtype\":\"F32\",\"shape\":[16],\"data_offsets\":[0,64],\"x\":1}", "has a field besides"},
-    {"a\033[1m", "{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}", "tensor 'a?[1m': is not part of the network"},
+    {"a\033[1m", "{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}",
+     "tensor 'a?[1m': is not part of the network"},
 };
 
 START_TEST(tensors_are_checked) {

@@ -96,7 +96,8 @@ static double gain_at(const float *mask, unsigned bin) {
         if (bin <= centre && b == 0)
             return gain;
         if (bin <= centre) {
-            double before = (g->band_edges[b - 1] + g->band_edges[b] - 1) / 2., share = (bin - before) / (centre - before);
+            double before = (g->band_edges[b - 1] + g->band_edges[b] - 1) / 2.,
+                   share = (bin - before) / (centre - before);
             return share * gain + (1 - share) * pow(fmax(bands[b - 1], 1e-3), 1 / .3);
         }
         if (b + 1 == g->n_bands)
@@ -123,7 +124,8 @@ START_TEST(strength_and_floor_follow_their_formula) {
         double angle = i < g->n_linear ? atan2(rotation[2 * i + 1], 1. + rotation[2 * i]) : 0;
         double complex should = x[i] * fmax(pow(gain_at(mask, i), strength), floor) * cexp(strength * angle * I);
         /* the rotation's epsilon shortens it by up to 5e-5 where both its numbers are near 0.1 */
-        ck_assert_msg(cabs(y[i] - should) <= 1e-4 * cabs(should), "bin %u: %g, should be %g", i, cabs(y[i]), cabs(should));
+        ck_assert_msg(cabs(y[i] - should) <= 1e-4 * cabs(should), "bin %u: %g, should be %g", i, cabs(y[i]),
+                      cabs(should));
         if (strength == 0)
             ck_assert(y[i] == x[i]);
     }

@@ -1,8 +1,8 @@
 /* depthwise.h - convolution of each channel with itself over time and frequency:
  * y[r][c] = times[r][c] sum_t sum_k x[t][r + k][c] taps[t][k][c], without the factor where there is no `times`.
  *
- * x[t] are frames, oldest first, each with the rows of zeros around it that the first and last taps reach. y may be none of
- * the inputs. n_channels is a multiple of 16. */
+ * x[t] are frames, oldest first, each with the rows of zeros around it that the first and last taps reach. y may be
+ * none of the inputs. n_channels is a multiple of 16. */
 #ifndef PRIMEKNET_DEPTHWISE_H
 #define PRIMEKNET_DEPTHWISE_H
 

@@ -1,4 +1,5 @@
-/* A tap is loaded once for DEPTHWISE_ROWS positions; the last tile moves back over rows already done rather than be short. */
+/* A tap is loaded once for DEPTHWISE_ROWS positions; the last tile moves back over rows already done rather than be
+ * short. */
 #include "kernels/depthwise/depthwise.h"
 #include "kernels/simd.h"
 

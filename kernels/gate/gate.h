@@ -1,5 +1,5 @@
-/* gate.h - the first half of the channels times the second: y[r][c] = x[r][c] x[r][n_channels + c]. n_channels, those of y,
- * is a multiple of 16. y may not be x. */
+/* gate.h - the first half of the channels times the second: y[r][c] = x[r][c] x[r][n_channels + c]. n_channels, those
+ * of y, is a multiple of 16. y may not be x. */
 #ifndef PRIMEKNET_GATE_H
 #define PRIMEKNET_GATE_H
 

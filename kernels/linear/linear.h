@@ -1,9 +1,9 @@
 /* linear.h - a linear layer at each position: y[r][o] = f(bias[o] + sum_i x[r][i] weight[o][i]) + add[r][o],
  * f(v) = v < 0 ? prelu[o] v : v, or v itself where there is no prelu.
  *
- * Rows of x may overlap (x_stride < n_in): that is how a convolution over frequency is written. Weights are packed in panels
- * of 16 outputs, [panel][n_in][16], the last one filled up with zeros: whole panels of y, bias, prelu and add are read and
- * written. y may be add; it may not be x. */
+ * Rows of x may overlap (x_stride < n_in): that is how a convolution over frequency is written. Weights are packed in
+ * panels of 16 outputs, [panel][n_in][16], the last one filled up with zeros: whole panels of y, bias, prelu and add
+ * are read and written. y may be add; it may not be x. */
 #ifndef PRIMEKNET_LINEAR_H
 #define PRIMEKNET_LINEAR_H
 

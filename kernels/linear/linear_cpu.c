@@ -1,5 +1,5 @@
-/* Tiles of ROWS positions by PANELS panels of outputs stay in registers while the inputs are walked through; the rows are
- * shared out so that the tiles differ by at most one row. */
+/* Tiles of ROWS positions by PANELS panels of outputs stay in registers while the inputs are walked through; the rows
+ * are shared out so that the tiles differ by at most one row. */
 #include "kernels/linear/linear.h"
 #include "kernels/simd.h"
 
@@ -51,8 +51,8 @@ static inline __attribute__((always_inline)) void linear_tile(const struct linea
         }
 }
 
-static inline __attribute__((always_inline)) void linear_rows(const struct linear *a, unsigned row, unsigned rows, unsigned panel,
-                                                              const unsigned panels) {
+static inline __attribute__((always_inline)) void linear_rows(const struct linear *a, unsigned row, unsigned rows,
+                                                              unsigned panel, const unsigned panels) {
     switch (rows) {
 #if LANES == 16
     case 14: linear_tile(a, row, panel, 14, panels); break;

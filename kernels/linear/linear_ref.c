@@ -3,7 +3,8 @@
 void linear_pack(float *packed, const float *weight, unsigned n_out, unsigned n_in) {
     for (unsigned o = 0; o < n_out; o++)
         for (unsigned i = 0; i < n_in; i++)
-            packed[((size_t)(o / LINEAR_PANEL) * n_in + i) * LINEAR_PANEL + o % LINEAR_PANEL] = weight[(size_t)o * n_in + i];
+            packed[((size_t)(o / LINEAR_PANEL) * n_in + i) * LINEAR_PANEL + o % LINEAR_PANEL] =
+                weight[(size_t)o * n_in + i];
 }
 
 void linear_ref(const struct linear *a) {

@@ -1,4 +1,4 @@
-/* The activations go through a row in loops of their own: inside the scan's they would be a long wait for each vector. */
+/* The activations have loops of their own in each row: within the scan's they would be a long wait for each vector. */
 #include "kernels/scan/scan.h"
 #include "kernels/simd.h"
 
@@ -6,7 +6,8 @@ static void scan_cpu(const struct scan *args) {
     const struct scan a = *args; /* the stores below might change *args, for all that the compiler knows */
     const size_t n = a.n_channels;
     for (unsigned r = 0; r < a.n_rows; r++) {
-        const float *u = a.u + r * n, *b = a.select + r * a.select_stride, *c = b + a.n_states, *z = a.z + r * a.z_stride;
+        const float *u = a.u + r * n, *b = a.select + r * a.select_stride, *c = b + a.n_states,
+                    *z = a.z + r * a.z_stride;
         float *step = a.step + r * n, *y = a.y + r * n;
         for (unsigned d = 0; d < n; d += LANES)
             store(step + d, softplus(load(step + d)));
