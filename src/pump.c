@@ -34,6 +34,7 @@
 #define WAIT_SHARE 0.4                 /* of the quantum that the hops of one callback may take if it is to wait ... */
 #define WAIT_SHARE_AGAIN 0.3           /* ... and after they once took more */
 #define RUN_MAX_NS 20000000            /* that the worker computes in one go: RLIMIT_RTTIME may be 200 ms, then it kills */
+#define PAUSE_NS 100000                /* after which it pauses: with 1 us the timer is over before the thread sleeps */
 #define PAUSED_NS 1000000000           /* without a block: the audio thread does not run */
 
 /* Times of an engine's hops: the last N_TIMES, as a histogram. The worker's, but for p50, p99 and max. */
@@ -342,7 +343,7 @@ static void *worker(void *arg) {
             atomic_store(&p->sleeping, false);
             p->slept_ns = now_ns();
         } else if (p->ended_ns - p->slept_ns > RUN_MAX_NS) {
-            nanosleep(&(struct timespec){.tv_nsec = 1000}, NULL);
+            nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
             p->slept_ns = now_ns();
         }
     }

@@ -10,10 +10,12 @@
 #include "rt_guard.h"
 
 #include <check.h>
+#include <dirent.h>
 #include <errno.h>
 #include <linux/capability.h>
 #include <math.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -300,9 +302,32 @@ START_TEST(delay_at_every_quantum_without_priority) {
 }
 END_TEST
 
+/* Highest real-time priority of this process's threads, but for those of that name (if other) or of those alone. */
+static int priority(const char *name, bool other) {
+    DIR *const tasks = opendir("/proc/self/task");
+    int highest = 0;
+    for (struct dirent *task; (task = readdir(tasks));) {
+        char path[300], comm[32] = "";
+        snprintf(path, sizeof path, "/proc/self/task/%s/comm", task->d_name);
+        FILE *const file = fopen(path, "r");
+        struct sched_param param = {0};
+        if (file && fgets(comm, sizeof comm, file) && (strncmp(comm, name, strlen(name)) != 0) == other)
+            sched_getparam(atoi(task->d_name), &param);
+        if (file)
+            fclose(file);
+        highest = param.sched_priority > highest ? param.sched_priority : highest;
+    }
+    closedir(tasks);
+    return highest;
+}
+
 START_TEST(the_network_at_strength_0_is_the_delayed_microphone) {
     start_session("");
     open_node("cpu", 1000, NULL);
+    const int worker = priority("primeknet hops", false), data_loop = priority("primeknet hops", true);
+    printf("priorities: data loop %d, worker %d\n", data_loop, worker);
+    if (stats().realtime)
+        ck_assert_int_eq(worker, data_loop - 1);
     open_probe();
     double error_db = 0;
     const int added = added_delay(1, &error_db);

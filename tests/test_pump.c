@@ -6,6 +6,7 @@
 
 #include <check.h>
 #include <stdio.h>
+#include <sys/resource.h>
 
 #define HOP 256u
 #define LONG (12 * PUMP_RATE)
@@ -21,12 +22,19 @@ int clock_gettime(clockid_t id, struct timespec *t) {
     return 0;
 }
 
+static uint64_t real_ns(void) {
+    struct timespec t;
+    syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
 /* Gives gain times the delayed input, or a recursive filter of it, whose output depends on all that it was ever given. */
 struct engine {
     unsigned hop, delay;
     float gain, pole;
     _Atomic bool stall;        /* process waits */
     _Atomic unsigned cost_us;  /* by the tests' clock */
+    _Atomic bool burn;         /* and in earnest */
     _Atomic unsigned fail_at;  /* the hop, counted from 1, that fails; 0: none */
     _Atomic unsigned nan_at;   /* ... whose output is not finite */
     _Atomic unsigned n_hops, n_resets;
@@ -57,6 +65,11 @@ int engine_process(struct engine *e, const struct engine_job *jobs, unsigned n_j
     while (atomic_load(&e->stall))
         nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
     atomic_fetch_add(&clock_ns, atomic_load(&e->cost_us) * 1000ull);
+    if (atomic_load(&e->burn)) {
+        const uint64_t end = real_ns() + atomic_load(&e->cost_us) * 1000ull;
+        while (real_ns() < end) {
+        }
+    }
     const unsigned n = atomic_fetch_add(&e->n_hops, 1) + 1;
     if (n == atomic_load(&e->fail_at))
         return -EIO;
@@ -629,6 +642,22 @@ START_TEST(the_microphone_goes_and_comes) {
 }
 END_TEST
 
+/* With real-time priority and 640 ms of work at once: the kernel must not find 100 ms without a pause. */
+START_TEST(an_overloaded_worker_is_not_killed) {
+    open_pump(&rt_posix, 768, 0.5f, 1);
+    if (!stats().realtime) {
+        fprintf(stderr, "no right to real-time priority: nothing to test\n");
+        return;
+    }
+    const struct rlimit limit = {.rlim_cur = 100000, .rlim_max = 100000};
+    ck_assert_int_eq(setrlimit(RLIMIT_RTTIME, &limit), 0);
+    atomic_store(&engines[0].cost_us, 10000);
+    atomic_store(&engines[0].burn, true);
+    run_block(64 * HOP, true);
+    ck_assert_uint_eq(stats().hops, 64);
+}
+END_TEST
+
 int main(void) {
     Suite *const s = suite_create("pump");
     TCase *const c = tcase_create("pump");
@@ -653,6 +682,7 @@ int main(void) {
     tcase_add_test(c, a_pause_is_forgotten);
     tcase_add_test(c, an_engine_is_exchanged_in_a_pause);
     tcase_add_test(c, the_microphone_goes_and_comes);
+    tcase_add_test(c, an_overloaded_worker_is_not_killed);
     suite_add_tcase(s, c);
     SRunner *const r = srunner_create(s);
     srunner_run_all(r, CK_ENV);
