@@ -70,6 +70,7 @@ struct node {
     uint64_t duration;                 /* of that cycle */
     unsigned n_silent;                 /* cycles of the pacer since the capture stream's last */
     bool idle;
+    _Atomic bool running;              /* the source's converter is set up: before, a trigger would run it half-made */
     _Atomic unsigned n_consumers, rate;
 };
 
@@ -134,12 +135,17 @@ static void on_source_process(void *data) {
         pw_stream_queue_buffer(n->feeding, in);
 }
 
+static void trigger(struct node *n) {
+    if (atomic_load(&n->running))
+        pw_stream_trigger_process(n->source);
+}
+
 static void on_capture_process(void *data) {
     struct node *const n = data;
     if (!n->feeding)
         return;
     n->n_silent = 0;
-    pw_stream_trigger_process(n->source);
+    trigger(n);
 }
 
 /* Runs in every cycle while somebody records, before the capture stream or after it. Where that stays away no microphone
@@ -148,7 +154,7 @@ static void on_pacer_process(void *data, struct spa_io_position *position) {
     (void)position;
     struct node *const n = data;
     if (!n->feeding || n->n_silent > SILENT_CYCLES)
-        pw_stream_trigger_process(n->source);
+        trigger(n);
     else
         n->n_silent++;
 }
@@ -219,6 +225,7 @@ static void on_capture_param(void *data, uint32_t id, const struct spa_pod *para
 static void on_source_state(void *data, enum pw_stream_state old, enum pw_stream_state state, const char *error) {
     (void)old, (void)error;
     struct node *const n = data;
+    atomic_store(&n->running, state == PW_STREAM_STATE_STREAMING);
     if (state == PW_STREAM_STATE_PAUSED) { /* its ports are new */
         n->published_ns = 0;
         publish_latency(n);
@@ -506,6 +513,7 @@ static void take_down(struct node *n) {
         pw_stream_destroy(n->source);
         n->source = NULL;
         n->clock = NULL;
+        atomic_store(&n->running, false);
     }
     if (n->registry) {
         spa_hook_remove(&n->registry_listener);
