@@ -1,7 +1,7 @@
-/* primeknetd: lifecycle only. Settings, the network, the node, the service manager; the one file of the daemon that prints.
+/* primeknetd: lifecycle only. Settings, the network, the node, the service manager; the one file that prints.
  *
- * One thread waits for signals, for the node and for its own next moment; the sound is on others, so that loading a network
- * here holds nothing up. */
+ * One thread waits for signals, for the node and for its own next moment; the sound is on others, so that loading a
+ * network here holds nothing up. */
 #include "config.h"
 
 #include "choose.h"
@@ -54,7 +54,7 @@ struct daemon {
     int64_t next_alive, next_status, next_late_report, next_engine; /* ms, as now_ms() */
 };
 
-/* ---- the log ------------------------------------------------------------------------------------------------------- */
+/* ---- the log ----------------------------------------------------------------------------------------------------- */
 
 /* Whether stderr goes to the journal, which reads a priority at the start of each line (sd-daemon(3)). */
 static bool logs_to_journal(void) {
@@ -83,7 +83,7 @@ static int64_t now_ms(void) {
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* ---- the network --------------------------------------------------------------------------------------------------- */
+/* ---- the network ------------------------------------------------------------------------------------------------- */
 
 struct network {
     struct engine *engine; /* warm; its model is its own */
@@ -163,7 +163,7 @@ static const char *why_not_taken(int res) {
     return res == -EINVAL ? "its hop and window are too long for live sound" : strerror(-res);
 }
 
-/* ---- what is told ------------------------------------------------------------------------------------------------- */
+/* ---- what is told ------------------------------------------------------------------------------------------------ */
 
 static const char *microphone_or_null(const struct settings *s) {
     return strcmp(s->microphone, "default") == 0 ? NULL : s->microphone;
@@ -180,7 +180,8 @@ static void tell_manager(const struct daemon *d, const struct node_status *s, co
     if (!s->connected)
         snprintf(text, sizeof text, "Waiting for PipeWire");
     else if (!s->has_microphone)
-        snprintf(text, sizeof text, "No microphone; %s", s->n_consumers ? "silence to those who record" : "nobody records");
+        snprintf(text, sizeof text, "No microphone; %s",
+                 s->n_consumers ? "silence to those who record" : "nobody records");
     else if (!s->n_consumers)
         snprintf(text, sizeof text, "Idle, nobody records; %s, %s", s->microphone, d->network);
     else if (p->engine_lost)
@@ -199,7 +200,8 @@ static void tell_manager(const struct daemon *d, const struct node_status *s, co
 static void tell_log(struct daemon *d, const struct node_status *s, const struct pump_stats *p) {
     const struct node_status *old = &d->told;
     if (s->connected != old->connected)
-        say(s->connected ? SD_INFO : SD_WARNING, s->connected ? "PipeWire is back" : "PipeWire is away; waiting for it");
+        say(s->connected ? SD_INFO : SD_WARNING,
+            s->connected ? "PipeWire is back" : "PipeWire is away; waiting for it");
     if (s->connected && !s->has_microphone && old->has_microphone)
         say(SD_WARNING, "the microphone is gone; waiting for one");
     if (s->has_microphone && (!old->has_microphone || strcmp(s->microphone, old->microphone) != 0))
@@ -209,7 +211,8 @@ static void tell_log(struct daemon *d, const struct node_status *s, const struct
             p->waits ? "" : "; a quantum of it because the audio thread does not wait for the network");
     if (p->hops > 0 && !d->told_realtime) {
         if (!p->realtime)
-            say(SD_WARNING, "no real-time priority (rtkit and limits refuse it): hops may be late when the machine is busy");
+            say(SD_WARNING,
+                "no real-time priority (rtkit and limits refuse it): hops may be late when the machine is busy");
         d->told_realtime = true;
     }
     d->told = *s;
@@ -231,14 +234,14 @@ static void tell(struct daemon *d) {
     tell_manager(d, &status, &stats);
 }
 
-/* ---- events -------------------------------------------------------------------------------------------------------- */
+/* ---- events ------------------------------------------------------------------------------------------------------ */
 
 static void node_changed(void *data) {
     struct daemon *d = data;
     d->changed = true;
 }
 
-/* Applies the file as it is now, or nothing of it. A network that is still on its way in is replaced by the newer one. */
+/* Applies the file as it is now, or nothing of it. A network still on its way in is replaced by the newer one. */
 static int apply(struct daemon *d, struct err *err) {
     struct settings next, *now = &d->settings;
     struct network network = {0};
@@ -247,7 +250,8 @@ static int apply(struct daemon *d, struct err *err) {
     if (res)
         return res;
 
-    bool other_network = strcmp(next.model, now->model) != 0 || strcmp(next.engine, now->engine) != 0 || strcmp(next.gpu, now->gpu) != 0;
+    bool other_network =
+        strcmp(next.model, now->model) != 0 || strcmp(next.engine, now->engine) != 0 || strcmp(next.gpu, now->gpu) != 0;
     if (other_network) {
         res = open_network(&network, &next, err);
         if (res)
@@ -369,7 +373,7 @@ static int run(struct daemon *d, int signals) {
     }
 }
 
-/* ---- from start to end --------------------------------------------------------------------------------------------- */
+/* ---- from start to end ------------------------------------------------------------------------------------------- */
 
 /* The exit status for what kept the daemon from starting. */
 static int misuse_or_failure(int res) {

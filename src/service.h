@@ -1,5 +1,5 @@
-/* service.h - what the service manager is told, as sd_notify(3) has it. Everything does nothing where no manager listens
- * ($NOTIFY_SOCKET is not set). One thread, not real-time safe. */
+/* service.h - what the service manager is told, as sd_notify(3) has it. Everything does nothing where no manager
+ * listens ($NOTIFY_SOCKET is not set). One thread, not real-time safe. */
 #ifndef PRIMEKNET_SERVICE_H
 #define PRIMEKNET_SERVICE_H
 
@@ -11,7 +11,7 @@ void service_stopping(void);
 /* One line for people, "systemctl --user status" shows it. Sent only if it is another than the last. */
 void service_status(const char *text);
 
-/* Milliseconds between two calls of service_alive that keep the watchdog quiet; -1 where there is none, as for poll(2). */
+/* Milliseconds between two calls of service_alive that keep the watchdog quiet; -1, as for poll(2), without one. */
 int service_watchdog_ms(void);
 void service_alive(void);
 

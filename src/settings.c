@@ -25,7 +25,7 @@ static bool is_letter(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/* ---- what a text setting may hold ------------------------------------------------------------------------------- */
+/* ---- what a text setting may hold -------------------------------------------------------------------------------- */
 
 static bool fits_name(const char *text) {
     return text[0] != '\0';
@@ -105,7 +105,7 @@ static size_t utf8_length(const char *s, size_t n) {
     const unsigned char *b = (const unsigned char *)s;
     if (b[0] < 0x80)
         return 1;
-    size_t length = b[0] >= 0xC2 && b[0] < 0xE0 ? 2 : b[0] >= 0xE0 && b[0] < 0xF0 ? 3 : b[0] >= 0xF0 && b[0] < 0xF5 ? 4 : 0;
+    size_t length = b[0] < 0xC2 || b[0] > 0xF4 ? 0 : b[0] < 0xE0 ? 2 : b[0] < 0xF0 ? 3 : 4;
     if (length == 0 || length > n)
         return 0;
     if ((b[0] == 0xE0 && b[1] < 0xA0) || (b[0] == 0xED && b[1] > 0x9F) || (b[0] == 0xF0 && b[1] < 0x90) ||
@@ -185,7 +185,8 @@ static int check_text(const char *text, size_t n, const char *file, struct err *
             else if (*c == '"')
                 in = STRING, open_line = line;
             else if (*c == '@')
-                return err_set(err, -EINVAL, "%s:%d: @include is not taken; all settings stand in one file", file, line);
+                return err_set(err, -EINVAL, "%s:%d: @include is not taken; all settings stand in one file", file,
+                               line);
             else if (is_letter(*c))
                 length = name_length(c, end);
             else if ((is_digit(*c) || *c == '-' || *c == '+') && wraps(c, length = number_length(c, end)))
@@ -216,7 +217,7 @@ static int check_text(const char *text, size_t n, const char *file, struct err *
     return 0;
 }
 
-/* ---- values ------------------------------------------------------------------------------------------------------- */
+/* ---- values ------------------------------------------------------------------------------------------------------ */
 
 static int refuse_value(const struct row *row, int line, const char *file, struct err *err) {
     return err_set(err, -EINVAL, "%s:%d: %s must be %s", file, line, row->name, row->allowed);
@@ -239,7 +240,8 @@ static bool get_number(const config_setting_t *value, double *ret) {
     }
 }
 
-static int read_value(struct settings *s, int setting, const config_setting_t *value, const char *file, struct err *err) {
+static int read_value(struct settings *s, int setting, const config_setting_t *value, const char *file,
+                      struct err *err) {
     const struct row *row = &rows[setting];
     const char *text = config_setting_get_string(value);
     int line = (int)config_setting_source_line(value);
@@ -317,9 +319,9 @@ int settings_refuse(const struct settings *s, int setting, int code, const char 
     return err_set(err, code, "%s:%d: %s: %s", s->file, s->lines[setting], rows[setting].name, what);
 }
 
-/* ---- files -------------------------------------------------------------------------------------------------------- */
+/* ---- files ------------------------------------------------------------------------------------------------------- */
 
-/* The whole of a regular file into text[MAX_FILE_BYTES + 1], and its length. O_NONBLOCK: a named pipe must not hang us. */
+/* The whole of a regular file into text[MAX_FILE_BYTES + 1]. O_NONBLOCK: a named pipe must not hang us. */
 static int read_file(char *text, size_t *ret_n, const char *file, struct err *err) {
     struct stat st;
     size_t n = 0;

@@ -1,8 +1,8 @@
 /* settings.h - the user's settings: a libconfig file, read strictly, whole or not at all.
  *
- * A setting that the file leaves out has its default; a key that is no setting, a wrong type or a value out of its bounds
- * is an error that names the line. Plain values, so that settings are copied and compared freely. Not real-time safe;
- * any one thread. */
+ * A setting that the file leaves out has its default; a key that is no setting, a wrong type or a value out of its
+ * bounds is an error that names the line. Plain values, so that settings are copied and compared freely. Not real-time
+ * safe; any one thread. */
 #ifndef PRIMEKNET_SETTINGS_H
 #define PRIMEKNET_SETTINGS_H
 
@@ -29,13 +29,14 @@ struct settings {
     int lines[N_SETTINGS]; /* the line of each in that file, 0 for a default */
 };
 
-/* Reads `file`, or, where it is NULL, the user's ($XDG_CONFIG_HOME/primeknet/primeknet.conf), else the system's, else none. */
+/* Reads `file`, or, where it is NULL, the user's ($XDG_CONFIG_HOME/primeknet/primeknet.conf), else the system's, else
+ * none. */
 int settings_load(struct settings *ret, const char *file, struct err *err);
 
 /* The same from n bytes of text; `file` is the name for messages. */
 int settings_parse(struct settings *ret, const char *text, size_t n, const char *file, struct err *err);
 
-/* Says that the value of one setting cannot be used, and where it is written: "FILE:LINE: model: what". Returns `code`. */
+/* Says that a setting's value cannot be used, and where it is written: "FILE:LINE: model: what". Returns `code`. */
 int settings_refuse(const struct settings *s, int setting, int code, const char *what, struct err *err);
 
 #endif

@@ -20,7 +20,8 @@ static void listen_as_manager(void) {
     int n = snprintf(name, sizeof name, "@primeknet-test-service-%ld", (long)getpid());
     memcpy(address.sun_path + 1, name + 1, (size_t)n - 1);
     manager = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    ck_assert_int_eq(bind(manager, (struct sockaddr *)&address, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + (size_t)n)), 0);
+    ck_assert_int_eq(
+        bind(manager, (struct sockaddr *)&address, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + (size_t)n)), 0);
     setenv("NOTIFY_SOCKET", name, 1);
 }
 

@@ -1,5 +1,5 @@
-/* Settings: every row's bounds, a table of wrong files with the line each is refused at, bytes at random, and the shipped
- * file against the defaults. */
+/* Settings: every row's bounds, a table of wrong files with the line each is refused at, bytes at random, and the
+ * shipped file against the defaults. */
 #include "config.h"
 
 #include "settings.h"
@@ -53,7 +53,8 @@ static void assert_refused(const char *text, size_t n, int line, const char *wor
     before = s;
     ck_assert_msg(settings_parse(&s, text, n, "t.conf", &err) < 0, "'%s' accepted", text);
     ck_assert_msg(strncmp(err.text, place, strlen(place)) == 0, "'%s' gives '%s', not line %d", text, err.text, line);
-    ck_assert_msg(strstr(err.text, words) && !strchr(err.text, '\n'), "'%s' gives '%s', without '%s'", text, err.text, words);
+    ck_assert_msg(strstr(err.text, words) && !strchr(err.text, '\n'), "'%s' gives '%s', without '%s'", text, err.text,
+                  words);
     ck_assert_mem_eq(&s, &before, sizeof s);
 }
 
@@ -244,8 +245,10 @@ END_TEST
 
 /* Any bytes end in settings or in one line that names the file. */
 START_TEST(random_bytes) {
-    static const char *const words[] = {"strength", "=", ";", "\"", "{", "}", "(", "[", "/*", "*/", "#", "\n", "1", "-0.5", "e9", "0x",
-                                        "@include ", "\\", "true", "model", ",", "\xC3\xA4", "\xFF", ":", "L", "floor_db = \"off\";\n"};
+    static const char *const words[] = {
+        "strength", "=", ";", "\"", "{", "}", "(", "[", "/*", "*/", "#", "\n", "1", "-0.5", "e9", "0x", "@include ",
+        "\\", "true", "model", ",", "\xC3\xA4", "\xFF", ":", "L", "floor_db = \"off\";\n",
+    };
     unsigned seed = (unsigned)time(NULL);
     printf("random_bytes: seed %u\n", seed);
     for (int round = 0; round < 20000; round++) {
@@ -260,12 +263,13 @@ START_TEST(random_bytes) {
         if (settings_parse(&s, text, n, "t.conf", &err) == 0)
             ck_assert_msg(s.strength >= 0.0 && s.strength <= 1.0 && s.floor_db <= 0.0, "'%s'", text);
         else
-            ck_assert_msg(strncmp(err.text, "t.conf:", 7) == 0 && !strchr(err.text, '\n'), "'%s' gives '%s'", text, err.text);
+            ck_assert_msg(strncmp(err.text, "t.conf:", 7) == 0 && !strchr(err.text, '\n'), "'%s' gives '%s'", text,
+                          err.text);
     }
 }
 END_TEST
 
-/* ---- files ---------------------------------------------------------------------------------------------------------- */
+/* ---- files ------------------------------------------------------------------------------------------------------- */
 
 static char home[] = "/tmp/primeknet-settings-XXXXXX";
 
@@ -300,7 +304,7 @@ static void put(const char *name, const char *text) {
     fclose(f);
 }
 
-/* A decimal comma in the user's language changes nothing. Needs a locale to be made, where none with a comma is there. */
+/* A decimal comma in the user's language changes nothing. */
 START_TEST(locale_is_ignored) {
     struct settings s;
     struct err err = {""};
