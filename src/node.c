@@ -23,7 +23,7 @@
 #define RECONNECT_FIRST_MS 100      /* pauses between attempts to reach PipeWire: doubled from here ... */
 #define RECONNECT_MAX_MS 2000       /* ... to here */
 #define SILENT_CYCLES 3             /* without the capture stream before the pacer takes its part */
-#define MUTED_MS 400                /* that a change of microphone waits for the input's fade: two of the longest quanta */
+#define MUTED_MS 400                /* that a change of microphone waits for the fade: two of the longest quanta */
 
 /* What is kept of the graph: enough to know who is linked to us, what to call it and which channels it has. */
 struct object {
@@ -74,7 +74,7 @@ struct node {
     _Atomic unsigned n_consumers, rate;
 };
 
-/* ---- the data loop ------------------------------------------------------------------------------------------------ */
+/* ---- the data loop ----------------------------------------------------------------------------------------------- */
 
 static unsigned n_samples(const struct pw_buffer *b) {
     return b->buffer->datas[0].chunk->size / (unsigned)sizeof(float);
@@ -148,8 +148,9 @@ static void on_capture_process(void *data) {
     trigger(n);
 }
 
-/* Runs in every cycle while somebody records, before the capture stream or after it. Where that stays away no microphone
- * sends, and without a trigger those who record would stand still; a cycle that it only missed is not worth one. */
+/* Runs in every cycle while somebody records, before the capture stream or after it. Where that stays away no
+ * microphone sends, and without a trigger those who record would stand still; a cycle that it only missed is not worth
+ * one. */
 static void on_pacer_process(void *data, struct spa_io_position *position) {
     (void)position;
     struct node *const n = data;
@@ -178,7 +179,7 @@ static void set_feeding(struct node *n, struct pw_stream *stream) {
     pw_data_loop_invoke(n->data_loop, feed_from, 0, &stream, sizeof stream, true, n);
 }
 
-/* ---- latency ------------------------------------------------------------------------------------------------------ */
+/* ---- latency ----------------------------------------------------------------------------------------------------- */
 
 static uint64_t to_ns(uint64_t samples, uint64_t rate) {
     return (samples * 1000000000 + rate / 2) / rate;
@@ -191,7 +192,8 @@ static void publish_latency(struct node *n) {
     struct pump_stats stats;
     pump_stats(n->pump, &stats);
     struct spa_latency_info latency = n->upstream;
-    /* Where the graph has another rate both streams hold samples in their resamplers, counted at the rate of what goes in. */
+    /* Where the graph has another rate both streams hold samples in their resamplers, counted at the rate of what goes
+     * in. */
     struct pw_time in = {0}, out = {0};
     if (n->capture)
         pw_stream_get_time_n(n->capture, &in, sizeof in);
@@ -214,13 +216,14 @@ static void publish_latency(struct node *n) {
 static void on_capture_param(void *data, uint32_t id, const struct spa_pod *param) {
     struct node *const n = data;
     struct spa_latency_info info;
-    if (id != SPA_PARAM_Latency || !param || spa_latency_parse(param, &info) < 0 || info.direction != SPA_DIRECTION_OUTPUT)
+    if (id != SPA_PARAM_Latency || !param || spa_latency_parse(param, &info) < 0 ||
+        info.direction != SPA_DIRECTION_OUTPUT)
         return;
     n->upstream = info;
     publish_latency(n);
 }
 
-/* ---- streams ------------------------------------------------------------------------------------------------------ */
+/* ---- streams ----------------------------------------------------------------------------------------------------- */
 
 static void on_source_state(void *data, enum pw_stream_state old, enum pw_stream_state state, const char *error) {
     (void)old, (void)error;
@@ -258,7 +261,8 @@ static const struct pw_filter_events pacer_events = {
     .process = on_pacer_process,
 };
 
-static int connect_stream(struct pw_stream *stream, enum pw_direction direction, uint32_t position, enum pw_stream_flags flags) {
+static int connect_stream(struct pw_stream *stream, enum pw_direction direction, uint32_t position,
+        enum pw_stream_flags flags) {
     uint8_t buffer[512];
     struct spa_pod_builder builder = SPA_POD_BUILDER_INIT(buffer, sizeof buffer);
     struct spa_audio_info_raw info = SPA_AUDIO_INFO_RAW_INIT(
@@ -331,7 +335,7 @@ static int open_pacer(struct node *n) {
     return pw_filter_connect(n->pacer, PW_FILTER_FLAG_INACTIVE | PW_FILTER_FLAG_RT_PROCESS, NULL, 0);
 }
 
-/* ---- the graph as it is told ---------------------------------------------------------------------------------------- */
+/* ---- the graph as it is told ------------------------------------------------------------------------------------- */
 
 static uint32_t channel_by_name(const char *name) {
     for (const struct spa_type_info *t = spa_type_audio_channel; t->name; t++) {
@@ -487,7 +491,7 @@ static const struct pw_registry_events registry_events = {
     .global_remove = on_global_remove,
 };
 
-/* ---- the connection ------------------------------------------------------------------------------------------------ */
+/* ---- the connection ---------------------------------------------------------------------------------------------- */
 
 static void on_core_error(void *data, uint32_t id, int seq, int result, const char *message) {
     (void)seq, (void)message;
@@ -576,7 +580,7 @@ static void on_reconnect(void *data, uint64_t expirations) {
         reconnect(n);
 }
 
-/* ---- the worker's thread, made as PipeWire makes its own -------------------------------------------------------------- */
+/* ---- the worker's thread, made as PipeWire makes its own --------------------------------------------------------- */
 
 static int rt_start(void *data, pthread_t *ret, void *(*run)(void *), void *arg) {
     struct node *const n = data;
@@ -606,7 +610,7 @@ static void rt_join(void *data, pthread_t thread) {
     spa_thread_utils_join(n->threads, (struct spa_thread *)thread, NULL);
 }
 
-/* ---- the owner ---------------------------------------------------------------------------------------------------- */
+/* ---- the owner --------------------------------------------------------------------------------------------------- */
 
 static void on_pump(void *data, int fd, uint32_t mask) {
     (void)fd, (void)mask;
@@ -622,7 +626,8 @@ static char *copy(const char *text) {
 
 static int set_microphone(struct node *n, const char *microphone, const char *channel, struct err *err) {
     if (channel_number(channel && *channel ? channel : NULL) == -EINVAL)
-        return err_set(err, -EINVAL, "channel \"%s\" is neither mix, nor a number from 1 on, nor a channel's name (FL, FR, AUX0...)",
+        return err_set(err, -EINVAL,
+                "channel \"%s\" is neither mix, nor a number from 1 on, nor a channel's name (FL, FR, AUX0...)",
                 channel);
     free(n->microphone);
     free(n->channel);

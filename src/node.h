@@ -1,10 +1,10 @@
 /* node.h - the virtual source "Enhanced Mic" in PipeWire's graph, and the capture stream that follows a microphone.
  *
- * The only file that knows PipeWire's graph. It owns the connection (tried again with a growing pause while PipeWire is
- * away), the two streams and the pump between them. Nothing here prints; node_status tells.
+ * The only file that knows PipeWire's graph. It owns the connection (tried again with a growing pause while PipeWire
+ * is away), the two streams and the pump between them. Nothing here prints; node_status tells.
  *
- * Threads: everything on the thread that opened the node, which calls node_dispatch whenever node_fd is readable. Block the
- * signals that the program handles before node_open: threads are started there. */
+ * Threads: everything on the thread that opened the node, which calls node_dispatch whenever node_fd is readable.
+ * Block the signals that the program handles before node_open: threads are started there. */
 #ifndef PRIMEKNET_NODE_H
 #define PRIMEKNET_NODE_H
 
@@ -41,7 +41,8 @@ int node_fd(const struct node *n);
 /* Does what is to be done and returns 0, or -errno when the loop itself is broken. Does not block. */
 int node_dispatch(struct node *n);
 
-/* Another microphone or channel, as in node_options: faded, consumers stay linked. -EINVAL where channel makes no sense. */
+/* Another microphone or channel, as in node_options: faded, consumers stay linked. -EINVAL where channel makes no
+ * sense. */
 int node_microphone(struct node *n, const char *microphone, const char *channel, struct err *err);
 
 struct pump *node_pump(struct node *n); /* for pump_engine, pump_control, pump_stats, pump_alive */

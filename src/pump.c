@@ -17,7 +17,7 @@
 
 #define RING 65536u                    /* samples kept, of the input and of every lane's output: a power of two */
 #define BLOCK_MAX 16384u               /* samples; longer blocks are cut (8192 at a 44.1 kHz graph are 8917 here) */
-#define SLACK 2u                       /* samples by which a resampler's blocks differ, in from out and one from the next */
+#define SLACK 2u                       /* samples by which a resampler's blocks differ, in and out, now and then */
 #define CHUNK 256u                     /* samples rendered at a time */
 #define FADE (PUMP_RATE / 100)         /* samples of every cross-fade, and of the input's fade in and out */
 #define STABLE PUMP_RATE               /* samples a quantum must last before the delay shrinks */
@@ -30,10 +30,10 @@
 #define N_HEADS 4
 #define N_TIMES 2048                   /* hops measured */
 #define N_BINS 336                     /* of the times' histogram, 16 an octave from 1 us: about 4 % each, up to 2 s */
-#define SEEDED 1000                    /* hops after which live times alone count, not those that came with the engine */
+#define SEEDED 1000                    /* hops after which live times alone count, not what came with the engine */
 #define WAIT_SHARE 0.4                 /* of the quantum that the hops of one callback may take if it is to wait ... */
 #define WAIT_SHARE_AGAIN 0.3           /* ... and after they once took more */
-#define RUN_MAX_NS 20000000            /* that the worker computes in one go: RLIMIT_RTTIME may be 200 ms, then it kills */
+#define RUN_MAX_NS 20000000            /* that the worker computes in one go: RLIMIT_RTTIME kills, at 200 ms maybe */
 #define PAUSE_NS 100000                /* after which it pauses: with 1 us the timer is over before the thread sleeps */
 #define PAUSED_NS 1000000000           /* without a block: the audio thread does not run */
 
@@ -48,8 +48,8 @@ struct times {
 
 struct unit;
 
-/* One stream of an engine, its grid of hops and its output. Hop s (named by the position of its first input sample, s = base
- * + k * hop) takes the positions s .. s + hop - 1 in and gives s - delay .. s - delay + hop - 1 out. */
+/* One stream of an engine, its grid of hops and its output. Hop s (named by the position of its first input sample, s
+ * = base + k * hop) takes the positions s .. s + hop - 1 in and gives s - delay .. s - delay + hop - 1 out. */
 struct lane {
     struct unit *unit;
     unsigned stream;
@@ -157,7 +157,8 @@ static uint64_t now_ns(void) {
 }
 
 static void futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t timeout_ns) {
-    const struct timespec t = {.tv_sec = (time_t)(timeout_ns / 1000000000u), .tv_nsec = (long)(timeout_ns % 1000000000u)};
+    const struct timespec t = {
+        .tv_sec = (time_t)(timeout_ns / 1000000000u), .tv_nsec = (long)(timeout_ns % 1000000000u)};
     syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, timeout_ns == UINT64_MAX ? NULL : &t, NULL, 0);
 }
 
@@ -384,7 +385,8 @@ static bool push_head(struct pump *p, struct lane *l, uint64_t at) {
     return true;
 }
 
-/* Least delay at which a lane can be read, if everything is computed at once: block ends lie g apart, hop ends hop apart. */
+/* Least delay at which a lane can be read, if everything is computed at once: block ends lie g apart, hop ends hop
+ * apart. */
 static unsigned lane_delay(const struct lane *l, unsigned g) {
     return l->unit->delay + l->unit->hop - g;
 }
@@ -453,7 +455,7 @@ static void step_lanes(struct pump *p) {
     for (unsigned i = 0; i < p->n_heads; i++)
         read |= p->heads[i].lane == p->cur;
     if (top(p)->lane == p->cur) {
-        if (atomic_load(&p->next->unit->lost) && p->next->unit != p->cur->unit) { /* the new engine failed: keep the old */
+        if (atomic_load(&p->next->unit->lost) && p->next->unit != p->cur->unit) { /* the new one failed: keep the old */
             struct unit *const failed = p->next->unit;
             sound(p, p->cur);
             atomic_store(&p->retiring, failed);
@@ -553,7 +555,8 @@ static void level(double *mean, _Atomic float *rms, float power, unsigned n) {
     atomic_store_explicit(rms, sqrtf((float)*mean), memory_order_relaxed);
 }
 
-/* Takes the block into the dry ring. Where the microphone ends its last sample fades away, where it begins it fades in. */
+/* Takes the block into the dry ring. Where the microphone ends its last sample fades away, where it begins it fades
+ * in. */
 static void take(struct pump *p, const float *in, unsigned n) {
     const bool mute = atomic_load_explicit(&p->mute, memory_order_relaxed);
     const float step = 1.0f / FADE;
@@ -646,8 +649,8 @@ static void render(struct pump *p, float *out, unsigned n) {
     level(&p->out_power, &p->out_rms, power, n);
 }
 
-/* Counts the hops whose first sample is due in the n that are read next and that are not there; where they are there again
- * they fade in. */
+/* Counts the hops whose first sample is due in the n that are read next and that are not there; where they are there
+ * again they fade in. */
 static void judge(struct pump *p, unsigned n) {
     const struct head *const h = top(p);
     const struct lane *const l = h->lane;
@@ -669,8 +672,8 @@ static void judge(struct pump *p, unsigned n) {
         push_head(p, h->lane, h->at);
 }
 
-/* Has the worker dealt with all that the next n samples need? What cannot be there yet, where a head reads too early for a
- * delay that has just grown, is not waited for. */
+/* Has the worker dealt with all that the next n samples need? What cannot be there yet, where a head reads too early
+ * for a delay that has just grown, is not waited for. */
 static bool served(const struct pump *p, unsigned n) {
     for (unsigned i = 0; i < p->n_heads; i++) {
         const struct head *const h = &p->heads[i];

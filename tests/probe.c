@@ -77,7 +77,8 @@ static void record(void *data, struct spa_io_position *position) {
 static const struct pw_filter_events player_events = {PW_VERSION_FILTER_EVENTS, .process = play};
 static const struct pw_filter_events recorder_events = {PW_VERSION_FILTER_EVENTS, .process = record};
 
-static struct pw_filter *filter(struct probe *p, const char *name, const char *class, const struct pw_filter_events *events) {
+static struct pw_filter *filter(struct probe *p, const char *name, const char *class,
+        const struct pw_filter_events *events) {
     return pw_filter_new_simple(pw_thread_loop_get_loop(p->loop), name,
             pw_properties_new(PW_KEY_NODE_NAME, name, PW_KEY_MEDIA_CLASS, class, PW_KEY_NODE_AUTOCONNECT, "false",
                     PW_KEY_CONFIG_NAME, "client-rt.conf", NULL), events, p);

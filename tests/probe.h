@@ -1,5 +1,5 @@
-/* probe.h - a player and a recorder in a PipeWire graph, to the sample: noise that depends on the graph's clock alone goes
- * into a microphone, and what two sources give is kept by the same clock.
+/* probe.h - a player and a recorder in a PipeWire graph, to the sample: noise that depends on the graph's clock alone
+ * goes into a microphone, and what two sources give is kept by the same clock.
  *
  * Threads: it runs on threads of its own; everything here is called from one thread. */
 #ifndef PRIMEKNET_PROBE_H
@@ -18,8 +18,8 @@ void probe_close(struct probe *p);
 
 /* Asks for a quantum from now on, whatever others want; 0 asks for none. */
 void probe_quantum(struct probe *p, unsigned quantum);
-/* Links a port of the probe ("player:out", "recorder:first", "recorder:second") with another's, waiting until that one is
- * there. False after 5 s. */
+/* Links a port of the probe ("player:out", "recorder:first", "recorder:second") with another's, waiting until that one
+ * is there. False after 5 s. */
 bool probe_link(const char *from, const char *to);
 
 /* Samples recorded so far, and the noise, by the same index. A cycle that was missed reads as NaN. */
@@ -33,8 +33,8 @@ unsigned probe_rate(const struct probe *p); /* Hz, of the graph */
 /* Loudest sample of the second source since the last call. */
 float probe_peak(struct probe *p);
 
-/* Samples from the noise to what was recorded around index, if the two are the same but for a factor and an error 100 dB
- * below: -1 if no delay below 40000 gives that. error_db, if not NULL: the error found, relative to the input. */
+/* Samples from the noise to what was recorded around index, if the two are the same but for a factor and an error 100
+ * dB below: -1 if no delay below 40000 gives that. error_db, if not NULL: the error found, relative to the input. */
 int probe_delay(const struct probe *p, unsigned which, unsigned index, float factor, double *error_db);
 
 #endif

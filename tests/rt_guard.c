@@ -1,5 +1,5 @@
-/* The functions below stand before the C library's: this program's and its libraries' calls come here first. The sanitizers
- * have such stand-ins of their own, so under them the guard checks nothing. */
+/* The functions below stand before the C library's: this program's and its libraries' calls come here first. The
+ * sanitizers have such stand-ins of their own, so under them the guard checks nothing. */
 #include "config.h"
 
 #include "rt_guard.h"

@@ -1,5 +1,5 @@
-/* The live path in a real PipeWire: every test starts a private session (tests/pipewire-session) with a fake microphone,
- * opens the node in this process, and looks at what others see of it, to the sample (tests/probe.h).
+/* The live path in a real PipeWire: every test starts a private session (tests/pipewire-session) with a fake
+ * microphone, opens the node in this process, and looks at what others see of it, to the sample (tests/probe.h).
  *
  * An argument makes the tests longer: test-live 10 runs those that wait ten times as long. */
 #include "config.h"
@@ -46,7 +46,7 @@ static struct node *node;
 static struct probe *probe;
 static unsigned n_released;
 
-/* ---- the guard: around what PipeWire's data loop and the worker run of ours; the linker is told to put these in between ---- */
+/* ---- the guard around what PipeWire's data loop and the worker run of ours: the linker puts these in between ------- */
 
 static _Atomic unsigned n_guarded_blocks, n_guarded_hops;
 
@@ -85,7 +85,7 @@ void __wrap_engine_reset(struct engine *e, unsigned stream) {
     rt_guard_leave();
 }
 
-/* ---- session and node ------------------------------------------------------------------------------------------------ */
+/* ---- session and node -------------------------------------------------------------------------------------------- */
 
 __attribute__((format(printf, 1, 2))) static int shell(const char *format, ...) {
     char command[1024];
@@ -198,7 +198,7 @@ static void teardown(void) {
     shell("%s stop %s/s", SESSION, directory);
 }
 
-/* ---- what others see --------------------------------------------------------------------------------------------------- */
+/* ---- what others see --------------------------------------------------------------------------------------------- */
 
 /* The latency that Enhanced Mic publishes, or -1. */
 static long published_ns(void) {
@@ -223,8 +223,8 @@ static long in_ns(unsigned samples) {
     return lround(samples * (1e9 / PUMP_RATE));
 }
 
-/* Samples that Enhanced Mic adds to the microphone's own delay, both found in the last half second. A cycle that the machine
- * missed spoils a look: then another, 10 s long. */
+/* Samples that Enhanced Mic adds to the microphone's own delay, both found in the last half second. A cycle that the
+ * machine missed spoils a look: then another, 10 s long. */
 static int added_delay(float factor, double *error_db) {
     spin(0.2);
     for (int i = 0; i < 25; i++) {
@@ -267,7 +267,7 @@ static void walk_quanta(void) {
     }
 }
 
-/* ---- tests -------------------------------------------------------------------------------------------------------------- */
+/* ---- tests ------------------------------------------------------------------------------------------------------- */
 
 START_TEST(delay_at_every_quantum) {
     start_session("");
@@ -331,8 +331,8 @@ START_TEST(the_network_at_strength_0_is_the_delayed_microphone) {
     open_probe();
     double error_db = 0;
     const int added = added_delay(1, &error_db);
-    printf("CPU engine: delay %d samples, error %.0f dB, hop p50 %u us, p99 %u us\n", added, error_db, stats().hop_p50_us,
-            stats().hop_p99_us);
+    printf("CPU engine: delay %d samples, error %.0f dB, hop p50 %u us, p99 %u us\n", added, error_db,
+            stats().hop_p50_us, stats().hop_p99_us);
     ck_assert_int_eq(added, (int)stats().delay);
     if (stats().waits)
         ck_assert_int_eq(added, (int)ENGINE_DELAY);
@@ -600,7 +600,7 @@ START_TEST(nothing_runs_while_nobody_records) {
 }
 END_TEST
 
-/* ---- frame ---------------------------------------------------------------------------------------------------------------- */
+/* ---- frame ------------------------------------------------------------------------------------------------------- */
 
 static int run(void) {
     struct err err;

@@ -11,7 +11,7 @@
 #define HOP 256u
 #define LONG (12 * PUMP_RATE)
 
-/* ---- clock, engine and worker of the tests ------------------------------------------------------------------------ */
+/* ---- clock, engine and worker of the tests ----------------------------------------------------------------------- */
 
 static _Atomic uint64_t clock_ns;
 
@@ -28,7 +28,7 @@ static uint64_t real_ns(void) {
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* Gives gain times the delayed input, or a recursive filter of it, whose output depends on all that it was ever given. */
+/* Gives gain times the delayed input, or a recursive filter of it that depends on all that was ever given. */
 struct engine {
     unsigned hop, delay;
     float gain, pole;
@@ -142,7 +142,7 @@ static void join_plain(void *data, pthread_t thread) {
 static const struct rt granted = {.start = start_plain, .raise = raise_granted, .join = join_plain};
 static const struct rt refused = {.start = start_plain, .raise = raise_refused, .join = join_plain};
 
-/* ---- a pump under test ---------------------------------------------------------------------------------------------- */
+/* ---- a pump under test ------------------------------------------------------------------------------------------- */
 
 static struct engine engines[3];
 static struct pump *pump;
@@ -192,7 +192,8 @@ static void settle(void) {
         for (unsigned i = 0; i < 2; i++) {
             const struct lane *const l = atomic_load(&pump->active[i]);
             due |= l && !atomic_load(&l->unit->lost) &&
-                   (atomic_load(&l->next) + l->unit->hop <= atomic_load(&pump->written) || l->begun != atomic_load(&l->base));
+                   (atomic_load(&l->next) + l->unit->hop <= atomic_load(&pump->written) ||
+                    l->begun != atomic_load(&l->base));
         }
         if (!due)
             return;
@@ -227,13 +228,14 @@ static struct pump_stats stats(void) {
 /* Outside fades: out[i] = gain * in[i - delay], to the bit. */
 static void expect(unsigned from, unsigned to, unsigned delay, float gain) {
     for (unsigned i = from > delay + FADE ? from : delay + FADE; i < to; i++)
-        ck_assert_msg(out[i] == gain * in[i - delay], "sample %u: %g, not %g (delay %u)", i, out[i], gain * in[i - delay], delay);
+        ck_assert_msg(out[i] == gain * in[i - delay], "sample %u: %g, not %g (delay %u)", i, out[i],
+                gain * in[i - delay], delay);
 }
 
 static const unsigned quanta[] = {32, 64, 128, 256, 480, 1024, 2048, 8192, 1, 300, 441, 8917};
 enum { n_quanta = sizeof quanta / sizeof *quanta };
 
-/* ---- tests ---------------------------------------------------------------------------------------------------------- */
+/* ---- tests ------------------------------------------------------------------------------------------------------- */
 
 START_TEST(delay_is_exact_where_it_waits) {
     const unsigned q = quanta[_i];
@@ -324,8 +326,8 @@ START_TEST(any_split_gives_the_same_samples) {
         const unsigned d = stats().delay;
         ck_assert_uint_lt(first_quiet, n);
         for (unsigned i = first_quiet > d ? first_quiet : d; i < at; i++)
-            ck_assert_msg(out[i] == whole[i - d], "seed %u, blocks up to %u: sample %u is %g, not %g", seed, largest, i, out[i],
-                    whole[i - d]);
+            ck_assert_msg(out[i] == whole[i - d], "seed %u, blocks up to %u: sample %u is %g, not %g", seed, largest, i,
+                    out[i], whole[i - d]);
     }
     free(whole);
 }
@@ -343,12 +345,13 @@ START_TEST(the_delay_follows_the_quantum) {
         ck_assert_msg(stats().delay >= needed && stats().delay >= before, "seed %d: grows at once", _i + 1);
         run(PUMP_RATE * 3 / 2 + 4 * q, q); /* a second, a realignment, fades */
         run(PUMP_RATE / 2, q);
-        ck_assert_msg(stats().delay == needed, "seed %d, quantum %u: delay %u, not %u", _i + 1, q, stats().delay, needed);
+        ck_assert_msg(stats().delay == needed, "seed %d, quantum %u: delay %u, not %u", _i + 1, q,
+                stats().delay, needed);
         expect(at - PUMP_RATE / 4, at, needed, 0.5f);
         /* 100 Hz: cross-fades between delays stay smooth. */
         for (unsigned i = begin ? begin : 1; i < at; i++)
-            ck_assert_msg(fabsf(out[i] - out[i - 1]) < 0.01f, "seed %d, quantum %u: click at %u of %u: %g", _i + 1, q, i - begin,
-                    at - begin, out[i] - out[i - 1]);
+            ck_assert_msg(fabsf(out[i] - out[i - 1]) < 0.01f, "seed %d, quantum %u: click at %u of %u: %g", _i + 1, q,
+                    i - begin, at - begin, out[i] - out[i - 1]);
     }
     ck_assert_uint_eq(stats().late_hops, 0);
 }
@@ -356,7 +359,7 @@ END_TEST
 
 START_TEST(blocks_of_a_resampler) {
     open_pump(_i ? &refused : &granted, 768, 0.5f, 1);
-    /* 256 samples at 44.1 kHz are 278.64 here, in and out rounded at different times; out is never more than one off. */
+    /* 256 samples at 44.1 kHz are 278.64 here, in and out rounded at different times, never more than one off. */
     unsigned n_in = 0, n_out = 0, first_quiet = 0;
     for (unsigned i = 1; n_in + 300 < 4 * PUMP_RATE; i++) {
         const unsigned a = (unsigned)(i * 278.6395) - n_in, b = (unsigned)(i * 278.6395 + 0.7) - n_out;
