@@ -145,6 +145,18 @@ class Mixer:
         other = torch.cat([s[:full].roll(1, 0), s[full:].roll(1, 0)])
         return self.pauses(self.equalise(s + other * db(self.between(n, -10, 0)) * self.chance(n, .08)))
 
+    def band(self, full, n):
+        """Where the microphone's band ends [n,1]: telephones, 16 kHz headsets (half of the wide speech), codecs, or nowhere.
+
+        Speech and noise end together. Were it the speech alone, its noise could be told by what lies above 8 kHz.
+        """
+        kind = self.rand(n, 1)
+        wide = (torch.arange(n, device=self.device) >= full)[:, None]
+        cut = torch.full((n, 1), RATE / 2, device=self.device)
+        for below, low, high in (.45, 9000, 20000), (.35, 7000, 8400), (.1, 3400, 7000):
+            cut = torch.where(kind < below, self.between(n, low, high), cut)
+        return torch.where(wide & (kind > .7), self.between(n, 7600, 8400), cut)
+
     def batch(self, n):
         full = n // 2
         role = self.rand(n, 1)
@@ -159,10 +171,9 @@ class Mixer:
         loud = e > .01 * e.amax(1, keepdim=True)
         active = ((e * loud).sum(1, keepdim=True) / loud.sum(1, keepdim=True).clamp_min(1)).sqrt()
         v = v / (rms(v) + 1e-6) * active.clamp_min(1e-2) * db(-torch.where(clean, self.between(n, 50, 80), self.between(n, -8, 27)))
-        narrow = self.rand(n, 1) < .25                  # a narrow-band microphone: everything ends at 4 or 8 kHz
-        cut = torch.where(narrow, torch.where(self.rand(n, 1) < .3, 3600., 7200.), RATE / 2)
+        cut = self.band(full, n)
         m, target = lowpass(s + v, cut), lowpass(target, cut)
-        known = torch.where(narrow, RATE / 2, known)    # all of it: there is nothing above the edge
+        known = torch.where(cut < known + 1000, RATE / 2, known)    # all of it: there is nothing above the edge
         gain = self.jump(n, .1, 12)
         m, target = m * gain, target * gain
         volume = db(self.between(n, -45, -10)) / (rms(m) + 1e-5)

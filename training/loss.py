@@ -34,7 +34,8 @@ class Loss:
         """Decibels left over -45 in frames without speech, as a part of 45; 55 dB under the clip's level nothing is heard."""
         least = power_noisy.mean((1, 2), keepdim=True) * 10 ** -5.5 + 1e-12
         left = 10 * torch.log10((power_out + least) / (power_noisy + least))
-        return ((left + 45).clamp_min(0) / 45).mean(-1).mul(silent).sum() / silent.sum().clamp_min(1)
+        heard = silent[..., None] & (power_noisy > least)
+        return (((left + 45).clamp_min(0) / 45) * heard).sum() / heard.sum().clamp_min(1)
 
     def __call__(self, noisy, clean, known):
         net, terms = self.net, {}

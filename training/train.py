@@ -1,4 +1,4 @@
-"""Train a model: python3 train.py CONFIG DATA OUT [--start WEIGHTS] [--resume] [--minutes N]
+"""Train a model: python3 train.py CONFIG DATA OUT [--weights FILE] [--resume] [--minutes N]
 
 CONFIG is one of configs/; DATA is what prepare.py wrote. OUT gets weights.ema (averaged weights: what is exported and scored),
 checkpoint.pt (to resume from), curve.tsv and curve.png. `torchrun --nproc-per-node N train.py ...` uses N GPUs of one host.
@@ -78,7 +78,7 @@ def picture(rows, path):
     plt.close(fig)
 
 
-def train(config, data, out, start=None, resume=False, device='cuda', mixer=None):
+def train(config, data, out, weights=None, resume=False, device='cuda', mixer=None):
     """mixer: where the clips come from, made from the folder `data` if it is not given."""
     rank, processes = int(os.environ.get('RANK', 0)), int(os.environ.get('WORLD_SIZE', 1))
     if processes > 1:
@@ -92,8 +92,8 @@ def train(config, data, out, start=None, resume=False, device='cuda', mixer=None
     at = lambda name: os.path.join(out, name)
 
     net = Net(**config['network']).to(device)
-    if start:
-        net.load_state_dict(torch.load(start, map_location=device)['ema'])
+    if weights:
+        net.load_state_dict(torch.load(weights, map_location=device)['ema'])
     opt = torch.optim.AdamW(net.parameters(), t['learning_rate'], betas=(.9, .99), weight_decay=.01, fused=device != 'cpu')
     samples = int(t['clip_seconds'] * RATE)
     mixer = mixer or Mixer(data, samples, device, t['seed'] * 1000 + rank)
@@ -157,7 +157,7 @@ def main():
     ap.add_argument('config')
     ap.add_argument('data')
     ap.add_argument('out')
-    ap.add_argument('--start', help='averaged weights to begin from, with a new optimiser')
+    ap.add_argument('--weights', help='averaged weights to begin from, with a new optimiser')
     ap.add_argument('--resume', action='store_true', help='go on from OUT/checkpoint.pt')
     ap.add_argument('--minutes', type=float, help="instead of the config's")
     a = ap.parse_args()
@@ -165,7 +165,7 @@ def main():
         config = tomllib.load(f)
     if a.minutes:
         config['training']['minutes'] = a.minutes
-    train(config, a.data, a.out, a.start, a.resume)
+    train(config, a.data, a.out, a.weights, a.resume)
 
 
 if __name__ == '__main__':
