@@ -189,7 +189,9 @@ static void open_probe(void) {
 static void setup(void) {
     node = NULL;
     probe = NULL;
-    n_released = n_guarded_blocks = n_guarded_hops = 0;
+    n_released = 0;
+    atomic_store(&n_guarded_blocks, 0);
+    atomic_store(&n_guarded_hops, 0);
 }
 
 static void teardown(void) {
