@@ -15,6 +15,17 @@ static inline unsigned fpu_flush_denormals(void) {
 static inline void fpu_restore(unsigned saved) {
     _mm_setcsr(saved);
 }
+#elif defined __aarch64__
+static inline unsigned fpu_flush_denormals(void) {
+    unsigned long saved;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(saved));
+    __asm__ volatile("msr fpcr, %0" : : "r"(saved | 1ul << 24)); /* flush to zero */
+    return (unsigned)saved;
+}
+
+static inline void fpu_restore(unsigned saved) {
+    __asm__ volatile("msr fpcr, %0" : : "r"((unsigned long)saved));
+}
 #else
 static inline unsigned fpu_flush_denormals(void) {
     return 0;

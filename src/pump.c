@@ -2,6 +2,8 @@
 
 #include "pump.h"
 
+#include "fpu.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
@@ -318,7 +320,7 @@ static void *worker(void *arg) {
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, NULL);
     pthread_setname_np(pthread_self(), "primeknet hops");
-    rt_flush_denormals();
+    fpu_flush_denormals();
 
     while (!atomic_load(&p->quit)) {
         const uint32_t posted = atomic_load(&p->posted);

@@ -3,9 +3,6 @@
 #include "rt.h"
 
 #include <sched.h>
-#if defined __x86_64__ || defined __i386__
-#include <immintrin.h>
-#endif
 
 /* Above every ordinary thread, below whatever audio servers use. */
 #define PRIORITY 10
@@ -27,13 +24,3 @@ static void posix_join(void *data, pthread_t thread) {
 }
 
 const struct rt rt_posix = {.start = posix_start, .raise = posix_raise, .join = posix_join};
-
-void rt_flush_denormals(void) {
-#if defined __x86_64__ || defined __i386__
-    _mm_setcsr(_mm_getcsr() | 0x8040); /* flush to zero; denormals are zero */
-#elif defined __aarch64__
-    unsigned long fpcr;
-    __asm__ volatile("mrs %0, fpcr" : "=r"(fpcr));
-    __asm__ volatile("msr fpcr, %0" : : "r"(fpcr | 1ul << 24)); /* FZ */
-#endif
-}

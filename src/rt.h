@@ -20,7 +20,4 @@ struct rt {
 /* Plain POSIX threads; SCHED_FIFO at a low priority where limits allow it. */
 extern const struct rt rt_posix;
 
-/* Denormals count as zero in the calling thread from now on: silence must not cost more than speech. */
-void rt_flush_denormals(void);
-
 #endif
