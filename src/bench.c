@@ -77,7 +77,8 @@ int bench_command(int argc, char **argv) {
         cli_fail("out of memory");
         goto end;
     }
-    if (model_load(&model, model_wanted, &err) < 0 || engine_open(&engine, engine_wanted, model, 1, &err) < 0) {
+    struct engine_options how = {.name = engine_wanted, .n_streams = 1, .max_hops = 1};
+    if (model_load(&model, model_wanted, &err) < 0 || engine_open(&engine, &how, model, &err) < 0) {
         cli_fail("%s", err.text);
         goto end;
     }

@@ -105,7 +105,7 @@ int choose_model(struct choice *ret, const char *engine_name, struct err *err) {
     if (recall(&c, valid_for))
         goto chosen;
 
-    r = engine_open(&engine, engine_name, model, 1, err);
+    r = engine_open(&engine, &(struct engine_options){.name = engine_name, .n_streams = 1, .max_hops = 1}, model, err);
     if (r < 0)
         goto end;
     us = malloc(n_hops * sizeof *us);

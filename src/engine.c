@@ -8,10 +8,11 @@
 #include <string.h>
 
 /* Best first: "auto" takes the first that opens. The null engine opens by its name only. */
-static const struct engine_type *const types[] = {&engine_cpu};
+static const struct engine_type *const types[] = {&engine_cuda, &engine_cpu};
 
-static int open_type(struct engine **ret, const struct engine_type *type, const struct model *model, unsigned n_streams,
-                     struct err *err) {
+static int open_type(struct engine **ret, const struct engine_type *type, const struct engine_options *options,
+                     const struct model *model, struct err *err) {
+    const unsigned n_streams = options->n_streams;
     struct engine *e, head = {.type = type, .name = type->name, .model = model, .n_streams = n_streams};
     head.fade = calloc(model_delay(model), sizeof *head.fade);
     head.controls = calloc(n_streams, sizeof *head.controls);
@@ -20,7 +21,7 @@ static int open_type(struct engine **ret, const struct engine_type *type, const 
         stft_fade(model, head.fade);
         for (unsigned i = 0; i < n_streams; i++)
             head.controls[i].strength = 1;
-        code = type->open(&e, &head, err);
+        code = type->open(&e, &head, options, err);
     }
     if (code) {
         free(head.fade);
@@ -31,15 +32,17 @@ static int open_type(struct engine **ret, const struct engine_type *type, const 
     return 0;
 }
 
-int engine_open(struct engine **ret, const char *name, const struct model *model, unsigned n_streams, struct err *err) {
-    int code = -ENODEV;
+int engine_open(struct engine **ret, const struct engine_options *options, const struct model *model, struct err *err) {
+    const char *name = options->name;
+    int code = -EINVAL;
     if (!strcmp(name, engine_null.name))
-        return open_type(ret, &engine_null, model, n_streams, err);
+        return open_type(ret, &engine_null, options, model, err);
+    err_set(err, code, "no engine is called '%s'", name);
     for (unsigned i = 0; i < sizeof types / sizeof *types; i++)
         if (!strcmp(name, "auto") || !strcmp(name, types[i]->name))
-            if (!(code = open_type(ret, types[i], model, n_streams, err)))
+            if (!(code = open_type(ret, types[i], options, model, err)))
                 return 0;
-    return code == -ENODEV ? err_set(err, -EINVAL, "no engine is called '%s'", name) : code;
+    return code;
 }
 
 void engine_close(struct engine *e) {

@@ -25,9 +25,18 @@ struct engine_job {
     float *out;
 };
 
-/* Opens an engine by name: "cpu", "null" (the delayed input, nothing else; also the stand-in for tests) or "auto" (the
- * best that opens). The model must outlive the engine; everything is allocated here. */
-int engine_open(struct engine **ret, const char *name, const struct model *model, unsigned n_streams, struct err *err);
+/* How an engine is opened. */
+struct engine_options {
+    const char *name;   /* "cpu", "cuda", "null" (the delayed input, nothing else; the stand-in for tests) or "auto" (the
+                         * best that opens) */
+    const char *gpu;    /* for cuda: a number or a UUID; NULL is 0 */
+    unsigned n_streams;
+    unsigned max_hops;  /* of one job that are worth computing together: 1 for live sound; more for files, where an
+                         * engine may need the more memory. Jobs may have any number of hops all the same. */
+};
+
+/* The model must outlive the engine; everything is allocated here. */
+int engine_open(struct engine **ret, const struct engine_options *options, const struct model *model, struct err *err);
 void engine_close(struct engine *e); /* NULL is fine */
 
 const char *engine_name(const struct engine *e); /* "cpu (AVX-512)" or the like, for people */

@@ -67,7 +67,9 @@ static int allocate(struct engine_net *c, const struct kernels *kernels) {
     return pool_ok(&c->pool) ? 0 : -ENOMEM;
 }
 
-static int cpu_open(struct engine **ret, const struct engine *head, struct err *err) {
+static int cpu_open(struct engine **ret, const struct engine *head, const struct engine_options *options,
+                    struct err *err) {
+    (void)options;
     const struct kernels *kernels = kernels_nth(0);
     struct engine_net *c = calloc(1, sizeof *c);
     if (!c)

@@ -22,7 +22,9 @@ static void null_close(struct engine *e) {
     free(d);
 }
 
-static int null_open(struct engine **ret, const struct engine *head, struct err *err) {
+static int null_open(struct engine **ret, const struct engine *head, const struct engine_options *options,
+                     struct err *err) {
+    (void)options;
     struct engine_delay_line *d = calloc(1, sizeof *d);
     if (!d)
         return err_set(err, -ENOMEM, "engine null: out of memory");

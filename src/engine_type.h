@@ -23,13 +23,13 @@ struct engine_type {
     const char *name; /* for engine_open */
     /* Allocates the engine's struct; engine.c has filled in `head` and copies it there on success. close gets what open
      * made. */
-    int (*open)(struct engine **ret, const struct engine *head, struct err *err);
+    int (*open)(struct engine **ret, const struct engine *head, const struct engine_options *options, struct err *err);
     void (*close)(struct engine *e);
     int (*process)(struct engine *e, const struct engine_job *jobs, unsigned n_jobs);
     void (*reset)(struct engine *e, unsigned stream);
     void (*tail)(const struct engine *e, unsigned stream, float *tail);
 };
 
-extern const struct engine_type engine_cpu, engine_null;
+extern const struct engine_type engine_cpu, engine_cuda, engine_null;
 
 #endif

@@ -284,7 +284,8 @@ static int open_all(struct job *j) {
     unsigned channels = j->info.channels;
     if (channels > most_channels)
         return cli_fail("%s: has %u channels, at most %d are handled", a->in, channels, most_channels);
-    if (model_load(&j->model, a->model, &err) < 0 || engine_open(&j->engine, a->engine, j->model, channels, &err) < 0)
+    struct engine_options options = {.name = a->engine, .n_streams = channels, .max_hops = block_hops};
+    if (model_load(&j->model, a->model, &err) < 0 || engine_open(&j->engine, &options, j->model, &err) < 0)
         return cli_fail("%s", err.text);
     for (unsigned c = 0; c < channels; c++)
         engine_control(j->engine, c, a->strength, a->floor);

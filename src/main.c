@@ -139,7 +139,8 @@ static int open_network(struct network *ret, const struct settings *s, struct er
     int res = load_model(&model, s, err);
     if (res)
         return res;
-    res = engine_open(&n.engine, s->engine, model, PUMP_STREAMS, &why);
+    struct engine_options options = {.name = s->engine, .gpu = s->gpu, .n_streams = PUMP_STREAMS, .max_hops = 1};
+    res = engine_open(&n.engine, &options, model, &why);
     if (res) {
         model_free(model);
         return settings_refuse(s, SETTING_engine, res, why.text, err);

@@ -21,7 +21,8 @@ static struct engine *open_engine(const char *name, const char *model_path, unsi
     struct err err;
     struct engine *e;
     ck_assert_msg(model_load(&model, model_path, &err) == 0, "%s", err.text);
-    ck_assert_msg(engine_open(&e, name, model, n_streams, &err) == 0, "%s", err.text);
+    struct engine_options options = {.name = name, .n_streams = n_streams, .max_hops = 1};
+    ck_assert_msg(engine_open(&e, &options, model, &err) == 0, "%s", err.text);
     return e;
 }
 
@@ -245,10 +246,12 @@ START_TEST(unknown_engine_is_refused) {
     struct err err;
     struct engine *e = NULL;
     ck_assert_int_eq(model_load(&model, models[0], &err), 0);
-    ck_assert_int_lt(engine_open(&e, "abacus", model, 1, &err), 0);
+    struct engine_options options = {.name = "abacus", .n_streams = 1, .max_hops = 1};
+    ck_assert_int_lt(engine_open(&e, &options, model, &err), 0);
     ck_assert_ptr_nonnull(strstr(err.text, "abacus"));
     ck_assert_ptr_null(e);
-    ck_assert_int_eq(engine_open(&e, "auto", model, 1, &err), 0);
+    options.name = "auto";
+    ck_assert_int_eq(engine_open(&e, &options, model, &err), 0);
     ck_assert_int_eq(strncmp(engine_name(e), "cpu (", 5), 0);
     close_engine(e);
 }

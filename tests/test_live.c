@@ -144,7 +144,8 @@ static void release(void *data, struct engine *engine) {
 static struct engine *open_engine(const char *name) {
     struct engine *engine;
     struct err err;
-    ck_assert_msg(engine_open(&engine, name, model, PUMP_STREAMS, &err) == 0, "%s", err.text);
+    struct engine_options options = {.name = name, .n_streams = PUMP_STREAMS, .max_hops = 1};
+    ck_assert_msg(engine_open(&engine, &options, model, &err) == 0, "%s", err.text);
     return engine;
 }
 

@@ -143,7 +143,8 @@ START_TEST(whole_network_matches_pytorch) {
     struct model *m = load(name);
     struct engine *e;
     struct err err;
-    ck_assert_msg(engine_open(&e, "cpu", m, 1, &err) == 0, "%s", err.text);
+    struct engine_options options = {.name = "cpu", .n_streams = 1, .max_hops = 1};
+    ck_assert_msg(engine_open(&e, &options, m, &err) == 0, "%s", err.text);
     unsigned hop = engine_hop(e), n_hops = SECONDS * model_rate(m) / hop;
     size_t n = (size_t)n_hops * hop, n_should;
     float *x = malloc(n * sizeof *x), *should = read_floats(name, "output", &n_should);

@@ -1,0 +1,23 @@
+/* cuda.h - what the parts of the CUDA module share, and how the program finds them.
+ *
+ * The module has two ways to run the network, each an engine type of its own: hop.c, one captured graph that is replayed
+ * hop by hop (live sound), and chunk.c, many frames at once (files). module.c picks the device and one of them. Symbols
+ * of the program (model.h, err.h) are resolved when it is loaded: programs are linked with -rdynamic. */
+#ifndef PRIMEKNET_CUDA_H
+#define PRIMEKNET_CUDA_H
+
+#include "engine_type.h"
+
+#define CUDA_MODULE "primeknet-cuda.so"
+
+/* `extern const char primeknet_cuda_version[]` and this are what the module exports. */
+typedef int cuda_open_fn(struct engine **ret, const struct engine *head, const struct engine_options *options,
+                         struct err *err);
+
+extern const struct engine_type cuda_hop, cuda_chunk;
+
+/* Text for a failed call of CUDA's runtime: "engine cuda: WHAT: the runtime's words"; code is a cudaError_t. Returns
+ * -ENOMEM where memory ran out, else -EIO. */
+int cuda_failed(struct err *err, int code, const char *what);
+
+#endif
