@@ -88,7 +88,7 @@ static void remember(const struct choice *c, const char *valid_for) {
         remove(part);
 }
 
-int choose_model(struct choice *ret, const char *engine_name, struct err *err) {
+int choose_model(struct choice *ret, const char *engine_name, bool measure, struct err *err) {
     struct choice c = {0};
     struct model *model = NULL;
     struct engine *engine = NULL;
@@ -103,6 +103,9 @@ int choose_model(struct choice *ret, const char *engine_name, struct err *err) {
     processor(name, sizeof name);
     snprintf(valid_for, sizeof valid_for, "%s %s %s", PACKAGE_VERSION, engine_name, name);
     if (recall(&c, valid_for))
+        goto chosen;
+    c.model = "small";
+    if (!measure)
         goto chosen;
 
     r = engine_open(&engine, &(struct engine_options){.name = engine_name, .n_streams = 1, .max_hops = 1}, model, err);

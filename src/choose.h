@@ -18,7 +18,8 @@ struct choice {
     bool remembered;   /* read back, not measured now */
 };
 
-/* A state file that cannot be read or written is no error: the choice is then measured at every start. */
-int choose_model(struct choice *ret, const char *engine_name, struct err *err);
+/* Without `measure` nothing is: where nothing is remembered it is `small`, with a p99_us of 0.
+ * A state file that cannot be read or written is no error: the choice is then measured at every start. */
+int choose_model(struct choice *ret, const char *engine_name, bool measure, struct err *err);
 
 #endif

@@ -40,6 +40,7 @@ int engine_open(struct engine **ret, const struct engine_options *options, const
 void engine_close(struct engine *e); /* NULL is fine */
 
 const char *engine_name(const struct engine *e); /* "cpu (AVX-512)" or the like, for people */
+const char *engine_kind(const struct engine *e); /* what engine_open calls it: "cpu", "cuda" or "null" */
 const struct model *engine_model(const struct engine *e);
 unsigned engine_hop(const struct engine *e);   /* samples */
 unsigned engine_delay(const struct engine *e); /* samples */
@@ -61,5 +62,9 @@ const float *engine_fade(const struct engine *e); /* [engine_delay()] */
 /* strength in [0,1]: the gain's exponent; 0 gives the delayed input sample for sample. floor in [0,1]: the least gain,
  * linear (0 is none). Both hold from the next hop on; overlap-add fades between them. */
 void engine_control(struct engine *e, unsigned stream, float strength, float floor);
+
+/* Gives back what stays when no engine is open: a GPU's context, so that it can sleep. The next engine there takes the
+ * longer to open. */
+void engine_rest(void);
 
 #endif

@@ -1,13 +1,11 @@
-/* primeknetd: lifecycle only. Settings, the network, the node, the service manager; the one file that prints.
+/* primeknetd: lifecycle only. Settings, the network (network.c), the node, the service manager; the one file that prints.
  *
  * One thread waits for signals, for the node and for its own next moment; the sound is on others, so that loading a
  * network here holds nothing up. */
 #include "config.h"
 
-#include "choose.h"
-#include "engine.h"
-#include "measure.h"
 #include "model.h"
+#include "network.h"
 #include "node.h"
 #include "pump.h"
 #include "service.h"
@@ -16,7 +14,6 @@
 #include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
-#include <malloc.h>
 #include <math.h>
 #include <poll.h>
 #include <pthread.h>
@@ -34,24 +31,23 @@
 #include <unistd.h>
 
 enum {
-    WARM_UP_HOPS = 200,        /* about a second of sound: caches, page tables and the processor's clock settle */
     STATUS_MS = 1000,          /* between two looks at the late hops while somebody records */
     LATE_REPORT_MS = 60000,    /* between two lines in the log about late hops */
-    ENGINE_RETRY_MS = 5000,    /* between two attempts to replace a lost engine */
     EXIT_MISUSE = 2,           /* arguments or settings that cannot be used: starting again does not help */
 };
 
 struct daemon {
     const char *file; /* --config, or NULL */
     struct settings settings;
+    char **argv;
+    struct network *network;
     struct node *node;
-    char network[128];          /* the network that was opened last, for people */
     char refused[sizeof(struct err)]; /* why the last reload changed nothing, or "" */
     bool changed;               /* the node has something to tell */
     struct node_status told;    /* what the log has been told so far */
     uint64_t told_late_hops;
     bool told_realtime;
-    int64_t next_alive, next_status, next_late_report, next_engine; /* ms, as now_ms() */
+    int64_t next_alive, next_status, next_late_report; /* ms, as now_ms() */
 };
 
 /* ---- the log ----------------------------------------------------------------------------------------------------- */
@@ -83,87 +79,6 @@ static int64_t now_ms(void) {
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* ---- the network ------------------------------------------------------------------------------------------------- */
-
-struct network {
-    struct engine *engine; /* warm; its model is its own */
-    unsigned hop_p99_us;
-    char text[128]; /* for people */
-};
-
-static void close_engine(void *data, struct engine *engine) {
-    (void)data;
-    if (!engine)
-        return;
-    struct model *model = (struct model *)engine_model(engine); /* const to those who only run it */
-    engine_close(engine);
-    model_free(model);
-    malloc_trim(0); /* a large model's memory back to the system, now that a smaller one may have taken its place */
-}
-
-/* The model that the settings name, or that this machine carries; refused unless it is one for live sound. */
-static int load_model(struct model **ret, const struct settings *s, struct err *err) {
-    struct err why = {""};
-    struct choice choice;
-    const char *name = s->model;
-    int res;
-
-    if (strcmp(name, "auto") == 0) {
-        res = choose_model(&choice, s->engine, &why);
-        if (res)
-            return settings_refuse(s, SETTING_model, res, why.text, err);
-        name = choice.model;
-        say(SD_INFO, "model %s: a hop of base takes %.0f us here (99 of 100), %.0f are allowed%s", name, choice.p99_us,
-            choice.limit_us, choice.remembered ? "; remembered" : "");
-    }
-    struct model *model;
-    res = model_load(&model, name, &why);
-    if (res)
-        return settings_refuse(s, SETTING_model, res, why.text, err);
-    if (model_rate(model) != PUMP_RATE) {
-        snprintf(why.text, sizeof why.text, "%.200s works at %u Hz and is for files only; live sound has %d Hz", name,
-                 model_rate(model), PUMP_RATE);
-        model_free(model);
-        return settings_refuse(s, SETTING_model, -EINVAL, why.text, err);
-    }
-    *ret = model;
-    return 0;
-}
-
-static int open_network(struct network *ret, const struct settings *s, struct err *err) {
-    struct err why = {""};
-    struct network n = {0};
-    struct model *model = NULL;
-    float us[WARM_UP_HOPS];
-
-    int res = load_model(&model, s, err);
-    if (res)
-        return res;
-    struct engine_options options = {.name = s->engine, .gpu = s->gpu, .n_streams = PUMP_STREAMS, .max_hops = 1};
-    res = engine_open(&n.engine, &options, model, &why);
-    if (res) {
-        model_free(model);
-        return settings_refuse(s, SETTING_engine, res, why.text, err);
-    }
-    float hop_us = 1e6f * (float)engine_hop(n.engine) / PUMP_RATE;
-    int n_hops = measure_hops(n.engine, WARM_UP_HOPS, CLOCK_MONOTONIC, us, hop_us, WARM_UP_HOPS / 4);
-    if (n_hops < 0) {
-        close_engine(NULL, n.engine);
-        return settings_refuse(s, SETTING_engine, n_hops, "the engine failed while it warmed up", err);
-    }
-    n.hop_p99_us = (unsigned)ceilf(measure_percentile(us, (unsigned)n_hops, 0.99));
-    snprintf(n.text, sizeof n.text, "%.40s on %.60s", model_name(model), engine_name(n.engine));
-    say(SD_INFO, "%s: %u us a hop of %.0f us (99 of 100)", n.text, n.hop_p99_us, hop_us);
-    if (measure_percentile(us, (unsigned)n_hops, 0.5) > hop_us)
-        say(SD_WARNING, "%s is too slow for this machine; hops will be late, and sound as the microphone does", n.text);
-    *ret = n;
-    return 0;
-}
-
-static const char *why_not_taken(int res) {
-    return res == -EINVAL ? "its hop and window are too long for live sound" : strerror(-res);
-}
-
 /* ---- what is told ------------------------------------------------------------------------------------------------ */
 
 static const char *microphone_or_null(const struct settings *s) {
@@ -184,12 +99,16 @@ static void tell_manager(const struct daemon *d, const struct node_status *s, co
         snprintf(text, sizeof text, "No microphone; %s",
                  s->n_consumers ? "silence to those who record" : "nobody records");
     else if (!s->n_consumers)
-        snprintf(text, sizeof text, "Idle, nobody records; %s, %s", s->microphone, d->network);
+        snprintf(text, sizeof text, "Idle, nobody records; %s, %s", s->microphone, network_text(d->network));
     else if (p->engine_lost)
         snprintf(text, sizeof text, "The engine failed; %s as it is", s->microphone);
     else
-        snprintf(text, sizeof text, "Enhancing %s with %s, delay %.1f ms%s", s->microphone, d->network,
+        snprintf(text, sizeof text, "Enhancing %s with %s, delay %.1f ms%s", s->microphone, network_text(d->network),
                  s->delay * 1e3 / PUMP_RATE, late);
+    if (network_problem(d->network)[0] && strcmp(d->settings.engine, "auto") != 0) {
+        size_t n = strlen(text);
+        snprintf(text + n, sizeof text - n, "; %.250s", network_problem(d->network));
+    }
     if (d->refused[0]) {
         size_t n = strlen(text);
         snprintf(text + n, sizeof text - n, "; settings not reloaded: %.300s", d->refused);
@@ -237,6 +156,11 @@ static void tell(struct daemon *d) {
 
 /* ---- events ------------------------------------------------------------------------------------------------------ */
 
+static void close_engine(void *data, struct engine *engine) {
+    struct daemon *d = data;
+    network_close_engine(d->network, engine);
+}
+
 static void node_changed(void *data) {
     struct daemon *d = data;
     d->changed = true;
@@ -245,16 +169,17 @@ static void node_changed(void *data) {
 /* Applies the file as it is now, or nothing of it. A network still on its way in is replaced by the newer one. */
 static int apply(struct daemon *d, struct err *err) {
     struct settings next, *now = &d->settings;
-    struct network network = {0};
+    struct network_engine e = {0};
     struct err why = {""};
     int res = settings_load(&next, d->file, err);
     if (res)
         return res;
 
+    network_retry(d->network);
     bool other_network =
         strcmp(next.model, now->model) != 0 || strcmp(next.engine, now->engine) != 0 || strcmp(next.gpu, now->gpu) != 0;
     if (other_network) {
-        res = open_network(&network, &next, err);
+        res = network_prepare(d->network, &e, &next, err);
         if (res)
             return res;
     }
@@ -262,19 +187,17 @@ static int apply(struct daemon *d, struct err *err) {
     if (other_microphone) {
         res = node_microphone(d->node, microphone_or_null(&next), next.channel, &why);
         if (res) {
-            close_engine(NULL, network.engine);
+            network_close_engine(d->network, e.engine);
             return settings_refuse(&next, SETTING_channel, res, why.text, err);
         }
     }
     if (other_network) {
-        res = pump_engine(node_pump(d->node), network.engine, network.hop_p99_us);
+        res = network_take(d->network, &e, &next, err);
         if (res) {
-            close_engine(NULL, network.engine);
             if (other_microphone)
                 node_microphone(d->node, microphone_or_null(now), now->channel, NULL);
-            return settings_refuse(&next, SETTING_model, res, why_not_taken(res), err);
+            return res;
         }
-        strcpy(d->network, network.text);
     }
     *now = next;
     set_controls(d);
@@ -295,24 +218,20 @@ static void reload(struct daemon *d) {
     service_ready();
 }
 
-/* The sound goes on, dry, while a lost engine is replaced. */
-static void replace_lost_engine(struct daemon *d) {
-    struct network network;
-    struct err err = {""};
-    say(SD_ERR, "the engine failed; the microphone goes through as it is");
-    d->next_engine = now_ms() + ENGINE_RETRY_MS;
-    int res = open_network(&network, &d->settings, &err);
-    if (res == 0) {
-        res = pump_engine(node_pump(d->node), network.engine, network.hop_p99_us);
-        if (res) {
-            close_engine(NULL, network.engine);
-            err_set(&err, res, "%s", why_not_taken(res));
-        }
+/* The process begins anew, as the same one for the service manager; nobody records. Returns where that fails. */
+static void restart(struct daemon *d) {
+    char path[4096];
+    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+    if (n > 0) {
+        path[n] = '\0';
+        say(SD_INFO, "starting anew, for the GPU");
+        service_reloading();
+        close_range(3, ~0u, CLOSE_RANGE_CLOEXEC);
+        execv(path, d->argv);
     }
-    if (res == 0)
-        say(SD_INFO, "opened it again");
-    else
-        say(SD_ERR, "cannot open it again, trying on: %s", err.text);
+    say(SD_ERR, "cannot start anew: %s", strerror(errno));
+    service_ready();
+    network_restart_later(d->network);
 }
 
 /* Handles every signal that has come. Returns whether it is time to end. */
@@ -334,19 +253,19 @@ static int run(struct daemon *d, int signals) {
     int alive_ms = service_watchdog_ms();
     for (;;) {
         struct node_status status;
-        struct pump_stats stats;
         node_status(d->node, &status);
-        pump_stats(node_pump(d->node), &stats);
 
-        int64_t now = now_ms(), wait = INT32_MAX;
+        int64_t now = now_ms(), wait = network_step(d->network, status.n_consumers > 0);
+        if (network_wants_restart(d->network, status.n_consumers > 0))
+            restart(d);
         if (alive_ms >= 0)
             wait = sooner(wait, d->next_alive - now);
-        if (stats.engine_lost && !stats.swapping)
-            wait = sooner(wait, d->next_engine - now);
         if (status.n_consumers)
             wait = sooner(wait, d->next_status - now);
-        struct pollfd fds[] = {{.fd = signals, .events = POLLIN}, {.fd = node_fd(d->node), .events = POLLIN}};
-        int n = poll(fds, 2, wait > 0 ? (int)wait : 0);
+        struct pollfd fds[] = {{.fd = signals, .events = POLLIN},
+                               {.fd = node_fd(d->node), .events = POLLIN},
+                               {.fd = network_fd(d->network), .events = POLLIN}};
+        int n = poll(fds, 3, wait > 0 ? (int)wait : 0);
         if (n < 0 && errno != EINTR)
             return -errno;
         if (n > 0 && fds[1].revents) {
@@ -363,9 +282,6 @@ static int run(struct daemon *d, int signals) {
                 service_alive();
             d->next_alive = now + alive_ms;
         }
-        pump_stats(node_pump(d->node), &stats);
-        if (stats.engine_lost && !stats.swapping && now >= d->next_engine)
-            replace_lost_engine(d);
         if (d->changed || (status.n_consumers && now >= d->next_status)) {
             d->changed = false;
             d->next_status = now + STATUS_MS;
@@ -383,33 +299,34 @@ static int misuse_or_failure(int res) {
 
 static int live(struct daemon *d, int signals) {
     struct err err = {""};
-    struct network network;
     int res = settings_load(&d->settings, d->file, &err);
     if (res == 0) {
         say(SD_INFO, "settings: %s", d->settings.file[0] ? d->settings.file : "the defaults, there is no file");
-        res = open_network(&network, &d->settings, &err);
+        res = network_open(&d->network, &(struct network_options){.settings = &d->settings, .say = say}, &err);
     }
     if (res) {
         say(SD_ERR, "%s", err.text);
         return misuse_or_failure(res);
     }
-    strcpy(d->network, network.text);
+    const struct network_engine *first = network_first(d->network);
 
     struct node_options options = {
         .microphone = microphone_or_null(&d->settings),
         .channel = d->settings.channel,
-        .engine = network.engine,
-        .hop_p99_us = network.hop_p99_us,
+        .engine = first->engine,
+        .hop_p99_us = first->hop_p99_us,
         .release = close_engine,
         .changed = node_changed,
         .data = d,
     };
     res = node_open(&d->node, &options, &err);
     if (res) {
-        close_engine(NULL, network.engine);
+        network_close_engine(d->network, first->engine);
+        network_close(d->network);
         say(SD_ERR, "%s", err.text);
         return misuse_or_failure(res);
     }
+    network_run(d->network, node_pump(d->node));
     set_controls(d);
     d->told.connected = true; /* goes without saying */
     tell(d);
@@ -419,6 +336,7 @@ static int live(struct daemon *d, int signals) {
         say(SD_ERR, "%s", strerror(-res));
     service_stopping();
     node_close(d->node);
+    network_close(d->network);
     return res ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
@@ -429,7 +347,7 @@ static int check_config(const char *file) {
     struct model *model = NULL;
     int res = settings_load(&s, file, &err);
     if (res == 0 && strcmp(s.model, "auto") != 0)
-        res = load_model(&model, &s, &err);
+        res = network_model(&model, &s, &err);
     model_free(model);
     if (res)
         say(SD_ERR, "%s", err.text);
@@ -468,7 +386,7 @@ int main(int argc, char **argv) {
         {"version", no_argument, NULL, 'v'},
         {NULL, 0, NULL, 0},
     };
-    struct daemon d = {0};
+    struct daemon d = {.argv = argv};
     bool check = false;
     sigset_t set;
 

@@ -44,7 +44,7 @@ static bool fits_model(const char *text) {
 }
 
 static bool fits_engine(const char *text) {
-    return strcmp(text, "auto") == 0 || strcmp(text, "cpu") == 0;
+    return strcmp(text, "auto") == 0 || strcmp(text, "cpu") == 0 || strcmp(text, "cuda") == 0;
 }
 
 /* As nvidia-smi -L prints it: "GPU-" and hexadecimal digits in groups. */

@@ -12,7 +12,7 @@ static char state[] = "/tmp/primeknet-choose-XXXXXX", file[64];
 static struct choice choose(void) {
     struct choice c;
     struct err err;
-    ck_assert_msg(choose_model(&c, "cpu", &err) == 0, "%s", err.text);
+    ck_assert_msg(choose_model(&c, "cpu", true, &err) == 0, "%s", err.text);
     ck_assert_float_gt(c.p99_us, 0);
     ck_assert_str_eq(c.model, c.p99_us < c.limit_us ? "base" : "small");
     return c;
@@ -64,7 +64,7 @@ END_TEST
 START_TEST(an_unknown_engine_is_an_error) {
     struct choice c;
     struct err err = {""};
-    ck_assert_int_lt(choose_model(&c, "steam", &err), 0);
+    ck_assert_int_lt(choose_model(&c, "steam", true, &err), 0);
     ck_assert_ptr_nonnull(strstr(err.text, "steam"));
 }
 END_TEST

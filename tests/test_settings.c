@@ -175,7 +175,7 @@ static const struct {
     {"gpu = \"1\";", 1, "gpu must be"},
     {"gpu = \"GPU-\";", 1, "gpu must be"},
     {"gpu = \"GPU-xyz\";", 1, "gpu must be"},
-    {"engine = \"null\";", 1, "engine must be \"auto\" or \"cpu\""},
+    {"engine = \"null\";", 1, "engine must be \"auto\", \"cpu\" or \"cuda\""},
     {"engine = \"\";", 1, "engine must be"},
     {"model = \"\";", 1, "model must be"},
     {"model = \"a/b\";", 1, "model must be"},

@@ -10,9 +10,12 @@
 
 #define CUDA_MODULE "primeknet-cuda.so"
 
-/* `extern const char primeknet_cuda_version[]` and this are what the module exports. */
-typedef int cuda_open_fn(struct engine **ret, const struct engine *head, const struct engine_options *options,
-                         struct err *err);
+/* What the module exports, as `primeknet_cuda`. The version comes first: it is that of the program or all else is unknown. */
+struct cuda_module {
+    const char *version;
+    int (*open)(struct engine **ret, const struct engine *head, const struct engine_options *options, struct err *err);
+    void (*rest)(void); /* gives the context back; no engine is open */
+};
 
 extern const struct engine_type cuda_hop, cuda_chunk;
 

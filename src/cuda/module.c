@@ -7,17 +7,13 @@
 #include <errno.h>
 #include <stdlib.h>
 
-__attribute__((visibility("default"))) extern const char primeknet_cuda_version[];
-const char primeknet_cuda_version[] = PACKAGE_VERSION;
-__attribute__((visibility("default"))) cuda_open_fn primeknet_cuda_open;
-
 int cuda_failed(struct err *err, int code, const char *what) {
     return err_set(err, code == cudaErrorMemoryAllocation ? -ENOMEM : -EIO, "engine cuda: %s: %s", what,
                    cudaGetErrorString((cudaError_t)code));
 }
 
-int primeknet_cuda_open(struct engine **ret, const struct engine *head, const struct engine_options *options,
-                        struct err *err) {
+static int open_engine(struct engine **ret, const struct engine *head, const struct engine_options *options,
+                       struct err *err) {
     const struct engine_type *type = options->max_hops > 1 ? &cuda_chunk : &cuda_hop;
     struct engine with_type = *head;
     int device = options->gpu ? atoi(options->gpu) : 0;
@@ -27,3 +23,10 @@ int primeknet_cuda_open(struct engine **ret, const struct engine *head, const st
     with_type.type = type;
     return type->open(ret, &with_type, options, err);
 }
+
+static void rest(void) {
+    cudaDeviceReset();
+}
+
+__attribute__((visibility("default"))) extern const struct cuda_module primeknet_cuda;
+const struct cuda_module primeknet_cuda = {PACKAGE_VERSION, open_engine, rest};

@@ -1,0 +1,461 @@
+#include "network.h"
+
+#include "choose.h"
+#include "measure.h"
+#include "model.h"
+
+#include <errno.h>
+#include <malloc.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <systemd/sd-daemon.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    WARM_UP_HOPS = 200,      /* about a second of sound: caches, page tables and the processor's clock settle */
+    REPLACE_MS = 5000,       /* between two attempts to replace a lost engine */
+    GPU_RETRY_MS = 5000,     /* until a GPU that had no memory or no time is tried again, twice as long each time ... */
+    GPU_RETRY_MAX_MS = 600000, /* ... up to this; and until a process that was poisoned early is restarted */
+    BUSY_LATE_HOPS = 5,      /* late hops of a second that make it a bad one; dry sound is heard then */
+    BUSY_SECONDS = 5,        /* bad ones in a row after which the GPU is given up for a while */
+};
+static const int64_t NEVER = INT64_MAX;
+#define FAILED "the GPU's engine failed; the daemon starts anew, with the GPU, once nobody records"
+
+/* What an opening thread shall open: what the settings ask for, or the CPU's engine with its default model. */
+enum role { WANTED, STAND_IN };
+
+struct network {
+    struct network_options options;
+    struct pump *pump;
+    int event;
+    struct network_engine now; /* handed to the pump last; `engine` is the pump's */
+    unsigned n_gpu;            /* engines on the GPU that are open */
+    bool context;              /* the GPU's driver holds something for this process */
+    bool poisoned;
+    int64_t restart_at;        /* ms, as now_ms(), here and below */
+    int64_t replace_at;
+    int64_t gpu_at;            /* when the GPU may be tried again */
+    int gpu_retry_ms;
+    int64_t idle_since;        /* -1: somebody records */
+    int64_t second_at;         /* late hops are counted by the second */
+    uint64_t late_hops;
+    int bad_seconds;
+
+    /* an engine on its way; all the thread's while it runs */
+    bool opening;
+    pthread_t thread;
+    _Atomic bool opened;
+    enum role role;
+    struct settings settings;
+    struct network_engine next;
+    int res;
+    struct err err;
+};
+
+static int64_t now_ms(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* ---- one engine ---------------------------------------------------------------------------------------------------- */
+
+static void close_engine(struct engine *engine) {
+    if (!engine)
+        return;
+    struct model *model = (struct model *)engine_model(engine); /* const to those who only run it */
+    engine_close(engine);
+    model_free(model);
+    malloc_trim(0); /* a large model's memory back to the system, now that a smaller one may have taken its place */
+}
+
+static int load_model(struct model **ret, const char *name, const struct settings *s, struct err *err) {
+    struct err why = {""};
+    struct model *model;
+    int res = model_load(&model, name, &why);
+    if (res)
+        return settings_refuse(s, SETTING_model, res, why.text, err);
+    if (model_rate(model) != PUMP_RATE) {
+        snprintf(why.text, sizeof why.text, "%.200s works at %u Hz and is for files only; live sound has %d Hz", name,
+                 model_rate(model), PUMP_RATE);
+        model_free(model);
+        return settings_refuse(s, SETTING_model, -EINVAL, why.text, err);
+    }
+    *ret = model;
+    return 0;
+}
+
+int network_model(struct model **ret, const struct settings *s, struct err *err) {
+    return load_model(ret, s->model, s, err);
+}
+
+/* The model, loaded, opened and warm on one engine. A GPU that takes longer than a hop for a hop is refused (-EBUSY): the
+ * CPU is there; a CPU that does is all there is. */
+static int open_engine(struct network *n, struct network_engine *ret, const char *model_wanted, const char *engine,
+                       const struct settings *s, struct err *err) {
+    struct network_engine e = {.gpu = !strcmp(engine, "cuda")};
+    struct model *model;
+    float us[WARM_UP_HOPS];
+
+    int res = load_model(&model, model_wanted, s, err);
+    if (res)
+        return res;
+    struct engine_options options = {.name = engine, .gpu = s->gpu, .n_streams = PUMP_STREAMS, .max_hops = 1};
+    res = engine_open(&e.engine, &options, model, err);
+    if (res) {
+        model_free(model);
+        return res;
+    }
+    float hop_us = 1e6f * (float)engine_hop(e.engine) / PUMP_RATE;
+    int n_hops = measure_hops(e.engine, WARM_UP_HOPS, CLOCK_MONOTONIC, us, hop_us, WARM_UP_HOPS / 4);
+    if (n_hops < 0) {
+        close_engine(e.engine);
+        return err_set(err, n_hops, "engine %s: it failed while it warmed up", engine);
+    }
+    e.hop_p99_us = (unsigned)ceilf(measure_percentile(us, (unsigned)n_hops, 0.99));
+    if (e.gpu && (float)e.hop_p99_us > hop_us) {
+        close_engine(e.engine);
+        return err_set(err, -EBUSY, "engine cuda: a hop of %.0f us takes %u us: another program keeps the GPU busy, or it is "
+                       "too slow", hop_us, e.hop_p99_us);
+    }
+    snprintf(e.text, sizeof e.text, "%.40s on %.60s", model_name(model), engine_name(e.engine));
+    n->options.say(SD_INFO, "%s: %u us a hop of %.0f us (99 of 100)", e.text, e.hop_p99_us, hop_us);
+    if (measure_percentile(us, (unsigned)n_hops, 0.5) > hop_us)
+        n->options.say(SD_WARNING, "%s is too slow for this machine; hops will be late, and sound as the microphone does",
+                       e.text);
+    *ret = e;
+    return 0;
+}
+
+/* On the CPU: the settings' model, or the one that this processor carries. That is measured where it never was, which takes
+ * seconds, unless `hurry`. */
+static int open_cpu(struct network *n, struct network_engine *ret, const char *model, bool hurry, const struct settings *s,
+                    struct err *err) {
+    struct err why = {""};
+    struct choice choice;
+    if (!strcmp(model, "auto")) {
+        int res = choose_model(&choice, "cpu", !hurry, &why);
+        if (res)
+            return settings_refuse(s, SETTING_model, res, why.text, err);
+        model = choice.model;
+        if (choice.p99_us > 0)
+            n->options.say(SD_INFO, "model %s: a hop of base takes %.0f us here (99 of 100), %.0f are allowed%s", model,
+                           choice.p99_us, choice.limit_us, choice.remembered ? "; remembered" : "");
+    }
+    return open_engine(n, ret, model, "cpu", s, err);
+}
+
+static int open_gpu(struct network *n, struct network_engine *ret, const struct settings *s, struct err *err) {
+    return open_engine(n, ret, !strcmp(s->model, "auto") ? "large" : s->model, "cuda", s, err);
+}
+
+static bool wants_gpu(const struct settings *s) {
+    return strcmp(s->engine, "cpu") != 0;
+}
+
+/* ---- engines come and go ------------------------------------------------------------------------------------------- */
+
+static void count_engine(struct network *n, const struct network_engine *e) {
+    n->n_gpu += e->gpu;
+    n->context |= e->gpu;
+}
+
+/* The GPU is not to be had: whether and when it is tried again. */
+static void give_up_gpu(struct network *n, int why) {
+    n->gpu_at = NEVER;
+    if (n->poisoned)
+        return;
+    if (why == -EIO) {
+        n->poisoned = true;
+        n->restart_at = now_ms() + GPU_RETRY_MAX_MS; /* it failed at once: so may the next process */
+    } else if (why == -ENOMEM || why == -EBUSY) {
+        n->gpu_at = now_ms() + n->gpu_retry_ms;
+        n->gpu_retry_ms = n->gpu_retry_ms * 2 < GPU_RETRY_MAX_MS ? n->gpu_retry_ms * 2 : GPU_RETRY_MAX_MS;
+    }
+}
+
+int network_prepare(struct network *n, struct network_engine *ret, const struct settings *s, struct err *err) {
+    struct network_engine e;
+    struct err problem = {""};
+    int why = 0;
+
+    if (wants_gpu(s) && n->poisoned) {
+        why = err_set(&problem, -EIO, "%s", FAILED);
+    } else if (wants_gpu(s)) {
+        why = open_gpu(n, &e, s, &problem);
+        if (!why) {
+            count_engine(n, &e);
+            *ret = e;
+            return 0;
+        }
+        n->context = true; /* maybe; it is no error to release none */
+    }
+    /* Who asks for the GPU gets the CPU's own model where there is none; who asks for a model and any engine gets that. */
+    int res = open_cpu(n, &e, strcmp(s->engine, "cuda") ? s->model : "auto", false, s, err);
+    if (res)
+        return res;
+    memcpy(e.problem, problem.text, sizeof e.problem);
+    e.why = why;
+    *ret = e;
+    return 0;
+}
+
+static const char *why_not_taken(int res) {
+    return res == -EINVAL ? "its hop and window are too long for live sound" : strerror(-res);
+}
+
+/* What follows from an engine's coming into use, whoever hands it to the pump. */
+static void adopt(struct network *n, const struct network_engine *e, const struct settings *s) {
+    if (e->why && strcmp(e->problem, n->now.problem) != 0) {
+        bool demanded = !strcmp(s->engine, "cuda");
+        n->options.say(demanded ? SD_WARNING : SD_INFO, "%s; %s", e->problem, e->text);
+    }
+    n->now = *e;
+    n->bad_seconds = 0;
+    if (e->gpu)
+        n->gpu_at = 0;
+    else if (e->why)
+        give_up_gpu(n, e->why);
+}
+
+int network_take(struct network *n, const struct network_engine *e, const struct settings *s, struct err *err) {
+    int res = pump_engine(n->pump, e->engine, e->hop_p99_us);
+    if (res) {
+        network_close_engine(n, e->engine);
+        return settings_refuse(s, SETTING_model, res, why_not_taken(res), err);
+    }
+    adopt(n, e, s);
+    return 0;
+}
+
+void network_close_engine(struct network *n, struct engine *engine) {
+    if (engine && !strcmp(engine_kind(engine), "cuda"))
+        n->n_gpu--;
+    close_engine(engine);
+}
+
+/* ---- on a thread of its own ------------------------------------------------------------------------------------------ */
+
+static void *open_in_thread(void *data) {
+    struct network *n = data;
+    n->res = n->role == WANTED ? open_gpu(n, &n->next, &n->settings, &n->err)
+                               : open_cpu(n, &n->next, "auto", false, &n->settings, &n->err);
+    n->opened = true;
+    eventfd_write(n->event, 1);
+    return NULL;
+}
+
+static void begin_opening(struct network *n, enum role role) {
+    n->role = role;
+    n->settings = *n->options.settings;
+    n->opened = false;
+    n->opening = pthread_create(&n->thread, NULL, open_in_thread, n) == 0;
+}
+
+/* Waits for the thread and hands over what it has opened, or closes it where `wanted` is false. */
+static void end_opening(struct network *n, bool wanted) {
+    if (!n->opening)
+        return;
+    pthread_join(n->thread, NULL);
+    n->opening = false;
+    if (n->res == 0) {
+        count_engine(n, &n->next);
+        if (!wanted)
+            network_close_engine(n, n->next.engine);
+        else if (n->role == STAND_IN)
+            memcpy(n->next.problem, n->now.problem, sizeof n->next.problem); /* what is said of the GPU stays true */
+        if (wanted)
+            n->res = network_take(n, &n->next, &n->settings, &n->err);
+    }
+    if (n->res == 0 || !wanted)
+        return;
+    if (n->role == WANTED) {
+        give_up_gpu(n, n->res);
+        if (strcmp(n->now.problem, n->err.text) != 0)
+            n->options.say(SD_WARNING, "%s; %s", n->err.text, n->now.text);
+        memcpy(n->now.problem, n->err.text, sizeof n->now.problem);
+    } else {
+        n->options.say(SD_ERR, "cannot open the CPU's engine: %s", n->err.text);
+        n->idle_since = now_ms();
+    }
+}
+
+/* ---- what is due ------------------------------------------------------------------------------------------------- */
+
+/* The sound goes on, dry, while a lost engine is replaced: a lost GPU's by the CPU's, what else is lost by its like. */
+static void replace_lost_engine(struct network *n) {
+    struct network_engine e;
+    struct err err = {""};
+    bool gpu = n->now.gpu;
+
+    n->replace_at = now_ms() + REPLACE_MS;
+    if (gpu) {
+        n->poisoned = true;
+        n->restart_at = 0;
+        n->gpu_at = NEVER;
+        n->options.say(SD_ERR, "the GPU's engine failed (the GPU was lost or reset); the microphone goes through as it is");
+    } else {
+        n->options.say(SD_ERR, "the engine failed; the microphone goes through as it is");
+    }
+    const struct settings *s = n->options.settings;
+    int res = open_cpu(n, &e, gpu || wants_gpu(s) ? "auto" : s->model, true, s, &err);
+    if (res == 0) {
+        snprintf(e.problem, sizeof e.problem, "%s", gpu ? FAILED : n->now.problem);
+        res = network_take(n, &e, s, &err);
+    }
+    if (res == 0)
+        n->options.say(SD_INFO, "%s took over", e.text);
+    else
+        n->options.say(SD_ERR, "cannot open another one, trying on: %s", err.text);
+}
+
+/* Hops that are late second after second: another program has the GPU. */
+static bool gpu_is_busy(struct network *n, const struct pump_stats *stats, int64_t now) {
+    if (now < n->second_at)
+        return false;
+    n->second_at = now + 1000;
+    n->bad_seconds = stats->late_hops - n->late_hops >= BUSY_LATE_HOPS ? n->bad_seconds + 1 : 0;
+    n->late_hops = stats->late_hops;
+    return n->bad_seconds >= BUSY_SECONDS;
+}
+
+static int64_t after(int64_t since, double seconds) {
+    return isinf(seconds) ? NEVER : since + (int64_t)(seconds * 1000);
+}
+
+/* Returns when this needs another look. */
+static int64_t step_gpu(struct network *n, const struct pump_stats *stats, bool recording, int64_t now) {
+    const struct settings *s = n->options.settings;
+    if (recording) {
+        n->idle_since = -1;
+        if (!n->now.gpu) {
+            if (now < n->gpu_at)
+                return n->gpu_at;
+            begin_opening(n, WANTED);
+            return NEVER;
+        }
+        if (!stats->swapping && gpu_is_busy(n, stats, now)) {
+            snprintf(n->now.problem, sizeof n->now.problem, "another program keeps the GPU busy");
+            n->options.say(SD_WARNING, "%s: hops are late; the CPU takes over, the GPU is tried again later", n->now.problem);
+            give_up_gpu(n, -EBUSY);
+            n->bad_seconds = 0;
+            begin_opening(n, STAND_IN);
+            return NEVER;
+        }
+        return n->second_at;
+    }
+    if (n->idle_since < 0)
+        n->idle_since = now;
+    if (n->now.gpu) {
+        int64_t at = after(n->idle_since, s->gpu_idle_s);
+        if (now < at)
+            return at;
+        begin_opening(n, STAND_IN);
+        return NEVER;
+    }
+    if (!n->context || n->n_gpu)
+        return NEVER;
+    int64_t at = after(n->idle_since, s->gpu_release_s);
+    if (now < at)
+        return at;
+    engine_rest();
+    n->context = false;
+    n->options.say(SD_INFO, "the GPU is released until somebody records");
+    return NEVER;
+}
+
+int network_step(struct network *n, bool recording) {
+    struct pump_stats stats;
+    int64_t now = now_ms(), at = NEVER;
+    eventfd_t count;
+    eventfd_read(n->event, &count);
+
+    if (n->opening && n->opened) {
+        bool busy = n->gpu_at > now; /* why a stand-in may be wanted although somebody records */
+        end_opening(n, n->role == WANTED || !recording || busy);
+    }
+    pump_stats(n->pump, &stats);
+    if (stats.engine_lost && !stats.swapping) {
+        if (now >= n->replace_at) {
+            end_opening(n, false);
+            replace_lost_engine(n);
+        }
+        at = n->replace_at;
+    }
+    if (!n->opening && wants_gpu(n->options.settings) && !n->poisoned && !stats.engine_lost) {
+        int64_t gpu_at = step_gpu(n, &stats, recording, now);
+        at = gpu_at < at ? gpu_at : at;
+    }
+    if (n->poisoned && !recording && n->restart_at < at)
+        at = n->restart_at;
+    now = now_ms();
+    return at == NEVER ? INT32_MAX : at <= now ? 0 : at - now < INT32_MAX ? (int)(at - now) : INT32_MAX;
+}
+
+bool network_wants_restart(const struct network *n, bool recording) {
+    return n->poisoned && !recording && now_ms() >= n->restart_at;
+}
+
+void network_restart_later(struct network *n) {
+    n->restart_at = now_ms() + GPU_RETRY_MAX_MS;
+}
+
+void network_retry(struct network *n) {
+    end_opening(n, false);
+    n->gpu_retry_ms = GPU_RETRY_MS;
+    n->gpu_at = 0;
+}
+
+int network_fd(const struct network *n) {
+    return n->event;
+}
+
+const char *network_text(const struct network *n) {
+    return n->now.text;
+}
+
+const char *network_problem(const struct network *n) {
+    return n->now.problem;
+}
+
+const struct network_engine *network_first(const struct network *n) {
+    return &n->now;
+}
+
+/* ---- from start to end ------------------------------------------------------------------------------------------- */
+
+int network_open(struct network **ret, const struct network_options *options, struct err *err) {
+    struct network_engine first;
+    struct network *n = calloc(1, sizeof *n);
+    if (!n)
+        return err_set(err, -ENOMEM, "%s", strerror(ENOMEM));
+    *n = (struct network){.options = *options, .gpu_retry_ms = GPU_RETRY_MS, .idle_since = -1};
+    n->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    int res = n->event < 0 ? err_set(err, -errno, "eventfd: %s", strerror(errno)) : network_prepare(n, &first, options->settings, err);
+    if (res) {
+        network_close(n);
+        return res;
+    }
+    adopt(n, &first, options->settings);
+    *ret = n;
+    return 0;
+}
+
+void network_run(struct network *n, struct pump *pump) {
+    n->pump = pump;
+}
+
+void network_close(struct network *n) {
+    if (!n)
+        return;
+    end_opening(n, false);
+    if (n->event >= 0)
+        close(n->event);
+    free(n);
+}

@@ -1,0 +1,63 @@
+/* network.h - the network that the daemon runs: which model on which engine, and what takes over.
+ *
+ * With settings.engine "auto" or "cuda" that is the GPU's engine where it opens, else the CPU's. The CPU's engine with the
+ * CPU's default model also stands in while the GPU rests (nobody has recorded for gpu_idle_s), once it is lost, and while
+ * another program keeps it busy. Whatever comes next goes through pump_engine, so that nothing is heard of it.
+ *
+ * Threads: everything on the daemon's one thread, but for network_options.say. Engines are opened on a thread of the
+ * network's own where the daemon has other things to do meanwhile. */
+#ifndef PRIMEKNET_NETWORK_H
+#define PRIMEKNET_NETWORK_H
+
+#include "engine.h"
+#include "pump.h"
+#include "settings.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct network;
+
+struct network_options {
+    const struct settings *settings; /* those in force; they stand still while network_open and network_prepare run */
+    void (*say)(const char *priority, const char *format, ...) __attribute__((format(printf, 2, 3))); /* any thread */
+};
+
+/* An engine that is warm and waits for its turn. */
+struct network_engine {
+    struct engine *engine; /* its model is its own: see network_close_engine */
+    unsigned hop_p99_us;
+    bool gpu;
+    char text[128];    /* "base on cpu (AVX2)", for people */
+    char problem[512]; /* why it is not the GPU's although that was asked for, or "" */
+    int why;           /* the error code of `problem`, or 0 */
+};
+
+/* Opens what the settings ask for, as network_prepare does; network_first is what node_open is to be given. */
+int network_open(struct network **ret, const struct network_options *options, struct err *err);
+void network_close(struct network *n); /* NULL is fine; after the pump is closed */
+const struct network_engine *network_first(const struct network *n);
+void network_run(struct network *n, struct pump *pump); /* the pump has taken the first one */
+
+/* Another engine for other settings: opened, then handed to the pump, or closed. */
+int network_prepare(struct network *n, struct network_engine *ret, const struct settings *s, struct err *err);
+int network_take(struct network *n, const struct network_engine *e, const struct settings *s, struct err *err);
+/* The settings were read again: what has kept the GPU from being used may be gone. */
+void network_retry(struct network *n);
+/* An engine that the pump gives back, or that it never had, and its model. NULL is fine. */
+void network_close_engine(struct network *n, struct engine *engine);
+
+/* Does what is due; returns in how many milliseconds something will be, or INT32_MAX. Readable network_fd: call it now. */
+int network_step(struct network *n, bool recording);
+int network_fd(const struct network *n);
+
+const char *network_text(const struct network *n);    /* what was handed to the pump last */
+const char *network_problem(const struct network *n); /* why that is not the GPU's, or "" */
+/* The GPU's errors have poisoned the process: only another one can use it again. */
+bool network_wants_restart(const struct network *n, bool recording);
+void network_restart_later(struct network *n);
+
+/* The model that the settings name (not "auto"), refused unless it is one for live sound. */
+int network_model(struct model **ret, const struct settings *s, struct err *err);
+
+#endif
