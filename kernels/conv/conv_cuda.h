@@ -1,0 +1,29 @@
+/* conv_cuda.h - the causal convolution of conv.h on a GPU, for many frames at once (the public causal_conv1d, with its
+ * activation): y[f][r][c] = silu(bias[c] + sum_t taps[t][c] x[f - n_taps + 1 + t][r][c]), frames before the first being
+ * the n_taps - 1 of `past`, oldest first. All pointers are of the device. */
+#ifndef PRIMEKNET_CONV_CUDA_H
+#define PRIMEKNET_CONV_CUDA_H
+
+#include <cuda_runtime_api.h>
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct conv_cuda {
+    unsigned n_frames, n_rows, n_channels, n_taps; /* n_channels is a multiple of 16 */
+    const float *x; /* [n_frames * n_rows][x_stride] */
+    size_t x_stride;
+    const float *past; /* [n_taps - 1][n_rows][n_channels] */
+    const float *taps; /* [n_taps][n_channels] */
+    const float *bias; /* [n_channels] */
+    float *y;          /* [n_frames * n_rows][n_channels] */
+};
+
+void conv_cuda(const struct conv_cuda *a, cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,47 @@
+/* linear_cuda.h - the linear layer of linear.h on a GPU, for many frames at once, with what stands around it in the
+ * network fused in:
+ *   v = x, or its layer norm (norm.h), or x * scale;  y = f(bias + weight v) + add + blend * skip,
+ * f being prelu or nothing, or the product of neighbours: gate's first output is that of the first two sums, and so on.
+ *
+ * A map's row r of frame f is at f * frame + r * stride; rows of x may overlap. y may be add or skip; it may not be x.
+ * All pointers are of the device. Sums are of float32 quality: where there are tensor cores for TF32 (compute capability
+ * 8.0) each product is three of theirs, of the numbers' upper and lower halves. The result of a row depends neither on
+ * the other rows nor on their number. */
+#ifndef PRIMEKNET_LINEAR_CUDA_H
+#define PRIMEKNET_LINEAR_CUDA_H
+
+#include <cuda_runtime_api.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct linear_cuda {
+    unsigned n_frames, n_rows, n_in, n_out; /* n_out: weight's, before `gate` halves it */
+    const float *x;
+    size_t x_frame, x_stride;
+    float norm_epsilon;          /* 0: no norm */
+    const float *scale;          /* [n_frames][n_in], or NULL; not with a norm */
+    const float *weight;         /* [n_in][linear_cuda_width(n_out)], zeros beyond n_out */
+    const float *bias;           /* [linear_cuda_width(n_out)] */
+    const float *prelu;          /* the same, or NULL */
+    bool gate;
+    const float *add;            /* or NULL */
+    size_t add_frame, add_stride;
+    const float *skip, *blend;   /* skip is laid out as add, blend is [n_out]; or NULL */
+    float *y;
+    size_t y_frame, y_stride;
+};
+
+static inline unsigned linear_cuda_width(unsigned n_out) {
+    return (n_out + 31) / 32 * 32;
+}
+
+void linear_cuda(const struct linear_cuda *a, cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,34 @@
+/* arena.h - one piece of memory, divided: laid out once without memory to learn the size, then again with it.
+ *
+ * A mirror of the host, where there is one, receives what shall be copied to the device. */
+#ifndef PRIMEKNET_ARENA_H
+#define PRIMEKNET_ARENA_H
+
+#include <stddef.h>
+#include <string.h>
+
+struct arena {
+    char *base, *mirror; /* base is NULL while measuring */
+    size_t used;         /* bytes */
+};
+
+/* [n], aligned to 256 bytes; NULL while measuring. */
+static inline float *arena_take(struct arena *a, size_t n) {
+    float *to = a->base ? (float *)(void *)(a->base + a->used) : NULL;
+    a->used += (n * sizeof(float) + 255) / 256 * 256;
+    return to;
+}
+
+/* The mirror's side of what was taken. */
+static inline float *arena_mirror(const struct arena *a, const float *taken) {
+    return (float *)(void *)(a->mirror + ((const char *)taken - a->base));
+}
+
+static inline float *arena_copy(struct arena *a, const float *from, size_t n) {
+    float *to = arena_take(a, n);
+    if (to)
+        memcpy(arena_mirror(a, to), from, n * sizeof *to);
+    return to;
+}
+
+#endif

@@ -1,0 +1,497 @@
+#include "net_cuda.h"
+
+#include "kernels/attend/attend_cuda.h"
+#include "kernels/conv/conv_cuda.h"
+#include "kernels/depthwise/depthwise_cuda.h"
+#include "kernels/history/history_cuda.h"
+#include "kernels/linear/linear_cuda.h"
+#include "kernels/scan/scan_cuda.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct layer {
+    unsigned n_in, n_out;
+    bool gate; /* its outputs are in pairs, to be multiplied */
+    float *weight, *bias, *prelu;
+};
+
+struct dense {
+    const float *taps[MODEL_MAX_DEPTH];
+    struct layer mix[MODEL_MAX_DEPTH];
+};
+
+struct time_layer {
+    struct layer gate, proj, in, select, out;
+    const float *conv_taps, *conv_bias, *pass, *step, *step_bias, *decay;
+};
+
+struct freq_layer {
+    struct layer gate, proj, up, down, attention;
+    const float *gate_taps;
+    struct {
+        const float *mixed_taps, *taps;
+        struct layer mix;
+    } prime[MODEL_MAX_KERNELS];
+};
+
+struct block {
+    struct time_layer *time;
+    struct freq_layer *freq;
+    const float *time_skip, *freq_skip;
+};
+
+struct up {
+    struct layer even, odd, head;
+};
+
+struct net_cuda {
+    const struct model *model;
+    const struct model_config *config;
+    cudaStream_t stream;
+    struct layer embed, down;
+    struct dense encoder, mask, phase;
+    struct block *blocks;
+    struct up mask_up, phase_up;
+
+    /* Scratch for n_frames: maps from one stage to the next, and what a stage needs for itself. */
+    float *full_a, *full_b;      /* [n_frames][n_positions][channels] */
+    float *half_a, *half_b;      /* [n_frames][n_half][channels] */
+    float *padded;               /* [n_frames][n_half + 2][channels]: the first and last rows stay zeros */
+    float *maps[MODEL_MAX_DEPTH]; /* [n_frames][n_positions][channels]; 0 is unused */
+    float *taps;                 /* [n_frames][n_positions][depth * channels] */
+    float *product, *mixed;      /* [n_frames][n_half][channels] */
+    float *inner;                /* [n_frames][n_half][2 * d_inner] */
+    float *u;                    /* [n_frames][n_half][d_inner] */
+    float *select;               /* [n_frames][n_half][select_row] */
+    float *gates;                /* [n_frames][n_half][2 * channels] */
+    float *factor;               /* [n_frames][channels] */
+    float *chunks, *primes;      /* [n_frames][n_half][n_kernels * channels] */
+};
+
+/* ---- weights ---- */
+
+/* weight [n_out][n_in] -> [n_in][width]; a gate's halves become neighbours. bias and prelu may be NULL. */
+static void layer_init(struct arena *a, struct layer *l, unsigned n_in, unsigned n_out, bool gate, const float *weight,
+                       const float *bias, const float *prelu) {
+    const unsigned width = linear_cuda_width(n_out);
+    *l = (struct layer){n_in, n_out, gate, arena_take(a, (size_t)n_in * width), arena_take(a, width),
+                        prelu ? arena_take(a, width) : NULL};
+    for (unsigned o = 0; a->base && o < n_out; o++) {
+        const unsigned to = gate ? 2 * (o % (n_out / 2)) + o / (n_out / 2) : o;
+        for (unsigned i = 0; i < n_in; i++)
+            arena_mirror(a, l->weight)[(size_t)i * width + to] = weight[(size_t)o * n_in + i];
+        arena_mirror(a, l->bias)[to] = bias ? bias[o] : 0;
+        if (prelu)
+            arena_mirror(a, l->prelu)[to] = prelu[o];
+    }
+}
+
+static void named_layer(struct arena *a, const struct model *m, struct layer *l, unsigned n_in, unsigned n_out,
+                        const char *name) {
+    layer_init(a, l, n_in, n_out, false, model_tensor(m, "%s.weight", name), model_tensor(m, "%s.bias", name), NULL);
+}
+
+static void active_layer(struct arena *a, const struct model *m, struct layer *l, unsigned n_in, unsigned n_out,
+                         const char *name) {
+    layer_init(a, l, n_in, n_out, false, model_tensor(m, "%s.weight", name), model_tensor(m, "%s.bias", name),
+               model_tensor(m, "%s.prelu", name));
+}
+
+static void dense_init(struct arena *a, const struct model *m, struct dense *d, const char *name) {
+    const unsigned c = model_config(m)->channels;
+    for (unsigned i = 0; i < model_config(m)->depth; i++) {
+        char layer[32];
+        snprintf(layer, sizeof layer, "%s.%u", name, i);
+        d->taps[i] = arena_copy(a, model_tensor(m, "%s.taps", layer), 9 * (i + 1) * (size_t)c);
+        active_layer(a, m, &d->mix[i], (i + 1) * c, c, layer);
+    }
+}
+
+static void time_layer_init(struct arena *a, const struct model *m, struct time_layer *t, unsigned block, unsigned i) {
+    const struct model_config *g = model_config(m);
+    const unsigned c = g->channels, d = g->d_inner;
+    char name[40], layer[64];
+    snprintf(name, sizeof name, "block.%u.time.%u", block, i);
+    layer_init(a, &t->gate, c, 2 * c, true, model_tensor(m, "%s.gate.weight", name), model_tensor(m, "%s.gate.bias", name),
+               NULL);
+    snprintf(layer, sizeof layer, "%s.proj", name);
+    named_layer(a, m, &t->proj, c, c, layer);
+    snprintf(layer, sizeof layer, "%s.in", name);
+    named_layer(a, m, &t->in, c, 2 * d, layer);
+    t->conv_taps = arena_copy(a, model_tensor(m, "%s.conv.taps", name), (size_t)g->d_conv * d);
+    t->conv_bias = arena_copy(a, model_tensor(m, "%s.conv.bias", name), d);
+    layer_init(a, &t->select, d, 2 * g->d_state + g->step_rank, false, model_tensor(m, "%s.select.weight", name), NULL, NULL);
+    float *step = arena_take(a, (size_t)g->step_rank * d), *decay = arena_take(a, (size_t)d * g->d_state);
+    const float *step_weight = model_tensor(m, "%s.step.weight", name), *decays = model_tensor(m, "%s.decay", name);
+    for (unsigned o = 0; a->base && o < d; o++) {
+        for (unsigned r = 0; r < g->step_rank; r++)
+            arena_mirror(a, step)[r * d + o] = step_weight[o * g->step_rank + r];
+        for (unsigned s = 0; s < g->d_state; s++)
+            arena_mirror(a, decay)[o * g->d_state + s] = (float)(decays[o * g->d_state + s] * M_LOG2E);
+    }
+    t->step = step;
+    t->decay = decay;
+    t->step_bias = arena_copy(a, model_tensor(m, "%s.step.bias", name), d);
+    t->pass = arena_copy(a, model_tensor(m, "%s.pass", name), d);
+    snprintf(layer, sizeof layer, "%s.out", name);
+    named_layer(a, m, &t->out, d, c, layer);
+}
+
+static void freq_layer_init(struct arena *a, const struct model *m, struct freq_layer *f, unsigned block, unsigned i) {
+    const struct model_config *g = model_config(m);
+    const unsigned c = g->channels;
+    char name[40], layer[64];
+    snprintf(name, sizeof name, "block.%u.freq.%u", block, i);
+    snprintf(layer, sizeof layer, "%s.gate", name);
+    named_layer(a, m, &f->gate, c, 2 * c, layer);
+    f->gate_taps = arena_copy(a, model_tensor(m, "%s.taps", layer), 3 * 2 * (size_t)c);
+    snprintf(layer, sizeof layer, "%s.attention", name);
+    named_layer(a, m, &f->attention, c, c, layer);
+    snprintf(layer, sizeof layer, "%s.proj", name);
+    named_layer(a, m, &f->proj, c, c, layer);
+    snprintf(layer, sizeof layer, "%s.up", name);
+    named_layer(a, m, &f->up, c, g->n_kernels * c, layer);
+    for (unsigned p = 0; p < g->n_kernels; p++) {
+        snprintf(layer, sizeof layer, "%s.prime.%u", name, p);
+        f->prime[p].mixed_taps = arena_copy(a, model_tensor(m, "%s.mixed.taps", layer), (size_t)g->kernels[p] * c);
+        f->prime[p].taps = arena_copy(a, model_tensor(m, "%s.taps", layer), (size_t)g->kernels[p] * c);
+        named_layer(a, m, &f->prime[p].mix, c, c, layer);
+    }
+    snprintf(layer, sizeof layer, "%s.down", name);
+    named_layer(a, m, &f->down, g->n_kernels * c, c, layer);
+}
+
+static void up_init(struct arena *a, const struct model *m, struct up *u, unsigned n_out, const char *name) {
+    const unsigned c = model_config(m)->channels;
+    const float *prelu = model_tensor(m, "%s.prelu", name);
+    layer_init(a, &u->even, 2 * c, c, false, model_tensor(m, "%s.even.weight", name), model_tensor(m, "%s.even.bias", name),
+               prelu);
+    layer_init(a, &u->odd, c, c, false, model_tensor(m, "%s.odd.weight", name), model_tensor(m, "%s.odd.bias", name), prelu);
+    layer_init(a, &u->head, c, n_out, false, model_tensor(m, "%s.head.weight", name), model_tensor(m, "%s.head.bias", name),
+               NULL);
+}
+
+void net_cuda_weights(struct net_cuda *n, struct arena *a) {
+    const struct model *m = n->model;
+    const struct model_config *g = n->config;
+    const unsigned c = g->channels;
+    active_layer(a, m, &n->embed, 3, c, "embed");
+    dense_init(a, m, &n->encoder, "encoder");
+    active_layer(a, m, &n->down, 3 * c, c, "down");
+    for (unsigned b = 0; b < g->n_blocks; b++) {
+        for (unsigned i = 0; i < g->n_time; i++)
+            time_layer_init(a, m, &n->blocks[b].time[i], b, i);
+        for (unsigned i = 0; i < g->n_freq; i++)
+            freq_layer_init(a, m, &n->blocks[b].freq[i], b, i);
+        n->blocks[b].time_skip = arena_copy(a, model_tensor(m, "block.%u.time.skip", b), c);
+        n->blocks[b].freq_skip = arena_copy(a, model_tensor(m, "block.%u.freq.skip", b), c);
+    }
+    dense_init(a, m, &n->mask, "mask");
+    up_init(a, m, &n->mask_up, 1, "mask.up");
+    dense_init(a, m, &n->phase, "phase");
+    up_init(a, m, &n->phase_up, 2, "phase.up");
+}
+
+/* ---- memory ---- */
+
+/* Rows of `select` begin at multiples of 16 bytes. */
+static unsigned select_row(const struct model_config *g) {
+    return (2 * g->d_state + g->step_rank + 3) / 4 * 4;
+}
+
+/* Dense blocks, time stages and frequency stages take turns with the rest of the scratch. */
+void net_cuda_scratch(struct net_cuda *n, struct arena *a, unsigned n_frames) {
+    const struct model_config *g = n->config;
+    const size_t c = g->channels, full = (size_t)n_frames * g->n_positions, half = (size_t)n_frames * g->n_half;
+    n->full_a = arena_take(a, full * c);
+    n->full_b = arena_take(a, full * c);
+    n->half_a = arena_take(a, half * c);
+    n->half_b = arena_take(a, half * c);
+    n->padded = arena_take(a, (half + 2 * n_frames) * c);
+
+    struct arena dense = *a, time = *a, freq = *a;
+    for (unsigned i = 1; i < g->depth; i++)
+        n->maps[i] = arena_take(&dense, full * c);
+    n->taps = arena_take(&dense, full * g->depth * c);
+
+    n->product = arena_take(&time, half * c);
+    n->inner = arena_take(&time, half * 2 * g->d_inner);
+    n->u = arena_take(&time, half * g->d_inner);
+    n->select = arena_take(&time, half * select_row(g));
+
+    arena_take(&freq, half * c); /* product, as above */
+    n->gates = arena_take(&freq, half * 2 * c);
+    n->mixed = arena_take(&freq, half * c);
+    n->factor = arena_take(&freq, n_frames * c);
+    n->chunks = arena_take(&freq, half * g->n_kernels * c);
+    n->primes = arena_take(&freq, half * g->n_kernels * c);
+
+    a->used = dense.used;
+    if (a->used < time.used)
+        a->used = time.used;
+    if (a->used < freq.used)
+        a->used = freq.used;
+}
+
+int net_cuda_new(struct net_cuda **ret, const struct model *model, cudaStream_t stream) {
+    struct net_cuda *n = calloc(1, sizeof *n);
+    if (!n)
+        return -ENOMEM;
+    const struct model_config *g = n->config = model_config(model);
+    n->model = model;
+    n->stream = stream;
+    n->blocks = calloc(g->n_blocks, sizeof *n->blocks);
+    bool ok = n->blocks;
+    for (unsigned b = 0; b < g->n_blocks && ok; b++) {
+        n->blocks[b].time = calloc(g->n_time, sizeof *n->blocks[b].time);
+        n->blocks[b].freq = calloc(g->n_freq, sizeof *n->blocks[b].freq);
+        ok = n->blocks[b].time && n->blocks[b].freq;
+    }
+    if (!ok) {
+        net_cuda_free(n);
+        return -ENOMEM;
+    }
+    *ret = n;
+    return 0;
+}
+
+void net_cuda_free(struct net_cuda *n) {
+    if (!n)
+        return;
+    for (unsigned b = 0; n->blocks && b < n->config->n_blocks; b++) {
+        free(n->blocks[b].time);
+        free(n->blocks[b].freq);
+    }
+    free(n->blocks);
+    free(n);
+}
+
+int net_cuda_state_new(struct net_cuda_state *s, const struct model *model) {
+    const struct model_config *g = model_config(model);
+    *s = (struct net_cuda_state){0};
+    s->conv = calloc(g->n_blocks * g->n_time, sizeof *s->conv);
+    s->scan = calloc(g->n_blocks * g->n_time, sizeof *s->scan);
+    if (s->conv && s->scan)
+        return 0;
+    net_cuda_state_done(s);
+    return -ENOMEM;
+}
+
+void net_cuda_state_layout(struct net_cuda_state *s, const struct model *model, struct arena *a) {
+    const struct model_config *g = model_config(model);
+    const size_t n_past = 1u << g->depth, c = g->channels;
+    for (unsigned i = 0; i < g->depth; i++) {
+        s->encoder[i] = arena_take(a, n_past * g->n_positions * c);
+        s->mask[i] = arena_take(a, n_past * g->n_half * c);
+        s->phase[i] = arena_take(a, n_past * g->n_half * c);
+    }
+    for (unsigned i = 0; i < g->n_blocks * g->n_time; i++) {
+        s->conv[i] = arena_take(a, (g->d_conv - 1) * (size_t)g->n_half * g->d_inner);
+        s->scan[i] = arena_take(a, (size_t)g->n_half * g->d_inner * g->d_state);
+    }
+}
+
+void net_cuda_state_done(struct net_cuda_state *s) {
+    free(s->conv);
+    free(s->scan);
+    *s = (struct net_cuda_state){0};
+}
+
+/* ---- frames ---- */
+
+/* Rows of whole maps: y [n_rows][y_stride] of a frame after the other, and so x. */
+static struct linear_cuda linear(const struct layer *l, unsigned n_frames, unsigned n_rows, const float *x, size_t x_stride,
+                                 float *y, size_t y_stride) {
+    return (struct linear_cuda){.n_frames = n_frames,
+                                .n_rows = n_rows,
+                                .n_in = l->n_in,
+                                .n_out = l->n_out,
+                                .x = x,
+                                .x_frame = n_rows * x_stride,
+                                .x_stride = x_stride,
+                                .weight = l->weight,
+                                .bias = l->bias,
+                                .prelu = l->prelu,
+                                .gate = l->gate,
+                                .add_frame = n_rows * y_stride,
+                                .add_stride = y_stride,
+                                .y = y,
+                                .y_frame = n_rows * y_stride,
+                                .y_stride = y_stride};
+}
+
+/* The last layer's output goes to y, whose frames are y_frame apart; it is not kept. */
+static void dense(const struct net_cuda *n, const struct dense *d, float *const past[], unsigned n_frames, unsigned n_rows,
+                  const float *x, float *y, size_t y_frame) {
+    const struct model_config *g = n->config;
+    const unsigned c = g->channels, n_past = 1u << g->depth;
+    struct dense_cuda taps = {.n_frames = n_frames, .n_rows = n_rows, .n_channels = c, .n_past = n_past, .y = n->taps};
+    for (unsigned i = 0; i < g->depth; i++) {
+        taps.layer = i;
+        taps.map[i] = i ? n->maps[i] : x;
+        taps.past[i] = past[i];
+        taps.taps = d->taps[i];
+        dense_cuda(&taps, n->stream);
+        struct linear_cuda mix = linear(&d->mix[i], n_frames, n_rows, n->taps, (i + 1) * c,
+                                        i + 1 < g->depth ? n->maps[i + 1] : y, c);
+        if (i + 1 == g->depth)
+            mix.y_frame = y_frame;
+        linear_cuda(&mix, n->stream);
+    }
+    for (unsigned i = 0; i < g->depth; i++)
+        history_cuda(&(struct history_cuda){.n_frames = n_frames, .n_rows = n_rows, .n_channels = c, .n_past = n_past,
+                                            .x = taps.map[i], .x_stride = c, .past = past[i]}, n->stream);
+}
+
+void net_cuda_embed(struct net_cuda *n, unsigned n_frames, const float *features, float *y) {
+    struct linear_cuda a = linear(&n->embed, n_frames, n->config->n_positions, features, 3, y, n->config->channels);
+    linear_cuda(&a, n->stream);
+}
+
+void net_cuda_encode(struct net_cuda *n, struct net_cuda_state *s, unsigned n_frames, const float *x, float *y) {
+    const struct model_config *g = n->config;
+    dense(n, &n->encoder, s->encoder, n_frames, g->n_positions, x, y, (size_t)g->n_positions * g->channels);
+}
+
+void net_cuda_down(struct net_cuda *n, unsigned n_frames, const float *x, float *y) {
+    const struct model_config *g = n->config;
+    struct linear_cuda a = linear(&n->down, n_frames, g->n_half, x, 2 * (size_t)g->channels, y, g->channels);
+    a.x_frame = (size_t)g->n_positions * g->channels;
+    linear_cuda(&a, n->stream);
+}
+
+/* skip, blend: the stage's input and the share of it that the last layer adds, or NULL. x and y may be one. */
+static void time_layer(const struct net_cuda *n, const struct time_layer *t, float *conv, float *scan, unsigned n_frames,
+                       const float *x, float *y, const float *skip, const float *blend) {
+    const struct model_config *g = n->config;
+    const unsigned rows = g->n_half, c = g->channels, d = g->d_inner, row = select_row(g);
+
+    struct linear_cuda a = linear(&t->gate, n_frames, rows, x, c, n->product, c);
+    a.norm_epsilon = g->norm_epsilon;
+    linear_cuda(&a, n->stream);
+    a = linear(&t->proj, n_frames, rows, n->product, c, y, c);
+    a.add = x;
+    linear_cuda(&a, n->stream);
+
+    a = linear(&t->in, n_frames, rows, y, c, n->inner, 2 * d);
+    a.norm_epsilon = g->norm_epsilon;
+    linear_cuda(&a, n->stream);
+    conv_cuda(&(struct conv_cuda){.n_frames = n_frames, .n_rows = rows, .n_channels = d, .n_taps = g->d_conv, .x = n->inner,
+                                  .x_stride = 2 * d, .past = conv, .taps = t->conv_taps, .bias = t->conv_bias, .y = n->u},
+              n->stream);
+    history_cuda(&(struct history_cuda){.n_frames = n_frames, .n_rows = rows, .n_channels = d, .n_past = g->d_conv - 1,
+                                        .x = n->inner, .x_stride = 2 * d, .past = conv}, n->stream);
+    a = linear(&t->select, n_frames, rows, n->u, d, n->select, row);
+    linear_cuda(&a, n->stream);
+    scan_cuda(&(struct scan_cuda){.n_frames = n_frames, .n_rows = rows, .n_channels = d, .n_states = g->d_state,
+                                  .rank = g->step_rank, .u = n->u, .select = n->select, .select_stride = row,
+                                  .step = t->step, .bias = t->step_bias, .z = n->inner + d, .z_stride = 2 * d,
+                                  .decay = t->decay, .pass = t->pass, .h = scan, .y = n->u}, n->stream);
+    a = linear(&t->out, n_frames, rows, n->u, d, y, c);
+    a.add = y;
+    a.skip = skip;
+    a.blend = blend;
+    linear_cuda(&a, n->stream);
+}
+
+void net_cuda_time_stage(struct net_cuda *n, struct net_cuda_state *s, unsigned n_frames, unsigned block, const float *x,
+                         float *y) {
+    const unsigned n_time = n->config->n_time;
+    const struct block *b = &n->blocks[block];
+    for (unsigned i = 0; i < n_time; i++)
+        time_layer(n, &b->time[i], s->conv[block * n_time + i], s->scan[block * n_time + i], n_frames, i ? y : x, y,
+                   i + 1 == n_time ? x : NULL, b->time_skip);
+}
+
+static void freq_layer(const struct net_cuda *n, const struct freq_layer *f, unsigned n_frames, const float *x, float *y,
+                       const float *skip, const float *blend) {
+    const struct model_config *g = n->config;
+    const unsigned rows = g->n_half, c = g->channels, width = g->n_kernels * c;
+
+    struct linear_cuda a = linear(&f->gate, n_frames, rows, x, c, n->gates, 2 * c);
+    a.norm_epsilon = g->norm_epsilon;
+    linear_cuda(&a, n->stream);
+    over_frequency_cuda(&(struct over_frequency_cuda){.n_frames = n_frames, .n_rows = rows, .n_channels = 2 * c, .n_taps = 3,
+                                                      .x = n->gates, .x_stride = 2 * c, .taps = f->gate_taps, .gate = true,
+                                                      .y = n->product, .y_stride = c}, n->stream);
+    attend_cuda(&(struct attend_cuda){.n_frames = n_frames, .n_rows = rows, .n_channels = c,
+                                      .weight_stride = linear_cuda_width(c), .weight = f->attention.weight,
+                                      .bias = f->attention.bias, .x = n->product, .factor = n->factor}, n->stream);
+    a = linear(&f->proj, n_frames, rows, n->product, c, y, c);
+    a.scale = n->factor;
+    a.add = x;
+    linear_cuda(&a, n->stream);
+
+    a = linear(&f->up, n_frames, rows, y, c, n->chunks, width);
+    a.norm_epsilon = g->norm_epsilon;
+    linear_cuda(&a, n->stream);
+    for (unsigned p = 0; p < g->n_kernels; p++) {
+        struct over_frequency_cuda taps = {.n_frames = n_frames, .n_rows = rows, .n_channels = c, .n_taps = g->kernels[p],
+                                           .x = n->chunks + p * c, .x_stride = width, .taps = f->prime[p].mixed_taps,
+                                           .y = n->product, .y_stride = c};
+        over_frequency_cuda(&taps, n->stream);
+        a = linear(&f->prime[p].mix, n_frames, rows, n->product, c, n->mixed, c);
+        linear_cuda(&a, n->stream);
+        taps.taps = f->prime[p].taps;
+        taps.times = n->mixed;
+        taps.y = n->primes + p * c;
+        taps.y_stride = width;
+        over_frequency_cuda(&taps, n->stream);
+    }
+    a = linear(&f->down, n_frames, rows, n->primes, width, y, c);
+    a.add = y;
+    a.skip = skip;
+    a.blend = blend;
+    linear_cuda(&a, n->stream);
+}
+
+void net_cuda_freq_stage(struct net_cuda *n, unsigned n_frames, unsigned block, const float *x, float *y) {
+    const unsigned n_freq = n->config->n_freq;
+    const struct block *b = &n->blocks[block];
+    for (unsigned i = 0; i < n_freq; i++)
+        freq_layer(n, &b->freq[i], n_frames, i ? y : x, y, i + 1 == n_freq ? x : NULL, b->freq_skip);
+}
+
+/* Dense block, back to full resolution, head: y [n_frames][n_positions][head's outputs]. */
+static void decode(const struct net_cuda *n, const struct dense *d, const struct up *u, float *const past[], unsigned n_frames,
+                   const float *x, float *y) {
+    const struct model_config *g = n->config;
+    const unsigned c = g->channels;
+    const size_t frame = (g->n_half + 2) * (size_t)c, full = (size_t)g->n_positions * c;
+    dense(n, d, past, n_frames, g->n_half, x, n->padded + c, frame);
+    struct linear_cuda a = linear(&u->even, n_frames, g->n_half + 1, n->padded, c, n->full_a, 2 * c);
+    a.x_frame = frame;
+    a.y_frame = full;
+    linear_cuda(&a, n->stream);
+    a = linear(&u->odd, n_frames, g->n_half, n->padded + c, c, n->full_a + c, 2 * c);
+    a.x_frame = frame;
+    a.y_frame = full;
+    linear_cuda(&a, n->stream);
+    a = linear(&u->head, n_frames, g->n_positions, n->full_a, c, y, u->head.n_out);
+    linear_cuda(&a, n->stream);
+}
+
+void net_cuda_mask(struct net_cuda *n, struct net_cuda_state *s, unsigned n_frames, const float *x, float *mask) {
+    decode(n, &n->mask, &n->mask_up, s->mask, n_frames, x, mask);
+}
+
+void net_cuda_phase(struct net_cuda *n, struct net_cuda_state *s, unsigned n_frames, const float *x, float *rotation) {
+    decode(n, &n->phase, &n->phase_up, s->phase, n_frames, x, rotation);
+}
+
+void net_cuda_run(struct net_cuda *n, struct net_cuda_state *s, unsigned n_frames, const float *features, float *mask,
+                  float *rotation) {
+    net_cuda_embed(n, n_frames, features, n->full_a);
+    net_cuda_encode(n, s, n_frames, n->full_a, n->full_b);
+    net_cuda_down(n, n_frames, n->full_b, n->half_a);
+    for (unsigned b = 0; b < n->config->n_blocks; b++) {
+        net_cuda_time_stage(n, s, n_frames, b, n->half_a, n->half_b);
+        net_cuda_freq_stage(n, n_frames, b, n->half_b, n->half_a);
+    }
+    net_cuda_mask(n, s, n_frames, n->half_a, mask);
+    net_cuda_phase(n, s, n_frames, n->half_a, rotation);
+}
