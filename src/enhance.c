@@ -20,16 +20,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { block_hops = 16, most_channels = 64, bar_width = 40 };
+/* Hops of a channel that go to the engine together, and of all channels. */
+enum { most_hops = 512, most_hops_in_all = 1024, most_channels = 64, bar_width = 40 };
 
 static const char help[] =
-    "Usage: primeknet enhance IN OUT [--model NAME|FILE] [--engine auto|cpu]\n"
+    "Usage: primeknet enhance IN OUT [--model NAME|FILE] [--engine auto|cuda|cpu]\n"
     "                         [--strength S] [--floor-db D]\n"
     "\n"
     "Cleans the speech in IN, any file that libsndfile reads, and writes OUT: same rate, channels and\n"
     "length, no delay; the kind of file is what OUT's name ends in.\n"
     "  --model     small, base (default), large, or a .safetensors file\n"
-    "  --engine    auto (default) or cpu\n"
+    "  --engine    auto (default), cuda or cpu\n"
     "  --strength  0 (the input) to 1 (default, all that the network does)\n"
     "  --floor-db  leave at least this much of everything, -60 to 0 dB; default: no floor\n";
 
@@ -54,7 +55,8 @@ struct job {
     struct limiter *limiter;
     SRC_STATE *to_model, *to_file; /* NULL where the rates are the same */
     struct engine_job *streams;
-    float *planes; /* [channels][block_hops * hop] */
+    unsigned block_hops; /* read and given to the engine at once */
+    float *planes;       /* [channels][block_hops * hop] */
     struct frames at_model, enhanced, at_file;
     size_t drop_model, drop_file; /* frames still to drop: the engine's delay, the limiter's */
     uint64_t n_read, n_written;
@@ -131,11 +133,11 @@ static int write_ready(struct job *j) {
 static int run_hops(struct job *j) {
     unsigned channels = j->info.channels, hop = engine_hop(j->engine);
     for (size_t n_hops; (n_hops = j->at_model.n / hop) > 0;) {
-        if (n_hops > block_hops)
-            n_hops = block_hops;
+        if (n_hops > j->block_hops)
+            n_hops = j->block_hops;
         size_t n = n_hops * hop;
         for (unsigned c = 0; c < channels; c++) {
-            float *plane = j->planes + c * block_hops * hop;
+            float *plane = j->planes + c * j->block_hops * hop;
             for (size_t i = 0; i < n; i++)
                 plane[i] = j->at_model.data[i * channels + c];
             j->streams[c] = (struct engine_job){.stream = c, .n_hops = n_hops, .in = plane, .out = plane};
@@ -148,7 +150,7 @@ static int run_hops(struct job *j) {
             return out_of_memory();
         for (unsigned c = 0; c < channels; c++)
             for (size_t i = 0; i < n; i++)
-                room[i * channels + c] = j->planes[c * block_hops * hop + i];
+                room[i * channels + c] = j->planes[c * j->block_hops * hop + i];
         j->enhanced.n += n;
         size_t drop = n < j->drop_model ? n : j->drop_model;
         frames_drop(&j->enhanced, drop, channels);
@@ -185,7 +187,7 @@ static int check_finite(const struct job *j, const float *data, size_t n) {
 
 static int run(struct job *j) {
     unsigned channels = j->info.channels, hop = engine_hop(j->engine);
-    size_t block = block_hops * hop;
+    size_t block = j->block_hops * hop;
     float *data = malloc(block * channels * sizeof *data);
     if (!data)
         return out_of_memory();
@@ -284,7 +286,8 @@ static int open_all(struct job *j) {
     unsigned channels = j->info.channels;
     if (channels > most_channels)
         return cli_fail("%s: has %u channels, at most %d are handled", a->in, channels, most_channels);
-    struct engine_options options = {.name = a->engine, .n_streams = channels, .max_hops = block_hops};
+    j->block_hops = channels * most_hops > most_hops_in_all ? most_hops_in_all / channels : most_hops;
+    struct engine_options options = {.name = a->engine, .n_streams = channels, .max_hops = j->block_hops};
     if (model_load(&j->model, a->model, &err) < 0 || engine_open(&j->engine, &options, j->model, &err) < 0)
         return cli_fail("%s", err.text);
     for (unsigned c = 0; c < channels; c++)
@@ -292,7 +295,7 @@ static int open_all(struct job *j) {
     unsigned hop = engine_hop(j->engine);
     j->drop_model = engine_delay(j->engine);
     j->streams = calloc(channels, sizeof *j->streams);
-    j->planes = calloc((size_t)channels * block_hops * hop, sizeof *j->planes);
+    j->planes = calloc((size_t)channels * j->block_hops * hop, sizeof *j->planes);
     if (!j->streams || !j->planes || limiter_new(&j->limiter, j->info.samplerate, channels) < 0)
         return out_of_memory();
     j->drop_file = limiter_delay(j->limiter);

@@ -1,0 +1,609 @@
+/* The GPU's kernels for many frames against their definitions in double, the published ones of the selective scan and the
+ * causal convolution among them; the network's blocks against the CPU's; the engine for files against the CPU engine.
+ * Needs an NVIDIA GPU: without one it is skipped. */
+#include "engine.h"
+#include "kernels/attend/attend_cuda.h"
+#include "kernels/conv/conv_cuda.h"
+#include "kernels/depthwise/depthwise_cuda.h"
+#include "kernels/history/history_cuda.h"
+#include "kernels/kernels.h"
+#include "kernels/linear/linear_cuda.h"
+#include "kernels/scan/scan_cuda.h"
+#include "model.h"
+#include "net.h"
+#include "src/cuda/net_cuda.h"
+
+#include <check.h>
+#include <cuda_runtime_api.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint32_t seed;
+
+static uint32_t draw(void) {
+    seed = seed * 1664525 + 1013904223;
+    return seed >> 8;
+}
+
+static unsigned between(unsigned least, unsigned most) {
+    return least + draw() % (most - least + 1);
+}
+
+/* An array on the host and its copy on the device. */
+struct array {
+    float *host, *device;
+    size_t n;
+};
+
+static void ok(int code) {
+    ck_assert_msg(!code, "%s", cudaGetErrorString((cudaError_t)code));
+}
+
+static struct array array_of(size_t n, float low, float high) {
+    struct array a = {malloc(n * sizeof(float)), NULL, n};
+    ck_assert_ptr_nonnull(a.host);
+    for (size_t i = 0; i < n; i++)
+        a.host[i] = low + (high - low) * (float)draw() / 0x1p24f;
+    ok(cudaMalloc((void **)&a.device, n * sizeof(float)));
+    ok(cudaMemcpy(a.device, a.host, n * sizeof(float), cudaMemcpyHostToDevice));
+    return a;
+}
+
+/* What the kernels shall write. */
+static struct array poisoned(size_t n) {
+    struct array a = array_of(n, 0, 0);
+    ok(cudaMemset(a.device, 0xff, n * sizeof(float)));
+    return a;
+}
+
+static void fetch(struct array *a) {
+    ok(cudaGetLastError());
+    ok(cudaDeviceSynchronize());
+    ok(cudaMemcpy(a->host, a->device, a->n * sizeof(float), cudaMemcpyDeviceToHost));
+}
+
+static void done(struct array *a) {
+    free(a->host);
+    ok(cudaFree(a->device));
+}
+
+/* `of` numbers, the first at is[0] and should[0], within `roundings` of the largest. */
+static void check_close(const float *is, const double *should, size_t n, double roundings, const char *what) {
+    double largest = 0;
+    for (size_t i = 0; i < n; i++)
+        largest = fmax(largest, fabs(should[i]));
+    for (size_t i = 0; i < n; i++)
+        ck_assert_msg(fabs(is[i] - should[i]) <= roundings * 0x1p-24 * largest,
+                      "%s: [%zu] of %zu is %.9g, should be %.9g (largest %g)", what, i, n, (double)is[i], should[i], largest);
+}
+
+static double *doubles(size_t n) {
+    double *to = calloc(n, sizeof *to);
+    ck_assert_ptr_nonnull(to);
+    return to;
+}
+
+static double silu(double v) {
+    return v / (1 + exp(-v));
+}
+
+/* ---- kernels ---- */
+
+enum { linear_prelu = 1, linear_gate = 2, linear_add = 4, linear_skip = 8, linear_norm = 16, linear_scale = 32 };
+
+static void check_linear(unsigned frames, unsigned rows, unsigned n_in, unsigned n_out, unsigned flags, bool overlapping) {
+    const unsigned width = linear_cuda_width(n_out), n_y = flags & linear_gate ? n_out / 2 : n_out;
+    const size_t x_stride = overlapping ? n_in - n_in / 3 : n_in, x_frame = (rows - 1) * x_stride + n_in + 4 * (n_in % 4 == 0);
+    const size_t y_stride = n_y, y_frame = rows * y_stride;
+    struct array x = array_of(frames * x_frame, -1, 2), weight = array_of((size_t)n_in * width, -1, 1);
+    struct array bias = array_of(width, -1, 1), prelu = array_of(width, -.5f, .5f), scale = array_of((size_t)frames * n_in, -1, 1);
+    struct array add = array_of(frames * y_frame, -1, 1), skip = array_of(frames * y_frame, -1, 1), blend = array_of(n_out, -1, 1);
+    struct array y = poisoned(frames * y_frame);
+    struct linear_cuda a = {frames, rows, n_in, n_out, x.device, x_frame, x_stride, flags & linear_norm ? 1e-5f : 0,
+                            flags & linear_scale ? scale.device : NULL, weight.device, bias.device,
+                            flags & linear_prelu ? prelu.device : NULL, flags & linear_gate,
+                            flags & linear_add ? add.device : NULL, y_frame, y_stride, flags & linear_skip ? skip.device : NULL,
+                            blend.device, y.device, y_frame, y_stride};
+    linear_cuda(&a, NULL);
+    fetch(&y);
+    double *should = doubles(frames * y_frame), v[1280];
+    for (unsigned f = 0; f < frames; f++)
+        for (unsigned r = 0; r < rows; r++) {
+            const float *in = x.host + f * x_frame + r * x_stride;
+            double mean = 0, variance = 0;
+            for (unsigned i = 0; i < n_in; i++)
+                mean += in[i] / (double)n_in;
+            for (unsigned i = 0; i < n_in; i++)
+                variance += (in[i] - mean) * (in[i] - mean) / n_in;
+            for (unsigned i = 0; i < n_in; i++)
+                v[i] = flags & linear_norm    ? (in[i] - mean) / sqrt(variance + 1e-5)
+                       : flags & linear_scale ? (double)in[i] * scale.host[(size_t)f * n_in + i]
+                                              : in[i];
+            double before = 0;
+            for (unsigned o = 0; o < n_out; o++) {
+                double sum = bias.host[o];
+                for (unsigned i = 0; i < n_in; i++)
+                    sum += v[i] * weight.host[(size_t)i * width + o];
+                if (flags & linear_prelu && sum < 0)
+                    sum *= prelu.host[o];
+                const size_t at = f * y_frame + r * y_stride + o;
+                if (flags & linear_gate) {
+                    if (o % 2)
+                        should[f * y_frame + r * y_stride + o / 2] = before * sum;
+                    before = sum;
+                    continue;
+                }
+                should[at] = sum + (flags & linear_add ? add.host[at] : 0) +
+                             (flags & linear_skip ? (double)skip.host[at] * blend.host[o] : 0);
+            }
+        }
+    char what[128];
+    snprintf(what, sizeof what, "linear %u x %u, %u to %u, flags %u", frames, rows, n_in, n_out, flags);
+    check_close(y.host, should, frames * y_frame, 128, what);
+    struct array *all[] = {&x, &weight, &bias, &prelu, &scale, &add, &skip, &blend, &y};
+    for (unsigned i = 0; i < sizeof all / sizeof *all; i++)
+        done(all[i]);
+    free(should);
+}
+
+START_TEST(linear_is_its_formula) {
+    static const unsigned flags[] = {0, linear_prelu, linear_norm, linear_norm | linear_gate, linear_add, linear_scale | linear_add,
+                                     linear_add | linear_skip};
+    seed = 1 + (uint32_t)_i;
+    check_linear(between(1, 5), between(1, 200), 16 * between(1, 20), 16 * between(1, 16), flags[_i % 7], false);
+    check_linear(between(1, 5), between(1, 200), 48 * between(1, 4), 16 * between(1, 4), linear_prelu, true);
+    check_linear(between(1, 3), between(1, 300), 3, 16 * between(1, 4), linear_prelu, false); /* embed */
+    check_linear(between(1, 3), between(1, 300), 64, between(1, 2), 0, false);                /* head */
+    check_linear(between(1, 3), between(1, 300), 128, 36, 0, false);                          /* select */
+}
+END_TEST
+
+START_TEST(dense_is_its_formula) {
+    seed = 100 + (uint32_t)_i;
+    const unsigned frames = between(1, 40), rows = between(1, 30), c = 16 * between(1, 4), layer = (unsigned)_i % 5;
+    const unsigned n_past = 32, width = (layer + 1) * c;
+    struct array map[5], past[5], taps = array_of(9 * width, -1, 1), y = poisoned((size_t)frames * rows * width);
+    struct dense_cuda a = {frames, rows, c, layer, n_past, {0}, {0}, taps.device, y.device};
+    for (unsigned j = 0; j <= layer; j++) {
+        map[j] = array_of((size_t)frames * rows * c, -1, 1);
+        past[j] = array_of((size_t)n_past * rows * c, -1, 1);
+        a.map[j] = map[j].device;
+        a.past[j] = past[j].device;
+    }
+    dense_cuda(&a, NULL);
+    fetch(&y);
+    double *should = doubles(y.n);
+    for (unsigned f = 0; f < frames; f++)
+        for (unsigned r = 0; r < rows; r++)
+            for (unsigned i = 0; i < width; i++)
+                for (unsigned t = 0; t < 3; t++)
+                    for (unsigned k = 0; k < 3; k++) {
+                        const unsigned j = layer - i / c;
+                        const int frame = (int)f - (int)((2 - t) << layer), row = (int)(r + k) - 1;
+                        if (row < 0 || row >= (int)rows)
+                            continue;
+                        const float *x = frame < 0 ? past[j].host + (n_past + frame) * rows * c : map[j].host + frame * rows * c;
+                        should[((size_t)f * rows + r) * width + i] += (double)x[row * c + i % c] * taps.host[(t * 3 + k) * width + i];
+                    }
+    check_close(y.host, should, y.n, 32, "dense");
+    for (unsigned j = 0; j <= layer; j++) {
+        done(&map[j]);
+        done(&past[j]);
+    }
+    done(&taps);
+    done(&y);
+    free(should);
+}
+END_TEST
+
+START_TEST(over_frequency_is_its_formula) {
+    seed = 200 + (uint32_t)_i;
+    const unsigned n_taps[] = {1, 3, 11, 23, 31, 63};
+    const unsigned frames = between(1, 9), rows = between(1, 120), c = 32 * between(1, 3), n = n_taps[_i % 6], n_all = frames * rows;
+    const bool gate = _i % 3 == 0, with_times = _i % 3 == 1;
+    const unsigned n_y = gate ? c / 2 : c;
+    struct array x = array_of((size_t)n_all * (c + 16), -1, 1), taps = array_of(n * c, -1, 1), times = array_of((size_t)n_all * c, -1, 1);
+    struct array y = poisoned((size_t)n_all * n_y);
+    over_frequency_cuda(&(struct over_frequency_cuda){frames, rows, c, n, x.device, c + 16, taps.device,
+                                                      with_times ? times.device : NULL, gate, y.device, n_y}, NULL);
+    fetch(&y);
+    double *should = doubles(y.n);
+    for (unsigned r = 0; r < n_all; r++)
+        for (unsigned i = 0; i < n_y; i++) {
+            double sum[2] = {0};
+            for (unsigned half = 0; half < 2; half++)
+                for (unsigned k = 0; k < n && i + half * n_y < c; k++) {
+                    const int row = (int)(r % rows + k) - (int)n / 2;
+                    if (row >= 0 && row < (int)rows)
+                        sum[half] += (double)x.host[((size_t)(r / rows * rows) + row) * (c + 16) + i + half * n_y] *
+                                     taps.host[k * c + i + half * n_y];
+                }
+            should[(size_t)r * n_y + i] = gate ? sum[0] * sum[1] : with_times ? sum[0] * times.host[(size_t)r * c + i] : sum[0];
+        }
+    check_close(y.host, should, y.n, 64, "over frequency");
+    done(&x);
+    done(&taps);
+    done(&times);
+    done(&y);
+    free(should);
+}
+END_TEST
+
+START_TEST(attend_is_its_formula) {
+    seed = 300 + (uint32_t)_i;
+    const unsigned frames = between(1, 20), rows = between(1, 120), c = 16 * between(1, 16), stride = linear_cuda_width(c);
+    struct array x = array_of((size_t)frames * rows * c, -1, 2), weight = array_of(c * stride, -1, 1), bias = array_of(c, -1, 1);
+    struct array y = poisoned(frames * c);
+    attend_cuda(&(struct attend_cuda){frames, rows, c, stride, weight.device, bias.device, x.device, y.device}, NULL);
+    fetch(&y);
+    double *should = doubles(y.n);
+    for (unsigned f = 0; f < frames; f++)
+        for (unsigned o = 0; o < c; o++) {
+            should[f * c + o] = bias.host[o];
+            for (unsigned r = 0; r < rows; r++)
+                for (unsigned i = 0; i < c; i++)
+                    should[f * c + o] += (double)weight.host[i * stride + o] * x.host[((size_t)f * rows + r) * c + i] / rows;
+        }
+    check_close(y.host, should, y.n, 64, "attend");
+    done(&x);
+    done(&weight);
+    done(&bias);
+    done(&y);
+    free(should);
+}
+END_TEST
+
+START_TEST(history_is_the_last_frames) {
+    seed = 400 + (uint32_t)_i;
+    const unsigned frames = between(1, 20), rows = between(1, 50), c = 16 * between(1, 4), n_past = between(1, 16);
+    struct array x = array_of((size_t)frames * rows * (c + 16), -1, 1), past = array_of((size_t)n_past * rows * c, -1, 1);
+    float *should = malloc(past.n * sizeof *should);
+    ck_assert_ptr_nonnull(should);
+    for (unsigned p = 0; p < n_past; p++)
+        for (unsigned r = 0; r < rows; r++) {
+            const unsigned from = p + frames;
+            memcpy(should + (p * rows + r) * c,
+                   from < n_past ? past.host + (from * rows + r) * c : x.host + ((from - n_past) * rows + r) * (c + 16),
+                   c * sizeof *should);
+        }
+    history_cuda(&(struct history_cuda){frames, rows, c, n_past, x.device, c + 16, past.device}, NULL);
+    fetch(&past);
+    ck_assert_mem_eq(past.host, should, past.n * sizeof *should);
+    done(&x);
+    done(&past);
+    free(should);
+}
+END_TEST
+
+/* causal_conv1d with its activation, from zero state over a whole sequence; causal_conv1d_update is the same with calls
+ * of one frame. Divided into calls at random, or frame by frame. */
+START_TEST(conv_is_the_published_one) {
+    seed = 500 + (uint32_t)_i;
+    const unsigned batch = _i == 0 ? 128 : between(1, 20), width = 64 * between(1, 4), n_taps = 2 + (unsigned)_i % 3;
+    const unsigned length = between(1, 60);
+    const size_t frame = (size_t)batch * width;
+    struct array x = array_of(length * frame, -3, 3), taps = array_of(n_taps * width, -1, 1), bias = array_of(width, -1, 1);
+    struct array past = array_of((n_taps - 1) * frame, 0, 0), y = poisoned(length * frame);
+    for (unsigned t = 0, n; t < length; t += n) {
+        n = _i % 2 ? 1 : between(1, length - t);
+        conv_cuda(&(struct conv_cuda){n, batch, width, n_taps, x.device + t * frame, width, past.device, taps.device,
+                                      bias.device, y.device + t * frame}, NULL);
+        history_cuda(&(struct history_cuda){n, batch, width, n_taps - 1, x.device + t * frame, width, past.device}, NULL);
+    }
+    fetch(&y);
+    double *should = doubles(y.n);
+    for (unsigned t = 0; t < length; t++)
+        for (size_t i = 0; i < frame; i++) {
+            double sum = bias.host[i % width];
+            for (unsigned k = 0; k < n_taps; k++)
+                if (t + k + 1 >= n_taps)
+                    sum += (double)taps.host[k * width + i % width] * x.host[(t + k + 1 - n_taps) * frame + i];
+            should[t * frame + i] = silu(sum);
+        }
+    check_close(y.host, should, y.n, 32, "causal_conv1d");
+    done(&x);
+    done(&taps);
+    done(&bias);
+    done(&past);
+    done(&y);
+    free(should);
+}
+END_TEST
+
+/* selective_scan with D, z, delta_bias and delta_softplus, B and C varying; the step sizes come from a linear layer of
+ * rank r, bias included. selective_state_update is the same with calls of one frame. */
+START_TEST(scan_is_the_published_one) {
+    seed = 600 + (uint32_t)_i;
+    const unsigned batch = _i == 0 ? 128 : between(1, 12), width = 64 * between(1, 4), states = _i % 2 ? 64 : 16;
+    const unsigned length = between(1, 50), rank = between(1, 8), row = 2 * states + rank, n_all = length * batch;
+    struct array u = array_of((size_t)n_all * width, -2, 2), select = array_of((size_t)n_all * row, -1, 1);
+    struct array step = array_of(rank * width, -1, 1), bias = array_of(width, -4, 1), z = array_of((size_t)n_all * width, -4, 4);
+    struct array decay = array_of((size_t)width * states, 0, 0), pass = array_of(width, -1, 1);
+    struct array h = array_of((size_t)batch * width * states, 0, 0), y = poisoned((size_t)n_all * width);
+    double *A = doubles((size_t)width * states);
+    for (unsigned i = 0; i < width * states; i++) {
+        A[i] = -(1. + i % states) * between(50, 200) / 100.;
+        decay.host[i] = (float)(A[i] * M_LOG2E);
+    }
+    ok(cudaMemcpy(decay.device, decay.host, decay.n * sizeof(float), cudaMemcpyHostToDevice));
+    for (unsigned t = 0, n; t < length; t += n) {
+        n = _i % 3 == 2 ? 1 : between(1, length - t);
+        const size_t at = (size_t)t * batch;
+        scan_cuda(&(struct scan_cuda){n, batch, width, states, rank, u.device + at * width, select.device + at * row, row,
+                                      step.device, bias.device, z.device + at * width, width, decay.device, pass.device,
+                                      h.device, y.device + at * width}, NULL);
+    }
+    fetch(&y);
+    fetch(&h);
+    double *should = doubles(y.n), *state = doubles(h.n);
+    for (unsigned t = 0; t < length; t++)
+        for (unsigned b = 0; b < batch; b++)
+            for (unsigned d = 0; d < width; d++) {
+                const size_t at = (size_t)t * batch + b;
+                const float *B = select.host + at * row, *C = B + states, *q = C + states;
+                double delta = bias.host[d], out = (double)pass.host[d] * u.host[at * width + d];
+                for (unsigned r = 0; r < rank; r++)
+                    delta += (double)q[r] * step.host[r * width + d];
+                delta = log1p(exp(-fabs(delta))) + fmax(delta, 0);
+                for (unsigned s = 0; s < states; s++) {
+                    double *x = &state[((size_t)b * width + d) * states + s];
+                    *x = exp(delta * A[d * states + s]) * *x + delta * B[s] * u.host[at * width + d];
+                    out += C[s] * *x;
+                }
+                should[at * width + d] = out * silu(z.host[at * width + d]);
+            }
+    check_close(h.host, state, h.n, 128, "selective_scan's state");
+    check_close(y.host, should, y.n, 128, "selective_scan");
+    struct array *all[] = {&u, &select, &step, &bias, &z, &decay, &pass, &h, &y};
+    for (unsigned i = 0; i < sizeof all / sizeof *all; i++)
+        done(all[i]);
+    free(A);
+    free(should);
+    free(state);
+}
+END_TEST
+
+/* ---- the network's blocks ---- */
+
+static const char *const models[] = {FIXTURES "/wide.safetensors", FIXTURES "/narrow.safetensors", "small", "base", "large"};
+enum { N_MODELS = 5, N_FIXTURES = 2, LEAST_DB = 100 };
+
+static struct model *load(const char *name) {
+    struct err err;
+    struct model *m;
+    ck_assert_msg(!model_load(&m, name, &err), "%s", err.text);
+    return m;
+}
+
+static double snr_db(const float *is, const float *should, size_t n) {
+    double signal = 0, error = 0;
+    for (size_t i = 0; i < n; i++) {
+        signal += (double)should[i] * should[i];
+        error += ((double)is[i] - should[i]) * ((double)is[i] - should[i]);
+    }
+    return 10 * log10(signal / error);
+}
+
+/* `of` maps are compared, the CPU's being y. */
+static void compare_block(float *device, const float *y, size_t n, const char *model, const char *block, int *n_failed) {
+    float *is = malloc(n * sizeof *is);
+    ck_assert_ptr_nonnull(is);
+    ok(cudaGetLastError());
+    ok(cudaDeviceSynchronize());
+    ok(cudaMemcpy(is, device, n * sizeof *is, cudaMemcpyDeviceToHost));
+    double db = snr_db(is, y, n);
+    printf("%s, %s: %.1f dB\n", model, block, db);
+    *n_failed += !(db >= LEAST_DB);
+    free(is);
+}
+
+/* Each block with the CPU's input of it, in two calls. */
+START_TEST(blocks_are_the_cpu_s) {
+    enum { FRAMES = 60, FIRST = 23 };
+    seed = 7;
+    struct model *m = load(models[_i]);
+    const struct model_config *g = model_config(m);
+    const size_t full = (size_t)g->n_positions * g->channels, half = (size_t)g->n_half * g->channels;
+    struct net *cpu;
+    struct net_state cpu_state;
+    struct net_cuda *net;
+    struct net_cuda_state state;
+    ck_assert(!net_new(&cpu, m, kernels_nth(0)) && !net_state_init(cpu, &cpu_state));
+    ck_assert(!net_cuda_new(&net, m, NULL) && !net_cuda_state_new(&state, m));
+    struct arena a = {0};
+    for (unsigned pass = 0; pass < 2; pass++) {
+        a.used = 0;
+        net_cuda_weights(net, &a);
+        const size_t weights = a.used;
+        net_cuda_state_layout(&state, m, &a);
+        net_cuda_scratch(net, &a, FRAMES);
+        if (pass == 0) {
+            ok(cudaMalloc((void **)&a.base, a.used));
+            ck_assert_ptr_nonnull(a.mirror = calloc(1, weights));
+            ok(cudaMemset(a.base, 0, a.used));
+        } else
+            ok(cudaMemcpy(a.base, a.mirror, weights, cudaMemcpyHostToDevice));
+    }
+    const unsigned n_stages = 3 + 2 * g->n_blocks;
+    struct array x[3 + 2 * 16 + 3]; /* features, embed, encode, down, then the stages; mask and rotation at the end */
+    x[0] = array_of((size_t)FRAMES * g->n_positions * 3, -1, 1);
+    for (unsigned i = 1; i <= n_stages; i++)
+        x[i] = array_of(FRAMES * (i < 3 ? full : half), 0, 0);
+    struct array mask = array_of((size_t)FRAMES * g->n_positions, 0, 0), rotation = array_of(2 * mask.n, 0, 0);
+    for (unsigned f = 0; f < FRAMES; f++) {
+        net_embed(cpu, x[0].host + f * 3 * g->n_positions, x[1].host + f * full);
+        net_encode(cpu, &cpu_state, x[1].host + f * full, x[2].host + f * full);
+        net_down(cpu, x[2].host + f * full, x[3].host + f * half);
+        for (unsigned b = 0; b < g->n_blocks; b++) {
+            net_time_stage(cpu, &cpu_state, b, x[3 + 2 * b].host + f * half, x[4 + 2 * b].host + f * half);
+            net_freq_stage(cpu, b, x[4 + 2 * b].host + f * half, x[5 + 2 * b].host + f * half);
+        }
+        net_mask(cpu, &cpu_state, x[n_stages].host + f * half, mask.host + f * g->n_positions);
+        net_phase(cpu, &cpu_state, x[n_stages].host + f * half, rotation.host + 2 * f * g->n_positions);
+        net_step(&cpu_state);
+    }
+    for (unsigned i = 1; i <= n_stages; i++)
+        ok(cudaMemcpy(x[i].device, x[i].host, x[i].n * sizeof(float), cudaMemcpyHostToDevice));
+    struct array y = array_of(FRAMES * full, 0, 0);
+    int n_failed = 0;
+    const unsigned counts[] = {FIRST, FRAMES - FIRST}, firsts[] = {0, FIRST};
+    char what[64];
+#define IN(i, size) (x[i].device + firsts[part] * (size))
+#define OUT(size) (y.device + firsts[part] * (size))
+    for (unsigned part = 0; part < 2; part++)
+        net_cuda_embed(net, counts[part], IN(0, 3 * (size_t)g->n_positions), OUT(full));
+    compare_block(y.device, x[1].host, x[1].n, models[_i], "embed", &n_failed);
+    for (unsigned part = 0; part < 2; part++)
+        net_cuda_encode(net, &state, counts[part], IN(1, full), OUT(full));
+    compare_block(y.device, x[2].host, x[2].n, models[_i], "encoder", &n_failed);
+    for (unsigned part = 0; part < 2; part++)
+        net_cuda_down(net, counts[part], IN(2, full), OUT(half));
+    compare_block(y.device, x[3].host, x[3].n, models[_i], "down", &n_failed);
+    for (unsigned b = 0; b < g->n_blocks; b++) {
+        for (unsigned part = 0; part < 2; part++)
+            net_cuda_time_stage(net, &state, counts[part], b, IN(3 + 2 * b, half), OUT(half));
+        snprintf(what, sizeof what, "time stage %u", b);
+        compare_block(y.device, x[4 + 2 * b].host, x[4].n, models[_i], what, &n_failed);
+        for (unsigned part = 0; part < 2; part++)
+            net_cuda_freq_stage(net, counts[part], b, IN(4 + 2 * b, half), OUT(half));
+        snprintf(what, sizeof what, "frequency stage %u", b);
+        compare_block(y.device, x[5 + 2 * b].host, x[5].n, models[_i], what, &n_failed);
+    }
+    for (unsigned part = 0; part < 2; part++)
+        net_cuda_mask(net, &state, counts[part], IN(n_stages, half), OUT((size_t)g->n_positions));
+    ok(cudaMemcpy(y.host, y.device, mask.n * sizeof(float), cudaMemcpyDeviceToHost));
+    const float *slope = model_tensor(m, "mask.slope");
+    for (size_t i = 0; i < mask.n; i++)
+        y.host[i] = g->mask_ceiling / (1 + expf(-slope[i % g->n_positions] * y.host[i]));
+    double db = snr_db(y.host, mask.host, mask.n);
+    printf("%s, mask: %.1f dB\n", models[_i], db);
+    n_failed += !(db >= LEAST_DB);
+    for (unsigned part = 0; part < 2; part++)
+        net_cuda_phase(net, &state, counts[part], IN(n_stages, half), OUT(2 * (size_t)g->n_positions));
+    compare_block(y.device, rotation.host, rotation.n, models[_i], "phase", &n_failed);
+#undef IN
+#undef OUT
+    ck_assert_msg(!n_failed, "%s: %d blocks differ", models[_i], n_failed);
+    for (unsigned i = 0; i <= n_stages; i++)
+        done(&x[i]);
+    done(&mask);
+    done(&rotation);
+    done(&y);
+    ok(cudaFree(a.base));
+    free(a.mirror);
+    net_cuda_state_done(&state);
+    net_cuda_free(net);
+    net_state_done(&cpu_state);
+    net_free(cpu);
+    model_free(m);
+}
+END_TEST
+
+/* ---- the engine ---- */
+
+static struct engine *open_engine(const char *name, const struct model *m, unsigned n_streams, unsigned max_hops) {
+    struct err err;
+    struct engine *e;
+    struct engine_options options = {.name = name, .n_streams = n_streams, .max_hops = max_hops};
+    ck_assert_msg(!engine_open(&e, &options, m, &err), "%s", err.text);
+    return e;
+}
+
+/* Noise that swells and falls silent; a tone comes and goes. */
+static float *make_sound(size_t n) {
+    float *x = malloc(n * sizeof *x);
+    ck_assert_ptr_nonnull(x);
+    for (size_t i = 0; i < n; i++)
+        x[i] = .2f * (float)fmax(0, sin((double)i * 2e-5)) * ((float)draw() / 0x1p23f - 1) +
+               (i / 30000 % 3 == 1 ? .1f * (float)sin((double)i * .05) : 0);
+    return x;
+}
+
+static void process(struct engine *e, unsigned stream, unsigned n_hops, const float *in, float *out) {
+    struct engine_job job = {stream, n_hops, in, out};
+    ck_assert_int_eq(engine_process(e, &job, 1), 0);
+}
+
+/* Whole on one stream, in parts at random on another: the same bits, and the CPU engine's sound. */
+static void check_engine(const char *name, unsigned seconds) {
+    struct model *m = load(name);
+    struct engine *cpu = open_engine("cpu", m, 1, 1), *cuda = open_engine("cuda", m, 2, 200);
+    const unsigned hop = engine_hop(cpu), n_hops = seconds * model_rate(m) / hop, delay = engine_delay(cpu);
+    const size_t n = (size_t)n_hops * hop;
+    float *x = make_sound(n), *should = malloc(n * sizeof *x), *whole = malloc(n * sizeof *x), *parts = malloc(n * sizeof *x);
+    float *tail = malloc(2 * delay * sizeof *tail);
+    ck_assert(should && whole && parts && tail);
+    x[n / 2] = NAN;
+    x[n / 3] = 1e9f;
+    process(cpu, 0, n_hops, x, should);
+    process(cuda, 0, n_hops, x, whole);
+    double db = snr_db(whole, should, n);
+    printf("%s, %u s: %.1f dB\n", name, seconds, db);
+    ck_assert_msg(db >= LEAST_DB, "%s: %.1f dB", name, db);
+    for (unsigned done = 0, some; done < n_hops; done += some) {
+        some = between(1, 3) == 1 ? between(1, 20) : between(1, 400);
+        some = some < n_hops - done ? some : n_hops - done;
+        process(cuda, 1, some, x + (size_t)done * hop, parts + (size_t)done * hop);
+    }
+    ck_assert_mem_eq(parts, whole, n * sizeof *parts);
+    engine_tail(cpu, 0, tail);
+    engine_tail(cuda, 1, tail + delay);
+    ck_assert_double_ge(snr_db(tail + delay, tail, delay), 80);
+
+    engine_reset(cpu, 0);
+    engine_reset(cuda, 1);
+    engine_control(cpu, 0, .6f, .05f);
+    engine_control(cuda, 1, .6f, .05f);
+    const unsigned few = n_hops < 100 ? n_hops : 100;
+    process(cpu, 0, few, x, should);
+    process(cuda, 1, few, x, parts);
+    ck_assert_double_ge(snr_db(parts, should, (size_t)few * hop), 80);
+    free(x);
+    free(should);
+    free(whole);
+    free(parts);
+    free(tail);
+    engine_close(cpu);
+    engine_close(cuda);
+    model_free(m);
+}
+
+START_TEST(engine_is_the_cpu_s) {
+    seed = 11;
+    check_engine(models[_i], _i < N_FIXTURES ? 4 : 30);
+}
+END_TEST
+
+int main(void) {
+    int n_devices = 0;
+    cudaError_t code = cudaGetDeviceCount(&n_devices);
+    if (code || !n_devices) {
+        printf("skipped: %s\n", code ? cudaGetErrorString(code) : "no NVIDIA GPU");
+        return 77;
+    }
+    Suite *suite = suite_create("cuda kernels");
+    TCase *t = tcase_create("kernels");
+    tcase_set_timeout(t, 600);
+    tcase_add_loop_test(t, linear_is_its_formula, 0, 14);
+    tcase_add_loop_test(t, dense_is_its_formula, 0, 10);
+    tcase_add_loop_test(t, over_frequency_is_its_formula, 0, 18);
+    tcase_add_loop_test(t, attend_is_its_formula, 0, 4);
+    tcase_add_loop_test(t, history_is_the_last_frames, 0, 10);
+    tcase_add_loop_test(t, conv_is_the_published_one, 0, 12);
+    tcase_add_loop_test(t, scan_is_the_published_one, 0, 12);
+    suite_add_tcase(suite, t);
+    t = tcase_create("network");
+    tcase_set_timeout(t, 600);
+    tcase_add_loop_test(t, blocks_are_the_cpu_s, 0, N_MODELS);
+    tcase_add_loop_test(t, engine_is_the_cpu_s, 0, N_MODELS);
+    suite_add_tcase(suite, t);
+    SRunner *runner = srunner_create(suite);
+    srunner_set_fork_status(runner, CK_NOFORK); /* a forked process cannot use its parent's CUDA */
+    srunner_run_all(runner, CK_ENV);
+    int n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
