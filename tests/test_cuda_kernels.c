@@ -512,12 +512,12 @@ static struct engine *open_engine(const char *name, const struct model *m, unsig
     return e;
 }
 
-/* Noise that swells and falls silent; a tone comes and goes. */
+/* Noise that swells and fades; a tone comes and goes. */
 static float *make_sound(size_t n) {
     float *x = malloc(n * sizeof *x);
     ck_assert_ptr_nonnull(x);
     for (size_t i = 0; i < n; i++)
-        x[i] = .2f * (float)fmax(0, sin((double)i * 2e-5)) * ((float)draw() / 0x1p23f - 1) +
+        x[i] = .2f * (float)fmax(.01, sin((double)i * 2e-5)) * ((float)draw() / 0x1p23f - 1) +
                (i / 30000 % 3 == 1 ? .1f * (float)sin((double)i * .05) : 0);
     return x;
 }
