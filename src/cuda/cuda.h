@@ -19,8 +19,9 @@ struct cuda_module {
 
 extern const struct engine_type cuda_hop, cuda_chunk;
 
-/* Text for a failed call of CUDA's runtime: "engine cuda: WHAT: the runtime's words"; code is a cudaError_t. Returns
- * -ENOMEM where memory ran out, else -EIO. */
+/* Text for a failed call of CUDA's runtime, "engine cuda: WHAT: what is wrong"; code is a cudaError_t. Returns what may pass by
+ * itself as -ENOMEM (memory ran out) or -EBUSY, what will not as -ENODEV or -ENOTSUP, and -EIO where this process may not be
+ * able to use the GPU any more. */
 int cuda_failed(struct err *err, int code, const char *what);
 
 #endif
