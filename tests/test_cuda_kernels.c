@@ -11,6 +11,7 @@
 #include "kernels/scan/scan_cuda.h"
 #include "model.h"
 #include "net.h"
+#include "src/cuda/fft.h"
 #include "src/cuda/net_cuda.h"
 
 #include <check.h>
@@ -148,6 +149,39 @@ static void check_linear(unsigned frames, unsigned rows, unsigned n_in, unsigned
         done(all[i]);
     free(should);
 }
+
+/* cuFFT and what stands in for it, each against the definition. */
+START_TEST(fft_is_its_formula) {
+    static const unsigned sizes[] = {1024, 400, 960, 750, 32};
+    const unsigned n = sizes[_i / 2], n_frames = 3, n_bins = n / 2 + 1;
+    struct fft *fft = NULL;
+    seed = 30 + (uint32_t)_i;
+    struct array x = array_of((size_t)n_frames * n, -1, 1), X = poisoned(2 * (size_t)n_frames * n_bins);
+    double *should = doubles(X.n), *back = doubles(x.n);
+    for (size_t f = 0; f < n_frames; f++) {
+        for (unsigned k = 0; k < n_bins; k++)
+            for (unsigned j = 0; j < n; j++) {
+                should[2 * (f * n_bins + k)] += x.host[f * n + j] * cos(2 * M_PI * k * j / n);
+                should[2 * (f * n_bins + k) + 1] -= x.host[f * n + j] * sin(2 * M_PI * k * j / n);
+            }
+        for (unsigned j = 0; j < n; j++)
+            back[f * n + j] = (double)n * x.host[f * n + j];
+    }
+    ok(fft_open(&fft, n, n_frames, _i % 2));
+    ok(fft_forward(fft, x.device, X.device, NULL));
+    fetch(&X);
+    check_close(X.host, should, X.n, 64, fft_name(fft));
+    ok(cudaMemset(x.device, 0xff, x.n * sizeof(float)));
+    ok(fft_inverse(fft, X.device, x.device, NULL));
+    fetch(&x);
+    check_close(x.host, back, x.n, 64, fft_name(fft));
+    fft_close(fft);
+    free(should);
+    free(back);
+    done(&x);
+    done(&X);
+}
+END_TEST
 
 START_TEST(linear_is_its_formula) {
     static const unsigned flags[] = {0, linear_prelu, linear_norm, linear_norm | linear_gate, linear_add, linear_scale | linear_add,
@@ -587,6 +621,7 @@ int main(void) {
     Suite *suite = suite_create("cuda kernels");
     TCase *t = tcase_create("kernels");
     tcase_set_timeout(t, 600);
+    tcase_add_loop_test(t, fft_is_its_formula, 0, 10);
     tcase_add_loop_test(t, linear_is_its_formula, 0, 14);
     tcase_add_loop_test(t, dense_is_its_formula, 0, 10);
     tcase_add_loop_test(t, over_frequency_is_its_formula, 0, 18);

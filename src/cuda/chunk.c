@@ -2,7 +2,7 @@
  * fit the memory that file work may take. Nothing that a frame gives depends on how frames are divided into chunks. */
 #include "cuda.h"
 
-#include "kernels/fft/fft_cuda.h"
+#include "fft.h"
 #include "kernels/spectrum/spectrum_cuda.h"
 #include "net_cuda.h"
 
@@ -32,12 +32,13 @@ struct chunk {
     cudaStream_t stream;
     struct net_cuda *net;
     struct stream *streams;
+    struct fft *fft;
     struct spectrum_cuda spectrum;
     unsigned n_frames; /* of the longest chunk */
     char *memory;      /* the device's, all of it */
     float *pinned;     /* [n_frames * hop]: on the way in and out */
 
-    const float *analysis, *synthesis, *roots;
+    const float *analysis, *synthesis;
     float *samples;                 /* [window - hop + n_frames * hop] */
     float *frames;                  /* [n_frames][window] */
     float *X;                       /* [n_frames][n_bins][2] */
@@ -54,6 +55,7 @@ static void chunk_close(struct engine *e) {
         net_cuda_state_done(&c->streams[i].net);
     free(c->streams);
     net_cuda_free(c->net);
+    fft_close(c->fft);
     cudaFree(c->memory);
     cudaFreeHost(c->pinned);
     if (c->stream)
@@ -111,9 +113,6 @@ static void layout_weights(struct chunk *c, struct arena *a) {
     layout_spectrum(c, a);
     c->analysis = arena_copy(a, model_tensor(m, "window.analysis"), g->window);
     c->synthesis = arena_copy(a, model_tensor(m, "window.synthesis"), g->synthesis);
-    c->roots = arena_take(a, 2 * (size_t)g->window);
-    if (a->base)
-        fft_roots(arena_mirror(a, c->roots), g->window);
 }
 
 static void layout_streams(struct chunk *c, struct arena *a) {
@@ -170,6 +169,8 @@ static int allocate(struct chunk *c, const struct engine_options *options, struc
     if ((code = cudaMalloc((void **)&c->memory, a.used)) ||
         (code = cudaMallocHost((void **)&c->pinned, (size_t)n_frames * hop * sizeof *c->pinned)))
         return cuda_failed(err, code, "cannot allocate what the model needs");
+    if ((code = fft_open(&c->fft, model_config(c->head.model)->window, n_frames, false)))
+        return cuda_failed(err, code, "cannot plan the Fourier transforms");
     if (!(a.mirror = calloc(1, weights)))
         return err_set(err, -ENOMEM, "engine cuda: out of memory");
     const size_t size = a.used;
@@ -214,23 +215,23 @@ static int run_frames(struct chunk *c, unsigned stream, unsigned n_frames, const
     const struct engine_control *control = &c->head.controls[stream];
     struct stream *s = &c->streams[stream];
     const size_t n = (size_t)n_frames * g->hop, n_past = g->window - g->hop, n_kept = g->synthesis - g->hop;
-    struct fft_cuda fft = {g->window, n_frames, c->roots, c->frames, c->X};
+    int code;
 
     memcpy(c->pinned, in, n * sizeof *in);
     copy(c, c->samples, s->past, n_past);
     copy(c, c->samples + n_past, c->pinned, n);
     copy(c, s->past, c->samples + n, n_past);
     frames_cuda(&(struct frames_cuda){n_frames, g->window, g->hop, loudest, c->samples, c->analysis, c->frames}, c->stream);
-    fft_forward_cuda(&fft, c->stream);
+    code = fft_forward(c->fft, c->frames, c->X, c->stream);
     features_cuda(&c->spectrum, n_frames, c->X, c->features, c->stream);
     net_cuda_run(c->net, &s->net, n_frames, c->features, c->mask, c->rotation);
     apply_cuda(&c->spectrum, n_frames, c->mask, c->rotation, control->strength, control->floor, c->X, c->stream);
-    fft_inverse_cuda(&fft, c->stream);
+    code = code ? code : fft_inverse(c->fft, c->X, c->frames, c->stream);
     overlap_cuda(&(struct overlap_cuda){n_frames, g->window, g->synthesis, g->hop, c->frames, c->synthesis, s->overlap, c->out},
                  c->stream);
     copy(c, s->overlap, c->out + n, n_kept);
     copy(c, c->pinned, c->out, n);
-    if (cudaGetLastError() || cudaStreamSynchronize(c->stream))
+    if (code || cudaGetLastError() || cudaStreamSynchronize(c->stream))
         return -EIO;
     memcpy(out, c->pinned, n * sizeof *out);
     return 0;
