@@ -1,11 +1,556 @@
+/* hop.c - the network hop by hop on the GPU, for live sound: everything from samples to samples is one CUDA graph, which
+ * is captured once for each number of streams that may go together and then replayed.
+ *
+ * Samples, tails and controls pass through page-locked memory that the device sees, so a hop is one launch and one wait.
+ * The last kernel writes a ticket when its samples are there. Waiting costs the host the less the more of it is slept
+ * through: the thread sleeps for most of what a hop has lately taken, looks at the ticket for a while, and if that does
+ * not come leaves the rest to the driver, which blocks and reports errors. */
 #include "cuda.h"
 
+#include "kernels/fft/fft_cuda.h"
+#include "kernels/hop/hop_cuda.h"
+
+#include <assert.h>
+#include <cuda_runtime_api.h>
 #include <errno.h>
+#include <math.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+    MARGIN_NS = 30000, /* woken so long before the ticket is due */
+    SPIN_NS = 200000,  /* looks for the ticket so long at most */
+    MOST_NS = 2000000, /* is never asleep for longer */
+};
+
+/* How a hop is waited for; PRIMEKNET_CUDA_WAIT names another way than the first, for measurements. */
+enum wait { WAIT_NAP, WAIT_SPIN, WAIT_BLOCK };
+
+struct engine_hop {
+    struct engine head;
+    char name[96];
+    int device;
+    enum wait wait;
+    struct hop_net net;
+    float *weights, *scratch; /* the device's, like net.shape.state and .slots */
+    void *mapped;
+    unsigned *now; /* [n_streams]: frames so far, modulo n_frames */
+    unsigned n_frames, ticket;
+    int64_t typical_ns; /* what a hop has lately taken, rather less than more */
+    cudaStream_t stream;
+    cudaEvent_t finished;
+    cudaGraphExec_t graphs[HOP_MAX_SLOTS]; /* of 1, 2, ... slots */
+};
+
+/* ---- weights ---- */
+
+/* Arrays of the device, laid out twice: to count them, then into `host`, which is copied to the device as a whole. */
+struct layout {
+    float *host;   /* NULL while counting */
+    float *device;
+    size_t n;
+};
+
+enum { ALIGNED = 64 }; /* floats */
+
+static float *place(struct layout *l, size_t n, float **host) {
+    size_t at = l->n;
+    l->n += (n + ALIGNED - 1) / ALIGNED * ALIGNED;
+    *host = l->host ? l->host + at : NULL;
+    return l->device ? l->device + at : NULL;
+}
+
+static const float *copied(struct layout *l, const float *from, size_t n) {
+    float *host, *device = place(l, n, &host);
+    if (host)
+        memcpy(host, from, n * sizeof *from);
+    return device;
+}
+
+/* weight [n_out][n_in], transposed, into columns from `first` on of rows that are `width` long. */
+static void transpose(float *to, unsigned width, unsigned first, const float *weight, unsigned n_in, unsigned n_out) {
+    for (unsigned i = 0; i < n_in; i++)
+        for (unsigned o = 0; o < n_out; o++)
+            to[(size_t)i * width + first + o] = weight[(size_t)o * n_in + i];
+}
+
+static struct hop_linear linear(struct layout *l, unsigned n_in, unsigned n_out, const float *weight, const float *bias,
+                                const float *prelu) {
+    const unsigned width = (n_out + 3) / 4 * 4;
+    float *host;
+    struct hop_linear to = {.weight = place(l, (size_t)n_in * width, &host)};
+    if (host)
+        transpose(host, width, 0, weight, n_in, n_out);
+    to.bias = bias ? copied(l, bias, n_out) : NULL;
+    to.prelu = prelu ? copied(l, prelu, n_out) : NULL;
+    return to;
+}
+
+static struct hop_linear named(struct layout *l, const struct model *m, unsigned n_in, unsigned n_out, const char *name) {
+    return linear(l, n_in, n_out, model_tensor(m, "%s.weight", name), model_tensor(m, "%s.bias", name), NULL);
+}
+
+static struct hop_linear active(struct layout *l, const struct model *m, unsigned n_in, unsigned n_out, const char *name) {
+    return linear(l, n_in, n_out, model_tensor(m, "%s.weight", name), model_tensor(m, "%s.bias", name),
+                  model_tensor(m, "%s.prelu", name));
+}
+
+static void dense_layout(struct layout *l, const struct model *m, struct hop_dense *d, const char *name) {
+    const struct model_config *g = model_config(m);
+    for (unsigned i = 0; i < g->depth; i++) {
+        char layer[32];
+        snprintf(layer, sizeof layer, "%s.%u", name, i);
+        d->taps[i] = copied(l, model_tensor(m, "%s.taps", layer), 9 * (size_t)(i + 1) * g->channels);
+        d->mix[i] = active(l, m, (i + 1) * g->channels, g->channels, layer);
+    }
+}
+
+static void time_layout(struct layout *l, const struct model *m, struct hop_time *t, unsigned block, unsigned i) {
+    const struct model_config *g = model_config(m);
+    const unsigned c = g->channels, d = g->d_inner;
+    char name[40], layer[64];
+    snprintf(name, sizeof name, "block.%u.time.%u", block, i);
+    t->index = block * g->n_time + i;
+    snprintf(layer, sizeof layer, "%s.gate", name);
+    t->gate = named(l, m, c, 2 * c, layer);
+    snprintf(layer, sizeof layer, "%s.proj", name);
+    t->proj = named(l, m, c, c, layer);
+    snprintf(layer, sizeof layer, "%s.in", name);
+    t->in = named(l, m, c, 2 * d, layer);
+    t->conv_taps = copied(l, model_tensor(m, "%s.conv.taps", name), (size_t)g->d_conv * d);
+    t->conv_bias = copied(l, model_tensor(m, "%s.conv.bias", name), d);
+    t->select = linear(l, d, 2 * g->d_state + g->step_rank, model_tensor(m, "%s.select.weight", name), NULL, NULL);
+    snprintf(layer, sizeof layer, "%s.step", name);
+    t->step = named(l, m, g->step_rank, d, layer);
+    float *decay;
+    t->decay = place(l, (size_t)d * g->d_state, &decay);
+    if (decay) {
+        transpose(decay, d, 0, model_tensor(m, "%s.decay", name), g->d_state, d);
+        for (size_t j = 0; j < (size_t)d * g->d_state; j++)
+            decay[j] = (float)(decay[j] * M_LOG2E);
+    }
+    t->pass = copied(l, model_tensor(m, "%s.pass", name), d);
+    snprintf(layer, sizeof layer, "%s.out", name);
+    t->out = named(l, m, d, c, layer);
+}
+
+static void freq_layout(struct layout *l, const struct model *m, struct hop_freq *f, unsigned block, unsigned i) {
+    const struct model_config *g = model_config(m);
+    const unsigned c = g->channels, width = g->n_kernels * c;
+    unsigned n_taps = 0;
+    char name[40], layer[64];
+    snprintf(name, sizeof name, "block.%u.freq.%u", block, i);
+    snprintf(layer, sizeof layer, "%s.gate", name);
+    f->gate = named(l, m, c, 2 * c, layer);
+    f->gate_taps = copied(l, model_tensor(m, "%s.taps", layer), 3 * 2 * (size_t)c);
+    snprintf(layer, sizeof layer, "%s.attention", name);
+    f->attention = named(l, m, c, c, layer);
+    snprintf(layer, sizeof layer, "%s.proj", name);
+    f->proj = named(l, m, c, c, layer);
+    snprintf(layer, sizeof layer, "%s.up", name);
+    f->up = named(l, m, c, width, layer);
+    for (unsigned p = 0; p < g->n_kernels; p++)
+        n_taps += g->kernels[p];
+    float *mixed_taps, *taps, *mix, *bias;
+    f->mixed_taps = place(l, (size_t)n_taps * c, &mixed_taps);
+    f->taps = place(l, (size_t)n_taps * c, &taps);
+    f->mix.weight = place(l, (size_t)c * width, &mix);
+    f->mix.bias = place(l, width, &bias);
+    for (unsigned p = 0; p < g->n_kernels && mix; p++) {
+        const size_t n = (size_t)g->kernels[p] * c;
+        snprintf(layer, sizeof layer, "%s.prime.%u", name, p);
+        memcpy(mixed_taps, model_tensor(m, "%s.mixed.taps", layer), n * sizeof *taps);
+        memcpy(taps, model_tensor(m, "%s.taps", layer), n * sizeof *taps);
+        transpose(mix, width, p * c, model_tensor(m, "%s.weight", layer), c, c);
+        memcpy(bias + p * c, model_tensor(m, "%s.bias", layer), c * sizeof *bias);
+        mixed_taps += n;
+        taps += n;
+    }
+    snprintf(layer, sizeof layer, "%s.down", name);
+    f->down = named(l, m, width, c, layer);
+}
+
+static void up_layout(struct layout *l, const struct model *m, struct hop_up *u, unsigned n_out, const char *name) {
+    const unsigned c = model_config(m)->channels;
+    const float *prelu = model_tensor(m, "%s.prelu", name);
+    u->even = linear(l, 2 * c, c, model_tensor(m, "%s.even.weight", name), model_tensor(m, "%s.even.bias", name), prelu);
+    u->odd = linear(l, c, c, model_tensor(m, "%s.odd.weight", name), model_tensor(m, "%s.odd.bias", name), prelu);
+    u->head = linear(l, c, n_out, model_tensor(m, "%s.head.weight", name), model_tensor(m, "%s.head.bias", name), NULL);
+}
+
+/* Between which bands a bin lies, and the upper one's share in its gain (docs/model-format.md). */
+static void bands_layout(struct layout *l, const struct model_config *g, struct hop_net *n) {
+    const unsigned *edges = g->band_edges, n_left = g->n_bins - g->n_linear;
+    float *host_edges, *host_bands, *shares;
+    n->band_edges = (unsigned *)place(l, g->n_bands + 1, &host_edges);
+    n->bin_bands = (unsigned *)place(l, n_left, &host_bands);
+    n->bin_shares = place(l, n_left, &shares);
+    if (!shares)
+        return;
+    memcpy(host_edges, edges, (g->n_bands + 1) * sizeof *edges);
+    unsigned *bands = (unsigned *)host_bands;
+    for (unsigned i = 0, b = 0; i < n_left; i++) { /* b: the first band whose centre lies above the bin */
+        const float bin = (float)(g->n_linear + i);
+        while (b < g->n_bands && bin >= (float)(edges[b] + edges[b + 1] - 1) / 2)
+            b++;
+        bands[i] = b ? b - 1 : 0;
+        shares[i] = 0;
+        if (b > 0 && b < g->n_bands) {
+            const float below = (float)(edges[b - 1] + edges[b] - 1) / 2, above = (float)(edges[b] + edges[b + 1] - 1) / 2;
+            shares[i] = (bin - below) / (above - below);
+        }
+    }
+}
+
+static void weights_layout(struct layout *l, const struct model *m, struct hop_net *n) {
+    const struct model_config *g = model_config(m);
+    const unsigned c = g->channels;
+    float *roots;
+    n->analysis_window = copied(l, model_tensor(m, "window.analysis"), g->window);
+    n->synthesis_window = copied(l, model_tensor(m, "window.synthesis"), g->synthesis);
+    n->roots = place(l, 2 * (size_t)g->window, &roots);
+    if (roots)
+        fft_roots(roots, g->window);
+    bands_layout(l, g, n);
+    n->embed = active(l, m, 3, c, "embed");
+    dense_layout(l, m, &n->encoder, "encoder");
+    n->down = active(l, m, 3 * c, c, "down");
+    for (unsigned b = 0; b < g->n_blocks; b++) {
+        for (unsigned i = 0; i < g->n_time; i++)
+            time_layout(l, m, &n->blocks[b].time[i], b, i);
+        for (unsigned i = 0; i < g->n_freq; i++)
+            freq_layout(l, m, &n->blocks[b].freq[i], b, i);
+        n->blocks[b].time_skip = copied(l, model_tensor(m, "block.%u.time.skip", b), c);
+        n->blocks[b].freq_skip = copied(l, model_tensor(m, "block.%u.freq.skip", b), c);
+    }
+    dense_layout(l, m, &n->decoders[0], "mask");
+    up_layout(l, m, &n->ups[0], 1, "mask.up");
+    n->slope = copied(l, model_tensor(m, "mask.slope"), g->n_positions);
+    dense_layout(l, m, &n->decoders[1], "phase");
+    up_layout(l, m, &n->ups[1], 2, "phase.up");
+}
+
+/* ---- memory ---- */
+
+static struct hop_shape shape_of(const struct model_config *g) {
+    struct hop_shape s = {
+        .window = g->window, .synthesis = g->synthesis, .hop = g->hop, .n_bins = g->n_bins, .n_linear = g->n_linear,
+        .n_bands = g->n_bands, .n_positions = g->n_positions, .n_half = g->n_half, .channels = g->channels,
+        .depth = g->depth, .n_kernels = g->n_kernels, .d_inner = g->d_inner, .d_state = g->d_state, .d_conv = g->d_conv,
+        .step_rank = g->step_rank, .n_ring = (1u << g->depth) + 1, .scale = g->scale, .compression = g->compression,
+        .mask_ceiling = g->mask_ceiling, .mask_minimum = g->mask_minimum, .band_gain_maximum = g->band_gain_maximum,
+        .rotation_epsilon = g->rotation_epsilon, .magnitude_minimum = g->magnitude_minimum,
+        .power_minimum = g->power_minimum, .norm_epsilon = g->norm_epsilon};
+    for (unsigned k = 0; k < g->n_kernels; k++)
+        s.kernels[k] = g->kernels[k];
+    const size_t frame = (size_t)g->n_half * g->channels, n_layers = (size_t)g->n_blocks * g->n_time;
+    const size_t inner = (size_t)g->n_half * g->d_inner, rings = (size_t)g->depth * s.n_ring;
+    s.overlap = s.past + g->window - g->hop;
+    s.encoder = s.overlap + g->synthesis - g->hop;
+    s.mask = s.encoder + rings * g->n_positions * g->channels;
+    s.phase = s.mask + rings * frame;
+    s.conv = s.phase + rings * frame;
+    s.scan = s.conv + n_layers * (g->d_conv - 1) * inner;
+    s.n_state = s.scan + n_layers * g->d_state * inner;
+    return s;
+}
+
+static void scratch_layout(struct layout *l, const struct hop_shape *s, struct hop_scratch *to) {
+    const size_t n = HOP_MAX_SLOTS, half = (size_t)s->n_half * s->channels;
+    float *none;
+    to->spectrum = place(l, n * 2 * s->n_bins, &none);
+    to->features = place(l, n * 3 * s->n_positions, &none);
+    to->encoded = place(l, n * s->n_positions * s->channels, &none);
+    to->x = place(l, n * half, &none);
+    to->skip = place(l, n * half, &none);
+    to->gates = place(l, n * 2 * half, &none);
+    to->chunks = place(l, n * s->n_kernels * half, &none);
+    to->decoded = place(l, n * 2 * half, &none);
+    to->gain = place(l, n * s->n_positions, &none);
+    to->rotation = place(l, n * 2 * s->n_positions, &none);
+}
+
+static int allocate_host(struct engine_hop *h) {
+    const struct model_config *g = model_config(h->head.model);
+    struct hop_net *n = &h->net;
+    n->blocks = calloc(g->n_blocks, sizeof *n->blocks);
+    h->now = calloc(h->head.n_streams, sizeof *h->now);
+    if (!n->blocks || !h->now)
+        return -ENOMEM;
+    for (unsigned b = 0; b < g->n_blocks; b++) {
+        n->blocks[b].time = calloc(g->n_time, sizeof *n->blocks[b].time);
+        n->blocks[b].freq = calloc(g->n_freq, sizeof *n->blocks[b].freq);
+        if (!n->blocks[b].time || !n->blocks[b].freq)
+            return -ENOMEM;
+    }
+    n->n_blocks = g->n_blocks;
+    n->n_time = g->n_time;
+    n->n_freq = g->n_freq;
+    n->shape = shape_of(g);
+    h->n_frames = n->shape.n_ring * (g->d_conv - 1);
+    return 0;
+}
+
+static int upload(struct engine_hop *h, struct err *err) {
+    struct layout l = {0};
+    weights_layout(&l, h->head.model, &h->net);
+    const size_t size = l.n * sizeof *l.host;
+    int code = cudaMalloc((void **)&h->weights, size);
+    if (code)
+        return cuda_failed(err, code, "memory for the model");
+    l = (struct layout){.host = calloc(1, size), .device = h->weights};
+    if (!l.host)
+        return err_set(err, -ENOMEM, "engine cuda: out of memory");
+    weights_layout(&l, h->head.model, &h->net);
+    code = cudaMemcpy(h->weights, l.host, size, cudaMemcpyHostToDevice);
+    free(l.host);
+    return code ? cuda_failed(err, code, "copying the model") : 0;
+}
+
+static int allocate_device(struct engine_hop *h, struct err *err) {
+    const unsigned n_streams = h->head.n_streams;
+    struct hop_net *n = &h->net;
+    struct hop_shape *s = &n->shape;
+    const size_t size = n_streams * s->n_state * sizeof(float);
+    struct layout l = {0};
+    scratch_layout(&l, s, &n->scratch);
+    int code;
+    if ((code = cudaMalloc((void **)&s->state, size)) || (code = cudaMemset(s->state, 0, size)) ||
+        (code = cudaMalloc((void **)&h->scratch, l.n * sizeof(float))) ||
+        (code = cudaMalloc((void **)&s->slots, HOP_MAX_SLOTS * sizeof *s->slots)))
+        return cuda_failed(err, code, "memory for the streams");
+    l = (struct layout){.device = h->scratch};
+    scratch_layout(&l, s, &n->scratch);
+
+    /* Slots and tickets, then the arrays of floats; each on a line of its own. */
+    const size_t n_kept = s->synthesis - s->hop;
+    l = (struct layout){0};
+    for (unsigned pass = 0; pass < 2; pass++) {
+        float *none;
+        n->asked = (struct hop_slot *)place(&l, HOP_MAX_SLOTS * sizeof *n->asked / sizeof(float), &none);
+        n->done = (volatile unsigned *)place(&l, HOP_MAX_SLOTS, &none);
+        n->in = place(&l, (size_t)HOP_MAX_SLOTS * s->hop, &none);
+        n->out = place(&l, (size_t)HOP_MAX_SLOTS * s->hop, &none);
+        n->tail = place(&l, n_streams * n_kept, &none);
+        if (pass)
+            break;
+        /* With unified addressing, host and device see it at the same place. */
+        if ((code = cudaHostAlloc(&h->mapped, l.n * sizeof(float), cudaHostAllocMapped)))
+            return cuda_failed(err, code, "page-locked memory");
+        memset(h->mapped, 0, l.n * sizeof(float));
+        l = (struct layout){.device = h->mapped};
+    }
+    return 0;
+}
+
+/* ---- graphs ---- */
+
+static int capture(struct engine_hop *h, unsigned n_slots, cudaGraphExec_t *ret) {
+    cudaGraph_t graph = NULL;
+    int code = cudaStreamBeginCapture(h->stream, cudaStreamCaptureModeThreadLocal), ended;
+    if (code)
+        return code;
+    code = hop_launch(&h->net, n_slots, h->stream);
+    if ((ended = cudaStreamEndCapture(h->stream, &graph)) && !code)
+        code = ended;
+    if (!code)
+        code = cudaGraphInstantiate(ret, graph, 0);
+    if (!code)
+        code = cudaGraphUpload(*ret, h->stream);
+    if (graph)
+        cudaGraphDestroy(graph);
+    return code;
+}
+
+static int make_graphs(struct engine_hop *h, struct err *err) {
+    const struct hop_shape *s = &h->net.shape;
+    size_t needed;
+    int code, most;
+    if ((code = cudaStreamCreateWithFlags(&h->stream, cudaStreamNonBlocking)) ||
+        (code = cudaEventCreateWithFlags(&h->finished, cudaEventBlockingSync | cudaEventDisableTiming)) ||
+        (code = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, h->device)))
+        return cuda_failed(err, code, "preparing the GPU");
+    code = hop_prepare(&h->net, &needed);
+    if (needed > (size_t)most)
+        return err_set(err, -ENOTSUP, "engine cuda: %s: channels = %u with %u kernels needs %zu KiB of shared memory, the GPU has %d",
+                       model_name(h->head.model), s->channels, s->n_kernels, needed / 1024, most / 1024);
+    if (code)
+        return cuda_failed(err, code, "preparing the kernels");
+    for (unsigned i = 0; i < HOP_MAX_SLOTS && i < h->head.n_streams; i++)
+        if ((code = capture(h, i + 1, &h->graphs[i])))
+            return cuda_failed(err, code, "capturing the graph");
+    if ((code = cudaStreamSynchronize(h->stream)))
+        return cuda_failed(err, code, "preparing the graph");
+    return 0;
+}
+
+static void hop_close(struct engine *e) {
+    struct engine_hop *h = (struct engine_hop *)e;
+    for (unsigned i = 0; i < HOP_MAX_SLOTS; i++)
+        if (h->graphs[i])
+            cudaGraphExecDestroy(h->graphs[i]);
+    if (h->finished)
+        cudaEventDestroy(h->finished);
+    if (h->stream)
+        cudaStreamDestroy(h->stream);
+    cudaFree(h->weights);
+    cudaFree(h->scratch);
+    cudaFree(h->net.shape.state);
+    cudaFree(h->net.shape.slots);
+    cudaFreeHost(h->mapped);
+    for (unsigned b = 0; h->net.blocks && b < h->net.n_blocks; b++) {
+        free(h->net.blocks[b].time);
+        free(h->net.blocks[b].freq);
+    }
+    free(h->net.blocks);
+    free(h->now);
+    free(h);
+}
 
 static int hop_open(struct engine **ret, const struct engine *head, const struct engine_options *options,
                     struct err *err) {
-    (void)ret, (void)head, (void)options;
-    return err_set(err, -ENOSYS, "engine cuda: not there yet");
+    (void)options;
+    struct engine_hop *h = calloc(1, sizeof *h);
+    if (!h)
+        return err_set(err, -ENOMEM, "engine cuda: out of memory");
+    h->head = *head;
+    const char *wait = getenv("PRIMEKNET_CUDA_WAIT");
+    h->wait = wait && !strcmp(wait, "spin") ? WAIT_SPIN : wait && !strcmp(wait, "block") ? WAIT_BLOCK : WAIT_NAP;
+    struct cudaDeviceProp properties;
+    int code = cudaGetDevice(&h->device);
+    if (code || (code = cudaGetDeviceProperties(&properties, h->device)))
+        code = cuda_failed(err, code, "asking for the GPU");
+    else {
+        snprintf(h->name, sizeof h->name, "cuda (%.80s)", properties.name);
+        h->head.name = h->name;
+        if (allocate_host(h))
+            code = err_set(err, -ENOMEM, "engine cuda: out of memory");
+    }
+    if (code || (code = upload(h, err)) || (code = allocate_device(h, err)) || (code = make_graphs(h, err))) {
+        hop_close(&h->head);
+        return code;
+    }
+    *ret = &h->head;
+    return 0;
 }
 
-const struct engine_type cuda_hop = {.name = "cuda", .open = hop_open};
+/* ---- one hop ---- */
+
+static int64_t now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
+
+static bool is_done(const struct engine_hop *h, unsigned n_slots) {
+    for (unsigned i = 0; i < n_slots; i++)
+        if (h->net.done[i] != h->ticket)
+            return false;
+    return true;
+}
+
+static bool spin(const struct engine_hop *h, unsigned n_slots, int64_t until_ns) {
+    for (unsigned tries = 0; !is_done(h, n_slots); tries++) {
+#ifdef __x86_64__
+        __builtin_ia32_pause();
+#endif
+        if (tries % 64 == 63 && now_ns() > until_ns)
+            return false;
+    }
+    return true;
+}
+
+static int wait_for(struct engine_hop *h, unsigned n_slots, int64_t started_ns) {
+    if (h->wait == WAIT_NAP) {
+        const int64_t nap_ns = h->typical_ns - MARGIN_NS;
+        if (nap_ns > 0)
+            clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = (long)nap_ns}, NULL);
+    }
+    bool done = h->wait != WAIT_BLOCK && spin(h, n_slots, started_ns + h->typical_ns + SPIN_NS);
+    if (!done && cudaEventSynchronize(h->finished))
+        return -EIO;
+    /* Falls at once, so that a late waking does not make the next nap longer; rises slowly. */
+    const int64_t took_ns = now_ns() - started_ns;
+    h->typical_ns = took_ns < h->typical_ns || !h->typical_ns ? took_ns : h->typical_ns + (took_ns - h->typical_ns) / 64;
+    if (h->typical_ns > MOST_NS)
+        h->typical_ns = MOST_NS;
+    atomic_thread_fence(memory_order_acquire);
+    return is_done(h, n_slots) ? 0 : -EIO;
+}
+
+/* Hop `at` of each of these jobs. */
+static int run_together(struct engine_hop *h, const struct engine_job *const *jobs, unsigned n_jobs, unsigned at) {
+    const unsigned hop = h->net.shape.hop;
+    const int64_t started_ns = now_ns();
+    h->ticket++;
+    for (unsigned i = 0; i < n_jobs; i++) {
+        const unsigned stream = jobs[i]->stream;
+        const struct engine_control *control = &h->head.controls[stream];
+        h->net.asked[i] = (struct hop_slot){.stream = stream, .now = h->now[stream], .ticket = h->ticket,
+                                            .strength = control->strength, .floor = control->floor};
+        memcpy(h->net.in + (size_t)i * hop, jobs[i]->in + (size_t)at * hop, hop * sizeof *h->net.in);
+        h->now[stream] = (h->now[stream] + 1) % h->n_frames;
+    }
+    if (cudaGraphLaunch(h->graphs[n_jobs - 1], h->stream) || cudaEventRecord(h->finished, h->stream) ||
+        wait_for(h, n_jobs, started_ns))
+        return -EIO;
+    for (unsigned i = 0; i < n_jobs; i++)
+        memcpy(jobs[i]->out + (size_t)at * hop, h->net.out + (size_t)i * hop, hop * sizeof *h->net.out);
+    return 0;
+}
+
+static int hop_process(struct engine *e, const struct engine_job *jobs, unsigned n_jobs) {
+    struct engine_hop *h = (struct engine_hop *)e;
+    if (cudaSetDevice(h->device))
+        return -EIO;
+    unsigned n_left = n_jobs;
+    for (unsigned at = 0; n_left; at++) {
+        const struct engine_job *together[HOP_MAX_SLOTS];
+        unsigned n_together = 0;
+        n_left = 0;
+        for (unsigned j = 0; j < n_jobs; j++) {
+            assert(jobs[j].stream < e->n_streams);
+            if (at < jobs[j].n_hops) {
+                together[n_together++] = &jobs[j];
+                n_left++;
+            }
+            if (n_together == HOP_MAX_SLOTS || (n_together && j + 1 == n_jobs)) {
+                if (run_together(h, together, n_together, at))
+                    return -EIO;
+                n_together = 0;
+            }
+        }
+    }
+    return 0;
+}
+
+static void hop_reset(struct engine *e, unsigned stream) {
+    struct engine_hop *h = (struct engine_hop *)e;
+    const struct hop_shape *s = &h->net.shape;
+    const size_t n_kept = s->synthesis - s->hop;
+    h->now[stream] = 0;
+    memset(h->net.tail + stream * n_kept, 0, n_kept * sizeof *h->net.tail);
+    /* An error shows at the next hop. */
+    cudaSetDevice(h->device);
+    cudaMemsetAsync(s->state + stream * s->n_state, 0, s->n_state * sizeof(float), h->stream);
+}
+
+static void hop_tail(const struct engine *e, unsigned stream, float *tail) {
+    const struct engine_hop *h = (const struct engine_hop *)e;
+    const size_t n_kept = h->net.shape.synthesis - h->net.shape.hop;
+    memcpy(tail, h->net.tail + stream * n_kept, n_kept * sizeof *tail);
+}
+
+const struct engine_type cuda_hop = {
+    .name = "cuda",
+    .open = hop_open,
+    .close = hop_close,
+    .process = hop_process,
+    .reset = hop_reset,
+    .tail = hop_tail,
+};

@@ -1,0 +1,121 @@
+/* hop_cuda.h - one hop of up to HOP_MAX_SLOTS streams on the GPU, sound in, sound out (docs/model-format.md), as a chain
+ * of kernels that a CUDA graph is captured from.
+ *
+ * A slot is a place in the batch; the host says for each hop which stream is in which slot. Every pointer here is the
+ * device's, unless it is said to be mapped: that is page-locked memory of the host. Maps are [positions][channels]. Sums
+ * are taken in a fixed order: the same sound gives the same bits. */
+#ifndef PRIMEKNET_HOP_CUDA_H
+#define PRIMEKNET_HOP_CUDA_H
+
+#include "src/model.h"
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct CUstream_st;
+
+enum { HOP_MAX_SLOTS = 4, HOP_MAX_TIME = 4 };
+
+/* weight: [n_in][n_out, rounded up to 4]. prelu may be NULL. */
+struct hop_linear {
+    const float *weight, *bias, *prelu;
+};
+
+/* taps[i]: [3][3][(i + 1) channels] */
+struct hop_dense {
+    const float *taps[MODEL_MAX_DEPTH];
+    struct hop_linear mix[MODEL_MAX_DEPTH];
+};
+
+struct hop_time {
+    struct hop_linear gate, proj, in, select, step, out; /* select has no bias */
+    const float *conv_taps, *conv_bias, *pass;
+    const float *decay; /* [d_state][d_inner], times log2 e */
+    unsigned index;     /* among all time layers */
+};
+
+struct hop_freq {
+    struct hop_linear gate, attention, proj, up, down;
+    struct hop_linear mix; /* of all kernels: [channels][n_kernels * channels] */
+    const float *gate_taps;
+    const float *mixed_taps, *taps; /* of all kernels, one after another */
+};
+
+struct hop_block {
+    struct hop_time *time; /* [n_time], in host memory */
+    struct hop_freq *freq; /* [n_freq], in host memory */
+    const float *time_skip, *freq_skip;
+};
+
+struct hop_up {
+    struct hop_linear even, odd, head;
+};
+
+/* What goes with a slot for one hop. `now` counts the stream's frames, modulo all lengths of rings. */
+struct hop_slot {
+    unsigned stream, now, ticket;
+    float strength, floor;
+};
+
+/* Sizes, and what every kernel needs. */
+struct hop_shape {
+    unsigned window, synthesis, hop, n_bins, n_linear, n_bands, n_positions, n_half;
+    unsigned channels, depth, n_kernels, kernels[MODEL_MAX_KERNELS];
+    unsigned d_inner, d_state, d_conv, step_rank, n_ring;
+    float scale, compression, mask_ceiling, mask_minimum, band_gain_maximum, rotation_epsilon, magnitude_minimum,
+        power_minimum, norm_epsilon;
+    /* A stream's state, floats from its start: samples, sums, rings of the dense blocks' maps [depth][n_ring][rows], past
+     * of the convolutions [layer][d_conv - 1][n_half][d_inner], states of the scans [layer][n_half][d_state][d_inner]. */
+    size_t past, overlap, encoder, mask, phase, conv, scan, n_state;
+    float *state;                 /* [n_streams][n_state] */
+    struct hop_slot *slots;       /* [HOP_MAX_SLOTS], the device's copy */
+};
+
+/* Scratch, each [HOP_MAX_SLOTS] times: */
+struct hop_scratch {
+    float *spectrum; /* [n_bins][2] */
+    float *features; /* [n_positions][3] */
+    float *encoded;  /* [n_positions][channels] */
+    float *x, *skip; /* [n_half][channels]; skip is the input of the frequency stage */
+    float *gates;    /* [n_half][2 * channels] */
+    float *chunks;   /* [n_half][n_kernels * channels] */
+    float *decoded;  /* [2][n_half][channels] */
+    float *gain;     /* [n_positions] */
+    float *rotation; /* [n_positions][2] */
+};
+
+struct hop_net {
+    struct hop_shape shape;
+    struct hop_scratch scratch;
+    unsigned n_blocks, n_time, n_freq;
+    struct hop_linear embed, down;
+    struct hop_dense encoder, decoders[2]; /* mask, phase */
+    struct hop_up ups[2];
+    struct hop_block *blocks; /* [n_blocks], in host memory */
+    const float *slope;       /* [n_positions] */
+    const float *roots;       /* kernels/fft/fft_cuda.h */
+    const float *analysis_window, *synthesis_window;
+    const unsigned *band_edges;         /* [n_bands + 1] */
+    const unsigned *bin_bands;          /* [n_bins - n_linear]: the lower of the two bands that a bin lies between */
+    const float *bin_shares;            /* [n_bins - n_linear]: of the upper one */
+    struct hop_slot *asked;             /* mapped, [HOP_MAX_SLOTS] */
+    volatile unsigned *done;            /* mapped, [HOP_MAX_SLOTS]: the tickets of finished hops */
+    float *in, *out;                    /* mapped, [HOP_MAX_SLOTS][hop] */
+    float *tail;                        /* mapped, [n_streams][synthesis - hop] */
+};
+
+/* Readies the kernels for a shape. Returns a cudaError_t; with it in *needed the shared memory of a block, in bytes, where
+ * the device has less than that. */
+int hop_prepare(const struct hop_net *n, size_t *needed);
+
+/* Launches one hop of the first n_slots slots. Returns a cudaError_t. */
+int hop_launch(const struct hop_net *n, unsigned n_slots, struct CUstream_st *stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

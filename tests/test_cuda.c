@@ -1,0 +1,174 @@
+/* The CUDA engine for live sound against the CPU engine: the same sound, the same bits twice, whatever goes together.
+ * Skipped where no GPU opens. tests/test_engine.c holds it to what every engine promises. */
+#include "engine.h"
+#include "model.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SECONDS = 30, LEAST_DB = 80, N_STREAMS = 5, SKIPPED = 77 };
+
+static const char *const models[] = {"small", "base", "large", FIXTURES "/wide.safetensors", FIXTURES "/narrow.safetensors"};
+enum { N_MODELS = sizeof models / sizeof *models };
+
+static struct model *model;
+
+static struct engine *open_engine(const char *name, unsigned n_streams) {
+    struct err err;
+    struct engine *e;
+    struct engine_options options = {.name = name, .n_streams = n_streams, .max_hops = 1};
+    ck_assert_msg(engine_open(&e, &options, model, &err) == 0, "%s", err.text);
+    return e;
+}
+
+static void load(const char *name) {
+    struct err err;
+    ck_assert_msg(model_load(&model, name, &err) == 0, "%s", err.text);
+}
+
+/* Something like speech in noise: a gliding voice of 30 harmonics that comes and goes, over noise and hum. */
+static float *speech(size_t n, uint32_t seed) {
+    float *x = malloc(n * sizeof *x);
+    ck_assert_ptr_nonnull(x);
+    double rate = model_rate(model), phase = 0;
+    for (size_t i = 0; i < n; i++) {
+        seed = seed * 1664525 + 1013904223;
+        double t = (double)i / rate, pitch = 140 + 40 * sin(2 * M_PI * .7 * t), syllable = sin(2 * M_PI * 1.9 * t), voice = 0;
+        phase += pitch / rate;
+        phase -= floor(phase);
+        for (int k = 1; k <= 30 && k * pitch < rate / 2; k++)
+            voice += sin(2 * M_PI * k * phase) / k;
+        x[i] = (float)(.15 * voice * (syllable > 0 ? syllable * syllable : 0) + .01 * sin(2 * M_PI * 50 * t) +
+                       .03 * ((double)(seed >> 8) / 0x1p23 - 1));
+    }
+    return x;
+}
+
+static float *run(struct engine *e, unsigned stream, const float *x, unsigned n_hops) {
+    float *y = malloc((size_t)n_hops * engine_hop(e) * sizeof *y);
+    ck_assert_ptr_nonnull(y);
+    struct engine_job job = {stream, n_hops, x, y};
+    ck_assert_int_eq(engine_process(e, &job, 1), 0);
+    return y;
+}
+
+static double snr_db(const float *is, const float *should, size_t n) {
+    double signal = 0, error = 0;
+    for (size_t i = 0; i < n; i++) {
+        signal += (double)should[i] * should[i];
+        error += ((double)is[i] - should[i]) * ((double)is[i] - should[i]);
+    }
+    ck_assert(signal > 0);
+    return 10 * log10(signal / error);
+}
+
+START_TEST(sounds_like_the_cpu) {
+    load(models[_i]);
+    struct engine *cpu = open_engine("cpu", 1), *cuda = open_engine("cuda", 1);
+    const unsigned hop = engine_hop(cpu), n_hops = SECONDS * model_rate(model) / hop, delay = engine_delay(cpu);
+    const size_t n = (size_t)n_hops * hop;
+    float *x = speech(n, 1), *should = run(cpu, 0, x, n_hops), *is = run(cuda, 0, x, n_hops);
+    const double db = snr_db(is, should, n), end_db = snr_db(is + n - model_rate(model), should + n - model_rate(model), model_rate(model));
+    float *tails[2] = {malloc(delay * sizeof(float)), malloc(delay * sizeof(float))};
+    ck_assert(tails[0] && tails[1]);
+    engine_tail(cuda, 0, tails[0]);
+    engine_tail(cpu, 0, tails[1]);
+    const double tail_db = snr_db(tails[0], tails[1], delay);
+    printf("%s on %s: %.1f dB, last second %.1f dB, tail %.1f dB\n", models[_i], engine_name(cuda), db, end_db, tail_db);
+    ck_assert_msg(db >= LEAST_DB && end_db >= LEAST_DB && tail_db >= LEAST_DB, "%s: %.1f, %.1f, %.1f dB", models[_i], db, end_db, tail_db);
+
+    engine_control(cpu, 0, .6f, .1f);
+    engine_control(cuda, 0, .6f, .1f);
+    float *softer = run(cpu, 0, x, 200), *on_gpu = run(cuda, 0, x, 200);
+    const double softer_db = snr_db(on_gpu, softer, 200 * hop);
+    printf("%s at strength 0.6, floor 0.1: %.1f dB\n", models[_i], softer_db);
+    ck_assert_double_ge(softer_db, LEAST_DB);
+    free(x);
+    free(should);
+    free(is);
+    free(softer);
+    free(on_gpu);
+    free(tails[0]);
+    free(tails[1]);
+    engine_close(cpu);
+    engine_close(cuda);
+    model_free(model);
+}
+END_TEST
+
+/* Alone, again after a reset, and beside one to four others in any order of jobs: the same bits. */
+START_TEST(company_changes_nothing) {
+    load(models[_i]);
+    struct engine *e = open_engine("cuda", N_STREAMS);
+    const unsigned hop = engine_hop(e), n_hops = 100;
+    const size_t n = (size_t)n_hops * hop;
+    float *x[N_STREAMS], *alone[N_STREAMS], *together[N_STREAMS];
+    for (unsigned i = 0; i < N_STREAMS; i++) {
+        x[i] = speech(n, i);
+        alone[i] = run(e, i, x[i], n_hops);
+        together[i] = malloc(n * sizeof *together[i]);
+        ck_assert_ptr_nonnull(together[i]);
+    }
+    for (unsigned n_jobs = 1; n_jobs <= N_STREAMS; n_jobs++) {
+        struct engine_job jobs[N_STREAMS];
+        for (unsigned j = 0; j < n_jobs; j++) {
+            unsigned stream = (2 * j + n_jobs) % N_STREAMS;
+            engine_reset(e, stream);
+            jobs[j] = (struct engine_job){stream, n_hops - 7 * j, x[stream], together[stream]};
+        }
+        ck_assert_int_eq(engine_process(e, jobs, n_jobs), 0);
+        for (unsigned j = 0; j < n_jobs; j++)
+            for (size_t i = 0; i < (size_t)jobs[j].n_hops * hop; i++)
+                ck_assert_msg(jobs[j].out[i] == alone[jobs[j].stream][i], "%u together, stream %u: sample %zu is %.9g, not %.9g", n_jobs,
+                              jobs[j].stream, i, (double)jobs[j].out[i], (double)alone[jobs[j].stream][i]);
+    }
+    for (unsigned i = 0; i < N_STREAMS; i++) {
+        free(x[i]);
+        free(alone[i]);
+        free(together[i]);
+    }
+    engine_close(e);
+    model_free(model);
+}
+END_TEST
+
+/* Reports why tests are skipped. */
+static bool opens(void) {
+    struct err err;
+    struct engine *e;
+    struct engine_options options = {.name = "cuda", .n_streams = 1, .max_hops = 1};
+    if (model_load(&model, "small", &err) < 0) {
+        printf("%s\n", err.text);
+        return true; /* a failure of the tests, not a lack of a GPU */
+    }
+    bool ok = engine_open(&e, &options, model, &err) == 0;
+    if (ok)
+        engine_close(e);
+    else
+        printf("skipped: %s\n", err.text);
+    model_free(model);
+    return ok;
+}
+
+int main(void) {
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    if (!opens())
+        return SKIPPED;
+    Suite *suite = suite_create("cuda");
+    TCase *t = tcase_create("cuda");
+    tcase_set_timeout(t, 300);
+    tcase_add_loop_test(t, sounds_like_the_cpu, 0, N_MODELS);
+    tcase_add_loop_test(t, company_changes_nothing, 0, N_MODELS);
+    suite_add_tcase(suite, t);
+    SRunner *runner = srunner_create(suite);
+    srunner_set_fork_status(runner, CK_NOFORK); /* a process that has used CUDA cannot fork and go on using it */
+    srunner_run_all(runner, CK_ENV);
+    int n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
