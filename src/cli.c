@@ -1,4 +1,4 @@
-/* `primeknet`: the network on files, and how fast it is. */
+/* `primeknet`: what people say to a running primeknetd, the network on files, and how fast it is. */
 #include "cli.h"
 
 #include "config.h"
@@ -14,6 +14,13 @@ static const struct {
     int (*run)(int argc, char **argv);
     const char *help;
 } commands[] = {
+    {"status", status_command, "what Enhanced Mic is doing"},
+    {"monitor", monitor_command, "the same, live, with level meters"},
+    {"set", set_command, "change a setting while it runs: strength 0.7"},
+    {"bypass", bypass_command, "on, off or toggle: the microphone as it is"},
+    {"mics", mics_command, "the microphones there are"},
+    {"use", use_command, "another microphone"},
+    {"model", model_command, "another network"},
     {"enhance", enhance_command, "clean the speech in a sound file"},
     {"bench", bench_command, "time the network on this machine"},
 };

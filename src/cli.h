@@ -7,6 +7,13 @@
 
 enum { cli_done = 0, cli_failed = 1, cli_misused = 2 };
 
+int status_command(int argc, char **argv);
+int monitor_command(int argc, char **argv);
+int set_command(int argc, char **argv);
+int bypass_command(int argc, char **argv);
+int mics_command(int argc, char **argv);
+int use_command(int argc, char **argv);
+int model_command(int argc, char **argv);
 int enhance_command(int argc, char **argv);
 int bench_command(int argc, char **argv);
 

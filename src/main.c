@@ -4,10 +4,12 @@
  * network here holds nothing up. */
 #include "config.h"
 
+#include "control.h"
 #include "model.h"
 #include "network.h"
 #include "node.h"
 #include "pump.h"
+#include "report.h"
 #include "service.h"
 #include "settings.h"
 
@@ -42,6 +44,8 @@ struct daemon {
     char **argv;
     struct network *network;
     struct node *node;
+    struct control *control;    /* NULL where it could not be opened: that is no reason not to run */
+    bool bypass;
     char refused[sizeof(struct err)]; /* why the last reload changed nothing, or "" */
     bool changed;               /* the node has something to tell */
     struct node_status told;    /* what the log has been told so far */
@@ -86,7 +90,8 @@ static const char *microphone_or_null(const struct settings *s) {
 }
 
 static void set_controls(struct daemon *d) {
-    pump_control(node_pump(d->node), (float)d->settings.strength, (float)pow(10.0, d->settings.floor_db / 20.0));
+    float strength = d->bypass ? 0 : (float)d->settings.strength;
+    pump_control(node_pump(d->node), strength, (float)pow(10.0, d->settings.floor_db / 20.0));
 }
 
 static void tell_manager(const struct daemon *d, const struct node_status *s, const struct pump_stats *p) {
@@ -103,8 +108,8 @@ static void tell_manager(const struct daemon *d, const struct node_status *s, co
     else if (p->engine_lost)
         snprintf(text, sizeof text, "The engine failed; %s as it is", s->microphone);
     else
-        snprintf(text, sizeof text, "Enhancing %s with %s, delay %.1f ms%s", s->microphone, network_text(d->network),
-                 s->delay * 1e3 / PUMP_RATE, late);
+        snprintf(text, sizeof text, "%s %s with %s, delay %.1f ms%s", d->bypass ? "Bypassed:" : "Enhancing",
+                 s->microphone, network_text(d->network), s->delay * 1e3 / PUMP_RATE, late);
     if (network_problem(d->network)[0] && strcmp(d->settings.engine, "auto") != 0) {
         size_t n = strlen(text);
         snprintf(text + n, sizeof text - n, "; %.250s", network_problem(d->network));
@@ -166,48 +171,48 @@ static void node_changed(void *data) {
     d->changed = true;
 }
 
-/* Applies the file as it is now, or nothing of it. A network still on its way in is replaced by the newer one. */
-static int apply(struct daemon *d, struct err *err) {
-    struct settings next, *now = &d->settings;
+/* Applies these settings, or nothing of them. A network still on its way in is replaced by the newer one. */
+static int apply(struct daemon *d, const struct settings *next, struct err *err) {
+    struct settings *now = &d->settings;
     struct network_engine e = {0};
     struct err why = {""};
-    int res = settings_load(&next, d->file, err);
-    if (res)
-        return res;
+    int res;
 
-    network_retry(d->network);
-    bool other_network =
-        strcmp(next.model, now->model) != 0 || strcmp(next.engine, now->engine) != 0 || strcmp(next.gpu, now->gpu) != 0;
+    bool other_network = strcmp(next->model, now->model) != 0 || strcmp(next->engine, now->engine) != 0 ||
+                         strcmp(next->gpu, now->gpu) != 0;
     if (other_network) {
-        res = network_prepare(d->network, &e, &next, err);
+        network_retry(d->network);
+        res = network_prepare(d->network, &e, next, err);
         if (res)
             return res;
     }
-    bool other_microphone = strcmp(next.microphone, now->microphone) != 0 || strcmp(next.channel, now->channel) != 0;
+    bool other_microphone = strcmp(next->microphone, now->microphone) != 0 || strcmp(next->channel, now->channel) != 0;
     if (other_microphone) {
-        res = node_microphone(d->node, microphone_or_null(&next), next.channel, &why);
+        res = node_microphone(d->node, microphone_or_null(next), next->channel, &why);
         if (res) {
             network_close_engine(d->network, e.engine);
-            return settings_refuse(&next, SETTING_channel, res, why.text, err);
+            return settings_refuse(next, SETTING_channel, res, why.text, err);
         }
     }
     if (other_network) {
-        res = network_take(d->network, &e, &next, err);
+        res = network_take(d->network, &e, next, err);
         if (res) {
             if (other_microphone)
                 node_microphone(d->node, microphone_or_null(now), now->channel, NULL);
             return res;
         }
     }
-    *now = next;
+    *now = *next;
     set_controls(d);
     return 0;
 }
 
 static void reload(struct daemon *d) {
+    struct settings next;
     struct err err = {""};
     service_reloading();
-    if (apply(d, &err) == 0) {
+    network_retry(d->network);
+    if (settings_load(&next, d->file, &err) == 0 && apply(d, &next, &err) == 0) {
         d->refused[0] = '\0';
         say(SD_INFO, "settings reloaded%s%s", d->settings.file[0] ? " from " : ": the defaults", d->settings.file);
     } else {
@@ -245,6 +250,62 @@ static bool handle_signals(struct daemon *d, int fd) {
     return false;
 }
 
+/* ---- requests ---------------------------------------------------------------------------------------------------- */
+
+static json_t *on_set(struct daemon *d, const json_t *request) {
+    const char *name = json_string_value(json_object_get(request, "name"));
+    const char *value = json_string_value(json_object_get(request, "value"));
+    bool save = json_is_true(json_object_get(request, "save"));
+    struct settings next = d->settings;
+    struct err err = {""};
+    char text[sizeof next.model];
+    if (!name || !value)
+        return control_refuse("set takes the strings \"name\" and \"value\"");
+    int setting = settings_find(name);
+    if (setting < 0)
+        return control_refuse("there is no setting \"%.40s\"; primeknet.conf(5) tells them", name);
+    if (settings_set(&next, setting, value, &err) < 0 || apply(d, &next, &err) < 0)
+        return control_refuse("%s", err.text);
+    settings_text(&d->settings, setting, text, sizeof text);
+    say(SD_INFO, "%s is now %s", settings_name(setting), text);
+    d->changed = true;
+    if (save && settings_save(&d->settings, setting, &err) < 0)
+        return control_refuse("%s is now %s, but not kept: %s", settings_name(setting), text, err.text);
+    return json_pack("{s:s, s:s, s:s, s:b}", "name", settings_name(setting), "value", text, "file", d->settings.file,
+                     "bypass", d->bypass);
+}
+
+static json_t *on_bypass(struct daemon *d, const json_t *request) {
+    const char *state = json_string_value(json_object_get(request, "state"));
+    bool toggle = state && strcmp(state, "toggle") == 0, on = state && strcmp(state, "on") == 0;
+    if (!toggle && !on && !(state && strcmp(state, "off") == 0))
+        return control_refuse("bypass is \"on\", \"off\" or \"toggle\"");
+    d->bypass = toggle ? !d->bypass : on;
+    set_controls(d);
+    d->changed = true;
+    return json_pack("{s:b}", "bypass", d->bypass);
+}
+
+static json_t *on_request(void *data, const char *command, const json_t *request) {
+    struct daemon *d = data;
+    if (strcmp(command, "status") == 0)
+        return report_status(&(struct report){.node = d->node,
+                                              .settings = &d->settings,
+                                              .network = network_text(d->network),
+                                              .problem = network_problem(d->network),
+                                              .bypass = d->bypass,
+                                              .refused = d->refused});
+    if (strcmp(command, "microphones") == 0)
+        return report_microphones(d->node, &d->settings);
+    if (strcmp(command, "set") == 0)
+        return on_set(d, request);
+    if (strcmp(command, "bypass") == 0)
+        return on_bypass(d, request);
+    return control_refuse("there is no command \"%.40s\"", command);
+}
+
+/* ---- the loop ---------------------------------------------------------------------------------------------------- */
+
 static int64_t sooner(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
@@ -264,8 +325,9 @@ static int run(struct daemon *d, int signals) {
             wait = sooner(wait, d->next_status - now);
         struct pollfd fds[] = {{.fd = signals, .events = POLLIN},
                                {.fd = node_fd(d->node), .events = POLLIN},
-                               {.fd = network_fd(d->network), .events = POLLIN}};
-        int n = poll(fds, 3, wait > 0 ? (int)wait : 0);
+                               {.fd = network_fd(d->network), .events = POLLIN},
+                               {.fd = d->control ? control_fd(d->control) : -1, .events = POLLIN}};
+        int n = poll(fds, 4, wait > 0 ? (int)wait : 0);
         if (n < 0 && errno != EINTR)
             return -errno;
         if (n > 0 && fds[1].revents) {
@@ -275,6 +337,8 @@ static int run(struct daemon *d, int signals) {
         }
         if (n > 0 && fds[0].revents && handle_signals(d, signals))
             return 0;
+        if (n > 0 && fds[3].revents)
+            control_dispatch(d->control);
 
         now = now_ms();
         if (alive_ms >= 0 && now >= d->next_alive) {
@@ -328,6 +392,8 @@ static int live(struct daemon *d, int signals) {
     }
     network_run(d->network, node_pump(d->node));
     set_controls(d);
+    if (control_open(&d->control, on_request, d, &err) < 0)
+        say(SD_WARNING, "no remote control: %s", err.text);
     d->told.connected = true; /* goes without saying */
     tell(d);
     service_ready();
@@ -335,6 +401,7 @@ static int live(struct daemon *d, int signals) {
     if (res)
         say(SD_ERR, "%s", strerror(-res));
     service_stopping();
+    control_close(d->control);
     node_close(d->node);
     network_close(d->network);
     return res ? EXIT_FAILURE : EXIT_SUCCESS;

@@ -32,7 +32,8 @@ struct object {
     uint32_t id;
     uint32_t from, to;     /* LINK: its nodes; PORT: its node and its number there */
     uint32_t channel;      /* PORT: enum spa_audio_channel */
-    char description[128]; /* NODE */
+    bool microphone;       /* NODE */
+    char name[128], description[128], application[128]; /* NODE: the last for who it belongs to, or "" */
 };
 
 struct node {
@@ -435,6 +436,17 @@ static uint32_t number_of(const struct spa_dict *props, const char *key) {
     return text ? (uint32_t)strtoul(text, NULL, 10) : SPA_ID_INVALID;
 }
 
+/* Cut where a character ends: what is told to others is UTF-8. */
+static void copy_property(char ret[128], const struct spa_dict *props, const char *key) {
+    const char *const text = spa_dict_lookup(props, key);
+    size_t n = text ? strlen(text) : 0;
+    if (n > 127)
+        for (n = 127; n > 0 && ((unsigned char)text[n] & 0xC0) == 0x80; n--)
+            ;
+    memcpy(ret, text ? text : "", n);
+    ret[n] = '\0';
+}
+
 static void on_global(void *data, uint32_t id, uint32_t permissions, const char *type, uint32_t version,
         const struct spa_dict *props) {
     (void)permissions, (void)version;
@@ -456,11 +468,14 @@ static void on_global(void *data, uint32_t id, uint32_t permissions, const char 
         o.to = number_of(props, PW_KEY_PORT_ID);
         o.channel = channel_by_name(channel);
     } else if (strcmp(type, PW_TYPE_INTERFACE_Node) == 0) {
-        const char *name = spa_dict_lookup(props, PW_KEY_NODE_DESCRIPTION);
-        if (!name)
-            name = spa_dict_lookup(props, PW_KEY_NODE_NAME);
         o.type = OBJECT_NODE;
-        snprintf(o.description, sizeof o.description, "%s", name ? name : "");
+        copy_property(o.name, props, PW_KEY_NODE_NAME);
+        copy_property(o.description, props, PW_KEY_NODE_DESCRIPTION);
+        copy_property(o.application, props, PW_KEY_APP_NAME);
+        if (!o.description[0])
+            memcpy(o.description, o.name, sizeof o.description);
+        const char *const class = spa_dict_lookup(props, PW_KEY_MEDIA_CLASS);
+        o.microphone = class && strncmp(class, "Audio/Source", strlen("Audio/Source")) == 0;
     } else {
         return;
     }
@@ -760,7 +775,31 @@ void node_status(const struct node *n, struct node_status *ret) {
     };
     const struct object *o;
     spa_list_for_each(o, &n->objects, list) {
-        if (o->type == OBJECT_NODE && o->id == n->microphone_id)
+        if (o->type == OBJECT_NODE && o->id == n->microphone_id) {
             memcpy(ret->microphone, o->description, sizeof ret->microphone);
+            memcpy(ret->microphone_name, o->name, sizeof ret->microphone_name);
+        }
+    }
+}
+
+void node_microphones(const struct node *n, node_each *each, void *data) {
+    const uint32_t source = n->source ? pw_stream_get_node_id(n->source) : SPA_ID_INVALID;
+    const struct object *o;
+    spa_list_for_each(o, &n->objects, list) {
+        if (o->type == OBJECT_NODE && o->microphone && o->id != source)
+            each(data, &(struct node_peer){o->name, o->description, o->id == n->microphone_id});
+    }
+}
+
+void node_recorders(const struct node *n, node_each *each, void *data) {
+    const uint32_t source = n->source ? pw_stream_get_node_id(n->source) : SPA_ID_INVALID;
+    const struct object *link, *o;
+    spa_list_for_each(link, &n->objects, list) {
+        if (link->type != OBJECT_LINK || link->from != source)
+            continue;
+        spa_list_for_each(o, &n->objects, list) {
+            if (o->type == OBJECT_NODE && o->id == link->to)
+                each(data, &(struct node_peer){o->name, o->application[0] ? o->application : o->description, false});
+        }
     }
 }

@@ -31,6 +31,7 @@ struct node_status {
     unsigned rate;        /* of the graph, Hz; 0 while it stands */
     unsigned delay;       /* samples at 48 kHz, ours alone */
     char microphone[128]; /* what the capture stream is linked to, for people: node.description, or "" */
+    char microphone_name[128]; /* the same, its node.name */
 };
 
 /* Succeeds without PipeWire too: it is tried again. Owns options.engine only after success. Strings are copied. */
@@ -44,6 +45,17 @@ int node_dispatch(struct node *n);
 /* Another microphone or channel, as in node_options: faded, consumers stay linked. -EINVAL where channel makes no
  * sense. */
 int node_microphone(struct node *n, const char *microphone, const char *channel, struct err *err);
+
+/* Another node of the graph, as long as the call that gives it lasts. */
+struct node_peer {
+    const char *name;        /* node.name */
+    const char *description; /* for people */
+    bool linked;             /* it is what we capture from */
+};
+typedef void node_each(void *data, const struct node_peer *peer);
+/* The microphones there are, and who records from us, one call each. */
+void node_microphones(const struct node *n, node_each *each, void *data);
+void node_recorders(const struct node *n, node_each *each, void *data);
 
 struct pump *node_pump(struct node *n); /* for pump_engine, pump_control, pump_stats, pump_alive */
 void node_status(const struct node *n, struct node_status *ret);

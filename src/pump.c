@@ -28,6 +28,7 @@
 #define BEHIND (PUMP_RATE / 10)        /* samples, besides a quantum, that the worker may lag before it skips */
 #define WAIT_AGAIN (10 * PUMP_RATE)    /* samples before waiting is tried again where measured hops forbade it */
 #define LEVEL (PUMP_RATE * 3 / 10)     /* samples, the levels' time constant */
+#define FLOOR_RISE (0.69 / PUMP_RATE)  /* of a level's floor, a sample: 3 dB/s of power */
 #define START (1u << 20)               /* the first position: so that no hop's output lies before 0 */
 #define N_HEADS 4
 #define N_TIMES 2048                   /* hops measured */
@@ -124,7 +125,7 @@ struct pump {
     unsigned stable_gcd, stable_max;
     bool wait;
     uint64_t wait_again;    /* from this position on waiting may be tried again; 0: no such limit */
-    double in_power, out_power;
+    double in_power, out_power, in_floor, out_floor;
 
     /* between them */
     float *dry;                            /* [RING], the input by position */
@@ -138,7 +139,7 @@ struct pump {
     _Atomic uint64_t last_block_ns;
     _Atomic uint64_t hops, late_hops, skipped_hops;
     _Atomic unsigned delay, shown_quantum;
-    _Atomic float in_rms, out_rms;
+    _Atomic float in_rms, out_rms, in_noise, out_noise;
     _Atomic bool waits;
     _Atomic(struct lane *) sounding;
     _Atomic bool swapping;
@@ -557,6 +558,13 @@ static void level(double *mean, _Atomic float *rms, float power, unsigned n) {
     atomic_store_explicit(rms, sqrtf((float)*mean), memory_order_relaxed);
 }
 
+/* Follows a level down at once and up slowly: what is left of it where nobody speaks. */
+static void floor_of(const struct pump *p, double *floor, _Atomic float *rms, double mean, unsigned n) {
+    const bool settled = p->end - p->born >= PUMP_RATE;
+    *floor = settled ? fmin(mean, *floor * (1 + FLOOR_RISE * n)) : mean;
+    atomic_store_explicit(rms, settled ? sqrtf((float)*floor) : 0, memory_order_relaxed);
+}
+
 /* Takes the block into the dry ring. Where the microphone ends its last sample fades away, where it begins it fades
  * in. */
 static void take(struct pump *p, const float *in, unsigned n) {
@@ -574,6 +582,7 @@ static void take(struct pump *p, const float *in, unsigned n) {
     }
     p->end += n;
     level(&p->in_power, &p->in_rms, power, n);
+    floor_of(p, &p->in_floor, &p->in_noise, p->in_power, n);
     atomic_store_explicit(&p->written, p->end, memory_order_release);
 }
 
@@ -649,6 +658,7 @@ static void render(struct pump *p, float *out, unsigned n) {
         done += len;
     }
     level(&p->out_power, &p->out_rms, power, n);
+    floor_of(p, &p->out_floor, &p->out_noise, p->out_power, n);
 }
 
 /* Counts the hops whose first sample is due in the n that are read next and that are not there; where they are there
@@ -985,6 +995,8 @@ void pump_stats(const struct pump *p, struct pump_stats *ret) {
         .quantum = atomic_load(&p->shown_quantum),
         .in_rms = atomic_load(&p->in_rms),
         .out_rms = atomic_load(&p->out_rms),
+        .in_noise = atomic_load(&p->in_noise),
+        .out_noise = atomic_load(&p->out_noise),
         .realtime = p->realtime,
         .waits = atomic_load(&p->waits),
         .swapping = atomic_load(&p->incoming) || atomic_load(&p->swapping),

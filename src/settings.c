@@ -1,3 +1,5 @@
+#include "config.h"
+
 #include "settings.h"
 
 #include <ctype.h>
@@ -13,6 +15,9 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#pragma GCC diagnostic ignored "-Wpedantic" /* PipeWire's inline functions are GNU C */
+#include <spa/utils/string.h>
 
 #define MAX_FILE_BYTES 65536
 
@@ -96,6 +101,20 @@ static int find_row(const char *name) {
         if (strcmp(rows[i].name, name) == 0)
             return i;
     return -1;
+}
+
+int settings_find(const char *name) {
+    char spelled[32];
+    size_t n = strlen(name);
+    if (n >= sizeof spelled)
+        return -1;
+    for (size_t i = 0; i <= n; i++)
+        spelled[i] = name[i] == '-' ? '_' : name[i];
+    return find_row(spelled);
+}
+
+const char *settings_name(int setting) {
+    return rows[setting].name;
 }
 
 /* ---- bytes ------------------------------------------------------------------------------------------------------- */
@@ -319,6 +338,63 @@ int settings_refuse(const struct settings *s, int setting, int code, const char 
     return err_set(err, code, "%s:%d: %s: %s", s->file, s->lines[setting], rows[setting].name, what);
 }
 
+/* ---- one setting by itself --------------------------------------------------------------------------------------- */
+
+/* The whole text is a decimal number, whatever the locale. */
+static bool is_number(const char *text, double *ret) {
+    return text[0] && !text[strspn(text, "0123456789.+-eE")] && spa_atod(text, ret) && isfinite(*ret);
+}
+
+int settings_set(struct settings *s, int setting, const char *text, struct err *err) {
+    const struct row *row = &rows[setting];
+    void *field = (char *)s + row->offset;
+    double number;
+
+    if (!is_clean_text(text))
+        return err_set(err, -EINVAL, "%s holds a control character or is not UTF-8", row->name);
+    bool numeric = is_number(text, &number) && number >= row->least && number <= row->greatest;
+    if (row->size == 0) {
+        if (row->word && strcmp(text, row->word) == 0)
+            number = -INFINITY;
+        else if (!numeric)
+            return err_set(err, -EINVAL, "%s must be %s", row->name, row->allowed);
+        memcpy(field, &number, sizeof number);
+    } else {
+        bool whole = numeric && text[strspn(text, "0123456789")] == '\0';
+        if (strlen(text) >= row->size)
+            return err_set(err, -EINVAL, "%s is longer than %zu bytes", row->name, row->size - 1);
+        if (!whole && !row->fits(text))
+            return err_set(err, -EINVAL, "%s must be %s", row->name, row->allowed);
+        if (whole)
+            snprintf(field, row->size, "%d", (int)number);
+        else
+            strcpy(field, text);
+    }
+    s->lines[setting] = 0;
+    return 0;
+}
+
+void settings_text(const struct settings *s, int setting, char *ret, size_t size) {
+    const struct row *row = &rows[setting];
+    const void *field = (const char *)s + row->offset;
+    double number;
+    if (row->size > 0) {
+        snprintf(ret, size, "%s", (const char *)field);
+        return;
+    }
+    memcpy(&number, field, sizeof number);
+    if (isinf(number)) {
+        snprintf(ret, size, "%s", row->word);
+        return;
+    }
+    snprintf(ret, size, "%.4f", number);
+    char *comma = strchr(ret, ','); /* another locale's */
+    if (comma)
+        *comma = '.';
+    for (size_t n = strlen(ret); n > 2 && ret[n - 1] == '0' && ret[n - 2] != '.'; n--)
+        ret[n - 1] = '\0';
+}
+
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
 /* The whole of a regular file into text[MAX_FILE_BYTES + 1]. O_NONBLOCK: a named pipe must not hang us. */
@@ -388,5 +464,187 @@ int settings_load(struct settings *ret, const char *file, struct err *err) {
         *ret = defaults;
         res = 0;
     }
+    return res;
+}
+
+/* ---- one setting in its file ------------------------------------------------------------------------------------- */
+
+static const char *skip_blank(const char *c, const char *end) {
+    for (;;) {
+        while (c < end && isspace((unsigned char)*c))
+            c++;
+        if (c < end && (*c == '#' || (*c == '/' && c + 1 < end && c[1] == '/'))) {
+            while (c < end && *c != '\n')
+                c++;
+        } else if (c + 1 < end && *c == '/' && c[1] == '*') {
+            const char *close = memmem(c + 2, (size_t)(end - c - 2), "*/", 2);
+            c = close ? close + 2 : end;
+        } else {
+            return c;
+        }
+    }
+}
+
+static const char *skip_string(const char *c, const char *end) {
+    for (c++; c < end && *c != '"'; c++)
+        if (*c == '\\')
+            c++;
+    return c < end ? c + 1 : end;
+}
+
+/* Where the value of a setting stands in a text that settings_parse takes; strings side by side are one value. False
+ * where the text does not have it. */
+static bool find_value(const char *text, size_t n, const char *name, const char **ret, size_t *ret_n) {
+    const char *end = text + n;
+    for (const char *c = skip_blank(text, end); c < end; c = skip_blank(c, end)) {
+        size_t length = name_length(c, end);
+        bool found = length == strlen(name) && memcmp(c, name, length) == 0;
+        if (length == 0) { /* what separates settings */
+            c++;
+            continue;
+        }
+        c = skip_blank(c + length, end);             /* = or : */
+        c = skip_blank(c < end ? c + 1 : end, end);
+        const char *value = c, *stop = c;
+        if (c < end && *c == '"') {
+            for (; c < end && *c == '"'; c = skip_blank(stop, end))
+                stop = skip_string(c, end);
+        } else {
+            stop = c + number_length(c, end);
+        }
+        c = stop;
+        if (found) {
+            *ret = value;
+            *ret_n = (size_t)(stop - value);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* As it is written in a file. ret: [2 * 1024 + 3]. */
+static void quote(const struct settings *s, int setting, char *ret) {
+    char text[1024], *to = ret;
+    settings_text(s, setting, text, sizeof text);
+    double number;
+    if (is_number(text, &number) && number >= rows[setting].least && number <= rows[setting].greatest) {
+        strcpy(ret, text);
+        return;
+    }
+    *to++ = '"';
+    for (const char *c = text; *c; c++) {
+        if (*c == '"' || *c == '\\')
+            *to++ = '\\';
+        *to++ = *c;
+    }
+    strcpy(to, "\"");
+}
+
+static void make_parents(char *path) {
+    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        mkdir(path, 0700);
+        *slash = '/';
+    }
+}
+
+/* Whole or not at all; a link stays one, the file keeps its rights. */
+static int replace_file(const char *file, const char *text, size_t n, struct err *err) {
+    char *real = realpath(file, NULL), *part = NULL;
+    struct stat st;
+    int fd = -1, res = 0;
+
+    if (asprintf(&part, "%s.XXXXXX", real ? real : file) < 0) {
+        free(real);
+        return err_set(err, -ENOMEM, "%s: %s", file, strerror(ENOMEM));
+    }
+    if (!real)
+        make_parents(part);
+    fd = mkostemp(part, O_CLOEXEC);
+    if (fd < 0 || (real && (stat(real, &st) < 0 || fchmod(fd, st.st_mode & 07777) < 0)))
+        res = -errno;
+    for (size_t done = 0; res == 0 && done < n;) {
+        ssize_t wrote = write(fd, text + done, n - done);
+        if (wrote >= 0)
+            done += (size_t)wrote;
+        else if (errno != EINTR)
+            res = -errno;
+    }
+    if (res == 0 && (fsync(fd) < 0 || rename(part, real ? real : file) < 0))
+        res = -errno;
+    if (fd >= 0) {
+        close(fd);
+        if (res)
+            unlink(part);
+    }
+    free(part);
+    free(real);
+    return res ? err_set(err, res, "%s: %s", file, strerror(-res)) : 0;
+}
+
+/* As a file shows them. */
+static bool same(const struct settings *a, const struct settings *b, int setting) {
+    char x[1024], y[1024];
+    settings_text(a, setting, x, sizeof x);
+    settings_text(b, setting, y, sizeof y);
+    return strcmp(x, y) == 0;
+}
+
+/* The text with the setting in it, at most MAX_FILE_BYTES, into ret[MAX_FILE_BYTES + 1]. */
+static int put_value(char *ret, size_t *ret_n, const char *text, size_t n, const struct settings *s, int setting) {
+    char value[2 * 1024 + 3];
+    const char *at;
+    size_t n_old;
+    int m;
+    quote(s, setting, value);
+    if (find_value(text, n, rows[setting].name, &at, &n_old)) {
+        m = snprintf(ret, MAX_FILE_BYTES + 1, "%.*s%s%s", (int)(at - text), text, value, at + n_old);
+    } else {
+        bool open = n > 0 && text[n - 1] != '\n';
+        m = snprintf(ret, MAX_FILE_BYTES + 1, "%s%s%s = %s;\n", text, open ? "\n" : "", rows[setting].name, value);
+    }
+    if (m < 0 || m > MAX_FILE_BYTES)
+        return -EFBIG;
+    *ret_n = (size_t)m;
+    return 0;
+}
+
+int settings_save(struct settings *s, int setting, struct err *err) {
+    struct settings before = defaults, after = defaults;
+    char *text = calloc(1, MAX_FILE_BYTES + 1), *next = calloc(1, MAX_FILE_BYTES + 1), file[sizeof s->file];
+    bool own = s->file[0] && strcmp(s->file, SYSCONFDIR "/primeknet/primeknet.conf") != 0;
+    size_t n = 0, n_next = 0;
+    int res = 0;
+
+    if (!text || !next)
+        res = err_set(err, -ENOMEM, "%s", strerror(ENOMEM));
+    else if (own)
+        strcpy(file, s->file);
+    else if (user_file(file, sizeof file) < 0)
+        res = err_set(err, -ENOENT, "neither XDG_CONFIG_HOME nor HOME says where settings are to be kept");
+    if (res == 0) {
+        res = read_file(text, &n, file, err);
+        if (res == -ENOENT && !own && s->file[0])
+            res = read_file(text, &n, s->file, err);
+        if (res == -ENOENT || res == -ENOTDIR)
+            res = 0;
+    }
+    if (res == 0)
+        res = settings_parse(&before, text, n, file, err);
+    if (res == 0 && put_value(next, &n_next, text, n, s, setting) < 0)
+        res = err_set(err, -EFBIG, "%s: no room for another setting", file);
+    if (res == 0)
+        res = settings_parse(&after, next, n_next, file, err);
+    for (int i = 0; res == 0 && i < N_SETTINGS; i++) /* nothing is written that reads back as anything else */
+        if (!same(&after, i == setting ? s : &before, i))
+            res = err_set(err, -EINVAL, "%s: cannot put %s into this file", file, rows[setting].name);
+    if (res == 0)
+        res = replace_file(file, next, n_next, err);
+    if (res == 0) {
+        strcpy(s->file, file);
+        s->lines[setting] = after.lines[setting];
+    }
+    free(next);
+    free(text);
     return res;
 }

@@ -36,6 +36,20 @@ int settings_load(struct settings *ret, const char *file, struct err *err);
 /* The same from n bytes of text; `file` is the name for messages. */
 int settings_parse(struct settings *ret, const char *text, size_t n, const char *file, struct err *err);
 
+/* The setting of that name, in a file's spelling or a command's ("floor-db"), or -1. */
+int settings_find(const char *name);
+const char *settings_name(int setting);
+
+/* Gives one setting a new value, as text: "0.7", "off", "base". A value that cannot be changes nothing. */
+int settings_set(struct settings *s, int setting, const char *text, struct err *err);
+/* A setting's value as text that settings_set takes. ret: [size], cut if too long; no value needs more than 1024. */
+void settings_text(const struct settings *s, int setting, char *ret, size_t size);
+
+/* Writes one setting of s into the file that s comes from, and leaves all else there as it stands: comments, order,
+ * the other settings. Settings of the system's, or of no file, go to the user's, which begins as a copy. s then comes
+ * from that file. */
+int settings_save(struct settings *s, int setting, struct err *err);
+
 /* Says that a setting's value cannot be used, and where it is written: "FILE:LINE: model: what". Returns `code`. */
 int settings_refuse(const struct settings *s, int setting, int code, const char *what, struct err *err);
 

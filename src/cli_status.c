@@ -1,0 +1,233 @@
+/* primeknet status and monitor: what primeknetd is doing, once or as it goes. */
+#include "cli.h"
+
+#include "control.h"
+
+#include <getopt.h>
+#include <math.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <termios.h>
+#include <unistd.h>
+
+enum { FRAME_MS = 100, AGAIN_MS = 1000, METER_WIDTH = 48, METER_DB = 60 };
+
+static const char *text_of(const json_t *object, const char *key) {
+    const char *text = json_string_value(json_object_get(object, key));
+    return text ? text : "";
+}
+
+static double number_of(const json_t *object, const char *key) {
+    return json_number_value(json_object_get(object, key));
+}
+
+static bool is_number(const json_t *object, const char *key) {
+    return json_is_number(json_object_get(object, key));
+}
+
+static bool is_true(const json_t *object, const char *key) {
+    return json_is_true(json_object_get(object, key));
+}
+
+static json_t *ask_status(int fd, struct err *err) {
+    json_t *answer = NULL;
+    return control_ask(fd, &answer, json_pack("{s:s}", "command", "status"), err) < 0 ? NULL : answer;
+}
+
+/* ---- for people -------------------------------------------------------------------------------------------------- */
+
+static void print_recorders(FILE *f, const json_t *s) {
+    const json_t *recorders = json_object_get(s, "recorders");
+    json_t *name;
+    size_t i;
+    if (json_array_size(recorders) == 0)
+        fputs("nobody", f);
+    json_array_foreach(recorders, i, name)
+        fprintf(f, "%s%s", i ? ", " : "", json_string_value(name));
+}
+
+static void print_microphone(FILE *f, const json_t *s) {
+    const json_t *microphone = json_object_get(s, "microphone");
+    const char *chosen = text_of(json_object_get(s, "settings"), "microphone");
+    if (json_is_null(microphone))
+        fprintf(f, "none; waiting for %s", strcmp(chosen, "default") ? chosen : "one");
+    else
+        fputs(text_of(microphone, "description"), f);
+}
+
+static void print_controls(FILE *f, const json_t *s) {
+    const json_t *settings = json_object_get(s, "settings");
+    fprintf(f, "strength %.4g", number_of(settings, "strength"));
+    if (is_number(settings, "floor_db"))
+        fprintf(f, ", floor %.4g dB", number_of(settings, "floor_db"));
+    if (is_true(s, "bypass"))
+        fputs("; bypassed: the microphone as it is", f);
+}
+
+static void print_hops(FILE *f, const json_t *s) {
+    if (number_of(s, "hops") == 0) {
+        fputs("none yet", f);
+        return;
+    }
+    fprintf(f, "p50 %.0f us, p99 %.0f us, %.0f late of %.0f%s", number_of(s, "hop_p50_us"), number_of(s, "hop_p99_us"),
+            number_of(s, "late_hops"), number_of(s, "hops"), is_true(s, "realtime") ? "" : ", no real-time priority");
+}
+
+/* One line a fact, `end` after each. Returns the number of lines. */
+static int print_status(FILE *f, const json_t *s, bool with_levels, const char *end) {
+    int n_lines = 0;
+#define LINE(label, ...) (fprintf(f, "%-12s ", label), __VA_ARGS__, fputs(end, f), n_lines++)
+    const json_t *settings = json_object_get(s, "settings");
+    LINE("Enhanced Mic", fputs(text_of(s, "state"), f));
+    LINE("microphone", print_microphone(f, s));
+    LINE("recorded by", print_recorders(f, s));
+    LINE("network", fprintf(f, "%s on %s%s", text_of(s, "model"), text_of(s, "engine"),
+                            is_true(s, "swapping") ? ", another on its way in" : ""));
+    if (text_of(s, "problem")[0])
+        LINE("", fputs(text_of(s, "problem"), f));
+    LINE("controls", print_controls(f, s));
+    if (with_levels && is_number(s, "level_in_db"))
+        LINE("level", fprintf(f, "%.1f dBFS in, ", number_of(s, "level_in_db")),
+             is_number(s, "level_out_db") ? fprintf(f, "%.1f dBFS out", number_of(s, "level_out_db"))
+                                          : fprintf(f, "silence out"));
+    else if (with_levels && json_object_get(s, "level_in_db"))
+        LINE("level", fputs("silence", f));
+    if (is_number(s, "noise_reduction_db"))
+        LINE("noise", fprintf(f, "%.0f dB less, of %.0f dBFS", fmax(0, number_of(s, "noise_reduction_db")),
+                              number_of(s, "noise_in_db")));
+    if (number_of(s, "delay_ms") > 0)
+        LINE("delay", fprintf(f, "%.1f ms", number_of(s, "delay_ms")));
+    LINE("hops", print_hops(f, s));
+    LINE("memory", fprintf(f, "%.0f MiB", number_of(s, "memory_mib")));
+    LINE("settings", fputs(text_of(settings, "file")[0] ? text_of(settings, "file") : "the defaults, there is no file", f));
+    if (!json_is_null(json_object_get(s, "refused")))
+        LINE("", fprintf(f, "not reloaded: %s", text_of(s, "refused")));
+#undef LINE
+    return n_lines;
+}
+
+int status_command(int argc, char **argv) {
+    static const char help[] = "Usage: primeknet status [--json]\n"
+                               "\n"
+                               "What the running primeknetd is doing.\n"
+                               "  --json   as one JSON object, for scripts; see primeknet(1)\n";
+    static const struct option options[] = {{"json", no_argument, NULL, 'j'}, {"help", no_argument, NULL, 'h'}, {0}};
+    bool as_json = false;
+    for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;)
+        switch (c) {
+        case 'j': as_json = true; break;
+        case 'h': fputs(help, stdout); return cli_done;
+        default: return cli_misused;
+        }
+    if (optind != argc) {
+        fputs(help, stderr);
+        return cli_misused;
+    }
+    struct err err;
+    int fd;
+    if (control_connect(&fd, &err) < 0)
+        return cli_fail("%s", err.text);
+    json_t *s = ask_status(fd, &err);
+    close(fd);
+    if (!s)
+        return cli_fail("%s", err.text);
+    if (as_json) {
+        json_dumpf(s, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
+        putchar('\n');
+    } else {
+        print_status(stdout, s, true, "\n");
+    }
+    json_decref(s);
+    return cli_done;
+}
+
+/* ---- live -------------------------------------------------------------------------------------------------------- */
+
+static void print_meter(FILE *f, const char *label, const json_t *s, const char *key) {
+    double db = is_number(s, key) ? number_of(s, key) : -INFINITY;
+    int n = (int)lround(METER_WIDTH * (1 + fmax(db, -METER_DB) / METER_DB));
+    fprintf(f, "%-12s ", label);
+    for (int i = 0; i < METER_WIDTH; i++)
+        fputs(i < n ? "█" : "·", f);
+    if (isfinite(db))
+        fprintf(f, " %5.1f dBFS", db);
+    fputs("\033[K\n", f);
+}
+
+/* Over the frame before, of n_lines. Returns its own lines. */
+static int draw(const json_t *s, const char *problem, int n_lines) {
+    if (n_lines)
+        printf("\033[%dA", n_lines);
+    fputs("\033[?7l", stdout); /* a narrow terminal cuts lines: wrapped ones would be counted wrong */
+    if (s) {
+        n_lines = print_status(stdout, s, false, "\033[K\n") + 2;
+        print_meter(stdout, "before", s, "level_in_db");
+        print_meter(stdout, "after", s, "level_out_db");
+    } else {
+        printf("%s\033[K\n", problem);
+        n_lines = 1;
+    }
+    fputs("\033[J\033[?7h", stdout);
+    fflush(stdout);
+    return n_lines;
+}
+
+int monitor_command(int argc, char **argv) {
+    static const char help[] = "Usage: primeknet monitor\n"
+                               "\n"
+                               "What the running primeknetd is doing, live, with level meters; q or Ctrl-C ends it.\n";
+    if (argc == 2 && strcmp(argv[1], "--help") == 0) {
+        fputs(help, stdout);
+        return cli_done;
+    }
+    if (argc != 1) {
+        fputs(help, stderr);
+        return cli_misused;
+    }
+    struct termios before, raw;
+    bool keys = tcgetattr(STDIN_FILENO, &before) == 0;
+    if (!isatty(STDOUT_FILENO))
+        return cli_fail("monitor needs a terminal; primeknet status --json is for scripts");
+
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGHUP);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    struct pollfd fds[] = {{.fd = signalfd(-1, &set, SFD_CLOEXEC), .events = POLLIN},
+                           {.fd = keys ? STDIN_FILENO : -1, .events = POLLIN}};
+    if (keys) {
+        raw = before;
+        raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
+        tcsetattr(STDIN_FILENO, TCSANOW, &raw);
+    }
+    fputs("\033[?25l", stdout);
+
+    int fd = -1, n_lines = 0;
+    char key = '\0';
+    while (key != 'q' && !fds[0].revents) {
+        struct err err = {""};
+        json_t *s = fd >= 0 || control_connect(&fd, &err) == 0 ? ask_status(fd, &err) : NULL;
+        if (!s && fd >= 0) { /* it may come back */
+            close(fd);
+            fd = -1;
+        }
+        n_lines = draw(s, err.text, n_lines);
+        if (poll(fds, 2, s ? FRAME_MS : AGAIN_MS) > 0 && fds[1].revents && read(STDIN_FILENO, &key, 1) <= 0)
+            fds[1].fd = -1;
+        json_decref(s);
+    }
+    fputs("\033[?25h", stdout);
+    fflush(stdout);
+    if (keys)
+        tcsetattr(STDIN_FILENO, TCSANOW, &before);
+    if (fd >= 0)
+        close(fd);
+    close(fds[0].fd);
+    return cli_done;
+}

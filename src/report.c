@@ -1,0 +1,108 @@
+#include "config.h"
+
+#include "report.h"
+
+#include "pump.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static double memory_mib(void) {
+    unsigned long all, resident = 0;
+    FILE *f = fopen("/proc/self/statm", "re");
+    if (f && fscanf(f, "%lu %lu", &all, &resident) != 2)
+        resident = 0;
+    if (f)
+        fclose(f);
+    return (double)resident * (double)sysconf(_SC_PAGESIZE) / (1 << 20);
+}
+
+/* To a tenth: nobody measures more. Digital silence is null. */
+static json_t *db(double amplitude) {
+    return amplitude > 0 ? json_real(round(200 * log10(amplitude)) / 10) : json_null();
+}
+
+/* Other programs' words may be anything. */
+static json_t *words(const char *text) {
+    json_t *string = json_string(text);
+    return string ? string : json_string("?");
+}
+
+static void add_recorder(void *data, const struct node_peer *peer) {
+    json_array_append_new(data, words(peer->description));
+}
+
+static void add_microphone(void *data, const struct node_peer *peer) {
+    json_array_append_new(data, json_pack("{s:o, s:o, s:b}", "name", words(peer->name), "description",
+                                          words(peer->description), "in_use", peer->linked));
+}
+
+json_t *report_microphones(const struct node *n, const struct settings *s) {
+    json_t *list = json_array();
+    node_microphones(n, add_microphone, list);
+    return json_pack("{s:o, s:s}", "microphones", list, "chosen", s->microphone);
+}
+
+static json_t *all_settings(const struct settings *s) {
+    char text[1024];
+    json_t *all = json_pack("{s:f, s:s}", "strength", s->strength, "file", s->file);
+    for (int i = 0; i < N_SETTINGS; i++) {
+        if (i == SETTING_strength || (i == SETTING_floor_db && isfinite(s->floor_db)))
+            continue;
+        settings_text(s, i, text, sizeof text);
+        json_object_set_new(all, settings_name(i), json_string(text));
+    }
+    if (isfinite(s->floor_db))
+        json_object_set_new(all, "floor_db", json_real(s->floor_db));
+    return all;
+}
+
+/* What can only be said while somebody records. */
+static void add_sound(json_t *status, const struct pump_stats *p) {
+    json_object_set_new(status, "level_in_db", db(p->in_rms));
+    json_object_set_new(status, "level_out_db", db(p->out_rms));
+    bool known = p->in_noise > 1e-6f; /* -120 dBFS: a microphone that is switched off has no noise to reduce */
+    json_object_set_new(status, "noise_in_db", known ? db(p->in_noise) : json_null());
+    json_object_set_new(status, "noise_reduction_db",
+                        known ? db(p->in_noise / fmaxf(p->out_noise, 1e-6f)) : json_null());
+}
+
+json_t *report_status(const struct report *r) {
+    struct node_status n;
+    struct pump_stats p;
+    node_status(r->node, &n);
+    pump_stats(node_pump(r->node), &p);
+
+    const char *state = !n.connected ? "no PipeWire" : !n.has_microphone ? "no microphone" : !n.n_consumers ? "idle"
+                        : p.engine_lost ? "engine lost" : r->bypass ? "bypassed" : "enhancing";
+    json_t *recorders = json_array();
+    node_recorders(r->node, add_recorder, recorders);
+    const char *on = strstr(r->network, " on ");
+    json_t *status = json_pack("{s:s, s:s, s:o, s:b, s:s%, s:s, s:b, s:o}", "version", PACKAGE_VERSION, "state", state,
+                               "recorders", recorders, "bypass", r->bypass, "model", r->network,
+                               (size_t)(on ? on - r->network : 0), "engine", on ? on + strlen(" on ") : "", "swapping",
+                               p.swapping, "settings", all_settings(r->settings));
+    if (!status)
+        return NULL;
+    json_object_set_new(status, "microphone",
+                        n.has_microphone ? json_pack("{s:o, s:o}", "name", words(n.microphone_name), "description",
+                                                     words(n.microphone))
+                                         : json_null());
+    if (n.n_consumers)
+        add_sound(status, &p);
+    json_object_set_new(status, "delay_ms", json_real(round(p.delay * 1e5 / PUMP_RATE) / 100));
+    json_object_set_new(status, "graph_rate", json_integer(n.rate));
+    json_object_set_new(status, "quantum", json_integer(p.quantum));
+    json_object_set_new(status, "hops", json_integer((json_int_t)p.hops));
+    json_object_set_new(status, "late_hops", json_integer((json_int_t)p.late_hops));
+    json_object_set_new(status, "hop_p50_us", json_integer(p.hop_p50_us));
+    json_object_set_new(status, "hop_p99_us", json_integer(p.hop_p99_us));
+    json_object_set_new(status, "hop_max_us", json_integer(p.hop_max_us));
+    json_object_set_new(status, "realtime", json_boolean(p.realtime));
+    json_object_set_new(status, "memory_mib", json_real(round(memory_mib() * 10) / 10));
+    json_object_set_new(status, "refused", r->refused[0] ? json_string(r->refused) : json_null());
+    json_object_set_new(status, "problem", r->problem[0] ? words(r->problem) : json_null());
+    return status;
+}

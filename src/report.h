@@ -1,0 +1,24 @@
+/* report.h - what the daemon tells about itself, as JSON: the answers to "status" and "microphones".
+ *
+ * On the thread that owns the node. Every object is the caller's; NULL: out of memory. */
+#ifndef PRIMEKNET_REPORT_H
+#define PRIMEKNET_REPORT_H
+
+#include "node.h"
+#include "settings.h"
+
+#include <jansson.h>
+
+struct report {
+    struct node *node;
+    const struct settings *settings;
+    const char *network; /* "base on cpu (AVX2)": what is in use, for people */
+    const char *problem; /* why that is not what the settings ask for, or "" */
+    bool bypass;
+    const char *refused; /* why the last reload changed nothing, or "" */
+};
+
+json_t *report_status(const struct report *r);
+json_t *report_microphones(const struct node *n, const struct settings *s);
+
+#endif
