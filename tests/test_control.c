@@ -1,0 +1,376 @@
+/* The control socket: what is answered, what garbage gets, how little a client can do to the daemon or to others. */
+#include "config.h"
+
+#include "control.h"
+
+#include <check.h>
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+static char runtime[] = "/tmp/primeknet-control-XXXXXX", place[128], name[128];
+static struct control *control;
+static unsigned n_answered;
+
+/* "echo" gives "what" back, "long" that many letters; all else is refused. */
+static json_t *answer(void *data, const char *command, const json_t *request) {
+    ck_assert_ptr_eq(data, runtime);
+    n_answered++;
+    if (strcmp(command, "echo") == 0)
+        return json_pack("{s:O}", "what", json_object_get(request, "what"));
+    if (strcmp(command, "long") == 0) {
+        size_t n = (size_t)json_integer_value(json_object_get(request, "n"));
+        char *text = malloc(n + 1);
+        memset(text, 'x', n);
+        text[n] = '\0';
+        json_t *ret = json_pack("{s:s}", "what", text);
+        free(text);
+        return ret;
+    }
+    return control_refuse("no command \"%s\"", command);
+}
+
+static void set_up(void) {
+    struct err err = {""};
+    strcpy(runtime + strlen(runtime) - 6, "XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(runtime));
+    setenv("XDG_RUNTIME_DIR", runtime, 1);
+    snprintf(place, sizeof place, "%s/primeknet", runtime);
+    snprintf(name, sizeof name, "%s/primeknet/control", runtime);
+    n_answered = 0;
+    ck_assert_msg(control_open(&control, answer, runtime, &err) == 0, "%s", err.text);
+}
+
+static void tear_down(void) {
+    control_close(control);
+    control = NULL;
+    ck_assert_int_lt(access(name, F_OK), 0);
+    rmdir(place);
+    rmdir(runtime);
+}
+
+static int connect_raw(void) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    strcpy(address.sun_path, name);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    return connect(fd, (struct sockaddr *)&address, sizeof address) == 0 ? fd : (close(fd), -errno);
+}
+
+/* Lets the server do what is there to be done. */
+static void turn(void) {
+    struct pollfd fd = {.fd = control_fd(control), .events = POLLIN};
+    for (int i = 0; i < 10000 && poll(&fd, 1, 0) > 0; i++)
+        control_dispatch(control);
+}
+
+/* What has come, "" for nothing, "(end)" for the end. */
+static const char *heard(int fd) {
+    static char text[65536];
+    ssize_t n = recv(fd, text, sizeof text - 1, MSG_DONTWAIT);
+    if (n == 0 || (n < 0 && errno != EAGAIN))
+        return "(end)";
+    text[n > 0 ? n : 0] = '\0';
+    return text;
+}
+
+static void say(int fd, const char *text, size_t n) {
+    ck_assert_int_eq(send(fd, text, n, MSG_NOSIGNAL), (ssize_t)n);
+    turn();
+}
+
+static const char echo[] = "{\"command\":\"echo\",\"what\":\"me\"}\n", echoed[] = "{\"what\":\"me\"}\n";
+
+static void assert_serves(int fd) {
+    say(fd, echo, strlen(echo));
+    ck_assert_str_eq(heard(fd), echoed);
+}
+
+START_TEST(rights) {
+    struct stat st;
+    ck_assert_int_eq(stat(place, &st), 0);
+    ck_assert_int_eq(st.st_mode & 07777, 0700);
+    ck_assert_int_eq(lstat(name, &st), 0);
+    ck_assert(S_ISSOCK(st.st_mode));
+    ck_assert_int_eq(st.st_mode & 07777, 0600);
+}
+END_TEST
+
+START_TEST(loose_directory_is_closed) {
+    struct stat st;
+    struct err err;
+    control_close(control);
+    ck_assert_int_eq(chmod(place, 0777), 0);
+    ck_assert_int_eq(control_open(&control, answer, runtime, &err), 0);
+    ck_assert_int_eq(stat(place, &st), 0);
+    ck_assert_int_eq(st.st_mode & 07777, 0700);
+}
+END_TEST
+
+START_TEST(one_daemon_only) {
+    struct control *second = NULL;
+    struct err err = {""};
+    ck_assert_int_eq(control_open(&second, answer, NULL, &err), -EADDRINUSE);
+    ck_assert_ptr_null(second);
+    ck_assert_ptr_nonnull(strstr(err.text, place));
+    int fd = connect_raw();
+    assert_serves(fd); /* the first has lost nothing */
+    close(fd);
+}
+END_TEST
+
+/* A socket, a file or a link with its name that is left over is no obstacle, and what a link leads to is left alone. */
+START_TEST(leftovers) {
+    struct err err = {""};
+    char victim[160];
+    snprintf(victim, sizeof victim, "%s/victim", runtime);
+    for (int i = 0; i < 3; i++) {
+        control_close(control);
+        int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+        struct sockaddr_un address = {.sun_family = AF_UNIX};
+        strcpy(address.sun_path, name);
+        FILE *f = fopen(i == 1 ? name : victim, "w");
+        ck_assert_ptr_nonnull(f);
+        fclose(f);
+        if (i == 0)
+            ck_assert_int_eq(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
+        if (i == 2)
+            ck_assert_int_eq(symlink(victim, name), 0);
+        close(fd);
+        ck_assert_msg(control_open(&control, answer, runtime, &err) == 0, "%s", err.text);
+        fd = connect_raw();
+        assert_serves(fd);
+        close(fd);
+    }
+    ck_assert_int_eq(unlink(victim), 0);
+}
+END_TEST
+
+START_TEST(no_place) {
+    struct control *other = NULL;
+    struct err err = {""};
+    char path[200];
+    unsetenv("XDG_RUNTIME_DIR");
+    ck_assert_int_lt(control_open(&other, answer, NULL, &err), 0);
+    ck_assert_ptr_nonnull(strstr(err.text, "XDG_RUNTIME_DIR"));
+    memset(path, 'a', sizeof path);
+    path[0] = '/';
+    path[sizeof path - 1] = '\0';
+    setenv("XDG_RUNTIME_DIR", path, 1);
+    ck_assert_int_eq(control_open(&other, answer, NULL, &err), -ENAMETOOLONG);
+    setenv("XDG_RUNTIME_DIR", "/dev/null", 1);
+    ck_assert_int_lt(control_open(&other, answer, NULL, &err), 0);
+    ck_assert_ptr_null(other);
+    setenv("XDG_RUNTIME_DIR", runtime, 1);
+}
+END_TEST
+
+static const struct {
+    const char *text;
+    size_t n;
+} garbage[] = {
+#define LINE(text) {text "\n", sizeof text}
+    LINE(""),          LINE("status"),      LINE("{}"),     LINE("[]"),       LINE("[\"command\"]"), LINE("{\"command\":1}"),
+    LINE("null"),      LINE("\xFF\xFE"),    LINE("{\"a\":"), LINE("{} {}"),    LINE("GET / HTTP/1.1\r"),
+    LINE("{\"command\":\"echo\"}"),  LINE("{\"command\":\"no such\"}"), LINE("{\"command\":\"echo\",\"command\":\"echo\"}"),
+    LINE("{\"command\":\"\\u0000\"}"), LINE("\0\0\0"),
+};
+
+START_TEST(garbage_is_refused) {
+    int fd = connect_raw();
+    say(fd, garbage[_i].text, garbage[_i].n);
+    const char *text = heard(fd);
+    if (strstr(garbage[_i].text, "echo\"}") && !strstr(garbage[_i].text, ",")) { /* answered, with nothing: no answer fits */
+        ck_assert_str_eq(text, "(end)");
+    } else {
+        ck_assert_msg(strncmp(text, "{\"error\":\"", 10) == 0 && strchr(text, '\n') == text + strlen(text) - 1, "%s", text);
+        assert_serves(fd);
+    }
+    close(fd);
+}
+END_TEST
+
+/* Random bytes in random pieces get lines back, nothing else, and what they never are is a command. */
+START_TEST(noise) {
+    char bytes[4096];
+    unsigned seed = 20261121;
+    for (int round = 0; round < 200; round++) {
+        int fd = connect_raw();
+        size_t n = 1 + (size_t)rand_r(&seed) % sizeof bytes;
+        for (size_t i = 0; i < n; i++)
+            bytes[i] = "{}[]\",:\\\n"[rand_r(&seed) % 9];
+        for (size_t i = 0; i < n; i += 3)
+            bytes[i] = (char)rand_r(&seed);
+        say(fd, bytes, n);
+        heard(fd);
+        close(fd);
+        turn();
+    }
+    ck_assert_uint_eq(n_answered, 0);
+    int fd = connect_raw();
+    assert_serves(fd);
+    close(fd);
+}
+END_TEST
+
+START_TEST(pieces_and_heaps) {
+    int fd = connect_raw();
+    for (size_t i = 0; i + 1 < strlen(echo); i++) {
+        say(fd, echo + i, 1);
+        ck_assert_str_eq(heard(fd), "");
+    }
+    say(fd, "\n", 1);
+    ck_assert_str_eq(heard(fd), echoed);
+
+    /* The server rests while much of its answers lies unread. */
+    char heap[100 * sizeof echo] = "", all[100 * sizeof echoed] = "", got[sizeof all + 1] = "";
+    for (int i = 0; i < 100; i++) {
+        strcat(heap, echo);
+        strcat(all, echoed);
+    }
+    say(fd, heap, strlen(heap));
+    for (int i = 0; i < 100 && strlen(got) < strlen(all); i++) {
+        strncat(got, heard(fd), sizeof all - strlen(got));
+        turn();
+    }
+    ck_assert_str_eq(got, all);
+
+    say(fd, echo, 5); /* and then no more */
+    close(fd);
+    turn();
+    ck_assert_uint_eq(n_answered, 101);
+}
+END_TEST
+
+START_TEST(oversize_line) {
+    static char line[CONTROL_MAX_LINE];
+    memset(line, ' ', sizeof line);
+    memcpy(line, echo, strlen(echo) - 1);
+    line[sizeof line - 1] = '\n';
+    int fd = connect_raw();
+    say(fd, line, sizeof line); /* the longest that is taken */
+    ck_assert_str_eq(heard(fd), echoed);
+    line[sizeof line - 1] = ' ';
+    say(fd, line, sizeof line);
+    ck_assert_ptr_nonnull(strstr(heard(fd), "longer than"));
+    ck_assert_str_eq(heard(fd), "(end)");
+    close(fd);
+    ck_assert_uint_eq(n_answered, 1);
+}
+END_TEST
+
+START_TEST(many_clients) {
+    int fds[CONTROL_MAX_CLIENTS];
+    for (int i = 0; i < CONTROL_MAX_CLIENTS; i++) {
+        fds[i] = connect_raw();
+        turn();
+    }
+    int fd = connect_raw();
+    turn();
+    ck_assert_ptr_nonnull(strstr(heard(fd), "\"error\""));
+    ck_assert_str_eq(heard(fd), "(end)");
+    close(fd);
+    for (int i = 0; i < CONTROL_MAX_CLIENTS; i++)
+        assert_serves(fds[i]);
+    close(fds[7]);
+    turn();
+    fds[7] = connect_raw();
+    assert_serves(fds[7]);
+    for (int i = 0; i < CONTROL_MAX_CLIENTS; i++)
+        close(fds[i]);
+}
+END_TEST
+
+/* A client that asks and never reads holds one answer at most, and nobody up. */
+START_TEST(client_that_does_not_read) {
+    static const char ask[] = "{\"command\":\"long\",\"n\":500000}\n";
+    int fd = connect_raw(), other = connect_raw();
+    for (int i = 0; i < 1000 && send(fd, ask, strlen(ask), MSG_DONTWAIT | MSG_NOSIGNAL) > 0; i++)
+        control_dispatch(control);
+    for (int i = 0; i < 1000; i++)
+        control_dispatch(control);
+    ck_assert_uint_eq(n_answered, 1);
+    assert_serves(other);
+    struct pollfd poll_fd = {.fd = control_fd(control), .events = POLLIN};
+    ck_assert_int_eq(poll(&poll_fd, 1, 0), 0); /* and it does not spin */
+    close(fd);
+    turn();
+    assert_serves(other);
+    close(other);
+}
+END_TEST
+
+/* ---- the other end ----------------------------------------------------------------------------------------------- */
+
+static atomic_bool quit;
+
+static void *serve_all(void *data) {
+    while (!atomic_load(&quit)) {
+        struct pollfd fd = {.fd = control_fd(control), .events = POLLIN};
+        if (poll(&fd, 1, 20) > 0)
+            control_dispatch(control);
+    }
+    return data;
+}
+
+START_TEST(asking) {
+    struct err err = {""};
+    json_t *got = NULL;
+    pthread_t thread;
+    int fd;
+    atomic_store(&quit, false);
+    pthread_create(&thread, NULL, serve_all, NULL);
+    ck_assert_int_eq(control_connect(&fd, &err), 0);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(control_ask(fd, &got, json_pack("{s:s, s:i}", "command", "long", "n", 300000), &err), 0);
+        ck_assert_uint_eq(strlen(json_string_value(json_object_get(got, "what"))), 300000);
+        json_decref(got);
+    }
+    got = NULL;
+    ck_assert_int_eq(control_ask(fd, &got, json_pack("{s:s}", "command", "no"), &err), -EINVAL);
+    ck_assert_str_eq(err.text, "no command \"no\"");
+    ck_assert_ptr_null(got);
+    atomic_store(&quit, true);
+    pthread_join(thread, NULL);
+    control_close(control);
+    ck_assert_int_lt(control_ask(fd, &got, json_pack("{s:s}", "command", "echo"), &err), 0);
+    ck_assert_str_eq(err.text, "primeknetd has ended");
+    close(fd);
+    ck_assert_int_lt(control_connect(&fd, &err), 0);
+    ck_assert_ptr_nonnull(strstr(err.text, "primeknetd is not running"));
+    control = NULL;
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("control");
+    TCase *tcase = tcase_create("control");
+    tcase_add_checked_fixture(tcase, set_up, tear_down);
+    tcase_set_timeout(tcase, 60);
+    tcase_add_test(tcase, rights);
+    tcase_add_test(tcase, loose_directory_is_closed);
+    tcase_add_test(tcase, one_daemon_only);
+    tcase_add_test(tcase, leftovers);
+    tcase_add_test(tcase, no_place);
+    tcase_add_loop_test(tcase, garbage_is_refused, 0, sizeof garbage / sizeof garbage[0]);
+    tcase_add_test(tcase, noise);
+    tcase_add_test(tcase, pieces_and_heaps);
+    tcase_add_test(tcase, oversize_line);
+    tcase_add_test(tcase, many_clients);
+    tcase_add_test(tcase, client_that_does_not_read);
+    tcase_add_test(tcase, asking);
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
