@@ -87,7 +87,7 @@ static int print_status(FILE *f, const json_t *s, bool with_levels, const char *
     LINE("recorded by", print_recorders(f, s));
     LINE("network", fprintf(f, "%s on %s%s", text_of(s, "model"), text_of(s, "engine"),
                             is_true(s, "swapping") ? ", another on its way in" : ""));
-    if (text_of(s, "problem")[0])
+    if (text_of(s, "problem")[0] && strcmp(text_of(settings, "engine"), "auto") != 0)
         LINE("", fputs(text_of(s, "problem"), f));
     LINE("controls", print_controls(f, s));
     if (with_levels && is_number(s, "level_in_db"))
