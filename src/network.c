@@ -103,6 +103,7 @@ static int open_engine(struct network *n, struct network_engine *ret, const char
     struct model *model;
     float us[WARM_UP_HOPS];
 
+    const int64_t start = now_ms();
     int res = load_model(&model, model_wanted, s, err);
     if (res)
         return res;
@@ -125,7 +126,8 @@ static int open_engine(struct network *n, struct network_engine *ret, const char
                        "too slow", hop_us, e.hop_p99_us);
     }
     snprintf(e.text, sizeof e.text, "%.40s on %.60s", model_name(model), engine_name(e.engine));
-    n->options.say(SD_INFO, "%s: %u us a hop of %.0f us (99 of 100)", e.text, e.hop_p99_us, hop_us);
+    n->options.say(SD_INFO, "%s: %u us a hop of %.0f us (99 of 100), there in %d ms", e.text, e.hop_p99_us, hop_us,
+                   (int)(now_ms() - start));
     if (measure_percentile(us, (unsigned)n_hops, 0.5) > hop_us)
         n->options.say(SD_WARNING, "%s is too slow for this machine; hops will be late, and sound as the microphone does",
                        e.text);
