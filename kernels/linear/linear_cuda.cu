@@ -3,82 +3,11 @@
  * of bank conflicts. */
 #include "kernels/linear/linear_cuda.h"
 
-#include <stdint.h>
+#include "kernels/linear/multiply.cuh"
 
 namespace {
 
 enum { TILE = 128, DEPTH = 32, A_STRIDE = DEPTH + 4, WARP_ROWS = 32, WARP_OUTS = 32 };
-
-/* What a thread sums: of its warp's 32 x 32 outputs the rows g + 8 i and the columns 8 j + 2 t and the next, g = lane / 4,
- * t = lane % 4: the layout of m16n8k8's result. */
-struct sums {
-    float v[2][4][4];
-};
-
-#if __CUDA_ARCH__ >= 800
-__device__ uint32_t upper(float x) {
-    uint32_t y;
-    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(y) : "f"(x));
-    return y;
-}
-
-__device__ void mma(float c[4], const uint32_t a[4], const uint32_t b[2]) {
-    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-        "{%0, %1, %2, %3};"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-
-template <int B_STRIDE> __device__ void multiply(sums *c, const float *a, const float *b, unsigned g, unsigned t) {
-#pragma unroll
-    for (int k = 0; k < DEPTH; k += 8) {
-        uint32_t high_a[2][4], low_a[2][4];
-#pragma unroll
-        for (int i = 0; i < 2; i++)
-#pragma unroll
-            for (int e = 0; e < 4; e++) {
-                float x = a[(16 * i + g + 8 * (e & 1)) * A_STRIDE + k + t + 4 * (e >> 1)];
-                high_a[i][e] = upper(x);
-                low_a[i][e] = __float_as_uint(x - __uint_as_float(high_a[i][e]));
-            }
-#pragma unroll
-        for (int j = 0; j < 4; j++) {
-            uint32_t high_b[2], low_b[2];
-#pragma unroll
-            for (int e = 0; e < 2; e++) {
-                float x = b[(k + t + 4 * e) * B_STRIDE + 8 * j + g];
-                high_b[e] = upper(x);
-                low_b[e] = __float_as_uint(x - __uint_as_float(high_b[e]));
-            }
-#pragma unroll
-            for (int i = 0; i < 2; i++) {
-                mma(c->v[i][j], low_a[i], high_b);
-                mma(c->v[i][j], high_a[i], low_b);
-                mma(c->v[i][j], high_a[i], high_b);
-            }
-        }
-    }
-}
-#else
-template <int B_STRIDE> __device__ void multiply(sums *c, const float *a, const float *b, unsigned g, unsigned t) {
-#pragma unroll 8
-    for (int k = 0; k < DEPTH; k++) {
-        float rows[4];
-#pragma unroll
-        for (int i = 0; i < 4; i++)
-            rows[i] = a[(8 * i + g) * A_STRIDE + k];
-#pragma unroll
-        for (int j = 0; j < 4; j++) {
-            float2 w = *(const float2 *)(b + k * B_STRIDE + 8 * j + 2 * t);
-#pragma unroll
-            for (int i = 0; i < 4; i++) {
-                c->v[i / 2][j][i % 2 * 2] += rows[i] * w.x;
-                c->v[i / 2][j][i % 2 * 2 + 1] += rows[i] * w.y;
-            }
-        }
-    }
-}
-#endif
 
 /* Up to four neighbours, zeros beyond n. */
 __device__ float4 load4(const float *x, unsigned first, unsigned n, bool aligned) {
@@ -167,7 +96,7 @@ linear(const __grid_constant__ struct linear_cuda a) {
 
     const unsigned warp = thread / 32, g = thread % 32 / 4, t = thread % 4;
     const unsigned warp_row = warp / (WIDTH / WARP_OUTS) * WARP_ROWS, warp_out = warp % (WIDTH / WARP_OUTS) * WARP_OUTS;
-    sums c = {};
+    float c[2][4][4] = {};
     load(0);
     for (unsigned k = 0; k < a.n_in; k += DEPTH) {
         __syncthreads();
@@ -175,7 +104,7 @@ linear(const __grid_constant__ struct linear_cuda a) {
         __syncthreads();
         if (k + DEPTH < a.n_in)
             load(k + DEPTH);
-        multiply<B_STRIDE>(&c, tile_a + warp_row * A_STRIDE, tile_b + warp_out, g, t);
+        multiply<2, 4, DEPTH, A_STRIDE, B_STRIDE>(c, tile_a + warp_row * A_STRIDE, tile_b + warp_out, g, t);
     }
 
 #pragma unroll
@@ -191,8 +120,8 @@ linear(const __grid_constant__ struct linear_cuda a) {
             if (o >= a.n_out)
                 continue;
             float2 bias = *(const float2 *)(a.bias + o), v;
-            v.x = c.v[i / 2][j][i % 2 * 2] + bias.x;
-            v.y = c.v[i / 2][j][i % 2 * 2 + 1] + bias.y;
+            v.x = c[i / 2][j][i % 2 * 2] + bias.x;
+            v.y = c[i / 2][j][i % 2 * 2 + 1] + bias.y;
             if (a.prelu) {
                 float2 slope = *(const float2 *)(a.prelu + o);
                 v.x = v.x < 0 ? v.x * slope.x : v.x;

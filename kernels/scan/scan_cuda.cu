@@ -1,15 +1,26 @@
 /* A block: 32 channels of a position, four threads a channel, each with a quarter of the states in registers, from the
- * first frame to the last. What a step needs is fetched for 16 frames together. */
+ * first frame to the last. What a step needs comes in for 16 frames together, and for the next 16 while these are
+ * computed. */
 #include "kernels/scan/scan_cuda.h"
+
+#include <cuda_pipeline.h>
 
 namespace {
 
-enum { CHANNELS = 32, LANES = 4, THREADS = CHANNELS * LANES, FRAMES = 16 };
+enum { CHANNELS = 32, LANES = 4, THREADS = CHANNELS * LANES, FRAMES = 16, GROUPS = THREADS / CHANNELS };
+
+/* For x <= 0, to 2^-22 of it. */
+__device__ float exp2_negative(float x) {
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
 
 template <int STATES> __global__ __launch_bounds__(THREADS) void scan(const __grid_constant__ struct scan_cuda a) {
     constexpr int MINE = STATES / LANES, ROW = 2 * STATES + SCAN_CUDA_RANK;
-    __shared__ __align__(16) float select[FRAMES][ROW];
-    __shared__ float step[FRAMES][CHANNELS], u[FRAMES][CHANNELS], y[FRAMES][CHANNELS];
+    __shared__ __align__(16) float selects[2][FRAMES][ROW];
+    __shared__ __align__(16) float us[2][FRAMES][CHANNELS], zs[2][FRAMES][CHANNELS];
+    __shared__ float step[FRAMES][CHANNELS], y[FRAMES][CHANNELS], weight[SCAN_CUDA_RANK][CHANNELS];
     const unsigned row = blockIdx.x, first_channel = blockIdx.y * CHANNELS, thread = threadIdx.x;
     const unsigned lane = thread % LANES, mine = thread / LANES, d = first_channel + mine;
     const unsigned width = 2 * STATES + a.rank;
@@ -22,30 +33,48 @@ template <int STATES> __global__ __launch_bounds__(THREADS) void scan(const __gr
         decay[s] = exists ? a.decay[at + s] : 0;
     }
 
-    for (unsigned first = 0; first < a.n_frames; first += FRAMES) {
+    /* Outside the recurrence a thread has one channel, c, of the frames group, group + GROUPS, ... */
+    const unsigned column = thread % CHANNELS, group = thread / CHANNELS, c = first_channel + column;
+    const bool has = c < a.n_channels;
+    const float bias = has ? a.bias[c] : 0, pass = has ? a.pass[c] : 0;
+    for (unsigned r = group; r < a.rank; r += GROUPS)
+        weight[r][column] = has ? a.step[r * a.n_channels + c] : 0;
+
+    auto fetch = [&](unsigned first, unsigned buffer) {
+        const unsigned n = first < a.n_frames ? min((unsigned)FRAMES, a.n_frames - first) : 0;
+        for (unsigned f = group; f < n; f += GROUPS) {
+            const size_t r = (size_t)(first + f) * a.n_rows + row;
+            for (unsigned i = column; i < width; i += CHANNELS)
+                __pipeline_memcpy_async(&selects[buffer][f][i], a.select + r * a.select_stride + i, sizeof(float));
+            if (has) {
+                __pipeline_memcpy_async(&us[buffer][f][column], a.u + r * a.n_channels + c, sizeof(float));
+                __pipeline_memcpy_async(&zs[buffer][f][column], a.z + r * a.z_stride + c, sizeof(float));
+            }
+        }
+        __pipeline_commit();
+    };
+
+    fetch(0, 0);
+    for (unsigned first = 0, buffer = 0; first < a.n_frames; first += FRAMES, buffer ^= 1) {
         const unsigned n = min((unsigned)FRAMES, a.n_frames - first);
-        const size_t first_row = (size_t)first * a.n_rows + row; /* and n_rows on for each further frame */
+        float(*select)[ROW] = selects[buffer], (*u)[CHANNELS] = us[buffer], (*z)[CHANNELS] = zs[buffer];
+        fetch(first + FRAMES, buffer ^ 1);
+        __pipeline_wait_prior(1);
         __syncthreads();
-        for (unsigned i = thread; i < n * width; i += THREADS)
-            select[i / width][i % width] = a.select[(first_row + i / width * a.n_rows) * a.select_stride + i % width];
-        __syncthreads();
-        for (unsigned i = thread; i < n * CHANNELS; i += THREADS) {
-            const unsigned f = i / CHANNELS, c = first_channel + i % CHANNELS;
-            if (c >= a.n_channels)
-                continue;
-            float v = a.bias[c];
+        for (unsigned f = group; f < n; f += GROUPS) {
+            float v = bias;
             for (unsigned r = 0; r < a.rank; r++)
-                v += select[f][2 * STATES + r] * a.step[r * a.n_channels + c];
-            step[f][i % CHANNELS] = fmaxf(v, 0) + log1pf(expf(-fabsf(v)));
-            u[f][i % CHANNELS] = a.u[(first_row + f * a.n_rows) * a.n_channels + c];
+                v += select[f][2 * STATES + r] * weight[r][column];
+            step[f][column] = fmaxf(v, 0) + log1pf(expf(-fabsf(v)));
         }
         __syncthreads();
+#pragma unroll 4
         for (unsigned f = 0; f < n; f++) {
             const float dt = step[f][mine], dtu = dt * u[f][mine];
             float sum = 0;
 #pragma unroll
             for (int s = 0; s < MINE; s++) {
-                h[s] = exp2f(dt * decay[s]) * h[s] + dtu * select[f][lane * MINE + s];
+                h[s] = exp2_negative(dt * decay[s]) * h[s] + dtu * select[f][lane * MINE + s];
                 sum += select[f][STATES + lane * MINE + s] * h[s];
             }
             sum += __shfl_xor_sync(~0u, sum, 1);
@@ -54,14 +83,12 @@ template <int STATES> __global__ __launch_bounds__(THREADS) void scan(const __gr
                 y[f][mine] = sum;
         }
         __syncthreads();
-        for (unsigned i = thread; i < n * CHANNELS; i += THREADS) {
-            const unsigned f = i / CHANNELS, c = first_channel + i % CHANNELS;
-            if (c >= a.n_channels)
-                continue;
-            const size_t r = first_row + f * a.n_rows;
-            const float z = a.z[r * a.z_stride + c];
-            a.y[r * a.n_channels + c] = (y[f][i % CHANNELS] + a.pass[c] * u[f][i % CHANNELS]) * (z / (1 + expf(-z)));
+        for (unsigned f = group; has && f < n; f += GROUPS) {
+            const float gate = z[f][column];
+            a.y[((size_t)(first + f) * a.n_rows + row) * a.n_channels + c] =
+                (y[f][column] + pass * u[f][column]) * (gate / (1 + expf(-gate)));
         }
+        __syncthreads(); /* before this buffer is filled again */
     }
     if (exists)
 #pragma unroll

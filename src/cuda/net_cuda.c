@@ -5,6 +5,7 @@
 #include "kernels/depthwise/depthwise_cuda.h"
 #include "kernels/history/history_cuda.h"
 #include "kernels/linear/linear_cuda.h"
+#include "kernels/prime/prime_cuda.h"
 #include "kernels/scan/scan_cuda.h"
 
 #include <errno.h>
@@ -407,6 +408,38 @@ void net_cuda_time_stage(struct net_cuda *n, struct net_cuda_state *s, unsigned 
                    i + 1 == n_time ? x : NULL, b->time_skip);
 }
 
+/* The prime kernels of n->chunks to n->primes. */
+static void primes(const struct net_cuda *n, const struct freq_layer *f, unsigned n_frames) {
+    const struct model_config *g = n->config;
+    const unsigned rows = g->n_half, c = g->channels, width = g->n_kernels * c;
+    if (prime_cuda_fits(rows, c, g->kernels[g->n_kernels - 1])) {
+        struct prime_cuda a = {.n_frames = n_frames, .n_rows = rows, .n_channels = c, .n_kernels = g->n_kernels, .x = n->chunks,
+                               .y = n->primes};
+        for (unsigned p = 0; p < g->n_kernels; p++) {
+            a.kernel[p].n_taps = g->kernels[p];
+            a.kernel[p].mixed_taps = f->prime[p].mixed_taps;
+            a.kernel[p].taps = f->prime[p].taps;
+            a.kernel[p].weight = f->prime[p].mix.weight;
+            a.kernel[p].bias = f->prime[p].mix.bias;
+        }
+        prime_cuda(&a, n->stream);
+        return;
+    }
+    for (unsigned p = 0; p < g->n_kernels; p++) {
+        struct over_frequency_cuda taps = {.n_frames = n_frames, .n_rows = rows, .n_channels = c, .n_taps = g->kernels[p],
+                                           .x = n->chunks + p * c, .x_stride = width, .taps = f->prime[p].mixed_taps,
+                                           .y = n->product, .y_stride = c};
+        over_frequency_cuda(&taps, n->stream);
+        struct linear_cuda mix = linear(&f->prime[p].mix, n_frames, rows, n->product, c, n->mixed, c);
+        linear_cuda(&mix, n->stream);
+        taps.taps = f->prime[p].taps;
+        taps.times = n->mixed;
+        taps.y = n->primes + p * c;
+        taps.y_stride = width;
+        over_frequency_cuda(&taps, n->stream);
+    }
+}
+
 static void freq_layer(const struct net_cuda *n, const struct freq_layer *f, unsigned n_frames, const float *x, float *y,
                        const float *skip, const float *blend) {
     const struct model_config *g = n->config;
@@ -429,19 +462,7 @@ static void freq_layer(const struct net_cuda *n, const struct freq_layer *f, uns
     a = linear(&f->up, n_frames, rows, y, c, n->chunks, width);
     a.norm_epsilon = g->norm_epsilon;
     linear_cuda(&a, n->stream);
-    for (unsigned p = 0; p < g->n_kernels; p++) {
-        struct over_frequency_cuda taps = {.n_frames = n_frames, .n_rows = rows, .n_channels = c, .n_taps = g->kernels[p],
-                                           .x = n->chunks + p * c, .x_stride = width, .taps = f->prime[p].mixed_taps,
-                                           .y = n->product, .y_stride = c};
-        over_frequency_cuda(&taps, n->stream);
-        a = linear(&f->prime[p].mix, n_frames, rows, n->product, c, n->mixed, c);
-        linear_cuda(&a, n->stream);
-        taps.taps = f->prime[p].taps;
-        taps.times = n->mixed;
-        taps.y = n->primes + p * c;
-        taps.y_stride = width;
-        over_frequency_cuda(&taps, n->stream);
-    }
+    primes(n, f, n_frames);
     a = linear(&f->down, n_frames, rows, n->primes, width, y, c);
     a.add = y;
     a.skip = skip;
