@@ -318,6 +318,10 @@ START_TEST(locale_is_ignored) {
     }
     ck_assert_msg(parse(&s, "strength = 0.5; floor_db = -1.5e1", &err) == 0, "%s", err.text);
     ck_assert(s.strength == 0.5 && s.floor_db == -15.0);
+    char text[64];
+    ck_assert_int_eq(settings_set(&s, SETTING_strength, "0.25", &err), 0);
+    settings_text(&s, SETTING_strength, text, sizeof text);
+    ck_assert_str_eq(text, "0.25");
 }
 END_TEST
 
@@ -394,6 +398,138 @@ START_TEST(what_is_no_file) {
 }
 END_TEST
 
+static const char *content(const char *path) {
+    static char text[70000];
+    FILE *f = fopen(path, "r");
+    ck_assert_ptr_nonnull(f);
+    text[fread(text, 1, sizeof text - 1, f)] = '\0';
+    fclose(f);
+    return text;
+}
+
+START_TEST(set_takes_what_a_file_takes) {
+    static const struct {
+        const char *name, *value, *words; /* words of the refusal, or NULL */
+    } cases[] = {
+        {"strength", "0.25", NULL},       {"strength", "1", NULL},          {"strength", "1.01", "from 0 to 1"},
+        {"strength", "nan", "from 0"},    {"strength", "0,5", "from 0"},    {"strength", "", "from 0"},
+        {"strength", "0.5 ", "from 0"},   {"strength", "off", "from 0"},    {"strength", "0x1p-1", "from 0"},
+        {"floor-db", "-18", NULL},        {"floor_db", "off", NULL},        {"floor-db", "-61", "-60 to 0"},
+        {"model", "base", NULL},          {"model", "a/b", "full path"},    {"model", "\"a\\b", NULL},
+        {"model", "\n", "control character"}, {"model", "\xFF", "not UTF-8"}, {"engine", "steam", "engine must be"},
+        {"gpu", "3", NULL},               {"gpu", "64", "0 to 63"},         {"gpu", "1.5", "0 to 63"},
+        {"channel", "FL", NULL},          {"channel", "0", "channel"},      {"microphone", "", "microphone"},
+        {"engine", "123456789012345678", "longer than 15 bytes"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct settings s, before;
+        struct err err = {""};
+        char text[1024];
+        ck_assert_int_eq(parse(&s, "strength = 0.5; floor_db = -3; model = \"small\";", &err), 0);
+        before = s;
+        int setting = settings_find(cases[i].name), res = settings_set(&s, setting, cases[i].value, &err);
+        if (cases[i].words) {
+            ck_assert_msg(res < 0 && strstr(err.text, cases[i].words), "%s %s: %s", cases[i].name, cases[i].value, err.text);
+            ck_assert_mem_eq(&s, &before, sizeof s);
+            continue;
+        }
+        ck_assert_msg(res == 0, "%s", err.text);
+        settings_text(&s, setting, text, sizeof text);
+        ck_assert_msg(strncmp(text, cases[i].value, strlen(cases[i].value)) == 0, "%s is %s", cases[i].value, text);
+    }
+    ck_assert_int_lt(settings_find("strenght"), 0);
+    ck_assert_int_lt(settings_find(""), 0);
+    ck_assert_int_lt(settings_find("a name that is longer than any setting has"), 0);
+}
+END_TEST
+
+static const struct {
+    const char *before, *name, *value, *after;
+} saved[] = {
+    {"", "strength", "0.5", "strength = 0.5;\n"},
+    {"# mine\ngpu = 1", "strength", "0.5", "# mine\ngpu = 1\nstrength = 0.5;\n"},
+    {"strength = 1;# one\n", "strength", "0.5", "strength = 0.5;# one\n"},
+    {"strength=1", "strength", "0.5", "strength=0.5"},
+    {"/* strength = 1; */ // strength = 1\nstrength : 1.0 /* a */, gpu = 1", "strength", "0.5",
+     "/* strength = 1; */ // strength = 1\nstrength : 0.5 /* a */, gpu = 1"},
+    {"model = \"strength = 1;\"; strength = 1e0;", "strength", "0.5", "model = \"strength = 1;\"; strength = 0.5;"},
+    {"model = # a\n \"sm\" /* b */ \"all\" # c\n; gpu = 0", "model", "base", "model = # a\n \"base\" # c\n; gpu = 0"},
+    {"model = \"a\\\"; gpu = 1\"; gpu = 0", "gpu", "2", "model = \"a\\\"; gpu = 1\"; gpu = 2"},
+    {"gpu = \"GPU-12\"", "gpu", "3", "gpu = 3"},
+    {"gpu = 3", "gpu", "GPU-12", "gpu = \"GPU-12\""},
+    {"floor_db = -3", "floor_db", "off", "floor_db = \"off\""},
+    {"microphone = \"x\";", "microphone", "a\\b \"c\" \xC3\xA4", "microphone = \"a\\\\b \\\"c\\\" \xC3\xA4\";"},
+    {"microphone = \"x\"", "microphone", "12", "microphone = \"12\""},
+    {"strength = 1\r\ngpu = 0\r\n", "strength", "0.5", "strength = 0.5\r\ngpu = 0\r\n"},
+};
+
+START_TEST(save_changes_one_value) {
+    struct settings s, again;
+    struct err err = {""};
+    put("t.conf", saved[_i].before);
+    ck_assert_msg(settings_load(&s, at("t.conf"), &err) == 0, "%s", err.text);
+    int setting = settings_find(saved[_i].name);
+    ck_assert_msg(settings_set(&s, setting, saved[_i].value, &err) == 0, "%s", err.text);
+    ck_assert_msg(settings_save(&s, setting, &err) == 0, "%s", err.text);
+    ck_assert_str_eq(content(at("t.conf")), saved[_i].after);
+    ck_assert_int_eq(settings_load(&again, at("t.conf"), &err), 0);
+    assert_same_values(&s, &again);
+    ck_assert_int_eq(s.lines[setting], again.lines[setting]);
+}
+END_TEST
+
+/* What was changed but not kept stays out of the file; links and rights stay. */
+START_TEST(save_touches_nothing_else) {
+    struct settings s;
+    struct err err = {""};
+    struct stat st;
+    put("dotfiles/p.conf", "gpu = 1;\n");
+    ck_assert_int_eq(chmod(at("dotfiles/p.conf"), 0640), 0);
+    put(".config/primeknet/other", "");
+    ck_assert_int_eq(symlink(at("dotfiles/p.conf"), at(".config/primeknet/primeknet.conf")), 0);
+    ck_assert_int_eq(settings_load(&s, NULL, &err), 0);
+    settings_set(&s, SETTING_strength, "0.5", &err);
+    settings_set(&s, SETTING_gpu, "2", &err);
+    ck_assert_msg(settings_save(&s, SETTING_gpu, &err) == 0, "%s", err.text);
+    ck_assert_str_eq(content(at("dotfiles/p.conf")), "gpu = 2;\n");
+    ck_assert_int_eq(lstat(at(".config/primeknet/primeknet.conf"), &st), 0);
+    ck_assert(S_ISLNK(st.st_mode));
+    ck_assert_int_eq(stat(at("dotfiles/p.conf"), &st), 0);
+    ck_assert_int_eq(st.st_mode & 07777, 0640);
+
+    /* a file that is broken by now is the user's to mend */
+    put("dotfiles/p.conf", "gpu = ;\n");
+    ck_assert_int_lt(settings_save(&s, SETTING_gpu, &err), 0);
+    ck_assert_ptr_nonnull(strstr(err.text, "primeknet.conf:1: syntax error"));
+    ck_assert_str_eq(content(at("dotfiles/p.conf")), "gpu = ;\n");
+}
+END_TEST
+
+START_TEST(save_begins_the_users_file) {
+    struct settings s;
+    struct err err = {""};
+    unlink(SYSCONFDIR "/primeknet/primeknet.conf");
+    ck_assert_int_eq(settings_load(&s, NULL, &err), 0);
+    settings_set(&s, SETTING_strength, "0.5", &err);
+    ck_assert_msg(settings_save(&s, SETTING_strength, &err) == 0, "%s", err.text);
+    ck_assert_str_eq(content(at(".config/primeknet/primeknet.conf")), "strength = 0.5;\n");
+    ck_assert_str_eq(s.file, at(".config/primeknet/primeknet.conf"));
+
+    ck_assert_int_eq(unlink(at(".config/primeknet/primeknet.conf")), 0);
+    ck_assert_int_eq(system("mkdir -p '" SYSCONFDIR "/primeknet'"), 0);
+    FILE *f = fopen(SYSCONFDIR "/primeknet/primeknet.conf", "w");
+    ck_assert_ptr_nonnull(f);
+    fputs("# ours\ngpu = 4;\n", f);
+    fclose(f);
+    ck_assert_int_eq(settings_load(&s, NULL, &err), 0);
+    settings_set(&s, SETTING_strength, "0.75", &err);
+    ck_assert_msg(settings_save(&s, SETTING_strength, &err) == 0, "%s", err.text);
+    ck_assert_str_eq(content(at(".config/primeknet/primeknet.conf")), "# ours\ngpu = 4;\nstrength = 0.75;\n");
+    ck_assert_str_eq(content(SYSCONFDIR "/primeknet/primeknet.conf"), "# ours\ngpu = 4;\n");
+    unlink(SYSCONFDIR "/primeknet/primeknet.conf");
+}
+END_TEST
+
 START_TEST(shipped_file_is_the_defaults) {
     struct settings shipped, none;
     struct err err = {""};
@@ -447,6 +583,10 @@ int main(void) {
     tcase_add_test(files, search_order);
     tcase_add_test(files, system_file_and_none);
     tcase_add_test(files, what_is_no_file);
+    tcase_add_test(text, set_takes_what_a_file_takes);
+    tcase_add_loop_test(files, save_changes_one_value, 0, sizeof saved / sizeof saved[0]);
+    tcase_add_test(files, save_touches_nothing_else);
+    tcase_add_test(files, save_begins_the_users_file);
     tcase_add_test(files, shipped_file_is_the_defaults);
     tcase_add_test(files, manual_names_every_setting);
     suite_add_tcase(suite, text);
