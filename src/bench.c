@@ -15,7 +15,7 @@
 enum { n_warm = 100, n_hops = 5000 };
 
 static const char help[] =
-    "Usage: primeknet bench [--engine auto|cpu] [--model small|base|large|FILE] [--json]\n"
+    "Usage: primeknet bench [--engine auto|cuda|cpu] [--model small|base|large|FILE] [--json]\n"
     "\n"
     "Runs 5000 hops one by one, as the daemon does, and prints what a hop takes, what share of real\n"
     "time that is (real-time factor), and the memory in use.\n";
