@@ -1,9 +1,14 @@
-/* Times file work of an engine: calls of 1, 4 and 8 s of sound, all hops in one call, and ten minutes in calls of 512 hops
- * as `primeknet enhance` makes them. Times are host to host: copies, analysis, network and synthesis. */
+/* Usage: bench-chunk [MODEL [FILE]]
+ *
+ * Times file work on a GPU: calls of 1, 4 and 8 s of sound, all hops in one call, and ten minutes in calls of 512 hops as
+ * `primeknet enhance` makes them. Times are host to host: copies, analysis, network and synthesis. With a sound file of the
+ * model's rate: how far its first channel is from what the CPU engine makes of it. */
 #include "engine.h"
 #include "measure.h"
 #include "model.h"
 
+#include <math.h>
+#include <sndfile.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,13 +34,57 @@ static double time_call(struct engine *e, unsigned n_hops, const float *in, floa
     return engine_process(e, &job, 1) ? -1 : now_ms() - started;
 }
 
+/* The first channel of a file, in whole hops; NULL where it cannot be read. */
+static float *read_file(const char *name, const struct model *model, unsigned *n_hops) {
+    SF_INFO info = {0};
+    SNDFILE *file = sf_open(name, SFM_READ, &info);
+    if (!file)
+        return NULL;
+    const unsigned hop = model_hop(model), channels = (unsigned)info.channels;
+    const sf_count_t n = info.frames / hop * hop;
+    float *x = NULL;
+    if (n > 0 && (unsigned)info.samplerate == model_rate(model) && (x = malloc((size_t)n * channels * sizeof *x))) {
+        if (sf_readf_float(file, x, n) == n)
+            for (sf_count_t i = 0; i < n; i++)
+                x[i] = x[i * channels];
+        else {
+            free(x);
+            x = NULL;
+        }
+    }
+    sf_close(file);
+    *n_hops = (unsigned)(n / hop);
+    return x;
+}
+
+/* Signal to difference from the CPU engine; NaN where an engine failed. */
+static double parity_db(struct engine *engine, const struct model *model, const float *x, unsigned n_hops) {
+    const size_t n = (size_t)n_hops * model_hop(model);
+    struct engine_options how = {.name = "cpu", .n_streams = 1, .max_hops = 1};
+    struct engine *cpu = NULL;
+    struct err err;
+    float *is = malloc(n * sizeof *is), *should = malloc(n * sizeof *should);
+    double signal = 0, difference = 0;
+    engine_reset(engine, 0);
+    if (is && should && !engine_open(&cpu, &how, model, &err) && time_call(engine, n_hops, x, is) >= 0 &&
+        time_call(cpu, n_hops, x, should) >= 0)
+        for (size_t i = 0; i < n; i++) {
+            signal += (double)should[i] * should[i];
+            difference += ((double)is[i] - should[i]) * ((double)is[i] - should[i]);
+        }
+    engine_close(cpu);
+    free(is);
+    free(should);
+    return 10 * log10(signal / difference);
+}
+
 int main(int argc, char **argv) {
     const unsigned seconds[] = {1, 4, 8};
     const char *model_name = argc > 1 ? argv[1] : "large";
     struct err err;
     struct model *model;
     struct engine *engine;
-    struct engine_options how = {.name = argc > 2 ? argv[2] : "cuda", .n_streams = 1, .max_hops = 1500};
+    struct engine_options how = {.name = "cuda", .n_streams = 1, .max_hops = 1500};
     double started = now_ms();
     if (model_load(&model, model_name, &err) || engine_open(&engine, &how, model, &err))
         return fail(err.text);
@@ -69,6 +118,15 @@ int main(int argc, char **argv) {
         if (time_call(engine, long_call, in, out) < 0)
             return fail("the engine failed");
     printf("  ten minutes: %.3f s, %.0f times real time\n", (now_ms() - started) / 1e3, ten_minutes * 1e3 / (now_ms() - started));
+    if (argc > 2) {
+        unsigned n_file;
+        float *x = read_file(argv[2], model, &n_file);
+        if (!x)
+            return fail("the file cannot be read, or is not of the model's rate");
+        printf("  %s, %.1f s: %.1f dB from the CPU engine\n", argv[2], (double)n_file * hop / rate,
+               parity_db(engine, model, x, n_file));
+        free(x);
+    }
     engine_close(engine);
     model_free(model);
     free(in);

@@ -189,6 +189,8 @@ START_TEST(linear_is_its_formula) {
     seed = 1 + (uint32_t)_i;
     check_linear(between(1, 5), between(1, 200), 16 * between(1, 20), 16 * between(1, 16), flags[_i % 7], false);
     check_linear(between(1, 5), between(1, 200), 48 * between(1, 4), 16 * between(1, 4), linear_prelu, true);
+    check_linear(between(1, 5), between(1, 200), 16 * between(1, 4), 64 * between(2, 4), linear_norm | (_i % 2 ? linear_gate : 0),
+                 false);
     check_linear(between(1, 3), between(1, 300), 3, 16 * between(1, 4), linear_prelu, false); /* embed */
     check_linear(between(1, 3), between(1, 300), 64, between(1, 2), 0, false);                /* head */
     check_linear(between(1, 3), between(1, 300), 128, 36, 0, false);                          /* select */
@@ -352,7 +354,7 @@ END_TEST
 START_TEST(scan_is_the_published_one) {
     seed = 600 + (uint32_t)_i;
     const unsigned batch = _i == 0 ? 128 : between(1, 12), width = 64 * between(1, 4), states = _i % 2 ? 64 : 16;
-    const unsigned length = between(1, 50), rank = between(1, 8), row = 2 * states + rank, n_all = length * batch;
+    const unsigned length = between(1, 50), rank = between(1, 8), row = 2 * states + (rank + 3) / 4 * 4, n_all = length * batch;
     struct array u = array_of((size_t)n_all * width, -2, 2), select = array_of((size_t)n_all * row, -1, 1);
     struct array step = array_of(rank * width, -1, 1), bias = array_of(width, -4, 1), z = array_of((size_t)n_all * width, -4, 4);
     struct array decay = array_of((size_t)width * states, 0, 0), pass = array_of(width, -1, 1);
@@ -633,6 +635,9 @@ int main(void) {
     t = tcase_create("network");
     tcase_set_timeout(t, 600);
     tcase_add_loop_test(t, blocks_are_the_cpu_s, 0, N_MODELS);
+    suite_add_tcase(suite, t);
+    t = tcase_create("engine");
+    tcase_set_timeout(t, 600);
     tcase_add_loop_test(t, engine_is_the_cpu_s, 0, N_MODELS);
     suite_add_tcase(suite, t);
     SRunner *runner = srunner_create(suite);
