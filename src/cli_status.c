@@ -1,6 +1,7 @@
 /* primeknet status and monitor: what primeknetd is doing, once or as it goes. */
 #include "cli.h"
 
+#include "bands.h"
 #include "control.h"
 
 #include <getopt.h>
@@ -10,11 +11,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/signalfd.h>
 #include <termios.h>
 #include <unistd.h>
 
-enum { FRAME_MS = 100, AGAIN_MS = 1000, METER_WIDTH = 48, METER_DB = 60 };
+enum { FRAME_MS = 100, AGAIN_MS = 1000, METER_WIDTH = 48, METER_DB = 60, COLUMNS = 32, ROWS = 24 };
 
 static const char *text_of(const json_t *object, const char *key) {
     const char *text = json_string_value(json_object_get(object, key));
@@ -33,9 +35,9 @@ static bool is_true(const json_t *object, const char *key) {
     return json_is_true(json_object_get(object, key));
 }
 
-static json_t *ask_status(int fd, struct err *err) {
+static json_t *ask_status(int fd, bool bands, struct err *err) {
     json_t *answer = NULL;
-    return control_ask(fd, &answer, json_pack("{s:s}", "command", "status"), err) < 0 ? NULL : answer;
+    return control_ask(fd, &answer, json_pack("{s:s, s:b}", "command", "status", "bands", bands), err) < 0 ? NULL : answer;
 }
 
 /* ---- for people -------------------------------------------------------------------------------------------------- */
@@ -131,7 +133,7 @@ int status_command(int argc, char **argv) {
     int fd;
     if (control_connect(&fd, &err) < 0)
         return cli_fail("%s", err.text);
-    json_t *s = ask_status(fd, &err);
+    json_t *s = ask_status(fd, false, &err);
     close(fd);
     if (!s)
         return cli_fail("%s", err.text);
@@ -158,8 +160,50 @@ static void print_meter(FILE *f, const char *label, const json_t *s, const char 
     fputs("\033[K\n", f);
 }
 
+/* The last COLUMNS frames, before and after: which colour each band had. */
+struct strip {
+    unsigned char colour[2][COLUMNS][BANDS];
+    unsigned at; /* the oldest column, to be written next */
+};
+
+/* Of 256 colours, from black over violet and orange to light yellow, 6 dB a step from -90 dBFS. */
+static const unsigned char palette[] = {16, 17, 54, 90, 126, 162, 203, 209, 215, 221, 229};
+
+static void add_column(struct strip *strip, const json_t *s) {
+    for (int side = 0; side < 2; side++) {
+        const json_t *bands = json_object_get(s, side ? "bands_out_db" : "bands_in_db");
+        for (size_t band = 0; band < BANDS; band++) {
+            const json_t *db = json_array_get(bands, band);
+            long step = db ? lround((json_number_value(db) + 90) / 6) : 0, last = sizeof palette - 1;
+            strip->colour[side][strip->at][band] = palette[step < 0 ? 0 : step > last ? last : step];
+        }
+    }
+    strip->at = (strip->at + 1) % COLUMNS;
+}
+
+/* Two bands a line: the upper half of a block in one colour, what is behind it in the other. */
+static int print_strip(FILE *f, const struct strip *strip) {
+    fprintf(f, "%-12s %-*s  %s\033[K\n", "spectrum", COLUMNS, "before", "after");
+    for (int band = BANDS - 2; band >= 0; band -= 2) {
+        fprintf(f, "%9.0f Hz ", round(bands_edge(band) / 10) * 10);
+        for (int side = 0; side < 2; side++) {
+            int upper = -1, lower = -1;
+            for (int i = 0; i < COLUMNS; i++) {
+                const unsigned char *column = strip->colour[side][(strip->at + (unsigned)i) % COLUMNS];
+                if (column[band + 1] != upper)
+                    fprintf(f, "\033[38;5;%dm", upper = column[band + 1]);
+                if (column[band] != lower)
+                    fprintf(f, "\033[48;5;%dm", lower = column[band]);
+                fputs("▀", f);
+            }
+            fputs(side ? "\033[0m\033[K\n" : "\033[0m  ", f);
+        }
+    }
+    return 1 + BANDS / 2;
+}
+
 /* Over the frame before, of n_lines. Returns its own lines. */
-static int draw(const json_t *s, const char *problem, int n_lines) {
+static int draw(const json_t *s, const char *problem, struct strip *strip, int n_lines) {
     if (n_lines)
         printf("\033[%dA", n_lines);
     fputs("\033[?7l", stdout); /* a narrow terminal cuts lines: wrapped ones would be counted wrong */
@@ -167,6 +211,10 @@ static int draw(const json_t *s, const char *problem, int n_lines) {
         n_lines = print_status(stdout, s, false, "\033[K\n") + 2;
         print_meter(stdout, "before", s, "level_in_db");
         print_meter(stdout, "after", s, "level_out_db");
+        add_column(strip, s);
+        struct winsize size;
+        if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) < 0 || size.ws_row >= ROWS)
+            n_lines += print_strip(stdout, strip);
     } else {
         printf("%s\033[K\n", problem);
         n_lines = 1;
@@ -179,7 +227,8 @@ static int draw(const json_t *s, const char *problem, int n_lines) {
 int monitor_command(int argc, char **argv) {
     static const char help[] = "Usage: primeknet monitor\n"
                                "\n"
-                               "What the running primeknetd is doing, live, with level meters; q or Ctrl-C ends it.\n";
+                               "What the running primeknetd is doing, live, with level meters and the spectrum before and after,\n"
+                               "80 columns wide and 24 lines high; q or Ctrl-C ends it.\n";
     if (argc == 2 && strcmp(argv[1], "--help") == 0) {
         fputs(help, stdout);
         return cli_done;
@@ -208,16 +257,17 @@ int monitor_command(int argc, char **argv) {
     }
     fputs("\033[?25l", stdout);
 
+    struct strip strip = {0};
     int fd = -1, n_lines = 0;
     char key = '\0';
     while (key != 'q' && !fds[0].revents) {
         struct err err = {""};
-        json_t *s = fd >= 0 || control_connect(&fd, &err) == 0 ? ask_status(fd, &err) : NULL;
+        json_t *s = fd >= 0 || control_connect(&fd, &err) == 0 ? ask_status(fd, true, &err) : NULL;
         if (!s && fd >= 0) { /* it may come back */
             close(fd);
             fd = -1;
         }
-        n_lines = draw(s, err.text, n_lines);
+        n_lines = draw(s, err.text, &strip, n_lines);
         if (poll(fds, 2, s ? FRAME_MS : AGAIN_MS) > 0 && fds[1].revents && read(STDIN_FILENO, &key, 1) <= 0)
             fds[1].fd = -1;
         json_decref(s);

@@ -294,6 +294,7 @@ static json_t *on_request(void *data, const char *command, const json_t *request
                                               .network = network_text(d->network),
                                               .problem = network_problem(d->network),
                                               .bypass = d->bypass,
+                                              .bands = json_is_true(json_object_get(request, "bands")),
                                               .refused = d->refused});
     if (strcmp(command, "microphones") == 0)
         return report_microphones(d->node, &d->settings);

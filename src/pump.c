@@ -130,6 +130,8 @@ struct pump {
     /* between them */
     float *dry;                            /* [RING], the input by position */
     _Atomic uint64_t written;              /* = end */
+    float *sounded;                        /* [RING], what went out, for those who look */
+    _Atomic uint64_t n_sounded;            /* and START */
     _Atomic uint64_t posted_ns;            /* when the last hops were handed over */
     _Atomic(struct lane *) active[2];      /* that the worker feeds; the first comes first */
     _Atomic(struct unit *) incoming, retiring, retired;
@@ -657,6 +659,9 @@ static void render(struct pump *p, float *out, unsigned n) {
         memcpy(out + done, p->heard, len * sizeof *out);
         done += len;
     }
+    const uint64_t n_sounded = atomic_load_explicit(&p->n_sounded, memory_order_relaxed);
+    ring_put(p->sounded, n_sounded, out, n);
+    atomic_store_explicit(&p->n_sounded, n_sounded + n, memory_order_release);
     level(&p->out_power, &p->out_rms, power, n);
     floor_of(p, &p->out_floor, &p->out_noise, p->out_power, n);
 }
@@ -890,11 +895,13 @@ int pump_open(struct pump **ret, const struct pump_options *options) {
     p->data = options->data;
     p->end = START;
     atomic_init(&p->written, START);
+    atomic_init(&p->n_sounded, START);
     p->dry = touched(RING, sizeof *p->dry);
+    p->sounded = touched(RING, sizeof *p->sounded);
     p->hop_in = touched(RING, sizeof *p->hop_in);
     p->hop_out = touched(RING, sizeof *p->hop_out);
     p->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (!p->dry || !p->hop_in || !p->hop_out || p->event < 0)
+    if (!p->dry || !p->sounded || !p->hop_in || !p->hop_out || p->event < 0)
         goto fail;
     r = unit_new(&unit, options->engine, options->hop_p99_us);
     if (r < 0)
@@ -914,6 +921,7 @@ fail:
     if (p->event >= 0)
         close(p->event);
     free(p->dry);
+    free(p->sounded);
     free(p->hop_in);
     free(p->hop_out);
     free(p);
@@ -930,6 +938,7 @@ void pump_close(struct pump *p) {
         release_unit(p, p->units);
     close(p->event);
     free(p->dry);
+    free(p->sounded);
     free(p->hop_in);
     free(p->hop_out);
     free(p);
@@ -1002,6 +1011,12 @@ void pump_stats(const struct pump *p, struct pump_stats *ret) {
         .swapping = atomic_load(&p->incoming) || atomic_load(&p->swapping),
         .engine_lost = atomic_load(&u->lost),
     };
+}
+
+/* Both rings are much longer than what is read, so that it is not overwritten meanwhile. */
+void pump_listen(const struct pump *p, float *in, float *out, unsigned n) {
+    ring_get(p->dry, atomic_load_explicit(&p->written, memory_order_acquire) - atomic_load(&p->delay) - n, in, n);
+    ring_get(p->sounded, atomic_load_explicit(&p->n_sounded, memory_order_acquire) - n, out, n);
 }
 
 bool pump_alive(struct pump *p) {

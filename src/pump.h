@@ -22,6 +22,7 @@
 
 #define PUMP_RATE 48000   /* Hz, of everything that goes through the pump */
 #define PUMP_STREAMS 2    /* that an engine for the pump is opened with: the second re-aligns the hops */
+#define PUMP_LISTEN_MAX 4096
 #define PUMP_DELAY_MAX 40000 /* samples; engine_delay + hop + quantum stay below it */
 
 struct pump;
@@ -78,6 +79,8 @@ void pump_restart(struct pump *p);
 /* Fades the input out (within 10 ms) and in again, for a change of microphone. */
 void pump_mute(struct pump *p, bool mute);
 void pump_stats(const struct pump *p, struct pump_stats *ret);
+/* The last n <= PUMP_LISTEN_MAX samples that went out, and what came in for them. */
+void pump_listen(const struct pump *p, float *in, float *out, unsigned n);
 /* For a watchdog: false when hops are due and none was finished or skipped since the last call. */
 bool pump_alive(struct pump *p);
 

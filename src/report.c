@@ -2,6 +2,7 @@
 
 #include "report.h"
 
+#include "bands.h"
 #include "pump.h"
 
 #include <math.h>
@@ -69,6 +70,18 @@ static void add_sound(json_t *status, const struct pump_stats *p) {
                         known ? db(p->in_noise / fmaxf(p->out_noise, 1e-6f)) : json_null());
 }
 
+static void add_bands(json_t *status, const struct pump *pump) {
+    float x[2][BANDS_SAMPLES], db[BANDS];
+    pump_listen(pump, x[0], x[1], BANDS_SAMPLES);
+    for (int i = 0; i < 2; i++) {
+        json_t *list = json_array();
+        if (bands_levels(x[i], db) == 0)
+            for (int band = 0; band < BANDS; band++)
+                json_array_append_new(list, json_integer(lroundf(db[band])));
+        json_object_set_new(status, i ? "bands_out_db" : "bands_in_db", list);
+    }
+}
+
 json_t *report_status(const struct report *r) {
     struct node_status n;
     struct pump_stats p;
@@ -92,6 +105,8 @@ json_t *report_status(const struct report *r) {
                                          : json_null());
     if (n.n_consumers)
         add_sound(status, &p);
+    if (n.n_consumers && r->bands)
+        add_bands(status, node_pump(r->node));
     json_object_set_new(status, "delay_ms", json_real(round(p.delay * 1e5 / PUMP_RATE) / 100));
     json_object_set_new(status, "graph_rate", json_integer(n.rate));
     json_object_set_new(status, "quantum", json_integer(p.quantum));

@@ -15,6 +15,7 @@ struct report {
     const char *network; /* "base on cpu (AVX2)": what is in use, for people */
     const char *problem; /* why that is not what the settings ask for, or "" */
     bool bypass;
+    bool bands;          /* also the bars of bands.h, before and after, while somebody records */
     const char *refused; /* why the last reload changed nothing, or "" */
 };
 

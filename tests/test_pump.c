@@ -617,6 +617,33 @@ START_TEST(an_engine_is_exchanged_in_a_pause) {
 }
 END_TEST
 
+/* Who looks sees what went out last and what came in for it, and the levels of the pauses. */
+START_TEST(what_others_see) {
+    float before[1000], after[1000];
+    sine(100);
+    for (unsigned i = 2 * PUMP_RATE; i < 4 * PUMP_RATE; i++) /* a pause, 20 dB quieter */
+        in[i] *= 0.1f;
+    open_pump(&granted, 768, 0.5f, 1);
+    run(PUMP_RATE / 2, 256);
+    ck_assert(stats().in_noise == 0 && stats().out_noise == 0);
+    run(PUMP_RATE * 3 / 2, 256);
+    ck_assert_float_eq_tol(stats().in_noise, stats().in_rms, 0.01f);
+    run(2 * PUMP_RATE, 256);
+    const float pause = stats().in_noise;
+    ck_assert_float_eq_tol(pause, 0.05f / sqrtf(2), 0.004f);
+    run(PUMP_RATE, 256);
+    ck_assert_float_gt(stats().in_rms, 8 * pause);
+    ck_assert_float_eq_tol(stats().in_noise, pause * sqrtf(2), pause / 10); /* 3 dB/s up */
+    ck_assert_float_eq_tol(stats().out_noise / stats().in_noise, 0.5f, 0.05f);
+
+    pump_listen(pump, before, after, 1000);
+    for (unsigned i = 0; i < 1000; i++) {
+        ck_assert(after[i] == out[at - 1000 + i]);
+        ck_assert(before[i] == in[at - 1000 - stats().delay + i]);
+    }
+}
+END_TEST
+
 START_TEST(the_microphone_goes_and_comes) {
     sine(100);
     open_pump(&granted, 768, 0.5f, 1);
@@ -684,6 +711,7 @@ int main(void) {
     tcase_add_test(c, what_is_not_finite_stays_out);
     tcase_add_test(c, a_pause_is_forgotten);
     tcase_add_test(c, an_engine_is_exchanged_in_a_pause);
+    tcase_add_test(c, what_others_see);
     tcase_add_test(c, the_microphone_goes_and_comes);
     tcase_add_test(c, an_overloaded_worker_is_not_killed);
     suite_add_tcase(s, c);
