@@ -90,14 +90,17 @@ static const char *microphone_or_null(const struct settings *s) {
 }
 
 static void set_controls(struct daemon *d) {
+    node_controls(d->node, (float)d->settings.strength, d->bypass);
     float strength = d->bypass ? 0 : (float)d->settings.strength;
     pump_control(node_pump(d->node), strength, (float)pow(10.0, d->settings.floor_db / 20.0));
 }
 
 static void tell_manager(const struct daemon *d, const struct node_status *s, const struct pump_stats *p) {
-    char text[512], late[64] = "";
+    char text[512], late[64] = "", strength[32] = "";
     if (p->late_hops)
         snprintf(late, sizeof late, ", %llu late hops", (unsigned long long)p->late_hops);
+    if (d->settings.strength < 1)
+        snprintf(strength, sizeof strength, ", strength %.4g", d->settings.strength);
     if (!s->connected)
         snprintf(text, sizeof text, "Waiting for PipeWire");
     else if (!s->has_microphone)
@@ -108,8 +111,8 @@ static void tell_manager(const struct daemon *d, const struct node_status *s, co
     else if (p->engine_lost)
         snprintf(text, sizeof text, "The engine failed; %s as it is", s->microphone);
     else
-        snprintf(text, sizeof text, "%s %s with %s, delay %.1f ms%s", d->bypass ? "Bypassed:" : "Enhancing",
-                 s->microphone, network_text(d->network), s->delay * 1e3 / PUMP_RATE, late);
+        snprintf(text, sizeof text, "%s %s with %s%s, delay %.1f ms%s", d->bypass ? "Bypassed:" : "Enhancing",
+                 s->microphone, network_text(d->network), d->bypass ? "" : strength, s->delay * 1e3 / PUMP_RATE, late);
     if (network_problem(d->network)[0] && strcmp(d->settings.engine, "auto") != 0) {
         size_t n = strlen(text);
         snprintf(text + n, sizeof text - n, "; %.250s", network_problem(d->network));
@@ -250,6 +253,15 @@ static bool handle_signals(struct daemon *d, int fd) {
     return false;
 }
 
+/* Somebody has set the node's Props. */
+static void on_controls(void *data, float strength, bool bypass) {
+    struct daemon *d = data;
+    d->settings.strength = round(strength * 1e4) / 1e4; /* 0.7 and not the float next to it */
+    d->bypass = bypass;
+    set_controls(d);
+    d->changed = true;
+}
+
 /* ---- requests ---------------------------------------------------------------------------------------------------- */
 
 static json_t *on_set(struct daemon *d, const json_t *request) {
@@ -382,6 +394,7 @@ static int live(struct daemon *d, int signals) {
         .hop_p99_us = first->hop_p99_us,
         .release = close_engine,
         .changed = node_changed,
+        .controls = on_controls,
         .data = d,
     };
     res = node_open(&d->node, &options, &err);

@@ -3,6 +3,7 @@
 #include "node.h"
 
 #include <errno.h>
+#include <math.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -18,6 +19,9 @@
 #include <spa/param/audio/format-utils.h>
 #include <spa/param/audio/type-info.h>
 #include <spa/param/latency-utils.h>
+#include <spa/param/props.h>
+#include <spa/pod/builder.h>
+#include <spa/pod/parser.h>
 #include <spa/support/thread.h>
 
 #define RECONNECT_FIRST_MS 100      /* pauses between attempts to reach PipeWire: doubled from here ... */
@@ -44,6 +48,9 @@ struct node {
     struct pump *pump;
     struct spa_source *pump_source, *reconnect_timer, *mute_timer;
     void (*changed)(void *data);
+    void (*controls)(void *data, float strength, bool bypass);
+    float strength;
+    bool bypass;
     void *data;
     char group[64], latency[32];
     char *microphone, *channel;
@@ -224,6 +231,83 @@ static void on_capture_param(void *data, uint32_t id, const struct spa_pod *para
     publish_latency(n);
 }
 
+/* ---- controls ---------------------------------------------------------------------------------------------------- */
+
+static const struct spa_pod *build_props(const struct node *n, struct spa_pod_builder *b) {
+    struct spa_pod_frame object, list;
+    spa_pod_builder_push_object(b, &object, SPA_TYPE_OBJECT_Props, SPA_PARAM_Props);
+    spa_pod_builder_prop(b, SPA_PROP_params, 0);
+    spa_pod_builder_push_struct(b, &list);
+    spa_pod_builder_string(b, "strength");
+    spa_pod_builder_float(b, n->strength);
+    spa_pod_builder_string(b, "bypass");
+    spa_pod_builder_bool(b, n->bypass);
+    spa_pod_builder_pop(b, &list);
+    return spa_pod_builder_pop(b, &object);
+}
+
+static const struct spa_pod *build_strength_info(const struct node *n, struct spa_pod_builder *b) {
+    return spa_pod_builder_add_object(b, SPA_TYPE_OBJECT_PropInfo, SPA_PARAM_PropInfo, SPA_PROP_INFO_name,
+            SPA_POD_String("strength"), SPA_PROP_INFO_description, SPA_POD_String("How much of the noise is taken away"),
+            SPA_PROP_INFO_type, SPA_POD_CHOICE_RANGE_Float(n->strength, 0.0f, 1.0f), SPA_PROP_INFO_params,
+            SPA_POD_Bool(true));
+}
+
+static const struct spa_pod *build_bypass_info(const struct node *n, struct spa_pod_builder *b) {
+    return spa_pod_builder_add_object(b, SPA_TYPE_OBJECT_PropInfo, SPA_PARAM_PropInfo, SPA_PROP_INFO_name,
+            SPA_POD_String("bypass"), SPA_PROP_INFO_description, SPA_POD_String("The microphone as it is"),
+            SPA_PROP_INFO_type, SPA_POD_CHOICE_Bool(n->bypass), SPA_PROP_INFO_params, SPA_POD_Bool(true));
+}
+
+static void publish_controls(struct node *n) {
+    uint8_t buffer[512];
+    struct spa_pod_builder b = SPA_POD_BUILDER_INIT(buffer, sizeof buffer);
+    const struct spa_pod *props = build_props(n, &b);
+    pw_stream_update_params(n->source, &props, 1);
+}
+
+/* Names that are not ours are the converter's; values that cannot be are passed over. */
+static void read_controls(const struct spa_pod *list, float *strength, bool *bypass) {
+    struct spa_pod_parser parser;
+    struct spa_pod_frame frame;
+    const char *name;
+    struct spa_pod *value;
+    spa_pod_parser_pod(&parser, list);
+    if (spa_pod_parser_push_struct(&parser, &frame) < 0)
+        return;
+    while (spa_pod_parser_get_string(&parser, &name) >= 0 && spa_pod_parser_get_pod(&parser, &value) >= 0) {
+        float number = NAN;
+        double real;
+        int32_t whole;
+        bool yes;
+        if (spa_pod_get_double(value, &real) == 0)
+            number = (float)real;
+        else if (spa_pod_get_int(value, &whole) == 0)
+            number = (float)whole;
+        else if (spa_pod_get_float(value, &number) < 0)
+            number = NAN;
+        if (strcmp(name, "strength") == 0 && number >= 0 && number <= 1)
+            *strength = number;
+        if (strcmp(name, "bypass") == 0 && spa_pod_get_bool(value, &yes) == 0)
+            *bypass = yes;
+    }
+}
+
+static void on_source_param(void *data, uint32_t id, const struct spa_pod *param) {
+    struct node *const n = data;
+    if (id != SPA_PARAM_Props || !param || !spa_pod_is_object(param) || !n->controls)
+        return;
+    float strength = n->strength;
+    bool bypass = n->bypass;
+    const struct spa_pod_prop *prop;
+    SPA_POD_OBJECT_FOREACH((const struct spa_pod_object *)param, prop) {
+        if (prop->key == SPA_PROP_params && spa_pod_is_struct(&prop->value))
+            read_controls(&prop->value, &strength, &bypass);
+    }
+    if (strength != n->strength || bypass != n->bypass)
+        n->controls(n->data, strength, bypass);
+}
+
 /* ---- streams ----------------------------------------------------------------------------------------------------- */
 
 static void on_source_state(void *data, enum pw_stream_state old, enum pw_stream_state state, const char *error) {
@@ -254,6 +338,7 @@ static const struct pw_stream_events source_events = {
     PW_VERSION_STREAM_EVENTS,
     .process = on_source_process,
     .io_changed = on_source_io,
+    .param_changed = on_source_param,
     .state_changed = on_source_state,
 };
 
@@ -262,15 +347,21 @@ static const struct pw_filter_events pacer_events = {
     .process = on_pacer_process,
 };
 
-static int connect_stream(struct pw_stream *stream, enum pw_direction direction, uint32_t position,
+static int connect_stream(const struct node *n, struct pw_stream *stream, enum pw_direction direction, uint32_t position,
         enum pw_stream_flags flags) {
-    uint8_t buffer[512];
+    uint8_t buffer[2048];
     struct spa_pod_builder builder = SPA_POD_BUILDER_INIT(buffer, sizeof buffer);
     struct spa_audio_info_raw info = SPA_AUDIO_INFO_RAW_INIT(
             .format = SPA_AUDIO_FORMAT_F32P, .rate = PUMP_RATE, .channels = 1, .position = {position});
-    const struct spa_pod *param = spa_format_audio_raw_build(&builder, SPA_PARAM_EnumFormat, &info);
+    const struct spa_pod *params[4] = {spa_format_audio_raw_build(&builder, SPA_PARAM_EnumFormat, &info)};
+    if (direction == PW_DIRECTION_OUTPUT) {
+        params[1] = build_strength_info(n, &builder);
+        params[2] = build_bypass_info(n, &builder);
+        params[3] = build_props(n, &builder);
+    }
     return pw_stream_connect(stream, direction, PW_ID_ANY,
-            flags | PW_STREAM_FLAG_AUTOCONNECT | PW_STREAM_FLAG_MAP_BUFFERS | PW_STREAM_FLAG_RT_PROCESS, &param, 1);
+            flags | PW_STREAM_FLAG_AUTOCONNECT | PW_STREAM_FLAG_MAP_BUFFERS | PW_STREAM_FLAG_RT_PROCESS, params,
+            direction == PW_DIRECTION_OUTPUT ? 4 : 1);
 }
 
 /* Properties that both streams and the pacer share: scheduled together, never linked to each other. */
@@ -298,7 +389,7 @@ static int open_capture(struct node *n) {
         return -errno;
     pw_stream_add_listener(n->capture, &n->capture_listener, &capture_events, n);
     set_feeding(n, n->capture);
-    return connect_stream(n->capture, PW_DIRECTION_INPUT, n->position, PW_STREAM_FLAG_NONE);
+    return connect_stream(n, n->capture, PW_DIRECTION_INPUT, n->position, PW_STREAM_FLAG_NONE);
 }
 
 static void close_capture(struct node *n) {
@@ -320,7 +411,7 @@ static int open_source(struct node *n) {
     if (!n->source)
         return -errno;
     pw_stream_add_listener(n->source, &n->source_listener, &source_events, n);
-    return connect_stream(n->source, PW_DIRECTION_OUTPUT, SPA_AUDIO_CHANNEL_MONO, PW_STREAM_FLAG_TRIGGER);
+    return connect_stream(n, n->source, PW_DIRECTION_OUTPUT, SPA_AUDIO_CHANNEL_MONO, PW_STREAM_FLAG_TRIGGER);
 }
 
 static int open_pacer(struct node *n) {
@@ -658,6 +749,8 @@ int node_open(struct node **ret, const struct node_options *options, struct err 
         return err_set(err, -ENOMEM, "PipeWire node: out of memory");
     spa_list_init(&n->objects);
     n->changed = options->changed;
+    n->controls = options->controls;
+    n->strength = 1;
     n->data = options->data;
     n->microphone_id = SPA_ID_INVALID;
     n->pause_ms = RECONNECT_FIRST_MS;
@@ -757,6 +850,15 @@ int node_microphone(struct node *n, const char *microphone, const char *channel,
     if (r == 0 && n->capture)
         change_capture(n);
     return r;
+}
+
+void node_controls(struct node *n, float strength, bool bypass) {
+    if (strength == n->strength && bypass == n->bypass)
+        return;
+    n->strength = strength;
+    n->bypass = bypass;
+    if (n->source)
+        publish_controls(n);
 }
 
 struct pump *node_pump(struct node *n) {

@@ -21,6 +21,9 @@ struct node_options {
     void (*release)(void *data, struct engine *engine);
     void (*changed)(void *data); /* node_status or pump_stats changed in a way that people or service managers care for;
                                   * called from node_dispatch only. May be NULL. */
+    /* Somebody has set these in the node's Props, "strength" and "bypass" among the params, from node_dispatch. May be
+     * NULL. */
+    void (*controls)(void *data, float strength, bool bypass);
     void *data;
 };
 
@@ -56,6 +59,9 @@ typedef void node_each(void *data, const struct node_peer *peer);
 /* The microphones there are, and who records from us, one call each. */
 void node_microphones(const struct node *n, node_each *each, void *data);
 void node_recorders(const struct node *n, node_each *each, void *data);
+
+/* What the node's Props show. */
+void node_controls(struct node *n, float strength, bool bypass);
 
 struct pump *node_pump(struct node *n); /* for pump_engine, pump_control, pump_stats, pump_alive */
 void node_status(const struct node *n, struct node_status *ret);
