@@ -13,7 +13,8 @@
 
 enum { SECONDS = 30, LEAST_DB = 80, N_STREAMS = 5, SKIPPED = 77 };
 
-static const char *const models[] = {"small", "base", "large", FIXTURES "/wide.safetensors", FIXTURES "/narrow.safetensors"};
+static const char *const models[] = {"small", "base", "large", FIXTURES "/wide.safetensors",
+                                     FIXTURES "/narrow.safetensors"};
 enum { N_MODELS = sizeof models / sizeof *models };
 
 static struct model *model;
@@ -38,7 +39,8 @@ static float *speech(size_t n, uint32_t seed) {
     double rate = model_rate(model), phase = 0;
     for (size_t i = 0; i < n; i++) {
         seed = seed * 1664525 + 1013904223;
-        double t = (double)i / rate, pitch = 140 + 40 * sin(2 * M_PI * .7 * t), syllable = sin(2 * M_PI * 1.9 * t), voice = 0;
+        double t = (double)i / rate, pitch = 140 + 40 * sin(2 * M_PI * .7 * t), syllable = sin(2 * M_PI * 1.9 * t),
+               voice = 0;
         phase += pitch / rate;
         phase -= floor(phase);
         for (int k = 1; k <= 30 && k * pitch < rate / 2; k++)
@@ -73,14 +75,17 @@ START_TEST(sounds_like_the_cpu) {
     const unsigned hop = engine_hop(cpu), n_hops = SECONDS * model_rate(model) / hop, delay = engine_delay(cpu);
     const size_t n = (size_t)n_hops * hop;
     float *x = speech(n, 1), *should = run(cpu, 0, x, n_hops), *is = run(cuda, 0, x, n_hops);
-    const double db = snr_db(is, should, n), end_db = snr_db(is + n - model_rate(model), should + n - model_rate(model), model_rate(model));
+    const double db = snr_db(is, should, n),
+                 end_db = snr_db(is + n - model_rate(model), should + n - model_rate(model), model_rate(model));
     float *tails[2] = {malloc(delay * sizeof(float)), malloc(delay * sizeof(float))};
     ck_assert(tails[0] && tails[1]);
     engine_tail(cuda, 0, tails[0]);
     engine_tail(cpu, 0, tails[1]);
     const double tail_db = snr_db(tails[0], tails[1], delay);
-    printf("%s on %s: %.1f dB, last second %.1f dB, tail %.1f dB\n", models[_i], engine_name(cuda), db, end_db, tail_db);
-    ck_assert_msg(db >= LEAST_DB && end_db >= LEAST_DB && tail_db >= LEAST_DB, "%s: %.1f, %.1f, %.1f dB", models[_i], db, end_db, tail_db);
+    printf("%s on %s: %.1f dB, last second %.1f dB, tail %.1f dB\n", models[_i], engine_name(cuda), db, end_db,
+           tail_db);
+    ck_assert_msg(db >= LEAST_DB && end_db >= LEAST_DB && tail_db >= LEAST_DB, "%s: %.1f, %.1f, %.1f dB", models[_i],
+                  db, end_db, tail_db);
 
     engine_control(cpu, 0, .6f, .1f);
     engine_control(cuda, 0, .6f, .1f);
@@ -124,8 +129,9 @@ START_TEST(company_changes_nothing) {
         ck_assert_int_eq(engine_process(e, jobs, n_jobs), 0);
         for (unsigned j = 0; j < n_jobs; j++)
             for (size_t i = 0; i < (size_t)jobs[j].n_hops * hop; i++)
-                ck_assert_msg(jobs[j].out[i] == alone[jobs[j].stream][i], "%u together, stream %u: sample %zu is %.9g, not %.9g", n_jobs,
-                              jobs[j].stream, i, (double)jobs[j].out[i], (double)alone[jobs[j].stream][i]);
+                ck_assert_msg(jobs[j].out[i] == alone[jobs[j].stream][i],
+                              "%u together, stream %u: sample %zu is %.9g, not %.9g", n_jobs, jobs[j].stream, i,
+                              (double)jobs[j].out[i], (double)alone[jobs[j].stream][i]);
     }
     for (unsigned i = 0; i < N_STREAMS; i++) {
         free(x[i]);

@@ -1,5 +1,5 @@
-/* fft.cuh - one block transforms one frame in shared memory: Stockham's autosort form, radices 4, 2, 3 and 5, on half as
- * many complex points as there are real ones. Every thread of the block must call these; they begin and end with the
+/* fft.cuh - one block transforms one frame in shared memory: Stockham's autosort form, radices 4, 2, 3 and 5, on half
+ * as many complex points as there are real ones. Every thread of the block must call these; they begin and end with the
  * data visible to all of them. */
 #ifndef PRIMEKNET_FFT_CUH
 #define PRIMEKNET_FFT_CUH
@@ -29,17 +29,20 @@ template <unsigned R, bool INVERSE> static __device__ inline void fft_few(float2
         v[2] = make_float2(a.x - c.x, a.y - c.y);
         v[3] = make_float2(b.x - s * d.y, b.y + s * d.x);
     } else {
-        constexpr float cosines[2][5] = {{1, -.5f, -.5f, 0, 0},
-                                         {1, .30901699437494745f, -.8090169943749475f, -.8090169943749475f, .30901699437494745f}};
-        constexpr float sines[2][5] = {{0, -.8660254037844386f, .8660254037844386f, 0, 0},
-                                       {0, -.9510565162951535f, -.5877852522924731f, .5877852522924731f, .9510565162951535f}};
+        constexpr float cosines[2][5] = {
+            {1, -.5f, -.5f, 0, 0},
+            {1, .30901699437494745f, -.8090169943749475f, -.8090169943749475f, .30901699437494745f}};
+        constexpr float sines[2][5] = {
+            {0, -.8660254037844386f, .8660254037844386f, 0, 0},
+            {0, -.9510565162951535f, -.5877852522924731f, .5877852522924731f, .9510565162951535f}};
         float2 y[R];
 #pragma unroll
         for (unsigned k = 0; k < R; k++) {
             y[k] = v[0];
 #pragma unroll
             for (unsigned j = 1; j < R; j++) {
-                float2 w = make_float2(cosines[R == 5][j * k % R], s * sines[R == 5][j * k % R]), t = fft_times(v[j], w);
+                float2 w = make_float2(cosines[R == 5][j * k % R], s * sines[R == 5][j * k % R]),
+                       t = fft_times(v[j], w);
                 y[k] = make_float2(y[k].x + t.x, y[k].y + t.y);
             }
         }
@@ -50,8 +53,8 @@ template <unsigned R, bool INVERSE> static __device__ inline void fft_few(float2
 }
 
 /* One pass over n complex points: groups of n_done are transformed already. */
-template <unsigned R, bool INVERSE>
-static __device__ inline void fft_pass(const float2 *from, float2 *to, unsigned n, unsigned n_done, const float2 *roots) {
+template <unsigned R, bool INVERSE> static __device__ inline void fft_pass(const float2 *from, float2 *to, unsigned n,
+                                                                           unsigned n_done, const float2 *roots) {
     const unsigned spacing = n / R, step = 2 * (spacing / n_done); /* the table is of 2 n roots */
     for (unsigned j = threadIdx.x; j < spacing; j += blockDim.x) {
         unsigned k = j % n_done;
@@ -94,7 +97,8 @@ static __device__ inline float2 *fft_complex(float2 *a, float2 *b, unsigned n, c
 /* Bin k of 0..n of 2 n real points, whose pairs have become z by fft_complex. */
 static __device__ inline float2 fft_bin(const float2 *z, unsigned n, unsigned k, const float2 *roots) {
     float2 a = z[k == n ? 0 : k], b = z[k == 0 ? 0 : n - k];
-    float2 even = make_float2(.5f * (a.x + b.x), .5f * (a.y - b.y)), odd = make_float2(.5f * (a.y + b.y), .5f * (b.x - a.x));
+    float2 even = make_float2(.5f * (a.x + b.x), .5f * (a.y - b.y)),
+           odd = make_float2(.5f * (a.y + b.y), .5f * (b.x - a.x));
     float2 t = fft_times(odd, roots[k]);
     return make_float2(even.x + t.x, even.y + t.y);
 }

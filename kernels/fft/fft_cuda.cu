@@ -34,14 +34,14 @@ enum { N_THREADS = 128 };
 
 int fft_forward_cuda(const struct fft_cuda *a, struct CUstream_st *stream) {
     const unsigned n = a->n_points / 2;
-    forward<<<a->n_frames, N_THREADS, 2 * n * sizeof(float2), stream>>>(n, (const float2 *)a->roots, (const float2 *)a->x,
-                                                                         (float2 *)a->X);
+    forward<<<a->n_frames, N_THREADS, 2 * n * sizeof(float2), stream>>>(n, (const float2 *)a->roots,
+                                                                        (const float2 *)a->x, (float2 *)a->X);
     return cudaGetLastError();
 }
 
 int fft_inverse_cuda(const struct fft_cuda *a, struct CUstream_st *stream) {
     const unsigned n = a->n_points / 2;
-    inverse<<<a->n_frames, N_THREADS, 2 * n * sizeof(float2), stream>>>(n, (const float2 *)a->roots, (const float2 *)a->X,
-                                                                         (float2 *)a->x);
+    inverse<<<a->n_frames, N_THREADS, 2 * n * sizeof(float2), stream>>>(n, (const float2 *)a->roots,
+                                                                        (const float2 *)a->X, (float2 *)a->x);
     return cudaGetLastError();
 }

@@ -5,7 +5,7 @@
 #include <cuda_runtime.h>
 
 /* Threads of a block, and positions that it works on: it reads its weights once for all of them. */
-enum { THREADS = 256, ROWS = 2 };
+enum { THREADS = 512, ROWS = 2 };
 
 /* 60 dB over full scale: louder samples are cut, so that no power overflows. */
 static constexpr float loudest = 1000;
@@ -48,53 +48,86 @@ static __device__ inline float *carve(float *&room, unsigned n) {
     return a;
 }
 
-/* ---- layers, at the ROWS positions of a block ---- */
+/* ---- chaining ---- */
 
-/* The product with the weights is split over its inputs; `layer_sum` adds the parts up. x: [R][x_stride], in shared
- * memory, like partial. With n_group, outputs are in groups of so many, and each group has n_in inputs of its own. */
-template <unsigned R>
-static __device__ inline unsigned layer_parts(unsigned n_out) {
-    const unsigned quads = rounded(n_out) / 4;
-    return quads < THREADS ? THREADS / quads : 1;
+/* A kernel is launched while the one before it still runs, where the device can (compute capability 9.0): until this it
+ * may only touch what nobody writes. */
+static __device__ inline void await(void) {
+#if __CUDA_ARCH__ >= 900
+    cudaGridDependencySynchronize();
+    cudaTriggerProgrammaticLaunchCompletion();
+#endif
 }
 
+/* ---- layers, at the ROWS positions of a block ---- */
+
+/* The product with the weights is split over its inputs, a multiple of 4 each; `layer_sum` adds the parts up. */
+struct split {
+    unsigned quads, share, n_parts;
+};
+
+static __device__ inline split split_of(unsigned n_in, unsigned n_out) {
+    const unsigned quads = rounded(n_out) / 4, most = quads < THREADS ? THREADS / quads : 1;
+    const unsigned share = rounded((n_in + most - 1) / most);
+    return {quads, share, (n_in + share - 1) / share};
+}
+
+/* x: [R][x_stride], in shared memory, like partial. With n_group, outputs are in groups of so many, and each group has
+ * n_in inputs of its own. */
 template <unsigned R>
 static __device__ inline void layer_multiply(const hop_linear &l, unsigned n_in, unsigned n_out, const float *x,
                                              unsigned x_stride, float *partial, unsigned n_group = 0) {
-    const unsigned width = rounded(n_out), quads = width / 4, n_parts = layer_parts<R>(n_out);
-    const unsigned share = (n_in + n_parts - 1) / n_parts;
-    for (unsigned item = threadIdx.x; item < quads * n_parts; item += THREADS) {
-        const unsigned q = item % quads, part = item / quads, first = part * share, end = min(first + share, n_in);
-        const float4 *w = (const float4 *)l.weight + q;
-        const float *from = x + (n_group ? 4 * q / n_group * n_in : 0);
+    const split p = split_of(n_in, n_out);
+    for (unsigned item = threadIdx.x; item < p.quads * p.n_parts; item += THREADS) {
+        const unsigned q = item % p.quads, part = item / p.quads, first = part * p.share;
+        const unsigned n = n_in % p.share ? min(p.share, n_in - first) : p.share;
+        const float4 *w = (const float4 *)l.weight + (size_t)first * p.quads + q;
+        const float *from = x + (n_group ? 4 * q / n_group * n_in : 0) + first;
         float4 sum[R] = {};
-#pragma unroll 8
-        for (unsigned i = first; i < end; i++) {
-            const float4 v = w[(size_t)i * quads];
+        if (part == 0 && l.bias)
+            for (unsigned r = 0; r < R; r++)
+                sum[r] = ((const float4 *)l.bias)[q];
+#pragma unroll 4
+        for (unsigned i = 0; i < n; i += 4) {
+            float4 v[4];
+#pragma unroll
+            for (unsigned k = 0; k < 4; k++)
+                v[k] = __ldg(w + (size_t)(i + k) * p.quads);
 #pragma unroll
             for (unsigned r = 0; r < R; r++) {
-                const float a = from[r * x_stride + i];
-                sum[r].x += a * v.x;
-                sum[r].y += a * v.y;
-                sum[r].z += a * v.z;
-                sum[r].w += a * v.w;
+                const float4 a = *(const float4 *)(from + r * x_stride + i);
+                const float as[4] = {a.x, a.y, a.z, a.w};
+#pragma unroll
+                for (unsigned k = 0; k < 4; k++) {
+                    sum[r].x += as[k] * v[k].x;
+                    sum[r].y += as[k] * v[k].y;
+                    sum[r].z += as[k] * v[k].z;
+                    sum[r].w += as[k] * v[k].w;
+                }
             }
         }
 #pragma unroll
         for (unsigned r = 0; r < R; r++)
-            *(float4 *)(partial + (part * R + r) * width + 4 * q) = sum[r];
+            *(float4 *)(partial + 4 * ((part * R + r) * p.quads + q)) = sum[r];
     }
     __syncthreads();
 }
 
 template <unsigned R>
-static __device__ inline float layer_sum(const hop_linear &l, unsigned n_out, const float *partial, unsigned r, unsigned o) {
-    const unsigned width = rounded(n_out), n_parts = layer_parts<R>(n_out);
-    float sum = l.bias ? l.bias[o] : 0;
-#pragma unroll 8
-    for (unsigned part = 0; part < n_parts; part++)
-        sum += partial[(part * R + r) * width + o];
-    return l.prelu && sum < 0 ? sum * l.prelu[o] : sum;
+static __device__ inline float layer_sum(const hop_linear &l, unsigned n_in, unsigned n_out, const float *partial,
+                                         unsigned r, unsigned o) {
+    const split p = split_of(n_in, n_out);
+    float sum[4] = {};
+    unsigned part = 0;
+#pragma unroll 4
+    for (; part + 4 <= p.n_parts; part += 4)
+#pragma unroll
+        for (unsigned k = 0; k < 4; k++)
+            sum[k] += partial[((part + k) * R + r) * 4 * p.quads + o];
+    for (; part < p.n_parts; part++)
+        sum[0] += partial[(part * R + r) * 4 * p.quads + o];
+    const float all = (sum[0] + sum[1]) + (sum[2] + sum[3]);
+    return l.prelu && all < 0 ? all * l.prelu[o] : all;
 }
 
 static __device__ inline float warp_sum(float v) {
@@ -124,7 +157,8 @@ static __device__ inline float silu(float v) {
 }
 
 /* rows of a map [n][c] from `first` on into shared memory, zeros beyond its edges. */
-static __device__ inline void load_rows(const float *map, int first, unsigned n_rows, unsigned n, unsigned c, float *to) {
+static __device__ inline void load_rows(const float *map, int first, unsigned n_rows, unsigned n, unsigned c,
+                                        float *to) {
     for (unsigned i = threadIdx.x; i < n_rows * c; i += THREADS) {
         const int p = first + (int)(i / c);
         to[i] = p >= 0 && p < (int)n ? map[(size_t)p * c + i % c] : 0;
@@ -151,13 +185,14 @@ struct analyse_args {
     float *spectrum, *features;
 };
 
-static __global__ void __launch_bounds__(THREADS) analyse(const __grid_constant__ analyse_args a) {
+static __global__ void __launch_bounds__(THREADS, 1) analyse(const __grid_constant__ analyse_args a) {
     extern __shared__ float4 shared[];
     __shared__ hop_slot slot;
     const hop_shape &s = a.s;
     const unsigned n = s.window / 2, n_past = s.window - s.hop;
     float2 *points = (float2 *)shared, *other = points + n + 1;
     float *frame = (float *)other;
+    await();
     if (threadIdx.x == 0)
         s.slots[blockIdx.y] = slot = a.asked[blockIdx.y];
     const float *in = a.in + blockIdx.y * s.hop;
@@ -216,7 +251,7 @@ struct dense_args {
     } blocks[2]; /* [gridDim.z] */
 };
 
-template <unsigned C> static __global__ void __launch_bounds__(THREADS) dense(const __grid_constant__ dense_args a) {
+template <unsigned C> static __global__ void __launch_bounds__(THREADS, 1) dense(const __grid_constant__ dense_args a) {
     extern __shared__ float4 shared[];
     const hop_shape &s = a.s;
     const auto &block = a.blocks[blockIdx.z];
@@ -224,6 +259,7 @@ template <unsigned C> static __global__ void __launch_bounds__(THREADS) dense(co
     const size_t map = (size_t)n * c;
     float *room = (float *)shared, *partial = carve(room, partial_floats(s));
     float *rows = carve(room, (ROWS + 2) * c), *tapped = carve(room, ROWS * width);
+    await();
     const unsigned now = s.slots[blockIdx.y].now;
     float *ring = slot_state(s) + block.ring;
 
@@ -272,16 +308,17 @@ template <unsigned C> static __global__ void __launch_bounds__(THREADS) dense(co
     __syncthreads();
 
     layer_multiply<ROWS>(block.mix, width, c, tapped, width, partial);
-    float *y = block.y ? block.y + blockIdx.y * gridDim.z * map : ring + ((size_t)(a.layer + 1) * s.n_ring + now % s.n_ring) * map;
+    float *to_ring = ring + ((size_t)(a.layer + 1) * s.n_ring + now % s.n_ring) * map;
+    float *y = block.y ? block.y + blockIdx.y * gridDim.z * map : to_ring;
     for (unsigned i = threadIdx.x; i < ROWS * c; i += THREADS)
         if (first + i / c < n)
-            y[(size_t)first * c + i] = layer_sum<ROWS>(block.mix, c, partial, i / c, i % c);
+            y[(size_t)first * c + i] = layer_sum<ROWS>(block.mix, width, c, partial, i / c, i % c);
 }
 
 /* ---- blocks ---- */
 
-/* What follows a kernel of the middle part at the same positions: perhaps a time stage, then perhaps the first layer of a
- * frequency layer. */
+/* What follows a kernel of the middle part at the same positions: perhaps a time stage, then perhaps the first layer of
+ * a frequency layer. */
 struct follow_args {
     unsigned n_time;
     hop_time time[HOP_MAX_TIME];
@@ -291,33 +328,37 @@ struct follow_args {
 };
 
 template <unsigned C>
-static __device__ void time_layer(const hop_shape &s, const hop_time &t, unsigned first, float *x, float *partial, float *room) {
-    const unsigned c = widths<C>::channels(s), d = widths<C>::inner(s), n_states = widths<C>::states(s), half = s.n_half;
-    const unsigned n_select = 2 * n_states + s.step_rank, select_stride = rounded(n_select), n_past = s.d_conv - 1;
+static __device__ void time_layer(const hop_shape &s, const hop_time &t, unsigned first, float *x, float *partial,
+                                  float *room) {
+    const unsigned c = widths<C>::channels(s), d = widths<C>::inner(s), n_states = widths<C>::states(s);
+    const unsigned half = s.n_half, n_select = 2 * n_states + s.step_rank, select_stride = rounded(n_select),
+                   n_past = s.d_conv - 1;
     const unsigned now = s.slots[blockIdx.y].now;
     float *normed = carve(room, ROWS * c), *product = carve(room, ROWS * c);
     float *u = carve(room, ROWS * d), *z = carve(room, ROWS * d), *select = carve(room, ROWS * select_stride);
     float *state = slot_state(s);
-    float *past = state + s.conv + (size_t)t.index * n_past * half * d, *h = state + s.scan + (size_t)t.index * half * d * n_states;
+    float *past = state + s.conv + (size_t)t.index * n_past * half * d;
+    float *h = state + s.scan + (size_t)t.index * half * d * n_states;
 
     norm(c, s.norm_epsilon, x, normed);
     layer_multiply<ROWS>(t.gate, c, 2 * c, normed, c, partial);
     for (unsigned i = threadIdx.x; i < ROWS * c; i += THREADS) {
         const unsigned r = i / c, o = i % c;
-        product[i] = layer_sum<ROWS>(t.gate, 2 * c, partial, r, o) * layer_sum<ROWS>(t.gate, 2 * c, partial, r, c + o);
+        product[i] =
+            layer_sum<ROWS>(t.gate, c, 2 * c, partial, r, o) * layer_sum<ROWS>(t.gate, c, 2 * c, partial, r, c + o);
     }
     __syncthreads();
     layer_multiply<ROWS>(t.proj, c, c, product, c, partial);
     for (unsigned i = threadIdx.x; i < ROWS * c; i += THREADS)
-        x[i] += layer_sum<ROWS>(t.proj, c, partial, i / c, i % c);
+        x[i] += layer_sum<ROWS>(t.proj, c, c, partial, i / c, i % c);
     __syncthreads();
 
     norm(c, s.norm_epsilon, x, normed);
     layer_multiply<ROWS>(t.in, c, 2 * d, normed, c, partial);
     for (unsigned i = threadIdx.x; i < ROWS * d; i += THREADS) {
         const unsigned r = i / d, o = i % d;
-        z[i] = layer_sum<ROWS>(t.in, 2 * d, partial, r, d + o);
-        const float v = layer_sum<ROWS>(t.in, 2 * d, partial, r, o);
+        z[i] = layer_sum<ROWS>(t.in, c, 2 * d, partial, r, d + o);
+        const float v = layer_sum<ROWS>(t.in, c, 2 * d, partial, r, o);
         float sum = t.conv_bias[o] + t.conv_taps[n_past * d + o] * v;
         if (first + r < half) {
             float *at = past + (size_t)(first + r) * d + o;
@@ -330,36 +371,41 @@ static __device__ void time_layer(const hop_shape &s, const hop_time &t, unsigne
     __syncthreads();
     layer_multiply<ROWS>(t.select, d, n_select, u, d, partial);
     for (unsigned i = threadIdx.x; i < ROWS * n_select; i += THREADS)
-        select[i / n_select * select_stride + i % n_select] = layer_sum<ROWS>(t.select, n_select, partial, i / n_select, i % n_select);
+        select[i / n_select * select_stride + i % n_select] =
+            layer_sum<ROWS>(t.select, d, n_select, partial, i / n_select, i % n_select);
     __syncthreads();
-    for (unsigned i = threadIdx.x; i < ROWS * d; i += THREADS) {
-        const unsigned r = i / d, o = i % d;
+    /* Half a warp takes the first half of the states of 16 channels, the other one the rest. d is a multiple of 16. */
+    for (unsigned j = threadIdx.x; j < 2 * ROWS * d; j += THREADS) {
+        const unsigned i = j / 32 * 16 + j % 16, second = j / 16 % 2, r = i / d, o = i % d;
         const float *b = select + r * select_stride, *cs = b + n_states, *q = cs + n_states, v = u[i];
-        float step = t.step.bias[o], y = t.pass[o] * v;
+        float step = t.step.bias[o], y = 0;
+#pragma unroll 4
         for (unsigned k = 0; k < s.step_rank; k++)
             step += q[k] * t.step.weight[k * d + o];
         const float dt = fmaxf(step, 0) + log1pf(__expf(-fabsf(step)));
         if (first + r < half) {
             float *at = h + (size_t)(first + r) * n_states * d + o;
-#pragma unroll 16
-            for (unsigned k = 0; k < n_states; k++) {
+#pragma unroll 8
+            for (unsigned k = second * n_states / 2; k < (second + 1) * n_states / 2; k++) {
                 const float kept = exp2f(dt * t.decay[k * d + o]) * at[k * d] + dt * v * b[k];
                 at[k * d] = kept;
                 y += cs[k] * kept;
             }
         }
-        u[i] = y * silu(z[i]);
+        y += __shfl_xor_sync(~0u, y, 16);
+        if (!second)
+            u[i] = (y + t.pass[o] * v) * silu(z[i]);
     }
     __syncthreads();
     layer_multiply<ROWS>(t.out, d, c, u, d, partial);
     for (unsigned i = threadIdx.x; i < ROWS * c; i += THREADS)
-        x[i] += layer_sum<ROWS>(t.out, c, partial, i / c, i % c);
+        x[i] += layer_sum<ROWS>(t.out, d, c, partial, i / c, i % c);
     __syncthreads();
 }
 
 /* x: [ROWS][channels] in shared memory, at positions from `first` on. */
-template <unsigned C>
-static __device__ void follow(const hop_shape &s, const follow_args &a, unsigned first, float *x, float *partial, float *room) {
+template <unsigned C> static __device__ void follow(const hop_shape &s, const follow_args &a, unsigned first, float *x,
+                                                    float *partial, float *room) {
     const unsigned c = widths<C>::channels(s), half = s.n_half;
     if (a.n_time) {
         float *before = carve(room, ROWS * c);
@@ -379,7 +425,7 @@ static __device__ void follow(const hop_shape &s, const follow_args &a, unsigned
         layer_multiply<ROWS>(a.gate, c, 2 * c, normed, c, partial);
         for (unsigned i = threadIdx.x; i < ROWS * 2 * c; i += THREADS)
             if (first + i / (2 * c) < half)
-                gates[(size_t)first * 2 * c + i] = layer_sum<ROWS>(a.gate, 2 * c, partial, i / (2 * c), i % (2 * c));
+                gates[(size_t)first * 2 * c + i] = layer_sum<ROWS>(a.gate, c, 2 * c, partial, i / (2 * c), i % (2 * c));
     }
 }
 
@@ -391,17 +437,18 @@ struct down_args {
 };
 
 /* Convolution over frequency, kernel 3, stride 2: rows of three positions that start two apart. */
-template <unsigned C> static __global__ void __launch_bounds__(THREADS) down(const __grid_constant__ down_args a) {
+template <unsigned C> static __global__ void __launch_bounds__(THREADS, 1) down(const __grid_constant__ down_args a) {
     extern __shared__ float4 shared[];
     const hop_shape &s = a.s;
     const unsigned c = widths<C>::channels(s), first = blockIdx.x * ROWS;
     float *room = (float *)shared, *partial = carve(room, partial_floats(s));
     float *x = carve(room, ROWS * c), *rows = room; /* the time stage may take rows' place */
+    await();
     load_rows(a.encoded + (size_t)blockIdx.y * s.n_positions * c, 2 * (int)first, 2 * ROWS + 1, s.n_positions, c, rows);
     __syncthreads();
     layer_multiply<ROWS>(a.down, 3 * c, c, rows, 2 * c, partial);
     for (unsigned i = threadIdx.x; i < ROWS * c; i += THREADS)
-        x[i] = layer_sum<ROWS>(a.down, c, partial, i / c, i % c);
+        x[i] = layer_sum<ROWS>(a.down, 3 * c, c, partial, i / c, i % c);
     __syncthreads();
     follow<C>(s, a.follow, first, x, partial, room);
 }
@@ -424,7 +471,8 @@ static __device__ inline float gated(const float (&g)[3][2], const float (&taps)
     return a * b;
 }
 
-static __device__ inline void load_gates(const float *gates, int p, unsigned n, unsigned c, unsigned o, float (&to)[2]) {
+static __device__ inline void load_gates(const float *gates, int p, unsigned n, unsigned c, unsigned o,
+                                         float (&to)[2]) {
     const bool inside = p >= 0 && p < (int)n;
     to[0] = inside ? gates[(size_t)p * 2 * c + o] : 0;
     to[1] = inside ? gates[(size_t)p * 2 * c + c + o] : 0;
@@ -432,14 +480,17 @@ static __device__ inline void load_gates(const float *gates, int p, unsigned n, 
 
 /* The first half of a frequency layer but for its gate, and `up` of the second. Every block takes the mean over all
  * positions itself: that is cheaper than a kernel of its own. */
-template <unsigned C> static __global__ void __launch_bounds__(THREADS) attend(const __grid_constant__ attend_args a) {
+template <unsigned C> static __global__ void __launch_bounds__(THREADS, 1)
+    attend(const __grid_constant__ attend_args a) {
     extern __shared__ float4 shared[];
     const hop_shape &s = a.s;
-    const unsigned c = widths<C>::channels(s), width = widths<C>::chunks(s) * c, half = s.n_half, first = blockIdx.x * ROWS;
+    const unsigned c = widths<C>::channels(s), width = widths<C>::chunks(s) * c, half = s.n_half,
+                   first = blockIdx.x * ROWS;
     float *room = (float *)shared, *partial = carve(room, partial_floats(s));
     float *x = carve(room, ROWS * c), *own = carve(room, ROWS * c), *mean = carve(room, c);
     const float *gates = a.gates + (size_t)blockIdx.y * half * 2 * c;
 
+    await();
     const unsigned n_groups = THREADS / c, group = threadIdx.x / c, o = threadIdx.x % c;
     if (group < n_groups) {
         const unsigned share = (half + n_groups - 1) / n_groups;
@@ -475,14 +526,14 @@ template <unsigned C> static __global__ void __launch_bounds__(THREADS) attend(c
     __syncthreads();
     layer_multiply<1>(a.attention, c, c, mean, c, partial);
     for (unsigned i = threadIdx.x; i < c; i += THREADS) {
-        const float factor = layer_sum<1>(a.attention, c, partial, 0, i);
+        const float factor = layer_sum<1>(a.attention, c, c, partial, 0, i);
         for (unsigned r = 0; r < ROWS; r++)
             own[r * c + i] *= factor;
     }
     __syncthreads();
     layer_multiply<ROWS>(a.proj, c, c, own, c, partial);
     for (unsigned i = threadIdx.x; i < ROWS * c; i += THREADS)
-        x[i] += layer_sum<ROWS>(a.proj, c, partial, i / c, i % c);
+        x[i] += layer_sum<ROWS>(a.proj, c, c, partial, i / c, i % c);
     __syncthreads();
     store_rows(a.x + (size_t)blockIdx.y * half * c, first, half, c, x);
     norm(c, s.norm_epsilon, x, own);
@@ -490,7 +541,7 @@ template <unsigned C> static __global__ void __launch_bounds__(THREADS) attend(c
     float *chunks = a.chunks + (size_t)blockIdx.y * half * width;
     for (unsigned i = threadIdx.x; i < ROWS * width; i += THREADS)
         if (first + i / width < half)
-            chunks[(size_t)first * width + i] = layer_sum<ROWS>(a.up, width, partial, i / width, i % width);
+            chunks[(size_t)first * width + i] = layer_sum<ROWS>(a.up, c, width, partial, i / width, i % width);
 }
 
 struct prime_args {
@@ -502,14 +553,17 @@ struct prime_args {
 };
 
 /* The rest of a frequency layer. */
-template <unsigned C> static __global__ void __launch_bounds__(THREADS) prime(const __grid_constant__ prime_args a) {
+template <unsigned C> static __global__ void __launch_bounds__(THREADS, 1) prime(const __grid_constant__ prime_args a) {
     extern __shared__ float4 shared[];
     const hop_shape &s = a.s;
-    const unsigned c = widths<C>::channels(s), width = widths<C>::chunks(s) * c, half = s.n_half, first = blockIdx.x * ROWS;
+    const unsigned c = widths<C>::channels(s), width = widths<C>::chunks(s) * c, half = s.n_half,
+                   first = blockIdx.x * ROWS;
     float *room = (float *)shared, *partial = carve(room, partial_floats(s));
-    float *x = carve(room, ROWS * c), *mixed = room, *plain = mixed + ROWS * width; /* the time stage may take their place */
+    float *x = carve(room, ROWS * c), *mixed = room,
+          *plain = mixed + ROWS * width; /* the time stage may take their place */
     const float *chunks = a.chunks + (size_t)blockIdx.y * half * width;
     const size_t map = (size_t)blockIdx.y * half * c;
+    await();
     load_rows(a.follow.x + map, (int)first, ROWS, half, c, x);
 
     for (unsigned i = threadIdx.x; i < width; i += THREADS) {
@@ -544,11 +598,11 @@ template <unsigned C> static __global__ void __launch_bounds__(THREADS) prime(co
     __syncthreads();
     layer_multiply<ROWS>(a.mix, c, width, mixed, width, partial, c);
     for (unsigned i = threadIdx.x; i < ROWS * width; i += THREADS)
-        plain[i] *= layer_sum<ROWS>(a.mix, width, partial, i / width, i % width);
+        plain[i] *= layer_sum<ROWS>(a.mix, c, width, partial, i / width, i % width);
     __syncthreads();
     layer_multiply<ROWS>(a.down, width, c, plain, width, partial);
     for (unsigned i = threadIdx.x; i < ROWS * c; i += THREADS) {
-        float v = x[i] + layer_sum<ROWS>(a.down, c, partial, i / c, i % c);
+        float v = x[i] + layer_sum<ROWS>(a.down, width, c, partial, i / c, i % c);
         if (a.freq_skip && first + i / c < half)
             v += a.freq_skip[i % c] * a.follow.skip[map + (size_t)first * c + i];
         x[i] = v;
@@ -568,22 +622,23 @@ struct up_args {
 };
 
 /* The transposed convolution, kernel 3, stride 2: even rows of the output see two rows of the input, odd rows one. */
-template <unsigned C> static __global__ void __launch_bounds__(THREADS) up(const __grid_constant__ up_args a) {
+template <unsigned C> static __global__ void __launch_bounds__(THREADS, 1) up(const __grid_constant__ up_args a) {
     extern __shared__ float4 shared[];
     const hop_shape &s = a.s;
     const hop_up &l = a.ups[blockIdx.z];
     const unsigned c = widths<C>::channels(s), half = s.n_half, first = blockIdx.x * ROWS;
     float *room = (float *)shared, *partial = carve(room, partial_floats(s));
     float *rows = carve(room, (ROWS + 1) * c), *y = carve(room, 2 * ROWS * c);
+    await();
     load_rows(a.decoded + (size_t)(2 * blockIdx.y + blockIdx.z) * half * c, (int)first - 1, ROWS + 1, half, c, rows);
     __syncthreads();
     layer_multiply<ROWS>(l.even, 2 * c, c, rows, c, partial);
     for (unsigned i = threadIdx.x; i < ROWS * c; i += THREADS)
-        y[i / c * 2 * c + i % c] = layer_sum<ROWS>(l.even, c, partial, i / c, i % c);
+        y[i / c * 2 * c + i % c] = layer_sum<ROWS>(l.even, 2 * c, c, partial, i / c, i % c);
     __syncthreads();
     layer_multiply<ROWS>(l.odd, c, c, rows + c, c, partial);
     for (unsigned i = threadIdx.x; i < ROWS * c; i += THREADS)
-        y[i / c * 2 * c + c + i % c] = layer_sum<ROWS>(l.odd, c, partial, i / c, i % c);
+        y[i / c * 2 * c + c + i % c] = layer_sum<ROWS>(l.odd, c, c, partial, i / c, i % c);
     __syncthreads();
 
     const unsigned n_out = 1 + blockIdx.z, lane = threadIdx.x % 32;
@@ -634,10 +689,11 @@ static __device__ inline float2 turn(const float *rotation, float epsilon, float
     return make_float2(scale * cosf(angle), scale * sinf(angle));
 }
 
-static __global__ void __launch_bounds__(THREADS) synthesise(const __grid_constant__ synthesise_args a) {
+static __global__ void __launch_bounds__(THREADS, 1) synthesise(const __grid_constant__ synthesise_args a) {
     extern __shared__ float4 shared[];
     const hop_shape &s = a.s;
     const unsigned n = s.window / 2, n_kept = s.synthesis - s.hop;
+    await();
     const hop_slot slot = s.slots[blockIdx.y];
     float2 *points = (float2 *)shared, *bins = points + n + 1;
     const float2 *x = (const float2 *)a.spectrum + blockIdx.y * s.n_bins, *roots = (const float2 *)a.roots;
@@ -645,7 +701,8 @@ static __global__ void __launch_bounds__(THREADS) synthesise(const __grid_consta
     for (unsigned i = threadIdx.x; i < s.n_bins; i += THREADS) {
         float2 v = x[i];
         if (i < s.n_linear)
-            v = fft_times(v, turn(a.rotation + 2 * ((size_t)blockIdx.y * s.n_positions + i), s.rotation_epsilon, slot.strength));
+            v = fft_times(
+                v, turn(a.rotation + 2 * ((size_t)blockIdx.y * s.n_positions + i), s.rotation_epsilon, slot.strength));
         float gain = gains[min(i, s.n_linear)];
         if (i >= s.n_linear) {
             const float *below = gains + s.n_linear + a.bin_bands[i - s.n_linear], share = a.bin_shares[i - s.n_linear];
@@ -685,6 +742,29 @@ static size_t fft_bytes(const hop_shape &s) {
     return 2 * (size_t)s.n_bins * sizeof(float2);
 }
 
+/* Whether kernels may start before the one ahead of them ends: then their code waits for it by itself. */
+static bool may_overlap(const void *kernel) {
+    cudaFuncAttributes attributes;
+    int device, major;
+    return !cudaGetDevice(&device) && !cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) &&
+           major >= 9 && !cudaFuncGetAttributes(&attributes, kernel) && attributes.ptxVersion >= 90;
+}
+
+template <class Args>
+static void start(void (*kernel)(Args), dim3 grid, size_t shared_bytes, cudaStream_t stream, const Args &args) {
+    cudaLaunchAttribute overlap = {};
+    overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    overlap.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = grid;
+    config.blockDim = THREADS;
+    config.dynamicSmemBytes = shared_bytes;
+    config.stream = stream;
+    config.attrs = &overlap;
+    config.numAttrs = may_overlap((const void *)kernel);
+    cudaLaunchKernelEx(&config, kernel, args); /* an error is remembered */
+}
+
 template <unsigned C> struct chain {
     static int prepare(size_t bytes) {
         const void *kernels[] = {(const void *)dense<C>, (const void *)down<C>, (const void *)attend<C>,
@@ -711,7 +791,7 @@ template <unsigned C> struct chain {
                 if (i + 1 == s.depth)
                     a.blocks[b].y = encoder ? n.scratch.encoded : n.scratch.decoded + (size_t)b * s.n_half * s.channels;
             }
-            dense<C><<<dim3(blocks_for(n_rows), n_slots, n_blocks), THREADS, shared_bytes(s), stream>>>(a);
+            start(dense<C>, dim3(blocks_for(n_rows), n_slots, n_blocks), shared_bytes(s), stream, a);
         }
     }
 
@@ -738,26 +818,29 @@ template <unsigned C> struct chain {
         const hop_shape &s = n.shape;
         const dim3 grid(blocks_for(s.n_half), n_slots);
         const size_t bytes = shared_bytes(s);
-        analyse<<<dim3(1, n_slots), THREADS, fft_bytes(s), stream>>>(
-            {s, n.asked, n.in, n.analysis_window, n.roots, n.band_edges, n.scratch.spectrum, n.scratch.features});
+        start(analyse, dim3(1, n_slots), fft_bytes(s), stream,
+              analyse_args{s, n.asked, n.in, n.analysis_window, n.roots, n.band_edges, n.scratch.spectrum,
+                           n.scratch.features});
         run_dense(n, n_slots, stream, true);
-        down<C><<<grid, THREADS, bytes, stream>>>({s, n.scratch.encoded, n.down, before(n, 0, 0)});
+        start(down<C>, grid, bytes, stream, down_args{s, n.scratch.encoded, n.down, before(n, 0, 0)});
         for (unsigned b = 0; b < n.n_blocks; b++)
             for (unsigned i = 0; i < n.n_freq; i++) {
                 const hop_freq &f = n.blocks[b].freq[i];
                 const bool last = i + 1 == n.n_freq;
-                attend<C><<<grid, THREADS, bytes, stream>>>(
-                    {s, f.gate_taps, n.scratch.gates, f.attention, f.proj, f.up, n.scratch.x, n.scratch.chunks});
-                prime<C><<<grid, THREADS, bytes, stream>>>({s, f.mixed_taps, f.taps, n.scratch.chunks, f.mix, f.down,
-                                                            last ? n.blocks[b].freq_skip : NULL,
-                                                            last ? before(n, b + 1, 0) : before(n, b, i + 1)});
+                start(attend<C>, grid, bytes, stream,
+                      attend_args{s, f.gate_taps, n.scratch.gates, f.attention, f.proj, f.up, n.scratch.x,
+                                  n.scratch.chunks});
+                start(prime<C>, grid, bytes, stream,
+                      prime_args{s, f.mixed_taps, f.taps, n.scratch.chunks, f.mix, f.down,
+                                 last ? n.blocks[b].freq_skip : NULL,
+                                 last ? before(n, b + 1, 0) : before(n, b, i + 1)});
             }
         run_dense(n, n_slots, stream, false);
-        up<C><<<dim3(blocks_for(s.n_half + 1), n_slots, 2), THREADS, bytes, stream>>>(
-            {s, n.scratch.decoded, {n.ups[0], n.ups[1]}, n.slope, n.scratch.gain, n.scratch.rotation});
-        synthesise<<<dim3(1, n_slots), THREADS, fft_bytes(s), stream>>>(
-            {s, n.scratch.spectrum, n.scratch.gain, n.scratch.rotation, n.synthesis_window, n.roots, n.bin_bands, n.bin_shares,
-             n.out, n.tail, n.done});
+        start(up<C>, dim3(blocks_for(s.n_half + 1), n_slots, 2), bytes, stream,
+              up_args{s, n.scratch.decoded, {n.ups[0], n.ups[1]}, n.slope, n.scratch.gain, n.scratch.rotation});
+        start(synthesise, dim3(1, n_slots), fft_bytes(s), stream,
+              synthesise_args{s, n.scratch.spectrum, n.scratch.gain, n.scratch.rotation, n.synthesis_window, n.roots,
+                              n.bin_bands, n.bin_shares, n.out, n.tail, n.done});
         return cudaGetLastError();
     }
 };

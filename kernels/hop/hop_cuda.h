@@ -1,9 +1,9 @@
-/* hop_cuda.h - one hop of up to HOP_MAX_SLOTS streams on the GPU, sound in, sound out (docs/model-format.md), as a chain
- * of kernels that a CUDA graph is captured from.
+/* hop_cuda.h - one hop of up to HOP_MAX_SLOTS streams on the GPU, sound in, sound out (docs/model-format.md), as a
+ * chain of kernels that a CUDA graph is captured from.
  *
  * A slot is a place in the batch; the host says for each hop which stream is in which slot. Every pointer here is the
- * device's, unless it is said to be mapped: that is page-locked memory of the host. Maps are [positions][channels]. Sums
- * are taken in a fixed order: the same sound gives the same bits. */
+ * device's, unless it is said to be mapped: that is page-locked memory of the host. Maps are [positions][channels].
+ * Sums are taken in a fixed order: the same sound gives the same bits. */
 #ifndef PRIMEKNET_HOP_CUDA_H
 #define PRIMEKNET_HOP_CUDA_H
 
@@ -19,7 +19,7 @@ struct CUstream_st;
 
 enum { HOP_MAX_SLOTS = 4, HOP_MAX_TIME = 4 };
 
-/* weight: [n_in][n_out, rounded up to 4]. prelu may be NULL. */
+/* weight: [n_in][n_out, rounded up to 4]; bias, where there is one, is as long as its rows. prelu may be NULL. */
 struct hop_linear {
     const float *weight, *bias, *prelu;
 };
@@ -67,8 +67,9 @@ struct hop_shape {
     unsigned d_inner, d_state, d_conv, step_rank, n_ring;
     float scale, compression, mask_ceiling, mask_minimum, band_gain_maximum, rotation_epsilon, magnitude_minimum,
         power_minimum, norm_epsilon;
-    /* A stream's state, floats from its start: samples, sums, rings of the dense blocks' maps [depth][n_ring][rows], past
-     * of the convolutions [layer][d_conv - 1][n_half][d_inner], states of the scans [layer][n_half][d_state][d_inner]. */
+    /* A stream's state, floats from its start: samples, sums, rings of the dense blocks' maps [depth][n_ring][rows],
+     * past of the convolutions [layer][d_conv - 1][n_half][d_inner], states of the scans
+     * [layer][n_half][d_state][d_inner]. */
     size_t past, overlap, encoder, mask, phase, conv, scan, n_state;
     float *state;                 /* [n_streams][n_state] */
     struct hop_slot *slots;       /* [HOP_MAX_SLOTS], the device's copy */
@@ -107,8 +108,8 @@ struct hop_net {
     float *tail;                        /* mapped, [n_streams][synthesis - hop] */
 };
 
-/* Readies the kernels for a shape. Returns a cudaError_t; with it in *needed the shared memory of a block, in bytes, where
- * the device has less than that. */
+/* Readies the kernels for a shape. Returns a cudaError_t; with it in *needed the shared memory of a block, in bytes,
+ * where the device has less than that. */
 int hop_prepare(const struct hop_net *n, size_t *needed);
 
 /* Launches one hop of the first n_slots slots. Returns a cudaError_t. */

@@ -1,10 +1,10 @@
-/* hop.c - the network hop by hop on the GPU, for live sound: everything from samples to samples is one CUDA graph, which
- * is captured once for each number of streams that may go together and then replayed.
+/* hop.c - the network hop by hop on the GPU, for live sound: everything from samples to samples is one CUDA graph,
+ * which is captured once for each number of streams that may go together and then replayed.
  *
- * Samples, tails and controls pass through page-locked memory that the device sees, so a hop is one launch and one wait.
- * The last kernel writes a ticket when its samples are there. Waiting costs the host the less the more of it is slept
- * through: the thread sleeps for most of what a hop has lately taken, looks at the ticket for a while, and if that does
- * not come leaves the rest to the driver, which blocks and reports errors. */
+ * Samples, tails and controls pass through page-locked memory that the device sees, so a hop is one launch and one
+ * wait. The last kernel writes a ticket when its samples are there. Waiting costs the host the less the more of it is
+ * slept through: the thread sleeps for most of what a hop has lately taken, looks at the ticket for a while, and if
+ * that does not come leaves the rest to the driver, which blocks and reports errors. */
 #include "cuda.h"
 
 #include "kernels/fft/fft_cuda.h"
@@ -91,11 +91,13 @@ static struct hop_linear linear(struct layout *l, unsigned n_in, unsigned n_out,
     return to;
 }
 
-static struct hop_linear named(struct layout *l, const struct model *m, unsigned n_in, unsigned n_out, const char *name) {
+static struct hop_linear named(struct layout *l, const struct model *m, unsigned n_in, unsigned n_out,
+                               const char *name) {
     return linear(l, n_in, n_out, model_tensor(m, "%s.weight", name), model_tensor(m, "%s.bias", name), NULL);
 }
 
-static struct hop_linear active(struct layout *l, const struct model *m, unsigned n_in, unsigned n_out, const char *name) {
+static struct hop_linear active(struct layout *l, const struct model *m, unsigned n_in, unsigned n_out,
+                                const char *name) {
     return linear(l, n_in, n_out, model_tensor(m, "%s.weight", name), model_tensor(m, "%s.bias", name),
                   model_tensor(m, "%s.prelu", name));
 }
@@ -178,7 +180,8 @@ static void freq_layout(struct layout *l, const struct model *m, struct hop_freq
 static void up_layout(struct layout *l, const struct model *m, struct hop_up *u, unsigned n_out, const char *name) {
     const unsigned c = model_config(m)->channels;
     const float *prelu = model_tensor(m, "%s.prelu", name);
-    u->even = linear(l, 2 * c, c, model_tensor(m, "%s.even.weight", name), model_tensor(m, "%s.even.bias", name), prelu);
+    u->even =
+        linear(l, 2 * c, c, model_tensor(m, "%s.even.weight", name), model_tensor(m, "%s.even.bias", name), prelu);
     u->odd = linear(l, c, c, model_tensor(m, "%s.odd.weight", name), model_tensor(m, "%s.odd.bias", name), prelu);
     u->head = linear(l, c, n_out, model_tensor(m, "%s.head.weight", name), model_tensor(m, "%s.head.bias", name), NULL);
 }
@@ -201,7 +204,8 @@ static void bands_layout(struct layout *l, const struct model_config *g, struct 
         bands[i] = b ? b - 1 : 0;
         shares[i] = 0;
         if (b > 0 && b < g->n_bands) {
-            const float below = (float)(edges[b - 1] + edges[b] - 1) / 2, above = (float)(edges[b] + edges[b + 1] - 1) / 2;
+            const float below = (float)(edges[b - 1] + edges[b] - 1) / 2,
+                        above = (float)(edges[b] + edges[b + 1] - 1) / 2;
             shares[i] = (bin - below) / (above - below);
         }
     }
@@ -377,7 +381,8 @@ static int make_graphs(struct engine_hop *h, struct err *err) {
         return cuda_failed(err, code, "preparing the GPU");
     code = hop_prepare(&h->net, &needed);
     if (needed > (size_t)most)
-        return err_set(err, -ENOTSUP, "engine cuda: %s: channels = %u with %u kernels needs %zu KiB of shared memory, the GPU has %d",
+        return err_set(err, -ENOTSUP,
+                       "engine cuda: %s: channels = %u with %u kernels needs %zu KiB of shared memory, the GPU has %d",
                        model_name(h->head.model), s->channels, s->n_kernels, needed / 1024, most / 1024);
     if (code)
         return cuda_failed(err, code, "preparing the kernels");
@@ -476,7 +481,8 @@ static int wait_for(struct engine_hop *h, unsigned n_slots, int64_t started_ns) 
         return -EIO;
     /* Falls at once, so that a late waking does not make the next nap longer; rises slowly. */
     const int64_t took_ns = now_ns() - started_ns;
-    h->typical_ns = took_ns < h->typical_ns || !h->typical_ns ? took_ns : h->typical_ns + (took_ns - h->typical_ns) / 64;
+    h->typical_ns =
+        took_ns < h->typical_ns || !h->typical_ns ? took_ns : h->typical_ns + (took_ns - h->typical_ns) / 64;
     if (h->typical_ns > MOST_NS)
         h->typical_ns = MOST_NS;
     atomic_thread_fence(memory_order_acquire);
