@@ -1,6 +1,6 @@
 /* confine [-m] GROUP COMMAND...: runs the command as the unit's options have systemd run it, where no systemd is:
- * NoNewPrivileges, SystemCallFilter, SystemCallErrorNumber=EPERM, SystemCallArchitectures=native, RestrictAddressFamilies=AF_UNIX,
- * RestrictNamespaces, LockPersonality; -m adds MemoryDenyWriteExecute. GROUP holds the filter's calls, a name a line:
+ * NoNewPrivileges, SystemCallFilter, SystemCallErrorNumber=EPERM, SystemCallArchitectures=native,
+ * RestrictAddressFamilies=AF_UNIX, RestrictNamespaces, LockPersonality; -m adds MemoryDenyWriteExecute. GROUP holds the filter's calls, a name a line:
  * systemd-analyze syscall-filter names what @system-service stands for. */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -23,6 +23,8 @@ static void check(int res, const char *what) {
 }
 
 static void allow_group(scmp_filter_ctx filter, const char *group) {
+    const int namespaces = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS |
+                           CLONE_NEWCGROUP;
     char name[64];
     FILE *f = fopen(group, "re");
     check(f ? 0 : -errno, group);
@@ -33,8 +35,7 @@ static void allow_group(scmp_filter_ctx filter, const char *group) {
         if (call == SCMP_SYS(socket))
             check(seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 1, SCMP_A0(SCMP_CMP_EQ, AF_UNIX)), name);
         else if (call == SCMP_SYS(clone) || call == SCMP_SYS(unshare))
-            check(seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 1, SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_NEWUSER | CLONE_NEWNS |
-                                   CLONE_NEWNET | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP, 0)), name);
+            check(seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 1, SCMP_A0(SCMP_CMP_MASKED_EQ, namespaces, 0)), name);
         else if (call == SCMP_SYS(clone3)) /* its flags lie in memory: systemd answers ENOSYS too, and clone is used */
             check(seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), call, 0), name);
         else if (call == SCMP_SYS(personality))

@@ -1,4 +1,4 @@
-/* engine_cuda.c - finds and opens the CUDA engine, a module of its own (src/cuda/): nothing else links anything of CUDA.
+/* engine_cuda.c - finds and opens the CUDA engine, a module (src/cuda/): nothing else links anything of CUDA.
  *
  * The module is looked for beside the program (the build tree), then where it is installed. */
 #include "engine_type.h"

@@ -1,4 +1,4 @@
-/* primeknetd: lifecycle only. Settings, the network (network.c), the node, the service manager; the one file that prints.
+/* primeknetd: lifecycle only. Settings, the network, the node, the service manager; the one file that prints.
  *
  * One thread waits for signals, for the node and for its own next moment; the sound is on others, so that loading a
  * network here holds nothing up. */

@@ -64,7 +64,7 @@ static int64_t now_ms(void) {
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* ---- one engine ---------------------------------------------------------------------------------------------------- */
+/* ---- one engine -------------------------------------------------------------------------------------------------- */
 
 static void close_engine(struct engine *engine) {
     if (!engine)
@@ -95,8 +95,8 @@ int network_model(struct model **ret, const struct settings *s, struct err *err)
     return load_model(ret, s->model, s, err);
 }
 
-/* The model, loaded, opened and warm on one engine. A GPU that takes longer than a hop for a hop is refused (-EBUSY): the
- * CPU is there; a CPU that does is all there is. */
+/* The model, loaded, opened and warm on one engine. A GPU that takes longer than a hop for a hop is refused (-EBUSY):
+ * the CPU is there; a CPU that does is all there is. */
 static int open_engine(struct network *n, struct network_engine *ret, const char *model_wanted, const char *engine,
                        const struct settings *s, struct err *err) {
     struct network_engine e = {.gpu = !strcmp(engine, "cuda")};
@@ -120,25 +120,27 @@ static int open_engine(struct network *n, struct network_engine *ret, const char
         return err_set(err, n_hops, "engine %s: it failed while it warmed up", engine);
     }
     e.hop_p99_us = (unsigned)ceilf(measure_percentile(us, (unsigned)n_hops, 0.99));
-    if (e.gpu && (float)e.hop_p99_us > hop_us) {
+    float most_us = measure_percentile(us, (unsigned)n_hops, 0.9); /* the slowest may be the host's doing */
+    if (e.gpu && most_us > hop_us) {
         close_engine(e.engine);
-        return err_set(err, -EBUSY, "engine cuda: a hop of %.0f us takes %u us: another program keeps the GPU busy, or it is "
-                       "too slow", hop_us, e.hop_p99_us);
+        return err_set(err, -EBUSY,
+                       "engine cuda: a hop of %.0f us takes %.0f us: another program keeps the GPU busy, or it is too slow",
+                       hop_us, most_us);
     }
     snprintf(e.text, sizeof e.text, "%.40s on %.60s", model_name(model), engine_name(e.engine));
     n->options.say(SD_INFO, "%s: %u us a hop of %.0f us (99 of 100), there in %d ms", e.text, e.hop_p99_us, hop_us,
                    (int)(now_ms() - start));
     if (measure_percentile(us, (unsigned)n_hops, 0.5) > hop_us)
-        n->options.say(SD_WARNING, "%s is too slow for this machine; hops will be late, and sound as the microphone does",
-                       e.text);
+        n->options.say(SD_WARNING,
+                       "%s is too slow for this machine; hops will be late, and sound as the microphone does", e.text);
     *ret = e;
     return 0;
 }
 
-/* On the CPU: the settings' model, or the one that this processor carries. That is measured where it never was, which takes
- * seconds, unless `hurry`. */
-static int open_cpu(struct network *n, struct network_engine *ret, const char *model, bool hurry, const struct settings *s,
-                    struct err *err) {
+/* On the CPU: the settings' model, or the one that this processor carries. That is measured where it never was, which
+ * takes seconds, unless `hurry`. */
+static int open_cpu(struct network *n, struct network_engine *ret, const char *model, bool hurry,
+                    const struct settings *s, struct err *err) {
     struct err why = {""};
     struct choice choice;
     if (!strcmp(model, "auto")) {
@@ -161,7 +163,7 @@ static bool wants_gpu(const struct settings *s) {
     return strcmp(s->engine, "cpu") != 0;
 }
 
-/* ---- engines come and go ------------------------------------------------------------------------------------------- */
+/* ---- engines come and go ----------------------------------------------------------------------------------------- */
 
 static void count_engine(struct network *n, const struct network_engine *e) {
     n->n_gpu += e->gpu;
@@ -198,7 +200,7 @@ int network_prepare(struct network *n, struct network_engine *ret, const struct 
         }
         n->context = true; /* maybe; it is no error to release none */
     }
-    /* Who asks for the GPU gets the CPU's own model where there is none; who asks for a model and any engine gets that. */
+    /* Who asks for the GPU gets the CPU's own model where there is none; who asks for a model on any engine gets it. */
     int res = open_cpu(n, &e, strcmp(s->engine, "cuda") ? s->model : "auto", false, s, err);
     if (res)
         return res;
@@ -242,7 +244,7 @@ void network_close_engine(struct network *n, struct engine *engine) {
     close_engine(engine);
 }
 
-/* ---- on a thread of its own ------------------------------------------------------------------------------------------ */
+/* ---- on a thread of its own -------------------------------------------------------------------------------------- */
 
 static void *open_in_thread(void *data) {
     struct network *n = data;
@@ -301,7 +303,8 @@ static void replace_lost_engine(struct network *n) {
         n->poisoned = true;
         n->restart_at = 0;
         n->gpu_at = NEVER;
-        n->options.say(SD_ERR, "the GPU's engine failed (the GPU was lost or reset); the microphone goes through as it is");
+        n->options.say(SD_ERR,
+                       "the GPU's engine failed (the GPU was lost or reset); the microphone goes through as it is");
     } else {
         n->options.say(SD_ERR, "the engine failed; the microphone goes through as it is");
     }
@@ -331,6 +334,14 @@ static int64_t after(int64_t since, double seconds) {
     return isinf(seconds) ? NEVER : since + (int64_t)(seconds * 1000);
 }
 
+static void release_gpu(struct network *n) {
+    if (!n->context || n->n_gpu)
+        return;
+    engine_rest();
+    n->context = false;
+    n->options.say(SD_INFO, "the GPU is released");
+}
+
 /* Returns when this needs another look. */
 static int64_t step_gpu(struct network *n, const struct pump_stats *stats, bool recording, int64_t now) {
     const struct settings *s = n->options.settings;
@@ -344,7 +355,8 @@ static int64_t step_gpu(struct network *n, const struct pump_stats *stats, bool 
         }
         if (!stats->swapping && gpu_is_busy(n, stats, now)) {
             snprintf(n->now.problem, sizeof n->now.problem, "another program keeps the GPU busy");
-            n->options.say(SD_WARNING, "%s: hops are late; the CPU takes over, the GPU is tried again later", n->now.problem);
+            n->options.say(SD_WARNING, "%s: hops are late; the CPU takes over, the GPU is tried again later",
+                           n->now.problem);
             give_up_gpu(n, -EBUSY);
             n->bad_seconds = 0;
             begin_opening(n, STAND_IN);
@@ -361,14 +373,10 @@ static int64_t step_gpu(struct network *n, const struct pump_stats *stats, bool 
         begin_opening(n, STAND_IN);
         return NEVER;
     }
-    if (!n->context || n->n_gpu)
-        return NEVER;
-    int64_t at = after(n->idle_since, s->gpu_release_s);
+    int64_t at = n->context ? after(n->idle_since, s->gpu_release_s) : NEVER;
     if (now < at)
         return at;
-    engine_rest();
-    n->context = false;
-    n->options.say(SD_INFO, "the GPU is released until somebody records");
+    release_gpu(n);
     return NEVER;
 }
 
@@ -390,7 +398,9 @@ int network_step(struct network *n, bool recording) {
         }
         at = n->replace_at;
     }
-    if (!n->opening && wants_gpu(n->options.settings) && !n->poisoned && !stats.engine_lost) {
+    if (!wants_gpu(n->options.settings)) {
+        release_gpu(n);
+    } else if (!n->opening && !n->poisoned && !stats.engine_lost) {
         int64_t gpu_at = step_gpu(n, &stats, recording, now);
         at = gpu_at < at ? gpu_at : at;
     }
@@ -439,7 +449,8 @@ int network_open(struct network **ret, const struct network_options *options, st
         return err_set(err, -ENOMEM, "%s", strerror(ENOMEM));
     *n = (struct network){.options = *options, .gpu_retry_ms = GPU_RETRY_MS, .idle_since = -1};
     n->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    int res = n->event < 0 ? err_set(err, -errno, "eventfd: %s", strerror(errno)) : network_prepare(n, &first, options->settings, err);
+    int res = n->event < 0 ? err_set(err, -errno, "eventfd: %s", strerror(errno))
+                           : network_prepare(n, &first, options->settings, err);
     if (res) {
         network_close(n);
         return res;

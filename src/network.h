@@ -1,8 +1,8 @@
 /* network.h - the network that the daemon runs: which model on which engine, and what takes over.
  *
- * With settings.engine "auto" or "cuda" that is the GPU's engine where it opens, else the CPU's. The CPU's engine with the
- * CPU's default model also stands in while the GPU rests (nobody has recorded for gpu_idle_s), once it is lost, and while
- * another program keeps it busy. Whatever comes next goes through pump_engine, so that nothing is heard of it.
+ * With settings.engine "auto" or "cuda" that is the GPU's engine where it opens, else the CPU's. The CPU's engine with
+ * the CPU's default model also stands in while the GPU rests (nobody has recorded for gpu_idle_s), once it is lost, and
+ * while another program keeps it busy. Whatever comes next goes through pump_engine, so that nothing is heard of it.
  *
  * Threads: everything on the daemon's one thread, but for network_options.say. Engines are opened on a thread of the
  * network's own where the daemon has other things to do meanwhile. */
@@ -47,7 +47,8 @@ void network_retry(struct network *n);
 /* An engine that the pump gives back, or that it never had, and its model. NULL is fine. */
 void network_close_engine(struct network *n, struct engine *engine);
 
-/* Does what is due; returns in how many milliseconds something will be, or INT32_MAX. Readable network_fd: call it now. */
+/* Does what is due; returns in how many milliseconds something will be, or INT32_MAX. To be called when network_fd is
+ * readable, too. */
 int network_step(struct network *n, bool recording);
 int network_fd(const struct network *n);
 

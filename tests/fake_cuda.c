@@ -1,5 +1,5 @@
-/* fake_cuda.c - a stand-in for the CUDA module, for machines without a GPU: the CPU's engine under another name, which fails as it
- * is told. $FAKE_CUDA names a file whose one line is read at every open and every hop:
+/* fake_cuda.c - a stand-in for the CUDA module, for machines without a GPU: the CPU's engine under another name, which
+ * fails as it is told. $FAKE_CUDA names a file whose one line is read at every open and every hop:
  *
  *   (empty)         all is well
  *   fail ERRNO      it does not open

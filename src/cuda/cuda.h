@@ -10,7 +10,8 @@
 
 #define CUDA_MODULE "primeknet-cuda.so"
 
-/* What the module exports, as `primeknet_cuda`. The version comes first: it is that of the program or all else is unknown. */
+/* What the module exports, as `primeknet_cuda`. The version comes first: where it is not the program's, nothing else is
+ * to be read. */
 struct cuda_module {
     const char *version;
     int (*open)(struct engine **ret, const struct engine *head, const struct engine_options *options, struct err *err);
@@ -19,9 +20,9 @@ struct cuda_module {
 
 extern const struct engine_type cuda_hop, cuda_chunk;
 
-/* Text for a failed call of CUDA's runtime, "engine cuda: WHAT: what is wrong"; code is a cudaError_t. Returns what may pass by
- * itself as -ENOMEM (memory ran out) or -EBUSY, what will not as -ENODEV or -ENOTSUP, and -EIO where this process may not be
- * able to use the GPU any more. */
+/* Text for a failed call of CUDA's runtime, "engine cuda: WHAT: what is wrong"; code is a cudaError_t. Returns what may
+ * pass by itself as -ENOMEM (memory ran out) or -EBUSY, what will not as -ENODEV or -ENOTSUP, and -EIO where this
+ * process may not be able to use the GPU any more. */
 int cuda_failed(struct err *err, int code, const char *what);
 
 #endif

@@ -48,21 +48,25 @@ static int no_gpu(struct err *err, cudaError_t code) {
     if (!*version)
         return err_set(err, -ENODEV, "engine cuda: no NVIDIA driver is loaded (there is no " DRIVER_VERSION ")");
     if (!cuda)
-        return err_set(err, -ENODEV, "engine cuda: the NVIDIA driver's library libcuda.so.1 is not installed (driver %s)",
-                       version);
+        return err_set(err, -ENODEV,
+                       "engine cuda: the NVIDIA driver's library libcuda.so.1 is not installed (driver %s)", version);
     if (code == cudaErrorInsufficientDriver)
-        return err_set(err, -ENODEV, "engine cuda: the NVIDIA driver %s (CUDA %d.%d) is too old: at least " LEAST_DRIVER " is needed",
+        return err_set(err, -ENODEV,
+                       "engine cuda: the NVIDIA driver %s (CUDA %d.%d) is too old: at least " LEAST_DRIVER " is needed",
                        version, cuda / 1000, cuda / 10 % 100);
     if (code == cudaErrorSystemDriverMismatch)
-        return err_set(err, -ENODEV, "engine cuda: the NVIDIA driver was updated: %s is loaded, libcuda.so.1 is another; restart the "
-                       "machine", version);
+        return err_set(err, -ENODEV,
+                       "engine cuda: the NVIDIA driver was updated: %s is loaded, libcuda.so.1 is another; restart the machine",
+                       version);
     if (access("/dev/nvidiactl", R_OK | W_OK))
         return err_set(err, -ENODEV, "engine cuda: /dev/nvidiactl: %s; `nvidia-modprobe` makes the GPU's device files",
                        strerror(errno));
     if (access("/dev/nvidia-uvm", R_OK | W_OK))
-        return err_set(err, -ENODEV, "engine cuda: /dev/nvidia-uvm: %s; `nvidia-modprobe -u` or `modprobe nvidia-uvm` loads it",
+        return err_set(err, -ENODEV,
+                       "engine cuda: /dev/nvidia-uvm: %s; `nvidia-modprobe -u` or `modprobe nvidia-uvm` loads it",
                        strerror(errno));
-    return err_set(err, -ENODEV, "engine cuda: no GPU to be had with the driver %s: %s", version, cudaGetErrorString(code));
+    return err_set(err, -ENODEV, "engine cuda: no GPU to be had with the driver %s: %s", version,
+                   cudaGetErrorString(code));
 }
 
 int cuda_failed(struct err *err, int code, const char *what) {
@@ -73,8 +77,8 @@ int cuda_failed(struct err *err, int code, const char *what) {
         cudaGetLastError(); /* this one does not stick */
         if (cudaMemGetInfo(&free, &total))
             return err_set(err, -ENOMEM, "engine cuda: %s: %s", what, words);
-        return err_set(err, -ENOMEM, "engine cuda: %s: the GPU's memory is full (%zu of %zu MiB are free)", what, free >> 20,
-                       total >> 20);
+        return err_set(err, -ENOMEM, "engine cuda: %s: the GPU's memory is full (%zu of %zu MiB are free)", what,
+                       free >> 20, total >> 20);
     }
     case cudaErrorNoDevice:
     case cudaErrorInsufficientDriver:
@@ -82,13 +86,16 @@ int cuda_failed(struct err *err, int code, const char *what) {
     case cudaErrorInitializationError:
         return no_gpu(err, code);
     case cudaErrorNoKernelImageForDevice:
-        return err_set(err, -ENOTSUP, "engine cuda: %s: this module was built for %s and has no code for this GPU", what, CUDA_ARCHS);
+        return err_set(err, -ENOTSUP, "engine cuda: %s: this module was built for %s and has no code for this GPU", what,
+                       CUDA_ARCHS);
     case cudaErrorUnsupportedPtxVersion:
     case cudaErrorJitCompilerNotFound:
-        return err_set(err, -ENOTSUP, "engine cuda: %s: this module was built for %s and the driver cannot translate it for this GPU: "
-                       "%s", what, CUDA_ARCHS, words);
+        return err_set(err, -ENOTSUP,
+                       "engine cuda: %s: this module was built for %s and the driver cannot translate it for this GPU: %s",
+                       what, CUDA_ARCHS, words);
     case cudaErrorDevicesUnavailable:
-        return err_set(err, -EBUSY, "engine cuda: %s: another program has the GPU for itself, or it is locked (%s)", what, words);
+        return err_set(err, -EBUSY, "engine cuda: %s: another program has the GPU for itself, or it is locked (%s)", what,
+                       words);
     default:
         return err_set(err, -EIO, "engine cuda: %s: %s", what, words);
     }
@@ -137,8 +144,8 @@ static int check_capability(int device, struct err *err) {
         end += strspn(end, " af"); /* 90a, 120f */
     }
     if (p.major * 10 + p.minor < least)
-        return err_set(err, -ENOTSUP, "engine cuda: %s has compute capability %d.%d; at least %d.%d is needed", p.name, p.major,
-                       p.minor, least / 10, least % 10);
+        return err_set(err, -ENOTSUP, "engine cuda: %s has compute capability %d.%d; at least %d.%d is needed", p.name,
+                       p.major, p.minor, least / 10, least % 10);
     return 0;
 }
 
