@@ -33,13 +33,13 @@ static void allow_group(scmp_filter_ctx filter, const char *group) {
         if (call < 0) /* not on this architecture */
             continue;
         if (call == SCMP_SYS(socket))
-            check(seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 1, SCMP_A0(SCMP_CMP_EQ, AF_UNIX)), name);
+            check(seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 1, SCMP_A0(SCMP_CMP_EQ, AF_UNIX, 0)), name);
         else if (call == SCMP_SYS(clone) || call == SCMP_SYS(unshare))
             check(seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 1, SCMP_A0(SCMP_CMP_MASKED_EQ, namespaces, 0)), name);
         else if (call == SCMP_SYS(clone3)) /* its flags lie in memory: systemd answers ENOSYS too, and clone is used */
             check(seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), call, 0), name);
         else if (call == SCMP_SYS(personality))
-            check(seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 1, SCMP_A0(SCMP_CMP_EQ, 0)), name);
+            check(seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 1, SCMP_A0(SCMP_CMP_EQ, 0, 0)), name);
         else
             check(seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 0), name);
     }
