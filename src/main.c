@@ -279,7 +279,6 @@ static json_t *on_set(struct daemon *d, const json_t *request) {
     if (settings_set(&next, setting, value, &err) < 0 || apply(d, &next, &err) < 0)
         return control_refuse("%s", err.text);
     settings_text(&d->settings, setting, text, sizeof text);
-    say(SD_INFO, "%s is now %s", settings_name(setting), text);
     d->changed = true;
     if (save && settings_save(&d->settings, setting, &err) < 0)
         return control_refuse("%s is now %s, but not kept: %s", settings_name(setting), text, err.text);
