@@ -1,0 +1,80 @@
+/* bench-hop MODEL [ENGINE]: what a hop costs from samples to samples, as live sound pays it: 20 000 hops back to
+ * back, and 20 000 paced in real time. PRIMEKNET_CUDA_WAIT=spin|block takes another way of waiting for the GPU. */
+#include "engine.h"
+#include "measure.h"
+#include "model.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+enum { N_HOPS = 20000, N_WARM = 200, N_SOUNDS = 64 };
+
+static int64_t now_ns(clockid_t clock) {
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
+
+static int measure(struct engine *e, const float *sound, float *us, int64_t hop_ns) {
+    const unsigned hop = engine_hop(e);
+    float *out = calloc(hop, sizeof *out);
+    int64_t cpu_ns = 0, due_ns = now_ns(CLOCK_MONOTONIC);
+    int code = out ? 0 : -1;
+    for (unsigned i = 0; !code && i < N_WARM + N_HOPS; i++) {
+        struct engine_job job = {.n_hops = 1, .in = sound + (size_t)(i % N_SOUNDS) * hop, .out = out};
+        if (hop_ns) {
+            due_ns += hop_ns;
+            struct timespec due = {.tv_sec = due_ns / 1000000000, .tv_nsec = due_ns % 1000000000};
+            clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &due, NULL);
+        }
+        int64_t cpu = now_ns(CLOCK_THREAD_CPUTIME_ID), start = now_ns(CLOCK_MONOTONIC);
+        code = engine_process(e, &job, 1);
+        if (i >= N_WARM) {
+            us[i - N_WARM] = (float)(now_ns(CLOCK_MONOTONIC) - start) / 1000;
+            cpu_ns += now_ns(CLOCK_THREAD_CPUTIME_ID) - cpu;
+        }
+    }
+    free(out);
+    if (code)
+        return code;
+    float p50 = measure_percentile(us, N_HOPS, .5), p99 = measure_percentile(us, N_HOPS, .99);
+    printf("%s: p50 %.1f us, p99 %.1f us, max %.1f us; %.1f us of CPU time a hop\n",
+           hop_ns ? "paced       " : "back to back", p50, p99, us[N_HOPS - 1], (double)cpu_ns / 1000 / N_HOPS);
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    struct err err;
+    struct model *m = NULL;
+    struct engine *e = NULL;
+    if (argc < 2 || argc > 3) {
+        fprintf(stderr, "Usage: bench-hop MODEL [ENGINE]\n");
+        return 2;
+    }
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    prctl(PR_SET_TIMERSLACK, 1); /* as precise as a real-time thread's sleep */
+    struct engine_options options = {.name = argc > 2 ? argv[2] : "cuda", .n_streams = 1, .max_hops = 1};
+    if (model_load(&m, argv[1], &err) < 0 || engine_open(&e, &options, m, &err) < 0) {
+        fprintf(stderr, "bench-hop: %s\n", err.text);
+        model_free(m);
+        return 1;
+    }
+    const size_t n = (size_t)N_SOUNDS * engine_hop(e);
+    float *sound = malloc(n * sizeof *sound), *us = malloc(N_HOPS * sizeof *us);
+    int failed = !sound || !us;
+    for (size_t i = 0; !failed && i < n; i++)
+        sound[i] = .4f * (float)rand() / (float)RAND_MAX - .2f;
+    printf("%s on %s\n", model_name(m), engine_name(e));
+    const int64_t hop_ns = INT64_C(1000000000) * engine_hop(e) / model_rate(m);
+    failed = failed || measure(e, sound, us, 0) || measure(e, sound, us, hop_ns);
+    if (failed)
+        fprintf(stderr, "bench-hop: the engine failed\n");
+    free(sound);
+    free(us);
+    engine_close(e);
+    model_free(m);
+    return failed;
+}
