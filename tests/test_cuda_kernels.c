@@ -8,6 +8,7 @@
 #include "kernels/history/history_cuda.h"
 #include "kernels/kernels.h"
 #include "kernels/linear/linear_cuda.h"
+#include "kernels/prime/prime_cuda.h"
 #include "kernels/scan/scan_cuda.h"
 #include "model.h"
 #include "net.h"
@@ -265,6 +266,68 @@ START_TEST(over_frequency_is_its_formula) {
     done(&times);
     done(&y);
     free(should);
+}
+END_TEST
+
+/* sum[i] = sum_k x[row + k - n_taps / 2] taps[k][i], zeros beyond the edges. */
+static double at_row(const float *x, size_t stride, int n_rows, int row, const float *taps, unsigned n_taps, unsigned c,
+                     unsigned i) {
+    double sum = 0;
+    for (int k = 0; k < (int)n_taps; k++) {
+        const int r = row + k - (int)n_taps / 2;
+        if (r >= 0 && r < n_rows)
+            sum += (double)x[(size_t)r * stride + i] * taps[(unsigned)k * c + i];
+    }
+    return sum;
+}
+
+START_TEST(prime_is_its_formula) {
+    static const unsigned n_taps[] = {3, 11, 23, 31};
+    seed = 250 + (uint32_t)_i;
+    const unsigned c = 16u << _i % 3, n_kernels = between(1, 4), frames = between(1, 4), rows = _i < 3 ? 100 : between(1, 104);
+    const unsigned width = linear_cuda_width(c), stride = n_kernels * c;
+    if (!prime_cuda_fits(rows, c, n_taps[n_kernels - 1]))
+        return; /* over_frequency and linear stand in */
+    struct array x = array_of((size_t)frames * rows * stride, -1, 1), y = poisoned(x.n), mixed_taps[4], taps[4], weight[4], bias[4];
+    struct prime_cuda a = {.n_frames = frames, .n_rows = rows, .n_channels = c, .n_kernels = n_kernels, .x = x.device, .y = y.device};
+    double *should = doubles(y.n), *mixed = doubles(c);
+    for (unsigned k = 0; k < n_kernels; k++) {
+        mixed_taps[k] = array_of(n_taps[k] * c, -1, 1);
+        taps[k] = array_of(n_taps[k] * c, -1, 1);
+        weight[k] = array_of(c * width, -1, 1);
+        bias[k] = array_of(width, -1, 1);
+        a.kernel[k].n_taps = n_taps[k];
+        a.kernel[k].mixed_taps = mixed_taps[k].device;
+        a.kernel[k].taps = taps[k].device;
+        a.kernel[k].weight = weight[k].device;
+        a.kernel[k].bias = bias[k].device;
+    }
+    prime_cuda(&a, NULL);
+    fetch(&y);
+    for (unsigned f = 0; f < frames; f++)
+        for (int r = 0; r < (int)rows; r++)
+            for (unsigned k = 0; k < n_kernels; k++) {
+                const float *map = x.host + (size_t)f * rows * stride + k * c;
+                for (unsigned i = 0; i < c; i++)
+                    mixed[i] = at_row(map, stride, (int)rows, r, mixed_taps[k].host, n_taps[k], c, i);
+                for (unsigned o = 0; o < c; o++) {
+                    double sum = bias[k].host[o];
+                    for (unsigned i = 0; i < c; i++)
+                        sum += mixed[i] * weight[k].host[i * width + o];
+                    should[((size_t)f * rows + (unsigned)r) * stride + k * c + o] =
+                        sum * at_row(map, stride, (int)rows, r, taps[k].host, n_taps[k], c, o);
+                }
+            }
+    check_close(y.host, should, y.n, 128, "prime");
+    for (unsigned k = 0; k < n_kernels; k++) {
+        struct array *all[] = {&mixed_taps[k], &taps[k], &weight[k], &bias[k]};
+        for (unsigned i = 0; i < sizeof all / sizeof *all; i++)
+            done(all[i]);
+    }
+    done(&x);
+    done(&y);
+    free(should);
+    free(mixed);
 }
 END_TEST
 
@@ -627,6 +690,7 @@ int main(void) {
     tcase_add_loop_test(t, linear_is_its_formula, 0, 14);
     tcase_add_loop_test(t, dense_is_its_formula, 0, 10);
     tcase_add_loop_test(t, over_frequency_is_its_formula, 0, 18);
+    tcase_add_loop_test(t, prime_is_its_formula, 0, 12);
     tcase_add_loop_test(t, attend_is_its_formula, 0, 4);
     tcase_add_loop_test(t, history_is_the_last_frames, 0, 10);
     tcase_add_loop_test(t, conv_is_the_published_one, 0, 12);
