@@ -2,13 +2,13 @@
 
 #include "kernels/attend/attend.h"
 #include "kernels/blend/blend.h"
-#include "kernels/conv/conv.h"
 #include "kernels/depthwise/depthwise.h"
 #include "kernels/gate/gate.h"
 #include "kernels/kernels.h"
 #include "kernels/linear/linear.h"
 #include "kernels/norm/norm.h"
-#include "kernels/scan/scan.h"
+#include "layer.h"
+#include "mixer.h"
 
 #include <errno.h>
 #include <math.h>
@@ -22,12 +22,6 @@ enum { DENSE_TAPS = 3 }; /* in time and in frequency */
  * between their rows. */
 enum { GAP = 16 };
 
-/* A linear layer: packed weights, bias and, where there are some, the slopes of the activation after it. */
-struct layer {
-    unsigned n_in, n_out;
-    float *weight, *bias, *prelu;
-};
-
 /* DS_DDB: layer i sees the i + 1 maps so far, latest first. */
 struct dense {
     const float *taps[MODEL_MAX_DEPTH]; /* [3][3][(i + 1) channels] */
@@ -35,9 +29,8 @@ struct dense {
 };
 
 struct time_layer {
-    struct layer gate, proj, in, select, step, out;
-    const float *conv_taps, *conv_bias, *pass;
-    float *decay; /* packed */
+    struct layer gate, proj;
+    struct mixer mixer;
 };
 
 struct freq_layer {
@@ -70,9 +63,8 @@ struct net {
     struct up mask_up, phase_up;
     const float *slope;
 
-    unsigned n_ring;     /* frames kept for a dense block: the longest reach and the present */
-    unsigned pad;        /* rows of zeros on either side for the longest kernel */
-    unsigned select_row; /* floats a row of `select` */
+    unsigned n_ring; /* frames kept for a dense block: the longest reach and the present */
+    unsigned pad;    /* rows of zeros on either side for the longest kernel */
     /* Scratch. Rows of zeros around a map are never written. */
     float *full_a, *full_b;            /* [n_positions][channels] */
     float *taps;                       /* [n_positions][depth * channels + GAP] */
@@ -80,9 +72,7 @@ struct net {
     float *normed, *product, *mixed;   /* [n_half][channels] */
     float *gates;                      /* [n_half + 2][2 * channels], a zero row on either side */
     float *gated;                      /* [n_half][2 * channels] */
-    float *inner;                      /* [n_half][2 * d_inner] */
-    float *u, *step;                   /* [n_half][d_inner] */
-    float *select;                     /* [n_half][select_row] */
+    struct mixer_scratch mixing;
     float *chunks;                     /* [n_half + 2 pad][n_kernels * channels + GAP] */
     float *primes;                     /* [n_half][n_kernels * channels + GAP] */
     float *mean, *factor;              /* [channels] */
@@ -92,68 +82,26 @@ struct net {
 
 /* ---- weights ---- */
 
-static float *copied(struct net *n, const float *from, unsigned n_values, unsigned n_room) {
-    float *to = pool_floats(&n->pool, n_room);
-    if (to && from)
-        memcpy(to, from, n_values * sizeof *to);
-    return to;
-}
-
-/* bias and prelu may be NULL: zeros and no activation. */
-static void layer_init(struct net *n, struct layer *l, unsigned n_in, unsigned n_out, const float *weight,
-                       const float *bias, const float *prelu) {
-    l->n_in = n_in;
-    l->n_out = n_out;
-    l->weight = pool_floats(&n->pool, (size_t)linear_padded(n_out) * n_in);
-    if (l->weight)
-        linear_pack(l->weight, weight, n_out, n_in);
-    l->bias = copied(n, bias, n_out, linear_padded(n_out));
-    l->prelu = prelu ? copied(n, prelu, n_out, linear_padded(n_out)) : NULL;
-}
-
-static void named_layer(struct net *n, const struct model *m, struct layer *l, unsigned n_in, unsigned n_out,
-                        const char *name) {
-    layer_init(n, l, n_in, n_out, model_tensor(m, "%s.weight", name), model_tensor(m, "%s.bias", name), NULL);
-}
-
-static void active_layer(struct net *n, const struct model *m, struct layer *l, unsigned n_in, unsigned n_out,
-                         const char *name) {
-    layer_init(n, l, n_in, n_out, model_tensor(m, "%s.weight", name), model_tensor(m, "%s.bias", name),
-               model_tensor(m, "%s.prelu", name));
-}
-
 static void dense_init(struct net *n, const struct model *m, struct dense *d, const char *name) {
     unsigned c = n->config->channels;
     for (unsigned i = 0; i < n->config->depth; i++) {
         char layer[32];
         snprintf(layer, sizeof layer, "%s.%u", name, i);
         d->taps[i] = model_tensor(m, "%s.taps", layer);
-        active_layer(n, m, &d->mix[i], (i + 1) * c, c, layer);
+        layer_active(&d->mix[i], &n->pool, m, (i + 1) * c, c, layer);
     }
 }
 
 static void time_layer_init(struct net *n, const struct model *m, struct time_layer *t, unsigned block, unsigned i) {
     const struct model_config *g = n->config;
-    unsigned c = g->channels, d = g->d_inner;
+    unsigned c = g->channels;
     char name[40], layer[64];
     snprintf(name, sizeof name, "block.%u.time.%u", block, i);
     snprintf(layer, sizeof layer, "%s.gate", name);
-    named_layer(n, m, &t->gate, c, 2 * c, layer);
+    layer_named(&t->gate, &n->pool, m, c, 2 * c, layer);
     snprintf(layer, sizeof layer, "%s.proj", name);
-    named_layer(n, m, &t->proj, c, c, layer);
-    snprintf(layer, sizeof layer, "%s.in", name);
-    named_layer(n, m, &t->in, c, 2 * d, layer);
-    t->conv_taps = model_tensor(m, "%s.conv.taps", name);
-    t->conv_bias = model_tensor(m, "%s.conv.bias", name);
-    layer_init(n, &t->select, d, 2 * g->d_state + g->step_rank, model_tensor(m, "%s.select.weight", name), NULL, NULL);
-    snprintf(layer, sizeof layer, "%s.step", name);
-    named_layer(n, m, &t->step, g->step_rank, d, layer);
-    t->decay = pool_floats(&n->pool, (size_t)d * g->d_state);
-    if (t->decay)
-        scan_pack(t->decay, model_tensor(m, "%s.decay", name), d, g->d_state);
-    t->pass = model_tensor(m, "%s.pass", name);
-    snprintf(layer, sizeof layer, "%s.out", name);
-    named_layer(n, m, &t->out, d, c, layer);
+    layer_named(&t->proj, &n->pool, m, c, c, layer);
+    mixer_init(&t->mixer, &n->pool, m, name);
 }
 
 static void freq_layer_init(struct net *n, const struct model *m, struct freq_layer *f, unsigned block, unsigned i) {
@@ -162,40 +110,41 @@ static void freq_layer_init(struct net *n, const struct model *m, struct freq_la
     char name[40], layer[64];
     snprintf(name, sizeof name, "block.%u.freq.%u", block, i);
     snprintf(layer, sizeof layer, "%s.gate", name);
-    named_layer(n, m, &f->gate, c, 2 * c, layer);
+    layer_named(&f->gate, &n->pool, m, c, 2 * c, layer);
     f->gate_taps = model_tensor(m, "%s.taps", layer);
     snprintf(layer, sizeof layer, "%s.attention", name);
-    named_layer(n, m, &f->attention, c, c, layer);
+    layer_named(&f->attention, &n->pool, m, c, c, layer);
     snprintf(layer, sizeof layer, "%s.proj", name);
-    named_layer(n, m, &f->proj, c, c, layer);
+    layer_named(&f->proj, &n->pool, m, c, c, layer);
     snprintf(layer, sizeof layer, "%s.up", name);
-    named_layer(n, m, &f->up, c, g->n_kernels * c, layer);
+    layer_named(&f->up, &n->pool, m, c, g->n_kernels * c, layer);
     for (unsigned p = 0; p < g->n_kernels; p++) {
         snprintf(layer, sizeof layer, "%s.prime.%u", name, p);
         f->prime[p].mixed_taps = model_tensor(m, "%s.mixed.taps", layer);
         f->prime[p].taps = model_tensor(m, "%s.taps", layer);
-        named_layer(n, m, &f->prime[p].mix, c, c, layer);
+        layer_named(&f->prime[p].mix, &n->pool, m, c, c, layer);
     }
     snprintf(layer, sizeof layer, "%s.down", name);
-    named_layer(n, m, &f->down, g->n_kernels * c, c, layer);
+    layer_named(&f->down, &n->pool, m, g->n_kernels * c, c, layer);
 }
 
 static void up_init(struct net *n, const struct model *m, struct up *u, unsigned n_out, const char *name) {
     unsigned c = n->config->channels;
     const float *prelu = model_tensor(m, "%s.prelu", name);
-    layer_init(n, &u->even, 2 * c, c, model_tensor(m, "%s.even.weight", name), model_tensor(m, "%s.even.bias", name),
+    layer_init(&u->even, &n->pool, 2 * c, c, model_tensor(m, "%s.even.weight", name),
+               model_tensor(m, "%s.even.bias", name), prelu);
+    layer_init(&u->odd, &n->pool, c, c, model_tensor(m, "%s.odd.weight", name), model_tensor(m, "%s.odd.bias", name),
                prelu);
-    layer_init(n, &u->odd, c, c, model_tensor(m, "%s.odd.weight", name), model_tensor(m, "%s.odd.bias", name), prelu);
-    layer_init(n, &u->head, c, n_out, model_tensor(m, "%s.head.weight", name), model_tensor(m, "%s.head.bias", name),
-               NULL);
+    layer_init(&u->head, &n->pool, c, n_out, model_tensor(m, "%s.head.weight", name),
+               model_tensor(m, "%s.head.bias", name), NULL);
 }
 
 static void weights_init(struct net *n, const struct model *m) {
     const struct model_config *g = n->config;
     unsigned c = g->channels;
-    active_layer(n, m, &n->embed, 3, c, "embed");
+    layer_active(&n->embed, &n->pool, m, 3, c, "embed");
     dense_init(n, m, &n->encoder, "encoder");
-    active_layer(n, m, &n->down, 3 * c, c, "down");
+    layer_active(&n->down, &n->pool, m, 3 * c, c, "down");
     for (unsigned b = 0; b < g->n_blocks; b++) {
         for (unsigned i = 0; i < g->n_time; i++)
             time_layer_init(n, m, &n->blocks[b].time[i], b, i);
@@ -216,7 +165,6 @@ static void scratch_init(struct net *n) {
     size_t c = g->channels, full = g->n_positions, half = g->n_half;
     n->n_ring = (1u << g->depth) + 1; /* twice the widest spacing, 2^(depth - 1), and the present */
     n->pad = g->kernels[g->n_kernels - 1] / 2;
-    n->select_row = linear_padded(2 * g->d_state + g->step_rank);
     n->full_a = pool_floats(&n->pool, full * c);
     n->full_b = pool_floats(&n->pool, full * c);
     n->taps = pool_floats(&n->pool, full * (g->depth * c + GAP));
@@ -227,10 +175,7 @@ static void scratch_init(struct net *n) {
     n->mixed = pool_floats(&n->pool, half * c);
     n->gates = pool_floats(&n->pool, (half + 2) * 2 * c);
     n->gated = pool_floats(&n->pool, half * 2 * c);
-    n->inner = pool_floats(&n->pool, half * 2 * g->d_inner);
-    n->u = pool_floats(&n->pool, half * g->d_inner);
-    n->step = pool_floats(&n->pool, half * g->d_inner);
-    n->select = pool_floats(&n->pool, half * n->select_row);
+    mixer_scratch_init(&n->mixing, &n->pool, g);
     n->chunks = pool_floats(&n->pool, (half + 2 * n->pad) * (g->n_kernels * c + GAP));
     n->primes = pool_floats(&n->pool, half * (g->n_kernels * c + GAP));
     n->mean = pool_floats(&n->pool, c);
@@ -292,13 +237,10 @@ int net_state_init(const struct net *n, struct net_state *s) {
     dense_state_init(n, &s->pool, s->encoder, g->n_positions);
     dense_state_init(n, &s->pool, s->mask, g->n_half);
     dense_state_init(n, &s->pool, s->phase, g->n_half);
-    s->conv = calloc(n_layers, sizeof *s->conv);
-    s->scan = calloc(n_layers, sizeof *s->scan);
-    for (unsigned i = 0; s->conv && s->scan && i < n_layers; i++) {
-        s->conv[i] = pool_floats(&s->pool, (size_t)(g->d_conv - 1) * g->n_half * g->d_inner);
-        s->scan[i] = pool_floats(&s->pool, (size_t)g->n_half * g->d_inner * g->d_state);
-    }
-    if (s->conv && s->scan && pool_ok(&s->pool))
+    s->mixers = calloc(n_layers, sizeof *s->mixers);
+    for (unsigned i = 0; s->mixers && i < n_layers; i++)
+        mixer_state_init(&s->mixers[i], &s->pool, g);
+    if (s->mixers && pool_ok(&s->pool))
         return 0;
     net_state_done(s);
     return -ENOMEM;
@@ -310,30 +252,12 @@ void net_state_reset(struct net_state *s) {
 }
 
 void net_state_done(struct net_state *s) {
-    free(s->conv);
-    free(s->scan);
+    free(s->mixers);
     pool_done(&s->pool);
     *s = (struct net_state){0};
 }
 
 /* ---- one frame ---- */
-
-/* y [n_rows][y_stride] = layer(x [n_rows][x_stride]) + add, where there is one, of y's stride. */
-static void apply(const struct net *n, const struct layer *l, unsigned n_rows, const float *x, size_t x_stride,
-                  const float *add, float *y, size_t y_stride) {
-    n->k->linear(&(struct linear){.n_rows = n_rows,
-                                  .n_in = l->n_in,
-                                  .n_out = l->n_out,
-                                  .x = x,
-                                  .x_stride = x_stride,
-                                  .weight = l->weight,
-                                  .bias = l->bias,
-                                  .prelu = l->prelu,
-                                  .add = add,
-                                  .add_stride = y_stride,
-                                  .y = y,
-                                  .y_stride = y_stride});
-}
 
 static void normalise(const struct net *n, const float *x, float *y) {
     n->k->norm(&(struct norm){.n_rows = n->config->n_half, .n_channels = n->config->channels,
@@ -365,13 +289,13 @@ static void dense(const struct net *n, const struct dense *d, float *const maps[
             }
             n->k->depthwise(&a);
         }
-        apply(n, &d->mix[i], n_rows, n->taps, width + GAP, NULL,
-              i + 1 < depth ? maps[i + 1] + now % n->n_ring * frame + c : y, c);
+        layer_run(&d->mix[i], n->k, n_rows, n->taps, width + GAP, NULL,
+                  i + 1 < depth ? maps[i + 1] + now % n->n_ring * frame + c : y, c);
     }
 }
 
 void net_embed(struct net *n, const float *features, float *y) {
-    apply(n, &n->embed, n->config->n_positions, features, 3, NULL, y, n->config->channels);
+    layer_run(&n->embed, n->k, n->config->n_positions, features, 3, NULL, y, n->config->channels);
 }
 
 void net_encode(struct net *n, struct net_state *s, const float *x, float *y) {
@@ -381,42 +305,28 @@ void net_encode(struct net *n, struct net_state *s, const float *x, float *y) {
 /* Convolution over frequency, kernel 3, stride 2: rows of three positions that start two apart. */
 void net_down(struct net *n, const float *x, float *y) {
     size_t c = n->config->channels;
-    apply(n, &n->down, n->config->n_half, x, 2 * c, NULL, y, c);
+    layer_run(&n->down, n->k, n->config->n_half, x, 2 * c, NULL, y, c);
 }
 
-/* x += proj(gate(norm(x))); x += mamba(norm(x)). x and y may be one. */
-static void time_layer(const struct net *n, const struct time_layer *t, float *conv, float *scan, unsigned long now,
+/* x += proj(gate(norm(x))); x += mixer(norm(x)). x and y may be one. */
+static void time_layer(const struct net *n, const struct time_layer *t, struct mixer_state *s, unsigned long now,
                        const float *x, float *y) {
-    const struct model_config *g = n->config;
-    const unsigned rows = g->n_half, c = g->channels, d = g->d_inner, n_past = g->d_conv - 1;
+    const unsigned rows = n->config->n_half, c = n->config->channels;
 
     normalise(n, x, n->normed);
-    apply(n, &t->gate, rows, n->normed, c, NULL, n->gated, 2 * c);
+    layer_run(&t->gate, n->k, rows, n->normed, c, NULL, n->gated, 2 * c);
     n->k->gate(&(struct gate){.n_rows = rows, .n_channels = c, .x = n->gated, .y = n->product});
-    apply(n, &t->proj, rows, n->product, c, x, y, c);
+    layer_run(&t->proj, n->k, rows, n->product, c, x, y, c);
 
     normalise(n, y, n->normed);
-    apply(n, &t->in, rows, n->normed, c, NULL, n->inner, 2 * d);
-    struct conv taps = {.n_rows = rows, .n_channels = d, .n_taps = g->d_conv, .x = n->inner, .x_stride = 2 * d,
-                        .taps = t->conv_taps, .bias = t->conv_bias, .y = n->u};
-    for (unsigned p = 0; p < n_past; p++)
-        taps.past[p] = conv + (now + p) % n_past * rows * d;
-    n->k->conv(&taps);
-    apply(n, &t->select, rows, n->u, d, NULL, n->select, n->select_row);
-    apply(n, &t->step, rows, n->select + 2 * g->d_state, n->select_row, NULL, n->step, d);
-    n->k->scan(&(struct scan){.n_rows = rows, .n_channels = d, .n_states = g->d_state, .u = n->u, .step = n->step,
-                              .select = n->select, .select_stride = n->select_row, .z = n->inner + d, .z_stride = 2 * d,
-                              .decay = t->decay, .pass = t->pass, .h = scan, .y = n->u});
-    apply(n, &t->out, rows, n->u, d, y, y, c);
+    mixer_run(&t->mixer, n->k, &n->mixing, s, now, n->normed, y);
 }
 
 void net_time_stage(struct net *n, struct net_state *s, unsigned block, const float *x, float *y) {
     const struct model_config *g = n->config;
     const struct block *b = &n->blocks[block];
-    for (unsigned i = 0; i < g->n_time; i++) {
-        unsigned at = block * g->n_time + i;
-        time_layer(n, &b->time[i], s->conv[at], s->scan[at], s->now, i ? y : x, y);
-    }
+    for (unsigned i = 0; i < g->n_time; i++)
+        time_layer(n, &b->time[i], &s->mixers[block * g->n_time + i], s->now, i ? y : x, y);
     n->k->blend(
         &(struct blend){.n_rows = g->n_half, .n_channels = g->channels, .x = x, .factor = b->time_skip, .y = y});
 }
@@ -427,7 +337,7 @@ static void freq_layer(const struct net *n, const struct freq_layer *f, const fl
     const unsigned rows = g->n_half, c = g->channels, width = g->n_kernels * c + GAP;
 
     normalise(n, x, n->normed);
-    apply(n, &f->gate, rows, n->normed, c, NULL, n->gates + 2 * c, 2 * c);
+    layer_run(&f->gate, n->k, rows, n->normed, c, NULL, n->gates + 2 * c, 2 * c);
     n->k->depthwise(&(struct depthwise){.n_rows = rows, .n_channels = 2 * c, .n_times = 1, .n_taps = DENSE_TAPS,
                                         .x = {n->gates}, .x_stride = 2 * c, .taps = f->gate_taps, .taps_stride = 2 * c,
                                         .y = n->gated, .y_stride = 2 * c});
@@ -439,17 +349,17 @@ static void freq_layer(const struct net *n, const struct freq_layer *f, const fl
                                   .x = n->product,
                                   .mean = n->mean,
                                   .factor = n->factor});
-    apply(n, &f->proj, rows, n->product, c, x, y, c);
+    layer_run(&f->proj, n->k, rows, n->product, c, x, y, c);
 
     normalise(n, y, n->normed);
-    apply(n, &f->up, rows, n->normed, c, NULL, n->chunks + (size_t)n->pad * width, width);
+    layer_run(&f->up, n->k, rows, n->normed, c, NULL, n->chunks + (size_t)n->pad * width, width);
     for (unsigned p = 0; p < g->n_kernels; p++) {
         const float *chunk = n->chunks + (size_t)(n->pad - g->kernels[p] / 2) * width + p * c;
         struct depthwise taps = {.n_rows = rows, .n_channels = c, .n_times = 1, .n_taps = g->kernels[p], .x = {chunk},
                                  .x_stride = width, .taps = f->prime[p].mixed_taps, .taps_stride = c, .y = n->product,
                                  .y_stride = c};
         n->k->depthwise(&taps);
-        apply(n, &f->prime[p].mix, rows, n->product, c, NULL, n->mixed, c);
+        layer_run(&f->prime[p].mix, n->k, rows, n->product, c, NULL, n->mixed, c);
         taps.taps = f->prime[p].taps;
         taps.times = n->mixed;
         taps.times_stride = c;
@@ -457,7 +367,7 @@ static void freq_layer(const struct net *n, const struct freq_layer *f, const fl
         taps.y_stride = width;
         n->k->depthwise(&taps);
     }
-    apply(n, &f->down, rows, n->primes, width, y, y, c);
+    layer_run(&f->down, n->k, rows, n->primes, width, y, y, c);
 }
 
 void net_freq_stage(struct net *n, unsigned block, const float *x, float *y) {
@@ -474,9 +384,9 @@ static void decode(const struct net *n, const struct dense *d, const struct up *
                    unsigned long now, const float *x) {
     const unsigned c = n->config->channels, half = n->config->n_half;
     dense(n, d, maps, now, half, x, n->padded + c);
-    apply(n, &u->even, half + 1, n->padded, c, NULL, n->full_a, 2 * c);
-    apply(n, &u->odd, half, n->padded + c, c, NULL, n->full_a + c, 2 * c);
-    apply(n, &u->head, n->config->n_positions, n->full_a, c, NULL, n->head, LINEAR_PANEL);
+    layer_run(&u->even, n->k, half + 1, n->padded, c, NULL, n->full_a, 2 * c);
+    layer_run(&u->odd, n->k, half, n->padded + c, c, NULL, n->full_a + c, 2 * c);
+    layer_run(&u->head, n->k, n->config->n_positions, n->full_a, c, NULL, n->head, LINEAR_PANEL);
 }
 
 void net_mask(struct net *n, struct net_state *s, const float *x, float *mask) {

@@ -11,6 +11,7 @@
 #include "pool.h"
 
 struct kernels;
+struct mixer_state;
 struct net;
 
 /* One stream's memory of past frames; `pool` holds all of it, so zeroing that and `now` is a fresh stream. */
@@ -18,7 +19,7 @@ struct net_state {
     struct pool pool;
     unsigned long now; /* frames so far */
     float *encoder[MODEL_MAX_DEPTH], *mask[MODEL_MAX_DEPTH], *phase[MODEL_MAX_DEPTH]; /* dense blocks' rings of maps */
-    float **conv, **scan; /* of each time layer, in order */
+    struct mixer_state *mixers; /* of each time layer, in order */
 };
 
 int net_new(struct net **ret, const struct model *model, const struct kernels *kernels);

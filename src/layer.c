@@ -1,0 +1,51 @@
+#include "layer.h"
+
+#include "kernels/kernels.h"
+#include "kernels/linear/linear.h"
+
+#include <string.h>
+
+static float *copied(struct pool *pool, const float *from, unsigned n_values, unsigned n_room) {
+    float *to = pool_floats(pool, n_room);
+    if (to && from)
+        memcpy(to, from, n_values * sizeof *to);
+    return to;
+}
+
+void layer_init(struct layer *l, struct pool *pool, unsigned n_in, unsigned n_out, const float *weight,
+                const float *bias, const float *prelu) {
+    l->n_in = n_in;
+    l->n_out = n_out;
+    l->weight = pool_floats(pool, (size_t)linear_padded(n_out) * n_in);
+    if (l->weight)
+        linear_pack(l->weight, weight, n_out, n_in);
+    l->bias = copied(pool, bias, n_out, linear_padded(n_out));
+    l->prelu = prelu ? copied(pool, prelu, n_out, linear_padded(n_out)) : NULL;
+}
+
+void layer_named(struct layer *l, struct pool *pool, const struct model *m, unsigned n_in, unsigned n_out,
+                 const char *name) {
+    layer_init(l, pool, n_in, n_out, model_tensor(m, "%s.weight", name), model_tensor(m, "%s.bias", name), NULL);
+}
+
+void layer_active(struct layer *l, struct pool *pool, const struct model *m, unsigned n_in, unsigned n_out,
+                  const char *name) {
+    layer_init(l, pool, n_in, n_out, model_tensor(m, "%s.weight", name), model_tensor(m, "%s.bias", name),
+               model_tensor(m, "%s.prelu", name));
+}
+
+void layer_run(const struct layer *l, const struct kernels *k, unsigned n_rows, const float *x, size_t x_stride,
+               const float *add, float *y, size_t y_stride) {
+    k->linear(&(struct linear){.n_rows = n_rows,
+                               .n_in = l->n_in,
+                               .n_out = l->n_out,
+                               .x = x,
+                               .x_stride = x_stride,
+                               .weight = l->weight,
+                               .bias = l->bias,
+                               .prelu = l->prelu,
+                               .add = add,
+                               .add_stride = y_stride,
+                               .y = y,
+                               .y_stride = y_stride});
+}

@@ -1,0 +1,30 @@
+/* layer.h - one linear layer of the network, ready to run: packed weights, bias and, where there are some, the slopes of
+ * the activation after it. Its arrays belong to the pool that it was made from. layer_run is real-time safe. */
+#ifndef PRIMEKNET_LAYER_H
+#define PRIMEKNET_LAYER_H
+
+#include "model.h"
+#include "pool.h"
+
+struct kernels;
+
+struct layer {
+    unsigned n_in, n_out;
+    float *weight, *bias, *prelu;
+};
+
+/* bias and prelu may be NULL: zeros and no activation. */
+void layer_init(struct layer *l, struct pool *pool, unsigned n_in, unsigned n_out, const float *weight,
+                const float *bias, const float *prelu);
+/* NAME.weight, NAME.bias */
+void layer_named(struct layer *l, struct pool *pool, const struct model *m, unsigned n_in, unsigned n_out,
+                 const char *name);
+/* the same, NAME.prelu */
+void layer_active(struct layer *l, struct pool *pool, const struct model *m, unsigned n_in, unsigned n_out,
+                  const char *name);
+
+/* y [n_rows][y_stride] = layer(x [n_rows][x_stride]) + add, where there is one, of y's stride. */
+void layer_run(const struct layer *l, const struct kernels *k, unsigned n_rows, const float *x, size_t x_stride,
+               const float *add, float *y, size_t y_stride);
+
+#endif
