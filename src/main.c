@@ -398,12 +398,11 @@ static int live(struct daemon *d, int signals) {
     };
     res = node_open(&d->node, &options, &err);
     if (res) {
-        network_close_engine(d->network, first->engine);
         network_close(d->network);
         say(SD_ERR, "%s", err.text);
         return misuse_or_failure(res);
     }
-    network_run(d->network, node_pump(d->node));
+    network_run(d->network, node_worker(d->node), node_pump(d->node));
     set_controls(d);
     if (control_open(&d->control, on_request, d, &err) < 0)
         say(SD_WARNING, "no remote control: %s", err.text);

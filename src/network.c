@@ -32,6 +32,7 @@ enum role { WANTED, STAND_IN };
 
 struct network {
     struct network_options options;
+    struct worker *worker;
     struct pump *pump;
     int event;
     struct network_engine now; /* handed to the pump last; `engine` is the pump's */
@@ -107,7 +108,7 @@ static int open_engine(struct network *n, struct network_engine *ret, const char
     int res = load_model(&model, model_wanted, s, err);
     if (res)
         return res;
-    struct engine_options options = {.name = engine, .gpu = s->gpu, .n_streams = PUMP_STREAMS, .max_hops = 1};
+    struct engine_options options = {.name = engine, .gpu = s->gpu, .n_streams = WORKER_STREAMS, .max_hops = 1};
     res = engine_open(&e.engine, &options, model, err);
     if (res) {
         model_free(model);
@@ -229,7 +230,7 @@ static void adopt(struct network *n, const struct network_engine *e, const struc
 }
 
 int network_take(struct network *n, const struct network_engine *e, const struct settings *s, struct err *err) {
-    int res = pump_engine(n->pump, e->engine, e->hop_p99_us);
+    int res = worker_engine(n->worker, e->engine, e->hop_p99_us);
     if (res) {
         network_close_engine(n, e->engine);
         return settings_refuse(s, SETTING_model, res, why_not_taken(res), err);
@@ -460,7 +461,8 @@ int network_open(struct network **ret, const struct network_options *options, st
     return 0;
 }
 
-void network_run(struct network *n, struct pump *pump) {
+void network_run(struct network *n, struct worker *worker, struct pump *pump) {
+    n->worker = worker;
     n->pump = pump;
 }
 

@@ -2,7 +2,7 @@
  *
  * With settings.engine "auto" or "cuda" that is the GPU's engine where it opens, else the CPU's. The CPU's engine with
  * the CPU's default model also stands in while the GPU rests (nobody has recorded for gpu_idle_s), once it is lost, and
- * while another program keeps it busy. Whatever comes next goes through pump_engine, so that nothing is heard of it.
+ * while another program keeps it busy. Whatever comes next goes through worker_engine, so that nothing is heard of it.
  *
  * Threads: everything on the daemon's one thread, but for network_options.say. Engines are opened on a thread of the
  * network's own where the daemon has other things to do meanwhile. */
@@ -37,7 +37,7 @@ struct network_engine {
 int network_open(struct network **ret, const struct network_options *options, struct err *err);
 void network_close(struct network *n); /* NULL is fine; after the pump is closed */
 const struct network_engine *network_first(const struct network *n);
-void network_run(struct network *n, struct pump *pump); /* the pump has taken the first one */
+void network_run(struct network *n, struct worker *worker, struct pump *pump); /* the worker has taken the first one */
 
 /* Another engine for other settings: opened, then handed to the pump, or closed. */
 int network_prepare(struct network *n, struct network_engine *ret, const struct settings *s, struct err *err);

@@ -45,6 +45,7 @@ struct node {
     struct pw_context *context;
     struct pw_data_loop *data_loop;
     struct spa_thread_utils *threads;
+    struct worker *worker, *own_worker; /* the second: NULL, or the same */
     struct pump *pump;
     struct spa_source *pump_source, *reconnect_timer, *mute_timer;
     void (*changed)(void *data);
@@ -745,8 +746,11 @@ static int set_microphone(struct node *n, const char *microphone, const char *ch
 int node_open(struct node **ret, const struct node_options *options, struct err *err) {
     pw_init(NULL, NULL);
     struct node *const n = calloc(1, sizeof *n);
-    if (!n)
+    if (!n) {
+        if (!options->worker)
+            options->release(options->data, options->engine);
         return err_set(err, -ENOMEM, "PipeWire node: out of memory");
+    }
     spa_list_init(&n->objects);
     n->changed = options->changed;
     n->controls = options->controls;
@@ -759,7 +763,6 @@ int node_open(struct node **ret, const struct node_options *options, struct err 
     if (r < 0)
         goto fail;
     snprintf(n->group, sizeof n->group, "enhanced-mic-%ld", (long)getpid());
-    snprintf(n->latency, sizeof n->latency, "%u/%u", engine_hop(options->engine), PUMP_RATE);
 
     r = err_set(err, -EIO, "PipeWire's client library does not start");
     n->loop = pw_loop_new(NULL);
@@ -777,7 +780,7 @@ int node_open(struct node **ret, const struct node_options *options, struct err 
         n->threads = pw_thread_utils_get();
 
     const struct rt rt = {.data = n, .start = rt_start, .raise = rt_raise, .join = rt_join};
-    const struct pump_options pump_options = {
+    const struct worker_options worker_options = {
         .rt = &rt,
         .engine = options->engine,
         .hop_p99_us = options->hop_p99_us,
@@ -788,16 +791,22 @@ int node_open(struct node **ret, const struct node_options *options, struct err 
     n->mute_timer = pw_loop_add_timer(n->loop, on_muted, n);
     if (!n->reconnect_timer || !n->mute_timer)
         goto fail;
-    r = pump_open(&n->pump, &pump_options);
+    r = options->worker ? 0 : worker_open(&n->own_worker, &worker_options);
+    n->worker = options->worker ? options->worker : n->own_worker;
+    if (r == 0)
+        r = pump_open(&n->pump, n->worker);
     if (r < 0) {
         err_set(err, r, "the pump does not start: %s", strerror(-r));
         goto fail;
     }
+    snprintf(n->latency, sizeof n->latency, "%u/%u", worker_hop(n->worker), PUMP_RATE);
     n->pump_source = pw_loop_add_io(n->loop, pump_fd(n->pump), SPA_IO_IN, false, on_pump, n);
     reconnect(n);
     *ret = n;
     return 0;
 fail:
+    if (!options->worker && !n->own_worker)
+        options->release(options->data, options->engine);
     node_close(n);
     return r;
 }
@@ -809,6 +818,7 @@ void node_close(struct node *n) {
     if (n->pump_source)
         pw_loop_destroy_source(n->loop, n->pump_source);
     pump_close(n->pump);
+    worker_close(n->own_worker);
     if (n->reconnect_timer)
         pw_loop_destroy_source(n->loop, n->reconnect_timer);
     if (n->mute_timer)
@@ -863,6 +873,10 @@ void node_controls(struct node *n, float strength, bool bypass) {
 
 struct pump *node_pump(struct node *n) {
     return n->pump;
+}
+
+struct worker *node_worker(struct node *n) {
+    return n->worker;
 }
 
 void node_status(const struct node *n, struct node_status *ret) {

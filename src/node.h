@@ -16,7 +16,8 @@ struct node;
 struct node_options {
     const char *microphone; /* node.name or object.serial of the microphone; NULL or "": the system's default */
     const char *channel;    /* "mix" (or NULL), a channel's name such as "FR" or "AUX1", or its number from "1" */
-    struct engine *engine;  /* and the rest, down to data, as in pump_options */
+    struct worker *worker;  /* that runs the network; NULL: the node opens one, with threads as PipeWire makes its own */
+    struct engine *engine;  /* and the rest, down to data, as in worker_options: for the worker that it opens */
     unsigned hop_p99_us;
     void (*release)(void *data, struct engine *engine);
     void (*changed)(void *data); /* node_status or pump_stats changed in a way that people or service managers care for;
@@ -37,9 +38,9 @@ struct node_status {
     char microphone_name[128]; /* the same, its node.name */
 };
 
-/* Succeeds without PipeWire too: it is tried again. Owns options.engine only after success. Strings are copied. */
+/* Succeeds without PipeWire too: it is tried again. options.engine is released where this fails. Strings are copied. */
 int node_open(struct node **ret, const struct node_options *options, struct err *err);
-void node_close(struct node *n); /* NULL is fine; releases every engine */
+void node_close(struct node *n); /* NULL is fine; closes the worker that it opened, whose other nodes are gone by then */
 
 int node_fd(const struct node *n);
 /* Does what is to be done and returns 0, or -errno when the loop itself is broken. Does not block. */
@@ -63,7 +64,8 @@ void node_recorders(const struct node *n, node_each *each, void *data);
 /* What the node's Props show. */
 void node_controls(struct node *n, float strength, bool bypass);
 
-struct pump *node_pump(struct node *n); /* for pump_engine, pump_control, pump_stats, pump_alive */
+struct pump *node_pump(struct node *n); /* for pump_control, pump_stats, pump_alive */
+struct worker *node_worker(struct node *n);
 void node_status(const struct node *n, struct node_status *ret);
 
 #endif

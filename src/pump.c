@@ -1,87 +1,25 @@
 #include "config.h"
 
-#include "pump.h"
-
-#include "fpu.h"
+#include "feed.h"
 
 #include <errno.h>
-#include <limits.h>
-#include <linux/futex.h>
 #include <math.h>
-#include <signal.h>
-#include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
-#define RING 65536u                    /* samples kept, of the input and of every lane's output: a power of two */
-#define BLOCK_MAX 16384u               /* samples; longer blocks are cut (8192 at a 44.1 kHz graph are 8917 here) */
 #define SLACK 2u                       /* samples by which a resampler's blocks differ, in and out, now and then */
 #define CHUNK 256u                     /* samples rendered at a time */
 #define FADE (PUMP_RATE / 100)         /* samples of every cross-fade, and of the input's fade in and out */
 #define STABLE PUMP_RATE               /* samples a quantum must last before the delay shrinks */
 #define FEED (PUMP_RATE * 3 / 10)      /* samples a new lane is fed before it may sound */
 #define FEED_MAX (2 * PUMP_RATE)       /* samples after which it sounds even if it never caught up beside the old one */
-#define BEHIND (PUMP_RATE / 10)        /* samples, besides a quantum, that the worker may lag before it skips */
 #define WAIT_AGAIN (10 * PUMP_RATE)    /* samples before waiting is tried again where measured hops forbade it */
 #define LEVEL (PUMP_RATE * 3 / 10)     /* samples, the levels' time constant */
 #define FLOOR_RISE (0.69 / PUMP_RATE)  /* of a level's floor, a sample: 3 dB/s of power */
 #define START (1u << 20)               /* the first position: so that no hop's output lies before 0 */
 #define N_HEADS 4
-#define N_TIMES 2048                   /* hops measured */
-#define N_BINS 336                     /* of the times' histogram, 16 an octave from 1 us: about 4 % each, up to 2 s */
-#define SEEDED 1000                    /* hops after which live times alone count, not what came with the engine */
 #define WAIT_SHARE 0.4                 /* of the quantum that the hops of one callback may take if it is to wait ... */
 #define WAIT_SHARE_AGAIN 0.3           /* ... and after they once took more */
-#define RUN_MAX_NS 20000000            /* that the worker computes in one go: RLIMIT_RTTIME kills, at 200 ms maybe */
-#define PAUSE_NS 100000                /* after which it pauses: with 1 us the timer is over before the thread sleeps */
-#define PAUSED_NS 1000000000           /* without a block: the audio thread does not run */
-
-/* Times of an engine's hops: the last N_TIMES, as a histogram. The worker's, but for p50, p99 and max. */
-struct times {
-    uint16_t bin[N_TIMES];
-    uint16_t count[N_BINS];
-    uint64_t n;
-    unsigned seed_us;
-    _Atomic unsigned p50_us, p99_us, max_us;
-};
-
-struct unit;
-
-/* One stream of an engine, its grid of hops and its output. Hop s (named by the position of its first input sample, s
- * = base + k * hop) takes the positions s .. s + hop - 1 in and gives s - delay .. s - delay + hop - 1 out. */
-struct lane {
-    struct unit *unit;
-    unsigned stream;
-    /* the audio thread's */
-    uint64_t grid;         /* = base */
-    unsigned g;            /* common divisor of the hop and all blocks since grid: block ends lie on multiples of it */
-    /* from the audio thread to the worker */
-    _Atomic uint64_t base; /* another one than the worker knows: start anew from there */
-    /* from the worker to the audio thread */
-    _Atomic uint64_t next; /* hops before this one are dealt with */
-    _Atomic uint64_t *done; /* [n_slots], slot (s / hop) % n_slots: the last hop there that can be read */
-    float *wet;            /* [RING], by position */
-    float *tails;          /* [n_slots][delay], see engine_tail */
-    /* the worker's */
-    uint64_t begun;        /* = base once the worker has seen it */
-    unsigned n_unclean;    /* hops to come whose frames still hold a gap in the input */
-};
-
-/* An engine and what belongs to it. */
-struct unit {
-    struct engine *engine;
-    unsigned hop, delay, n_slots;
-    const float *fade; /* [delay] */
-    struct lane lanes[PUMP_STREAMS];
-    struct times times;
-    _Atomic bool lost;
-    struct unit *link;    /* in pump.units, the owner's */
-    struct unit *retired; /* in pump.retired */
-};
 
 /* One way of reading: a lane from a position on. After a late hop the engine's tail, then the dry signal. */
 struct head {
@@ -94,17 +32,9 @@ struct head {
 };
 
 struct pump {
-    struct rt rt;
-    pthread_t thread;
-    bool realtime;
-    int event;
-    void (*release)(void *data, struct engine *engine);
-    void *data;
+    struct feed feed; /* what the worker sees; it is told there whose the fields are */
 
     /* the owner's */
-    struct unit *units;
-    float strength, floor;
-    bool controlled;
     uint64_t seen_progress;
 
     /* the audio thread's */
@@ -126,50 +56,22 @@ struct pump {
     bool wait;
     uint64_t wait_again;    /* from this position on waiting may be tried again; 0: no such limit */
     double in_power, out_power, in_floor, out_floor;
+    float heard[CHUNK], other[CHUNK]; /* scratch */
 
     /* between them */
-    float *dry;                            /* [RING], the input by position */
-    _Atomic uint64_t written;              /* = end */
     float *sounded;                        /* [RING], what went out, for those who look */
     _Atomic uint64_t n_sounded;            /* and START */
-    _Atomic uint64_t posted_ns;            /* when the last hops were handed over */
-    _Atomic(struct lane *) active[2];      /* that the worker feeds; the first comes first */
-    _Atomic(struct unit *) incoming, retiring, retired;
-    _Atomic uint32_t posted, progress;     /* futexes: of the worker, of the audio thread */
-    _Atomic bool sleeping, waiting, quit, notify, mute;
+    _Atomic bool mute;
     _Atomic int holder;                    /* who works on the audio thread's part: see hold() */
-    _Atomic uint64_t last_block_ns;
-    _Atomic uint64_t hops, late_hops, skipped_hops;
-    _Atomic unsigned delay, shown_quantum;
+    _Atomic uint64_t late_hops;
+    _Atomic unsigned delay;
     _Atomic float in_rms, out_rms, in_noise, out_noise;
     _Atomic bool waits;
     _Atomic(struct lane *) sounding;
     _Atomic bool swapping;
-
-    /* the worker's */
-    uint64_t ended_ns, slept_ns;
-    float *hop_in, *hop_out;               /* [RING], room for any hop */
-
-    float heard[CHUNK], other[CHUNK];      /* the audio thread's scratch */
 };
 
 enum { NOBODY, AUDIO, OWNER };
-
-static uint64_t now_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t); /* no system call: the vDSO's */
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-static void futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t timeout_ns) {
-    const struct timespec t = {
-        .tv_sec = (time_t)(timeout_ns / 1000000000u), .tv_nsec = (long)(timeout_ns % 1000000000u)};
-    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, timeout_ns == UINT64_MAX ? NULL : &t, NULL, 0);
-}
-
-static void futex_wake(_Atomic uint32_t *word) {
-    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
-}
 
 static unsigned gcd(unsigned a, unsigned b) {
     while (b) {
@@ -180,187 +82,8 @@ static unsigned gcd(unsigned a, unsigned b) {
     return a;
 }
 
-static void ring_put(float *ring, uint64_t position, const float *from, unsigned n) {
-    const unsigned at = (unsigned)(position % RING), first = n < RING - at ? n : RING - at;
-    memcpy(ring + at, from, first * sizeof *ring);
-    memcpy(ring, from + first, (n - first) * sizeof *ring);
-}
-
-static void ring_get(const float *ring, uint64_t position, float *to, unsigned n) {
-    const unsigned at = (unsigned)(position % RING), first = n < RING - at ? n : RING - at;
-    memcpy(to, ring + at, first * sizeof *ring);
-    memcpy(to + first, ring, (n - first) * sizeof *ring);
-}
-
-static _Atomic uint64_t *done_slot(const struct lane *l, uint64_t s) {
-    return &l->done[s / l->unit->hop % l->unit->n_slots];
-}
-
-static float *tail_slot(const struct lane *l, uint64_t s) {
-    return l->tails + s / l->unit->hop % l->unit->n_slots * l->unit->delay;
-}
-
 static bool is_done(const struct lane *l, uint64_t s) {
     return atomic_load_explicit(done_slot(l, s), memory_order_acquire) == s;
-}
-
-/* ---- times ------------------------------------------------------------------------------------------------------- */
-
-static unsigned time_bin(uint64_t ns) {
-    const double bin = 16 * log2((double)ns / 1000);
-    return bin < 0 ? 0 : bin >= N_BINS ? N_BINS - 1 : (unsigned)bin;
-}
-
-/* The upper edge of a bin: what is said of a time is never too good. */
-static unsigned bin_us(unsigned bin) {
-    return (unsigned)ceil(exp2((bin + 1) / 16.0));
-}
-
-static void times_add(struct times *t, uint64_t ns) {
-    uint16_t *const bin = &t->bin[t->n % N_TIMES];
-    if (t->n >= N_TIMES)
-        t->count[*bin]--;
-    *bin = (uint16_t)time_bin(ns);
-    t->count[*bin]++;
-    t->n++;
-    if (t->n % 16 && t->n > 16)
-        return;
-    const unsigned n = t->n < N_TIMES ? (unsigned)t->n : N_TIMES;
-    unsigned sum = 0, p50 = 0, p99 = 0, max = 0;
-    for (unsigned i = 0; i < N_BINS; i++) {
-        if (!t->count[i])
-            continue;
-        sum += t->count[i];
-        max = bin_us(i);
-        if (!p50 && 2 * sum >= n)
-            p50 = max;
-        if (!p99 && 100 * sum >= 99 * n)
-            p99 = max;
-    }
-    if (t->n < SEEDED && p99 < t->seed_us)
-        p99 = t->seed_us;
-    atomic_store_explicit(&t->p50_us, p50, memory_order_relaxed);
-    atomic_store_explicit(&t->p99_us, p99, memory_order_relaxed);
-    atomic_store_explicit(&t->max_us, max, memory_order_relaxed);
-}
-
-/* ---- the worker -------------------------------------------------------------------------------------------------- */
-
-/* Hops before a gap in the input is out of all frames, and these out of the overlap-add. */
-static unsigned unclean_hops(const struct unit *u) {
-    return 2 * ((u->delay + u->hop - 1) / u->hop);
-}
-
-static void lose_unit(struct pump *p, struct unit *u) {
-    atomic_store(&u->lost, true);
-    atomic_store(&p->notify, true);
-}
-
-/* Deals with one hop of a lane, if one is due. */
-static bool lane_run(struct pump *p, struct lane *l) {
-    struct unit *const u = l->unit;
-    if (atomic_load(&u->lost))
-        return false;
-    const uint64_t base = atomic_load_explicit(&l->base, memory_order_acquire);
-    if (base != l->begun) {
-        engine_reset(u->engine, l->stream);
-        l->begun = base;
-        l->n_unclean = 0;
-        atomic_store_explicit(&l->next, base, memory_order_release);
-    }
-    uint64_t s = atomic_load_explicit(&l->next, memory_order_relaxed);
-    const uint64_t written = atomic_load_explicit(&p->written, memory_order_acquire);
-    if (s + u->hop > written)
-        return false;
-
-    const uint64_t lag = written - s - u->hop;
-    if (lag > BEHIND + atomic_load_explicit(&p->shown_quantum, memory_order_relaxed)) {
-        const uint64_t n = lag / u->hop;
-        atomic_fetch_add_explicit(&p->skipped_hops, n, memory_order_relaxed);
-        s += n * u->hop;
-        l->n_unclean = unclean_hops(u);
-    }
-
-    uint64_t start_ns = now_ns();
-    const uint64_t posted_ns = atomic_load_explicit(&p->posted_ns, memory_order_relaxed);
-    const uint64_t free_ns = posted_ns > p->ended_ns ? posted_ns : p->ended_ns;
-    if (free_ns < start_ns)
-        start_ns = free_ns;
-
-    ring_get(p->dry, s, p->hop_in, u->hop);
-    const struct engine_job job = {.stream = l->stream, .n_hops = 1, .in = p->hop_in, .out = p->hop_out};
-    if (engine_process(u->engine, &job, 1) < 0) {
-        lose_unit(p, u);
-        return false;
-    }
-    bool finite = true;
-    for (unsigned i = 0; i < u->hop; i++)
-        finite &= isfinite(p->hop_out[i]) != 0;
-    if (!finite) { /* the state may be poisoned by a monstrous input: better a fresh one, and dry until it is warm */
-        engine_reset(u->engine, l->stream);
-        l->n_unclean = unclean_hops(u);
-    }
-    if (l->n_unclean) {
-        l->n_unclean--;
-    } else {
-        ring_put(l->wet, s - u->delay, p->hop_out, u->hop);
-        engine_tail(u->engine, l->stream, tail_slot(l, s));
-        atomic_store_explicit(done_slot(l, s), s, memory_order_release);
-    }
-    p->ended_ns = now_ns();
-    times_add(&u->times, p->ended_ns - start_ns);
-    atomic_fetch_add_explicit(&p->hops, 1, memory_order_relaxed);
-    atomic_store_explicit(&l->next, s + u->hop, memory_order_release);
-    atomic_fetch_add(&p->progress, 1);
-    if (atomic_load(&p->waiting))
-        futex_wake(&p->progress);
-    return true;
-}
-
-static void *worker(void *arg) {
-    struct pump *const p = arg;
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, NULL);
-    pthread_setname_np(pthread_self(), "primeknet hops");
-    fpu_flush_denormals();
-
-    while (!atomic_load(&p->quit)) {
-        const uint32_t posted = atomic_load(&p->posted);
-        /* Taken before the lanes are read, so none of them belongs to it any more. */
-        struct unit *const u = atomic_exchange(&p->retiring, NULL);
-        if (u) {
-            u->retired = atomic_load(&p->retired);
-            while (!atomic_compare_exchange_weak(&p->retired, &u->retired, u)) {
-            }
-            atomic_store(&p->notify, true);
-        }
-        if (atomic_exchange(&p->notify, false))
-            eventfd_write(p->event, 1);
-
-        bool ran = false;
-        for (unsigned i = 0; i < 2 && !ran; i++) {
-            struct lane *const l = atomic_load(&p->active[i]);
-            ran = l && lane_run(p, l);
-        }
-        if (!ran) {
-            atomic_store(&p->sleeping, true);
-            futex_wait(&p->posted, posted, UINT64_MAX);
-            atomic_store(&p->sleeping, false);
-            p->slept_ns = now_ns();
-        } else if (p->ended_ns - p->slept_ns > RUN_MAX_NS) {
-            nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
-            p->slept_ns = now_ns();
-        }
-    }
-    return NULL;
-}
-
-static void post(struct pump *p) {
-    atomic_store_explicit(&p->posted_ns, now_ns(), memory_order_relaxed);
-    atomic_fetch_add(&p->posted, 1);
-    if (atomic_load(&p->sleeping))
-        futex_wake(&p->posted);
 }
 
 /* ---- the audio thread: delays and lanes -------------------------------------------------------------------------- */
@@ -406,16 +129,19 @@ static unsigned delay_for(const struct pump *p, unsigned g, unsigned block_max, 
     return delay + p->slack + (wait ? 0 : block_max > hop ? block_max : hop);
 }
 
-/* May the audio thread wait for all the hops that a block of n samples can release? */
+/* May the audio thread wait for all the hops that a block of n samples can release? Each goes in a batch with the other
+ * pumps' hops, and the first may find a batch of theirs begun. */
 static bool may_wait(const struct pump *p, unsigned n) {
-    if (!p->realtime || p->end < p->wait_again)
+    if (!worker_realtime(p->feed.worker) || p->end < p->wait_again)
         return false;
     double us = 0;
-    const struct lane *const lanes[] = {p->cur, p->next};
-    for (unsigned i = 0; i < 2; i++) {
-        if (lanes[i]) {
-            const unsigned n_hops = (lanes[i]->unit->hop - lanes[i]->g + n) / lanes[i]->unit->hop;
-            us += (double)n_hops * atomic_load_explicit(&lanes[i]->unit->times.p99_us, memory_order_relaxed);
+    for (unsigned rank = 0; rank < N_RANKS; rank++) {
+        const struct lane *const l = atomic_load_explicit(&p->feed.active[rank], memory_order_relaxed);
+        if (l) {
+            const unsigned n_hops = (l->unit->hop - l->g + n) / l->unit->hop;
+            const unsigned n_lanes = atomic_load_explicit(&l->unit->n_lanes[rank], memory_order_relaxed);
+            const unsigned n_others = n_lanes ? n_lanes - 1 : 0; /* none while the worker has not seen this one */
+            us += (double)n_hops * unit_cost_us(l->unit, n_others + 1) + unit_cost_us(l->unit, n_others);
         }
     }
     return us < (p->wait_again ? WAIT_SHARE_AGAIN : WAIT_SHARE) * n * 1e6 / PUMP_RATE;
@@ -424,34 +150,34 @@ static bool may_wait(const struct pump *p, unsigned n) {
 static void begin_swap(struct pump *p, struct lane *next) {
     lane_begin(p, next);
     p->next = next;
-    atomic_store(&p->active[1], next);
+    atomic_store(&p->feed.active[FED], next);
 }
 
 /* One lane alone. */
 static void sound(struct pump *p, struct lane *l) {
     p->cur = l;
     p->next = NULL;
-    atomic_store(&p->active[0], l);
-    atomic_store(&p->active[1], NULL);
+    atomic_store(&p->feed.active[SOUNDS], l);
+    atomic_store(&p->feed.active[FED], NULL);
     atomic_store(&p->sounding, l);
 }
 
 /* The engine that was handed in, while nothing sounds: at once. */
 static void adopt(struct pump *p) {
-    struct unit *const u = atomic_load(&p->retiring) ? NULL : atomic_exchange(&p->incoming, NULL);
-    if (u) {
-        struct unit *const old = p->cur->unit;
-        sound(p, &u->lanes[0]);
-        atomic_store(&p->retiring, old);
+    struct seat *const seat = atomic_load(&p->feed.retiring) ? NULL : atomic_exchange(&p->feed.incoming, NULL);
+    if (seat) {
+        struct seat *const old = p->cur->seat;
+        sound(p, &seat->lanes[0]);
+        atomic_store(&p->feed.retiring, old);
     }
 }
 
 /* Takes in, sounds and retires lanes. Called between blocks. */
 static void step_lanes(struct pump *p) {
-    if (!p->next && !atomic_load(&p->retiring) && atomic_load_explicit(&p->incoming, memory_order_relaxed)) {
-        struct unit *const u = atomic_exchange(&p->incoming, NULL);
-        if (u)
-            begin_swap(p, &u->lanes[0]);
+    if (!p->next && !atomic_load(&p->feed.retiring) && atomic_load_explicit(&p->feed.incoming, memory_order_relaxed)) {
+        struct seat *const seat = atomic_exchange(&p->feed.incoming, NULL);
+        if (seat)
+            begin_swap(p, &seat->lanes[0]);
     }
     if (!p->next)
         return;
@@ -461,9 +187,9 @@ static void step_lanes(struct pump *p) {
         read |= p->heads[i].lane == p->cur;
     if (top(p)->lane == p->cur) {
         if (atomic_load(&p->next->unit->lost) && p->next->unit != p->cur->unit) { /* the new one failed: keep the old */
-            struct unit *const failed = p->next->unit;
+            struct seat *const failed = p->next->seat;
             sound(p, p->cur);
-            atomic_store(&p->retiring, failed);
+            atomic_store(&p->feed.retiring, failed);
             return;
         }
         const uint64_t fed = p->end - p->next->grid;
@@ -471,14 +197,14 @@ static void step_lanes(struct pump *p) {
         const bool steady = at >= p->next->grid + p->next->unit->delay; /* all frames of what is read are full */
         const bool caught_up = fed >= FEED && steady && is_done(p->next, hop_of(p->next, at - 1));
         if ((caught_up || (steady && fed >= FEED_MAX)) && push_head(p, p->next, at)) {
-            atomic_store(&p->active[0], p->next); /* what will sound comes first */
-            atomic_store(&p->active[1], p->cur);
+            atomic_store(&p->feed.active[SOUNDS], p->next); /* what will sound comes first */
+            atomic_store(&p->feed.active[FED], p->cur);
         }
     } else if (!read) {
-        struct unit *const old = p->cur->unit;
+        struct seat *const old = p->cur->seat;
         sound(p, p->next);
-        if (old != p->cur->unit)
-            atomic_store(&p->retiring, old);
+        if (old != p->cur->seat)
+            atomic_store(&p->feed.retiring, old);
     }
 }
 
@@ -523,7 +249,7 @@ static void step_delay(struct pump *p, unsigned n) {
         const unsigned less = delay_for(p, g, p->stable_max, wait);
         if (less < delay) {
             if ((p->end - p->cur->grid) % g) { /* the blocks' ends miss the hops': start hops at a block's beginning */
-                struct lane *const lanes = p->cur->unit->lanes;
+                struct lane *const lanes = p->cur->seat->lanes;
                 begin_swap(p, &lanes[p->cur == &lanes[0]]);
                 p->next->g = gcd(p->next->g, n);
             } else {
@@ -579,21 +305,21 @@ static void take(struct pump *p, const float *in, unsigned n) {
             p->last = isfinite(in[i]) ? in[i] : 0;
         p->gain = p->held || mute ? fmaxf(p->gain - step, 0) : fminf(p->gain + step, 1);
         const float x = p->last * p->gain;
-        p->dry[(p->end + i) % RING] = x;
+        p->feed.dry[(p->end + i) % RING] = x;
         power += square(x);
     }
     p->end += n;
     level(&p->in_power, &p->in_rms, power, n);
     floor_of(p, &p->in_floor, &p->in_noise, p->in_power, n);
-    atomic_store_explicit(&p->written, p->end, memory_order_release);
+    atomic_store_explicit(&p->feed.written, p->end, memory_order_release);
 }
 
 static void read_dry(const struct pump *p, uint64_t x, float *out, unsigned n) {
     if (x >= p->born && x + n <= p->end) {
-        ring_get(p->dry, x, out, n);
+        ring_get(p->feed.dry, x, out, n);
     } else {
         for (unsigned i = 0; i < n; i++, x++)
-            out[i] = x >= p->born && x < p->end ? p->dry[x % RING] : 0;
+            out[i] = x >= p->born && x < p->end ? p->feed.dry[x % RING] : 0;
     }
 }
 
@@ -717,32 +443,32 @@ static void show(struct pump *p) {
         atomic_store_explicit(&p->delay, p->target, memory_order_relaxed);
         atomic_store_explicit(&p->waits, p->wait, memory_order_relaxed);
         atomic_store_explicit(&p->swapping, swapping, memory_order_relaxed);
-        atomic_store(&p->notify, true);
+        atomic_store(&p->feed.notify, true);
     }
     atomic_store_explicit(&p->sounding, top(p)->lane, memory_order_relaxed);
 }
 
 static void wait_until(struct pump *p, uint64_t deadline_ns, unsigned n) {
-    atomic_store(&p->waiting, true);
+    atomic_store(&p->feed.waiting, true);
     for (;;) {
-        const uint32_t progress = atomic_load(&p->progress);
+        const uint32_t progress = atomic_load(&p->feed.progress);
         const uint64_t now = now_ns();
         if (served(p, n) || now >= deadline_ns)
             break;
-        futex_wait(&p->progress, progress, deadline_ns - now);
+        futex_wait(&p->feed.progress, progress, deadline_ns - now);
     }
-    atomic_store(&p->waiting, false);
+    atomic_store(&p->feed.waiting, false);
 }
 
 static void block(struct pump *p, const float *in, unsigned n_in, float *out, unsigned n_out) {
-    const uint64_t deadline_ns = now_ns() + n_in * (1000000000u / PUMP_RATE / 2);
+    const uint64_t now = now_ns(), deadline_ns = now + n_in * (1000000000u / PUMP_RATE / 2);
     if (n_in) {
         if (!p->fresh)
             step_lanes(p);
         step_delay(p, n_in);
         if (n_in != n_out && n_in <= n_out + SLACK && n_out <= n_in + SLACK)
             p->slack = SLACK;
-        atomic_store_explicit(&p->shown_quantum, n_in, memory_order_relaxed);
+        atomic_store_explicit(&p->feed.quantum, n_in, memory_order_relaxed);
         show(p);
     }
     /* Only a worker that has nothing left of earlier blocks can serve this one in time. */
@@ -750,9 +476,9 @@ static void block(struct pump *p, const float *in, unsigned n_in, float *out, un
     const uint64_t before = p->end;
     if (n_in) {
         take(p, in, n_in);
-        if (is_due(p->cur, before, p->end) || is_due(p->next, before, p->end) || atomic_load(&p->notify) ||
-            atomic_load_explicit(&p->retiring, memory_order_relaxed))
-            post(p);
+        if (is_due(p->cur, before, p->end) || is_due(p->next, before, p->end) || atomic_load(&p->feed.notify) ||
+            atomic_load_explicit(&p->feed.retiring, memory_order_relaxed))
+            worker_post(p->feed.worker, &p->feed, p->wait ? deadline_ns : now + n_in * (1000000000ull / PUMP_RATE));
     }
     if (n_out && !p->fresh) {
         step_head(p, n_out);
@@ -776,7 +502,7 @@ void pump_process(struct pump *p, const float *in, unsigned n_in, float *out, un
             memset(out, 0, n_out * sizeof *out);
         return;
     }
-    atomic_store_explicit(&p->last_block_ns, now_ns(), memory_order_relaxed);
+    atomic_store_explicit(&p->feed.last_block_ns, now_ns(), memory_order_relaxed);
     while (n_in || n_out) {
         const unsigned i = n_in < BLOCK_MAX ? n_in : BLOCK_MAX, o = n_out < BLOCK_MAX ? n_out : BLOCK_MAX;
         block(p, in, i, out, o);
@@ -790,11 +516,11 @@ void pump_process(struct pump *p, const float *in, unsigned n_in, float *out, un
 
 static void restart(struct pump *p) {
     if (p->next && p->next->unit != p->cur->unit) { /* no need to fade now */
-        struct unit *old = p->cur->unit;
+        struct seat *old = p->cur->seat;
         if (atomic_load(&p->next->unit->lost))
-            old = p->next->unit;
-        sound(p, old == p->cur->unit ? p->next : p->cur);
-        atomic_store(&p->retiring, old);
+            old = p->next->seat;
+        sound(p, old == p->cur->seat ? p->next : p->cur);
+        atomic_store(&p->feed.retiring, old);
     } else {
         sound(p, p->cur);
     }
@@ -818,172 +544,68 @@ void pump_restart(struct pump *p) {
 
 /* ---- the owner --------------------------------------------------------------------------------------------------- */
 
-static void unit_free(struct unit *u) {
-    if (!u)
-        return;
-    for (unsigned i = 0; i < PUMP_STREAMS; i++) {
-        free(u->lanes[i].done);
-        free(u->lanes[i].wet);
-        free(u->lanes[i].tails);
-    }
-    free(u);
+static void pump_free(struct pump *p) {
+    if (p->feed.event >= 0)
+        close(p->feed.event);
+    free(p->feed.dry);
+    free(p->sounded);
+    free(p);
 }
 
-/* Zeroed and already backed by memory: the real-time threads shall not fault it in. */
-static void *touched(size_t n, size_t size) {
-    void *const memory = calloc(n, size);
-    if (memory)
-        memset(memory, 0, n * size);
-    __asm__ volatile("" : : "r"(memory) : "memory"); /* or the compiler takes the memset for done */
-    return memory;
-}
-
-static int unit_new(struct unit **ret, struct engine *engine, unsigned hop_p99_us) {
-    const unsigned hop = engine_hop(engine), delay = engine_delay(engine);
-    if (!hop || delay + hop + BLOCK_MAX > PUMP_DELAY_MAX)
-        return -EINVAL;
-    struct unit *const u = touched(1, sizeof *u);
-    if (!u)
-        return -ENOMEM;
-    u->engine = engine;
-    u->hop = hop;
-    u->delay = delay;
-    u->n_slots = RING / hop;
-    u->fade = engine_fade(engine);
-    u->times.seed_us = hop_p99_us;
-    atomic_init(&u->times.p99_us, hop_p99_us);
-    for (unsigned i = 0; i < PUMP_STREAMS; i++) {
-        struct lane *const l = &u->lanes[i];
-        l->unit = u;
-        l->stream = i;
-        l->done = touched(u->n_slots, sizeof *l->done);
-        l->wet = touched(RING, sizeof *l->wet);
-        l->tails = touched((size_t)u->n_slots * delay + 1, sizeof *l->tails);
-        if (!l->done || !l->wet || !l->tails) {
-            unit_free(u);
-            return -ENOMEM;
-        }
-    }
-    *ret = u;
-    return 0;
-}
-
-static void release_unit(struct pump *p, struct unit *u) {
-    for (struct unit **at = &p->units; *at; at = &(*at)->link) {
-        if (*at == u) {
-            *at = u->link;
-            break;
-        }
-    }
-    p->release(p->data, u->engine);
-    unit_free(u);
-}
-
-static void unit_control(const struct pump *p, struct unit *u) {
-    for (unsigned i = 0; i < PUMP_STREAMS; i++)
-        engine_control(u->engine, i, p->strength, p->floor);
-}
-
-int pump_open(struct pump **ret, const struct pump_options *options) {
-    int r = -ENOMEM;
-    struct unit *unit = NULL;
+int pump_open(struct pump **ret, struct worker *w) {
     struct pump *const p = touched(1, sizeof *p);
     if (!p)
         return -ENOMEM;
-    p->rt = *options->rt;
-    p->release = options->release;
-    p->data = options->data;
+    p->feed.strength = 1;
     p->end = START;
-    atomic_init(&p->written, START);
+    atomic_init(&p->feed.written, START);
     atomic_init(&p->n_sounded, START);
-    p->dry = touched(RING, sizeof *p->dry);
+    p->feed.dry = touched(RING, sizeof *p->feed.dry);
     p->sounded = touched(RING, sizeof *p->sounded);
-    p->hop_in = touched(RING, sizeof *p->hop_in);
-    p->hop_out = touched(RING, sizeof *p->hop_out);
-    p->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (!p->dry || !p->sounded || !p->hop_in || !p->hop_out || p->event < 0)
-        goto fail;
-    r = unit_new(&unit, options->engine, options->hop_p99_us);
-    if (r < 0)
-        goto fail;
-    p->cur = &unit->lanes[0];
-    atomic_init(&p->delay, unit->delay);
+    p->feed.event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    int r = p->feed.event < 0 ? -errno : !p->feed.dry || !p->sounded ? -ENOMEM : 0;
+    if (r == 0)
+        r = worker_add(w, &p->feed);
+    if (r < 0) {
+        pump_free(p);
+        return r;
+    }
+    p->cur = &p->feed.seats->lanes[0];
+    atomic_init(&p->delay, p->cur->unit->delay);
     restart(p);
-    r = p->rt.start(p->rt.data, &p->thread, worker, p);
-    if (r < 0)
-        goto fail;
-    p->realtime = p->rt.raise(p->rt.data, p->thread) == 0;
-    p->units = unit;
     *ret = p;
     return 0;
-fail:
-    unit_free(unit);
-    if (p->event >= 0)
-        close(p->event);
-    free(p->dry);
-    free(p->sounded);
-    free(p->hop_in);
-    free(p->hop_out);
-    free(p);
-    return r;
 }
 
 void pump_close(struct pump *p) {
     if (!p)
         return;
-    atomic_store(&p->quit, true);
-    post(p);
-    p->rt.join(p->rt.data, p->thread);
-    while (p->units)
-        release_unit(p, p->units);
-    close(p->event);
-    free(p->dry);
-    free(p->sounded);
-    free(p->hop_in);
-    free(p->hop_out);
-    free(p);
-}
-
-int pump_engine(struct pump *p, struct engine *engine, unsigned hop_p99_us) {
-    struct unit *u;
-    const int r = unit_new(&u, engine, hop_p99_us);
-    if (r < 0)
-        return r;
-    u->link = p->units;
-    p->units = u;
-    if (p->controlled)
-        unit_control(p, u);
-    struct unit *const untaken = atomic_exchange(&p->incoming, u);
-    if (untaken)
-        release_unit(p, untaken);
-    if (now_ns() - atomic_load(&p->last_block_ns) > PAUSED_NS && hold(p, OWNER)) {
-        restart(p);
-        atomic_store(&p->holder, NOBODY);
-        post(p);
-    }
-    return 0;
+    worker_remove(p->feed.worker, &p->feed);
+    pump_free(p);
 }
 
 void pump_control(struct pump *p, float strength, float floor) {
-    p->strength = strength;
-    p->floor = floor;
-    p->controlled = true;
-    for (struct unit *u = p->units; u; u = u->link)
-        unit_control(p, u);
+    p->feed.strength = strength;
+    p->feed.floor = floor;
+    for (struct seat *seat = p->feed.seats; seat; seat = seat->link) {
+        for (unsigned i = 0; i < PUMP_STREAMS; i++)
+            engine_control(seat->unit->engine, seat->lanes[i].stream, strength, floor);
+    }
 }
 
 int pump_fd(const struct pump *p) {
-    return p->event;
+    return p->feed.event;
 }
 
 void pump_dispatch(struct pump *p) {
     eventfd_t count;
-    eventfd_read(p->event, &count);
-    struct unit *u = atomic_exchange(&p->retired, NULL);
-    while (u) {
-        struct unit *const following = u->retired;
-        release_unit(p, u);
-        u = following;
+    eventfd_read(p->feed.event, &count);
+    worker_tidy(p->feed.worker, &p->feed);
+    /* While the audio thread stands its part is done here. */
+    if (atomic_load(&p->feed.incoming) && now_ns() - atomic_load(&p->feed.last_block_ns) > PAUSED_NS && hold(p, OWNER)) {
+        restart(p);
+        atomic_store(&p->holder, NOBODY);
+        worker_post(p->feed.worker, &p->feed, now_ns());
     }
 }
 
@@ -994,37 +616,38 @@ void pump_mute(struct pump *p, bool mute) {
 void pump_stats(const struct pump *p, struct pump_stats *ret) {
     const struct unit *const u = atomic_load(&p->sounding)->unit;
     *ret = (struct pump_stats){
-        .hops = atomic_load(&p->hops),
+        .hops = atomic_load(&p->feed.hops),
         .late_hops = atomic_load(&p->late_hops),
-        .skipped_hops = atomic_load(&p->skipped_hops),
-        .hop_p50_us = atomic_load(&u->times.p50_us),
-        .hop_p99_us = atomic_load(&u->times.p99_us),
-        .hop_max_us = atomic_load(&u->times.max_us),
+        .skipped_hops = atomic_load(&p->feed.skipped_hops),
+        .hop_p50_us = atomic_load(&u->hops.p50_us),
+        .hop_p99_us = atomic_load(&u->hops.p99_us),
+        .hop_max_us = atomic_load(&u->hops.max_us),
         .delay = atomic_load(&p->delay),
-        .quantum = atomic_load(&p->shown_quantum),
+        .quantum = atomic_load(&p->feed.quantum),
         .in_rms = atomic_load(&p->in_rms),
         .out_rms = atomic_load(&p->out_rms),
         .in_noise = atomic_load(&p->in_noise),
         .out_noise = atomic_load(&p->out_noise),
-        .realtime = p->realtime,
+        .realtime = worker_realtime(p->feed.worker),
         .waits = atomic_load(&p->waits),
-        .swapping = atomic_load(&p->incoming) || atomic_load(&p->swapping),
+        .swapping = atomic_load(&p->feed.incoming) || atomic_load(&p->swapping),
         .engine_lost = atomic_load(&u->lost),
     };
 }
 
 /* Both rings are much longer than what is read, so that it is not overwritten meanwhile. */
 void pump_listen(const struct pump *p, float *in, float *out, unsigned n) {
-    ring_get(p->dry, atomic_load_explicit(&p->written, memory_order_acquire) - atomic_load(&p->delay) - n, in, n);
+    const uint64_t end = atomic_load_explicit(&p->feed.written, memory_order_acquire);
+    ring_get(p->feed.dry, end - atomic_load(&p->delay) - n, in, n);
     ring_get(p->sounded, atomic_load_explicit(&p->n_sounded, memory_order_acquire) - n, out, n);
 }
 
 bool pump_alive(struct pump *p) {
-    const uint64_t progress = atomic_load(&p->hops) + atomic_load(&p->skipped_hops);
-    const uint64_t written = atomic_load(&p->written);
+    const uint64_t progress = atomic_load(&p->feed.hops) + atomic_load(&p->feed.skipped_hops);
+    const uint64_t written = atomic_load(&p->feed.written);
     bool due = false;
-    for (unsigned i = 0; i < 2; i++) {
-        const struct lane *const l = atomic_load(&p->active[i]);
+    for (unsigned i = 0; i < N_RANKS; i++) {
+        const struct lane *const l = atomic_load(&p->feed.active[i]);
         due |= l && !atomic_load(&l->unit->lost) && atomic_load(&l->next) + l->unit->hop <= written;
     }
     const bool alive = !due || progress != p->seen_progress;

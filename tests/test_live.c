@@ -144,7 +144,7 @@ static void release(void *data, struct engine *engine) {
 static struct engine *open_engine(const char *name) {
     struct engine *engine;
     struct err err;
-    struct engine_options options = {.name = name, .n_streams = PUMP_STREAMS, .max_hops = 1};
+    struct engine_options options = {.name = name, .n_streams = WORKER_STREAMS, .max_hops = 1};
     ck_assert_msg(engine_open(&engine, &options, model, &err) == 0, "%s", err.text);
     return engine;
 }
@@ -562,7 +562,7 @@ START_TEST(an_engine_is_exchanged_without_a_gap) {
     unsigned n_bad = 1;
     for (unsigned i = 0; i < 5 && n_bad; i++) {
         const unsigned from = probe_length(probe);
-        ck_assert_int_eq(pump_engine(node_pump(node), open_engine("null"), 1), 0);
+        ck_assert_int_eq(worker_engine(node_worker(node), open_engine("null"), 1), 0);
         spin_until(n_released == i + 1 && !stats().swapping);
         spin(0.5);
         const unsigned to = probe_length(probe);

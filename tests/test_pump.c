@@ -1,6 +1,7 @@
-/* The pump with an engine of the test's own and a clock that stands unless the test moves it: every run is the same.
- * The pump's source is part of this program, so that a test can wait until its worker has nothing left to do. */
+/* The pump and its worker with an engine of the test's own and a clock that stands unless the test moves it: every run is the same.
+ * The sources of both are part of this program, so that a test can wait until the worker has nothing left to do. */
 #include "pump.c"
+#include "worker.c"
 
 #include "rt_guard.h"
 
@@ -38,7 +39,7 @@ struct engine {
     _Atomic unsigned fail_at;  /* the hop, counted from 1, that fails; 0: none */
     _Atomic unsigned nan_at;   /* ... whose output is not finite */
     _Atomic unsigned n_hops, n_resets;
-    float past[PUMP_STREAMS][4096], filter[PUMP_STREAMS];
+    float past[WORKER_STREAMS][4096], filter[WORKER_STREAMS];
     float fade[4096];
     bool released;
 };
@@ -145,6 +146,7 @@ static const struct rt refused = {.start = start_plain, .raise = raise_refused, 
 /* ---- a pump under test ------------------------------------------------------------------------------------------- */
 
 static struct engine engines[3];
+static struct worker *worker;
 static struct pump *pump;
 static unsigned n_released;
 static float *in, *out; /* [LONG] */
@@ -158,10 +160,11 @@ static uint32_t draw(uint32_t n) {
 
 static void open_pump(const struct rt *rt, unsigned delay, float gain, unsigned p99_us) {
     fill(&engines[0], HOP, delay, gain);
-    const struct pump_options o = {
+    const struct worker_options o = {
         .rt = rt, .engine = &engines[0], .hop_p99_us = p99_us, .release = release, .data = &n_released};
     n_released = 0;
-    ck_assert_int_eq(pump_open(&pump, &o), 0);
+    ck_assert_int_eq(worker_open(&worker, &o), 0);
+    ck_assert_int_eq(pump_open(&pump, worker), 0);
     at = 0;
 }
 
@@ -173,9 +176,15 @@ static void setup(void) {
         in[i] = (float)draw(1u << 24) / (1 << 23) - 1;
 }
 
-static void teardown(void) {
+static void close_pump(void) {
     pump_close(pump);
+    worker_close(worker);
     pump = NULL;
+    worker = NULL;
+}
+
+static void teardown(void) {
+    close_pump();
     free(in);
     free(out);
 }
@@ -188,11 +197,11 @@ static void sine(double frequency) {
 /* Waits until the worker has nothing left to do. */
 static void settle(void) {
     for (;;) {
-        bool due = !atomic_load(&pump->sleeping) || atomic_load(&pump->retiring);
-        for (unsigned i = 0; i < 2; i++) {
-            const struct lane *const l = atomic_load(&pump->active[i]);
+        bool due = !atomic_load(&worker->sleeping) || atomic_load(&pump->feed.retiring);
+        for (unsigned i = 0; i < N_RANKS; i++) {
+            const struct lane *const l = atomic_load(&pump->feed.active[i]);
             due |= l && !atomic_load(&l->unit->lost) &&
-                   (atomic_load(&l->next) + l->unit->hop <= atomic_load(&pump->written) ||
+                   (atomic_load(&l->next) + l->unit->hop <= atomic_load(&pump->feed.written) ||
                     l->begun != atomic_load(&l->base));
         }
         if (!due)
@@ -310,7 +319,7 @@ START_TEST(any_split_gives_the_same_samples) {
     memcpy(whole, out + delay, (at - delay) * sizeof *whole);
     const unsigned n = at - 8192 - delay;
     for (unsigned draws = 0; draws < 4; draws++) {
-        pump_close(pump);
+        close_pump();
         open_pump(draws % 2 ? &refused : &granted, 768, 0.1f, 1);
         engines[0].pole = 0.9f;
         seed = (unsigned)_i * 4 + draws + 1;
@@ -491,7 +500,7 @@ START_TEST(an_engine_is_exchanged) {
     const unsigned before = stats().delay, begin = at;
     fill(&engines[1], _i / 2 == 1 ? 128 : HOP, delays[_i / 2], 0.25f);
     atomic_store(&strength_seen, 0);
-    ck_assert_int_eq(pump_engine(pump, &engines[1], 1), 0);
+    ck_assert_int_eq(worker_engine(worker, &engines[1], 1), 0);
     ck_assert_float_eq(atomic_load(&strength_seen), 0.25f);
     ck_assert(stats().swapping);
     unsigned sounding = 0;
@@ -519,8 +528,8 @@ START_TEST(an_engine_that_waits_for_its_turn_is_replaced) {
     run(PUMP_RATE, 256);
     fill(&engines[1], HOP, 768, 0.25f);
     fill(&engines[2], HOP, 768, 0.125f);
-    ck_assert_int_eq(pump_engine(pump, &engines[1], 1), 0);
-    ck_assert_int_eq(pump_engine(pump, &engines[2], 1), 0);
+    ck_assert_int_eq(worker_engine(worker, &engines[1], 1), 0);
+    ck_assert_int_eq(worker_engine(worker, &engines[2], 1), 0);
     ck_assert_uint_eq(n_released, 1);
     ck_assert(engines[1].released);
     run(PUMP_RATE, 256);
@@ -541,7 +550,7 @@ START_TEST(a_lost_engine_gives_dry_and_the_next_one_takes_over) {
     const unsigned delay = stats().delay;
     expect(begin + 8192, at, delay, 1);
     fill(&engines[1], HOP, 768, 0.25f);
-    ck_assert_int_eq(pump_engine(pump, &engines[1], 1), 0);
+    ck_assert_int_eq(worker_engine(worker, &engines[1], 1), 0);
     run(PUMP_RATE, 256);
     ck_assert(engines[0].released);
     ck_assert(!stats().engine_lost);
@@ -556,7 +565,7 @@ START_TEST(a_new_engine_that_fails_is_given_back) {
     run(PUMP_RATE, 256);
     fill(&engines[1], HOP, 768, 0.25f);
     atomic_store(&engines[1].fail_at, 20);
-    ck_assert_int_eq(pump_engine(pump, &engines[1], 1), 0);
+    ck_assert_int_eq(worker_engine(worker, &engines[1], 1), 0);
     run(PUMP_RATE, 256);
     ck_assert(engines[1].released && !engines[0].released);
     ck_assert(!stats().swapping && !stats().engine_lost);
@@ -605,9 +614,10 @@ START_TEST(an_engine_is_exchanged_in_a_pause) {
     run(PUMP_RATE, 256);
     atomic_fetch_add(&clock_ns, 2000000000);
     fill(&engines[1], HOP, 512, 0.25f);
-    ck_assert_int_eq(pump_engine(pump, &engines[1], 1), 0);
+    ck_assert_int_eq(worker_engine(worker, &engines[1], 1), 0);
+    pump_dispatch(pump); /* takes it, and when the worker knows, */
     settle();
-    pump_dispatch(pump);
+    pump_dispatch(pump); /* gives the other one back */
     ck_assert(engines[0].released);
     ck_assert(!stats().swapping);
     const unsigned pause = at;
