@@ -4,14 +4,14 @@
 #include "engine.h"
 #include "measure.h"
 #include "model.h"
+#include "state.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
-enum { n_hops = 2000, path_max = 4096, line_max = 512 };
+enum { n_hops = 2000, line_max = 512 };
 static const float share = .4f; /* of a hop's time: what is left is for the graph, other programs and a slower day */
 
 /* The processor by its name, spaces and all; "unknown" where the system does not tell. */
@@ -32,34 +32,13 @@ static void processor(char *name, size_t size) {
     fclose(f);
 }
 
-static int state_path(char *path, const char *file) {
-    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
-    int n;
-    if (state && state[0] == '/')
-        n = snprintf(path, path_max, "%s/primeknet%s", state, file);
-    else if (home && home[0] == '/')
-        n = snprintf(path, path_max, "%s/.local/state/primeknet%s", home, file);
-    else
-        return -ENOENT;
-    return n < path_max ? 0 : -ENAMETOOLONG;
-}
-
 /* The file's one line: model, p99 in whole microseconds, then what the measurement holds for: version, engine, processor. */
 static bool recall(struct choice *c, const char *valid_for) {
-    char path[path_max], line[line_max], model[16];
+    char line[line_max], model[16];
     unsigned p99;
     int end = 0;
-    if (state_path(path, "/model") < 0)
-        return false;
-    FILE *f = fopen(path, "re");
-    if (!f)
-        return false;
-    bool ok = fgets(line, sizeof line, f) != NULL;
-    fclose(f);
-    if (!ok)
-        return false;
-    line[strcspn(line, "\n")] = 0;
-    if (sscanf(line, "%15s %u %n", model, &p99, &end) < 2 || !end || strcmp(line + end, valid_for))
+    if (!state_read("model", line, sizeof line) || sscanf(line, "%15s %u %n", model, &p99, &end) < 2 || !end ||
+        strcmp(line + end, valid_for))
         return false;
     c->model = !strcmp(model, "base") ? "base" : !strcmp(model, "small") ? "small" : NULL;
     c->p99_us = p99;
@@ -67,25 +46,10 @@ static bool recall(struct choice *c, const char *valid_for) {
     return c->model;
 }
 
-static void make_parents(char *path) {
-    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        *slash = 0;
-        mkdir(path, 0700);
-        *slash = '/';
-    }
-}
-
 static void remember(const struct choice *c, const char *valid_for) {
-    char path[path_max], part[path_max];
-    if (state_path(path, "/model") < 0 || state_path(part, "/model.part") < 0)
-        return;
-    make_parents(part);
-    FILE *f = fopen(part, "we");
-    if (!f)
-        return;
-    bool ok = fprintf(f, "%s %u %s\n", c->model, (unsigned)c->p99_us, valid_for) > 0;
-    if (fclose(f) || !ok || rename(part, path))
-        remove(part);
+    char line[line_max + 32];
+    snprintf(line, sizeof line, "%s %u %s", c->model, (unsigned)c->p99_us, valid_for);
+    state_write("model", line);
 }
 
 int choose_model(struct choice *ret, const char *engine_name, bool measure, struct err *err) {

@@ -21,6 +21,10 @@ static const struct {
     {"mics", mics_command, "the microphones there are"},
     {"use", use_command, "another microphone"},
     {"model", model_command, "another network"},
+#ifdef HAVE_DAEMON
+    {"setup", setup_command, "have it at every login"},
+    {"doctor", doctor_command, "what is wrong, and what to do"},
+#endif
     {"enhance", enhance_command, "clean the speech in a sound file"},
     {"bench", bench_command, "time the network on this machine"},
 };

@@ -45,8 +45,7 @@ static bool parse(struct call *ret, int argc, char **argv, int n_words, bool sav
     return false;
 }
 
-/* Asks once; prints what went wrong. NULL then. */
-static json_t *ask(json_t *request) {
+json_t *cli_ask(json_t *request) {
     struct err err;
     json_t *answer = NULL;
     int fd, res = control_connect(&fd, &err);
@@ -68,7 +67,7 @@ static const char *text_of(const json_t *object, const char *key) {
 
 /* The setting's new value, and whether it stays. */
 static int set(const char *name, const char *value, bool save) {
-    json_t *answer = ask(json_pack("{s:s, s:s, s:s, s:b}", "command", "set", "name", name, "value", value, "save", save));
+    json_t *answer = cli_ask(json_pack("{s:s, s:s, s:s, s:b}", "command", "set", "name", name, "value", value, "save", save));
     if (!answer)
         return cli_failed;
     printf("%s is now %s", text_of(answer, "name"), text_of(answer, "value"));
@@ -116,7 +115,7 @@ int bypass_command(int argc, char **argv) {
     int status;
     if (!parse(&call, argc, argv, 1, false, help, &status))
         return status;
-    json_t *answer = ask(json_pack("{s:s, s:s}", "command", "bypass", "state", call.words[0]));
+    json_t *answer = cli_ask(json_pack("{s:s, s:s}", "command", "bypass", "state", call.words[0]));
     if (!answer)
         return cli_failed;
     printf("bypass is %s\n", json_is_true(json_object_get(answer, "bypass")) ? "on" : "off");
@@ -134,7 +133,7 @@ int mics_command(int argc, char **argv) {
     int status;
     if (!parse(&call, argc, argv, 0, false, help, &status))
         return status;
-    json_t *answer = ask(json_pack("{s:s}", "command", "microphones")), *mic;
+    json_t *answer = cli_ask(json_pack("{s:s}", "command", "microphones")), *mic;
     if (!answer)
         return cli_failed;
     const json_t *mics = json_object_get(answer, "microphones");
@@ -160,7 +159,7 @@ int mics_command(int argc, char **argv) {
 
 /* The microphone that is meant: a name, a description, or a part of just one of them. Prints what went wrong. */
 static bool find_microphone(char *ret, size_t size, const char *wanted) {
-    json_t *answer = ask(json_pack("{s:s}", "command", "microphones")), *mic;
+    json_t *answer = cli_ask(json_pack("{s:s}", "command", "microphones")), *mic;
     if (!answer)
         return false;
     const json_t *found = NULL, *mics = json_object_get(answer, "microphones");
