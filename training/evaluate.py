@@ -1,11 +1,17 @@
 """Score enhanced audio: python3 evaluate.py PAIRS ENHANCED [--delay N] [--dnsmos] [--out FILE.tsv] [--pictures DIR]
 
 PAIRS holds pairs.tsv (name, rate, snr_db, ...) and NAME_clean.flac, NAME_noisy.flac; ENHANCED, made by any tool, NAME_noisy.* or
-NAME.* of the same rate. Scores: WB-PESQ and ESTOI at 16 kHz, SI-SDR at the file's rate, the level left in pauses, and with --dnsmos
-DNSMOS P.835. Means are given for the wide and the full-band pairs, with 95 % intervals, and by SNR; then the worst clips.
-A pause is made of the 20 ms frames whose clean level is 30 dB under the median speech frame; its level is that of the output over
-that of the input there, in decibels, for the first second and what follows. Where the clean file itself is louder than -35 dB
-against the input, `spare` counts from there: decibels over the larger of the two, zero or less is met.
+NAME.* of the same rate. The first part of a name is its kind. Means are given for each kind, with 95 % intervals, and by SNR (for
+levels in decibels medians, without); then the worst clips. What a clip has no place for is left out of the mean:
+pesq, estoi     WB-PESQ and ESTOI at 16 kHz; of files at 8 kHz the narrow-band PESQ
+si_sdr          at the file's rate
+pause_first, pause_later   what is left in pauses, in dB: output over input in the 20 ms frames whose clean level is 30 dB under the
+                median speech frame, in the first second and after it
+spare_first, spare_later   the same over -35 dB or, where the clean file is louder there, over its level: zero or less is met
+left            output over input where the clean file is silent from end to end
+onset           how much louder speech comes through in the 100 ms after a pause than elsewhere, in dB: negative where words are cut
+lsd             distance of log spectra above 8 kHz, in dB, of files at 48 kHz
+OVRL, SIG, BAK  DNSMOS P.835, with --dnsmos
 """
 import argparse
 import csv
@@ -16,9 +22,11 @@ import numpy as np
 import soundfile
 from pesq import pesq
 from pystoi import stoi
-from scipy.signal import resample_poly
+from scipy.ndimage import maximum_filter1d
+from scipy.signal import resample_poly, stft
 
 TARGET_DB = -35.
+SCORES = 'pesq', 'estoi', 'si_sdr', 'pause_first', 'pause_later', 'spare_first', 'spare_later', 'left', 'onset', 'lsd'
 DNSMOS = 'OVRL', 'SIG', 'BAK'
 
 
@@ -47,11 +55,50 @@ def pauses(clean, noisy, y, rate):
     return scores
 
 
+def onset(clean, y, rate):
+    """Speech in y is what of it is like the clean file, so that noise on top does not count."""
+    n = rate // 50
+    c, e = (x[:len(x) // n * n].reshape(-1, n) for x in (clean, y))
+    power = (c ** 2).mean(1) + 1e-12
+    loud = power > 1e-3 * np.median(power[power > 1e-3 * power.max()])
+    starts = [i for i in range(5, len(loud) - 5) if loud[i] and not loud[i - 5:i].any()]
+    first = np.zeros_like(loud)
+    for i in starts:
+        first[i:i + 5] = True
+    passed = lambda at: 20 * np.log10(max(1e-3, (c[at] * e[at]).sum() / (c[at] ** 2).sum()))
+    rest = loud & ~first
+    return np.mean([passed(slice(i, i + 5)) for i in starts]) - passed(rest) if starts and rest.any() else np.nan
+
+
+def lsd(clean, y):
+    """Of files at 48 kHz, above 8 kHz; what lies 60 dB under the clean file's loudest is silence."""
+    power = lambda x: np.abs(stft(x, 48000, nperseg=1024, noverlap=768)[2][171:]) ** 2
+    c, e = power(clean), power(y)
+    least = 1e-6 * c.max()
+    return np.sqrt(((10 * np.log10((c + least) / (e + least))) ** 2).mean(0)).mean()
+
+
+def gate(noisy, rate):
+    """A plain energy gate, to compare with: 10 ms frames less than 6 dB over the quiet ones are turned down by 30 dB."""
+    n = rate // 100
+    e = (np.resize(noisy, -(-len(noisy) // n) * n).reshape(-1, n) ** 2).mean(1)
+    open_ = maximum_filter1d((e > 4 * np.quantile(e, .1)).astype(float), 11)
+    return noisy * np.repeat(.03 + .97 * open_, n)[:len(noisy)]
+
+
 def score(clean, noisy, y, rate, dnsmos):
-    c, e = (x if rate == 16000 else resample_poly(x, 16000, rate) for x in (clean, y))
-    scores = dict(pesq=pesq(16000, c, e, 'wb'), estoi=stoi(c, e, 16000, extended=True), si_sdr=si_sdr(clean, y), **pauses(clean, noisy, y, rate))
+    at16, out16 = (x if rate == 16000 else resample_poly(x, 16000, rate) for x in (clean, y))
+    scores = dict.fromkeys(SCORES, np.nan)
+    if clean.any():
+        quality = pesq(8000, clean, y, 'nb') if rate == 8000 else pesq(16000, at16, out16, 'wb')
+        scores |= dict(pesq=quality, estoi=stoi(at16, out16, 16000, extended=True), si_sdr=si_sdr(clean, y), onset=onset(clean, y, rate))
+        scores |= pauses(clean, noisy, y, rate)
+        if rate == 48000:
+            scores['lsd'] = lsd(clean, y)
+    else:
+        scores['left'] = 10 * np.log10((y ** 2).sum() / (noisy ** 2).sum() + 1e-12)
     if dnsmos:
-        r = dnsmos.run(np.clip(e, -1, 1).astype(np.float32), sr=16000)
+        r = dnsmos.run(np.clip(out16, -1, 1).astype(np.float32), sr=16000)
         scores |= {k: float(r[k.lower() + '_mos']) for k in DNSMOS}
     return scores
 
@@ -68,8 +115,10 @@ def line(title, rows, keys):
     for k in keys:
         v = np.array([r[k] for r in rows])
         v = v[~np.isnan(v)]
-        if k.startswith(('pause', 'spare')):
-            cells.append(f'{np.median(v):7.1f}' if len(v) else '      -')
+        if not len(v):
+            cells.append('-')
+        elif k.startswith(('pause', 'spare', 'left')):
+            cells.append(f'{np.median(v):.1f}')
         else:
             cells.append(f'{v.mean():.3f}±{1.96 * v.std() / len(v) ** .5:.3f}')
     print(f'{title:12}{len(rows):4}  ' + '  '.join(f'{c:>12}' for c in cells))
@@ -90,7 +139,7 @@ def picture(path, rate, **sounds):
 def main():
     ap = argparse.ArgumentParser(description='Score enhanced audio.')
     ap.add_argument('pairs')
-    ap.add_argument('enhanced', help='a folder, or `noisy` or `clean` for the pairs themselves')
+    ap.add_argument('enhanced', help='a folder; or `noisy` or `clean` for the pairs themselves, `gate` for an energy gate')
     ap.add_argument('--delay', type=int, default=0, help='samples at 48 kHz by which the tool delays')
     ap.add_argument('--dnsmos', action='store_true')
     ap.add_argument('--out', help='a table of every clip')
@@ -104,7 +153,8 @@ def main():
     for p in pairs:
         clean, noisy = (soundfile.read(os.path.join(a.pairs, f"{p['name']}_{k}.flac"))[0] for k in ('clean', 'noisy'))
         rate = int(p['rate'])
-        y = dict(clean=clean, noisy=noisy)[a.enhanced] if a.enhanced in ('clean', 'noisy') else read_enhanced(a.enhanced, p['name'], clean, a.delay * rate // 48000)
+        plain = dict(clean=lambda: clean, noisy=lambda: noisy, gate=lambda: gate(noisy, rate))
+        y = plain[a.enhanced]() if a.enhanced in plain else read_enhanced(a.enhanced, p['name'], clean, a.delay * rate // 48000)
         rows.append(p | score(clean, noisy, y, rate, a.dnsmos and dnsmos))
         sounds[p['name']] = rate, clean, noisy, y
     keys = [k for k in rows[0] if k not in pairs[0]]
@@ -114,7 +164,7 @@ def main():
         line(kind, of_kind, keys)
         for snr in sorted({float(r['snr_db']) for r in of_kind}):
             line(f'  {snr:g} dB', [r for r in of_kind if float(r['snr_db']) == snr], keys)
-    worst = sorted(rows, key=lambda r: r['pesq'])[:5]
+    worst = sorted((r for r in rows if r['pesq'] == r['pesq']), key=lambda r: r['pesq'])[:5]
     print('worst by pesq:')
     for r in worst:
         print(' ', r['name'], r['snr_db'], 'dB', f"pesq {r['pesq']:.2f}, SI-SDR {r['si_sdr']:.1f} dB,", r.get('speech', ''), r.get('noise', ''))

@@ -1,0 +1,105 @@
+"""Pairs of what ordinary noisy speech does not show: python3 cases.py PAIRS DATA OUT [--music REGEX] [--laughter REGEX]
+
+PAIRS is a folder of pairs that evaluate.py reads, DATA what prepare.py packs, OUT another folder of pairs, a kind for each case:
+clean      clean speech alone: must come through untouched
+noise      noise alone: must go
+headset    a pair through a telephone's band, 300 to 3400 Hz, at 8 kHz
+babble     speech under six other voices as loud together as it is
+music      speech 5 dB over music: clips of DATA's noise whose names match
+laughter   laughter alone, and what else people do with their voices: clips whose names match; must come through
+"""
+import argparse
+import csv
+import os
+import re
+
+import numpy as np
+import soundfile
+from scipy.signal import butter, resample_poly, sosfiltfilt
+
+from prepare import RATE, decode, level, read_index
+
+SHORTEST = 2 * RATE                                    # of a clip of music or laughter
+
+
+def read_pairs(folder):
+    """-> [(row, rate, clean, noisy)]"""
+    with open(os.path.join(folder, 'pairs.tsv')) as f:
+        rows = list(csv.DictReader(f, delimiter='\t'))
+    sound = lambda r, part: soundfile.read(os.path.join(folder, f"{r['name']}_{part}.flac"))[0]
+    return [(r, int(r['rate']), sound(r, 'clean'), sound(r, 'noisy')) for r in rows]
+
+
+def clips(data, pattern):
+    """Noise clips at 48 kHz whose names match: [(name, samples)]"""
+    packs, files = read_index(data)
+    files = [os.path.join(data, f) for f in files if f.startswith('noise')]
+    ends = np.cumsum([soundfile.info(f).frames * RATE // soundfile.info(f).samplerate for f in files])
+    found = []
+    for s in packs['noise']:
+        if re.search(pattern, s['name']) and s['stop'] - s['start'] >= SHORTEST:
+            i = int(np.searchsorted(ends, s['start'], 'right'))
+            first = int(ends[i - 1]) if i else 0
+            stop = min(s['stop'], s['start'] + 20 * RATE)
+            with soundfile.SoundFile(files[i]) as f:
+                step = RATE // f.samplerate
+            found.append((s['name'], decode((files[i], (s['start'] - first) // step, (stop - first) // step)) / 32768))
+    return found
+
+
+def over(speech, noise, snr_db):
+    noise = np.resize(noise, len(speech))
+    return speech + noise / (np.sqrt((noise ** 2).mean()) + 1e-9) * level(speech) * 10 ** (-snr_db / 20)
+
+
+def telephone(x, rate):
+    x = resample_poly(x, 8000, rate)
+    return sosfiltfilt(butter(4, [300, 3400], 'bandpass', fs=8000, output='sos'), x)
+
+
+def cases(pairs, music, laughter, count):
+    """yields kind, rate, SNR, clean, noisy, speech, noise"""
+    wide = [p for p in pairs if p[1] == 16000]
+    some = lambda of, n: of[::max(1, len(of) // n)][:n]
+    mixed = some(wide, count // 2) + some([p for p in pairs if p[1] != 16000], count // 2)
+    for r, rate, clean, _ in mixed:
+        yield 'clean', rate, np.inf, clean, clean, r['speech'], ''
+    for r, rate, clean, noisy in mixed:
+        yield 'noise', rate, -np.inf, np.zeros(len(clean)), noisy - clean, '', r['noise']
+    for r, rate, clean, noisy in mixed:
+        yield 'headset', 8000, float(r['snr_db']), telephone(clean, rate), telephone(noisy, rate), r['speech'], r['noise']
+    for i, (r, rate, clean, _) in enumerate(some(wide, count)):
+        voices = [q[2] / level(q[2]) for q in wide if q[0]['speech'] != r['speech']]
+        babble = sum(np.resize(voices[(5 * i + k) % len(voices)], len(clean)) for k in range(6))
+        yield 'babble', rate, 0., clean, over(clean, babble, 0), r['speech'], 'six voices'
+    for i, (name, x) in enumerate(music):
+        r, rate, clean, _ = wide[i % len(wide)]
+        yield 'music', rate, 5., clean, over(clean, resample_poly(x, 1, RATE // rate), 5), r['speech'], name
+    for name, x in laughter:
+        yield 'laughter', RATE, np.inf, x, x, name, ''
+
+
+def main():
+    ap = argparse.ArgumentParser(description='Pairs of what ordinary noisy speech does not show.')
+    ap.add_argument('pairs')
+    ap.add_argument('data')
+    ap.add_argument('out')
+    ap.add_argument('--music', default='music')
+    ap.add_argument('--laughter', default='laugh|sing')
+    ap.add_argument('--count', type=int, default=20, help='of each kind, at most')
+    a = ap.parse_args()
+    os.makedirs(a.out, exist_ok=True)
+    music, laughter = (clips(a.data, pattern)[:a.count] for pattern in (a.music, a.laughter))
+    n = {}
+    with open(os.path.join(a.out, 'pairs.tsv'), 'w') as table:
+        print('name', 'rate', 'snr_db', 'speech', 'noise', sep='\t', file=table)
+        for kind, rate, snr, clean, noisy, speech, noise in cases(read_pairs(a.pairs), music, laughter, a.count):
+            n[kind] = n.get(kind, -1) + 1
+            name, gain = f'{kind}_{n[kind]:02}', min(1, .98 / np.abs(noisy).max())
+            for part, x in ('clean', clean), ('noisy', noisy):
+                soundfile.write(os.path.join(a.out, f'{name}_{part}.flac'), x * gain, rate)
+            print(name, rate, snr, speech, noise, sep='\t', file=table)
+
+
+if __name__ == '__main__':
+    main()
