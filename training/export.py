@@ -110,11 +110,11 @@ class Folder:
 
     def collect(self):
         net, c = self.net, self.cfg['c']
-        window = net.win.double()
-        self.put('window.analysis', window)
-        overlapped = (window ** 2).view(-1, self.hop).sum(0)               # the same at each place in a hop, or exporting is wrong
-        assert torch.allclose(overlapped, overlapped[:1].expand(self.hop), rtol=1e-5)
-        self.put('window.synthesis', window / overlapped.repeat(self.window // self.hop))
+        analysis, synthesis = net.win.double(), net.back.double()
+        self.put('window.analysis', analysis)
+        overlapped = (analysis[-net.synthesis:] * synthesis).view(-1, self.hop).sum(0)
+        assert torch.allclose(overlapped, overlapped[:1].expand(self.hop), rtol=1e-5), 'the windows do not undo each other'
+        self.put('window.synthesis', synthesis / overlapped.repeat(net.synthesis // self.hop))
         self.linear('embed', *self.after(*self.pair(net.embed[0]), net.embed[1]))
         self.put('embed.prelu', net.embed[2].w)
         self.dense('encoder', net.enc, c)
@@ -145,7 +145,7 @@ def band_edges(net):
 def metadata(net, name, licence, training):
     cfg, layer = net.cfg, net.stages[0].time[0]
     values = {
-        'rate': cfg['rate'], 'window': net.window, 'synthesis': net.window, 'hop': net.hop, 'linear_bins': net.linear,
+        'rate': cfg['rate'], 'window': net.window, 'synthesis': net.synthesis, 'hop': net.hop, 'linear_bins': net.linear,
         'band_edges': band_edges(net), 'scale': 16, 'compression': net.compress, 'mask_ceiling': 2, 'mask_minimum': 1e-3,
         'rotation_epsilon': 1e-6, 'magnitude_minimum': 1e-6, 'power_minimum': 1e-12, 'norm_epsilon': layer.n1.eps,
         'channels': cfg['c'], 'depth': cfg['depth'], 'blocks': cfg['blocks'], 'time_layers': cfg['nt'],

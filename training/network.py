@@ -183,11 +183,24 @@ class Up(nn.Module):
         return self.head(self.act(self.norm(y)))
 
 
+def windows(length, synthesis):
+    """Analysis window and, over its last `synthesis` samples, the synthesis window: their product there is a Hann window.
+
+    Both are square-root Hann where they are as long as each other; else analysis rises slowly and falls as fast as synthesis,
+    so that frequencies are told apart by the long one while a sample is complete when the short one has passed.
+    """
+    product = torch.hann_window(synthesis)
+    rise = length - synthesis // 2
+    analysis = torch.cat([torch.hann_window(2 * rise)[:rise], product[synthesis // 2:]]).sqrt()
+    return analysis, product / analysis[-synthesis:].clamp_min(1e-6)
+
+
 class Net(nn.Module):
-    def __init__(self, c=32, blocks=4, nt=2, nf=2, state=16, depth=4, rate=48000, window=1024, hop=256, linear=171, bands=30, compress=.3):
+    def __init__(self, c=32, blocks=4, nt=2, nf=2, state=16, depth=4, rate=48000, window=1024, hop=256, linear=171, bands=30, compress=.3, synthesis=None):
         super().__init__()
         self.cfg = {k: v for k, v in locals().items() if k not in ('self', '__class__')}
         self.window, self.hop, self.linear, self.bands, self.compress = window, hop, linear, bands, compress
+        self.synthesis = synthesis or window
         bins, P = window // 2 + 1, linear + bands
         self.embed = nn.Sequential(nn.Linear(3, c), Norm(c), PReLU(c))
         self.enc, self.down = DenseBlock(c, depth), Down(c)
@@ -195,7 +208,9 @@ class Net(nn.Module):
         self.mask_dec, self.phase_dec = DenseBlock(c, depth), DenseBlock(c, depth)
         self.mask_up, self.phase_up = Up(c, 1, P), Up(c, 2, P)
         self.slope = nn.Parameter(torch.ones(P))
-        self.register_buffer('win', torch.hann_window(window).sqrt())
+        analysis, back = windows(window, self.synthesis)
+        self.register_buffer('win', analysis)
+        self.register_buffer('back', back, persistent=False)
         if bands:
             edges = torch.linspace(linear, bins, bands + 1).round().long()
             member = torch.zeros(bins - linear, bands)
@@ -214,11 +229,11 @@ class Net(nn.Module):
     def stft(self, w):                                                     # [B,n] -> [B,T,bins], frame t ends at sample (t+1)*hop
         return torch.stft(F.pad(w, (self.window - self.hop, 0)), self.window, self.hop, window=self.win, center=False, return_complex=True).transpose(1, 2) / 16
 
-    def istft(self, X, n):                                                 # undelayed: sample i is complete window-hop samples later
-        r = self.window // self.hop
-        fr = (torch.fft.irfft(X * 16, n=self.window) * self.win).unflatten(2, (r, self.hop))
+    def istft(self, X, n):                                                 # undelayed: sample i is complete synthesis-hop samples later
+        r = self.synthesis // self.hop
+        fr = (torch.fft.irfft(X * 16, n=self.window)[..., -self.synthesis:] * self.back).unflatten(2, (r, self.hop))
         y = sum(F.pad(fr[:, :, k], (0, 0, k, r - 1 - k)) for k in range(r)).flatten(1)
-        return y[:, self.window - self.hop:self.window - self.hop + n] / (r / 2)
+        return y[:, self.synthesis - self.hop:self.synthesis - self.hop + n] / (r / 2)
 
     def features(self, X):
         """[B,T,bins] -> compressed magnitude at each position [B,T,P], unit phase of the linear bins [B,T,linear]."""

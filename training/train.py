@@ -93,7 +93,7 @@ def train(config, data, out, weights=None, resume=False, device='cuda', mixer=No
 
     net = Net(**config['network']).to(device)
     if weights:
-        net.load_state_dict(torch.load(weights, map_location=device)['ema'])
+        net.load_state_dict(torch.load(weights, map_location=device)['ema'] | {'win': net.win})    # may be another pair of windows
     opt = torch.optim.AdamW(net.parameters(), t['learning_rate'], betas=(.9, .99), weight_decay=.01, fused=device != 'cpu')
     samples = int(t['clip_seconds'] * RATE)
     mixer = mixer or Mixer(data, samples, device, t['seed'] * 1000 + rank)
