@@ -1,14 +1,16 @@
-"""Pack training audio: python3 prepare.py DATA OUT
+"""Pack training audio: python3 prepare.py DATA OUT [--spoken REGEX]
 
 DATA holds index.tsv (file, start_sample, samples, rate, source, speaker_or_clip), the files it names (speech_full*: full band,
 speech_wide*: nothing above 8 kHz, noise*), and rooms_full.flac, rooms_wide.flac: room responses of half a second, one after the
 other. OUT gets the same audio as raw 16-bit mono at 48 kHz for train.py, without the narrators and noise clips that a hash
-of their names holds out, and OUT/dev: noisy and clean pairs made of those, for choosing between checkpoints.
+of their names holds out, without noise clips whose names say that they are speech (a network that hears those learns to remove
+speech), and OUT/dev: noisy and clean pairs made of those, for choosing between checkpoints.
 """
 import argparse
 import csv
 import hashlib
 import os
+import re
 from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
@@ -106,6 +108,7 @@ def main():
     ap = argparse.ArgumentParser(description='Pack training audio.')
     ap.add_argument('data')
     ap.add_argument('out')
+    ap.add_argument('--spoken', default='$^', help='names of noise clips to leave out of the packed noise')
     ap.add_argument('--jobs', type=int, default=os.cpu_count())
     a = ap.parse_args()
     os.makedirs(a.out, exist_ok=True)
@@ -126,7 +129,7 @@ def main():
                 voices.setdefault(band, {}).setdefault(s['name'], []).append(x[s['start']:s['stop']])
         with open(os.path.join(a.out, pack + '.i16'), 'wb') as f:
             for s in segments:
-                if s['name'] not in held:
+                if s['name'] not in held and not (kind == 'noise' and re.search(a.spoken, s['name'])):
                     x[s['start']:s['stop']].tofile(f)
         print(f"{pack}: {len(x) / RATE / 3600:.2f} h, {len(held)} of {len({s['name'] for s in segments})} names held out")
     for band in 'full', 'wide':

@@ -97,6 +97,10 @@ def train(config, data, out, weights=None, resume=False, device='cuda', mixer=No
     opt = torch.optim.AdamW(net.parameters(), t['learning_rate'], betas=(.9, .99), weight_decay=.01, fused=device != 'cpu')
     samples = int(t['clip_seconds'] * RATE)
     mixer = mixer or Mixer(data, samples, device, t['seed'] * 1000 + rank)
+    sources = [(mixer, t['batch'], Loss(net, samples, device, config['loss']))]
+    if t['long_every']:                                 # as much sound in fewer clips
+        mixer_long = mixer.of_length(samples * t['batch'] // t['long_batch'])
+        sources.append((mixer_long, t['long_batch'], Loss(net, mixer_long.samples, device, config['loss'])))
     average, used, step, rows = Average(net), 0., 0, []
     if resume:
         ck = torch.load(at('checkpoint.pt'), map_location=device)
@@ -104,9 +108,8 @@ def train(config, data, out, weights=None, resume=False, device='cuda', mixer=No
         opt.load_state_dict(ck['opt'])
         average.state, used, step, rows = ck['ema'], ck['used'], ck['step'], ck['rows']
         mixer.gen.set_state(ck['gen'].cpu())
-    loss = Loss(net, samples, device, config['loss'])
     if device != 'cpu':
-        net.core = torch.compile(net.core)
+        net.core = torch.compile(net.core, dynamic=False)
 
     def keep(seconds):
         if rank:
@@ -128,7 +131,10 @@ def train(config, data, out, weights=None, resume=False, device='cuda', mixer=No
         rate = t['learning_rate'] * min(1, (step + 1) / warm) * (.5 + .5 * math.cos(math.pi * min(1, seconds / total)))
         for group in opt.param_groups:
             group['lr'] = rate
-        value, terms = loss(*mixer.batch(t['batch']))
+        long = t['long_every'] > 0 and (step + 1) % t['long_every'] == 0
+        net.train(not long)                             # a long batch is too few clips for a batch norm's statistics
+        source, n, loss = sources[long]
+        value, terms = loss(*source.batch(n))
         opt.zero_grad()
         value.backward()
         step_gradients(net, processes)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import train as training
-from data import Mixer
+from data import Mixer, faster
 from loss import Loss
 from network import Net
 
@@ -41,7 +41,7 @@ class Reads:
 def config(minutes, **loss):
     weights = dict(magnitude=9., complex=3., snr=.04, pesq=0., silence=.12, onset=9., follow=.05)
     return dict(network=dict(c=8, blocks=1, nt=1, nf=1),
-                training=dict(clip_seconds=SAMPLES / 48000, batch=1, learning_rate=3e-3, warmup_steps=5, minutes=minutes, save_minutes=9., seed=0),
+                training=dict(clip_seconds=SAMPLES / 48000, batch=1, long_every=0, long_batch=1, learning_rate=3e-3, warmup_steps=5, minutes=minutes, save_minutes=9., seed=0),
                 loss=weights | loss)
 
 
@@ -84,9 +84,30 @@ def test_two_processes_stay_together(tmp_path):
 @pytest.fixture
 def mixer(tmp_path):
     rng = np.random.default_rng(0)
-    for name, n in dict(speech_full=200000, speech_wide=200000, noise=200000, rooms_full=48000, rooms_wide=72000).items():
+    for name, n in dict(speech_full=1200000, speech_wide=1200000, noise=1200000, rooms_full=48000, rooms_wide=72000).items():
         (rng.standard_normal(n) * 3000).astype(np.int16).tofile(tmp_path / (name + '.i16'))
     return Mixer(str(tmp_path), 96000, 'cpu', 7)
+
+
+def test_long_clips_leave_the_batch_norms_alone(mixer, tmp_path, monkeypatch):
+    monkeypatch.setattr(training, 'LOG_EVERY', 2)
+    monkeypatch.setattr(training, 'Clock', Reads)
+    c = config(3 / 60)
+    c['training'] |= dict(batch=2, long_every=2, long_batch=1)
+    net = training.train(c, None, str(tmp_path), device='cpu', mixer=mixer.of_length(SAMPLES))
+    steps = torch.load(tmp_path / 'weights.ema')['step']
+    assert steps >= 4 and net.down.norm.num_batches_tracked == steps - steps // 2
+
+
+def test_a_faster_voice_is_higher():
+    t = torch.arange(60000) / 48000
+    tone = lambda hz, n: torch.sin(2 * torch.pi * hz * t[:n])[None]
+    x = torch.cat([tone(400, 60000), tone(3000, 60000)])
+    y = faster(x, torch.tensor([[1.15], [.87]]), 48000)
+    want = torch.cat([tone(460, 48000), tone(2610, 48000)])
+    middle = slice(2000, 46000)
+    assert (y - want)[:, middle].square().mean() < 1e-5
+    assert torch.allclose(faster(x, torch.ones(2, 1), 48000)[:, middle], x[:, middle], atol=1e-4)
 
 
 def test_clips_are_finite_and_repeat_with_the_seed(mixer):
@@ -95,6 +116,8 @@ def test_clips_are_finite_and_repeat_with_the_seed(mixer):
     assert noisy.isfinite().all() and noisy.abs().max() <= 1
     mixer.gen.manual_seed(7)
     assert torch.equal(mixer.batch(8)[0], noisy)
+    long, target, known = mixer.of_length(960000).batch(1)
+    assert long.shape == target.shape == (1, 960000) and long.isfinite().all()
 
 
 def test_some_clips_pause_and_some_are_noise_alone(mixer):
