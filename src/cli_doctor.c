@@ -9,6 +9,7 @@
 #include "engine.h"
 #include "manager.h"
 #include "measure.h"
+#include "microphone.h"
 #include "model.h"
 #include "settings.h"
 
@@ -251,13 +252,21 @@ static void tell_silent_cards(struct doctor *d) {
     }
 }
 
-/* The one that is to be listened to: the daemon's, else what it would take. NULL: none. */
+static bool is_chosen(const struct doctor *d, const struct desktop_source *source) {
+    return microphone_fits(d->settings.microphone, source->name, source->description) > 0;
+}
+
+/* The one that is listened to, by the daemon's word; without a daemon: the one that it would take. NULL: none. */
 static const struct desktop_source *find_microphone(const struct doctor *d) {
-    const json_t *linked = json_object_get(d->status, "microphone");
-    const char *name = d->status                                       ? text_of(linked, "name")
-                       : strcmp(d->settings.microphone, "default") == 0 ? desktop_default_source(d->desktop)
-                                                                        : d->settings.microphone;
-    return desktop_find(d->desktop, name);
+    const struct desktop_source *source;
+    if (d->status)
+        return desktop_find(d->desktop, text_of(json_object_get(d->status, "microphone"), "name"));
+    if (strcmp(d->settings.microphone, "default") == 0)
+        return desktop_find(d->desktop, desktop_default_source(d->desktop));
+    for (unsigned i = 0; (source = desktop_source(d->desktop, i)); i++)
+        if (is_chosen(d, source))
+            return source;
+    return NULL;
 }
 
 static void check_sound(struct doctor *d, const char *check, const struct desktop_source *source) {
@@ -277,17 +286,17 @@ static void check_sound(struct doctor *d, const char *check, const struct deskto
 
 static void check_microphone(struct doctor *d) {
     const struct desktop_source *mic = find_microphone(d), *source;
-    bool any = false;
-    for (unsigned i = 0; (source = desktop_source(d->desktop, i)); i++)
+    bool any = false, missing = strcmp(d->settings.microphone, "default") != 0;
+    for (unsigned i = 0; (source = desktop_source(d->desktop, i)); i++) {
         any |= strcmp(source->name, ENHANCED) != 0;
+        missing &= !is_chosen(d, source);
+    }
     if (mic && strcmp(mic->name, ENHANCED) == 0)
         mic = NULL;
-    bool chosen = strcmp(d->settings.microphone, "default") != 0;
     if (!any) {
         tell(d, PROBLEM, "microphone", "plug one in, or switch it on: laptops have a key or a slide for it", "there is none");
         tell_silent_cards(d);
-    } else if (chosen && (!mic || strcmp(mic->name, d->settings.microphone) != 0) &&
-               !desktop_find(d->desktop, d->settings.microphone)) {
+    } else if (missing) {
         tell(d, PROBLEM, "microphone", "plug it in, or choose another: primeknet mics; primeknet use NAME --save",
              "%s, the one that is chosen, is not there", d->settings.microphone);
     } else if (!mic && d->status) {

@@ -328,7 +328,7 @@ static int run(struct daemon *d, int signals) {
         struct node_status status;
         node_status(d->node, &status);
 
-        int64_t now = now_ms(), wait = network_step(d->network, status.n_consumers > 0);
+        int64_t now = now_ms(), wait = network_step(d->network, status.n_recorders > 0);
         if (network_wants_restart(d->network, status.n_consumers > 0))
             restart(d);
         if (alive_ms >= 0)

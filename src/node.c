@@ -2,6 +2,8 @@
 
 #include "node.h"
 
+#include "microphone.h"
+
 #include <errno.h>
 #include <math.h>
 #include <sched.h>
@@ -37,6 +39,10 @@ struct object {
     uint32_t from, to;     /* LINK: its nodes; PORT: its node and its number there */
     uint32_t channel;      /* PORT: enum spa_audio_channel */
     bool microphone;       /* NODE */
+    bool meter;            /* NODE: a stream that only shows levels */
+    struct pw_proxy *proxy; /* NODE of a stream that records: to learn that; else NULL */
+    struct spa_hook listener;
+    struct node *node;
     char name[128], description[128], application[128]; /* NODE: the last for who it belongs to, or "" */
 };
 
@@ -55,6 +61,7 @@ struct node {
     void *data;
     char group[64], latency[32];
     char *microphone, *channel;
+    char target[256];        /* node.name or object.serial that the capture stream asks for, or "" */
 
     struct pw_core *core;
     struct pw_registry *registry;
@@ -81,6 +88,7 @@ struct node {
     bool idle;
     _Atomic bool running;              /* the source's converter is set up: before, a trigger would run it half-made */
     _Atomic unsigned n_consumers, rate;
+    unsigned n_recorders;              /* of the consumers: those that are no meters */
 };
 
 /* ---- the data loop ----------------------------------------------------------------------------------------------- */
@@ -371,6 +379,27 @@ static struct pw_properties *properties(const struct node *n, const char *name, 
             PW_KEY_NODE_LINK_GROUP, n->group, PW_KEY_NODE_VIRTUAL, "true", "resample.prefill", "true", NULL);
 }
 
+/* The source that is the chosen microphone, whatever its name is now; NULL where there is none. */
+static const struct object *find_microphone(const struct node *n) {
+    const struct object *o, *found = NULL;
+    int best = 0;
+    if (!n->microphone)
+        return NULL;
+    spa_list_for_each(o, &n->objects, list) {
+        const int fits = o->microphone ? microphone_fits(n->microphone, o->name, o->description) : 0;
+        if (fits > best) {
+            best = fits;
+            found = o;
+        }
+    }
+    return found;
+}
+
+static const char *wanted_target(const struct node *n) {
+    const struct object *const microphone = find_microphone(n);
+    return microphone ? microphone->name : n->microphone ? n->microphone : "";
+}
+
 static int open_capture(struct node *n) {
     struct pw_properties *const p = properties(n, "capture.enhanced_mic", "Enhanced Mic's input");
     if (!p)
@@ -380,8 +409,9 @@ static int open_capture(struct node *n) {
     pw_properties_set(p, PW_KEY_MEDIA_ROLE, "DSP");
     pw_properties_set(p, PW_KEY_NODE_PASSIVE, "true");          /* alone it keeps no microphone awake */
     pw_properties_set(p, "channelmix.normalize", "true");       /* or two channels of a microphone add up */
-    if (n->microphone)
-        pw_properties_set(p, PW_KEY_TARGET_OBJECT, n->microphone);
+    snprintf(n->target, sizeof n->target, "%s", wanted_target(n));
+    if (n->target[0])
+        pw_properties_set(p, PW_KEY_TARGET_OBJECT, n->target);
     if (n->position != SPA_AUDIO_CHANNEL_MONO)
         pw_properties_set(p, PW_KEY_STREAM_DONT_REMIX, "true"); /* this channel alone */
     n->upstream = SPA_LATENCY_INFO(SPA_DIRECTION_OUTPUT);
@@ -491,21 +521,36 @@ static void change_capture(struct node *n) {
     start_timer(n, n->mute_timer, MUTED_MS);
 }
 
+static bool is_meter(const struct node *n, uint32_t id) {
+    const struct object *o;
+    spa_list_for_each(o, &n->objects, list) {
+        if (o->type == OBJECT_NODE && o->id == id)
+            return o->meter;
+    }
+    return false;
+}
+
 /* Draws the conclusions from the list of objects. */
 static void survey(struct node *n) {
     if (!n->source || !n->capture)
         return;
     const uint32_t source = pw_stream_get_node_id(n->source), capture = pw_stream_get_node_id(n->capture);
-    unsigned n_consumers = 0;
+    unsigned n_consumers = 0, n_recorders = 0;
     uint32_t microphone = SPA_ID_INVALID;
     const struct object *o;
     spa_list_for_each(o, &n->objects, list) {
         if (o->type != OBJECT_LINK)
             continue;
-        if (o->from == source)
+        if (o->from == source) {
             n_consumers++;
+            n_recorders += !is_meter(n, o->to);
+        }
         if (o->to == capture)
             microphone = o->from;
+    }
+    if (n_recorders != n->n_recorders) {
+        n->n_recorders = n_recorders;
+        n->dirty = true;
     }
     if (n_consumers != atomic_load(&n->n_consumers)) {
         atomic_store(&n->n_consumers, n_consumers);
@@ -515,7 +560,7 @@ static void survey(struct node *n) {
         n->microphone_id = microphone;
         n->dirty = true;
     }
-    if (microphone != SPA_ID_INVALID && wanted_position(n) != n->position)
+    if ((microphone != SPA_ID_INVALID && wanted_position(n) != n->position) || strcmp(n->target, wanted_target(n)) != 0)
         change_capture(n);
     if (n->pacing != (n_consumers > 0)) {
         n->pacing = n_consumers > 0;
@@ -539,13 +584,38 @@ static void copy_property(char ret[128], const struct spa_dict *props, const cha
     ret[n] = '\0';
 }
 
+static void on_stream_info(void *data, const struct pw_node_info *info) {
+    struct object *const o = data;
+    const char *const monitor = info->props ? spa_dict_lookup(info->props, PW_KEY_STREAM_MONITOR) : NULL;
+    const bool meter = monitor && spa_atob(monitor);
+    if (meter != o->meter) {
+        o->meter = meter;
+        survey(o->node);
+    }
+}
+
+static const struct pw_node_events stream_events = {
+    PW_VERSION_NODE_EVENTS,
+    .info = on_stream_info,
+};
+
+static void forget(struct object *o) {
+    spa_list_remove(&o->list);
+    if (o->proxy) {
+        spa_hook_remove(&o->listener);
+        pw_proxy_destroy(o->proxy);
+    }
+    free(o);
+}
+
 static void on_global(void *data, uint32_t id, uint32_t permissions, const char *type, uint32_t version,
         const struct spa_dict *props) {
     (void)permissions, (void)version;
     struct node *const n = data;
     if (!props)
         return;
-    struct object o = {.id = id};
+    struct object o = {.id = id, .node = n};
+    bool records = false;
     if (strcmp(type, PW_TYPE_INTERFACE_Link) == 0) {
         o.type = OBJECT_LINK;
         o.from = number_of(props, PW_KEY_LINK_OUTPUT_NODE);
@@ -568,6 +638,7 @@ static void on_global(void *data, uint32_t id, uint32_t permissions, const char 
             memcpy(o.description, o.name, sizeof o.description);
         const char *const class = spa_dict_lookup(props, PW_KEY_MEDIA_CLASS);
         o.microphone = class && strncmp(class, "Audio/Source", strlen("Audio/Source")) == 0;
+        records = class && strcmp(class, "Stream/Input/Audio") == 0;
     } else {
         return;
     }
@@ -576,6 +647,10 @@ static void on_global(void *data, uint32_t id, uint32_t permissions, const char 
         return;
     *kept = o;
     spa_list_append(&n->objects, &kept->list);
+    if (records)
+        kept->proxy = pw_registry_bind(n->registry, id, type, PW_VERSION_NODE, 0);
+    if (kept->proxy)
+        pw_node_add_listener((struct pw_node *)kept->proxy, &kept->listener, &stream_events, kept);
     survey(n);
 }
 
@@ -584,8 +659,7 @@ static void on_global_remove(void *data, uint32_t id) {
     struct object *o;
     spa_list_for_each(o, &n->objects, list) {
         if (o->id == id) {
-            spa_list_remove(&o->list);
-            free(o);
+            forget(o);
             survey(n);
             return;
         }
@@ -626,6 +700,9 @@ static void take_down(struct node *n) {
         n->clock = NULL;
         atomic_store(&n->running, false);
     }
+    struct object *o;
+    spa_list_consume(o, &n->objects, list)
+        forget(o);
     if (n->registry) {
         spa_hook_remove(&n->registry_listener);
         pw_proxy_destroy((struct pw_proxy *)n->registry);
@@ -636,14 +713,10 @@ static void take_down(struct node *n) {
         pw_core_disconnect(n->core);
         n->core = NULL;
     }
-    struct object *o;
-    spa_list_consume(o, &n->objects, list) {
-        spa_list_remove(&o->list);
-        free(o);
-    }
     n->broken = false;
     n->microphone_id = SPA_ID_INVALID;
     atomic_store(&n->n_consumers, 0);
+    n->n_recorders = 0;
     atomic_store(&n->rate, 0);
     n->dirty = true;
 }
@@ -886,6 +959,7 @@ void node_status(const struct node *n, struct node_status *ret) {
         .connected = n->core != NULL,
         .has_microphone = n->microphone_id != SPA_ID_INVALID,
         .n_consumers = atomic_load(&n->n_consumers),
+        .n_recorders = n->n_recorders,
         .rate = atomic_load(&n->rate),
         .delay = stats.delay,
     };

@@ -14,7 +14,8 @@
 struct node;
 
 struct node_options {
-    const char *microphone; /* node.name or object.serial of the microphone; NULL or "": the system's default */
+    const char *microphone; /* node.name, node.description or object.serial of the microphone, as microphone.h has it;
+                             * NULL or "": the system's default */
     const char *channel;    /* "mix" (or NULL), a channel's name such as "FR" or "AUX1", or its number from "1" */
     struct worker *worker;  /* that runs the network; NULL: the node opens one, with threads as PipeWire makes its own */
     struct engine *engine;  /* and the rest, down to data, as in worker_options: for the worker that it opens */
@@ -32,6 +33,7 @@ struct node_status {
     bool connected;       /* to PipeWire */
     bool has_microphone;  /* it sends samples, or would if somebody recorded */
     unsigned n_consumers; /* links that leave "Enhanced Mic" */
+    unsigned n_recorders; /* of these: to others than level meters (streams with stream.monitor) */
     unsigned rate;        /* of the graph, Hz; 0 while it stands */
     unsigned delay;       /* samples at 48 kHz, ours alone */
     char microphone[128]; /* what the capture stream is linked to, for people: node.description, or "" */
