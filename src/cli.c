@@ -26,6 +26,9 @@ static const struct {
     {"doctor", doctor_command, "what is wrong, and what to do"},
 #endif
     {"enhance", enhance_command, "clean the speech in a sound file"},
+    {"plot", plot_command, "a picture of what the network does to a sound file"},
+    {"mix", mix_command, "noisy test material, of speech, noise and rooms"},
+    {"compare", compare_command, "how near enhanced files are to the clean one"},
     {"bench", bench_command, "time the network on this machine"},
 };
 enum { n_commands = sizeof commands / sizeof *commands };

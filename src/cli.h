@@ -18,6 +18,9 @@ int model_command(int argc, char **argv);
 int setup_command(int argc, char **argv);
 int doctor_command(int argc, char **argv);
 int enhance_command(int argc, char **argv);
+int mix_command(int argc, char **argv);
+int compare_command(int argc, char **argv);
+int plot_command(int argc, char **argv);
 int bench_command(int argc, char **argv);
 
 /* "primeknet: ..." on stderr; returns cli_failed. */

@@ -1,4 +1,6 @@
-/* The file tool as a user runs it: `primeknet enhance` and `primeknet bench` from the build tree, on files made here. */
+/* The file tool as a user runs it: the commands on files and `primeknet bench` from the build tree, on files made here. */
+#include "config.h"
+
 #include <check.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -289,6 +291,227 @@ START_TEST(bench_prints_json) {
 }
 END_TEST
 
+/* ---- test material -------------------------------------------------------------------------------------------------- */
+
+static double power(const float *x, size_t n) {
+    double sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += x[i] * (double)x[i];
+    return sum / (double)n;
+}
+
+/* Tone, noise and a room with a direct path and one echo: the pair must be just that, at the level asked for. */
+START_TEST(a_mixture_is_its_parts) {
+    enum { n = 48000, n_noise = 16000, echo = 960 };
+    float *tone = malloc(n * sizeof *tone), *noise = make_sound(n_noise, 1, 16000, .5f), room[1000] = {[3] = -.5f, [3 + echo] = .1f};
+    for (size_t i = 0; i < n; i++)
+        tone[i] = .2f * sinf(6.2832f * 440 * i / 48000);
+    write_sound(in_dir("tone.wav"), SF_FORMAT_WAV | SF_FORMAT_FLOAT, tone, n, 1, 48000);
+    write_sound(in_dir("noise.wav"), SF_FORMAT_WAV | SF_FORMAT_FLOAT, noise, n_noise, 1, 16000);
+    write_sound(in_dir("room.wav"), SF_FORMAT_WAV | SF_FORMAT_FLOAT, room, 1000, 1, 48000);
+    FILE *f = fopen(in_dir("rooms.lst"), "w");
+    fputs("room.wav\n\n", f);
+    fclose(f);
+    ck_assert_msg(run("mix", in_dir("tone.wav"), in_dir("noise.wav"), in_dir("rooms.lst"), "--snr", "10,-5", "--out", dir, NULL) == 0,
+                  "%s", err_text);
+    for (int level = 0; level < 2; level++) {
+        SF_INFO info;
+        float *clean = read_sound(in_dir(level ? "tone_-5dB_clean.flac" : "tone_10dB_clean.flac"), &info);
+        ck_assert_int_eq(info.samplerate, 48000);
+        ck_assert_int_eq(info.frames, n);
+        float *noisy = read_sound(in_dir(level ? "tone_-5dB_noisy.flac" : "tone_10dB_noisy.flac"), &info);
+        ck_assert_int_eq(info.frames, n);
+        double gain = sqrt(power(clean, n) / power(tone, n));
+        for (size_t i = 0; i < n; i++) {
+            ck_assert_float_eq_tol(clean[i], gain * tone[i], 1e-6);
+            noisy[i] -= gain * (tone[i] - (i < echo ? 0 : .2f * tone[i - echo])); /* the noise is left */
+        }
+        double speech = 0; /* a steady tone and its echo: their power is that at the end */
+        for (size_t i = n / 2; i < n; i++)
+            speech += pow(gain * (tone[i] - .2f * tone[i - echo]), 2) / (n / 2);
+        ck_assert_double_eq_tol(10 * log10(speech / power(noisy, n)), level ? -5 : 10, .05);
+        free(clean);
+        free(noisy);
+    }
+    free(tone);
+    free(noise);
+}
+END_TEST
+
+static char *in_text(const char *name) {
+    static char text[8192];
+    slurp(in_dir(name), text, sizeof text);
+    return text;
+}
+
+START_TEST(a_seed_draws_the_same_again) {
+    float *x = make_sound(8000, 1, 16000, .5f);
+    char folder[128], out[128];
+    snprintf(folder, sizeof folder, "%s/noises", dir);
+    snprintf(out, sizeof out, "%s/drawn", dir);
+    ck_assert(mkdir(folder, 0700) == 0 && mkdir(out, 0700) == 0);
+    for (int i = 0; i < 9; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "noises/%d.wav", i);
+        write_sound(in_dir(name), SF_FORMAT_WAV | SF_FORMAT_PCM_16, x, 8000, 1, 16000);
+    }
+    write_sound(in_dir("short.wav"), SF_FORMAT_WAV | SF_FORMAT_PCM_16, x, 4000, 1, 16000);
+    free(x);
+    FILE *f = fopen(in_dir("speech.txt"), "w");
+    fprintf(f, "short.wav\nnoises/1.wav\n%s/short.wav\n", dir); /* a name twice: two pairs all the same */
+    fclose(f);
+    char first[8192];
+    const char *seeds[] = {"1", "1", "2"};
+    for (int i = 0; i < 3; i++) {
+        ck_assert_msg(run("mix", in_dir("speech.txt"), folder, "--snr", "0,5,10", "--seed", seeds[i], "--out", out, NULL) == 0, "%s",
+                      err_text);
+        char *table = in_text("drawn/pairs.tsv");
+        if (i == 0)
+            strcpy(first, table);
+        ck_assert_int_eq(strcmp(first, table) == 0, i < 2);
+    }
+    int n_lines = 0;
+    for (const char *p = first; (p = strchr(p, '\n')); p++)
+        n_lines++;
+    ck_assert_int_eq(n_lines, 10);
+    ck_assert_ptr_nonnull(strstr(first, "\nshort-2_10dB\t16000\t10\t"));
+    ck_assert_int_eq(access(in_dir("drawn/short-2_10dB_noisy.flac"), F_OK), 0);
+    ck_assert_int_eq(access(in_dir("drawn/1_0dB_clean.flac"), F_OK), 0);
+}
+END_TEST
+
+START_TEST(what_cannot_be_mixed_is_refused) {
+    float x[600] = {0};
+    write_sound(in_dir("silent.wav"), SF_FORMAT_WAV | SF_FORMAT_PCM_16, x, 600, 1, 48000);
+    x[5] = .5f;
+    write_sound(in_dir("click.wav"), SF_FORMAT_WAV | SF_FORMAT_PCM_16, x, 600, 1, 48000);
+    fclose(fopen(in_dir("empty.txt"), "w"));
+    const char *good = in_dir("click.wav"), *silent = in_dir("silent.wav"), *empty = in_dir("empty.txt");
+    char out[128];
+    snprintf(out, sizeof out, "%s/none", dir);
+    ck_assert_int_eq(mkdir(out, 0700), 0);
+    ck_refused(run("mix", silent, good, "--snr", "5", "--out", out, NULL), 1, "silent.wav", "silent");
+    ck_one_line();
+    ck_refused(run("mix", good, silent, "--snr", "5", "--out", out, NULL), 1, "silent.wav", "silent");
+    ck_one_line();
+    ck_refused(run("mix", good, good, silent, "--snr", "5", "--out", out, NULL), 1, "silent.wav", "silent");
+    ck_one_line();
+    ck_refused(run("mix", good, empty, "--snr", "5", "--out", out, NULL), 1, "empty.txt", "names no file");
+    ck_one_line();
+    ck_refused(run("mix", good, "/nonexistent/n.wav", "--snr", "5", "--out", out, NULL), 1, "/nonexistent/n.wav", "No such file");
+    ck_one_line();
+    ck_refused(run("mix", good, good, "--snr", "5", "--out", "/nonexistent", NULL), 1, "/nonexistent", "No such file");
+    ck_one_line();
+    ck_refused(run("mix", good, good, "--out", out, NULL), 2, "Usage", "");
+    ck_refused(run("mix", good, good, "--snr", "5,loud", "--out", out, NULL), 2, "--snr", "loud");
+    ck_refused(run("mix", good, good, "--snr", "5", "--seed", "1.5", NULL), 2, "--seed", "1.5");
+    ck_assert_int_eq(rmdir(out), 0); /* nothing was left in it */
+}
+END_TEST
+
+START_TEST(comparing_prints_a_line_a_file) {
+    size_t n = 96000;
+    float *clean = make_sound(n, 1, 48000, .3f), *x = malloc(n * sizeof *x);
+    for (size_t i = 0; i < n; i++)
+        x[i] = clean[i] + .02f * ((float)(i * 2654435761u >> 8 & 0xffff) / 32768 - 1);
+    write_sound(in_dir("clean.wav"), SF_FORMAT_WAV | SF_FORMAT_FLOAT, clean, n, 1, 48000);
+    write_sound(in_dir("noisy.wav"), SF_FORMAT_WAV | SF_FORMAT_FLOAT, x, n, 1, 48000);
+    for (size_t i = 0; i < n; i++)
+        x[i] = 2 * clean[i] + .2f * (x[i] - clean[i]);
+    write_sound(in_dir("better.wav"), SF_FORMAT_WAV | SF_FORMAT_FLOAT, x, n - 4800, 1, 48000);
+    free(clean);
+    free(x);
+    ck_assert_msg(run("compare", in_dir("noisy.wav"), in_dir("clean.wav"), in_dir("better.wav"), NULL) == 0, "%s", err_text);
+    double noisy[3], better[3];
+    char *line = strchr(out_text, '\n') + 1;
+    ck_assert_int_eq(sscanf(line, "%*[^ ]%lf%lf%lf", &noisy[0], &noisy[1], &noisy[2]), 3);
+    ck_assert_ptr_nonnull(strstr(line, "noisy.wav"));
+    line = strchr(line, '\n') + 1;
+    ck_assert_int_eq(sscanf(line, "%*[^ ]%lf%lf%lf", &better[0], &better[1], &better[2]), 3);
+    ck_assert_ptr_nonnull(strstr(line, "better.wav"));
+    ck_assert_double_eq_tol(better[0] - noisy[0], 20, .1); /* a tenth of the noise; the scale does not count */
+    ck_assert_double_lt(better[1], noisy[1]);              /* here it does */
+    ck_assert_double_ge(better[2], noisy[2]);
+    ck_assert_ptr_nonnull(strstr(out_text, "first 1.90 s"));
+
+    ck_assert_int_eq(run("compare", in_dir("noisy.wav"), in_dir("none.wav"), NULL), 1);
+    ck_assert_ptr_nonnull(strstr(err_text, "none.wav"));
+    ck_one_line();
+    float few[100] = {.1f};
+    write_sound(in_dir("16k.wav"), SF_FORMAT_WAV | SF_FORMAT_FLOAT, few, 100, 1, 16000);
+    ck_assert_int_eq(run("compare", in_dir("16k.wav"), in_dir("clean.wav"), NULL), 1);
+    ck_assert_ptr_nonnull(strstr(err_text, "16k.wav: its rate is 16000 Hz"));
+    ck_one_line();
+    ck_assert_int_eq(run("compare", in_dir("noisy.wav"), NULL), 2);
+}
+END_TEST
+
+/* The scorer as a package of that name has it: what compare says it heard. */
+START_TEST(pesq_is_scored_where_there_is_a_scorer) {
+    float *x = make_sound(48000, 1, 48000, .3f);
+    write_sound(in_dir("a.wav"), SF_FORMAT_WAV | SF_FORMAT_FLOAT, x, 48000, 1, 48000);
+    free(x);
+    char bin[128], path[8192];
+    snprintf(bin, sizeof bin, "%s/bin", dir);
+    ck_assert_int_eq(mkdir(bin, 0700), 0);
+    FILE *f = fopen(in_dir("bin/python3"), "w");
+    fputs("#!/bin/sh\n[ \"$1\" = -c ] && [ \"$3\" = 16000 ] && [ $(cat | wc -c) = 192000 ] && printf '3.25\\nnan\\n'\n", f);
+    fclose(f);
+    chmod(in_dir("bin/python3"), 0700);
+    const char *before = getenv("PATH");
+    snprintf(path, sizeof path, "%s:%s", bin, before);
+    setenv("PATH", path, 1);
+    ck_assert_int_eq(run("compare", in_dir("a.wav"), in_dir("a.wav"), in_dir("a.wav"), NULL), 0);
+    ck_assert_ptr_nonnull(strstr(out_text, "WB-PESQ"));
+    ck_assert_ptr_nonnull(strstr(out_text, " 3.25\n"));
+    ck_assert_ptr_nonnull(strstr(out_text, " -\n"));
+    f = fopen(in_dir("bin/python3"), "w");
+    fputs("#!/bin/sh\nexit 3\n", f);
+    fclose(f);
+    ck_assert_int_eq(run("compare", in_dir("a.wav"), in_dir("a.wav"), NULL), 0);
+    ck_assert_ptr_null(strstr(out_text, "WB-PESQ"));
+    ck_assert_ptr_nonnull(strstr(out_text, "pip install pesq"));
+}
+END_TEST
+
+#ifdef HAVE_CAIRO
+START_TEST(a_plot_is_a_picture) {
+    float *x = make_sound(20000, 2, 16000, .5f);
+    write_sound(in_dir("plotted.wav"), SF_FORMAT_WAV | SF_FORMAT_PCM_16, x, 20000, 2, 16000);
+    write_sound(in_dir("one.wav"), SF_FORMAT_WAV | SF_FORMAT_PCM_16, x, 1, 1, 48000);
+    free(x);
+    ck_assert_msg(run("plot", in_dir("plotted.wav"), "--model", "small", NULL) == 0, "%s", err_text);
+    ck_assert_msg(run("plot", in_dir("one.wav"), in_dir("one.picture"), "--model", "small", NULL) == 0, "%s", err_text);
+    for (int i = 0; i < 2; i++) {
+        unsigned char head[24] = {0};
+        FILE *f = fopen(in_dir(i ? "one.picture" : "plotted.png"), "r");
+        ck_assert_ptr_nonnull(f);
+        ck_assert_int_eq(fread(head, 1, sizeof head, f), sizeof head);
+        fclose(f);
+        ck_assert_int_eq(memcmp(head, "\x89PNG\r\n\x1a\n", 8), 0);
+        ck_assert_int_eq(head[18] << 8 | head[19], 1200);
+    }
+    ck_assert_int_eq(run("plot", in_dir("none.wav"), in_dir("none.png"), NULL), 1);
+    ck_assert_ptr_nonnull(strstr(err_text, "none.wav"));
+    ck_one_line();
+    ck_assert_int_eq(run("plot", in_dir("plotted.wav"), in_dir("plotted.wav"), NULL), 1);
+    ck_assert_ptr_nonnull(strstr(err_text, "overwritten"));
+    ck_assert_int_eq(run("plot", in_dir("plotted.wav"), "/nonexistent/p.png", NULL), 1);
+    ck_assert_ptr_nonnull(strstr(err_text, "/nonexistent/p.png"));
+    ck_one_line();
+    ck_assert_int_eq(access(in_dir("none.png"), F_OK), -1);
+    ck_assert_int_eq(run("plot", NULL), 2);
+}
+END_TEST
+#else
+START_TEST(a_plot_needs_cairo) {
+    ck_assert_int_eq(run("plot", "in.wav", NULL), 1);
+    ck_assert_ptr_nonnull(strstr(err_text, "cairo"));
+    ck_one_line();
+}
+END_TEST
+#endif
+
 int main(void) {
     if (!mkdtemp(dir))
         return 99;
@@ -301,6 +524,16 @@ int main(void) {
     tcase_add_test(t, garbage_is_refused_by_name);
     tcase_add_test(t, a_failed_write_keeps_the_old_file);
     tcase_add_test(t, bench_prints_json);
+    tcase_add_test(t, a_mixture_is_its_parts);
+    tcase_add_test(t, a_seed_draws_the_same_again);
+    tcase_add_test(t, what_cannot_be_mixed_is_refused);
+    tcase_add_test(t, comparing_prints_a_line_a_file);
+    tcase_add_test(t, pesq_is_scored_where_there_is_a_scorer);
+#ifdef HAVE_CAIRO
+    tcase_add_test(t, a_plot_is_a_picture);
+#else
+    tcase_add_test(t, a_plot_needs_cairo);
+#endif
     tcase_set_timeout(t, 600);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);

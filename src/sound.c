@@ -1,0 +1,124 @@
+#include "sound.h"
+
+#include <errno.h>
+#include <math.h>
+#include <samplerate.h>
+#include <sndfile.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { block_frames = 16384 };
+
+static int out_of_memory(const char *path, struct err *err) {
+    return err_set(err, -ENOMEM, "%s: out of memory", path);
+}
+
+/* Appends the mean of the channels. */
+static int append(struct sound *s, size_t *room, const float *block, size_t n, unsigned channels, const char *path,
+                  struct err *err) {
+    if (s->n + n > *room) {
+        *room = 2 * (s->n + n);
+        float *samples = realloc(s->samples, *room * sizeof *samples);
+        if (!samples)
+            return out_of_memory(path, err);
+        s->samples = samples;
+    }
+    for (size_t i = 0; i < n; i++) {
+        float sum = 0;
+        for (unsigned c = 0; c < channels; c++)
+            sum += block[i * channels + c];
+        if (!isfinite(sum))
+            return err_set(err, -EINVAL, "%s: frame %zu is not a number", path, s->n);
+        s->samples[s->n++] = sum / (float)channels;
+    }
+    return 0;
+}
+
+int sound_read(struct sound *ret, const char *path, struct err *err) {
+    SF_INFO info = {0};
+    SNDFILE *f = sf_open(path, SFM_READ, &info);
+    if (!f)
+        return err_set(err, -EINVAL, "%s: %s", path, sf_strerror(NULL));
+    struct sound s = {.rate = (unsigned)info.samplerate};
+    size_t room = 0;
+    unsigned channels = (unsigned)info.channels;
+    float *block = malloc(sizeof *block * block_frames * channels);
+    int code = block ? 0 : out_of_memory(path, err);
+    for (sf_count_t n; code == 0 && (n = sf_readf_float(f, block, block_frames)) > 0;)
+        code = append(&s, &room, block, (size_t)n, channels, path, err);
+    if (code == 0 && sf_error(f))
+        code = err_set(err, -EIO, "%s: cannot read: %s", path, sf_strerror(f));
+    if (code == 0 && s.n == 0)
+        code = err_set(err, -EINVAL, "%s: holds no sound", path);
+    free(block);
+    sf_close(f);
+    if (code < 0)
+        sound_done(&s);
+    else
+        *ret = s;
+    return code;
+}
+
+int sound_resample(struct sound *ret, const struct sound *s, unsigned rate, const char *path, struct err *err) {
+    double ratio = (double)rate / s->rate;
+    size_t most = s->rate == rate ? s->n : (size_t)ceil((double)s->n * ratio) + 64;
+    struct sound copy = {.samples = malloc(most * sizeof(float)), .n = most, .rate = rate};
+    if (!copy.samples)
+        return out_of_memory(path, err);
+    if (s->rate == rate) {
+        memcpy(copy.samples, s->samples, s->n * sizeof *s->samples);
+    } else {
+        SRC_DATA d = {.data_in = s->samples, .input_frames = (long)s->n, .data_out = copy.samples,
+                      .output_frames = (long)most, .src_ratio = ratio};
+        int error = src_simple(&d, SRC_SINC_BEST_QUALITY, 1);
+        copy.n = (size_t)d.output_frames_gen;
+        if (error || copy.n == 0) {
+            sound_done(&copy);
+            return err_set(err, -EINVAL, "%s: %u Hz cannot be resampled to %u Hz: %s", path, s->rate, rate,
+                           error ? src_strerror(error) : "too short");
+        }
+    }
+    *ret = copy;
+    return 0;
+}
+
+int sound_write(const struct sound *s, const char *path, struct err *err) {
+    char part[4096];
+    if (snprintf(part, sizeof part, "%s.XXXXXX", path) >= (int)sizeof part)
+        return err_set(err, -ENAMETOOLONG, "%s: the name is too long", path);
+    int fd = mkstemp(part);
+    if (fd < 0)
+        return err_set(err, -errno, "%s: %s", path, strerror(errno));
+    mode_t mask = umask(0);
+    umask(mask);
+    fchmod(fd, 0666 & ~mask);
+    SF_INFO info = {.samplerate = (int)s->rate, .channels = 1, .format = SF_FORMAT_FLAC | SF_FORMAT_PCM_24};
+    SNDFILE *f = sf_open_fd(fd, SFM_WRITE, &info, SF_TRUE);
+    int code = f ? 0 : err_set(err, -EINVAL, "%s: %s", path, sf_strerror(NULL));
+    if (f) {
+        sf_command(f, SFC_SET_CLIPPING, NULL, SF_TRUE);
+        if (sf_writef_float(f, s->samples, (sf_count_t)s->n) != (sf_count_t)s->n)
+            code = err_set(err, -EIO, "%s: cannot write: %s", path, sf_strerror(f));
+        int error = sf_close(f);
+        if (code == 0 && error)
+            code = err_set(err, -EIO, "%s: cannot write: %s", path, sf_error_number(error));
+    }
+    if (code == 0 && rename(part, path) < 0)
+        code = err_set(err, -errno, "%s: %s", path, strerror(errno));
+    if (code < 0)
+        unlink(part);
+    return code;
+}
+
+void sound_done(struct sound *s) {
+    free(s->samples);
+    *s = (struct sound){0};
+}
+
+void sound_stem(char *ret, size_t size, const char *path) {
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *dot = strrchr(name, '.');
+    snprintf(ret, size, "%.*s", dot && dot != name ? (int)(dot - name) : (int)strlen(name), name);
+}
