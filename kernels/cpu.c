@@ -10,8 +10,11 @@
 #include "kernels/conv/conv_cpu.c"
 #include "kernels/depthwise/depthwise_cpu.c"
 #include "kernels/gate/gate_cpu.c"
+#include "kernels/gru/gru_cpu.c"
+#include "kernels/lstm/lstm_cpu.c"
 #include "kernels/norm/norm_cpu.c"
 #include "kernels/scan/scan_cpu.c"
+#include "kernels/ssd/ssd_cpu.c"
 
 extern const struct kernels KERNELS;
 
@@ -24,5 +27,8 @@ const struct kernels KERNELS = {
     .attend = attend_cpu,
     .conv = conv_cpu,
     .scan = scan_cpu,
+    .ssd = ssd_cpu,
+    .gru = gru_cpu,
+    .lstm = lstm_cpu,
     .blend = blend_cpu,
 };

@@ -5,9 +5,12 @@
 #include "kernels/conv/conv.h"
 #include "kernels/depthwise/depthwise.h"
 #include "kernels/gate/gate.h"
+#include "kernels/gru/gru.h"
 #include "kernels/linear/linear.h"
+#include "kernels/lstm/lstm.h"
 #include "kernels/norm/norm.h"
 #include "kernels/scan/scan.h"
+#include "kernels/ssd/ssd.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,6 +26,9 @@ const struct kernels kernels_reference = {
     .attend = attend_ref,
     .conv = conv_ref,
     .scan = scan_ref,
+    .ssd = ssd_ref,
+    .gru = gru_ref,
+    .lstm = lstm_ref,
     .blend = blend_ref,
 };
 

@@ -12,6 +12,9 @@ struct gate;
 struct attend;
 struct conv;
 struct scan;
+struct ssd;
+struct gru;
+struct lstm;
 struct blend;
 
 struct kernels {
@@ -23,6 +26,9 @@ struct kernels {
     void (*attend)(const struct attend *a);
     void (*conv)(const struct conv *a);
     void (*scan)(const struct scan *a);
+    void (*ssd)(const struct ssd *a);
+    void (*gru)(const struct gru *a);
+    void (*lstm)(const struct lstm *a);
     void (*blend)(const struct blend *a);
 };
 

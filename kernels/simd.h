@@ -94,9 +94,24 @@ static inline vf exp2_negative(vf x) {
 
 #define LOG2_E 1.44269504f
 
+/* 1 + exp(-x) */
+static inline vf above_one(vf x) {
+    return 1.f + exp2_bounded(minimum(maximum(x * -LOG2_E, splat(-126)), splat(126)));
+}
+
+/* 1 / (1 + exp(-x)) */
+static inline vf sigmoid(vf x) {
+    return 1.f / above_one(x);
+}
+
 /* x / (1 + exp(-x)) */
 static inline vf silu(vf x) {
-    return x / (1.f + exp2_bounded(minimum(maximum(x * -LOG2_E, splat(-126)), splat(126))));
+    return x / above_one(x);
+}
+
+/* tanh(x), to 1e-7 of 1 (not of itself) */
+static inline vf hyperbolic_tangent(vf x) {
+    return 2.f / above_one(x + x) - 1.f;
 }
 
 /* log(1 + exp(x)) = max(x, 0) + log(1 + t), t = exp(-|x|); log(1 + t) = 2 artanh(v), v = t / (2 + t) <= 1/3, by a

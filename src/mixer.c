@@ -1,63 +1,153 @@
 #include "mixer.h"
 
 #include "kernels/conv/conv.h"
+#include "kernels/gru/gru.h"
 #include "kernels/kernels.h"
 #include "kernels/linear/linear.h"
+#include "kernels/lstm/lstm.h"
 #include "kernels/scan/scan.h"
+#include "kernels/ssd/ssd.h"
 
+#include <math.h>
 #include <stdio.h>
 
-static void named(struct layer *l, struct pool *pool, const struct model *m, unsigned n_in, unsigned n_out,
+/* Channels that the convolution sees: u and, in Mamba-2, B and C. */
+static unsigned n_convolved(const struct model_config *g) {
+    return g->d_inner + (g->mixer == MODEL_MAMBA2 ? 2 * g->d_state : 0);
+}
+
+static unsigned n_in(const struct model_config *g) {
+    switch (g->mixer) {
+    case MODEL_MAMBA: return 2 * g->d_inner;
+    case MODEL_MAMBA2: return n_convolved(g) + g->d_inner + g->d_inner / g->head;
+    case MODEL_GRU: return 3 * g->channels;
+    default: return 4 * g->channels;
+    }
+}
+
+/* ---- weights, scratch, state ---- */
+
+static void named(struct layer *l, struct pool *pool, const struct model *m, unsigned n_inputs, unsigned n_outputs,
                   const char *name, const char *part) {
     char layer[64];
     snprintf(layer, sizeof layer, "%s.%s", name, part);
-    layer_named(l, pool, m, n_in, n_out, layer);
+    layer_named(l, pool, m, n_inputs, n_outputs, layer);
 }
 
-void mixer_init(struct mixer *m, struct pool *pool, const struct model *model, const char *name) {
-    const struct model_config *g = m->config = model_config(model);
-    unsigned c = g->channels, d = g->d_inner;
-    named(&m->in, pool, model, c, 2 * d, name, "in");
-    m->conv_taps = model_tensor(model, "%s.conv.taps", name);
-    m->conv_bias = model_tensor(model, "%s.conv.bias", name);
+static void mamba_init(struct mixer *m, struct pool *pool, const struct model *model, const char *name) {
+    const struct model_config *g = m->config;
+    unsigned d = g->d_inner;
     layer_init(&m->select, pool, d, 2 * g->d_state + g->step_rank, model_tensor(model, "%s.select.weight", name), NULL,
                NULL);
     named(&m->step, pool, model, g->step_rank, d, name, "step");
     m->decay = pool_floats(pool, (size_t)d * g->d_state);
     if (m->decay)
         scan_pack(m->decay, model_tensor(model, "%s.decay", name), d, g->d_state);
+}
+
+static void mamba2_init(struct mixer *m, struct pool *pool, const struct model *model, const char *name) {
+    const float *decay = model_tensor(model, "%s.decay", name);
+    m->decay = pool_floats(pool, SSD_MAX_HEADS);
+    for (unsigned i = 0; m->decay && i < m->config->d_inner / m->config->head; i++)
+        m->decay[i] = (float)(decay[i] * M_LOG2E);
+}
+
+void mixer_init(struct mixer *m, struct pool *pool, const struct model *model, const char *name) {
+    const struct model_config *g = m->config = model_config(model);
+    unsigned c = g->channels;
+    named(&m->in, pool, model, c, n_in(g), name, "in");
+    named(&m->out, pool, model, g->d_inner, c, name, "out");
+    switch (g->mixer) {
+    case MODEL_MAMBA: mamba_init(m, pool, model, name); break;
+    case MODEL_MAMBA2: mamba2_init(m, pool, model, name); break;
+    case MODEL_GRU: named(&m->state, pool, model, c, 3 * c, name, "state"); return;
+    case MODEL_LSTM:
+        layer_init(&m->state, pool, c, 4 * c, model_tensor(model, "%s.state.weight", name), NULL, NULL);
+        return;
+    }
+    m->conv_taps = model_tensor(model, "%s.conv.taps", name);
+    m->conv_bias = model_tensor(model, "%s.conv.bias", name);
     m->pass = model_tensor(model, "%s.pass", name);
-    named(&m->out, pool, model, d, c, name, "out");
 }
 
 void mixer_scratch_init(struct mixer_scratch *t, struct pool *pool, const struct model_config *g) {
     size_t rows = g->n_half;
+    t->in_row = linear_padded(n_in(g));
+    t->in = pool_floats(pool, rows * t->in_row);
+    if (g->mixer != MODEL_LSTM)
+        t->u = pool_floats(pool, rows * (g->mixer == MODEL_GRU ? 3 * g->channels : n_convolved(g)));
+    if (g->mixer != MODEL_MAMBA)
+        return;
     t->select_row = linear_padded(2 * g->d_state + g->step_rank);
-    t->inner = pool_floats(pool, rows * 2 * g->d_inner);
-    t->u = pool_floats(pool, rows * g->d_inner);
-    t->step = pool_floats(pool, rows * g->d_inner);
     t->select = pool_floats(pool, rows * t->select_row);
+    t->step = pool_floats(pool, rows * g->d_inner);
 }
 
 void mixer_state_init(struct mixer_state *s, struct pool *pool, const struct model_config *g) {
-    s->past = pool_floats(pool, (size_t)(g->d_conv - 1) * g->n_half * g->d_inner);
-    s->h = pool_floats(pool, (size_t)g->n_half * g->d_inner * g->d_state);
+    size_t rows = g->n_half;
+    bool recurrent = g->mixer == MODEL_GRU || g->mixer == MODEL_LSTM;
+    s->h = pool_floats(pool, rows * g->d_inner * (recurrent ? 1 : g->d_state));
+    if (!recurrent)
+        s->past = pool_floats(pool, (g->d_conv - 1) * rows * n_convolved(g));
+    if (g->mixer == MODEL_LSTM)
+        s->cell = pool_floats(pool, rows * g->channels);
+}
+
+/* ---- one frame ---- */
+
+static void convolve(const struct mixer *m, const struct kernels *k, const struct mixer_scratch *t,
+                     struct mixer_state *s, unsigned long now) {
+    const struct model_config *g = m->config;
+    const unsigned n = n_convolved(g), n_past = g->d_conv - 1;
+    struct conv conv = {.n_rows = g->n_half, .n_channels = n, .n_taps = g->d_conv, .x = t->in, .x_stride = t->in_row,
+                        .taps = m->conv_taps, .bias = m->conv_bias, .y = t->u};
+    for (unsigned p = 0; p < n_past; p++)
+        conv.past[p] = s->past + (now + p) % n_past * g->n_half * n;
+    k->conv(&conv);
+}
+
+static void mamba(const struct mixer *m, const struct kernels *k, const struct mixer_scratch *t, struct mixer_state *s) {
+    const struct model_config *g = m->config;
+    const unsigned rows = g->n_half, d = g->d_inner;
+    layer_run(&m->select, k, rows, t->u, d, NULL, t->select, t->select_row);
+    layer_run(&m->step, k, rows, t->select + 2 * g->d_state, t->select_row, NULL, t->step, d);
+    k->scan(&(struct scan){.n_rows = rows, .n_channels = d, .n_states = g->d_state, .u = t->u, .step = t->step,
+                           .select = t->select, .select_stride = t->select_row, .z = t->in + d, .z_stride = t->in_row,
+                           .decay = m->decay, .pass = m->pass, .h = s->h, .y = t->u});
+}
+
+static void mamba2(const struct mixer *m, const struct kernels *k, const struct mixer_scratch *t, struct mixer_state *s) {
+    const struct model_config *g = m->config;
+    const unsigned n = n_convolved(g);
+    k->ssd(&(struct ssd){.n_rows = g->n_half, .n_channels = g->d_inner, .n_head = g->head, .n_states = g->d_state,
+                         .epsilon = g->norm_epsilon, .u = t->u, .u_stride = n, .step = t->in + n + g->d_inner,
+                         .z = t->in + n, .z_stride = t->in_row, .decay = m->decay, .pass = m->pass, .h = s->h,
+                         .y = t->u});
 }
 
 void mixer_run(const struct mixer *m, const struct kernels *k, const struct mixer_scratch *t, struct mixer_state *s,
                unsigned long now, const float *x, float *y) {
     const struct model_config *g = m->config;
-    const unsigned rows = g->n_half, c = g->channels, d = g->d_inner, n_past = g->d_conv - 1;
-    layer_run(&m->in, k, rows, x, c, NULL, t->inner, 2 * d);
-    struct conv conv = {.n_rows = rows, .n_channels = d, .n_taps = g->d_conv, .x = t->inner, .x_stride = 2 * d,
-                        .taps = m->conv_taps, .bias = m->conv_bias, .y = t->u};
-    for (unsigned p = 0; p < n_past; p++)
-        conv.past[p] = s->past + (now + p) % n_past * rows * d;
-    k->conv(&conv);
-    layer_run(&m->select, k, rows, t->u, d, NULL, t->select, t->select_row);
-    layer_run(&m->step, k, rows, t->select + 2 * g->d_state, t->select_row, NULL, t->step, d);
-    k->scan(&(struct scan){.n_rows = rows, .n_channels = d, .n_states = g->d_state, .u = t->u, .step = t->step,
-                           .select = t->select, .select_stride = t->select_row, .z = t->inner + d, .z_stride = 2 * d,
-                           .decay = m->decay, .pass = m->pass, .h = s->h, .y = t->u});
-    layer_run(&m->out, k, rows, t->u, d, y, y, c);
+    const unsigned rows = g->n_half, c = g->channels;
+    const float *mixed = s->h;
+    unsigned stride = c;
+    layer_run(&m->in, k, rows, x, c, NULL, t->in, t->in_row);
+    switch (g->mixer) {
+    case MODEL_MAMBA:
+    case MODEL_MAMBA2:
+        convolve(m, k, t, s, now);
+        (g->mixer == MODEL_MAMBA ? mamba : mamba2)(m, k, t, s);
+        mixed = t->u;
+        stride = n_convolved(g);
+        break;
+    case MODEL_GRU:
+        layer_run(&m->state, k, rows, s->h, c, NULL, t->u, 3 * c);
+        k->gru(&(struct gru){.n_rows = rows, .n_channels = c, .a = t->in, .b = t->u, .h = s->h});
+        break;
+    case MODEL_LSTM:
+        layer_run(&m->state, k, rows, s->h, c, t->in, t->in, t->in_row);
+        k->lstm(&(struct lstm){.n_rows = rows, .n_channels = c, .gates = t->in, .cell = s->cell, .h = s->h});
+        break;
+    }
+    layer_run(&m->out, k, rows, mixed, stride, y, y, c);
 }

@@ -190,35 +190,54 @@ static int read_constants(struct reader *r, struct model_config *c) {
     return strcmp(text, "none") ? get_number(r, &c->band_gain_maximum, "band_gain_maximum", 0, 1e3) : 0;
 }
 
+static int read_mixer(struct reader *r, struct model_config *c) {
+    static const char *const words[] = {"mamba", "mamba2", "gru", "lstm"};
+    const unsigned n_words = sizeof words / sizeof *words;
+    const char *mixer;
+    unsigned word = 0, expand;
+    int code = get_text(r, &mixer, "mixer");
+    if (code)
+        return code;
+    while (word < n_words && strcmp(mixer, words[word]))
+        word++;
+    if (word == n_words)
+        return bad_key(r, "mixer", "none of 'mamba', 'mamba2', 'gru' and 'lstm'");
+    c->mixer = (enum model_mixer)word;
+    c->d_inner = c->channels;
+    if (c->mixer == MODEL_GRU || c->mixer == MODEL_LSTM)
+        return 0;
+    if ((code = get_integer(r, &c->d_state, "d_state", 16, 64)) ||
+        (code = get_integer(r, &c->d_conv, "d_conv", 2, 8)) || (code = get_integer(r, &expand, "expand", 1, 4)))
+        return code;
+    if (c->d_state % 16)
+        return bad_key(r, "d_state", "not a multiple of 16");
+    c->d_inner = expand * c->channels;
+    if (c->mixer == MODEL_MAMBA)
+        return get_integer(r, &c->step_rank, "step_rank", 1, 64);
+    if ((code = get_integer(r, &c->head, "head", 16, c->d_inner)))
+        return code;
+    if (c->head % 16 || c->d_inner % c->head)
+        return bad_key(r, "head", "not a multiple of 16 that divides expand times channels");
+    return 0;
+}
+
 static int read_shape(struct reader *r, struct model_config *c) {
     int code;
-    unsigned expand;
-    const char *mixer;
-    if ((code = get_text(r, &mixer, "mixer")))
-        return code;
-    if (strcmp(mixer, "mamba"))
-        return bad_key(r, "mixer", "this version runs 'mamba' only");
     if ((code = get_integer(r, &c->channels, "channels", 16, 256)) ||
         (code = get_integer(r, &c->depth, "depth", 1, MODEL_MAX_DEPTH)) ||
         (code = get_integer(r, &c->n_blocks, "blocks", 1, 16)) ||
         (code = get_integer(r, &c->n_time, "time_layers", 1, 4)) ||
         (code = get_integer(r, &c->n_freq, "frequency_layers", 1, 4)) ||
-        (code = get_list(r, c->kernels, &c->n_kernels, "kernels", MODEL_MAX_KERNELS, 1, 63)) ||
-        (code = get_integer(r, &c->d_state, "d_state", 16, 64)) ||
-        (code = get_integer(r, &c->d_conv, "d_conv", 2, 8)) || (code = get_integer(r, &expand, "expand", 1, 4)) ||
-        (code = get_integer(r, &c->step_rank, "step_rank", 1, 64)))
+        (code = get_list(r, c->kernels, &c->n_kernels, "kernels", MODEL_MAX_KERNELS, 1, 63)))
         return code;
     if (c->channels % 16)
         return bad_key(r, "channels", "not a multiple of 16");
-    if (c->d_state % 16)
-        return bad_key(r, "d_state", "not a multiple of 16");
     if (!c->n_kernels)
         return bad_key(r, "kernels", "empty");
     for (unsigned i = 0; i < c->n_kernels; i++)
         if (c->kernels[i] % 2 == 0)
             return bad_key(r, "kernels", "not odd");
-    c->d_inner = expand * c->channels;
-    return 0;
+    return read_mixer(r, c);
 }
 
 static int read_metadata(struct reader *r, struct model *m) {
@@ -295,25 +314,52 @@ static void want_up(struct model *m, const char *name, size_t n_out) {
     want_linear(m, n_out, c, layer);
 }
 
+static void want_mixer(struct model *m, const char *name) {
+    const struct model_config *g = &m->config;
+    size_t c = g->channels, d = g->d_inner, n = g->d_state, heads = g->head ? d / g->head : 0;
+    char in[MAX_NAME], layer[MAX_NAME];
+    snprintf(in, sizeof in, "%.40s.in", name);
+    switch (g->mixer) {
+    case MODEL_MAMBA:
+        want_linear(m, 2 * d, c, in);
+        want(m, SHAPE(g->d_conv, d), "%s.conv.taps", name);
+        want(m, SHAPE(d), "%s.conv.bias", name);
+        want(m, SHAPE(2 * n + g->step_rank, d), "%s.select.weight", name);
+        snprintf(layer, sizeof layer, "%.40s.step", name);
+        want_linear(m, d, g->step_rank, layer);
+        want(m, SHAPE(d, n), "%s.decay", name);
+        want(m, SHAPE(d), "%s.pass", name);
+        break;
+    case MODEL_MAMBA2:
+        want_linear(m, 2 * d + 2 * n + heads, c, in);
+        want(m, SHAPE(g->d_conv, d + 2 * n), "%s.conv.taps", name);
+        want(m, SHAPE(d + 2 * n), "%s.conv.bias", name);
+        want(m, SHAPE(heads), "%s.decay", name);
+        want(m, SHAPE(heads), "%s.pass", name);
+        break;
+    case MODEL_GRU:
+        want_linear(m, 3 * c, c, in);
+        snprintf(layer, sizeof layer, "%.40s.state", name);
+        want_linear(m, 3 * c, c, layer);
+        break;
+    case MODEL_LSTM:
+        want_linear(m, 4 * c, c, in);
+        want(m, SHAPE(4 * c, c), "%s.state.weight", name);
+        break;
+    }
+}
+
 static void want_time_layer(struct model *m, const char *name) {
     const struct model_config *g = &m->config;
-    size_t c = g->channels, d = g->d_inner;
+    size_t c = g->channels;
     char layer[MAX_NAME];
     snprintf(layer, sizeof layer, "%.40s.gate", name);
     want_linear(m, 2 * c, c, layer);
     snprintf(layer, sizeof layer, "%.40s.proj", name);
     want_linear(m, c, c, layer);
-    snprintf(layer, sizeof layer, "%.40s.in", name);
-    want_linear(m, 2 * d, c, layer);
-    want(m, SHAPE(g->d_conv, d), "%s.conv.taps", name);
-    want(m, SHAPE(d), "%s.conv.bias", name);
-    want(m, SHAPE(2 * g->d_state + g->step_rank, d), "%s.select.weight", name);
-    snprintf(layer, sizeof layer, "%.40s.step", name);
-    want_linear(m, d, g->step_rank, layer);
-    want(m, SHAPE(d, g->d_state), "%s.decay", name);
-    want(m, SHAPE(d), "%s.pass", name);
+    want_mixer(m, name);
     snprintf(layer, sizeof layer, "%.40s.out", name);
-    want_linear(m, c, d, layer);
+    want_linear(m, c, g->d_inner, layer);
 }
 
 static void want_freq_layer(struct model *m, const char *name) {
@@ -520,10 +566,15 @@ static int check_windows(struct reader *r, const struct model *m) {
 /* The state of the scan must not grow by itself. */
 static int check_decays(struct reader *r, const struct model *m) {
     const struct model_config *g = &m->config;
-    for (unsigned b = 0; b < g->n_blocks; b++)
+    size_t n = 0;
+    if (g->mixer == MODEL_MAMBA)
+        n = (size_t)g->d_inner * g->d_state;
+    else if (g->mixer == MODEL_MAMBA2)
+        n = g->d_inner / g->head;
+    for (unsigned b = 0; n && b < g->n_blocks; b++)
         for (unsigned i = 0; i < g->n_time; i++) {
             const float *decay = model_tensor(m, "block.%u.time.%u.decay", b, i);
-            for (size_t j = 0; j < (size_t)g->d_inner * g->d_state; j++)
+            for (size_t j = 0; j < n; j++)
                 if (decay[j] > 0)
                     return err_set(r->err, -EINVAL, "%s: tensor 'block.%u.time.%u.decay': holds a positive value",
                                    r->path, b, i);

@@ -12,6 +12,8 @@ struct model;
 
 enum { MODEL_MAX_BANDS = 256, MODEL_MAX_KERNELS = 8, MODEL_MAX_DEPTH = 5 };
 
+enum model_mixer { MODEL_MAMBA, MODEL_MAMBA2, MODEL_GRU, MODEL_LSTM };
+
 /* What the metadata says. Lengths in samples, frequencies in bins; the names are those of docs/model-format.md. */
 struct model_config {
     unsigned rate, window, synthesis, hop;
@@ -24,7 +26,9 @@ struct model_config {
     float rotation_epsilon, magnitude_minimum, power_minimum, norm_epsilon;
     unsigned channels, depth, n_blocks, n_time, n_freq;
     unsigned n_kernels, kernels[MODEL_MAX_KERNELS];
-    unsigned d_inner, d_state, d_conv, step_rank;
+    enum model_mixer mixer;
+    unsigned d_inner;                           /* channels, too, of the state of a GRU or an LSTM */
+    unsigned d_state, d_conv, step_rank, head;  /* 0 where the mixer has no such thing */
 };
 
 /* The name of a shipped model ("small") or a path (anything with a '/' or ending in .safetensors). Names are looked

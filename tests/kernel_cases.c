@@ -45,11 +45,22 @@ const struct kernel_case kernel_cases[] = {
     {op_scan, "tiny steps", 5, 16, 32, 0, tiny_steps, 0},
     {op_scan, "small", 100, 16, 32, 0, 0, 1},
     {op_scan, "large", 100, 16, 128, 0, 0, 1},
+    {op_ssd, "one row, one head", 1, 16, 16, 1, 0, 0},
+    {op_ssd, "seventeen heads", 3, 16, 272, 1, 0, 0},
+    {op_ssd, "tiny steps", 5, 32, 64, 2, tiny_steps, 0},
+    {op_ssd, "base", 100, 16, 64, 1, 0, 1},
+    {op_ssd, "large", 100, 16, 128, 1, 0, 1},
+    {op_ssd, "d_model 192", 100, 64, 384, 4, 0, 1},
+    {op_gru, "one row", 1, 0, 16, 0, 0, 0},
+    {op_gru, "large", 100, 0, 64, 0, 0, 1},
+    {op_lstm, "one row", 1, 0, 16, 0, 0, 0},
+    {op_lstm, "large", 100, 0, 64, 0, 0, 1},
     {op_blend, "one row", 1, 0, 16, 0, 0, 0},
     {op_blend, "large", 100, 0, 64, 0, 0, 1},
 };
 const unsigned n_kernel_cases = sizeof kernel_cases / sizeof *kernel_cases;
-const char *const kernel_op_names[] = {"linear", "depthwise", "norm", "gate", "attend", "conv", "scan", "blend"};
+const char *const kernel_op_names[] = {"linear", "depthwise", "norm", "gate", "attend", "conv", "scan", "ssd",
+                                       "gru", "lstm", "blend"};
 
 /* Uniform in [low, high). */
 static float *random_floats(struct kernel_work *w, uint32_t *state, size_t n, float low, float high) {
@@ -168,6 +179,31 @@ static void scan_init(struct kernel_work *w, uint32_t *seed) {
     w->n_macs = (double)n * c->n_in * 2;
 }
 
+/* n_in: states; n_taps: groups of 16 channels in a head. */
+static void ssd_init(struct kernel_work *w, uint32_t *seed) {
+    const struct kernel_case *c = w->c;
+    size_t n = (size_t)c->n_rows * c->n_out, stride = c->n_out + 2 * c->n_in, row = c->n_out + SSD_MAX_HEADS;
+    int tiny = c->flags & tiny_steps;
+    float *z = random_floats(w, seed, c->n_rows * row, tiny ? -16 : -30, tiny ? -12 : 30);
+    w->ssd = (struct ssd){
+        .n_rows = c->n_rows,
+        .n_channels = c->n_out,
+        .n_head = 16 * c->n_taps,
+        .n_states = c->n_in,
+        .epsilon = 1e-5f,
+        .u = random_floats(w, seed, c->n_rows * stride, -.5f, 2), /* seldom B.C = 0: the norm would show what cancelled */
+        .u_stride = stride,
+        .step = z + c->n_out,
+        .z = z,
+        .z_stride = row,
+        .decay = random_floats(w, seed, SSD_MAX_HEADS, -30, 0),
+        .pass = random_floats(w, seed, SSD_MAX_HEADS, tiny ? 0 : -1, tiny ? 0 : 1),
+        .h = output(w, random_floats(w, seed, n * c->n_in, tiny ? 0 : -1, tiny ? 0 : 1), n * c->n_in),
+        .y = output(w, random_floats(w, seed, c->n_rows * stride, 0, 0), c->n_rows * stride),
+    };
+    w->n_macs = (double)n * c->n_in * 2;
+}
+
 void kernel_work_init(struct kernel_work *w, const struct kernel_case *c, unsigned seed) {
     uint32_t state = seed;
     size_t n = (size_t)c->n_rows * c->n_out;
@@ -177,6 +213,19 @@ void kernel_work_init(struct kernel_work *w, const struct kernel_case *c, unsign
     case op_depthwise: depthwise_init(w, &state); break;
     case op_conv: conv_init(w, &state); break;
     case op_scan: scan_init(w, &state); break;
+    case op_ssd: ssd_init(w, &state); break;
+    case op_gru:
+        w->gru = (struct gru){c->n_rows, c->n_out, random_floats(w, &state, 3 * n, -20, 20),
+                              random_floats(w, &state, 3 * n, -4, 4),
+                              output(w, random_floats(w, &state, n, -1, 1), n)};
+        w->n_macs = 4. * (double)n;
+        break;
+    case op_lstm:
+        w->lstm = (struct lstm){c->n_rows, c->n_out, random_floats(w, &state, 4 * n, -20, 20),
+                                output(w, random_floats(w, &state, n, -1, 1), n),
+                                output(w, random_floats(w, &state, n, -1, 1), n)};
+        w->n_macs = 3. * (double)n;
+        break;
     case op_norm:
         w->norm = (struct norm){c->n_rows, c->n_out, 1e-5f, random_floats(w, &state, n, -1, 2),
                                 output(w, random_floats(w, &state, n, 0, 0), n)};
@@ -215,6 +264,9 @@ void kernel_work_run(struct kernel_work *w, const struct kernels *k) {
     case op_attend: k->attend(&w->attend); break;
     case op_conv: k->conv(&w->conv); break;
     case op_scan: k->scan(&w->scan); break;
+    case op_ssd: k->ssd(&w->ssd); break;
+    case op_gru: k->gru(&w->gru); break;
+    case op_lstm: k->lstm(&w->lstm); break;
     case op_blend: k->blend(&w->blend); break;
     }
 }

@@ -12,12 +12,15 @@
 #include "kernels/conv/conv.h"
 #include "kernels/depthwise/depthwise.h"
 #include "kernels/gate/gate.h"
+#include "kernels/gru/gru.h"
 #include "kernels/kernels.h"
 #include "kernels/linear/linear.h"
+#include "kernels/lstm/lstm.h"
 #include "kernels/norm/norm.h"
 #include "kernels/scan/scan.h"
+#include "kernels/ssd/ssd.h"
 
-enum kernel_op { op_linear, op_depthwise, op_norm, op_gate, op_attend, op_conv, op_scan, op_blend };
+enum kernel_op { op_linear, op_depthwise, op_norm, op_gate, op_attend, op_conv, op_scan, op_ssd, op_gru, op_lstm, op_blend };
 enum { with_prelu = 1, with_add = 2, overlapping = 4, with_times = 8, tiny_steps = 16 };
 
 struct kernel_case {
@@ -41,6 +44,9 @@ struct kernel_work {
         struct attend attend;
         struct conv conv;
         struct scan scan;
+        struct ssd ssd;
+        struct gru gru;
+        struct lstm lstm;
         struct blend blend;
     };
     struct pool pool;

@@ -7,23 +7,25 @@ that end them, pairs of linear layers with nothing between into one, -exp of the
 import argparse, json, math, struct
 import numpy as np, torch
 
+from network import GRU, LSTM, Mamba, Mamba2, Net
+
 FORMAT = 'primeknet-1'
 LICENCE = 'GPL-3.0-or-later'
 
 
-def write(path, metadata, tensors):
-    """safetensors: length, JSON header, float32 data; the same bytes for the same input."""
+def write(path, metadata, tensors, half=False):
+    """safetensors: length, JSON header, float32 data (float16 if `half`, but for the windows); the same bytes for the same input."""
+    tensors = {name: t.astype('<f2' if half and not name.startswith('window.') else '<f4') for name, t in tensors.items()}
     header, offset = {'__metadata__': metadata}, 0
     for name, t in tensors.items():
-        size = 4 * t.size
-        header[name] = {'dtype': 'F32', 'shape': list(t.shape), 'data_offsets': [offset, offset + size]}
-        offset += size
+        header[name] = {'dtype': f'F{8 * t.itemsize}', 'shape': list(t.shape), 'data_offsets': [offset, offset + t.nbytes]}
+        offset += t.nbytes
     text = json.dumps(header, separators=(',', ':')).encode()
     text += b' ' * (-len(text) % 8)
     with open(path, 'wb') as f:
         f.write(struct.pack('<Q', len(text)) + text)
         for t in tensors.values():
-            f.write(t.astype('<f4').tobytes())
+            f.write(t.tobytes())
 
 
 class Folder:
@@ -76,23 +78,50 @@ class Folder:
         self.linear(f'{name}.head', *self.pair(up.head))
 
     def time_layer(self, name, m):
-        mamba = m.mamba
         self.linear(f'{name}.gate', *self.before(*self.pair(m.gate), m.n1))
         w, b = self.pair(m.proj)
         self.linear(f'{name}.proj', w * m.b1.detach().double()[:, None], b * m.b1.detach().double())
-        w, b = self.before(*self.pair(m.inp), m.n2)
-        inner = mamba.inp.weight.detach().double()
-        self.linear(f'{name}.in', inner @ w, inner @ b)
-        self.put(f'{name}.conv.taps', mamba.conv_w.t())
-        self.put(f'{name}.conv.bias', mamba.conv_b)
-        step, select = mamba.xp.weight.split([mamba.rank, 2 * mamba.state])
-        self.put(f'{name}.select.weight', torch.cat([select, step]))
-        self.linear(f'{name}.step', *self.pair(mamba.dtp))
-        self.put(f'{name}.decay', -torch.exp(mamba.A_log.double()))
-        self.put(f'{name}.pass', mamba.D)
         w, b = self.pair(m.out)
         gain = m.b2.detach().double()
-        self.linear(f'{name}.out', gain[:, None] * (w @ mamba.out.weight.detach().double()), gain * b)
+        mix = {Mamba: self.mamba, Mamba2: self.mamba2, GRU: self.gru, LSTM: self.lstm}[type(m.mixer)]
+        mix(name, m.mixer, self.before(*self.pair(m.inp), m.n2), (w * gain[:, None], b * gain))
+
+    # What mixes in time, with the linear layers before and after it.
+
+    def mamba(self, name, m, before, after):
+        inner = m.inp.weight.detach().double()
+        self.linear(f'{name}.in', inner @ before[0], inner @ before[1])
+        self.put(f'{name}.conv.taps', m.conv_w.t())
+        self.put(f'{name}.conv.bias', m.conv_b)
+        step, select = m.xp.weight.split([m.rank, 2 * m.state])
+        self.put(f'{name}.select.weight', torch.cat([select, step]))
+        self.linear(f'{name}.step', *self.pair(m.dtp))
+        self.put(f'{name}.decay', -torch.exp(m.A_log.double()))
+        self.put(f'{name}.pass', m.D)
+        self.linear(f'{name}.out', after[0] @ m.out.weight.detach().double(), after[1])
+
+    def mamba2(self, name, m, before, after):
+        inner = m.inp.weight.detach().double()
+        bias = inner @ before[1]
+        bias[-len(m.dt_bias):] += m.dt_bias.detach().double()
+        self.linear(f'{name}.in', inner @ before[0], bias)
+        self.put(f'{name}.conv.taps', m.conv_w.t())
+        self.put(f'{name}.conv.bias', m.conv_b)
+        self.put(f'{name}.decay', -torch.exp(m.A_log.double()))
+        self.put(f'{name}.pass', m.D)
+        self.linear(f'{name}.out', after[0] @ (m.out.weight * m.norm.weight).detach().double(), after[1])
+
+    def gru(self, name, m, before, after):
+        w, b = m.rnn.weight_ih_l0.detach().double(), m.rnn.bias_ih_l0.detach().double()
+        self.linear(f'{name}.in', w @ before[0], w @ before[1] + b)
+        self.linear(f'{name}.state', m.rnn.weight_hh_l0, m.rnn.bias_hh_l0)
+        self.linear(f'{name}.out', *after)
+
+    def lstm(self, name, m, before, after):
+        w, b = m.rnn.weight_ih_l0.detach().double(), (m.rnn.bias_ih_l0.double() + m.rnn.bias_hh_l0.double()).detach()
+        self.linear(f'{name}.in', w @ before[0], w @ before[1] + b)
+        self.put(f'{name}.state.weight', m.rnn.weight_hh_l0)
+        self.linear(f'{name}.out', *after)
 
     def freq_layer(self, name, m):
         self.linear(f'{name}.gate', *self.before(*self.pair(m.gate), m.n1))
@@ -149,15 +178,18 @@ def metadata(net, name, licence, training):
         'band_edges': band_edges(net), 'scale': 16, 'compression': net.compress, 'mask_ceiling': 2, 'mask_minimum': 1e-3,
         'rotation_epsilon': 1e-6, 'magnitude_minimum': 1e-6, 'power_minimum': 1e-12, 'norm_epsilon': layer.n1.eps,
         'channels': cfg['c'], 'depth': cfg['depth'], 'blocks': cfg['blocks'], 'time_layers': cfg['nt'],
-        'frequency_layers': cfg['nf'], 'kernels': list(net.stages[0].freq[0].kernels), 'd_state': layer.mamba.state,
-        'd_conv': layer.mamba.taps, 'expand': layer.mamba.D.numel() // cfg['c'], 'step_rank': layer.mamba.rank}
-    text = {'format': FORMAT, 'name': name, 'licence': licence, 'training': training, 'mixer': 'mamba',
+        'frequency_layers': cfg['nf'], 'kernels': list(net.stages[0].freq[0].kernels)}
+    if layer.word in ('mamba', 'mamba2'):
+        m = layer.mixer
+        values |= {'d_state': m.state, 'd_conv': m.taps, 'expand': m.out.in_features // cfg['c']}
+        values |= {'step_rank': m.rank} if layer.word == 'mamba' else {'head': m.head}
+    text = {'format': FORMAT, 'name': name, 'licence': licence, 'training': training, 'mixer': layer.word,
             'band_gain_maximum': 'none'}
     return text | {k: json.dumps(v) for k, v in values.items()}
 
 
-def export(net, path, name, licence=LICENCE, training='random weights, for tests'):
-    write(path, metadata(net.eval(), name, licence, training), Folder(net).out)
+def export(net, path, name, licence=LICENCE, training='random weights, for tests', half=False):
+    write(path, metadata(net.eval(), name, licence, training), Folder(net).out, half)
 
 
 def load(checkpoint):

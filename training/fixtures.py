@@ -1,20 +1,28 @@
 """python3 fixtures.py OUT_DIR: what tests/test_net.c holds the engine against.
 
-For two small networks of random weights (48 kHz with bands, 16 kHz without), NAME.safetensors, the model; NAME.blocks, the maps
-between the blocks, frame by frame from zero state; NAME.output, ten seconds through the whole network. Both of the latter are
-little-endian float32. The input is the formula below, the same to the bit in C.
+For small networks of random weights, NAME.safetensors, the model; NAME.blocks, the maps between the blocks, frame by frame
+from zero state; NAME.output, some seconds through the whole network. The input is the formula below, the same to the bit in C.
+For time stages in shapes of their own, NAME.safetensors and NAME.time, input and output frame by frame. All but the models is
+little-endian float32.
 """
 import os, sys
 import numpy as np, torch
 
 from export import export
-from network import Net
+from network import GRU, LSTM, Net
 
 FRAMES = 20  # more than the 17 that a dense block of depth 4 looks over
-SECONDS = 10
-GEOMETRIES = {
-    'wide': dict(rate=48000, window=1024, hop=256, linear=171, bands=30),
-    'narrow': dict(rate=16000, window=400, hop=100, linear=201, bands=0)}
+TINY = dict(rate=8000, window=32, hop=16, linear=3, bands=2)  # two positions after the stride-2 convolution
+NETWORKS = {  # geometry, mixer, seconds
+    'wide': (dict(rate=48000, window=1024, hop=256, linear=171, bands=30), 'mamba', 10),
+    'narrow': (dict(rate=16000, window=400, hop=100, linear=201, bands=0), 'mamba', 10),
+    'mamba2': (TINY, 'mamba2', 2),
+    'gru': (TINY, 'gru', 2),
+    'lstm': (TINY, 'lstm', 2)}
+STAGES = {  # [2 positions, frames, channels]
+    **{f'{mixer}-16': (64, dict(c=16, mixer=mixer)) for mixer in ('mamba', 'mamba2', 'gru', 'lstm')},
+    **{f'{mixer}-64': (100, dict(c=64, mixer=mixer)) for mixer in ('mamba', 'mamba2', 'gru', 'lstm')},
+    'mamba2-192': (64, dict(c=192, mixer='mamba2', state=64, head=64))}
 
 
 def signal(n):
@@ -51,40 +59,77 @@ def blocks(net, w):
     maps.append(net.enc(maps[-1]))
     maps.append(net.down(maps[-1]))
     for stage in net.stages:
-        _, T, Fp, C = maps[-1].shape
-        x = h = maps[-1].transpose(1, 2).reshape(Fp, T, C)
-        for layer in stage.time:
-            h = layer(h)
-        maps.append((h + x * stage.bt).view(1, Fp, T, C).transpose(1, 2).contiguous())
-        x = h = maps[-1]
-        for layer in stage.freq:
-            h = layer(h)
-        maps.append(h + x * stage.bf)
+        maps.append(stage.along_time(maps[-1]))
+        maps.append(stage.along_frequency(maps[-1]))
     mask, rotation = net.core(maps[0])
     return maps + [mask, rotation]
 
 
+def coarse(net):
+    """Weights that float16 holds, folded or not: one of two linear layers in a row is 1, norms neither scale nor shift, and all
+    that the time stage has not is 0."""
+    for p in net.parameters():
+        p.data.zero_()
+    g = torch.Generator().manual_seed(5)
+    for m in net.stages[0].time:
+        for name, p in m.named_parameters():
+            p.data = torch.randn(p.shape, generator=g) / (p.shape[1] ** .5 if p.dim() == 2 else 4)
+        mixer = m.mixer
+        for p in (m.n1.bias, m.n2.bias, m.inp.bias):
+            p.data.zero_()
+        for p in (m.n1.weight, m.n2.weight) + ((mixer.norm.weight,) if hasattr(mixer, 'norm') else ()):
+            p.data.fill_(1)
+        for p in (m.b1, m.b2):
+            p.data.fill_(.25)
+        m.inp.weight.data = torch.eye(len(m.inp.weight))
+        if not isinstance(mixer, (GRU, LSTM)):
+            m.out.weight.data = torch.eye(len(m.out.weight))
+            mixer.A_log.data = mixer.A_log.data.mul(2).exp().mul(64).ceil().div(64).log()
+        for name, p in m.named_parameters():
+            if not name.endswith('A_log'):
+                p.data = p.data.mul(64).round().div(64)
+    net.stages[0].bt.data.fill_(.5)
+
+
+def network(path, geometry, mixer, seconds):
+    torch.manual_seed(7)
+    net = Net(c=16, blocks=2, nt=1, nf=1, mixer=mixer, **geometry)
+    shake(net)
+    net.eval()
+    export(net, path + '.safetensors', os.path.basename(path))
+    n = seconds * net.cfg['rate'] // net.hop * net.hop
+    w = signal(n)[None]
+    with torch.no_grad():
+        whole = net.istft(net(w)[2], n - (net.window - net.hop))[0]        # all samples that are complete
+        few = blocks(net, w[:, 3000:3000 + FRAMES * net.hop])
+    with open(path + '.output', 'wb') as f:
+        f.write(whole.numpy().astype('<f4').tobytes())
+    with open(path + '.blocks', 'wb') as f:
+        for t in range(FRAMES):
+            for block in few:
+                f.write(block[0, t].contiguous().numpy().astype('<f4').tobytes())
+    gain = few[-2]
+    print(os.path.basename(path), 'mask', gain.min().item(), gain.max().item(), 'rotation', few[-1].abs().max().item(),
+          'level in, out', w.std().item(), whole.std().item())
+
+
+def stage(path, frames, shape):
+    net = Net(blocks=1, nt=1, nf=1, depth=1, kernels=(1,), **TINY, **shape)
+    coarse(net)
+    export(net, path + '.safetensors', os.path.basename(path), half=True)
+    x = torch.randn(1, frames, 2, shape['c'], generator=torch.Generator().manual_seed(6))
+    with torch.no_grad():
+        y = net.stages[0].double().along_time(x.double())
+    with open(path + '.time', 'wb') as f:
+        f.write(torch.stack([x[0], y[0]], 1).numpy().astype('<f4').tobytes())
+    print(os.path.basename(path), 'level in, out', x.std().item(), y.std().item())
+
+
 def main(out):
-    for name, geometry in GEOMETRIES.items():
-        torch.manual_seed(7)
-        net = Net(c=16, blocks=2, nt=1, nf=1, **geometry)
-        shake(net)
-        net.eval()
-        export(net, os.path.join(out, name + '.safetensors'), name)
-        n = SECONDS * net.cfg['rate'] // net.hop * net.hop
-        w = signal(n)[None]
-        with torch.no_grad():
-            whole = net.istft(net(w)[2], n - (net.window - net.hop))[0]    # all samples that are complete
-            few = blocks(net, w[:, 3000:3000 + FRAMES * net.hop])
-        with open(os.path.join(out, name + '.output'), 'wb') as f:
-            f.write(whole.numpy().astype('<f4').tobytes())
-        with open(os.path.join(out, name + '.blocks'), 'wb') as f:
-            for t in range(FRAMES):
-                for block in few:
-                    f.write(block[0, t].contiguous().numpy().astype('<f4').tobytes())
-        gain = few[-2]
-        print(name, 'mask', gain.min().item(), gain.max().item(), 'rotation', few[-1].abs().max().item(),
-              'level in, out', w.std().item(), whole.std().item())
+    for name, what in NETWORKS.items():
+        network(os.path.join(out, name), *what)
+    for name, what in STAGES.items():
+        stage(os.path.join(out, name), *what)
 
 
 main(sys.argv[1])

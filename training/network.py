@@ -11,10 +11,30 @@ import torch.nn.functional as F
 
 from depthwise import depthwise
 from scan import scan
+from ssd import ssd
 
+
+def convolve(x, past, w, b):
+    """Causal depthwise convolution and SiLU: x [N,T,C] after past [N,taps-1,C], w [C,taps]."""
+    x = torch.cat([past, x], 1)
+    T = x.shape[1] - past.shape[1]
+    return F.silu(sum(x[:, i:i + T] * w[:, i] for i in range(w.shape[1])) + b)
+
+
+def inverse_softplus(x):
+    return x + torch.log(-torch.expm1(-x))
+
+
+def step_sizes(n):
+    """n step sizes before their softplus, 0.001 to 0.1 after it."""
+    return inverse_softplus(torch.exp(torch.rand(n) * math.log(.1 / .001) + math.log(.001)))
+
+
+# What mixes along time. Each is [N,T,d] -> [N,T,d] from zero state; step takes one frame [N,d] and what the step before it
+# returned beside its output (None at first): the definition, one frame at a time.
 
 class Mamba(nn.Module):
-    """Mamba block without its norm, [N,T,d] -> [N,T,d]."""
+    """Gu & Dao, arXiv 2312.00752, without the norm before it."""
 
     def __init__(self, d, state=16, conv=4, expand=2):
         super().__init__()
@@ -25,36 +45,132 @@ class Mamba(nn.Module):
         self.conv_b = nn.Parameter(torch.zeros(di))
         self.xp = nn.Linear(di, self.rank + 2 * state, bias=False)
         self.dtp = nn.Linear(self.rank, di)
-        dt = torch.exp(torch.rand(di) * math.log(.1 / .001) + math.log(.001))
-        self.dtp.bias.data = dt + torch.log(-torch.expm1(-dt))          # inverse softplus
+        self.dtp.bias.data = step_sizes(di)
         self.A_log = nn.Parameter(torch.log(torch.arange(1, state + 1).float()).repeat(di, 1))
         self.D = nn.Parameter(torch.ones(di))
         self.out = nn.Linear(di, d, bias=False)
 
+    def select(self, x):
+        dt, B, C = self.xp(x).split([self.rank, self.state, self.state], -1)
+        return F.softplus(self.dtp(dt)), -torch.exp(self.A_log.float()), B, C
+
     def forward(self, x):
         x, z = self.inp(x).chunk(2, -1)
-        T = x.shape[1]
-        p = F.pad(x, (0, 0, self.taps - 1, 0))
-        x = F.silu(sum(p[:, i:i + T] * self.conv_w[:, i] for i in range(self.taps)) + self.conv_b).to(z.dtype)
-        dt, B, C = self.xp(x).split([self.rank, self.state, self.state], -1)
-        dt = F.softplus(self.dtp(dt))
-        return self.out(scan(x, dt, -torch.exp(self.A_log.float()), B, C, self.D.float()) * F.silu(z))
+        x = convolve(x, x.new_zeros(len(x), self.taps - 1, x.shape[2]), self.conv_w, self.conv_b).to(z.dtype)
+        return self.out(scan(x, *self.select(x), self.D.float()) * F.silu(z))
+
+    def step(self, x, carried=None):
+        x, z = self.inp(x).chunk(2, -1)
+        past, h = carried or (x.new_zeros(len(x), self.taps - 1, x.shape[1]), 0)
+        past, x = torch.cat([past[:, 1:], x[:, None]], 1), convolve(x[:, None], past, self.conv_w, self.conv_b)[:, 0]
+        dt, A, B, C = self.select(x)
+        h = torch.exp(dt[..., None] * A) * h + (dt * x)[..., None] * B[:, None]
+        return self.out(((h * C[:, None]).sum(-1) + self.D * x) * F.silu(z)), (past, h)
+
+
+class Mamba2(nn.Module):
+    """Dao & Gu, arXiv 2405.21060: a step size and a decay for each head of `head` channels, B and C for all heads."""
+
+    def __init__(self, d, state=16, head=16, conv=4, expand=2):
+        super().__init__()
+        self.inner, self.state, self.head, self.taps = d * expand, state, head, conv
+        n, seen = self.inner // head, self.inner + 2 * state
+        self.widths = [seen, self.inner, n]                                # x, B, C together; z; dt
+        self.inp = nn.Linear(d, sum(self.widths), bias=False)
+        self.conv_w = nn.Parameter(torch.randn(seen, conv) / math.sqrt(conv))
+        self.conv_b = nn.Parameter(torch.zeros(seen))
+        self.dt_bias = nn.Parameter(step_sizes(n))
+        self.A_log = nn.Parameter(torch.log(1 + 15 * torch.rand(n)))
+        self.D = nn.Parameter(torch.ones(n))
+        self.norm = nn.RMSNorm(self.inner, 1e-5)
+        self.out = nn.Linear(self.inner, d, bias=False)
+
+    def split(self, x):
+        """x [...,seen] -> heads [...,n,head], B and C [...,state]."""
+        x, B, C = x.split([self.inner, self.state, self.state], -1)
+        return x.unflatten(-1, (-1, self.head)), B, C
+
+    def close(self, y, z):
+        return self.out(self.norm(y.flatten(-2) * F.silu(z)))
+
+    def forward(self, x):
+        x, z, dt = self.inp(x).split(self.widths, -1)
+        x, B, C = self.split(convolve(x, x.new_zeros(len(x), self.taps - 1, x.shape[2]), self.conv_w, self.conv_b).to(z.dtype))
+        y = ssd(x, F.softplus(dt.float() + self.dt_bias), -torch.exp(self.A_log.float()), B, C)
+        return self.close(y + self.D[:, None] * x, z)
+
+    def step(self, x, carried=None):
+        x, z, dt = self.inp(x).split(self.widths, -1)
+        past, h = carried or (x.new_zeros(len(x), self.taps - 1, x.shape[1]), 0)
+        past, x = torch.cat([past[:, 1:], x[:, None]], 1), convolve(x[:, None], past, self.conv_w, self.conv_b)[:, 0]
+        (x, B, C), dt = self.split(x), F.softplus(dt + self.dt_bias)
+        h = torch.exp(dt * -torch.exp(self.A_log))[..., None, None] * h + (dt[..., None] * x)[..., None] * B[:, None, None]
+        return self.close((h * C[:, None, None]).sum(-1) + self.D[:, None] * x, z), (past, h)
+
+
+class GRU(nn.Module):
+    """Cho et al., arXiv 1406.1078, in the form of PyTorch and cuDNN: the reset gate after the matrix."""
+
+    def __init__(self, d):
+        super().__init__()
+        self.rnn = nn.GRU(d, d, batch_first=True)
+
+    def forward(self, x):
+        return self.rnn(x)[0]
+
+    def step(self, x, h=None):
+        m = self.rnn
+        h = torch.zeros_like(x) if h is None else h
+        a, b = F.linear(x, m.weight_ih_l0, m.bias_ih_l0).chunk(3, -1), F.linear(h, m.weight_hh_l0, m.bias_hh_l0).chunk(3, -1)
+        reset, keep = torch.sigmoid(a[0] + b[0]), torch.sigmoid(a[1] + b[1])
+        h = (1 - keep) * torch.tanh(a[2] + reset * b[2]) + keep * h
+        return h, h
+
+
+class LSTM(nn.Module):
+    """Hochreiter & Schmidhuber (1997) with forget gates (Gers et al., 2000)."""
+
+    def __init__(self, d):
+        super().__init__()
+        self.rnn = nn.LSTM(d, d, batch_first=True)
+
+    def forward(self, x):
+        return self.rnn(x)[0]
+
+    def step(self, x, carried=None):
+        m = self.rnn
+        h, cell = carried or (torch.zeros_like(x), torch.zeros_like(x))
+        put, keep, new, show = (F.linear(x, m.weight_ih_l0, m.bias_ih_l0) + F.linear(h, m.weight_hh_l0, m.bias_hh_l0)).chunk(4, -1)
+        cell = torch.sigmoid(keep) * cell + torch.sigmoid(put) * torch.tanh(new)
+        h = torch.sigmoid(show) * torch.tanh(cell)
+        return h, (h, cell)
+
+
+def make_mixer(word, c, state, head):
+    return {'mamba': lambda: Mamba(c, state), 'mamba2': lambda: Mamba2(c, state, head), 'gru': lambda: GRU(c), 'lstm': lambda: LSTM(c)}[word]()
 
 
 class TimeBlock(nn.Module):
-    """Gated channel mixing, then Mamba, along time for each position alone: [N,T,C]."""
+    """Gated channel mixing, then the mixer, along time for each position alone: [N,T,C]."""
 
-    def __init__(self, c, state):
+    def __init__(self, c, mixer='mamba', state=16, head=16):
         super().__init__()
         self.n1, self.n2 = nn.LayerNorm(c), nn.LayerNorm(c)
         self.gate, self.proj = nn.Linear(c, 2 * c), nn.Linear(c, c)
-        self.inp, self.mamba, self.out = nn.Linear(c, c), Mamba(c, state), nn.Linear(c, c)
+        self.word = mixer
+        self.inp = nn.Linear(c, c)
+        self.add_module(mixer, make_mixer(mixer, c, state, head))          # a checkpoint's names say which it is
+        self.out = nn.Linear(c, c)
         self.b1, self.b2 = nn.Parameter(torch.full((c,), .1)), nn.Parameter(torch.full((c,), .1))
+
+    @property
+    def mixer(self):
+        return getattr(self, self.word)
 
     def forward(self, x):
         a, b = self.gate(self.n1(x)).chunk(2, -1)
         x = x + self.proj(a * b) * self.b1
-        return x + self.out(self.mamba(self.inp(self.n2(x)))) * self.b2
+        return x + self.out(self.mixer(self.inp(self.n2(x)))) * self.b2
 
 
 class FreqBlock(nn.Module):
@@ -64,7 +180,7 @@ class FreqBlock(nn.Module):
     times the arithmetic of the sums they stand for, and on a GPU's matrix units several times as fast.
     """
 
-    def __init__(self, c, positions, kernels=(3, 11, 23, 31)):
+    def __init__(self, c, positions, kernels):
         super().__init__()
         self.kernels, self.longest = kernels, max(kernels)
         self.n1, self.n2 = nn.LayerNorm(c), nn.LayerNorm(c)
@@ -102,21 +218,27 @@ class FreqBlock(nn.Module):
 
 
 class TwoStage(nn.Module):
-    def __init__(self, c, positions, state, nt, nf):
+    def __init__(self, c, positions, nt, nf, kernels, **mixing):
         super().__init__()
-        self.time = nn.ModuleList([TimeBlock(c, state) for _ in range(nt)])
-        self.freq = nn.ModuleList([FreqBlock(c, positions) for _ in range(nf)])
+        self.time = nn.ModuleList([TimeBlock(c, **mixing) for _ in range(nt)])
+        self.freq = nn.ModuleList([FreqBlock(c, positions, kernels) for _ in range(nf)])
         self.bt, self.bf = nn.Parameter(torch.zeros(c)), nn.Parameter(torch.zeros(c))
 
-    def forward(self, x):
+    def along_time(self, x):
         B, T, Fp, C = x.shape
         h = skip = x.transpose(1, 2).reshape(B * Fp, T, C)
         for m in self.time:
             h = m(h)
-        h = skip = (h + skip * self.bt).view(B, Fp, T, C).transpose(1, 2).contiguous()
+        return (h + skip * self.bt).view(B, Fp, T, C).transpose(1, 2).contiguous()
+
+    def along_frequency(self, x):
+        h = x
         for m in self.freq:
             h = m(h)
-        return h + skip * self.bf
+        return h + x * self.bf
+
+    def forward(self, x):
+        return self.along_frequency(self.along_time(x))
 
 
 class Norm(nn.BatchNorm1d):
@@ -196,7 +318,8 @@ def windows(length, synthesis):
 
 
 class Net(nn.Module):
-    def __init__(self, c=32, blocks=4, nt=2, nf=2, state=16, depth=4, rate=48000, window=1024, hop=256, linear=171, bands=30, compress=.3, synthesis=None):
+    def __init__(self, c=32, blocks=4, nt=2, nf=2, state=16, depth=4, rate=48000, window=1024, hop=256, linear=171, bands=30, compress=.3, synthesis=None,
+                 mixer='mamba', head=16, kernels=(3, 11, 23, 31)):
         super().__init__()
         self.cfg = {k: v for k, v in locals().items() if k not in ('self', '__class__')}
         self.window, self.hop, self.linear, self.bands, self.compress = window, hop, linear, bands, compress
@@ -204,7 +327,7 @@ class Net(nn.Module):
         bins, P = window // 2 + 1, linear + bands
         self.embed = nn.Sequential(nn.Linear(3, c), Norm(c), PReLU(c))
         self.enc, self.down = DenseBlock(c, depth), Down(c)
-        self.stages = nn.ModuleList([TwoStage(c, (P - 3) // 2 + 1, state, nt, nf) for _ in range(blocks)])
+        self.stages = nn.ModuleList([TwoStage(c, (P - 3) // 2 + 1, nt, nf, kernels, mixer=mixer, state=state, head=head) for _ in range(blocks)])
         self.mask_dec, self.phase_dec = DenseBlock(c, depth), DenseBlock(c, depth)
         self.mask_up, self.phase_up = Up(c, 1, P), Up(c, 2, P)
         self.slope = nn.Parameter(torch.ones(P))

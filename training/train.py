@@ -165,10 +165,13 @@ def main():
     ap.add_argument('out')
     ap.add_argument('--weights', help='averaged weights to begin from, with a new optimiser')
     ap.add_argument('--resume', action='store_true', help='go on from OUT/checkpoint.pt')
+    ap.add_argument('--mixer', choices=['mamba', 'mamba2', 'gru', 'lstm'], help="what mixes in time, instead of the config's")
     ap.add_argument('--minutes', type=float, help="instead of the config's")
     a = ap.parse_args()
     with open(a.config, 'rb') as f:
         config = tomllib.load(f)
+    if a.mixer:
+        config['network']['mixer'] = a.mixer
     if a.minutes:
         config['training']['minutes'] = a.minutes
     train(config, a.data, a.out, a.weights, a.resume)

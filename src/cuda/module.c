@@ -2,6 +2,7 @@
 #include "config.h"
 
 #include "cuda.h"
+#include "model.h"
 
 #include <cuda_runtime_api.h>
 #include <ctype.h>
@@ -152,6 +153,9 @@ static int check_capability(int device, struct err *err) {
 static int open_engine(struct engine **ret, const struct engine *head, const struct engine_options *options,
                        struct err *err) {
     struct engine with_type = *head;
+    if (model_config(head->model)->mixer != MODEL_MAMBA)
+        return err_set(err, -ENOTSUP, "engine cuda: the model '%s' has a mixer besides 'mamba', which only the CPU runs",
+                       model_name(head->model));
     int device, code = find_device(&device, options->gpu ? options->gpu : "0", err);
     if (code || (code = check_capability(device, err)))
         return code;
