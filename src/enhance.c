@@ -155,6 +155,8 @@ static int run_hops(struct job *j) {
         size_t drop = n < j->drop_model ? n : j->drop_model;
         frames_drop(&j->enhanced, drop, channels);
         j->drop_model -= drop;
+        if (!j->enhanced.n) /* the delay still */
+            continue;
 
         size_t before = j->at_file.n;
         if (append(&j->at_file, j->to_file, file_per_model(j), j->enhanced.data, j->enhanced.n, channels))
@@ -208,9 +210,9 @@ static int run(struct job *j) {
         cli_fail("%s: holds no sound", j->args->in);
         goto end;
     }
-    memset(data, 0, block * channels * sizeof *data);
+    memset(data, 0, hop * channels * sizeof *data);
     while (j->n_written < j->n_read)
-        if (append(&j->at_model, j->to_model, 1 / file_per_model(j), data, block, channels) || run_hops(j))
+        if (append(&j->at_model, j->to_model, 1 / file_per_model(j), data, hop, channels) || run_hops(j))
             goto end;
     progress(j);
     status = cli_done;

@@ -1,0 +1,124 @@
+/* Sound files: any bytes give an enhanced file of the same length, or one line and nothing left behind.
+ *
+ * 16 bits: the allocation that fails. A byte: what OUT's name ends in. The rest is IN. The engine is the delay alone. */
+#include "config.h"
+
+#include "fuzz.h"
+
+#include "cli.h"
+#include "model.h"
+
+#include <dirent.h>
+#include <getopt.h>
+#include <sndfile.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+const char *__lsan_default_suppressions(void);
+
+/* Not ours: what a broken header leaves in the decoders that libsndfile uses. */
+const char *__lsan_default_suppressions(void) {
+    return "leak:libvorbis.so";
+}
+
+static unsigned n_told;
+
+/* In the place of src/cli.c, which has a main. */
+int cli_fail(const char *format, ...) {
+    char text[8192];
+    va_list args;
+    va_start(args, format);
+    const int n = vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    fuzz_check(n > 0 && (size_t)n < sizeof text);
+    n_told++;
+    return cli_failed;
+}
+
+bool cli_number(const char *text, double least, double most, double *ret) {
+    *ret = atof(text);
+    return *ret >= least && *ret <= most;
+}
+
+/* One model for all: it is not what is tried here. */
+int __real_model_load(struct model **ret, const char *name, struct err *err);
+int __wrap_model_load(struct model **ret, const char *name, struct err *err);
+void __real_model_free(struct model *m);
+void __wrap_model_free(struct model *m);
+
+static struct model *model;
+
+static void free_model(void) {
+    __real_model_free(model);
+}
+
+int __wrap_model_load(struct model **ret, const char *name, struct err *err) {
+    (void)name, (void)err;
+    *ret = model;
+    return 0;
+}
+
+void __wrap_model_free(struct model *m) {
+    (void)m;
+}
+
+/* Frames that can be read from a file, at most `most`; -1: none is opened. */
+static sf_count_t length(const char *path, SF_INFO *info, sf_count_t most) {
+    static float data[4096];
+    *info = (SF_INFO){0};
+    SNDFILE *f = sf_open(path, SFM_READ, info);
+    sf_count_t n = 0;
+    if (!f)
+        return -1;
+    for (sf_count_t got; n < most && (got = sf_readf_float(f, data, 4096 / info->channels)) > 0;)
+        n += got;
+    sf_close(f);
+    return n;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    static const char *const ends[] = {".wav", ".flac", ".aiff", ".ogg", ".au", ".caf", ".w64", ".none"};
+    struct fuzz_input in = {data, size};
+    const unsigned fail = fuzz_short(&in);
+    const char *end = ends[fuzz_byte(&in) % 8];
+    struct err err = {""};
+    if (!model) {
+        fuzz_check(__real_model_load(&model, FIXTURES "/narrow.safetensors", &err) == 0);
+        atexit(free_model);
+    }
+    const char *path = fuzz_file(in.data, in.size);
+    SF_INFO before, after;
+    if (length(path, &before, 1 << 16) >= 1 << 16 || (before.samplerate && before.samplerate < 1000)) /* too long to try */
+        return 0;
+
+    char out[512], name[] = "enhance", engine[] = "--engine", null[] = "null", given[64];
+    snprintf(out, sizeof out, "%s/out%s", fuzz_directory(), end);
+    snprintf(given, sizeof given, "%s", path);
+    char *argv[] = {name, given, out, engine, null, NULL};
+    optind = 0;
+    n_told = 0;
+    fuzz_fail_allocation(fail);
+    const int status = enhance_command(5, argv);
+    fuzz_fail_allocation(0);
+
+    unsigned n_left = 0;
+    DIR *d = opendir(fuzz_directory());
+    fuzz_check(d);
+    for (const struct dirent *e; (e = readdir(d));)
+        n_left += e->d_name[0] != '.';
+    closedir(d);
+    fuzz_check(status == cli_done || status == cli_failed);
+    fuzz_check(n_told == (status == cli_failed));
+    fuzz_check(n_left == (status == cli_done));
+    if (status == cli_done) {
+        const sf_count_t n = length(path, &before, INT64_MAX), n_out = length(out, &after, INT64_MAX);
+        fuzz_check(after.channels == before.channels && after.samplerate == before.samplerate);
+        fuzz_check(n_out == n);
+        unlink(out);
+    }
+    return 0;
+}

@@ -1,0 +1,125 @@
+/* Settings: any text gives settings that can be written and read again, or one line.
+ *
+ * A byte: which allocation fails. A byte: the setting that is then set; its upper bit: and saved to the file. A byte: the
+ * length of its new value, which follows; the rest is the file. */
+#include "config.h"
+
+#include "fuzz.h"
+
+#include "settings.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+const char *__lsan_default_suppressions(void);
+
+/* Not ours: what a syntax error leaves of a string in libconfig 1.5. */
+const char *__lsan_default_suppressions(void) {
+    return "leak:libconfig.so";
+}
+
+static void check_message(const struct err *err) {
+    fuzz_check(*err->text);
+    for (const char *c = err->text; *c; c++)
+        fuzz_check((unsigned char)*c >= ' ');
+}
+
+static void same_but(const struct settings *a, const struct settings *b, int setting) {
+    char x[1024], y[1024];
+    for (int i = 0; i < N_SETTINGS; i++) {
+        settings_text(a, i, x, sizeof x);
+        settings_text(b, i, y, sizeof y);
+        fuzz_check(i == setting || strcmp(x, y) == 0);
+    }
+}
+
+/* What is shown is taken, and means the same. */
+static void show_and_set(const struct settings *s) {
+    for (int i = 0; i < N_SETTINGS; i++) {
+        struct settings copy = *s;
+        struct err err = {""};
+        char text[1024];
+        settings_text(s, i, text, sizeof text);
+        fuzz_check(settings_set(&copy, i, text, &err) == 0);
+        same_but(s, &copy, -1);
+        fuzz_check(settings_find(settings_name(i)) == i);
+    }
+}
+
+static void save(const struct fuzz_input *in, int setting, const char *value, unsigned fail) {
+    char file[512];
+    struct settings before, after, now;
+    struct err err = {""};
+    snprintf(file, sizeof file, "%s/primeknet.conf", fuzz_directory());
+    FILE *f = fopen(file, "wb");
+    fuzz_check(f && fwrite(in->data, 1, in->size, f) == in->size);
+    fuzz_check(fclose(f) == 0);
+    if (settings_load(&before, file, &err))
+        return;
+    now = before;
+    if (settings_set(&now, setting, value, &err))
+        return;
+    fuzz_fail_allocation(fail);
+    const int code = settings_save(&now, setting, &err);
+    fuzz_fail_allocation(0);
+    fuzz_check(settings_load(&after, file, &err) == 0);
+    if (code) {
+        check_message(&err);
+        same_but(&before, &after, -1);
+    } else {
+        same_but(&now, &after, -1);
+        same_but(&before, &after, setting);
+    }
+    unlink(file);
+    unsigned n_left = 0;
+    DIR *d = opendir(fuzz_directory());
+    fuzz_check(d);
+    for (const struct dirent *e; (e = readdir(d));)
+        n_left += e->d_name[0] != '.';
+    closedir(d);
+    fuzz_check(n_left == 0);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    struct fuzz_input in = {data, size};
+    const unsigned fail = fuzz_byte(&in), what = fuzz_byte(&in), length = fuzz_byte(&in);
+    const int setting = (int)((what & 127) % N_SETTINGS);
+    char value[256];
+    const size_t n_value = length < in.size ? length : in.size;
+    memcpy(value, in.data, n_value);
+    value[n_value] = '\0';
+    in.data += n_value;
+    in.size -= n_value;
+    if (in.size > 65536)
+        return 0;
+
+    struct settings s, untouched;
+    struct err err = {""};
+    memset(&s, 'x', sizeof s);
+    untouched = s;
+    char *text = malloc(in.size + 1); /* of its own, so that reading past its end is seen */
+    memcpy(text, in.data, in.size);
+    text[in.size] = '\0';
+    fuzz_fail_allocation(fail);
+    const int code = settings_parse(&s, text, in.size, "FILE", &err);
+    fuzz_fail_allocation(0);
+    free(text);
+    if (code) {
+        check_message(&err);
+        fuzz_check(memcmp(&s, &untouched, sizeof s) == 0);
+    } else {
+        show_and_set(&s);
+        struct settings next = s;
+        if (settings_set(&next, setting, value, &err))
+            same_but(&s, &next, -1);
+        else
+            show_and_set(&next);
+    }
+    if (what & 128)
+        save(&in, setting, value, fail);
+    return 0;
+}
