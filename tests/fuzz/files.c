@@ -117,7 +117,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (status == cli_done) {
         const sf_count_t n = length(path, &before, INT64_MAX), n_out = length(out, &after, INT64_MAX);
         fuzz_check(after.channels == before.channels && after.samplerate == before.samplerate);
-        fuzz_check(n_out == n);
+        /* Some formats fill the last block up, and AIFF of 8 bits an odd byte. */
+        fuzz_check((after.format & SF_FORMAT_SUBMASK) == SF_FORMAT_PCM_16 ? n_out == n : n_out >= n);
         unlink(out);
     }
     return 0;

@@ -4,7 +4,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,7 +54,6 @@ char *__wrap_strdup(const char *text) {
 }
 
 void fuzz_fail_allocation(unsigned n) {
-    json_set_alloc_funcs(__wrap_malloc, free);
     until_failure = n;
 }
 

@@ -10,7 +10,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* The nth allocation from now on fails, of this project's code and of jansson; 0: none. */
+/* The nth allocation of this project's code from now on fails; 0: none. Libraries keep theirs: not all bear it. */
 void fuzz_fail_allocation(unsigned n);
 
 /* Aborts and says what did not hold. */

@@ -1,8 +1,9 @@
-/* The pump: blocks of any sizes in and out, engines that are late, fail, give what is no number or are exchanged, pauses and
- * mutes; what goes out is always sound that came in, and in the end the signal stands where the delay says.
+/* Pumps and their worker: blocks of any sizes in and out, engines that are late, fail, give what is no number or are
+ * exchanged, pauses and mutes, a second pump that comes and goes. What goes out is always sound that came in, and in the
+ * end the signal stands where the delay says.
  *
- * A byte: the allocation that fails when the pump is opened; then turns of a byte, see act(). Clock and futexes are the
- * test's own: the clock stands while anything runs, and a wait that nothing can end any more ends at its deadline. */
+ * A byte: which allocation fails when the worker (4 bits) and the pump (4 bits) are opened. A byte: real-time priority
+ * refused, position checked at the end, first engine (6 bits). The rest are turns, see act(). */
 #include "config.h"
 
 #include "fuzz.h"
@@ -26,7 +27,8 @@ enum { N_ENGINES = 6, MOST_SAMPLES = 1 << 15, MOST_BLOCK = 17000, LONG = MOST_SA
 /* ---- clock and worker -------------------------------------------------------------------------------------------- */
 
 /* The worker is a coroutine of the only thread: it runs while the audio thread waits for it and in settle(), until it
- * sleeps, or an engine stalls, so the same input always gives the same run. */
+ * sleeps, or an engine stalls; the clock stands unless it is moved. So the same input always gives the same run, and a
+ * wait that nothing can end any more ends at its deadline. */
 static uint64_t clock_ns;
 static ucontext_t audio, worker;
 static void *(*worker_run)(void *);
@@ -109,14 +111,11 @@ static void run_worker(void) {
 }
 
 static int start(void *data, pthread_t *ret, void *(*run)(void *), void *arg) {
-    static char *stack;
-    enum { STACK = 1 << 18 };
+    static char stack[1 << 18];
     (void)data;
-    if (!stack)
-        stack = malloc(STACK);
-    fuzz_check(stack && getcontext(&worker) == 0);
+    fuzz_check(getcontext(&worker) == 0);
     worker.uc_stack.ss_sp = stack;
-    worker.uc_stack.ss_size = STACK;
+    worker.uc_stack.ss_size = sizeof stack;
     worker_run = run;
     worker_arg = arg;
     makecontext(&worker, run_worker, 0);
@@ -148,7 +147,7 @@ struct engine {
     bool stall;
     unsigned failing, not_finite; /* hops from now on; 0: none */
     unsigned cost_us;
-    float past[PUMP_STREAMS][4096];
+    float past[WORKER_STREAMS][4096];
     float *fade;
     bool taken, released;
 };
@@ -202,7 +201,7 @@ void engine_tail(const struct engine *e, unsigned stream, float *tail) {
 }
 
 void engine_control(struct engine *e, unsigned stream, float strength, float floor) {
-    fuzz_check(!e->released && stream < PUMP_STREAMS && strength >= 0 && floor >= 0);
+    fuzz_check(!e->released && stream < WORKER_STREAMS && strength >= 0 && floor >= 0);
 }
 
 static struct engine *make_engine(unsigned what) {
@@ -221,34 +220,38 @@ static void release(void *data, struct engine *e) {
     e->released = true;
 }
 
-/* ---- the pump ---------------------------------------------------------------------------------------------------- */
+/* ---- two pumps --------------------------------------------------------------------------------------------------- */
 
-static struct pump *pump;
-static float *in, *out; /* [LONG] by position */
-static unsigned at;
+static struct worker *live;
+static float *in; /* [LONG] by position */
 
-static struct pump_stats stats(void) {
-    struct pump_stats s;
-    pump_stats(pump, &s);
-    return s;
+struct stream {
+    struct pump *pump; /* NULL: closed */
+    unsigned at, quantum;
+    float *out; /* [LONG] */
+};
+
+static struct stream streams[2];
+
+static struct pump_stats stats(const struct stream *s) {
+    struct pump_stats stats;
+    pump_stats(s->pump, &stats);
+    return stats;
 }
 
-static void check_sound(const float *from, unsigned n) {
-    for (unsigned i = 0; i < n; i++)
-        fuzz_check(fabsf(from[i]) <= 1.00001f); /* and so is finite */
-}
-
-static void block(unsigned n, bool microphone, unsigned n_out) {
-    static float sink[MOST_BLOCK + 4];
-    pump_process(pump, microphone ? in + at : NULL, n, n_out == n ? out + at : sink, n_out);
-    check_sound(n_out == n ? out + at : sink, n_out);
-    at += n;
+static void block(struct stream *s, bool microphone, unsigned n, unsigned n_out) {
+    static float other[MOST_BLOCK + 4];
+    float *out = n_out == n ? s->out + s->at : other;
+    pump_process(s->pump, microphone ? in + s->at : NULL, n, out, n_out);
+    for (unsigned i = 0; i < n_out; i++)
+        fuzz_check(fabsf(out[i]) <= 1.00001f); /* and so is finite */
+    s->at += n;
     settle();
     move_clock(n * 1000000000ull / PUMP_RATE);
-    pump_dispatch(pump);
-    const struct pump_stats s = stats();
-    fuzz_check(s.delay <= PUMP_DELAY_MAX && s.skipped_hops <= s.late_hops + s.hops + s.skipped_hops);
-    fuzz_check(isfinite(s.in_rms) && isfinite(s.out_rms) && s.hop_p50_us <= s.hop_p99_us + s.hop_max_us);
+    pump_dispatch(s->pump);
+    const struct pump_stats now = stats(s);
+    fuzz_check(now.delay <= PUMP_DELAY_MAX && now.hop_p50_us <= now.hop_p99_us + now.hop_max_us);
+    fuzz_check(isfinite(now.in_rms) && isfinite(now.out_rms));
 }
 
 static void let_go(void) {
@@ -258,36 +261,59 @@ static void let_go(void) {
     settle();
 }
 
-static void act(struct fuzz_input *input, unsigned *quantum) {
-    static const unsigned quanta[] = {256, 32, 64, 128, 480, 1024, 2048, 8192, 1, 300, 441, 8917, 16384, 16999};
+static void open_stream(struct stream *s, unsigned fail) {
+    fuzz_fail_allocation(fail);
+    const int code = pump_open(&s->pump, live);
+    fuzz_fail_allocation(0);
+    fuzz_check(code == 0 || (fail && code == -ENOMEM));
+    s->at = 0;
+    s->quantum = 256;
+}
+
+static void close_stream(struct stream *s) {
+    let_go();
+    pump_close(s->pump);
+    s->pump = NULL;
+}
+
+static void act(struct fuzz_input *input, struct stream **now) {
+    static const unsigned quanta[] = {256, 32, 64, 128, 480, 1024, 2048, 8192, 1, 300, 441, 8917, 16384, 16999, 100, 5000};
     const unsigned what = fuzz_byte(input), n = what / 16;
+    struct stream *s = *now;
     struct engine *e = &engines[n % n_engines];
     switch (what % 16) {
     case 0:
     case 1: /* blocks as they are */
-        for (unsigned i = 0; i <= n && at < MOST_SAMPLES; i++)
-            block(*quantum, true, *quantum);
+        for (unsigned i = 0; i <= n && s->at < MOST_SAMPLES; i++)
+            block(s, true, s->quantum, s->quantum);
         break;
-    case 2: *quantum = quanta[n % 14]; break;
-    case 3: *quantum = 1 + fuzz_short(input) % MOST_BLOCK; break;
-    case 4: block(*quantum, true, *quantum + n % 3); break; /* a resampler's, or missed on a side */
-    case 5: block(*quantum, true, n % 2 ? 0 : *quantum / 2); break;
-    case 6: block(0, true, *quantum); break;
-    case 7: block(*quantum, false, *quantum); break;
-    case 8: pump_mute(pump, n % 2); break;
+    case 2: s->quantum = quanta[n]; break;
+    case 3: /* the other stream */
+        *now = &streams[s == &streams[0]];
+        if (n == 1)
+            close_stream(s);
+        if (!(*now)->pump)
+            open_stream(*now, n == 2 ? fuzz_byte(input) : 0);
+        if (!(*now)->pump)
+            *now = s;
+        break;
+    case 4: block(s, true, s->quantum, s->quantum + n % 3); break; /* a resampler's, or missed on a side */
+    case 5: block(s, true, s->quantum, n % 2 ? 0 : s->quantum / 2); break;
+    case 6: block(s, true, 0, s->quantum); break;
+    case 7: block(s, false, s->quantum, s->quantum); break;
+    case 8: pump_mute(s->pump, n % 2); break;
     case 9:
         move_clock(n % 4 * 700000000ull);
-        pump_restart(pump);
+        pump_restart(s->pump);
         break;
     case 10:
         if (n_engines < N_ENGINES) {
             e = make_engine(fuzz_byte(input));
             fuzz_fail_allocation(n < 8 ? n : 0);
             e->taken = true; /* it may be released at once */
-            if (pump_engine(pump, e, n * 100) < 0)
+            if (worker_engine(live, e, n * 100) < 0)
                 e->taken = false;
             fuzz_fail_allocation(0);
-            let_go();
         }
         break;
     case 11: e->failing = fuzz_byte(input); break;
@@ -296,69 +322,76 @@ static void act(struct fuzz_input *input, unsigned *quantum) {
     case 14: let_go(); break;
     case 15:
         e->cost_us = fuzz_byte(input) * 40;
-        pump_control(pump, (float)n / 15, 0);
-        pump_alive(pump);
+        pump_control(s->pump, (float)n / 15, 0);
+        pump_alive(s->pump);
         break;
     }
 }
 
-/* What all was, the signal comes back to where the delay says, of the engine that sounds or as it came in. */
-static void check_position(void) {
-    let_go();
-    for (unsigned i = 0; i < n_engines; i++)
-        engines[i].cost_us = engines[i].failing = engines[i].not_finite = 0;
-    pump_mute(pump, false);
-    while (at < LONG - 1024)
-        block(1024, true, 1024);
-    const struct pump_stats s = stats();
-    fuzz_check(!s.swapping);
+/* Whatever was, the signal comes back to where the delay says: of the engine that sounds, or, where that failed, as it came in. */
+static void check_position(struct stream *s) {
+    while (s->at < LONG - 1024)
+        block(s, true, 1024, 1024);
+    const struct pump_stats now = stats(s);
+    fuzz_check(!now.swapping);
     bool right = false;
     for (unsigned i = 0; i <= n_engines && !right; i++) {
         const float gain = i < n_engines ? engines[i].gain : 1;
-        right = s.engine_lost == (i == n_engines);
-        for (unsigned t = at - 4096; t < at && right; t++)
-            right = out[t] == gain * in[t - s.delay];
+        right = now.engine_lost == (i == n_engines);
+        for (unsigned t = s->at - 4096; t < s->at && right; t++)
+            right = s->out[t] == gain * in[t - now.delay];
     }
     fuzz_check(right);
 }
 
+static void set_up(void) {
+    in = malloc(LONG * sizeof *in);
+    streams[0].out = malloc(LONG * sizeof *in);
+    streams[1].out = malloc(LONG * sizeof *in);
+    uint32_t x = 1;
+    for (unsigned i = 0; i < LONG; i++) {
+        x = x * 1664525u + 1013904223u;
+        in[i] = (float)(x >> 8) / (1 << 23) - 1;
+    }
+    in[20000] = NAN;
+    in[20001] = INFINITY;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct fuzz_input input = {data, size};
-    if (!in) {
-        in = malloc(LONG * sizeof *in);
-        out = malloc(LONG * sizeof *out);
-        uint32_t x = 1;
-        for (unsigned i = 0; i < LONG; i++) {
-            x = x * 1664525u + 1013904223u;
-            in[i] = (float)(x >> 8) / (1 << 23) - 1;
-        }
-    }
-    in[30000] = size % 2 ? NAN : 0.5f;
-    in[30001] = size % 2 ? INFINITY : 0.25f;
-    n_engines = at = 0;
+    if (!in)
+        set_up();
+    n_engines = 0;
     clock_ns = 1000000000;
     in_worker = worker_sleeps = worker_stalls = worker_ended = false;
 
     const unsigned fail = fuzz_byte(&input), how = fuzz_byte(&input);
     const struct rt rt = {.start = start, .raise = how & 1 ? refuse : grant, .join = join};
     struct engine *const first = make_engine(how >> 2);
-    const struct pump_options o = {
+    const struct worker_options o = {
         .rt = &rt, .engine = first, .hop_p99_us = 1, .release = release, .data = engines};
-    fuzz_fail_allocation(fail % 32);
-    const int code = pump_open(&pump, &o);
+    fuzz_fail_allocation(fail % 16);
+    const int code = worker_open(&live, &o);
     fuzz_fail_allocation(0);
     fuzz_check(code == 0 || (fail && code == -ENOMEM));
     first->taken = !code;
     if (!code) {
-        unsigned quantum = 256;
         settle();
-        while (input.size && at < MOST_SAMPLES)
-            act(&input, &quantum);
-        if (how & 2)
-            check_position();
+        struct stream *now = &streams[0];
+        open_stream(now, fail / 16);
+        while (now->pump && input.size && now->at < MOST_SAMPLES)
+            act(&input, &now);
         let_go();
-        pump_close(pump);
-        pump = NULL;
+        for (unsigned i = 0; i < n_engines; i++)
+            engines[i].cost_us = engines[i].failing = engines[i].not_finite = 0;
+        for (unsigned i = 0; i < 2; i++) {
+            if (streams[i].pump && how & 2) {
+                pump_mute(streams[i].pump, false);
+                check_position(&streams[i]);
+            }
+            close_stream(&streams[i]);
+        }
+        worker_close(live);
     }
     for (unsigned i = 0; i < n_engines; i++) {
         fuzz_check(engines[i].taken == engines[i].released);
