@@ -14,7 +14,7 @@
 
 /* ---- clock, engine and worker of the tests ----------------------------------------------------------------------- */
 
-static _Atomic uint64_t clock_ns;
+static _Atomic uint64_t clock_ns = 10000000000; /* no block is of yesterday: 0 is long ago */
 
 int clock_gettime(clockid_t id, struct timespec *t) {
     (void)id;
@@ -39,6 +39,7 @@ struct engine {
     _Atomic unsigned fail_at;  /* the hop, counted from 1, that fails; 0: none */
     _Atomic unsigned nan_at;   /* ... whose output is not finite */
     _Atomic unsigned n_hops, n_resets;
+    _Atomic unsigned n_batches[WORKER_STREAMS + 1]; /* by the number of jobs */
     float past[WORKER_STREAMS][4096], filter[WORKER_STREAMS];
     float fade[4096];
     bool released;
@@ -72,6 +73,7 @@ int engine_process(struct engine *e, const struct engine_job *jobs, unsigned n_j
         }
     }
     const unsigned n = atomic_fetch_add(&e->n_hops, 1) + 1;
+    atomic_fetch_add(&e->n_batches[n_jobs], 1);
     if (n == atomic_load(&e->fail_at))
         return -EIO;
     for (unsigned j = 0; j < n_jobs; j++) {
@@ -197,12 +199,16 @@ static void sine(double frequency) {
 /* Waits until the worker has nothing left to do. */
 static void settle(void) {
     for (;;) {
-        bool due = !atomic_load(&worker->sleeping) || atomic_load(&pump->feed.retiring);
-        for (unsigned i = 0; i < N_RANKS; i++) {
-            const struct lane *const l = atomic_load(&pump->feed.active[i]);
-            due |= l && !atomic_load(&l->unit->lost) &&
-                   (atomic_load(&l->next) + l->unit->hop <= atomic_load(&pump->feed.written) ||
-                    l->begun != atomic_load(&l->base));
+        bool due = !atomic_load(&worker->sleeping);
+        for (unsigned i = 0; i < WORKER_PUMPS; i++) {
+            struct feed *const f = atomic_load(&worker->feeds[i]);
+            due |= f && atomic_load(&f->retiring);
+            for (unsigned rank = 0; f && rank < N_RANKS; rank++) {
+                const struct lane *const l = atomic_load(&f->active[rank]);
+                due |= l && !atomic_load(&l->unit->lost) &&
+                       (atomic_load(&l->next) + l->unit->hop <= atomic_load(&f->written) ||
+                        l->begun != atomic_load(&l->base));
+            }
         }
         if (!due)
             return;
@@ -698,6 +704,312 @@ START_TEST(an_overloaded_worker_is_not_killed) {
 }
 END_TEST
 
+/* ---- several pumps ----------------------------------------------------------------------------------------------- */
+
+/* The other pumps: use(i) makes one of them the pump, its sound and place those that all of the above speaks of. */
+static struct other {
+    struct pump *pump;
+    float *in, *out;
+    unsigned at;
+} others[WORKER_PUMPS];
+static unsigned used;
+
+static void use(unsigned i) {
+    others[used] = (struct other){pump, in, out, at};
+    pump = others[i].pump;
+    in = others[i].in;
+    out = others[i].out;
+    at = others[i].at;
+    used = i;
+}
+
+/* Pumps 0 to n - 1, each with noise of its own. */
+static void open_pumps(const struct rt *rt, unsigned n, unsigned p99_us) {
+    open_pump(rt, 768, 0.5f, p99_us);
+    for (unsigned i = 1; i < n; i++) {
+        const uint32_t kept = seed;
+        use(i);
+        setup();
+        seed = kept + i;
+        for (unsigned k = 0; k < LONG; k++)
+            in[k] = (float)draw(1u << 24) / (1 << 23) - 1;
+        at = 0;
+        ck_assert_int_eq(pump_open(&pump, worker), 0);
+    }
+    use(0);
+}
+
+static void teardown_pumps(void) {
+    for (unsigned i = 1; i < WORKER_PUMPS; i++) {
+        use(i);
+        pump_close(pump);
+        free(in);
+        free(out);
+    }
+    use(0);
+    teardown();
+    memset(others, 0, sizeof others);
+}
+
+/* Each goes on by a block of n, the clock by one: their hops are due at once. */
+static void run_together(unsigned n_pumps, unsigned n_samples, unsigned n) {
+    for (unsigned done = 0; done < n_samples; done += n) {
+        for (unsigned i = 0; i < n_pumps; i++) {
+            use(i);
+            pump_process(pump, in + at, n, out + at, n);
+            at += n;
+        }
+        settle();
+        atomic_fetch_add(&clock_ns, n * 1000000000ull / PUMP_RATE);
+        for (unsigned i = 0; i < n_pumps; i++) {
+            use(i);
+            pump_dispatch(pump);
+        }
+    }
+    use(0);
+}
+
+START_TEST(hops_that_are_due_together_are_one_batch) {
+    open_pumps(&refused, 3, 1);
+    run_together(3, 4096, 256);
+    const unsigned calls = engines[0].n_hops, largest = engines[0].n_batches[2] + engines[0].n_batches[3];
+    unsigned n_rounds = 0;
+    for (; n_rounds < 100; n_rounds++) {
+        use(0);
+        atomic_store(&engines[0].stall, true);
+        for (unsigned i = 0; i < 3; i++) {
+            use(i);
+            run_block(256, false);
+        }
+        atomic_store(&engines[0].stall, false);
+        settle();
+    }
+    /* Where the worker was quick the first hop went alone, and the two that came meanwhile together. */
+    ck_assert_uint_le(engines[0].n_hops - calls, 2 * n_rounds);
+    ck_assert_uint_ge(engines[0].n_batches[2] + engines[0].n_batches[3] - largest, n_rounds);
+    ck_assert_uint_eq(engines[0].n_batches[4], 0);
+    for (unsigned i = 0; i < 3; i++) {
+        use(i);
+        ck_assert_uint_eq(stats().hops, at / HOP);
+        ck_assert_uint_eq(stats().late_hops, 0);
+        expect(0, at, 1024, 0.5f);
+    }
+}
+END_TEST
+
+/* A callback that waits may find a batch of the others' begun, and then goes in one with them. */
+START_TEST(waiting_counts_what_the_others_cost) {
+    const unsigned p99_us[] = {600, 1000}; /* 3 times that is 0.34 and 0.56 of the block */
+    open_pumps(&granted, 2, p99_us[_i]);
+    run(PUMP_RATE, 256);
+    ck_assert(stats().waits);
+    run_together(2, PUMP_RATE, 256);
+    for (unsigned i = 0; i < 2; i++) {
+        use(i);
+        ck_assert_int_eq(stats().waits, _i == 0);
+        ck_assert_uint_eq(stats().delay, _i == 0 ? 768 : 1024);
+        ck_assert_uint_eq(stats().late_hops, 0);
+        expect(at - PUMP_RATE / 4, at, stats().delay, 0.5f);
+    }
+    use(0);
+    run(7 * PUMP_RATE, 256);
+    ck_assert_int_eq(stats().waits, _i == 0);
+    run(2 * PUMP_RATE, 300); /* another quantum, and the other pump stands: it may be tried again */
+    ck_assert(stats().waits);
+    ck_assert_uint_eq(stats().late_hops, 0);
+}
+END_TEST
+
+/* What four pumps, and no more, are given is theirs alone. */
+START_TEST(four_pumps_and_no_more) {
+    struct pump *fifth = NULL;
+    open_pumps(&refused, 4, 1);
+    ck_assert_int_eq(pump_open(&fifth, worker), -ENOSPC);
+    ck_assert_ptr_null(fifth);
+    run_together(4, PUMP_RATE, 480);
+    for (unsigned i = 0; i < 4; i++) {
+        use(i);
+        expect(0, at, stats().delay, 0.5f);
+        ck_assert_uint_eq(stats().late_hops, 0);
+    }
+}
+END_TEST
+
+/* Clocks that drift apart: one in blocks of 256, one in those of a resampler, each when its time has come. */
+START_TEST(pumps_with_clocks_of_their_own) {
+    open_pumps(_i ? &refused : &granted, 2, 1);
+    const double ns[] = {256e9 / PUMP_RATE, 278.6395e9 / PUMP_RATE * 1.0003};
+    double next_ns[] = {0, 1e6};
+    const uint64_t start_ns = atomic_load(&clock_ns);
+    unsigned n_in = 0;
+    for (unsigned i = 0; next_ns[0] < 4e9;) {
+        const unsigned which = next_ns[1] < next_ns[0];
+        atomic_store(&clock_ns, start_ns + (uint64_t)next_ns[which]);
+        use(which);
+        if (which) {
+            i++;
+            const unsigned a = (unsigned)(i * 278.6395) - n_in, b = (unsigned)(i * 278.6395 + 0.7) - at;
+            pump_process(pump, in + n_in, a, out + at, b);
+            n_in += a;
+            at += b;
+        } else {
+            pump_process(pump, in + at, 256, out + at, 256);
+            at += 256;
+        }
+        settle();
+        next_ns[which] += ns[which];
+    }
+    use(0);
+    ck_assert_uint_eq(stats().late_hops, 0);
+    ck_assert_uint_eq(stats().delay, _i ? 1024 : 768);
+    expect(PUMP_RATE, at, stats().delay, 0.5f);
+    use(1);
+    ck_assert_uint_eq(stats().late_hops, 0);
+    ck_assert_uint_eq(stats().delay, 768 + HOP - 1 + SLACK + (_i ? 279 : 0));
+}
+END_TEST
+
+/* One whose audio thread stands, with or without hops that are still due, holds no other up; nor does one whose blocks
+ * release many hops at once. */
+START_TEST(a_pump_that_stands_and_one_with_long_blocks) {
+    open_pumps(&refused, 3, 1);
+    use(1);
+    run(PUMP_RATE / 2, 100);
+    for (unsigned i = 0; i < 400; i++) {
+        if (i % 32 == 0) {
+            use(2);
+            pump_process(pump, in + at, 8192, out + at, 8192);
+            at += 8192;
+        }
+        use(0);
+        run_block(256, true);
+    }
+    ck_assert_uint_eq(stats().late_hops, 0);
+    ck_assert_uint_eq(stats().hops, at / HOP);
+    expect(0, at, 1024, 0.5f);
+    use(2);
+    ck_assert_uint_eq(stats().late_hops, 0);
+    ck_assert_uint_eq(stats().hops, at / HOP);
+    expect(0, at, 768 + 8192, 0.5f);
+    use(1);
+    const unsigned stood = at;
+    run(PUMP_RATE, 100);
+    ck_assert_uint_eq(stats().late_hops, 0);
+    expect(stood, at, stats().delay, 0.5f);
+}
+END_TEST
+
+/* Each takes the new engine when it can; the old one goes back when the last has let go of it. */
+START_TEST(an_engine_is_exchanged_for_all) {
+    open_pumps(_i ? &refused : &granted, 3, 1);
+    run_together(3, PUMP_RATE, 256);
+    fill(&engines[1], HOP, 768, 0.25f);
+    ck_assert_int_eq(worker_engine(worker, &engines[1], 1), 0);
+    use(0);
+    run(PUMP_RATE / 2, 256); /* the others stand, but not for long enough to be left out */
+    ck_assert(!stats().swapping);
+    ck_assert_uint_eq(n_released, 0);
+    use(1);
+    run(PUMP_RATE / 2, 256);
+    ck_assert(!stats().swapping);
+    ck_assert_uint_eq(n_released, 0);
+    use(2);
+    ck_assert(stats().swapping);
+    atomic_fetch_add(&clock_ns, 2000000000);
+    pump_dispatch(pump);
+    settle();
+    pump_dispatch(pump);
+    ck_assert_uint_eq(n_released, 1);
+    ck_assert(engines[0].released);
+    run_together(3, PUMP_RATE, 256);
+    for (unsigned i = 0; i < 3; i++) {
+        use(i);
+        expect(at - PUMP_RATE / 2, at, stats().delay, 0.25f);
+        ck_assert_uint_eq(stats().late_hops, 0);
+    }
+}
+END_TEST
+
+/* One that fails under way: those that have it give dry until the next comes, the one that has it not keeps the old. */
+START_TEST(an_engine_fails_under_some) {
+    open_pumps(&refused, 2, 1);
+    run_together(2, PUMP_RATE, 256);
+    fill(&engines[1], HOP, 768, 0.25f);
+    ck_assert_int_eq(worker_engine(worker, &engines[1], 1), 0);
+    run(PUMP_RATE / 2, 256);
+    ck_assert(!stats().swapping);
+    atomic_store(&engines[1].fail_at, engines[1].n_hops + 10);
+    run_together(2, PUMP_RATE, 256);
+    ck_assert(stats().engine_lost);
+    expect(at - PUMP_RATE / 4, at, 1024, 1);
+    use(1);
+    ck_assert(!stats().engine_lost && !stats().swapping);
+    expect(at - PUMP_RATE / 4, at, 1024, 0.5f);
+    ck_assert_uint_eq(n_released, 0);
+    fill(&engines[2], HOP, 768, 0.125f);
+    ck_assert_int_eq(worker_engine(worker, &engines[2], 1), 0);
+    run_together(2, PUMP_RATE, 256);
+    ck_assert(engines[0].released && engines[1].released);
+    for (unsigned i = 0; i < 2; i++) {
+        use(i);
+        expect(at - PUMP_RATE / 4, at, 1024, 0.125f);
+    }
+}
+END_TEST
+
+struct runner {
+    struct pump *pump;
+    const float *in;
+    float *out;
+    _Atomic unsigned at;
+    _Atomic bool end;
+};
+
+static void *run_on(void *arg) {
+    struct runner *const r = arg;
+    while (!r->end && r->at + 256 <= LONG) {
+        rt_guard_enter();
+        pump_process(r->pump, r->in + r->at, 256, r->out + r->at, 256);
+        rt_guard_leave();
+        r->at += 256;
+        nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+    }
+    return NULL;
+}
+
+/* Pumps come, run, are given an engine, and go while another one's audio thread runs. */
+START_TEST(pumps_come_and_go) {
+    open_pumps(&refused, 1, 1);
+    engines[0].gain = 1; /* a hop may be late here: dry is the same then */
+    struct runner runner = {.pump = pump, .in = in, .out = out};
+    pthread_t thread;
+    ck_assert_int_eq(pthread_create(&thread, NULL, run_on, &runner), 0);
+    use(1);
+    setup();
+    for (unsigned i = 0; i < 40 || (runner.at < PUMP_RATE && i < 100000); i++) {
+        ck_assert_int_eq(pump_open(&pump, worker), 0);
+        at = 0;
+        for (unsigned k = 0; k < 20; k++) {
+            pump_process(pump, in + at, 256, out + at, 256);
+            at += 256;
+        }
+        if (i == 20) {
+            fill(&engines[1], HOP, 768, 1);
+            ck_assert_int_eq(worker_engine(worker, &engines[1], 1), 0);
+        }
+        pump_close(pump);
+        pump = NULL;
+    }
+    runner.end = true;
+    pthread_join(thread, NULL);
+    use(0);
+    at = runner.at;
+    ck_assert_uint_ge(at, PUMP_RATE);
+    for (unsigned i = 1024 + FADE; i < at; i++)
+        ck_assert_msg(fabsf(out[i] - in[i - 1024]) < 1e-6f, "sample %u: %g, not %g", i, out[i], in[i - 1024]);
+}
+END_TEST
+
 int main(void) {
     Suite *const s = suite_create("pump");
     TCase *const c = tcase_create("pump");
@@ -725,6 +1037,18 @@ int main(void) {
     tcase_add_test(c, the_microphone_goes_and_comes);
     tcase_add_test(c, an_overloaded_worker_is_not_killed);
     suite_add_tcase(s, c);
+    TCase *const several = tcase_create("several");
+    tcase_add_checked_fixture(several, setup, teardown_pumps);
+    tcase_set_timeout(several, 60);
+    tcase_add_test(several, hops_that_are_due_together_are_one_batch);
+    tcase_add_loop_test(several, waiting_counts_what_the_others_cost, 0, 2);
+    tcase_add_test(several, four_pumps_and_no_more);
+    tcase_add_loop_test(several, pumps_with_clocks_of_their_own, 0, 2);
+    tcase_add_test(several, a_pump_that_stands_and_one_with_long_blocks);
+    tcase_add_loop_test(several, an_engine_is_exchanged_for_all, 0, 2);
+    tcase_add_test(several, an_engine_fails_under_some);
+    tcase_add_test(several, pumps_come_and_go);
+    suite_add_tcase(s, several);
     SRunner *const r = srunner_create(s);
     srunner_run_all(r, CK_ENV);
     const int failed = srunner_ntests_failed(r);
