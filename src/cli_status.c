@@ -42,8 +42,8 @@ static json_t *ask_status(int fd, bool bands, struct err *err) {
 
 /* ---- for people -------------------------------------------------------------------------------------------------- */
 
-static void print_recorders(FILE *f, const json_t *s) {
-    const json_t *recorders = json_object_get(s, "recorders");
+static void print_users(FILE *f, const json_t *s, const char *key) {
+    const json_t *recorders = json_object_get(s, key);
     json_t *name;
     size_t i;
     if (json_array_size(recorders) == 0)
@@ -79,6 +79,28 @@ static void print_hops(FILE *f, const json_t *s) {
             number_of(s, "late_hops"), number_of(s, "hops"), is_true(s, "realtime") ? "" : ", no real-time priority");
 }
 
+/* One besides the first microphone, in a line or two. */
+static int print_stream(FILE *f, const json_t *s, const char *end) {
+    bool speaker = strcmp(text_of(s, "kind"), "speaker") == 0;
+    fprintf(f, "%s: %s; ", text_of(s, "title"), text_of(s, "state"));
+    const json_t *device = json_object_get(s, speaker ? "output" : "microphone");
+    if (speaker)
+        fprintf(f, "on %s, ", json_is_null(device) ? "no output" : text_of(device, "description"));
+    fputs(speaker ? "played to by " : "recorded by ", f);
+    print_users(f, s, speaker ? "players" : "recorders");
+    fputs(end, f);
+    if (!json_object_get(s, "level_in_db"))
+        return 1;
+    fprintf(f, "%-12s delay %.1f ms, %.0f late of %.0f hops", "", number_of(s, "delay_ms"), number_of(s, "late_hops"),
+            number_of(s, "hops"));
+    if (is_number(s, "level_in_db"))
+        fprintf(f, ", %.1f dBFS in", number_of(s, "level_in_db"));
+    if (is_number(s, "level_out_db"))
+        fprintf(f, ", %.1f out", number_of(s, "level_out_db"));
+    fputs(end, f);
+    return 2;
+}
+
 /* One line a fact, `end` after each. Returns the number of lines. */
 static int print_status(FILE *f, const json_t *s, bool with_levels, const char *end) {
     int n_lines = 0;
@@ -86,7 +108,7 @@ static int print_status(FILE *f, const json_t *s, bool with_levels, const char *
     const json_t *settings = json_object_get(s, "settings");
     LINE("Enhanced Mic", fputs(text_of(s, "state"), f));
     LINE("microphone", print_microphone(f, s));
-    LINE("recorded by", print_recorders(f, s));
+    LINE("recorded by", print_users(f, s, "recorders"));
     LINE("network", fprintf(f, "%s on %s%s", text_of(s, "model"), text_of(s, "engine"),
                             is_true(s, "swapping") ? ", another on its way in" : ""));
     if (text_of(s, "problem")[0] && strcmp(text_of(settings, "engine"), "auto") != 0)
@@ -104,6 +126,10 @@ static int print_status(FILE *f, const json_t *s, bool with_levels, const char *
     if (number_of(s, "delay_ms") > 0)
         LINE("delay", fprintf(f, "%.1f ms", number_of(s, "delay_ms")));
     LINE("hops", print_hops(f, s));
+    const json_t *stream;
+    size_t i;
+    json_array_foreach(json_object_get(s, "streams"), i, stream)
+        n_lines += print_stream(f, stream, end);
     LINE("memory", fprintf(f, "%.0f MiB", number_of(s, "memory_mib")));
     LINE("settings", fputs(text_of(settings, "file")[0] ? text_of(settings, "file") : "the defaults, there is no file", f));
     if (!json_is_null(json_object_get(s, "refused")))

@@ -12,6 +12,7 @@
 #include "report.h"
 #include "service.h"
 #include "settings.h"
+#include "streams.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -43,12 +44,13 @@ struct daemon {
     struct settings settings;
     char **argv;
     struct network *network;
-    struct node *node;
+    struct streams streams;
     struct control *control;    /* NULL where it could not be opened: that is no reason not to run */
     bool bypass;
     char refused[sizeof(struct err)]; /* why the last reload changed nothing, or "" */
     bool changed;               /* the node has something to tell */
-    struct node_status told;    /* what the log has been told so far */
+    struct node_status told;    /* what the log has been told so far: of the microphone, ... */
+    char told_outputs[WORKER_PUMPS][128]; /* ... of the other streams: what they are linked to */
     uint64_t told_late_hops;
     bool told_realtime;
     int64_t next_alive, next_status, next_late_report; /* ms, as now_ms() */
@@ -90,13 +92,24 @@ static const char *microphone_or_null(const struct settings *s) {
 }
 
 static void set_controls(struct daemon *d) {
-    node_controls(d->node, (float)d->settings.strength, d->bypass);
-    float strength = d->bypass ? 0 : (float)d->settings.strength;
-    pump_control(node_pump(d->node), strength, (float)pow(10.0, d->settings.floor_db / 20.0));
+    float strength = d->bypass ? 0 : (float)d->settings.strength, floor = (float)pow(10.0, d->settings.floor_db / 20.0);
+    for (unsigned i = 0; i < d->streams.n; i++) {
+        node_controls(d->streams.nodes[i], (float)d->settings.strength, d->bypass);
+        pump_control(node_pump(d->streams.nodes[i]), strength, floor);
+    }
+}
+
+/* Adds to a text, as far as there is room. */
+static void __attribute__((format(printf, 3, 4))) add(char *text, size_t size, const char *format, ...) {
+    size_t n = strlen(text);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text + n, size - n, format, args);
+    va_end(args);
 }
 
 static void tell_manager(const struct daemon *d, const struct node_status *s, const struct pump_stats *p) {
-    char text[512], late[64] = "", strength[32] = "";
+    char text[1024], late[64] = "", strength[32] = "";
     if (p->late_hops)
         snprintf(late, sizeof late, ", %llu late hops", (unsigned long long)p->late_hops);
     if (d->settings.strength < 1)
@@ -113,14 +126,17 @@ static void tell_manager(const struct daemon *d, const struct node_status *s, co
     else
         snprintf(text, sizeof text, "%s %s with %s%s, delay %.1f ms%s", d->bypass ? "Bypassed:" : "Enhancing",
                  s->microphone, network_text(d->network), d->bypass ? "" : strength, s->delay * 1e3 / PUMP_RATE, late);
-    if (network_problem(d->network)[0] && strcmp(d->settings.engine, "auto") != 0) {
-        size_t n = strlen(text);
-        snprintf(text + n, sizeof text - n, "; %.250s", network_problem(d->network));
+    for (unsigned i = 1; i < d->streams.n; i++) {
+        struct node_status more;
+        node_status(d->streams.nodes[i], &more);
+        add(text, sizeof text, "; %.80s: %s", node_title(d->streams.nodes[i]), streams_state(d->streams.nodes[i], d->bypass));
+        if (more.n_consumers)
+            add(text, sizeof text, ", delay %.1f ms", more.delay * 1e3 / PUMP_RATE);
     }
-    if (d->refused[0]) {
-        size_t n = strlen(text);
-        snprintf(text + n, sizeof text - n, "; settings not reloaded: %.300s", d->refused);
-    }
+    if (network_problem(d->network)[0] && strcmp(d->settings.engine, "auto") != 0)
+        add(text, sizeof text, "; %.250s", network_problem(d->network));
+    if (d->refused[0])
+        add(text, sizeof text, "; settings not reloaded: %.300s", d->refused);
     service_status(text);
 }
 
@@ -145,20 +161,39 @@ static void tell_log(struct daemon *d, const struct node_status *s, const struct
     }
     d->told = *s;
 
-    if (p->late_hops > d->told_late_hops && (now_ms() >= d->next_late_report || !s->n_consumers)) {
+    struct network_load load = streams_load(&d->streams);
+    if (load.late_hops > d->told_late_hops && (now_ms() >= d->next_late_report || !load.heard)) {
         say(SD_WARNING, "%llu hops were late and sounded as the microphone does",
-            (unsigned long long)(p->late_hops - d->told_late_hops));
-        d->told_late_hops = p->late_hops;
+            (unsigned long long)(load.late_hops - d->told_late_hops));
+        d->told_late_hops = load.late_hops;
         d->next_late_report = now_ms() + LATE_REPORT_MS;
+    }
+}
+
+/* What the streams besides the first have found, or lost. */
+static void tell_log_more(struct daemon *d) {
+    for (unsigned i = 1; i < d->streams.n; i++) {
+        struct node_status s;
+        node_status(d->streams.nodes[i], &s);
+        if (!s.connected || strcmp(s.microphone, d->told_outputs[i]) == 0)
+            continue;
+        const char *title = node_title(d->streams.nodes[i]);
+        bool speaker = node_kind(d->streams.nodes[i]) == NODE_SPEAKER;
+        if (s.has_microphone)
+            say(SD_INFO, "%s: %s %s", title, speaker ? "plays on" : "records from", s.microphone);
+        else
+            say(SD_WARNING, "%s: the %s is gone; waiting for one", title, speaker ? "output" : "microphone");
+        memcpy(d->told_outputs[i], s.microphone, sizeof d->told_outputs[i]);
     }
 }
 
 static void tell(struct daemon *d) {
     struct node_status status;
     struct pump_stats stats;
-    node_status(d->node, &status);
-    pump_stats(node_pump(d->node), &stats);
+    node_status(d->streams.nodes[0], &status);
+    pump_stats(node_pump(d->streams.nodes[0]), &stats);
     tell_log(d, &status, &stats);
+    tell_log_more(d);
     tell_manager(d, &status, &stats);
 }
 
@@ -172,6 +207,14 @@ static void close_engine(void *data, struct engine *engine) {
 static void node_changed(void *data) {
     struct daemon *d = data;
     d->changed = true;
+}
+
+/* The streams and controls that the settings ask for. */
+static void follow(struct daemon *d) {
+    struct err err = {""};
+    if (streams_follow(&d->streams, &d->settings, &err) < 0)
+        say(SD_ERR, "%s", err.text);
+    set_controls(d);
 }
 
 /* Applies these settings, or nothing of them. A network still on its way in is replaced by the newer one. */
@@ -191,7 +234,7 @@ static int apply(struct daemon *d, const struct settings *next, struct err *err)
     }
     bool other_microphone = strcmp(next->microphone, now->microphone) != 0 || strcmp(next->channel, now->channel) != 0;
     if (other_microphone) {
-        res = node_microphone(d->node, microphone_or_null(next), next->channel, &why);
+        res = node_microphone(d->streams.nodes[0], microphone_or_null(next), next->channel, &why);
         if (res) {
             network_close_engine(d->network, e.engine);
             return settings_refuse(next, SETTING_channel, res, why.text, err);
@@ -201,12 +244,12 @@ static int apply(struct daemon *d, const struct settings *next, struct err *err)
         res = network_take(d->network, &e, next, err);
         if (res) {
             if (other_microphone)
-                node_microphone(d->node, microphone_or_null(now), now->channel, NULL);
+                node_microphone(d->streams.nodes[0], microphone_or_null(now), now->channel, NULL);
             return res;
         }
     }
     *now = *next;
-    set_controls(d);
+    follow(d);
     return 0;
 }
 
@@ -300,7 +343,7 @@ static json_t *on_bypass(struct daemon *d, const json_t *request) {
 static json_t *on_request(void *data, const char *command, const json_t *request) {
     struct daemon *d = data;
     if (strcmp(command, "status") == 0)
-        return report_status(&(struct report){.node = d->node,
+        return report_status(&(struct report){.streams = &d->streams,
                                               .settings = &d->settings,
                                               .network = network_text(d->network),
                                               .problem = network_problem(d->network),
@@ -308,7 +351,7 @@ static json_t *on_request(void *data, const char *command, const json_t *request
                                               .bands = json_is_true(json_object_get(request, "bands")),
                                               .refused = d->refused});
     if (strcmp(command, "microphones") == 0)
-        return report_microphones(d->node, &d->settings);
+        return report_microphones(d->streams.nodes[0], &d->settings);
     if (strcmp(command, "set") == 0)
         return on_set(d, request);
     if (strcmp(command, "bypass") == 0)
@@ -325,40 +368,42 @@ static int64_t sooner(int64_t a, int64_t b) {
 static int run(struct daemon *d, int signals) {
     int alive_ms = service_watchdog_ms();
     for (;;) {
-        struct node_status status;
-        node_status(d->node, &status);
-
-        int64_t now = now_ms(), wait = network_step(d->network, status.n_recorders > 0);
-        if (network_wants_restart(d->network, status.n_consumers > 0))
+        struct network_load load = streams_load(&d->streams);
+        int64_t now = now_ms(), wait = network_step(d->network, &load);
+        if (network_wants_restart(d->network, load.heard))
             restart(d);
         if (alive_ms >= 0)
             wait = sooner(wait, d->next_alive - now);
-        if (status.n_consumers)
+        if (load.heard)
             wait = sooner(wait, d->next_status - now);
-        struct pollfd fds[] = {{.fd = signals, .events = POLLIN},
-                               {.fd = node_fd(d->node), .events = POLLIN},
-                               {.fd = network_fd(d->network), .events = POLLIN},
-                               {.fd = d->control ? control_fd(d->control) : -1, .events = POLLIN}};
-        int n = poll(fds, 4, wait > 0 ? (int)wait : 0);
+        enum { SIGNALS, NETWORK, CONTROL, NODES };
+        struct pollfd fds[NODES + WORKER_PUMPS] = {
+            [SIGNALS] = {.fd = signals, .events = POLLIN},
+            [NETWORK] = {.fd = network_fd(d->network), .events = POLLIN},
+            [CONTROL] = {.fd = d->control ? control_fd(d->control) : -1, .events = POLLIN},
+        };
+        for (unsigned i = 0; i < d->streams.n; i++)
+            fds[NODES + i] = (struct pollfd){.fd = node_fd(d->streams.nodes[i]), .events = POLLIN};
+        int n = poll(fds, NODES + d->streams.n, wait > 0 ? (int)wait : 0);
         if (n < 0 && errno != EINTR)
             return -errno;
-        if (n > 0 && fds[1].revents) {
-            int res = node_dispatch(d->node);
+        for (unsigned i = 0; n > 0 && i < d->streams.n; i++) {
+            int res = fds[NODES + i].revents ? node_dispatch(d->streams.nodes[i]) : 0;
             if (res < 0)
                 return res;
         }
-        if (n > 0 && fds[0].revents && handle_signals(d, signals))
+        if (n > 0 && fds[SIGNALS].revents && handle_signals(d, signals))
             return 0;
-        if (n > 0 && fds[3].revents)
+        if (n > 0 && fds[CONTROL].revents)
             control_dispatch(d->control);
 
         now = now_ms();
         if (alive_ms >= 0 && now >= d->next_alive) {
-            if (pump_alive(node_pump(d->node)))
+            if (streams_alive(&d->streams))
                 service_alive();
             d->next_alive = now + alive_ms;
         }
-        if (d->changed || (status.n_consumers && now >= d->next_status)) {
+        if (d->changed || (load.heard && now >= d->next_status)) {
             d->changed = false;
             d->next_status = now + STATUS_MS;
             tell(d);
@@ -396,14 +441,14 @@ static int live(struct daemon *d, int signals) {
         .controls = on_controls,
         .data = d,
     };
-    res = node_open(&d->node, &options, &err);
+    res = streams_open(&d->streams, &options, &err);
     if (res) {
         network_close(d->network);
         say(SD_ERR, "%s", err.text);
         return misuse_or_failure(res);
     }
-    network_run(d->network, node_worker(d->node), node_pump(d->node));
-    set_controls(d);
+    network_run(d->network, node_worker(d->streams.nodes[0]));
+    follow(d);
     if (control_open(&d->control, on_request, d, &err) < 0)
         say(SD_WARNING, "no remote control: %s", err.text);
     d->told.connected = true; /* goes without saying */
@@ -414,7 +459,7 @@ static int live(struct daemon *d, int signals) {
         say(SD_ERR, "%s", strerror(-res));
     service_stopping();
     control_close(d->control);
-    node_close(d->node);
+    streams_close(&d->streams);
     network_close(d->network);
     return res ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -33,9 +33,8 @@ enum role { WANTED, STAND_IN };
 struct network {
     struct network_options options;
     struct worker *worker;
-    struct pump *pump;
     int event;
-    struct network_engine now; /* handed to the pump last; `engine` is the pump's */
+    struct network_engine now; /* handed to the worker last; `engine` is the worker's */
     unsigned n_gpu;            /* engines on the GPU that are open */
     bool context;              /* the GPU's driver holds something for this process */
     bool poisoned;
@@ -215,7 +214,7 @@ static const char *why_not_taken(int res) {
     return res == -EINVAL ? "its hop and window are too long for live sound" : strerror(-res);
 }
 
-/* What follows from an engine's coming into use, whoever hands it to the pump. */
+/* What follows from an engine's coming into use, whoever hands it to the worker. */
 static void adopt(struct network *n, const struct network_engine *e, const struct settings *s) {
     if (e->why && strcmp(e->problem, n->now.problem) != 0) {
         bool demanded = !strcmp(s->engine, "cuda");
@@ -322,12 +321,12 @@ static void replace_lost_engine(struct network *n) {
 }
 
 /* Hops that are late second after second: another program has the GPU. */
-static bool gpu_is_busy(struct network *n, const struct pump_stats *stats, int64_t now) {
+static bool gpu_is_busy(struct network *n, const struct network_load *load, int64_t now) {
     if (now < n->second_at)
         return false;
     n->second_at = now + 1000;
-    n->bad_seconds = stats->late_hops - n->late_hops >= BUSY_LATE_HOPS ? n->bad_seconds + 1 : 0;
-    n->late_hops = stats->late_hops;
+    n->bad_seconds = load->late_hops >= n->late_hops + BUSY_LATE_HOPS ? n->bad_seconds + 1 : 0;
+    n->late_hops = load->late_hops;
     return n->bad_seconds >= BUSY_SECONDS;
 }
 
@@ -344,9 +343,9 @@ static void release_gpu(struct network *n) {
 }
 
 /* Returns when this needs another look. */
-static int64_t step_gpu(struct network *n, const struct pump_stats *stats, bool recording, int64_t now) {
+static int64_t step_gpu(struct network *n, const struct network_load *load, int64_t now) {
     const struct settings *s = n->options.settings;
-    if (recording) {
+    if (load->recording) {
         n->idle_since = -1;
         if (!n->now.gpu) {
             if (now < n->gpu_at)
@@ -354,7 +353,7 @@ static int64_t step_gpu(struct network *n, const struct pump_stats *stats, bool 
             begin_opening(n, WANTED);
             return NEVER;
         }
-        if (!stats->swapping && gpu_is_busy(n, stats, now)) {
+        if (!load->swapping && gpu_is_busy(n, load, now)) {
             snprintf(n->now.problem, sizeof n->now.problem, "another program keeps the GPU busy");
             n->options.say(SD_WARNING, "%s: hops are late; the CPU takes over, the GPU is tried again later",
                            n->now.problem);
@@ -381,18 +380,16 @@ static int64_t step_gpu(struct network *n, const struct pump_stats *stats, bool 
     return NEVER;
 }
 
-int network_step(struct network *n, bool recording) {
-    struct pump_stats stats;
+int network_step(struct network *n, const struct network_load *load) {
     int64_t now = now_ms(), at = NEVER;
     eventfd_t count;
     eventfd_read(n->event, &count);
 
     if (n->opening && n->opened) {
         bool busy = n->gpu_at > now; /* why a stand-in may be wanted although somebody records */
-        end_opening(n, n->role == WANTED || !recording || busy);
+        end_opening(n, n->role == WANTED || !load->recording || busy);
     }
-    pump_stats(n->pump, &stats);
-    if (stats.engine_lost && !stats.swapping) {
+    if (load->engine_lost) {
         if (now >= n->replace_at) {
             end_opening(n, false);
             replace_lost_engine(n);
@@ -401,11 +398,11 @@ int network_step(struct network *n, bool recording) {
     }
     if (!wants_gpu(n->options.settings)) {
         release_gpu(n);
-    } else if (!n->opening && !n->poisoned && !stats.engine_lost) {
-        int64_t gpu_at = step_gpu(n, &stats, recording, now);
+    } else if (!n->opening && !n->poisoned && !load->engine_lost) {
+        int64_t gpu_at = step_gpu(n, load, now);
         at = gpu_at < at ? gpu_at : at;
     }
-    if (n->poisoned && !recording && n->restart_at < at)
+    if (n->poisoned && !load->recording && n->restart_at < at)
         at = n->restart_at;
     now = now_ms();
     return at == NEVER ? INT32_MAX : at <= now ? 0 : at - now < INT32_MAX ? (int)(at - now) : INT32_MAX;
@@ -461,9 +458,8 @@ int network_open(struct network **ret, const struct network_options *options, st
     return 0;
 }
 
-void network_run(struct network *n, struct worker *worker, struct pump *pump) {
+void network_run(struct network *n, struct worker *worker) {
     n->worker = worker;
-    n->pump = pump;
 }
 
 void network_close(struct network *n) {

@@ -10,8 +10,8 @@
 #define PRIMEKNET_NETWORK_H
 
 #include "engine.h"
-#include "pump.h"
 #include "settings.h"
+#include "worker.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -35,24 +35,33 @@ struct network_engine {
 
 /* Opens what the settings ask for, as network_prepare does; network_first is what node_open is to be given. */
 int network_open(struct network **ret, const struct network_options *options, struct err *err);
-void network_close(struct network *n); /* NULL is fine; after the pump is closed */
+void network_close(struct network *n); /* NULL is fine; after the worker is closed */
 const struct network_engine *network_first(const struct network *n);
-void network_run(struct network *n, struct worker *worker, struct pump *pump); /* the worker has taken the first one */
+void network_run(struct network *n, struct worker *worker); /* the worker has taken the first one */
 
-/* Another engine for other settings: opened, then handed to the pump, or closed. */
+/* Another engine for other settings: opened, then handed to the worker, or closed. */
 int network_prepare(struct network *n, struct network_engine *ret, const struct settings *s, struct err *err);
 int network_take(struct network *n, const struct network_engine *e, const struct settings *s, struct err *err);
 /* The settings were read again: what has kept the GPU from being used may be gone. */
 void network_retry(struct network *n);
-/* An engine that the pump gives back, or that it never had, and its model. NULL is fine. */
+/* An engine that the worker gives back, or that it never had, and its model. NULL is fine. */
 void network_close_engine(struct network *n, struct engine *engine);
+
+/* How the sound goes, of all pumps together. */
+struct network_load {
+    bool heard;         /* somebody records, or plays to the speaker, if only a level meter ... */
+    bool recording;     /* ... or more than that */
+    bool engine_lost;   /* of any pump, and no other is on its way in there */
+    bool swapping;      /* of any pump */
+    uint64_t late_hops;
+};
 
 /* Does what is due; returns in how many milliseconds something will be, or INT32_MAX. To be called when network_fd is
  * readable, too. */
-int network_step(struct network *n, bool recording);
+int network_step(struct network *n, const struct network_load *load);
 int network_fd(const struct network *n);
 
-const char *network_text(const struct network *n);    /* what was handed to the pump last */
+const char *network_text(const struct network *n);    /* what was handed to the worker last */
 const char *network_problem(const struct network *n); /* why that is not the GPU's, or "" */
 /* The GPU's errors have poisoned the process: only another one can use it again. */
 bool network_wants_restart(const struct network *n, bool recording);

@@ -47,6 +47,8 @@ struct object {
 };
 
 struct node {
+    enum node_kind kind;
+    char name[160], title[160]; /* node.name and node.description of what others see */
     struct pw_loop *loop;
     struct pw_context *context;
     struct pw_data_loop *data_loop;
@@ -59,7 +61,7 @@ struct node {
     float strength;
     bool bypass;
     void *data;
-    char group[64], latency[32];
+    char group[192], latency[32];
     char *microphone, *channel;
     char target[256];        /* node.name or object.serial that the capture stream asks for, or "" */
 
@@ -67,9 +69,11 @@ struct node {
     struct pw_registry *registry;
     struct spa_hook core_listener, registry_listener, capture_listener, source_listener, pacer_listener;
     struct spa_list objects;
+    /* Samples come in by the one and go out by the other. Others see the source, or of a speaker the capture stream,
+     * which is a sink then. */
     struct pw_stream *capture, *source;
     struct pw_filter *pacer;
-    struct spa_latency_info upstream;
+    struct spa_latency_info beyond; /* of the microphone and what is before it, or of the output and what is after */
     uint32_t position;       /* enum spa_audio_channel that the capture stream asks for; MONO is the mix */
     unsigned pause_ms;
     bool broken;             /* the connection is gone: take it down once its callbacks are left */
@@ -77,7 +81,7 @@ struct node {
     bool dirty;              /* tell */
     bool entered;
     uint64_t published_ns;   /* least latency; 0: none yet */
-    uint32_t microphone_id;  /* node linked to the capture stream, or SPA_ID_INVALID */
+    uint32_t microphone_id;  /* node linked to the capture stream, or SPA_ID_INVALID; of a speaker the output */
 
     /* for the data loop */
     struct pw_stream *feeding;         /* = capture; changed on the data loop only */
@@ -86,10 +90,15 @@ struct node {
     uint64_t duration;                 /* of that cycle */
     unsigned n_silent;                 /* cycles of the pacer since the capture stream's last */
     bool idle;
+    _Atomic bool begin;                /* somebody records who did not before */
     _Atomic bool running;              /* the source's converter is set up: before, a trigger would run it half-made */
     _Atomic unsigned n_consumers, rate;
     unsigned n_recorders;              /* of the consumers: those that are no meters */
 };
+
+static struct pw_stream *face(const struct node *n) {
+    return n->kind == NODE_SPEAKER ? n->capture : n->source;
+}
 
 /* ---- the data loop ----------------------------------------------------------------------------------------------- */
 
@@ -114,7 +123,7 @@ static void on_source_process(void *data) {
     atomic_store_explicit(&n->rate, clock->rate.denom, memory_order_relaxed);
 
     const bool wanted = atomic_load(&n->n_consumers) > 0;
-    if (wanted && n->idle)
+    if (wanted && (atomic_exchange(&n->begin, false) || n->idle))
         pump_restart(n->pump);
     n->idle = !wanted;
 
@@ -202,13 +211,13 @@ static uint64_t to_ns(uint64_t samples, uint64_t rate) {
     return (samples * 1000000000 + rate / 2) / rate;
 }
 
-/* Upstream's and ours, where it is not what was published last. */
+/* What lies beyond and ours, where it is not what was published last. */
 static void publish_latency(struct node *n) {
-    if (!n->source)
+    if (!n->source || !face(n))
         return;
     struct pump_stats stats;
     pump_stats(n->pump, &stats);
-    struct spa_latency_info latency = n->upstream;
+    struct spa_latency_info latency = n->beyond;
     /* Where the graph has another rate both streams hold samples in their resamplers, counted at the rate of what goes
      * in. */
     struct pw_time in = {0}, out = {0};
@@ -218,7 +227,6 @@ static void publish_latency(struct node *n) {
     uint64_t ns = to_ns(stats.delay + out.buffered, PUMP_RATE);
     if (in.rate.denom)
         ns += to_ns(in.buffered * in.rate.num, in.rate.denom);
-    latency.direction = SPA_DIRECTION_OUTPUT;
     latency.min_ns += ns;
     latency.max_ns += ns;
     if (latency.min_ns == n->published_ns)
@@ -227,16 +235,15 @@ static void publish_latency(struct node *n) {
     uint8_t buffer[512];
     struct spa_pod_builder builder = SPA_POD_BUILDER_INIT(buffer, sizeof buffer);
     const struct spa_pod *param = spa_latency_build(&builder, SPA_PARAM_Latency, &latency);
-    pw_stream_update_params(n->source, &param, 1);
+    pw_stream_update_params(face(n), &param, 1);
 }
 
-static void on_capture_param(void *data, uint32_t id, const struct spa_pod *param) {
-    struct node *const n = data;
+static void on_beyond_param(struct node *n, uint32_t id, const struct spa_pod *param) {
     struct spa_latency_info info;
     if (id != SPA_PARAM_Latency || !param || spa_latency_parse(param, &info) < 0 ||
-        info.direction != SPA_DIRECTION_OUTPUT)
+        info.direction != n->beyond.direction)
         return;
-    n->upstream = info;
+    n->beyond = info;
     publish_latency(n);
 }
 
@@ -264,7 +271,7 @@ static const struct spa_pod *build_strength_info(const struct node *n, struct sp
 
 static const struct spa_pod *build_bypass_info(const struct node *n, struct spa_pod_builder *b) {
     return spa_pod_builder_add_object(b, SPA_TYPE_OBJECT_PropInfo, SPA_PARAM_PropInfo, SPA_PROP_INFO_name,
-            SPA_POD_String("bypass"), SPA_PROP_INFO_description, SPA_POD_String("The microphone as it is"),
+            SPA_POD_String("bypass"), SPA_PROP_INFO_description, SPA_POD_String("The sound as it is"),
             SPA_PROP_INFO_type, SPA_POD_CHOICE_Bool(n->bypass), SPA_PROP_INFO_params, SPA_POD_Bool(true));
 }
 
@@ -272,7 +279,7 @@ static void publish_controls(struct node *n) {
     uint8_t buffer[512];
     struct spa_pod_builder b = SPA_POD_BUILDER_INIT(buffer, sizeof buffer);
     const struct spa_pod *props = build_props(n, &b);
-    pw_stream_update_params(n->source, &props, 1);
+    pw_stream_update_params(face(n), &props, 1);
 }
 
 /* Names that are not ours are the converter's; values that cannot be are passed over. */
@@ -302,8 +309,7 @@ static void read_controls(const struct spa_pod *list, float *strength, bool *byp
     }
 }
 
-static void on_source_param(void *data, uint32_t id, const struct spa_pod *param) {
-    struct node *const n = data;
+static void on_face_param(struct node *n, uint32_t id, const struct spa_pod *param) {
     if (id != SPA_PARAM_Props || !param || !spa_pod_is_object(param) || !n->controls)
         return;
     float strength = n->strength;
@@ -319,14 +325,23 @@ static void on_source_param(void *data, uint32_t id, const struct spa_pod *param
 
 /* ---- streams ----------------------------------------------------------------------------------------------------- */
 
-static void on_source_state(void *data, enum pw_stream_state old, enum pw_stream_state state, const char *error) {
-    (void)old, (void)error;
-    struct node *const n = data;
-    atomic_store(&n->running, state == PW_STREAM_STATE_STREAMING);
+static void survey(struct node *n);
+
+static void on_face_state(struct node *n, enum pw_stream_state state) {
     if (state == PW_STREAM_STATE_PAUSED) { /* its ports are new */
         n->published_ns = 0;
         publish_latency(n);
     }
+    if (n->kind == NODE_SPEAKER)
+        survey(n);
+}
+
+static void on_source_state(void *data, enum pw_stream_state old, enum pw_stream_state state, const char *error) {
+    (void)old, (void)error;
+    struct node *const n = data;
+    atomic_store(&n->running, state == PW_STREAM_STATE_STREAMING);
+    if (n->kind != NODE_SPEAKER)
+        on_face_state(n, state);
 }
 
 static void on_capture_state(void *data, enum pw_stream_state old, enum pw_stream_state state, const char *error) {
@@ -334,6 +349,18 @@ static void on_capture_state(void *data, enum pw_stream_state old, enum pw_strea
     struct node *const n = data;
     if (state == PW_STREAM_STATE_PAUSED && n->source) /* blocks of before would come out as delay */
         pw_stream_flush(n->capture, false);
+    if (n->kind == NODE_SPEAKER)
+        on_face_state(n, state);
+}
+
+static void on_source_param(void *data, uint32_t id, const struct spa_pod *param) {
+    struct node *const n = data;
+    (n->kind == NODE_SPEAKER ? on_beyond_param : on_face_param)(n, id, param);
+}
+
+static void on_capture_param(void *data, uint32_t id, const struct spa_pod *param) {
+    struct node *const n = data;
+    (n->kind == NODE_SPEAKER ? on_face_param : on_beyond_param)(n, id, param);
 }
 
 static const struct pw_stream_events capture_events = {
@@ -358,25 +385,32 @@ static const struct pw_filter_events pacer_events = {
 
 static int connect_stream(const struct node *n, struct pw_stream *stream, enum pw_direction direction, uint32_t position,
         enum pw_stream_flags flags) {
+    const bool seen = stream == face(n);
     uint8_t buffer[2048];
     struct spa_pod_builder builder = SPA_POD_BUILDER_INIT(buffer, sizeof buffer);
     struct spa_audio_info_raw info = SPA_AUDIO_INFO_RAW_INIT(
             .format = SPA_AUDIO_FORMAT_F32P, .rate = PUMP_RATE, .channels = 1, .position = {position});
     const struct spa_pod *params[4] = {spa_format_audio_raw_build(&builder, SPA_PARAM_EnumFormat, &info)};
-    if (direction == PW_DIRECTION_OUTPUT) {
+    if (seen) {
         params[1] = build_strength_info(n, &builder);
         params[2] = build_bypass_info(n, &builder);
         params[3] = build_props(n, &builder);
     }
     return pw_stream_connect(stream, direction, PW_ID_ANY,
             flags | PW_STREAM_FLAG_AUTOCONNECT | PW_STREAM_FLAG_MAP_BUFFERS | PW_STREAM_FLAG_RT_PROCESS, params,
-            direction == PW_DIRECTION_OUTPUT ? 4 : 1);
+            seen ? 4 : 1);
 }
 
-/* Properties that both streams and the pacer share: scheduled together, never linked to each other. */
-static struct pw_properties *properties(const struct node *n, const char *name, const char *description) {
-    return pw_properties_new(PW_KEY_NODE_NAME, name, PW_KEY_NODE_DESCRIPTION, description, PW_KEY_NODE_GROUP, n->group,
-            PW_KEY_NODE_LINK_GROUP, n->group, PW_KEY_NODE_VIRTUAL, "true", "resample.prefill", "true", NULL);
+/* Properties that both streams and the pacer share: scheduled together, never linked to each other. part: "", or what
+ * this is of the node that others see. */
+static struct pw_properties *properties(const struct node *n, const char *part, const char *part_title) {
+    struct pw_properties *const p = pw_properties_new(PW_KEY_NODE_GROUP, n->group, PW_KEY_NODE_LINK_GROUP, n->group,
+            PW_KEY_NODE_VIRTUAL, "true", "resample.prefill", "true", NULL);
+    if (p) {
+        pw_properties_setf(p, PW_KEY_NODE_NAME, "%s%s", part, n->name);
+        pw_properties_setf(p, PW_KEY_NODE_DESCRIPTION, "%s%s", n->title, part_title);
+    }
+    return p;
 }
 
 /* The source that is the chosen microphone, whatever its name is now; NULL where there is none. */
@@ -400,22 +434,42 @@ static const char *wanted_target(const struct node *n) {
     return microphone ? microphone->name : n->microphone ? n->microphone : "";
 }
 
-static int open_capture(struct node *n) {
-    struct pw_properties *const p = properties(n, "capture.enhanced_mic", "Enhanced Mic's input");
+/* What others see. */
+static struct pw_properties *face_properties(const struct node *n, const char *class) {
+    struct pw_properties *const p = properties(n, "", "");
+    if (p)
+        pw_properties_set(p, PW_KEY_MEDIA_CLASS, class);
+    return p;
+}
+
+/* The stream to the microphone, or to the output. */
+static struct pw_properties *beyond_properties(struct node *n, const char *part, const char *part_title,
+        const char *category) {
+    struct pw_properties *const p = properties(n, part, part_title);
     if (!p)
-        return -ENOMEM;
+        return NULL;
     pw_properties_set(p, PW_KEY_MEDIA_TYPE, "Audio");
-    pw_properties_set(p, PW_KEY_MEDIA_CATEGORY, "Capture");
+    pw_properties_set(p, PW_KEY_MEDIA_CATEGORY, category);
     pw_properties_set(p, PW_KEY_MEDIA_ROLE, "DSP");
-    pw_properties_set(p, PW_KEY_NODE_PASSIVE, "true");          /* alone it keeps no microphone awake */
-    pw_properties_set(p, "channelmix.normalize", "true");       /* or two channels of a microphone add up */
+    pw_properties_set(p, PW_KEY_NODE_PASSIVE, "true");          /* alone it keeps no microphone awake, and no output */
     snprintf(n->target, sizeof n->target, "%s", wanted_target(n));
     if (n->target[0])
         pw_properties_set(p, PW_KEY_TARGET_OBJECT, n->target);
+    return p;
+}
+
+static int open_capture(struct node *n) {
+    const bool speaker = n->kind == NODE_SPEAKER;
+    struct pw_properties *const p = speaker ? face_properties(n, "Audio/Sink")
+                                            : beyond_properties(n, "capture.", "'s input", "Capture");
+    if (!p)
+        return -ENOMEM;
+    pw_properties_set(p, "channelmix.normalize", "true");       /* or two channels add up */
     if (n->position != SPA_AUDIO_CHANNEL_MONO)
         pw_properties_set(p, PW_KEY_STREAM_DONT_REMIX, "true"); /* this channel alone */
-    n->upstream = SPA_LATENCY_INFO(SPA_DIRECTION_OUTPUT);
-    n->capture = pw_stream_new(n->core, "Enhanced Mic's input", p);
+    if (!speaker)
+        n->beyond = SPA_LATENCY_INFO(SPA_DIRECTION_OUTPUT);
+    n->capture = pw_stream_new(n->core, pw_properties_get(p, PW_KEY_NODE_DESCRIPTION), p);
     if (!n->capture)
         return -errno;
     pw_stream_add_listener(n->capture, &n->capture_listener, &capture_events, n);
@@ -433,12 +487,16 @@ static void close_capture(struct node *n) {
 }
 
 static int open_source(struct node *n) {
-    struct pw_properties *const p = properties(n, "enhanced_mic", "Enhanced Mic");
+    const bool speaker = n->kind == NODE_SPEAKER;
+    struct pw_properties *const p = speaker ? beyond_properties(n, "playback.", "'s output", "Playback")
+                                            : face_properties(n, "Audio/Source");
     if (!p)
         return -ENOMEM;
-    pw_properties_set(p, PW_KEY_MEDIA_CLASS, "Audio/Source");
-    pw_properties_set(p, PW_KEY_NODE_LATENCY, n->latency);
-    n->source = pw_stream_new(n->core, "Enhanced Mic", p);
+    if (speaker)
+        n->beyond = SPA_LATENCY_INFO(SPA_DIRECTION_INPUT);
+    else
+        pw_properties_set(p, PW_KEY_NODE_LATENCY, n->latency);
+    n->source = pw_stream_new(n->core, pw_properties_get(p, PW_KEY_NODE_DESCRIPTION), p);
     if (!n->source)
         return -errno;
     pw_stream_add_listener(n->source, &n->source_listener, &source_events, n);
@@ -446,11 +504,11 @@ static int open_source(struct node *n) {
 }
 
 static int open_pacer(struct node *n) {
-    struct pw_properties *const p = properties(n, "pacer.enhanced_mic", "Enhanced Mic's pace");
+    struct pw_properties *const p = properties(n, "pacer.", "'s pace");
     if (!p)
         return -ENOMEM;
     pw_properties_set(p, PW_KEY_NODE_ALWAYS_PROCESS, "true");
-    n->pacer = pw_filter_new(n->core, "Enhanced Mic's pace", p);
+    n->pacer = pw_filter_new(n->core, pw_properties_get(p, PW_KEY_NODE_DESCRIPTION), p);
     if (!n->pacer)
         return -errno;
     pw_filter_add_listener(n->pacer, &n->pacer_listener, &pacer_events, n);
@@ -530,10 +588,25 @@ static bool is_meter(const struct node *n, uint32_t id) {
     return false;
 }
 
+/* One of several is called as its microphone is, once that is known. */
+static void take_title(struct node *n) {
+    const struct object *const microphone = find_microphone(n);
+    char title[sizeof n->title];
+    if (!microphone)
+        return;
+    snprintf(title, sizeof title, "Enhanced Mic: %s", microphone->description);
+    if (strcmp(title, n->title) == 0)
+        return;
+    memcpy(n->title, title, sizeof n->title);
+    const struct spa_dict_item item = SPA_DICT_ITEM_INIT(PW_KEY_NODE_DESCRIPTION, n->title);
+    pw_stream_update_properties(n->source, &SPA_DICT_INIT(&item, 1));
+}
+
 /* Draws the conclusions from the list of objects. */
 static void survey(struct node *n) {
     if (!n->source || !n->capture)
         return;
+    const bool speaker = n->kind == NODE_SPEAKER;
     const uint32_t source = pw_stream_get_node_id(n->source), capture = pw_stream_get_node_id(n->capture);
     unsigned n_consumers = 0, n_recorders = 0;
     uint32_t microphone = SPA_ID_INVALID;
@@ -541,31 +614,49 @@ static void survey(struct node *n) {
     spa_list_for_each(o, &n->objects, list) {
         if (o->type != OBJECT_LINK)
             continue;
-        if (o->from == source) {
+        if (speaker ? o->to == capture : o->from == source) {
             n_consumers++;
-            n_recorders += !is_meter(n, o->to);
+            n_recorders += !is_meter(n, speaker ? o->from : o->to);
         }
-        if (o->to == capture)
-            microphone = o->from;
+        if (speaker ? o->from == source : o->to == capture)
+            microphone = speaker ? o->to : o->from;
     }
+    /* Those who play often stay linked when they pause; the sink then stands. */
+    if (speaker && pw_stream_get_state(n->capture, NULL) != PW_STREAM_STATE_STREAMING)
+        n_consumers = n_recorders = 0;
     if (n_recorders != n->n_recorders) {
         n->n_recorders = n_recorders;
         n->dirty = true;
     }
     if (n_consumers != atomic_load(&n->n_consumers)) {
+        if (!atomic_load(&n->n_consumers))
+            atomic_store(&n->begin, true);
         atomic_store(&n->n_consumers, n_consumers);
+        pump_rest(n->pump, n_consumers == 0);
         n->dirty = true;
     }
     if (microphone != n->microphone_id) {
         n->microphone_id = microphone;
         n->dirty = true;
     }
-    if ((microphone != SPA_ID_INVALID && wanted_position(n) != n->position) || strcmp(n->target, wanted_target(n)) != 0)
+    if (!speaker && ((microphone != SPA_ID_INVALID && wanted_position(n) != n->position) ||
+            strcmp(n->target, wanted_target(n)) != 0))
         change_capture(n);
-    if (n->pacing != (n_consumers > 0)) {
-        n->pacing = n_consumers > 0;
-        pw_filter_set_active(n->pacer, n->pacing);
+    if (n->kind == NODE_MORE_MIC)
+        take_title(n);
+    /* The capture stream of a speaker never stays away, but without an output nobody sets the pace. */
+    const bool pacing = n_consumers && (!speaker || microphone == SPA_ID_INVALID);
+    if (n->pacing != pacing) {
+        n->pacing = pacing;
+        pw_filter_set_active(n->pacer, pacing);
     }
+}
+
+/* A source of this program, this node's or another's. */
+static bool is_ours(const char *name) {
+    static const char ours[] = "enhanced_mic";
+    const size_t n = sizeof ours - 1;
+    return strncmp(name, ours, n) == 0 && (name[n] == '\0' || name[n] == '.');
 }
 
 static uint32_t number_of(const struct spa_dict *props, const char *key) {
@@ -637,7 +728,7 @@ static void on_global(void *data, uint32_t id, uint32_t permissions, const char 
         if (!o.description[0])
             memcpy(o.description, o.name, sizeof o.description);
         const char *const class = spa_dict_lookup(props, PW_KEY_MEDIA_CLASS);
-        o.microphone = class && strncmp(class, "Audio/Source", strlen("Audio/Source")) == 0;
+        o.microphone = class && strncmp(class, "Audio/Source", strlen("Audio/Source")) == 0 && !is_ours(o.name);
         records = class && strcmp(class, "Stream/Input/Audio") == 0;
     } else {
         return;
@@ -717,6 +808,7 @@ static void take_down(struct node *n) {
     n->microphone_id = SPA_ID_INVALID;
     atomic_store(&n->n_consumers, 0);
     n->n_recorders = 0;
+    pump_rest(n->pump, true);
     atomic_store(&n->rate, 0);
     n->dirty = true;
 }
@@ -827,6 +919,7 @@ int node_open(struct node **ret, const struct node_options *options, struct err 
     spa_list_init(&n->objects);
     n->changed = options->changed;
     n->controls = options->controls;
+    n->kind = options->kind;
     n->strength = 1;
     n->data = options->data;
     n->microphone_id = SPA_ID_INVALID;
@@ -835,7 +928,12 @@ int node_open(struct node **ret, const struct node_options *options, struct err 
     int r = set_microphone(n, options->microphone, options->channel, err);
     if (r < 0)
         goto fail;
-    snprintf(n->group, sizeof n->group, "enhanced-mic-%ld", (long)getpid());
+    const bool speaker = n->kind == NODE_SPEAKER, more = n->kind == NODE_MORE_MIC;
+    snprintf(n->name, sizeof n->name, "%s%s%s", speaker ? "enhanced_speaker" : "enhanced_mic", more ? "." : "",
+            more ? options->microphone : "");
+    snprintf(n->title, sizeof n->title, "%s%s%s", speaker ? "Enhanced Speaker" : "Enhanced Mic", more ? ": " : "",
+            more ? options->microphone : "");
+    snprintf(n->group, sizeof n->group, "%s-%ld", n->name, (long)getpid());
 
     r = err_set(err, -EIO, "PipeWire's client library does not start");
     n->loop = pw_loop_new(NULL);
@@ -940,15 +1038,27 @@ void node_controls(struct node *n, float strength, bool bypass) {
         return;
     n->strength = strength;
     n->bypass = bypass;
-    if (n->source)
+    if (face(n))
         publish_controls(n);
 }
 
-struct pump *node_pump(struct node *n) {
+enum node_kind node_kind(const struct node *n) {
+    return n->kind;
+}
+
+const char *node_name(const struct node *n) {
+    return n->name;
+}
+
+const char *node_title(const struct node *n) {
+    return n->title;
+}
+
+struct pump *node_pump(const struct node *n) {
     return n->pump;
 }
 
-struct worker *node_worker(struct node *n) {
+struct worker *node_worker(const struct node *n) {
     return n->worker;
 }
 
@@ -973,22 +1083,22 @@ void node_status(const struct node *n, struct node_status *ret) {
 }
 
 void node_microphones(const struct node *n, node_each *each, void *data) {
-    const uint32_t source = n->source ? pw_stream_get_node_id(n->source) : SPA_ID_INVALID;
     const struct object *o;
     spa_list_for_each(o, &n->objects, list) {
-        if (o->type == OBJECT_NODE && o->microphone && o->id != source)
+        if (o->type == OBJECT_NODE && o->microphone)
             each(data, &(struct node_peer){o->name, o->description, o->id == n->microphone_id});
     }
 }
 
 void node_recorders(const struct node *n, node_each *each, void *data) {
-    const uint32_t source = n->source ? pw_stream_get_node_id(n->source) : SPA_ID_INVALID;
+    const uint32_t us = face(n) ? pw_stream_get_node_id(face(n)) : SPA_ID_INVALID;
+    const bool speaker = n->kind == NODE_SPEAKER;
     const struct object *link, *o;
     spa_list_for_each(link, &n->objects, list) {
-        if (link->type != OBJECT_LINK || link->from != source)
+        if (link->type != OBJECT_LINK || (speaker ? link->to : link->from) != us)
             continue;
         spa_list_for_each(o, &n->objects, list) {
-            if (o->type == OBJECT_NODE && o->id == link->to)
+            if (o->type == OBJECT_NODE && o->id == (speaker ? link->from : link->to))
                 each(data, &(struct node_peer){o->name, o->application[0] ? o->application : o->description, false});
         }
     }

@@ -36,6 +36,7 @@ struct pump {
 
     /* the owner's */
     uint64_t seen_progress;
+    bool rests;
 
     /* the audio thread's */
     struct lane *cur, *next; /* what sounds; what is fed beside it, or NULL */
@@ -602,11 +603,23 @@ void pump_dispatch(struct pump *p) {
     eventfd_read(p->feed.event, &count);
     worker_tidy(p->feed.worker, &p->feed);
     /* While the audio thread stands its part is done here. */
-    if (atomic_load(&p->feed.incoming) && now_ns() - atomic_load(&p->feed.last_block_ns) > PAUSED_NS && hold(p, OWNER)) {
+    if (!p->rests && now_ns() - atomic_load(&p->feed.last_block_ns) < PAUSED_NS)
+        return;
+    if (!atomic_load(&p->feed.incoming) && !atomic_load(&p->swapping))
+        return;
+    if (hold(p, OWNER)) {
         restart(p);
+        atomic_store(&p->swapping, false);
         atomic_store(&p->holder, NOBODY);
         worker_post(p->feed.worker, &p->feed, now_ns());
+    } else {
+        eventfd_write(p->feed.event, 1); /* its last block: again in a moment */
     }
+}
+
+void pump_rest(struct pump *p, bool rests) {
+    p->rests = rests;
+    pump_dispatch(p);
 }
 
 void pump_mute(struct pump *p, bool mute) {

@@ -60,6 +60,9 @@ void pump_process(struct pump *p, const float *in, unsigned n_in, float *out, un
 /* The stream begins anew after a pause: what came before is forgotten, the engine reset, and the sound fades in. */
 void pump_restart(struct pump *p);
 
+/* Nobody listens, or somebody does again: meanwhile engines are exchanged at once. */
+void pump_rest(struct pump *p, bool rests);
+
 /* Fades the input out (within 10 ms) and in again, for a change of microphone. */
 void pump_mute(struct pump *p, bool mute);
 void pump_stats(const struct pump *p, struct pump_stats *ret);

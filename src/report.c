@@ -82,36 +82,63 @@ static void add_bands(json_t *status, const struct pump *pump) {
     }
 }
 
-json_t *report_status(const struct report *r) {
+static void add_hops(json_t *status, const struct pump_stats *p) {
+    json_object_set_new(status, "delay_ms", json_real(round(p->delay * 1e5 / PUMP_RATE) / 100));
+    json_object_set_new(status, "quantum", json_integer(p->quantum));
+    json_object_set_new(status, "hops", json_integer((json_int_t)p->hops));
+    json_object_set_new(status, "late_hops", json_integer((json_int_t)p->late_hops));
+}
+
+static json_t *device(const struct node_status *n) {
+    return n->has_microphone ? json_pack("{s:o, s:o}", "name", words(n->microphone_name), "description", words(n->microphone))
+                             : json_null();
+}
+
+/* One of those besides the first microphone. */
+static json_t *one_stream(struct node *node, bool bypass) {
     struct node_status n;
     struct pump_stats p;
-    node_status(r->node, &n);
-    pump_stats(node_pump(r->node), &p);
+    node_status(node, &n);
+    pump_stats(node_pump(node), &p);
+    bool speaker = node_kind(node) == NODE_SPEAKER;
+    json_t *users = json_array();
+    node_recorders(node, add_recorder, users);
+    json_t *stream = json_pack("{s:s, s:o, s:o, s:s, s:o, s:o}", "kind", speaker ? "speaker" : "microphone", "name",
+                               words(node_name(node)), "title", words(node_title(node)), "state",
+                               streams_state(node, bypass), speaker ? "players" : "recorders", users,
+                               speaker ? "output" : "microphone", device(&n));
+    if (n.n_consumers)
+        add_sound(stream, &p);
+    add_hops(stream, &p);
+    json_object_set_new(stream, "graph_rate", json_integer(n.rate));
+    return stream;
+}
 
-    const char *state = !n.connected ? "no PipeWire" : !n.has_microphone ? "no microphone" : !n.n_consumers ? "idle"
-                        : p.engine_lost ? "engine lost" : r->bypass ? "bypassed" : "enhancing";
-    json_t *recorders = json_array();
-    node_recorders(r->node, add_recorder, recorders);
+json_t *report_status(const struct report *r) {
+    struct node *first = r->streams->nodes[0];
+    struct node_status n;
+    struct pump_stats p;
+    node_status(first, &n);
+    pump_stats(node_pump(first), &p);
+
+    json_t *recorders = json_array(), *more = json_array();
+    node_recorders(first, add_recorder, recorders);
+    for (unsigned i = 1; i < r->streams->n; i++)
+        json_array_append_new(more, one_stream(r->streams->nodes[i], r->bypass));
     const char *on = strstr(r->network, " on ");
-    json_t *status = json_pack("{s:s, s:s, s:o, s:b, s:s%, s:s, s:b, s:o}", "version", PACKAGE_VERSION, "state", state,
-                               "recorders", recorders, "bypass", r->bypass, "model", r->network,
-                               (size_t)(on ? on - r->network : 0), "engine", on ? on + strlen(" on ") : "", "swapping",
-                               p.swapping, "settings", all_settings(r->settings));
+    json_t *status = json_pack("{s:s, s:s, s:o, s:b, s:s%, s:s, s:b, s:o, s:o}", "version", PACKAGE_VERSION, "state",
+                               streams_state(first, r->bypass), "recorders", recorders, "bypass", r->bypass, "model",
+                               r->network, (size_t)(on ? on - r->network : 0), "engine", on ? on + strlen(" on ") : "",
+                               "swapping", p.swapping, "settings", all_settings(r->settings), "streams", more);
     if (!status)
         return NULL;
-    json_object_set_new(status, "microphone",
-                        n.has_microphone ? json_pack("{s:o, s:o}", "name", words(n.microphone_name), "description",
-                                                     words(n.microphone))
-                                         : json_null());
+    json_object_set_new(status, "microphone", device(&n));
     if (n.n_consumers)
         add_sound(status, &p);
     if (n.n_consumers && r->bands)
-        add_bands(status, node_pump(r->node));
-    json_object_set_new(status, "delay_ms", json_real(round(p.delay * 1e5 / PUMP_RATE) / 100));
+        add_bands(status, node_pump(first));
+    add_hops(status, &p);
     json_object_set_new(status, "graph_rate", json_integer(n.rate));
-    json_object_set_new(status, "quantum", json_integer(p.quantum));
-    json_object_set_new(status, "hops", json_integer((json_int_t)p.hops));
-    json_object_set_new(status, "late_hops", json_integer((json_int_t)p.late_hops));
     json_object_set_new(status, "hop_p50_us", json_integer(p.hop_p50_us));
     json_object_set_new(status, "hop_p99_us", json_integer(p.hop_p99_us));
     json_object_set_new(status, "hop_max_us", json_integer(p.hop_max_us));

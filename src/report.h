@@ -4,13 +4,13 @@
 #ifndef PRIMEKNET_REPORT_H
 #define PRIMEKNET_REPORT_H
 
-#include "node.h"
 #include "settings.h"
+#include "streams.h"
 
 #include <jansson.h>
 
 struct report {
-    struct node *node;
+    const struct streams *streams;
     const struct settings *settings;
     const char *network; /* "base on cpu (AVX2)": what is in use, for people */
     const char *problem; /* why that is not what the settings ask for, or "" */

@@ -36,6 +36,31 @@ static bool fits_name(const char *text) {
     return text[0] != '\0';
 }
 
+/* The i-th of names with commas or blanks between them. False: there is none, or it is longer than a name is. */
+static bool nth_name(const char *text, unsigned i, char ret[256]) {
+    for (;; i--) {
+        text += strspn(text, ", ");
+        size_t n = strcspn(text, ", ");
+        if (n == 0 || n > 255)
+            return false;
+        if (i == 0) {
+            memcpy(ret, text, n);
+            ret[n] = '\0';
+            return true;
+        }
+        text += n;
+    }
+}
+
+static bool fits_more_microphones(const char *text) {
+    char first[256], second[256], third[256];
+    if (!nth_name(text, 0, first))
+        return false;
+    if (!nth_name(text, 1, second))
+        return strcmp(first, "default") != 0;
+    return strcmp(first, second) != 0 && !nth_name(text, 2, third);
+}
+
 static bool ends_in(const char *text, const char *end) {
     size_t n = strlen(text), m = strlen(end);
     return n >= m && strcmp(text + n - m, end) == 0;
@@ -101,6 +126,10 @@ static int find_row(const char *name) {
         if (strcmp(rows[i].name, name) == 0)
             return i;
     return -1;
+}
+
+bool settings_more_microphone(const struct settings *s, unsigned i, char *ret) {
+    return strcmp(s->more_microphones, "none") != 0 && nth_name(s->more_microphones, i, ret);
 }
 
 int settings_find(const char *name) {

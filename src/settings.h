@@ -6,6 +6,7 @@
 #ifndef PRIMEKNET_SETTINGS_H
 #define PRIMEKNET_SETTINGS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "err.h"
@@ -35,6 +36,9 @@ int settings_load(struct settings *ret, const char *file, struct err *err);
 
 /* The same from n bytes of text; `file` is the name for messages. */
 int settings_parse(struct settings *ret, const char *text, size_t n, const char *file, struct err *err);
+
+/* The name in more_microphones with that number, from 0 on. False: there is none. ret: [256]. */
+bool settings_more_microphone(const struct settings *s, unsigned i, char *ret);
 
 /* The setting of that name, in a file's spelling or a command's ("floor-db"), or -1. */
 int settings_find(const char *name);
