@@ -85,7 +85,8 @@ int set_command(int argc, char **argv) {
     static const char help[] = "Usage: primeknet set NAME VALUE [--save]\n"
                                "\n"
                                "Changes a setting of the running primeknetd, without a click: strength 0.7, floor-db -18\n"
-                               "(or off), model, engine, gpu, microphone, channel; see primeknet.conf(5).\n"
+                               "(or off), model, engine, gpu, microphone, channel, more-microphones, speaker; see\n"
+                               "primeknet.conf(5).\n"
                                "  --save   also writes it into the settings file, which is otherwise left as it stands\n";
     struct call call;
     int status;

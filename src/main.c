@@ -49,8 +49,7 @@ struct daemon {
     bool bypass;
     char refused[sizeof(struct err)]; /* why the last reload changed nothing, or "" */
     bool changed;               /* the node has something to tell */
-    struct node_status told;    /* what the log has been told so far: of the microphone, ... */
-    char told_outputs[WORKER_PUMPS][128]; /* ... of the other streams: what they are linked to */
+    struct node_status told;    /* what the log has been told so far of the first microphone */
     uint64_t told_late_hops;
     bool told_realtime;
     int64_t next_alive, next_status, next_late_report; /* ms, as now_ms() */
@@ -175,7 +174,7 @@ static void tell_log_more(struct daemon *d) {
     for (unsigned i = 1; i < d->streams.n; i++) {
         struct node_status s;
         node_status(d->streams.nodes[i], &s);
-        if (!s.connected || strcmp(s.microphone, d->told_outputs[i]) == 0)
+        if (!s.connected || strcmp(s.microphone, d->streams.told[i]) == 0)
             continue;
         const char *title = node_title(d->streams.nodes[i]);
         bool speaker = node_kind(d->streams.nodes[i]) == NODE_SPEAKER;
@@ -183,7 +182,7 @@ static void tell_log_more(struct daemon *d) {
             say(SD_INFO, "%s: %s %s", title, speaker ? "plays on" : "records from", s.microphone);
         else
             say(SD_WARNING, "%s: the %s is gone; waiting for one", title, speaker ? "output" : "microphone");
-        memcpy(d->told_outputs[i], s.microphone, sizeof d->told_outputs[i]);
+        memcpy(d->streams.told[i], s.microphone, sizeof d->streams.told[i]);
     }
 }
 

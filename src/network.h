@@ -11,7 +11,7 @@
 
 #include "engine.h"
 #include "settings.h"
-#include "worker.h"
+#include "pump.h"
 
 #include <stdbool.h>
 #include <stdint.h>

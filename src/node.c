@@ -48,7 +48,7 @@ struct object {
 
 struct node {
     enum node_kind kind;
-    char name[160], title[160]; /* node.name and node.description of what others see */
+    char name[288], title[288]; /* node.name and node.description of what others see */
     struct pw_loop *loop;
     struct pw_context *context;
     struct pw_data_loop *data_loop;
@@ -61,7 +61,7 @@ struct node {
     float strength;
     bool bypass;
     void *data;
-    char group[192], latency[32];
+    char group[320], latency[32];
     char *microphone, *channel;
     char target[256];        /* node.name or object.serial that the capture stream asks for, or "" */
 

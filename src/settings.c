@@ -36,29 +36,32 @@ static bool fits_name(const char *text) {
     return text[0] != '\0';
 }
 
-/* The i-th of names with commas or blanks between them. False: there is none, or it is longer than a name is. */
+/* The i-th of names with commas between them, less the blanks around it. False: there is none, or no name can be so. */
 static bool nth_name(const char *text, unsigned i, char ret[256]) {
-    for (;; i--) {
-        text += strspn(text, ", ");
-        size_t n = strcspn(text, ", ");
-        if (n == 0 || n > 255)
+    for (; i > 0; i--) {
+        text = strchr(text, ',');
+        if (!text++)
             return false;
-        if (i == 0) {
-            memcpy(ret, text, n);
-            ret[n] = '\0';
-            return true;
-        }
-        text += n;
     }
+    text += strspn(text, " ");
+    size_t n = strcspn(text, ",");
+    while (n > 0 && text[n - 1] == ' ')
+        n--;
+    if (n == 0 || n > 255)
+        return false;
+    memcpy(ret, text, n);
+    ret[n] = '\0';
+    return true;
 }
 
+/* Other names than default, which is the first microphone's. */
 static bool fits_more_microphones(const char *text) {
-    char first[256], second[256], third[256];
-    if (!nth_name(text, 0, first))
+    char first[256], second[256];
+    if (!nth_name(text, 0, first) || strcmp(first, "default") == 0)
         return false;
-    if (!nth_name(text, 1, second))
-        return strcmp(first, "default") != 0;
-    return strcmp(first, second) != 0 && !nth_name(text, 2, third);
+    const char *comma = strchr(text, ',');
+    return !comma || (!strchr(comma + 1, ',') && nth_name(text, 1, second) && strcmp(second, "default") != 0 &&
+                      strcmp(first, second) != 0);
 }
 
 static bool ends_in(const char *text, const char *end) {

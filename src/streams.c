@@ -41,6 +41,7 @@ static int open_one(struct streams *s, enum node_kind kind, const char *device, 
     int res = node_open(&s->nodes[s->n], &options, err);
     if (res)
         return res;
+    s->told[s->n][0] = '\0';
     strcpy(s->devices[s->n++], device);
     return 0;
 }
@@ -54,6 +55,7 @@ int streams_follow(struct streams *s, const struct settings *settings, struct er
         node_close(s->nodes[i]);
         s->n--;
         memmove(&s->nodes[i], &s->nodes[i + 1], (s->n - i) * sizeof s->nodes[0]);
+        memmove(&s->told[i], &s->told[i + 1], (s->n - i) * sizeof s->told[0]);
         memmove(&s->devices[i], &s->devices[i + 1], (s->n - i) * sizeof s->devices[0]);
     }
     if (strcmp(settings->speaker, "off") != 0)

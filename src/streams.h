@@ -12,6 +12,7 @@
 struct streams {
     unsigned n;
     struct node *nodes[WORKER_PUMPS]; /* the first microphone's is the first */
+    char told[WORKER_PUMPS][128];     /* what the log was told that each is linked to: the owner's, "" at first */
     /* streams.c's own */
     struct node_options options;
     char devices[WORKER_PUMPS][256];  /* what each was opened for: a microphone's or an output's name, or "default" */

@@ -633,6 +633,28 @@ START_TEST(an_engine_is_exchanged_in_a_pause) {
 }
 END_TEST
 
+/* Nobody listens any more: what waits for its turn, or is under way, is exchanged without one. */
+START_TEST(an_engine_is_exchanged_where_nobody_listens) {
+    open_pump(&granted, 768, 0.5f, 1);
+    run(PUMP_RATE, 256);
+    fill(&engines[1], HOP, 512, 0.25f);
+    ck_assert_int_eq(worker_engine(worker, &engines[1], 1), 0);
+    if (_i)
+        run(4096, 256); /* fed, but too young to sound */
+    ck_assert(stats().swapping);
+    pump_rest(pump, true);
+    settle();
+    pump_dispatch(pump);
+    ck_assert(engines[0].released);
+    ck_assert(!stats().swapping);
+    pump_rest(pump, false);
+    pump_restart(pump);
+    const unsigned pause = at;
+    run(PUMP_RATE, 256);
+    expect(pause + 512 + FADE, at, 512, 0.25f);
+}
+END_TEST
+
 /* Who looks sees what went out last and what came in for it, and the levels of the pauses. */
 START_TEST(what_others_see) {
     float before[1000], after[1000];
@@ -1033,6 +1055,7 @@ int main(void) {
     tcase_add_test(c, what_is_not_finite_stays_out);
     tcase_add_test(c, a_pause_is_forgotten);
     tcase_add_test(c, an_engine_is_exchanged_in_a_pause);
+    tcase_add_loop_test(c, an_engine_is_exchanged_where_nobody_listens, 0, 2);
     tcase_add_test(c, what_others_see);
     tcase_add_test(c, the_microphone_goes_and_comes);
     tcase_add_test(c, an_overloaded_worker_is_not_killed);

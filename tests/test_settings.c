@@ -94,6 +94,21 @@ START_TEST(values_arrive) {
 }
 END_TEST
 
+START_TEST(more_microphones) {
+    struct settings s;
+    struct err err = {""};
+    char name[256] = "";
+    ck_assert_int_eq(parse(&s, "", &err), 0);
+    ck_assert(!settings_more_microphone(&s, 0, name));
+    ck_assert_int_eq(parse(&s, "more_microphones = \" a.b ,The USB one \"", &err), 0);
+    ck_assert(settings_more_microphone(&s, 0, name));
+    ck_assert_str_eq(name, "a.b");
+    ck_assert(settings_more_microphone(&s, 1, name));
+    ck_assert_str_eq(name, "The USB one");
+    ck_assert(!settings_more_microphone(&s, 2, name));
+}
+END_TEST
+
 /* Each bound itself is taken, and the next number beyond it is not. */
 static void assert_bounds(const char *name, double least, double greatest, int whole) {
     char text[128];
@@ -185,6 +200,12 @@ static const struct {
     {"microphone = \"a\\x01\";", 1, "microphone holds a control character"},
     {"microphone = \"\\xff\";", 1, "microphone holds a control character or is not UTF-8"},
     {"microphone = \"\";", 1, "microphone must be"},
+    {"more_microphones = \"\";", 1, "more_microphones must be"},
+    {"more_microphones = \"a, default\";", 1, "more_microphones must be"},
+    {"more_microphones = \"a,\";", 1, "more_microphones must be"},
+    {"more_microphones = \"a,a\";", 1, "more_microphones must be"},
+    {"more_microphones = \"a,b,c\";", 1, "more_microphones must be"},
+    {"speaker = true;", 1, "speaker must be"},
     {"channel = \"fl\";", 1, "channel must be"},
     {"channel = \"UNK\";", 1, "channel must be"},
     {"channel = \"AUX64\";", 1, "channel must be"},
@@ -568,6 +589,7 @@ int main(void) {
     TCase *text = tcase_create("text"), *files = tcase_create("files");
     tcase_add_test(text, empty_is_defaults);
     tcase_add_test(text, values_arrive);
+    tcase_add_test(text, more_microphones);
     tcase_add_test(text, bounds_of_every_row);
     tcase_add_test(text, channels);
     tcase_add_test(text, length_of_text);
