@@ -3,6 +3,7 @@
 #include "choose.h"
 #include "measure.h"
 #include "model.h"
+#include "power.h"
 
 #include <errno.h>
 #include <malloc.h>
@@ -21,6 +22,7 @@ enum {
     REPLACE_MS = 5000,       /* between two attempts to replace a lost engine */
     GPU_RETRY_MS = 5000,     /* until a GPU that had no memory or no time is tried again, twice as long each time ... */
     GPU_RETRY_MAX_MS = 600000, /* ... up to this; and until a process that was poisoned early is restarted */
+    POWER_MS = 5000,         /* between two looks at what feeds the machine */
     BUSY_LATE_HOPS = 5,      /* late hops of a second that make it a bad one; dry sound is heard then */
     BUSY_SECONDS = 5,        /* bad ones in a row after which the GPU is given up for a while */
 };
@@ -42,6 +44,7 @@ struct network {
     int64_t replace_at;
     int64_t gpu_at;            /* when the GPU may be tried again */
     int gpu_retry_ms;
+    int64_t power_at;
     int64_t idle_since;        /* -1: somebody records */
     int64_t second_at;         /* late hops are counted by the second */
     uint64_t late_hops;
@@ -163,6 +166,20 @@ static bool wants_gpu(const struct settings *s) {
     return strcmp(s->engine, "cpu") != 0;
 }
 
+/* With "auto" a GPU is not worth a battery, nor waking for us alone: -EAGAIN and why. While it is in use it cannot sleep. */
+static int spare_gpu(const struct network *n, const struct settings *s, struct err *err) {
+    const char *sys = getenv("PRIMEKNET_SYS"); /* of tests */
+    if (!sys)
+        sys = "/sys";
+    if (strcmp(s->engine, "auto") != 0)
+        return 0;
+    if (power_on_battery(sys))
+        return err_set(err, -EAGAIN, "the machine runs on its battery, which the GPU would empty (engine = \"cuda\" uses it all the same)");
+    if (!n->context && power_gpu_sleeps(sys))
+        return err_set(err, -EAGAIN, "the GPU is asleep and is left so (engine = \"cuda\" wakes it)");
+    return 0;
+}
+
 /* ---- engines come and go ----------------------------------------------------------------------------------------- */
 
 static void count_engine(struct network *n, const struct network_engine *e) {
@@ -178,6 +195,8 @@ static void give_up_gpu(struct network *n, int why) {
     if (why == -EIO) {
         n->poisoned = true;
         n->restart_at = now_ms() + GPU_RETRY_MAX_MS; /* it failed at once: so may the next process */
+    } else if (why == -EAGAIN) {
+        n->gpu_at = now_ms() + POWER_MS;
     } else if (why == -ENOMEM || why == -EBUSY) {
         n->gpu_at = now_ms() + n->gpu_retry_ms;
         n->gpu_retry_ms = n->gpu_retry_ms * 2 < GPU_RETRY_MAX_MS ? n->gpu_retry_ms * 2 : GPU_RETRY_MAX_MS;
@@ -191,7 +210,7 @@ int network_prepare(struct network *n, struct network_engine *ret, const struct 
 
     if (wants_gpu(s) && n->poisoned) {
         why = err_set(&problem, -EIO, "%s", FAILED);
-    } else if (wants_gpu(s)) {
+    } else if (wants_gpu(s) && !(why = spare_gpu(n, s, &problem))) {
         why = open_gpu(n, &e, s, &problem);
         if (!why) {
             count_engine(n, &e);
@@ -350,6 +369,10 @@ static int64_t step_gpu(struct network *n, const struct network_load *load, int6
         if (!n->now.gpu) {
             if (now < n->gpu_at)
                 return n->gpu_at;
+            if (spare_gpu(n, s, NULL)) {
+                give_up_gpu(n, -EAGAIN);
+                return n->gpu_at;
+            }
             begin_opening(n, WANTED);
             return NEVER;
         }
@@ -362,18 +385,30 @@ static int64_t step_gpu(struct network *n, const struct network_load *load, int6
             begin_opening(n, STAND_IN);
             return NEVER;
         }
+        if (now >= n->power_at) {
+            struct err why;
+            n->power_at = now + POWER_MS;
+            if (spare_gpu(n, s, &why)) {
+                memcpy(n->now.problem, why.text, sizeof n->now.problem);
+                n->options.say(SD_INFO, "%s; the CPU takes over", why.text);
+                give_up_gpu(n, -EAGAIN);
+                begin_opening(n, STAND_IN);
+                return NEVER;
+            }
+        }
         return n->second_at;
     }
     if (n->idle_since < 0)
         n->idle_since = now;
+    bool spare = n->context && spare_gpu(n, s, NULL);
     if (n->now.gpu) {
-        int64_t at = after(n->idle_since, s->gpu_idle_s);
+        int64_t at = spare ? now : after(n->idle_since, s->gpu_idle_s);
         if (now < at)
             return at;
         begin_opening(n, STAND_IN);
         return NEVER;
     }
-    int64_t at = n->context ? after(n->idle_since, s->gpu_release_s) : NEVER;
+    int64_t at = !n->context ? NEVER : spare ? now : after(n->idle_since, s->gpu_release_s);
     if (now < at)
         return at;
     release_gpu(n);
