@@ -1,8 +1,11 @@
 /* primeknet status and monitor: what primeknetd is doing, once or as it goes. */
+#include "config.h"
+
 #include "cli.h"
 
 #include "bands.h"
 #include "control.h"
+#include "listen.h"
 
 #include <getopt.h>
 #include <math.h>
@@ -251,17 +254,22 @@ static int draw(const json_t *s, const char *problem, struct strip *strip, int n
 }
 
 int monitor_command(int argc, char **argv) {
-    static const char help[] = "Usage: primeknet monitor\n"
+    static const char help[] = "Usage: primeknet monitor [--listen]\n"
                                "\n"
                                "What the running primeknetd is doing, live, with level meters and the spectrum before and after,\n"
-                               "80 columns wide and 24 lines high; q or Ctrl-C ends it.\n";
-    if (argc == 2 && strcmp(argv[1], "--help") == 0) {
-        fputs(help, stdout);
-        return cli_done;
-    }
-    if (argc != 1) {
-        fputs(help, stderr);
-        return cli_misused;
+                               "80 columns wide and 24 lines high; q or Ctrl-C ends it.\n"
+                               "  --listen   also plays Enhanced Mic on the default output meanwhile; use headphones\n";
+    bool listens = false;
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--help") == 0) {
+            fputs(help, stdout);
+            return cli_done;
+        }
+        if (strcmp(argv[i], "--listen") != 0) {
+            fputs(help, stderr);
+            return cli_misused;
+        }
+        listens = true;
     }
     struct termios before, raw;
     bool keys = tcgetattr(STDIN_FILENO, &before) == 0;
@@ -274,6 +282,10 @@ int monitor_command(int argc, char **argv) {
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGHUP);
     sigprocmask(SIG_BLOCK, &set, NULL);
+    struct listen *listening = NULL;
+    struct err err = {""};
+    if (listens && listen_open(&listening, &err) < 0)
+        return cli_fail("%s", err.text);
     struct pollfd fds[] = {{.fd = signalfd(-1, &set, SFD_CLOEXEC), .events = POLLIN},
                            {.fd = keys ? STDIN_FILENO : -1, .events = POLLIN}};
     if (keys) {
@@ -287,7 +299,6 @@ int monitor_command(int argc, char **argv) {
     int fd = -1, n_lines = 0;
     char key = '\0';
     while (key != 'q' && !fds[0].revents) {
-        struct err err = {""};
         json_t *s = fd >= 0 || control_connect(&fd, &err) == 0 ? ask_status(fd, true, &err) : NULL;
         if (!s && fd >= 0) { /* it may come back */
             close(fd);
@@ -298,6 +309,7 @@ int monitor_command(int argc, char **argv) {
             fds[1].fd = -1;
         json_decref(s);
     }
+    listen_close(listening);
     fputs("\033[?25h", stdout);
     fflush(stdout);
     if (keys)
