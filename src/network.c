@@ -364,12 +364,14 @@ static void release_gpu(struct network *n) {
 /* Returns when this needs another look. */
 static int64_t step_gpu(struct network *n, const struct network_load *load, int64_t now) {
     const struct settings *s = n->options.settings;
+    struct err why;
     if (load->recording) {
         n->idle_since = -1;
         if (!n->now.gpu) {
             if (now < n->gpu_at)
                 return n->gpu_at;
-            if (spare_gpu(n, s, NULL)) {
+            if (spare_gpu(n, s, &why)) {
+                memcpy(n->now.problem, why.text, sizeof n->now.problem);
                 give_up_gpu(n, -EAGAIN);
                 return n->gpu_at;
             }
@@ -386,7 +388,6 @@ static int64_t step_gpu(struct network *n, const struct network_load *load, int6
             return NEVER;
         }
         if (now >= n->power_at) {
-            struct err why;
             n->power_at = now + POWER_MS;
             if (spare_gpu(n, s, &why)) {
                 memcpy(n->now.problem, why.text, sizeof n->now.problem);

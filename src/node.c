@@ -677,7 +677,9 @@ static void copy_property(char ret[128], const struct spa_dict *props, const cha
 
 static void on_stream_info(void *data, const struct pw_node_info *info) {
     struct object *const o = data;
-    const char *const monitor = info->props ? spa_dict_lookup(info->props, PW_KEY_STREAM_MONITOR) : NULL;
+    if (!(info->change_mask & PW_NODE_CHANGE_MASK_PROPS) || !info->props)
+        return;
+    const char *const monitor = spa_dict_lookup(info->props, PW_KEY_STREAM_MONITOR);
     const bool meter = monitor && spa_atob(monitor);
     if (meter != o->meter) {
         o->meter = meter;
