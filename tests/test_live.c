@@ -42,7 +42,7 @@ const char *__asan_default_options(void) {
 static unsigned patience = 1;
 static char directory[64]; /* of all sessions; "s" in it is the present one's */
 static struct model *model;
-static struct node *node;
+static struct node *node, *more[2]; /* those beside it share its worker */
 static struct probe *probe;
 static unsigned n_released;
 
@@ -120,9 +120,15 @@ static double seconds(void) {
 static void spin(double time) {
     const double end = seconds() + time;
     for (double left; (left = end - seconds()) > 0;) {
-        struct pollfd fd = {.fd = node ? node_fd(node) : -1, .events = POLLIN};
-        if (poll(&fd, 1, (int)(left * 1000) + 1) > 0)
-            ck_assert_int_eq(node_dispatch(node), 0);
+        struct node *const nodes[] = {node, more[0], more[1]};
+        struct pollfd fds[3];
+        for (int i = 0; i < 3; i++)
+            fds[i] = (struct pollfd){.fd = nodes[i] ? node_fd(nodes[i]) : -1, .events = POLLIN};
+        poll(fds, 3, (int)(left * 1000) + 1);
+        for (int i = 0; i < 3; i++) {
+            if (nodes[i] && fds[i].revents)
+                ck_assert_int_eq(node_dispatch(nodes[i]), 0);
+        }
     }
 }
 
@@ -157,6 +163,22 @@ static void open_node(const char *engine, unsigned hop_p99_us, const char *chann
     pump_control(node_pump(node), 0, 0);
 }
 
+static void open_speaker(void) {
+    struct err err;
+    const struct node_options o = {
+        .kind = NODE_SPEAKER, .engine = open_engine("null"), .hop_p99_us = 1, .release = release};
+    ck_assert_msg(node_open(&node, &o, &err) == 0, "%s", err.text);
+    pump_control(node_pump(node), 0, 0);
+}
+
+/* Beside the node, on its worker. */
+static void open_more(unsigned i, enum node_kind kind, const char *microphone) {
+    struct err err;
+    const struct node_options o = {.kind = kind, .microphone = microphone, .worker = node_worker(node)};
+    ck_assert_msg(node_open(&more[i], &o, &err) == 0, "%s", err.text);
+    pump_control(node_pump(more[i]), 0, 0);
+}
+
 static struct node_status status(void) {
     struct node_status s;
     node_status(node, &s);
@@ -187,8 +209,18 @@ static void open_probe(void) {
     link_ports("enhanced_mic:capture_MONO", "recorder:second");
 }
 
+/* Noise into the recorder, and into Enhanced Speaker; what the output then plays into the recorder, a quantum later:
+ * a null sink has its monitor's samples ready in the next cycle. */
+static void open_speaker_probe(void) {
+    probe = probe_open(PEAK);
+    ck_assert_ptr_nonnull(probe);
+    link_ports("player:out", "recorder:first");
+    link_ports("player:out", "enhanced_speaker:playback_MONO");
+    link_ports("null_out:monitor_FL", "recorder:second");
+}
+
 static void setup(void) {
-    node = NULL;
+    node = more[0] = more[1] = NULL;
     probe = NULL;
     n_released = 0;
     atomic_store(&n_guarded_blocks, 0);
@@ -197,23 +229,27 @@ static void setup(void) {
 
 static void teardown(void) {
     probe_close(probe);
+    node_close(more[0]);
+    node_close(more[1]);
     node_close(node);
     shell("%s stop %s/s", SESSION, directory);
 }
 
 /* ---- what others see --------------------------------------------------------------------------------------------- */
 
-/* The latency that Enhanced Mic publishes, or -1. */
+/* The latency that the node publishes, or -1. */
 static long published_ns(void) {
-    FILE *const dump = popen("pw-dump enhanced_mic", "r");
     char line[512];
+    snprintf(line, sizeof line, "pw-dump %s", node_name(node));
+    FILE *const dump = popen(line, "r");
+    const bool speaker = node_kind(node) == NODE_SPEAKER;
     bool ours = false;
     long ns = -1;
     while (fgets(line, sizeof line, dump)) {
         if (strstr(line, "\"direction\": \"Output\""))
-            ours = true;
+            ours = !speaker;
         else if (strstr(line, "\"direction\": \"Input\""))
-            ours = false;
+            ours = speaker;
         const char *const at = strstr(line, "\"minNs\":");
         if (at && ours)
             ns = strtol(at + 8, NULL, 10);
@@ -603,6 +639,112 @@ START_TEST(nothing_runs_while_nobody_records) {
 }
 END_TEST
 
+START_TEST(the_speaker_delays_what_is_played) {
+    start_session("");
+    open_speaker();
+    open_speaker_probe();
+    const unsigned some[] = {256, 480, 1024};
+    for (unsigned i = 0; i < 3; i++) {
+        probe_quantum(probe, some[i]);
+        spin_until(stats().quantum == some[i] && stats().delay == expected_delay(some[i], stats().waits));
+        spin_until(published_ns() == in_ns(stats().delay));
+        ck_assert_int_eq(added_delay(1, NULL), (int)(stats().delay + some[i]));
+    }
+    ck_assert_str_eq(status().microphone, "Null output");
+    ck_assert_uint_eq(status().n_consumers, 1);
+    shell("pactl set-sink-volume enhanced_speaker 50%% &"); /* the cube of it, as people hear */
+    ck_assert_int_eq(added_delay(0.125f, NULL), (int)stats().delay + 1024);
+    shell("pactl set-sink-mute enhanced_speaker 1 &");
+    until_heard(false);
+    shell("(pactl set-sink-mute enhanced_speaker 0; pactl set-sink-volume enhanced_speaker 100%%) &");
+    until_heard(true);
+}
+END_TEST
+
+START_TEST(the_speaker_follows_the_output_and_never_itself) {
+    start_session("");
+    open_speaker();
+    open_speaker_probe();
+    until_heard(true);
+    shell("pactl load-module module-null-sink sink_name=other_out sink_properties=device.description=Other > /dev/null");
+    shell("pactl set-default-sink other_out &");
+    spin_until(strcmp(status().microphone, "Other") == 0);
+    until_heard(false);
+    link_ports("other_out:monitor_FL", "recorder:second");
+    until_heard(true);
+    shell("pactl set-default-sink enhanced_speaker &");
+    spin(1);
+    ck_assert(status().has_microphone);
+    ck_assert_str_ne(status().microphone_name, "enhanced_speaker");
+    shell("pactl set-default-sink null_out &");
+    spin_until(strcmp(status().microphone, "Null output") == 0);
+    until_heard(true);
+}
+END_TEST
+
+START_TEST(the_speaker_stands_while_nobody_plays) {
+    start_session("");
+    open_speaker();
+    spin_until(status().has_microphone);
+    spin(1);
+    const unsigned long idle = switches();
+    spin(1);
+    printf("idle: %lu context switches a second\n", switches() - idle);
+    ck_assert_uint_lt(switches() - idle, 20);
+    shell("timeout 2 pw-play --target null_out %s/none.wav 2> /dev/null", directory); /* others play past it */
+    ck_assert_uint_eq(stats().hops, 0);
+    open_speaker_probe();
+    until_heard(true);
+    shell("pw-link -d player:out enhanced_speaker:playback_MONO");
+    spin_until(status().n_consumers == 0);
+    spin(0.2);
+    const uint64_t hops = stats().hops;
+    spin(0.5);
+    ck_assert_uint_eq(stats().hops, hops);
+}
+END_TEST
+
+/* Two microphones and the speaker, on one worker: each sounds as it would alone, and none notices that others go. */
+START_TEST(several_at_once) {
+    start_session("");
+    open_node("null", 1, NULL);
+    shell("%s add-mic %s/s usb_mic", SESSION, directory);
+    open_more(0, NODE_SPEAKER, NULL);
+    open_more(1, NODE_MORE_MIC, "usb_mic");
+    open_probe();
+    link_ports("player:out", "enhanced_speaker:playback_MONO");
+    link_ports("player:out", "usb_mic:input_MONO");
+    shell("timeout 60 pw-record --target enhanced_mic.usb_mic %s/usb.wav 2> /dev/null &", directory);
+    struct pump_stats s[2];
+    struct node_status n;
+    for (unsigned i = 0; i < 2; i++)
+        spin_until((pump_stats(node_pump(more[i]), &s[i]), s[i].hops > 500));
+    const int delay = (int)stats().delay;
+    ck_assert_int_eq(added_delay(1, NULL), delay);
+    node_status(more[0], &n);
+    ck_assert_str_eq(n.microphone_name, "null_out");
+    node_status(more[1], &n);
+    ck_assert_str_eq(n.microphone_name, "usb_mic");
+    ck_assert_str_eq(node_title(more[1]), "Enhanced Mic: Fake microphone usb_mic");
+    for (unsigned i = 0; i < 2; i++) {
+        node_close(more[i]);
+        more[i] = NULL;
+        ck_assert_int_eq(added_delay(1, NULL), delay);
+    }
+    ck_assert_uint_eq(status().n_consumers, 1);
+    ck_assert_uint_eq(n_released, 0);
+
+    open_more(1, NODE_MORE_MIC, "usb_mic");
+    shell("pw-link -d fake_mic:capture_MONO recorder:first; pw-link -d enhanced_mic:capture_MONO recorder:second");
+    link_ports("usb_mic:capture_MONO", "recorder:first");
+    link_ports("enhanced_mic.usb_mic:capture_MONO", "recorder:second");
+    spin(1);
+    const int added = added_delay(1, NULL);
+    pump_stats(node_pump(more[1]), &s[1]);
+    ck_assert_int_eq(added, (int)s[1].delay);
+}
+END_TEST
+
 /* ---- frame ------------------------------------------------------------------------------------------------------- */
 
 static int run(void) {
@@ -628,6 +770,13 @@ static int run(void) {
     tcase_add_test(c, an_engine_is_exchanged_without_a_gap);
     tcase_add_test(c, nothing_runs_while_nobody_records);
     suite_add_tcase(s, c);
+    TCase *const several = tcase_create("several");
+    tcase_add_checked_fixture(several, setup, teardown);
+    tcase_add_test(several, the_speaker_delays_what_is_played);
+    tcase_add_test(several, the_speaker_follows_the_output_and_never_itself);
+    tcase_add_test(several, the_speaker_stands_while_nobody_plays);
+    tcase_add_test(several, several_at_once);
+    suite_add_tcase(s, several);
     SRunner *const r = srunner_create(s);
     srunner_set_fork_status(r, CK_NOFORK); /* PipeWire's threads would not be in the fork; the session is ended below */
     srunner_run_all(r, CK_ENV);
