@@ -77,6 +77,10 @@ unsigned engine_delay(const struct engine *e) {
     return model_delay(e->model);
 }
 
+bool engine_together(const struct engine *e) {
+    return e->type->together;
+}
+
 int engine_process(struct engine *e, const struct engine_job *jobs, unsigned n_jobs) {
     return e->type->process(e, jobs, n_jobs);
 }

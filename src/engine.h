@@ -14,6 +14,8 @@
 
 #include "err.h"
 
+#include <stdbool.h>
+
 struct engine;
 struct model;
 
@@ -44,6 +46,7 @@ const char *engine_kind(const struct engine *e); /* what engine_open calls it: "
 const struct model *engine_model(const struct engine *e);
 unsigned engine_hop(const struct engine *e);   /* samples */
 unsigned engine_delay(const struct engine *e); /* samples */
+bool engine_together(const struct engine *e);  /* jobs of one call take less time than one after another */
 
 /* Runs the jobs: at most one a stream; an engine may compute the streams of one call together. Samples that are not
  * finite count as 0. Returns 0, or -EIO when the engine is lost: the outputs are then undefined, and only engine_close

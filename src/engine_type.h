@@ -21,6 +21,7 @@ struct engine {
 
 struct engine_type {
     const char *name; /* for engine_open */
+    bool together;    /* see engine_together */
     /* Allocates the engine's struct; engine.c has filled in `head` and copies it there on success. close gets what open
      * made. */
     int (*open)(struct engine **ret, const struct engine *head, const struct engine_options *options, struct err *err);

@@ -43,6 +43,7 @@ struct unit {
     const float *fade;                 /* [delay] */
     struct times hops;                 /* of all batches, by hops: what people are told */
     struct times batches[WORKER_PUMPS]; /* of batches of 1, 2, ... hops */
+    bool together;                      /* see engine_together: else every hop is a batch of its own */
     _Atomic unsigned n_lanes[N_RANKS]; /* that run in it: what a batch may be made of. From the worker */
     _Atomic bool lost;
     unsigned n_seats;  /* the owner's */
@@ -114,8 +115,8 @@ void worker_tidy(struct worker *w, struct feed *f);
 /* From the audio thread: wakes the worker, if it sleeps. */
 void worker_post(struct worker *w, struct feed *f, uint64_t due_ns);
 bool worker_realtime(const struct worker *w);
-/* What a batch of n hops takes, all but the slowest 1 %. */
-unsigned unit_cost_us(const struct unit *u, unsigned n);
+/* What n_hops of a lane may take, all but the slowest 1 %, where n_lanes run in the unit, this one among them. */
+unsigned unit_cost_us(const struct unit *u, unsigned n_hops, unsigned n_lanes);
 
 static inline uint64_t now_ns(void) {
     struct timespec t;

@@ -130,8 +130,7 @@ static unsigned delay_for(const struct pump *p, unsigned g, unsigned block_max, 
     return delay + p->slack + (wait ? 0 : block_max > hop ? block_max : hop);
 }
 
-/* May the audio thread wait for all the hops that a block of n samples can release? Each goes in a batch with the other
- * pumps' hops, and the first may find a batch of theirs begun. */
+/* May the audio thread wait for all the hops that a block of n samples can release, the other pumps' running too? */
 static bool may_wait(const struct pump *p, unsigned n) {
     if (!worker_realtime(p->feed.worker) || p->end < p->wait_again)
         return false;
@@ -141,8 +140,7 @@ static bool may_wait(const struct pump *p, unsigned n) {
         if (l) {
             const unsigned n_hops = (l->unit->hop - l->g + n) / l->unit->hop;
             const unsigned n_lanes = atomic_load_explicit(&l->unit->n_lanes[rank], memory_order_relaxed);
-            const unsigned n_others = n_lanes ? n_lanes - 1 : 0; /* none while the worker has not seen this one */
-            us += (double)n_hops * unit_cost_us(l->unit, n_others + 1) + unit_cost_us(l->unit, n_others);
+            us += unit_cost_us(l->unit, n_hops, n_lanes ? n_lanes : 1); /* 0: the worker has not seen this one yet */
         }
     }
     return us < (p->wait_again ? WAIT_SHARE_AGAIN : WAIT_SHARE) * n * 1e6 / PUMP_RATE;

@@ -82,8 +82,14 @@ static void times_add(struct times *t, uint64_t ns) {
     atomic_store_explicit(&t->max_us, max, memory_order_relaxed);
 }
 
-unsigned unit_cost_us(const struct unit *u, unsigned n) {
+static unsigned batch_us(const struct unit *u, unsigned n) {
     return n ? atomic_load_explicit(&u->batches[n - 1].p99_us, memory_order_relaxed) : 0;
+}
+
+/* Together: each hop in a batch with the others', and the first after one of theirs that had begun. Else each after one
+ * of every other lane. */
+unsigned unit_cost_us(const struct unit *u, unsigned n_hops, unsigned n_lanes) {
+    return u->together ? n_hops * batch_us(u, n_lanes) + batch_us(u, n_lanes - 1) : n_hops * n_lanes * batch_us(u, 1);
 }
 
 /* ---- the thread -------------------------------------------------------------------------------------------------- */
@@ -180,6 +186,10 @@ static unsigned look(struct worker *w, struct due *batch) {
     }
     const unsigned rank = n_due[SOUNDS] ? SOUNDS : FED;
     unsigned n = 0;
+    if (n_due[rank] && !due[rank][first[rank]].lane->unit->together) {
+        batch[0] = due[rank][first[rank]];
+        return 1;
+    }
     for (unsigned i = 0; i < n_due[rank]; i++) {
         if (due[rank][i].lane->unit == due[rank][first[rank]].lane->unit)
             batch[n++] = due[rank][i];
@@ -311,6 +321,7 @@ static int unit_new(struct unit **ret, struct engine *engine, unsigned hop_p99_u
     u->hop = hop;
     u->delay = delay;
     u->fade = engine_fade(engine);
+    u->together = engine_together(engine);
     times_seed(&u->hops, hop_p99_us);
     for (unsigned i = 0; i < WORKER_PUMPS; i++)
         times_seed(&u->batches[i], (i + 1) * hop_p99_us);

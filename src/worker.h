@@ -1,5 +1,6 @@
 /* worker.h - the one thread that runs engines, for every pump: hops that are due together go through the engine as one
- * batch, what is to sound first comes first. docs/live-path.md tells who waits for whom.
+ * batch where that takes less than one after another; what is needed first comes first. docs/live-path.md tells who waits
+ * for whom.
  *
  * Threads: everything here on one thread, the owner's, which is the pumps' owner too. The worker's own thread
  * allocates, locks and prints nothing.

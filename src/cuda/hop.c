@@ -554,6 +554,7 @@ static void hop_tail(const struct engine *e, unsigned stream, float *tail) {
 
 const struct engine_type cuda_hop = {
     .name = "cuda",
+    .together = true,
     .open = hop_open,
     .close = hop_close,
     .process = hop_process,

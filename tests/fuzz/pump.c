@@ -144,7 +144,7 @@ static void join(void *data, pthread_t thread) {
 struct engine {
     unsigned hop, delay;
     float gain;
-    bool stall;
+    bool stall, together;
     unsigned failing, not_finite; /* hops from now on; 0: none */
     unsigned cost_us;
     float past[WORKER_STREAMS][4096];
@@ -161,6 +161,10 @@ unsigned engine_hop(const struct engine *e) {
 
 unsigned engine_delay(const struct engine *e) {
     return e->delay;
+}
+
+bool engine_together(const struct engine *e) {
+    return e->together;
 }
 
 const float *engine_fade(const struct engine *e) {
@@ -209,6 +213,7 @@ static struct engine *make_engine(unsigned what) {
     struct engine *e = &engines[n_engines++];
     *e = (struct engine){.hop = hops[what % 4], .gain = 0.5f + 0.125f * (float)(what / 16 % 4)};
     e->delay = delays[what / 4 % 4] * e->hop;
+    e->together = what / 64 % 2;
     e->fade = malloc(e->delay * sizeof *e->fade);
     for (unsigned i = 0; i < e->delay; i++)
         e->fade[i] = 1 - (float)(i + 1) / (float)(e->delay + 1);
