@@ -9,7 +9,9 @@
 #include "kernels/kernels.h"
 #include "kernels/linear/linear_cuda.h"
 #include "kernels/prime/prime_cuda.h"
+#include "kernels/recurrent/recurrent_cuda.h"
 #include "kernels/scan/scan_cuda.h"
+#include "kernels/ssd/ssd_cuda.h"
 #include "model.h"
 #include "net.h"
 #include "src/cuda/fft.h"
@@ -465,10 +467,114 @@ START_TEST(scan_is_the_published_one) {
 }
 END_TEST
 
+/* Mamba-2's recurrence as mamba_ssm defines it, RMSNormGated (norm after gate) included. */
+START_TEST(ssd_is_its_formula) {
+    seed = 700 + (uint32_t)_i;
+    const unsigned batch = _i == 0 ? 128 : between(1, 12), n_head = 16u << _i % 3, heads = between(1, 6), width = n_head * heads;
+    const unsigned states = 16 * (1 + (unsigned)_i % 4), length = between(1, 50), n_all = length * batch;
+    const unsigned u_row = width + 2 * states, z_row = (width + heads + 3) / 4 * 4;
+    struct array u = array_of((size_t)n_all * u_row, -.5f, 2), z = array_of((size_t)n_all * z_row, -4, 4);
+    struct array decay = array_of(heads, -16, 0), pass = array_of(heads, -1, 1);
+    struct array h = array_of((size_t)batch * width * states, 0, 0), y = poisoned((size_t)n_all * width);
+    for (unsigned t = 0, n; t < length; t += n) {
+        n = _i % 3 == 2 ? 1 : between(1, length - t);
+        const size_t at = (size_t)t * batch;
+        ssd_cuda(&(struct ssd_cuda){n, batch, width, n_head, states, 1e-5f, u.device + at * u_row, u_row,
+                                    z.device + at * z_row + width, z.device + at * z_row, z_row, decay.device, pass.device,
+                                    h.device, y.device + at * width}, NULL);
+    }
+    fetch(&y);
+    fetch(&h);
+    double *should = doubles(y.n), *state = doubles(h.n);
+    for (size_t r = 0; r < n_all; r++) {
+        const float *in = u.host + r * u_row, *B = in + width, *C = B + states, *gate = z.host + r * z_row;
+        double *out = should + r * width, squares = 0;
+        for (unsigned d = 0; d < width; d++) {
+            const double q = gate[width + d / n_head], dt = log1p(exp(-fabs(q))) + fmax(q, 0);
+            double *x = state + (r % batch * width + d) * states;
+            out[d] = (double)pass.host[d / n_head] * in[d];
+            for (unsigned s = 0; s < states; s++) {
+                x[s] = exp2(dt * decay.host[d / n_head]) * x[s] + dt * B[s] * in[d];
+                out[d] += C[s] * x[s];
+            }
+            out[d] *= silu(gate[d]);
+            squares += out[d] * out[d];
+        }
+        for (unsigned d = 0; d < width; d++)
+            out[d] /= sqrt(squares / width + 1e-5);
+    }
+    check_close(h.host, state, h.n, 128, "ssd's state");
+    check_close(y.host, should, y.n, 256, "ssd");
+    struct array *all[] = {&u, &z, &decay, &pass, &h, &y};
+    for (unsigned i = 0; i < sizeof all / sizeof *all; i++)
+        done(all[i]);
+    free(should);
+    free(state);
+}
+END_TEST
+
+static double sigmoid(double v) {
+    return 1 / (1 + exp(-v));
+}
+
+/* torch.nn.GRU and LSTM from zero state; widths with the weights in registers and not. */
+START_TEST(recurrent_is_its_formula) {
+    static const unsigned widths[] = {16, 32, 64, 48, 192, 256};
+    seed = 800 + (uint32_t)_i;
+    const unsigned n_gates = 3 + (unsigned)_i % 2, c = widths[_i / 2], all = n_gates * c, batch = between(1, 20);
+    const unsigned length = between(1, 20), stride = linear_cuda_width(all);
+    const float most = 1 / sqrtf((float)c);
+    struct array in = array_of((size_t)length * batch * all, -3, 3), weight = array_of((size_t)c * stride, -most, most);
+    struct array bias = array_of(all, -1, 1), h = array_of((size_t)batch * c, 0, 0), cell = array_of(h.n, 0, 0);
+    struct array y = poisoned((size_t)length * batch * c);
+    for (unsigned t = 0, n; t < length; t += n) {
+        n = _i % 3 == 2 ? 1 : between(1, length - t);
+        (n_gates == 3 ? gru_cuda : lstm_cuda)(
+            &(struct recurrent_cuda){n, batch, c, in.device + (size_t)t * batch * all, weight.device, stride, bias.device,
+                                     h.device, cell.device, y.device + (size_t)t * batch * c}, NULL);
+    }
+    fetch(&y);
+    fetch(&h);
+    double *should = doubles(y.n), *state = doubles(h.n), *cells = doubles(h.n), *sum = doubles(all);
+    for (size_t r = 0; r < (size_t)length * batch; r++) {
+        double *v = state + r % batch * c, *m = cells + r % batch * c;
+        const float *a = in.host + r * all;
+        for (unsigned o = 0; o < all; o++) {
+            sum[o] = n_gates == 3 ? bias.host[o] : 0;
+            for (unsigned k = 0; k < c; k++)
+                sum[o] += v[k] * weight.host[k * stride + o];
+        }
+        for (unsigned i = 0; i < c; i++) {
+            if (n_gates == 3) {
+                const double keep = sigmoid(a[c + i] + sum[c + i]);
+                v[i] = (1 - keep) * tanh(a[2 * c + i] + sigmoid(a[i] + sum[i]) * sum[2 * c + i]) + keep * v[i];
+            } else {
+                m[i] = sigmoid(a[c + i] + sum[c + i]) * m[i] + sigmoid(a[i] + sum[i]) * tanh(a[2 * c + i] + sum[2 * c + i]);
+                v[i] = sigmoid(a[3 * c + i] + sum[3 * c + i]) * tanh(m[i]);
+            }
+            should[r * c + i] = v[i];
+        }
+    }
+    check_close(y.host, should, y.n, 64, n_gates == 3 ? "gru" : "lstm");
+    ck_assert_mem_eq(h.host, y.host + (size_t)(length - 1) * batch * c, h.n * sizeof *h.host);
+    struct array *arrays[] = {&in, &weight, &bias, &h, &cell, &y};
+    for (unsigned i = 0; i < sizeof arrays / sizeof *arrays; i++)
+        done(arrays[i]);
+    free(should);
+    free(state);
+    free(cells);
+    free(sum);
+}
+END_TEST
+
 /* ---- the network's blocks ---- */
 
-static const char *const models[] = {FIXTURES "/wide.safetensors", FIXTURES "/narrow.safetensors", "small", "base", "large"};
-enum { N_MODELS = 5, N_FIXTURES = 2, LEAST_DB = 100 };
+static const char *const models[] = {FIXTURES "/wide.safetensors", FIXTURES "/narrow.safetensors",
+                                     FIXTURES "/mamba2.safetensors", FIXTURES "/gru.safetensors", FIXTURES "/lstm.safetensors",
+                                     "small", "base", "large"};
+static const char *const stages[] = {"mamba-16", "mamba2-16", "gru-16", "lstm-16", "mamba-64",
+                                     "mamba2-64", "gru-64", "lstm-64", "mamba2-192"};
+enum { N_MODELS = 8, N_FIXTURES = 5, N_STAGES = sizeof stages / sizeof *stages, LEAST_DB = 100 };
 
 static struct model *load(const char *name) {
     struct err err;
@@ -499,6 +605,71 @@ static void compare_block(float *device, const float *y, size_t n, const char *m
     free(is);
 }
 
+/* A net for n_frames and a stream; all of their memory is the arena's. */
+static void open_net(struct net_cuda **net, struct net_cuda_state *state, struct arena *a, const struct model *m,
+                     unsigned n_frames) {
+    ck_assert(!net_cuda_new(net, m, NULL) && !net_cuda_state_new(state, m));
+    *a = (struct arena){0};
+    for (unsigned pass = 0; pass < 2; pass++) {
+        a->used = 0;
+        net_cuda_weights(*net, a);
+        const size_t weights = a->used;
+        net_cuda_state_layout(state, m, a);
+        net_cuda_scratch(*net, a, n_frames);
+        if (pass == 0) {
+            ok(cudaMalloc((void **)&a->base, a->used));
+            ck_assert_ptr_nonnull(a->mirror = calloc(1, weights));
+            ok(cudaMemset(a->base, 0, a->used));
+        } else
+            ok(cudaMemcpy(a->base, a->mirror, weights, cudaMemcpyHostToDevice));
+    }
+}
+
+static void close_net(struct net_cuda *net, struct net_cuda_state *state, struct arena *a) {
+    ok(cudaFree(a->base));
+    free(a->mirror);
+    net_cuda_state_done(state);
+    net_cuda_free(net);
+}
+
+/* The shapes that have a fixture of their own (training/fixtures.py): input and output of each frame. */
+START_TEST(time_stages_match_pytorch) {
+    char path[512];
+    snprintf(path, sizeof path, FIXTURES "/%s.safetensors", stages[_i]);
+    struct model *m = load(path);
+    const size_t map = (size_t)model_config(m)->n_half * model_config(m)->channels;
+    snprintf(path, sizeof path, FIXTURES "/%s.time", stages[_i]);
+    FILE *f = fopen(path, "rb");
+    ck_assert_msg(f && !fseek(f, 0, SEEK_END), "%s", path);
+    const size_t n = (size_t)ftell(f) / sizeof(float);
+    const unsigned n_frames = (unsigned)(n / (2 * map)), first = n_frames / 3;
+    float *maps = malloc(n * sizeof *maps), worst = 0;
+    rewind(f);
+    ck_assert(maps && fread(maps, sizeof *maps, n, f) == n); /* little-endian, as every machine with such a GPU */
+    fclose(f);
+    struct net_cuda *net;
+    struct net_cuda_state state;
+    struct arena a;
+    open_net(&net, &state, &a, m, n_frames);
+    struct array x = array_of(n_frames * map, 0, 0), y = poisoned(n_frames * map);
+    for (unsigned t = 0; t < n_frames; t++)
+        memcpy(x.host + t * map, maps + 2 * t * map, map * sizeof *maps);
+    ok(cudaMemcpy(x.device, x.host, x.n * sizeof(float), cudaMemcpyHostToDevice));
+    net_cuda_time_stage(net, &state, first, 0, x.device, y.device);
+    net_cuda_time_stage(net, &state, n_frames - first, 0, x.device + first * map, y.device + first * map);
+    fetch(&y);
+    for (size_t i = 0; i < y.n; i++)
+        worst = fmaxf(worst, fabsf(y.host[i] - maps[i / map * 2 * map + map + i % map]));
+    printf("%s: error %.2g\n", stages[_i], (double)worst);
+    ck_assert_msg(worst < 1e-5f, "%s: error %g", stages[_i], (double)worst);
+    close_net(net, &state, &a);
+    done(&x);
+    done(&y);
+    free(maps);
+    model_free(m);
+}
+END_TEST
+
 /* Each block with the CPU's input of it, in two calls. */
 START_TEST(blocks_are_the_cpu_s) {
     enum { FRAMES = 60, FIRST = 23 };
@@ -510,22 +681,9 @@ START_TEST(blocks_are_the_cpu_s) {
     struct net_state cpu_state;
     struct net_cuda *net;
     struct net_cuda_state state;
+    struct arena a;
     ck_assert(!net_new(&cpu, m, kernels_nth(0)) && !net_state_init(cpu, &cpu_state));
-    ck_assert(!net_cuda_new(&net, m, NULL) && !net_cuda_state_new(&state, m));
-    struct arena a = {0};
-    for (unsigned pass = 0; pass < 2; pass++) {
-        a.used = 0;
-        net_cuda_weights(net, &a);
-        const size_t weights = a.used;
-        net_cuda_state_layout(&state, m, &a);
-        net_cuda_scratch(net, &a, FRAMES);
-        if (pass == 0) {
-            ok(cudaMalloc((void **)&a.base, a.used));
-            ck_assert_ptr_nonnull(a.mirror = calloc(1, weights));
-            ok(cudaMemset(a.base, 0, a.used));
-        } else
-            ok(cudaMemcpy(a.base, a.mirror, weights, cudaMemcpyHostToDevice));
-    }
+    open_net(&net, &state, &a, m, FRAMES);
     const unsigned n_stages = 3 + 2 * g->n_blocks;
     struct array x[3 + 2 * 16 + 3]; /* features, embed, encode, down, then the stages; mask and rotation at the end */
     x[0] = array_of((size_t)FRAMES * g->n_positions * 3, -1, 1);
@@ -591,10 +749,7 @@ START_TEST(blocks_are_the_cpu_s) {
     done(&mask);
     done(&rotation);
     done(&y);
-    ok(cudaFree(a.base));
-    free(a.mirror);
-    net_cuda_state_done(&state);
-    net_cuda_free(net);
+    close_net(net, &state, &a);
     net_state_done(&cpu_state);
     net_free(cpu);
     model_free(m);
@@ -695,9 +850,12 @@ int main(void) {
     tcase_add_loop_test(t, history_is_the_last_frames, 0, 10);
     tcase_add_loop_test(t, conv_is_the_published_one, 0, 12);
     tcase_add_loop_test(t, scan_is_the_published_one, 0, 12);
+    tcase_add_loop_test(t, ssd_is_its_formula, 0, 12);
+    tcase_add_loop_test(t, recurrent_is_its_formula, 0, 12);
     suite_add_tcase(suite, t);
     t = tcase_create("network");
     tcase_set_timeout(t, 600);
+    tcase_add_loop_test(t, time_stages_match_pytorch, 0, N_STAGES);
     tcase_add_loop_test(t, blocks_are_the_cpu_s, 0, N_MODELS);
     suite_add_tcase(suite, t);
     t = tcase_create("engine");

@@ -6,7 +6,9 @@
 #include "kernels/history/history_cuda.h"
 #include "kernels/linear/linear_cuda.h"
 #include "kernels/prime/prime_cuda.h"
+#include "kernels/recurrent/recurrent_cuda.h"
 #include "kernels/scan/scan_cuda.h"
+#include "kernels/ssd/ssd_cuda.h"
 
 #include <errno.h>
 #include <math.h>
@@ -26,7 +28,7 @@ struct dense {
 };
 
 struct time_layer {
-    struct layer gate, proj, in, select, out;
+    struct layer gate, proj, in, select, state, out; /* some have no select, some no state */
     const float *conv_taps, *conv_bias, *pass, *step, *step_bias, *decay;
 };
 
@@ -65,9 +67,10 @@ struct net_cuda {
     float *maps[MODEL_MAX_DEPTH]; /* [n_frames][n_positions][channels]; 0 is unused */
     float *taps;                 /* [n_frames][n_positions][depth * channels] */
     float *product, *mixed;      /* [n_frames][n_half][channels] */
-    float *inner;                /* [n_frames][n_half][2 * d_inner] */
-    float *u;                    /* [n_frames][n_half][d_inner] */
+    float *inner;                /* [n_frames][n_half][in_row] */
+    float *u;                    /* [n_frames][n_half][convolved channels] */
     float *select;               /* [n_frames][n_half][select_row] */
+    float *after;                /* [n_frames][n_half][d_inner]: what mixers other than Mamba give */
     float *gates;                /* [n_frames][n_half][2 * channels] */
     float *factor;               /* [n_frames][channels] */
     float *chunks, *primes;      /* [n_frames][n_half][n_kernels * channels] */
@@ -112,19 +115,32 @@ static void dense_init(struct arena *a, const struct model *m, struct dense *d, 
     }
 }
 
-static void time_layer_init(struct arena *a, const struct model *m, struct time_layer *t, unsigned block, unsigned i) {
+/* Channels that the convolution sees: u and, in Mamba-2, B and C. */
+static unsigned n_convolved(const struct model_config *g) {
+    return g->d_inner + (g->mixer == MODEL_MAMBA2 ? 2 * g->d_state : 0);
+}
+
+static unsigned n_in(const struct model_config *g) {
+    switch (g->mixer) {
+    case MODEL_MAMBA: return 2 * g->d_inner;
+    case MODEL_MAMBA2: return n_convolved(g) + g->d_inner + g->d_inner / g->head;
+    case MODEL_GRU: return 3 * g->channels;
+    default: return 4 * g->channels;
+    }
+}
+
+/* Rows begin at multiples of 16 bytes. */
+static unsigned in_row(const struct model_config *g) {
+    return (n_in(g) + 3) / 4 * 4;
+}
+
+static unsigned select_row(const struct model_config *g) {
+    return (2 * g->d_state + g->step_rank + 3) / 4 * 4;
+}
+
+static void mamba_init(struct arena *a, const struct model *m, struct time_layer *t, const char *name) {
     const struct model_config *g = model_config(m);
-    const unsigned c = g->channels, d = g->d_inner;
-    char name[40], layer[64];
-    snprintf(name, sizeof name, "block.%u.time.%u", block, i);
-    layer_init(a, &t->gate, c, 2 * c, true, model_tensor(m, "%s.gate.weight", name), model_tensor(m, "%s.gate.bias", name),
-               NULL);
-    snprintf(layer, sizeof layer, "%s.proj", name);
-    named_layer(a, m, &t->proj, c, c, layer);
-    snprintf(layer, sizeof layer, "%s.in", name);
-    named_layer(a, m, &t->in, c, 2 * d, layer);
-    t->conv_taps = arena_copy(a, model_tensor(m, "%s.conv.taps", name), (size_t)g->d_conv * d);
-    t->conv_bias = arena_copy(a, model_tensor(m, "%s.conv.bias", name), d);
+    const unsigned d = g->d_inner;
     layer_init(a, &t->select, d, 2 * g->d_state + g->step_rank, false, model_tensor(m, "%s.select.weight", name), NULL, NULL);
     float *step = arena_take(a, (size_t)g->step_rank * d), *decay = arena_take(a, (size_t)d * g->d_state);
     const float *step_weight = model_tensor(m, "%s.step.weight", name), *decays = model_tensor(m, "%s.decay", name);
@@ -138,8 +154,43 @@ static void time_layer_init(struct arena *a, const struct model *m, struct time_
     t->decay = decay;
     t->step_bias = arena_copy(a, model_tensor(m, "%s.step.bias", name), d);
     t->pass = arena_copy(a, model_tensor(m, "%s.pass", name), d);
+}
+
+static void mamba2_init(struct arena *a, const struct model *m, struct time_layer *t, const char *name) {
+    const unsigned n = model_config(m)->d_inner / model_config(m)->head;
+    const float *decays = model_tensor(m, "%s.decay", name);
+    float *decay = arena_take(a, n);
+    for (unsigned i = 0; a->base && i < n; i++)
+        arena_mirror(a, decay)[i] = (float)(decays[i] * M_LOG2E);
+    t->decay = decay;
+    t->pass = arena_copy(a, model_tensor(m, "%s.pass", name), n);
+}
+
+static void time_layer_init(struct arena *a, const struct model *m, struct time_layer *t, unsigned block, unsigned i) {
+    const struct model_config *g = model_config(m);
+    const unsigned c = g->channels;
+    const bool convolves = g->mixer == MODEL_MAMBA || g->mixer == MODEL_MAMBA2;
+    char name[40], layer[64];
+    snprintf(name, sizeof name, "block.%u.time.%u", block, i);
+    layer_init(a, &t->gate, c, 2 * c, true, model_tensor(m, "%s.gate.weight", name), model_tensor(m, "%s.gate.bias", name),
+               NULL);
+    snprintf(layer, sizeof layer, "%s.proj", name);
+    named_layer(a, m, &t->proj, c, c, layer);
+    snprintf(layer, sizeof layer, "%s.in", name);
+    named_layer(a, m, &t->in, c, n_in(g), layer);
+    t->conv_taps = convolves ? arena_copy(a, model_tensor(m, "%s.conv.taps", name), (size_t)g->d_conv * n_convolved(g)) : NULL;
+    t->conv_bias = convolves ? arena_copy(a, model_tensor(m, "%s.conv.bias", name), n_convolved(g)) : NULL;
+    snprintf(layer, sizeof layer, "%s.state", name);
+    switch (g->mixer) {
+    case MODEL_MAMBA: mamba_init(a, m, t, name); break;
+    case MODEL_MAMBA2: mamba2_init(a, m, t, name); break;
+    case MODEL_GRU: named_layer(a, m, &t->state, c, 3 * c, layer); break;
+    case MODEL_LSTM:
+        layer_init(a, &t->state, c, 4 * c, false, model_tensor(m, "%s.weight", layer), NULL, NULL);
+        break;
+    }
     snprintf(layer, sizeof layer, "%s.out", name);
-    named_layer(a, m, &t->out, d, c, layer);
+    named_layer(a, m, &t->out, g->d_inner, c, layer);
 }
 
 static void freq_layer_init(struct arena *a, const struct model *m, struct freq_layer *f, unsigned block, unsigned i) {
@@ -199,11 +250,6 @@ void net_cuda_weights(struct net_cuda *n, struct arena *a) {
 
 /* ---- memory ---- */
 
-/* Rows of `select` begin at multiples of 16 bytes. */
-static unsigned select_row(const struct model_config *g) {
-    return (2 * g->d_state + g->step_rank + 3) / 4 * 4;
-}
-
 /* Dense blocks, time stages and frequency stages take turns with the rest of the scratch. */
 void net_cuda_scratch(struct net_cuda *n, struct arena *a, unsigned n_frames) {
     const struct model_config *g = n->config;
@@ -220,9 +266,13 @@ void net_cuda_scratch(struct net_cuda *n, struct arena *a, unsigned n_frames) {
     n->taps = arena_take(&dense, full * g->depth * c);
 
     n->product = arena_take(&time, half * c);
-    n->inner = arena_take(&time, half * 2 * g->d_inner);
-    n->u = arena_take(&time, half * g->d_inner);
-    n->select = arena_take(&time, half * select_row(g));
+    n->inner = arena_take(&time, half * in_row(g));
+    if (g->mixer == MODEL_MAMBA || g->mixer == MODEL_MAMBA2)
+        n->u = arena_take(&time, half * n_convolved(g));
+    if (g->mixer == MODEL_MAMBA)
+        n->select = arena_take(&time, half * select_row(g));
+    else
+        n->after = arena_take(&time, half * g->d_inner);
 
     arena_take(&freq, half * c); /* product, as above */
     n->gates = arena_take(&freq, half * 2 * c);
@@ -274,12 +324,8 @@ void net_cuda_free(struct net_cuda *n) {
 int net_cuda_state_new(struct net_cuda_state *s, const struct model *model) {
     const struct model_config *g = model_config(model);
     *s = (struct net_cuda_state){0};
-    s->conv = calloc(g->n_blocks * g->n_time, sizeof *s->conv);
-    s->scan = calloc(g->n_blocks * g->n_time, sizeof *s->scan);
-    if (s->conv && s->scan)
-        return 0;
-    net_cuda_state_done(s);
-    return -ENOMEM;
+    s->mixers = calloc(g->n_blocks * g->n_time, sizeof *s->mixers);
+    return s->mixers ? 0 : -ENOMEM;
 }
 
 void net_cuda_state_layout(struct net_cuda_state *s, const struct model *model, struct arena *a) {
@@ -291,14 +337,18 @@ void net_cuda_state_layout(struct net_cuda_state *s, const struct model *model, 
         s->phase[i] = arena_take(a, n_past * g->n_half * c);
     }
     for (unsigned i = 0; i < g->n_blocks * g->n_time; i++) {
-        s->conv[i] = arena_take(a, (g->d_conv - 1) * (size_t)g->n_half * g->d_inner);
-        s->scan[i] = arena_take(a, (size_t)g->n_half * g->d_inner * g->d_state);
+        const bool convolves = g->mixer == MODEL_MAMBA || g->mixer == MODEL_MAMBA2;
+        const size_t rows = g->n_half;
+        if (convolves)
+            s->mixers[i].past = arena_take(a, (g->d_conv - 1) * rows * n_convolved(g));
+        s->mixers[i].h = arena_take(a, rows * g->d_inner * (convolves ? g->d_state : 1));
+        if (g->mixer == MODEL_LSTM)
+            s->mixers[i].cell = arena_take(a, rows * g->channels);
     }
 }
 
 void net_cuda_state_done(struct net_cuda_state *s) {
-    free(s->conv);
-    free(s->scan);
+    free(s->mixers);
     *s = (struct net_cuda_state){0};
 }
 
@@ -365,11 +415,46 @@ void net_cuda_down(struct net_cuda *n, unsigned n_frames, const float *x, float 
     linear_cuda(&a, n->stream);
 }
 
+/* What the mixer makes of n->inner, rows of d_inner. */
+static const float *mix(const struct net_cuda *n, const struct time_layer *t, struct mixer_cuda_state *s, unsigned n_frames) {
+    const struct model_config *g = n->config;
+    const unsigned rows = g->n_half, d = g->d_inner, seen = n_convolved(g), row = in_row(g);
+    struct recurrent_cuda recurrent = {.n_frames = n_frames, .n_rows = rows, .n_channels = d, .in = n->inner,
+                                       .weight = t->state.weight, .weight_stride = linear_cuda_width(t->state.n_out),
+                                       .bias = t->state.bias, .h = s->h, .cell = s->cell, .y = n->after};
+    if (g->mixer == MODEL_GRU)
+        gru_cuda(&recurrent, n->stream);
+    if (g->mixer == MODEL_LSTM)
+        lstm_cuda(&recurrent, n->stream);
+    if (g->mixer == MODEL_GRU || g->mixer == MODEL_LSTM)
+        return n->after;
+
+    conv_cuda(&(struct conv_cuda){.n_frames = n_frames, .n_rows = rows, .n_channels = seen, .n_taps = g->d_conv, .x = n->inner,
+                                  .x_stride = row, .past = s->past, .taps = t->conv_taps, .bias = t->conv_bias, .y = n->u},
+              n->stream);
+    history_cuda(&(struct history_cuda){.n_frames = n_frames, .n_rows = rows, .n_channels = seen, .n_past = g->d_conv - 1,
+                                        .x = n->inner, .x_stride = row, .past = s->past}, n->stream);
+    if (g->mixer == MODEL_MAMBA2) {
+        ssd_cuda(&(struct ssd_cuda){.n_frames = n_frames, .n_rows = rows, .n_channels = d, .n_head = g->head,
+                                    .n_states = g->d_state, .epsilon = g->norm_epsilon, .u = n->u, .u_stride = seen,
+                                    .step = n->inner + seen + d, .z = n->inner + seen, .z_stride = row, .decay = t->decay,
+                                    .pass = t->pass, .h = s->h, .y = n->after}, n->stream);
+        return n->after;
+    }
+    struct linear_cuda a = linear(&t->select, n_frames, rows, n->u, d, n->select, select_row(g));
+    linear_cuda(&a, n->stream);
+    scan_cuda(&(struct scan_cuda){.n_frames = n_frames, .n_rows = rows, .n_channels = d, .n_states = g->d_state,
+                                  .rank = g->step_rank, .u = n->u, .select = n->select, .select_stride = select_row(g),
+                                  .step = t->step, .bias = t->step_bias, .z = n->inner + d, .z_stride = row,
+                                  .decay = t->decay, .pass = t->pass, .h = s->h, .y = n->u}, n->stream);
+    return n->u;
+}
+
 /* skip, blend: the stage's input and the share of it that the last layer adds, or NULL. x and y may be one. */
-static void time_layer(const struct net_cuda *n, const struct time_layer *t, float *conv, float *scan, unsigned n_frames,
+static void time_layer(const struct net_cuda *n, const struct time_layer *t, struct mixer_cuda_state *s, unsigned n_frames,
                        const float *x, float *y, const float *skip, const float *blend) {
     const struct model_config *g = n->config;
-    const unsigned rows = g->n_half, c = g->channels, d = g->d_inner, row = select_row(g);
+    const unsigned rows = g->n_half, c = g->channels;
 
     struct linear_cuda a = linear(&t->gate, n_frames, rows, x, c, n->product, c);
     a.norm_epsilon = g->norm_epsilon;
@@ -378,21 +463,10 @@ static void time_layer(const struct net_cuda *n, const struct time_layer *t, flo
     a.add = x;
     linear_cuda(&a, n->stream);
 
-    a = linear(&t->in, n_frames, rows, y, c, n->inner, 2 * d);
+    a = linear(&t->in, n_frames, rows, y, c, n->inner, in_row(g));
     a.norm_epsilon = g->norm_epsilon;
     linear_cuda(&a, n->stream);
-    conv_cuda(&(struct conv_cuda){.n_frames = n_frames, .n_rows = rows, .n_channels = d, .n_taps = g->d_conv, .x = n->inner,
-                                  .x_stride = 2 * d, .past = conv, .taps = t->conv_taps, .bias = t->conv_bias, .y = n->u},
-              n->stream);
-    history_cuda(&(struct history_cuda){.n_frames = n_frames, .n_rows = rows, .n_channels = d, .n_past = g->d_conv - 1,
-                                        .x = n->inner, .x_stride = 2 * d, .past = conv}, n->stream);
-    a = linear(&t->select, n_frames, rows, n->u, d, n->select, row);
-    linear_cuda(&a, n->stream);
-    scan_cuda(&(struct scan_cuda){.n_frames = n_frames, .n_rows = rows, .n_channels = d, .n_states = g->d_state,
-                                  .rank = g->step_rank, .u = n->u, .select = n->select, .select_stride = row,
-                                  .step = t->step, .bias = t->step_bias, .z = n->inner + d, .z_stride = 2 * d,
-                                  .decay = t->decay, .pass = t->pass, .h = scan, .y = n->u}, n->stream);
-    a = linear(&t->out, n_frames, rows, n->u, d, y, c);
+    a = linear(&t->out, n_frames, rows, mix(n, t, s, n_frames), g->d_inner, y, c);
     a.add = y;
     a.skip = skip;
     a.blend = blend;
@@ -404,7 +478,7 @@ void net_cuda_time_stage(struct net_cuda *n, struct net_cuda_state *s, unsigned 
     const unsigned n_time = n->config->n_time;
     const struct block *b = &n->blocks[block];
     for (unsigned i = 0; i < n_time; i++)
-        time_layer(n, &b->time[i], s->conv[block * n_time + i], s->scan[block * n_time + i], n_frames, i ? y : x, y,
+        time_layer(n, &b->time[i], &s->mixers[block * n_time + i], n_frames, i ? y : x, y,
                    i + 1 == n_time ? x : NULL, b->time_skip);
 }
 

@@ -13,10 +13,15 @@
 
 struct net_cuda;
 
+/* A time layer's: past frames before the convolution; the state; the cell of an LSTM. NULL where its mixer has none. */
+struct mixer_cuda_state {
+    float *past, *h, *cell;
+};
+
 /* A stream's memory of past frames, all of it the device's: zeros are a fresh stream. */
 struct net_cuda_state {
     float *encoder[MODEL_MAX_DEPTH], *mask[MODEL_MAX_DEPTH], *phase[MODEL_MAX_DEPTH]; /* the last 2^depth frames */
-    float **conv, **scan; /* of each time layer, in order */
+    struct mixer_cuda_state *mixers; /* of each time layer, in order */
 };
 
 int net_cuda_new(struct net_cuda **ret, const struct model *model, cudaStream_t stream);
