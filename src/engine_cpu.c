@@ -12,6 +12,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* 60 dB over full scale: louder samples are cut, so that no power overflows. */
 static const float loudest = 1000;
@@ -69,8 +70,11 @@ static int allocate(struct engine_net *c, const struct kernels *kernels) {
 
 static int cpu_open(struct engine **ret, const struct engine *head, const struct engine_options *options,
                     struct err *err) {
-    (void)options;
     const struct kernels *kernels = kernels_nth(0);
+    for (unsigned i = 1; options->isa && kernels && strcmp(options->isa, kernels->name); i++)
+        kernels = kernels_nth(i);
+    if (!kernels)
+        return err_set(err, -EINVAL, "engine cpu: this processor does not run '%s'", options->isa);
     struct engine_net *c = calloc(1, sizeof *c);
     if (!c)
         return err_set(err, -ENOMEM, "engine cpu: out of memory");

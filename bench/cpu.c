@@ -1,0 +1,167 @@
+/* One round of bench/cpu, one thread: the real-time factor of each model (arguments; `small`, `base`, `large` or files)
+ * with each instruction set that this processor runs, and what its matrix products and exponentials alone take: the
+ * same products, bare, each repeated in the cache by our own kernel and by OpenBLAS, and the same number of
+ * exponentials by simd.h's, compiled for this processor. Lines of JSON; times are the thread's CPU time. */
+#include "config.h"
+
+#include "engine.h"
+#include "kernels/conv/conv.h"
+#include "kernels/kernels.h"
+#include "kernels/linear/linear.h"
+#include "kernels/scan/scan.h"
+#include "kernels/simd.h"
+#include "measure.h"
+#include "model.h"
+#include "net.h"
+
+#include <cblas.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { MAX_SHAPES = 512, N_EXPONENTIALS = 4096, N_REPEATS = 32 /* much longer than reading the clock */ };
+
+static const double round_s = .25; /* for one model and instruction set */
+
+/* What one hop calls. */
+static struct {
+    unsigned n_shapes;
+    struct linear shapes[MAX_SHAPES];
+    double n_macs, n_exponentials;
+} hop;
+
+static void record_linear(const struct linear *a) {
+    if (hop.n_shapes < MAX_SHAPES)
+        hop.shapes[hop.n_shapes++] = *a;
+    hop.n_macs += (double)a->n_rows * a->n_in * a->n_out;
+}
+
+static void record_conv(const struct conv *a) {
+    hop.n_exponentials += (double)a->n_rows * a->n_channels;
+}
+
+static void record_scan(const struct scan *a) {
+    hop.n_exponentials += (double)a->n_rows * a->n_channels * (a->n_states + 2);
+}
+
+static double now_us(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return 1e6 * (double)t.tv_sec + 1e-3 * (double)t.tv_nsec;
+}
+
+static int record(const struct model *m, struct net **net, struct net_state *state) {
+    static struct kernels recorder;
+    const struct model_config *g = model_config(m);
+    recorder = *kernels_nth(0);
+    recorder.linear = record_linear;
+    recorder.conv = record_conv;
+    recorder.scan = record_scan;
+    memset(&hop, 0, sizeof hop);
+    int code = net_new(net, m, &recorder);
+    if (code || (code = net_state_init(*net, state)))
+        return code;
+    float *io = calloc(g->n_positions, 6 * sizeof *io);
+    if (!io)
+        return -ENOMEM;
+    net_run(*net, state, io, io + 3 * g->n_positions, io + 4 * g->n_positions);
+    free(io);
+    return 0;
+}
+
+/* The median of many runs of each shape, added up. */
+static double products_us(void (*product)(const struct linear *a)) {
+    double sum = 0;
+    for (unsigned s = 0; s < hop.n_shapes; s++) {
+        struct linear a = hop.shapes[s];
+        float us[9];
+        a.prelu = a.add = NULL;
+        for (unsigned i = 0; i < 9; i++) {
+            double start = now_us();
+            for (unsigned j = 0; j < N_REPEATS; j++)
+                product(&a);
+            us[i] = (float)(now_us() - start) / N_REPEATS;
+        }
+        sum += measure_percentile(us, 9, .5);
+    }
+    return sum;
+}
+
+/* Of as many numbers: packed weights stand for weights in rows. */
+static void blas(const struct linear *a) {
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (blasint)a->n_rows, (blasint)a->n_out, (blasint)a->n_in, 1, a->x,
+                (blasint)(a->x_stride > a->n_in ? a->x_stride : a->n_in), a->weight, (blasint)a->n_out, 0, a->y,
+                (blasint)a->y_stride);
+}
+
+static double exponentials_us(void) {
+    static float x[N_EXPONENTIALS];
+    float us[101];
+    for (unsigned i = 0; i < N_EXPONENTIALS; i++)
+        x[i] = -1e-3f * (float)i;
+    for (unsigned r = 0; r < 101; r++) {
+        double start = now_us();
+        for (unsigned j = 0; j < N_REPEATS; j++)
+            for (unsigned i = 0; i < N_EXPONENTIALS; i += LANES)
+                store(x + i, -exp2_negative(load(x + i)));
+        us[r] = (float)(now_us() - start) / N_REPEATS;
+    }
+    return measure_percentile(us, 101, .5) / N_EXPONENTIALS * hop.n_exponentials;
+}
+
+static int round_of(const char *name) {
+    struct model *model;
+    struct net *net = NULL;
+    struct net_state state = {0};
+    struct err err;
+    int code = model_load(&model, name, &err);
+    if (code < 0) {
+        fprintf(stderr, "bench-cpu: %s\n", err.text);
+        return code;
+    }
+    const double hop_us = 1e6 * model_hop(model) / model_rate(model);
+    if ((code = record(model, &net, &state)) < 0)
+        goto end;
+    double exponentials = exponentials_us();
+    printf("{\"model\": \"%s\", \"macs\": %.0f, \"exponentials\": %.0f, \"openblas\": %.5f, \"exp\": %.5f}\n", model_name(model),
+           hop.n_macs, hop.n_exponentials, products_us(blas) / hop_us, exponentials / hop_us);
+    const struct kernels *k;
+    for (unsigned i = 0; (k = kernels_nth(i)); i++) {
+        static float us[100000];
+        struct engine *engine;
+        struct engine_options how = {.name = "cpu", .isa = k->name, .n_streams = 1, .max_hops = 1};
+        if ((code = engine_open(&engine, &how, model, &err)) < 0) {
+            fprintf(stderr, "bench-cpu: %s\n", err.text);
+            break;
+        }
+        code = measure_hops(engine, 50, CLOCK_THREAD_CPUTIME_ID, us, 0, 0);
+        unsigned n = (unsigned)(round_s * 1e6 / measure_percentile(us, 50, .5));
+        n = n < 100000 ? n : 100000;
+        if (code >= 0)
+            code = measure_hops(engine, n, CLOCK_THREAD_CPUTIME_ID, us, 0, 0);
+        engine_close(engine);
+        if (code < 0)
+            break;
+        double sum = 0;
+        for (unsigned h = 0; h < n; h++)
+            sum += us[h];
+        printf("{\"model\": \"%s\", \"isa\": \"%s\", \"rtf\": %.5f, \"p50\": %.5f, \"products\": %.5f}\n", model_name(model),
+               k->name, sum / n / hop_us, measure_percentile(us, n, .5) / hop_us, products_us(k->linear) / hop_us);
+    }
+end:
+    net_state_done(&state);
+    net_free(net);
+    model_free(model);
+    return code;
+}
+
+int main(int argc, char **argv) {
+    openblas_set_num_threads(1);
+    for (int i = 1; i < argc; i++)
+        if (round_of(argv[i]) < 0)
+            return EXIT_FAILURE;
+    return EXIT_SUCCESS;
+}
