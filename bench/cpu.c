@@ -14,13 +14,16 @@
 #include "model.h"
 #include "net.h"
 
-#include <cblas.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+#ifdef HAVE_OPENBLAS
+#include <cblas.h>
+#endif
 
 enum { MAX_SHAPES = 512, N_EXPONENTIALS = 4096, N_REPEATS = 32 /* much longer than reading the clock */ };
 
@@ -90,12 +93,14 @@ static double products_us(void (*product)(const struct linear *a)) {
     return sum;
 }
 
+#ifdef HAVE_OPENBLAS
 /* Of as many numbers: packed weights stand for weights in rows. */
 static void blas(const struct linear *a) {
     cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (blasint)a->n_rows, (blasint)a->n_out, (blasint)a->n_in, 1, a->x,
                 (blasint)(a->x_stride > a->n_in ? a->x_stride : a->n_in), a->weight, (blasint)a->n_out, 0, a->y,
                 (blasint)a->y_stride);
 }
+#endif
 
 static double exponentials_us(void) {
     static float x[N_EXPONENTIALS];
@@ -125,9 +130,12 @@ static int round_of(const char *name) {
     const double hop_us = 1e6 * model_hop(model) / model_rate(model);
     if ((code = record(model, &net, &state)) < 0)
         goto end;
-    double exponentials = exponentials_us();
-    printf("{\"model\": \"%s\", \"macs\": %.0f, \"exponentials\": %.0f, \"openblas\": %.5f, \"exp\": %.5f}\n", model_name(model),
-           hop.n_macs, hop.n_exponentials, products_us(blas) / hop_us, exponentials / hop_us);
+    printf("{\"model\": \"%s\", \"macs\": %.0f, \"exponentials\": %.0f, \"exp\": %.5f", model_name(model), hop.n_macs,
+           hop.n_exponentials, exponentials_us() / hop_us);
+#ifdef HAVE_OPENBLAS
+    printf(", \"openblas\": %.5f", products_us(blas) / hop_us);
+#endif
+    printf("}\n");
     const struct kernels *k;
     for (unsigned i = 0; (k = kernels_nth(i)); i++) {
         static float us[100000];
@@ -159,7 +167,9 @@ end:
 }
 
 int main(int argc, char **argv) {
+#ifdef HAVE_OPENBLAS
     openblas_set_num_threads(1);
+#endif
     for (int i = 1; i < argc; i++)
         if (round_of(argv[i]) < 0)
             return EXIT_FAILURE;
