@@ -60,7 +60,7 @@ static float *read_file(const char *name, const struct model *model, unsigned *n
 /* Signal to difference from the CPU engine; NaN where an engine failed. */
 static double parity_db(struct engine *engine, const struct model *model, const float *x, unsigned n_hops) {
     const size_t n = (size_t)n_hops * model_hop(model);
-    struct engine_options how = {.name = "cpu", .n_streams = 1, .max_hops = 1};
+    struct engine_options how = {.name = "cpu", .exact = true, .n_streams = 1, .max_hops = 1};
     struct engine *cpu = NULL;
     struct err err;
     float *is = malloc(n * sizeof *is), *should = malloc(n * sizeof *should);

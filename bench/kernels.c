@@ -53,7 +53,7 @@ int main(void) {
     printf("%-10s %-18s %5s", "kernel", "shape of", "rows");
     const struct kernels *k;
     for (unsigned i = 0; (k = kernels_nth(i)); i++)
-        printf(" %10s ns  GFLOP/s", k->name);
+        printf(" %10.10s ns  GFLOP/s", k->name);
 #ifdef HAVE_OPENBLAS
     openblas_set_num_threads(1);
     printf(" %10s ns  GFLOP/s", "OpenBLAS");
@@ -65,12 +65,16 @@ int main(void) {
         printf("%-10s %-18s %5u", kernel_op_names[kernel_cases[c].op], kernel_cases[c].what, kernel_cases[c].n_rows);
         for (unsigned i = 0; (k = kernels_nth(i)); i++) {
             struct kernel_work w;
+            if (!kernel_work_possible(&kernel_cases[c], k)) {
+                printf(" %13s %8s", "", "");
+                continue;
+            }
             kernel_work_init(&w, &kernel_cases[c], 1);
             report(&w, least_ns(ours, &w, k));
             kernel_work_done(&w);
         }
 #ifdef HAVE_OPENBLAS
-        if (kernel_cases[c].op == op_linear && !(kernel_cases[c].flags & overlapping)) {
+        if (kernel_cases[c].op == op_linear && !(kernel_cases[c].flags & (overlapping | in_bf16))) {
             struct kernel_work w;
             kernel_work_init(&w, &kernel_cases[c], 1);
             report(&w, least_ns(peer, &w, NULL));

@@ -21,6 +21,9 @@ extern const struct kernels KERNELS;
 const struct kernels KERNELS = {
     .name = KERNELS_NAME,
     .linear = linear_cpu,
+#ifdef __AVX512BF16__
+    .linear_bf16 = linear_bf16_cpu,
+#endif
     .depthwise = depthwise_cpu,
     .norm = norm_cpu,
     .gate = gate_cpu,

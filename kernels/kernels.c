@@ -15,7 +15,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-extern const struct kernels kernels_avx512, kernels_avx2, kernels_baseline; /* cpu.c, compiled once for each */
+/* cpu.c, compiled once for each */
+extern const struct kernels kernels_avx512_bf16, kernels_avx512, kernels_avx2, kernels_baseline;
 
 const struct kernels kernels_reference = {
     .name = "reference",
@@ -38,6 +39,10 @@ static bool has_avx512(void) {
            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw");
 }
 
+static bool has_avx512_bf16(void) {
+    return has_avx512() && __builtin_cpu_supports("avx512bf16");
+}
+
 static bool has_avx2(void) {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 }
@@ -52,6 +57,7 @@ static const struct {
     const struct kernels *kernels;
 } table[] = {
 #ifdef __x86_64__
+    {has_avx512_bf16, &kernels_avx512_bf16},
     {has_avx512, &kernels_avx512},
     {has_avx2, &kernels_avx2},
 #endif

@@ -20,6 +20,7 @@ struct blend;
 struct kernels {
     const char *name; /* of the instruction set, for people */
     void (*linear)(const struct linear *a);
+    void (*linear_bf16)(const struct linear *a); /* NULL where it would not be faster */
     void (*depthwise)(const struct depthwise *a);
     void (*norm)(const struct norm *a);
     void (*gate)(const struct gate *a);
@@ -32,7 +33,7 @@ struct kernels {
     void (*blend)(const struct blend *a);
 };
 
-extern const struct kernels kernels_reference;
+extern const struct kernels kernels_reference; /* in float */
 
 /* Those that this processor runs, best first, reference excluded; NULL after the last, which there is always one
  * before. */

@@ -24,6 +24,7 @@
 typedef float vf __attribute__((vector_size(LANES * sizeof(float))));
 typedef int vi __attribute__((vector_size(LANES * sizeof(int))));
 typedef float vf_unaligned __attribute__((vector_size(LANES * sizeof(float)), aligned(sizeof(float)), may_alias));
+typedef int int_alias __attribute__((may_alias));
 
 static inline vf load(const float *p) {
     return *(const vf_unaligned *)p;

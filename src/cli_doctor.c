@@ -390,7 +390,7 @@ static void check_gpu(struct doctor *d) {
     if (!d->status) {
         res = model_load(&model, "base", &err);
         if (res == 0)
-            res = engine_open(&e, &(struct engine_options){"cuda", d->settings.gpu, 1, 1}, model, &err);
+            res = engine_open(&e, &(struct engine_options){.name = "cuda", .gpu = d->settings.gpu, .n_streams = 1, .max_hops = 1}, model, &err);
         engine_close(e);
         model_free(model);
         problem = res ? err.text : "";
@@ -443,7 +443,7 @@ static void check_speed(struct doctor *d) {
     if (res == 0)
         res = model_load(&model, name, &err);
     if (res == 0)
-        res = engine_open(&e, &(struct engine_options){"cpu", NULL, 1, 1}, model, &err);
+        res = engine_open(&e, &(struct engine_options){.name = "cpu", .n_streams = 1, .max_hops = 1}, model, &err);
     if (res == 0) {
         double hop_us = 1e6 * model_hop(model) / model_rate(model);
         res = measure_hops(e, N_HOPS, CLOCK_THREAD_CPUTIME_ID, us, (float)hop_us, N_HOPS / 4);

@@ -32,10 +32,11 @@ struct engine_options {
     const char *name;   /* "cpu", "cuda", "null" (the delayed input, nothing else; the stand-in for tests) or "auto" (the
                          * best that opens) */
     const char *gpu;    /* for cuda: a number or a UUID; NULL is 0 */
-    const char *isa;    /* for cpu: the instruction set, as kernels.h names it; NULL is the best */
     unsigned n_streams;
     unsigned max_hops;  /* of one job that are worth computing together: 1 for live sound; more for files, where an
                          * engine may need the more memory. Jobs may have any number of hops all the same. */
+    const char *isa;    /* for cpu: the instruction set, as kernels.c names it; NULL is the best */
+    bool exact;         /* for cpu: matrix products in float, though bfloat16 would be faster; to compare with */
 };
 
 /* The model must outlive the engine; everything is allocated here. */

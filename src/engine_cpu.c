@@ -68,11 +68,17 @@ static int allocate(struct engine_net *c, const struct kernels *kernels) {
     return pool_ok(&c->pool) ? 0 : -ENOMEM;
 }
 
+static const struct kernels *kernels_wanted(const struct engine_options *options) {
+    const struct kernels *k;
+    for (unsigned i = 0; (k = kernels_nth(i)); i++)
+        if ((!options->isa || !strcmp(options->isa, k->name)) && !(options->exact && k->linear_bf16))
+            break;
+    return k;
+}
+
 static int cpu_open(struct engine **ret, const struct engine *head, const struct engine_options *options,
                     struct err *err) {
-    const struct kernels *kernels = kernels_nth(0);
-    for (unsigned i = 1; options->isa && kernels && strcmp(options->isa, kernels->name); i++)
-        kernels = kernels_nth(i);
+    const struct kernels *kernels = kernels_wanted(options);
     if (!kernels)
         return err_set(err, -EINVAL, "engine cpu: this processor does not run '%s'", options->isa);
     struct engine_net *c = calloc(1, sizeof *c);

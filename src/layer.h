@@ -10,17 +10,18 @@ struct kernels;
 
 struct layer {
     unsigned n_in, n_out;
+    bool bf16; /* weights and form of the product */
     float *weight, *bias, *prelu;
 };
 
-/* bias and prelu may be NULL: zeros and no activation. */
-void layer_init(struct layer *l, struct pool *pool, unsigned n_in, unsigned n_out, const float *weight,
+/* bias and prelu may be NULL: zeros and no activation. Products are in bfloat16 where the kernels are faster so. */
+void layer_init(struct layer *l, struct pool *pool, const struct kernels *k, unsigned n_in, unsigned n_out, const float *weight,
                 const float *bias, const float *prelu);
 /* NAME.weight, NAME.bias */
-void layer_named(struct layer *l, struct pool *pool, const struct model *m, unsigned n_in, unsigned n_out,
+void layer_named(struct layer *l, struct pool *pool, const struct kernels *k, const struct model *m, unsigned n_in, unsigned n_out,
                  const char *name);
 /* the same, NAME.prelu */
-void layer_active(struct layer *l, struct pool *pool, const struct model *m, unsigned n_in, unsigned n_out,
+void layer_active(struct layer *l, struct pool *pool, const struct kernels *k, const struct model *m, unsigned n_in, unsigned n_out,
                   const char *name);
 
 /* y [n_rows][y_stride] = layer(x [n_rows][x_stride]) + add, where there is one, of y's stride. */

@@ -27,19 +27,20 @@ static unsigned n_in(const struct model_config *g) {
 
 /* ---- weights, scratch, state ---- */
 
-static void named(struct layer *l, struct pool *pool, const struct model *m, unsigned n_inputs, unsigned n_outputs,
-                  const char *name, const char *part) {
+static void named(struct layer *l, struct pool *pool, const struct kernels *k, const struct model *m, unsigned n_inputs,
+                  unsigned n_outputs, const char *name, const char *part) {
     char layer[64];
     snprintf(layer, sizeof layer, "%s.%s", name, part);
-    layer_named(l, pool, m, n_inputs, n_outputs, layer);
+    layer_named(l, pool, k, m, n_inputs, n_outputs, layer);
 }
 
-static void mamba_init(struct mixer *m, struct pool *pool, const struct model *model, const char *name) {
+static void mamba_init(struct mixer *m, struct pool *pool, const struct kernels *k, const struct model *model,
+                       const char *name) {
     const struct model_config *g = m->config;
     unsigned d = g->d_inner;
-    layer_init(&m->select, pool, d, 2 * g->d_state + g->step_rank, model_tensor(model, "%s.select.weight", name), NULL,
+    layer_init(&m->select, pool, k, d, 2 * g->d_state + g->step_rank, model_tensor(model, "%s.select.weight", name), NULL,
                NULL);
-    named(&m->step, pool, model, g->step_rank, d, name, "step");
+    named(&m->step, pool, k, model, g->step_rank, d, name, "step");
     m->decay = pool_floats(pool, (size_t)d * g->d_state);
     if (m->decay)
         scan_pack(m->decay, model_tensor(model, "%s.decay", name), d, g->d_state);
@@ -52,17 +53,18 @@ static void mamba2_init(struct mixer *m, struct pool *pool, const struct model *
         m->decay[i] = (float)(decay[i] * M_LOG2E);
 }
 
-void mixer_init(struct mixer *m, struct pool *pool, const struct model *model, const char *name) {
+void mixer_init(struct mixer *m, struct pool *pool, const struct kernels *k, const struct model *model,
+                const char *name) {
     const struct model_config *g = m->config = model_config(model);
     unsigned c = g->channels;
-    named(&m->in, pool, model, c, n_in(g), name, "in");
-    named(&m->out, pool, model, g->d_inner, c, name, "out");
+    named(&m->in, pool, k, model, c, n_in(g), name, "in");
+    named(&m->out, pool, k, model, g->d_inner, c, name, "out");
     switch (g->mixer) {
-    case MODEL_MAMBA: mamba_init(m, pool, model, name); break;
+    case MODEL_MAMBA: mamba_init(m, pool, k, model, name); break;
     case MODEL_MAMBA2: mamba2_init(m, pool, model, name); break;
-    case MODEL_GRU: named(&m->state, pool, model, c, 3 * c, name, "state"); return;
+    case MODEL_GRU: named(&m->state, pool, k, model, c, 3 * c, name, "state"); return;
     case MODEL_LSTM:
-        layer_init(&m->state, pool, c, 4 * c, model_tensor(model, "%s.state.weight", name), NULL, NULL);
+        layer_init(&m->state, pool, k, c, 4 * c, model_tensor(model, "%s.state.weight", name), NULL, NULL);
         return;
     }
     m->conv_taps = model_tensor(model, "%s.conv.taps", name);

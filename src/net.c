@@ -88,7 +88,7 @@ static void dense_init(struct net *n, const struct model *m, struct dense *d, co
         char layer[32];
         snprintf(layer, sizeof layer, "%s.%u", name, i);
         d->taps[i] = model_tensor(m, "%s.taps", layer);
-        layer_active(&d->mix[i], &n->pool, m, (i + 1) * c, c, layer);
+        layer_active(&d->mix[i], &n->pool, n->k, m, (i + 1) * c, c, layer);
     }
 }
 
@@ -98,10 +98,10 @@ static void time_layer_init(struct net *n, const struct model *m, struct time_la
     char name[40], layer[64];
     snprintf(name, sizeof name, "block.%u.time.%u", block, i);
     snprintf(layer, sizeof layer, "%s.gate", name);
-    layer_named(&t->gate, &n->pool, m, c, 2 * c, layer);
+    layer_named(&t->gate, &n->pool, n->k, m, c, 2 * c, layer);
     snprintf(layer, sizeof layer, "%s.proj", name);
-    layer_named(&t->proj, &n->pool, m, c, c, layer);
-    mixer_init(&t->mixer, &n->pool, m, name);
+    layer_named(&t->proj, &n->pool, n->k, m, c, c, layer);
+    mixer_init(&t->mixer, &n->pool, n->k, m, name);
 }
 
 static void freq_layer_init(struct net *n, const struct model *m, struct freq_layer *f, unsigned block, unsigned i) {
@@ -110,41 +110,41 @@ static void freq_layer_init(struct net *n, const struct model *m, struct freq_la
     char name[40], layer[64];
     snprintf(name, sizeof name, "block.%u.freq.%u", block, i);
     snprintf(layer, sizeof layer, "%s.gate", name);
-    layer_named(&f->gate, &n->pool, m, c, 2 * c, layer);
+    layer_named(&f->gate, &n->pool, n->k, m, c, 2 * c, layer);
     f->gate_taps = model_tensor(m, "%s.taps", layer);
     snprintf(layer, sizeof layer, "%s.attention", name);
-    layer_named(&f->attention, &n->pool, m, c, c, layer);
+    layer_named(&f->attention, &n->pool, &kernels_reference, m, c, c, layer);
     snprintf(layer, sizeof layer, "%s.proj", name);
-    layer_named(&f->proj, &n->pool, m, c, c, layer);
+    layer_named(&f->proj, &n->pool, n->k, m, c, c, layer);
     snprintf(layer, sizeof layer, "%s.up", name);
-    layer_named(&f->up, &n->pool, m, c, g->n_kernels * c, layer);
+    layer_named(&f->up, &n->pool, n->k, m, c, g->n_kernels * c, layer);
     for (unsigned p = 0; p < g->n_kernels; p++) {
         snprintf(layer, sizeof layer, "%s.prime.%u", name, p);
         f->prime[p].mixed_taps = model_tensor(m, "%s.mixed.taps", layer);
         f->prime[p].taps = model_tensor(m, "%s.taps", layer);
-        layer_named(&f->prime[p].mix, &n->pool, m, c, c, layer);
+        layer_named(&f->prime[p].mix, &n->pool, n->k, m, c, c, layer);
     }
     snprintf(layer, sizeof layer, "%s.down", name);
-    layer_named(&f->down, &n->pool, m, g->n_kernels * c, c, layer);
+    layer_named(&f->down, &n->pool, n->k, m, g->n_kernels * c, c, layer);
 }
 
 static void up_init(struct net *n, const struct model *m, struct up *u, unsigned n_out, const char *name) {
     unsigned c = n->config->channels;
     const float *prelu = model_tensor(m, "%s.prelu", name);
-    layer_init(&u->even, &n->pool, 2 * c, c, model_tensor(m, "%s.even.weight", name),
+    layer_init(&u->even, &n->pool, n->k, 2 * c, c, model_tensor(m, "%s.even.weight", name),
                model_tensor(m, "%s.even.bias", name), prelu);
-    layer_init(&u->odd, &n->pool, c, c, model_tensor(m, "%s.odd.weight", name), model_tensor(m, "%s.odd.bias", name),
+    layer_init(&u->odd, &n->pool, n->k, c, c, model_tensor(m, "%s.odd.weight", name), model_tensor(m, "%s.odd.bias", name),
                prelu);
-    layer_init(&u->head, &n->pool, c, n_out, model_tensor(m, "%s.head.weight", name),
+    layer_init(&u->head, &n->pool, n->k, c, n_out, model_tensor(m, "%s.head.weight", name),
                model_tensor(m, "%s.head.bias", name), NULL);
 }
 
 static void weights_init(struct net *n, const struct model *m) {
     const struct model_config *g = n->config;
     unsigned c = g->channels;
-    layer_active(&n->embed, &n->pool, m, 3, c, "embed");
+    layer_active(&n->embed, &n->pool, n->k, m, 3, c, "embed");
     dense_init(n, m, &n->encoder, "encoder");
-    layer_active(&n->down, &n->pool, m, 3 * c, c, "down");
+    layer_active(&n->down, &n->pool, n->k, m, 3 * c, c, "down");
     for (unsigned b = 0; b < g->n_blocks; b++) {
         for (unsigned i = 0; i < g->n_time; i++)
             time_layer_init(n, m, &n->blocks[b].time[i], b, i);

@@ -22,6 +22,13 @@ const struct kernel_case kernel_cases[] = {
     {op_linear, "step, large", 100, 4, 128, 0, 0, 1},
     {op_linear, "out, large", 100, 128, 64, 0, with_add, 1},
     {op_linear, "head", 201, 64, 2, 0, 0, 1},
+    {op_linear, "bf16, one row", 1, 16, 1, 0, in_bf16, 0},
+    {op_linear, "bf16, panels and a bit", 15, 48, 35, 0, in_bf16 | with_add | with_prelu, 0},
+    {op_linear, "bf16, proj, small", 100, 16, 16, 0, in_bf16 | with_add, 1},
+    {op_linear, "bf16, down, large", 100, 192, 64, 0, in_bf16 | with_prelu | overlapping, 1},
+    {op_linear, "bf16, dense, large", 201, 256, 64, 0, in_bf16 | with_prelu, 1},
+    {op_linear, "bf16, in, base", 100, 32, 128, 0, in_bf16, 1},
+    {op_linear, "bf16, in, large", 100, 64, 256, 0, in_bf16, 1},
     {op_depthwise, "one row", 1, 3, 16, 3, 0, 0},
     {op_depthwise, "a short last tile", 11, 1, 32, 5, with_times, 0},
     {op_depthwise, "one tap", 9, 1, 16, 1, 0, 0},
@@ -80,10 +87,10 @@ static float *output(struct kernel_work *w, float *values, size_t n) {
     return values;
 }
 
-static float *packed(struct kernel_work *w, uint32_t *state, unsigned n_in, unsigned n_out) {
+static float *packed(struct kernel_work *w, uint32_t *state, unsigned n_in, unsigned n_out, bool bf16) {
     float *weight = random_floats(w, state, (size_t)n_in * n_out, -1, 1);
     float *to = random_floats(w, state, (size_t)linear_padded(n_out) * n_in, 0, 0);
-    linear_pack(to, weight, n_out, n_in);
+    (bf16 ? linear_bf16_pack : linear_pack)(to, weight, n_out, n_in);
     return to;
 }
 
@@ -96,7 +103,7 @@ static void linear_init(struct kernel_work *w, uint32_t *seed) {
         .n_out = c->n_out,
         .x = random_floats(w, seed, (c->n_rows - 1) * x_stride + c->n_in, -1, 1),
         .x_stride = x_stride,
-        .weight = packed(w, seed, c->n_in, c->n_out),
+        .weight = packed(w, seed, c->n_in, c->n_out, c->flags & in_bf16),
         .bias = random_floats(w, seed, width, -1, 1),
         .prelu = c->flags & with_prelu ? random_floats(w, seed, width, -.5f, .5f) : NULL,
         .y = output(w, random_floats(w, seed, (c->n_rows - 1) * (width + 5) + width, -1, 1),
@@ -239,7 +246,7 @@ void kernel_work_init(struct kernel_work *w, const struct kernel_case *c, unsign
     case op_attend:
         w->attend = (struct attend){.n_rows = c->n_rows,
                                     .n_channels = c->n_out,
-                                    .weight = packed(w, &state, c->n_out, c->n_out),
+                                    .weight = packed(w, &state, c->n_out, c->n_out, false),
                                     .bias = random_floats(w, &state, c->n_out, .5f, 1),
                                     .x = output(w, random_floats(w, &state, n, -1, 1), n),
                                     .mean = random_floats(w, &state, c->n_out, 0, 0),
@@ -255,9 +262,20 @@ void kernel_work_init(struct kernel_work *w, const struct kernel_case *c, unsign
     }
 }
 
+bool kernel_work_possible(const struct kernel_case *c, const struct kernels *k) {
+    return !(c->flags & in_bf16) || k->linear_bf16;
+}
+
 void kernel_work_run(struct kernel_work *w, const struct kernels *k) {
     switch (w->c->op) {
-    case op_linear: k->linear(&w->linear); break;
+    case op_linear:
+        if (!(w->c->flags & in_bf16))
+            k->linear(&w->linear);
+        else if (k == &kernels_reference)
+            linear_bf16_ref(&w->linear);
+        else
+            k->linear_bf16(&w->linear);
+        break;
     case op_depthwise: k->depthwise(&w->depthwise); break;
     case op_norm: k->norm(&w->norm); break;
     case op_gate: k->gate(&w->gate); break;

@@ -20,8 +20,10 @@
 #include "kernels/scan/scan.h"
 #include "kernels/ssd/ssd.h"
 
+#include <stdbool.h>
+
 enum kernel_op { op_linear, op_depthwise, op_norm, op_gate, op_attend, op_conv, op_scan, op_ssd, op_gru, op_lstm, op_blend };
-enum { with_prelu = 1, with_add = 2, overlapping = 4, with_times = 8, tiny_steps = 16 };
+enum { with_prelu = 1, with_add = 2, overlapping = 4, with_times = 8, tiny_steps = 16, in_bf16 = 32 };
 
 struct kernel_case {
     enum kernel_op op;
@@ -59,6 +61,7 @@ struct kernel_work {
 };
 
 void kernel_work_init(struct kernel_work *w, const struct kernel_case *c, unsigned seed);
+bool kernel_work_possible(const struct kernel_case *c, const struct kernels *k); /* not all kernels have all forms */
 void kernel_work_run(struct kernel_work *w, const struct kernels *k);
 void kernel_work_done(struct kernel_work *w);
 

@@ -22,7 +22,7 @@ static struct model *model;
 static struct engine *open_engine(const char *name, unsigned n_streams) {
     struct err err;
     struct engine *e;
-    struct engine_options options = {.name = name, .n_streams = n_streams, .max_hops = 1};
+    struct engine_options options = {.name = name, .exact = true, .n_streams = n_streams, .max_hops = 1};
     ck_assert_msg(engine_open(&e, &options, model, &err) == 0, "%s", err.text);
     return e;
 }

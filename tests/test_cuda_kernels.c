@@ -761,7 +761,7 @@ END_TEST
 static struct engine *open_engine(const char *name, const struct model *m, unsigned n_streams, unsigned max_hops) {
     struct err err;
     struct engine *e;
-    struct engine_options options = {.name = name, .n_streams = n_streams, .max_hops = max_hops};
+    struct engine_options options = {.name = name, .exact = true, .n_streams = n_streams, .max_hops = max_hops};
     ck_assert_msg(!engine_open(&e, &options, m, &err), "%s", err.text);
     return e;
 }

@@ -11,6 +11,8 @@ static unsigned n_all;
 
 static void compare(const struct kernel_case *c, const struct kernels *k, unsigned seed) {
     struct kernel_work reference, work;
+    if (!kernel_work_possible(c, k))
+        return;
     kernel_work_init(&reference, c, seed);
     kernel_work_init(&work, c, seed);
     for (unsigned call = 0; call < 3; call++) { /* the state of a call is the next one's */

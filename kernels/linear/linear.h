@@ -3,7 +3,10 @@
  *
  * Rows of x may overlap (x_stride < n_in): that is how a convolution over frequency is written. Weights are packed in
  * panels of 16 outputs, [panel][n_in][16], the last one filled up with zeros: whole panels of y, bias, prelu and add
- * are read and written. y may be add; it may not be x. */
+ * are read and written. y may be add; it may not be x.
+ *
+ * The bfloat16 form rounds weights, when they are packed, and inputs to bfloat16 (8 bits of mantissa) and adds their
+ * products in float; n_in is then a multiple of 16, at most LINEAR_BF16_MAX_IN, and rows begin where floats do. */
 #ifndef PRIMEKNET_LINEAR_H
 #define PRIMEKNET_LINEAR_H
 
@@ -13,7 +16,8 @@ struct linear {
     unsigned n_rows, n_in, n_out;
     const float *x; /* [n_rows][x_stride] */
     size_t x_stride;
-    const float *weight, *bias;
+    const float *weight; /* packed, for the form that runs */
+    const float *bias;
     const float *prelu; /* or NULL */
     const float *add;   /* [n_rows][add_stride], or NULL */
     size_t add_stride;
@@ -21,7 +25,7 @@ struct linear {
     size_t y_stride;
 };
 
-enum { LINEAR_PANEL = 16 };
+enum { LINEAR_PANEL = 16, LINEAR_BF16_MAX_IN = 2048 };
 
 static inline unsigned linear_padded(unsigned n_out) {
     return (n_out + LINEAR_PANEL - 1) / LINEAR_PANEL * LINEAR_PANEL;
@@ -30,6 +34,10 @@ static inline unsigned linear_padded(unsigned n_out) {
 /* weight [n_out][n_in] -> packed [linear_padded(n_out) * n_in], which is zero at first. */
 void linear_pack(float *packed, const float *weight, unsigned n_out, unsigned n_in);
 
+/* The same for the bfloat16 form: [panel][n_in / 2][16] pairs of bfloat16, in half the room. */
+void linear_bf16_pack(float *packed, const float *weight, unsigned n_out, unsigned n_in);
+
 void linear_ref(const struct linear *a);
+void linear_bf16_ref(const struct linear *a);
 
 #endif
