@@ -40,7 +40,8 @@ struct object {
     uint32_t channel;      /* PORT: enum spa_audio_channel */
     bool microphone;       /* NODE */
     bool meter;            /* NODE: a stream that only shows levels */
-    struct pw_proxy *proxy; /* NODE of a stream that records: to learn that; else NULL */
+    bool active;           /* LINK to a speaker: samples come */
+    struct pw_proxy *proxy; /* NODE of a stream that records, LINK to a speaker: to learn that; else NULL */
     struct spa_hook listener;
     struct node *node;
     char name[128], description[128], application[128]; /* NODE: the last for who it belongs to, or "" */
@@ -325,15 +326,11 @@ static void on_face_param(struct node *n, uint32_t id, const struct spa_pod *par
 
 /* ---- streams ----------------------------------------------------------------------------------------------------- */
 
-static void survey(struct node *n);
-
 static void on_face_state(struct node *n, enum pw_stream_state state) {
     if (state == PW_STREAM_STATE_PAUSED) { /* its ports are new */
         n->published_ns = 0;
         publish_latency(n);
     }
-    if (n->kind == NODE_SPEAKER)
-        survey(n);
 }
 
 static void on_source_state(void *data, enum pw_stream_state old, enum pw_stream_state state, const char *error) {
@@ -588,12 +585,16 @@ static bool is_meter(const struct node *n, uint32_t id) {
     return false;
 }
 
-/* One of several is called as its microphone is, once that is known. */
-static void take_title(struct node *n) {
+/* One of several has its microphone or none, where the first falls back on another one, and is called as it is. */
+static void survey_more(struct node *n) {
     const struct object *const microphone = find_microphone(n);
     char title[sizeof n->title];
-    if (!microphone)
+    if (!microphone) {
+        close_capture(n);
         return;
+    }
+    if (!n->capture && open_capture(n) < 0)
+        n->broken = true;
     snprintf(title, sizeof title, "Enhanced Mic: %s", microphone->description);
     if (strcmp(title, n->title) == 0)
         return;
@@ -604,26 +605,27 @@ static void take_title(struct node *n) {
 
 /* Draws the conclusions from the list of objects. */
 static void survey(struct node *n) {
-    if (!n->source || !n->capture)
+    if (n->kind == NODE_MORE_MIC && n->source && n->pacer)
+        survey_more(n);
+    if (!n->source || !n->pacer || (!n->capture && n->kind != NODE_MORE_MIC))
         return;
     const bool speaker = n->kind == NODE_SPEAKER;
-    const uint32_t source = pw_stream_get_node_id(n->source), capture = pw_stream_get_node_id(n->capture);
-    unsigned n_consumers = 0, n_recorders = 0;
+    const uint32_t source = pw_stream_get_node_id(n->source);
+    const uint32_t capture = n->capture ? pw_stream_get_node_id(n->capture) : SPA_ID_INVALID;
+    unsigned n_linked = 0, n_consumers = 0, n_recorders = 0;
     uint32_t microphone = SPA_ID_INVALID;
     const struct object *o;
     spa_list_for_each(o, &n->objects, list) {
         if (o->type != OBJECT_LINK)
             continue;
         if (speaker ? o->to == capture : o->from == source) {
-            n_consumers++;
-            n_recorders += !is_meter(n, speaker ? o->from : o->to);
+            n_linked++;
+            n_consumers += !speaker || o->active; /* those who play often stay linked when they pause */
+            n_recorders += speaker ? o->active : !is_meter(n, o->to);
         }
-        if (speaker ? o->from == source : o->to == capture)
+        if (speaker ? o->from == source : n->capture && o->to == capture)
             microphone = speaker ? o->to : o->from;
     }
-    /* Those who play often stay linked when they pause; the sink then stands. */
-    if (speaker && pw_stream_get_state(n->capture, NULL) != PW_STREAM_STATE_STREAMING)
-        n_consumers = n_recorders = 0;
     if (n_recorders != n->n_recorders) {
         n->n_recorders = n_recorders;
         n->dirty = true;
@@ -639,13 +641,11 @@ static void survey(struct node *n) {
         n->microphone_id = microphone;
         n->dirty = true;
     }
-    if (!speaker && ((microphone != SPA_ID_INVALID && wanted_position(n) != n->position) ||
+    if (!speaker && n->capture && ((microphone != SPA_ID_INVALID && wanted_position(n) != n->position) ||
             strcmp(n->target, wanted_target(n)) != 0))
         change_capture(n);
-    if (n->kind == NODE_MORE_MIC)
-        take_title(n);
     /* The capture stream of a speaker never stays away, but without an output nobody sets the pace. */
-    const bool pacing = n_consumers && (!speaker || microphone == SPA_ID_INVALID);
+    const bool pacing = n_linked && (!speaker || microphone == SPA_ID_INVALID);
     if (n->pacing != pacing) {
         n->pacing = pacing;
         pw_filter_set_active(n->pacer, pacing);
@@ -690,6 +690,20 @@ static void on_stream_info(void *data, const struct pw_node_info *info) {
 static const struct pw_node_events stream_events = {
     PW_VERSION_NODE_EVENTS,
     .info = on_stream_info,
+};
+
+static void on_link_info(void *data, const struct pw_link_info *info) {
+    struct object *const o = data;
+    const bool active = info->state == PW_LINK_STATE_ACTIVE;
+    if (active != o->active) {
+        o->active = active;
+        survey(o->node);
+    }
+}
+
+static const struct pw_link_events link_events = {
+    PW_VERSION_LINK_EVENTS,
+    .info = on_link_info,
 };
 
 static void forget(struct object *o) {
@@ -740,9 +754,13 @@ static void on_global(void *data, uint32_t id, uint32_t permissions, const char 
         return;
     *kept = o;
     spa_list_append(&n->objects, &kept->list);
-    if (records)
-        kept->proxy = pw_registry_bind(n->registry, id, type, PW_VERSION_NODE, 0);
-    if (kept->proxy)
+    const bool played = o.type == OBJECT_LINK && n->kind == NODE_SPEAKER && n->capture &&
+                        o.to == pw_stream_get_node_id(n->capture);
+    if (records || played)
+        kept->proxy = pw_registry_bind(n->registry, id, type, records ? PW_VERSION_NODE : PW_VERSION_LINK, 0);
+    if (kept->proxy && played)
+        pw_link_add_listener((struct pw_link *)kept->proxy, &kept->listener, &link_events, kept);
+    else if (kept->proxy)
         pw_node_add_listener((struct pw_node *)kept->proxy, &kept->listener, &stream_events, kept);
     survey(n);
 }
@@ -828,7 +846,7 @@ static int put_up(struct node *n) {
     int r = open_source(n);
     if (r >= 0)
         r = open_pacer(n);
-    if (r >= 0)
+    if (r >= 0 && n->kind != NODE_MORE_MIC) /* which waits for its microphone */
         r = open_capture(n);
     if (r < 0)
         return r;

@@ -38,7 +38,7 @@ struct node_options {
 struct node_status {
     bool connected;       /* to PipeWire */
     bool has_microphone;  /* it sends samples, or would if somebody recorded; of a speaker: there is an output */
-    unsigned n_consumers; /* links that leave "Enhanced Mic"; of a speaker: those that reach it while it runs */
+    unsigned n_consumers; /* links that leave "Enhanced Mic"; of a speaker: those that bring it samples */
     unsigned n_recorders; /* of these: to others than level meters (streams with stream.monitor) */
     unsigned rate;        /* of the graph, Hz; 0 while it stands */
     unsigned delay;       /* samples at 48 kHz, ours alone */

@@ -734,7 +734,14 @@ START_TEST(several_at_once) {
     ck_assert_uint_eq(status().n_consumers, 1);
     ck_assert_uint_eq(n_released, 0);
 
-    open_more(1, NODE_MORE_MIC, "usb_mic");
+    shell("%s remove-mic %s/s usb_mic", SESSION, directory);
+    open_more(1, NODE_MORE_MIC, "usb_mic"); /* waits for it, and takes no other */
+    spin(1);
+    node_status(more[1], &n);
+    ck_assert(n.connected && !n.has_microphone);
+    shell("%s add-mic %s/s usb_mic", SESSION, directory);
+    spin_until((node_status(more[1], &n), n.has_microphone));
+    link_ports("player:out", "usb_mic:input_MONO");
     shell("pw-link -d fake_mic:capture_MONO recorder:first; pw-link -d enhanced_mic:capture_MONO recorder:second");
     link_ports("usb_mic:capture_MONO", "recorder:first");
     link_ports("enhanced_mic.usb_mic:capture_MONO", "recorder:second");
