@@ -19,7 +19,7 @@
 #include <termios.h>
 #include <unistd.h>
 
-enum { FRAME_MS = 100, AGAIN_MS = 1000, METER_WIDTH = 48, METER_DB = 60, COLUMNS = 32, ROWS = 24 };
+enum { FRAME_MS = 100, AGAIN_MS = 1000, METER_WIDTH = 48, METER_DB = 60, COLUMNS = 32 };
 
 static const char *text_of(const json_t *object, const char *key) {
     const char *text = json_string_value(json_object_get(object, key));
@@ -242,7 +242,7 @@ static int draw(const json_t *s, const char *problem, struct strip *strip, int n
         print_meter(stdout, "after", s, "level_out_db");
         add_column(strip, s);
         struct winsize size;
-        if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) < 0 || size.ws_row >= ROWS)
+        if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) < 0 || size.ws_row > n_lines + 1 + BANDS / 2)
             n_lines += print_strip(stdout, strip);
     } else {
         printf("%s\033[K\n", problem);
