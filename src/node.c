@@ -5,6 +5,7 @@
 #include "microphone.h"
 
 #include <errno.h>
+#include <jansson.h>
 #include <math.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -15,6 +16,7 @@
 #pragma GCC diagnostic ignored "-Wpedantic" /* PipeWire's macros and inline functions are GNU C */
 #include <pipewire/impl.h>
 #include <pipewire/pipewire.h>
+#include <pipewire/extensions/metadata.h>
 #include <pipewire/filter.h>
 #include <pipewire/thread.h>
 #include <spa/debug/types.h>
@@ -26,6 +28,8 @@
 #include <spa/pod/parser.h>
 #include <spa/support/thread.h>
 
+#define MIC "enhanced_mic"          /* the first's node.name; the others' begin ... */
+#define MORE_MIC MIC "."            /* ... so, and end with what their microphones are called */
 #define RECONNECT_FIRST_MS 100      /* pauses between attempts to reach PipeWire: doubled from here ... */
 #define RECONNECT_MAX_MS 2000       /* ... to here */
 #define SILENT_CYCLES 3             /* without the capture stream before the pacer takes its part */
@@ -68,7 +72,9 @@ struct node {
 
     struct pw_core *core;
     struct pw_registry *registry;
-    struct spa_hook core_listener, registry_listener, capture_listener, source_listener, pacer_listener;
+    struct pw_metadata *metadata; /* the session manager's defaults, or NULL */
+    char default_source[256];     /* its node.name, or "" */
+    struct spa_hook metadata_listener, core_listener, registry_listener, capture_listener, source_listener, pacer_listener;
     struct spa_list objects;
     /* Samples come in by the one and go out by the other. Others see the source, or of a speaker the capture stream,
      * which is a sink then. */
@@ -410,14 +416,24 @@ static struct pw_properties *properties(const struct node *n, const char *part, 
     return p;
 }
 
+/* The microphone of the settings. Where that is the default, and the default is an Enhanced Mic of ours beside this one,
+ * then that one's microphone: sound is enhanced once. NULL: what the session manager takes for the default. */
+static const char *chosen_microphone(const struct node *n) {
+    const size_t prefix = strlen(MORE_MIC);
+    if (n->microphone || n->kind != NODE_MIC)
+        return n->microphone;
+    return strncmp(n->default_source, MORE_MIC, prefix) == 0 ? n->default_source + prefix : NULL;
+}
+
 /* The source that is the chosen microphone, whatever its name is now; NULL where there is none. */
 static const struct object *find_microphone(const struct node *n) {
     const struct object *o, *found = NULL;
+    const char *const chosen = chosen_microphone(n);
     int best = 0;
-    if (!n->microphone)
+    if (!chosen)
         return NULL;
     spa_list_for_each(o, &n->objects, list) {
-        const int fits = o->microphone ? microphone_fits(n->microphone, o->name, o->description) : 0;
+        const int fits = o->microphone ? microphone_fits(chosen, o->name, o->description) : 0;
         if (fits > best) {
             best = fits;
             found = o;
@@ -428,7 +444,8 @@ static const struct object *find_microphone(const struct node *n) {
 
 static const char *wanted_target(const struct node *n) {
     const struct object *const microphone = find_microphone(n);
-    return microphone ? microphone->name : n->microphone ? n->microphone : "";
+    const char *const chosen = chosen_microphone(n);
+    return microphone ? microphone->name : chosen ? chosen : "";
 }
 
 /* What others see. */
@@ -654,9 +671,7 @@ static void survey(struct node *n) {
 
 /* A source of this program, this node's or another's. */
 static bool is_ours(const char *name) {
-    static const char ours[] = "enhanced_mic";
-    const size_t n = sizeof ours - 1;
-    return strncmp(name, ours, n) == 0 && (name[n] == '\0' || name[n] == '.');
+    return strcmp(name, MIC) == 0 || strncmp(name, MORE_MIC, strlen(MORE_MIC)) == 0;
 }
 
 static uint32_t number_of(const struct spa_dict *props, const char *key) {
@@ -690,6 +705,25 @@ static void on_stream_info(void *data, const struct pw_node_info *info) {
 static const struct pw_node_events stream_events = {
     PW_VERSION_NODE_EVENTS,
     .info = on_stream_info,
+};
+
+/* The default source is told as { "name": "..." }. */
+static int on_metadata(void *data, uint32_t subject, const char *key, const char *type, const char *value) {
+    (void)type;
+    struct node *const n = data;
+    if (subject != PW_ID_CORE || (key && strcmp(key, "default.audio.source") != 0))
+        return 0;
+    json_t *const object = key && value ? json_loads(value, 0, NULL) : NULL;
+    const char *const name = json_string_value(json_object_get(object, "name"));
+    snprintf(n->default_source, sizeof n->default_source, "%s", name ? name : "");
+    json_decref(object);
+    survey(n);
+    return 0;
+}
+
+static const struct pw_metadata_events metadata_events = {
+    PW_VERSION_METADATA_EVENTS,
+    .property = on_metadata,
 };
 
 static void on_link_info(void *data, const struct pw_link_info *info) {
@@ -746,6 +780,14 @@ static void on_global(void *data, uint32_t id, uint32_t permissions, const char 
         const char *const class = spa_dict_lookup(props, PW_KEY_MEDIA_CLASS);
         o.microphone = class && strncmp(class, "Audio/Source", strlen("Audio/Source")) == 0 && !is_ours(o.name);
         records = class && strcmp(class, "Stream/Input/Audio") == 0;
+    } else if (strcmp(type, PW_TYPE_INTERFACE_Metadata) == 0) {
+        const char *const name = spa_dict_lookup(props, PW_KEY_METADATA_NAME);
+        if (n->kind != NODE_MIC || n->metadata || !name || strcmp(name, "default") != 0)
+            return;
+        n->metadata = pw_registry_bind(n->registry, id, type, PW_VERSION_METADATA, 0);
+        if (n->metadata)
+            pw_metadata_add_listener(n->metadata, &n->metadata_listener, &metadata_events, n);
+        return;
     } else {
         return;
     }
@@ -814,6 +856,12 @@ static void take_down(struct node *n) {
     struct object *o;
     spa_list_consume(o, &n->objects, list)
         forget(o);
+    if (n->metadata) {
+        spa_hook_remove(&n->metadata_listener);
+        pw_proxy_destroy((struct pw_proxy *)n->metadata);
+        n->metadata = NULL;
+        n->default_source[0] = '\0';
+    }
     if (n->registry) {
         spa_hook_remove(&n->registry_listener);
         pw_proxy_destroy((struct pw_proxy *)n->registry);
@@ -949,7 +997,7 @@ int node_open(struct node **ret, const struct node_options *options, struct err 
     if (r < 0)
         goto fail;
     const bool speaker = n->kind == NODE_SPEAKER, more = n->kind == NODE_MORE_MIC;
-    snprintf(n->name, sizeof n->name, "%s%s%s", speaker ? "enhanced_speaker" : "enhanced_mic", more ? "." : "",
+    snprintf(n->name, sizeof n->name, "%s%s", speaker ? "enhanced_speaker" : more ? MORE_MIC : MIC,
             more ? options->microphone : "");
     snprintf(n->title, sizeof n->title, "%s%s%s", speaker ? "Enhanced Speaker" : "Enhanced Mic", more ? ": " : "",
             more ? options->microphone : "");

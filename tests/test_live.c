@@ -742,6 +742,11 @@ START_TEST(several_at_once) {
     shell("%s add-mic %s/s usb_mic", SESSION, directory);
     spin_until((node_status(more[1], &n), n.has_microphone));
     link_ports("player:out", "usb_mic:input_MONO");
+    /* Who follows the default does not take what is enhanced already. */
+    shell("pactl set-default-source enhanced_mic.usb_mic &");
+    spin_until(strcmp(status().microphone_name, "usb_mic") == 0);
+    shell("pactl set-default-source fake_mic &");
+    spin_until(strcmp(status().microphone_name, "fake_mic") == 0);
     shell("pw-link -d fake_mic:capture_MONO recorder:first; pw-link -d enhanced_mic:capture_MONO recorder:second");
     link_ports("usb_mic:capture_MONO", "recorder:first");
     link_ports("enhanced_mic.usb_mic:capture_MONO", "recorder:second");
