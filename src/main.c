@@ -34,6 +34,7 @@
 #include <unistd.h>
 
 enum {
+    LOST_MS = 1500,            /* without a microphone before it is called lost: changing to another takes a while */
     STATUS_MS = 1000,          /* between two looks at the late hops while somebody records */
     LATE_REPORT_MS = 60000,    /* between two lines in the log about late hops */
     EXIT_MISUSE = 2,           /* arguments or settings that cannot be used: starting again does not help */
@@ -50,6 +51,7 @@ struct daemon {
     char refused[sizeof(struct err)]; /* why the last reload changed nothing, or "" */
     bool changed;               /* the node has something to tell */
     struct node_status told;    /* what the log has been told so far of the first microphone */
+    int64_t lost_at;            /* ms, since when it has been away untold; 0: it is not */
     uint64_t told_late_hops;
     bool told_realtime;
     int64_t next_alive, next_status, next_late_report; /* ms, as now_ms() */
@@ -145,9 +147,15 @@ static void tell_log(struct daemon *d, const struct node_status *s, const struct
     if (s->connected != old->connected)
         say(s->connected ? SD_INFO : SD_WARNING,
             s->connected ? "PipeWire is back" : "PipeWire is away; waiting for it");
-    if (s->connected && !s->has_microphone && old->has_microphone)
-        say(SD_WARNING, "the microphone is gone; waiting for one");
-    if (s->has_microphone && (!old->has_microphone || strcmp(s->microphone, old->microphone) != 0))
+    bool away = s->connected && !s->has_microphone && old->microphone[0];
+    if (!away)
+        d->lost_at = 0;
+    else if (d->lost_at == 0)
+        d->lost_at = now_ms();
+    bool lost = away && now_ms() - d->lost_at >= LOST_MS;
+    if (lost)
+        say(SD_WARNING, "the microphone is gone: %s; waiting for one", old->microphone);
+    if (s->has_microphone && strcmp(s->microphone, old->microphone) != 0)
         say(SD_INFO, "microphone: %s", s->microphone);
     if (s->connected && s->n_consumers && s->delay != old->delay)
         say(SD_INFO, "delay: %u samples (%.1f ms)%s", s->delay, s->delay * 1e3 / PUMP_RATE,
@@ -158,7 +166,12 @@ static void tell_log(struct daemon *d, const struct node_status *s, const struct
                 "no real-time priority (rtkit and limits refuse it): hops may be late when the machine is busy");
         d->told_realtime = true;
     }
-    d->told = *s;
+    struct node_status told = *s;
+    if (!s->has_microphone && !lost)
+        memcpy(told.microphone, old->microphone, sizeof told.microphone);
+    d->told = told;
+    if (lost)
+        d->lost_at = 0;
 
     struct network_load load = streams_load(&d->streams);
     if (load.late_hops > d->told_late_hops && (now_ms() >= d->next_late_report || !load.heard)) {
@@ -375,6 +388,8 @@ static int run(struct daemon *d, int signals) {
             wait = sooner(wait, d->next_alive - now);
         if (load.heard)
             wait = sooner(wait, d->next_status - now);
+        if (d->lost_at)
+            wait = sooner(wait, d->lost_at + LOST_MS - now);
         enum { SIGNALS, NETWORK, CONTROL, NODES };
         struct pollfd fds[NODES + WORKER_PUMPS] = {
             [SIGNALS] = {.fd = signals, .events = POLLIN},
@@ -402,7 +417,7 @@ static int run(struct daemon *d, int signals) {
                 service_alive();
             d->next_alive = now + alive_ms;
         }
-        if (d->changed || (load.heard && now >= d->next_status)) {
+        if (d->changed || (load.heard && now >= d->next_status) || (d->lost_at && now >= d->lost_at + LOST_MS)) {
             d->changed = false;
             d->next_status = now + STATUS_MS;
             tell(d);
