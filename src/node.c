@@ -1096,8 +1096,8 @@ int node_dispatch(struct node *n) {
 
 int node_microphone(struct node *n, const char *microphone, const char *channel, struct err *err) {
     const int r = set_microphone(n, microphone, channel, err);
-    if (r == 0 && n->capture)
-        change_capture(n);
+    if (r == 0)
+        survey(n); /* changes to it, unless it is what is captured already */
     return r;
 }
 

@@ -293,7 +293,7 @@ static void floor_of(const struct pump *p, double *floor, _Atomic float *rms, do
 }
 
 /* Takes the block into the dry ring. Where the microphone ends its last sample fades away, where it begins it fades
- * in. */
+ * in: with its first sample that is not 0, for a stream's first blocks may be empty. */
 static void take(struct pump *p, const float *in, unsigned n) {
     const bool mute = atomic_load_explicit(&p->mute, memory_order_relaxed);
     const float step = 1.0f / FADE;
@@ -302,7 +302,8 @@ static void take(struct pump *p, const float *in, unsigned n) {
         p->held = !in || (p->held && p->gain > 0);
         if (!p->held)
             p->last = isfinite(in[i]) ? in[i] : 0;
-        p->gain = p->held || mute ? fmaxf(p->gain - step, 0) : fminf(p->gain + step, 1);
+        const bool sounds = p->gain > 0 || p->last != 0;
+        p->gain = p->held || mute ? fmaxf(p->gain - step, 0) : sounds ? fminf(p->gain + step, 1) : 0;
         const float x = p->last * p->gain;
         p->feed.dry[(p->end + i) % RING] = x;
         power += square(x);

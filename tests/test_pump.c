@@ -703,6 +703,7 @@ START_TEST(the_microphone_goes_and_comes) {
     const unsigned back = at;
     for (unsigned i = gone + 2048; i < back; i++)
         ck_assert(out[i] == 0);
+    memset(in + at, 0, 1000 * sizeof *in); /* its first blocks may be empty */
     run(PUMP_RATE, 256);
     pump_mute(pump, true);
     run(PUMP_RATE / 2, 256);
