@@ -513,7 +513,7 @@ static void print_help(void) {
          "  --version       the version\n\n"
          "Settings, see primeknet.conf(5); SIGHUP reads them again:\n");
     for (int i = 0; i < N_SETTINGS; i++)
-        printf("  %-14s  %s\n", rows[i].name, rows[i].allowed);
+        printf("  %-16s  %s\n", rows[i].name, rows[i].allowed);
 }
 
 int main(int argc, char **argv) {
