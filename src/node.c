@@ -44,6 +44,7 @@ struct object {
     uint32_t channel;      /* PORT: enum spa_audio_channel */
     bool microphone;       /* NODE */
     bool meter;            /* NODE: a stream that only shows levels */
+    const char *led_away;  /* NODE: the key by which the session manager has it follow the default; see on_metadata */
     bool active;           /* LINK to a speaker: samples come */
     struct pw_proxy *proxy; /* NODE of a stream that records, LINK to a speaker: to learn that; else NULL */
     struct spa_hook listener;
@@ -74,6 +75,7 @@ struct node {
     struct pw_registry *registry;
     struct pw_metadata *metadata; /* the session manager's defaults, or NULL */
     char default_source[256];     /* its node.name, or "" */
+    bool is_chosen_default;       /* people have made this node the default */
     struct spa_hook metadata_listener, core_listener, registry_listener, capture_listener, source_listener, pacer_listener;
     struct spa_list objects;
     /* Samples come in by the one and go out by the other. Others see the source, or of a speaker the capture stream,
@@ -708,14 +710,48 @@ static const struct pw_node_events stream_events = {
 };
 
 /* The default source is told as { "name": "..." }. */
+static void on_target(struct node *n, uint32_t id, const char *key, const char *value) {
+    struct object *o;
+    if (!key || (strcmp(key, "target.node") != 0 && strcmp(key, "target.object") != 0))
+        return;
+    const bool led = value && strcmp(value, "-1") == 0 && strcmp(n->default_source, n->name) == 0 && !n->is_chosen_default;
+    spa_list_for_each(o, &n->objects, list) {
+        if (o->type == OBJECT_NODE && o->id == id)
+            o->led_away = !led ? NULL : strcmp(key, "target.node") == 0 ? "target.node" : "target.object";
+    }
+}
+
+/* While there is no microphone this node is the default, for want of another, and WirePlumber then takes who asked for
+ * it for one who follows the default: with the next microphone it would be moved there, and its noise be back unasked.
+ * Such a recorder is given back what it asked for. */
+static void bring_back(struct node *n) {
+    struct object *o;
+    spa_list_for_each(o, &n->objects, list) {
+        if (o->led_away)
+            pw_metadata_set_property(n->metadata, o->id, o->led_away, NULL, NULL);
+        o->led_away = NULL;
+    }
+}
+
 static int on_metadata(void *data, uint32_t subject, const char *key, const char *type, const char *value) {
     (void)type;
     struct node *const n = data;
-    if (subject != PW_ID_CORE || (key && strcmp(key, "default.audio.source") != 0))
+    if (subject != PW_ID_CORE) {
+        on_target(n, subject, key, value);
+        return 0;
+    }
+    const bool chosen = key && strcmp(key, "default.configured.audio.source") == 0;
+    if (key && !chosen && strcmp(key, "default.audio.source") != 0)
         return 0;
     json_t *const object = key && value ? json_loads(value, 0, NULL) : NULL;
     const char *const name = json_string_value(json_object_get(object, "name"));
-    snprintf(n->default_source, sizeof n->default_source, "%s", name ? name : "");
+    if (chosen) {
+        n->is_chosen_default = name && strcmp(name, n->name) == 0;
+    } else {
+        snprintf(n->default_source, sizeof n->default_source, "%s", name ? name : "");
+        if (n->default_source[0] && strcmp(n->default_source, n->name) != 0)
+            bring_back(n);
+    }
     json_decref(object);
     survey(n);
     return 0;
