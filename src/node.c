@@ -238,7 +238,7 @@ static void publish_latency(struct node *n) {
         ns += to_ns(in.buffered * in.rate.num, in.rate.denom);
     latency.min_ns += ns;
     latency.max_ns += ns;
-    if (latency.min_ns == n->published_ns)
+    if ((uint64_t)latency.min_ns == n->published_ns) /* signed since PipeWire 1.2 */
         return;
     n->published_ns = latency.min_ns;
     uint8_t buffer[512];
@@ -395,15 +395,19 @@ static int connect_stream(const struct node *n, struct pw_stream *stream, enum p
     struct spa_pod_builder builder = SPA_POD_BUILDER_INIT(buffer, sizeof buffer);
     struct spa_audio_info_raw info = SPA_AUDIO_INFO_RAW_INIT(
             .format = SPA_AUDIO_FORMAT_F32P, .rate = PUMP_RATE, .channels = 1, .position = {position});
-    const struct spa_pod *params[4] = {spa_format_audio_raw_build(&builder, SPA_PARAM_EnumFormat, &info)};
+    /* A block comes in and goes out again only after its stream's own turn, so one buffer would do for every other cycle. */
+    const struct spa_pod *params[5] = {
+        spa_format_audio_raw_build(&builder, SPA_PARAM_EnumFormat, &info),
+        spa_pod_builder_add_object(&builder, SPA_TYPE_OBJECT_ParamBuffers, SPA_PARAM_Buffers, SPA_PARAM_BUFFERS_buffers,
+                SPA_POD_CHOICE_RANGE_Int(4, 2, 16))};
     if (seen) {
-        params[1] = build_strength_info(n, &builder);
-        params[2] = build_bypass_info(n, &builder);
-        params[3] = build_props(n, &builder);
+        params[2] = build_strength_info(n, &builder);
+        params[3] = build_bypass_info(n, &builder);
+        params[4] = build_props(n, &builder);
     }
     return pw_stream_connect(stream, direction, PW_ID_ANY,
             flags | PW_STREAM_FLAG_AUTOCONNECT | PW_STREAM_FLAG_MAP_BUFFERS | PW_STREAM_FLAG_RT_PROCESS, params,
-            seen ? 4 : 1);
+            seen ? 5 : 2);
 }
 
 /* Properties that both streams and the pacer share: scheduled together, never linked to each other. part: "", or what

@@ -8,7 +8,6 @@
 #include <libconfig.h>
 #include <limits.h>
 #include <math.h>
-#include <spa/param/audio/type-info.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +16,7 @@
 #include <unistd.h>
 
 #pragma GCC diagnostic ignored "-Wpedantic" /* PipeWire's inline functions are GNU C */
+#include <spa/param/audio/type-info.h>
 #include <spa/utils/string.h>
 
 #define MAX_FILE_BYTES 65536
