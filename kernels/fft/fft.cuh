@@ -1,4 +1,4 @@
-/* fft.cuh - one block transforms one frame in shared memory: Stockham's autosort form, radices 4, 2, 3 and 5, on half
+/* fft.cuh - one block transforms one frame in shared memory: Stockham's autosort form, radices 8, 4, 2, 3 and 5, on half
  * as many complex points as there are real ones. Every thread of the block must call these; they begin and end with the
  * data visible to all of them. */
 #ifndef PRIMEKNET_FFT_CUH
@@ -28,6 +28,18 @@ template <unsigned R, bool INVERSE> static __device__ inline void fft_few(float2
         v[1] = make_float2(b.x + s * d.y, b.y - s * d.x);
         v[2] = make_float2(a.x - c.x, a.y - c.y);
         v[3] = make_float2(b.x - s * d.y, b.y + s * d.x);
+    } else if constexpr (R == 8) {
+        constexpr float h = .70710678118654752f;
+        float2 even[4] = {v[0], v[2], v[4], v[6]}, odd[4] = {v[1], v[3], v[5], v[7]};
+        const float2 turns[4] = {make_float2(1, 0), make_float2(h, -s * h), make_float2(0, -s), make_float2(-h, -s * h)};
+        fft_few<4, INVERSE>(even);
+        fft_few<4, INVERSE>(odd);
+#pragma unroll
+        for (unsigned k = 0; k < 4; k++) {
+            const float2 t = fft_times(odd[k], turns[k]);
+            v[k] = make_float2(even[k].x + t.x, even[k].y + t.y);
+            v[k + 4] = make_float2(even[k].x - t.x, even[k].y - t.y);
+        }
     } else {
         constexpr float cosines[2][5] = {
             {1, -.5f, -.5f, 0, 0},
@@ -62,7 +74,8 @@ template <unsigned R, bool INVERSE> static __device__ inline void fft_pass(const
         v[0] = from[j];
 #pragma unroll
         for (unsigned i = 1; i < R; i++)
-            v[i] = fft_times(from[j + i * spacing], fft_root<INVERSE>(roots, i * k * step));
+            v[i] = n_done == 1 ? from[j + i * spacing]
+                               : fft_times(from[j + i * spacing], fft_root<INVERSE>(roots, i * k * step));
         fft_few<R, INVERSE>(v);
 #pragma unroll
         for (unsigned i = 0; i < R; i++)
@@ -71,10 +84,25 @@ template <unsigned R, bool INVERSE> static __device__ inline void fft_pass(const
     __syncthreads();
 }
 
-/* n complex points in a; b is as large. Returns the one of them that holds the result. */
-template <bool INVERSE>
+/* A power of 2 that the compiler knows, of which DONE are transformed already. */
+template <bool INVERSE, unsigned N, unsigned DONE = 1>
+static __device__ inline float2 *fft_known(float2 *a, float2 *b, const float2 *roots) {
+    if constexpr (DONE == N)
+        return a;
+    else {
+        constexpr unsigned radix = N / DONE % 8 == 0 ? 8 : N / DONE % 4 == 0 ? 4 : 2;
+        fft_pass<radix, INVERSE>(a, b, N, DONE, roots);
+        return fft_known<INVERSE, N, DONE * radix>(b, a, roots);
+    }
+}
+
+/* n complex points in a; b is as large; N is n where the compiler knows it. Returns the one of them that holds the
+ * result. */
+template <bool INVERSE, unsigned N = 0>
 static __device__ inline float2 *fft_complex(float2 *a, float2 *b, unsigned n, const float2 *roots) {
     __syncthreads();
+    if constexpr (N)
+        return fft_known<INVERSE, N>(a, b, roots);
     for (unsigned n_done = 1; n_done < n;) {
         const unsigned left = n / n_done;
         unsigned radix = 5;

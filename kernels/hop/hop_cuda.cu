@@ -5,21 +5,26 @@
 #include <cuda_runtime.h>
 
 /* Threads of a block, and positions that it works on: it reads its weights once for all of them. */
-enum { THREADS = 512, ROWS = 2 };
+enum { THREADS = 512, WARPS = THREADS / 32, ROWS = 2 };
 
 /* 60 dB over full scale: louder samples are cut, so that no power overflows. */
 static constexpr float loudest = 1000;
 
-/* A kernel is built for each of these numbers of channels, with the other widths of the shipped models; 0 is any. */
+/* A kernel is built for each of these numbers of channels, with the other widths of the shipped models; 0 is any. What
+ * it needs first it then fetches into registers before it waits for the kernel ahead of it, and the rest a step before
+ * its turn. */
 template <unsigned C> struct widths {
     static __device__ unsigned channels(const hop_shape &s) { return C ? C : s.channels; }
     static __device__ unsigned inner(const hop_shape &s) { return C ? 2 * C : s.d_inner; }
     static __device__ unsigned states(const hop_shape &s) { return C ? 16 : s.d_state; }
+    static __device__ unsigned rank(const hop_shape &s) { return C ? C / 16 : s.step_rank; }
+    static __device__ unsigned past(const hop_shape &s) { return C ? 3 : s.d_conv - 1; }
     static __device__ unsigned chunks(const hop_shape &s) { return C ? 4 : s.n_kernels; }
 };
 
 static bool is_usual(const hop_shape &s) {
-    return s.d_inner == 2 * s.channels && s.d_state == 16 && s.n_kernels == 4;
+    return s.d_inner == 2 * s.channels && s.d_state == 16 && s.step_rank == s.channels / 16 && s.d_conv == 4 &&
+           s.n_kernels == 4 && s.depth <= 4 && s.n_segments * s.channels <= THREADS;
 }
 
 /* ---- shared memory ---- */
@@ -28,18 +33,15 @@ static __host__ __device__ inline unsigned rounded(unsigned n) {
     return (n + 3) / 4 * 4;
 }
 
-/* Floats for the partial sums of layers, which come first in a block's shared memory. */
-static __host__ __device__ inline unsigned partial_floats(const hop_shape &s) {
-    const unsigned widest = max(max(s.n_kernels * s.channels, 2 * s.d_inner), 4 * THREADS);
-    return ROWS * widest;
+static __host__ __device__ inline unsigned time_floats(const hop_shape &s) {
+    return ROWS * (3 * s.channels + 2 * s.d_inner + rounded(2 * s.d_state + s.step_rank));
 }
 
 static size_t shared_bytes(const hop_shape &s) {
-    const unsigned c = s.channels;
-    const unsigned dense = (ROWS + 2) * c + ROWS * s.depth * c, down = (2 * ROWS + 1) * c, up = (3 * ROWS + 1) * c;
-    const unsigned time = ROWS * (4 * c + 2 * s.d_inner + rounded(2 * s.d_state + s.step_rank));
-    const unsigned prime = 2 * ROWS * s.n_kernels * c;
-    return sizeof(float) * (partial_floats(s) + time + max(max(dense, down), max(prime, up)));
+    const unsigned c = s.channels, dense = ROWS * s.depth * c, down = ROWS * c + time_floats(s),
+                   attend = (2 * ROWS + 2) * c, prime = down + ROWS * c * (2 * s.n_segments + s.n_kernels),
+                   up = 2 * ROWS * c;
+    return sizeof(float) * max(max(dense, attend), max(prime, up));
 }
 
 static __device__ inline float *carve(float *&room, unsigned n) {
@@ -50,8 +52,10 @@ static __device__ inline float *carve(float *&room, unsigned n) {
 
 /* ---- chaining ---- */
 
-/* A kernel is launched while the one before it still runs, where the device can (compute capability 9.0): until this it
- * may only touch what nobody writes. */
+/* A kernel is launched while the one before it still runs, where the device can (compute capability 9.0). Until this it
+ * may not write, and may read only what that one does not write: all others have ended, since a kernel lets the next
+ * one be launched only after its own wait. What changes from hop to hop is read past the first-level cache (__ldcg),
+ * which may hold what another kernel has replaced. */
 static __device__ inline void await(void) {
 #if __CUDA_ARCH__ >= 900
     cudaGridDependencySynchronize();
@@ -59,76 +63,202 @@ static __device__ inline void await(void) {
 #endif
 }
 
-/* ---- layers, at the ROWS positions of a block ---- */
+/* Of the block's slot; not before `analyse` has ended. */
+static __device__ inline unsigned slot_now(const hop_shape &s) {
+    return __ldcg(&s.slots[blockIdx.y].now);
+}
 
-/* The product with the weights is split over its inputs, a multiple of 4 each; `layer_sum` adds the parts up. */
-struct split {
-    unsigned quads, share, n_parts;
+static __device__ inline float *slot_state(const hop_shape &s) {
+    return s.state + __ldcg(&s.slots[blockIdx.y].stream) * s.n_state;
+}
+
+/* ---- linear layers, at R positions ---- */
+
+/* The threads of a block are groups of so many. A group has a few neighbouring outputs; each of its threads has four
+ * inputs at a time, and the sums go from lane to lane. */
+static __host__ __device__ constexpr unsigned lanes_for(unsigned channels) {
+    unsigned lanes = 16;
+    while (channels % (4 * lanes))
+        lanes /= 2;
+    return lanes;
+}
+
+/* A weight is fetched when nothing but the program says so: the compiler must not move it to where it is used. */
+static __device__ inline float4 weight4(const float *p) {
+    float4 v;
+    asm volatile("ld.global.nc.v4.f32 {%0, %1, %2, %3}, [%4];" : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "l"(p));
+    return v;
+}
+
+static __device__ inline float weight1(const float *p) {
+    float v;
+    asm volatile("ld.global.nc.f32 %0, [%1];" : "=f"(v) : "l"(p));
+    return v;
+}
+
+static __device__ inline float2 weight2(const float *p) {
+    float2 v;
+    asm volatile("ld.global.nc.v2.f32 {%0, %1}, [%2];" : "=f"(v.x), "=f"(v.y) : "l"(p));
+    return v;
+}
+
+static __device__ inline void add_product(float &sum, const float4 &a, const float4 &b) {
+    sum += a.x * b.x;
+    sum += a.y * b.y;
+    sum += a.z * b.z;
+    sum += a.w * b.w;
+}
+
+static __device__ inline float4 times(const float4 &a, float b) {
+    return make_float4(a.x * b, a.y * b, a.z * b, a.w * b);
+}
+
+/* Mean and 1 / deviation of what the L lanes of a group have, four or four times n_steps numbers each. Halves are
+ * joined as equals (Chan, Golub and LeVeque): nothing cancels. */
+struct moments {
+    float mean, scale;
 };
 
-static __device__ inline split split_of(unsigned n_in, unsigned n_out) {
-    const unsigned quads = rounded(n_out) / 4, most = quads < THREADS ? THREADS / quads : 1;
-    const unsigned share = rounded((n_in + most - 1) / most);
-    return {quads, share, (n_in + share - 1) / share};
-}
-
-/* x: [R][x_stride], in shared memory, like partial. With n_group, outputs are in groups of so many, and each group has
- * n_in inputs of its own. */
-template <unsigned R>
-static __device__ inline void layer_multiply(const hop_linear &l, unsigned n_in, unsigned n_out, const float *x,
-                                             unsigned x_stride, float *partial, unsigned n_group = 0) {
-    const split p = split_of(n_in, n_out);
-    for (unsigned item = threadIdx.x; item < p.quads * p.n_parts; item += THREADS) {
-        const unsigned q = item % p.quads, part = item / p.quads, first = part * p.share;
-        const unsigned n = n_in % p.share ? min(p.share, n_in - first) : p.share;
-        const float4 *w = (const float4 *)l.weight + (size_t)first * p.quads + q;
-        const float *from = x + (n_group ? 4 * q / n_group * n_in : 0) + first;
-        float4 sum[R] = {};
-        if (part == 0 && l.bias)
-            for (unsigned r = 0; r < R; r++)
-                sum[r] = ((const float4 *)l.bias)[q];
-#pragma unroll 4
-        for (unsigned i = 0; i < n; i += 4) {
-            float4 v[4];
+template <unsigned N> static __device__ inline moments joined(const float4 (&v)[N], unsigned n_steps, unsigned lanes,
+                                                              float epsilon) {
+    float mean = 0, squares = 0, n = 4 * n_steps;
 #pragma unroll
-            for (unsigned k = 0; k < 4; k++)
-                v[k] = __ldg(w + (size_t)(i + k) * p.quads);
+    for (unsigned k = 0; k < N; k++)
+        if (k < n_steps)
+            mean += (v[k].x + v[k].y) + (v[k].z + v[k].w);
+    mean /= n;
 #pragma unroll
-            for (unsigned r = 0; r < R; r++) {
-                const float4 a = *(const float4 *)(from + r * x_stride + i);
-                const float as[4] = {a.x, a.y, a.z, a.w};
-#pragma unroll
-                for (unsigned k = 0; k < 4; k++) {
-                    sum[r].x += as[k] * v[k].x;
-                    sum[r].y += as[k] * v[k].y;
-                    sum[r].z += as[k] * v[k].z;
-                    sum[r].w += as[k] * v[k].w;
-                }
-            }
+    for (unsigned k = 0; k < N; k++)
+        if (k < n_steps) {
+            const float4 d = make_float4(v[k].x - mean, v[k].y - mean, v[k].z - mean, v[k].w - mean);
+            add_product(squares, d, d);
         }
 #pragma unroll
-        for (unsigned r = 0; r < R; r++)
-            *(float4 *)(partial + 4 * ((part * R + r) * p.quads + q)) = sum[r];
+    for (unsigned bit = 1; bit < lanes; bit *= 2) {
+        const float other = __shfl_xor_sync(~0u, mean, bit), difference = other - mean;
+        squares += __shfl_xor_sync(~0u, squares, bit) + difference * difference * (.5f * n);
+        mean = .5f * (mean + other);
+        n *= 2;
     }
-    __syncthreads();
+    return {mean, rsqrtf(squares / n + epsilon)};
 }
 
-template <unsigned R>
-static __device__ inline float layer_sum(const hop_linear &l, unsigned n_in, unsigned n_out, const float *partial,
-                                         unsigned r, unsigned o) {
-    const split p = split_of(n_in, n_out);
-    float sum[4] = {};
-    unsigned part = 0;
-#pragma unroll 4
-    for (; part + 4 <= p.n_parts; part += 4)
-#pragma unroll
-        for (unsigned k = 0; k < 4; k++)
-            sum[k] += partial[((part + k) * R + r) * 4 * p.quads + o];
-    for (; part < p.n_parts; part++)
-        sum[0] += partial[(part * R + r) * 4 * p.quads + o];
-    const float all = (sum[0] + sum[1]) + (sum[2] + sum[3]);
-    return l.prelu && all < 0 ? all * l.prelu[o] : all;
+static __device__ inline float4 normal(const float4 &v, const moments &m) {
+    return make_float4((v.x - m.mean) * m.scale, (v.y - m.mean) * m.scale, (v.z - m.mean) * m.scale,
+                       (v.w - m.mean) * m.scale);
 }
+
+/* K C inputs, N_OUT outputs. `fetch` begins to read the weights; `run` calls input(r, i, o) for the inputs i..i+3 of
+ * output o at position r, and output(r, o, sum, mine) in all threads together, where only those with `mine` have a sum
+ * that is theirs. Where outputs are pairs (hop_cuda.h), an output's partner is in the lane `pair` away. */
+template <unsigned C, unsigned K, unsigned N_OUT, unsigned R = ROWS> struct layer {
+    static constexpr unsigned lanes = lanes_for(C), n_groups = THREADS / lanes, n_each = (N_OUT + n_groups - 1) / n_groups,
+                              n_values = n_each * R, n_copies = lanes / n_values, pair = n_each > 1 ? n_copies * R : lanes;
+    static_assert(4 * lanes == C && n_copies * n_values == lanes && (n_values & (n_values - 1)) == 0);
+    float4 w[n_each][K];
+    float bias, slope;
+    unsigned n_steps;
+
+    static __device__ unsigned first() { return threadIdx.x / lanes * n_each; }
+    static __device__ unsigned own() { return first() + threadIdx.x % lanes / n_copies / R; }
+    static __device__ unsigned own_row() { return threadIdx.x / n_copies % R; }
+
+    __device__ void fetch(const hop_linear &l, unsigned n_in = K * C, unsigned = N_OUT, unsigned = C) {
+        n_steps = n_in / C;
+#pragma unroll
+        for (unsigned m = 0; m < n_each; m++)
+#pragma unroll
+            for (unsigned k = 0; k < K; k++)
+                w[m][k] = first() + m < N_OUT && k < n_steps
+                              ? weight4(l.weight + 4 * ((m * n_steps + k) * THREADS + threadIdx.x))
+                              : make_float4(0, 0, 0, 0);
+        bias = l.bias && own() < N_OUT ? weight1(l.bias + own()) : 0;
+        slope = l.prelu && own() < N_OUT ? weight1(l.prelu + own()) : 1;
+    }
+
+    template <bool NORM = false, class Input, class Output>
+    __device__ void run(Input input, Output output, float epsilon = 0) const {
+        const unsigned lane = threadIdx.x % lanes;
+        float v[n_values] = {};
+#pragma unroll
+        for (unsigned k = 0; k < K; k++)
+            if (k < n_steps)
+#pragma unroll
+                for (unsigned r = 0; r < R; r++) {
+                    float4 a[1] = {input(r, k * C + 4 * lane, min(first(), N_OUT - 1))};
+                    if constexpr (NORM)
+                        a[0] = normal(a[0], joined(a, 1, lanes, epsilon));
+#pragma unroll
+                    for (unsigned m = 0; m < n_each; m++)
+                        add_product(v[m * R + r], a[0], w[m][k]);
+                }
+        /* Each step halves what a lane has to add up, as long as it has more than one sum. */
+        unsigned n = n_values;
+#pragma unroll
+        for (unsigned bit = lanes / 2; bit; bit /= 2) {
+            if (n == 1) {
+                v[0] += __shfl_xor_sync(~0u, v[0], bit);
+                continue;
+            }
+            n /= 2;
+            const bool upper = threadIdx.x & bit;
+#pragma unroll
+            for (unsigned i = 0; i < n; i++) {
+                const float kept = upper ? v[n + i] : v[i], given = upper ? v[i] : v[n + i];
+                v[i] = kept + __shfl_xor_sync(~0u, given, bit);
+            }
+        }
+        const float sum = v[0] + bias;
+        output(own_row(), own(), sum < 0 ? sum * slope : sum, threadIdx.x % n_copies == 0 && own() < N_OUT);
+    }
+};
+
+/* Any sizes; weights are read when they are used. */
+template <unsigned K, unsigned N_OUT, unsigned R> struct layer<0, K, N_OUT, R> {
+    hop_linear l;
+    unsigned n_in, n_out, lanes, pair;
+
+    __device__ void fetch(const hop_linear &from, unsigned inputs, unsigned outputs, unsigned c) {
+        l = from;
+        n_in = inputs;
+        n_out = outputs;
+        pair = lanes = lanes_for(c);
+    }
+
+    template <bool NORM = false, class Input, class Output>
+    __device__ void run(Input input, Output output, float epsilon = 0) const {
+        const unsigned n_groups = THREADS / lanes, n_steps = n_in / (4 * lanes), at = 4 * (threadIdx.x % lanes);
+        moments m[R];
+        if constexpr (NORM)
+            for (unsigned r = 0; r < R; r++) {
+                float4 v[16]; /* 256 channels have four */
+#pragma unroll
+                for (unsigned k = 0; k < 16; k++)
+                    if (k < n_steps)
+                        v[k] = input(r, 4 * lanes * k + at, 0);
+                m[r] = joined(v, n_steps, lanes, epsilon);
+            }
+        for (unsigned j = 0; j * n_groups < n_out; j++) {
+            const unsigned o = j * n_groups + threadIdx.x / lanes;
+            float v[R] = {};
+            for (unsigned k = 0; k < n_steps; k++) {
+                const float4 w = weight4(l.weight + 4 * ((j * n_steps + k) * THREADS + threadIdx.x));
+                for (unsigned r = 0; r < R; r++) {
+                    float4 a = input(r, 4 * lanes * k + at, min(o, n_out - 1));
+                    if constexpr (NORM)
+                        a = normal(a, m[r]);
+                    add_product(v[r], a, w);
+                }
+            }
+            for (unsigned r = 0; r < R; r++) {
+                for (unsigned bit = lanes / 2; bit; bit /= 2)
+                    v[r] += __shfl_xor_sync(~0u, v[r], bit);
+                const float sum = v[r] + (l.bias && o < n_out ? l.bias[o] : 0);
+                output(r, o, sum < 0 && l.prelu ? sum * l.prelu[min(o, n_out - 1)] : sum, at == 0 && o < n_out);
+            }
+        }
+    }
+};
 
 static __device__ inline float warp_sum(float v) {
     for (unsigned i = 16; i; i /= 2)
@@ -136,43 +266,17 @@ static __device__ inline float warp_sum(float v) {
     return v;
 }
 
-static __device__ inline void norm(unsigned c, float epsilon, const float *x, float *y) {
-    const unsigned r = threadIdx.x / 32, lane = threadIdx.x % 32;
-    if (r < ROWS) {
-        float mean = 0, variance = 0;
-        for (unsigned i = lane; i < c; i += 32)
-            mean += x[r * c + i];
-        mean = warp_sum(mean) / (float)c;
-        for (unsigned i = lane; i < c; i += 32)
-            variance += (x[r * c + i] - mean) * (x[r * c + i] - mean);
-        const float scale = 1 / sqrtf(warp_sum(variance) / (float)c + epsilon);
-        for (unsigned i = lane; i < c; i += 32)
-            y[r * c + i] = (x[r * c + i] - mean) * scale;
-    }
-    __syncthreads();
-}
-
 static __device__ inline float silu(float v) {
     return v / (1 + __expf(-v));
 }
 
-/* rows of a map [n][c] from `first` on into shared memory, zeros beyond its edges. */
-static __device__ inline void load_rows(const float *map, int first, unsigned n_rows, unsigned n, unsigned c,
-                                        float *to) {
-    for (unsigned i = threadIdx.x; i < n_rows * c; i += THREADS) {
-        const int p = first + (int)(i / c);
-        to[i] = p >= 0 && p < (int)n ? map[(size_t)p * c + i % c] : 0;
-    }
+static __device__ inline float4 four(const float *p) {
+    return *(const float4 *)p;
 }
 
-static __device__ inline void store_rows(float *map, unsigned first, unsigned n, unsigned c, const float *from) {
-    for (unsigned i = threadIdx.x; i < ROWS * c; i += THREADS)
-        if (first + i / c < n)
-            map[(size_t)first * c + i] = from[i];
-}
-
-static __device__ inline float *slot_state(const hop_shape &s) {
-    return s.state + s.slots[blockIdx.y].stream * s.n_state;
+/* Four numbers of row p of a map [n][c] that other kernels write, zeros beyond its edges. */
+static __device__ inline float4 row4(const float *map, int p, unsigned n, unsigned c, unsigned i) {
+    return p >= 0 && p < (int)n ? __ldcg((const float4 *)(map + (size_t)p * c + i)) : make_float4(0, 0, 0, 0);
 }
 
 /* ---- analysis ---- */
@@ -185,36 +289,54 @@ struct analyse_args {
     float *spectrum, *features;
 };
 
+/* Floats of shared memory: two arrays of points, and the roots. */
+static __host__ __device__ inline unsigned fft_floats(const hop_shape &s) {
+    return 4 * s.n_bins + 2 * s.window;
+}
+
+static __device__ inline float2 *copy_roots(const hop_shape &s, const float *roots, float2 *to) {
+    for (unsigned i = threadIdx.x; i < s.window; i += THREADS)
+        to[i] = weight2(roots + 2 * i);
+    return to;
+}
+
+/* N is the shipped models' window / 2, or 0: any. */
+template <unsigned N>
 static __global__ void __launch_bounds__(THREADS, 1) analyse(const __grid_constant__ analyse_args a) {
     extern __shared__ float4 shared[];
     __shared__ hop_slot slot;
     const hop_shape &s = a.s;
-    const unsigned n = s.window / 2, n_past = s.window - s.hop;
+    const unsigned n = N ? N : s.window / 2, n_past = s.window - s.hop, me = threadIdx.x;
     float2 *points = (float2 *)shared, *other = points + n + 1;
     float *frame = (float *)other;
+    const float2 own_window = N ? weight2(a.window + 2 * me) : make_float2(0, 0);
+    const unsigned first_bin = me < s.n_bands ? a.band_edges[me] : 0, end_bin = me < s.n_bands ? a.band_edges[me + 1] : 0;
     await();
-    if (threadIdx.x == 0)
+    if (me == 0)
         s.slots[blockIdx.y] = slot = a.asked[blockIdx.y];
     const float *in = a.in + blockIdx.y * s.hop;
-    for (unsigned i = threadIdx.x; i < s.hop; i += THREADS) {
+    for (unsigned i = me; i < s.hop; i += THREADS) {
         const float v = in[i];
         frame[n_past + i] = isfinite(v) ? fmaxf(-loudest, fminf(v, loudest)) : 0;
     }
+    const float2 *roots = copy_roots(s, a.roots, other + n + 1);
     __syncthreads();
     float *past = s.state + slot.stream * s.n_state + s.past;
-    for (unsigned i = threadIdx.x; i < n_past; i += THREADS)
+    for (unsigned i = me; i < n_past; i += THREADS)
         frame[i] = past[i];
     __syncthreads();
-    for (unsigned i = threadIdx.x; i < n_past; i += THREADS)
+    for (unsigned i = me; i < n_past; i += THREADS)
         past[i] = frame[s.hop + i];
-    for (unsigned i = threadIdx.x; i < n; i += THREADS)
-        points[i] = make_float2(frame[2 * i] * a.window[2 * i], frame[2 * i + 1] * a.window[2 * i + 1]);
-    const float2 *roots = (const float2 *)a.roots, *z = fft_complex<false>(points, other, n, roots);
+    for (unsigned i = me; i < n; i += THREADS) {
+        const float2 w = N ? own_window : weight2(a.window + 2 * i);
+        points[i] = make_float2(frame[2 * i] * w.x, frame[2 * i + 1] * w.y);
+    }
+    const float2 *z = fft_complex<false, N>(points, other, n, roots);
 
     float2 *bins = z == points ? other : points, *spectrum = (float2 *)a.spectrum + blockIdx.y * s.n_bins;
     const float scale = 1 / s.scale;
     float *features = a.features + blockIdx.y * 3 * s.n_positions;
-    for (unsigned i = threadIdx.x; i < s.n_bins; i += THREADS) {
+    for (unsigned i = me; i < s.n_bins; i += THREADS) {
         const float2 x = spectrum[i] = bins[i] = fft_bin(z, n, i, roots);
         if (i < s.n_linear) {
             const float magnitude = fmaxf(sqrtf(x.x * x.x + x.y * x.y) * scale, s.magnitude_minimum);
@@ -225,12 +347,11 @@ static __global__ void __launch_bounds__(THREADS, 1) analyse(const __grid_consta
         }
     }
     __syncthreads();
-    for (unsigned b = threadIdx.x; b < s.n_bands; b += THREADS) {
-        const unsigned first = a.band_edges[b], end = a.band_edges[b + 1];
-        float power = 0, *f = features + 3 * (s.n_linear + b);
-        for (unsigned i = first; i < end; i++)
+    if (me < s.n_bands) {
+        float power = 0, *f = features + 3 * (s.n_linear + me);
+        for (unsigned i = first_bin; i < end_bin; i++)
             power += bins[i].x * bins[i].x + bins[i].y * bins[i].y;
-        f[0] = powf(fmaxf(power * scale * scale / (float)(end - first), s.power_minimum), s.compression / 2);
+        f[0] = powf(fmaxf(power * scale * scale / (float)(end_bin - first_bin), s.power_minimum), s.compression / 2);
         f[1] = f[2] = 0;
     }
 }
@@ -241,7 +362,7 @@ struct dense_args {
     hop_shape s;
     unsigned layer, n_rows;
     const float *features; /* of the first layer where it is the encoder's, else NULL */
-    hop_linear embed;
+    const float *embed_weight, *embed_bias, *embed_prelu; /* weight: [3][channels] */
     const float *x; /* of the first layer where it is a decoder's: [n_rows][channels] */
     struct {
         const float *taps;
@@ -251,68 +372,103 @@ struct dense_args {
     } blocks[2]; /* [gridDim.z] */
 };
 
+/* A channel of the maps at a position: its nine taps, and the rows under them. */
+struct tapped {
+    float taps[9], rows[9];
+
+    __device__ float sum() const {
+        float all = 0;
+#pragma unroll
+        for (unsigned t = 0; t < 9; t++)
+            all += rows[t] * taps[t];
+        return all;
+    }
+};
+
 template <unsigned C> static __global__ void __launch_bounds__(THREADS, 1) dense(const __grid_constant__ dense_args a) {
     extern __shared__ float4 shared[];
     const hop_shape &s = a.s;
     const auto &block = a.blocks[blockIdx.z];
     const unsigned c = widths<C>::channels(s), n = a.n_rows, first = blockIdx.x * ROWS, width = (a.layer + 1) * c;
     const size_t map = (size_t)n * c;
-    float *room = (float *)shared, *partial = carve(room, partial_floats(s));
-    float *rows = carve(room, (ROWS + 2) * c), *tapped = carve(room, ROWS * width);
-    await();
-    const unsigned now = s.slots[blockIdx.y].now;
-    float *ring = slot_state(s) + block.ring;
+    float *products = (float *)shared;
+    layer<C, 4, C> mix;
+    mix.fetch(block.mix, width, c, c);
+    const bool after_analysis = a.features;
+    if (after_analysis)
+        await();
+    const unsigned now = slot_now(s);
+    float *ring = slot_state(s) + block.ring, *present = ring + now % s.n_ring * map;
 
-    if (a.layer == 0) {
-        if (a.features) {
-            const float *f = a.features + blockIdx.y * 3 * n;
-            for (unsigned i = threadIdx.x; i < (ROWS + 2) * c; i += THREADS) {
-                const int p = (int)(first + i / c) - 1;
-                const unsigned o = i % c;
-                float v = 0;
-                if (p >= 0 && p < (int)n) {
-                    v = a.embed.bias[o];
-                    for (unsigned k = 0; k < 3; k++)
-                        v += f[3 * p + k] * a.embed.weight[k * c + o];
-                    v = v < 0 ? v * a.embed.prelu[o] : v;
-                }
-                rows[i] = v;
-            }
-        } else
-            load_rows(a.x + blockIdx.y * map, (int)first - 1, ROWS + 2, n, c, rows);
-        __syncthreads();
-        store_rows(ring + now % s.n_ring * map, first, n, c, rows + c);
-    }
-
-    /* Maps are concatenated latest first. */
-    for (unsigned i = threadIdx.x; i < ROWS * width; i += THREADS) {
-        const unsigned r = i / width, k = i % width, o = k % c;
-        const float *taps = block.taps + k, *maps = ring + (size_t)(a.layer - k / c) * s.n_ring * map;
-        const int p = (int)(first + r);
-        float sum = 0;
+    /* Maps are concatenated latest first. All but the latest one's present rows are there before the kernel ahead ends. */
+    const auto fetch = [&](unsigned i, tapped &to) {
+        const unsigned k = i % width, o = k % c;
+        const float *maps = ring + (size_t)(a.layer - k / c) * s.n_ring * map + o;
+        const int p = (int)(first + i / width);
+#pragma unroll
+        for (unsigned t = 0; t < 9; t++)
+            to.taps[t] = weight1(block.taps + k + t * width);
 #pragma unroll
         for (unsigned t = 0; t < 3; t++) {
-            const float *frame = maps + (now + s.n_ring - ((2 - t) << a.layer)) % s.n_ring * map + o;
+            const float *frame = maps + (now + s.n_ring - ((2 - t) << a.layer)) % s.n_ring * map;
+#pragma unroll
+            for (int d = -1; d <= 1; d++)
+                if (t < 2 || k >= c)
+                    to.rows[3 * t + d + 1] = p + d >= 0 && p + d < (int)n ? __ldcg(frame + (p + d) * (int)c) : 0;
+        }
+    };
+    const auto finish = [&](unsigned i, tapped &to) {
+        const unsigned k = i % width;
+        const int p = (int)(first + i / width);
+        if (k < c) {
+            const float *latest = a.layer ? present + (size_t)a.layer * s.n_ring * map : a.x + blockIdx.y * map;
+            const float *f = a.features + (size_t)blockIdx.y * 3 * n;
 #pragma unroll
             for (int d = -1; d <= 1; d++) {
                 float v = 0;
-                if (a.layer == 0 && t == 2)
-                    v = rows[((int)r + 1 + d) * (int)c + (int)o];
-                else if (p + d >= 0 && p + d < (int)n)
-                    v = frame[(p + d) * (int)c];
-                sum += v * taps[(3 * t + d + 1) * width];
+                const int at = p + d;
+                if (at < 0 || at >= (int)n)
+                    ;
+                else if (a.features) {
+                    v = a.embed_bias[k];
+#pragma unroll
+                    for (unsigned j = 0; j < 3; j++)
+                        v += __ldcg(f + 3 * at + j) * a.embed_weight[j * c + k];
+                    v = v < 0 ? v * a.embed_prelu[k] : v;
+                } else
+                    v = __ldcg(latest + (size_t)at * c + k);
+                to.rows[6 + d + 1] = v;
             }
+            if (a.layer == 0 && p < (int)n)
+                present[(size_t)p * c + k] = to.rows[7];
         }
-        tapped[i] = sum;
+        products[i] = to.sum();
+    };
+    if constexpr (C) { /* at most one for a thread */
+        tapped own;
+        if (threadIdx.x < ROWS * width)
+            fetch(threadIdx.x, own);
+        if (!after_analysis)
+            await();
+        if (threadIdx.x < ROWS * width)
+            finish(threadIdx.x, own);
+    } else {
+        if (!after_analysis)
+            await();
+        for (unsigned i = threadIdx.x; i < ROWS * width; i += THREADS) {
+            tapped one;
+            fetch(i, one);
+            finish(i, one);
+        }
     }
     __syncthreads();
 
-    layer_multiply<ROWS>(block.mix, width, c, tapped, width, partial);
-    float *to_ring = ring + ((size_t)(a.layer + 1) * s.n_ring + now % s.n_ring) * map;
-    float *y = block.y ? block.y + blockIdx.y * gridDim.z * map : to_ring;
-    for (unsigned i = threadIdx.x; i < ROWS * c; i += THREADS)
-        if (first + i / c < n)
-            y[(size_t)first * c + i] = layer_sum<ROWS>(block.mix, width, c, partial, i / c, i % c);
+    float *y = block.y ? block.y + blockIdx.y * gridDim.z * map : present + (size_t)(a.layer + 1) * s.n_ring * map;
+    mix.run([&](unsigned r, unsigned i, unsigned) { return four(products + r * width + i); },
+            [&](unsigned r, unsigned o, float sum, bool mine) {
+                if (mine && first + r < n)
+                    y[(size_t)(first + r) * c + o] = sum;
+            });
 }
 
 /* ---- blocks ---- */
@@ -327,105 +483,247 @@ struct follow_args {
     float *x, *skip, *gates;
 };
 
-template <unsigned C>
-static __device__ void time_layer(const hop_shape &s, const hop_time &t, unsigned first, float *x, float *partial,
-                                  float *room) {
-    const unsigned c = widths<C>::channels(s), d = widths<C>::inner(s), n_states = widths<C>::states(s);
-    const unsigned half = s.n_half, n_select = 2 * n_states + s.step_rank, select_stride = rounded(n_select),
-                   n_past = s.d_conv - 1;
-    const unsigned now = s.slots[blockIdx.y].now;
-    float *normed = carve(room, ROWS * c), *product = carve(room, ROWS * c);
-    float *u = carve(room, ROWS * d), *z = carve(room, ROWS * d), *select = carve(room, ROWS * select_stride);
-    float *state = slot_state(s);
-    float *past = state + s.conv + (size_t)t.index * n_past * half * d;
-    float *h = state + s.scan + (size_t)t.index * half * d * n_states;
+/* A channel's causal convolution: its taps, latest last, and past inputs. */
+struct conv {
+    float taps[8], bias, past[7];
+    float *at; /* the oldest, which the present input replaces */
 
-    norm(c, s.norm_epsilon, x, normed);
-    layer_multiply<ROWS>(t.gate, c, 2 * c, normed, c, partial);
-    for (unsigned i = threadIdx.x; i < ROWS * c; i += THREADS) {
-        const unsigned r = i / c, o = i % c;
-        product[i] =
-            layer_sum<ROWS>(t.gate, c, 2 * c, partial, r, o) * layer_sum<ROWS>(t.gate, c, 2 * c, partial, r, c + o);
+    __device__ void fetch(const hop_time &t, unsigned n_past, float *pasts, unsigned now, unsigned o, unsigned d,
+                          size_t stride) {
+        bias = weight1(t.conv_bias + o);
+#pragma unroll
+        for (unsigned k = 0; k < 8; k++)
+            if (k <= n_past)
+                taps[k] = weight1(t.conv_taps + k * d + o);
+#pragma unroll
+        for (unsigned k = 0; k < 7; k++)
+            if (k < n_past)
+                past[k] = __ldcg(pasts + (now + k) % n_past * stride);
+        at = pasts + now % n_past * stride;
     }
-    __syncthreads();
-    layer_multiply<ROWS>(t.proj, c, c, product, c, partial);
-    for (unsigned i = threadIdx.x; i < ROWS * c; i += THREADS)
-        x[i] += layer_sum<ROWS>(t.proj, c, c, partial, i / c, i % c);
-    __syncthreads();
 
-    norm(c, s.norm_epsilon, x, normed);
-    layer_multiply<ROWS>(t.in, c, 2 * d, normed, c, partial);
-    for (unsigned i = threadIdx.x; i < ROWS * d; i += THREADS) {
-        const unsigned r = i / d, o = i % d;
-        z[i] = layer_sum<ROWS>(t.in, c, 2 * d, partial, r, d + o);
-        const float v = layer_sum<ROWS>(t.in, c, 2 * d, partial, r, o);
-        float sum = t.conv_bias[o] + t.conv_taps[n_past * d + o] * v;
-        if (first + r < half) {
-            float *at = past + (size_t)(first + r) * d + o;
-            for (unsigned k = 0; k < n_past; k++)
-                sum += t.conv_taps[k * d + o] * at[(size_t)((now + k) % n_past) * half * d];
-            at[(size_t)(now % n_past) * half * d] = v;
+    __device__ float next(unsigned n_past, float v) const {
+        float sum = bias;
+#pragma unroll
+        for (unsigned k = 0; k < 8; k++)
+            if (k <= n_past)
+                sum += taps[k] * (k < n_past ? past[k < 7 ? k : 0] : v);
+        *at = v;
+        return sum;
+    }
+};
+
+/* N states of a channel at a position. */
+template <unsigned N> struct states {
+    float h[N], decay[N];
+
+    __device__ void fetch(const float *from, const float *decays, unsigned d) {
+#pragma unroll
+        for (unsigned k = 0; k < N; k++) {
+            h[k] = __ldcg(from + k * d);
+            decay[k] = weight1(decays + k * d);
         }
-        u[i] = silu(sum);
     }
-    __syncthreads();
-    layer_multiply<ROWS>(t.select, d, n_select, u, d, partial);
-    for (unsigned i = threadIdx.x; i < ROWS * n_select; i += THREADS)
-        select[i / n_select * select_stride + i % n_select] =
-            layer_sum<ROWS>(t.select, d, n_select, partial, i / n_select, i % n_select);
-    __syncthreads();
-    /* Half a warp takes the first half of the states of 16 channels, the other one the rest. d is a multiple of 16. */
-    for (unsigned j = threadIdx.x; j < 2 * ROWS * d; j += THREADS) {
-        const unsigned i = j / 32 * 16 + j % 16, second = j / 16 % 2, r = i / d, o = i % d;
-        const float *b = select + r * select_stride, *cs = b + n_states, *q = cs + n_states, v = u[i];
-        float step = t.step.bias[o], y = 0;
-#pragma unroll 4
-        for (unsigned k = 0; k < s.step_rank; k++)
-            step += q[k] * t.step.weight[k * d + o];
-        const float dt = fmaxf(step, 0) + log1pf(__expf(-fabsf(step)));
-        if (first + r < half) {
-            float *at = h + (size_t)(first + r) * n_states * d + o;
-#pragma unroll 8
-            for (unsigned k = second * n_states / 2; k < (second + 1) * n_states / 2; k++) {
-                const float kept = exp2f(dt * t.decay[k * d + o]) * at[k * d] + dt * v * b[k];
-                at[k * d] = kept;
-                y += cs[k] * kept;
-            }
-        }
-        y += __shfl_xor_sync(~0u, y, 16);
-        if (!second)
-            u[i] = (y + t.pass[o] * v) * silu(z[i]);
-    }
-    __syncthreads();
-    layer_multiply<ROWS>(t.out, d, c, u, d, partial);
-    for (unsigned i = threadIdx.x; i < ROWS * c; i += THREADS)
-        x[i] += layer_sum<ROWS>(t.out, d, c, partial, i / c, i % c);
-    __syncthreads();
-}
 
-/* x: [ROWS][channels] in shared memory, at positions from `first` on. */
+    /* Returns their part of the output. */
+    __device__ float next(float *to, unsigned d, float dt, float v, const float *b, const float *c) {
+        float y = 0;
+#pragma unroll
+        for (unsigned k = 0; k < N; k++) {
+            h[k] = exp2f(dt * decay[k]) * h[k] + dt * v * b[k];
+            to[k * d] = h[k];
+            y += c[k] * h[k];
+        }
+        return y;
+    }
+};
+
+/* What a time stage needs of its weights and state, as far as it is fetched ahead. */
+template <unsigned C> struct time_stage {
+    static constexpr unsigned n_parts = C ? 128 / C : 2, n_states = C ? 16 / n_parts : 8; /* of a channel, for a thread */
+    layer<C, 1, 2 * C> gate;
+    layer<C, 1, C> proj;
+    layer<C, 1, 4 * C> in;
+    conv past;
+    float *state;
+    unsigned now;
+
+    /* Where a thread of the scan stands: `part` of the states of channel o at row r. */
+    struct place {
+        unsigned r, o, part;
+    };
+
+    static __device__ place scan_place(unsigned j, unsigned d) {
+        constexpr unsigned n = 32 / n_parts;
+        const unsigned i = j / 32 * n + j % n;
+        return {i / d, i % d, j % 32 / n};
+    }
+
+    __device__ float *conv_past(const hop_shape &s, const hop_time &t, unsigned p, unsigned o) const {
+        const unsigned d = widths<C>::inner(s);
+        return state + s.conv + ((size_t)t.index * widths<C>::past(s) * s.n_half + p) * d + o;
+    }
+
+    __device__ float *scan_states(const hop_shape &s, const hop_time &t, unsigned p, unsigned o) const {
+        const unsigned d = widths<C>::inner(s);
+        return state + s.scan + ((size_t)t.index * s.n_half + p) * widths<C>::states(s) * d + o;
+    }
+
+    __device__ void fetch_slot(const hop_shape &s) {
+        now = slot_now(s);
+        state = slot_state(s);
+    }
+
+    __device__ void fetch_mixing(const hop_shape &s, const hop_time &t) {
+        const unsigned c = widths<C>::channels(s);
+        gate.fetch(t.gate, c, 2 * c, c);
+        proj.fetch(t.proj, c, c, c);
+    }
+
+    __device__ void fetch_in(const hop_shape &s, const hop_time &t, unsigned first) {
+        const unsigned c = widths<C>::channels(s), d = widths<C>::inner(s);
+        in.fetch(t.in, c, 2 * d, c);
+        if constexpr (C)
+            if (in.own() < d && first + in.own_row() < s.n_half)
+                past.fetch(t, 3, conv_past(s, t, first + in.own_row(), in.own()), now, in.own(), d, s.n_half * d);
+    }
+
+    /* x: [ROWS][channels] in shared memory, at positions from `first` on. `after` is the layer whose gate comes next. */
+    __device__ void run(const hop_shape &s, const hop_time &t, unsigned first, float *x, float *room,
+                        const hop_time *after, const hop_linear &after_gate, const float *skip, const float *before) {
+        const unsigned c = widths<C>::channels(s), d = widths<C>::inner(s), n = widths<C>::states(s),
+                       rank = widths<C>::rank(s), n_past = widths<C>::past(s);
+        const unsigned n_select = 2 * n + rank, stride = rounded(n_select), half = s.n_half;
+        float *product = carve(room, ROWS * c), *u = carve(room, ROWS * d), *z = carve(room, ROWS * d);
+        float *selected = carve(room, ROWS * stride);
+
+        gate.template run<true>([&](unsigned r, unsigned i, unsigned) { return four(x + r * c + i); },
+                                [&](unsigned r, unsigned o, float sum, bool mine) {
+                                    const float v = sum * __shfl_xor_sync(~0u, sum, gate.pair);
+                                    if (mine && o % 2 == 0)
+                                        product[r * c + o / 2] = v;
+                                },
+                                s.norm_epsilon);
+        layer<C, 2, 32 + C / 16> select;
+        select.fetch(t.select, d, n_select, c);
+        states<n_states> scan;
+        const place own = scan_place(threadIdx.x, d);
+        const bool scans = C && first + own.r < half;
+        float step_weights[4], step_bias = 0, pass = 0;
+        if (scans) {
+            const unsigned k = own.part * n_states;
+            scan.fetch(scan_states(s, t, first + own.r, own.o) + k * d, t.decay + k * d + own.o, d);
+        }
+        if constexpr (C) {
+#pragma unroll
+            for (unsigned k = 0; k < C / 16; k++)
+                step_weights[k] = weight1(t.step.weight + k * d + own.o);
+            step_bias = weight1(t.step.bias + own.o);
+            pass = weight1(t.pass + own.o);
+        }
+        __syncthreads();
+
+        proj.run([&](unsigned r, unsigned i, unsigned) { return four(product + r * c + i); },
+                 [&](unsigned r, unsigned o, float sum, bool mine) {
+                     if (mine)
+                         x[r * c + o] += sum;
+                 });
+        __syncthreads();
+
+        in.template run<true>([&](unsigned r, unsigned i, unsigned) { return four(x + r * c + i); },
+                              [&](unsigned r, unsigned o, float sum, bool mine) {
+                                  if (!mine)
+                                      return;
+                                  if (o >= d) {
+                                      z[r * d + o - d] = silu(sum);
+                                      return;
+                                  }
+                                  if constexpr (!C)
+                                      if (first + r < half)
+                                          past.fetch(t, n_past, conv_past(s, t, first + r, o), now, o, d, half * d);
+                                  u[r * d + o] = first + r < half ? silu(past.next(n_past, sum)) : 0;
+                              },
+                              s.norm_epsilon);
+        layer<C, 2, C> out;
+        out.fetch(t.out, d, c, c);
+        __syncthreads();
+
+        select.run([&](unsigned r, unsigned i, unsigned) { return four(u + r * d + i); },
+                   [&](unsigned r, unsigned o, float sum, bool mine) {
+                       if (mine)
+                           selected[r * stride + o] = sum;
+                   });
+        if (after)
+            fetch_mixing(s, *after);
+        else if (after_gate.weight)
+            gate.fetch(after_gate, c, 2 * c, c);
+        __syncthreads();
+
+        for (unsigned j = threadIdx.x; j < n_parts * ROWS * d; j += THREADS) { /* once, but for any sizes */
+            const place at = scan_place(j, d);
+            const unsigned i = at.r * d + at.o, share = C ? n_states : n / n_parts;
+            const float *b = selected + at.r * stride, *cs = b + n, *q = cs + n, v = u[i];
+            float step = C ? step_bias : t.step.bias[at.o], y = 0;
+#pragma unroll
+            for (unsigned k = 0; k < rank; k++)
+                step += q[k] * (C ? step_weights[k % 4] : t.step.weight[k * d + at.o]);
+            const float dt = fmaxf(step, 0) + log1pf(__expf(-fabsf(step)));
+            if (first + at.r < half)
+#pragma unroll
+                for (unsigned k = at.part * share; k < (at.part + 1) * share; k += n_states) {
+                    float *to = scan_states(s, t, first + at.r, at.o) + k * d;
+                    if constexpr (!C)
+                        scan.fetch(to, t.decay + k * d + at.o, d);
+                    y += scan.next(to, d, dt, v, b + k, cs + k);
+                }
+#pragma unroll
+            for (unsigned bit = 32 / n_parts; bit < 32; bit *= 2)
+                y += __shfl_xor_sync(~0u, y, bit);
+            if (at.part == 0)
+                z[i] *= y + (C ? pass : t.pass[at.o]) * v;
+        }
+        if (after)
+            fetch_in(s, *after, first);
+        __syncthreads();
+
+        out.run([&](unsigned r, unsigned i, unsigned) { return four(z + r * d + i); },
+                [&](unsigned r, unsigned o, float sum, bool mine) {
+                    if (mine)
+                        x[r * c + o] += sum + (skip ? skip[o] * before[r * c + o] : 0);
+                });
+        __syncthreads();
+    }
+};
+
+/* x: [ROWS][channels] in shared memory, at positions from `first` on, not yet visible to all threads. Of the stage, all
+ * that the first time layer or else the gate needs must have been fetched. */
 template <unsigned C> static __device__ void follow(const hop_shape &s, const follow_args &a, unsigned first, float *x,
-                                                    float *partial, float *room) {
-    const unsigned c = widths<C>::channels(s), half = s.n_half;
+                                                    float *room, time_stage<C> &stage) {
+    const unsigned c = widths<C>::channels(s), half = s.n_half, n_own = min(half - first, ROWS) * c;
+    const size_t at = ((size_t)blockIdx.y * half + first) * c;
+    __syncthreads();
     if (a.n_time) {
         float *before = carve(room, ROWS * c);
         for (unsigned i = threadIdx.x; i < ROWS * c; i += THREADS)
             before[i] = x[i];
-        for (unsigned i = 0; i < a.n_time; i++)
-            time_layer<C>(s, a.time[i], first, x, partial, room);
-        for (unsigned i = threadIdx.x; i < ROWS * c; i += THREADS)
-            x[i] += a.time_skip[i % c] * before[i];
-        __syncthreads();
-        store_rows(a.skip + blockIdx.y * half * c, first, half, c, x);
+        for (unsigned i = 0; i < a.n_time; i++) {
+            const bool last = i + 1 == a.n_time;
+            stage.run(s, a.time[i], first, x, room, last ? NULL : &a.time[i + 1], a.gate, last ? a.time_skip : NULL,
+                      before);
+        }
+        for (unsigned i = threadIdx.x; i < n_own; i += THREADS)
+            a.skip[at + i] = x[i];
     }
-    store_rows(a.x + blockIdx.y * half * c, first, half, c, x);
+    for (unsigned i = threadIdx.x; i < n_own; i += THREADS)
+        a.x[at + i] = x[i];
     if (a.gate.weight) {
-        float *normed = carve(room, ROWS * c), *gates = a.gates + (size_t)blockIdx.y * half * 2 * c;
-        norm(c, s.norm_epsilon, x, normed);
-        layer_multiply<ROWS>(a.gate, c, 2 * c, normed, c, partial);
-        for (unsigned i = threadIdx.x; i < ROWS * 2 * c; i += THREADS)
-            if (first + i / (2 * c) < half)
-                gates[(size_t)first * 2 * c + i] = layer_sum<ROWS>(a.gate, c, 2 * c, partial, i / (2 * c), i % (2 * c));
+        float *gates = a.gates + 2 * at;
+        stage.gate.template run<true>([&](unsigned r, unsigned i, unsigned) { return four(x + r * c + i); },
+                                      [&](unsigned r, unsigned o, float sum, bool mine) {
+                                          if (mine && first + r < half)
+                                              gates[r * 2 * c + o] = sum;
+                                      },
+                                      s.norm_epsilon);
     }
 }
 
@@ -441,174 +739,243 @@ template <unsigned C> static __global__ void __launch_bounds__(THREADS, 1) down(
     extern __shared__ float4 shared[];
     const hop_shape &s = a.s;
     const unsigned c = widths<C>::channels(s), first = blockIdx.x * ROWS;
-    float *room = (float *)shared, *partial = carve(room, partial_floats(s));
-    float *x = carve(room, ROWS * c), *rows = room; /* the time stage may take rows' place */
+    float *room = (float *)shared, *x = carve(room, ROWS * c);
+    const float *encoded = a.encoded + (size_t)blockIdx.y * s.n_positions * c;
+    layer<C, 3, C> down;
+    time_stage<C> stage;
+    down.fetch(a.down, 3 * c, c, c);
+    stage.fetch_slot(s);
+    stage.fetch_mixing(s, a.follow.time[0]);
+    stage.fetch_in(s, a.follow.time[0], first);
     await();
-    load_rows(a.encoded + (size_t)blockIdx.y * s.n_positions * c, 2 * (int)first, 2 * ROWS + 1, s.n_positions, c, rows);
-    __syncthreads();
-    layer_multiply<ROWS>(a.down, 3 * c, c, rows, 2 * c, partial);
-    for (unsigned i = threadIdx.x; i < ROWS * c; i += THREADS)
-        x[i] = layer_sum<ROWS>(a.down, 3 * c, c, partial, i / c, i % c);
-    __syncthreads();
-    follow<C>(s, a.follow, first, x, partial, room);
+    down.run([&](unsigned r, unsigned i, unsigned) {
+                 return row4(encoded, (int)(2 * (first + r) + i / c), s.n_positions, c, i % c);
+             },
+             [&](unsigned r, unsigned o, float sum, bool mine) {
+                 if (mine)
+                     x[r * c + o] = sum;
+             });
+    follow<C>(s, a.follow, first, x, room, stage);
 }
 
 struct attend_args {
     hop_shape s;
-    const float *gate_taps, *gates;
+    const float *gate_taps, *gates; /* taps: [3][channels][2] */
     hop_linear attention, proj, up;
     float *x, *chunks;
 };
 
-/* a b, the halves of the gates at p and c after their convolution, whose three rows around p are in g. */
-static __device__ inline float gated(const float (&g)[3][2], const float (&taps)[3][2]) {
+/* The halves of the gates at rows of channel o, whose pairs lie side by side. */
+static __device__ inline float2 gates_at(const float *gates, int p, unsigned n, unsigned c, unsigned o) {
+    return p >= 0 && p < (int)n ? __ldcg((const float2 *)gates + (size_t)p * c + o) : make_float2(0, 0);
+}
+
+/* Their product after their convolution. */
+static __device__ inline float gated(const float2 *g, const float2 (&taps)[3]) {
     float a = 0, b = 0;
 #pragma unroll
     for (unsigned k = 0; k < 3; k++) {
-        a += g[k][0] * taps[k][0];
-        b += g[k][1] * taps[k][1];
+        a += g[k].x * taps[k].x;
+        b += g[k].y * taps[k].y;
     }
     return a * b;
 }
 
-static __device__ inline void load_gates(const float *gates, int p, unsigned n, unsigned c, unsigned o,
-                                         float (&to)[2]) {
-    const bool inside = p >= 0 && p < (int)n;
-    to[0] = inside ? gates[(size_t)p * 2 * c + o] : 0;
-    to[1] = inside ? gates[(size_t)p * 2 * c + c + o] : 0;
-}
-
 /* The first half of a frequency layer but for its gate, and `up` of the second. Every block takes the mean over all
- * positions itself: that is cheaper than a kernel of its own. */
+ * positions itself: that is cheaper than a kernel of its own. A warp has a few channels of it, its lanes share out the
+ * positions. */
 template <unsigned C> static __global__ void __launch_bounds__(THREADS, 1)
     attend(const __grid_constant__ attend_args a) {
     extern __shared__ float4 shared[];
+    constexpr unsigned n_each = C ? C / WARPS : 1, n_shares = 32 / n_each, n_ahead = C ? C / 4 : 8;
     const hop_shape &s = a.s;
     const unsigned c = widths<C>::channels(s), width = widths<C>::chunks(s) * c, half = s.n_half,
-                   first = blockIdx.x * ROWS;
-    float *room = (float *)shared, *partial = carve(room, partial_floats(s));
-    float *x = carve(room, ROWS * c), *own = carve(room, ROWS * c), *mean = carve(room, c);
+                   first = blockIdx.x * ROWS, lane = threadIdx.x % 32;
+    float *room = (float *)shared, *x = carve(room, ROWS * c), *own = carve(room, ROWS * c), *mean = carve(room, c),
+          *factor = carve(room, c);
     const float *gates = a.gates + (size_t)blockIdx.y * half * 2 * c;
+    layer<C, 1, C, 1> attention;
+    layer<C, 1, C> proj;
+    layer<C, 1, 4 * C> up;
+    attention.fetch(a.attention, c, c, c);
+    proj.fetch(a.proj, c, c, c);
+    up.fetch(a.up, c, width, c);
+    const auto taps_of = [&](unsigned o, float2 (&taps)[3]) {
+#pragma unroll
+        for (unsigned k = 0; k < 3; k++)
+            taps[k] = weight2(a.gate_taps + 2 * (k * c + o));
+    };
+    const unsigned share = (half + n_shares - 1) / n_shares, begin = lane / n_each * share, end = min(begin + share, half);
+    float2 taps[3];
+    if constexpr (C)
+        taps_of(threadIdx.x / 32 * n_each + lane % n_each, taps);
 
     await();
-    const unsigned n_groups = THREADS / c, group = threadIdx.x / c, o = threadIdx.x % c;
-    if (group < n_groups) {
-        const unsigned share = (half + n_groups - 1) / n_groups;
-        const int begin = (int)(group * share), end = (int)min((group + 1) * share, half);
-        float taps[3][2], g[3][2], sum = 0;
-        for (unsigned k = 0; k < 3; k++)
-            for (unsigned j = 0; j < 2; j++)
-                taps[k][j] = a.gate_taps[k * 2 * c + j * c + o];
-        load_gates(gates, begin - 1, half, c, o, g[0]);
-        load_gates(gates, begin, half, c, o, g[1]);
-#pragma unroll 5
-        for (int p = begin; p < end; p++) {
-            load_gates(gates, p + 1, half, c, o, g[2]);
-            sum += gated(g, taps);
-            g[0][0] = g[1][0], g[0][1] = g[1][1];
-            g[1][0] = g[2][0], g[1][1] = g[2][1];
-        }
-        partial[group * c + o] = sum;
-        for (unsigned r = group; r < ROWS; r += n_groups) {
-            for (int k = 0; k < 3; k++)
-                load_gates(gates, (int)(first + r) + k - 1, half, c, o, g[k]);
-            own[r * c + o] = gated(g, taps);
-        }
+    float *const map = a.x + ((size_t)blockIdx.y * half + first) * c;
+    for (unsigned i = threadIdx.x; i < ROWS * c; i += THREADS) {
+        x[i] = first + i / c < half ? __ldcg(map + i) : 0;
+        float2 g[3], its[3];
+        taps_of(i % c, its);
+        for (int k = 0; k < 3; k++)
+            g[k] = gates_at(gates, (int)(first + i / c) + k - 1, half, c, i % c);
+        own[i] = gated(g, its);
     }
-    load_rows(a.x + (size_t)blockIdx.y * half * c, (int)first, ROWS, half, c, x);
-    __syncthreads();
-    for (unsigned i = threadIdx.x; i < c; i += THREADS) {
+    for (unsigned o = threadIdx.x / 32 * n_each + lane % n_each; o < c; o += WARPS * n_each) {
         float sum = 0;
-        for (unsigned k = 0; k < n_groups; k++)
-            sum += partial[k * c + i];
-        mean[i] = sum / (float)half;
+        if constexpr (!C)
+            taps_of(o, taps);
+        for (unsigned p = begin; p < end; p += n_ahead) {
+            float2 g[n_ahead + 2];
+#pragma unroll
+            for (unsigned k = 0; k < n_ahead + 2; k++)
+                g[k] = p + k <= end + 1 ? gates_at(gates, (int)(p + k) - 1, half, c, o) : make_float2(0, 0);
+#pragma unroll
+            for (unsigned k = 0; k < n_ahead; k++)
+                if (p + k < end)
+                    sum += gated(g + k, taps);
+        }
+#pragma unroll
+        for (unsigned bit = n_each; bit < 32; bit *= 2)
+            sum += __shfl_xor_sync(~0u, sum, bit);
+        if (lane < n_each)
+            mean[o] = sum / (float)half;
     }
     __syncthreads();
-    layer_multiply<1>(a.attention, c, c, mean, c, partial);
-    for (unsigned i = threadIdx.x; i < c; i += THREADS) {
-        const float factor = layer_sum<1>(a.attention, c, c, partial, 0, i);
-        for (unsigned r = 0; r < ROWS; r++)
-            own[r * c + i] *= factor;
-    }
+    attention.run([&](unsigned, unsigned i, unsigned) { return four(mean + i); },
+                  [&](unsigned, unsigned o, float sum, bool mine) {
+                      if (mine)
+                          factor[o] = sum;
+                  });
     __syncthreads();
-    layer_multiply<ROWS>(a.proj, c, c, own, c, partial);
-    for (unsigned i = threadIdx.x; i < ROWS * c; i += THREADS)
-        x[i] += layer_sum<ROWS>(a.proj, c, c, partial, i / c, i % c);
+    proj.run([&](unsigned r, unsigned i, unsigned) {
+                 const float4 v = four(own + r * c + i), f = four(factor + i);
+                 return make_float4(v.x * f.x, v.y * f.y, v.z * f.z, v.w * f.w);
+             },
+             [&](unsigned r, unsigned o, float sum, bool mine) {
+                 if (!mine)
+                     return;
+                 x[r * c + o] += sum;
+                 if (first + r < half)
+                     map[r * c + o] = x[r * c + o];
+             });
     __syncthreads();
-    store_rows(a.x + (size_t)blockIdx.y * half * c, first, half, c, x);
-    norm(c, s.norm_epsilon, x, own);
-    layer_multiply<ROWS>(a.up, c, width, own, c, partial);
-    float *chunks = a.chunks + (size_t)blockIdx.y * half * width;
-    for (unsigned i = threadIdx.x; i < ROWS * width; i += THREADS)
-        if (first + i / width < half)
-            chunks[(size_t)first * width + i] = layer_sum<ROWS>(a.up, c, width, partial, i / width, i % width);
+    float *chunks = a.chunks + ((size_t)blockIdx.y * half + first) * width;
+    up.template run<true>([&](unsigned r, unsigned i, unsigned) { return four(x + r * c + i); },
+                          [&](unsigned r, unsigned o, float sum, bool mine) {
+                              if (mine && first + r < half)
+                                  chunks[r * width + o] = sum;
+                          },
+                          s.norm_epsilon);
 }
 
 struct prime_args {
     hop_shape s;
-    const float *mixed_taps, *taps, *chunks;
+    const float *taps, *chunks; /* taps: hop_freq.taps */
     hop_linear mix, down;
     const float *freq_skip; /* NULL but after the stage's last layer */
     follow_args follow;
 };
 
-/* The rest of a frequency layer. */
+/* The rest of a frequency layer. Kernels are cut into segments of as many taps, one for each thread. */
 template <unsigned C> static __global__ void __launch_bounds__(THREADS, 1) prime(const __grid_constant__ prime_args a) {
     extern __shared__ float4 shared[];
     const hop_shape &s = a.s;
     const unsigned c = widths<C>::channels(s), width = widths<C>::chunks(s) * c, half = s.n_half,
-                   first = blockIdx.x * ROWS;
-    float *room = (float *)shared, *partial = carve(room, partial_floats(s));
-    float *x = carve(room, ROWS * c), *mixed = room,
-          *plain = mixed + ROWS * width; /* the time stage may take their place */
+                   first = blockIdx.x * ROWS, n_items = s.n_segments * c;
+    float *room = (float *)shared, *x = carve(room, ROWS * c), *after = room; /* the time stage may take the rest */
+    float *parts = carve(after, 2 * ROWS * n_items), *products = after;
     const float *chunks = a.chunks + (size_t)blockIdx.y * half * width;
-    const size_t map = (size_t)blockIdx.y * half * c;
-    await();
-    load_rows(a.follow.x + map, (int)first, ROWS, half, c, x);
+    float2 taps[HOP_TAPS];
+    const auto fetch = [&](unsigned i) {
+#pragma unroll
+        for (unsigned k = 0; k < HOP_TAPS; k++)
+            taps[k] = weight2(a.taps + 2 * ((size_t)i / c * HOP_TAPS * c + k * c + i % c));
+    };
+    layer<C, 1, 4 * C> mix;
+    layer<C, 4, C> down;
+    time_stage<C> stage;
+    if constexpr (C)
+        if (threadIdx.x < n_items)
+            fetch(threadIdx.x);
+    mix.fetch(a.mix, c, width, c);
+    down.fetch(a.down, width, c, c);
+    float skipped = 0, scale = 0;
+    if constexpr (C)
+        if (a.freq_skip && first + down.own_row() < half) {
+            scale = weight1(a.freq_skip + down.own());
+            skipped = __ldcg(a.follow.skip + ((size_t)blockIdx.y * half + first + down.own_row()) * c + down.own());
+        }
+    if (a.follow.n_time)
+        stage.fetch_slot(s);
 
-    for (unsigned i = threadIdx.x; i < width; i += THREADS) {
-        unsigned start = 0, k = 0;
-        for (; k < i / c; k++)
-            start += s.kernels[k];
-        const unsigned n_taps = s.kernels[k];
-        const float *mixed_taps = a.mixed_taps + (size_t)start * c + i % c, *taps = a.taps + (size_t)start * c + i % c;
-        const int top = (int)first - (int)(n_taps / 2);
-        float m[ROWS] = {}, t[ROWS] = {}, mixed_sum[ROWS] = {}, sum[ROWS] = {};
-#pragma unroll 8
-        for (unsigned j = 0; j < n_taps + ROWS - 1; j++) {
-            const int p = top + (int)j;
-            const float v = p >= 0 && p < (int)half ? chunks[(size_t)p * width + i] : 0;
+    await();
+    const float *map = a.follow.x + ((size_t)blockIdx.y * half + first) * c;
+    float before = 0;
+    if constexpr (C)
+        if (first + down.own_row() < half)
+            before = __ldcg(map + down.own_row() * c + down.own());
+    for (unsigned i = threadIdx.x; i < n_items; i += THREADS) { /* once, but for any sizes */
+        const unsigned segment = i / c, o = s.segments[segment].kernel * c + i % c;
+        const int top = (int)first + s.segments[segment].offset;
+        float v[HOP_TAPS + ROWS - 1];
+        if constexpr (!C)
+            fetch(i);
 #pragma unroll
-            for (unsigned r = ROWS - 1; r > 0; r--)
-                m[r] = m[r - 1], t[r] = t[r - 1];
-            m[0] = j < n_taps ? mixed_taps[j * c] : 0;
-            t[0] = j < n_taps ? taps[j * c] : 0;
-#pragma unroll
-            for (unsigned r = 0; r < ROWS; r++) {
-                mixed_sum[r] += v * m[r];
-                sum[r] += v * t[r];
-            }
+        for (unsigned k = 0; k < HOP_TAPS + ROWS - 1; k++) {
+            const int p = top + (int)k;
+            v[k] = p >= 0 && p < (int)half ? __ldcg(chunks + (size_t)p * width + o) : 0;
         }
 #pragma unroll
         for (unsigned r = 0; r < ROWS; r++) {
-            mixed[r * width + i] = mixed_sum[r];
-            plain[r * width + i] = sum[r];
+            float mixed = 0, plain = 0;
+#pragma unroll
+            for (unsigned k = 0; k < HOP_TAPS; k++) {
+                mixed += v[k + r] * taps[k].x;
+                plain += v[k + r] * taps[k].y;
+            }
+            parts[2 * r * n_items + i] = mixed;
+            parts[(2 * r + 1) * n_items + i] = plain;
         }
     }
+    if (a.follow.n_time)
+        stage.fetch_mixing(s, a.follow.time[0]);
+    else if (a.follow.gate.weight)
+        stage.gate.fetch(a.follow.gate, c, 2 * c, c);
     __syncthreads();
-    layer_multiply<ROWS>(a.mix, c, width, mixed, width, partial, c);
-    for (unsigned i = threadIdx.x; i < ROWS * width; i += THREADS)
-        plain[i] *= layer_sum<ROWS>(a.mix, c, width, partial, i / width, i % width);
+    mix.run([&](unsigned r, unsigned i, unsigned o) {
+                float4 sum = make_float4(0, 0, 0, 0);
+                for (unsigned k = s.first_segment[o / c]; k < s.first_segment[o / c + 1]; k++) {
+                    const float4 v = four(parts + 2 * r * n_items + k * c + i);
+                    sum = make_float4(sum.x + v.x, sum.y + v.y, sum.z + v.z, sum.w + v.w);
+                }
+                return sum;
+            },
+            [&](unsigned r, unsigned o, float sum, bool mine) {
+                if (!mine)
+                    return;
+                float plain = 0;
+                for (unsigned k = s.first_segment[o / c]; k < s.first_segment[o / c + 1]; k++)
+                    plain += parts[(2 * r + 1) * n_items + k * c + o % c];
+                products[r * width + o] = sum * plain;
+            });
+    if (a.follow.n_time)
+        stage.fetch_in(s, a.follow.time[0], first);
     __syncthreads();
-    layer_multiply<ROWS>(a.down, width, c, plain, width, partial);
-    for (unsigned i = threadIdx.x; i < ROWS * c; i += THREADS) {
-        float v = x[i] + layer_sum<ROWS>(a.down, width, c, partial, i / c, i % c);
-        if (a.freq_skip && first + i / c < half)
-            v += a.freq_skip[i % c] * a.follow.skip[map + (size_t)first * c + i];
-        x[i] = v;
-    }
-    __syncthreads();
-    follow<C>(s, a.follow, first, x, partial, room);
+    down.run([&](unsigned r, unsigned i, unsigned) { return four(products + r * width + i); },
+             [&](unsigned r, unsigned o, float sum, bool mine) {
+                 if (!mine)
+                     return;
+                 if constexpr (!C)
+                     if (first + r < half) {
+                         before = __ldcg(map + r * c + o);
+                         if (a.freq_skip) {
+                             scale = a.freq_skip[o];
+                             skipped = __ldcg(a.follow.skip + ((size_t)blockIdx.y * half + first + r) * c + o);
+                         }
+                     }
+                 x[r * c + o] = before + sum + scale * skipped;
+             });
+    follow<C>(s, a.follow, first, x, room, stage);
 }
 
 /* ---- heads ---- */
@@ -627,36 +994,52 @@ template <unsigned C> static __global__ void __launch_bounds__(THREADS, 1) up(co
     const hop_shape &s = a.s;
     const hop_up &l = a.ups[blockIdx.z];
     const unsigned c = widths<C>::channels(s), half = s.n_half, first = blockIdx.x * ROWS;
-    float *room = (float *)shared, *partial = carve(room, partial_floats(s));
-    float *rows = carve(room, (ROWS + 1) * c), *y = carve(room, 2 * ROWS * c);
+    float *y = (float *)shared;
+    const float *decoded = a.decoded + (size_t)(2 * blockIdx.y + blockIdx.z) * half * c;
+    layer<C, 2, C> even;
+    layer<C, 1, C> odd;
+    even.fetch(l.even, 2 * c, c, c);
+    odd.fetch(l.odd, c, c, c);
+    /* A warp has one of the heads' outputs. */
+    const unsigned n_out = 1 + blockIdx.z, lane = threadIdx.x % 32, item = threadIdx.x / 32, o = item % n_out,
+                   row = item / n_out, p = 2 * first + row;
+    const bool has = row < 2 * ROWS && p < s.n_positions;
+    float head[8];
+#pragma unroll
+    for (unsigned k = 0; k < 8; k++)
+        head[k] = lane + 32 * k < c ? weight1(l.head_weight + o * c + lane + 32 * k) : 0;
+    const float head_bias = weight1(l.head_bias + o), slope = has ? weight1(a.slope + p) : 0;
     await();
-    load_rows(a.decoded + (size_t)(2 * blockIdx.y + blockIdx.z) * half * c, (int)first - 1, ROWS + 1, half, c, rows);
-    __syncthreads();
-    layer_multiply<ROWS>(l.even, 2 * c, c, rows, c, partial);
-    for (unsigned i = threadIdx.x; i < ROWS * c; i += THREADS)
-        y[i / c * 2 * c + i % c] = layer_sum<ROWS>(l.even, 2 * c, c, partial, i / c, i % c);
-    __syncthreads();
-    layer_multiply<ROWS>(l.odd, c, c, rows + c, c, partial);
-    for (unsigned i = threadIdx.x; i < ROWS * c; i += THREADS)
-        y[i / c * 2 * c + c + i % c] = layer_sum<ROWS>(l.odd, c, c, partial, i / c, i % c);
+    even.run([&](unsigned r, unsigned i, unsigned) {
+                 return row4(decoded, (int)(first + r + i / c) - 1, half, c, i % c);
+             },
+             [&](unsigned r, unsigned o, float sum, bool mine) {
+                 if (mine)
+                     y[2 * r * c + o] = sum;
+             });
+    odd.run([&](unsigned r, unsigned i, unsigned) { return row4(decoded, (int)(first + r), half, c, i); },
+            [&](unsigned r, unsigned o, float sum, bool mine) {
+                if (mine)
+                    y[(2 * r + 1) * c + o] = sum;
+            });
     __syncthreads();
 
-    const unsigned n_out = 1 + blockIdx.z, lane = threadIdx.x % 32;
-    for (unsigned item = threadIdx.x / 32; item < 2 * ROWS * n_out; item += THREADS / 32) {
-        const unsigned p = 2 * first + item / n_out, o = item % n_out;
-        float sum = 0;
-        for (unsigned i = lane; i < c; i += 32)
-            sum += y[item / n_out * c + i] * l.head.weight[i * 4 + o]; /* rows of weights are rounded up to 4 */
-        sum = warp_sum(sum) + l.head.bias[o];
-        if (lane || p >= s.n_positions)
-            continue;
-        if (blockIdx.z)
-            a.rotation[2 * ((size_t)blockIdx.y * s.n_positions + p) + o] = sum;
-        else {
-            const float mask = s.mask_ceiling / (1 + expf(-a.slope[p] * sum));
-            const float gain = isfinite(mask) ? powf(fmaxf(mask, s.mask_minimum), 1 / s.compression) : 1;
-            a.gain[(size_t)blockIdx.y * s.n_positions + p] = p < s.n_linear ? gain : fminf(gain, s.band_gain_maximum);
-        }
+    if (!has)
+        return;
+    float sum = 0;
+#pragma unroll
+    for (unsigned k = 0; k < 8; k++)
+        if (lane + 32 * k < c)
+            sum += y[row * c + lane + 32 * k] * head[k];
+    sum = warp_sum(sum) + head_bias;
+    if (lane)
+        return;
+    if (blockIdx.z)
+        a.rotation[2 * ((size_t)blockIdx.y * s.n_positions + p) + o] = sum;
+    else {
+        const float mask = s.mask_ceiling / (1 + expf(-slope * sum));
+        const float gain = isfinite(mask) ? powf(fmaxf(mask, s.mask_minimum), 1 / s.compression) : 1;
+        a.gain[(size_t)blockIdx.y * s.n_positions + p] = p < s.n_linear ? gain : fminf(gain, s.band_gain_maximum);
     }
 }
 
@@ -676,8 +1059,8 @@ static __device__ inline float softened(float gain, float strength, float floor)
 }
 
 /* (1 + re, im), normalised, to the power of `strength`. */
-static __device__ inline float2 turn(const float *rotation, float epsilon, float strength) {
-    const float re = 1 + rotation[0], im = rotation[1], square = re * re + im * im;
+static __device__ inline float2 turn(float2 rotation, float epsilon, float strength) {
+    const float re = 1 + rotation.x, im = rotation.y, square = re * re + im * im;
     const float length = sqrtf(square / (square + epsilon));
     if (!isfinite(length) || strength == 0)
         return make_float2(1, 0);
@@ -689,47 +1072,89 @@ static __device__ inline float2 turn(const float *rotation, float epsilon, float
     return make_float2(scale * cosf(angle), scale * sinf(angle));
 }
 
+/* A bin before the network has spoken: its gain is taken `share` of the way from one position's to the next one's. */
+struct bin {
+    float2 x;
+    unsigned position;
+    float share;
+};
+
+/* N is the shipped models' window / 2, or 0: any. */
+template <unsigned N>
 static __global__ void __launch_bounds__(THREADS, 1) synthesise(const __grid_constant__ synthesise_args a) {
     extern __shared__ float4 shared[];
     const hop_shape &s = a.s;
-    const unsigned n = s.window / 2, n_kept = s.synthesis - s.hop;
-    await();
-    const hop_slot slot = s.slots[blockIdx.y];
+    const unsigned n = N ? N : s.window / 2, n_kept = s.synthesis - s.hop, me = threadIdx.x;
+    const hop_slot slot = {.stream = __ldcg(&s.slots[blockIdx.y].stream), .ticket = __ldcg(&s.slots[blockIdx.y].ticket),
+                           .strength = __ldcg(&s.slots[blockIdx.y].strength),
+                           .floor = __ldcg(&s.slots[blockIdx.y].floor)};
     float2 *points = (float2 *)shared, *bins = points + n + 1;
-    const float2 *x = (const float2 *)a.spectrum + blockIdx.y * s.n_bins, *roots = (const float2 *)a.roots;
+    float *overlap = s.state + slot.stream * s.n_state + s.overlap;
+    const auto fetch_bin = [&](unsigned i, bin &to) {
+        to.x = __ldcg((const float2 *)a.spectrum + blockIdx.y * s.n_bins + i);
+        const unsigned above = i < s.n_linear ? 0 : i - s.n_linear;
+        to.position = i < s.n_linear ? i : s.n_linear + a.bin_bands[above];
+        to.share = i < s.n_linear ? 0 : weight1(a.bin_shares + above);
+    };
+    const auto fetch_sum = [&](unsigned i) {
+        return make_float2(weight1(a.window + i), i < n_kept ? __ldcg(overlap + i) : 0);
+    };
+    constexpr unsigned n_ahead = N / THREADS + 1, n_sums = N ? 2 * N / THREADS : 1;
+    bin ahead[n_ahead];
+    float2 sums_ahead[n_sums];
+#pragma unroll
+    for (unsigned k = 0; N && k < n_ahead; k++)
+        if (me + k * THREADS < s.n_bins)
+            fetch_bin(me + k * THREADS, ahead[k]);
+#pragma unroll
+    for (unsigned k = 0; N && k < n_sums; k++)
+        if (me + k * THREADS < s.synthesis)
+            sums_ahead[k] = fetch_sum(me + k * THREADS);
+    const float2 *roots = copy_roots(s, a.roots, bins + n + 1);
+    await();
     const float *gains = a.gain + blockIdx.y * s.n_positions;
-    for (unsigned i = threadIdx.x; i < s.n_bins; i += THREADS) {
-        float2 v = x[i];
+    const float2 *rotations = (const float2 *)a.rotation + blockIdx.y * s.n_positions;
+#pragma unroll
+    for (unsigned k = 0; k < n_ahead || !N; k++) {
+        const unsigned i = me + k * THREADS;
+        if (i >= s.n_bins)
+            break;
+        if (!N)
+            fetch_bin(i, ahead[0]);
+        const bin &b = ahead[N ? k : 0];
+        const float gain = __ldcg(gains + b.position), next = b.share ? __ldcg(gains + b.position + 1) : gain;
+        float2 v = b.x;
         if (i < s.n_linear)
-            v = fft_times(
-                v, turn(a.rotation + 2 * ((size_t)blockIdx.y * s.n_positions + i), s.rotation_epsilon, slot.strength));
-        float gain = gains[min(i, s.n_linear)];
-        if (i >= s.n_linear) {
-            const float *below = gains + s.n_linear + a.bin_bands[i - s.n_linear], share = a.bin_shares[i - s.n_linear];
-            gain = share ? below[0] + (below[1] - below[0]) * share : below[0];
-        }
-        gain = softened(gain, slot.strength, slot.floor);
-        bins[i] = make_float2(v.x * gain, v.y * gain);
+            v = fft_times(v, turn(__ldcg(rotations + i), s.rotation_epsilon, slot.strength));
+        const float all = softened(gain + (next - gain) * b.share, slot.strength, slot.floor);
+        bins[i] = make_float2(v.x * all, v.y * all);
     }
     __syncthreads();
-    for (unsigned i = threadIdx.x; i < n; i += THREADS)
+    for (unsigned i = me; i < n; i += THREADS)
         points[i] = fft_point(bins, n, i, roots);
-    const float *frame = (const float *)fft_complex<true>(points, bins, n, roots) + s.window - s.synthesis;
+    const float *frame = (const float *)fft_complex<true, N>(points, bins, n, roots) + s.window - s.synthesis;
     const float scale = 1 / (float)s.window;
-    float *sums = (float *)(frame >= (float *)bins ? points : bins);
-    float *overlap = s.state + slot.stream * s.n_state + s.overlap;
-    for (unsigned i = threadIdx.x; i < s.synthesis; i += THREADS)
-        sums[i] = frame[i] * a.window[i] * scale + (i < n_kept ? overlap[i] : 0);
-    __syncthreads();
     float *out = a.out + blockIdx.y * s.hop, *tail = a.tail + (size_t)slot.stream * n_kept;
-    for (unsigned i = threadIdx.x; i < s.hop; i += THREADS)
-        out[i] = sums[i];
-    for (unsigned i = threadIdx.x; i < n_kept; i += THREADS)
-        overlap[i] = tail[i] = sums[s.hop + i];
-    __threadfence_system();
+    float *sums = (float *)(frame >= (float *)bins ? points : bins);
+#pragma unroll
+    for (unsigned k = 0; k < n_sums || !N; k++) {
+        const unsigned i = me + k * THREADS;
+        if (i >= s.synthesis)
+            break;
+        const float2 w = N ? sums_ahead[k % n_sums] : fetch_sum(i);
+        const float v = frame[i] * w.x * scale + w.y;
+        if (i < s.hop)
+            out[i] = v;
+        else
+            sums[i - s.hop] = tail[i - s.hop] = v;
+    }
     __syncthreads();
-    if (threadIdx.x == 0)
+    if (me == 0) {
+        __threadfence_system();
         a.done[blockIdx.y] = slot.ticket;
+    }
+    for (unsigned i = me; i < n_kept; i += THREADS)
+        overlap[i] = sums[i];
 }
 
 /* ---- the chain ---- */
@@ -739,7 +1164,7 @@ static unsigned blocks_for(unsigned n_rows) {
 }
 
 static size_t fft_bytes(const hop_shape &s) {
-    return 2 * (size_t)s.n_bins * sizeof(float2);
+    return fft_floats(s) * sizeof(float);
 }
 
 /* Whether kernels may start before the one ahead of them ends: then their code waits for it by itself. */
@@ -767,8 +1192,9 @@ static void start(void (*kernel)(Args), dim3 grid, size_t shared_bytes, cudaStre
 
 template <unsigned C> struct chain {
     static int prepare(size_t bytes) {
-        const void *kernels[] = {(const void *)dense<C>, (const void *)down<C>, (const void *)attend<C>,
-                                 (const void *)prime<C>, (const void *)up<C>};
+        const void *kernels[] = {(const void *)dense<C>,       (const void *)down<C>,       (const void *)attend<C>,
+                                 (const void *)prime<C>,       (const void *)up<C>,         (const void *)analyse<512>,
+                                 (const void *)synthesise<512>, (const void *)analyse<0>, (const void *)synthesise<0>};
         for (const void *kernel : kernels) {
             cudaError_t code = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
             if (code)
@@ -781,8 +1207,9 @@ template <unsigned C> struct chain {
         const hop_shape &s = n.shape;
         const unsigned n_rows = encoder ? s.n_positions : s.n_half, n_blocks = encoder ? 1 : 2;
         for (unsigned i = 0; i < s.depth; i++) {
-            dense_args a = {.s = s, .layer = i, .n_rows = n_rows, .features = encoder ? n.scratch.features : NULL,
-                            .embed = n.embed, .x = n.scratch.x, .blocks = {}};
+            dense_args a = {.s = s, .layer = i, .n_rows = n_rows, .features = encoder && i == 0 ? n.scratch.features : NULL,
+                            .embed_weight = n.embed_weight, .embed_bias = n.embed_bias, .embed_prelu = n.embed_prelu,
+                            .x = n.scratch.x, .blocks = {}};
             for (unsigned b = 0; b < n_blocks; b++) {
                 const hop_dense &d = encoder ? n.encoder : n.decoders[b];
                 a.blocks[b].taps = d.taps[i];
@@ -818,7 +1245,8 @@ template <unsigned C> struct chain {
         const hop_shape &s = n.shape;
         const dim3 grid(blocks_for(s.n_half), n_slots);
         const size_t bytes = shared_bytes(s);
-        start(analyse, dim3(1, n_slots), fft_bytes(s), stream,
+        const bool is_shipped = s.window == 1024;
+        start(is_shipped ? analyse<512> : analyse<0>, dim3(1, n_slots), fft_bytes(s), stream,
               analyse_args{s, n.asked, n.in, n.analysis_window, n.roots, n.band_edges, n.scratch.spectrum,
                            n.scratch.features});
         run_dense(n, n_slots, stream, true);
@@ -831,23 +1259,38 @@ template <unsigned C> struct chain {
                       attend_args{s, f.gate_taps, n.scratch.gates, f.attention, f.proj, f.up, n.scratch.x,
                                   n.scratch.chunks});
                 start(prime<C>, grid, bytes, stream,
-                      prime_args{s, f.mixed_taps, f.taps, n.scratch.chunks, f.mix, f.down,
+                      prime_args{s, f.taps, n.scratch.chunks, f.mix, f.down,
                                  last ? n.blocks[b].freq_skip : NULL,
                                  last ? before(n, b + 1, 0) : before(n, b, i + 1)});
             }
         run_dense(n, n_slots, stream, false);
         start(up<C>, dim3(blocks_for(s.n_half + 1), n_slots, 2), bytes, stream,
               up_args{s, n.scratch.decoded, {n.ups[0], n.ups[1]}, n.slope, n.scratch.gain, n.scratch.rotation});
-        start(synthesise, dim3(1, n_slots), fft_bytes(s), stream,
+        start(is_shipped ? synthesise<512> : synthesise<0>, dim3(1, n_slots), fft_bytes(s), stream,
               synthesise_args{s, n.scratch.spectrum, n.scratch.gain, n.scratch.rotation, n.synthesis_window, n.roots,
                               n.bin_bands, n.bin_shares, n.out, n.tail, n.done});
         return cudaGetLastError();
     }
 };
 
+size_t hop_packed(const hop_shape *s, unsigned n_in, unsigned n_out) {
+    const unsigned n_groups = THREADS / lanes_for(s->channels), n_each = (n_out + n_groups - 1) / n_groups;
+    return (size_t)n_each * n_groups * n_in;
+}
+
+void hop_pack(float *to, const hop_shape *s, unsigned n_in, unsigned n_out, unsigned o, const float *row) {
+    const unsigned lanes = lanes_for(s->channels), n_groups = THREADS / lanes,
+                   n_each = (n_out + n_groups - 1) / n_groups, n_steps = n_in / (4 * lanes);
+    const unsigned m = is_usual(*s) ? o % n_each : o / n_groups, group = is_usual(*s) ? o / n_each : o % n_groups;
+    for (unsigned i = 0; i < n_in; i++) {
+        const unsigned step = i / (4 * lanes), thread = group * lanes + i / 4 % lanes;
+        to[4 * ((m * n_steps + step) * (size_t)THREADS + thread) + i % 4] = row[i];
+    }
+}
+
 int hop_prepare(const hop_net *n, size_t *needed) {
     const hop_shape &s = n->shape;
-    *needed = shared_bytes(s);
+    *needed = max(shared_bytes(s), fft_bytes(s));
     switch (is_usual(s) ? s.channels : 0) {
     case 16: return chain<16>::prepare(*needed);
     case 32: return chain<32>::prepare(*needed);

@@ -17,9 +17,10 @@ extern "C" {
 
 struct CUstream_st;
 
-enum { HOP_MAX_SLOTS = 4, HOP_MAX_TIME = 4 };
+/* Prime kernels are cut into segments of HOP_TAPS taps. */
+enum { HOP_MAX_SLOTS = 4, HOP_MAX_TIME = 4, HOP_TAPS = 12, HOP_MAX_SEGMENTS = MODEL_MAX_KERNELS * 6 };
 
-/* weight: [n_in][n_out, rounded up to 4]; bias, where there is one, is as long as its rows. prelu may be NULL. */
+/* weight: as hop_pack orders it. bias and prelu may be NULL. */
 struct hop_linear {
     const float *weight, *bias, *prelu;
 };
@@ -31,17 +32,20 @@ struct hop_dense {
 };
 
 struct hop_time {
-    struct hop_linear gate, proj, in, select, step, out; /* select has no bias */
+    struct hop_linear gate, proj, in, select, out; /* gate: pairs of its halves' outputs; select has no bias */
+    struct {
+        const float *weight, *bias; /* [step_rank][d_inner] */
+    } step;
     const float *conv_taps, *conv_bias, *pass;
     const float *decay; /* [d_state][d_inner], times log2 e */
     unsigned index;     /* among all time layers */
 };
 
 struct hop_freq {
-    struct hop_linear gate, attention, proj, up, down;
-    struct hop_linear mix; /* of all kernels: [channels][n_kernels * channels] */
-    const float *gate_taps;
-    const float *mixed_taps, *taps; /* of all kernels, one after another */
+    struct hop_linear gate, attention, proj, up, down; /* gate: pairs of its halves' outputs */
+    struct hop_linear mix;                             /* of all kernels, n_kernels * channels outputs */
+    const float *gate_taps;                            /* [3][channels][2], pairs likewise */
+    const float *taps; /* [n_segments][HOP_TAPS][channels][2]: before the mixing layer, and without it; 0 beyond a kernel */
 };
 
 struct hop_block {
@@ -51,7 +55,8 @@ struct hop_block {
 };
 
 struct hop_up {
-    struct hop_linear even, odd, head;
+    struct hop_linear even, odd;
+    const float *head_weight, *head_bias; /* [1 or 2][channels] */
 };
 
 /* What goes with a slot for one hop. `now` counts the stream's frames, modulo all lengths of rings. */
@@ -63,8 +68,13 @@ struct hop_slot {
 /* Sizes, and what every kernel needs. */
 struct hop_shape {
     unsigned window, synthesis, hop, n_bins, n_linear, n_bands, n_positions, n_half;
-    unsigned channels, depth, n_kernels, kernels[MODEL_MAX_KERNELS];
+    unsigned channels, depth, n_kernels;
     unsigned d_inner, d_state, d_conv, step_rank, n_ring;
+    unsigned n_segments, first_segment[MODEL_MAX_KERNELS + 1]; /* of each kernel */
+    struct {
+        unsigned kernel;
+        int offset; /* of its first tap from the position */
+    } segments[HOP_MAX_SEGMENTS];
     float scale, compression, mask_ceiling, mask_minimum, band_gain_maximum, rotation_epsilon, magnitude_minimum,
         power_minimum, norm_epsilon;
     /* A stream's state, floats from its start: samples, sums, rings of the dense blocks' maps [depth][n_ring][rows],
@@ -92,7 +102,8 @@ struct hop_net {
     struct hop_shape shape;
     struct hop_scratch scratch;
     unsigned n_blocks, n_time, n_freq;
-    struct hop_linear embed, down;
+    const float *embed_weight, *embed_bias, *embed_prelu; /* weight: [3][channels] */
+    struct hop_linear down;
     struct hop_dense encoder, decoders[2]; /* mask, phase */
     struct hop_up ups[2];
     struct hop_block *blocks; /* [n_blocks], in host memory */
@@ -107,6 +118,11 @@ struct hop_net {
     float *in, *out;                    /* mapped, [HOP_MAX_SLOTS][hop] */
     float *tail;                        /* mapped, [n_streams][synthesis - hop] */
 };
+
+/* Weights [n_out][n_in] lie in the order in which a block's threads read them: hop_packed floats, zeros at first, into
+ * which hop_pack puts the row of output o. */
+size_t hop_packed(const struct hop_shape *s, unsigned n_in, unsigned n_out);
+void hop_pack(float *to, const struct hop_shape *s, unsigned n_in, unsigned n_out, unsigned o, const float *row);
 
 /* Readies the kernels for a shape. Returns a cudaError_t; with it in *needed the shared memory of a block, in bytes,
  * where the device has less than that. */

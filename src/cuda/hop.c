@@ -51,6 +51,7 @@ struct engine_hop {
 
 /* Arrays of the device, laid out twice: to count them, then into `host`, which is copied to the device as a whole. */
 struct layout {
+    const struct hop_shape *shape;
     float *host;   /* NULL while counting */
     float *device;
     size_t n;
@@ -72,22 +73,34 @@ static const float *copied(struct layout *l, const float *from, size_t n) {
     return device;
 }
 
-/* weight [n_out][n_in], transposed, into columns from `first` on of rows that are `width` long. */
-static void transpose(float *to, unsigned width, unsigned first, const float *weight, unsigned n_in, unsigned n_out) {
-    for (unsigned i = 0; i < n_in; i++)
-        for (unsigned o = 0; o < n_out; o++)
-            to[(size_t)i * width + first + o] = weight[(size_t)o * n_in + i];
+/* Rows of n_columns as columns of n_rows. */
+static const float *transposed(struct layout *l, const float *from, unsigned n_rows, unsigned n_columns) {
+    float *host, *device = place(l, (size_t)n_rows * n_columns, &host);
+    for (unsigned r = 0; host && r < n_rows; r++)
+        for (unsigned i = 0; i < n_columns; i++)
+            host[(size_t)i * n_rows + r] = from[(size_t)r * n_columns + i];
+    return device;
 }
 
 static struct hop_linear linear(struct layout *l, unsigned n_in, unsigned n_out, const float *weight, const float *bias,
                                 const float *prelu) {
-    const unsigned width = (n_out + 3) / 4 * 4;
     float *host;
-    struct hop_linear to = {.weight = place(l, (size_t)n_in * width, &host)};
-    if (host)
-        transpose(host, width, 0, weight, n_in, n_out);
+    struct hop_linear to = {.weight = place(l, hop_packed(l->shape, n_in, n_out), &host)};
+    for (unsigned o = 0; host && o < n_out; o++)
+        hop_pack(host, l->shape, n_in, n_out, o, weight + (size_t)o * n_in);
     to.bias = bias ? copied(l, bias, n_out) : NULL;
     to.prelu = prelu ? copied(l, prelu, n_out) : NULL;
+    return to;
+}
+
+/* Outputs o and c + o of a gate's 2 c become neighbours. */
+static struct hop_linear gate_layout(struct layout *l, const struct model *m, unsigned c, const char *name) {
+    const float *weight = model_tensor(m, "%s.weight", name);
+    float *host;
+    struct hop_linear to = {.weight = place(l, hop_packed(l->shape, c, 2 * c), &host)};
+    for (unsigned o = 0; host && o < 2 * c; o++)
+        hop_pack(host, l->shape, c, 2 * c, o % c * 2 + o / c, weight + (size_t)o * c);
+    to.bias = transposed(l, model_tensor(m, "%s.bias", name), 2, c);
     return to;
 }
 
@@ -119,7 +132,7 @@ static void time_layout(struct layout *l, const struct model *m, struct hop_time
     snprintf(name, sizeof name, "block.%u.time.%u", block, i);
     t->index = block * g->n_time + i;
     snprintf(layer, sizeof layer, "%s.gate", name);
-    t->gate = named(l, m, c, 2 * c, layer);
+    t->gate = gate_layout(l, m, c, layer);
     snprintf(layer, sizeof layer, "%s.proj", name);
     t->proj = named(l, m, c, c, layer);
     snprintf(layer, sizeof layer, "%s.in", name);
@@ -127,15 +140,12 @@ static void time_layout(struct layout *l, const struct model *m, struct hop_time
     t->conv_taps = copied(l, model_tensor(m, "%s.conv.taps", name), (size_t)g->d_conv * d);
     t->conv_bias = copied(l, model_tensor(m, "%s.conv.bias", name), d);
     t->select = linear(l, d, 2 * g->d_state + g->step_rank, model_tensor(m, "%s.select.weight", name), NULL, NULL);
-    snprintf(layer, sizeof layer, "%s.step", name);
-    t->step = named(l, m, g->step_rank, d, layer);
+    t->step.weight = transposed(l, model_tensor(m, "%s.step.weight", name), d, g->step_rank);
+    t->step.bias = copied(l, model_tensor(m, "%s.step.bias", name), d);
     float *decay;
     t->decay = place(l, (size_t)d * g->d_state, &decay);
-    if (decay) {
-        transpose(decay, d, 0, model_tensor(m, "%s.decay", name), g->d_state, d);
-        for (size_t j = 0; j < (size_t)d * g->d_state; j++)
-            decay[j] = (float)(decay[j] * M_LOG2E);
-    }
+    for (size_t j = 0; decay && j < (size_t)d * g->d_state; j++)
+        decay[j % g->d_state * d + j / g->d_state] = (float)(model_tensor(m, "%s.decay", name)[j] * M_LOG2E);
     t->pass = copied(l, model_tensor(m, "%s.pass", name), d);
     snprintf(layer, sizeof layer, "%s.out", name);
     t->out = named(l, m, d, c, layer);
@@ -143,35 +153,37 @@ static void time_layout(struct layout *l, const struct model *m, struct hop_time
 
 static void freq_layout(struct layout *l, const struct model *m, struct hop_freq *f, unsigned block, unsigned i) {
     const struct model_config *g = model_config(m);
+    const struct hop_shape *s = l->shape;
     const unsigned c = g->channels, width = g->n_kernels * c;
-    unsigned n_taps = 0;
     char name[40], layer[64];
     snprintf(name, sizeof name, "block.%u.freq.%u", block, i);
     snprintf(layer, sizeof layer, "%s.gate", name);
-    f->gate = named(l, m, c, 2 * c, layer);
-    f->gate_taps = copied(l, model_tensor(m, "%s.taps", layer), 3 * 2 * (size_t)c);
+    f->gate = gate_layout(l, m, c, layer);
+    float *gate_taps, *taps, *mix, *bias;
+    f->gate_taps = place(l, 3 * 2 * (size_t)c, &gate_taps);
+    for (unsigned k = 0; gate_taps && k < 3 * 2 * c; k++)
+        gate_taps[k / (2 * c) * 2 * c + k % c * 2 + k / c % 2] = model_tensor(m, "%s.taps", layer)[k];
     snprintf(layer, sizeof layer, "%s.attention", name);
     f->attention = named(l, m, c, c, layer);
     snprintf(layer, sizeof layer, "%s.proj", name);
     f->proj = named(l, m, c, c, layer);
     snprintf(layer, sizeof layer, "%s.up", name);
     f->up = named(l, m, c, width, layer);
-    for (unsigned p = 0; p < g->n_kernels; p++)
-        n_taps += g->kernels[p];
-    float *mixed_taps, *taps, *mix, *bias;
-    f->mixed_taps = place(l, (size_t)n_taps * c, &mixed_taps);
-    f->taps = place(l, (size_t)n_taps * c, &taps);
-    f->mix.weight = place(l, (size_t)c * width, &mix);
+    f->taps = place(l, (size_t)s->n_segments * HOP_TAPS * c * 2, &taps);
+    f->mix.weight = place(l, hop_packed(s, c, width), &mix);
     f->mix.bias = place(l, width, &bias);
-    for (unsigned p = 0; p < g->n_kernels && mix; p++) {
-        const size_t n = (size_t)g->kernels[p] * c;
+    for (unsigned p = 0; p < g->n_kernels && taps; p++) {
         snprintf(layer, sizeof layer, "%s.prime.%u", name, p);
-        memcpy(mixed_taps, model_tensor(m, "%s.mixed.taps", layer), n * sizeof *taps);
-        memcpy(taps, model_tensor(m, "%s.taps", layer), n * sizeof *taps);
-        transpose(mix, width, p * c, model_tensor(m, "%s.weight", layer), c, c);
+        const float *mixed = model_tensor(m, "%s.mixed.taps", layer), *plain = model_tensor(m, "%s.taps", layer),
+                    *weight = model_tensor(m, "%s.weight", layer);
+        float *to = taps + (size_t)s->first_segment[p] * HOP_TAPS * c * 2;
+        for (size_t k = 0; k < (size_t)g->kernels[p] * c; k++) {
+            to[2 * k] = mixed[k];
+            to[2 * k + 1] = plain[k];
+        }
+        for (unsigned o = 0; o < c; o++)
+            hop_pack(mix, s, c, width, p * c + o, weight + (size_t)o * c);
         memcpy(bias + p * c, model_tensor(m, "%s.bias", layer), c * sizeof *bias);
-        mixed_taps += n;
-        taps += n;
     }
     snprintf(layer, sizeof layer, "%s.down", name);
     f->down = named(l, m, width, c, layer);
@@ -183,7 +195,8 @@ static void up_layout(struct layout *l, const struct model *m, struct hop_up *u,
     u->even =
         linear(l, 2 * c, c, model_tensor(m, "%s.even.weight", name), model_tensor(m, "%s.even.bias", name), prelu);
     u->odd = linear(l, c, c, model_tensor(m, "%s.odd.weight", name), model_tensor(m, "%s.odd.bias", name), prelu);
-    u->head = linear(l, c, n_out, model_tensor(m, "%s.head.weight", name), model_tensor(m, "%s.head.bias", name), NULL);
+    u->head_weight = copied(l, model_tensor(m, "%s.head.weight", name), (size_t)n_out * c);
+    u->head_bias = copied(l, model_tensor(m, "%s.head.bias", name), n_out);
 }
 
 /* Between which bands a bin lies, and the upper one's share in its gain (docs/model-format.md). */
@@ -221,7 +234,9 @@ static void weights_layout(struct layout *l, const struct model *m, struct hop_n
     if (roots)
         fft_roots(roots, g->window);
     bands_layout(l, g, n);
-    n->embed = active(l, m, 3, c, "embed");
+    n->embed_weight = transposed(l, model_tensor(m, "embed.weight"), c, 3);
+    n->embed_bias = copied(l, model_tensor(m, "embed.bias"), c);
+    n->embed_prelu = copied(l, model_tensor(m, "embed.prelu"), c);
     dense_layout(l, m, &n->encoder, "encoder");
     n->down = active(l, m, 3 * c, c, "down");
     for (unsigned b = 0; b < g->n_blocks; b++) {
@@ -250,8 +265,13 @@ static struct hop_shape shape_of(const struct model_config *g) {
         .mask_ceiling = g->mask_ceiling, .mask_minimum = g->mask_minimum, .band_gain_maximum = g->band_gain_maximum,
         .rotation_epsilon = g->rotation_epsilon, .magnitude_minimum = g->magnitude_minimum,
         .power_minimum = g->power_minimum, .norm_epsilon = g->norm_epsilon};
-    for (unsigned k = 0; k < g->n_kernels; k++)
-        s.kernels[k] = g->kernels[k];
+    for (unsigned k = 0; k < g->n_kernels; k++) {
+        for (unsigned at = 0; at < g->kernels[k]; at += HOP_TAPS) {
+            s.segments[s.n_segments].kernel = k;
+            s.segments[s.n_segments++].offset = (int)at - (int)(g->kernels[k] / 2);
+        }
+        s.first_segment[k + 1] = s.n_segments;
+    }
     const size_t frame = (size_t)g->n_half * g->channels, n_layers = (size_t)g->n_blocks * g->n_time;
     const size_t inner = (size_t)g->n_half * g->d_inner, rings = (size_t)g->depth * s.n_ring;
     s.overlap = s.past + g->window - g->hop;
@@ -301,13 +321,13 @@ static int allocate_host(struct engine_hop *h) {
 }
 
 static int upload(struct engine_hop *h, struct err *err) {
-    struct layout l = {0};
+    struct layout l = {.shape = &h->net.shape};
     weights_layout(&l, h->head.model, &h->net);
     const size_t size = l.n * sizeof *l.host;
     int code = cudaMalloc((void **)&h->weights, size);
     if (code)
         return cuda_failed(err, code, "memory for the model");
-    l = (struct layout){.host = calloc(1, size), .device = h->weights};
+    l = (struct layout){.shape = l.shape, .host = calloc(1, size), .device = h->weights};
     if (!l.host)
         return err_set(err, -ENOMEM, "engine cuda: out of memory");
     weights_layout(&l, h->head.model, &h->net);
