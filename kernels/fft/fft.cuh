@@ -103,23 +103,25 @@ static __device__ inline float2 *fft_complex(float2 *a, float2 *b, unsigned n, c
     __syncthreads();
     if constexpr (N)
         return fft_known<INVERSE, N>(a, b, roots);
-    for (unsigned n_done = 1; n_done < n;) {
-        const unsigned left = n / n_done;
-        unsigned radix = 5;
-        if (left % 4 == 0)
-            fft_pass<4, INVERSE>(a, b, n, n_done, roots), radix = 4;
-        else if (left % 2 == 0)
-            fft_pass<2, INVERSE>(a, b, n, n_done, roots), radix = 2;
-        else if (left % 3 == 0)
-            fft_pass<3, INVERSE>(a, b, n, n_done, roots), radix = 3;
-        else
-            fft_pass<5, INVERSE>(a, b, n, n_done, roots);
-        n_done *= radix;
-        float2 *swap = a;
-        a = b;
-        b = swap;
+    else {
+        for (unsigned n_done = 1; n_done < n;) {
+            const unsigned left = n / n_done;
+            unsigned radix = 5;
+            if (left % 4 == 0)
+                fft_pass<4, INVERSE>(a, b, n, n_done, roots), radix = 4;
+            else if (left % 2 == 0)
+                fft_pass<2, INVERSE>(a, b, n, n_done, roots), radix = 2;
+            else if (left % 3 == 0)
+                fft_pass<3, INVERSE>(a, b, n, n_done, roots), radix = 3;
+            else
+                fft_pass<5, INVERSE>(a, b, n, n_done, roots);
+            n_done *= radix;
+            float2 *swap = a;
+            a = b;
+            b = swap;
+        }
+        return a;
     }
-    return a;
 }
 
 /* Bin k of 0..n of 2 n real points, whose pairs have become z by fft_complex. */

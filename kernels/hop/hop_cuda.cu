@@ -109,10 +109,6 @@ static __device__ inline void add_product(float &sum, const float4 &a, const flo
     sum += a.w * b.w;
 }
 
-static __device__ inline float4 times(const float4 &a, float b) {
-    return make_float4(a.x * b, a.y * b, a.z * b, a.w * b);
-}
-
 /* Mean and 1 / deviation of what the L lanes of a group have, four or four times n_steps numbers each. Halves are
  * joined as equals (Chan, Golub and LeVeque): nothing cancels. */
 struct moments {
@@ -148,10 +144,27 @@ static __device__ inline float4 normal(const float4 &v, const moments &m) {
                        (v.w - m.mean) * m.scale);
 }
 
+/* Adds N values over 2 BIT lanes, of which each ends with the sum of one in v[0]: a step halves what a lane has to add
+ * up, as long as it has more than one. */
+template <unsigned N, unsigned BIT, unsigned SIZE> static __device__ inline void add_lanes(float (&v)[SIZE]) {
+    if constexpr (BIT && N == 1) {
+        v[0] += __shfl_xor_sync(~0u, v[0], BIT);
+        add_lanes<1, BIT / 2>(v);
+    } else if constexpr (BIT) {
+        const bool upper = threadIdx.x & BIT;
+#pragma unroll
+        for (unsigned i = 0; i < N / 2; i++) {
+            const float kept = upper ? v[N / 2 + i] : v[i], given = upper ? v[i] : v[N / 2 + i];
+            v[i] = kept + __shfl_xor_sync(~0u, given, BIT);
+        }
+        add_lanes<N / 2, BIT / 2>(v);
+    }
+}
+
 /* K C inputs, N_OUT outputs. `fetch` begins to read the weights; `run` calls input(r, i, o) for the inputs i..i+3 of
  * output o at position r, and output(r, o, sum, mine) in all threads together, where only those with `mine` have a sum
  * that is theirs. Where outputs are pairs (hop_cuda.h), an output's partner is in the lane `pair` away. */
-template <unsigned C, unsigned K, unsigned N_OUT, unsigned R = ROWS> struct layer {
+template <unsigned C, unsigned K, unsigned N_OUT, unsigned R = ROWS, bool PRELU = false> struct layer {
     static constexpr unsigned lanes = lanes_for(C), n_groups = THREADS / lanes, n_each = (N_OUT + n_groups - 1) / n_groups,
                               n_values = n_each * R, n_copies = lanes / n_values, pair = n_each > 1 ? n_copies * R : lanes;
     static_assert(4 * lanes == C && n_copies * n_values == lanes && (n_values & (n_values - 1)) == 0);
@@ -173,7 +186,7 @@ template <unsigned C, unsigned K, unsigned N_OUT, unsigned R = ROWS> struct laye
                               ? weight4(l.weight + 4 * ((m * n_steps + k) * THREADS + threadIdx.x))
                               : make_float4(0, 0, 0, 0);
         bias = l.bias && own() < N_OUT ? weight1(l.bias + own()) : 0;
-        slope = l.prelu && own() < N_OUT ? weight1(l.prelu + own()) : 1;
+        slope = PRELU && own() < N_OUT ? weight1(l.prelu + own()) : 1;
     }
 
     template <bool NORM = false, class Input, class Output>
@@ -192,29 +205,14 @@ template <unsigned C, unsigned K, unsigned N_OUT, unsigned R = ROWS> struct laye
                     for (unsigned m = 0; m < n_each; m++)
                         add_product(v[m * R + r], a[0], w[m][k]);
                 }
-        /* Each step halves what a lane has to add up, as long as it has more than one sum. */
-        unsigned n = n_values;
-#pragma unroll
-        for (unsigned bit = lanes / 2; bit; bit /= 2) {
-            if (n == 1) {
-                v[0] += __shfl_xor_sync(~0u, v[0], bit);
-                continue;
-            }
-            n /= 2;
-            const bool upper = threadIdx.x & bit;
-#pragma unroll
-            for (unsigned i = 0; i < n; i++) {
-                const float kept = upper ? v[n + i] : v[i], given = upper ? v[i] : v[n + i];
-                v[i] = kept + __shfl_xor_sync(~0u, given, bit);
-            }
-        }
+        add_lanes<n_values, lanes / 2>(v);
         const float sum = v[0] + bias;
-        output(own_row(), own(), sum < 0 ? sum * slope : sum, threadIdx.x % n_copies == 0 && own() < N_OUT);
+        output(own_row(), own(), PRELU && sum < 0 ? sum * slope : sum, threadIdx.x % n_copies == 0 && own() < N_OUT);
     }
 };
 
 /* Any sizes; weights are read when they are used. */
-template <unsigned K, unsigned N_OUT, unsigned R> struct layer<0, K, N_OUT, R> {
+template <unsigned K, unsigned N_OUT, unsigned R, bool PRELU> struct layer<0, K, N_OUT, R, PRELU> {
     hop_linear l;
     unsigned n_in, n_out, lanes, pair;
 
@@ -254,7 +252,7 @@ template <unsigned K, unsigned N_OUT, unsigned R> struct layer<0, K, N_OUT, R> {
                 for (unsigned bit = lanes / 2; bit; bit /= 2)
                     v[r] += __shfl_xor_sync(~0u, v[r], bit);
                 const float sum = v[r] + (l.bias && o < n_out ? l.bias[o] : 0);
-                output(r, o, sum < 0 && l.prelu ? sum * l.prelu[min(o, n_out - 1)] : sum, at == 0 && o < n_out);
+                output(r, o, PRELU && sum < 0 ? sum * l.prelu[min(o, n_out - 1)] : sum, at == 0 && o < n_out);
             }
         }
     }
@@ -392,7 +390,7 @@ template <unsigned C> static __global__ void __launch_bounds__(THREADS, 1) dense
     const unsigned c = widths<C>::channels(s), n = a.n_rows, first = blockIdx.x * ROWS, width = (a.layer + 1) * c;
     const size_t map = (size_t)n * c;
     float *products = (float *)shared;
-    layer<C, 4, C> mix;
+    layer<C, 4, C, ROWS, true> mix;
     mix.fetch(block.mix, width, c, c);
     const bool after_analysis = a.features;
     if (after_analysis)
@@ -400,7 +398,9 @@ template <unsigned C> static __global__ void __launch_bounds__(THREADS, 1) dense
     const unsigned now = slot_now(s);
     float *ring = slot_state(s) + block.ring, *present = ring + now % s.n_ring * map;
 
-    /* Maps are concatenated latest first. All but the latest one's present rows are there before the kernel ahead ends. */
+    /* Maps are concatenated latest first. The present rows of the latest come from the kernel ahead, and it is that of
+     * the first layer which keeps the first map. */
+    const auto is_late = [&](unsigned k) { return k < c || a.layer == 1; };
     const auto fetch = [&](unsigned i, tapped &to) {
         const unsigned k = i % width, o = k % c;
         const float *maps = ring + (size_t)(a.layer - k / c) * s.n_ring * map + o;
@@ -413,15 +413,15 @@ template <unsigned C> static __global__ void __launch_bounds__(THREADS, 1) dense
             const float *frame = maps + (now + s.n_ring - ((2 - t) << a.layer)) % s.n_ring * map;
 #pragma unroll
             for (int d = -1; d <= 1; d++)
-                if (t < 2 || k >= c)
+                if (t < 2 || !is_late(k))
                     to.rows[3 * t + d + 1] = p + d >= 0 && p + d < (int)n ? __ldcg(frame + (p + d) * (int)c) : 0;
         }
     };
     const auto finish = [&](unsigned i, tapped &to) {
-        const unsigned k = i % width;
+        const unsigned k = i % width, o = k % c;
         const int p = (int)(first + i / width);
-        if (k < c) {
-            const float *latest = a.layer ? present + (size_t)a.layer * s.n_ring * map : a.x + blockIdx.y * map;
+        if (is_late(k)) {
+            const float *late = a.layer ? present + (size_t)(a.layer - k / c) * s.n_ring * map : a.x + blockIdx.y * map;
             const float *f = a.features + (size_t)blockIdx.y * 3 * n;
 #pragma unroll
             for (int d = -1; d <= 1; d++) {
@@ -430,17 +430,17 @@ template <unsigned C> static __global__ void __launch_bounds__(THREADS, 1) dense
                 if (at < 0 || at >= (int)n)
                     ;
                 else if (a.features) {
-                    v = a.embed_bias[k];
+                    v = a.embed_bias[o];
 #pragma unroll
                     for (unsigned j = 0; j < 3; j++)
-                        v += __ldcg(f + 3 * at + j) * a.embed_weight[j * c + k];
-                    v = v < 0 ? v * a.embed_prelu[k] : v;
+                        v += __ldcg(f + 3 * at + j) * a.embed_weight[j * c + o];
+                    v = v < 0 ? v * a.embed_prelu[o] : v;
                 } else
-                    v = __ldcg(latest + (size_t)at * c + k);
+                    v = __ldcg(late + (size_t)at * c + o);
                 to.rows[6 + d + 1] = v;
             }
             if (a.layer == 0 && p < (int)n)
-                present[(size_t)p * c + k] = to.rows[7];
+                present[(size_t)p * c + o] = to.rows[7];
         }
         products[i] = to.sum();
     };
@@ -483,31 +483,30 @@ struct follow_args {
     float *x, *skip, *gates;
 };
 
-/* A channel's causal convolution: its taps, latest last, and past inputs. */
-struct conv {
-    float taps[8], bias, past[7];
+/* A channel's causal convolution over up to N past inputs and the present one, whose tap is `latest`. */
+template <unsigned N> struct conv {
+    float taps[N], past[N], latest, bias;
     float *at; /* the oldest, which the present input replaces */
 
     __device__ void fetch(const hop_time &t, unsigned n_past, float *pasts, unsigned now, unsigned o, unsigned d,
                           size_t stride) {
         bias = weight1(t.conv_bias + o);
-#pragma unroll
-        for (unsigned k = 0; k < 8; k++)
-            if (k <= n_past)
-                taps[k] = weight1(t.conv_taps + k * d + o);
-#pragma unroll
-        for (unsigned k = 0; k < 7; k++)
-            if (k < n_past)
-                past[k] = __ldcg(pasts + (now + k) % n_past * stride);
+        latest = weight1(t.conv_taps + n_past * d + o);
         at = pasts + now % n_past * stride;
+#pragma unroll
+        for (unsigned k = 0; k < N; k++)
+            if (k < n_past) {
+                taps[k] = weight1(t.conv_taps + k * d + o);
+                past[k] = __ldcg(pasts + (now + k) % n_past * stride);
+            }
     }
 
     __device__ float next(unsigned n_past, float v) const {
-        float sum = bias;
+        float sum = bias + latest * v;
 #pragma unroll
-        for (unsigned k = 0; k < 8; k++)
-            if (k <= n_past)
-                sum += taps[k] * (k < n_past ? past[k < 7 ? k : 0] : v);
+        for (unsigned k = 0; k < N; k++)
+            if (k < n_past)
+                sum += taps[k] * past[k];
         *at = v;
         return sum;
     }
@@ -540,11 +539,13 @@ template <unsigned N> struct states {
 
 /* What a time stage needs of its weights and state, as far as it is fetched ahead. */
 template <unsigned C> struct time_stage {
-    static constexpr unsigned n_parts = C ? 128 / C : 2, n_states = C ? 16 / n_parts : 8; /* of a channel, for a thread */
+    /* A thread of the scan has one of n_parts of a channel's states, n_states at a time. */
+    static constexpr unsigned n_parts = C ? 128 / C : 2, n_states = C ? 16 / n_parts : 8;
+    static_assert(!C || n_parts * ROWS * 2 * C == THREADS);
     layer<C, 1, 2 * C> gate;
     layer<C, 1, C> proj;
     layer<C, 1, 4 * C> in;
-    conv past;
+    conv<C ? 3 : 7> past;
     float *state;
     unsigned now;
 
@@ -604,8 +605,31 @@ template <unsigned C> struct time_stage {
                                         product[r * c + o / 2] = v;
                                 },
                                 s.norm_epsilon);
+        __syncthreads();
+
+        proj.run([&](unsigned r, unsigned i, unsigned) { return four(product + r * c + i); },
+                 [&](unsigned r, unsigned o, float sum, bool mine) {
+                     if (mine)
+                         x[r * c + o] += sum;
+                 });
         layer<C, 2, 32 + C / 16> select;
         select.fetch(t.select, d, n_select, c);
+        __syncthreads();
+
+        in.template run<true>([&](unsigned r, unsigned i, unsigned) { return four(x + r * c + i); },
+                              [&](unsigned r, unsigned o, float sum, bool mine) {
+                                  if (!mine)
+                                      return;
+                                  if (o >= d) {
+                                      z[r * d + o - d] = silu(sum);
+                                      return;
+                                  }
+                                  if constexpr (!C)
+                                      if (first + r < half)
+                                          past.fetch(t, n_past, conv_past(s, t, first + r, o), now, o, d, half * d);
+                                  u[r * d + o] = first + r < half ? silu(past.next(n_past, sum)) : 0;
+                              },
+                              s.norm_epsilon);
         states<n_states> scan;
         const place own = scan_place(threadIdx.x, d);
         const bool scans = C && first + own.r < half;
@@ -623,44 +647,20 @@ template <unsigned C> struct time_stage {
         }
         __syncthreads();
 
-        proj.run([&](unsigned r, unsigned i, unsigned) { return four(product + r * c + i); },
-                 [&](unsigned r, unsigned o, float sum, bool mine) {
-                     if (mine)
-                         x[r * c + o] += sum;
-                 });
-        __syncthreads();
-
-        in.template run<true>([&](unsigned r, unsigned i, unsigned) { return four(x + r * c + i); },
-                              [&](unsigned r, unsigned o, float sum, bool mine) {
-                                  if (!mine)
-                                      return;
-                                  if (o >= d) {
-                                      z[r * d + o - d] = silu(sum);
-                                      return;
-                                  }
-                                  if constexpr (!C)
-                                      if (first + r < half)
-                                          past.fetch(t, n_past, conv_past(s, t, first + r, o), now, o, d, half * d);
-                                  u[r * d + o] = first + r < half ? silu(past.next(n_past, sum)) : 0;
-                              },
-                              s.norm_epsilon);
-        layer<C, 2, C> out;
-        out.fetch(t.out, d, c, c);
-        __syncthreads();
-
         select.run([&](unsigned r, unsigned i, unsigned) { return four(u + r * d + i); },
                    [&](unsigned r, unsigned o, float sum, bool mine) {
                        if (mine)
                            selected[r * stride + o] = sum;
                    });
+        layer<C, 2, C> out;
+        out.fetch(t.out, d, c, c);
         if (after)
             fetch_mixing(s, *after);
         else if (after_gate.weight)
             gate.fetch(after_gate, c, 2 * c, c);
         __syncthreads();
 
-        for (unsigned j = threadIdx.x; j < n_parts * ROWS * d; j += THREADS) { /* once, but for any sizes */
-            const place at = scan_place(j, d);
+        const auto advance = [&](const place &at) {
             const unsigned i = at.r * d + at.o, share = C ? n_states : n / n_parts;
             const float *b = selected + at.r * stride, *cs = b + n, *q = cs + n, v = u[i];
             float step = C ? step_bias : t.step.bias[at.o], y = 0;
@@ -681,9 +681,12 @@ template <unsigned C> struct time_stage {
                 y += __shfl_xor_sync(~0u, y, bit);
             if (at.part == 0)
                 z[i] *= y + (C ? pass : t.pass[at.o]) * v;
-        }
-        if (after)
-            fetch_in(s, *after, first);
+        };
+        if constexpr (C)
+            advance(own);
+        else
+            for (unsigned j = threadIdx.x; j < n_parts * ROWS * d; j += THREADS)
+                advance(scan_place(j, d));
         __syncthreads();
 
         out.run([&](unsigned r, unsigned i, unsigned) { return four(z + r * d + i); },
@@ -691,18 +694,20 @@ template <unsigned C> struct time_stage {
                     if (mine)
                         x[r * c + o] += sum + (skip ? skip[o] * before[r * c + o] : 0);
                 });
+        if (after)
+            fetch_in(s, *after, first);
         __syncthreads();
     }
 };
 
 /* x: [ROWS][channels] in shared memory, at positions from `first` on, not yet visible to all threads. Of the stage, all
  * that the first time layer or else the gate needs must have been fetched. */
-template <unsigned C> static __device__ void follow(const hop_shape &s, const follow_args &a, unsigned first, float *x,
-                                                    float *room, time_stage<C> &stage) {
+template <unsigned C, bool TIME> static __device__ void follow(const hop_shape &s, const follow_args &a, unsigned first,
+                                                               float *x, float *room, time_stage<C> &stage) {
     const unsigned c = widths<C>::channels(s), half = s.n_half, n_own = min(half - first, ROWS) * c;
     const size_t at = ((size_t)blockIdx.y * half + first) * c;
     __syncthreads();
-    if (a.n_time) {
+    if constexpr (TIME) {
         float *before = carve(room, ROWS * c);
         for (unsigned i = threadIdx.x; i < ROWS * c; i += THREADS)
             before[i] = x[i];
@@ -741,7 +746,7 @@ template <unsigned C> static __global__ void __launch_bounds__(THREADS, 1) down(
     const unsigned c = widths<C>::channels(s), first = blockIdx.x * ROWS;
     float *room = (float *)shared, *x = carve(room, ROWS * c);
     const float *encoded = a.encoded + (size_t)blockIdx.y * s.n_positions * c;
-    layer<C, 3, C> down;
+    layer<C, 3, C, ROWS, true> down;
     time_stage<C> stage;
     down.fetch(a.down, 3 * c, c, c);
     stage.fetch_slot(s);
@@ -755,7 +760,7 @@ template <unsigned C> static __global__ void __launch_bounds__(THREADS, 1) down(
                  if (mine)
                      x[r * c + o] = sum;
              });
-    follow<C>(s, a.follow, first, x, room, stage);
+    follow<C, true>(s, a.follow, first, x, room, stage);
 }
 
 struct attend_args {
@@ -799,7 +804,6 @@ template <unsigned C> static __global__ void __launch_bounds__(THREADS, 1)
     layer<C, 1, 4 * C> up;
     attention.fetch(a.attention, c, c, c);
     proj.fetch(a.proj, c, c, c);
-    up.fetch(a.up, c, width, c);
     const auto taps_of = [&](unsigned o, float2 (&taps)[3]) {
 #pragma unroll
         for (unsigned k = 0; k < 3; k++)
@@ -840,6 +844,7 @@ template <unsigned C> static __global__ void __launch_bounds__(THREADS, 1)
         if (lane < n_each)
             mean[o] = sum / (float)half;
     }
+    up.fetch(a.up, c, width, c);
     __syncthreads();
     attention.run([&](unsigned, unsigned i, unsigned) { return four(mean + i); },
                   [&](unsigned, unsigned o, float sum, bool mine) {
@@ -876,8 +881,10 @@ struct prime_args {
     follow_args follow;
 };
 
-/* The rest of a frequency layer. Kernels are cut into segments of as many taps, one for each thread. */
-template <unsigned C> static __global__ void __launch_bounds__(THREADS, 1) prime(const __grid_constant__ prime_args a) {
+/* The rest of a frequency layer, then, with TIME, a time stage. Kernels are cut into segments of as many taps, one for
+ * each thread. */
+template <unsigned C, bool TIME>
+static __global__ void __launch_bounds__(THREADS, 1) prime(const __grid_constant__ prime_args a) {
     extern __shared__ float4 shared[];
     const hop_shape &s = a.s;
     const unsigned c = widths<C>::channels(s), width = widths<C>::chunks(s) * c, half = s.n_half,
@@ -898,22 +905,10 @@ template <unsigned C> static __global__ void __launch_bounds__(THREADS, 1) prime
         if (threadIdx.x < n_items)
             fetch(threadIdx.x);
     mix.fetch(a.mix, c, width, c);
-    down.fetch(a.down, width, c, c);
-    float skipped = 0, scale = 0;
-    if constexpr (C)
-        if (a.freq_skip && first + down.own_row() < half) {
-            scale = weight1(a.freq_skip + down.own());
-            skipped = __ldcg(a.follow.skip + ((size_t)blockIdx.y * half + first + down.own_row()) * c + down.own());
-        }
-    if (a.follow.n_time)
+    if constexpr (TIME)
         stage.fetch_slot(s);
 
     await();
-    const float *map = a.follow.x + ((size_t)blockIdx.y * half + first) * c;
-    float before = 0;
-    if constexpr (C)
-        if (first + down.own_row() < half)
-            before = __ldcg(map + down.own_row() * c + down.own());
     for (unsigned i = threadIdx.x; i < n_items; i += THREADS) { /* once, but for any sizes */
         const unsigned segment = i / c, o = s.segments[segment].kernel * c + i % c;
         const int top = (int)first + s.segments[segment].offset;
@@ -937,10 +932,17 @@ template <unsigned C> static __global__ void __launch_bounds__(THREADS, 1) prime
             parts[(2 * r + 1) * n_items + i] = plain;
         }
     }
-    if (a.follow.n_time)
-        stage.fetch_mixing(s, a.follow.time[0]);
-    else if (a.follow.gate.weight)
-        stage.gate.fetch(a.follow.gate, c, 2 * c, c);
+    down.fetch(a.down, width, c, c);
+    const size_t map = ((size_t)blockIdx.y * half + first) * c;
+    float before = 0;
+    const auto fetch_before = [&](unsigned r, unsigned o) {
+        before = __ldcg(a.follow.x + map + r * c + o);
+        if (a.freq_skip)
+            before += weight1(a.freq_skip + o) * __ldcg(a.follow.skip + map + r * c + o);
+    };
+    if constexpr (C)
+        if (down.own() < c && first + down.own_row() < half)
+            fetch_before(down.own_row(), down.own());
     __syncthreads();
     mix.run([&](unsigned r, unsigned i, unsigned o) {
                 float4 sum = make_float4(0, 0, 0, 0);
@@ -958,24 +960,23 @@ template <unsigned C> static __global__ void __launch_bounds__(THREADS, 1) prime
                     plain += parts[(2 * r + 1) * n_items + k * c + o % c];
                 products[r * width + o] = sum * plain;
             });
-    if (a.follow.n_time)
-        stage.fetch_in(s, a.follow.time[0], first);
+    if constexpr (TIME)
+        stage.fetch_mixing(s, a.follow.time[0]);
+    else if (a.follow.gate.weight)
+        stage.gate.fetch(a.follow.gate, c, 2 * c, c);
     __syncthreads();
     down.run([&](unsigned r, unsigned i, unsigned) { return four(products + r * width + i); },
              [&](unsigned r, unsigned o, float sum, bool mine) {
                  if (!mine)
                      return;
                  if constexpr (!C)
-                     if (first + r < half) {
-                         before = __ldcg(map + r * c + o);
-                         if (a.freq_skip) {
-                             scale = a.freq_skip[o];
-                             skipped = __ldcg(a.follow.skip + ((size_t)blockIdx.y * half + first + r) * c + o);
-                         }
-                     }
-                 x[r * c + o] = before + sum + scale * skipped;
+                     if (first + r < half)
+                         fetch_before(r, o);
+                 x[r * c + o] = before + sum;
              });
-    follow<C>(s, a.follow, first, x, room, stage);
+    if constexpr (TIME)
+        stage.fetch_in(s, a.follow.time[0], first);
+    follow<C, TIME>(s, a.follow, first, x, room, stage);
 }
 
 /* ---- heads ---- */
@@ -996,8 +997,8 @@ template <unsigned C> static __global__ void __launch_bounds__(THREADS, 1) up(co
     const unsigned c = widths<C>::channels(s), half = s.n_half, first = blockIdx.x * ROWS;
     float *y = (float *)shared;
     const float *decoded = a.decoded + (size_t)(2 * blockIdx.y + blockIdx.z) * half * c;
-    layer<C, 2, C> even;
-    layer<C, 1, C> odd;
+    layer<C, 2, C, ROWS, true> even;
+    layer<C, 1, C, ROWS, true> odd;
     even.fetch(l.even, 2 * c, c, c);
     odd.fetch(l.odd, c, c, c);
     /* A warp has one of the heads' outputs. */
@@ -1193,7 +1194,7 @@ static void start(void (*kernel)(Args), dim3 grid, size_t shared_bytes, cudaStre
 template <unsigned C> struct chain {
     static int prepare(size_t bytes) {
         const void *kernels[] = {(const void *)dense<C>,       (const void *)down<C>,       (const void *)attend<C>,
-                                 (const void *)prime<C>,       (const void *)up<C>,         (const void *)analyse<512>,
+                                 (const void *)prime<C, true>, (const void *)prime<C, false>,       (const void *)up<C>,         (const void *)analyse<512>,
                                  (const void *)synthesise<512>, (const void *)analyse<0>, (const void *)synthesise<0>};
         for (const void *kernel : kernels) {
             cudaError_t code = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
@@ -1258,10 +1259,11 @@ template <unsigned C> struct chain {
                 start(attend<C>, grid, bytes, stream,
                       attend_args{s, f.gate_taps, n.scratch.gates, f.attention, f.proj, f.up, n.scratch.x,
                                   n.scratch.chunks});
-                start(prime<C>, grid, bytes, stream,
+                const follow_args follow = last ? before(n, b + 1, 0) : before(n, b, i + 1);
+                start(follow.n_time ? prime<C, true> : prime<C, false>, grid, bytes, stream,
                       prime_args{s, f.taps, n.scratch.chunks, f.mix, f.down,
                                  last ? n.blocks[b].freq_skip : NULL,
-                                 last ? before(n, b + 1, 0) : before(n, b, i + 1)});
+                                 follow});
             }
         run_dense(n, n_slots, stream, false);
         start(up<C>, dim3(blocks_for(s.n_half + 1), n_slots, 2), bytes, stream,
