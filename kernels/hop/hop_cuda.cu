@@ -167,6 +167,7 @@ template <unsigned N, unsigned BIT, unsigned SIZE> static __device__ inline void
 template <unsigned C, unsigned K, unsigned N_OUT, unsigned R = ROWS, bool PRELU = false> struct layer {
     static constexpr unsigned lanes = lanes_for(C), n_groups = THREADS / lanes, n_each = (N_OUT + n_groups - 1) / n_groups,
                               n_values = n_each * R, n_copies = lanes / n_values, pair = n_each > 1 ? n_copies * R : lanes;
+    static constexpr bool is_even = n_groups * n_each == N_OUT; /* no thread is without outputs */
     static_assert(4 * lanes == C && n_copies * n_values == lanes && (n_values & (n_values - 1)) == 0);
     float4 w[n_each][K];
     float bias, slope;
@@ -174,6 +175,7 @@ template <unsigned C, unsigned K, unsigned N_OUT, unsigned R = ROWS, bool PRELU 
 
     static __device__ unsigned first() { return threadIdx.x / lanes * n_each; }
     static __device__ unsigned own() { return first() + threadIdx.x % lanes / n_copies / R; }
+    static __device__ bool owns() { return is_even || own() < N_OUT; }
     static __device__ unsigned own_row() { return threadIdx.x / n_copies % R; }
 
     __device__ void fetch(const hop_linear &l, unsigned n_in = K * C, unsigned = N_OUT, unsigned = C) {
@@ -185,8 +187,8 @@ template <unsigned C, unsigned K, unsigned N_OUT, unsigned R = ROWS, bool PRELU 
                 w[m][k] = first() + m < N_OUT && k < n_steps
                               ? weight4(l.weight + 4 * ((m * n_steps + k) * THREADS + threadIdx.x))
                               : make_float4(0, 0, 0, 0);
-        bias = l.bias && own() < N_OUT ? weight1(l.bias + own()) : 0;
-        slope = PRELU && own() < N_OUT ? weight1(l.prelu + own()) : 1;
+        bias = l.bias && owns() ? weight1(l.bias + own()) : 0;
+        slope = PRELU && owns() ? weight1(l.prelu + own()) : 1;
     }
 
     template <bool NORM = false, class Input, class Output>
@@ -198,7 +200,7 @@ template <unsigned C, unsigned K, unsigned N_OUT, unsigned R = ROWS, bool PRELU 
             if (k < n_steps)
 #pragma unroll
                 for (unsigned r = 0; r < R; r++) {
-                    float4 a[1] = {input(r, k * C + 4 * lane, min(first(), N_OUT - 1))};
+                    float4 a[1] = {input(r, k * C + 4 * lane, is_even ? first() : min(first(), N_OUT - 1))};
                     if constexpr (NORM)
                         a[0] = normal(a[0], joined(a, 1, lanes, epsilon));
 #pragma unroll
@@ -207,7 +209,7 @@ template <unsigned C, unsigned K, unsigned N_OUT, unsigned R = ROWS, bool PRELU 
                 }
         add_lanes<n_values, lanes / 2>(v);
         const float sum = v[0] + bias;
-        output(own_row(), own(), PRELU && sum < 0 ? sum * slope : sum, threadIdx.x % n_copies == 0 && own() < N_OUT);
+        output(own_row(), own(), PRELU && sum < 0 ? sum * slope : sum, threadIdx.x % n_copies == 0 && owns());
     }
 };
 
@@ -941,7 +943,7 @@ static __global__ void __launch_bounds__(THREADS, 1) prime(const __grid_constant
             before += weight1(a.freq_skip + o) * __ldcg(a.follow.skip + map + r * c + o);
     };
     if constexpr (C)
-        if (down.own() < c && first + down.own_row() < half)
+        if (down.owns() && first + down.own_row() < half)
             fetch_before(down.own_row(), down.own());
     __syncthreads();
     mix.run([&](unsigned r, unsigned i, unsigned o) {
