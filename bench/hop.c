@@ -1,5 +1,5 @@
-/* bench-hop MODEL [ENGINE]: what a hop costs from samples to samples, as live sound pays it: 20 000 hops back to
- * back, and 20 000 paced in real time. PRIMEKNET_CUDA_WAIT=spin|block takes another way of waiting for the GPU. */
+/* bench-hop MODEL [ENGINE [HOPS PACED]]: what a hop costs from samples to samples, as live sound pays it: HOPS back to back,
+ * then PACED of them in real time (20 000 each). PRIMEKNET_CUDA_WAIT=spin|block takes another way of waiting for the GPU. */
 #include "engine.h"
 #include "measure.h"
 #include "model.h"
@@ -10,7 +10,7 @@
 #include <sys/prctl.h>
 #include <time.h>
 
-enum { N_HOPS = 20000, N_WARM = 200, N_SOUNDS = 64 };
+enum { N_HOPS = 20000, N_WARM = 200, N_SOUNDS = 64, MOST_HOPS = 1000000 };
 
 static int64_t now_ns(clockid_t clock) {
     struct timespec t;
@@ -18,12 +18,12 @@ static int64_t now_ns(clockid_t clock) {
     return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
 }
 
-static int measure(struct engine *e, const float *sound, float *us, int64_t hop_ns) {
+static int measure(struct engine *e, const float *sound, unsigned n_hops, float *us, int64_t hop_ns) {
     const unsigned hop = engine_hop(e);
     float *out = calloc(hop, sizeof *out);
     int64_t cpu_ns = 0, due_ns = now_ns(CLOCK_MONOTONIC);
     int code = out ? 0 : -1;
-    for (unsigned i = 0; !code && i < N_WARM + N_HOPS; i++) {
+    for (unsigned i = 0; !code && i < N_WARM + n_hops; i++) {
         struct engine_job job = {.n_hops = 1, .in = sound + (size_t)(i % N_SOUNDS) * hop, .out = out};
         if (hop_ns) {
             due_ns += hop_ns;
@@ -38,11 +38,11 @@ static int measure(struct engine *e, const float *sound, float *us, int64_t hop_
         }
     }
     free(out);
-    if (code)
+    if (code || !n_hops)
         return code;
-    float p50 = measure_percentile(us, N_HOPS, .5), p99 = measure_percentile(us, N_HOPS, .99);
+    float p50 = measure_percentile(us, n_hops, .5), p99 = measure_percentile(us, n_hops, .99);
     printf("%s: p50 %.1f us, p99 %.1f us, max %.1f us; %.1f us of CPU time a hop\n",
-           hop_ns ? "paced       " : "back to back", p50, p99, us[N_HOPS - 1], (double)cpu_ns / 1000 / N_HOPS);
+           hop_ns ? "paced       " : "back to back", p50, p99, us[n_hops - 1], (double)cpu_ns / 1000 / n_hops);
     return 0;
 }
 
@@ -50,8 +50,10 @@ int main(int argc, char **argv) {
     struct err err;
     struct model *m = NULL;
     struct engine *e = NULL;
-    if (argc < 2 || argc > 3) {
-        fprintf(stderr, "Usage: bench-hop MODEL [ENGINE]\n");
+    const unsigned long n_hops = argc > 3 ? strtoul(argv[3], NULL, 10) : N_HOPS,
+                        n_paced = argc > 4 ? strtoul(argv[4], NULL, 10) : N_HOPS;
+    if (argc < 2 || argc == 4 || argc > 5 || n_hops > MOST_HOPS || n_paced > MOST_HOPS) {
+        fprintf(stderr, "Usage: bench-hop MODEL [ENGINE [HOPS PACED]]\n");
         return 2;
     }
     setvbuf(stdout, NULL, _IOLBF, 0);
@@ -63,13 +65,14 @@ int main(int argc, char **argv) {
         return 1;
     }
     const size_t n = (size_t)N_SOUNDS * engine_hop(e);
-    float *sound = malloc(n * sizeof *sound), *us = malloc(N_HOPS * sizeof *us);
+    float *sound = malloc(n * sizeof *sound), *us = malloc((n_hops > n_paced ? n_hops : n_paced) * sizeof *us + 1);
     int failed = !sound || !us;
     for (size_t i = 0; !failed && i < n; i++)
         sound[i] = .4f * (float)rand() / (float)RAND_MAX - .2f;
     printf("%s on %s\n", model_name(m), engine_name(e));
     const int64_t hop_ns = INT64_C(1000000000) * engine_hop(e) / model_rate(m);
-    failed = failed || measure(e, sound, us, 0) || measure(e, sound, us, hop_ns);
+    failed = failed || measure(e, sound, (unsigned)n_hops, us, 0) ||
+             measure(e, sound, (unsigned)n_paced, us, hop_ns);
     if (failed)
         fprintf(stderr, "bench-hop: the engine failed\n");
     free(sound);
