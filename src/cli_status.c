@@ -124,8 +124,8 @@ static int print_status(FILE *f, const json_t *s, bool with_levels, const char *
     else if (with_levels && json_object_get(s, "level_in_db"))
         LINE("level", fputs("silence", f));
     if (is_number(s, "noise_reduction_db"))
-        LINE("noise", fprintf(f, "%.0f dB less, of %.0f dBFS", fmax(0, number_of(s, "noise_reduction_db")),
-                              number_of(s, "noise_in_db")));
+        LINE("noise", fprintf(f, "%.0f dBFS in, %.0f dB of it taken away", number_of(s, "noise_in_db"),
+                              fmax(0, number_of(s, "noise_reduction_db"))));
     if (number_of(s, "delay_ms") > 0)
         LINE("delay", fprintf(f, "%.1f ms", number_of(s, "delay_ms")));
     LINE("hops", print_hops(f, s));
