@@ -10,6 +10,7 @@
 #include "pump.h"
 #include "worker.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <stdatomic.h>
@@ -124,10 +125,12 @@ static inline uint64_t now_ns(void) {
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-static inline void futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t timeout_ns) {
+/* False: nothing came in that time. */
+static inline bool futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t timeout_ns) {
     const struct timespec t = {
         .tv_sec = (time_t)(timeout_ns / 1000000000u), .tv_nsec = (long)(timeout_ns % 1000000000u)};
-    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, timeout_ns == UINT64_MAX ? NULL : &t, NULL, 0);
+    return syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, timeout_ns == UINT64_MAX ? NULL : &t, NULL, 0) == 0 ||
+           errno != ETIMEDOUT;
 }
 
 static inline void futex_wake(_Atomic uint32_t *word) {

@@ -11,6 +11,7 @@
 
 #define BEHIND (PUMP_RATE / 10) /* samples, besides a quantum, that a lane may lag before hops are skipped */
 #define SEEDED 1000             /* batches after which live times alone count, not what came with the engine */
+#define GATHER_NS 200000        /* that a hop waits for others to go with: what blocks of one cycle of the graph lie apart */
 #define RUN_MAX_NS 20000000     /* that is computed in one go: RLIMIT_RTTIME kills, at 200 ms maybe */
 #define PAUSE_NS 100000         /* after which it pauses: with 1 us the timer is over before the thread sleeps */
 
@@ -197,6 +198,40 @@ static unsigned look(struct worker *w, struct due *batch) {
     return n;
 }
 
+static bool is_in(const struct due *batch, unsigned n, const struct lane *l) {
+    for (unsigned i = 0; i < n; i++) {
+        if (batch[i].lane == l)
+            return true;
+    }
+    return false;
+}
+
+/* How long to wait for hops of other pumps that would make the batch larger, and are expected in a moment: a block's
+ * time, or a hop's, after their last. 0: not at all. */
+static uint64_t gather_ns(struct worker *w, const struct due *batch, unsigned n) {
+    const struct unit *const u = batch[0].lane->unit;
+    if (!u->together || batch[0].lane != atomic_load(&batch[0].feed->active[SOUNDS]))
+        return 0;
+    uint64_t end_ns = UINT64_MAX;
+    for (unsigned i = 0; i < n; i++) {
+        const uint64_t posted_ns = atomic_load_explicit(&batch[i].feed->posted_ns, memory_order_relaxed);
+        end_ns = posted_ns + GATHER_NS < end_ns ? posted_ns + GATHER_NS : end_ns;
+    }
+    const uint64_t now = now_ns();
+    for (unsigned i = 0; now < end_ns && i < WORKER_PUMPS; i++) {
+        const struct feed *const f = atomic_load(&w->feeds[i]);
+        const struct lane *const l = f ? atomic_load(&f->active[SOUNDS]) : NULL;
+        if (!l || l->unit != u || is_in(batch, n, l))
+            continue;
+        const unsigned quantum = atomic_load_explicit(&f->quantum, memory_order_relaxed);
+        const uint64_t expected_ns = atomic_load_explicit(&f->posted_ns, memory_order_relaxed) +
+                                     (quantum > u->hop ? quantum : u->hop) * (1000000000ull / PUMP_RATE);
+        if (expected_ns < end_ns && now < expected_ns + GATHER_NS)
+            return end_ns - now;
+    }
+    return 0;
+}
+
 static void lose(struct worker *w, struct unit *u) {
     atomic_store(&u->lost, true);
     for (unsigned i = 0; i < WORKER_PUMPS; i++) {
@@ -266,6 +301,7 @@ static void *serve(void *arg) {
     pthread_setname_np(pthread_self(), "primeknet hops");
     fpu_flush_denormals();
 
+    bool gathered = false; /* the others did not come */
     while (!atomic_load(&w->quit)) {
         const uint32_t posted = atomic_load(&w->posted);
         atomic_fetch_add(&w->looks, 1);
@@ -273,14 +309,17 @@ static void *serve(void *arg) {
             futex_wake(&w->looks);
         struct due batch[WORKER_PUMPS];
         const unsigned n = look(w, batch);
-        if (n)
-            compute(w, batch, n);
-        if (!n) {
+        const uint64_t wait_ns = !n ? UINT64_MAX : gathered ? 0 : gather_ns(w, batch, n);
+        if (wait_ns) {
             atomic_store(&w->sleeping, true);
-            futex_wait(&w->posted, posted, UINT64_MAX);
+            gathered = !futex_wait(&w->posted, posted, wait_ns);
             atomic_store(&w->sleeping, false);
             w->slept_ns = now_ns();
-        } else if (w->ended_ns - w->slept_ns > RUN_MAX_NS) {
+            continue;
+        }
+        compute(w, batch, n);
+        gathered = false;
+        if (w->ended_ns - w->slept_ns > RUN_MAX_NS) {
             nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
             w->slept_ns = now_ns();
         }
