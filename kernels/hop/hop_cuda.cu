@@ -23,7 +23,7 @@ template <unsigned C> struct widths {
 };
 
 static bool is_usual(const hop_shape &s) {
-    return s.d_inner == 2 * s.channels && s.d_state == 16 && s.step_rank == s.channels / 16 && s.d_conv == 4 &&
+    return s.mixer == MODEL_MAMBA && s.d_inner == 2 * s.channels && s.d_state == 16 && s.step_rank == s.channels / 16 && s.d_conv == 4 &&
            s.n_kernels == 4 && s.depth <= 4 && s.n_segments * s.channels <= THREADS;
 }
 
@@ -34,7 +34,10 @@ static __host__ __device__ inline unsigned rounded(unsigned n) {
 }
 
 static __host__ __device__ inline unsigned time_floats(const hop_shape &s) {
-    return ROWS * (3 * s.channels + 2 * s.d_inner + rounded(2 * s.d_state + s.step_rank));
+    const unsigned mixing = s.mixer == MODEL_MAMBA    ? 2 * s.d_inner + rounded(2 * s.d_state + s.step_rank)
+                            : s.mixer == MODEL_MAMBA2 ? s.d_seen + s.d_inner + rounded(s.d_inner / s.head)
+                                                      : 9 * s.channels;
+    return ROWS * (3 * s.channels + mixing);
 }
 
 static size_t shared_bytes(const hop_shape &s) {
@@ -264,6 +267,10 @@ static __device__ inline float warp_sum(float v) {
     for (unsigned i = 16; i; i /= 2)
         v += __shfl_xor_sync(~0u, v, i);
     return v;
+}
+
+static __device__ inline float sigmoid(float v) {
+    return 1 / (1 + __expf(-v));
 }
 
 static __device__ inline float silu(float v) {
@@ -591,6 +598,96 @@ template <unsigned C> struct time_stage {
                 past.fetch(t, 3, conv_past(s, t, first + in.own_row(), in.own()), now, in.own(), d, s.n_half * d);
     }
 
+    /* Mamba-2 (ssd.h) of the normed x to rows of d_inner in `room`, which is not yet visible to all threads. */
+    __device__ const float *mamba2(const hop_shape &s, const hop_time &t, unsigned first, const float *x, float *room) {
+        const unsigned c = s.channels, d = s.d_inner, n = s.d_state, seen = s.d_seen, half = s.n_half, heads = d / s.head,
+                       stride = rounded(heads), n_past = s.d_conv - 1;
+        float *u = carve(room, ROWS * seen), *z = carve(room, ROWS * d), *steps = carve(room, ROWS * stride);
+        in.fetch(t.in, c, seen + d + heads, c);
+        in.template run<true>([&](unsigned r, unsigned i, unsigned) { return four(x + r * c + i); },
+                              [&](unsigned r, unsigned o, float sum, bool mine) {
+                                  if (!mine)
+                                      return;
+                                  if (o >= seen + d) {
+                                      steps[r * stride + o - seen - d] = fmaxf(sum, 0) + log1pf(__expf(-fabsf(sum)));
+                                      return;
+                                  }
+                                  if (o >= seen) {
+                                      z[r * d + o - seen] = silu(sum);
+                                      return;
+                                  }
+                                  if (first + r < half)
+                                      past.fetch(t, n_past,
+                                                 state + s.conv + ((size_t)t.index * n_past * half + first + r) * seen + o,
+                                                 now, o, seen, (size_t)half * seen);
+                                  u[r * seen + o] = first + r < half ? silu(past.next(n_past, sum)) : 0;
+                              },
+                              s.norm_epsilon);
+        __syncthreads();
+        for (unsigned j = threadIdx.x; j < ROWS * d; j += THREADS) {
+            const unsigned r = j / d, o = j % d, head = o / s.head;
+            const float *b = u + r * seen + d, *cs = b + n, v = u[r * seen + o], dt = steps[r * stride + head];
+            const float keep = exp2f(dt * t.decay[head]);
+            float y = t.pass[head] * v, *h = state + s.scan + ((size_t)t.index * half + first + r) * n * d + o;
+            for (unsigned k = 0; first + r < half && k < n; k++) {
+                const float next = keep * __ldcg(h + k * d) + dt * v * b[k];
+                h[k * d] = next;
+                y += cs[k] * next;
+            }
+            z[j] *= y;
+        }
+        __syncthreads();
+        const unsigned r = threadIdx.x / 32, lane = threadIdx.x % 32;
+        if (r < ROWS) {
+            float squares = 0;
+            for (unsigned o = lane; o < d; o += 32)
+                squares += z[r * d + o] * z[r * d + o];
+            const float scale = 1 / sqrtf(warp_sum(squares) / d + s.norm_epsilon);
+            for (unsigned o = lane; o < d; o += 32)
+                z[r * d + o] *= scale;
+        }
+        return z;
+    }
+
+    /* A GRU or an LSTM (gru.h, lstm.h), likewise. */
+    __device__ const float *recurrent(const hop_shape &s, const hop_time &t, unsigned first, const float *x, float *room) {
+        const unsigned c = s.channels, half = s.n_half, n_gates = s.mixer == MODEL_GRU ? 3 : 4, width = n_gates * c;
+        const size_t at = ((size_t)t.index * half + first) * c;
+        float *h = carve(room, ROWS * c), *a = carve(room, ROWS * width), *b = carve(room, ROWS * width);
+        for (unsigned j = threadIdx.x; j < ROWS * c; j += THREADS)
+            h[j] = first + j / c < half ? __ldcg(state + s.scan + at + j) : 0;
+        in.fetch(t.in, c, width, c);
+        in.template run<true>([&](unsigned r, unsigned i, unsigned) { return four(x + r * c + i); },
+                              [&](unsigned r, unsigned o, float sum, bool mine) {
+                                  if (mine)
+                                      a[r * width + o] = sum;
+                              },
+                              s.norm_epsilon);
+        __syncthreads();
+        in.fetch(t.state, c, width, c);
+        in.run([&](unsigned r, unsigned i, unsigned) { return four(h + r * c + i); },
+               [&](unsigned r, unsigned o, float sum, bool mine) {
+                   if (mine)
+                       b[r * width + o] = sum;
+               });
+        __syncthreads();
+        for (unsigned j = threadIdx.x; j < ROWS * c && first + j / c < half; j += THREADS) {
+            const float *in0 = a + j / c * width + j % c, *state0 = b + j / c * width + j % c;
+            if (n_gates == 3) {
+                const float keep = sigmoid(in0[c] + state0[c]);
+                h[j] = (1 - keep) * tanhf(in0[2 * c] + sigmoid(in0[0] + state0[0]) * state0[2 * c]) + keep * h[j];
+            } else {
+                float *to = state + s.cell + at + j;
+                const float cell = sigmoid(in0[c] + state0[c]) * __ldcg(to) +
+                                   sigmoid(in0[0] + state0[0]) * tanhf(in0[2 * c] + state0[2 * c]);
+                *to = cell;
+                h[j] = sigmoid(in0[3 * c] + state0[3 * c]) * tanhf(cell);
+            }
+            state[s.scan + at + j] = h[j];
+        }
+        return h;
+    }
+
     /* x: [ROWS][channels] in shared memory, at positions from `first` on. `after` is the layer whose gate comes next. */
     __device__ void run(const hop_shape &s, const hop_time &t, unsigned first, float *x, float *room,
                         const hop_time *after, const hop_linear &after_gate, const float *skip, const float *before) {
@@ -614,6 +711,24 @@ template <unsigned C> struct time_stage {
                      if (mine)
                          x[r * c + o] += sum;
                  });
+        if constexpr (!C)
+            if (s.mixer != MODEL_MAMBA) {
+                __syncthreads();
+                const float *y = s.mixer == MODEL_MAMBA2 ? mamba2(s, t, first, x, u) : recurrent(s, t, first, x, u);
+                __syncthreads();
+                in.fetch(t.out, d, c, c);
+                in.run([&](unsigned r, unsigned i, unsigned) { return four(y + r * d + i); },
+                       [&](unsigned r, unsigned o, float sum, bool mine) {
+                           if (mine)
+                               x[r * c + o] += sum + (skip ? skip[o] * before[r * c + o] : 0);
+                       });
+                if (after)
+                    fetch_mixing(s, *after);
+                else if (after_gate.weight)
+                    gate.fetch(after_gate, c, 2 * c, c);
+                __syncthreads();
+                return;
+            }
         layer<C, 2, 32 + C / 16> select;
         select.fetch(t.select, d, n_select, c);
         __syncthreads();

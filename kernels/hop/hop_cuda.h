@@ -32,12 +32,12 @@ struct hop_dense {
 };
 
 struct hop_time {
-    struct hop_linear gate, proj, in, select, out; /* gate: pairs of its halves' outputs; select has no bias */
+    struct hop_linear gate, proj, in, select, state, out; /* gate: pairs of its halves' outputs; select has no bias */
     struct {
         const float *weight, *bias; /* [step_rank][d_inner] */
     } step;
     const float *conv_taps, *conv_bias, *pass;
-    const float *decay; /* [d_state][d_inner], times log2 e */
+    const float *decay; /* [d_state][d_inner] or, in mamba2, [heads]; times log2 e */
     unsigned index;     /* among all time layers */
 };
 
@@ -69,7 +69,9 @@ struct hop_slot {
 struct hop_shape {
     unsigned window, synthesis, hop, n_bins, n_linear, n_bands, n_positions, n_half;
     unsigned channels, depth, n_kernels;
-    unsigned d_inner, d_state, d_conv, step_rank, n_ring;
+    enum model_mixer mixer;
+    unsigned d_inner, d_state, d_conv, step_rank, head, n_ring;
+    unsigned d_seen; /* channels that the convolution sees */
     unsigned n_segments, first_segment[MODEL_MAX_KERNELS + 1]; /* of each kernel */
     struct {
         unsigned kernel;
@@ -78,9 +80,9 @@ struct hop_shape {
     float scale, compression, mask_ceiling, mask_minimum, band_gain_maximum, rotation_epsilon, magnitude_minimum,
         power_minimum, norm_epsilon;
     /* A stream's state, floats from its start: samples, sums, rings of the dense blocks' maps [depth][n_ring][rows],
-     * past of the convolutions [layer][d_conv - 1][n_half][d_inner], states of the scans
-     * [layer][n_half][d_state][d_inner]. */
-    size_t past, overlap, encoder, mask, phase, conv, scan, n_state;
+     * past of the convolutions [layer][d_conv - 1][n_half][d_seen], states of the scans
+     * [layer][n_half][d_state][d_inner], of a GRU or an LSTM [layer][n_half][channels], an LSTM's cells likewise. */
+    size_t past, overlap, encoder, mask, phase, conv, scan, cell, n_state;
     float *state;                 /* [n_streams][n_state] */
     struct hop_slot *slots;       /* [HOP_MAX_SLOTS], the device's copy */
 };

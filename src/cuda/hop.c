@@ -125,16 +125,10 @@ static void dense_layout(struct layout *l, const struct model *m, struct hop_den
     }
 }
 
-static void time_layout(struct layout *l, const struct model *m, struct hop_time *t, unsigned block, unsigned i) {
+static void mamba_layout(struct layout *l, const struct model *m, struct hop_time *t, const char *name) {
     const struct model_config *g = model_config(m);
     const unsigned c = g->channels, d = g->d_inner;
-    char name[40], layer[64];
-    snprintf(name, sizeof name, "block.%u.time.%u", block, i);
-    t->index = block * g->n_time + i;
-    snprintf(layer, sizeof layer, "%s.gate", name);
-    t->gate = gate_layout(l, m, c, layer);
-    snprintf(layer, sizeof layer, "%s.proj", name);
-    t->proj = named(l, m, c, c, layer);
+    char layer[64];
     snprintf(layer, sizeof layer, "%s.in", name);
     t->in = named(l, m, c, 2 * d, layer);
     t->conv_taps = copied(l, model_tensor(m, "%s.conv.taps", name), (size_t)g->d_conv * d);
@@ -147,8 +141,51 @@ static void time_layout(struct layout *l, const struct model *m, struct hop_time
     for (size_t j = 0; decay && j < (size_t)d * g->d_state; j++)
         decay[j % g->d_state * d + j / g->d_state] = (float)(model_tensor(m, "%s.decay", name)[j] * M_LOG2E);
     t->pass = copied(l, model_tensor(m, "%s.pass", name), d);
+}
+
+static void mamba2_layout(struct layout *l, const struct model *m, struct hop_time *t, const char *name) {
+    const struct model_config *g = model_config(m);
+    const unsigned seen = l->shape->d_seen, heads = g->d_inner / g->head;
+    char layer[64];
+    snprintf(layer, sizeof layer, "%s.in", name);
+    t->in = named(l, m, g->channels, seen + g->d_inner + heads, layer);
+    t->conv_taps = copied(l, model_tensor(m, "%s.conv.taps", name), (size_t)g->d_conv * seen);
+    t->conv_bias = copied(l, model_tensor(m, "%s.conv.bias", name), seen);
+    float *decay;
+    t->decay = place(l, heads, &decay);
+    for (unsigned k = 0; decay && k < heads; k++)
+        decay[k] = (float)(model_tensor(m, "%s.decay", name)[k] * M_LOG2E);
+    t->pass = copied(l, model_tensor(m, "%s.pass", name), heads);
+}
+
+static void recurrent_layout(struct layout *l, const struct model *m, struct hop_time *t, const char *name) {
+    const struct model_config *g = model_config(m);
+    const unsigned c = g->channels, n_gates = g->mixer == MODEL_GRU ? 3 : 4;
+    char layer[64];
+    snprintf(layer, sizeof layer, "%s.in", name);
+    t->in = named(l, m, c, n_gates * c, layer);
+    t->state = linear(l, c, n_gates * c, model_tensor(m, "%s.state.weight", name),
+                      g->mixer == MODEL_GRU ? model_tensor(m, "%s.state.bias", name) : NULL, NULL);
+}
+
+static void time_layout(struct layout *l, const struct model *m, struct hop_time *t, unsigned block, unsigned i) {
+    const struct model_config *g = model_config(m);
+    const unsigned c = g->channels;
+    char name[40], layer[64];
+    snprintf(name, sizeof name, "block.%u.time.%u", block, i);
+    t->index = block * g->n_time + i;
+    snprintf(layer, sizeof layer, "%s.gate", name);
+    t->gate = gate_layout(l, m, c, layer);
+    snprintf(layer, sizeof layer, "%s.proj", name);
+    t->proj = named(l, m, c, c, layer);
+    switch (g->mixer) {
+    case MODEL_MAMBA: mamba_layout(l, m, t, name); break;
+    case MODEL_MAMBA2: mamba2_layout(l, m, t, name); break;
+    case MODEL_GRU:
+    case MODEL_LSTM: recurrent_layout(l, m, t, name); break;
+    }
     snprintf(layer, sizeof layer, "%s.out", name);
-    t->out = named(l, m, d, c, layer);
+    t->out = named(l, m, g->d_inner, c, layer);
 }
 
 static void freq_layout(struct layout *l, const struct model *m, struct hop_freq *f, unsigned block, unsigned i) {
@@ -261,7 +298,8 @@ static struct hop_shape shape_of(const struct model_config *g) {
         .window = g->window, .synthesis = g->synthesis, .hop = g->hop, .n_bins = g->n_bins, .n_linear = g->n_linear,
         .n_bands = g->n_bands, .n_positions = g->n_positions, .n_half = g->n_half, .channels = g->channels,
         .depth = g->depth, .n_kernels = g->n_kernels, .d_inner = g->d_inner, .d_state = g->d_state, .d_conv = g->d_conv,
-        .step_rank = g->step_rank, .n_ring = (1u << g->depth) + 1, .scale = g->scale, .compression = g->compression,
+        .step_rank = g->step_rank, .mixer = g->mixer, .head = g->head,
+        .d_seen = g->d_inner + (g->mixer == MODEL_MAMBA2 ? 2 * g->d_state : 0), .n_ring = (1u << g->depth) + 1, .scale = g->scale, .compression = g->compression,
         .mask_ceiling = g->mask_ceiling, .mask_minimum = g->mask_minimum, .band_gain_maximum = g->band_gain_maximum,
         .rotation_epsilon = g->rotation_epsilon, .magnitude_minimum = g->magnitude_minimum,
         .power_minimum = g->power_minimum, .norm_epsilon = g->norm_epsilon};
@@ -273,14 +311,16 @@ static struct hop_shape shape_of(const struct model_config *g) {
         s.first_segment[k + 1] = s.n_segments;
     }
     const size_t frame = (size_t)g->n_half * g->channels, n_layers = (size_t)g->n_blocks * g->n_time;
+    const bool convolves = g->mixer == MODEL_MAMBA || g->mixer == MODEL_MAMBA2;
     const size_t inner = (size_t)g->n_half * g->d_inner, rings = (size_t)g->depth * s.n_ring;
     s.overlap = s.past + g->window - g->hop;
     s.encoder = s.overlap + g->synthesis - g->hop;
     s.mask = s.encoder + rings * g->n_positions * g->channels;
     s.phase = s.mask + rings * frame;
     s.conv = s.phase + rings * frame;
-    s.scan = s.conv + n_layers * (g->d_conv - 1) * inner;
-    s.n_state = s.scan + n_layers * g->d_state * inner;
+    s.scan = s.conv + (convolves ? n_layers * (g->d_conv - 1) * g->n_half * s.d_seen : 0);
+    s.cell = s.scan + n_layers * (convolves ? g->d_state : 1) * inner;
+    s.n_state = s.cell + (g->mixer == MODEL_LSTM ? n_layers * inner : 0);
     return s;
 }
 
@@ -316,7 +356,7 @@ static int allocate_host(struct engine_hop *h) {
     n->n_time = g->n_time;
     n->n_freq = g->n_freq;
     n->shape = shape_of(g);
-    h->n_frames = n->shape.n_ring * (g->d_conv - 1);
+    h->n_frames = n->shape.n_ring * (g->d_conv ? g->d_conv - 1 : 1);
     return 0;
 }
 

@@ -2,7 +2,6 @@
 #include "config.h"
 
 #include "cuda.h"
-#include "model.h"
 
 #include <cuda_runtime_api.h>
 #include <ctype.h>
@@ -153,18 +152,14 @@ static int check_capability(int device, struct err *err) {
 static int open_engine(struct engine **ret, const struct engine *head, const struct engine_options *options,
                        struct err *err) {
     struct engine with_type = *head;
-    const struct engine_type *type = options->max_hops > 1 ? &cuda_chunk : &cuda_hop;
-    if (type == &cuda_hop && model_config(head->model)->mixer != MODEL_MAMBA)
-        return err_set(err, -ENOTSUP, "engine cuda: live sound: the mixer of the model '%s' is not 'mamba'; the CPU runs it",
-                       model_name(head->model));
     int device, code = find_device(&device, options->gpu ? options->gpu : "0", err);
     if (code || (code = check_capability(device, err)))
         return code;
     device_used = device;
     if ((code = cudaSetDevice(device)))
         return cuda_failed(err, code, "starting the GPU");
-    with_type.type = type;
-    return type->open(ret, &with_type, options, err);
+    with_type.type = options->max_hops > 1 ? &cuda_chunk : &cuda_hop;
+    return with_type.type->open(ret, &with_type, options, err);
 }
 
 static void rest(void) {
