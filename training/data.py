@@ -175,6 +175,18 @@ class Mixer:
         v = sum(x / (rms(x) + 1e-4) * db(self.between(n, -6, 6)) * self.chance(n, p) for x, p in zip(parts, often))
         return v * self.jump(n, .2, 15) + self.randn(n, self.samples) * 1e-3
 
+    def background(self, n, clean):
+        """Noise by its level against speech at 0 dB; in long clips other noise at another level every few seconds: a state that
+        has settled on one must let go of it."""
+        scenes = max(1, round(self.samples / RATE / 6))
+        total, past = 0, 1
+        for i in range(scenes):
+            v = self.noise(n)
+            v = v / (rms(v) + 1e-6) * db(-torch.where(clean, self.between(n, 50, 80), self.between(n, -8, 27)))
+            until = self.edge(self.between(n, i + .5, i + 1.5) * self.samples / RATE / scenes, .05) if i + 1 < scenes else 0
+            total, past = total + v * past * (1 - until), until
+        return total
+
     def speech(self, full, n, speed):
         """speed [n,1] makes other speakers of those there are."""
         most = math.ceil(self.samples * FASTEST) + 4
@@ -206,15 +218,15 @@ class Mixer:
         known = known * speed
         h, early = self.rooms(full, n)
         s, target = convolve(s, torch.where(clean, early, h)), convolve(s, early)
-        v = self.noise(n)
+        v = self.background(n, clean)
         e = s[:, :self.samples // 960 * 960].reshape(n, -1, 960).square().mean(2)
         loud = e > .01 * e.amax(1, keepdim=True)
         active = ((e * loud).sum(1, keepdim=True) / loud.sum(1, keepdim=True).clamp_min(1)).sqrt()
-        v = v / (rms(v) + 1e-6) * active.clamp_min(1e-2) * db(-torch.where(clean, self.between(n, 50, 80), self.between(n, -8, 27)))
+        v = v * active.clamp_min(1e-2)
         cut = self.band(full, n)
         m, target = lowpass(s + v, cut), lowpass(target, cut)
         known = torch.where(cut < known + 1000, RATE / 2, known)    # all of it: there is nothing above the edge
-        gain = self.jump(n, .1, 12)
+        gain = self.jump(n, min(1., .033 * self.samples / RATE), 12)
         m, target = m * gain, target * gain
         volume = db(self.between(n, -45, -10)) / (rms(m) + 1e-5)
         volume = torch.minimum(volume, .99 / (m.abs().amax(1, keepdim=True) + 1e-5))

@@ -60,8 +60,9 @@ def onset(clean, y, rate):
     n = rate // 50
     c, e = (x[:len(x) // n * n].reshape(-1, n) for x in (clean, y))
     power = (c ** 2).mean(1) + 1e-12
-    loud = power > 1e-3 * np.median(power[power > 1e-3 * power.max()])
-    starts = [i for i in range(5, len(loud) - 5) if loud[i] and not loud[i - 5:i].any()]
+    usual = np.median(power[power > 1e-3 * power.max()])
+    loud = power > 1e-3 * usual
+    starts = [i for i in range(5, len(loud) - 5) if loud[i] and not loud[i - 5:i].any() and power[i:i + 5].mean() > .03 * usual]
     first = np.zeros_like(loud)
     for i in starts:
         first[i:i + 5] = True

@@ -149,6 +149,16 @@ def test_some_clips_pause_and_some_are_noise_alone(mixer):
     assert alone.any() and (quiet[~alone] > .1).float().mean() > .3
 
 
+def test_noise_of_long_clips_changes(mixer):
+    speechless = torch.zeros(6, 1, dtype=torch.bool)
+    spread = {}
+    for seconds in 3, 18:
+        v = mixer.of_length(seconds * 48000).background(6, speechless)
+        level = 10 * v.view(6, seconds, -1).square().mean(2).log10()
+        spread[seconds] = (level.amax(1) - level.amin(1)).median()
+    assert spread[18] > 6 and spread[18] > 1.5 * spread[3]
+
+
 def test_speech_and_noise_end_at_the_same_frequency(mixer):
     cut = mixer.band(100, 200)
     assert cut.min() >= 3400 and cut.max() == 24000
