@@ -6,6 +6,8 @@ noise      noise alone: must go
 headset    a pair through a telephone's band, 300 to 3400 Hz, at 8 kHz
 babble     speech under six other voices as loud together as it is
 music      speech 5 dB over music: clips of DATA's noise whose names match
+after      a pair after another one, of other speech, noise and level: what a stream has heard must not spoil what follows
+muted      the same with five seconds of digital silence between
 laughter   laughter alone, and what else people do with their voices: clips whose names match; must come through
 """
 import argparse
@@ -58,7 +60,7 @@ def telephone(x, rate):
 
 
 def cases(pairs, music, laughter, count):
-    """yields kind, rate, SNR, clean, noisy, speech, noise"""
+    """yields kind, rate, SNR, clean, noisy, speech, noise; what comes before `clean` in `noisy` is not scored"""
     wide = [p for p in pairs if p[1] == 16000]
     some = lambda of, n: of[::max(1, len(of) // n)][:n]
     mixed = some(wide, count // 2) + some([p for p in pairs if p[1] != 16000], count // 2)
@@ -75,6 +77,11 @@ def cases(pairs, music, laughter, count):
     for i, (name, x) in enumerate(music):
         r, rate, clean, _ = wide[i % len(wide)]
         yield 'music', rate, 5., clean, over(clean, resample_poly(x, 1, RATE // rate), 5), r['speech'], name
+    for kind, seconds in ('after', 0), ('muted', 5):
+        for i, (r, rate, clean, noisy) in enumerate(mixed):
+            _, before_rate, _, before = mixed[i - 1]
+            before = resample_poly(before, rate, before_rate)
+            yield kind, rate, float(r['snr_db']), clean, np.concatenate([before, np.zeros(seconds * rate), noisy]), r['speech'], r['noise']
     for name, x in laughter:
         yield 'laughter', RATE, np.inf, x, x, name, ''
 
@@ -92,13 +99,14 @@ def main():
     music, laughter = (clips(a.data, pattern)[:a.count] for pattern in (a.music, a.laughter))
     n = {}
     with open(os.path.join(a.out, 'pairs.tsv'), 'w') as table:
-        print('name', 'rate', 'snr_db', 'speech', 'noise', sep='\t', file=table)
+        print('name', 'rate', 'snr_db', 'start', 'speech', 'noise', sep='\t', file=table)
         for kind, rate, snr, clean, noisy, speech, noise in cases(read_pairs(a.pairs), music, laughter, a.count):
             n[kind] = n.get(kind, -1) + 1
             name, gain = f'{kind}_{n[kind]:02}', min(1, .98 / np.abs(noisy).max())
-            for part, x in ('clean', clean), ('noisy', noisy):
+            start = len(noisy) - len(clean)
+            for part, x in ('clean', np.pad(clean, (start, 0))), ('noisy', noisy):
                 soundfile.write(os.path.join(a.out, f'{name}_{part}.flac'), x * gain, rate)
-            print(name, rate, snr, speech, noise, sep='\t', file=table)
+            print(name, rate, snr, start, speech, noise, sep='\t', file=table)
 
 
 if __name__ == '__main__':

@@ -1,8 +1,9 @@
 """Score enhanced audio: python3 evaluate.py PAIRS ENHANCED [--delay N] [--dnsmos] [--out FILE.tsv] [--pictures DIR]
 
 PAIRS holds pairs.tsv (name, rate, snr_db, ...) and NAME_clean.flac, NAME_noisy.flac; ENHANCED, made by any tool, NAME_noisy.* or
-NAME.* of the same rate. The first part of a name is its kind. Means are given for each kind, with 95 % intervals, and by SNR (for
-levels in decibels medians, without); then the worst clips. What a clip has no place for is left out of the mean:
+NAME.* of the same rate. Where the table has a column `start`, so many samples at the beginning are not scored. The first part of
+a name is its kind. Means are given for each kind, with 95 % intervals, and by SNR (for levels in decibels medians, without); then
+the worst clips. What a clip has no place for is left out of the mean:
 pesq, estoi     WB-PESQ and ESTOI at 16 kHz; of files at 8 kHz the narrow-band PESQ
 si_sdr          at the file's rate
 pause_first, pause_later   what is left in pauses, in dB: output over input in the 20 ms frames whose clean level is 30 dB under the
@@ -156,6 +157,7 @@ def main():
         rate = int(p['rate'])
         plain = dict(clean=lambda: clean, noisy=lambda: noisy, gate=lambda: gate(noisy, rate))
         y = plain[a.enhanced]() if a.enhanced in plain else read_enhanced(a.enhanced, p['name'], clean, a.delay * rate // 48000)
+        clean, noisy, y = (x[int(p.get('start', 0)):] for x in (clean, noisy, y))
         rows.append(p | score(clean, noisy, y, rate, a.dnsmos and dnsmos))
         sounds[p['name']] = rate, clean, noisy, y
     keys = [k for k in rows[0] if k not in pairs[0]]
