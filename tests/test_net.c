@@ -1,4 +1,4 @@
-/* The network against PyTorch, block by block and whole, in both geometries; fixtures by training/fixtures.py. */
+/* The network against PyTorch, block by block and whole, in three geometries; fixtures by training/fixtures.py. */
 #include "engine.h"
 #include "kernels/kernels.h"
 #include "model.h"
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const char *const names[] = {"wide", "narrow", "mamba2", "gru", "lstm"};
+static const char *const names[] = {"wide", "narrow", "low-delay", "mamba2", "gru", "lstm"};
 static const char *const stages[] = {"mamba-16", "mamba2-16", "gru-16", "lstm-16", "mamba-64",
                                      "mamba2-64", "gru-64", "lstm-64", "mamba2-192"};
 enum { N_NAMES = sizeof names / sizeof *names, N_STAGES = sizeof stages / sizeof *stages, LEAST_DB = 90,

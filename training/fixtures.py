@@ -16,6 +16,7 @@ TINY = dict(rate=8000, window=32, hop=16, linear=3, bands=2)  # two positions af
 NETWORKS = {  # geometry, mixer, seconds
     'wide': (dict(rate=48000, window=1024, hop=256, linear=171, bands=30), 'mamba', 10),
     'narrow': (dict(rate=16000, window=400, hop=100, linear=201, bands=0), 'mamba', 10),
+    'low-delay': (dict(rate=8000, window=64, synthesis=32, hop=16, linear=3, bands=2), 'mamba', 2),
     'mamba2': (TINY, 'mamba2', 2),
     'gru': (TINY, 'gru', 2),
     'lstm': (TINY, 'lstm', 2)}
@@ -100,7 +101,7 @@ def network(path, geometry, mixer, seconds):
     n = seconds * net.cfg['rate'] // net.hop * net.hop
     w = signal(n)[None]
     with torch.no_grad():
-        whole = net.istft(net(w)[2], n - (net.window - net.hop))[0]        # all samples that are complete
+        whole = net.istft(net(w)[2], n - (net.synthesis - net.hop))[0]     # all samples that are complete
         few = blocks(net, w[:, 3000:3000 + FRAMES * net.hop])
     with open(path + '.output', 'wb') as f:
         f.write(whole.numpy().astype('<f4').tobytes())
