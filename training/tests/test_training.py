@@ -105,7 +105,7 @@ def test_two_processes_stay_together(tmp_path):
 @pytest.fixture
 def mixer(tmp_path):
     rng = np.random.default_rng(0)
-    for name, n in dict(speech_full=1200000, speech_wide=1200000, noise=1200000, rooms_full=48000, rooms_wide=72000).items():
+    for name, n in dict(speech_full=1600000, speech_wide=1600000, noise=1600000, rooms_full=48000, rooms_wide=72000).items():
         (rng.standard_normal(n) * 3000).astype(np.int16).tofile(tmp_path / (name + '.i16'))
     return Mixer(str(tmp_path), 96000, 'cpu', 7)
 
