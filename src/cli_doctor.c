@@ -29,6 +29,7 @@
 #define ENHANCED "enhanced_mic"
 
 enum { N_HOPS = 400, FEW_HOPS = 1000 };
+static const double digital_silence_db = -120; /* under the noise of any microphone */
 static const double late_share = .001, tight = .4; /* of the hops; of a hop's time, as in choose.h */
 
 enum result { FINE, NOTE, PROBLEM };
@@ -269,7 +270,8 @@ static const struct desktop_source *find_microphone(const struct doctor *d) {
     return NULL;
 }
 
-static void check_sound(struct doctor *d, const char *check, const struct desktop_source *source) {
+/* Whether it can be heard. */
+static bool check_sound(struct doctor *d, const char *check, const struct desktop_source *source) {
     char advice[320];
     if (source->muted) {
         snprintf(advice, sizeof advice, "wpctl set-mute %u 0, or unmute \"%.128s\" in the sound settings", source->id,
@@ -281,7 +283,9 @@ static void check_sound(struct doctor *d, const char *check, const struct deskto
         tell(d, PROBLEM, check, advice, "%s is turned down to nothing", source->description);
     } else {
         tell(d, FINE, check, NULL, "%s", source->description);
+        return true;
     }
+    return false;
 }
 
 static void check_microphone(struct doctor *d) {
@@ -303,12 +307,11 @@ static void check_microphone(struct doctor *d) {
         tell(d, PROBLEM, "microphone", "choose one: primeknet mics; primeknet use NAME --save",
              "nothing is connected with Enhanced Mic's input");
     }
-    if (mic) {
-        check_sound(d, "microphone", mic);
+    bool audible = mic && check_sound(d, "microphone", mic);
+    if (mic)
         check_bluetooth(d, mic);
-    }
     const json_t *level = json_object_get(d->status, "level_in_db");
-    if (mic && !mic->muted && json_is_null(level))
+    if (audible && (json_is_null(level) || json_number_value(level) < digital_silence_db))
         tell(d, PROBLEM, "microphone", "look for a switch on it, and for the right channel: primeknet set channel",
              "it sends digital silence");
 }

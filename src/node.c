@@ -43,6 +43,7 @@ struct object {
     uint32_t from, to;     /* LINK: its nodes; PORT: its node and its number there */
     uint32_t channel;      /* PORT: enum spa_audio_channel */
     bool microphone;       /* NODE */
+    bool sink;             /* NODE: what it gives is what it plays */
     bool meter;            /* NODE: a stream that only shows levels */
     const char *led_away;  /* NODE: the key by which the session manager has it follow the default; see on_metadata */
     bool active;           /* LINK to a speaker: samples come */
@@ -75,6 +76,7 @@ struct node {
     struct pw_registry *registry;
     struct pw_metadata *metadata; /* the session manager's defaults, or NULL */
     char default_source[256];     /* its node.name, or "" */
+    bool deaf;                    /* what comes in is not to be heard */
     bool is_chosen_default;       /* people have made this node the default */
     struct spa_hook metadata_listener, core_listener, registry_listener, capture_listener, source_listener, pacer_listener;
     struct spa_list objects;
@@ -493,7 +495,7 @@ static int open_capture(struct node *n) {
     if (!n->capture)
         return -errno;
     pw_stream_add_listener(n->capture, &n->capture_listener, &capture_events, n);
-    set_feeding(n, n->capture);
+    set_feeding(n, n->deaf ? NULL : n->capture);
     return connect_stream(n, n->capture, PW_DIRECTION_INPUT, n->position, PW_STREAM_FLAG_NONE);
 }
 
@@ -626,6 +628,16 @@ static void survey_more(struct node *n) {
     pw_stream_update_properties(n->source, &SPA_DICT_INIT(&item, 1));
 }
 
+/* A session manager that has no microphone may link us to what is played. Nobody wants to send that unasked. */
+static bool is_played(const struct node *n, uint32_t id) {
+    const struct object *o;
+    spa_list_for_each(o, &n->objects, list) {
+        if (o->type == OBJECT_NODE && o->id == id)
+            return o->sink && !(n->microphone && strcmp(n->microphone, o->name) == 0);
+    }
+    return false;
+}
+
 /* Draws the conclusions from the list of objects. */
 static void survey(struct node *n) {
     if (n->kind == NODE_MORE_MIC && n->source && n->pacer)
@@ -659,6 +671,13 @@ static void survey(struct node *n) {
         atomic_store(&n->n_consumers, n_consumers);
         pump_rest(n->pump, n_consumers == 0);
         n->dirty = true;
+    }
+    const bool deaf = !speaker && is_played(n, microphone);
+    if (deaf)
+        microphone = SPA_ID_INVALID;
+    if (deaf != n->deaf) {
+        n->deaf = deaf;
+        set_feeding(n, deaf ? NULL : n->capture);
     }
     if (microphone != n->microphone_id) {
         n->microphone_id = microphone;
@@ -819,6 +838,7 @@ static void on_global(void *data, uint32_t id, uint32_t permissions, const char 
             memcpy(o.description, o.name, sizeof o.description);
         const char *const class = spa_dict_lookup(props, PW_KEY_MEDIA_CLASS);
         o.microphone = class && strncmp(class, "Audio/Source", strlen("Audio/Source")) == 0 && !is_ours(o.name);
+        o.sink = class && strncmp(class, "Audio/Sink", strlen("Audio/Sink")) == 0;
         records = class && strcmp(class, "Stream/Input/Audio") == 0;
     } else if (strcmp(type, PW_TYPE_INTERFACE_Metadata) == 0) {
         const char *const name = spa_dict_lookup(props, PW_KEY_METADATA_NAME);
