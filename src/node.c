@@ -30,6 +30,8 @@
 
 #define MIC "enhanced_mic"          /* the first's node.name; the others' begin ... */
 #define MORE_MIC MIC "."            /* ... so, and end with what their microphones are called */
+/* With real-time threads, which the plain client of older versions lacks. */
+#define CLIENT_CONF (PW_CHECK_VERSION(1, 4, 0) ? "client.conf" : "client-rt.conf")
 #define RECONNECT_FIRST_MS 100      /* pauses between attempts to reach PipeWire: doubled from here ... */
 #define RECONNECT_MAX_MS 2000       /* ... to here */
 #define SILENT_CYCLES 3             /* without the capture stream before the pacer takes its part */
@@ -1069,8 +1071,7 @@ int node_open(struct node **ret, const struct node_options *options, struct err 
         goto fail;
     pw_loop_enter(n->loop);
     n->entered = true;
-    /* "client-rt": with real-time threads, which the plain client of older versions lacks. */
-    n->context = pw_context_new(n->loop, pw_properties_new(PW_KEY_CONFIG_NAME, "client-rt.conf", NULL), 0);
+    n->context = pw_context_new(n->loop, pw_properties_new(PW_KEY_CONFIG_NAME, CLIENT_CONF, NULL), 0);
     if (!n->context)
         goto fail;
     n->data_loop = pw_context_get_data_loop(n->context);
