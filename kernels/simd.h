@@ -24,6 +24,12 @@
 typedef float vf __attribute__((vector_size(LANES * sizeof(float))));
 typedef int vi __attribute__((vector_size(LANES * sizeof(int))));
 typedef float vf_unaligned __attribute__((vector_size(LANES * sizeof(float)), aligned(sizeof(float)), may_alias));
+#ifdef __clang__
+#define FOLD(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define FOLD(a, b, ...) __builtin_shuffle(a, b, (vi){__VA_ARGS__})
+#endif
+
 typedef int int_alias __attribute__((may_alias));
 
 static inline vf load(const float *p) {
@@ -53,7 +59,13 @@ static inline vf maximum(vf a, vf b) {
 }
 
 static inline vf minimum(vf a, vf b) {
+#if LANES == 16
+    return (vf)_mm512_min_ps((__m512)a, (__m512)b);
+#elif LANES == 8
+    return (vf)_mm256_min_ps((__m256)a, (__m256)b);
+#else
     return -maximum(-a, -b);
+#endif
 }
 
 /* The sum of all elements. */
@@ -76,21 +88,91 @@ static inline float across(vf x) {
 #endif
 }
 
-/* 2^x for x in [-126, 127], to 1e-7 of it: x = n + f, |f| <= 1/2; a minimax polynomial for 2^f, exact at 0; n goes into
- * the exponent. Adding 1.5 * 2^23 rounds to a whole number and leaves it in the low bits. */
-static inline vf exp2_bounded(vf x) {
-    vf shifted = x + 0x1.8p23f, f = x - (shifted - 0x1.8p23f);
+/* The sum of all elements of each of LANES vectors: element i is that of x[i]. Pairs of vectors are folded into one, half
+ * as many each time, so a sum costs two or three instructions. x is lost. */
+static inline vf across_each(vf x[LANES]) {
+#if LANES == 16
+    UNROLL
+    for (unsigned i = 0; i < 8; i++) /* even elements' and odd elements' sums of two vectors, by turns */
+        x[i] = FOLD(x[2 * i], x[2 * i + 1], 0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30) +
+               FOLD(x[2 * i], x[2 * i + 1], 1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31);
+    UNROLL
+    for (unsigned i = 0; i < 4; i++)
+        x[i] = FOLD(x[2 * i], x[2 * i + 1], 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29) +
+               FOLD(x[2 * i], x[2 * i + 1], 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31);
+    UNROLL
+    for (unsigned i = 0; i < 2; i++)
+        x[i] = FOLD(x[2 * i], x[2 * i + 1], 0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27) +
+               FOLD(x[2 * i], x[2 * i + 1], 4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31);
+    return FOLD(x[0], x[1], 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23) +
+           FOLD(x[0], x[1], 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31);
+#elif LANES == 8
+    UNROLL
+    for (unsigned i = 0; i < 4; i++)
+        x[i] = FOLD(x[2 * i], x[2 * i + 1], 0, 8, 2, 10, 4, 12, 6, 14) + FOLD(x[2 * i], x[2 * i + 1], 1, 9, 3, 11, 5, 13, 7, 15);
+    UNROLL
+    for (unsigned i = 0; i < 2; i++)
+        x[i] = FOLD(x[2 * i], x[2 * i + 1], 0, 1, 8, 9, 4, 5, 12, 13) + FOLD(x[2 * i], x[2 * i + 1], 2, 3, 10, 11, 6, 7, 14, 15);
+    return FOLD(x[0], x[1], 0, 1, 2, 3, 8, 9, 10, 11) + FOLD(x[0], x[1], 4, 5, 6, 7, 12, 13, 14, 15);
+#else
+    UNROLL
+    for (unsigned i = 0; i < 2; i++)
+        x[i] = FOLD(x[2 * i], x[2 * i + 1], 0, 4, 2, 6) + FOLD(x[2 * i], x[2 * i + 1], 1, 5, 3, 7);
+    return FOLD(x[0], x[1], 0, 1, 4, 5) + FOLD(x[0], x[1], 2, 3, 6, 7);
+#endif
+}
+
+/* 1 / x, for positive x that are no denormals. */
+static inline vf inverse(vf x) {
+#if LANES == 16 /* its division is slow: an estimate and one step of Newton's */
+    vf y = (vf)_mm512_rcp14_ps((__m512)x);
+    return y + y * (1.f - x * y);
+#else
+    return 1.f / x;
+#endif
+}
+
+/* 1 / sqrt(x), for positive x that are no denormals. */
+static inline vf inverse_root(vf x) {
+#if LANES == 16
+    vf y = (vf)_mm512_rsqrt14_ps((__m512)x);
+    return y + .5f * y * (1.f - x * y * y);
+#else
+    UNROLL
+    for (unsigned i = 0; i < LANES; i++)
+        x[i] = 1.f / __builtin_sqrtf(x[i]);
+    return x;
+#endif
+}
+
+/* 2^f for |f| <= 1/2, to 1e-7 of it: a minimax polynomial, exact at 0. */
+static inline vf exp2_fraction(vf f) {
     vf y = 1.32647271e-3f * f + 9.67151273e-3f;
     y = y * f + 5.55073374e-2f;
     y = y * f + 2.40222421e-1f;
     y = y * f + 6.93146978e-1f;
-    y = y * f + 1.f;
-    return (vf)((vi)y + ((vi)shifted << 23));
+    return y * f + 1.f;
 }
 
-/* 2^x for x <= 0; 2^-126 stands for everything below. */
+/* 2^x for x in [-126, 127], to 1e-7 of it: x = n + f; n goes into the exponent. Without an instruction for that, adding
+ * 1.5 * 2^23 rounds to a whole number and leaves it in the low bits. */
+static inline vf exp2_bounded(vf x) {
+#if LANES == 16
+    vf f = (vf)_mm512_reduce_ps((__m512)x, 0);
+    return (vf)_mm512_scalef_ps((__m512)exp2_fraction(f), (__m512)(x - f));
+#else
+    vf shifted = x + 0x1.8p23f;
+    return (vf)((vi)exp2_fraction(x - (shifted - 0x1.8p23f)) + ((vi)shifted << 23));
+#endif
+}
+
+/* 2^x for x <= 0; 2^-126, or 0, stands for everything below. */
 static inline vf exp2_negative(vf x) {
+#if LANES == 16
+    return exp2_bounded(x);
+#else
     return exp2_bounded(maximum(x, splat(-126)));
+#endif
 }
 
 #define LOG2_E 1.44269504f
@@ -102,24 +184,24 @@ static inline vf above_one(vf x) {
 
 /* 1 / (1 + exp(-x)) */
 static inline vf sigmoid(vf x) {
-    return 1.f / above_one(x);
+    return inverse(above_one(x));
 }
 
 /* x / (1 + exp(-x)) */
 static inline vf silu(vf x) {
-    return x / above_one(x);
+    return x * inverse(above_one(x));
 }
 
 /* tanh(x), to 1e-7 of 1 (not of itself) */
 static inline vf hyperbolic_tangent(vf x) {
-    return 2.f / above_one(x + x) - 1.f;
+    return 2.f * inverse(above_one(x + x)) - 1.f;
 }
 
 /* log(1 + exp(x)) = max(x, 0) + log(1 + t), t = exp(-|x|); log(1 + t) = 2 artanh(v), v = t / (2 + t) <= 1/3, by a
  * minimax polynomial in v^2, to 4e-9 of it: small steps keep their relative precision. */
 static inline vf softplus(vf x) {
     vf positive = maximum(x, splat(0)), t = exp2_negative((positive + maximum(-x, splat(0))) * -LOG2_E);
-    vf v = t / (2.f + t), w = v * v;
+    vf v = t * inverse(2.f + t), w = v * v;
     vf y = 0.140891662f * w + 0.139803018f;
     y = y * w + 0.200124551f;
     y = y * w + 0.333331573f;

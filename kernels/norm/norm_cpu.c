@@ -1,24 +1,46 @@
+/* LANES positions at a time, so that their means and scales are one vector each. */
 #include "kernels/norm/norm.h"
 #include "kernels/simd.h"
 
-#include <math.h>
 #include <stddef.h>
 
-static void norm_cpu(const struct norm *a) {
+static inline __attribute__((always_inline)) void norm_rows(const struct norm *a, unsigned row, const unsigned rows) {
     const float share = 1.f / (float)a->n_channels;
-    for (unsigned r = 0; r < a->n_rows; r++) {
-        const float *x = a->x + (size_t)r * a->n_channels;
-        float *y = a->y + (size_t)r * a->n_channels;
-        vf sum = splat(0), squares = splat(0);
-        for (unsigned c = 0; c < a->n_channels; c += LANES)
-            sum += load(x + c);
-        const vf mean = splat(across(sum) * share);
-        for (unsigned c = 0; c < a->n_channels; c += LANES) {
-            vf d = load(x + c) - mean;
-            squares += d * d;
-        }
-        const vf scale = splat(1.f / sqrtf(across(squares) * share + a->epsilon));
-        for (unsigned c = 0; c < a->n_channels; c += LANES)
-            store(y + c, (load(x + c) - mean) * scale);
+    const float *x = a->x + (size_t)row * a->n_channels;
+    float *y = a->y + (size_t)row * a->n_channels;
+    const size_t n = a->n_channels;
+    vf sum[LANES], means, scales;
+    UNROLL
+    for (unsigned r = 0; r < LANES; r++)
+        sum[r] = splat(0);
+    for (unsigned c = 0; c < n; c += LANES) {
+        UNROLL
+        for (unsigned r = 0; r < rows; r++)
+            sum[r] += load(x + r * n + c);
     }
+    means = across_each(sum) * share;
+    UNROLL
+    for (unsigned r = 0; r < LANES; r++)
+        sum[r] = splat(0);
+    for (unsigned c = 0; c < n; c += LANES) {
+        UNROLL
+        for (unsigned r = 0; r < rows; r++) {
+            vf d = load(x + r * n + c) - splat(means[r]);
+            sum[r] += d * d;
+        }
+    }
+    scales = inverse_root(across_each(sum) * share + a->epsilon);
+    for (unsigned c = 0; c < n; c += LANES) {
+        UNROLL
+        for (unsigned r = 0; r < rows; r++)
+            store(y + r * n + c, (load(x + r * n + c) - splat(means[r])) * splat(scales[r]));
+    }
+}
+
+static void norm_cpu(const struct norm *a) {
+    unsigned row = 0;
+    for (; row + LANES <= a->n_rows; row += LANES)
+        norm_rows(a, row, LANES);
+    for (; row < a->n_rows; row++)
+        norm_rows(a, row, 1);
 }
