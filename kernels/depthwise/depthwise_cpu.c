@@ -1,9 +1,25 @@
-/* A tap is loaded once for DEPTHWISE_ROWS positions; the last tile moves back over rows already done rather than be
- * short. */
+/* The results of a tile of positions stay in registers; DEPTHWISE_TAPS taps go over it at once, so that a value is loaded
+ * once for as many products. The last tile moves back over rows already done rather than be short. */
 #include "kernels/depthwise/depthwise.h"
 #include "kernels/simd.h"
 
-enum { DEPTHWISE_ROWS = 8 };
+enum { DEPTHWISE_ROWS = 10, DEPTHWISE_TAPS = 4 };
+
+static inline __attribute__((always_inline)) void depthwise_taps(const struct depthwise *a, vf *sum, const float *x,
+                                                                 const float *tap, const unsigned rows, const unsigned taps) {
+    vf w[DEPTHWISE_TAPS];
+    UNROLL
+    for (unsigned k = 0; k < taps; k++)
+        w[k] = load(tap + k * a->taps_stride);
+    UNROLL
+    for (unsigned i = 0; i < rows + taps - 1; i++, x += a->x_stride) {
+        const vf value = load(x);
+        UNROLL
+        for (unsigned k = 0; k < taps; k++)
+            if (i >= k && i - k < rows)
+                sum[i - k] += value * w[k];
+    }
+}
 
 static inline __attribute__((always_inline)) void depthwise_tile(const struct depthwise *a, unsigned row, unsigned c,
                                                                  const unsigned rows) {
@@ -13,11 +29,16 @@ static inline __attribute__((always_inline)) void depthwise_tile(const struct de
         sum[r] = splat(0);
     for (unsigned t = 0; t < a->n_times; t++) {
         const float *x = a->x[t] + row * a->x_stride + c, *tap = a->taps + t * a->n_taps * a->taps_stride + c;
-        for (unsigned k = 0; k < a->n_taps; k++, x += a->x_stride, tap += a->taps_stride) {
-            vf w = load(tap);
-            UNROLL
-            for (unsigned r = 0; r < rows; r++)
-                sum[r] += load(x + r * a->x_stride) * w;
+        unsigned left = a->n_taps;
+        for (; left >= DEPTHWISE_TAPS; left -= DEPTHWISE_TAPS) {
+            depthwise_taps(a, sum, x, tap, rows, DEPTHWISE_TAPS);
+            x += DEPTHWISE_TAPS * a->x_stride;
+            tap += DEPTHWISE_TAPS * a->taps_stride;
+        }
+        switch (left) {
+        case 3: depthwise_taps(a, sum, x, tap, rows, 3); break;
+        case 2: depthwise_taps(a, sum, x, tap, rows, 2); break;
+        case 1: depthwise_taps(a, sum, x, tap, rows, 1); break;
         }
     }
     UNROLL
