@@ -1,6 +1,6 @@
 /* cpu.c - the vectorised kernels as one unit, compiled once for each instruction set: KERNELS is then the table's name
- * and KERNELS_NAME what people read. Everything else in it is static, so that no function compiled for one processor
- * can be linked into what runs on another. */
+ * and KERNELS_NAME what people read, unless it is what every such processor runs. Everything else in it is static, so
+ * that no function compiled for one processor can be linked into what runs on another. */
 #include "kernels/kernels.h"
 
 #include "kernels/linear/linear_cpu.c"
@@ -15,6 +15,14 @@
 #include "kernels/norm/norm_cpu.c"
 #include "kernels/scan/scan_cpu.c"
 #include "kernels/ssd/ssd_cpu.c"
+
+#ifndef KERNELS_NAME
+#ifdef __aarch64__
+#define KERNELS_NAME "NEON"
+#else
+#define KERNELS_NAME "baseline"
+#endif
+#endif
 
 extern const struct kernels KERNELS;
 

@@ -13,6 +13,8 @@
 
 #ifdef __SSE__
 #include <immintrin.h>
+#elif defined __aarch64__
+#include <arm_neon.h>
 #endif
 
 #ifdef __clang__
@@ -52,6 +54,8 @@ static inline vf maximum(vf a, vf b) {
     return (vf)_mm256_max_ps((__m256)a, (__m256)b);
 #elif defined __SSE__
     return (vf)_mm_max_ps((__m128)a, (__m128)b);
+#elif defined __aarch64__
+    return (vf)vmaxq_f32((float32x4_t)a, (float32x4_t)b);
 #else
     vi above = a > b;
     return (vf)(((vi)a & above) | ((vi)b & ~above));
