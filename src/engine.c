@@ -69,6 +69,10 @@ const struct model *engine_model(const struct engine *e) {
     return e->model;
 }
 
+unsigned engine_streams(const struct engine *e) {
+    return e->n_streams;
+}
+
 unsigned engine_hop(const struct engine *e) {
     return model_hop(e->model);
 }

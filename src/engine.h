@@ -46,6 +46,7 @@ void engine_close(struct engine *e); /* NULL is fine */
 const char *engine_name(const struct engine *e); /* "cpu (AVX-512)" or the like, for people */
 const char *engine_kind(const struct engine *e); /* what engine_open calls it: "cpu", "cuda" or "null" */
 const struct model *engine_model(const struct engine *e);
+unsigned engine_streams(const struct engine *e);
 unsigned engine_hop(const struct engine *e);   /* samples */
 unsigned engine_delay(const struct engine *e); /* samples */
 bool engine_together(const struct engine *e);  /* jobs of one call take less time than one after another */

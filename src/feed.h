@@ -47,8 +47,10 @@ struct unit {
     bool together;                      /* see engine_together: else every hop is a batch of its own */
     _Atomic unsigned n_lanes[N_RANKS]; /* that run in it: what a batch may be made of. From the worker */
     _Atomic bool lost;
-    unsigned n_seats;  /* the owner's */
-    struct unit *link; /* in the worker's units, the newest first; the owner's */
+    /* the owner's */
+    struct seat *seats[WORKER_PUMPS]; /* seat i has the streams PUMP_STREAMS * i and so on; or NULL */
+    unsigned n_seats, n_taken;        /* that there can be, that there are */
+    struct unit *link;                /* in the worker's units, the newest first */
 };
 
 /* One stream of an engine, its grid of hops and its output. Hop s (named by the position of its first input sample, s
@@ -76,6 +78,7 @@ struct lane {
 /* A pump's part of a unit. */
 struct seat {
     struct unit *unit;
+    unsigned number; /* in unit.seats */
     unsigned n_slots;
     struct lane lanes[PUMP_STREAMS];
     struct seat *link;    /* in feed.seats, the owner's */
@@ -84,7 +87,7 @@ struct seat {
 
 struct feed {
     struct worker *worker;
-    unsigned number; /* of the pump: its streams are PUMP_STREAMS * number and so on */
+    unsigned number; /* in the worker's feeds */
     int event;       /* readable: there is something for the owner */
     float *dry;      /* [RING], the input by position */
     /* the owner's */
@@ -107,7 +110,7 @@ struct feed {
 };
 
 /* Adds a feed, with a seat in the newest unit that is not lost. event, dry and the controls are set. -ENOSPC: there
- * are WORKER_PUMPS already. */
+ * are WORKER_PUMPS already, or that unit has no streams left. */
 int worker_add(struct worker *w, struct feed *f);
 /* Nothing of the feed is used any more, and its seats are free. */
 void worker_remove(struct worker *w, struct feed *f);

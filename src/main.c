@@ -237,7 +237,7 @@ static int apply(struct daemon *d, const struct settings *next, struct err *err)
     int res;
 
     bool other_network = strcmp(next->model, now->model) != 0 || strcmp(next->engine, now->engine) != 0 ||
-                         strcmp(next->gpu, now->gpu) != 0;
+                         strcmp(next->gpu, now->gpu) != 0 || !network_has_room(d->network, next);
     if (other_network) {
         network_retry(d->network);
         res = network_prepare(d->network, &e, next, err);

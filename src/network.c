@@ -36,6 +36,7 @@ struct network {
     struct network_options options;
     struct worker *worker;
     int event;
+    unsigned n_pumps;          /* that the engine which is opened last is for */
     struct network_engine now; /* handed to the worker last; `engine` is the worker's */
     unsigned n_gpu;            /* engines on the GPU that are open */
     bool context;              /* the GPU's driver holds something for this process */
@@ -102,7 +103,7 @@ int network_model(struct model **ret, const struct settings *s, struct err *err)
  * the CPU is there; a CPU that does is all there is. */
 static int open_engine(struct network *n, struct network_engine *ret, const char *model_wanted, const char *engine,
                        const struct settings *s, struct err *err) {
-    struct network_engine e = {.gpu = !strcmp(engine, "cuda")};
+    struct network_engine e = {.n_streams = PUMP_STREAMS * n->n_pumps, .gpu = !strcmp(engine, "cuda")};
     struct model *model;
     float us[WARM_UP_HOPS];
 
@@ -110,7 +111,7 @@ static int open_engine(struct network *n, struct network_engine *ret, const char
     int res = load_model(&model, model_wanted, s, err);
     if (res)
         return res;
-    struct engine_options options = {.name = engine, .gpu = s->gpu, .n_streams = WORKER_STREAMS, .max_hops = 1};
+    struct engine_options options = {.name = engine, .gpu = s->gpu, .n_streams = e.n_streams, .max_hops = 1};
     res = engine_open(&e.engine, &options, model, err);
     if (res) {
         model_free(model);
@@ -207,6 +208,8 @@ int network_prepare(struct network *n, struct network_engine *ret, const struct 
     struct network_engine e;
     struct err problem = {""};
     int why = 0;
+    unsigned n_now = settings_streams(n->options.settings), n_next = settings_streams(s);
+    n->n_pumps = n_now > n_next ? n_now : n_next; /* those that go stay until it is in */
 
     if (wants_gpu(s) && n->poisoned) {
         why = err_set(&problem, -EIO, "%s", FAILED);
@@ -257,6 +260,11 @@ int network_take(struct network *n, const struct network_engine *e, const struct
     return 0;
 }
 
+bool network_has_room(const struct network *n, const struct settings *s) {
+    unsigned n_streams = PUMP_STREAMS * settings_streams(s);
+    return n_streams <= n->now.n_streams && (!n->opening || n_streams <= PUMP_STREAMS * n->n_pumps);
+}
+
 void network_close_engine(struct network *n, struct engine *engine) {
     if (engine && !strcmp(engine_kind(engine), "cuda"))
         n->n_gpu--;
@@ -277,6 +285,7 @@ static void *open_in_thread(void *data) {
 static void begin_opening(struct network *n, enum role role) {
     n->role = role;
     n->settings = *n->options.settings;
+    n->n_pumps = settings_streams(&n->settings);
     n->opened = false;
     n->opening = pthread_create(&n->thread, NULL, open_in_thread, n) == 0;
 }
@@ -328,6 +337,7 @@ static void replace_lost_engine(struct network *n) {
         n->options.say(SD_ERR, "the engine failed; the microphone goes through as it is");
     }
     const struct settings *s = n->options.settings;
+    n->n_pumps = settings_streams(s);
     int res = open_cpu(n, &e, gpu || wants_gpu(s) ? "auto" : s->model, true, s, &err);
     if (res == 0) {
         snprintf(e.problem, sizeof e.problem, "%s", gpu ? FAILED : n->now.problem);

@@ -26,7 +26,7 @@ struct network_options {
 /* An engine that is warm and waits for its turn. */
 struct network_engine {
     struct engine *engine; /* its model is its own: see network_close_engine */
-    unsigned hop_p99_us;
+    unsigned hop_p99_us, n_streams;
     bool gpu;
     char text[128];    /* "base on cpu (AVX2)", for people */
     char problem[512]; /* why it is not the GPU's although that was asked for, or "" */
@@ -42,6 +42,8 @@ void network_run(struct network *n, struct worker *worker); /* the worker has ta
 /* Another engine for other settings: opened, then handed to the worker, or closed. */
 int network_prepare(struct network *n, struct network_engine *ret, const struct settings *s, struct err *err);
 int network_take(struct network *n, const struct network_engine *e, const struct settings *s, struct err *err);
+/* Whether what is in use, or on its way, is enough for as many streams as these settings ask for. */
+bool network_has_room(const struct network *n, const struct settings *s);
 /* The settings were read again: what has kept the GPU from being used may be gone. */
 void network_retry(struct network *n);
 /* An engine that the worker gives back, or that it never had, and its model. NULL is fine. */

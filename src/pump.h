@@ -41,7 +41,8 @@ struct pump_stats {
     bool engine_lost;      /* the engine failed: dry sounds until worker_engine brings another */
 };
 
-/* Opens a pump that w runs, with its newest engine. -ENOSPC: w has WORKER_PUMPS already. */
+/* Opens a pump that w runs, with its newest engine. -ENOSPC: w has WORKER_PUMPS already, or that
+ * engine no streams left. */
 int pump_open(struct pump **ret, struct worker *w);
 void pump_close(struct pump *p); /* NULL is fine; not while the worker is closed */
 

@@ -135,6 +135,14 @@ bool settings_more_microphone(const struct settings *s, unsigned i, char *ret) {
     return strcmp(s->more_microphones, "none") != 0 && nth_name(s->more_microphones, i, ret);
 }
 
+unsigned settings_streams(const struct settings *s) {
+    char name[256];
+    unsigned n = 1 + (strcmp(s->speaker, "off") != 0);
+    for (unsigned i = 0; settings_more_microphone(s, i, name); i++)
+        n++;
+    return n;
+}
+
 int settings_find(const char *name) {
     char spelled[32];
     size_t n = strlen(name);

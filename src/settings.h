@@ -40,6 +40,9 @@ int settings_parse(struct settings *ret, const char *text, size_t n, const char 
 /* The name in more_microphones with that number, from 0 on. False: there is none. ret: [256]. */
 bool settings_more_microphone(const struct settings *s, unsigned i, char *ret);
 
+/* How much is enhanced at once: the microphone, the further ones, the speaker. */
+unsigned settings_streams(const struct settings *s);
+
 /* The setting of that name, in a file's spelling or a command's ("floor-db"), or -1. */
 int settings_find(const char *name);
 const char *settings_name(int setting);

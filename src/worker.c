@@ -361,6 +361,9 @@ static int unit_new(struct unit **ret, struct engine *engine, unsigned hop_p99_u
     u->delay = delay;
     u->fade = engine_fade(engine);
     u->together = engine_together(engine);
+    u->n_seats = engine_streams(engine) / PUMP_STREAMS;
+    if (u->n_seats > WORKER_PUMPS)
+        u->n_seats = WORKER_PUMPS;
     times_seed(&u->hops, hop_p99_us);
     for (unsigned i = 0; i < WORKER_PUMPS; i++)
         times_seed(&u->batches[i], (i + 1) * hop_p99_us);
@@ -381,7 +384,7 @@ static void release_unit(struct worker *w, struct unit *u) {
 static void release_unused(struct worker *w) {
     for (struct unit *u = w->units, *older; u; u = older) {
         older = u->link;
-        if (!u->n_seats && (u != w->units || (older && older->n_seats)))
+        if (!u->n_taken && (u != w->units || (older && older->n_taken)))
             release_unit(w, u);
     }
 }
@@ -399,11 +402,15 @@ static void seat_free(struct seat *seat) {
     free(seat);
 }
 
+/* Not the unit's yet: see take_seat. */
 static int seat_new(struct seat **ret, struct unit *u, unsigned number) {
+    if (number >= u->n_seats)
+        return -ENOSPC;
     struct seat *const seat = touched(1, sizeof *seat);
     if (!seat)
         return -ENOMEM;
     seat->unit = u;
+    seat->number = number;
     seat->n_slots = RING / u->hop;
     for (unsigned i = 0; i < PUMP_STREAMS; i++) {
         struct lane *const l = &seat->lanes[i];
@@ -427,7 +434,8 @@ static int seat_new(struct seat **ret, struct unit *u, unsigned number) {
 static void take_seat(struct feed *f, struct seat *seat) {
     seat->link = f->seats;
     f->seats = seat;
-    seat->unit->n_seats++;
+    seat->unit->seats[seat->number] = seat;
+    seat->unit->n_taken++;
     for (unsigned i = 0; i < PUMP_STREAMS; i++)
         engine_control(seat->unit->engine, seat->lanes[i].stream, f->strength, f->floor);
 }
@@ -438,8 +446,9 @@ static void leave_seat(struct worker *w, struct feed *f, struct seat *seat) {
     while (*at != seat)
         at = &(*at)->link;
     *at = seat->link;
+    u->seats[seat->number] = NULL;
+    u->n_taken--;
     seat_free(seat);
-    u->n_seats--;
     release_unused(w);
 }
 
@@ -449,9 +458,9 @@ int worker_engine(struct worker *w, struct engine *engine, unsigned hop_p99_us) 
     int r = unit_new(&u, engine, hop_p99_us);
     if (r < 0)
         return r;
-    for (unsigned i = 0; i < WORKER_PUMPS && r == 0; i++) {
+    for (unsigned i = 0, number = 0; i < WORKER_PUMPS && r == 0; i++) {
         if (atomic_load(&w->feeds[i]))
-            r = seat_new(&seats[i], u, i);
+            r = seat_new(&seats[i], u, number++);
     }
     if (r < 0) {
         for (unsigned i = 0; i < WORKER_PUMPS; i++)
@@ -485,7 +494,10 @@ int worker_add(struct worker *w, struct feed *f) {
         if (atomic_load(&w->feeds[i]))
             continue;
         struct seat *seat;
-        const int r = seat_new(&seat, u, i);
+        unsigned number = 0;
+        while (number < u->n_seats && u->seats[number])
+            number++;
+        const int r = seat_new(&seat, u, number);
         if (r < 0)
             return r;
         f->worker = w;

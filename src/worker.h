@@ -17,13 +17,13 @@
 
 #define WORKER_PUMPS 4                              /* that one worker serves at most */
 #define PUMP_STREAMS 2                              /* of an engine that a pump uses: the second re-aligns the hops */
-#define WORKER_STREAMS (WORKER_PUMPS * PUMP_STREAMS) /* that an engine for the worker is opened with */
+#define WORKER_STREAMS (WORKER_PUMPS * PUMP_STREAMS) /* of an engine for all of them */
 
 struct worker;
 
 struct worker_options {
     const struct rt *rt;   /* makes the thread */
-    struct engine *engine; /* the first one, with WORKER_STREAMS streams */
+    struct engine *engine; /* the first one, with PUMP_STREAMS streams for every pump that there will be */
     unsigned hop_p99_us;   /* of that engine: wall-clock time of a warm hop, measured, all but the slowest 1 % */
     void (*release)(void *data, struct engine *engine); /* nobody needs it any more: close it */
     void *data;
@@ -35,8 +35,8 @@ int worker_open(struct worker **ret, const struct worker_options *options);
 void worker_close(struct worker *w); /* NULL is fine; after its pumps are closed; releases every engine */
 
 /* Takes an engine in, for all pumps: each feeds it live beside the present one for at least 300 ms, then cross-fades it
- * in at the same delay. An engine that still waits for its turn in a pump is replaced. Returns 0, -ENOMEM or -EINVAL,
- * the engine then still the caller's. */
+ * in at the same delay. An engine that still waits for its turn in a pump is replaced. Returns 0, -ENOMEM, -EINVAL or,
+ * where it has too few streams, -ENOSPC, the engine then still the caller's. */
 int worker_engine(struct worker *w, struct engine *engine, unsigned hop_p99_us);
 unsigned worker_hop(const struct worker *w); /* samples, of the newest engine */
 

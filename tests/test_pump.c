@@ -32,7 +32,7 @@ static uint64_t real_ns(void) {
 
 /* Gives gain times the delayed input, or a recursive filter of it that depends on all that was ever given. */
 struct engine {
-    unsigned hop, delay;
+    unsigned hop, delay, n_streams;
     float gain, pole;
     _Atomic bool stall;        /* process waits */
     _Atomic unsigned cost_us;  /* by the tests' clock */
@@ -46,6 +46,10 @@ struct engine {
     bool together;
     bool released;
 };
+
+unsigned engine_streams(const struct engine *e) {
+    return e->n_streams;
+}
 
 unsigned engine_hop(const struct engine *e) {
     return e->hop;
@@ -110,7 +114,7 @@ void engine_control(struct engine *e, unsigned stream, float strength, float flo
 static bool together; /* the engines to come */
 
 static void fill(struct engine *e, unsigned hop, unsigned delay, float gain) {
-    *e = (struct engine){.hop = hop, .delay = delay, .gain = gain, .together = together};
+    *e = (struct engine){.hop = hop, .delay = delay, .gain = gain, .n_streams = WORKER_STREAMS, .together = together};
     for (unsigned i = 0; i < delay; i++) { /* what is missing of overlapping squared windows */
         double all = 0, left = 0;
         for (unsigned k = 0; k < delay + hop; k += hop) {
@@ -889,6 +893,39 @@ START_TEST(four_pumps_and_no_more) {
 }
 END_TEST
 
+/* Engines have no more streams than are needed. */
+START_TEST(streams_of_an_engine_run_out) {
+    struct pump *third = NULL;
+    open_pumps(&refused, 3, 1);
+    run_together(3, PUMP_RATE / 2, 256);
+    use(1);
+    pump_close(pump);
+    pump = NULL;
+    fill(&engines[1], HOP, 768, 0.25f);
+    fill(&engines[2], HOP, 768, 0.125f);
+    engines[1].n_streams = PUMP_STREAMS; /* for one: they are two */
+    ck_assert_int_eq(worker_engine(worker, &engines[1], 1), -ENOSPC);
+    engines[1].n_streams = 2 * PUMP_STREAMS;
+    ck_assert_int_eq(worker_engine(worker, &engines[1], 1), 0);
+    ck_assert_int_eq(pump_open(&third, worker), -ENOSPC);
+    for (unsigned turn = 0; turn < 2; turn++) { /* the second time with an engine for three */
+        for (unsigned i = 0; i < 3; i += i || turn ? 1 : 2) {
+            use(i);
+            if (!pump) {
+                ck_assert_int_eq(pump_open(&pump, worker), 0);
+                at = 0;
+            }
+            run(PUMP_RATE, 256);
+            expect(at - 4096, at, stats().delay, turn ? 0.125f : 0.25f);
+            ck_assert_uint_eq(stats().late_hops, 0);
+        }
+        ck_assert(engines[turn].released);
+        if (turn == 0)
+            ck_assert_int_eq(worker_engine(worker, &engines[2], 1), 0);
+    }
+}
+END_TEST
+
 /* Clocks that drift apart: one in blocks of 256, one in those of a resampler, each when its time has come. */
 START_TEST(pumps_with_clocks_of_their_own) {
     open_pumps(_i ? &refused : &granted, 2, 1);
@@ -1100,6 +1137,7 @@ int main(void) {
     tcase_add_test(several, hops_go_one_by_one_where_batches_gain_nothing);
     tcase_add_loop_test(several, waiting_counts_what_the_others_cost, 0, 4);
     tcase_add_test(several, four_pumps_and_no_more);
+    tcase_add_test(several, streams_of_an_engine_run_out);
     tcase_add_loop_test(several, pumps_with_clocks_of_their_own, 0, 2);
     tcase_add_test(several, a_pump_that_stands_and_one_with_long_blocks);
     tcase_add_loop_test(several, an_engine_is_exchanged_for_all, 0, 2);
