@@ -12,8 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const models[] = {FIXTURES "/wide.safetensors", FIXTURES "/narrow.safetensors"};
-enum { N_MODELS = 2 };
+static const char *const models[] = {FIXTURES "/wide.safetensors", FIXTURES "/narrow.safetensors",
+                                     FIXTURES "/mamba2.safetensors", FIXTURES "/gru.safetensors",
+                                     FIXTURES "/lstm.safetensors"};
+enum { N_MODELS = sizeof models / sizeof *models, N_LONG = 2 }; /* the first two have a delay of hundreds of samples */
 
 static struct model *model;
 static uint32_t seed;
@@ -263,14 +265,14 @@ int main(void) {
     Suite *suite = suite_create("engine");
     TCase *t = tcase_create("engine");
     tcase_set_timeout(t, 300);
-    tcase_add_loop_test(t, null_engine_delays, 0, N_MODELS);
+    tcase_add_loop_test(t, null_engine_delays, 0, N_LONG);
     tcase_add_loop_test(t, strength_0_gives_the_delayed_input, 0, N_MODELS);
     tcase_add_loop_test(t, calls_do_not_matter, 0, N_MODELS);
     tcase_add_loop_test(t, future_changes_nothing_past, 0, N_MODELS);
     tcase_add_loop_test(t, reset_is_fresh, 0, 2 * N_MODELS);
     tcase_add_loop_test(t, streams_are_apart, 0, 2 * N_MODELS);
     tcase_add_loop_test(t, anything_in_finite_out, 0, 2 * N_MODELS);
-    tcase_add_loop_test(t, tail_fades_to_dry, 0, 2 * N_MODELS);
+    tcase_add_loop_test(t, tail_fades_to_dry, 0, 2 * N_LONG);
     tcase_add_loop_test(t, hop_is_real_time_safe, 0, 2 * N_MODELS);
     tcase_add_test(t, unknown_engine_is_refused);
     suite_add_tcase(suite, t);
