@@ -212,8 +212,8 @@ static void sine(double frequency) {
 /* Waits until the worker has nothing left to do. */
 static void settle(void) {
     for (;;) {
-        bool due = !atomic_load(&worker->sleeping);
-        for (unsigned i = 0; i < WORKER_PUMPS; i++) {
+        bool due = !atomic_load(&worker->sleeping); /* what is the worker's own is looked at while it sleeps */
+        for (unsigned i = 0; i < WORKER_PUMPS && !due; i++) {
             struct feed *const f = atomic_load(&worker->feeds[i]);
             due |= f && atomic_load(&f->retiring);
             for (unsigned rank = 0; f && rank < N_RANKS; rank++) {
