@@ -40,8 +40,9 @@ static bool fits_name(const char *text) {
 static bool nth_name(const char *text, unsigned i, char ret[256]) {
     for (; i > 0; i--) {
         text = strchr(text, ',');
-        if (!text++)
+        if (!text)
             return false;
+        text++;
     }
     text += strspn(text, " ");
     size_t n = strcspn(text, ",");

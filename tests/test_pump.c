@@ -212,7 +212,7 @@ static void sine(double frequency) {
 /* Waits until the worker has nothing left to do. */
 static void settle(void) {
     for (;;) {
-        bool due = !atomic_load(&worker->sleeping); /* what is the worker's own is looked at while it sleeps */
+        bool due = !atomic_load(&worker->sleeping);
         for (unsigned i = 0; i < WORKER_PUMPS && !due; i++) {
             struct feed *const f = atomic_load(&worker->feeds[i]);
             due |= f && atomic_load(&f->retiring);
@@ -220,7 +220,7 @@ static void settle(void) {
                 const struct lane *const l = atomic_load(&f->active[rank]);
                 due |= l && !atomic_load(&l->unit->lost) &&
                        (atomic_load(&l->next) + l->unit->hop <= atomic_load(&f->written) ||
-                        l->begun != atomic_load(&l->base));
+                        atomic_load(&l->next) < atomic_load(&l->base)); /* it has to begin anew */
             }
         }
         if (!due)
