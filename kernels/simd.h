@@ -149,34 +149,21 @@ static inline vf inverse_root(vf x) {
 #endif
 }
 
-/* 2^f for |f| <= 1/2, to 1e-7 of it: a minimax polynomial, exact at 0. */
-static inline vf exp2_fraction(vf f) {
+/* 2^x for x in [-126, 127], to 1e-7 of it: x = n + f, |f| <= 1/2; a minimax polynomial for 2^f, exact at 0; n goes into
+ * the exponent. Adding 1.5 * 2^23 rounds to a whole number and leaves it in the low bits. */
+static inline vf exp2_bounded(vf x) {
+    vf shifted = x + 0x1.8p23f, f = x - (shifted - 0x1.8p23f);
     vf y = 1.32647271e-3f * f + 9.67151273e-3f;
     y = y * f + 5.55073374e-2f;
     y = y * f + 2.40222421e-1f;
     y = y * f + 6.93146978e-1f;
-    return y * f + 1.f;
+    y = y * f + 1.f;
+    return (vf)((vi)y + ((vi)shifted << 23));
 }
 
-/* 2^x for x in [-126, 127], to 1e-7 of it: x = n + f; n goes into the exponent. Without an instruction for that, adding
- * 1.5 * 2^23 rounds to a whole number and leaves it in the low bits. */
-static inline vf exp2_bounded(vf x) {
-#if LANES == 16
-    vf f = (vf)_mm512_reduce_ps((__m512)x, 0);
-    return (vf)_mm512_scalef_ps((__m512)exp2_fraction(f), (__m512)(x - f));
-#else
-    vf shifted = x + 0x1.8p23f;
-    return (vf)((vi)exp2_fraction(x - (shifted - 0x1.8p23f)) + ((vi)shifted << 23));
-#endif
-}
-
-/* 2^x for x <= 0; 2^-126, or 0, stands for everything below. */
+/* 2^x for x <= 0; 2^-126 stands for everything below. */
 static inline vf exp2_negative(vf x) {
-#if LANES == 16
-    return exp2_bounded(x);
-#else
     return exp2_bounded(maximum(x, splat(-126)));
-#endif
 }
 
 #define LOG2_E 1.44269504f
