@@ -1,9 +1,9 @@
 // nodes [KERNELS...]: what a hop's graph costs beside the network, host to host, p50 and p99 of 20 000 replays.
 //
 // First graphs of so many empty kernels (1, 28 and 100), each waiting for the one before, with and without programmatic
-// dependent launch: no hop of as many kernels can be faster. Then analysis and synthesis alone, for a window of 1024 and hops
-// of 256: the engine's two kernels, and cuFFT's transforms with the least that must stand around them (windows, overlap-add,
-// samples to and from the host), where libcufft is to be had. Built like the module: nvcc -I TOP -I TOP/src.
+// dependent launch: no hop of as many kernels can be faster. Then analysis and synthesis alone, for a window of 1024 and
+// hops of 256: the engine's two kernels, and cuFFT's transforms with the least that must stand around them (windows,
+// overlap-add, samples to and from the host), where libcufft is to be had. Built by bench/cuda-bundle.
 #include "kernels/hop/hop_cuda.cu"
 
 #include <algorithm>
@@ -214,7 +214,7 @@ int main(int argc, char **argv) {
     for (unsigned n : sizes)
         for (bool overlap : {false, true}) {
             char name[80];
-            snprintf(name, sizeof name, "%u empty kernels, %s", n, overlap ? "launched ahead of their turn" : "in turn");
+            snprintf(name, sizeof name, "%u empty kernels, launched %s", n, overlap ? "ahead of their turn" : "in turn");
             measure(name, [&] { empty_nodes(n, overlap); });
         }
     std::vector<float> sine(WINDOW);

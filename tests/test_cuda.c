@@ -1,6 +1,6 @@
 /* The CUDA engine for live sound against the CPU engine: the same sound, the same bits twice, whatever goes together.
- * Skipped where no GPU opens. tests/test_engine.c holds it to what every engine promises. TEST_HOPS=N keeps every run of
- * an engine to N hops, for tools that make a GPU slow. */
+ * Skipped where no GPU opens. tests/test_engine.c holds it to what every engine promises. TEST_HOPS=N keeps every run
+ * of an engine to N hops, for tools that make a GPU slow. */
 #include "engine.h"
 #include "model.h"
 
@@ -79,7 +79,8 @@ static double snr_db(const float *is, const float *should, size_t n) {
 START_TEST(sounds_like_the_cpu) {
     load(models[_i]);
     struct engine *cpu = open_engine("cpu", 1), *cuda = open_engine("cuda", 1);
-    const unsigned hop = engine_hop(cpu), n_hops = at_most(SECONDS * model_rate(model) / hop), delay = engine_delay(cpu);
+    const unsigned hop = engine_hop(cpu), delay = engine_delay(cpu);
+    const unsigned n_hops = at_most(SECONDS * model_rate(model) / hop);
     const size_t n = (size_t)n_hops * hop;
     float *x = speech(n, 1), *should = run(cpu, 0, x, n_hops), *is = run(cuda, 0, x, n_hops);
     const size_t n_end = n < model_rate(model) ? n : model_rate(model);

@@ -4,8 +4,9 @@
 
 #include <cuda_runtime.h>
 
-/* Threads of a block, and positions that it works on: it reads its weights once for all of them. */
-enum { THREADS = 512, WARPS = THREADS / 32, ROWS = 2 };
+/* Threads of a block, and positions that it works on, in most kernels and in `dense` and `up`: it reads its weights
+ * once for all of them, and the blocks of two kernels, one of which waits, shall find room side by side. */
+enum { THREADS = 512, WARPS = THREADS / 32, ROWS = 2, DENSE_ROWS = 4 };
 
 /* 60 dB over full scale: louder samples are cut, so that no power overflows. */
 static constexpr float loudest = 1000;
@@ -41,9 +42,9 @@ static __host__ __device__ inline unsigned time_floats(const hop_shape &s) {
 }
 
 static size_t shared_bytes(const hop_shape &s) {
-    const unsigned c = s.channels, dense = ROWS * s.depth * c, down = ROWS * c + time_floats(s),
+    const unsigned c = s.channels, dense = DENSE_ROWS * s.depth * c, down = ROWS * c + time_floats(s),
                    attend = (2 * ROWS + 2) * c, prime = down + ROWS * c * (2 * s.n_segments + s.n_kernels),
-                   up = 2 * ROWS * c;
+                   up = 2 * DENSE_ROWS * c;
     return sizeof(float) * max(max(dense, attend), max(prime, up));
 }
 
@@ -168,8 +169,9 @@ template <unsigned N, unsigned BIT, unsigned SIZE> static __device__ inline void
  * output o at position r, and output(r, o, sum, mine) in all threads together, where only those with `mine` have a sum
  * that is theirs. Where outputs are pairs (hop_cuda.h), an output's partner is in the lane `pair` away. */
 template <unsigned C, unsigned K, unsigned N_OUT, unsigned R = ROWS, bool PRELU = false> struct layer {
-    static constexpr unsigned lanes = lanes_for(C), n_groups = THREADS / lanes, n_each = (N_OUT + n_groups - 1) / n_groups,
-                              n_values = n_each * R, n_copies = lanes / n_values, pair = n_each > 1 ? n_copies * R : lanes;
+    static constexpr unsigned lanes = lanes_for(C), n_groups = THREADS / lanes;
+    static constexpr unsigned n_each = (N_OUT + n_groups - 1) / n_groups, n_values = n_each * R;
+    static constexpr unsigned n_copies = lanes / n_values, pair = n_each > 1 ? n_copies * R : lanes;
     static constexpr bool is_even = n_groups * n_each == N_OUT; /* no thread is without outputs */
     static_assert(4 * lanes == C && n_copies * n_values == lanes && (n_values & (n_values - 1)) == 0);
     float4 w[n_each][K];
@@ -317,7 +319,8 @@ static __global__ void __launch_bounds__(THREADS, 1) analyse(const __grid_consta
     float2 *points = (float2 *)shared, *other = points + n + 1;
     float *frame = (float *)other;
     const float2 own_window = N ? weight2(a.window + 2 * me) : make_float2(0, 0);
-    const unsigned first_bin = me < s.n_bands ? a.band_edges[me] : 0, end_bin = me < s.n_bands ? a.band_edges[me + 1] : 0;
+    const bool has_band = me < s.n_bands;
+    const unsigned first_bin = has_band ? a.band_edges[me] : 0, end_bin = has_band ? a.band_edges[me + 1] : 0;
     await();
     if (me == 0)
         s.slots[blockIdx.y] = slot = a.asked[blockIdx.y];
@@ -354,7 +357,7 @@ static __global__ void __launch_bounds__(THREADS, 1) analyse(const __grid_consta
         }
     }
     __syncthreads();
-    if (me < s.n_bands) {
+    if (has_band) {
         float power = 0, *f = features + 3 * (s.n_linear + me);
         for (unsigned i = first_bin; i < end_bin; i++)
             power += bins[i].x * bins[i].x + bins[i].y * bins[i].y;
@@ -396,10 +399,10 @@ template <unsigned C> static __global__ void __launch_bounds__(THREADS, 1) dense
     extern __shared__ float4 shared[];
     const hop_shape &s = a.s;
     const auto &block = a.blocks[blockIdx.z];
-    const unsigned c = widths<C>::channels(s), n = a.n_rows, first = blockIdx.x * ROWS, width = (a.layer + 1) * c;
+    const unsigned c = widths<C>::channels(s), n = a.n_rows, first = blockIdx.x * DENSE_ROWS, width = (a.layer + 1) * c;
     const size_t map = (size_t)n * c;
     float *products = (float *)shared;
-    layer<C, 4, C, ROWS, true> mix;
+    layer<C, 4, C, DENSE_ROWS, true> mix;
     mix.fetch(block.mix, width, c, c);
     const bool after_analysis = a.features;
     if (after_analysis)
@@ -453,18 +456,23 @@ template <unsigned C> static __global__ void __launch_bounds__(THREADS, 1) dense
         }
         products[i] = to.sum();
     };
-    if constexpr (C) { /* at most one for a thread */
-        tapped own;
-        if (threadIdx.x < ROWS * width)
-            fetch(threadIdx.x, own);
+    const unsigned n_items = DENSE_ROWS * width;
+    if constexpr (C) { /* at most two for a thread */
+        tapped own[2];
+#pragma unroll
+        for (unsigned k = 0; k < 2; k++)
+            if (threadIdx.x + k * THREADS < n_items)
+                fetch(threadIdx.x + k * THREADS, own[k]);
         if (!after_analysis)
             await();
-        if (threadIdx.x < ROWS * width)
-            finish(threadIdx.x, own);
+#pragma unroll
+        for (unsigned k = 0; k < 2; k++)
+            if (threadIdx.x + k * THREADS < n_items)
+                finish(threadIdx.x + k * THREADS, own[k]);
     } else {
         if (!after_analysis)
             await();
-        for (unsigned i = threadIdx.x; i < ROWS * width; i += THREADS) {
+        for (unsigned i = threadIdx.x; i < n_items; i += THREADS) {
             tapped one;
             fetch(i, one);
             finish(i, one);
@@ -688,7 +696,7 @@ template <unsigned C> struct time_stage {
         return h;
     }
 
-    /* x: [ROWS][channels] in shared memory, at positions from `first` on. `after` is the layer whose gate comes next. */
+    /* x: [ROWS][channels] in shared memory, at positions from `first` on. `after` is the time layer that comes next. */
     __device__ void run(const hop_shape &s, const hop_time &t, unsigned first, float *x, float *room,
                         const hop_time *after, const hop_linear &after_gate, const float *skip, const float *before) {
         const unsigned c = widths<C>::channels(s), d = widths<C>::inner(s), n = widths<C>::states(s),
@@ -926,7 +934,8 @@ template <unsigned C> static __global__ void __launch_bounds__(THREADS, 1)
         for (unsigned k = 0; k < 3; k++)
             taps[k] = weight2(a.gate_taps + 2 * (k * c + o));
     };
-    const unsigned share = (half + n_shares - 1) / n_shares, begin = lane / n_each * share, end = min(begin + share, half);
+    const unsigned share = (half + n_shares - 1) / n_shares, begin = lane / n_each * share;
+    const unsigned end = min(begin + share, half);
     float2 taps[3];
     if constexpr (C)
         taps_of(threadIdx.x / 32 * n_each + lane % n_each, taps);
@@ -1111,17 +1120,17 @@ template <unsigned C> static __global__ void __launch_bounds__(THREADS, 1) up(co
     extern __shared__ float4 shared[];
     const hop_shape &s = a.s;
     const hop_up &l = a.ups[blockIdx.z];
-    const unsigned c = widths<C>::channels(s), half = s.n_half, first = blockIdx.x * ROWS;
+    const unsigned c = widths<C>::channels(s), half = s.n_half, first = blockIdx.x * DENSE_ROWS;
     float *y = (float *)shared;
     const float *decoded = a.decoded + (size_t)(2 * blockIdx.y + blockIdx.z) * half * c;
-    layer<C, 2, C, ROWS, true> even;
-    layer<C, 1, C, ROWS, true> odd;
+    layer<C, 2, C, DENSE_ROWS, true> even;
+    layer<C, 1, C, DENSE_ROWS, true> odd;
     even.fetch(l.even, 2 * c, c, c);
     odd.fetch(l.odd, c, c, c);
     /* A warp has one of the heads' outputs. */
     const unsigned n_out = 1 + blockIdx.z, lane = threadIdx.x % 32, item = threadIdx.x / 32, o = item % n_out,
                    row = item / n_out, p = 2 * first + row;
-    const bool has = row < 2 * ROWS && p < s.n_positions;
+    const bool has = row < 2 * DENSE_ROWS && p < s.n_positions;
     float head[8];
 #pragma unroll
     for (unsigned k = 0; k < 8; k++)
@@ -1277,8 +1286,8 @@ static __global__ void __launch_bounds__(THREADS, 1) synthesise(const __grid_con
 
 /* ---- the chain ---- */
 
-static unsigned blocks_for(unsigned n_rows) {
-    return (n_rows + ROWS - 1) / ROWS;
+static unsigned blocks_for(unsigned n_rows, unsigned n_each) {
+    return (n_rows + n_each - 1) / n_each;
 }
 
 static size_t fft_bytes(const hop_shape &s) {
@@ -1310,9 +1319,10 @@ static void start(void (*kernel)(Args), dim3 grid, size_t shared_bytes, cudaStre
 
 template <unsigned C> struct chain {
     static int prepare(size_t bytes) {
-        const void *kernels[] = {(const void *)dense<C>,       (const void *)down<C>,       (const void *)attend<C>,
-                                 (const void *)prime<C, true>, (const void *)prime<C, false>,       (const void *)up<C>,         (const void *)analyse<512>,
-                                 (const void *)synthesise<512>, (const void *)analyse<0>, (const void *)synthesise<0>};
+        const void *kernels[] = {
+            (const void *)dense<C>,        (const void *)down<C>, (const void *)attend<C>,     (const void *)prime<C, true>,
+            (const void *)prime<C, false>, (const void *)up<C>,   (const void *)analyse<512>,  (const void *)analyse<0>,
+            (const void *)synthesise<512>, (const void *)synthesise<0>};
         for (const void *kernel : kernels) {
             cudaError_t code = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
             if (code)
@@ -1325,7 +1335,8 @@ template <unsigned C> struct chain {
         const hop_shape &s = n.shape;
         const unsigned n_rows = encoder ? s.n_positions : s.n_half, n_blocks = encoder ? 1 : 2;
         for (unsigned i = 0; i < s.depth; i++) {
-            dense_args a = {.s = s, .layer = i, .n_rows = n_rows, .features = encoder && i == 0 ? n.scratch.features : NULL,
+            dense_args a = {.s = s, .layer = i, .n_rows = n_rows,
+                            .features = encoder && i == 0 ? n.scratch.features : NULL,
                             .embed_weight = n.embed_weight, .embed_bias = n.embed_bias, .embed_prelu = n.embed_prelu,
                             .x = n.scratch.x, .blocks = {}};
             for (unsigned b = 0; b < n_blocks; b++) {
@@ -1336,7 +1347,7 @@ template <unsigned C> struct chain {
                 if (i + 1 == s.depth)
                     a.blocks[b].y = encoder ? n.scratch.encoded : n.scratch.decoded + (size_t)b * s.n_half * s.channels;
             }
-            start(dense<C>, dim3(blocks_for(n_rows), n_slots, n_blocks), shared_bytes(s), stream, a);
+            start(dense<C>, dim3(blocks_for(n_rows, DENSE_ROWS), n_slots, n_blocks), shared_bytes(s), stream, a);
         }
     }
 
@@ -1361,7 +1372,7 @@ template <unsigned C> struct chain {
 
     static int launch(const hop_net &n, unsigned n_slots, cudaStream_t stream) {
         const hop_shape &s = n.shape;
-        const dim3 grid(blocks_for(s.n_half), n_slots);
+        const dim3 grid(blocks_for(s.n_half, ROWS), n_slots);
         const size_t bytes = shared_bytes(s);
         const bool is_shipped = s.window == 1024;
         start(is_shipped ? analyse<512> : analyse<0>, dim3(1, n_slots), fft_bytes(s), stream,
@@ -1383,7 +1394,7 @@ template <unsigned C> struct chain {
                                  follow});
             }
         run_dense(n, n_slots, stream, false);
-        start(up<C>, dim3(blocks_for(s.n_half + 1), n_slots, 2), bytes, stream,
+        start(up<C>, dim3(blocks_for(s.n_half + 1, DENSE_ROWS), n_slots, 2), bytes, stream,
               up_args{s, n.scratch.decoded, {n.ups[0], n.ups[1]}, n.slope, n.scratch.gain, n.scratch.rotation});
         start(is_shipped ? synthesise<512> : synthesise<0>, dim3(1, n_slots), fft_bytes(s), stream,
               synthesise_args{s, n.scratch.spectrum, n.scratch.gain, n.scratch.rotation, n.synthesis_window, n.roots,

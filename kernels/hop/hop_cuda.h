@@ -45,7 +45,7 @@ struct hop_freq {
     struct hop_linear gate, attention, proj, up, down; /* gate: pairs of its halves' outputs */
     struct hop_linear mix;                             /* of all kernels, n_kernels * channels outputs */
     const float *gate_taps;                            /* [3][channels][2], pairs likewise */
-    const float *taps; /* [n_segments][HOP_TAPS][channels][2]: before the mixing layer, and without it; 0 beyond a kernel */
+    const float *taps; /* [n_segments][HOP_TAPS][channels][2]: before the mixing layer, and without; 0 beyond a kernel */
 };
 
 struct hop_block {
