@@ -24,8 +24,9 @@ template <unsigned C> struct widths {
 };
 
 static bool is_usual(const hop_shape &s) {
-    return s.mixer == MODEL_MAMBA && s.d_inner == 2 * s.channels && s.d_state == 16 && s.step_rank == s.channels / 16 && s.d_conv == 4 &&
-           s.n_kernels == 4 && s.depth <= 4 && s.n_segments * s.channels <= THREADS;
+    return s.mixer == MODEL_MAMBA && s.d_inner == 2 * s.channels && s.d_state == 16 &&
+           s.step_rank == s.channels / 16 && s.d_conv == 4 && s.n_kernels == 4 && s.depth <= 4 &&
+           s.n_segments * s.channels <= THREADS;
 }
 
 /* ---- shared memory ---- */
