@@ -17,6 +17,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -191,10 +192,22 @@ static struct pump_stats stats(void) {
     return s;
 }
 
-/* The node dispatches on this thread, so the wait for a link must not stand in its way. */
+/* The node dispatches on this thread, so the wait for a link must not stand in its way: PipeWire 1.4's pw-link ends when
+ * the node has agreed. */
+static int try_link(const char *from, const char *to) {
+    char *const command[] = {"pw-link", (char *)from, (char *)to, NULL};
+    pid_t pid;
+    int code;
+    if (posix_spawnp(&pid, *command, NULL, NULL, command, environ) != 0)
+        return -1;
+    while (waitpid(pid, &code, WNOHANG) == 0)
+        spin(0.01);
+    return code;
+}
+
 static void link_ports(const char *from, const char *to) {
     const double end = seconds() + 15;
-    while (shell("pw-link %s %s 2> /dev/null", from, to) != 0) {
+    while (try_link(from, to) != 0) {
         spin(0.05);
         ck_assert_msg(seconds() < end, "no link from %s to %s", from, to);
     }
