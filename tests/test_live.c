@@ -250,21 +250,21 @@ static void teardown(void) {
 
 /* ---- what others see --------------------------------------------------------------------------------------------- */
 
-/* The latency that the node publishes, or -1. */
+/* The latency that the node's port publishes, or -1. */
 static long published_ns(void) {
-    char line[512];
-    snprintf(line, sizeof line, "pw-dump %s", node_name(node));
-    FILE *const dump = popen(line, "r");
     const bool speaker = node_kind(node) == NODE_SPEAKER;
-    bool ours = false;
+    FILE *const dump = popen("pw-dump", "r");
+    char port[400], line[512];
+    bool ours = false, here = false;
     long ns = -1;
+    snprintf(port, sizeof port, "\"port.alias\": \"%s:%s", node_title(node), speaker ? "playback_" : "capture_");
     while (fgets(line, sizeof line, dump)) {
-        if (strstr(line, "\"direction\": \"Output\""))
-            ours = !speaker;
-        else if (strstr(line, "\"direction\": \"Input\""))
-            ours = speaker;
+        if (strstr(line, "\"port.alias\"") || strstr(line, "\"type\": \"PipeWire:")) /* of another object */
+            ours = strstr(line, port) != NULL;
+        if (strstr(line, "\"direction\":"))
+            here = strstr(line, speaker ? "Input" : "Output") != NULL;
         const char *const at = strstr(line, "\"minNs\":");
-        if (at && ours)
+        if (at && ours && here)
             ns = strtol(at + 8, NULL, 10);
     }
     pclose(dump);
