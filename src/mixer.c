@@ -11,20 +11,6 @@
 #include <math.h>
 #include <stdio.h>
 
-/* Channels that the convolution sees: u and, in Mamba-2, B and C. */
-static unsigned n_convolved(const struct model_config *g) {
-    return g->d_inner + (g->mixer == MODEL_MAMBA2 ? 2 * g->d_state : 0);
-}
-
-static unsigned n_in(const struct model_config *g) {
-    switch (g->mixer) {
-    case MODEL_MAMBA: return 2 * g->d_inner;
-    case MODEL_MAMBA2: return n_convolved(g) + g->d_inner + g->d_inner / g->head;
-    case MODEL_GRU: return 3 * g->channels;
-    default: return 4 * g->channels;
-    }
-}
-
 /* ---- weights, scratch, state ---- */
 
 static void named(struct layer *l, struct pool *pool, const struct kernels *k, const struct model *m, unsigned n_inputs,
@@ -57,7 +43,7 @@ void mixer_init(struct mixer *m, struct pool *pool, const struct kernels *k, con
                 const char *name) {
     const struct model_config *g = m->config = model_config(model);
     unsigned c = g->channels;
-    named(&m->in, pool, k, model, c, n_in(g), name, "in");
+    named(&m->in, pool, k, model, c, model_mixer_in(g), name, "in");
     named(&m->out, pool, k, model, g->d_inner, c, name, "out");
     switch (g->mixer) {
     case MODEL_MAMBA: mamba_init(m, pool, k, model, name); break;
@@ -74,10 +60,10 @@ void mixer_init(struct mixer *m, struct pool *pool, const struct kernels *k, con
 
 void mixer_scratch_init(struct mixer_scratch *t, struct pool *pool, const struct model_config *g) {
     size_t rows = g->n_half;
-    t->in_row = linear_padded(n_in(g));
+    t->in_row = linear_padded(model_mixer_in(g));
     t->in = pool_floats(pool, rows * t->in_row);
     if (g->mixer != MODEL_LSTM)
-        t->u = pool_floats(pool, rows * (g->mixer == MODEL_GRU ? 3 * g->channels : n_convolved(g)));
+        t->u = pool_floats(pool, rows * (g->mixer == MODEL_GRU ? 3 * g->channels : model_convolved(g)));
     if (g->mixer != MODEL_MAMBA)
         return;
     t->select_row = linear_padded(2 * g->d_state + g->step_rank);
@@ -90,7 +76,7 @@ void mixer_state_init(struct mixer_state *s, struct pool *pool, const struct mod
     bool recurrent = g->mixer == MODEL_GRU || g->mixer == MODEL_LSTM;
     s->h = pool_floats(pool, rows * g->d_inner * (recurrent ? 1 : g->d_state));
     if (!recurrent)
-        s->past = pool_floats(pool, (g->d_conv - 1) * rows * n_convolved(g));
+        s->past = pool_floats(pool, (g->d_conv - 1) * rows * model_convolved(g));
     if (g->mixer == MODEL_LSTM)
         s->cell = pool_floats(pool, rows * g->channels);
 }
@@ -100,7 +86,7 @@ void mixer_state_init(struct mixer_state *s, struct pool *pool, const struct mod
 static void convolve(const struct mixer *m, const struct kernels *k, const struct mixer_scratch *t,
                      struct mixer_state *s, unsigned long now) {
     const struct model_config *g = m->config;
-    const unsigned n = n_convolved(g), n_past = g->d_conv - 1;
+    const unsigned n = model_convolved(g), n_past = g->d_conv - 1;
     struct conv conv = {.n_rows = g->n_half, .n_channels = n, .n_taps = g->d_conv, .x = t->in, .x_stride = t->in_row,
                         .taps = m->conv_taps, .bias = m->conv_bias, .y = t->u};
     for (unsigned p = 0; p < n_past; p++)
@@ -120,7 +106,7 @@ static void mamba(const struct mixer *m, const struct kernels *k, const struct m
 
 static void mamba2(const struct mixer *m, const struct kernels *k, const struct mixer_scratch *t, struct mixer_state *s) {
     const struct model_config *g = m->config;
-    const unsigned n = n_convolved(g);
+    const unsigned n = model_convolved(g);
     k->ssd(&(struct ssd){.n_rows = g->n_half, .n_channels = g->d_inner, .n_head = g->head, .n_states = g->d_state,
                          .epsilon = g->norm_epsilon, .u = t->u, .u_stride = n, .step = t->in + n + g->d_inner,
                          .z = t->in + n, .z_stride = t->in_row, .decay = m->decay, .pass = m->pass, .h = s->h,
@@ -140,7 +126,7 @@ void mixer_run(const struct mixer *m, const struct kernels *k, const struct mixe
         convolve(m, k, t, s, now);
         (g->mixer == MODEL_MAMBA ? mamba : mamba2)(m, k, t, s);
         mixed = t->u;
-        stride = n_convolved(g);
+        stride = model_convolved(g);
         break;
     case MODEL_GRU:
         layer_run(&m->state, k, rows, s->h, c, NULL, t->u, 3 * c);

@@ -319,9 +319,9 @@ static void want_mixer(struct model *m, const char *name) {
     size_t c = g->channels, d = g->d_inner, n = g->d_state, heads = g->head ? d / g->head : 0;
     char in[MAX_NAME], layer[MAX_NAME];
     snprintf(in, sizeof in, "%.40s.in", name);
+    want_linear(m, model_mixer_in(g), c, in);
     switch (g->mixer) {
     case MODEL_MAMBA:
-        want_linear(m, 2 * d, c, in);
         want(m, SHAPE(g->d_conv, d), "%s.conv.taps", name);
         want(m, SHAPE(d), "%s.conv.bias", name);
         want(m, SHAPE(2 * n + g->step_rank, d), "%s.select.weight", name);
@@ -331,19 +331,16 @@ static void want_mixer(struct model *m, const char *name) {
         want(m, SHAPE(d), "%s.pass", name);
         break;
     case MODEL_MAMBA2:
-        want_linear(m, 2 * d + 2 * n + heads, c, in);
-        want(m, SHAPE(g->d_conv, d + 2 * n), "%s.conv.taps", name);
-        want(m, SHAPE(d + 2 * n), "%s.conv.bias", name);
+        want(m, SHAPE(g->d_conv, model_convolved(g)), "%s.conv.taps", name);
+        want(m, SHAPE(model_convolved(g)), "%s.conv.bias", name);
         want(m, SHAPE(heads), "%s.decay", name);
         want(m, SHAPE(heads), "%s.pass", name);
         break;
     case MODEL_GRU:
-        want_linear(m, 3 * c, c, in);
         snprintf(layer, sizeof layer, "%.40s.state", name);
         want_linear(m, 3 * c, c, layer);
         break;
     case MODEL_LSTM:
-        want_linear(m, 4 * c, c, in);
         want(m, SHAPE(4 * c, c), "%s.state.weight", name);
         break;
     }

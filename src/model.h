@@ -31,6 +31,21 @@ struct model_config {
     unsigned d_state, d_conv, step_rank, head;  /* 0 where the mixer has no such thing */
 };
 
+/* Channels that a mixer's convolution sees, where it has one: u and, in Mamba-2, B and C. */
+static inline unsigned model_convolved(const struct model_config *g) {
+    return g->d_inner + (g->mixer == MODEL_MAMBA2 ? 2 * g->d_state : 0);
+}
+
+/* Outputs of a mixer's first linear layer, `in`. */
+static inline unsigned model_mixer_in(const struct model_config *g) {
+    switch (g->mixer) {
+    case MODEL_MAMBA: return 2 * g->d_inner;
+    case MODEL_MAMBA2: return model_convolved(g) + g->d_inner + g->d_inner / g->head;
+    case MODEL_GRU: return 3 * g->channels;
+    default: return 4 * g->channels;
+    }
+}
+
 /* The name of a shipped model ("small") or a path (anything with a '/' or ending in .safetensors). Names are looked
  * for in $PRIMEKNET_MODELS where that is set, else in models/ beside the program (the build tree), else where they are
  * installed. */

@@ -299,7 +299,7 @@ static struct hop_shape shape_of(const struct model_config *g) {
         .n_bands = g->n_bands, .n_positions = g->n_positions, .n_half = g->n_half, .channels = g->channels,
         .depth = g->depth, .n_kernels = g->n_kernels, .d_inner = g->d_inner, .d_state = g->d_state, .d_conv = g->d_conv,
         .step_rank = g->step_rank, .mixer = g->mixer, .head = g->head,
-        .d_seen = g->d_inner + (g->mixer == MODEL_MAMBA2 ? 2 * g->d_state : 0), .n_ring = (1u << g->depth) + 1, .scale = g->scale, .compression = g->compression,
+        .d_seen = model_convolved(g), .n_ring = (1u << g->depth) + 1, .scale = g->scale, .compression = g->compression,
         .mask_ceiling = g->mask_ceiling, .mask_minimum = g->mask_minimum, .band_gain_maximum = g->band_gain_maximum,
         .rotation_epsilon = g->rotation_epsilon, .magnitude_minimum = g->magnitude_minimum,
         .power_minimum = g->power_minimum, .norm_epsilon = g->norm_epsilon};

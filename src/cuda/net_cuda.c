@@ -115,23 +115,9 @@ static void dense_init(struct arena *a, const struct model *m, struct dense *d, 
     }
 }
 
-/* Channels that the convolution sees: u and, in Mamba-2, B and C. */
-static unsigned n_convolved(const struct model_config *g) {
-    return g->d_inner + (g->mixer == MODEL_MAMBA2 ? 2 * g->d_state : 0);
-}
-
-static unsigned n_in(const struct model_config *g) {
-    switch (g->mixer) {
-    case MODEL_MAMBA: return 2 * g->d_inner;
-    case MODEL_MAMBA2: return n_convolved(g) + g->d_inner + g->d_inner / g->head;
-    case MODEL_GRU: return 3 * g->channels;
-    default: return 4 * g->channels;
-    }
-}
-
 /* Rows begin at multiples of 16 bytes. */
 static unsigned in_row(const struct model_config *g) {
-    return (n_in(g) + 3) / 4 * 4;
+    return (model_mixer_in(g) + 3) / 4 * 4;
 }
 
 static unsigned select_row(const struct model_config *g) {
@@ -177,9 +163,9 @@ static void time_layer_init(struct arena *a, const struct model *m, struct time_
     snprintf(layer, sizeof layer, "%s.proj", name);
     named_layer(a, m, &t->proj, c, c, layer);
     snprintf(layer, sizeof layer, "%s.in", name);
-    named_layer(a, m, &t->in, c, n_in(g), layer);
-    t->conv_taps = convolves ? arena_copy(a, model_tensor(m, "%s.conv.taps", name), (size_t)g->d_conv * n_convolved(g)) : NULL;
-    t->conv_bias = convolves ? arena_copy(a, model_tensor(m, "%s.conv.bias", name), n_convolved(g)) : NULL;
+    named_layer(a, m, &t->in, c, model_mixer_in(g), layer);
+    t->conv_taps = convolves ? arena_copy(a, model_tensor(m, "%s.conv.taps", name), (size_t)g->d_conv * model_convolved(g)) : NULL;
+    t->conv_bias = convolves ? arena_copy(a, model_tensor(m, "%s.conv.bias", name), model_convolved(g)) : NULL;
     snprintf(layer, sizeof layer, "%s.state", name);
     switch (g->mixer) {
     case MODEL_MAMBA: mamba_init(a, m, t, name); break;
@@ -268,7 +254,7 @@ void net_cuda_scratch(struct net_cuda *n, struct arena *a, unsigned n_frames) {
     n->product = arena_take(&time, half * c);
     n->inner = arena_take(&time, half * in_row(g));
     if (g->mixer == MODEL_MAMBA || g->mixer == MODEL_MAMBA2)
-        n->u = arena_take(&time, half * n_convolved(g));
+        n->u = arena_take(&time, half * model_convolved(g));
     if (g->mixer == MODEL_MAMBA)
         n->select = arena_take(&time, half * select_row(g));
     else
@@ -340,7 +326,7 @@ void net_cuda_state_layout(struct net_cuda_state *s, const struct model *model, 
         const bool convolves = g->mixer == MODEL_MAMBA || g->mixer == MODEL_MAMBA2;
         const size_t rows = g->n_half;
         if (convolves)
-            s->mixers[i].past = arena_take(a, (g->d_conv - 1) * rows * n_convolved(g));
+            s->mixers[i].past = arena_take(a, (g->d_conv - 1) * rows * model_convolved(g));
         s->mixers[i].h = arena_take(a, rows * g->d_inner * (convolves ? g->d_state : 1));
         if (g->mixer == MODEL_LSTM)
             s->mixers[i].cell = arena_take(a, rows * g->channels);
@@ -418,7 +404,7 @@ void net_cuda_down(struct net_cuda *n, unsigned n_frames, const float *x, float 
 /* What the mixer makes of n->inner, rows of d_inner. */
 static const float *mix(const struct net_cuda *n, const struct time_layer *t, struct mixer_cuda_state *s, unsigned n_frames) {
     const struct model_config *g = n->config;
-    const unsigned rows = g->n_half, d = g->d_inner, seen = n_convolved(g), row = in_row(g);
+    const unsigned rows = g->n_half, d = g->d_inner, seen = model_convolved(g), row = in_row(g);
     struct recurrent_cuda recurrent = {.n_frames = n_frames, .n_rows = rows, .n_channels = d, .in = n->inner,
                                        .weight = t->state.weight, .weight_stride = linear_cuda_width(t->state.n_out),
                                        .bias = t->state.bias, .h = s->h, .cell = s->cell, .y = n->after};
