@@ -1,11 +1,12 @@
 #include "desktop.h"
 
+#include "clock.h"
+
 #include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #pragma GCC diagnostic ignored "-Wpedantic" /* PipeWire's macros and inline functions are GNU C */
 #include <pipewire/pipewire.h>
@@ -187,12 +188,6 @@ static const struct pw_core_events core_events = {
 };
 
 /* ---- asking ------------------------------------------------------------------------------------------------------ */
-
-static int64_t now_ms(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 /* Until PipeWire has answered all that was asked before. */
 static int settle(struct desktop *d, struct err *err) {

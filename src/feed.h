@@ -7,6 +7,7 @@
 #ifndef PRIMEKNET_FEED_H
 #define PRIMEKNET_FEED_H
 
+#include "clock.h"
 #include "pump.h"
 #include "worker.h"
 
@@ -122,12 +123,6 @@ void worker_post(struct worker *w, struct feed *f, uint64_t due_ns);
 bool worker_realtime(const struct worker *w);
 /* What n_hops of a lane may take, all but the slowest 1 %, where n_lanes run in the unit, this one among them. */
 unsigned unit_cost_us(const struct unit *u, unsigned n_hops, unsigned n_lanes);
-
-static inline uint64_t now_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t); /* no system call: the vDSO's */
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 /* False: nothing came in that time. */
 static inline bool futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t timeout_ns) {

@@ -4,6 +4,7 @@
  * network here holds nothing up. */
 #include "config.h"
 
+#include "clock.h"
 #include "control.h"
 #include "model.h"
 #include "network.h"
@@ -30,7 +31,6 @@
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <systemd/sd-daemon.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -78,12 +78,6 @@ static void __attribute__((format(printf, 2, 3))) say(const char *priority, cons
         if (iscntrl((unsigned char)*c))
             *c = ' ';
     fprintf(stderr, "%s%s\n", logs_to_journal() ? priority : "primeknetd: ", line);
-}
-
-static int64_t now_ms(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
 /* ---- what is told ------------------------------------------------------------------------------------------------ */

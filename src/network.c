@@ -1,6 +1,7 @@
 #include "network.h"
 
 #include "choose.h"
+#include "clock.h"
 #include "measure.h"
 #include "model.h"
 #include "power.h"
@@ -61,12 +62,6 @@ struct network {
     int res;
     struct err err;
 };
-
-static int64_t now_ms(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 /* ---- one engine -------------------------------------------------------------------------------------------------- */
 

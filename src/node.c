@@ -734,7 +734,6 @@ static const struct pw_node_events stream_events = {
     .info = on_stream_info,
 };
 
-/* The default source is told as { "name": "..." }. */
 static void on_target(struct node *n, uint32_t id, const char *key, const char *value) {
     struct object *o;
     if (!key || (strcmp(key, "target.node") != 0 && strcmp(key, "target.object") != 0))
@@ -758,6 +757,7 @@ static void bring_back(struct node *n) {
     }
 }
 
+/* The default source is told as { "name": "..." }. */
 static int on_metadata(void *data, uint32_t subject, const char *key, const char *type, const char *value) {
     (void)type;
     struct node *const n = data;
