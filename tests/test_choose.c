@@ -1,5 +1,6 @@
 #include "choose.h"
 #include "measure.h"
+#include "run.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -94,10 +95,7 @@ int main(void) {
     tcase_add_test(t, percentiles_by_rank);
     tcase_set_timeout(t, 600);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
+    const int failed = run_suite(s, CK_FORK);
     char command[128];
     snprintf(command, sizeof command, "rm -rf %s", state);
     return system(command) || failed;

@@ -2,6 +2,7 @@
 #include "config.h"
 
 #include "control.h"
+#include "run.h"
 #include "seed.h"
 
 #include <check.h>
@@ -369,9 +370,5 @@ int main(void) {
     tcase_add_test(tcase, client_that_does_not_read);
     tcase_add_test(tcase, asking);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite, CK_FORK);
 }

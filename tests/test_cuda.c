@@ -3,6 +3,8 @@
  * of an engine to N hops, for tools that make a GPU slow. */
 #include "engine.h"
 #include "model.h"
+#include "run.h"
+#include "snr.h"
 
 #include <check.h>
 #include <math.h>
@@ -64,16 +66,6 @@ static float *run(struct engine *e, unsigned stream, const float *x, unsigned n_
     struct engine_job job = {stream, n_hops, x, y};
     ck_assert_int_eq(engine_process(e, &job, 1), 0);
     return y;
-}
-
-static double snr_db(const float *is, const float *should, size_t n) {
-    double signal = 0, error = 0;
-    for (size_t i = 0; i < n; i++) {
-        signal += (double)should[i] * should[i];
-        error += ((double)is[i] - should[i]) * ((double)is[i] - should[i]);
-    }
-    ck_assert(signal > 0);
-    return 10 * log10(signal / error);
 }
 
 START_TEST(sounds_like_the_cpu) {
@@ -182,10 +174,6 @@ int main(void) {
     tcase_add_loop_test(t, sounds_like_the_cpu, 0, N_MODELS);
     tcase_add_loop_test(t, company_changes_nothing, 0, N_MODELS);
     suite_add_tcase(suite, t);
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK); /* a process that has used CUDA cannot fork and go on using it */
-    srunner_run_all(runner, CK_ENV);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    /* a process that has used CUDA cannot fork and go on using it */
+    return run_suite(suite, CK_NOFORK);
 }

@@ -16,6 +16,8 @@
 #include "net.h"
 #include "src/cuda/fft.h"
 #include "src/cuda/net_cuda.h"
+#include "run.h"
+#include "snr.h"
 
 #include <check.h>
 #include <cuda_runtime_api.h>
@@ -583,15 +585,6 @@ static struct model *load(const char *name) {
     return m;
 }
 
-static double snr_db(const float *is, const float *should, size_t n) {
-    double signal = 0, error = 0;
-    for (size_t i = 0; i < n; i++) {
-        signal += (double)should[i] * should[i];
-        error += ((double)is[i] - should[i]) * ((double)is[i] - should[i]);
-    }
-    return 10 * log10(signal / error);
-}
-
 /* `of` maps are compared, the CPU's being y. */
 static void compare_block(float *device, const float *y, size_t n, const char *model, const char *block, int *n_failed) {
     float *is = malloc(n * sizeof *is);
@@ -862,10 +855,6 @@ int main(void) {
     tcase_set_timeout(t, 600);
     tcase_add_loop_test(t, engine_is_the_cpu_s, 0, N_MODELS);
     suite_add_tcase(suite, t);
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK); /* a forked process cannot use its parent's CUDA */
-    srunner_run_all(runner, CK_ENV);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    /* a forked process cannot use its parent's CUDA */
+    return run_suite(suite, CK_NOFORK);
 }

@@ -3,7 +3,9 @@
 #include "engine.h"
 #include "model.h"
 #include "rt_guard.h"
+#include "run.h"
 #include "seed.h"
+#include "snr.h"
 
 #include <check.h>
 #include <complex.h>
@@ -52,15 +54,6 @@ static float *run(struct engine *e, unsigned stream, const float *in, unsigned n
     struct engine_job job = {stream, n_hops, in, out};
     ck_assert_int_eq(engine_process(e, &job, 1), 0);
     return out;
-}
-
-static double snr_db(const float *is, const float *should, size_t n) {
-    double signal = 0, error = 0;
-    for (size_t i = 0; i < n; i++) {
-        signal += (double)should[i] * should[i];
-        error += ((double)is[i] - should[i]) * ((double)is[i] - should[i]);
-    }
-    return 10 * log10(signal / error);
 }
 
 static void check_same(const float *a, const float *b, size_t n, const char *what) {
@@ -276,9 +269,5 @@ int main(void) {
     tcase_add_loop_test(t, hop_is_real_time_safe, 0, 2 * N_MODELS);
     tcase_add_test(t, unknown_engine_is_refused);
     suite_add_tcase(suite, t);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite, CK_FORK);
 }

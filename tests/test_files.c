@@ -1,5 +1,6 @@
 /* The file tool as a user runs it: the commands on files and `primeknet bench` from the build tree, on files made here. */
 #include "config.h"
+#include "run.h"
 
 #include <check.h>
 #include <fcntl.h>
@@ -546,10 +547,7 @@ int main(void) {
 #endif
     tcase_set_timeout(t, 600);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
+    const int failed = run_suite(s, CK_FORK);
     char command[128];
     snprintf(command, sizeof command, "rm -rf %s", dir);
     return system(command) || failed;

@@ -1,6 +1,7 @@
 /* Every vectorised kernel that this processor runs, against the plain reference; the references of what has a closed
  * definition are held to it in double by the network's fixtures (test_net.c). */
 #include "kernel_cases.h"
+#include "run.h"
 
 #include <check.h>
 #include <math.h>
@@ -60,9 +61,5 @@ int main(void) {
     tcase_add_loop_test(t, matches_reference, 0, (int)(n_all * n_kernel_cases));
     tcase_add_loop_test(t, any_number_of_rows, 0, (int)n_all);
     suite_add_tcase(suite, t);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite, CK_FORK);
 }

@@ -1,4 +1,5 @@
 #include "limiter.h"
+#include "run.h"
 
 #include <check.h>
 #include <math.h>
@@ -78,9 +79,5 @@ int main(void) {
     tcase_add_test(t, a_peak_scales_both_channels_and_only_nearby);
     tcase_set_timeout(t, 60);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_suite(s, CK_FORK);
 }

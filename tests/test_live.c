@@ -8,6 +8,7 @@
 #include "node.h"
 #include "probe.h"
 #include "rt_guard.h"
+#include "run.h"
 
 #include <check.h>
 #include <dirent.h>
@@ -802,11 +803,8 @@ static int run(void) {
     tcase_add_test(several, the_speaker_stands_while_nobody_plays);
     tcase_add_test(several, several_at_once);
     suite_add_tcase(s, several);
-    SRunner *const r = srunner_create(s);
-    srunner_set_fork_status(r, CK_NOFORK); /* PipeWire's threads would not be in the fork; the session is ended below */
-    srunner_run_all(r, CK_ENV);
-    const int failed = srunner_ntests_failed(r);
-    srunner_free(r);
+    /* PipeWire's threads would not be in the fork; the session is ended below */
+    const int failed = run_suite(s, CK_NOFORK);
     model_free(model);
     return failed != 0;
 }

@@ -1,5 +1,6 @@
 /* Which source is the microphone that was chosen, by the names that PipeWire gives. */
 #include "microphone.h"
+#include "run.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -37,9 +38,5 @@ int main(void) {
     TCase *tests = tcase_create("fits");
     tcase_add_loop_test(tests, test_fits, 0, sizeof cases / sizeof *cases);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite, CK_FORK);
 }

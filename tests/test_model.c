@@ -1,6 +1,7 @@
 /* The reader of model files: what is right is read whole, what is wrong is refused with one line that names the file
  * and the place, and no bytes whatever make it misbehave (the sanitizers watch when built in). */
 #include "model.h"
+#include "run.h"
 #include "seed.h"
 
 #include <check.h>
@@ -428,9 +429,5 @@ int main(void) {
     tcase_add_test(t, hostile_headers_are_refused);
     tcase_add_test(t, names_are_looked_for);
     suite_add_tcase(suite, t);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite, CK_FORK);
 }

@@ -3,6 +3,7 @@
 #include "kernels/kernels.h"
 #include "model.h"
 #include "net.h"
+#include "run.h"
 
 #include <check.h>
 #include <math.h>
@@ -220,9 +221,5 @@ int main(void) {
     tcase_add_loop_test(t, time_stages_match_pytorch, 0, N_STAGES);
     tcase_add_loop_test(t, whole_network_matches_pytorch, 0, MOST_KERNELS * N_NAMES);
     suite_add_tcase(suite, t);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite, CK_FORK);
 }

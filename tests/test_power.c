@@ -1,5 +1,6 @@
 /* What feeds the machine and whether its GPU sleeps, from trees like the one under /sys. */
 #include "power.h"
+#include "run.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -85,9 +86,5 @@ int main(void) {
     tcase_add_test(tests, test_battery);
     tcase_add_test(tests, test_gpu);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite, CK_FORK);
 }

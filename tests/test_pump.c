@@ -4,6 +4,7 @@
 #include "worker.c"
 
 #include "rt_guard.h"
+#include "run.h"
 #include "seed.h"
 
 #include <check.h>
@@ -1160,9 +1161,5 @@ int main(void) {
     tcase_add_test(several, an_engine_fails_under_some);
     tcase_add_test(several, pumps_come_and_go);
     suite_add_tcase(s, several);
-    SRunner *const r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    const int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_suite(s, CK_FORK);
 }

@@ -1,5 +1,6 @@
 /* What a service manager hears, at a socket in its place. */
 #include "service.h"
+#include "run.h"
 
 #include <check.h>
 #include <stddef.h>
@@ -85,9 +86,5 @@ int main(void) {
     tcase_add_test(tcase, status_only_when_it_changes);
     tcase_add_test(tcase, watchdog);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite, CK_FORK);
 }

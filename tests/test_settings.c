@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include "settings.h"
+#include "run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -613,9 +614,5 @@ int main(void) {
     tcase_add_test(files, manual_names_every_setting);
     suite_add_tcase(suite, text);
     suite_add_tcase(suite, files);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite, CK_FORK);
 }

@@ -2,6 +2,7 @@
 #include "model.h"
 #include "spectrum.h"
 #include "stft.h"
+#include "run.h"
 
 #include <check.h>
 #include <complex.h>
@@ -165,9 +166,5 @@ int main(void) {
     tcase_add_loop_test(t, strength_and_floor_follow_their_formula, 0, 16);
     tcase_add_loop_test(t, what_is_not_finite_changes_nothing, 0, 2);
     suite_add_tcase(suite, t);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite, CK_FORK);
 }
