@@ -30,11 +30,13 @@ struct client {
     char *out;
     size_t n_out, n_sent;
     bool last; /* no more is taken from it: it goes once it has read its answer */
+    bool waits; /* its first line is to be answered later */
 };
 
 struct control {
     control_answer *answer;
     void *data;
+    bool later; /* so says the answer that is being made */
     int directory, listener, epoll;
     struct sockaddr_un address;
     struct client *clients[CONTROL_MAX_CLIENTS];
@@ -137,7 +139,12 @@ static void answer_next(struct control *c, struct client *k) {
     char *end = memchr(k->in, '\n', k->n_in);
     if (end) {
         size_t n = (size_t)(end - k->in);
-        queue(k, answer_line(c, k->in, n));
+        c->later = false;
+        json_t *answer = answer_line(c, k->in, n);
+        k->waits = c->later;
+        if (k->waits)
+            return;
+        queue(k, answer);
         k->n_in -= n + 1;
         memmove(k->in, end + 1, k->n_in);
     } else if (k->n_in == sizeof k->in) {
@@ -156,6 +163,8 @@ static void drop(struct client **k) {
 
 /* What to wait for: room for the answer (or, with a line left to answer, just the next turn), else the next line. */
 static int watch(const struct control *c, const struct client *k, unsigned slot, int operation) {
+    if (k->waits) /* for nothing that it does */
+        return epoll_ctl(c->epoll, EPOLL_CTL_DEL, k->fd, NULL);
     bool more = k->out || memchr(k->in, '\n', k->n_in);
     struct epoll_event event = {.events = more ? EPOLLOUT : EPOLLIN, .data.u32 = slot};
     return epoll_ctl(c->epoll, operation, k->fd, &event);
@@ -261,6 +270,22 @@ void control_dispatch(struct control *c) {
             admit(c);
         else if (!serve(c, c->clients[slot]) || watch(c, c->clients[slot], slot, EPOLL_CTL_MOD) < 0)
             drop(&c->clients[slot]);
+    }
+}
+
+json_t *control_later(struct control *c) {
+    c->later = true;
+    return NULL;
+}
+
+void control_again(struct control *c) {
+    for (unsigned i = 0; i < CONTROL_MAX_CLIENTS; i++) {
+        struct client *k = c->clients[i];
+        if (!k || !k->waits)
+            continue;
+        answer_next(c, k);
+        if (!k->waits && (!send_queued(k) || (!k->out && k->last) || watch(c, k, i, EPOLL_CTL_ADD) < 0))
+            drop(&c->clients[i]);
     }
 }
 

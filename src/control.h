@@ -2,7 +2,7 @@
  *
  * $XDG_RUNTIME_DIR/primeknet/control, in a directory that is the user's alone. A request is {"command": NAME, ...}; its
  * answer has the member "error", a line for people, where it was refused. What is no such line is refused in the same
- * way and changes nothing.
+ * way and changes nothing. An answer may take its time; a client has one request at most under way.
  *
  * Threads: the server on the thread that opened it, which calls control_dispatch whenever control_fd is readable; no
  * call of the server's blocks, and what a client can make it keep is bounded. The client's calls block. */
@@ -22,6 +22,11 @@ enum {
 
 /* Answers one request, an object with the string "command". The answer is the caller's; NULL: out of memory. */
 typedef json_t *control_answer(void *data, const char *command, const json_t *request);
+/* What control_answer returns where it cannot answer yet: the request waits, and others are served. */
+json_t *control_later(struct control *c);
+/* Has the requests that wait answered, each by another call of control_answer, whether its client is still there or
+ * not. */
+void control_again(struct control *c);
 
 /* The socket of a daemon that ended without goodbye is replaced, that of one that runs is -EADDRINUSE. */
 int control_open(struct control **ret, control_answer *answer, void *data, struct err *err);

@@ -1,7 +1,7 @@
 /* primeknetd: lifecycle only. Settings, the network, the node, the service manager; the one file that prints.
  *
- * One thread waits for signals, for the node and for its own next moment; the sound is on others, so that loading a
- * network here holds nothing up. */
+ * One thread waits for signals, for the nodes, for the network and for its own next moment; the sound is on others, and so
+ * is whatever takes a while: a change of settings that needs another engine waits for that, and nothing else does. */
 #include "config.h"
 
 #include "clock.h"
@@ -38,6 +38,7 @@ enum {
     STATUS_MS = 1000,          /* between two looks at the late hops while somebody records */
     LATE_REPORT_MS = 60000,    /* between two lines in the log about late hops */
     EXIT_MISUSE = 2,           /* arguments or settings that cannot be used: starting again does not help */
+    LATER = 1,                 /* neither done nor refused yet */
 };
 
 struct daemon {
@@ -48,6 +49,10 @@ struct daemon {
     struct streams streams;
     struct control *control;    /* NULL where it could not be opened: that is no reason not to run */
     bool bypass;
+    bool changing;              /* the network loads what `next` needs, which then comes into force */
+    struct settings next;
+    bool reloading;             /* a reload waits for that */
+    const char *outcome;        /* while requests that have waited are answered: why it is refused, or "" */
     char refused[sizeof(struct err)]; /* why the last reload changed nothing, or "" */
     bool changed;               /* the node has something to tell */
     struct node_status told;    /* what the log has been told so far of the first microphone */
@@ -223,31 +228,31 @@ static void follow(struct daemon *d) {
     set_controls(d);
 }
 
-/* Applies these settings, or nothing of them. A network still on its way in is replaced by the newer one. */
-static int apply(struct daemon *d, const struct settings *next, struct err *err) {
+static bool same_network(const struct settings *a, const struct settings *b) {
+    return strcmp(a->model, b->model) == 0 && strcmp(a->engine, b->engine) == 0 && strcmp(a->gpu, b->gpu) == 0;
+}
+
+static bool needs_engine(const struct daemon *d, const struct settings *next) {
+    return !same_network(next, &d->settings) || !network_has_room(d->network, next);
+}
+
+/* Puts these settings in force, with the engine that they need where they need one, or nothing of them. */
+static int put_in_force(struct daemon *d, const struct settings *next, const struct network_engine *e, struct err *err) {
     struct settings *now = &d->settings;
-    struct network_engine e = {0};
     struct err why = {""};
     int res;
 
-    bool other_network = strcmp(next->model, now->model) != 0 || strcmp(next->engine, now->engine) != 0 ||
-                         strcmp(next->gpu, now->gpu) != 0 || !network_has_room(d->network, next);
-    if (other_network) {
-        network_retry(d->network);
-        res = network_prepare(d->network, &e, next, err);
-        if (res)
-            return res;
-    }
     bool other_microphone = strcmp(next->microphone, now->microphone) != 0 || strcmp(next->channel, now->channel) != 0;
     if (other_microphone) {
         res = node_microphone(d->streams.nodes[0], microphone_or_null(next), next->channel, &why);
         if (res) {
-            network_close_engine(d->network, e.engine);
+            if (e)
+                network_close_engine(d->network, e->engine);
             return settings_refuse(next, SETTING_channel, res, why.text, err);
         }
     }
-    if (other_network) {
-        res = network_take(d->network, &e, next, err);
+    if (e) {
+        res = network_take(d->network, e, next, err);
         if (res) {
             if (other_microphone)
                 node_microphone(d->streams.nodes[0], microphone_or_null(now), now->channel, NULL);
@@ -259,20 +264,77 @@ static int apply(struct daemon *d, const struct settings *next, struct err *err)
     return 0;
 }
 
+static void end_reload(struct daemon *d, int res, const struct err *err) {
+    d->reloading = false;
+    if (res == 0) {
+        d->refused[0] = '\0';
+        say(SD_INFO, "settings reloaded%s%s", d->settings.file[0] ? " from " : ": the defaults", d->settings.file);
+    } else {
+        memcpy(d->refused, err->text, sizeof d->refused);
+        say(SD_ERR, "settings not reloaded: %s", err->text);
+    }
+    tell(d);
+    service_ready();
+}
+
+/* Tells all who wait for the change under way what came of it. */
+static void end_change(struct daemon *d, int res, const struct err *err) {
+    d->changing = false;
+    if (d->reloading)
+        end_reload(d, res, err);
+    d->outcome = res ? err->text : "";
+    if (d->control)
+        control_again(d->control);
+    d->outcome = NULL;
+    d->changed = true;
+}
+
+static void network_loaded(void *data, int res, const struct network_engine *e, const struct err *err) {
+    struct daemon *d = data;
+    struct err why = *err;
+    if (res == 0)
+        res = put_in_force(d, &d->next, e, &why);
+    end_change(d, res, &why);
+}
+
+/* Changes the settings to `next`; `now` are those that the same change makes of the ones in force, while others may be
+ * under way. What needs no other engine is done at once; LATER: one is loaded, and end_change follows. Another change
+ * that needs one takes this one's place, and those who wait are told what came of both. */
+static int change(struct daemon *d, const struct settings *next, const struct settings *now, struct err *err) {
+    const struct settings *awaited = d->changing ? &d->next : &d->settings;
+    bool turns = d->changing && (!same_network(next, awaited) || settings_streams(next) != settings_streams(awaited));
+    int res;
+    if (!turns && !needs_engine(d, now)) {
+        res = put_in_force(d, now, NULL, err);
+        if (res == 0 && d->changing)
+            d->next = *next;
+        return res;
+    }
+    if (needs_engine(d, next)) {
+        if (turns || !d->changing)
+            network_ask(d->network, next);
+        d->next = *next;
+        d->changing = true;
+        return LATER;
+    }
+    network_ask(d->network, NULL); /* what is in force is wanted again */
+    res = put_in_force(d, next, NULL, err);
+    end_change(d, res, err);
+    return res;
+}
+
 static void reload(struct daemon *d) {
     struct settings next;
     struct err err = {""};
     service_reloading();
     network_retry(d->network);
-    if (settings_load(&next, d->file, &err) == 0 && apply(d, &next, &err) == 0) {
-        d->refused[0] = '\0';
-        say(SD_INFO, "settings reloaded%s%s", d->settings.file[0] ? " from " : ": the defaults", d->settings.file);
-    } else {
-        memcpy(d->refused, err.text, sizeof d->refused);
-        say(SD_ERR, "settings not reloaded: %s", err.text);
-    }
-    tell(d);
-    service_ready();
+    int res = settings_load(&next, d->file, &err);
+    if (res == 0)
+        res = change(d, &next, &next, &err);
+    if (res == LATER)
+        d->reloading = true;
+    else
+        end_reload(d, res, &err);
 }
 
 /* The process begins anew, as the same one for the service manager; nobody records. Returns where that fails. */
@@ -305,7 +367,7 @@ static bool handle_signals(struct daemon *d, int fd) {
 /* Somebody has set the node's Props. */
 static void on_controls(void *data, float strength, bool bypass) {
     struct daemon *d = data;
-    d->settings.strength = round(strength * 1e4) / 1e4; /* 0.7 and not the float next to it */
+    d->settings.strength = d->next.strength = round(strength * 1e4) / 1e4; /* 0.7 and not the float next to it */
     d->bypass = bypass;
     set_controls(d);
     d->changed = true;
@@ -317,7 +379,7 @@ static json_t *on_set(struct daemon *d, const json_t *request) {
     const char *name = json_string_value(json_object_get(request, "name"));
     const char *value = json_string_value(json_object_get(request, "value"));
     bool save = json_is_true(json_object_get(request, "save"));
-    struct settings next = d->settings;
+    struct settings next = d->changing ? d->next : d->settings, now = d->settings;
     struct err err = {""};
     char text[sizeof next.model];
     if (!name || !value)
@@ -325,12 +387,24 @@ static json_t *on_set(struct daemon *d, const json_t *request) {
     int setting = settings_find(name);
     if (setting < 0)
         return control_refuse("there is no setting \"%.40s\"; primeknet.conf(5) tells them", name);
-    if (settings_set(&next, setting, value, &err) < 0 || apply(d, &next, &err) < 0)
-        return control_refuse("%s", err.text);
+    if (d->outcome && d->outcome[0])
+        return control_refuse("%s", d->outcome);
+    if (!d->outcome) {
+        int res = settings_set(&next, setting, value, &err);
+        if (res == 0)
+            res = settings_set(&now, setting, value, &err);
+        if (res == 0)
+            res = change(d, &next, &now, &err);
+        if (res == LATER)
+            return control_later(d->control);
+        if (res)
+            return control_refuse("%s", err.text);
+    }
     settings_text(&d->settings, setting, text, sizeof text);
     d->changed = true;
     if (save && settings_save(&d->settings, setting, &err) < 0)
         return control_refuse("%s is now %s, but not kept: %s", settings_name(setting), text, err.text);
+    strcpy(d->next.file, d->settings.file);
     return json_pack("{s:s, s:s, s:s, s:b}", "name", settings_name(setting), "value", text, "file", d->settings.file,
                      "bypass", d->bypass);
 }
@@ -352,6 +426,7 @@ static json_t *on_request(void *data, const char *command, const json_t *request
         return report_status(&(struct report){.streams = &d->streams,
                                               .settings = &d->settings,
                                               .network = network_text(d->network),
+                                              .loading = d->changing,
                                               .problem = network_problem(d->network),
                                               .bypass = d->bypass,
                                               .bands = json_is_true(json_object_get(request, "bands")),
@@ -431,7 +506,10 @@ static int live(struct daemon *d, int signals) {
     int res = settings_load(&d->settings, d->file, &err);
     if (res == 0) {
         say(SD_INFO, "settings: %s", d->settings.file[0] ? d->settings.file : "the defaults, there is no file");
-        res = network_open(&d->network, &(struct network_options){.settings = &d->settings, .say = say}, &err);
+        res = network_open(&d->network,
+                           &(struct network_options){
+                               .settings = &d->settings, .loaded = network_loaded, .data = d, .say = say},
+                           &err);
     }
     if (res) {
         say(SD_ERR, "%s", err.text);

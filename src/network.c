@@ -30,14 +30,14 @@ enum {
 static const int64_t NEVER = INT64_MAX;
 #define FAILED "the GPU's engine failed; the daemon starts anew, with the GPU, once nobody records"
 
-/* What an opening thread shall open: what the settings ask for, or the CPU's engine with its default model. */
-enum role { WANTED, STAND_IN };
+/* What the loader brings, and what for: what new settings ask for; the GPU's engine that those in force ask for; the
+ * CPU's, while the GPU's rests, or after a loss. */
+enum role { ASKED, WANTED, STAND_IN, REPLACEMENT };
 
 struct network {
     struct network_options options;
     struct worker *worker;
     int event;
-    unsigned n_pumps;          /* that the engine which is opened last is for */
     struct network_engine now; /* handed to the worker last; `engine` is the worker's */
     unsigned n_gpu;            /* engines on the GPU that are open */
     bool context;              /* the GPU's driver holds something for this process */
@@ -52,11 +52,19 @@ struct network {
     uint64_t late_hops;
     int bad_seconds;
 
-    /* an engine on its way; all the thread's while it runs */
-    bool opening;
+    bool asked;                /* for what `wanted` says, and the loader has not begun with it */
+    struct settings wanted;
+
+    /* The loader, one at a time: from begin_loading to end_loading all that is not atomic is its thread's. */
+    bool loading;
+    bool dropped;              /* nobody waits for it any more; the owner's */
+    bool has_thread;
     pthread_t thread;
-    _Atomic bool opened;
-    enum role role;
+    _Atomic bool loaded;
+    enum role role;            /* not written meanwhile */
+    unsigned n_pumps;          /* that the engine is for; neither */
+    bool awake, failed;        /* what `context` and `poisoned` were at the beginning */
+    bool touched;              /* the GPU's driver may hold something for this process from now on */
     struct settings settings;
     struct network_engine next;
     int res;
@@ -155,6 +163,7 @@ static int open_cpu(struct network *n, struct network_engine *ret, const char *m
 }
 
 static int open_gpu(struct network *n, struct network_engine *ret, const struct settings *s, struct err *err) {
+    n->touched = true;
     return open_engine(n, ret, !strcmp(s->model, "auto") ? "large" : s->model, "cuda", s, err);
 }
 
@@ -163,7 +172,7 @@ static bool wants_gpu(const struct settings *s) {
 }
 
 /* With "auto" a GPU is not worth a battery, nor waking for us alone: -EAGAIN and why. While it is in use it cannot sleep. */
-static int spare_gpu(const struct network *n, const struct settings *s, struct err *err) {
+static int spare_gpu(const struct settings *s, bool awake, struct err *err) {
     const char *sys = getenv("PRIMEKNET_SYS"); /* of tests */
     if (!sys)
         sys = "/sys";
@@ -171,17 +180,76 @@ static int spare_gpu(const struct network *n, const struct settings *s, struct e
         return 0;
     if (power_on_battery(sys))
         return err_set(err, -EAGAIN, "the machine runs on its battery, which the GPU would empty (engine = \"cuda\" uses it all the same)");
-    if (!n->context && power_gpu_sleeps(sys))
+    if (!awake && power_gpu_sleeps(sys))
         return err_set(err, -EAGAIN, "the GPU is asleep and is left so (engine = \"cuda\" wakes it)");
     return 0;
 }
 
-/* ---- engines come and go ----------------------------------------------------------------------------------------- */
+/* ---- the loader -------------------------------------------------------------------------------------------------- */
 
-static void count_engine(struct network *n, const struct network_engine *e) {
-    n->n_gpu += e->gpu;
-    n->context |= e->gpu;
+/* What new settings ask for, or what comes nearest to it. */
+static int open_asked(struct network *n, struct network_engine *ret, const struct settings *s, struct err *err) {
+    struct network_engine e;
+    struct err problem = {""};
+    int why = 0;
+    if (wants_gpu(s)) {
+        why = n->failed ? err_set(&problem, -EIO, "%s", FAILED) : spare_gpu(s, n->awake, &problem);
+        if (!why)
+            why = open_gpu(n, &e, s, &problem);
+        if (!why) {
+            *ret = e;
+            return 0;
+        }
+    }
+    /* Who asks for the GPU gets the CPU's own model where there is none; who asks for a model on any engine gets it. */
+    int res = open_cpu(n, &e, strcmp(s->engine, "cuda") ? s->model : "auto", false, s, err);
+    if (res)
+        return res;
+    memcpy(e.problem, problem.text, sizeof e.problem);
+    e.why = why;
+    *ret = e;
+    return 0;
 }
+
+static void *load(void *data) {
+    struct network *n = data;
+    const struct settings *s = &n->settings;
+    switch (n->role) {
+    case ASKED:
+        n->res = open_asked(n, &n->next, s, &n->err);
+        break;
+    case WANTED:
+        n->res = open_gpu(n, &n->next, s, &n->err);
+        break;
+    default:
+        n->res = open_cpu(n, &n->next, wants_gpu(s) ? "auto" : s->model, n->role == REPLACEMENT, s, &n->err);
+    }
+    n->loaded = true;
+    eventfd_write(n->event, 1);
+    return NULL;
+}
+
+static void prepare_loading(struct network *n, enum role role, const struct settings *s) {
+    unsigned n_now = settings_streams(n->options.settings), n_next = settings_streams(s);
+    n->role = role;
+    n->settings = *s;
+    n->n_pumps = n_now > n_next ? n_now : n_next; /* those that go stay until it is in */
+    n->awake = n->context;
+    n->failed = n->poisoned;
+    n->touched = false;
+    n->dropped = false;
+    n->loaded = false;
+}
+
+static void begin_loading(struct network *n, enum role role, const struct settings *s) {
+    prepare_loading(n, role, s);
+    n->loading = true;
+    n->has_thread = pthread_create(&n->thread, NULL, load, n) == 0;
+    if (!n->has_thread)
+        load(n); /* which holds everything up, but is done */
+}
+
+/* ---- engines come and go ----------------------------------------------------------------------------------------- */
 
 /* The GPU is not to be had: whether and when it is tried again. */
 static void give_up_gpu(struct network *n, int why) {
@@ -197,34 +265,6 @@ static void give_up_gpu(struct network *n, int why) {
         n->gpu_at = now_ms() + n->gpu_retry_ms;
         n->gpu_retry_ms = n->gpu_retry_ms * 2 < GPU_RETRY_MAX_MS ? n->gpu_retry_ms * 2 : GPU_RETRY_MAX_MS;
     }
-}
-
-int network_prepare(struct network *n, struct network_engine *ret, const struct settings *s, struct err *err) {
-    struct network_engine e;
-    struct err problem = {""};
-    int why = 0;
-    unsigned n_now = settings_streams(n->options.settings), n_next = settings_streams(s);
-    n->n_pumps = n_now > n_next ? n_now : n_next; /* those that go stay until it is in */
-
-    if (wants_gpu(s) && n->poisoned) {
-        why = err_set(&problem, -EIO, "%s", FAILED);
-    } else if (wants_gpu(s) && !(why = spare_gpu(n, s, &problem))) {
-        why = open_gpu(n, &e, s, &problem);
-        if (!why) {
-            count_engine(n, &e);
-            *ret = e;
-            return 0;
-        }
-        n->context = true; /* maybe; it is no error to release none */
-    }
-    /* Who asks for the GPU gets the CPU's own model where there is none; who asks for a model on any engine gets it. */
-    int res = open_cpu(n, &e, strcmp(s->engine, "cuda") ? s->model : "auto", false, s, err);
-    if (res)
-        return res;
-    memcpy(e.problem, problem.text, sizeof e.problem);
-    e.why = why;
-    *ret = e;
-    return 0;
 }
 
 static const char *why_not_taken(int res) {
@@ -257,7 +297,7 @@ int network_take(struct network *n, const struct network_engine *e, const struct
 
 bool network_has_room(const struct network *n, const struct settings *s) {
     unsigned n_streams = PUMP_STREAMS * settings_streams(s);
-    return n_streams <= n->now.n_streams && (!n->opening || n_streams <= PUMP_STREAMS * n->n_pumps);
+    return n_streams <= n->now.n_streams && (!n->loading || n_streams <= PUMP_STREAMS * n->n_pumps);
 }
 
 void network_close_engine(struct network *n, struct engine *engine) {
@@ -266,82 +306,67 @@ void network_close_engine(struct network *n, struct engine *engine) {
     close_engine(engine);
 }
 
-/* ---- on a thread of its own -------------------------------------------------------------------------------------- */
-
-static void *open_in_thread(void *data) {
-    struct network *n = data;
-    n->res = n->role == WANTED ? open_gpu(n, &n->next, &n->settings, &n->err)
-                               : open_cpu(n, &n->next, "auto", false, &n->settings, &n->err);
-    n->opened = true;
-    eventfd_write(n->event, 1);
-    return NULL;
-}
-
-static void begin_opening(struct network *n, enum role role) {
-    n->role = role;
-    n->settings = *n->options.settings;
-    n->n_pumps = settings_streams(&n->settings);
-    n->opened = false;
-    n->opening = pthread_create(&n->thread, NULL, open_in_thread, n) == 0;
-}
-
-/* Waits for the thread and hands over what it has opened, or closes it where `wanted` is false. */
-static void end_opening(struct network *n, bool wanted) {
-    if (!n->opening)
-        return;
-    pthread_join(n->thread, NULL);
-    n->opening = false;
-    if (n->res == 0) {
-        count_engine(n, &n->next);
-        if (!wanted)
+/* What comes of what the loader has brought; it has ended, or is waited for. */
+static void end_loading(struct network *n, const struct network_load *load) {
+    if (n->has_thread)
+        pthread_join(n->thread, NULL);
+    n->loading = false;
+    n->context |= n->touched;
+    n->n_gpu += n->res == 0 && n->next.gpu;
+    /* Somebody may have begun to record, so that the GPU is not to rest; unless it was busy. */
+    if (n->dropped || (n->role == STAND_IN && load->recording && n->gpu_at <= now_ms())) {
+        if (n->res == 0)
             network_close_engine(n, n->next.engine);
-        else if (n->role == STAND_IN)
-            memcpy(n->next.problem, n->now.problem, sizeof n->next.problem); /* what is said of the GPU stays true */
-        if (wanted)
-            n->res = network_take(n, &n->next, &n->settings, &n->err);
-    }
-    if (n->res == 0 || !wanted)
         return;
-    if (n->role == WANTED) {
+    }
+    if (n->role == ASKED) {
+        n->options.loaded(n->options.data, n->res, &n->next, &n->err);
+        return;
+    }
+    if (n->res == 0) {
+        if (n->role != WANTED) /* what is said of the GPU stays true */
+            memcpy(n->next.problem, n->now.problem, sizeof n->next.problem);
+        n->res = network_take(n, &n->next, &n->settings, &n->err);
+    }
+    if (n->res == 0) {
+        if (n->role == REPLACEMENT)
+            n->options.say(SD_INFO, "%s took over", n->next.text);
+    } else if (n->role == WANTED) {
         give_up_gpu(n, n->res);
         if (strcmp(n->now.problem, n->err.text) != 0)
             n->options.say(SD_WARNING, "%s; %s", n->err.text, n->now.text);
         memcpy(n->now.problem, n->err.text, sizeof n->now.problem);
     } else {
-        n->options.say(SD_ERR, "cannot open the CPU's engine: %s", n->err.text);
+        n->options.say(SD_ERR, n->role == REPLACEMENT ? "cannot open another one, trying on: %s"
+                                                      : "cannot open the CPU's engine: %s", n->err.text);
         n->idle_since = now_ms();
     }
+}
+
+void network_ask(struct network *n, const struct settings *s) {
+    network_retry(n);
+    n->dropped = true;
+    n->asked = s;
+    if (s)
+        n->wanted = *s;
 }
 
 /* ---- what is due ------------------------------------------------------------------------------------------------- */
 
 /* The sound goes on, dry, while a lost engine is replaced: a lost GPU's by the CPU's, what else is lost by its like. */
 static void replace_lost_engine(struct network *n) {
-    struct network_engine e;
-    struct err err = {""};
-    bool gpu = n->now.gpu;
-
     n->replace_at = now_ms() + REPLACE_MS;
-    if (gpu) {
+    if (n->now.gpu) {
         n->poisoned = true;
         n->restart_at = 0;
         n->gpu_at = NEVER;
+        snprintf(n->now.problem, sizeof n->now.problem, "%s", FAILED);
         n->options.say(SD_ERR,
                        "the GPU's engine failed (the GPU was lost or reset); the microphone goes through as it is");
     } else {
         n->options.say(SD_ERR, "the engine failed; the microphone goes through as it is");
     }
-    const struct settings *s = n->options.settings;
-    n->n_pumps = settings_streams(s);
-    int res = open_cpu(n, &e, gpu || wants_gpu(s) ? "auto" : s->model, true, s, &err);
-    if (res == 0) {
-        snprintf(e.problem, sizeof e.problem, "%s", gpu ? FAILED : n->now.problem);
-        res = network_take(n, &e, s, &err);
-    }
-    if (res == 0)
-        n->options.say(SD_INFO, "%s took over", e.text);
-    else
-        n->options.say(SD_ERR, "cannot open another one, trying on: %s", err.text);
+    begin_loading(n, REPLACEMENT, n->options.settings);
 }
 
 /* Hops that are late second after second: another program has the GPU. */
@@ -375,12 +400,12 @@ static int64_t step_gpu(struct network *n, const struct network_load *load, int6
         if (!n->now.gpu) {
             if (now < n->gpu_at)
                 return n->gpu_at;
-            if (spare_gpu(n, s, &why)) {
+            if (spare_gpu(s, n->context, &why)) {
                 memcpy(n->now.problem, why.text, sizeof n->now.problem);
                 give_up_gpu(n, -EAGAIN);
                 return n->gpu_at;
             }
-            begin_opening(n, WANTED);
+            begin_loading(n, WANTED, s);
             return NEVER;
         }
         if (!load->swapping && gpu_is_busy(n, load, now)) {
@@ -389,16 +414,16 @@ static int64_t step_gpu(struct network *n, const struct network_load *load, int6
                            n->now.problem);
             give_up_gpu(n, -EBUSY);
             n->bad_seconds = 0;
-            begin_opening(n, STAND_IN);
+            begin_loading(n, STAND_IN, s);
             return NEVER;
         }
         if (now >= n->power_at) {
             n->power_at = now + POWER_MS;
-            if (spare_gpu(n, s, &why)) {
+            if (spare_gpu(s, n->context, &why)) {
                 memcpy(n->now.problem, why.text, sizeof n->now.problem);
                 n->options.say(SD_INFO, "%s; the CPU takes over", why.text);
                 give_up_gpu(n, -EAGAIN);
-                begin_opening(n, STAND_IN);
+                begin_loading(n, STAND_IN, s);
                 return NEVER;
             }
         }
@@ -406,12 +431,12 @@ static int64_t step_gpu(struct network *n, const struct network_load *load, int6
     }
     if (n->idle_since < 0)
         n->idle_since = now;
-    bool spare = n->context && spare_gpu(n, s, NULL);
+    bool spare = n->context && spare_gpu(s, n->context, NULL);
     if (n->now.gpu) {
         int64_t at = spare ? now : after(n->idle_since, s->gpu_idle_s);
         if (now < at)
             return at;
-        begin_opening(n, STAND_IN);
+        begin_loading(n, STAND_IN, s);
         return NEVER;
     }
     int64_t at = !n->context ? NEVER : spare ? now : after(n->idle_since, s->gpu_release_s);
@@ -426,22 +451,25 @@ int network_step(struct network *n, const struct network_load *load) {
     eventfd_t count;
     eventfd_read(n->event, &count);
 
-    if (n->opening && n->opened) {
-        bool busy = n->gpu_at > now; /* why a stand-in may be wanted although somebody records */
-        end_opening(n, n->role == WANTED || !load->recording || busy);
+    if (n->loading && n->loaded) {
+        end_loading(n, load);
+        return 0; /* the load is another one now */
     }
-    if (load->engine_lost) {
-        if (now >= n->replace_at) {
-            end_opening(n, false);
-            replace_lost_engine(n);
+    if (load->engine_lost && (n->role == WANTED || n->role == STAND_IN))
+        n->dropped = true;
+    if (!n->loading) {
+        if (n->asked) {
+            n->asked = false;
+            begin_loading(n, ASKED, &n->wanted);
+        } else if (load->engine_lost) {
+            if (now >= n->replace_at)
+                replace_lost_engine(n);
+            at = n->replace_at;
+        } else if (!wants_gpu(n->options.settings)) {
+            release_gpu(n);
+        } else if (!n->poisoned) {
+            at = step_gpu(n, load, now);
         }
-        at = n->replace_at;
-    }
-    if (!wants_gpu(n->options.settings)) {
-        release_gpu(n);
-    } else if (!n->opening && !n->poisoned && !load->engine_lost) {
-        int64_t gpu_at = step_gpu(n, load, now);
-        at = gpu_at < at ? gpu_at : at;
     }
     if (n->poisoned && !load->recording && n->restart_at < at)
         at = n->restart_at;
@@ -450,7 +478,7 @@ int network_step(struct network *n, const struct network_load *load) {
 }
 
 bool network_wants_restart(const struct network *n, bool recording) {
-    return n->poisoned && !recording && now_ms() >= n->restart_at;
+    return n->poisoned && !recording && !n->loading && !n->asked && now_ms() >= n->restart_at;
 }
 
 void network_restart_later(struct network *n) {
@@ -458,7 +486,7 @@ void network_restart_later(struct network *n) {
 }
 
 void network_retry(struct network *n) {
-    end_opening(n, false);
+    n->dropped |= n->loading && n->role != ASKED;
     n->gpu_retry_ms = GPU_RETRY_MS;
     n->gpu_at = 0;
 }
@@ -482,19 +510,26 @@ const struct network_engine *network_first(const struct network *n) {
 /* ---- from start to end ------------------------------------------------------------------------------------------- */
 
 int network_open(struct network **ret, const struct network_options *options, struct err *err) {
-    struct network_engine first;
     struct network *n = calloc(1, sizeof *n);
     if (!n)
         return err_set(err, -ENOMEM, "%s", strerror(ENOMEM));
     *n = (struct network){.options = *options, .gpu_retry_ms = GPU_RETRY_MS, .idle_since = -1};
     n->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    int res = n->event < 0 ? err_set(err, -errno, "eventfd: %s", strerror(errno))
-                           : network_prepare(n, &first, options->settings, err);
+    int res = n->event < 0 ? err_set(err, -errno, "eventfd: %s", strerror(errno)) : 0;
+    if (res == 0) {
+        prepare_loading(n, ASKED, options->settings);
+        load(n); /* there is nothing yet that it could hold up */
+        n->context = n->touched;
+        res = n->res;
+        if (res)
+            *err = n->err;
+    }
     if (res) {
         network_close(n);
         return res;
     }
-    adopt(n, &first, options->settings);
+    n->n_gpu = n->next.gpu;
+    adopt(n, &n->next, options->settings);
     *ret = n;
     return 0;
 }
@@ -506,7 +541,10 @@ void network_run(struct network *n, struct worker *worker) {
 void network_close(struct network *n) {
     if (!n)
         return;
-    end_opening(n, false);
+    if (n->loading) {
+        n->dropped = true;
+        end_loading(n, NULL);
+    }
     if (n->event >= 0)
         close(n->event);
     free(n);

@@ -4,8 +4,9 @@
  * the CPU's default model also stands in while the GPU rests (nobody has recorded for gpu_idle_s), once it is lost, and
  * while another program keeps it busy. Whatever comes next goes through worker_engine, so that nothing is heard of it.
  *
- * Threads: everything on the daemon's one thread, but for network_options.say. Engines are opened on a thread of the
- * network's own where the daemon has other things to do meanwhile. */
+ * Threads: everything on the daemon's one thread, but for network_options.say. What takes a while, from reading a model
+ * to having its engine warm, is done by the loader, a thread of the network's own; there is one at a time, and the newest
+ * request wins. */
 #ifndef PRIMEKNET_NETWORK_H
 #define PRIMEKNET_NETWORK_H
 
@@ -17,9 +18,14 @@
 #include <stdint.h>
 
 struct network;
+struct network_engine;
 
 struct network_options {
-    const struct settings *settings; /* those in force; they stand still while network_open and network_prepare run */
+    const struct settings *settings; /* those in force */
+    /* What network_ask asked for is there, network_take's or network_close_engine's, or it is refused and why; from
+     * network_step. */
+    void (*loaded)(void *data, int res, const struct network_engine *e, const struct err *err);
+    void *data;
     void (*say)(const char *priority, const char *format, ...) __attribute__((format(printf, 2, 3))); /* any thread */
 };
 
@@ -33,14 +39,17 @@ struct network_engine {
     int why;           /* the error code of `problem`, or 0 */
 };
 
-/* Opens what the settings ask for, as network_prepare does; network_first is what node_open is to be given. */
+/* Opens what the settings ask for, before it returns; network_first is what node_open is to be given. */
 int network_open(struct network **ret, const struct network_options *options, struct err *err);
-void network_close(struct network *n); /* NULL is fine; after the worker is closed */
+void network_close(struct network *n); /* NULL is fine; after the worker is closed; waits for the loader */
 const struct network_engine *network_first(const struct network *n);
 void network_run(struct network *n, struct worker *worker); /* the worker has taken the first one */
 
-/* Another engine for other settings: opened, then handed to the worker, or closed. */
-int network_prepare(struct network *n, struct network_engine *ret, const struct settings *s, struct err *err);
+/* Has the loader bring another engine for other settings; options.loaded tells what came of it. What was asked for
+ * before, or was on its way for another reason, is dropped, and options.loaded is not called for that. NULL takes it
+ * back. */
+void network_ask(struct network *n, const struct settings *s);
+/* Hands such an engine to the worker, or closes it. */
 int network_take(struct network *n, const struct network_engine *e, const struct settings *s, struct err *err);
 /* Whether what is in use, or on its way, is enough for as many streams as these settings ask for. */
 bool network_has_room(const struct network *n, const struct settings *s);

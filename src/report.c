@@ -129,7 +129,7 @@ json_t *report_status(const struct report *r) {
     json_t *status = json_pack("{s:s, s:s, s:o, s:b, s:s%, s:s, s:b, s:o, s:o}", "version", PACKAGE_VERSION, "state",
                                streams_state(first, r->bypass), "recorders", recorders, "bypass", r->bypass, "model",
                                r->network, (size_t)(on ? on - r->network : 0), "engine", on ? on + strlen(" on ") : "",
-                               "swapping", p.swapping, "settings", all_settings(r->settings), "streams", more);
+                               "swapping", r->loading || p.swapping, "settings", all_settings(r->settings), "streams", more);
     if (!status)
         return NULL;
     json_object_set_new(status, "microphone", device(&n));

@@ -13,6 +13,7 @@ struct report {
     const struct streams *streams;
     const struct settings *settings;
     const char *network; /* "base on cpu (AVX2)": what is in use, for people */
+    bool loading;        /* another is being loaded */
     const char *problem; /* why that is not what the settings ask for, or "" */
     bool bypass;
     bool bands;          /* also the bars of bands.h, before and after, while somebody records */

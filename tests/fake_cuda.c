@@ -3,7 +3,7 @@
  *
  *   (empty)         all is well
  *   fail ERRNO      it does not open
- *   slow            it opens after a second
+ *   slow            it opens once this is gone from the file
  *   late            every hop takes 8 ms
  *   lost            every hop fails */
 #include "config.h"
@@ -55,8 +55,8 @@ static int fake_open(struct engine **ret, const struct engine *head, const struc
     fault(line);
     if (sscanf(line, "fail %d", &number) == 1)
         return err_set(err, -number, "engine cuda: this one is a fake: %s", strerror(number));
-    if (!strcmp(line, "slow"))
-        pause_ms(1000);
+    for (; !strcmp(line, "slow"); fault(line))
+        pause_ms(10);
     type.close = engine_cpu.close;
     type.reset = engine_cpu.reset;
     type.tail = engine_cpu.tail;

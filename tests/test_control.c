@@ -22,12 +22,15 @@
 static char runtime[] = "/tmp/primeknet-control-XXXXXX", place[128], name[128];
 static struct control *control;
 static unsigned n_answered;
+static bool ready;
 
-/* "echo" gives "what" back, "long" that many letters; all else is refused. */
+/* "echo" gives "what" back, "wait" also, once it is ready, "long" that many letters; all else is refused. */
 static json_t *answer(void *data, const char *command, const json_t *request) {
     ck_assert_ptr_eq(data, runtime);
     n_answered++;
-    if (strcmp(command, "echo") == 0)
+    if (strcmp(command, "wait") == 0 && !ready)
+        return control_later(control);
+    if (strcmp(command, "echo") == 0 || strcmp(command, "wait") == 0)
         return json_pack("{s:O}", "what", json_object_get(request, "what"));
     if (strcmp(command, "long") == 0) {
         size_t n = (size_t)json_integer_value(json_object_get(request, "n"));
@@ -49,6 +52,7 @@ static void set_up(void) {
     snprintf(place, sizeof place, "%s/primeknet", runtime);
     snprintf(name, sizeof name, "%s/primeknet/control", runtime);
     n_answered = 0;
+    ready = false;
     ck_assert_msg(control_open(&control, answer, runtime, &err) == 0, "%s", err.text);
 }
 
@@ -310,6 +314,36 @@ START_TEST(client_that_does_not_read) {
 }
 END_TEST
 
+/* Who waits for an answer holds nobody up, and gets the answers to what came after it in their turn; who leaves meanwhile
+ * has asked all the same. */
+START_TEST(later) {
+    static const char wait[] = "{\"command\":\"wait\",\"what\":\"it\"}\n";
+    int waiting = connect_raw(), gone = connect_raw(), other = connect_raw();
+    say(waiting, wait, strlen(wait));
+    say(waiting, echo, strlen(echo));
+    say(gone, wait, strlen(wait));
+    close(gone);
+    turn();
+    struct pollfd poll_fd = {.fd = control_fd(control), .events = POLLIN};
+    ck_assert_int_eq(poll(&poll_fd, 1, 0), 0); /* it does not spin */
+    ck_assert_uint_eq(n_answered, 2);
+    assert_serves(other);
+    control_again(control); /* too early */
+    ck_assert_str_eq(heard(waiting), "");
+    ready = true;
+    n_answered = 0;
+    control_again(control);
+    ck_assert_uint_eq(n_answered, 2);
+    turn();
+    ck_assert_str_eq(heard(waiting), "{\"what\":\"it\"}\n{\"what\":\"me\"}\n");
+    control_again(control); /* nobody waits */
+    ck_assert_uint_eq(n_answered, 3);
+    assert_serves(waiting);
+    close(waiting);
+    close(other);
+}
+END_TEST
+
 /* ---- the other end ----------------------------------------------------------------------------------------------- */
 
 static atomic_bool quit;
@@ -368,6 +402,7 @@ int main(void) {
     tcase_add_test(tcase, oversize_line);
     tcase_add_test(tcase, many_clients);
     tcase_add_test(tcase, client_that_does_not_read);
+    tcase_add_test(tcase, later);
     tcase_add_test(tcase, asking);
     suite_add_tcase(suite, tcase);
     return run_suite(suite, CK_FORK);
