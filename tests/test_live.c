@@ -396,7 +396,8 @@ START_TEST(the_network_at_strength_0_is_the_delayed_microphone) {
 }
 END_TEST
 
-/* Where the highest peak of the correlation of both sources lies, in fractions of a sample. */
+/* Where the highest peak of the correlation of both sources lies, in fractions of a sample; NAN where the two are not the
+ * same: the machine missed a cycle there. */
 static double lag(unsigned index) {
     const float *const x = probe_recorded(probe, 0), *const y = probe_recorded(probe, 1);
     const int range = 4000, n = 8192;
@@ -410,6 +411,13 @@ static double lag(unsigned index) {
     }
     const double a = c[best - 1], b = c[best], e = c[best + 1];
     free(c);
+    double of_x = 0, of_y = 0;
+    for (int i = 0; i < n; i++) {
+        of_x += (double)x[(int)index + i - best] * x[(int)index + i - best];
+        of_y += (double)y[(int)index + i] * y[(int)index + i];
+    }
+    if (!(b > 0.6 * sqrt(of_x * of_y)))
+        return NAN;
     return best + 0.5 * (a - e) / (a - 2 * b + e);
 }
 
@@ -427,7 +435,7 @@ START_TEST(at_44100_the_delay_is_constant_and_as_published) {
             found[i] = lag(probe_length(probe) - 9000);
         } while (isnan(found[i]));
         printf("44.1 kHz: delay %.2f samples, published %.2f\n", found[i], published);
-        ck_assert_double_eq_tol(found[i], found[0], 0.2);
+        ck_assert_double_eq_tol(found[i], found[0], 0.5); /* one that slipped between the rates would be 0.92 */
     }
     ck_assert_double_eq_tol(found[0], published, 2); /* the resamplers' blocks differ by one */
     ck_assert_uint_eq(stats().delay, ENGINE_DELAY + HOP - 1 + 2);
@@ -468,13 +476,16 @@ START_TEST(recorders_of_both_worlds_get_it) {
 }
 END_TEST
 
-/* The recorder goes on at the graph's pace for a while. Wide: the machine may miss cycles. */
+/* The recorder goes on at the graph's pace for a while. Wide, and looked at more than once: the machine may miss cycles. */
 static void expect_pace(double time) {
-    const uint64_t samples = probe_samples(probe);
-    const double begin = seconds();
-    spin(time);
-    const double pace = (double)(probe_samples(probe) - samples) / (seconds() - begin) / probe_rate(probe);
-    printf("pace %.3f\n", pace);
+    double pace = 0;
+    for (unsigned i = 0; i < 5 && !(pace > 0.7 && pace < 1.2); i++) {
+        const uint64_t samples = probe_samples(probe);
+        const double begin = seconds();
+        spin(time);
+        pace = (double)(probe_samples(probe) - samples) / (seconds() - begin) / probe_rate(probe);
+        printf("pace %.3f\n", pace);
+    }
     ck_assert_double_gt(pace, 0.7);
     ck_assert_double_lt(pace, 1.2);
 }
@@ -610,7 +621,7 @@ START_TEST(an_engine_is_exchanged_without_a_gap) {
     ck_assert_int_eq(delay, (int)stats().delay);
     /* A cycle that the machine missed spoils an exchange: then another one. */
     unsigned n_bad = 1;
-    for (unsigned i = 0; i < 5 && n_bad; i++) {
+    for (unsigned i = 0; i < 15 && n_bad; i++) {
         const unsigned from = probe_length(probe);
         ck_assert_int_eq(worker_engine(node_worker(node), open_engine("null"), 1), 0);
         spin_until(n_released == i + 1 && !stats().swapping);
