@@ -9,14 +9,13 @@ def depthwise_reference(x, w, kt, kf, dt=1):
     """The definition, as a sum of shifted copies."""
     T, F = x.shape[1:3]
     p = torch.nn.functional.pad(x, (0, 0, kf // 2, kf // 2, (kt - 1) * dt, 0))
-    p = torch.cat([p] * (w.shape[1] // x.shape[3]), -1)
     return sum(p[:, i * dt:i * dt + T, j:j + F] * w[i * kf + j] for i in range(kt) for j in range(kf))
 
 
 def depthwise(x, w, kt, kf, dt=1):
-    """x [B,T,F,C], w [kt*kf, M*C] -> [B,T,F,M*C]: output channel m*C+c reads input channel c, M is 1 or 2.
+    """x [B,T,F,C], w [kt*kf, C] -> [B,T,F,C]: kt taps in the past at spacing dt, kf taps centred in frequency.
 
-    kt taps in the past at spacing dt, kf taps centred in frequency. On CUDA C must be a power of two.
+    On CUDA C must be a power of two, kt 1 or 3 and kf 3.
     """
     if not x.is_cuda:
         return depthwise_reference(x, w, kt, kf, dt)

@@ -1,107 +1,98 @@
 """The depthwise convolution of depthwise.py as Triton kernels.
 
 A position is one (batch, time, frequency); positions are numbered through, so that a tap is a constant distance and only the
-borders of frequency and time need a mask. M (1 or 2) output channels share the reading of each input channel.
+borders of frequency and time need a mask.
 """
 import torch
 import triton
 import triton.language as tl
 
+PROGRAMS = 132 * 4                                      # of the backward pass, on a GPU of 132 multiprocessors; each takes many tiles
+
 
 @triton.jit
-def _fwd(x, w, y, P, T: tl.constexpr, F: tl.constexpr, C: tl.constexpr, M: tl.constexpr, KT: tl.constexpr, KF: tl.constexpr, DT: tl.constexpr, BP: tl.constexpr):
+def _fwd(x, w, y, P, T: tl.constexpr, F: tl.constexpr, C: tl.constexpr, KT: tl.constexpr, KF: tl.constexpr, DT: tl.constexpr, BP: tl.constexpr):
     p = tl.program_id(0) * BP + tl.arange(0, BP)
     c = tl.arange(0, C)[None, :]
     f = p % F
     t = (p // F) % T
-    a0 = tl.zeros((BP, C), dtype=tl.float32)
-    a1 = tl.zeros((BP, C), dtype=tl.float32)
+    a = tl.zeros((BP, C), dtype=tl.float32)
     for kt in tl.static_range(KT):
         back = (KT - 1 - kt) * DT
         for kf in tl.static_range(KF):
             o = kf - KF // 2
             ok = (p < P) & (t >= back) & (f + o >= 0) & (f + o < F)
             v = tl.load(x + (p + o - back * F)[:, None] * C + c, mask=ok[:, None], other=0.0).to(tl.float32)
-            a0 += v * tl.load(w + (kt * KF + kf) * M * C + c)
-            if M == 2:
-                a1 += v * tl.load(w + (kt * KF + kf) * M * C + C + c)
-    tl.store(y + p[:, None] * (M * C) + c, a0.to(y.dtype.element_ty), mask=(p < P)[:, None])
-    if M == 2:
-        tl.store(y + p[:, None] * (M * C) + C + c, a1.to(y.dtype.element_ty), mask=(p < P)[:, None])
+            a += v * tl.load(w + (kt * KF + kf) * C + c)
+    tl.store(y + p[:, None] * C + c, a.to(y.dtype.element_ty), mask=(p < P)[:, None])
 
 
 @triton.jit
-def _dgrad(dy, w, dx, P, T: tl.constexpr, F: tl.constexpr, C: tl.constexpr, M: tl.constexpr, KT: tl.constexpr, KF: tl.constexpr, DT: tl.constexpr, BP: tl.constexpr):
-    p = tl.program_id(0) * BP + tl.arange(0, BP)
-    c = tl.arange(0, C)[None, :]
-    f = p % F
-    t = (p // F) % T
-    acc = tl.zeros((BP, C), dtype=tl.float32)
-    for kt in tl.static_range(KT):
-        ahead = (KT - 1 - kt) * DT
-        for kf in tl.static_range(KF):
-            o = kf - KF // 2
-            ok = (p < P) & (t + ahead < T) & (f - o >= 0) & (f - o < F)
-            for m in tl.static_range(M):
-                g = tl.load(dy + (p - o + ahead * F)[:, None] * (M * C) + m * C + c, mask=ok[:, None], other=0.0).to(tl.float32)
-                acc += g * tl.load(w + ((kt * KF + kf) * M + m) * C + c)
-    tl.store(dx + p[:, None] * C + c, acc.to(dx.dtype.element_ty), mask=(p < P)[:, None])
+def _tap(k: tl.constexpr, ahead: tl.constexpr, dy, w, v, p, t, f, c, P, dx, sum, T: tl.constexpr, F: tl.constexpr, C: tl.constexpr):
+    """One tap, three in frequency: what the output `ahead` frames later, k - 1 positions lower, adds to dx and to the tap's own gradient."""
+    o: tl.constexpr = k % 3 - 1
+    ok = (p < P) & (t + ahead < T) & (f - o >= 0) & (f - o < F)
+    g = tl.load(dy + (p - o + ahead * F)[:, None] * C + c, mask=ok[:, None], other=0.0).to(tl.float32)
+    return dx + g * tl.load(w + k * C + c), sum + g * v
 
 
 @triton.jit
-def _wgrad(x, dy, dw, P, T: tl.constexpr, F: tl.constexpr, C: tl.constexpr, M: tl.constexpr, KT: tl.constexpr, KF: tl.constexpr, DT: tl.constexpr, TAPS: tl.constexpr, RUN: tl.constexpr):
-    """All taps of RUN positions, one position after the other: the sums stay in registers, x in the first cache."""
-    k = tl.arange(0, TAPS)
+def _bwd(x, dy, w, dx, dw, P, T: tl.constexpr, F: tl.constexpr, C: tl.constexpr, KT: tl.constexpr, DT: tl.constexpr, BP: tl.constexpr, TILES: tl.constexpr):
+    """Both gradients from one reading of dy; KT is 1 or 3. The taps' sums stay in registers from tile to tile."""
     c = tl.arange(0, C)[None, :]
-    back = (KT - 1 - k // KF) * DT
-    o = k % KF - KF // 2
-    a0 = tl.zeros((TAPS, C), dtype=tl.float32)
-    a1 = tl.zeros((TAPS, C), dtype=tl.float32)
-    for i in range(0, RUN, 4):
-        for j in tl.static_range(4):
-            p = tl.program_id(0) * RUN + i + j
-            f = p % F
-            t = (p // F) % T
-            ok = (p < P) & (k < KT * KF) & (t >= back) & (f + o >= 0) & (f + o < F)
-            v = tl.load(x + (p + o - back * F)[:, None] * C + c, mask=ok[:, None], other=0.0).to(tl.float32)
-            q = tl.minimum(p, P - 1)
-            a0 += v * tl.load(dy + q * (M * C) + c).to(tl.float32)
-            if M == 2:
-                a1 += v * tl.load(dy + q * (M * C) + C + c).to(tl.float32)
-    ok = (k < KT * KF)[:, None]
-    tl.atomic_add(dw + k[:, None] * (M * C) + c, a0, mask=ok & (c >= 0))
-    if M == 2:
-        tl.atomic_add(dw + k[:, None] * (M * C) + C + c, a1, mask=ok & (c >= 0))
-
-
-def _tile(C):
-    return max(16, 2048 // C)
+    zero = tl.zeros((BP, C), dtype=tl.float32)
+    a0, a1, a2, a3, a4, a5, a6, a7, a8 = zero, zero, zero, zero, zero, zero, zero, zero, zero
+    for i in range(TILES):
+        p = (i * tl.num_programs(0) + tl.program_id(0)) * BP + tl.arange(0, BP)
+        f = p % F
+        t = (p // F) % T
+        v = tl.load(x + p[:, None] * C + c, mask=(p < P)[:, None], other=0.0).to(tl.float32)
+        d, a0 = _tap(0, (KT - 1) * DT, dy, w, v, p, t, f, c, P, zero, a0, T, F, C)
+        d, a1 = _tap(1, (KT - 1) * DT, dy, w, v, p, t, f, c, P, d, a1, T, F, C)
+        d, a2 = _tap(2, (KT - 1) * DT, dy, w, v, p, t, f, c, P, d, a2, T, F, C)
+        if KT == 3:
+            d, a3 = _tap(3, DT, dy, w, v, p, t, f, c, P, d, a3, T, F, C)
+            d, a4 = _tap(4, DT, dy, w, v, p, t, f, c, P, d, a4, T, F, C)
+            d, a5 = _tap(5, DT, dy, w, v, p, t, f, c, P, d, a5, T, F, C)
+            d, a6 = _tap(6, 0, dy, w, v, p, t, f, c, P, d, a6, T, F, C)
+            d, a7 = _tap(7, 0, dy, w, v, p, t, f, c, P, d, a7, T, F, C)
+            d, a8 = _tap(8, 0, dy, w, v, p, t, f, c, P, d, a8, T, F, C)
+        tl.store(dx + p[:, None] * C + c, d.to(dx.dtype.element_ty), mask=(p < P)[:, None])
+    to = dw + tl.arange(0, C)
+    tl.atomic_add(to, tl.sum(a0, 0))
+    tl.atomic_add(to + C, tl.sum(a1, 0))
+    tl.atomic_add(to + 2 * C, tl.sum(a2, 0))
+    if KT == 3:
+        tl.atomic_add(to + 3 * C, tl.sum(a3, 0))
+        tl.atomic_add(to + 4 * C, tl.sum(a4, 0))
+        tl.atomic_add(to + 5 * C, tl.sum(a5, 0))
+        tl.atomic_add(to + 6 * C, tl.sum(a6, 0))
+        tl.atomic_add(to + 7 * C, tl.sum(a7, 0))
+        tl.atomic_add(to + 8 * C, tl.sum(a8, 0))
 
 
 @torch.library.custom_op("primeknet::depthwise", mutates_args=())
 def depthwise_op(x: torch.Tensor, w: torch.Tensor, kt: int, kf: int, dt: int) -> torch.Tensor:
     B, T, F, C = x.shape
-    y = torch.empty(B, T, F, w.shape[1], dtype=x.dtype, device=x.device)
-    BP = _tile(C)
-    _fwd[(triton.cdiv(B * T * F, BP),)](x, w, y, B * T * F, T, F, C, w.shape[1] // C, kt, kf, dt, BP, num_warps=4)
+    y = torch.empty_like(x)
+    BP = max(16, 2048 // C)
+    _fwd[(triton.cdiv(B * T * F, BP),)](x, w, y, B * T * F, T, F, C, kt, kf, dt, BP, num_warps=4)
     return y
 
 
 @depthwise_op.register_fake
 def _(x, w, kt, kf, dt):
-    return x.new_empty(*x.shape[:3], w.shape[1])
+    return torch.empty_like(x)
 
 
 @torch.library.custom_op("primeknet::depthwise_bwd", mutates_args=())
 def depthwise_bwd_op(x: torch.Tensor, w: torch.Tensor, dy: torch.Tensor, kt: int, kf: int, dt: int) -> tuple[torch.Tensor, torch.Tensor]:
+    assert kt in (1, 3) and kf == 3
     B, T, F, C = x.shape
-    P, M, BP = B * T * F, w.shape[1] // C, _tile(C)
-    dx = torch.empty_like(x)
-    _dgrad[(triton.cdiv(P, BP),)](dy, w, dx, P, T, F, C, M, kt, kf, dt, BP, num_warps=4)
-    dw = torch.zeros(kt * kf, M * C, device=x.device)
-    taps = triton.next_power_of_2(kt * kf)
-    run = triton.cdiv(P, 132 * 64 * 4) * 4                # a program is one warp, and a GPU's multiprocessor holds 64
-    _wgrad[(triton.cdiv(P, run),)](x, dy, dw, P, T, F, C, M, kt, kf, dt, taps, run, num_warps=1)
+    P, BP = B * T * F, max(8, 1024 // C)
+    dx, dw = torch.empty_like(x), torch.zeros(w.shape, device=x.device)
+    tiles = triton.cdiv(triton.cdiv(P, BP), PROGRAMS)
+    _bwd[(triton.cdiv(P, BP * tiles),)](x, dy, w, dx, dw, P, T, F, C, kt, dt, BP, tiles, num_warps=4)
     return dx, dw
 
 

@@ -79,7 +79,7 @@ def picture(rows, path):
     plt.close(fig)
 
 
-def train(config, data, out, weights=None, resume=False, device='cuda', mixer=None):
+def train(config, data, out, weights=None, resume=False, device='cuda' if torch.cuda.is_available() else 'cpu', mixer=None):
     """mixer: where the clips come from, made from the folder `data` if it is not given."""
     rank, processes = int(os.environ.get('RANK', 0)), int(os.environ.get('WORLD_SIZE', 1))
     if processes > 1:

@@ -1,12 +1,15 @@
-"""The network and its kernels against their definitions, at toy size; the Triton kernels only where there is a GPU."""
+"""The network and its kernels against their definitions, at toy size; without a GPU Triton's interpreter runs the kernels."""
 import pytest
 import torch
 
-from depthwise import depthwise, depthwise_reference
-from network import Net
-from scan import scan, scan_reference
+import mamba_triton
+import network
+from depthwise import depthwise_reference
+from depthwise_triton import depthwise_op
+from network import Net, TimeBlock
+from scan import scan
 
-needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason='no GPU')
+device = 'cuda' if torch.cuda.is_available() else 'cpu'
 
 
 @pytest.fixture
@@ -39,25 +42,25 @@ def scan_inputs(device='cpu', dtype=torch.float64, n=2, t=5, d=4, s=3):
 
 
 def test_scan_gradients():
-    assert torch.autograd.gradcheck(scan_reference, scan_inputs())
+    assert torch.autograd.gradcheck(scan, scan_inputs())
 
 
 def test_scan_is_a_running_sum_without_decay():
     u, dt, A, B, C, Dv = (x.detach() for x in scan_inputs())
-    y = scan_reference(u, dt, 0 * A, B, C, Dv)
+    y = scan(u, dt, 0 * A, B, C, Dv)
     h = torch.einsum('ntd,nts->ntds', dt * u, B).cumsum(1)
     assert torch.allclose(y, torch.einsum('ntds,nts->ntd', h, C) + Dv * u)
 
 
-@pytest.mark.parametrize('kt,kf,dt,m', [(3, 3, 2, 1), (1, 5, 1, 2)])
-def test_depthwise_gradients_and_convolution(kt, kf, dt, m):
+@pytest.mark.parametrize('kt,kf,dt', [(3, 3, 2), (1, 5, 1)])
+def test_depthwise_gradients_and_convolution(kt, kf, dt):
     torch.manual_seed(2)
     x = torch.randn(2, 6, 7, 4, dtype=torch.float64, requires_grad=True)
-    w = torch.randn(kt * kf, m * 4, dtype=torch.float64, requires_grad=True)
+    w = torch.randn(kt * kf, 4, dtype=torch.float64, requires_grad=True)
     f = lambda x, w: depthwise_reference(x, w, kt, kf, dt)
     assert torch.autograd.gradcheck(f, (x, w))
-    padded = torch.nn.functional.pad(x.permute(0, 3, 1, 2).repeat(1, m, 1, 1), (kf // 2, kf // 2, (kt - 1) * dt, 0))
-    y = torch.nn.functional.conv2d(padded, w.t().view(m * 4, 1, kt, kf), dilation=(dt, 1), groups=m * 4)
+    padded = torch.nn.functional.pad(x.permute(0, 3, 1, 2), (kf // 2, kf // 2, (kt - 1) * dt, 0))
+    y = torch.nn.functional.conv2d(padded, w.t().view(4, 1, kt, kf), dilation=(dt, 1), groups=4)
     assert torch.allclose(f(x, w), y.permute(0, 2, 3, 1))
 
 
@@ -65,37 +68,45 @@ def relative(a, b):
     return ((a.double() - b.double()).norm() / b.double().norm()).item()
 
 
-def same_on_gpu(fast, reference, inputs, dtype):
-    """Output and gradients of `fast` in dtype against `reference` in float64; names the worst."""
-    exact = [x.detach().to(dtype).double().requires_grad_() for x in inputs]
-    mine = [x.detach().to(dtype).requires_grad_() for x in inputs]
-    y, z = fast(*mine), reference(*exact)
+def same(quick, plain, inputs, dtype, most):
+    """Output and gradients of `quick` in dtype against `plain` in float64."""
+    mine = [x.detach().to(dtype, copy=True).requires_grad_() for x in inputs]
+    exact = [x.detach().double().requires_grad_() for x in mine]
+    y, z = quick(*mine), plain(*exact)
     g = torch.randn_like(y)
     y.backward(g)
     z.backward(g.double())
     errors = [relative(y, z)] + [relative(a.grad, b.grad) for a, b in zip(mine, exact)]
-    assert max(errors) < (2e-2 if dtype == torch.bfloat16 else 5e-3), errors    # scan states are kept in bfloat16
+    assert max(errors) < most, errors
 
 
-@needs_gpu
-@pytest.mark.parametrize('d', [16, 32, 128])
-@pytest.mark.parametrize('dtype', [torch.float32, torch.bfloat16])
-def test_scan_kernels(d, dtype):
-    u, dt, A, B, C, Dv = (x.detach() for x in scan_inputs('cuda', torch.float32, 6, 70, d, 16))
-    mixed = lambda u, dt, B, C: scan(u, dt, A, B, C, Dv)
-    plain = lambda u, dt, B, C: scan_reference(u, dt, A.double(), B, C, Dv.double())
-    same_on_gpu(mixed, plain, (u, dt, B, C), dtype)
-    if dtype == torch.float32:
-        same_on_gpu(scan, scan_reference, (u, dt, A, B, C, Dv), dtype)
-
-
-@needs_gpu
-@pytest.mark.parametrize('kt,kf,dt,m', [(3, 3, 1, 1), (3, 3, 8, 1), (1, 3, 1, 1), (1, 11, 1, 2), (1, 23, 1, 2), (1, 31, 1, 2)])
-@pytest.mark.parametrize('c', [16, 32, 64, 128])
-def test_depthwise_kernels(kt, kf, dt, m, c):
+@pytest.mark.parametrize('kt,dt,c', [(3, 1, 16), (3, 4, 64), (1, 1, 128)])
+def test_depthwise_kernels(kt, dt, c):
     torch.manual_seed(3)
-    x, w = torch.randn(2, 37, 41, c, device='cuda'), torch.randn(kt * kf, m * c, device='cuda')
-    same_on_gpu(lambda x, w: depthwise(x, w, kt, kf, dt), lambda x, w: depthwise_reference(x, w, kt, kf, dt), (x, w), torch.float32)
-    mine = x.bfloat16().requires_grad_()
-    y = depthwise(mine, w, kt, kf, dt)
-    assert relative(y, depthwise_reference(mine.double(), w.double(), kt, kf, dt)) < 1e-2
+    x, w = torch.randn(2, 7, 5, c, device=device), torch.randn(kt * 3, c, device=device)
+    plain = lambda x, w: depthwise_reference(x, w, kt, 3, dt)
+    same(lambda x, w: depthwise_op(x, w, kt, 3, dt), plain, (x, w), torch.float32, 1e-5)
+    same(lambda x: depthwise_op(x, w, kt, 3, dt), lambda x: plain(x, w.double()), (x,), torch.bfloat16, 1e-2)
+
+
+@pytest.mark.parametrize('c,dtype', [(32, torch.float32), (16, torch.bfloat16)])
+def test_mamba_kernels(c, dtype, monkeypatch):
+    """A time stage by the kernels against its definition; scan states are kept in bfloat16."""
+    monkeypatch.setattr(network, 'mamba_op', mamba_triton.mamba_op, raising=False)
+    monkeypatch.setattr(mamba_triton, 'RUN', 8)         # several runs in few steps
+    torch.manual_seed(4)
+    m = TimeBlock(c).to(device)
+    x = torch.randn(9, 11, c, device=device).to(dtype).requires_grad_()
+    exact = TimeBlock(c).double().to(device)
+    exact.load_state_dict(m.state_dict())
+    z = x.detach().double().requires_grad_()
+    with torch.autocast(device, torch.bfloat16, enabled=dtype == torch.bfloat16):
+        y = m.mixer.between(m.inp, x, m.out)
+    plain = exact.out(exact.mixer(exact.inp(z)))
+    g = torch.randn_like(y)
+    y.backward(g)
+    plain.backward(g.double())
+    errors = dict(y=relative(y, plain), x=relative(x.grad, z.grad))
+    errors |= {k: relative(p.grad, dict(exact.named_parameters())[k].grad) for k, p in m.named_parameters() if p.grad is not None}
+    assert len(errors) == 2 + 4 + 9
+    assert max(errors.values()) < (5e-3 if dtype == torch.float32 else 3e-2), errors

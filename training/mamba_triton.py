@@ -1,0 +1,238 @@
+"""What lies between the first and the last linear layer of Mamba, as Triton kernels: causal convolution, selection, scan, gate.
+
+    u, z = convolve(x), z        of xz [N,T,2D] = x and z side by side
+    dt, B, C = u @ select.T      select [D+2S,D]: the step sizes' two matrices are multiplied out beforehand
+    y = scan(u, softplus(dt + bias), A, B, C, Dv)
+    g = y * silu(z)              -> [N,T,D]
+
+As separate operations these are some forty passes over maps of D channels forward and back, and matrices a few columns wide;
+here a map is read where it is used, and written once. D is a power of two. network.py's Mamba is the definition.
+"""
+import torch
+import triton
+import triton.language as tl
+
+SEQUENCES, RUN = 8, 48                                  # of a program of the convolution: side by side, and time steps one by one
+CHANNELS = 32                                           # of a program of the scan, which is one warp
+
+
+@triton.jit
+def _sigmoid(x):
+    return 1 / (1 + tl.exp2(-1.4426950408889634 * x))
+
+
+@triton.jit
+def _softplus(x):
+    return tl.maximum(x, 0.0) + tl.log(1 + tl.exp2(-1.4426950408889634 * tl.abs(x)))
+
+
+@triton.jit
+def _convolve(xz, w, b, u, N, T: tl.constexpr, D: tl.constexpr, K: tl.constexpr, G: tl.constexpr, RUN: tl.constexpr):
+    """Each program walks through RUN time steps of G sequences with the last inputs in registers; K is 4."""
+    n = (tl.program_id(0) * G + tl.arange(0, G)).to(tl.int64)[:, None]
+    d = tl.arange(0, D)[None, :]
+    there = n < N
+    w0, w1, w2, w3 = tl.load(w + d * K), tl.load(w + d * K + 1), tl.load(w + d * K + 2), tl.load(w + d * K + 3)
+    bias = tl.load(b + d)
+    first = tl.program_id(1) * RUN
+    at = xz + n * T * (2 * D) + d
+    to = u + n * T * D + d
+    x0 = tl.load(at + (first - 3) * (2 * D), mask=there & (first >= 3), other=0.0).to(tl.float32)
+    x1 = tl.load(at + (first - 2) * (2 * D), mask=there & (first >= 2), other=0.0).to(tl.float32)
+    x2 = tl.load(at + (first - 1) * (2 * D), mask=there & (first >= 1), other=0.0).to(tl.float32)
+    for i in range(RUN):
+        t = first + i
+        x3 = tl.load(at + t * (2 * D), mask=there & (t < T), other=0.0).to(tl.float32)
+        p = bias + w0 * x0 + w1 * x1 + w2 * x2 + w3 * x3
+        tl.store(to + t * D, (p * _sigmoid(p)).to(u.dtype.element_ty), mask=there & (t < T))
+        x0, x1, x2 = x1, x2, x3
+
+
+@triton.jit
+def _convolve_bwd(xz, w, b, du, dxz, dw, db, N, T: tl.constexpr, D: tl.constexpr, K: tl.constexpr, G: tl.constexpr, RUN: tl.constexpr):
+    """dxz gets the first half of its rows. Three steps beyond the run are computed for the inputs that reach into them."""
+    n = (tl.program_id(0) * G + tl.arange(0, G)).to(tl.int64)[:, None]
+    d = tl.arange(0, D)[None, :]
+    there = n < N
+    w0, w1, w2, w3 = tl.load(w + d * K), tl.load(w + d * K + 1), tl.load(w + d * K + 2), tl.load(w + d * K + 3)
+    bias = tl.load(b + d)
+    first = tl.program_id(1) * RUN
+    end = tl.minimum(first + RUN, T)
+    at = xz + n * T * (2 * D) + d
+    to = dxz + n * T * (2 * D) + d
+    g = du + n * T * D + d
+    x0 = tl.load(at + (first - 3) * (2 * D), mask=there & (first >= 3), other=0.0).to(tl.float32)
+    x1 = tl.load(at + (first - 2) * (2 * D), mask=there & (first >= 2), other=0.0).to(tl.float32)
+    x2 = tl.load(at + (first - 1) * (2 * D), mask=there & (first >= 1), other=0.0).to(tl.float32)
+    zero = tl.zeros((G, D), dtype=tl.float32)
+    p0, p1, p2 = zero, zero, zero                       # gradients before the SiLU, of the last three steps
+    a0, a1, a2, a3, ab = zero, zero, zero, zero, zero
+    for i in range(RUN + 3):
+        t = first + i
+        x3 = tl.load(at + t * (2 * D), mask=there & (t < T), other=0.0).to(tl.float32)
+        p = bias + w0 * x0 + w1 * x1 + w2 * x2 + w3 * x3
+        s = _sigmoid(p)
+        p3 = tl.load(g + t * D, mask=there & (t < T), other=0.0).to(tl.float32) * s * (1 + p * (1 - s))
+        own = tl.where(t < end, p3, 0.0)
+        a0 += own * x0
+        a1 += own * x1
+        a2 += own * x2
+        a3 += own * x3
+        ab += own
+        dx = w3 * p0 + w2 * p1 + w1 * p2 + w0 * p3
+        tl.store(to + (t - 3) * (2 * D), dx.to(dxz.dtype.element_ty), mask=there & (i >= 3) & (t - 3 < T))
+        x0, x1, x2 = x1, x2, x3
+        p0, p1, p2 = p1, p2, p3
+    c = tl.arange(0, D)
+    tl.atomic_add(dw + c * K, tl.sum(a0, 0))
+    tl.atomic_add(dw + c * K + 1, tl.sum(a1, 0))
+    tl.atomic_add(dw + c * K + 2, tl.sum(a2, 0))
+    tl.atomic_add(dw + c * K + 3, tl.sum(a3, 0))
+    tl.atomic_add(db + c, tl.sum(ab, 0))
+
+
+@triton.jit
+def _scan(u, dbc, xz, bias, A, Dv, y, g, hs, T: tl.constexpr, D: tl.constexpr, S: tl.constexpr, BD: tl.constexpr):
+    """A program is one warp and walks through time; the next step's inputs are loaded before the present step is computed."""
+    W: tl.constexpr = D + 2 * S
+    n = tl.program_id(0).to(tl.int64)
+    d = tl.program_id(1) * BD + tl.arange(0, BD)
+    s = tl.arange(0, S)
+    ds = d[:, None] * S + s[None, :]
+    a = tl.load(A + ds) * 1.4426950408889634            # exp(x) = exp2(x log2 e)
+    dv, db = tl.load(Dv + d), tl.load(bias + d)
+    h = tl.zeros((BD, S), dtype=tl.float32)
+    o = n * T
+    un, dtn, zn = tl.load(u + o * D + d), tl.load(dbc + o * W + d), tl.load(xz + o * (2 * D) + D + d)
+    bn, cn = tl.load(dbc + o * W + D + s), tl.load(dbc + o * W + D + S + s)
+    for t in range(T):
+        ut, dt, z, b, c = un.to(tl.float32), _softplus(dtn.to(tl.float32) + db), zn.to(tl.float32), bn.to(tl.float32), cn.to(tl.float32)
+        p = n * T + tl.minimum(t + 1, T - 1)
+        un, dtn, zn = tl.load(u + p * D + d), tl.load(dbc + p * W + d), tl.load(xz + p * (2 * D) + D + d)
+        bn, cn = tl.load(dbc + p * W + D + s), tl.load(dbc + p * W + D + S + s)
+        h = tl.exp2(dt[:, None] * a) * h + (dt * ut)[:, None] * b[None, :]
+        tl.store(hs + o * (D * S) + ds, h.to(hs.dtype.element_ty))
+        v = tl.sum(h * c[None, :], 1) + dv * ut
+        tl.store(y + o * D + d, v.to(y.dtype.element_ty))
+        tl.store(g + o * D + d, (v * z * _sigmoid(z)).to(g.dtype.element_ty))
+        o += 1
+
+
+@triton.jit
+def _scan_bwd(u, dbc, xz, bias, A, Dv, y, hs, dg, du, ddbc, dxz, part, dbias, dA, dD, T: tl.constexpr, D: tl.constexpr, S: tl.constexpr, BD: tl.constexpr):
+    """part [blocks of channels,N,T,2S]: their shares of the gradients of B and C, in float32. These sums over channels are matrix
+    products of which one column is used: that takes fewer instructions than exchanges between lanes."""
+    W: tl.constexpr = D + 2 * S
+    n = tl.program_id(0).to(tl.int64)
+    block = tl.program_id(1)
+    d = block * BD + tl.arange(0, BD)
+    s = tl.arange(0, S)
+    ds = d[:, None] * S + s[None, :]
+    a = tl.load(A + ds) * 1.4426950408889634            # exp(x) = exp2(x log2 e)
+    dv, db = tl.load(Dv + d), tl.load(bias + d)
+    dh = tl.zeros((BD, S), dtype=tl.float32)
+    da_acc = tl.zeros((BD, S), dtype=tl.float32)
+    dd_acc = tl.zeros((BD,), dtype=tl.float32)
+    db_acc = tl.zeros((BD,), dtype=tl.float32)
+    o = n * T + T - 1
+    h = tl.load(hs + o * (D * S) + ds)
+    un, dtn, zn = tl.load(u + o * D + d), tl.load(dbc + o * W + d), tl.load(xz + o * (2 * D) + D + d)
+    yn, gn = tl.load(y + o * D + d), tl.load(dg + o * D + d)
+    bn, cn = tl.load(dbc + o * W + D + s), tl.load(dbc + o * W + D + S + s)
+    hn = tl.load(hs + (n * T + tl.maximum(T - 2, 0)) * (D * S) + ds)
+    to = part + ((block * tl.num_programs(0) + n) * T + T - 1) * (2 * S)
+    for k in range(T):
+        t = T - 1 - k
+        ut, raw, z, yt, g = un.to(tl.float32), dtn.to(tl.float32) + db, zn.to(tl.float32), yn.to(tl.float32), gn.to(tl.float32)
+        b, c = bn.to(tl.float32), cn.to(tl.float32)
+        hp = hn
+        begun = tl.where(t > 0, 1.0, 0.0)               # before the first step there is no state
+        p = n * T + tl.maximum(t - 1, 0)
+        un, dtn, zn = tl.load(u + p * D + d), tl.load(dbc + p * W + d), tl.load(xz + p * (2 * D) + D + d)
+        yn, gn = tl.load(y + p * D + d), tl.load(dg + p * D + d)
+        bn, cn = tl.load(dbc + p * W + D + s), tl.load(dbc + p * W + D + S + s)
+        hn = tl.load(hs + (n * T + tl.maximum(t - 2, 0)) * (D * S) + ds)
+
+        dt, open_ = _softplus(raw), _sigmoid(z)
+        tl.store(dxz + o * (2 * D) + D + d, (g * yt * open_ * (1 + z * (1 - open_))).to(dxz.dtype.element_ty))
+        g = g * z * open_
+        dtu = dt * ut
+        dh += g[:, None] * c[None, :]
+        at = s[:, None] + tl.arange(0, 8)[None, :]      # the least width that a product has
+        tl.store(to + S + at, tl.dot(tl.trans(h.to(tl.float32)), tl.broadcast_to(g[:, None], (BD, 8))), mask=at == s[:, None])
+        tl.store(to + at, tl.dot(tl.trans(dh), tl.broadcast_to(dtu[:, None], (BD, 8))), mask=at == s[:, None])
+        dhe = dh * tl.exp2(dt[:, None] * a)
+        dha = dhe * hp.to(tl.float32)
+        dhb = tl.sum(dh * b[None, :], 1)
+        da_acc += dha * (dt * begun)[:, None]
+        draw = (tl.sum(dha * a, 1) * (begun * 0.6931471805599453) + dhb * ut) * _sigmoid(raw)
+        tl.store(ddbc + o * W + d, draw.to(ddbc.dtype.element_ty))
+        tl.store(du + o * D + d, (dhb * dt + dv * g).to(du.dtype.element_ty))
+        db_acc += draw
+        dd_acc += g * ut
+        dh = dhe
+        h = hp
+        o -= 1
+        to -= 2 * S
+    tl.atomic_add(dA + ds, da_acc)
+    tl.atomic_add(dD + d, dd_acc)
+    tl.atomic_add(dbias + d, db_acc)
+
+
+def _grid(N, T):
+    return triton.cdiv(N, SEQUENCES), triton.cdiv(T, RUN)
+
+
+@torch.library.custom_op("primeknet::mamba", mutates_args=())
+def mamba_op(xz: torch.Tensor, conv_w: torch.Tensor, conv_b: torch.Tensor, select: torch.Tensor, bias: torch.Tensor, A: torch.Tensor,
+             Dv: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    N, T, D, S = *xz.shape[:2], xz.shape[2] // 2, A.shape[1]
+    u, y, g = (xz.new_empty(N, T, D) for _ in range(3))
+    _convolve[_grid(N, T)](xz, conv_w, conv_b, u, N, T, D, conv_w.shape[1], SEQUENCES, RUN, num_warps=4)
+    dbc = u @ select.t()
+    hs = torch.empty(N, T, D, S, dtype=torch.bfloat16, device=xz.device)
+    BD = min(D, CHANNELS)
+    _scan[(N, D // BD)](u, dbc, xz, bias, A, Dv, y, g, hs, T, D, S, BD, num_warps=1)
+    return g, u, dbc, y, hs
+
+
+@mamba_op.register_fake
+def _(xz, conv_w, conv_b, select, bias, A, Dv):
+    N, T, D, S = *xz.shape[:2], xz.shape[2] // 2, A.shape[1]
+    u, y, g = (xz.new_empty(N, T, D) for _ in range(3))
+    return g, u, xz.new_empty(N, T, D + 2 * S), y, torch.empty(N, T, D, S, dtype=torch.bfloat16, device=xz.device)
+
+
+@torch.library.custom_op("primeknet::mamba_bwd", mutates_args=())
+def mamba_bwd_op(xz: torch.Tensor, conv_w: torch.Tensor, conv_b: torch.Tensor, select: torch.Tensor, bias: torch.Tensor, A: torch.Tensor, Dv: torch.Tensor,
+                 u: torch.Tensor, dbc: torch.Tensor, y: torch.Tensor, hs: torch.Tensor,
+                 dg: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    N, T, D, S = *xz.shape[:2], xz.shape[2] // 2, A.shape[1]
+    BD = min(D, CHANNELS)
+    dxz, du, ddbc = torch.empty_like(xz), torch.empty_like(u), torch.empty_like(dbc)
+    part = torch.empty(D // BD, N, T, 2 * S, device=xz.device)
+    sums = torch.zeros(D * (S + 2 + conv_w.shape[1] + 1), device=xz.device)
+    dA, dD, dbias, dw, db = sums.split([D * S, D, D, conv_w.numel(), D])
+    _scan_bwd[(N, D // BD)](u, dbc, xz, bias, A, Dv, y, hs, dg.contiguous(), du, ddbc, dxz, part, dbias, dA, dD, T, D, S, BD, num_warps=1)
+    ddbc[..., D:] = part.sum(0)
+    rows = ddbc.view(N * T, -1)
+    dselect = rows.t() @ u.view(N * T, D)
+    du.view(N * T, D).addmm_(rows, select)
+    _convolve_bwd[_grid(N, T)](xz, conv_w, conv_b, du, dxz, dw, db, N, T, D, conv_w.shape[1], SEQUENCES, RUN, num_warps=4)
+    return dxz, dw.view(conv_w.shape).clone(), db.clone(), dselect, dbias.clone(), dA.view(A.shape).clone(), dD.clone()
+
+
+@mamba_bwd_op.register_fake
+def _(xz, conv_w, conv_b, select, bias, A, Dv, u, dbc, y, hs, dg):
+    return tuple(torch.empty_like(x) for x in (xz, conv_w, conv_b, select, bias, A, Dv))
+
+
+def _setup(ctx, inputs, output):
+    ctx.save_for_backward(*inputs, *output[1:])
+
+
+def _backward(ctx, dg, *_):
+    return mamba_bwd_op(*ctx.saved_tensors, dg)
+
+
+mamba_op.register_autograd(_backward, setup_context=_setup)
