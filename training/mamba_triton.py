@@ -13,7 +13,8 @@ import triton
 import triton.language as tl
 
 SEQUENCES, RUN = 8, 48                                  # of a program of the convolution: side by side, and time steps one by one
-CHANNELS = 32                                           # of a program of the scan, which is one warp
+CHANNELS = 32                                           # of a program of the scan, which is one warp: `large` has 24 on each
+                                                        # multiprocessor, and their registers are such that all or half find room
 
 
 @triton.jit
@@ -192,7 +193,7 @@ def mamba_op(xz: torch.Tensor, conv_w: torch.Tensor, conv_b: torch.Tensor, selec
     dbc = u @ select.t()
     hs = torch.empty(N, T, D, S, dtype=torch.bfloat16, device=xz.device)
     BD = min(D, CHANNELS)
-    _scan[(N, D // BD)](u, dbc, xz, bias, A, Dv, y, g, hs, T, D, S, BD, num_warps=1)
+    _scan[(N, D // BD)](u, dbc, xz, bias, A, Dv, y, g, hs, T, D, S, BD, num_warps=1, maxnreg=80)
     return g, u, dbc, y, hs
 
 
@@ -213,7 +214,7 @@ def mamba_bwd_op(xz: torch.Tensor, conv_w: torch.Tensor, conv_b: torch.Tensor, s
     part = torch.empty(D // BD, N, T, 2 * S, device=xz.device)
     sums = torch.zeros(D * (S + 2 + conv_w.shape[1] + 1), device=xz.device)
     dA, dD, dbias, dw, db = sums.split([D * S, D, D, conv_w.numel(), D])
-    _scan_bwd[(N, D // BD)](u, dbc, xz, bias, A, Dv, y, hs, dg.contiguous(), du, ddbc, dxz, part, dbias, dA, dD, T, D, S, BD, num_warps=1)
+    _scan_bwd[(N, D // BD)](u, dbc, xz, bias, A, Dv, y, hs, dg.contiguous(), du, ddbc, dxz, part, dbias, dA, dD, T, D, S, BD, num_warps=1, maxnreg=152)
     ddbc[..., D:] = part.sum(0)
     rows = ddbc.view(N * T, -1)
     dselect = rows.t() @ u.view(N * T, D)
