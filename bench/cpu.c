@@ -147,11 +147,11 @@ static int round_of(const char *name) {
             fprintf(stderr, "bench-cpu: %s\n", err.text);
             break;
         }
-        code = measure_hops(engine, 50, CLOCK_THREAD_CPUTIME_ID, us, 0, 0);
+        code = measure_hops(engine, 50, CLOCK_THREAD_CPUTIME_ID, us, 0, 0, NULL);
         unsigned n = (unsigned)(round_s * 1e6 / measure_percentile(us, 50, .5));
         n = n < 100000 ? n : 100000;
         if (code >= 0)
-            code = measure_hops(engine, n, CLOCK_THREAD_CPUTIME_ID, us, 0, 0);
+            code = measure_hops(engine, n, CLOCK_THREAD_CPUTIME_ID, us, 0, 0, NULL);
         engine_close(engine);
         if (code < 0)
             break;

@@ -82,7 +82,8 @@ int bench_command(int argc, char **argv) {
         cli_fail("%s", err.text);
         goto end;
     }
-    if (measure_hops(engine, n_warm, CLOCK_MONOTONIC, us, 0, 0) < 0 || measure_hops(engine, n_hops, CLOCK_MONOTONIC, us, 0, 0) < 0) {
+    if (measure_hops(engine, n_warm, CLOCK_MONOTONIC, us, 0, 0, NULL) < 0 ||
+        measure_hops(engine, n_hops, CLOCK_MONOTONIC, us, 0, 0, NULL) < 0) {
         cli_fail("%s: the engine failed", engine_name(engine));
         goto end;
     }

@@ -52,7 +52,7 @@ static void remember(const struct choice *c, const char *valid_for) {
     state_write("model", line);
 }
 
-int choose_model(struct choice *ret, const char *engine_name, bool measure, struct err *err) {
+int choose_model(struct choice *ret, const char *engine_name, bool measure, const _Atomic bool *stop, struct err *err) {
     struct choice c = {0};
     struct model *model = NULL;
     struct engine *engine = NULL;
@@ -80,7 +80,7 @@ int choose_model(struct choice *ret, const char *engine_name, bool measure, stru
         r = err_set(err, -ENOMEM, "out of memory");
         goto end;
     }
-    int n = r = measure_hops(engine, n_hops, CLOCK_THREAD_CPUTIME_ID, us, c.limit_us, n_hops / 100);
+    int n = r = measure_hops(engine, n_hops, CLOCK_THREAD_CPUTIME_ID, us, c.limit_us, n_hops / 100, stop);
     if (r < 0) {
         err_set(err, r, "%s: the engine failed while it was measured", engine_name);
         goto end;

@@ -18,8 +18,9 @@ struct choice {
     bool remembered;   /* read back, not measured now */
 };
 
-/* Without `measure` nothing is: where nothing is remembered it is `small`, with a p99_us of 0.
+/* Without `measure` nothing is: where nothing is remembered it is `small`, with a p99_us of 0. Measuring ends with
+ * -ECANCELED once *stop is true (NULL: never).
  * A state file that cannot be read or written is no error: the choice is then measured at every start. */
-int choose_model(struct choice *ret, const char *engine_name, bool measure, struct err *err);
+int choose_model(struct choice *ret, const char *engine_name, bool measure, const _Atomic bool *stop, struct err *err);
 
 #endif

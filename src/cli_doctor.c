@@ -440,7 +440,7 @@ static void check_speed(struct doctor *d) {
     int res = 0;
     if (!name[0]) {
         name = d->settings.model;
-        if (strcmp(name, "auto") == 0 && (res = choose_model(&choice, "cpu", false, &err)) == 0)
+        if (strcmp(name, "auto") == 0 && (res = choose_model(&choice, "cpu", false, NULL, &err)) == 0)
             name = choice.model;
     }
     if (res == 0)
@@ -449,7 +449,7 @@ static void check_speed(struct doctor *d) {
         res = engine_open(&e, &(struct engine_options){.name = "cpu", .n_streams = 1, .max_hops = 1}, model, &err);
     if (res == 0) {
         double hop_us = 1e6 * model_hop(model) / model_rate(model);
-        res = measure_hops(e, N_HOPS, CLOCK_THREAD_CPUTIME_ID, us, (float)hop_us, N_HOPS / 4);
+        res = measure_hops(e, N_HOPS, CLOCK_THREAD_CPUTIME_ID, us, (float)hop_us, N_HOPS / 4, NULL);
         double p99 = res > 0 ? measure_percentile(us, (unsigned)res, .99) : 0, share = p99 / hop_us;
         if (res > 0)
             tell(d, share > 1 ? PROBLEM : share > tight ? NOTE : FINE, "speed", share > tight ? lighter : NULL,

@@ -56,7 +56,7 @@ static int choose_network(const struct settings *s) {
     struct choice c;
     struct err err;
     bool automatic = strcmp(s->model, "auto") == 0, gpu_alone = strcmp(s->engine, "cuda") == 0;
-    if (choose_model(&c, "cpu", true, &err) < 0)
+    if (choose_model(&c, "cpu", true, NULL, &err) < 0)
         return cli_fail("%s", err.text);
     bool slow = c.p99_us >= c.limit_us;
     printf("network   %s is what this processor carries: a hop of base takes it %s%.0f us, %.0f are allowed\n", c.model,

@@ -19,7 +19,7 @@
 enum {
     BACKLOG = 16,
     MAX_ANSWER = 1 << 20, /* bytes that a client takes */
-    ANSWER_S = 30,        /* that a client waits: a large model takes a while to load */
+    ANSWER_S = 60,        /* that a client waits: a large model takes a while to load */
 };
 
 /* A client has one answer at most under way: while it does not read that, nothing of it is read. */

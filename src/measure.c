@@ -12,7 +12,7 @@ static double now_us(clockid_t clock) {
 }
 
 int measure_hops(struct engine *e, unsigned n_hops, clockid_t clock, float *us, float limit_us,
-                 unsigned give_up) {
+                 unsigned give_up, const _Atomic bool *stop) {
     unsigned hop = engine_hop(e), done = 0, slow = 0;
     float *buffer = malloc(hop * sizeof *buffer);
     if (!buffer)
@@ -29,6 +29,8 @@ int measure_hops(struct engine *e, unsigned n_hops, clockid_t clock, float *us, 
         double start = now_us(clock);
         r = engine_process(e, &job, 1);
         us[done] = now_us(clock) - start;
+        if (r == 0 && stop && *stop)
+            r = -ECANCELED;
         if (r < 0)
             break;
         slow += limit_us > 0 && us[done] > limit_us;

@@ -57,7 +57,7 @@ struct network {
 
     /* The loader, one at a time: from begin_loading to end_loading all that is not atomic is its thread's. */
     bool loading;
-    bool dropped;              /* nobody waits for it any more; the owner's */
+    _Atomic bool dropped;      /* nobody waits for it any more */
     bool has_thread;
     pthread_t thread;
     _Atomic bool loaded;
@@ -121,7 +121,7 @@ static int open_engine(struct network *n, struct network_engine *ret, const char
         return res;
     }
     float hop_us = 1e6f * (float)engine_hop(e.engine) / PUMP_RATE;
-    int n_hops = measure_hops(e.engine, WARM_UP_HOPS, CLOCK_MONOTONIC, us, hop_us, WARM_UP_HOPS / 4);
+    int n_hops = measure_hops(e.engine, WARM_UP_HOPS, CLOCK_MONOTONIC, us, hop_us, WARM_UP_HOPS / 4, &n->dropped);
     if (n_hops < 0) {
         close_engine(e.engine);
         return err_set(err, n_hops, "engine %s: it failed while it warmed up", engine);
@@ -151,7 +151,7 @@ static int open_cpu(struct network *n, struct network_engine *ret, const char *m
     struct err why = {""};
     struct choice choice;
     if (!strcmp(model, "auto")) {
-        int res = choose_model(&choice, "cpu", !hurry, &why);
+        int res = choose_model(&choice, "cpu", !hurry, &n->dropped, &why);
         if (res)
             return settings_refuse(s, SETTING_model, res, why.text, err);
         model = choice.model;
@@ -486,7 +486,8 @@ void network_restart_later(struct network *n) {
 }
 
 void network_retry(struct network *n) {
-    n->dropped |= n->loading && n->role != ASKED;
+    if (n->role != ASKED)
+        n->dropped = true;
     n->gpu_retry_ms = GPU_RETRY_MS;
     n->gpu_at = 0;
 }

@@ -3,9 +3,11 @@
 #include "run.h"
 
 #include <check.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <sys/stat.h>
 
 static char state[] = "/tmp/primeknet-choose-XXXXXX", file[64];
@@ -13,7 +15,7 @@ static char state[] = "/tmp/primeknet-choose-XXXXXX", file[64];
 static struct choice choose(void) {
     struct choice c;
     struct err err;
-    ck_assert_msg(choose_model(&c, "cpu", true, &err) == 0, "%s", err.text);
+    ck_assert_msg(choose_model(&c, "cpu", true, NULL, &err) == 0, "%s", err.text);
     ck_assert_float_gt(c.p99_us, 0);
     ck_assert_str_eq(c.model, c.p99_us < c.limit_us ? "base" : "small");
     return c;
@@ -65,8 +67,18 @@ END_TEST
 START_TEST(an_unknown_engine_is_an_error) {
     struct choice c;
     struct err err = {""};
-    ck_assert_int_lt(choose_model(&c, "steam", true, &err), 0);
+    ck_assert_int_lt(choose_model(&c, "steam", true, NULL, &err), 0);
     ck_assert_ptr_nonnull(strstr(err.text, "steam"));
+}
+END_TEST
+
+START_TEST(what_nobody_waits_for_is_neither_measured_nor_remembered) {
+    struct choice c;
+    struct err err = {""};
+    const _Atomic bool stop = true;
+    unlink(file);
+    ck_assert_int_eq(choose_model(&c, "cpu", true, &stop, &err), -ECANCELED);
+    ck_assert_int_lt(access(file, F_OK), 0);
 }
 END_TEST
 
@@ -92,6 +104,7 @@ int main(void) {
     tcase_add_test(t, what_holds_for_another_machine_or_is_garbage_is_measured_again);
     tcase_add_test(t, a_state_that_cannot_be_written_is_no_error);
     tcase_add_test(t, an_unknown_engine_is_an_error);
+    tcase_add_test(t, what_nobody_waits_for_is_neither_measured_nor_remembered);
     tcase_add_test(t, percentiles_by_rank);
     tcase_set_timeout(t, 600);
     suite_add_tcase(s, t);
