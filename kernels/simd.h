@@ -11,6 +11,7 @@
 #define LANES 4
 #endif
 
+#include <limits.h>
 #ifdef __SSE__
 #include <immintrin.h>
 #elif defined __aarch64__
@@ -149,9 +150,22 @@ static inline vf inverse_root(vf x) {
 #endif
 }
 
-/* 2^x for x in [-126, 127], to 1e-7 of it: x = n + f, |f| <= 1/2; a minimax polynomial for 2^f, exact at 0; n goes into
- * the exponent. Adding 1.5 * 2^23 rounds to a whole number and leaves it in the low bits. */
+/* 2^x for x in [-126, 127], to 1e-7 of it, exact at 0: x = n + f; minimax polynomials for 2^f; n goes into the exponent.
+ * Adding 1.5 times a power of two rounds x and leaves n in the low bits. With a table of 2^(k / 32), a shuffle of two
+ * registers, n counts 32nds and the polynomial is short; entry k has k already taken from where n is added. */
 static inline vf exp2_bounded(vf x) {
+#if LANES == 16
+    static const unsigned powers[] __attribute__((aligned(64))) = {
+        0x3f800000, 0x3f7ecd87, 0x3f7daac3, 0x3f7c980f, 0x3f7b95c2, 0x3f7aa43a, 0x3f79c3d3, 0x3f78f4f0,
+        0x3f7837f0, 0x3f778d3a, 0x3f76f532, 0x3f767043, 0x3f75fed7, 0x3f75a15b, 0x3f75583f, 0x3f7523f6,
+        0x3f7504f3, 0x3f74fbaf, 0x3f7508a4, 0x3f752c4d, 0x3f75672a, 0x3f75b9be, 0x3f76248c, 0x3f76a81e,
+        0x3f7744fd, 0x3f77fbb8, 0x3f78ccdf, 0x3f79b907, 0x3f7ac0c7, 0x3f7be4ba, 0x3f7d257d, 0x3f7e83b3,
+    };
+    vf shifted = x + 0x1.8p18f, f = x - (shifted - 0x1.8p18f);
+    vi power = (vi)_mm512_permutex2var_epi32(_mm512_load_si512(powers), (__m512i)shifted, _mm512_load_si512(powers + 16));
+    vf y = 2.40228862e-1f * f + 6.93157315e-1f;
+    return (y * f + 1.f) * (vf)(power + ((vi)shifted << 18));
+#else
     vf shifted = x + 0x1.8p23f, f = x - (shifted - 0x1.8p23f);
     vf y = 1.32647271e-3f * f + 9.67151273e-3f;
     y = y * f + 5.55073374e-2f;
@@ -159,6 +173,7 @@ static inline vf exp2_bounded(vf x) {
     y = y * f + 6.93146978e-1f;
     y = y * f + 1.f;
     return (vf)((vi)y + ((vi)shifted << 23));
+#endif
 }
 
 /* 2^x for x <= 0; 2^-126 stands for everything below. */
@@ -167,6 +182,10 @@ static inline vf exp2_negative(vf x) {
 }
 
 #define LOG2_E 1.44269504f
+
+/* How many functions like these a kernel computes at once: each is a long chain of instructions that wait for one
+ * another. */
+enum { ABREAST = 4 };
 
 /* 1 + exp(-x) */
 static inline vf above_one(vf x) {
@@ -191,7 +210,7 @@ static inline vf hyperbolic_tangent(vf x) {
 /* log(1 + exp(x)) = max(x, 0) + log(1 + t), t = exp(-|x|); log(1 + t) = 2 artanh(v), v = t / (2 + t) <= 1/3, by a
  * minimax polynomial in v^2, to 4e-9 of it: small steps keep their relative precision. */
 static inline vf softplus(vf x) {
-    vf positive = maximum(x, splat(0)), t = exp2_negative((positive + maximum(-x, splat(0))) * -LOG2_E);
+    vf positive = maximum(x, splat(0)), t = exp2_negative((vf)((vi)x | INT_MIN) * LOG2_E); /* the sign bit: -|x| */
     vf v = t * inverse(2.f + t), w = v * v;
     vf y = 0.140891662f * w + 0.139803018f;
     y = y * w + 0.200124551f;

@@ -1,16 +1,36 @@
 #include "kernels/conv/conv.h"
 #include "kernels/simd.h"
 
-static void conv_cpu(const struct conv *args) {
-    const struct conv a = *args; /* the stores below might change *args, for all that the compiler knows */
-    const size_t n = a.n_channels;
-    const unsigned n_past = a.n_taps - 1;
-    for (unsigned r = 0; r < a.n_rows; r++)
-        for (unsigned c = 0; c < n; c += LANES) {
-            vf x = load(a.x + r * a.x_stride + c), sum = load(a.bias + c) + load(a.taps + n_past * n + c) * x;
-            for (unsigned t = 0; t < n_past; t++)
-                sum += load(a.taps + t * n + c) * load(a.past[t] + r * n + c);
-            store(a.past[0] + r * n + c, x);
-            store(a.y + r * n + c, silu(sum));
+static inline __attribute__((always_inline)) void conv_rows(const struct conv *a, unsigned row, const unsigned rows) {
+    const size_t n = a->n_channels;
+    const unsigned n_past = a->n_taps - 1;
+    for (size_t c = 0; c < n; c += LANES) {
+        vf x[ABREAST], sum[ABREAST];
+        UNROLL
+        for (unsigned r = 0; r < rows; r++) {
+            x[r] = load(a->x + (row + r) * a->x_stride + c);
+            sum[r] = load(a->bias + c) + load(a->taps + n_past * n + c) * x[r];
         }
+        for (unsigned t = 0; t < n_past; t++)
+            UNROLL
+            for (unsigned r = 0; r < rows; r++)
+                sum[r] += load(a->taps + t * n + c) * load(a->past[t] + (row + r) * n + c);
+        UNROLL
+        for (unsigned r = 0; r < rows; r++)
+            sum[r] = silu(sum[r]);
+        UNROLL
+        for (unsigned r = 0; r < rows; r++) {
+            store(a->past[0] + (row + r) * n + c, x[r]);
+            store(a->y + (row + r) * n + c, sum[r]);
+        }
+    }
+}
+
+static void conv_cpu(const struct conv *args) {
+    const struct conv a = *args; /* the stores might change *args, for all that the compiler knows */
+    unsigned row = 0;
+    for (; row + ABREAST <= a.n_rows; row += ABREAST)
+        conv_rows(&a, row, ABREAST);
+    for (; row < a.n_rows; row++)
+        conv_rows(&a, row, 1);
 }

@@ -1,29 +1,62 @@
-/* The activations have loops of their own in each row: within the scan's they would be a long wait for each vector. */
+/* ABREAST positions' activations at once, and then as many states of a position. */
 #include "kernels/scan/scan.h"
 #include "kernels/simd.h"
 
-static void scan_cpu(const struct scan *args) {
-    const struct scan a = *args; /* the stores below might change *args, for all that the compiler knows */
-    const size_t n = a.n_channels;
-    for (unsigned r = 0; r < a.n_rows; r++) {
-        const float *u = a.u + r * n, *b = a.select + r * a.select_stride, *c = b + a.n_states,
-                    *z = a.z + r * a.z_stride;
-        float *step = a.step + r * n, *y = a.y + r * n;
-        for (unsigned d = 0; d < n; d += LANES)
-            store(step + d, softplus(load(step + d)));
-        for (unsigned d = 0; d < n; d += LANES) {
-            size_t first = (size_t)d / SCAN_GROUP * a.n_states * SCAN_GROUP + d % SCAN_GROUP;
-            const float *decay = a.decay + first;
-            float *h = a.h + r * n * a.n_states + first;
-            vf dt = load(step + d), dtu = dt * load(u + d), sum = load(a.pass + d) * load(u + d);
-            for (unsigned s = 0; s < a.n_states; s++) {
-                vf state = exp2_negative(dt * load(decay + s * SCAN_GROUP)) * load(h + s * SCAN_GROUP) + dtu * b[s];
-                store(h + s * SCAN_GROUP, state);
-                sum += state * c[s];
+static inline __attribute__((always_inline)) void scan_row(const struct scan *a, unsigned row) {
+    const size_t n = a->n_channels, n_states = a->n_states;
+    const float *u = a->u + row * n, *step = a->step + row * n, *b = a->select + row * a->select_stride, *c = b + n_states;
+    float *y = a->y + row * n;
+    for (size_t d = 0; d < n; d += LANES) {
+        size_t first = d / SCAN_GROUP * n_states * SCAN_GROUP + d % SCAN_GROUP;
+        const float *decay = a->decay + first;
+        float *h = a->h + row * n * n_states + first;
+        vf dt = load(step + d), dtu = dt * load(u + d), sum = load(a->pass + d) * load(u + d);
+        for (size_t s = 0; s < n_states; s += ABREAST) {
+            vf state[ABREAST];
+            UNROLL
+            for (size_t i = 0; i < ABREAST; i++)
+                state[i] = exp2_negative(dt * load(decay + (s + i) * SCAN_GROUP)) * load(h + (s + i) * SCAN_GROUP) +
+                           dtu * b[s + i];
+            UNROLL
+            for (size_t i = 0; i < ABREAST; i++) {
+                store(h + (s + i) * SCAN_GROUP, state[i]);
+                sum += state[i] * c[s + i];
             }
-            store(y + d, sum);
         }
-        for (unsigned d = 0; d < n; d += LANES)
-            store(y + d, load(y + d) * silu(load(z + d)));
+        store(y + d, sum);
     }
+}
+
+static inline __attribute__((always_inline)) void scan_rows(const struct scan *a, unsigned row, const unsigned rows) {
+    const size_t n = a->n_channels;
+    float *step = a->step + row * n, *y = a->y + row * n;
+    const float *z = a->z + row * a->z_stride;
+    vf x[ABREAST];
+    for (size_t d = 0; d < n; d += LANES) {
+        UNROLL
+        for (unsigned r = 0; r < rows; r++)
+            x[r] = softplus(load(step + r * n + d));
+        UNROLL
+        for (unsigned r = 0; r < rows; r++)
+            store(step + r * n + d, x[r]);
+    }
+    for (unsigned r = 0; r < rows; r++)
+        scan_row(a, row + r);
+    for (size_t d = 0; d < n; d += LANES) {
+        UNROLL
+        for (unsigned r = 0; r < rows; r++)
+            x[r] = load(y + r * n + d) * silu(load(z + r * a->z_stride + d));
+        UNROLL
+        for (unsigned r = 0; r < rows; r++)
+            store(y + r * n + d, x[r]);
+    }
+}
+
+static void scan_cpu(const struct scan *args) {
+    const struct scan a = *args; /* the stores might change *args, for all that the compiler knows */
+    unsigned row = 0;
+    for (; row + ABREAST <= a.n_rows; row += ABREAST)
+        scan_rows(&a, row, ABREAST);
+    for (; row < a.n_rows; row++)
+        scan_rows(&a, row, 1);
 }
