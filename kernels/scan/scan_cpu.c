@@ -19,6 +19,7 @@ static inline __attribute__((always_inline)) void scan_row(const struct scan *a,
                            dtu * b[s + i];
             UNROLL
             for (size_t i = 0; i < ABREAST; i++) {
+                __builtin_prefetch(h + (s + i) * SCAN_GROUP + 2 * n * n_states);
                 store(h + (s + i) * SCAN_GROUP, state[i]);
                 sum += state[i] * c[s + i];
             }
