@@ -3,16 +3,14 @@
  * that no function compiled for one processor can be linked into what runs on another. */
 #include "kernels/kernels.h"
 
+#include "kernels/depthwise/depthwise_cpu.c"
 #include "kernels/linear/linear_cpu.c"
 
 #include "kernels/attend/attend_cpu.c"
 #include "kernels/blend/blend_cpu.c"
 #include "kernels/conv/conv_cpu.c"
-#include "kernels/depthwise/depthwise_cpu.c"
-#include "kernels/gate/gate_cpu.c"
 #include "kernels/gru/gru_cpu.c"
 #include "kernels/lstm/lstm_cpu.c"
-#include "kernels/norm/norm_cpu.c"
 #include "kernels/scan/scan_cpu.c"
 #include "kernels/ssd/ssd_cpu.c"
 
@@ -33,8 +31,6 @@ const struct kernels KERNELS = {
     .linear_bf16 = linear_bf16_cpu,
 #endif
     .depthwise = depthwise_cpu,
-    .norm = norm_cpu,
-    .gate = gate_cpu,
     .attend = attend_cpu,
     .conv = conv_cpu,
     .scan = scan_cpu,

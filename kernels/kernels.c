@@ -4,11 +4,9 @@
 #include "kernels/blend/blend.h"
 #include "kernels/conv/conv.h"
 #include "kernels/depthwise/depthwise.h"
-#include "kernels/gate/gate.h"
 #include "kernels/gru/gru.h"
 #include "kernels/linear/linear.h"
 #include "kernels/lstm/lstm.h"
-#include "kernels/norm/norm.h"
 #include "kernels/scan/scan.h"
 #include "kernels/ssd/ssd.h"
 
@@ -22,8 +20,6 @@ const struct kernels kernels_reference = {
     .name = "reference",
     .linear = linear_ref,
     .depthwise = depthwise_ref,
-    .norm = norm_ref,
-    .gate = gate_ref,
     .attend = attend_ref,
     .conv = conv_ref,
     .scan = scan_ref,

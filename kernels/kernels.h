@@ -7,8 +7,6 @@
 
 struct linear;
 struct depthwise;
-struct norm;
-struct gate;
 struct attend;
 struct conv;
 struct scan;
@@ -22,8 +20,6 @@ struct kernels {
     void (*linear)(const struct linear *a);
     void (*linear_bf16)(const struct linear *a); /* NULL where it would not be faster */
     void (*depthwise)(const struct depthwise *a);
-    void (*norm)(const struct norm *a);
-    void (*gate)(const struct gate *a);
     void (*attend)(const struct attend *a);
     void (*conv)(const struct conv *a);
     void (*scan)(const struct scan *a);

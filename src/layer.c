@@ -1,7 +1,6 @@
 #include "layer.h"
 
 #include "kernels/kernels.h"
-#include "kernels/linear/linear.h"
 
 #include <string.h>
 
@@ -16,7 +15,7 @@ void layer_init(struct layer *l, struct pool *pool, const struct kernels *k, uns
                 const float *bias, const float *prelu) {
     l->n_in = n_in;
     l->n_out = n_out;
-    const bool bf16 = l->bf16 = k->linear_bf16 && n_in % LINEAR_PANEL == 0 && n_in <= LINEAR_BF16_MAX_IN;
+    const bool bf16 = l->bf16 = k->linear_bf16 && n_in % LINEAR_PANEL == 0 && n_in <= LINEAR_MAX_IN;
     l->weight = pool_floats(pool, (size_t)linear_padded(n_out) * n_in / (bf16 ? 2 : 1));
     if (l->weight)
         (bf16 ? linear_bf16_pack : linear_pack)(l->weight, weight, n_out, n_in);
@@ -35,18 +34,20 @@ void layer_active(struct layer *l, struct pool *pool, const struct kernels *k, c
                model_tensor(m, "%s.prelu", name));
 }
 
+void layer_run_of(const struct layer *l, const struct kernels *k, struct linear of, const float *add, float *y,
+                  size_t y_stride) {
+    of.n_in = l->n_in;
+    of.n_out = l->n_out;
+    of.weight = l->weight;
+    of.bias = l->bias;
+    of.prelu = l->prelu;
+    of.add = add;
+    of.y = y;
+    of.add_stride = of.y_stride = y_stride;
+    (l->bf16 ? k->linear_bf16 : k->linear)(&of);
+}
+
 void layer_run(const struct layer *l, const struct kernels *k, unsigned n_rows, const float *x, size_t x_stride,
                const float *add, float *y, size_t y_stride) {
-    (l->bf16 ? k->linear_bf16 : k->linear)(&(struct linear){.n_rows = n_rows,
-                               .n_in = l->n_in,
-                               .n_out = l->n_out,
-                               .x = x,
-                               .x_stride = x_stride,
-                               .weight = l->weight,
-                               .bias = l->bias,
-                               .prelu = l->prelu,
-                               .add = add,
-                               .add_stride = y_stride,
-                               .y = y,
-                               .y_stride = y_stride});
+    layer_run_of(l, k, (struct linear){.n_rows = n_rows, .x = x, .x_stride = x_stride}, add, y, y_stride);
 }

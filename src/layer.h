@@ -3,6 +3,7 @@
 #ifndef PRIMEKNET_LAYER_H
 #define PRIMEKNET_LAYER_H
 
+#include "kernels/linear/linear.h"
 #include "model.h"
 #include "pool.h"
 
@@ -27,5 +28,8 @@ void layer_active(struct layer *l, struct pool *pool, const struct kernels *k, c
 /* y [n_rows][y_stride] = layer(x [n_rows][x_stride]) + add, where there is one, of y's stride. */
 void layer_run(const struct layer *l, const struct kernels *k, unsigned n_rows, const float *x, size_t x_stride,
                const float *add, float *y, size_t y_stride);
+/* The same of a norm, a gate or convolutions: `of` has its inputs as kernels/linear/linear.h describes them. */
+void layer_run_of(const struct layer *l, const struct kernels *k, struct linear of, const float *add, float *y,
+                  size_t y_stride);
 
 #endif

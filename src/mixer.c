@@ -3,7 +3,6 @@
 #include "kernels/conv/conv.h"
 #include "kernels/gru/gru.h"
 #include "kernels/kernels.h"
-#include "kernels/linear/linear.h"
 #include "kernels/lstm/lstm.h"
 #include "kernels/scan/scan.h"
 #include "kernels/ssd/ssd.h"
@@ -114,12 +113,14 @@ static void mamba2(const struct mixer *m, const struct kernels *k, const struct 
 }
 
 void mixer_run(const struct mixer *m, const struct kernels *k, const struct mixer_scratch *t, struct mixer_state *s,
-               unsigned long now, const float *x, float *y) {
+               unsigned long now, float *x) {
     const struct model_config *g = m->config;
     const unsigned rows = g->n_half, c = g->channels;
     const float *mixed = s->h;
     unsigned stride = c;
-    layer_run(&m->in, k, rows, x, c, NULL, t->in, t->in_row);
+    layer_run_of(&m->in, k,
+                 (struct linear){.n_rows = rows, .of = LINEAR_OF_NORM, .x = x, .x_stride = c, .epsilon = g->norm_epsilon},
+                 NULL, t->in, t->in_row);
     switch (g->mixer) {
     case MODEL_MAMBA:
     case MODEL_MAMBA2:
@@ -137,5 +138,5 @@ void mixer_run(const struct mixer *m, const struct kernels *k, const struct mixe
         k->lstm(&(struct lstm){.n_rows = rows, .n_channels = c, .gates = t->in, .cell = s->cell, .h = s->h});
         break;
     }
-    layer_run(&m->out, k, rows, mixed, stride, y, y, c);
+    layer_run(&m->out, k, rows, mixed, stride, x, x, c);
 }

@@ -3,10 +3,7 @@
 #include "kernels/attend/attend.h"
 #include "kernels/blend/blend.h"
 #include "kernels/depthwise/depthwise.h"
-#include "kernels/gate/gate.h"
 #include "kernels/kernels.h"
-#include "kernels/linear/linear.h"
-#include "kernels/norm/norm.h"
 #include "layer.h"
 #include "mixer.h"
 
@@ -67,14 +64,13 @@ struct net {
     unsigned pad;    /* rows of zeros on either side for the longest kernel */
     /* Scratch. Rows of zeros around a map are never written. */
     float *full_a, *full_b;            /* [n_positions][channels] */
-    float *taps;                       /* [n_positions][depth * channels + GAP] */
     float *half_a, *half_b;            /* [n_half][channels] */
-    float *normed, *product, *mixed;   /* [n_half][channels] */
+    float *product;                    /* [n_half][channels] */
+    float *mixed;                      /* [n_kernels][n_half][channels] */
     float *gates;                      /* [n_half + 2][2 * channels], a zero row on either side */
     float *gated;                      /* [n_half][2 * channels] */
     struct mixer_scratch mixing;
     float *chunks;                     /* [n_half + 2 pad][n_kernels * channels + GAP] */
-    float *primes;                     /* [n_half][n_kernels * channels + GAP] */
     float *mean, *factor;              /* [channels] */
     float *padded;                     /* [n_half + 2][channels], a zero row on either side */
     float *head;                       /* [n_positions][16] */
@@ -167,17 +163,14 @@ static void scratch_init(struct net *n) {
     n->pad = g->kernels[g->n_kernels - 1] / 2;
     n->full_a = pool_floats(&n->pool, full * c);
     n->full_b = pool_floats(&n->pool, full * c);
-    n->taps = pool_floats(&n->pool, full * (g->depth * c + GAP));
     n->half_a = pool_floats(&n->pool, half * c);
     n->half_b = pool_floats(&n->pool, half * c);
-    n->normed = pool_floats(&n->pool, half * c);
     n->product = pool_floats(&n->pool, half * c);
-    n->mixed = pool_floats(&n->pool, half * c);
+    n->mixed = pool_floats(&n->pool, g->n_kernels * half * c);
     n->gates = pool_floats(&n->pool, (half + 2) * 2 * c);
     n->gated = pool_floats(&n->pool, half * 2 * c);
     mixer_scratch_init(&n->mixing, &n->pool, g);
     n->chunks = pool_floats(&n->pool, (half + 2 * n->pad) * (g->n_kernels * c + GAP));
-    n->primes = pool_floats(&n->pool, half * (g->n_kernels * c + GAP));
     n->mean = pool_floats(&n->pool, c);
     n->factor = pool_floats(&n->pool, c);
     n->padded = pool_floats(&n->pool, (half + 2) * c);
@@ -259,9 +252,10 @@ void net_state_done(struct net_state *s) {
 
 /* ---- one frame ---- */
 
-static void normalise(const struct net *n, const float *x, float *y) {
-    n->k->norm(&(struct norm){.n_rows = n->config->n_half, .n_channels = n->config->channels,
-                              .epsilon = n->config->norm_epsilon, .x = x, .y = y});
+/* A layer's input: the norm of a map [n_half][channels]. */
+static struct linear norm(const struct net *n, const float *x) {
+    return (struct linear){.n_rows = n->config->n_half, .of = LINEAR_OF_NORM, .x = x, .x_stride = n->config->channels,
+                           .epsilon = n->config->norm_epsilon};
 }
 
 /* Depthwise 3x3, causal, spaced 2^i in time, over the maps so far; then to `channels`. The last layer's output, y
@@ -272,25 +266,19 @@ static void dense(const struct net *n, const struct dense *d, float *const maps[
     const unsigned depth = n->config->depth;
     memcpy(maps[0] + now % n->n_ring * frame + c, x, n_rows * c * sizeof *x);
     for (unsigned i = 0; i < depth; i++) {
-        const size_t width = (i + 1) * c;
+        struct depthwise convs[MODEL_MAX_DEPTH];
         for (unsigned j = 0; j <= i; j++) { /* maps[0] is the input: the last to be concatenated */
-            struct depthwise a = {.n_rows = n_rows,
-                                  .n_channels = (unsigned)c,
-                                  .n_times = DENSE_TAPS,
-                                  .n_taps = DENSE_TAPS,
-                                  .x_stride = c,
-                                  .taps = d->taps[i] + (i - j) * c,
-                                  .taps_stride = width,
-                                  .y = n->taps + (i - j) * c,
-                                  .y_stride = width + GAP};
+            struct depthwise *conv = &convs[i - j];
+            *conv = (struct depthwise){.n_rows = n_rows, .n_channels = (unsigned)c, .n_times = DENSE_TAPS, .n_taps = DENSE_TAPS,
+                                       .x_stride = c, .taps = d->taps[i] + (i - j) * c, .taps_stride = (i + 1) * c};
             for (unsigned t = 0; t < DENSE_TAPS; t++) {
                 unsigned long back = (unsigned long)(DENSE_TAPS - 1 - t) << i;
-                a.x[t] = maps[j] + (now + n->n_ring - back) % n->n_ring * frame;
+                conv->x[t] = maps[j] + (now + n->n_ring - back) % n->n_ring * frame;
             }
-            n->k->depthwise(&a);
         }
-        layer_run(&d->mix[i], n->k, n_rows, n->taps, width + GAP, NULL,
-                  i + 1 < depth ? maps[i + 1] + now % n->n_ring * frame + c : y, c);
+        layer_run_of(&d->mix[i], n->k,
+                     (struct linear){.n_rows = n_rows, .of = LINEAR_OF_CONVS, .n_convs = i + 1, .convs = convs}, NULL,
+                     i + 1 < depth ? maps[i + 1] + now % n->n_ring * frame + c : y, c);
     }
 }
 
@@ -312,14 +300,10 @@ void net_down(struct net *n, const float *x, float *y) {
 static void time_layer(const struct net *n, const struct time_layer *t, struct mixer_state *s, unsigned long now,
                        const float *x, float *y) {
     const unsigned rows = n->config->n_half, c = n->config->channels;
-
-    normalise(n, x, n->normed);
-    layer_run(&t->gate, n->k, rows, n->normed, c, NULL, n->gated, 2 * c);
-    n->k->gate(&(struct gate){.n_rows = rows, .n_channels = c, .x = n->gated, .y = n->product});
-    layer_run(&t->proj, n->k, rows, n->product, c, x, y, c);
-
-    normalise(n, y, n->normed);
-    mixer_run(&t->mixer, n->k, &n->mixing, s, now, n->normed, y);
+    layer_run_of(&t->gate, n->k, norm(n, x), NULL, n->gated, 2 * c);
+    layer_run_of(&t->proj, n->k, (struct linear){.n_rows = rows, .of = LINEAR_OF_GATE, .x = n->gated, .x_stride = 2 * c}, x, y,
+                 c);
+    mixer_run(&t->mixer, n->k, &n->mixing, s, now, y);
 }
 
 void net_time_stage(struct net *n, struct net_state *s, unsigned block, const float *x, float *y) {
@@ -336,38 +320,36 @@ static void freq_layer(const struct net *n, const struct freq_layer *f, const fl
     const struct model_config *g = n->config;
     const unsigned rows = g->n_half, c = g->channels, width = g->n_kernels * c + GAP;
 
-    normalise(n, x, n->normed);
-    layer_run(&f->gate, n->k, rows, n->normed, c, NULL, n->gates + 2 * c, 2 * c);
+    layer_run_of(&f->gate, n->k, norm(n, x), NULL, n->gates + 2 * c, 2 * c);
     n->k->depthwise(&(struct depthwise){.n_rows = rows, .n_channels = 2 * c, .n_times = 1, .n_taps = DENSE_TAPS,
                                         .x = {n->gates}, .x_stride = 2 * c, .taps = f->gate_taps, .taps_stride = 2 * c,
                                         .y = n->gated, .y_stride = 2 * c});
-    n->k->gate(&(struct gate){.n_rows = rows, .n_channels = c, .x = n->gated, .y = n->product});
     n->k->attend(&(struct attend){.n_rows = rows,
                                   .n_channels = c,
                                   .weight = f->attention.weight,
                                   .bias = f->attention.bias,
-                                  .x = n->product,
+                                  .x = n->gated,
+                                  .y = n->product,
                                   .mean = n->mean,
                                   .factor = n->factor});
     layer_run(&f->proj, n->k, rows, n->product, c, x, y, c);
 
-    normalise(n, y, n->normed);
-    layer_run(&f->up, n->k, rows, n->normed, c, NULL, n->chunks + (size_t)n->pad * width, width);
+    layer_run_of(&f->up, n->k, norm(n, y), NULL, n->chunks + (size_t)n->pad * width, width);
+    struct depthwise primes[MODEL_MAX_KERNELS];
     for (unsigned p = 0; p < g->n_kernels; p++) {
-        const float *chunk = n->chunks + (size_t)(n->pad - g->kernels[p] / 2) * width + p * c;
-        struct depthwise taps = {.n_rows = rows, .n_channels = c, .n_times = 1, .n_taps = g->kernels[p], .x = {chunk},
-                                 .x_stride = width, .taps = f->prime[p].mixed_taps, .taps_stride = c, .y = n->product,
-                                 .y_stride = c};
-        n->k->depthwise(&taps);
-        layer_run(&f->prime[p].mix, n->k, rows, n->product, c, NULL, n->mixed, c);
-        taps.taps = f->prime[p].taps;
-        taps.times = n->mixed;
-        taps.times_stride = c;
-        taps.y = n->primes + p * c;
-        taps.y_stride = width;
-        n->k->depthwise(&taps);
+        float *mixed = n->mixed + (size_t)p * rows * c;
+        struct depthwise *prime = &primes[p];
+        *prime = (struct depthwise){.n_rows = rows, .n_channels = c, .n_times = 1, .n_taps = g->kernels[p],
+                                    .x = {n->chunks + (size_t)(n->pad - g->kernels[p] / 2) * width + p * c},
+                                    .x_stride = width, .taps = f->prime[p].mixed_taps, .taps_stride = c};
+        layer_run_of(&f->prime[p].mix, n->k,
+                     (struct linear){.n_rows = rows, .of = LINEAR_OF_CONVS, .n_convs = 1, .convs = prime}, NULL, mixed, c);
+        prime->taps = f->prime[p].taps;
+        prime->times = mixed;
+        prime->times_stride = c;
     }
-    layer_run(&f->down, n->k, rows, n->primes, width, y, y, c);
+    layer_run_of(&f->down, n->k,
+                 (struct linear){.n_rows = rows, .of = LINEAR_OF_CONVS, .n_convs = g->n_kernels, .convs = primes}, y, y, c);
 }
 
 void net_freq_stage(struct net *n, unsigned block, const float *x, float *y) {

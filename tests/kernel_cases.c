@@ -14,7 +14,6 @@ const struct kernel_case kernel_cases[] = {
     {op_linear, "down, large", 100, 192, 64, 0, with_prelu | overlapping, 1},
     {op_linear, "dense, large", 201, 256, 64, 0, with_prelu, 1},
     {op_linear, "proj, small", 100, 16, 16, 0, with_add, 1},
-    {op_linear, "gate, small", 100, 16, 32, 0, 0, 1},
     {op_linear, "in, base", 100, 32, 128, 0, 0, 1},
     {op_linear, "proj, large", 100, 64, 64, 0, with_add, 1},
     {op_linear, "in, large", 100, 64, 256, 0, 0, 1},
@@ -22,6 +21,15 @@ const struct kernel_case kernel_cases[] = {
     {op_linear, "step, large", 100, 4, 128, 0, 0, 1},
     {op_linear, "out, large", 100, 128, 64, 0, with_add, 1},
     {op_linear, "head", 201, 64, 2, 0, 0, 1},
+    {op_linear, "of a norm, one row", 1, 16, 1, 0, of_norm, 0},
+    {op_linear, "of a norm, small", 100, 16, 32, 0, of_norm, 1},
+    {op_linear, "of a norm, large", 100, 64, 256, 0, of_norm, 1},
+    {op_linear, "of a gate, one row", 1, 16, 1, 0, of_gate, 0},
+    {op_linear, "of a gate, large", 100, 64, 64, 0, of_gate | with_add, 1},
+    {op_linear, "of convs, one row", 1, 32, 5, 3, of_convs, 0},
+    {op_linear, "of convs, two blocks", 201, 64, 16, 5, of_convs | with_prelu, 0},
+    {op_linear, "of convs, prime 31, small", 100, 16, 16, 31, of_convs, 1},
+    {op_linear, "of convs, large", 100, 256, 64, 11, of_convs | with_add, 1},
     {op_linear, "bf16, one row", 1, 16, 1, 0, in_bf16, 0},
     {op_linear, "bf16, panels and a bit", 15, 48, 35, 0, in_bf16 | with_add | with_prelu, 0},
     {op_linear, "bf16, proj, small", 100, 16, 16, 0, in_bf16 | with_add, 1},
@@ -29,6 +37,11 @@ const struct kernel_case kernel_cases[] = {
     {op_linear, "bf16, dense, large", 201, 256, 64, 0, in_bf16 | with_prelu, 1},
     {op_linear, "bf16, in, base", 100, 32, 128, 0, in_bf16, 1},
     {op_linear, "bf16, in, large", 100, 64, 256, 0, in_bf16, 1},
+    {op_linear, "bf16, of a norm, one row", 1, 16, 1, 0, in_bf16 | of_norm, 0},
+    {op_linear, "bf16, of a norm, small", 100, 16, 64, 0, in_bf16 | of_norm, 1},
+    {op_linear, "bf16, of a gate, small", 100, 16, 16, 0, in_bf16 | of_gate | with_add, 1},
+    {op_linear, "bf16, of convs, two blocks", 201, 128, 16, 5, in_bf16 | of_convs | with_prelu, 0},
+    {op_linear, "bf16, of convs, prime 31, small", 100, 16, 16, 31, in_bf16 | of_convs, 1},
     {op_depthwise, "one row", 1, 3, 16, 3, 0, 0},
     {op_depthwise, "a short last tile", 11, 1, 32, 5, with_times, 0},
     {op_depthwise, "one tap", 9, 1, 16, 1, 0, 0},
@@ -36,11 +49,6 @@ const struct kernel_case kernel_cases[] = {
     {op_depthwise, "gate, large", 100, 1, 128, 3, 0, 1},
     {op_depthwise, "prime 31, small", 100, 1, 16, 31, with_times, 1},
     {op_depthwise, "prime 31, large", 100, 1, 64, 31, with_times, 1},
-    {op_norm, "one row", 1, 0, 16, 0, 0, 0},
-    {op_norm, "small", 100, 0, 16, 0, 0, 1},
-    {op_norm, "large", 100, 0, 64, 0, 0, 1},
-    {op_gate, "one row", 1, 0, 16, 0, 0, 0},
-    {op_gate, "large", 100, 0, 64, 0, 0, 1},
     {op_attend, "one row", 1, 0, 16, 0, 0, 0},
     {op_attend, "odd rows", 99, 0, 48, 0, 0, 0},
     {op_attend, "large", 100, 0, 64, 0, 0, 1},
@@ -66,8 +74,7 @@ const struct kernel_case kernel_cases[] = {
     {op_blend, "large", 100, 0, 64, 0, 0, 1},
 };
 const unsigned n_kernel_cases = sizeof kernel_cases / sizeof *kernel_cases;
-const char *const kernel_op_names[] = {"linear", "depthwise", "norm", "gate", "attend", "conv", "scan", "ssd",
-                                       "gru", "lstm", "blend"};
+const char *const kernel_op_names[] = {"linear", "depthwise", "attend", "conv", "scan", "ssd", "gru", "lstm", "blend"};
 
 /* Uniform in [low, high). */
 static float *random_floats(struct kernel_work *w, uint32_t *state, size_t n, float low, float high) {
@@ -94,15 +101,35 @@ static float *packed(struct kernel_work *w, uint32_t *state, unsigned n_in, unsi
     return to;
 }
 
+/* Convolutions of n_taps, two where n_in has room for that, the second with factors. */
+static void convs_init(struct kernel_work *w, uint32_t *seed) {
+    const struct kernel_case *c = w->c;
+    w->linear.n_convs = c->n_in % (2 * LINEAR_PANEL) ? 1 : 2;
+    const unsigned n = c->n_in / w->linear.n_convs;
+    for (unsigned i = 0; i < w->linear.n_convs; i++) {
+        size_t n_x = (c->n_rows + c->n_taps - 1) * n;
+        w->convs[i] = (struct depthwise){.n_rows = c->n_rows, .n_channels = n, .n_times = 1, .n_taps = c->n_taps,
+                                         .x = {random_floats(w, seed, n_x, -1, 1)}, .x_stride = n,
+                                         .taps = random_floats(w, seed, c->n_taps * n, -1, 1), .taps_stride = n,
+                                         .times = i ? random_floats(w, seed, c->n_rows * n, -1, 1) : NULL, .times_stride = n};
+    }
+    w->linear.convs = w->convs;
+}
+
 static void linear_init(struct kernel_work *w, uint32_t *seed) {
     const struct kernel_case *c = w->c;
-    size_t width = linear_padded(c->n_out), x_stride = c->flags & overlapping ? c->n_in - c->n_in / 3 : c->n_in + 3;
+    size_t width = linear_padded(c->n_out), x_stride = c->flags & overlapping ? c->n_in - c->n_in / 3 : 2 * c->n_in + 3;
     w->linear = (struct linear){
         .n_rows = c->n_rows,
         .n_in = c->n_in,
         .n_out = c->n_out,
-        .x = random_floats(w, seed, (c->n_rows - 1) * x_stride + c->n_in, -1, 1),
+        .of = c->flags & of_norm ? LINEAR_OF_NORM
+              : c->flags & of_gate ? LINEAR_OF_GATE
+              : c->flags & of_convs ? LINEAR_OF_CONVS
+                                    : LINEAR_OF_MAP,
+        .x = random_floats(w, seed, c->n_rows * x_stride + c->n_in, -1, 1.5f),
         .x_stride = x_stride,
+        .epsilon = 1e-5f,
         .weight = packed(w, seed, c->n_in, c->n_out, c->flags & in_bf16),
         .bias = random_floats(w, seed, width, -1, 1),
         .prelu = c->flags & with_prelu ? random_floats(w, seed, width, -.5f, .5f) : NULL,
@@ -110,11 +137,13 @@ static void linear_init(struct kernel_work *w, uint32_t *seed) {
                     (c->n_rows - 1) * (width + 5) + width),
         .y_stride = width + 5,
     };
+    if (c->flags & of_convs)
+        convs_init(w, seed);
     if (c->flags & with_add) {
         w->linear.add = w->linear.y;
         w->linear.add_stride = w->linear.y_stride;
     }
-    w->n_macs = (double)c->n_rows * c->n_in * c->n_out;
+    w->n_macs = (double)c->n_rows * c->n_in * (c->n_out + (c->flags & of_convs ? c->n_taps : 0));
 }
 
 /* n_in: frames in time. */
@@ -233,25 +262,16 @@ void kernel_work_init(struct kernel_work *w, const struct kernel_case *c, unsign
                                 output(w, random_floats(w, &state, n, -1, 1), n)};
         w->n_macs = 3. * (double)n;
         break;
-    case op_norm:
-        w->norm = (struct norm){c->n_rows, c->n_out, 1e-5f, random_floats(w, &state, n, -1, 2),
-                                output(w, random_floats(w, &state, n, 0, 0), n)};
-        w->n_macs = 3. * (double)n;
-        break;
-    case op_gate:
-        w->gate = (struct gate){c->n_rows, c->n_out, random_floats(w, &state, 2 * n, -1, 1),
-                                output(w, random_floats(w, &state, n, 0, 0), n)};
-        w->n_macs = (double)n;
-        break;
     case op_attend:
         w->attend = (struct attend){.n_rows = c->n_rows,
                                     .n_channels = c->n_out,
                                     .weight = packed(w, &state, c->n_out, c->n_out, false),
                                     .bias = random_floats(w, &state, c->n_out, .5f, 1),
-                                    .x = output(w, random_floats(w, &state, n, -1, 1), n),
+                                    .x = random_floats(w, &state, 2 * n, -1, 1),
+                                    .y = output(w, random_floats(w, &state, n, 0, 0), n),
                                     .mean = random_floats(w, &state, c->n_out, 0, 0),
                                     .factor = random_floats(w, &state, c->n_out, 0, 0)};
-        w->n_macs = (double)c->n_out * c->n_out + 2. * (double)n;
+        w->n_macs = (double)c->n_out * c->n_out + 3. * (double)n;
         break;
     case op_blend:
         w->blend =
@@ -277,8 +297,6 @@ void kernel_work_run(struct kernel_work *w, const struct kernels *k) {
             k->linear_bf16(&w->linear);
         break;
     case op_depthwise: k->depthwise(&w->depthwise); break;
-    case op_norm: k->norm(&w->norm); break;
-    case op_gate: k->gate(&w->gate); break;
     case op_attend: k->attend(&w->attend); break;
     case op_conv: k->conv(&w->conv); break;
     case op_scan: k->scan(&w->scan); break;

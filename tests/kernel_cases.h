@@ -11,19 +11,18 @@
 #include "kernels/blend/blend.h"
 #include "kernels/conv/conv.h"
 #include "kernels/depthwise/depthwise.h"
-#include "kernels/gate/gate.h"
 #include "kernels/gru/gru.h"
 #include "kernels/kernels.h"
 #include "kernels/linear/linear.h"
 #include "kernels/lstm/lstm.h"
-#include "kernels/norm/norm.h"
 #include "kernels/scan/scan.h"
 #include "kernels/ssd/ssd.h"
 
 #include <stdbool.h>
 
-enum kernel_op { op_linear, op_depthwise, op_norm, op_gate, op_attend, op_conv, op_scan, op_ssd, op_gru, op_lstm, op_blend };
-enum { with_prelu = 1, with_add = 2, overlapping = 4, with_times = 8, tiny_steps = 16, in_bf16 = 32 };
+enum kernel_op { op_linear, op_depthwise, op_attend, op_conv, op_scan, op_ssd, op_gru, op_lstm, op_blend };
+enum { with_prelu = 1, with_add = 2, overlapping = 4, with_times = 8, tiny_steps = 16, in_bf16 = 32, of_norm = 64, of_gate = 128,
+       of_convs = 256 };
 
 struct kernel_case {
     enum kernel_op op;
@@ -41,8 +40,6 @@ struct kernel_work {
     union {
         struct linear linear;
         struct depthwise depthwise;
-        struct norm norm;
-        struct gate gate;
         struct attend attend;
         struct conv conv;
         struct scan scan;
@@ -51,6 +48,7 @@ struct kernel_work {
         struct lstm lstm;
         struct blend blend;
     };
+    struct depthwise convs[2]; /* of linear */
     struct pool pool;
     struct {
         float *values;

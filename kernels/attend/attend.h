@@ -1,13 +1,15 @@
-/* attend.h - channel attention within a frame: x[r][c] *= a[c], a = bias + weight . mean over r of x[r].
+/* attend.h - a gate and channel attention over it within a frame: y[r][c] = g[r][c] a[c], g[r][c] = x[r][c] x[r][n + c],
+ * a = bias + weight . mean over r of g[r]; n is n_channels.
  *
- * weight is packed as in linear.h; n_channels is a multiple of 16. */
+ * weight is packed as in linear.h, for floats; n_channels is a multiple of 16. y may not be x. */
 #ifndef PRIMEKNET_ATTEND_H
 #define PRIMEKNET_ATTEND_H
 
 struct attend {
     unsigned n_rows, n_channels;
     const float *weight, *bias;
-    float *x;             /* [n_rows][n_channels] */
+    const float *x;       /* [n_rows][2 * n_channels] */
+    float *y;             /* [n_rows][n_channels] */
     float *mean, *factor; /* [n_channels]: scratch */
 };
 

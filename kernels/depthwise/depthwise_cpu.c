@@ -21,9 +21,9 @@ static inline __attribute__((always_inline)) void depthwise_taps(const struct de
     }
 }
 
-static inline __attribute__((always_inline)) void depthwise_tile(const struct depthwise *a, unsigned row, unsigned c,
+/* The results for `rows` positions and LANES channels. */
+static inline __attribute__((always_inline)) void depthwise_tile(const struct depthwise *a, vf *sum, unsigned row, unsigned c,
                                                                  const unsigned rows) {
-    vf sum[DEPTHWISE_ROWS];
     UNROLL
     for (unsigned r = 0; r < rows; r++)
         sum[r] = splat(0);
@@ -41,11 +41,20 @@ static inline __attribute__((always_inline)) void depthwise_tile(const struct de
         case 1: depthwise_taps(a, sum, x, tap, rows, 1); break;
         }
     }
-    UNROLL
-    for (unsigned r = 0; r < rows; r++) {
-        if (a->times)
+    if (a->times)
+        UNROLL
+        for (unsigned r = 0; r < rows; r++)
             sum[r] *= load(a->times + (row + r) * a->times_stride + c);
-        store(a->y + (row + r) * a->y_stride + c, sum[r]);
+}
+
+static inline __attribute__((always_inline)) void depthwise_rows(const struct depthwise *a, unsigned row,
+                                                                 const unsigned rows) {
+    vf sum[DEPTHWISE_ROWS];
+    for (unsigned c = 0; c < a->n_channels; c += LANES) {
+        depthwise_tile(a, sum, row, c, rows);
+        UNROLL
+        for (unsigned r = 0; r < rows; r++)
+            store(a->y + (row + r) * a->y_stride + c, sum[r]);
     }
 }
 
@@ -53,10 +62,9 @@ static void depthwise_cpu(const struct depthwise *a) {
     const unsigned rows = a->n_rows < DEPTHWISE_ROWS ? 1 : DEPTHWISE_ROWS, last = a->n_rows - rows;
     for (unsigned done = 0; done < a->n_rows; done += rows) {
         unsigned row = done < last ? done : last;
-        for (unsigned c = 0; c < a->n_channels; c += LANES)
-            if (rows == 1)
-                depthwise_tile(a, row, c, 1);
-            else
-                depthwise_tile(a, row, c, DEPTHWISE_ROWS);
+        if (rows == 1)
+            depthwise_rows(a, row, 1);
+        else
+            depthwise_rows(a, row, DEPTHWISE_ROWS);
     }
 }

@@ -1,6 +1,8 @@
-/* Tiles of ROWS positions by PANELS panels of outputs stay in registers while the inputs are walked through; the rows
- * are shared out so that the tiles differ by at most one row. With bfloat16 products a step of the walk is two inputs,
- * rounded a tile of rows at a time. */
+/* Tiles of at most ROWS positions by PANELS panels of outputs stay in registers while the inputs are walked through. Inputs
+ * that do not lie ready in a map are gathered first, for a block of positions that the first-level cache has room for.
+ * Positions are shared out so that blocks, and tiles, differ by at most one. With bfloat16 products inputs are rounded as they
+ * are gathered, and a step of the walk is two of them. */
+#include "kernels/depthwise/depthwise.h"
 #include "kernels/linear/linear.h"
 #include "kernels/simd.h"
 
@@ -16,14 +18,118 @@ enum { ROWS = 6, PANELS = 1 };
 enum { ROWS = 3, PANELS = 1 };
 #endif
 
+enum { GATHERED = 8192 /* floats: 32 KiB */, LEAST_BLOCK = 14 };
+
 enum { PANEL_VECTORS = LINEAR_PANEL / LANES };
 
-/* The inputs of a tile's rows: floats, or pairs of bfloat16, which are as wide. */
+/* The inputs of some positions: floats, or pairs of bfloat16, which are as wide. */
 struct linear_inputs {
-    const float *x;
+    const float *v;
     size_t stride;
     unsigned n_steps;
 };
+
+/* ---- inputs of a block ---- */
+
+/* Where they go. */
+struct linear_gathered {
+    float *v; /* [rows][stride] */
+    size_t stride;
+    bool pairs;
+};
+
+static inline __attribute__((always_inline)) void linear_gather(struct linear_gathered to, unsigned row, size_t i, vf v) {
+#ifdef __AVX512BF16__
+    if (to.pairs) {
+        *(__m256i_u *)(to.v + row * to.stride + i / 2) = (__m256i)_mm512_cvtneps_pbh((__m512)v);
+        return;
+    }
+#endif
+    store(to.v + row * to.stride + i, v);
+}
+
+static inline __attribute__((always_inline)) void linear_map(const struct linear *a, struct linear_gathered to, unsigned row,
+                                                             unsigned rows) {
+    for (unsigned r = 0; r < rows; r++)
+        for (size_t i = 0; i < a->n_in; i += LANES)
+            linear_gather(to, r, i, load(a->x + (row + r) * a->x_stride + i));
+}
+
+/* LANES positions at a time, so that their means and scales are one vector each; where there are fewer, the last one stands
+ * for the others. */
+static inline __attribute__((always_inline)) void linear_norm(const struct linear *a, struct linear_gathered to, unsigned row,
+                                                              unsigned rows) {
+    const float share = 1.f / (float)a->n_in;
+    for (unsigned first = 0; first < rows; first += LANES) {
+        unsigned position[LANES];
+        const float *x[LANES];
+        vf sum[LANES], means, scales;
+        UNROLL
+        for (unsigned r = 0; r < LANES; r++) {
+            position[r] = first + r < rows ? first + r : rows - 1;
+            x[r] = a->x + (row + position[r]) * a->x_stride;
+            sum[r] = splat(0);
+        }
+        for (size_t i = 0; i < a->n_in; i += LANES) {
+            UNROLL
+            for (unsigned r = 0; r < LANES; r++)
+                sum[r] += load(x[r] + i);
+        }
+        means = across_each(sum) * share;
+        UNROLL
+        for (unsigned r = 0; r < LANES; r++)
+            sum[r] = splat(0);
+        for (size_t i = 0; i < a->n_in; i += LANES) {
+            UNROLL
+            for (unsigned r = 0; r < LANES; r++) {
+                vf d = load(x[r] + i) - splat(means[r]);
+                sum[r] += d * d;
+            }
+        }
+        scales = inverse_root(across_each(sum) * share + a->epsilon);
+        for (size_t i = 0; i < a->n_in; i += LANES) {
+            UNROLL
+            for (unsigned r = 0; r < LANES; r++)
+                linear_gather(to, position[r], i, (load(x[r] + i) - splat(means[r])) * splat(scales[r]));
+        }
+    }
+}
+
+static inline __attribute__((always_inline)) void linear_gate(const struct linear *a, struct linear_gathered to, unsigned row,
+                                                              unsigned rows) {
+    for (unsigned r = 0; r < rows; r++) {
+        const float *x = a->x + (row + r) * a->x_stride;
+        for (size_t i = 0; i < a->n_in; i += LANES)
+            linear_gather(to, r, i, load(x + i) * load(x + a->n_in + i));
+    }
+}
+
+static inline __attribute__((always_inline)) void linear_conv(const struct depthwise *conv, struct linear_gathered to,
+                                                              size_t i, unsigned row, unsigned first, const unsigned rows) {
+    vf sum[DEPTHWISE_ROWS];
+    for (unsigned c = 0; c < conv->n_channels; c += LANES) {
+        depthwise_tile(conv, sum, row + first, c, rows);
+        UNROLL
+        for (unsigned r = 0; r < rows; r++)
+            linear_gather(to, first + r, i + c, sum[r]);
+    }
+}
+
+static inline __attribute__((always_inline)) void linear_convs(const struct linear *a, struct linear_gathered to, unsigned row,
+                                                               unsigned rows) {
+    size_t i = 0;
+    for (unsigned f = 0; f < a->n_convs; i += a->convs[f++].n_channels)
+        for (unsigned first = 0; first < rows; first += DEPTHWISE_ROWS)
+            if (first + DEPTHWISE_ROWS <= rows)
+                linear_conv(a->convs + f, to, i, row, first, DEPTHWISE_ROWS);
+            else if (rows >= DEPTHWISE_ROWS)
+                linear_conv(a->convs + f, to, i, row, rows - DEPTHWISE_ROWS, DEPTHWISE_ROWS);
+            else
+                for (unsigned r = 0; r < rows; r++)
+                    linear_conv(a->convs + f, to, i, row, r, 1);
+}
+
+/* ---- products ---- */
 
 static inline vf linear_product(vf sum, vf weight, const float *in, const bool pairs) {
 #ifdef __AVX512BF16__
@@ -39,7 +145,7 @@ static inline __attribute__((always_inline)) void linear_tile(const struct linea
                                                               const bool pairs) {
     const unsigned n = panels * PANEL_VECTORS;
     const size_t next_panel = (size_t)from.n_steps * LINEAR_PANEL;
-    const float *x = from.x, *w = a->weight + panel * next_panel;
+    const float *in = from.v, *w = a->weight + panel * next_panel;
     const unsigned out = panel * LINEAR_PANEL;
     vf sum[ROWS][PANELS * PANEL_VECTORS];
     UNROLL
@@ -56,19 +162,25 @@ static inline __attribute__((always_inline)) void linear_tile(const struct linea
         for (unsigned r = 0; r < rows; r++)
             UNROLL
             for (unsigned v = 0; v < n; v++)
-                sum[r][v] = linear_product(sum[r][v], weight[v], x + r * from.stride + i, pairs);
+                sum[r][v] = linear_product(sum[r][v], weight[v], in + r * from.stride + i, pairs);
     }
+    if (a->prelu)
+        UNROLL
+        for (unsigned r = 0; r < rows; r++)
+            UNROLL
+            for (unsigned v = 0; v < n; v++)
+                sum[r][v] = maximum(sum[r][v], splat(0)) + load(a->prelu + out + v * LANES) * minimum(sum[r][v], splat(0));
+    if (a->add)
+        UNROLL
+        for (unsigned r = 0; r < rows; r++)
+            UNROLL
+            for (unsigned v = 0; v < n; v++)
+                sum[r][v] += load(a->add + (row + r) * a->add_stride + out + v * LANES);
     UNROLL
     for (unsigned r = 0; r < rows; r++)
         UNROLL
-        for (unsigned v = 0; v < n; v++) {
-            vf y = sum[r][v];
-            if (a->prelu)
-                y = maximum(y, splat(0)) + load(a->prelu + out + v * LANES) * minimum(y, splat(0));
-            if (a->add)
-                y += load(a->add + (row + r) * a->add_stride + out + v * LANES);
-            store(a->y + (row + r) * a->y_stride + out + v * LANES, y);
-        }
+        for (unsigned v = 0; v < n; v++)
+            store(a->y + (row + r) * a->y_stride + out + v * LANES, sum[r][v]);
 }
 
 static inline __attribute__((always_inline)) void linear_rows(const struct linear *a, struct linear_inputs from, unsigned row,
@@ -96,35 +208,48 @@ static inline __attribute__((always_inline)) void linear_rows(const struct linea
     }
 }
 
-static void linear_cpu(const struct linear *a) {
-    unsigned n_panels = linear_padded(a->n_out) / LINEAR_PANEL, n_tiles = (a->n_rows + ROWS - 1) / ROWS;
+/* The tiles of some positions; the first is `row`. */
+static inline __attribute__((always_inline)) void linear_tiles(const struct linear *a, struct linear_inputs from, unsigned row,
+                                                               unsigned rows, const bool pairs) {
+    const unsigned n_panels = linear_padded(a->n_out) / LINEAR_PANEL, n_tiles = (rows + ROWS - 1) / ROWS;
     for (unsigned panel = 0; panel < n_panels; panel += PANELS)
         for (unsigned t = 0; t < n_tiles; t++) {
-            unsigned row = a->n_rows * t / n_tiles, rows = a->n_rows * (t + 1) / n_tiles - row;
-            struct linear_inputs from = {a->x + row * a->x_stride, a->x_stride, a->n_in};
+            unsigned first = rows * t / n_tiles, n = rows * (t + 1) / n_tiles - first;
+            struct linear_inputs tile = {from.v + first * from.stride, from.stride, from.n_steps};
             if (PANELS == 1 || panel + PANELS > n_panels)
-                linear_rows(a, from, row, rows, panel, 1, false);
+                linear_rows(a, tile, row + first, n, panel, 1, pairs);
             else
-                linear_rows(a, from, row, rows, panel, PANELS, false);
+                linear_rows(a, tile, row + first, n, panel, PANELS, pairs);
         }
+}
+
+static inline __attribute__((always_inline)) void linear_blocks(const struct linear *a, const bool pairs) {
+    float v[LEAST_BLOCK * LINEAR_MAX_IN];
+    const unsigned n_steps = pairs ? a->n_in / 2 : a->n_in;
+    const unsigned most = n_steps * LEAST_BLOCK > GATHERED ? LEAST_BLOCK : GATHERED / n_steps;
+    const unsigned n_blocks = (a->n_rows + most - 1) / most;
+    const struct linear_gathered to = {v, n_steps, pairs};
+    for (unsigned b = 0; b < n_blocks; b++) {
+        unsigned row = a->n_rows * b / n_blocks, rows = a->n_rows * (b + 1) / n_blocks - row;
+        switch (a->of) {
+        case LINEAR_OF_MAP: linear_map(a, to, row, rows); break;
+        case LINEAR_OF_NORM: linear_norm(a, to, row, rows); break;
+        case LINEAR_OF_GATE: linear_gate(a, to, row, rows); break;
+        case LINEAR_OF_CONVS: linear_convs(a, to, row, rows); break;
+        }
+        linear_tiles(a, (struct linear_inputs){v, n_steps, n_steps}, row, rows, pairs);
+    }
+}
+
+static void linear_cpu(const struct linear *a) {
+    if (a->of == LINEAR_OF_MAP)
+        linear_tiles(a, (struct linear_inputs){a->x, a->x_stride, a->n_in}, 0, a->n_rows, false);
+    else
+        linear_blocks(a, false);
 }
 
 #ifdef __AVX512BF16__
 static void linear_bf16_cpu(const struct linear *a) {
-    float pairs[ROWS * LINEAR_BF16_MAX_IN / 2];
-    unsigned n_panels = linear_padded(a->n_out) / LINEAR_PANEL, n_tiles = (a->n_rows + ROWS - 1) / ROWS;
-    for (unsigned t = 0; t < n_tiles; t++) {
-        unsigned row = a->n_rows * t / n_tiles, rows = a->n_rows * (t + 1) / n_tiles - row;
-        struct linear_inputs from = {pairs, a->n_in / 2, a->n_in / 2};
-        for (unsigned r = 0; r < rows; r++)
-            for (unsigned i = 0; i < a->n_in; i += LANES)
-                *(__m256i_u *)(pairs + r * from.stride + i / 2) =
-                    (__m256i)_mm512_cvtneps_pbh((__m512)load(a->x + (row + r) * a->x_stride + i));
-        unsigned panel = 0;
-        for (; panel + PANELS <= n_panels; panel += PANELS)
-            linear_rows(a, from, row, rows, panel, PANELS, true);
-        if (panel < n_panels)
-            linear_rows(a, from, row, rows, panel, 1, true);
-    }
+    linear_blocks(a, true);
 }
 #endif

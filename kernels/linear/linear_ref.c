@@ -1,5 +1,8 @@
 #include "kernels/linear/linear.h"
 
+#include "kernels/depthwise/depthwise.h"
+
+#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
@@ -45,18 +48,55 @@ static float bf16_weight_of(const struct linear *a, unsigned o, unsigned i) {
     return from_bf16(half);
 }
 
+static void norm(const struct linear *a, const float *x, float *v) {
+    float mean = 0, variance = 0;
+    for (unsigned i = 0; i < a->n_in; i++)
+        mean += x[i] / (float)a->n_in;
+    for (unsigned i = 0; i < a->n_in; i++)
+        variance += (x[i] - mean) * (x[i] - mean) / (float)a->n_in;
+    for (unsigned i = 0; i < a->n_in; i++)
+        v[i] = (x[i] - mean) / sqrtf(variance + a->epsilon);
+}
+
+static void convolve(const struct linear *a, unsigned row, float *v) {
+    for (unsigned i = 0; i < a->n_convs; v += a->convs[i++].n_channels) {
+        struct depthwise conv = a->convs[i];
+        conv.n_rows = 1;
+        conv.y = v;
+        for (unsigned t = 0; t < conv.n_times; t++)
+            conv.x[t] += row * conv.x_stride;
+        if (conv.times)
+            conv.times += row * conv.times_stride;
+        depthwise_ref(&conv);
+    }
+}
+
+static void inputs(const struct linear *a, unsigned row, float v[LINEAR_MAX_IN]) {
+    const float *x = a->x + row * a->x_stride;
+    switch (a->of) {
+    case LINEAR_OF_MAP: memcpy(v, x, a->n_in * sizeof *v); break;
+    case LINEAR_OF_NORM: norm(a, x, v); break;
+    case LINEAR_OF_GATE:
+        for (unsigned i = 0; i < a->n_in; i++)
+            v[i] = x[i] * x[a->n_in + i];
+        break;
+    case LINEAR_OF_CONVS: convolve(a, row, v); break;
+    }
+}
+
 static void layer(const struct linear *a, float (*weight)(const struct linear *a, unsigned o, unsigned i), bool rounds) {
-    for (unsigned r = 0; r < a->n_rows; r++)
+    float v[LINEAR_MAX_IN];
+    for (unsigned r = 0; r < a->n_rows; r++) {
+        inputs(a, r, v);
         for (unsigned o = 0; o < linear_padded(a->n_out); o++) {
             float sum = a->bias[o];
-            for (unsigned i = 0; i < a->n_in; i++) {
-                float x = a->x[r * a->x_stride + i];
-                sum += (rounds ? from_bf16(bf16(x)) : x) * weight(a, o, i);
-            }
+            for (unsigned i = 0; i < a->n_in; i++)
+                sum += (rounds ? from_bf16(bf16(v[i])) : v[i]) * weight(a, o, i);
             if (a->prelu && sum < 0)
                 sum *= a->prelu[o];
             a->y[r * a->y_stride + o] = a->add ? sum + a->add[r * a->add_stride + o] : sum;
         }
+    }
 }
 
 void linear_ref(const struct linear *a) {
