@@ -29,6 +29,10 @@ static inline __attribute__((always_inline)) void depthwise_tile(const struct de
         sum[r] = splat(0);
     for (unsigned t = 0; t < a->n_times; t++) {
         const float *x = a->x[t] + row * a->x_stride + c, *tap = a->taps + t * a->n_taps * a->taps_stride + c;
+        if (t + 1 < a->n_times) /* the past comes from further away */
+            UNROLL
+            for (unsigned r = 0; r < rows; r++)
+                __builtin_prefetch(x + (r + 2 * rows) * a->x_stride);
         unsigned left = a->n_taps;
         for (; left >= DEPTHWISE_TAPS; left -= DEPTHWISE_TAPS) {
             depthwise_taps(a, sum, x, tap, rows, DEPTHWISE_TAPS);
