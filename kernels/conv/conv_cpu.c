@@ -1,6 +1,8 @@
 #include "kernels/conv/conv.h"
 #include "kernels/simd.h"
 
+enum { AHEAD = 1024 /* floats of the past are fetched before they are needed */ };
+
 static inline __attribute__((always_inline)) void conv_rows(const struct conv *a, unsigned row, const unsigned rows) {
     const size_t n = a->n_channels;
     const unsigned n_past = a->n_taps - 1;
@@ -13,8 +15,11 @@ static inline __attribute__((always_inline)) void conv_rows(const struct conv *a
         }
         for (unsigned t = 0; t < n_past; t++)
             UNROLL
-            for (unsigned r = 0; r < rows; r++)
-                sum[r] += load(a->taps + t * n + c) * load(a->past[t] + (row + r) * n + c);
+            for (unsigned r = 0; r < rows; r++) {
+                const float *past = a->past[t] + (row + r) * n + c;
+                __builtin_prefetch(past + AHEAD);
+                sum[r] += load(a->taps + t * n + c) * load(past);
+            }
         UNROLL
         for (unsigned r = 0; r < rows; r++)
             sum[r] = silu(sum[r]);
