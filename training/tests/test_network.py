@@ -109,4 +109,4 @@ def test_mamba_kernels(c, dtype, monkeypatch):
     errors = dict(y=relative(y, plain), x=relative(x.grad, z.grad))
     errors |= {k: relative(p.grad, dict(exact.named_parameters())[k].grad) for k, p in m.named_parameters() if p.grad is not None}
     assert len(errors) == 2 + 4 + 9
-    assert max(errors.values()) < (5e-3 if dtype == torch.float32 else 3e-2), errors
+    assert max(errors.values()) < (1e-2 if dtype == torch.float32 else 5e-2), errors
