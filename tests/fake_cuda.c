@@ -47,6 +47,13 @@ static int fake_process(struct engine *e, const struct engine_job *jobs, unsigne
 
 static struct engine_type type = {.name = "cuda", .process = fake_process};
 
+/* Before any thread uses it. */
+__attribute__((constructor)) static void complete_type(void) {
+    type.close = engine_cpu.close;
+    type.reset = engine_cpu.reset;
+    type.tail = engine_cpu.tail;
+}
+
 static int fake_open(struct engine **ret, const struct engine *head, const struct engine_options *options,
                      struct err *err) {
     struct engine with_type = *head;
@@ -57,9 +64,6 @@ static int fake_open(struct engine **ret, const struct engine *head, const struc
         return err_set(err, -number, "engine cuda: this one is a fake: %s", strerror(number));
     for (; !strcmp(line, "slow"); fault(line))
         pause_ms(10);
-    type.close = engine_cpu.close;
-    type.reset = engine_cpu.reset;
-    type.tail = engine_cpu.tail;
     with_type.type = &type;
     struct engine *e;
     int code = engine_cpu.open(&e, &with_type, options, err);

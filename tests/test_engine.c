@@ -111,7 +111,7 @@ END_TEST
 
 START_TEST(future_changes_nothing_past) {
     struct engine *e = open_engine("cpu", models[_i], 2);
-    unsigned hop = engine_hop(e), n_hops = 60, change = 30;
+    unsigned hop = engine_hop(e), n_hops = 60, change = 10 + (draw() >> 16) % 40;
     size_t n = (size_t)n_hops * hop;
     float *x = noise(n, .3f), *before = run(e, 0, x, n_hops);
     for (size_t i = (size_t)change * hop; i < n; i++)
@@ -132,6 +132,7 @@ START_TEST(reset_is_fresh) {
     unsigned n_hops = 40;
     size_t n = (size_t)n_hops * engine_hop(e);
     float *x = noise(n, .3f), *poison = noise(n, 1e30f), *fresh = run(e, 0, x, n_hops);
+    poison[draw() % n] = NAN;
     free(run(e, 1, poison, n_hops));
     engine_reset(e, 1);
     float *again = run(e, 1, x, n_hops);

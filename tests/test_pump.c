@@ -559,11 +559,12 @@ START_TEST(an_engine_that_waits_for_its_turn_is_replaced) {
 END_TEST
 
 START_TEST(a_lost_engine_gives_dry_and_the_next_one_takes_over) {
+    seed = first_seed + (unsigned)_i;
     sine(100);
-    open_pump(_i ? &refused : &granted, 768, 0.5f, 1);
-    atomic_store(&engines[0].fail_at, 200);
+    open_pump(_i % 2 ? &refused : &granted, 768, 0.5f, 1);
     run(PUMP_RATE, 256);
     const unsigned begin = at;
+    atomic_store(&engines[0].fail_at, begin / HOP + 1 + draw(16));
     run(PUMP_RATE, 256);
     ck_assert(stats().engine_lost);
     ck_assert(pump_alive(pump));
@@ -1136,7 +1137,7 @@ int main(void) {
     tcase_add_test(c, a_worker_far_behind_skips);
     tcase_add_loop_test(c, an_engine_is_exchanged, 0, 6);
     tcase_add_test(c, an_engine_that_waits_for_its_turn_is_replaced);
-    tcase_add_loop_test(c, a_lost_engine_gives_dry_and_the_next_one_takes_over, 0, 2);
+    tcase_add_loop_test(c, a_lost_engine_gives_dry_and_the_next_one_takes_over, 0, 8);
     tcase_add_test(c, a_new_engine_that_fails_is_given_back);
     tcase_add_test(c, what_is_not_finite_stays_out);
     tcase_add_test(c, a_pause_is_forgotten);
