@@ -1,7 +1,9 @@
 /* engine.h - the contract of everything that can run the network: hops of samples in, enhanced hops of samples out.
  *
  * An engine holds one model and n streams, each with its own state (analysis and overlap-add tails, convolution taps,
- * selective-scan state; Gu & Dao, arXiv 2312.00752) and its own controls. Zero state is a fresh stream.
+ * selective-scan state; Gu & Dao, arXiv 2312.00752) and its own controls. Zero state is a fresh stream. The first sound
+ * after more than half a second of digital silence, a muted microphone's, begins a stream anew: a network that has heard
+ * much of that lets the noise after it pass.
  *
  * Delay: with every hop of H samples in, H samples come out, and output sample i of a stream belongs to input sample
  * i - engine_delay(), the synthesis window's length less a hop (W - H for symmetric windows; 768 samples at 48 kHz).

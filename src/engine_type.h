@@ -17,6 +17,8 @@ struct engine {
     unsigned n_streams;
     float *fade;                     /* [engine_delay()] */
     struct engine_control *controls; /* [n_streams] */
+    unsigned *n_silent;              /* [n_streams] samples of digital silence that came last, no more than matter */
+    struct engine_job *jobs;         /* [2 * n_streams] of a call: what is left, and the part that runs */
 };
 
 struct engine_type {

@@ -73,7 +73,6 @@ struct lane {
     /* the worker's */
     uint64_t begun;        /* = base once the worker has seen it */
     unsigned n_unclean;    /* hops to come whose frames still hold a gap in the input */
-    unsigned n_silent;     /* samples of digital silence that came last, no more than matter */
     float *in, *out;       /* [hop] */
 };
 

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <sys/eventfd.h>
 
-#define SILENCE (PUMP_RATE / 2)  /* samples of it that end what came before */
 #define BEHIND (PUMP_RATE / 10) /* samples, besides a quantum, that a lane may lag before hops are skipped */
 #define SEEDED 1000             /* batches after which live times alone count, not what came with the engine */
 #define GATHER_NS 200000        /* that a hop waits for others to go with: what blocks of one cycle of the graph lie apart */
@@ -115,7 +114,6 @@ static bool lane_due(struct feed *f, struct lane *l, uint64_t *ret) {
         engine_reset(u->engine, l->stream);
         l->begun = base;
         l->n_unclean = 0;
-        l->n_silent = 0;
         atomic_store_explicit(&l->next, base, memory_order_release);
     }
     uint64_t s = atomic_load_explicit(&l->next, memory_order_relaxed);
@@ -263,23 +261,6 @@ static void publish(const struct due *d) {
     }
 }
 
-/* A network that has heard digital silence for seconds, as of a muted microphone, lets the noise after it pass for a while:
- * after half a second of it, by when no frame holds anything else, sound is a stream's beginning. */
-static void forget_silence(struct lane *l) {
-    const unsigned hop = l->unit->hop;
-    bool silent = true;
-    for (unsigned i = 0; i < hop; i++)
-        silent &= l->in[i] == 0;
-    if (silent) {
-        if (l->n_silent < SILENCE)
-            l->n_silent += hop;
-    } else {
-        if (l->n_silent >= SILENCE)
-            engine_reset(l->unit->engine, l->stream);
-        l->n_silent = 0;
-    }
-}
-
 static void compute(struct worker *w, const struct due *batch, unsigned n) {
     struct unit *const u = batch[0].lane->unit;
     struct engine_job jobs[WORKER_PUMPS];
@@ -291,7 +272,6 @@ static void compute(struct worker *w, const struct due *batch, unsigned n) {
         if (free_ns < start_ns)
             start_ns = free_ns;
         ring_get(batch[i].feed->dry, batch[i].s, l->in, u->hop);
-        forget_silence(l);
         jobs[i] = (struct engine_job){.stream = l->stream, .n_hops = 1, .in = l->in, .out = l->out};
     }
     if (engine_process(u->engine, jobs, n) < 0) {

@@ -145,6 +145,46 @@ START_TEST(reset_is_fresh) {
 }
 END_TEST
 
+/* However the hops come, and beside a stream that hears no silence. */
+START_TEST(sound_after_long_silence_begins_anew) {
+    struct engine *e = open_engine("cpu", models[_i], 2);
+    const unsigned hop = engine_hop(e), half = model_rate(model) / 2 / hop + 1, n_hops = 2 * half + 40;
+    const size_t n = (size_t)n_hops * hop, sound = (size_t)20 * hop, end = n - sound;
+    float *x = noise(n, .3f), *alone = run(e, 0, x, n_hops);
+    float *fresh;
+    engine_reset(e, 0);
+    fresh = run(e, 0, x + end, 20);
+    for (unsigned some = 1; some <= n_hops; some += n_hops - 1) { /* hops a call: one, or all */
+        for (int is_long = 0; is_long < 2; is_long++) {
+            const size_t silence = is_long ? end - sound : (size_t)(half - 4) * hop;
+            float *y = malloc(n * sizeof *y), *a = malloc(n * sizeof *a), *b = malloc(n * sizeof *b);
+            ck_assert(y && a && b);
+            memcpy(y, x, n * sizeof *y);
+            memset(y + end - silence, 0, silence * sizeof *y);
+            engine_reset(e, 0);
+            engine_reset(e, 1);
+            for (unsigned h = 0; h < n_hops; h += some) {
+                const size_t at = (size_t)h * hop;
+                struct engine_job jobs[] = {{0, some, y + at, a + at}, {1, some, x + at, b + at}};
+                ck_assert_int_eq(engine_process(e, jobs, 2), 0);
+            }
+            check_same(b, alone, n, "beside one that begins anew");
+            if (is_long)
+                check_same(a + end, fresh, sound, "after long silence and fresh");
+            else
+                ck_assert(memcmp(a + end, fresh, sound * sizeof *a) != 0);
+            free(y);
+            free(a);
+            free(b);
+        }
+    }
+    free(x);
+    free(alone);
+    free(fresh);
+    close_engine(e);
+}
+END_TEST
+
 START_TEST(streams_are_apart) {
     struct engine *e = open_engine(_i & 1 ? "cpu" : "null", models[_i / 2], 3);
     unsigned n_hops = 40;
@@ -264,6 +304,7 @@ int main(void) {
     tcase_add_loop_test(t, calls_do_not_matter, 0, N_MODELS);
     tcase_add_loop_test(t, future_changes_nothing_past, 0, N_MODELS);
     tcase_add_loop_test(t, reset_is_fresh, 0, 2 * N_MODELS);
+    tcase_add_loop_test(t, sound_after_long_silence_begins_anew, 0, N_MODELS);
     tcase_add_loop_test(t, streams_are_apart, 0, 2 * N_MODELS);
     tcase_add_loop_test(t, anything_in_finite_out, 0, 2 * N_MODELS);
     tcase_add_loop_test(t, tail_fades_to_dry, 0, 2 * N_LONG);

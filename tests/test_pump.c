@@ -630,21 +630,6 @@ START_TEST(a_pause_is_forgotten) {
 }
 END_TEST
 
-START_TEST(a_long_silence_is_forgotten) {
-    open_pump(&granted, 768, 0.5f, 1);
-    memset(in + PUMP_RATE, 0, PUMP_RATE / 4 * sizeof *in);     /* short */
-    memset(in + 2 * PUMP_RATE, 0, PUMP_RATE * sizeof *in);     /* long */
-    run(2 * PUMP_RATE, 256);
-    const unsigned resets = engines[0].n_resets;
-    run(PUMP_RATE - 256, 256);
-    ck_assert_uint_eq(engines[0].n_resets, resets);            /* it may go on */
-    run(PUMP_RATE, 256);
-    ck_assert_uint_eq(engines[0].n_resets, resets + 1);
-    expect(0, at, 768, 0.5f);                                  /* and nothing is lost by it */
-    ck_assert_uint_eq(stats().late_hops, 0);
-}
-END_TEST
-
 START_TEST(an_engine_is_exchanged_in_a_pause) {
     open_pump(&granted, 768, 0.5f, 1);
     run(PUMP_RATE, 256);
@@ -1141,7 +1126,6 @@ int main(void) {
     tcase_add_test(c, a_new_engine_that_fails_is_given_back);
     tcase_add_test(c, what_is_not_finite_stays_out);
     tcase_add_test(c, a_pause_is_forgotten);
-    tcase_add_test(c, a_long_silence_is_forgotten);
     tcase_add_test(c, an_engine_is_exchanged_in_a_pause);
     tcase_add_loop_test(c, an_engine_is_exchanged_where_nobody_listens, 0, 2);
     tcase_add_test(c, what_others_see);
