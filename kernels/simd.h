@@ -12,6 +12,8 @@
 #endif
 
 #include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
 #ifdef __SSE__
 #include <immintrin.h>
 #elif defined __aarch64__
@@ -71,6 +73,23 @@ static inline vf minimum(vf a, vf b) {
 #else
     return -maximum(-a, -b);
 #endif
+}
+
+/* Rows that kernels write for one another: of floats, or of bfloat16, two in a float's place. */
+struct rows {
+    float *v;
+    size_t stride; /* in floats */
+    bool pairs;
+};
+
+static inline void put(struct rows to, unsigned row, size_t i, vf v) {
+#ifdef __AVX512BF16__
+    if (to.pairs) {
+        *(__m256i_u *)(to.v + row * to.stride + i / 2) = (__m256i)_mm512_cvtneps_pbh((__m512)v);
+        return;
+    }
+#endif
+    store(to.v + row * to.stride + i, v);
 }
 
 /* The sum of all elements. */

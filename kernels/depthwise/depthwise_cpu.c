@@ -1,9 +1,13 @@
 /* The results of a tile of positions stay in registers; DEPTHWISE_TAPS taps go over it at once, so that a value is loaded
- * once for as many products. The last tile moves back over rows already done rather than be short. */
+ * once for as many products. A tile that would reach beyond the last position moves back over positions already done. */
 #include "kernels/depthwise/depthwise.h"
 #include "kernels/simd.h"
 
+#if LANES == 16 || defined __aarch64__ /* 32 registers */
+enum { DEPTHWISE_ROWS = 20, DEPTHWISE_TAPS = 4 };
+#else
 enum { DEPTHWISE_ROWS = 10, DEPTHWISE_TAPS = 4 };
+#endif
 
 static inline __attribute__((always_inline)) void depthwise_taps(const struct depthwise *a, vf *sum, const float *x,
                                                                  const float *tap, const unsigned rows, const unsigned taps) {
@@ -21,18 +25,25 @@ static inline __attribute__((always_inline)) void depthwise_taps(const struct de
     }
 }
 
-/* The results for `rows` positions and LANES channels. */
-static inline __attribute__((always_inline)) void depthwise_tile(const struct depthwise *a, vf *sum, unsigned row, unsigned c,
-                                                                 const unsigned rows) {
+/* Few taps, of a number that the compiler knows: there is little to do besides. The past comes from further away. */
+static inline __attribute__((always_inline)) void depthwise_few(const struct depthwise *a, vf *sum, unsigned row, unsigned c,
+                                                                const unsigned rows, const unsigned times,
+                                                                const unsigned taps) {
     UNROLL
-    for (unsigned r = 0; r < rows; r++)
-        sum[r] = splat(0);
-    for (unsigned t = 0; t < a->n_times; t++) {
-        const float *x = a->x[t] + row * a->x_stride + c, *tap = a->taps + t * a->n_taps * a->taps_stride + c;
-        if (t + 1 < a->n_times) /* the past comes from further away */
+    for (unsigned t = 0; t < times; t++) {
+        const float *x = a->x[t] + row * a->x_stride + c;
+        if (t + 1 < times)
             UNROLL
             for (unsigned r = 0; r < rows; r++)
                 __builtin_prefetch(x + (r + 2 * rows) * a->x_stride);
+        depthwise_taps(a, sum, x, a->taps + t * taps * a->taps_stride + c, rows, taps);
+    }
+}
+
+static inline __attribute__((always_inline)) void depthwise_many(const struct depthwise *a, vf *sum, unsigned row, unsigned c,
+                                                                 const unsigned rows) {
+    for (unsigned t = 0; t < a->n_times; t++) {
+        const float *x = a->x[t] + row * a->x_stride + c, *tap = a->taps + t * a->n_taps * a->taps_stride + c;
         unsigned left = a->n_taps;
         for (; left >= DEPTHWISE_TAPS; left -= DEPTHWISE_TAPS) {
             depthwise_taps(a, sum, x, tap, rows, DEPTHWISE_TAPS);
@@ -45,30 +56,53 @@ static inline __attribute__((always_inline)) void depthwise_tile(const struct de
         case 1: depthwise_taps(a, sum, x, tap, rows, 1); break;
         }
     }
-    if (a->times)
-        UNROLL
-        for (unsigned r = 0; r < rows; r++)
-            sum[r] *= load(a->times + (row + r) * a->times_stride + c);
 }
 
-static inline __attribute__((always_inline)) void depthwise_rows(const struct depthwise *a, unsigned row,
-                                                                 const unsigned rows) {
-    vf sum[DEPTHWISE_ROWS];
+/* Positions from `row` on; the first goes to row `to_row`. */
+static inline __attribute__((always_inline)) void depthwise_tile(const struct depthwise *a, unsigned row, struct rows to,
+                                                                 unsigned to_row, size_t column, const unsigned rows) {
     for (unsigned c = 0; c < a->n_channels; c += LANES) {
-        depthwise_tile(a, sum, row, c, rows);
+        vf sum[DEPTHWISE_ROWS];
         UNROLL
         for (unsigned r = 0; r < rows; r++)
-            store(a->y + (row + r) * a->y_stride + c, sum[r]);
+            sum[r] = splat(0);
+        if (a->n_taps == 3 && a->n_times == DEPTHWISE_TIMES)
+            depthwise_few(a, sum, row, c, rows, DEPTHWISE_TIMES, 3);
+        else if (a->n_taps == 3 && a->n_times == 1)
+            depthwise_few(a, sum, row, c, rows, 1, 3);
+        else
+            depthwise_many(a, sum, row, c, rows);
+        if (a->times)
+            UNROLL
+            for (unsigned r = 0; r < rows; r++)
+                sum[r] *= load(a->times + (row + r) * a->times_stride + c);
+        UNROLL
+        for (unsigned r = 0; r < rows; r++)
+            put(to, to_row + r, column + c, sum[r]);
+    }
+}
+
+/* n_rows positions from `row` on go to the first rows of `to`, from `column` on. */
+static inline __attribute__((always_inline)) void depthwise_rows(const struct depthwise *a, unsigned row, unsigned n_rows,
+                                                                 struct rows to, size_t column) {
+    enum { HALF = DEPTHWISE_ROWS / 2 };
+    for (unsigned done = 0; done < n_rows;) {
+        const unsigned left = n_rows - done;
+        if (left > HALF && n_rows >= DEPTHWISE_ROWS) {
+            unsigned first = left < DEPTHWISE_ROWS ? n_rows - DEPTHWISE_ROWS : done;
+            depthwise_tile(a, row + first, to, first, column, DEPTHWISE_ROWS);
+            done = first + DEPTHWISE_ROWS;
+        } else if (n_rows >= HALF) {
+            unsigned first = left < HALF ? n_rows - HALF : done;
+            depthwise_tile(a, row + first, to, first, column, HALF);
+            done = first + HALF;
+        } else {
+            depthwise_tile(a, row + done, to, done, column, 1);
+            done++;
+        }
     }
 }
 
 static void depthwise_cpu(const struct depthwise *a) {
-    const unsigned rows = a->n_rows < DEPTHWISE_ROWS ? 1 : DEPTHWISE_ROWS, last = a->n_rows - rows;
-    for (unsigned done = 0; done < a->n_rows; done += rows) {
-        unsigned row = done < last ? done : last;
-        if (rows == 1)
-            depthwise_rows(a, row, 1);
-        else
-            depthwise_rows(a, row, DEPTHWISE_ROWS);
-    }
+    depthwise_rows(a, 0, a->n_rows, (struct rows){a->y, a->y_stride, false}, 0);
 }

@@ -6,8 +6,6 @@
 #include "kernels/linear/linear.h"
 #include "kernels/simd.h"
 
-#include <stdbool.h>
-
 #if LANES == 16 /* 32 registers: 28 sums, 2 weights */
 enum { ROWS = 14, PANELS = 2 };
 #elif LANES == 8 /* 16 registers: 12 sums, 2 weights, an input */
@@ -31,33 +29,16 @@ struct linear_inputs {
 
 /* ---- inputs of a block ---- */
 
-/* Where they go. */
-struct linear_gathered {
-    float *v; /* [rows][stride] */
-    size_t stride;
-    bool pairs;
-};
-
-static inline __attribute__((always_inline)) void linear_gather(struct linear_gathered to, unsigned row, size_t i, vf v) {
-#ifdef __AVX512BF16__
-    if (to.pairs) {
-        *(__m256i_u *)(to.v + row * to.stride + i / 2) = (__m256i)_mm512_cvtneps_pbh((__m512)v);
-        return;
-    }
-#endif
-    store(to.v + row * to.stride + i, v);
-}
-
-static inline __attribute__((always_inline)) void linear_map(const struct linear *a, struct linear_gathered to, unsigned row,
+static inline __attribute__((always_inline)) void linear_map(const struct linear *a, struct rows to, unsigned row,
                                                              unsigned rows) {
     for (unsigned r = 0; r < rows; r++)
         for (size_t i = 0; i < a->n_in; i += LANES)
-            linear_gather(to, r, i, load(a->x + (row + r) * a->x_stride + i));
+            put(to, r, i, load(a->x + (row + r) * a->x_stride + i));
 }
 
 /* LANES positions at a time, so that their means and scales are one vector each; where there are fewer, the last one stands
  * for the others. */
-static inline __attribute__((always_inline)) void linear_norm(const struct linear *a, struct linear_gathered to, unsigned row,
+static inline __attribute__((always_inline)) void linear_norm(const struct linear *a, struct rows to, unsigned row,
                                                               unsigned rows) {
     const float share = 1.f / (float)a->n_in;
     for (unsigned first = 0; first < rows; first += LANES) {
@@ -90,43 +71,25 @@ static inline __attribute__((always_inline)) void linear_norm(const struct linea
         for (size_t i = 0; i < a->n_in; i += LANES) {
             UNROLL
             for (unsigned r = 0; r < LANES; r++)
-                linear_gather(to, position[r], i, (load(x[r] + i) - splat(means[r])) * splat(scales[r]));
+                put(to, position[r], i, (load(x[r] + i) - splat(means[r])) * splat(scales[r]));
         }
     }
 }
 
-static inline __attribute__((always_inline)) void linear_gate(const struct linear *a, struct linear_gathered to, unsigned row,
+static inline __attribute__((always_inline)) void linear_gate(const struct linear *a, struct rows to, unsigned row,
                                                               unsigned rows) {
     for (unsigned r = 0; r < rows; r++) {
         const float *x = a->x + (row + r) * a->x_stride;
         for (size_t i = 0; i < a->n_in; i += LANES)
-            linear_gather(to, r, i, load(x + i) * load(x + a->n_in + i));
+            put(to, r, i, load(x + i) * load(x + a->n_in + i));
     }
 }
 
-static inline __attribute__((always_inline)) void linear_conv(const struct depthwise *conv, struct linear_gathered to,
-                                                              size_t i, unsigned row, unsigned first, const unsigned rows) {
-    vf sum[DEPTHWISE_ROWS];
-    for (unsigned c = 0; c < conv->n_channels; c += LANES) {
-        depthwise_tile(conv, sum, row + first, c, rows);
-        UNROLL
-        for (unsigned r = 0; r < rows; r++)
-            linear_gather(to, first + r, i + c, sum[r]);
-    }
-}
-
-static inline __attribute__((always_inline)) void linear_convs(const struct linear *a, struct linear_gathered to, unsigned row,
+static inline __attribute__((always_inline)) void linear_convs(const struct linear *a, struct rows to, unsigned row,
                                                                unsigned rows) {
-    size_t i = 0;
-    for (unsigned f = 0; f < a->n_convs; i += a->convs[f++].n_channels)
-        for (unsigned first = 0; first < rows; first += DEPTHWISE_ROWS)
-            if (first + DEPTHWISE_ROWS <= rows)
-                linear_conv(a->convs + f, to, i, row, first, DEPTHWISE_ROWS);
-            else if (rows >= DEPTHWISE_ROWS)
-                linear_conv(a->convs + f, to, i, row, rows - DEPTHWISE_ROWS, DEPTHWISE_ROWS);
-            else
-                for (unsigned r = 0; r < rows; r++)
-                    linear_conv(a->convs + f, to, i, row, r, 1);
+    size_t column = 0;
+    for (unsigned i = 0; i < a->n_convs; column += a->convs[i++].n_channels)
+        depthwise_rows(a->convs + i, row, rows, to, column);
 }
 
 /* ---- products ---- */
@@ -228,7 +191,7 @@ static inline __attribute__((always_inline)) void linear_blocks(const struct lin
     const unsigned n_steps = pairs ? a->n_in / 2 : a->n_in;
     const unsigned most = n_steps * LEAST_BLOCK > GATHERED ? LEAST_BLOCK : GATHERED / n_steps;
     const unsigned n_blocks = (a->n_rows + most - 1) / most;
-    const struct linear_gathered to = {v, n_steps, pairs};
+    const struct rows to = {v, n_steps, pairs};
     for (unsigned b = 0; b < n_blocks; b++) {
         unsigned row = a->n_rows * b / n_blocks, rows = a->n_rows * (b + 1) / n_blocks - row;
         switch (a->of) {
