@@ -265,7 +265,6 @@ static int put_in_force(struct daemon *d, const struct settings *next, const str
 }
 
 static void end_reload(struct daemon *d, int res, const struct err *err) {
-    d->reloading = false;
     if (res == 0) {
         d->refused[0] = '\0';
         say(SD_INFO, "settings reloaded%s%s", d->settings.file[0] ? " from " : ": the defaults", d->settings.file);
@@ -280,8 +279,10 @@ static void end_reload(struct daemon *d, int res, const struct err *err) {
 /* Tells all who wait for the change under way what came of it. */
 static void end_change(struct daemon *d, int res, const struct err *err) {
     d->changing = false;
-    if (d->reloading)
+    if (d->reloading) {
+        d->reloading = false;
         end_reload(d, res, err);
+    }
     d->outcome = res ? err->text : "";
     if (d->control)
         control_again(d->control);

@@ -55,17 +55,19 @@ struct network {
     bool asked;                /* for what `wanted` says, and the loader has not begun with it */
     struct settings wanted;
 
-    /* The loader, one at a time: from begin_loading to end_loading all that is not atomic is its thread's. */
-    bool loading;
-    _Atomic bool dropped;      /* nobody waits for it any more */
+    /* The loader, one at a time. */
+    bool loading;              /* from begin_loading to end_loading */
     bool has_thread;
     pthread_t thread;
-    _Atomic bool loaded;
-    enum role role;            /* not written meanwhile */
-    unsigned n_pumps;          /* that the engine is for; neither */
-    bool awake, failed;        /* what `context` and `poisoned` were at the beginning */
-    bool touched;              /* the GPU's driver may hold something for this process from now on */
+    _Atomic bool dropped;      /* nobody waits for it any more */
+    _Atomic bool loaded;       /* the thread ends */
+    /* Its task, which stands still while it loads. */
+    enum role role;
     struct settings settings;
+    unsigned n_pumps;          /* that the engine is for */
+    bool awake, failed;        /* what `context` and `poisoned` were at the beginning */
+    /* What comes of it, the thread's while it loads. */
+    bool touched;              /* the GPU's driver may hold something for this process from now on */
     struct network_engine next;
     int res;
     struct err err;
