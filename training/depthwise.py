@@ -12,11 +12,11 @@ def depthwise_reference(x, w, kt, kf, dt=1):
     return sum(p[:, i * dt:i * dt + T, j:j + F] * w[i * kf + j] for i in range(kt) for j in range(kf))
 
 
-def depthwise(x, w, kt, kf, dt=1):
-    """x [B,T,F,C], w [kt*kf, C] -> [B,T,F,C]: kt taps in the past at spacing dt, kf taps centred in frequency.
+def depthwise(maps, w, kt, kf, dt=1):
+    """n maps [B,T,F,C], w [n, kt*kf, C] -> [B,T,F,n*C], side by side: kt taps in the past at spacing dt, kf centred in frequency.
 
     On CUDA C must be a power of two, kt 1 or 3 and kf 3.
     """
-    if not x.is_cuda:
-        return depthwise_reference(x, w, kt, kf, dt)
-    return depthwise_op(x.contiguous(), w, kt, kf, dt)
+    if not w.is_cuda:
+        return torch.cat([depthwise_reference(x, k, kt, kf, dt) for x, k in zip(maps, w)], -1)
+    return depthwise_op([x.contiguous() for x in maps], w, kt, dt)

@@ -222,7 +222,7 @@ class FreqBlock(nn.Module):
 
     def forward(self, x):
         B, T, P, C = x.shape
-        a, b = depthwise(self.gate(self.n1(x)), self.dw, 1, 3).chunk(2, -1)
+        a, b = depthwise([self.gate(self.n1(x))], self.dw[None], 1, 3).chunk(2, -1)
         y = a * b
         x = x + self.proj(y * self.attn(y.mean(2, keepdim=True))) * self.b1
         n = F.pad(self.n2(x), (0, 0, 0, self.pad)).view(-1, C)
@@ -285,9 +285,9 @@ class DenseBlock(nn.Module):
     def forward(self, x):
         maps, k = [x], 0
         for i in range(self.depth):
-            d = [depthwise(m, self.w[k + j], 3, 3, 2 ** i) for j, m in enumerate(maps)]
+            d = depthwise(maps, torch.stack([self.w[k + j] for j in range(len(maps))]), 3, 3, 2 ** i)
             k += len(maps)
-            x = self.act[i](self.norm[i](self.pw[i](torch.cat(d, -1))))
+            x = self.act[i](self.norm[i](self.pw[i](d)))
             maps = [x] + maps
         return x
 

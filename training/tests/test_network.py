@@ -78,14 +78,14 @@ def same(quick, plain, inputs, dtype, most):
     assert max(errors) < most, errors
 
 
-@pytest.mark.parametrize('kt,dt,c', [(3, 1, 16), (3, 4, 64), (1, 1, 128)])
-def test_depthwise_kernels(kt, dt, c):
+@pytest.mark.parametrize('kt,dt,c,n', [(3, 1, 16, 2), (3, 4, 64, 1), (1, 1, 128, 1)])
+def test_depthwise_kernels(kt, dt, c, n):
     depthwise_op = pytest.importorskip('depthwise_triton').depthwise_op
     torch.manual_seed(3)
-    x, w = torch.randn(2, 7, 5, c, device=device), torch.randn(kt * 3, c, device=device)
-    plain = lambda x, w: depthwise_reference(x, w, kt, 3, dt)
-    same(lambda x, w: depthwise_op(x, w, kt, 3, dt), plain, (x, w), torch.float32, 1e-5)
-    same(lambda x: depthwise_op(x, w, kt, 3, dt), lambda x: plain(x, w.double()), (x,), torch.bfloat16, 1e-2)
+    maps, w = [torch.randn(2, 7, 5, c, device=device) for _ in range(n)], torch.randn(n, kt * 3, c, device=device)
+    plain = lambda w, *maps: torch.cat([depthwise_reference(x, k, kt, 3, dt) for x, k in zip(maps, w)], -1)
+    same(lambda w, *maps: depthwise_op(maps, w, kt, dt), plain, (w, *maps), torch.float32, 1e-5)
+    same(lambda *maps: depthwise_op(maps, w, kt, dt), lambda *maps: plain(w.double(), *maps), maps, torch.bfloat16, 1e-2)
 
 
 @pytest.mark.parametrize('c,dtype', [(32, torch.float32), (16, torch.bfloat16)])
