@@ -504,7 +504,7 @@ int doctor_command(int argc, char **argv) {
                                "Exit status: 0 all is well, 1 there are problems, 2 called wrongly.\n"
                                "  --json   an array of objects with check, result (ok, note, problem), text and advice\n";
     static const struct option options[] = {{"json", no_argument, NULL, 'j'}, {"help", no_argument, NULL, 'h'}, {0}};
-    struct doctor d = {.checks = json_array()};
+    struct doctor d = {0};
     struct err why_not = {""};
     for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;)
         switch (c) {
@@ -516,6 +516,7 @@ int doctor_command(int argc, char **argv) {
         fputs(help, stderr);
         return cli_misused;
     }
+    d.checks = json_array();
     if (manager_open(&d.manager, NULL) == 0 && manager_unit(d.manager, &d.unit, UNIT, NULL) < 0)
         strcpy(d.unit.load, "unknown");
     check_sound_server(&d);
