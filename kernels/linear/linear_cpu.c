@@ -36,44 +36,50 @@ static inline __attribute__((always_inline)) void linear_map(const struct linear
             put(to, r, i, load(a->x + (row + r) * a->x_stride + i));
 }
 
-/* LANES positions at a time, so that their means and scales are one vector each; where there are fewer, the last one stands
- * for the others. */
-static inline __attribute__((always_inline)) void linear_norm(const struct linear *a, struct rows to, unsigned row,
-                                                              unsigned rows) {
-    const float share = 1.f / (float)a->n_in;
-    for (unsigned first = 0; first < rows; first += LANES) {
-        unsigned position[LANES];
-        const float *x[LANES];
-        vf sum[LANES], means, scales;
+/* LANES positions at a time, so that their means and scales are one vector each. */
+static inline __attribute__((always_inline)) void linear_norm_tile(const struct linear *a, struct rows to, unsigned row,
+                                                                   unsigned to_row, const unsigned rows) {
+    const float share = 1.f / (float)a->n_in, *x = a->x + row * a->x_stride;
+    const size_t stride = a->x_stride;
+    vf sum[LANES], means, scales;
+    UNROLL
+    for (unsigned r = 0; r < LANES; r++)
+        sum[r] = splat(0);
+    for (size_t i = 0; i < a->n_in; i += LANES) {
         UNROLL
-        for (unsigned r = 0; r < LANES; r++) {
-            position[r] = first + r < rows ? first + r : rows - 1;
-            x[r] = a->x + (row + position[r]) * a->x_stride;
-            sum[r] = splat(0);
-        }
-        for (size_t i = 0; i < a->n_in; i += LANES) {
-            UNROLL
-            for (unsigned r = 0; r < LANES; r++)
-                sum[r] += load(x[r] + i);
-        }
-        means = across_each(sum) * share;
+        for (unsigned r = 0; r < rows; r++)
+            sum[r] += load(x + r * stride + i);
+    }
+    means = across_each(sum) * share;
+    UNROLL
+    for (unsigned r = 0; r < LANES; r++)
+        sum[r] = splat(0);
+    for (size_t i = 0; i < a->n_in; i += LANES) {
         UNROLL
-        for (unsigned r = 0; r < LANES; r++)
-            sum[r] = splat(0);
-        for (size_t i = 0; i < a->n_in; i += LANES) {
-            UNROLL
-            for (unsigned r = 0; r < LANES; r++) {
-                vf d = load(x[r] + i) - splat(means[r]);
-                sum[r] += d * d;
-            }
-        }
-        scales = inverse_root(across_each(sum) * share + a->epsilon);
-        for (size_t i = 0; i < a->n_in; i += LANES) {
-            UNROLL
-            for (unsigned r = 0; r < LANES; r++)
-                put(to, position[r], i, (load(x[r] + i) - splat(means[r])) * splat(scales[r]));
+        for (unsigned r = 0; r < rows; r++) {
+            vf d = load(x + r * stride + i) - splat(means[r]);
+            sum[r] += d * d;
         }
     }
+    scales = inverse_root(across_each(sum) * share + a->epsilon);
+    for (size_t i = 0; i < a->n_in; i += LANES) {
+        UNROLL
+        for (unsigned r = 0; r < rows; r++)
+            put(to, to_row + r, i, (load(x + r * stride + i) - splat(means[r])) * splat(scales[r]));
+    }
+}
+
+/* The last tile moves back over positions already done rather than be short. */
+static inline __attribute__((always_inline)) void linear_norm(const struct linear *a, struct rows to, unsigned row,
+                                                              unsigned rows) {
+    if (rows >= LANES)
+        for (unsigned done = 0; done < rows; done += LANES) {
+            unsigned first = rows - done < LANES ? rows - LANES : done;
+            linear_norm_tile(a, to, row + first, first, LANES);
+        }
+    else
+        for (unsigned r = 0; r < rows; r++)
+            linear_norm_tile(a, to, row + r, r, 1);
 }
 
 static inline __attribute__((always_inline)) void linear_gate(const struct linear *a, struct rows to, unsigned row,
