@@ -12,6 +12,7 @@
 #include <getopt.h>
 #include <math.h>
 #include <samplerate.h>
+#include <signal.h>
 #include <sndfile.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -33,6 +34,8 @@ static const char help[] =
     "  --engine    auto (default), cuda or cpu\n"
     "  --strength  0 (the input) to 1 (default, all that the network does)\n"
     "  --floor-db  leave at least this much of everything, -60 to 0 dB; default: no floor\n";
+
+static volatile sig_atomic_t interrupted; /* by this signal */
 
 struct arguments {
     const char *in, *out, *model, *engine;
@@ -201,6 +204,8 @@ static int run(struct job *j) {
         if (append(&j->at_model, j->to_model, 1 / file_per_model(j), data, n, channels) || run_hops(j))
             goto end;
         progress(j);
+        if (interrupted)
+            goto end;
     }
     if (sf_error(j->in)) {
         cli_fail("%s: cannot read: %s", j->args->in, sf_strerror(j->in));
@@ -385,17 +390,26 @@ static int parse(struct arguments *a, int argc, char **argv) {
     return cli_done;
 }
 
+static void on_interrupt(int signal) {
+    interrupted = signal;
+}
+
 int enhance_command(int argc, char **argv) {
     struct arguments a = {.model = "base", .engine = "auto", .strength = 1};
     int status = parse(&a, argc, argv);
     if (status)
         return status;
     struct job j = {.args = &a};
+    const struct sigaction ends = {.sa_handler = on_interrupt, .sa_flags = SA_RESTART | SA_RESETHAND};
+    sigaction(SIGINT, &ends, NULL);
+    sigaction(SIGTERM, &ends, NULL);
     status = open_all(&j);
     if (!status)
         status = run(&j);
     if (!status)
         status = finish_output(&j);
     close_all(&j);
+    if (interrupted)
+        raise(interrupted); /* once nothing is left lying about */
     return status;
 }

@@ -3,10 +3,12 @@
 #include "run.h"
 
 #include <check.h>
+#include <dirent.h>
 #include <fcntl.h>
 #include <jansson.h>
 #include <limits.h>
 #include <math.h>
+#include <signal.h>
 #include <sndfile.h>
 #include <spawn.h>
 #include <stdint.h>
@@ -15,6 +17,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 extern char **environ;
@@ -269,6 +272,40 @@ START_TEST(a_failed_write_keeps_the_old_file) {
     float *y = read_sound(in_dir("old.wav"), &info);
     ck_assert_int_eq(info.frames, 300);
     free(y);
+}
+END_TEST
+
+/* Names in the directory that begin like this. */
+static unsigned n_called(const char *beginning) {
+    DIR *d = opendir(dir);
+    ck_assert_ptr_nonnull(d);
+    unsigned n = 0;
+    for (struct dirent *entry; (entry = readdir(d));)
+        n += strncmp(entry->d_name, beginning, strlen(beginning)) == 0;
+    closedir(d);
+    return n;
+}
+
+START_TEST(an_interrupt_leaves_nothing_behind) {
+    const size_t n = 600 * 48000;
+    float *x = calloc(n, sizeof *x);
+    ck_assert_ptr_nonnull(x);
+    x[0] = .5f;
+    write_sound(in_dir("long.wav"), SF_FORMAT_WAV | SF_FORMAT_PCM_16, x, n, 1, 48000);
+    free(x);
+    char *argv[] = {"./primeknet", "enhance", (char *)in_dir("long.wav"), (char *)in_dir("stopped.wav"), "--model", "large",
+                    "--engine", "cpu", NULL};
+    pid_t pid;
+    int status;
+    ck_assert_int_eq(posix_spawn(&pid, argv[0], NULL, NULL, argv, environ), 0);
+    while (n_called("stopped.wav") == 0) {
+        ck_assert_int_eq(waitpid(pid, &status, WNOHANG), 0);
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    }
+    ck_assert_int_eq(kill(pid, SIGINT), 0);
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT);
+    ck_assert_uint_eq(n_called("stopped.wav"), 0);
 }
 END_TEST
 
@@ -534,6 +571,7 @@ int main(void) {
     tcase_add_test(t, too_loud_input_is_limited);
     tcase_add_test(t, garbage_is_refused_by_name);
     tcase_add_test(t, a_failed_write_keeps_the_old_file);
+    tcase_add_test(t, an_interrupt_leaves_nothing_behind);
     tcase_add_test(t, bench_prints_json);
     tcase_add_test(t, a_mixture_is_its_parts);
     tcase_add_test(t, a_seed_draws_the_same_again);
