@@ -98,7 +98,7 @@ struct node {
 
     /* for the data loop */
     struct pw_stream *feeding;         /* = capture; changed on the data loop only */
-    struct spa_io_position *clock;     /* of the source, changed by PipeWire on the data loop */
+    struct spa_io_position *clock;     /* of the source; changed on the data loop */
     uint64_t cycle;                    /* that the source last ran in */
     uint64_t duration;                 /* of that cycle */
     unsigned n_silent;                 /* cycles of the pacer since the capture stream's last */
@@ -199,11 +199,19 @@ static void on_pacer_process(void *data, struct spa_io_position *position) {
         n->n_silent++;
 }
 
+static int clock_from(struct spa_loop *loop, bool async, uint32_t seq, const void *data, size_t size, void *user) {
+    (void)loop, (void)async, (void)seq, (void)size;
+    struct node *const n = user;
+    n->clock = *(struct spa_io_position *const *)data;
+    return 0;
+}
+
+/* PipeWire says it on the main thread; when this is over the area before is no longer looked at, and may go. */
 static void on_source_io(void *data, uint32_t id, void *area, uint32_t size) {
     struct node *const n = data;
     (void)size;
     if (id == SPA_IO_Position)
-        n->clock = area;
+        pw_data_loop_invoke(n->data_loop, clock_from, 0, &area, sizeof area, true, n);
 }
 
 static int feed_from(struct spa_loop *loop, bool async, uint32_t seq, const void *data, size_t size, void *user) {
