@@ -34,6 +34,7 @@
 #define CLIENT_CONF (PW_CHECK_VERSION(1, 4, 0) ? "client.conf" : "client-rt.conf")
 #define RECONNECT_FIRST_MS 100      /* pauses between attempts to reach PipeWire: doubled from here ... */
 #define RECONNECT_MAX_MS 2000       /* ... to here */
+#define ANSWER_MS 5000              /* after which a connection that was never served is given up */
 #define SILENT_CYCLES 3             /* without the capture stream before the pacer takes its part */
 #define MUTED_MS 400                /* that a change of microphone waits for the fade: two of the longest quanta */
 
@@ -89,6 +90,8 @@ struct node {
     struct spa_latency_info beyond; /* of the microphone and what is before it, or of the output and what is after */
     uint32_t position;       /* enum spa_audio_channel that the capture stream asks for; MONO is the mix */
     unsigned pause_ms;
+    int asked;               /* the connection's first question */
+    bool answered;
     bool broken;             /* the connection is gone: take it down once its callbacks are left */
     bool pacing;
     bool dirty;              /* tell */
@@ -900,12 +903,19 @@ static const struct pw_registry_events registry_events = {
 static void on_core_error(void *data, uint32_t id, int seq, int result, const char *message) {
     (void)seq, (void)message;
     struct node *const n = data;
-    if (id == PW_ID_CORE && result == -EPIPE)
+    if (id == PW_ID_CORE && (result == -EPIPE || result == -ECONNRESET))
         n->broken = true;
+}
+
+static void on_core_done(void *data, uint32_t id, int seq) {
+    struct node *const n = data;
+    if (id == PW_ID_CORE && seq == n->asked)
+        n->answered = true;
 }
 
 static const struct pw_core_events core_events = {
     PW_VERSION_CORE_EVENTS,
+    .done = on_core_done,
     .error = on_core_error,
 };
 
@@ -968,6 +978,9 @@ static int put_up(struct node *n) {
         r = open_capture(n);
     if (r < 0)
         return r;
+    n->answered = false;
+    n->asked = pw_core_sync(n->core, PW_ID_CORE, 0);
+    start_timer(n, n->reconnect_timer, ANSWER_MS);
     n->idle = true;
     n->dirty = true;
     return 0;
@@ -988,6 +1001,8 @@ static void on_reconnect(void *data, uint64_t expirations) {
     struct node *const n = data;
     if (!n->core)
         reconnect(n);
+    else if (!n->answered) /* who took the connection has never served it */
+        n->broken = true;
 }
 
 /* ---- the worker's thread, made as PipeWire makes its own --------------------------------------------------------- */
