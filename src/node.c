@@ -614,13 +614,19 @@ static void change_capture(struct node *n) {
     start_timer(n, n->mute_timer, MUTED_MS);
 }
 
-static bool is_meter(const struct node *n, uint32_t id) {
-    const struct object *o;
+/* The node of that number; NULL where it is not known. */
+static struct object *find_node(const struct node *n, uint32_t id) {
+    struct object *o;
     spa_list_for_each(o, &n->objects, list) {
         if (o->type == OBJECT_NODE && o->id == id)
-            return o->meter;
+            return o;
     }
-    return false;
+    return NULL;
+}
+
+static bool is_meter(const struct node *n, uint32_t id) {
+    const struct object *const o = find_node(n, id);
+    return o && o->meter;
 }
 
 /* One of several has its microphone or none, where the first falls back on another one, and is called as it is. */
@@ -643,12 +649,8 @@ static void survey_more(struct node *n) {
 
 /* A session manager that has no microphone may link us to what is played. Nobody wants to send that unasked. */
 static bool is_played(const struct node *n, uint32_t id) {
-    const struct object *o;
-    spa_list_for_each(o, &n->objects, list) {
-        if (o->type == OBJECT_NODE && o->id == id)
-            return o->sink && !(n->microphone && strcmp(n->microphone, o->name) == 0);
-    }
-    return false;
+    const struct object *const o = find_node(n, id);
+    return o && o->sink && !(n->microphone && strcmp(n->microphone, o->name) == 0);
 }
 
 /* Draws the conclusions from the list of objects. */
@@ -746,14 +748,12 @@ static const struct pw_node_events stream_events = {
 };
 
 static void on_target(struct node *n, uint32_t id, const char *key, const char *value) {
-    struct object *o;
     if (!key || (strcmp(key, "target.node") != 0 && strcmp(key, "target.object") != 0))
         return;
     const bool led = value && strcmp(value, "-1") == 0 && strcmp(n->default_source, n->name) == 0 && !n->is_chosen_default;
-    spa_list_for_each(o, &n->objects, list) {
-        if (o->type == OBJECT_NODE && o->id == id)
-            o->led_away = !led ? NULL : strcmp(key, "target.node") == 0 ? "target.node" : "target.object";
-    }
+    struct object *const o = find_node(n, id);
+    if (o)
+        o->led_away = !led ? NULL : strcmp(key, "target.node") == 0 ? "target.node" : "target.object";
 }
 
 /* While there is no microphone this node is the default, for want of another, and WirePlumber then takes who asked for
@@ -1225,12 +1225,10 @@ void node_status(const struct node *n, struct node_status *ret) {
         .rate = atomic_load(&n->rate),
         .delay = stats.delay,
     };
-    const struct object *o;
-    spa_list_for_each(o, &n->objects, list) {
-        if (o->type == OBJECT_NODE && o->id == n->microphone_id) {
-            memcpy(ret->microphone, o->description, sizeof ret->microphone);
-            memcpy(ret->microphone_name, o->name, sizeof ret->microphone_name);
-        }
+    const struct object *const microphone = find_node(n, n->microphone_id);
+    if (microphone) {
+        memcpy(ret->microphone, microphone->description, sizeof ret->microphone);
+        memcpy(ret->microphone_name, microphone->name, sizeof ret->microphone_name);
     }
 }
 
@@ -1245,13 +1243,12 @@ void node_microphones(const struct node *n, node_each *each, void *data) {
 void node_recorders(const struct node *n, node_each *each, void *data) {
     const uint32_t us = face(n) ? pw_stream_get_node_id(face(n)) : SPA_ID_INVALID;
     const bool speaker = n->kind == NODE_SPEAKER;
-    const struct object *link, *o;
+    const struct object *link;
     spa_list_for_each(link, &n->objects, list) {
         if (link->type != OBJECT_LINK || (speaker ? link->to : link->from) != us)
             continue;
-        spa_list_for_each(o, &n->objects, list) {
-            if (o->type == OBJECT_NODE && o->id == (speaker ? link->from : link->to))
-                each(data, &(struct node_peer){o->name, o->application[0] ? o->application : o->description, false});
-        }
+        const struct object *const o = find_node(n, speaker ? link->from : link->to);
+        if (o)
+            each(data, &(struct node_peer){o->name, o->application[0] ? o->application : o->description, false});
     }
 }

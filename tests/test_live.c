@@ -644,15 +644,20 @@ static unsigned long switches(void) {
     return (unsigned long)(usage.ru_nvcsw + usage.ru_nivcsw);
 }
 
-START_TEST(nothing_runs_while_nobody_records) {
-    start_session("");
-    open_node("null", 1, NULL);
+/* All is in place, and nothing runs. */
+static void expect_idle(void) {
     spin_until(status().has_microphone);
     spin(1);
     const unsigned long idle = switches();
     spin(1);
     printf("idle: %lu context switches a second\n", switches() - idle);
     ck_assert_uint_lt(switches() - idle, 20);
+}
+
+START_TEST(nothing_runs_while_nobody_records) {
+    start_session("");
+    open_node("null", 1, NULL);
+    expect_idle();
     /* Somebody records the microphone itself: we are woken, but compute nothing. */
     shell("timeout 2 pw-record --target fake_mic %s/raw.wav &", directory);
     spin(2.5);
@@ -710,12 +715,7 @@ END_TEST
 START_TEST(the_speaker_stands_while_nobody_plays) {
     start_session("");
     open_speaker();
-    spin_until(status().has_microphone);
-    spin(1);
-    const unsigned long idle = switches();
-    spin(1);
-    printf("idle: %lu context switches a second\n", switches() - idle);
-    ck_assert_uint_lt(switches() - idle, 20);
+    expect_idle();
     shell("timeout 2 pw-play --target null_out %s/none.wav 2> /dev/null", directory); /* others play past it */
     ck_assert_uint_eq(stats().hops, 0);
     open_speaker_probe();

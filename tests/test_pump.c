@@ -807,6 +807,17 @@ static void run_together(unsigned n_pumps, unsigned n_samples, unsigned n) {
     use(0);
 }
 
+/* A block of each of three pumps while the engine stands still, which then does what has come together. */
+static void run_stalled(void) {
+    atomic_store(&engines[0].stall, true);
+    for (unsigned i = 0; i < 3; i++) {
+        use(i);
+        run_block(256, false);
+    }
+    atomic_store(&engines[0].stall, false);
+    settle();
+}
+
 START_TEST(hops_that_are_due_together_are_one_batch) {
     together = true;
     open_pumps(&refused, 3, 1);
@@ -814,14 +825,7 @@ START_TEST(hops_that_are_due_together_are_one_batch) {
     const unsigned calls = engines[0].n_hops, largest = engines[0].n_batches[2] + engines[0].n_batches[3];
     unsigned n_rounds = 0;
     for (; n_rounds < 100; n_rounds++) {
-        use(0);
-        atomic_store(&engines[0].stall, true);
-        for (unsigned i = 0; i < 3; i++) {
-            use(i);
-            run_block(256, false);
-        }
-        atomic_store(&engines[0].stall, false);
-        settle();
+        run_stalled();
     }
     /* Where the worker was quick the first hop went alone, and the two that came meanwhile together. */
     ck_assert_uint_le(engines[0].n_hops - calls, 2 * n_rounds);
@@ -841,13 +845,7 @@ END_TEST
 START_TEST(hops_go_one_by_one_where_batches_gain_nothing) {
     open_pumps(&refused, 3, 1);
     for (unsigned rounds = 0; rounds < 100; rounds++) {
-        atomic_store(&engines[0].stall, true);
-        for (unsigned i = 0; i < 3; i++) {
-            use(i);
-            run_block(256, false);
-        }
-        atomic_store(&engines[0].stall, false);
-        settle();
+        run_stalled();
     }
     ck_assert_uint_eq(engines[0].n_batches[1], 300);
     ck_assert_uint_eq(engines[0].n_hops, 300);
