@@ -23,7 +23,7 @@
 #include <time.h>
 
 enum {
-    MARGIN_NS = 30000, /* woken so long before the ticket is due */
+    MARGIN_NS = 30000, /* is to wake so long before the ticket is due */
     SPIN_NS = 200000,  /* looks for the ticket so long at most */
     MOST_NS = 2000000, /* is never asleep for longer */
 };
@@ -41,7 +41,7 @@ struct engine_hop {
     void *mapped;
     unsigned *now; /* [n_streams]: frames so far, modulo n_frames */
     unsigned n_frames, ticket;
-    int64_t typical_ns; /* what a hop has lately taken, rather less than more */
+    int64_t nap_ns; /* slept away before the ticket is looked for */
     cudaStream_t stream;
     cudaEvent_t finished;
     cudaGraphExec_t graphs[HOP_MAX_SLOTS]; /* of 1, 2, ... slots */
@@ -530,21 +530,20 @@ static bool spin(const struct engine_hop *h, unsigned n_slots, int64_t until_ns)
     return true;
 }
 
-static int wait_for(struct engine_hop *h, unsigned n_slots, int64_t started_ns) {
-    if (h->wait == WAIT_NAP) {
-        const int64_t nap_ns = h->typical_ns - MARGIN_NS;
-        if (nap_ns > 0)
-            clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = (long)nap_ns}, NULL);
-    }
-    bool done = h->wait != WAIT_BLOCK && spin(h, n_slots, started_ns + h->typical_ns + SPIN_NS);
+/* A nap that was too long shows only in that the ticket lies there on waking: the next one is a good deal shorter. Otherwise
+ * what was left to wait says by how much the nap was short; it follows that slowly. So it also learns how late this thread is
+ * woken, which without a real-time priority is later than asked. */
+static int wait_for(struct engine_hop *h, unsigned n_slots) {
+    const bool naps = h->wait == WAIT_NAP && h->nap_ns > 0;
+    if (naps)
+        clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = (long)h->nap_ns}, NULL);
+    const bool overslept = naps && is_done(h, n_slots);
+    const int64_t woke_ns = now_ns();
+    bool done = h->wait != WAIT_BLOCK && spin(h, n_slots, woke_ns + SPIN_NS);
     if (!done && cudaEventSynchronize(h->finished))
         return -EIO;
-    /* Falls at once, so that a late waking does not make the next nap longer; rises slowly. */
-    const int64_t took_ns = now_ns() - started_ns;
-    h->typical_ns =
-        took_ns < h->typical_ns || !h->typical_ns ? took_ns : h->typical_ns + (took_ns - h->typical_ns) / 64;
-    if (h->typical_ns > MOST_NS)
-        h->typical_ns = MOST_NS;
+    h->nap_ns += overslept ? -h->nap_ns / 4 : (now_ns() - woke_ns - MARGIN_NS) / 64;
+    h->nap_ns = h->nap_ns < 0 ? 0 : h->nap_ns > MOST_NS ? MOST_NS : h->nap_ns;
     atomic_thread_fence(memory_order_acquire);
     return is_done(h, n_slots) ? 0 : -EIO;
 }
@@ -552,7 +551,6 @@ static int wait_for(struct engine_hop *h, unsigned n_slots, int64_t started_ns) 
 /* Hop `at` of each of these jobs. */
 static int run_together(struct engine_hop *h, const struct engine_job *const *jobs, unsigned n_jobs, unsigned at) {
     const unsigned hop = h->net.shape.hop;
-    const int64_t started_ns = now_ns();
     h->ticket++;
     for (unsigned i = 0; i < n_jobs; i++) {
         const unsigned stream = jobs[i]->stream;
@@ -563,7 +561,7 @@ static int run_together(struct engine_hop *h, const struct engine_job *const *jo
         h->now[stream] = (h->now[stream] + 1) % h->n_frames;
     }
     if (cudaGraphLaunch(h->graphs[n_jobs - 1], h->stream) || cudaEventRecord(h->finished, h->stream) ||
-        wait_for(h, n_jobs, started_ns))
+        wait_for(h, n_jobs))
         return -EIO;
     for (unsigned i = 0; i < n_jobs; i++)
         memcpy(jobs[i]->out + (size_t)at * hop, h->net.out + (size_t)i * hop, hop * sizeof *h->net.out);
