@@ -28,7 +28,7 @@ static __device__ void multiply(float c[M][N][4], const float *a, const float *b
 #if __CUDA_ARCH__ >= 800
 #pragma unroll
     for (int k = 0; k < K; k += 8) {
-        uint32_t high_a[M][4], low_a[M][4];
+        uint32_t high_a[M][4], low_a[M][4], high_b[N][2], low_b[N][2];
 #pragma unroll
         for (int i = 0; i < M; i++)
 #pragma unroll
@@ -38,21 +38,21 @@ static __device__ void multiply(float c[M][N][4], const float *a, const float *b
                 low_a[i][e] = __float_as_uint(x - __uint_as_float(high_a[i][e]));
             }
 #pragma unroll
-        for (int j = 0; j < N; j++) {
-            uint32_t high_b[2], low_b[2];
+        for (int j = 0; j < N; j++)
 #pragma unroll
             for (int e = 0; e < 2; e++) {
                 float x = b[(k + t + 4 * e) * B_STRIDE + 8 * j + g];
-                high_b[e] = multiply_upper(x);
-                low_b[e] = __float_as_uint(x - __uint_as_float(high_b[e]));
+                high_b[j][e] = multiply_upper(x);
+                low_b[j][e] = __float_as_uint(x - __uint_as_float(high_b[j][e]));
             }
+        /* Tile by tile, each of the three: one sum's products are then apart, and none waits for the other. */
 #pragma unroll
-            for (int i = 0; i < M; i++) {
-                multiply_tile(c[i][j], low_a[i], high_b);
-                multiply_tile(c[i][j], high_a[i], low_b);
-                multiply_tile(c[i][j], high_a[i], high_b);
-            }
-        }
+        for (int part = 0; part < 3; part++)
+#pragma unroll
+            for (int i = 0; i < M; i++)
+#pragma unroll
+                for (int j = 0; j < N; j++)
+                    multiply_tile(c[i][j], part == 0 ? low_a[i] : high_a[i], part == 1 ? low_b[j] : high_b[j]);
     }
 #else
 #pragma unroll 8

@@ -1,4 +1,4 @@
-/* A block: 32 channels of a position, four threads a channel, each with a quarter of the states in registers, from the
+/* A block: 16 channels of a position, four threads a channel, each with a quarter of the states in registers, from the
  * first frame to the last. What a step needs comes in for 16 frames together, and for the next 16 while these are
  * computed. */
 #include "kernels/scan/scan_cuda.h"
@@ -7,7 +7,8 @@
 
 namespace {
 
-enum { CHANNELS = 32, LANES = 4, THREADS = CHANNELS * LANES, FRAMES = 16, GROUPS = THREADS / CHANNELS };
+/* A thread fetches at most one piece of u and of z: FRAMES * CHANNELS / 4 == THREADS. */
+enum { CHANNELS = 16, LANES = 4, THREADS = CHANNELS * LANES, FRAMES = 16, GROUPS = THREADS / CHANNELS };
 
 /* For x <= 0, to 2^-22 of it. */
 __device__ float exp2_negative(float x) {
@@ -24,32 +25,32 @@ template <int STATES> __global__ __launch_bounds__(THREADS) void scan(const __gr
     const unsigned row = blockIdx.x, first_channel = blockIdx.y * CHANNELS, thread = threadIdx.x;
     const unsigned lane = thread % LANES, mine = thread / LANES, d = first_channel + mine;
     const unsigned width = 2 * STATES + a.rank;
-    const bool exists = d < a.n_channels;
     const size_t at = (size_t)d * STATES + lane * MINE, state = (size_t)row * a.n_channels * STATES + at;
     float h[MINE], decay[MINE];
 #pragma unroll
     for (int s = 0; s < MINE; s++) {
-        h[s] = exists ? a.h[state + s] : 0;
-        decay[s] = exists ? a.decay[at + s] : 0;
+        h[s] = a.h[state + s];
+        decay[s] = a.decay[at + s];
     }
 
     /* Outside the recurrence a thread has one channel, c, of the frames group, group + GROUPS, ... */
     const unsigned column = thread % CHANNELS, group = thread / CHANNELS, c = first_channel + column;
-    const bool has = c < a.n_channels;
-    const float bias = has ? a.bias[c] : 0, pass = has ? a.pass[c] : 0;
+    const float bias = a.bias[c], pass = a.pass[c];
     for (unsigned r = group; r < a.rank; r += GROUPS)
-        weight[r][column] = has ? a.step[r * a.n_channels + c] : 0;
+        weight[r][column] = a.step[r * a.n_channels + c];
 
     auto fetch = [&](unsigned first, unsigned buffer) {
-        const unsigned n = first < a.n_frames ? min((unsigned)FRAMES, a.n_frames - first) : 0;
-        for (unsigned f = group; f < n; f += GROUPS) {
-            const size_t r = (size_t)(first + f) * a.n_rows + row;
-            for (unsigned i = column; i < width; i += CHANNELS)
-                __pipeline_memcpy_async(&selects[buffer][f][i], a.select + r * a.select_stride + i, sizeof(float));
-            if (has) {
-                __pipeline_memcpy_async(&us[buffer][f][column], a.u + r * a.n_channels + c, sizeof(float));
-                __pipeline_memcpy_async(&zs[buffer][f][column], a.z + r * a.z_stride + c, sizeof(float));
-            }
+        const unsigned n = first < a.n_frames ? min((unsigned)FRAMES, a.n_frames - first) : 0, pieces = (width + 3) / 4;
+        const size_t r = (size_t)first * a.n_rows + row; /* and n_rows on for each further frame */
+        for (unsigned i = thread; i < n * pieces; i += THREADS) {
+            const unsigned f = i / pieces, piece = i % pieces * 4;
+            __pipeline_memcpy_async(&selects[buffer][f][piece], a.select + (r + f * a.n_rows) * a.select_stride + piece, 16);
+        }
+        const unsigned f = thread / (CHANNELS / 4), piece = thread % (CHANNELS / 4) * 4;
+        if (f < n) {
+            const size_t from = r + f * a.n_rows, channel = first_channel + piece;
+            __pipeline_memcpy_async(&us[buffer][f][piece], a.u + from * a.n_channels + channel, 16);
+            __pipeline_memcpy_async(&zs[buffer][f][piece], a.z + from * a.z_stride + channel, 16);
         }
         __pipeline_commit();
     };
@@ -83,23 +84,22 @@ template <int STATES> __global__ __launch_bounds__(THREADS) void scan(const __gr
                 y[f][mine] = sum;
         }
         __syncthreads();
-        for (unsigned f = group; has && f < n; f += GROUPS) {
+        for (unsigned f = group; f < n; f += GROUPS) {
             const float gate = z[f][column];
             a.y[((size_t)(first + f) * a.n_rows + row) * a.n_channels + c] =
                 (y[f][column] + pass * u[f][column]) * (gate / (1 + expf(-gate)));
         }
         __syncthreads(); /* before this buffer is filled again */
     }
-    if (exists)
 #pragma unroll
-        for (int s = 0; s < MINE; s++)
-            a.h[state + s] = h[s];
+    for (int s = 0; s < MINE; s++)
+        a.h[state + s] = h[s];
 }
 
 } // namespace
 
 void scan_cuda(const struct scan_cuda *a, cudaStream_t stream) {
-    const dim3 grid(a->n_rows, (a->n_channels + CHANNELS - 1) / CHANNELS);
+    const dim3 grid(a->n_rows, a->n_channels / CHANNELS);
     switch (a->n_states) {
     case 16: scan<16><<<grid, THREADS, 0, stream>>>(*a); break;
     case 32: scan<32><<<grid, THREADS, 0, stream>>>(*a); break;

@@ -2,7 +2,8 @@
  * that gives the step sizes:
  *   dt = log(1 + exp(bias[d] + sum_i select[2 n_states + i] step[i][d])), the rest as in scan.h.
  *
- * A frame's result and the state after it do not depend on how the frames are divided into calls. All pointers are of the
+ * Strides are multiples of 4, n_channels is one of 16. A frame's result and the state after it do not depend on how the frames
+ * are divided into calls. All pointers are of the
  * device. */
 #ifndef PRIMEKNET_SCAN_CUDA_H
 #define PRIMEKNET_SCAN_CUDA_H
