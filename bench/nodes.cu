@@ -193,9 +193,11 @@ static void own_nodes(const float *window, const float *in, float *out) {
     const analyse_args there = {s, slot, in, window, d_roots, copied(edges), spectrum, features};
     const synthesise_args back = {s, spectrum, gain, rotation, window, d_roots, copied(bands), copied(shares),
                                   out, tail, done};
+    // In turn, like cuFFT's: ahead of its turn `synthesise` reads the ticket and the spectrum before it waits, which in a
+    // hop are long there by then.
     measure("analysis and synthesis, the engine's two kernels", [&] {
-        start(analyse<WINDOW / 2>, dim3(1, 1), fft_bytes(s), stream, there);
-        start(synthesise<WINDOW / 2>, dim3(1, 1), fft_bytes(s), stream, back);
+        analyse<WINDOW / 2><<<1, THREADS, fft_bytes(s), stream>>>(there);
+        synthesise<WINDOW / 2><<<1, THREADS, fft_bytes(s), stream>>>(back);
     });
 }
 
