@@ -51,7 +51,11 @@ def _convolve(xz, w, b, u, N, T: tl.constexpr, D: tl.constexpr, K: tl.constexpr,
 
 @triton.jit
 def _convolve_bwd(xz, w, b, du, dxz, dw, db, N, T: tl.constexpr, D: tl.constexpr, K: tl.constexpr, G: tl.constexpr, RUN: tl.constexpr):
-    """dxz gets the first half of its rows. Three steps beyond the run are computed for the inputs that reach into them."""
+    """dxz gets the first half of its rows. Three steps beyond the run are computed for the inputs that reach into them.
+
+    The sums d1, d2, d3 change at each step. Were it the last three gradients that move on from one variable to the next, all zero
+    at first, Triton 3.6's compiler (not its interpreter) would take them for zero ever after.
+    """
     n = (tl.program_id(0) * G + tl.arange(0, G)).to(tl.int64)[:, None]
     d = tl.arange(0, D)[None, :]
     there = n < N
@@ -66,24 +70,24 @@ def _convolve_bwd(xz, w, b, du, dxz, dw, db, N, T: tl.constexpr, D: tl.constexpr
     x1 = tl.load(at + (first - 2) * (2 * D), mask=there & (first >= 2), other=0.0).to(tl.float32)
     x2 = tl.load(at + (first - 1) * (2 * D), mask=there & (first >= 1), other=0.0).to(tl.float32)
     zero = tl.zeros((G, D), dtype=tl.float32)
-    p0, p1, p2 = zero, zero, zero                       # gradients before the SiLU, of the last three steps
+    d1, d2, d3 = zero, zero, zero                       # of the next inputs' gradients, what is there so far
     a0, a1, a2, a3, ab = zero, zero, zero, zero, zero
     for i in range(RUN + 3):
         t = first + i
         x3 = tl.load(at + t * (2 * D), mask=there & (t < T), other=0.0).to(tl.float32)
         p = bias + w0 * x0 + w1 * x1 + w2 * x2 + w3 * x3
         s = _sigmoid(p)
-        p3 = tl.load(g + t * D, mask=there & (t < T), other=0.0).to(tl.float32) * s * (1 + p * (1 - s))
-        own = tl.where(t < end, p3, 0.0)
+        dp = tl.load(g + t * D, mask=there & (t < T), other=0.0).to(tl.float32) * s * (1 + p * (1 - s))
+        own = tl.where(t < end, dp, 0.0)
         a0 += own * x0
         a1 += own * x1
         a2 += own * x2
         a3 += own * x3
         ab += own
-        dx = w3 * p0 + w2 * p1 + w1 * p2 + w0 * p3
+        dx = d1 + w0 * dp
         tl.store(to + (t - 3) * (2 * D), dx.to(dxz.dtype.element_ty), mask=there & (i >= 3) & (t - 3 < T))
         x0, x1, x2 = x1, x2, x3
-        p0, p1, p2 = p1, p2, p3
+        d1, d2, d3 = d2 + w1 * dp, d3 + w2 * dp, w3 * dp
     c = tl.arange(0, D)
     tl.atomic_add(dw + c * K, tl.sum(a0, 0))
     tl.atomic_add(dw + c * K + 1, tl.sum(a1, 0))
