@@ -14,6 +14,7 @@ RATE = 48000
 ROOM = 24000                                            # samples of one room response
 FASTEST = 1.18                                          # how much a voice is sped up at most, and the inverse of the slowest
 FASTEST_NOISE = 1.5
+AHEAD = 4                                               # batches made at once: of so few clips a map takes no longer for being larger
 FULL_KNOWN, WIDE_KNOWN = 15500., 7800.                  # Hz above which the packs' speech says nothing
 
 
@@ -54,7 +55,7 @@ class Mixer:
     """batch(n) -> noisy, target [n, samples], and the frequency above which the target is not known [n,1]."""
 
     def __init__(self, folder, samples, device, seed):
-        self.device, self.turn = device, 0
+        self.device = device
         self.gen = torch.Generator(device=device)
         self.gen.manual_seed(seed)
         self.full, self.wide, self.noises = (self.load(folder, k) for k in ('speech_full', 'speech_wide', 'noise'))
@@ -65,7 +66,7 @@ class Mixer:
         self.set_length(samples)
 
     def set_length(self, samples):
-        self.samples = samples
+        self.samples, self.stock = samples, []
         self.ramp = torch.arange(samples, device=self.device)
         f = torch.linspace(0, RATE / 2, samples // 2 + 1, device=self.device)
         at = torch.log(f.clamp_min(20) / 20) / math.log(1200) * 9
@@ -207,8 +208,13 @@ class Mixer:
         return torch.where(wide & (kind > .7), self.between(n, 7600, 8400), cut)
 
     def batch(self, n):
-        full = (n + self.turn) // 2                     # of an odd number now fewer, now more
-        self.turn = 1 - self.turn
+        if not self.stock or len(self.stock[0][0]) != n:
+            made = self.make(n * AHEAD)
+            self.stock = [[x[i::AHEAD].contiguous() for x in made] for i in range(AHEAD)]
+        return self.stock.pop()
+
+    def make(self, n):
+        full = n // 2
         role = self.rand(n, 1)
         alone, clean = role < .06, role > .95           # nothing but noise; speech that must come through untouched
         speed = torch.where(self.rand(n, 1) < .5, self.between(n, 1 / FASTEST, FASTEST), 1.)

@@ -8,6 +8,8 @@
 As separate operations these are some forty passes over maps of D channels forward and back, and matrices a few columns wide;
 here a map is read where it is used, and written once. D is a power of two. network.py's Mamba is the definition.
 """
+import os
+
 import torch
 import triton
 import triton.language as tl
@@ -15,6 +17,7 @@ import triton.language as tl
 SEQUENCES, RUN = 8, 48                                  # of a program of the convolution: side by side, and time steps one by one
 CHANNELS = 32                                           # of a program of the scan, which is one warp: `large` has 24 on each
                                                         # multiprocessor, and their registers are such that all or half find room
+AHEAD = 0 if os.environ.get('TRITON_INTERPRET') else 8  # steps of the scan that the second-level cache is told of its inputs before
 
 
 @triton.jit
@@ -97,7 +100,13 @@ def _convolve_bwd(xz, w, b, du, dxz, dw, db, N, T: tl.constexpr, D: tl.constexpr
 
 
 @triton.jit
-def _scan(u, dbc, xz, bias, A, Dv, y, g, hs, T: tl.constexpr, D: tl.constexpr, S: tl.constexpr, BD: tl.constexpr):
+def _prefetch(at):
+    """One address for each lane, or the same for several."""
+    tl.inline_asm_elementwise("prefetch.global.L2 [$1]; mov.b32 $0, 0;", "=r,l", [at.to(tl.int64)], dtype=tl.int32, is_pure=False, pack=1)
+
+
+@triton.jit
+def _scan(u, dbc, xz, bias, A, Dv, y, g, hs, T: tl.constexpr, D: tl.constexpr, S: tl.constexpr, BD: tl.constexpr, AHEAD: tl.constexpr):
     """A program is one warp and walks through time; the next step's inputs are loaded before the present step is computed."""
     W: tl.constexpr = D + 2 * S
     n = tl.program_id(0).to(tl.int64)
@@ -115,6 +124,12 @@ def _scan(u, dbc, xz, bias, A, Dv, y, g, hs, T: tl.constexpr, D: tl.constexpr, S
         p = n * T + tl.minimum(t + 1, T - 1)
         un, dtn, zn = tl.load(u + p * D + d), tl.load(dbc + p * W + d), tl.load(xz + p * (2 * D) + D + d)
         bn, cn = tl.load(dbc + p * W + D + s), tl.load(dbc + p * W + D + S + s)
+        if AHEAD:
+            p = n * T + tl.minimum(t + AHEAD, T - 1)
+            _prefetch(u + p * D + d)
+            _prefetch(dbc + p * W + d)
+            _prefetch(dbc + p * W + D + tl.arange(0, 2 * S))
+            _prefetch(xz + p * (2 * D) + D + d)
         h = tl.exp2(dt[:, None] * a) * h + (dt * ut)[:, None] * b[None, :]
         tl.store(hs + o * (D * S) + ds, h.to(hs.dtype.element_ty))
         v = tl.sum(h * c[None, :], 1) + dv * ut
@@ -124,7 +139,7 @@ def _scan(u, dbc, xz, bias, A, Dv, y, g, hs, T: tl.constexpr, D: tl.constexpr, S
 
 
 @triton.jit
-def _scan_bwd(u, dbc, xz, bias, A, Dv, y, hs, dg, du, ddbc, dxz, part, dbias, dA, dD, T: tl.constexpr, D: tl.constexpr, S: tl.constexpr, BD: tl.constexpr):
+def _scan_bwd(u, dbc, xz, bias, A, Dv, y, hs, dg, du, ddbc, dxz, part, dbias, dA, dD, T: tl.constexpr, D: tl.constexpr, S: tl.constexpr, BD: tl.constexpr, AHEAD: tl.constexpr):
     """part [blocks of channels,N,T,2S]: their shares of the gradients of B and C, in float32. These sums over channels are matrix
     products of which one column is used: that takes fewer instructions than exchanges between lanes."""
     W: tl.constexpr = D + 2 * S
@@ -157,6 +172,15 @@ def _scan_bwd(u, dbc, xz, bias, A, Dv, y, hs, dg, du, ddbc, dxz, part, dbias, dA
         yn, gn = tl.load(y + p * D + d), tl.load(dg + p * D + d)
         bn, cn = tl.load(dbc + p * W + D + s), tl.load(dbc + p * W + D + S + s)
         hn = tl.load(hs + (n * T + tl.maximum(t - 2, 0)) * (D * S) + ds)
+        if AHEAD:
+            p = n * T + tl.maximum(t - AHEAD, 0)
+            _prefetch(u + p * D + d)
+            _prefetch(dbc + p * W + d)
+            _prefetch(dbc + p * W + D + tl.arange(0, 2 * S))
+            _prefetch(xz + p * (2 * D) + D + d)
+            _prefetch(y + p * D + d)
+            _prefetch(dg + p * D + d)
+            _prefetch(hs + (p * D + d) * S)             # 32 bytes are what is fetched at once
 
         dt, open_ = _softplus(raw), _sigmoid(z)
         tl.store(dxz + o * (2 * D) + D + d, (g * yt * open_ * (1 + z * (1 - open_))).to(dxz.dtype.element_ty))
@@ -197,7 +221,7 @@ def mamba_op(xz: torch.Tensor, conv_w: torch.Tensor, conv_b: torch.Tensor, selec
     dbc = u @ select.t()
     hs = torch.empty(N, T, D, S, dtype=torch.bfloat16, device=xz.device)
     BD = min(D, CHANNELS)
-    _scan[(N, D // BD)](u, dbc, xz, bias, A, Dv, y, g, hs, T, D, S, BD, num_warps=1, maxnreg=80)
+    _scan[(N, D // BD)](u, dbc, xz, bias, A, Dv, y, g, hs, T, D, S, BD, AHEAD, num_warps=1, maxnreg=80)
     return g, u, dbc, y, hs
 
 
@@ -218,7 +242,7 @@ def mamba_bwd_op(xz: torch.Tensor, conv_w: torch.Tensor, conv_b: torch.Tensor, s
     part = torch.empty(D // BD, N, T, 2 * S, device=xz.device)
     sums = torch.zeros(D * (S + 2 + conv_w.shape[1] + 1), device=xz.device)
     dA, dD, dbias, dw, db = sums.split([D * S, D, D, conv_w.numel(), D])
-    _scan_bwd[(N, D // BD)](u, dbc, xz, bias, A, Dv, y, hs, dg.contiguous(), du, ddbc, dxz, part, dbias, dA, dD, T, D, S, BD, num_warps=1, maxnreg=152)
+    _scan_bwd[(N, D // BD)](u, dbc, xz, bias, A, Dv, y, hs, dg.contiguous(), du, ddbc, dxz, part, dbias, dA, dD, T, D, S, BD, AHEAD, num_warps=1, maxnreg=152)
     ddbc[..., D:] = part.sum(0)
     rows = ddbc.view(N * T, -1)
     dselect = rows.t() @ u.view(N * T, D)

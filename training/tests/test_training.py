@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import train as training
-from data import Mixer, faster
+from data import AHEAD, Mixer, faster
 from loss import Loss
 from muon import orthogonal, split
 from network import Net
@@ -132,12 +132,15 @@ def test_a_faster_voice_is_higher():
 
 
 def test_clips_are_finite_and_repeat_with_the_seed(mixer):
-    noisy, target, known = mixer.batch(8)
+    noisy, target, known = mixer.make(8)
     assert noisy.shape == target.shape == (8, 96000) and known.shape == (8, 1)
     assert noisy.isfinite().all() and noisy.abs().max() <= 1
     mixer.gen.manual_seed(7)
-    assert torch.equal(mixer.batch(8)[0], noisy)
-    long, target, known = mixer.of_length(960000).batch(1)
+    assert torch.equal(mixer.make(8)[0], noisy)
+    mixer.gen.manual_seed(7)
+    n = 8 // AHEAD
+    assert {x.item() for _ in range(AHEAD) for x in mixer.batch(n)[0][:, 9]} == {x.item() for x in noisy[:, 9]}
+    long, target, known = mixer.of_length(960000).make(1)
     assert long.shape == target.shape == (1, 960000) and long.isfinite().all()
 
 
