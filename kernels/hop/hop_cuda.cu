@@ -68,6 +68,21 @@ static __device__ inline void await(void) {
 #endif
 }
 
+/* Bits of what has been fetched, so that it is seen to be there before the wait: the assembler moves the wait up to the
+ * kernel's beginning, before any load that it does not depend on, but not before a barrier and what is stored before. */
+static __device__ inline unsigned bits(float v) {
+    return __float_as_uint(v);
+}
+
+static __device__ inline void await_with(unsigned fetched) {
+#if __CUDA_ARCH__ >= 900
+    __shared__ volatile unsigned seen;
+    seen = fetched;
+    __syncthreads();
+#endif
+    await();
+}
+
 /* Of the block's slot; not before `analyse` has ended. */
 static __device__ inline unsigned slot_now(const hop_shape &s) {
     return __ldcg(&s.slots[blockIdx.y].now);
@@ -197,6 +212,16 @@ template <unsigned C, unsigned K, unsigned N_OUT, unsigned R = ROWS, bool PRELU 
         slope = PRELU && owns() ? weight1(l.prelu + own()) : 1;
     }
 
+    __device__ unsigned fetched() const {
+        unsigned all = bits(bias) | bits(slope);
+#pragma unroll
+        for (unsigned m = 0; m < n_each; m++)
+#pragma unroll
+            for (unsigned k = 0; k < K; k++)
+                all |= bits(w[m][k].x);
+        return all;
+    }
+
     template <bool NORM = false, class Input, class Output>
     __device__ void run(Input input, Output output, float epsilon = 0) const {
         const unsigned lane = threadIdx.x % lanes;
@@ -230,6 +255,8 @@ template <unsigned K, unsigned N_OUT, unsigned R, bool PRELU> struct layer<0, K,
         n_out = outputs;
         pair = lanes = lanes_for(c);
     }
+
+    __device__ unsigned fetched() const { return 0; }
 
     template <bool NORM = false, class Input, class Output>
     __device__ void run(Input input, Output output, float epsilon = 0) const {
@@ -878,7 +905,7 @@ template <unsigned C> static __global__ void __launch_bounds__(THREADS, 1) down(
     stage.fetch_slot(s);
     stage.fetch_mixing(s, a.follow.time[0]);
     stage.fetch_in(s, a.follow.time[0], first);
-    await();
+    await_with(down.fetched() | stage.gate.fetched() | stage.proj.fetched() | stage.in.fetched());
     down.run([&](unsigned r, unsigned i, unsigned) {
                  return row4(encoded, (int)(2 * (first + r) + i / c), s.n_positions, c, i % c);
              },
@@ -938,10 +965,12 @@ template <unsigned C> static __global__ void __launch_bounds__(THREADS, 1)
     const unsigned share = (half + n_shares - 1) / n_shares, begin = lane / n_each * share;
     const unsigned end = min(begin + share, half);
     float2 taps[3];
-    if constexpr (C)
+    unsigned fetched = attention.fetched() | proj.fetched();
+    if constexpr (C) {
         taps_of(threadIdx.x / 32 * n_each + lane % n_each, taps);
-
-    await();
+        fetched |= bits(taps[0].x) | bits(taps[1].x) | bits(taps[2].x);
+    }
+    await_with(fetched);
     float *const map = a.x + ((size_t)blockIdx.y * half + first) * c;
     for (unsigned i = threadIdx.x; i < ROWS * c; i += THREADS) {
         x[i] = first + i / c < half ? __ldcg(map + i) : 0;
@@ -1035,7 +1064,13 @@ static __global__ void __launch_bounds__(THREADS, 1) prime(const __grid_constant
     if constexpr (TIME)
         stage.fetch_slot(s);
 
-    await();
+    unsigned fetched = mix.fetched();
+    if constexpr (C)
+        if (threadIdx.x < n_items)
+#pragma unroll
+            for (unsigned k = 0; k < HOP_TAPS; k++)
+                fetched |= bits(taps[k].x);
+    await_with(fetched);
     for (unsigned i = threadIdx.x; i < n_items; i += THREADS) { /* once, but for any sizes */
         const unsigned segment = i / c, o = s.segments[segment].kernel * c + i % c;
         const int top = (int)first + s.segments[segment].offset;
@@ -1137,7 +1172,11 @@ template <unsigned C> static __global__ void __launch_bounds__(THREADS, 1) up(co
     for (unsigned k = 0; k < 8; k++)
         head[k] = lane + 32 * k < c ? weight1(l.head_weight + o * c + lane + 32 * k) : 0;
     const float head_bias = weight1(l.head_bias + o), slope = has ? weight1(a.slope + p) : 0;
-    await();
+    unsigned fetched = bits(head_bias) | bits(slope);
+#pragma unroll
+    for (unsigned k = 0; k < 8; k++)
+        fetched |= bits(head[k]);
+    await_with(even.fetched() | odd.fetched() | fetched);
     even.run([&](unsigned r, unsigned i, unsigned) {
                  return row4(decoded, (int)(first + r + i / c) - 1, half, c, i % c);
              },
