@@ -90,7 +90,7 @@ static void empty_nodes(unsigned n, bool overlap) {
     for (unsigned i = 0; i < n; i++) {
         const empty_args a = {asked, i + 1 == n ? done : nullptr};
         if (overlap)
-            start(empty, dim3(50), 0, stream, a);
+            start(empty, dim3(50), THREADS, 0, stream, a);
         else
             empty<<<50, THREADS, 0, stream>>>(a);
     }

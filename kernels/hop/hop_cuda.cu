@@ -4,9 +4,9 @@
 
 #include <cuda_runtime.h>
 
-/* Threads of a block, and positions that it works on, in most kernels and in `dense` and `up`: it reads its weights
- * once for all of them, and the blocks of two kernels, one of which waits, shall find room side by side. */
-enum { THREADS = 512, WARPS = THREADS / 32, ROWS = 2, DENSE_ROWS = 4 };
+/* Threads of a block, and positions that it works on: twice as many in `dense` and `up`. It reads its weights once for
+ * all of them, and the blocks of two kernels, one of which waits, shall find room side by side. */
+enum { THREADS = 512, ROWS = 2 };
 
 /* 60 dB over full scale: louder samples are cut, so that no power overflows. */
 static constexpr float loudest = 1000;
@@ -15,6 +15,9 @@ static constexpr float loudest = 1000;
  * it needs first it then fetches into registers before it waits for the kernel ahead of it, and the rest a step before
  * its turn. */
 template <unsigned C> struct widths {
+    /* Few channels have few weights: smaller blocks read them more often, but a multiprocessor has half as much to do. */
+    static constexpr unsigned share = C && C <= 32 ? 2 : 1;
+    static constexpr unsigned threads = THREADS / share, warps = threads / 32, rows = ROWS / share, dense_rows = 2 * rows;
     static __device__ unsigned channels(const hop_shape &s) { return C ? C : s.channels; }
     static __device__ unsigned inner(const hop_shape &s) { return C ? 2 * C : s.d_inner; }
     static __device__ unsigned states(const hop_shape &s) { return C ? 16 : s.d_state; }
@@ -26,7 +29,11 @@ template <unsigned C> struct widths {
 static bool is_usual(const hop_shape &s) {
     return s.mixer == MODEL_MAMBA && s.d_inner == 2 * s.channels && s.d_state == 16 &&
            s.step_rank == s.channels / 16 && s.d_conv == 4 && s.n_kernels == 4 && s.depth <= 4 &&
-           s.n_segments * s.channels <= THREADS;
+           s.n_segments * s.channels <= (s.channels <= 32 ? widths<32>::threads : THREADS);
+}
+
+static unsigned share_of(const hop_shape &s) {
+    return is_usual(s) && s.channels <= 32 ? widths<32>::share : 1;
 }
 
 /* ---- shared memory ---- */
@@ -35,17 +42,18 @@ static __host__ __device__ inline unsigned rounded(unsigned n) {
     return (n + 3) / 4 * 4;
 }
 
-static __host__ __device__ inline unsigned time_floats(const hop_shape &s) {
+/* Of a position. */
+static unsigned time_floats(const hop_shape &s) {
     const unsigned mixing = s.mixer == MODEL_MAMBA    ? 2 * s.d_inner + rounded(2 * s.d_state + s.step_rank)
                             : s.mixer == MODEL_MAMBA2 ? s.d_seen + s.d_inner + rounded(s.d_inner / s.head)
                                                       : 9 * s.channels;
-    return ROWS * (3 * s.channels + mixing);
+    return 3 * s.channels + mixing;
 }
 
 static size_t shared_bytes(const hop_shape &s) {
-    const unsigned c = s.channels, dense = DENSE_ROWS * s.depth * c, down = ROWS * c + time_floats(s),
-                   attend = (2 * ROWS + 2) * c, prime = down + ROWS * c * (2 * s.n_segments + s.n_kernels),
-                   up = 2 * DENSE_ROWS * c;
+    const unsigned c = s.channels, rows = ROWS / share_of(s), dense = 2 * rows * s.depth * c,
+                   down = rows * (c + time_floats(s)), attend = (2 * rows + 2) * c,
+                   prime = down + rows * c * (2 * s.n_segments + s.n_kernels), up = 4 * rows * c;
     return sizeof(float) * max(max(dense, attend), max(prime, up));
 }
 
@@ -184,8 +192,8 @@ template <unsigned N, unsigned BIT, unsigned SIZE> static __device__ inline void
 /* K C inputs, N_OUT outputs. `fetch` begins to read the weights; `run` calls input(r, i, o) for the inputs i..i+3 of
  * output o at position r, and output(r, o, sum, mine) in all threads together, where only those with `mine` have a sum
  * that is theirs. Where outputs are pairs (hop_cuda.h), an output's partner is in the lane `pair` away. */
-template <unsigned C, unsigned K, unsigned N_OUT, unsigned R = ROWS, bool PRELU = false> struct layer {
-    static constexpr unsigned lanes = lanes_for(C), n_groups = THREADS / lanes;
+template <unsigned C, unsigned K, unsigned N_OUT, unsigned R = widths<C>::rows, bool PRELU = false> struct layer {
+    static constexpr unsigned lanes = lanes_for(C), n_threads = widths<C>::threads, n_groups = n_threads / lanes;
     static constexpr unsigned n_each = (N_OUT + n_groups - 1) / n_groups, n_values = n_each * R;
     static constexpr unsigned n_copies = lanes / n_values, pair = n_each > 1 ? n_copies * R : lanes;
     static constexpr bool is_even = n_groups * n_each == N_OUT; /* no thread is without outputs */
@@ -206,7 +214,7 @@ template <unsigned C, unsigned K, unsigned N_OUT, unsigned R = ROWS, bool PRELU 
 #pragma unroll
             for (unsigned k = 0; k < K; k++)
                 w[m][k] = first() + m < N_OUT && k < n_steps
-                              ? weight4(l.weight + 4 * ((m * n_steps + k) * THREADS + threadIdx.x))
+                              ? weight4(l.weight + 4 * ((m * n_steps + k) * n_threads + threadIdx.x))
                               : make_float4(0, 0, 0, 0);
         bias = l.bias && owns() ? weight1(l.bias + own()) : 0;
         slope = PRELU && owns() ? weight1(l.prelu + own()) : 1;
@@ -423,14 +431,14 @@ struct tapped {
     }
 };
 
-template <unsigned C> static __global__ void __launch_bounds__(THREADS, 1) dense(const __grid_constant__ dense_args a) {
+template <unsigned C> static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share) dense(const __grid_constant__ dense_args a) {
     extern __shared__ float4 shared[];
     const hop_shape &s = a.s;
     const auto &block = a.blocks[blockIdx.z];
-    const unsigned c = widths<C>::channels(s), n = a.n_rows, first = blockIdx.x * DENSE_ROWS, width = (a.layer + 1) * c;
+    const unsigned c = widths<C>::channels(s), n = a.n_rows, first = blockIdx.x * widths<C>::dense_rows, width = (a.layer + 1) * c;
     const size_t map = (size_t)n * c;
     float *products = (float *)shared;
-    layer<C, 4, C, DENSE_ROWS, true> mix;
+    layer<C, 4, C, widths<C>::dense_rows, true> mix;
     mix.fetch(block.mix, width, c, c);
     const bool after_analysis = a.features;
     if (after_analysis)
@@ -484,23 +492,24 @@ template <unsigned C> static __global__ void __launch_bounds__(THREADS, 1) dense
         }
         products[i] = to.sum();
     };
-    const unsigned n_items = DENSE_ROWS * width;
-    if constexpr (C) { /* at most two for a thread */
-        tapped own[2];
+    const unsigned n_items = widths<C>::dense_rows * width;
+    if constexpr (C) {
+        constexpr unsigned n_own = (4 * C * widths<C>::dense_rows + widths<C>::threads - 1) / widths<C>::threads;
+        tapped own[n_own];
 #pragma unroll
-        for (unsigned k = 0; k < 2; k++)
-            if (threadIdx.x + k * THREADS < n_items)
-                fetch(threadIdx.x + k * THREADS, own[k]);
+        for (unsigned k = 0; k < n_own; k++)
+            if (threadIdx.x + k * widths<C>::threads < n_items)
+                fetch(threadIdx.x + k * widths<C>::threads, own[k]);
         if (!after_analysis)
             await();
 #pragma unroll
-        for (unsigned k = 0; k < 2; k++)
-            if (threadIdx.x + k * THREADS < n_items)
-                finish(threadIdx.x + k * THREADS, own[k]);
+        for (unsigned k = 0; k < n_own; k++)
+            if (threadIdx.x + k * widths<C>::threads < n_items)
+                finish(threadIdx.x + k * widths<C>::threads, own[k]);
     } else {
         if (!after_analysis)
             await();
-        for (unsigned i = threadIdx.x; i < n_items; i += THREADS) {
+        for (unsigned i = threadIdx.x; i < n_items; i += widths<C>::threads) {
             tapped one;
             fetch(i, one);
             finish(i, one);
@@ -586,7 +595,7 @@ template <unsigned N> struct states {
 template <unsigned C> struct time_stage {
     /* A thread of the scan has one of n_parts of a channel's states, n_states at a time. */
     static constexpr unsigned n_parts = C ? 128 / C : 2, n_states = C ? 16 / n_parts : 8;
-    static_assert(!C || n_parts * ROWS * 2 * C == THREADS);
+    static_assert(!C || n_parts * widths<C>::rows * 2 * C == widths<C>::threads);
     layer<C, 1, 2 * C> gate;
     layer<C, 1, C> proj;
     layer<C, 1, 4 * C> in;
@@ -638,7 +647,7 @@ template <unsigned C> struct time_stage {
     __device__ const float *mamba2(const hop_shape &s, const hop_time &t, unsigned first, const float *x, float *room) {
         const unsigned c = s.channels, d = s.d_inner, n = s.d_state, seen = s.d_seen, half = s.n_half, heads = d / s.head,
                        stride = rounded(heads), n_past = s.d_conv - 1;
-        float *u = carve(room, ROWS * seen), *z = carve(room, ROWS * d), *steps = carve(room, ROWS * stride);
+        float *u = carve(room, widths<C>::rows * seen), *z = carve(room, widths<C>::rows * d), *steps = carve(room, widths<C>::rows * stride);
         in.fetch(t.in, c, seen + d + heads, c);
         in.template run<true>([&](unsigned r, unsigned i, unsigned) { return four(x + r * c + i); },
                               [&](unsigned r, unsigned o, float sum, bool mine) {
@@ -660,7 +669,7 @@ template <unsigned C> struct time_stage {
                               },
                               s.norm_epsilon);
         __syncthreads();
-        for (unsigned j = threadIdx.x; j < ROWS * d; j += THREADS) {
+        for (unsigned j = threadIdx.x; j < widths<C>::rows * d; j += widths<C>::threads) {
             const unsigned r = j / d, o = j % d, head = o / s.head;
             const float *b = u + r * seen + d, *cs = b + n, v = u[r * seen + o], dt = steps[r * stride + head];
             const float keep = exp2f(dt * t.decay[head]);
@@ -674,7 +683,7 @@ template <unsigned C> struct time_stage {
         }
         __syncthreads();
         const unsigned r = threadIdx.x / 32, lane = threadIdx.x % 32;
-        if (r < ROWS) {
+        if (r < widths<C>::rows) {
             float squares = 0;
             for (unsigned o = lane; o < d; o += 32)
                 squares += z[r * d + o] * z[r * d + o];
@@ -689,8 +698,8 @@ template <unsigned C> struct time_stage {
     __device__ const float *recurrent(const hop_shape &s, const hop_time &t, unsigned first, const float *x, float *room) {
         const unsigned c = s.channels, half = s.n_half, n_gates = s.mixer == MODEL_GRU ? 3 : 4, width = n_gates * c;
         const size_t at = ((size_t)t.index * half + first) * c;
-        float *h = carve(room, ROWS * c), *a = carve(room, ROWS * width), *b = carve(room, ROWS * width);
-        for (unsigned j = threadIdx.x; j < ROWS * c; j += THREADS)
+        float *h = carve(room, widths<C>::rows * c), *a = carve(room, widths<C>::rows * width), *b = carve(room, widths<C>::rows * width);
+        for (unsigned j = threadIdx.x; j < widths<C>::rows * c; j += widths<C>::threads)
             h[j] = first + j / c < half ? __ldcg(state + s.scan + at + j) : 0;
         in.fetch(t.in, c, width, c);
         in.template run<true>([&](unsigned r, unsigned i, unsigned) { return four(x + r * c + i); },
@@ -707,7 +716,7 @@ template <unsigned C> struct time_stage {
                        b[r * width + o] = sum;
                });
         __syncthreads();
-        for (unsigned j = threadIdx.x; j < ROWS * c && first + j / c < half; j += THREADS) {
+        for (unsigned j = threadIdx.x; j < widths<C>::rows * c && first + j / c < half; j += widths<C>::threads) {
             const float *in0 = a + j / c * width + j % c, *state0 = b + j / c * width + j % c;
             if (n_gates == 3) {
                 const float keep = sigmoid(in0[c] + state0[c]);
@@ -724,14 +733,14 @@ template <unsigned C> struct time_stage {
         return h;
     }
 
-    /* x: [ROWS][channels] in shared memory, at positions from `first` on. `after` is the time layer that comes next. */
+    /* x: [widths<C>::rows][channels] in shared memory, at positions from `first` on. `after` is the time layer that comes next. */
     __device__ void run(const hop_shape &s, const hop_time &t, unsigned first, float *x, float *room,
                         const hop_time *after, const hop_linear &after_gate, const float *skip, const float *before) {
         const unsigned c = widths<C>::channels(s), d = widths<C>::inner(s), n = widths<C>::states(s),
                        rank = widths<C>::rank(s), n_past = widths<C>::past(s);
         const unsigned n_select = 2 * n + rank, stride = rounded(n_select), half = s.n_half;
-        float *product = carve(room, ROWS * c), *u = carve(room, ROWS * d), *z = carve(room, ROWS * d);
-        float *selected = carve(room, ROWS * stride);
+        float *product = carve(room, widths<C>::rows * c), *u = carve(room, widths<C>::rows * d), *z = carve(room, widths<C>::rows * d);
+        float *selected = carve(room, widths<C>::rows * stride);
 
         gate.template run<true>([&](unsigned r, unsigned i, unsigned) { return four(x + r * c + i); },
                                 [&](unsigned r, unsigned o, float sum, bool mine) {
@@ -838,7 +847,7 @@ template <unsigned C> struct time_stage {
         if constexpr (C)
             advance(own);
         else
-            for (unsigned j = threadIdx.x; j < n_parts * ROWS * d; j += THREADS)
+            for (unsigned j = threadIdx.x; j < n_parts * widths<C>::rows * d; j += widths<C>::threads)
                 advance(scan_place(j, d));
         __syncthreads();
 
@@ -853,26 +862,26 @@ template <unsigned C> struct time_stage {
     }
 };
 
-/* x: [ROWS][channels] in shared memory, at positions from `first` on, not yet visible to all threads. Of the stage, all
+/* x: [widths<C>::rows][channels] in shared memory, at positions from `first` on, not yet visible to all threads. Of the stage, all
  * that the first time layer or else the gate needs must have been fetched. */
 template <unsigned C, bool TIME> static __device__ void follow(const hop_shape &s, const follow_args &a, unsigned first,
                                                                float *x, float *room, time_stage<C> &stage) {
-    const unsigned c = widths<C>::channels(s), half = s.n_half, n_own = min(half - first, ROWS) * c;
+    const unsigned c = widths<C>::channels(s), half = s.n_half, n_own = min(half - first, widths<C>::rows) * c;
     const size_t at = ((size_t)blockIdx.y * half + first) * c;
     __syncthreads();
     if constexpr (TIME) {
-        float *before = carve(room, ROWS * c);
-        for (unsigned i = threadIdx.x; i < ROWS * c; i += THREADS)
+        float *before = carve(room, widths<C>::rows * c);
+        for (unsigned i = threadIdx.x; i < widths<C>::rows * c; i += widths<C>::threads)
             before[i] = x[i];
         for (unsigned i = 0; i < a.n_time; i++) {
             const bool last = i + 1 == a.n_time;
             stage.run(s, a.time[i], first, x, room, last ? NULL : &a.time[i + 1], a.gate, last ? a.time_skip : NULL,
                       before);
         }
-        for (unsigned i = threadIdx.x; i < n_own; i += THREADS)
+        for (unsigned i = threadIdx.x; i < n_own; i += widths<C>::threads)
             a.skip[at + i] = x[i];
     }
-    for (unsigned i = threadIdx.x; i < n_own; i += THREADS)
+    for (unsigned i = threadIdx.x; i < n_own; i += widths<C>::threads)
         a.x[at + i] = x[i];
     if (a.gate.weight) {
         float *gates = a.gates + 2 * at;
@@ -893,13 +902,13 @@ struct down_args {
 };
 
 /* Convolution over frequency, kernel 3, stride 2: rows of three positions that start two apart. */
-template <unsigned C> static __global__ void __launch_bounds__(THREADS, 1) down(const __grid_constant__ down_args a) {
+template <unsigned C> static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share) down(const __grid_constant__ down_args a) {
     extern __shared__ float4 shared[];
     const hop_shape &s = a.s;
-    const unsigned c = widths<C>::channels(s), first = blockIdx.x * ROWS;
-    float *room = (float *)shared, *x = carve(room, ROWS * c);
+    const unsigned c = widths<C>::channels(s), first = blockIdx.x * widths<C>::rows;
+    float *room = (float *)shared, *x = carve(room, widths<C>::rows * c);
     const float *encoded = a.encoded + (size_t)blockIdx.y * s.n_positions * c;
-    layer<C, 3, C, ROWS, true> down;
+    layer<C, 3, C, widths<C>::rows, true> down;
     time_stage<C> stage;
     down.fetch(a.down, 3 * c, c, c);
     stage.fetch_slot(s);
@@ -942,14 +951,14 @@ static __device__ inline float gated(const float2 *g, const float2 (&taps)[3]) {
 /* The first half of a frequency layer but for its gate, and `up` of the second. Every block takes the mean over all
  * positions itself: that is cheaper than a kernel of its own. A warp has a few channels of it, its lanes share out the
  * positions. */
-template <unsigned C> static __global__ void __launch_bounds__(THREADS, 1)
+template <unsigned C> static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share)
     attend(const __grid_constant__ attend_args a) {
     extern __shared__ float4 shared[];
-    constexpr unsigned n_each = C ? C / WARPS : 1, n_shares = 32 / n_each, n_ahead = C ? C / 4 : 8;
+    constexpr unsigned n_each = C ? C / widths<C>::warps : 1, n_shares = 32 / n_each, n_ahead = C ? 128 / n_shares : 8;
     const hop_shape &s = a.s;
     const unsigned c = widths<C>::channels(s), width = widths<C>::chunks(s) * c, half = s.n_half,
-                   first = blockIdx.x * ROWS, lane = threadIdx.x % 32;
-    float *room = (float *)shared, *x = carve(room, ROWS * c), *own = carve(room, ROWS * c), *mean = carve(room, c),
+                   first = blockIdx.x * widths<C>::rows, lane = threadIdx.x % 32;
+    float *room = (float *)shared, *x = carve(room, widths<C>::rows * c), *own = carve(room, widths<C>::rows * c), *mean = carve(room, c),
           *factor = carve(room, c);
     const float *gates = a.gates + (size_t)blockIdx.y * half * 2 * c;
     layer<C, 1, C, 1> attention;
@@ -972,7 +981,7 @@ template <unsigned C> static __global__ void __launch_bounds__(THREADS, 1)
     }
     await_with(fetched);
     float *const map = a.x + ((size_t)blockIdx.y * half + first) * c;
-    for (unsigned i = threadIdx.x; i < ROWS * c; i += THREADS) {
+    for (unsigned i = threadIdx.x; i < widths<C>::rows * c; i += widths<C>::threads) {
         x[i] = first + i / c < half ? __ldcg(map + i) : 0;
         float2 g[3], its[3];
         taps_of(i % c, its);
@@ -980,7 +989,7 @@ template <unsigned C> static __global__ void __launch_bounds__(THREADS, 1)
             g[k] = gates_at(gates, (int)(first + i / c) + k - 1, half, c, i % c);
         own[i] = gated(g, its);
     }
-    for (unsigned o = threadIdx.x / 32 * n_each + lane % n_each; o < c; o += WARPS * n_each) {
+    for (unsigned o = threadIdx.x / 32 * n_each + lane % n_each; o < c; o += widths<C>::warps * n_each) {
         float sum = 0;
         if constexpr (!C)
             taps_of(o, taps);
@@ -1040,13 +1049,13 @@ struct prime_args {
 /* The rest of a frequency layer, then, with TIME, a time stage. Kernels are cut into segments of as many taps, one for
  * each thread. */
 template <unsigned C, bool TIME>
-static __global__ void __launch_bounds__(THREADS, 1) prime(const __grid_constant__ prime_args a) {
+static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share) prime(const __grid_constant__ prime_args a) {
     extern __shared__ float4 shared[];
     const hop_shape &s = a.s;
     const unsigned c = widths<C>::channels(s), width = widths<C>::chunks(s) * c, half = s.n_half,
-                   first = blockIdx.x * ROWS, n_items = s.n_segments * c;
-    float *room = (float *)shared, *x = carve(room, ROWS * c), *after = room; /* the time stage may take the rest */
-    float *parts = carve(after, 2 * ROWS * n_items), *products = after;
+                   first = blockIdx.x * widths<C>::rows, n_items = s.n_segments * c;
+    float *room = (float *)shared, *x = carve(room, widths<C>::rows * c), *after = room; /* the time stage may take the rest */
+    float *parts = carve(after, 2 * widths<C>::rows * n_items), *products = after;
     const float *chunks = a.chunks + (size_t)blockIdx.y * half * width;
     float2 taps[HOP_TAPS];
     const auto fetch = [&](unsigned i) {
@@ -1071,19 +1080,19 @@ static __global__ void __launch_bounds__(THREADS, 1) prime(const __grid_constant
             for (unsigned k = 0; k < HOP_TAPS; k++)
                 fetched |= bits(taps[k].x);
     await_with(fetched);
-    for (unsigned i = threadIdx.x; i < n_items; i += THREADS) { /* once, but for any sizes */
+    for (unsigned i = threadIdx.x; i < n_items; i += widths<C>::threads) { /* once, but for any sizes */
         const unsigned segment = i / c, o = s.segments[segment].kernel * c + i % c;
         const int top = (int)first + s.segments[segment].offset;
-        float v[HOP_TAPS + ROWS - 1];
+        float v[HOP_TAPS + widths<C>::rows - 1];
         if constexpr (!C)
             fetch(i);
 #pragma unroll
-        for (unsigned k = 0; k < HOP_TAPS + ROWS - 1; k++) {
+        for (unsigned k = 0; k < HOP_TAPS + widths<C>::rows - 1; k++) {
             const int p = top + (int)k;
             v[k] = p >= 0 && p < (int)half ? __ldcg(chunks + (size_t)p * width + o) : 0;
         }
 #pragma unroll
-        for (unsigned r = 0; r < ROWS; r++) {
+        for (unsigned r = 0; r < widths<C>::rows; r++) {
             float mixed = 0, plain = 0;
 #pragma unroll
             for (unsigned k = 0; k < HOP_TAPS; k++) {
@@ -1152,21 +1161,21 @@ struct up_args {
 };
 
 /* The transposed convolution, kernel 3, stride 2: even rows of the output see two rows of the input, odd rows one. */
-template <unsigned C> static __global__ void __launch_bounds__(THREADS, 1) up(const __grid_constant__ up_args a) {
+template <unsigned C> static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share) up(const __grid_constant__ up_args a) {
     extern __shared__ float4 shared[];
     const hop_shape &s = a.s;
     const hop_up &l = a.ups[blockIdx.z];
-    const unsigned c = widths<C>::channels(s), half = s.n_half, first = blockIdx.x * DENSE_ROWS;
+    const unsigned c = widths<C>::channels(s), half = s.n_half, first = blockIdx.x * widths<C>::dense_rows;
     float *y = (float *)shared;
     const float *decoded = a.decoded + (size_t)(2 * blockIdx.y + blockIdx.z) * half * c;
-    layer<C, 2, C, DENSE_ROWS, true> even;
-    layer<C, 1, C, DENSE_ROWS, true> odd;
+    layer<C, 2, C, widths<C>::dense_rows, true> even;
+    layer<C, 1, C, widths<C>::dense_rows, true> odd;
     even.fetch(l.even, 2 * c, c, c);
     odd.fetch(l.odd, c, c, c);
     /* A warp has one of the heads' outputs. */
     const unsigned n_out = 1 + blockIdx.z, lane = threadIdx.x % 32, item = threadIdx.x / 32, o = item % n_out,
                    row = item / n_out, p = 2 * first + row;
-    const bool has = row < 2 * DENSE_ROWS && p < s.n_positions;
+    const bool has = row < 2 * widths<C>::dense_rows && p < s.n_positions;
     float head[8];
 #pragma unroll
     for (unsigned k = 0; k < 8; k++)
@@ -1343,13 +1352,14 @@ static bool may_overlap(const void *kernel) {
 }
 
 template <class Args>
-static void start(void (*kernel)(Args), dim3 grid, size_t shared_bytes, cudaStream_t stream, const Args &args) {
+static void start(void (*kernel)(Args), dim3 grid, unsigned n_threads, size_t shared_bytes, cudaStream_t stream,
+                  const Args &args) {
     cudaLaunchAttribute overlap = {};
     overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     overlap.val.programmaticStreamSerializationAllowed = 1;
     cudaLaunchConfig_t config = {};
     config.gridDim = grid;
-    config.blockDim = THREADS;
+    config.blockDim = n_threads;
     config.dynamicSmemBytes = shared_bytes;
     config.stream = stream;
     config.attrs = &overlap;
@@ -1358,6 +1368,8 @@ static void start(void (*kernel)(Args), dim3 grid, size_t shared_bytes, cudaStre
 }
 
 template <unsigned C> struct chain {
+    static constexpr unsigned n_threads = widths<C>::threads;
+
     static int prepare(size_t bytes) {
         const void *kernels[] = {
             (const void *)dense<C>,        (const void *)down<C>, (const void *)attend<C>,     (const void *)prime<C, true>,
@@ -1387,7 +1399,7 @@ template <unsigned C> struct chain {
                 if (i + 1 == s.depth)
                     a.blocks[b].y = encoder ? n.scratch.encoded : n.scratch.decoded + (size_t)b * s.n_half * s.channels;
             }
-            start(dense<C>, dim3(blocks_for(n_rows, DENSE_ROWS), n_slots, n_blocks), shared_bytes(s), stream, a);
+            start(dense<C>, dim3(blocks_for(n_rows, widths<C>::dense_rows), n_slots, n_blocks), n_threads, shared_bytes(s), stream, a);
         }
     }
 
@@ -1412,31 +1424,31 @@ template <unsigned C> struct chain {
 
     static int launch(const hop_net &n, unsigned n_slots, cudaStream_t stream) {
         const hop_shape &s = n.shape;
-        const dim3 grid(blocks_for(s.n_half, ROWS), n_slots);
+        const dim3 grid(blocks_for(s.n_half, widths<C>::rows), n_slots);
         const size_t bytes = shared_bytes(s);
         const bool is_shipped = s.window == 1024;
-        start(is_shipped ? analyse<512> : analyse<0>, dim3(1, n_slots), fft_bytes(s), stream,
+        start(is_shipped ? analyse<512> : analyse<0>, dim3(1, n_slots), THREADS, fft_bytes(s), stream,
               analyse_args{s, n.asked, n.in, n.analysis_window, n.roots, n.band_edges, n.scratch.spectrum,
                            n.scratch.features});
         run_dense(n, n_slots, stream, true);
-        start(down<C>, grid, bytes, stream, down_args{s, n.scratch.encoded, n.down, before(n, 0, 0)});
+        start(down<C>, grid, n_threads, bytes, stream, down_args{s, n.scratch.encoded, n.down, before(n, 0, 0)});
         for (unsigned b = 0; b < n.n_blocks; b++)
             for (unsigned i = 0; i < n.n_freq; i++) {
                 const hop_freq &f = n.blocks[b].freq[i];
                 const bool last = i + 1 == n.n_freq;
-                start(attend<C>, grid, bytes, stream,
+                start(attend<C>, grid, n_threads, bytes, stream,
                       attend_args{s, f.gate_taps, n.scratch.gates, f.attention, f.proj, f.up, n.scratch.x,
                                   n.scratch.chunks});
                 const follow_args follow = last ? before(n, b + 1, 0) : before(n, b, i + 1);
-                start(follow.n_time ? prime<C, true> : prime<C, false>, grid, bytes, stream,
+                start(follow.n_time ? prime<C, true> : prime<C, false>, grid, n_threads, bytes, stream,
                       prime_args{s, f.taps, n.scratch.chunks, f.mix, f.down,
                                  last ? n.blocks[b].freq_skip : NULL,
                                  follow});
             }
         run_dense(n, n_slots, stream, false);
-        start(up<C>, dim3(blocks_for(s.n_half + 1, DENSE_ROWS), n_slots, 2), bytes, stream,
+        start(up<C>, dim3(blocks_for(s.n_half + 1, widths<C>::dense_rows), n_slots, 2), n_threads, bytes, stream,
               up_args{s, n.scratch.decoded, {n.ups[0], n.ups[1]}, n.slope, n.scratch.gain, n.scratch.rotation});
-        start(is_shipped ? synthesise<512> : synthesise<0>, dim3(1, n_slots), fft_bytes(s), stream,
+        start(is_shipped ? synthesise<512> : synthesise<0>, dim3(1, n_slots), THREADS, fft_bytes(s), stream,
               synthesise_args{s, n.scratch.spectrum, n.scratch.gain, n.scratch.rotation, n.synthesis_window, n.roots,
                               n.bin_bands, n.bin_shares, n.out, n.tail, n.done});
         return cudaGetLastError();
@@ -1444,17 +1456,17 @@ template <unsigned C> struct chain {
 };
 
 size_t hop_packed(const hop_shape *s, unsigned n_in, unsigned n_out) {
-    const unsigned n_groups = THREADS / lanes_for(s->channels), n_each = (n_out + n_groups - 1) / n_groups;
+    const unsigned n_groups = THREADS / share_of(*s) / lanes_for(s->channels), n_each = (n_out + n_groups - 1) / n_groups;
     return (size_t)n_each * n_groups * n_in;
 }
 
 void hop_pack(float *to, const hop_shape *s, unsigned n_in, unsigned n_out, unsigned o, const float *row) {
-    const unsigned lanes = lanes_for(s->channels), n_groups = THREADS / lanes,
+    const unsigned lanes = lanes_for(s->channels), n_threads = THREADS / share_of(*s), n_groups = n_threads / lanes,
                    n_each = (n_out + n_groups - 1) / n_groups, n_steps = n_in / (4 * lanes);
     const unsigned m = is_usual(*s) ? o % n_each : o / n_groups, group = is_usual(*s) ? o / n_each : o % n_groups;
     for (unsigned i = 0; i < n_in; i++) {
         const unsigned step = i / (4 * lanes), thread = group * lanes + i / 4 % lanes;
-        to[4 * ((m * n_steps + step) * (size_t)THREADS + thread) + i % 4] = row[i];
+        to[4 * ((m * n_steps + step) * (size_t)n_threads + thread) + i % 4] = row[i];
     }
 }
 
