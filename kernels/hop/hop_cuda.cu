@@ -8,6 +8,9 @@
  * all of them, and the blocks of two kernels, one of which waits, shall find room side by side. */
 enum { THREADS = 512, ROWS = 2 };
 
+/* Layers of the shipped models' dense blocks, and positions that a block works on in all of them together. */
+enum { DEPTH = 4, DEEP_ROWS = 2 };
+
 /* 60 dB over full scale: louder samples are cut, so that no power overflows. */
 static constexpr float loudest = 1000;
 
@@ -28,7 +31,7 @@ template <unsigned C> struct widths {
 
 static bool is_usual(const hop_shape &s) {
     return s.mixer == MODEL_MAMBA && s.d_inner == 2 * s.channels && s.d_state == 16 &&
-           s.step_rank == s.channels / 16 && s.d_conv == 4 && s.n_kernels == 4 && s.depth <= 4 &&
+           s.step_rank == s.channels / 16 && s.d_conv == 4 && s.n_kernels == 4 && s.depth == DEPTH &&
            s.n_segments * s.channels <= (s.channels <= 32 ? widths<32>::threads : THREADS);
 }
 
@@ -404,11 +407,174 @@ static __global__ void __launch_bounds__(THREADS, 1) analyse(const __grid_consta
 
 /* ---- dense blocks ---- */
 
+/* The first map of the encoder; features is NULL elsewhere. */
+struct embedding {
+    const float *features, *weight, *bias, *prelu; /* weight: [3][channels] */
+};
+
+/* Channel o of it at a position. */
+static __device__ inline float embedded(const embedding &e, unsigned n, unsigned at, unsigned c, unsigned o) {
+    const float *f = e.features + ((size_t)blockIdx.y * n + at) * 3;
+    float v = e.bias[o];
+#pragma unroll
+    for (unsigned j = 0; j < 3; j++)
+        v += __ldcg(f + j) * e.weight[j * c + o];
+    return v < 0 ? v * e.prelu[o] : v;
+}
+
 struct dense_args {
     hop_shape s;
+    unsigned n_rows;
+    const hop_slot *asked; /* of the encoder, else NULL */
+    embedding embed;
+    const float *x; /* of a decoder: [n_rows][channels] */
+    struct {
+        const float *taps[DEPTH];
+        hop_linear mix[DEPTH];
+        size_t ring;
+        float *y;
+    } blocks[2]; /* [gridDim.z] */
+};
+
+/* The layers of a dense block from L on, at DEEP_ROWS positions; those before the last also at the positions beside them
+ * that the next ones look at. A block so needs no other's results. */
+template <unsigned C, unsigned L = 0> struct dense_layers {
+    static constexpr unsigned n_threads = widths<C>::threads, halo = DEPTH - 1 - L, n_rows = DEEP_ROWS + 2 * halo,
+                              width = (L + 1) * C, n_items = n_rows * width,
+                              n_own = (n_items + n_threads - 1) / n_threads;
+    /* As many rows at a time as a group's lanes allow. */
+    static constexpr unsigned n_each = (C * lanes_for(C) + n_threads - 1) / n_threads, most = lanes_for(C) / n_each;
+    static constexpr unsigned fitting = n_rows <= 2 ? 2 : n_rows <= 4 ? 4 : 8, at_once = fitting < most ? fitting : most;
+    layer<C, L + 1, C, at_once, true> mix;
+    float late[n_own][3]; /* taps of the present rows */
+    float *products;      /* [n_rows][width] */
+    dense_layers<C, L + 1> next;
+
+    /* All but the present rows: what goes before them in the sums stands in `products` until then. */
+    template <class Block>
+    __device__ void fetch(const Block &block, const float *ring, float *&room, int first, int n, unsigned n_ring, unsigned now) {
+        const size_t map = (size_t)n * C;
+        products = carve(room, n_items);
+        mix.fetch(block.mix[L], width, C, C);
+#pragma unroll
+        for (unsigned j = 0; j < n_own; j++) {
+            const unsigned i = threadIdx.x + j * n_threads, k = i % width;
+            const int p = first - (int)halo + (int)(i / width);
+            if (i >= n_items)
+                break;
+            /* Maps are concatenated latest first. */
+            const float *maps = ring + (size_t)(L - k / C) * n_ring * map + k % C;
+            float rows[6], taps[6], sum = 0;
+#pragma unroll
+            for (unsigned t = 0; t < 2; t++) {
+                const float *frame = maps + (now + n_ring - ((2 - t) << L)) % n_ring * map;
+#pragma unroll
+                for (int d = -1; d <= 1; d++) {
+                    rows[3 * t + d + 1] = p + d >= 0 && p + d < n ? __ldcg(frame + (p + d) * (int)C) : 0;
+                    taps[3 * t + d + 1] = weight1(block.taps[L] + k + (3 * t + d + 1) * width);
+                }
+            }
+#pragma unroll
+            for (unsigned t = 0; t < 3; t++)
+                late[j][t] = weight1(block.taps[L] + k + (6 + t) * width);
+#pragma unroll
+            for (unsigned t = 0; t < 6; t++)
+                sum += rows[t] * taps[t];
+            products[i] = sum;
+        }
+        next.fetch(block, ring, room, first, n, n_ring, now);
+    }
+
+    /* `maps`: the first map's rows, [DEEP_ROWS + 2 DEPTH][C], and behind them room for the others', each two rows
+     * shorter. Each is known to all threads when its layer's turn comes. */
+    __device__ void run(float *maps, float *present, float *y, int first, int n, unsigned n_ring) const {
+        const size_t map = (size_t)n * C;
+#pragma unroll
+        for (unsigned j = 0; j < n_own; j++) {
+            const unsigned i = threadIdx.x + j * n_threads, k = i % width, m = L - k / C;
+            if (i >= n_items)
+                break;
+            /* Of map m, whose halo is DEPTH - m rows. */
+            const float *rows = maps + (m * (DEEP_ROWS + 2 * DEPTH + 1 - m) + i / width + L - m) * C + k % C;
+            float sum = products[i];
+#pragma unroll
+            for (unsigned t = 0; t < 3; t++)
+                sum += rows[t * C] * late[j][t];
+            products[i] = sum;
+        }
+        __syncthreads();
+        float *to = maps + (L + 1) * (DEEP_ROWS + 2 * DEPTH - L) * C;
+#pragma unroll
+        for (unsigned row = 0; row < n_rows; row += at_once)
+            mix.run([&](unsigned r, unsigned i, unsigned) { return four(products + min(row + r, n_rows - 1) * width + i); },
+                    [&](unsigned r, unsigned o, float sum, bool mine) {
+                        const int j = (int)(row + r), p = first - (int)halo + j;
+                        const bool is_there = p >= 0 && p < n;
+                        if (!mine || j >= (int)n_rows)
+                            return;
+                        if (L + 1 < DEPTH)
+                            to[j * C + o] = is_there ? sum : 0;
+                        if (is_there && j >= (int)halo && j < (int)halo + DEEP_ROWS)
+                            (L + 1 < DEPTH ? present + (size_t)(L + 1) * n_ring * map : y)[(size_t)p * C + o] = sum;
+                    });
+        if constexpr (L + 1 < DEPTH)
+            __syncthreads();
+        next.run(maps, present, y, first, n, n_ring);
+    }
+};
+
+template <unsigned C> struct dense_layers<C, DEPTH> {
+    template <class Block>
+    __device__ void fetch(const Block &, const float *, float *&, int, int, unsigned, unsigned) {}
+    __device__ void run(float *, float *, float *, int, int, unsigned) const {}
+};
+
+/* Floats of shared memory: the maps but the last, and all layers' products. */
+static __host__ __device__ inline unsigned dense_floats(const hop_shape &s) {
+    unsigned n = 0;
+    for (unsigned l = 0; l < DEPTH; l++)
+        n += DEEP_ROWS + 2 * (DEPTH - l) + (DEEP_ROWS + 2 * (DEPTH - 1 - l)) * (l + 1);
+    return n * s.channels;
+}
+
+/* A whole dense block, or two side by side. */
+template <unsigned C> static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share)
+    dense(const __grid_constant__ dense_args a) {
+    extern __shared__ float4 shared[];
+    __shared__ hop_slot slot;
+    constexpr unsigned n_first = (DEEP_ROWS + 2 * DEPTH) * C, n_maps = n_first + (DEPTH - 1) * (DEEP_ROWS + DEPTH) * C;
+    const hop_shape &s = a.s;
+    const auto &block = a.blocks[blockIdx.z];
+    const int n = (int)a.n_rows, first = (int)(blockIdx.x * DEEP_ROWS);
+    const size_t map = (size_t)n * C;
+    float *maps = (float *)shared, *room = maps + n_maps;
+    /* The encoder's kernel is ahead of the one that writes the slots. */
+    if (threadIdx.x == 0)
+        slot = a.asked ? a.asked[blockIdx.y] : hop_slot{__ldcg(&s.slots[blockIdx.y].stream), slot_now(s), 0, 0, 0};
+    __syncthreads();
+    float *ring = s.state + slot.stream * s.n_state + block.ring, *present = ring + slot.now % s.n_ring * map;
+    dense_layers<C> layers;
+    layers.fetch(block, ring, room, first, n, s.n_ring, slot.now);
+    await();
+    for (unsigned i = threadIdx.x; i < n_first; i += widths<C>::threads) {
+        const unsigned o = i % C;
+        const int row = (int)(i / C), p = first - DEPTH + row;
+        float v = 0;
+        if (p >= 0 && p < n)
+            v = a.embed.features ? embedded(a.embed, a.n_rows, (unsigned)p, C, o) : __ldcg(a.x + blockIdx.y * map + (size_t)p * C + o);
+        maps[i] = v;
+        if (row >= DEPTH && row < DEPTH + DEEP_ROWS && p < n)
+            present[(size_t)p * C + o] = v;
+    }
+    __syncthreads();
+    layers.run(maps, present, block.y + blockIdx.y * gridDim.z * map, first, n, s.n_ring);
+}
+
+/* A layer of a dense block of any sizes. */
+struct layer_args {
+    hop_shape s;
     unsigned layer, n_rows;
-    const float *features; /* of the first layer where it is the encoder's, else NULL */
-    const float *embed_weight, *embed_bias, *embed_prelu; /* weight: [3][channels] */
+    embedding embed; /* of the first layer where it is the encoder's */
     const float *x; /* of the first layer where it is a decoder's: [n_rows][channels] */
     struct {
         const float *taps;
@@ -431,16 +597,16 @@ struct tapped {
     }
 };
 
-template <unsigned C> static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share) dense(const __grid_constant__ dense_args a) {
+static __global__ void __launch_bounds__(THREADS, 1) dense_layer(const __grid_constant__ layer_args a) {
     extern __shared__ float4 shared[];
     const hop_shape &s = a.s;
     const auto &block = a.blocks[blockIdx.z];
-    const unsigned c = widths<C>::channels(s), n = a.n_rows, first = blockIdx.x * widths<C>::dense_rows, width = (a.layer + 1) * c;
+    const unsigned c = s.channels, n = a.n_rows, first = blockIdx.x * widths<0>::dense_rows, width = (a.layer + 1) * c;
     const size_t map = (size_t)n * c;
     float *products = (float *)shared;
-    layer<C, 4, C, widths<C>::dense_rows, true> mix;
+    layer<0, 0, 0, widths<0>::dense_rows, true> mix;
     mix.fetch(block.mix, width, c, c);
-    const bool after_analysis = a.features;
+    const bool after_analysis = a.embed.features;
     if (after_analysis)
         await();
     const unsigned now = slot_now(s);
@@ -470,20 +636,15 @@ template <unsigned C> static __global__ void __launch_bounds__(widths<C>::thread
         const int p = (int)(first + i / width);
         if (is_late(k)) {
             const float *late = a.layer ? present + (size_t)(a.layer - k / c) * s.n_ring * map : a.x + blockIdx.y * map;
-            const float *f = a.features + (size_t)blockIdx.y * 3 * n;
 #pragma unroll
             for (int d = -1; d <= 1; d++) {
                 float v = 0;
                 const int at = p + d;
                 if (at < 0 || at >= (int)n)
                     ;
-                else if (a.features) {
-                    v = a.embed_bias[o];
-#pragma unroll
-                    for (unsigned j = 0; j < 3; j++)
-                        v += __ldcg(f + 3 * at + j) * a.embed_weight[j * c + o];
-                    v = v < 0 ? v * a.embed_prelu[o] : v;
-                } else
+                else if (a.embed.features)
+                    v = embedded(a.embed, n, (unsigned)at, c, o);
+                else
                     v = __ldcg(late + (size_t)at * c + o);
                 to.rows[6 + d + 1] = v;
             }
@@ -492,28 +653,13 @@ template <unsigned C> static __global__ void __launch_bounds__(widths<C>::thread
         }
         products[i] = to.sum();
     };
-    const unsigned n_items = widths<C>::dense_rows * width;
-    if constexpr (C) {
-        constexpr unsigned n_own = (4 * C * widths<C>::dense_rows + widths<C>::threads - 1) / widths<C>::threads;
-        tapped own[n_own];
-#pragma unroll
-        for (unsigned k = 0; k < n_own; k++)
-            if (threadIdx.x + k * widths<C>::threads < n_items)
-                fetch(threadIdx.x + k * widths<C>::threads, own[k]);
-        if (!after_analysis)
-            await();
-#pragma unroll
-        for (unsigned k = 0; k < n_own; k++)
-            if (threadIdx.x + k * widths<C>::threads < n_items)
-                finish(threadIdx.x + k * widths<C>::threads, own[k]);
-    } else {
-        if (!after_analysis)
-            await();
-        for (unsigned i = threadIdx.x; i < n_items; i += widths<C>::threads) {
-            tapped one;
-            fetch(i, one);
-            finish(i, one);
-        }
+    const unsigned n_items = widths<0>::dense_rows * width;
+    if (!after_analysis)
+        await();
+    for (unsigned i = threadIdx.x; i < n_items; i += THREADS) {
+        tapped one;
+        fetch(i, one);
+        finish(i, one);
     }
     __syncthreads();
 
@@ -1370,10 +1516,16 @@ static void start(void (*kernel)(Args), dim3 grid, unsigned n_threads, size_t sh
 template <unsigned C> struct chain {
     static constexpr unsigned n_threads = widths<C>::threads;
 
+    static const void *dense_kernel() {
+        if constexpr (C)
+            return (const void *)dense<C>;
+        return (const void *)dense_layer;
+    }
+
     static int prepare(size_t bytes) {
         const void *kernels[] = {
-            (const void *)dense<C>,        (const void *)down<C>, (const void *)attend<C>,     (const void *)prime<C, true>,
-            (const void *)prime<C, false>, (const void *)up<C>,   (const void *)analyse<512>,  (const void *)analyse<0>,
+            dense_kernel(),        (const void *)down<C>,       (const void *)attend<C>,       (const void *)prime<C, true>,
+            (const void *)prime<C, false>, (const void *)up<C>, (const void *)analyse<512>, (const void *)analyse<0>,
             (const void *)synthesise<512>, (const void *)synthesise<0>};
         for (const void *kernel : kernels) {
             cudaError_t code = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
@@ -1386,20 +1538,33 @@ template <unsigned C> struct chain {
     static void run_dense(const hop_net &n, unsigned n_slots, cudaStream_t stream, bool encoder) {
         const hop_shape &s = n.shape;
         const unsigned n_rows = encoder ? s.n_positions : s.n_half, n_blocks = encoder ? 1 : 2;
-        for (unsigned i = 0; i < s.depth; i++) {
-            dense_args a = {.s = s, .layer = i, .n_rows = n_rows,
-                            .features = encoder && i == 0 ? n.scratch.features : NULL,
-                            .embed_weight = n.embed_weight, .embed_bias = n.embed_bias, .embed_prelu = n.embed_prelu,
-                            .x = n.scratch.x, .blocks = {}};
+        const embedding embed = {encoder ? n.scratch.features : NULL, n.embed_weight, n.embed_bias, n.embed_prelu};
+        const size_t rings[2] = {encoder ? s.encoder : s.mask, s.phase};
+        float *const y[2] = {encoder ? n.scratch.encoded : n.scratch.decoded,
+                             n.scratch.decoded + (size_t)s.n_half * s.channels};
+        if constexpr (C) {
+            dense_args a = {s, n_rows, encoder ? n.asked : NULL, embed, n.scratch.x, {}};
             for (unsigned b = 0; b < n_blocks; b++) {
                 const hop_dense &d = encoder ? n.encoder : n.decoders[b];
-                a.blocks[b].taps = d.taps[i];
-                a.blocks[b].mix = d.mix[i];
-                a.blocks[b].ring = encoder ? s.encoder : b ? s.phase : s.mask;
-                if (i + 1 == s.depth)
-                    a.blocks[b].y = encoder ? n.scratch.encoded : n.scratch.decoded + (size_t)b * s.n_half * s.channels;
+                a.blocks[b].ring = rings[b];
+                a.blocks[b].y = y[b];
+                for (unsigned i = 0; i < DEPTH; i++) {
+                    a.blocks[b].taps[i] = d.taps[i];
+                    a.blocks[b].mix[i] = d.mix[i];
+                }
             }
-            start(dense<C>, dim3(blocks_for(n_rows, widths<C>::dense_rows), n_slots, n_blocks), n_threads, shared_bytes(s), stream, a);
+            start(dense<C>, dim3(blocks_for(n_rows, DEEP_ROWS), n_slots, n_blocks), n_threads,
+                  dense_floats(s) * sizeof(float), stream, a);
+        } else {
+            for (unsigned i = 0; i < s.depth; i++) {
+                layer_args a = {s, i, n_rows, i ? embedding{} : embed, n.scratch.x, {}};
+                for (unsigned b = 0; b < n_blocks; b++) {
+                    const hop_dense &d = encoder ? n.encoder : n.decoders[b];
+                    a.blocks[b] = {d.taps[i], d.mix[i], rings[b], i + 1 == s.depth ? y[b] : NULL};
+                }
+                start(dense_layer, dim3(blocks_for(n_rows, widths<0>::dense_rows), n_slots, n_blocks), n_threads,
+                      shared_bytes(s), stream, a);
+            }
         }
     }
 
@@ -1472,7 +1637,7 @@ void hop_pack(float *to, const hop_shape *s, unsigned n_in, unsigned n_out, unsi
 
 int hop_prepare(const hop_net *n, size_t *needed) {
     const hop_shape &s = n->shape;
-    *needed = max(shared_bytes(s), fft_bytes(s));
+    *needed = max(max(shared_bytes(s), fft_bytes(s)), is_usual(s) ? dense_floats(s) * sizeof(float) : 0);
     switch (is_usual(s) ? s.channels : 0) {
     case 16: return chain<16>::prepare(*needed);
     case 32: return chain<32>::prepare(*needed);
