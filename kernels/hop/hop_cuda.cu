@@ -1529,6 +1529,10 @@ template <unsigned C> struct chain {
             (const void *)synthesise<512>, (const void *)synthesise<0>};
         for (const void *kernel : kernels) {
             cudaError_t code = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+            /* All the same, else a multiprocessor has to run empty between two kernels that divide its memory unlike. */
+            if (!code)
+                code = cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
+                                            cudaSharedmemCarveoutMaxShared);
             if (code)
                 return code;
         }
