@@ -11,6 +11,9 @@ enum { THREADS = 512, ROWS = 2 };
 /* Layers of the shipped models' dense blocks, and positions that a block works on in all of them together. */
 enum { DEPTH = 4, DEEP_ROWS = 2 };
 
+/* Positions of the shipped models' middle part, and segments of their longest kernel. */
+enum { HALF = 100, MOST_SEGMENTS = 3 };
+
 /* 60 dB over full scale: louder samples are cut, so that no power overflows. */
 static constexpr float loudest = 1000;
 
@@ -27,10 +30,14 @@ template <unsigned C> struct widths {
     static __device__ unsigned rank(const hop_shape &s) { return C ? C / 16 : s.step_rank; }
     static __device__ unsigned past(const hop_shape &s) { return C ? 3 : s.d_conv - 1; }
     static __device__ unsigned chunks(const hop_shape &s) { return C ? 4 : s.n_kernels; }
+    static __device__ unsigned half(const hop_shape &s) { return C ? HALF : s.n_half; }
 };
 
 static bool is_usual(const hop_shape &s) {
-    return s.mixer == MODEL_MAMBA && s.d_inner == 2 * s.channels && s.d_state == 16 &&
+    for (unsigned k = 0; k < s.n_kernels; k++)
+        if (s.first_segment[k + 1] - s.first_segment[k] > MOST_SEGMENTS)
+            return false;
+    return s.n_half == HALF && s.mixer == MODEL_MAMBA && s.d_inner == 2 * s.channels && s.d_state == 16 &&
            s.step_rank == s.channels / 16 && s.d_conv == 4 && s.n_kernels == 4 && s.depth == DEPTH &&
            s.n_segments * s.channels <= (s.channels <= 32 ? widths<32>::threads : THREADS);
 }
@@ -777,12 +784,12 @@ template <unsigned C> struct time_stage {
 
     __device__ float *conv_past(const hop_shape &s, const hop_time &t, unsigned p, unsigned o) const {
         const unsigned d = widths<C>::inner(s);
-        return state + s.conv + ((size_t)t.index * widths<C>::past(s) * s.n_half + p) * d + o;
+        return state + s.conv + ((size_t)t.index * widths<C>::past(s) * widths<C>::half(s) + p) * d + o;
     }
 
     __device__ float *scan_states(const hop_shape &s, const hop_time &t, unsigned p, unsigned o) const {
         const unsigned d = widths<C>::inner(s);
-        return state + s.scan + ((size_t)t.index * s.n_half + p) * widths<C>::states(s) * d + o;
+        return state + s.scan + ((size_t)t.index * widths<C>::half(s) + p) * widths<C>::states(s) * d + o;
     }
 
     __device__ void fetch_slot(const hop_shape &s) {
@@ -800,7 +807,7 @@ template <unsigned C> struct time_stage {
         const unsigned c = widths<C>::channels(s), d = widths<C>::inner(s);
         in.fetch(t.in, c, 2 * d, c);
         if constexpr (C)
-            if (in.own() < d && first + in.own_row() < s.n_half)
+            if (in.own() < d && first + in.own_row() < widths<C>::half(s))
                 past.fetch(t, 3, conv_past(s, t, first + in.own_row(), in.own()), now, in.own(), d, s.n_half * d);
     }
 
@@ -899,7 +906,7 @@ template <unsigned C> struct time_stage {
                         const hop_time *after, const hop_linear &after_gate, const float *skip, const float *before) {
         const unsigned c = widths<C>::channels(s), d = widths<C>::inner(s), n = widths<C>::states(s),
                        rank = widths<C>::rank(s), n_past = widths<C>::past(s);
-        const unsigned n_select = 2 * n + rank, stride = rounded(n_select), half = s.n_half;
+        const unsigned n_select = 2 * n + rank, stride = rounded(n_select), half = widths<C>::half(s);
         float *product = carve(room, widths<C>::rows * c), *u = carve(room, widths<C>::rows * d), *z = carve(room, widths<C>::rows * d);
         float *selected = carve(room, widths<C>::rows * stride);
 
@@ -1027,7 +1034,7 @@ template <unsigned C> struct time_stage {
  * that the first time layer or else the gate needs must have been fetched. */
 template <unsigned C, bool TIME> static __device__ void follow(const hop_shape &s, const follow_args &a, unsigned first,
                                                                float *x, float *room, time_stage<C> &stage) {
-    const unsigned c = widths<C>::channels(s), half = s.n_half, n_own = min(half - first, widths<C>::rows) * c;
+    const unsigned c = widths<C>::channels(s), half = widths<C>::half(s), n_own = min(half - first, widths<C>::rows) * c;
     const size_t at = ((size_t)blockIdx.y * half + first) * c;
     __syncthreads();
     if constexpr (TIME) {
@@ -1117,9 +1124,9 @@ template <unsigned C> static __global__ void __launch_bounds__(widths<C>::thread
     attend(const __grid_constant__ attend_args a) {
     extern __shared__ float4 shared[];
     let_next();
-    constexpr unsigned n_each = C ? C / widths<C>::warps : 1, n_shares = 32 / n_each, n_ahead = C ? 128 / n_shares : 8;
+    constexpr unsigned n_each = C ? C / widths<C>::warps : 1, n_shares = 32 / n_each;
     const hop_shape &s = a.s;
-    const unsigned c = widths<C>::channels(s), width = widths<C>::chunks(s) * c, half = s.n_half,
+    const unsigned c = widths<C>::channels(s), width = widths<C>::chunks(s) * c, half = widths<C>::half(s),
                    first = blockIdx.x * widths<C>::rows, lane = threadIdx.x % 32;
     float *room = (float *)shared, *x = carve(room, widths<C>::rows * c), *own = carve(room, widths<C>::rows * c), *mean = carve(room, c),
           *factor = carve(room, c);
@@ -1134,43 +1141,65 @@ template <unsigned C> static __global__ void __launch_bounds__(widths<C>::thread
         for (unsigned k = 0; k < 3; k++)
             taps[k] = weight2(a.gate_taps + 2 * (k * c + o));
     };
-    const unsigned share = (half + n_shares - 1) / n_shares, begin = lane / n_each * share;
-    const unsigned end = min(begin + share, half);
-    float2 taps[3];
-    unsigned fetched = attention.fetched() | proj.fetched();
-    if constexpr (C) {
-        taps_of(threadIdx.x / 32 * n_each + lane % n_each, taps);
-        fetched |= bits(taps[0].x) | bits(taps[1].x) | bits(taps[2].x);
-    }
-    await_with(fetched);
     float *const map = a.x + ((size_t)blockIdx.y * half + first) * c;
-    for (unsigned i = threadIdx.x; i < widths<C>::rows * c; i += widths<C>::threads) {
-        x[i] = first + i / c < half ? __ldcg(map + i) : 0;
-        float2 g[3], its[3];
-        taps_of(i % c, its);
-        for (int k = 0; k < 3; k++)
-            g[k] = gates_at(gates, (int)(first + i / c) + k - 1, half, c, i % c);
-        own[i] = gated(g, its);
-    }
-    for (unsigned o = threadIdx.x / 32 * n_each + lane % n_each; o < c; o += widths<C>::warps * n_each) {
+    if constexpr (C) {
+        /* Every lane takes the sum over `share` positions from `begin` on. */
+        constexpr unsigned share = (HALF + n_shares - 1) / n_shares;
+        const unsigned begin = lane / n_each * share, o = threadIdx.x / 32 * n_each + lane % n_each, i = threadIdx.x;
+        const bool has_own = i < widths<C>::rows * C, has_row = has_own && first + i / C < half;
+        float2 taps[3], own_taps[3], g[share + 2], own_g[3];
+        taps_of(o, taps);
+        taps_of(i % C, own_taps);
+        unsigned fetched = attention.fetched() | proj.fetched();
+#pragma unroll
+        for (unsigned k = 0; k < 3; k++)
+            fetched |= bits(taps[k].x) | bits(own_taps[k].x);
+        await_with(fetched);
+        const float own_x = has_row ? __ldcg(map + i) : 0;
+#pragma unroll
+        for (unsigned k = 0; k < 3; k++)
+            own_g[k] = has_own ? gates_at(gates, (int)(first + i / C + k) - 1, half, C, i % C) : make_float2(0, 0);
+        const float2 *from = (const float2 *)gates + begin * C + o;
+#pragma unroll
+        for (unsigned k = 0; k < share + 2; k++)
+            g[k] = (k || begin) && begin <= HALF - k ? __ldcg(from + ((int)k - 1) * (int)C) : make_float2(0, 0);
         float sum = 0;
-        if constexpr (!C)
-            taps_of(o, taps);
-        for (unsigned p = begin; p < end; p += n_ahead) {
-            float2 g[n_ahead + 2];
 #pragma unroll
-            for (unsigned k = 0; k < n_ahead + 2; k++)
-                g[k] = p + k <= end + 1 ? gates_at(gates, (int)(p + k) - 1, half, c, o) : make_float2(0, 0);
-#pragma unroll
-            for (unsigned k = 0; k < n_ahead; k++)
-                if (p + k < end)
-                    sum += gated(g + k, taps);
+        for (unsigned k = 0; k < share; k++)
+            if (begin < HALF - k)
+                sum += gated(g + k, taps);
+        if (has_own) {
+            x[i] = own_x;
+            own[i] = gated(own_g, own_taps);
         }
 #pragma unroll
         for (unsigned bit = n_each; bit < 32; bit *= 2)
             sum += __shfl_xor_sync(~0u, sum, bit);
         if (lane < n_each)
             mean[o] = sum / (float)half;
+    } else {
+        float2 taps[3], g[3];
+        await();
+        for (unsigned i = threadIdx.x; i < ROWS * c; i += THREADS) {
+            x[i] = first + i / c < half ? __ldcg(map + i) : 0;
+            taps_of(i % c, taps);
+            for (int k = 0; k < 3; k++)
+                g[k] = gates_at(gates, (int)(first + i / c) + k - 1, half, c, i % c);
+            own[i] = gated(g, taps);
+        }
+        for (unsigned o = threadIdx.x / 32; o < c; o += THREADS / 32) {
+            float sum = 0;
+            taps_of(o, taps);
+            for (unsigned p = lane; p < half; p += 32) {
+#pragma unroll
+                for (int k = 0; k < 3; k++)
+                    g[k] = gates_at(gates, (int)p + k - 1, half, c, o);
+                sum += gated(g, taps);
+            }
+            sum = warp_sum(sum);
+            if (lane == 0)
+                mean[o] = sum / (float)half;
+        }
     }
     up.fetch(a.up, c, width, c);
     __syncthreads();
@@ -1216,7 +1245,7 @@ static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share) p
     extern __shared__ float4 shared[];
     let_next();
     const hop_shape &s = a.s;
-    const unsigned c = widths<C>::channels(s), width = widths<C>::chunks(s) * c, half = s.n_half,
+    const unsigned c = widths<C>::channels(s), width = widths<C>::chunks(s) * c, half = widths<C>::half(s),
                    first = blockIdx.x * widths<C>::rows, n_items = s.n_segments * c;
     float *room = (float *)shared, *x = carve(room, widths<C>::rows * c), *after = room; /* the time stage may take the rest */
     float *parts = carve(after, 2 * widths<C>::rows * n_items), *products = after;
@@ -1278,21 +1307,31 @@ static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share) p
     if constexpr (C)
         if (down.owns() && first + down.own_row() < half)
             fetch_before(down.own_row(), down.own());
+    const auto each_segment = [&](unsigned kernel, const auto &does) {
+        const unsigned begin = s.first_segment[kernel], end = s.first_segment[kernel + 1];
+        if constexpr (C) {
+#pragma unroll
+            for (unsigned k = 0; k < MOST_SEGMENTS; k++)
+                if (begin + k < end)
+                    does(begin + k);
+        } else
+            for (unsigned k = begin; k < end; k++)
+                does(k);
+    };
     __syncthreads();
     mix.run([&](unsigned r, unsigned i, unsigned o) {
                 float4 sum = make_float4(0, 0, 0, 0);
-                for (unsigned k = s.first_segment[o / c]; k < s.first_segment[o / c + 1]; k++) {
+                each_segment(o / c, [&](unsigned k) {
                     const float4 v = four(parts + 2 * r * n_items + k * c + i);
                     sum = make_float4(sum.x + v.x, sum.y + v.y, sum.z + v.z, sum.w + v.w);
-                }
+                });
                 return sum;
             },
             [&](unsigned r, unsigned o, float sum, bool mine) {
                 if (!mine)
                     return;
                 float plain = 0;
-                for (unsigned k = s.first_segment[o / c]; k < s.first_segment[o / c + 1]; k++)
-                    plain += parts[(2 * r + 1) * n_items + k * c + o % c];
+                each_segment(o / c, [&](unsigned k) { plain += parts[(2 * r + 1) * n_items + k * c + o % c]; });
                 products[r * width + o] = sum * plain;
             });
     if constexpr (TIME)
@@ -1330,7 +1369,7 @@ template <unsigned C> static __global__ void __launch_bounds__(widths<C>::thread
     let_next();
     const hop_shape &s = a.s;
     const hop_up &l = a.ups[blockIdx.z];
-    const unsigned c = widths<C>::channels(s), half = s.n_half, first = blockIdx.x * widths<C>::dense_rows;
+    const unsigned c = widths<C>::channels(s), half = widths<C>::half(s), first = blockIdx.x * widths<C>::dense_rows;
     float *y = (float *)shared;
     const float *decoded = a.decoded + (size_t)(2 * blockIdx.y + blockIdx.z) * half * c;
     layer<C, 2, C, widths<C>::dense_rows, true> even;
