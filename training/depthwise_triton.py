@@ -7,7 +7,10 @@ import torch
 import triton
 import triton.language as tl
 
+from prefetch import WORKS, prefetch
+
 PROGRAMS = {3: 132 * 2, 1: 132 * 6}                     # of the backward pass: as many as find room on 132 multiprocessors at once
+FETCH = WORKS                                           # the second-level cache is told of the next tile
 
 
 @triton.jit
@@ -37,7 +40,8 @@ def _tap(k: tl.constexpr, ahead: tl.constexpr, dy, w, v, p, t, f, c, P, dx, sum,
 
 
 @triton.jit
-def _bwd(x, dy, w, dx, dw, P, T: tl.constexpr, F: tl.constexpr, C: tl.constexpr, N: tl.constexpr, KT: tl.constexpr, DT: tl.constexpr, BP: tl.constexpr, TILES: tl.constexpr):
+def _bwd(x, dy, w, dx, dw, P, T: tl.constexpr, F: tl.constexpr, C: tl.constexpr, N: tl.constexpr, KT: tl.constexpr, DT: tl.constexpr, BP: tl.constexpr, TILES: tl.constexpr,
+         FETCH: tl.constexpr):
     """Both gradients from one reading of dy; KT is 1 or 3. The taps' sums stay in registers from tile to tile."""
     c = tl.arange(0, C)[None, :]
     zero = tl.zeros((BP, C), dtype=tl.float32)
@@ -46,6 +50,11 @@ def _bwd(x, dy, w, dx, dw, P, T: tl.constexpr, F: tl.constexpr, C: tl.constexpr,
         p = (i * tl.num_programs(0) + tl.program_id(0)) * BP + tl.arange(0, BP)
         f = p % F
         t = (p // F) % T
+        if FETCH:                                       # the next tile, and the last of the gradients that reach into it
+            q = tl.minimum(p + tl.num_programs(0) * BP, P - 1)[:, None]
+            part = tl.arange(0, max(1, C // 16))[None, :] * 16
+            prefetch(x + q * C + part)
+            prefetch(dy + tl.minimum(q + (KT - 1) * DT * F, P - 1) * N + part)
         v = tl.load(x + p[:, None] * C + c, mask=(p < P)[:, None], other=0.0).to(tl.float32)
         d, a0 = _tap(0, (KT - 1) * DT, dy, w, v, p, t, f, c, P, zero, a0, T, F, C, N)
         d, a1 = _tap(1, (KT - 1) * DT, dy, w, v, p, t, f, c, P, d, a1, T, F, C, N)
@@ -94,7 +103,7 @@ def depthwise_bwd_op(maps: list[torch.Tensor], w: torch.Tensor, dy: torch.Tensor
     tiles = triton.cdiv(triton.cdiv(P, BP), PROGRAMS[kt])
     dw, dmaps = torch.zeros(w.shape, device=w.device), [torch.empty_like(x) for x in maps]
     for i, x in enumerate(maps):
-        _bwd[(triton.cdiv(P, BP * tiles),)](x, dy[..., i * C:], w[i], dmaps[i], dw[i], P, T, F, C, N, kt, dt, BP, tiles, num_warps=4)
+        _bwd[(triton.cdiv(P, BP * tiles),)](x, dy[..., i * C:], w[i], dmaps[i], dw[i], P, T, F, C, N, kt, dt, BP, tiles, FETCH, num_warps=4)
     return [dw, *dmaps]
 
 

@@ -8,16 +8,16 @@
 As separate operations these are some forty passes over maps of D channels forward and back, and matrices a few columns wide;
 here a map is read where it is used, and written once. D is a power of two. network.py's Mamba is the definition.
 """
-import os
-
 import torch
 import triton
 import triton.language as tl
 
+from prefetch import WORKS, prefetch
+
 SEQUENCES, RUN = 8, 48                                  # of a program of the convolution: side by side, and time steps one by one
 CHANNELS = 32                                           # of a program of the scan, which is one warp: `large` has 24 on each
                                                         # multiprocessor, and their registers are such that all or half find room
-AHEAD = 0 if os.environ.get('TRITON_INTERPRET') else 8  # steps of the scan that the second-level cache is told of its inputs before
+AHEAD = 8 if WORKS else 0                               # steps of the scan that the second-level cache is told of its inputs before
 
 
 @triton.jit
@@ -100,12 +100,6 @@ def _convolve_bwd(xz, w, b, du, dxz, dw, db, N, T: tl.constexpr, D: tl.constexpr
 
 
 @triton.jit
-def _prefetch(at):
-    """One address for each lane, or the same for several."""
-    tl.inline_asm_elementwise("prefetch.global.L2 [$1]; mov.b32 $0, 0;", "=r,l", [at.to(tl.int64)], dtype=tl.int32, is_pure=False, pack=1)
-
-
-@triton.jit
 def _scan(u, dbc, xz, bias, A, Dv, y, g, hs, T: tl.constexpr, D: tl.constexpr, S: tl.constexpr, BD: tl.constexpr, AHEAD: tl.constexpr):
     """A program is one warp and walks through time; the next step's inputs are loaded before the present step is computed."""
     W: tl.constexpr = D + 2 * S
@@ -126,10 +120,10 @@ def _scan(u, dbc, xz, bias, A, Dv, y, g, hs, T: tl.constexpr, D: tl.constexpr, S
         bn, cn = tl.load(dbc + p * W + D + s), tl.load(dbc + p * W + D + S + s)
         if AHEAD:
             p = n * T + tl.minimum(t + AHEAD, T - 1)
-            _prefetch(u + p * D + d)
-            _prefetch(dbc + p * W + d)
-            _prefetch(dbc + p * W + D + tl.arange(0, 2 * S))
-            _prefetch(xz + p * (2 * D) + D + d)
+            prefetch(u + p * D + d)
+            prefetch(dbc + p * W + d)
+            prefetch(dbc + p * W + D + tl.arange(0, 2 * S))
+            prefetch(xz + p * (2 * D) + D + d)
         h = tl.exp2(dt[:, None] * a) * h + (dt * ut)[:, None] * b[None, :]
         tl.store(hs + o * (D * S) + ds, h.to(hs.dtype.element_ty))
         v = tl.sum(h * c[None, :], 1) + dv * ut
@@ -174,13 +168,13 @@ def _scan_bwd(u, dbc, xz, bias, A, Dv, y, hs, dg, du, ddbc, dxz, part, dbias, dA
         hn = tl.load(hs + (n * T + tl.maximum(t - 2, 0)) * (D * S) + ds)
         if AHEAD:
             p = n * T + tl.maximum(t - AHEAD, 0)
-            _prefetch(u + p * D + d)
-            _prefetch(dbc + p * W + d)
-            _prefetch(dbc + p * W + D + tl.arange(0, 2 * S))
-            _prefetch(xz + p * (2 * D) + D + d)
-            _prefetch(y + p * D + d)
-            _prefetch(dg + p * D + d)
-            _prefetch(hs + (p * D + d) * S)             # 32 bytes are what is fetched at once
+            prefetch(u + p * D + d)
+            prefetch(dbc + p * W + d)
+            prefetch(dbc + p * W + D + tl.arange(0, 2 * S))
+            prefetch(xz + p * (2 * D) + D + d)
+            prefetch(y + p * D + d)
+            prefetch(dg + p * D + d)
+            prefetch(hs + (p * D + d) * S)              # 32 bytes are what is fetched at once
 
         dt, open_ = _softplus(raw), _sigmoid(z)
         tl.store(dxz + o * (2 * D) + D + d, (g * yt * open_ * (1 + z * (1 - open_))).to(dxz.dtype.element_ty))
