@@ -21,9 +21,10 @@ static constexpr float loudest = 1000;
  * it needs first it then fetches into registers before it waits for the kernel ahead of it, and the rest a step before
  * its turn. */
 template <unsigned C> struct widths {
-    /* Few channels have few weights: smaller blocks read them more often, but a multiprocessor has half as much to do. */
+    /* Few channels have few weights: smaller blocks read them more often, but a multiprocessor has half the work. */
     static constexpr unsigned share = C && C <= 32 ? 2 : 1;
-    static constexpr unsigned threads = THREADS / share, warps = threads / 32, rows = ROWS / share, dense_rows = 2 * rows;
+    static constexpr unsigned threads = THREADS / share, warps = threads / 32, rows = ROWS / share,
+                              dense_rows = 2 * rows;
     static __device__ unsigned channels(const hop_shape &s) { return C ? C : s.channels; }
     static __device__ unsigned inner(const hop_shape &s) { return C ? 2 * C : s.d_inner; }
     static __device__ unsigned states(const hop_shape &s) { return C ? 16 : s.d_state; }
@@ -93,15 +94,16 @@ static __device__ inline void await(void) {
 }
 
 /* Bits of what has been fetched, so that it is seen to be there before the wait: the assembler moves the wait up to the
- * kernel's beginning, before any load that it does not depend on, but not before a barrier and what is stored before. */
+ * kernel's beginning, before any load that it does not depend on, but not before a barrier and what is stored ahead of
+ * that. */
 static __device__ inline unsigned bits(float v) {
     return __float_as_uint(v);
 }
 
 static __device__ inline void await_with(unsigned fetched) {
 #if __CUDA_ARCH__ >= 900
-    __shared__ volatile unsigned seen;
-    seen = fetched;
+    __shared__ volatile unsigned seen[THREADS];
+    seen[threadIdx.x] = fetched;
     __syncthreads();
 #endif
     await();
@@ -450,15 +452,16 @@ struct dense_args {
     } blocks[2]; /* [gridDim.z] */
 };
 
-/* The layers of a dense block from L on, at DEEP_ROWS positions; those before the last also at the positions beside them
- * that the next ones look at. A block so needs no other's results. */
+/* The layers of a dense block from L on, at DEEP_ROWS positions; those before the last also at the positions beside
+ * them that the next ones look at. A block so needs no other's results. */
 template <unsigned C, unsigned L = 0> struct dense_layers {
     static constexpr unsigned n_threads = widths<C>::threads, halo = DEPTH - 1 - L, n_rows = DEEP_ROWS + 2 * halo,
                               width = (L + 1) * C, n_items = n_rows * width,
                               n_own = (n_items + n_threads - 1) / n_threads;
     /* As many rows at a time as a group's lanes allow. */
     static constexpr unsigned n_each = (C * lanes_for(C) + n_threads - 1) / n_threads, most = lanes_for(C) / n_each;
-    static constexpr unsigned fitting = n_rows <= 2 ? 2 : n_rows <= 4 ? 4 : 8, at_once = fitting < most ? fitting : most;
+    static constexpr unsigned fitting = n_rows <= 2 ? 2 : n_rows <= 4 ? 4 : 8;
+    static constexpr unsigned at_once = fitting < most ? fitting : most;
     layer<C, L + 1, C, at_once, true> mix;
     float late[n_own][3]; /* taps of the present rows */
     float *products;      /* [n_rows][width] */
@@ -466,7 +469,8 @@ template <unsigned C, unsigned L = 0> struct dense_layers {
 
     /* All but the present rows: what goes before them in the sums stands in `products` until then. */
     template <class Block>
-    __device__ void fetch(const Block &block, const float *ring, float *&room, int first, int n, unsigned n_ring, unsigned now) {
+    __device__ void fetch(const Block &block, const float *ring, float *&room, int first, int n, unsigned n_ring,
+                          unsigned now) {
         const size_t map = (size_t)n * C;
         products = carve(room, n_items);
         mix.fetch(block.mix[L], width, C, C);
@@ -520,7 +524,9 @@ template <unsigned C, unsigned L = 0> struct dense_layers {
         float *to = maps + (L + 1) * (DEEP_ROWS + 2 * DEPTH - L) * C;
 #pragma unroll
         for (unsigned row = 0; row < n_rows; row += at_once)
-            mix.run([&](unsigned r, unsigned i, unsigned) { return four(products + min(row + r, n_rows - 1) * width + i); },
+            mix.run([&](unsigned r, unsigned i, unsigned) {
+                        return four(products + min(row + r, n_rows - 1) * width + i);
+                    },
                     [&](unsigned r, unsigned o, float sum, bool mine) {
                         const int j = (int)(row + r), p = first - (int)halo + j;
                         const bool is_there = p >= 0 && p < n;
@@ -579,7 +585,8 @@ template <unsigned C> static __global__ void __launch_bounds__(widths<C>::thread
         const int row = (int)(i / C), p = first - DEPTH + row;
         float v = 0;
         if (p >= 0 && p < n)
-            v = a.embed.features ? embedded(a.embed, a.n_rows, (unsigned)p, C, o) : __ldcg(a.x + blockIdx.y * map + (size_t)p * C + o);
+            v = a.embed.features ? embedded(a.embed, a.n_rows, (unsigned)p, C, o)
+                                 : __ldcg(a.x + blockIdx.y * map + (size_t)p * C + o);
         maps[i] = v;
         if (row >= DEPTH && row < DEPTH + DEEP_ROWS && p < n)
             present[(size_t)p * C + o] = v;
@@ -813,9 +820,9 @@ template <unsigned C> struct time_stage {
 
     /* Mamba-2 (ssd.h) of the normed x to rows of d_inner in `room`, which is not yet visible to all threads. */
     __device__ const float *mamba2(const hop_shape &s, const hop_time &t, unsigned first, const float *x, float *room) {
-        const unsigned c = s.channels, d = s.d_inner, n = s.d_state, seen = s.d_seen, half = s.n_half, heads = d / s.head,
-                       stride = rounded(heads), n_past = s.d_conv - 1;
-        float *u = carve(room, widths<C>::rows * seen), *z = carve(room, widths<C>::rows * d), *steps = carve(room, widths<C>::rows * stride);
+        const unsigned c = s.channels, d = s.d_inner, n = s.d_state, seen = s.d_seen, half = s.n_half,
+                       heads = d / s.head, stride = rounded(heads), n_past = s.d_conv - 1;
+        float *u = carve(room, ROWS * seen), *z = carve(room, ROWS * d), *steps = carve(room, ROWS * stride);
         in.fetch(t.in, c, seen + d + heads, c);
         in.template run<true>([&](unsigned r, unsigned i, unsigned) { return four(x + r * c + i); },
                               [&](unsigned r, unsigned o, float sum, bool mine) {
@@ -831,13 +838,14 @@ template <unsigned C> struct time_stage {
                                   }
                                   if (first + r < half)
                                       past.fetch(t, n_past,
-                                                 state + s.conv + ((size_t)t.index * n_past * half + first + r) * seen + o,
+                                                 state + s.conv + o +
+                                                     ((size_t)t.index * n_past * half + first + r) * seen,
                                                  now, o, seen, (size_t)half * seen);
                                   u[r * seen + o] = first + r < half ? silu(past.next(n_past, sum)) : 0;
                               },
                               s.norm_epsilon);
         __syncthreads();
-        for (unsigned j = threadIdx.x; j < widths<C>::rows * d; j += widths<C>::threads) {
+        for (unsigned j = threadIdx.x; j < ROWS * d; j += THREADS) {
             const unsigned r = j / d, o = j % d, head = o / s.head;
             const float *b = u + r * seen + d, *cs = b + n, v = u[r * seen + o], dt = steps[r * stride + head];
             const float keep = exp2f(dt * t.decay[head]);
@@ -851,7 +859,7 @@ template <unsigned C> struct time_stage {
         }
         __syncthreads();
         const unsigned r = threadIdx.x / 32, lane = threadIdx.x % 32;
-        if (r < widths<C>::rows) {
+        if (r < ROWS) {
             float squares = 0;
             for (unsigned o = lane; o < d; o += 32)
                 squares += z[r * d + o] * z[r * d + o];
@@ -863,11 +871,12 @@ template <unsigned C> struct time_stage {
     }
 
     /* A GRU or an LSTM (gru.h, lstm.h), likewise. */
-    __device__ const float *recurrent(const hop_shape &s, const hop_time &t, unsigned first, const float *x, float *room) {
+    __device__ const float *recurrent(const hop_shape &s, const hop_time &t, unsigned first, const float *x,
+                                      float *room) {
         const unsigned c = s.channels, half = s.n_half, n_gates = s.mixer == MODEL_GRU ? 3 : 4, width = n_gates * c;
         const size_t at = ((size_t)t.index * half + first) * c;
-        float *h = carve(room, widths<C>::rows * c), *a = carve(room, widths<C>::rows * width), *b = carve(room, widths<C>::rows * width);
-        for (unsigned j = threadIdx.x; j < widths<C>::rows * c; j += widths<C>::threads)
+        float *h = carve(room, ROWS * c), *a = carve(room, ROWS * width), *b = carve(room, ROWS * width);
+        for (unsigned j = threadIdx.x; j < ROWS * c; j += THREADS)
             h[j] = first + j / c < half ? __ldcg(state + s.scan + at + j) : 0;
         in.fetch(t.in, c, width, c);
         in.template run<true>([&](unsigned r, unsigned i, unsigned) { return four(x + r * c + i); },
@@ -884,7 +893,7 @@ template <unsigned C> struct time_stage {
                        b[r * width + o] = sum;
                });
         __syncthreads();
-        for (unsigned j = threadIdx.x; j < widths<C>::rows * c && first + j / c < half; j += widths<C>::threads) {
+        for (unsigned j = threadIdx.x; j < ROWS * c && first + j / c < half; j += THREADS) {
             const float *in0 = a + j / c * width + j % c, *state0 = b + j / c * width + j % c;
             if (n_gates == 3) {
                 const float keep = sigmoid(in0[c] + state0[c]);
@@ -901,13 +910,14 @@ template <unsigned C> struct time_stage {
         return h;
     }
 
-    /* x: [widths<C>::rows][channels] in shared memory, at positions from `first` on. `after` is the time layer that comes next. */
+    /* x: [rows][channels] in shared memory, at positions from `first` on. `after` is the time layer that comes next. */
     __device__ void run(const hop_shape &s, const hop_time &t, unsigned first, float *x, float *room,
                         const hop_time *after, const hop_linear &after_gate, const float *skip, const float *before) {
         const unsigned c = widths<C>::channels(s), d = widths<C>::inner(s), n = widths<C>::states(s),
                        rank = widths<C>::rank(s), n_past = widths<C>::past(s);
         const unsigned n_select = 2 * n + rank, stride = rounded(n_select), half = widths<C>::half(s);
-        float *product = carve(room, widths<C>::rows * c), *u = carve(room, widths<C>::rows * d), *z = carve(room, widths<C>::rows * d);
+        constexpr unsigned rows = widths<C>::rows;
+        float *product = carve(room, rows * c), *u = carve(room, rows * d), *z = carve(room, rows * d);
         float *selected = carve(room, widths<C>::rows * stride);
 
         gate.template run<true>([&](unsigned r, unsigned i, unsigned) { return four(x + r * c + i); },
@@ -1030,11 +1040,12 @@ template <unsigned C> struct time_stage {
     }
 };
 
-/* x: [widths<C>::rows][channels] in shared memory, at positions from `first` on, not yet visible to all threads. Of the stage, all
+/* x: [rows][channels] in shared memory, at positions from `first` on, not yet visible to all threads. Of the stage, all
  * that the first time layer or else the gate needs must have been fetched. */
 template <unsigned C, bool TIME> static __device__ void follow(const hop_shape &s, const follow_args &a, unsigned first,
                                                                float *x, float *room, time_stage<C> &stage) {
-    const unsigned c = widths<C>::channels(s), half = widths<C>::half(s), n_own = min(half - first, widths<C>::rows) * c;
+    const unsigned c = widths<C>::channels(s), half = widths<C>::half(s),
+                   n_own = min(half - first, widths<C>::rows) * c;
     const size_t at = ((size_t)blockIdx.y * half + first) * c;
     __syncthreads();
     if constexpr (TIME) {
@@ -1070,7 +1081,8 @@ struct down_args {
 };
 
 /* Convolution over frequency, kernel 3, stride 2: rows of three positions that start two apart. */
-template <unsigned C> static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share) down(const __grid_constant__ down_args a) {
+template <unsigned C> static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share)
+    down(const __grid_constant__ down_args a) {
     extern __shared__ float4 shared[];
     const hop_shape &s = a.s;
     const unsigned c = widths<C>::channels(s), first = blockIdx.x * widths<C>::rows;
@@ -1128,8 +1140,8 @@ template <unsigned C> static __global__ void __launch_bounds__(widths<C>::thread
     const hop_shape &s = a.s;
     const unsigned c = widths<C>::channels(s), width = widths<C>::chunks(s) * c, half = widths<C>::half(s),
                    first = blockIdx.x * widths<C>::rows, lane = threadIdx.x % 32;
-    float *room = (float *)shared, *x = carve(room, widths<C>::rows * c), *own = carve(room, widths<C>::rows * c), *mean = carve(room, c),
-          *factor = carve(room, c);
+    float *room = (float *)shared, *x = carve(room, widths<C>::rows * c), *own = carve(room, widths<C>::rows * c),
+          *mean = carve(room, c), *factor = carve(room, c);
     const float *gates = a.gates + (size_t)blockIdx.y * half * 2 * c;
     layer<C, 1, C, 1> attention;
     layer<C, 1, C> proj;
@@ -1241,13 +1253,15 @@ struct prime_args {
 /* The rest of a frequency layer, then, with TIME, a time stage. Kernels are cut into segments of as many taps, one for
  * each thread. */
 template <unsigned C, bool TIME>
-static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share) prime(const __grid_constant__ prime_args a) {
+static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share)
+    prime(const __grid_constant__ prime_args a) {
     extern __shared__ float4 shared[];
     let_next();
     const hop_shape &s = a.s;
     const unsigned c = widths<C>::channels(s), width = widths<C>::chunks(s) * c, half = widths<C>::half(s),
                    first = blockIdx.x * widths<C>::rows, n_items = s.n_segments * c;
-    float *room = (float *)shared, *x = carve(room, widths<C>::rows * c), *after = room; /* the time stage may take the rest */
+    float *room = (float *)shared, *x = carve(room, widths<C>::rows * c);
+    float *after = room; /* the time stage may take the rest */
     float *parts = carve(after, 2 * widths<C>::rows * n_items), *products = after;
     const float *chunks = a.chunks + (size_t)blockIdx.y * half * width;
     float2 taps[HOP_TAPS];
@@ -1364,7 +1378,8 @@ struct up_args {
 };
 
 /* The transposed convolution, kernel 3, stride 2: even rows of the output see two rows of the input, odd rows one. */
-template <unsigned C> static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share) up(const __grid_constant__ up_args a) {
+template <unsigned C> static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share)
+    up(const __grid_constant__ up_args a) {
     extern __shared__ float4 shared[];
     let_next();
     const hop_shape &s = a.s;
@@ -1582,12 +1597,20 @@ template <unsigned C> struct chain {
 
     static int prepare(size_t bytes) {
         const void *kernels[] = {
-            dense_kernel(),        (const void *)down<C>,       (const void *)attend<C>,       (const void *)prime<C, true>,
-            (const void *)prime<C, false>, (const void *)up<C>, (const void *)analyse<512>, (const void *)analyse<0>,
-            (const void *)synthesise<512>, (const void *)synthesise<0>};
+            dense_kernel(),
+            (const void *)down<C>,
+            (const void *)attend<C>,
+            (const void *)prime<C, true>,
+            (const void *)prime<C, false>,
+            (const void *)up<C>,
+            (const void *)analyse<512>,
+            (const void *)analyse<0>,
+            (const void *)synthesise<512>,
+            (const void *)synthesise<0>,
+        };
         for (const void *kernel : kernels) {
             cudaError_t code = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
-            /* All the same, else a multiprocessor has to run empty between two kernels that divide its memory unlike. */
+            /* All the same: a multiprocessor has to run empty before it can divide its memory another way. */
             if (!code)
                 code = cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
                                             cudaSharedmemCarveoutMaxShared);
@@ -1683,7 +1706,8 @@ template <unsigned C> struct chain {
 };
 
 size_t hop_packed(const hop_shape *s, unsigned n_in, unsigned n_out) {
-    const unsigned n_groups = THREADS / share_of(*s) / lanes_for(s->channels), n_each = (n_out + n_groups - 1) / n_groups;
+    const unsigned n_groups = THREADS / share_of(*s) / lanes_for(s->channels);
+    const unsigned n_each = (n_out + n_groups - 1) / n_groups;
     return (size_t)n_each * n_groups * n_in;
 }
 
