@@ -76,20 +76,14 @@ static __device__ inline float *carve(float *&room, unsigned n) {
 
 /* ---- chaining ---- */
 
-/* A kernel is launched while those before it still run, where the device can (compute capability 9.0). Until `await` it
- * may not write, and may read only what `analyse` writes, what is left from the hop before and what never changes: the
- * first three kernels let the next one be launched only after their own wait, so the third starts when `analyse` has
- * ended, but all others as soon as they run. What changes from hop to hop is read past the first-level cache (__ldcg),
+/* A kernel is launched while the one before it still runs, where the device can (compute capability 9.0). Until this it
+ * may not write, and may read only what that one does not write: all others have ended, since a kernel lets the next
+ * one be launched only after its own wait. What changes from hop to hop is read past the first-level cache (__ldcg),
  * which may hold what another kernel has replaced. */
-static __device__ inline void let_next(void) {
-#if __CUDA_ARCH__ >= 900
-    cudaTriggerProgrammaticLaunchCompletion();
-#endif
-}
-
 static __device__ inline void await(void) {
 #if __CUDA_ARCH__ >= 900
     cudaGridDependencySynchronize();
+    cudaTriggerProgrammaticLaunchCompletion();
 #endif
 }
 
@@ -376,7 +370,6 @@ static __global__ void __launch_bounds__(THREADS, 1) analyse(const __grid_consta
     const bool has_band = me < s.n_bands;
     const unsigned first_bin = has_band ? a.band_edges[me] : 0, end_bin = has_band ? a.band_edges[me + 1] : 0;
     await();
-    let_next();
     if (me == 0)
         s.slots[blockIdx.y] = slot = a.asked[blockIdx.y];
     const float *in = a.in + blockIdx.y * s.hop;
@@ -575,11 +568,7 @@ template <unsigned C> static __global__ void __launch_bounds__(widths<C>::thread
     float *ring = s.state + slot.stream * s.n_state + block.ring, *present = ring + slot.now % s.n_ring * map;
     dense_layers<C> layers;
     layers.fetch(block, ring, room, first, n, s.n_ring, slot.now);
-    if (!a.asked)
-        let_next();
     await();
-    if (a.asked)
-        let_next();
     for (unsigned i = threadIdx.x; i < n_first; i += widths<C>::threads) {
         const unsigned o = i % C;
         const int row = (int)(i / C), p = first - DEPTH + row;
@@ -632,10 +621,8 @@ static __global__ void __launch_bounds__(THREADS, 1) dense_layer(const __grid_co
     layer<0, 0, 0, widths<0>::dense_rows, true> mix;
     mix.fetch(block.mix, width, c, c);
     const bool after_analysis = a.embed.features;
-    if (after_analysis) {
+    if (after_analysis)
         await();
-        let_next();
-    }
     const unsigned now = slot_now(s);
     float *ring = slot_state(s) + block.ring, *present = ring + now % s.n_ring * map;
 
@@ -681,10 +668,8 @@ static __global__ void __launch_bounds__(THREADS, 1) dense_layer(const __grid_co
         products[i] = to.sum();
     };
     const unsigned n_items = widths<0>::dense_rows * width;
-    if (!after_analysis) {
+    if (!after_analysis)
         await();
-        let_next();
-    }
     for (unsigned i = threadIdx.x; i < n_items; i += THREADS) {
         tapped one;
         fetch(i, one);
@@ -1095,7 +1080,6 @@ template <unsigned C> static __global__ void __launch_bounds__(widths<C>::thread
     stage.fetch_mixing(s, a.follow.time[0]);
     stage.fetch_in(s, a.follow.time[0], first);
     await_with(down.fetched() | stage.gate.fetched() | stage.proj.fetched() | stage.in.fetched());
-    let_next();
     down.run([&](unsigned r, unsigned i, unsigned) {
                  return row4(encoded, (int)(2 * (first + r) + i / c), s.n_positions, c, i % c);
              },
@@ -1135,7 +1119,6 @@ static __device__ inline float gated(const float2 *g, const float2 (&taps)[3]) {
 template <unsigned C> static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share)
     attend(const __grid_constant__ attend_args a) {
     extern __shared__ float4 shared[];
-    let_next();
     constexpr unsigned n_each = C ? C / widths<C>::warps : 1, n_shares = 32 / n_each;
     const hop_shape &s = a.s;
     const unsigned c = widths<C>::channels(s), width = widths<C>::chunks(s) * c, half = widths<C>::half(s),
@@ -1256,7 +1239,6 @@ template <unsigned C, bool TIME>
 static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share)
     prime(const __grid_constant__ prime_args a) {
     extern __shared__ float4 shared[];
-    let_next();
     const hop_shape &s = a.s;
     const unsigned c = widths<C>::channels(s), width = widths<C>::chunks(s) * c, half = widths<C>::half(s),
                    first = blockIdx.x * widths<C>::rows, n_items = s.n_segments * c;
@@ -1381,7 +1363,6 @@ struct up_args {
 template <unsigned C> static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share)
     up(const __grid_constant__ up_args a) {
     extern __shared__ float4 shared[];
-    let_next();
     const hop_shape &s = a.s;
     const hop_up &l = a.ups[blockIdx.z];
     const unsigned c = widths<C>::channels(s), half = widths<C>::half(s), first = blockIdx.x * widths<C>::dense_rows;
