@@ -94,8 +94,13 @@ static __device__ inline unsigned bits(float v) {
     return __float_as_uint(v);
 }
 
-static __device__ inline void await_with(unsigned fetched) {
+/* Likewise its arguments, a word of every 64 bytes: they lie in a cache that is filled when they are first read. */
+template <class Args> static __device__ inline void await_with(const Args &a, unsigned fetched) {
 #if __CUDA_ARCH__ >= 900
+    const unsigned *words = (const unsigned *)&a;
+#pragma unroll
+    for (unsigned i = 0; i < sizeof a / 4; i += 16)
+        fetched |= words[i];
     __shared__ volatile unsigned seen[THREADS];
     seen[threadIdx.x] = fetched;
     __syncthreads();
@@ -573,7 +578,7 @@ template <unsigned C> static __global__ void __launch_bounds__(widths<C>::thread
     float *ring = s.state + slot.stream * s.n_state + block.ring, *present = ring + slot.now % s.n_ring * map;
     dense_layers<C> layers;
     layers.fetch(block, ring, room, first, n, s.n_ring, slot.now);
-    await();
+    await_with(a, 0);
     for (unsigned i = threadIdx.x; i < n_first; i += widths<C>::threads) {
         const unsigned o = i % C;
         const int row = (int)(i / C), p = first - DEPTH + row;
@@ -1084,7 +1089,7 @@ template <unsigned C> static __global__ void __launch_bounds__(widths<C>::thread
     stage.fetch_slot(s);
     stage.fetch_mixing(s, a.follow.time[0]);
     stage.fetch_in(s, a.follow.time[0], first);
-    await_with(down.fetched() | stage.gate.fetched() | stage.proj.fetched() | stage.in.fetched());
+    await_with(a, down.fetched() | stage.gate.fetched() | stage.proj.fetched() | stage.in.fetched());
     down.run([&](unsigned r, unsigned i, unsigned) {
                  return row4(encoded, (int)(2 * (first + r) + i / c), s.n_positions, c, i % c);
              },
@@ -1154,7 +1159,7 @@ template <unsigned C> static __global__ void __launch_bounds__(widths<C>::thread
 #pragma unroll
         for (unsigned k = 0; k < 3; k++)
             fetched |= bits(taps[k].x) | bits(own_taps[k].x);
-        await_with(fetched);
+        await_with(a, fetched);
         const float own_x = has_row ? __ldcg(map + i) : 0;
 #pragma unroll
         for (unsigned k = 0; k < 3; k++)
@@ -1273,7 +1278,7 @@ static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share)
 #pragma unroll
             for (unsigned k = 0; k < HOP_TAPS; k++)
                 fetched |= bits(taps[k].x);
-    await_with(fetched);
+    await_with(a, fetched);
     for (unsigned i = threadIdx.x; i < n_items; i += widths<C>::threads) { /* once, but for any sizes */
         const unsigned segment = i / c, o = s.segments[segment].kernel * c + i % c;
         const int top = (int)first + s.segments[segment].offset;
@@ -1390,7 +1395,7 @@ template <unsigned C> static __global__ void __launch_bounds__(widths<C>::thread
 #pragma unroll
     for (unsigned k = 0; k < 8; k++)
         fetched |= bits(head[k]);
-    await_with(even.fetched() | odd.fetched() | fetched);
+    await_with(a, even.fetched() | odd.fetched() | fetched);
     even.run([&](unsigned r, unsigned i, unsigned) {
                  return row4(decoded, (int)(first + r + i / c) - 1, half, c, i % c);
              },
@@ -1492,7 +1497,7 @@ static __global__ void __launch_bounds__(THREADS, 1) synthesise(const __grid_con
         if (me + k * THREADS < s.synthesis)
             sums_ahead[k] = fetch_sum(me + k * THREADS);
     const float2 *roots = copy_roots(s, a.roots, bins + n + 1);
-    await();
+    await_with(a, 0);
     const float *gains = a.gain + blockIdx.y * s.n_positions;
     const float2 *rotations = (const float2 *)a.rotation + blockIdx.y * s.n_positions;
     /* What the network says of a bin. */
