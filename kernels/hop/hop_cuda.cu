@@ -1621,10 +1621,6 @@ template <unsigned C> struct chain {
         };
         for (const void *kernel : kernels) {
             cudaError_t code = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
-            /* All the same: a multiprocessor has to run empty before it can divide its memory another way. */
-            if (!code)
-                code = cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
-                                            cudaSharedmemCarveoutMaxShared);
             if (code)
                 return code;
         }
