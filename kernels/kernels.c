@@ -35,8 +35,17 @@ static bool has_avx512(void) {
            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw");
 }
 
-static bool has_avx512_bf16(void) {
+static bool has_bf16(void) {
     return has_avx512() && __builtin_cpu_supports("avx512bf16");
+}
+
+/* Intel's take longer for products of pairs than for as many of floats (docs/cpu.md). */
+static bool has_fast_bf16(void) {
+    return has_bf16() && !__builtin_cpu_is("intel");
+}
+
+static bool has_slow_bf16(void) {
+    return has_bf16() && __builtin_cpu_is("intel");
 }
 
 static bool has_avx2(void) {
@@ -48,13 +57,15 @@ static bool always(void) {
     return true;
 }
 
+/* The fastest first. */
 static const struct {
     bool (*runs)(void);
     const struct kernels *kernels;
 } table[] = {
 #ifdef __x86_64__
-    {has_avx512_bf16, &kernels_avx512_bf16},
+    {has_fast_bf16, &kernels_avx512_bf16},
     {has_avx512, &kernels_avx512},
+    {has_slow_bf16, &kernels_avx512_bf16},
     {has_avx2, &kernels_avx2},
 #endif
     {always, &kernels_baseline},

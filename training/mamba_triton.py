@@ -17,7 +17,7 @@ from prefetch import WORKS, prefetch
 SEQUENCES, RUN = 8, 48                                  # of a program of the convolution: side by side, and time steps one by one
 CHANNELS = 32                                           # of a program of the scan, which is one warp: `large` has 24 on each
                                                         # multiprocessor, and their registers are such that all or half find room
-AHEAD = 8 if WORKS else 0                               # steps of the scan that the second-level cache is told of its inputs before
+AHEAD = 4 if WORKS else 0                               # steps of the scan that the second-level cache is told of its inputs before
 
 
 @triton.jit

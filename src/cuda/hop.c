@@ -530,7 +530,7 @@ static bool spin(const struct engine_hop *h, unsigned n_slots, int64_t until_ns)
     return true;
 }
 
-/* A nap that was too long shows only in that the ticket lies there on waking: the next one is a good deal shorter. Otherwise
+/* A nap that was too long shows only in that the ticket lies there on waking: the next one is shorter. Otherwise
  * what was left to wait says by how much the nap was short; it follows that slowly. So it also learns how late this thread is
  * woken, which without a real-time priority is later than asked. */
 static int wait_for(struct engine_hop *h, unsigned n_slots) {
@@ -542,7 +542,7 @@ static int wait_for(struct engine_hop *h, unsigned n_slots) {
     bool done = h->wait != WAIT_BLOCK && spin(h, n_slots, woke_ns + SPIN_NS);
     if (!done && cudaEventSynchronize(h->finished))
         return -EIO;
-    h->nap_ns += overslept ? -h->nap_ns / 4 : (now_ns() - woke_ns - MARGIN_NS) / 64;
+    h->nap_ns += overslept ? -h->nap_ns / 32 : (now_ns() - woke_ns - MARGIN_NS) / 64;
     h->nap_ns = h->nap_ns < 0 ? 0 : h->nap_ns > MOST_NS ? MOST_NS : h->nap_ns;
     atomic_thread_fence(memory_order_acquire);
     return is_done(h, n_slots) ? 0 : -EIO;
