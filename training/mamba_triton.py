@@ -133,7 +133,7 @@ def _scan(u, dbc, xz, bias, A, Dv, y, g, hs, T: tl.constexpr, D: tl.constexpr, S
 
 
 @triton.jit
-def _scan_bwd(u, dbc, xz, bias, A, Dv, y, hs, dg, du, ddbc, dxz, part, dbias, dA, dD, T: tl.constexpr, D: tl.constexpr, S: tl.constexpr, BD: tl.constexpr, AHEAD: tl.constexpr):
+def _scan_bwd(u, dbc, xz, bias, A, Dv, y, hs, dg, du, ddbc, dxz, part, dbias, dA, dD, T: tl.constexpr, D: tl.constexpr, S: tl.constexpr, BD: tl.constexpr):
     """part [blocks of channels,N,T,2S]: their shares of the gradients of B and C, in float32. These sums over channels are matrix
     products of which one column is used: that takes fewer instructions than exchanges between lanes."""
     W: tl.constexpr = D + 2 * S
@@ -166,15 +166,6 @@ def _scan_bwd(u, dbc, xz, bias, A, Dv, y, hs, dg, du, ddbc, dxz, part, dbias, dA
         yn, gn = tl.load(y + p * D + d), tl.load(dg + p * D + d)
         bn, cn = tl.load(dbc + p * W + D + s), tl.load(dbc + p * W + D + S + s)
         hn = tl.load(hs + (n * T + tl.maximum(t - 2, 0)) * (D * S) + ds)
-        if AHEAD:
-            p = n * T + tl.maximum(t - AHEAD, 0)
-            prefetch(u + p * D + d)
-            prefetch(dbc + p * W + d)
-            prefetch(dbc + p * W + D + tl.arange(0, 2 * S))
-            prefetch(xz + p * (2 * D) + D + d)
-            prefetch(y + p * D + d)
-            prefetch(dg + p * D + d)
-            prefetch(hs + (p * D + d) * S)              # 32 bytes are what is fetched at once
 
         dt, open_ = _softplus(raw), _sigmoid(z)
         tl.store(dxz + o * (2 * D) + D + d, (g * yt * open_ * (1 + z * (1 - open_))).to(dxz.dtype.element_ty))
@@ -236,7 +227,7 @@ def mamba_bwd_op(xz: torch.Tensor, conv_w: torch.Tensor, conv_b: torch.Tensor, s
     part = torch.empty(D // BD, N, T, 2 * S, device=xz.device)
     sums = torch.zeros(D * (S + 2 + conv_w.shape[1] + 1), device=xz.device)
     dA, dD, dbias, dw, db = sums.split([D * S, D, D, conv_w.numel(), D])
-    _scan_bwd[(N, D // BD)](u, dbc, xz, bias, A, Dv, y, hs, dg.contiguous(), du, ddbc, dxz, part, dbias, dA, dD, T, D, S, BD, AHEAD, num_warps=1, maxnreg=152)
+    _scan_bwd[(N, D // BD)](u, dbc, xz, bias, A, Dv, y, hs, dg.contiguous(), du, ddbc, dxz, part, dbias, dA, dD, T, D, S, BD, num_warps=1, maxnreg=152)
     ddbc[..., D:] = part.sum(0)
     rows = ddbc.view(N * T, -1)
     dselect = rows.t() @ u.view(N * T, D)
