@@ -540,7 +540,7 @@ static int wait_for(struct engine_hop *h, unsigned n_slots) {
     const bool overslept = naps && is_done(h, n_slots);
     const int64_t woke_ns = now_ns();
     bool done = h->wait != WAIT_BLOCK && spin(h, n_slots, woke_ns + SPIN_NS);
-    if (!done && cudaEventSynchronize(h->finished))
+    if (!done && (cudaEventRecord(h->finished, h->stream) || cudaEventSynchronize(h->finished)))
         return -EIO;
     h->nap_ns += overslept ? -h->nap_ns / 32 : (now_ns() - woke_ns - MARGIN_NS) / 64;
     h->nap_ns = h->nap_ns < 0 ? 0 : h->nap_ns > MOST_NS ? MOST_NS : h->nap_ns;
@@ -560,8 +560,7 @@ static int run_together(struct engine_hop *h, const struct engine_job *const *jo
         memcpy(h->net.in + (size_t)i * hop, jobs[i]->in + (size_t)at * hop, hop * sizeof *h->net.in);
         h->now[stream] = (h->now[stream] + 1) % h->n_frames;
     }
-    if (cudaGraphLaunch(h->graphs[n_jobs - 1], h->stream) || cudaEventRecord(h->finished, h->stream) ||
-        wait_for(h, n_jobs))
+    if (cudaGraphLaunch(h->graphs[n_jobs - 1], h->stream) || wait_for(h, n_jobs))
         return -EIO;
     for (unsigned i = 0; i < n_jobs; i++)
         memcpy(jobs[i]->out + (size_t)at * hop, h->net.out + (size_t)i * hop, hop * sizeof *h->net.out);
