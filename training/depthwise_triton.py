@@ -10,7 +10,6 @@ import triton.language as tl
 from prefetch import WORKS, prefetch
 
 PROGRAMS = {3: 132 * 2, 1: 132 * 6}                     # of the backward pass: as many as find room on 132 multiprocessors at once
-FETCH = WORKS                                           # the second-level cache is told of the next tile
 
 
 @triton.jit
@@ -50,7 +49,8 @@ def _bwd(x, dy, w, dx, dw, P, T: tl.constexpr, F: tl.constexpr, C: tl.constexpr,
         p = (i * tl.num_programs(0) + tl.program_id(0)) * BP + tl.arange(0, BP)
         f = p % F
         t = (p // F) % T
-        if FETCH:                                       # the next tile, and the last of the gradients that reach into it
+        if FETCH:                                       # the second-level cache is told of the next tile, and of the last of the
+                                                        # gradients that reach into it
             q = tl.minimum(p + tl.num_programs(0) * BP, P - 1)[:, None]
             part = tl.arange(0, max(1, C // 16))[None, :] * 16
             prefetch(x + q * C + part)
@@ -103,7 +103,7 @@ def depthwise_bwd_op(maps: list[torch.Tensor], w: torch.Tensor, dy: torch.Tensor
     tiles = triton.cdiv(triton.cdiv(P, BP), PROGRAMS[kt])
     dw, dmaps = torch.zeros(w.shape, device=w.device), [torch.empty_like(x) for x in maps]
     for i, x in enumerate(maps):
-        _bwd[(triton.cdiv(P, BP * tiles),)](x, dy[..., i * C:], w[i], dmaps[i], dw[i], P, T, F, C, N, kt, dt, BP, tiles, FETCH, num_warps=4)
+        _bwd[(triton.cdiv(P, BP * tiles),)](x, dy[..., i * C:], w[i], dmaps[i], dw[i], P, T, F, C, N, kt, dt, BP, tiles, WORKS, num_warps=4)
     return [dw, *dmaps]
 
 
