@@ -14,7 +14,7 @@ RATE = 48000
 ROOM = 24000                                            # samples of one room response
 FASTEST = 1.18                                          # how much a voice is sped up at most, and the inverse of the slowest
 FASTEST_NOISE = 1.5
-AHEAD = 4                                               # batches made at once: of so few clips a map takes no longer for being larger
+STOCK = 4                                               # batches made at once: of so few clips a map takes no longer for being larger
 FULL_KNOWN, WIDE_KNOWN = 15500., 7800.                  # Hz above which the packs' speech says nothing
 
 
@@ -209,14 +209,14 @@ class Mixer:
 
     def batch(self, n):
         if not self.stock or len(self.stock[0][0]) != n:
-            made = self.make(n * AHEAD)
-            self.stock = [[x[i::AHEAD].contiguous() for x in made] for i in range(AHEAD)]
+            made = self.make(n * STOCK)
+            self.stock = [[x[i::STOCK].contiguous() for x in made] for i in range(STOCK)]
         return self.stock.pop()
 
     def make(self, n):
         full = n // 2
         role = self.rand(n, 1)
-        alone, clean = role < .06, role > .95           # nothing but noise; speech that must come through untouched
+        alone, clean = role < .1, role > .95           # nothing but noise; speech that must come through untouched
         speed = torch.where(self.rand(n, 1) < .5, self.between(n, 1 / FASTEST, FASTEST), 1.)
         s = self.speech(full, n, speed) * ~alone
         known = torch.full((n, 1), WIDE_KNOWN, device=self.device)

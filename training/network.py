@@ -122,15 +122,28 @@ class Mamba2(nn.Module):
         return self.close((h * C[:, None, None]).sum(-1) + self.D[:, None] * x, z), (past, h)
 
 
-class GRU(nn.Module):
+class Recurrent(nn.Module):
+    """A recurrent layer of PyTorch, which on a GPU is one of cuDNN's: left as it is by the compiler, which would write every step out,
+    and in float32. It is always in training: else cuDNN has no gradients, which clips need whose batch norms use averages."""
+
+    def __init__(self, rnn):
+        super().__init__()
+        self.rnn = rnn
+
+    def train(self, mode=True):
+        return super().train()
+
+    @torch.compiler.disable
+    def forward(self, x):
+        with torch.autocast(x.device.type, enabled=False):
+            return self.rnn(x.float())[0]
+
+
+class GRU(Recurrent):
     """Cho et al., arXiv 1406.1078, in the form of PyTorch and cuDNN: the reset gate after the matrix."""
 
     def __init__(self, d):
-        super().__init__()
-        self.rnn = nn.GRU(d, d, batch_first=True)
-
-    def forward(self, x):
-        return self.rnn(x)[0]
+        super().__init__(nn.GRU(d, d, batch_first=True))
 
     def step(self, x, h=None):
         m = self.rnn
@@ -141,15 +154,11 @@ class GRU(nn.Module):
         return h, h
 
 
-class LSTM(nn.Module):
+class LSTM(Recurrent):
     """Hochreiter & Schmidhuber (1997) with forget gates (Gers et al., 2000)."""
 
     def __init__(self, d):
-        super().__init__()
-        self.rnn = nn.LSTM(d, d, batch_first=True)
-
-    def forward(self, x):
-        return self.rnn(x)[0]
+        super().__init__(nn.LSTM(d, d, batch_first=True))
 
     def step(self, x, carried=None):
         m = self.rnn

@@ -43,7 +43,8 @@ class Gradients:
     """gradients(clips) -> the loss's terms; the parameters have their gradients then. Clips are of one shape.
 
     After capture() all of it is one CUDA graph: the host asks for one thing instead of thousands that take less time on the
-    GPU than they take to be asked for. Graphs that are never needed together share the memory `pool`.
+    GPU than they take to be asked for. Graphs that are never needed together share the memory `pool`. Where something in it
+    cannot become part of a graph, all stays as it was.
     """
 
     def __init__(self, net, loss, training):
@@ -58,8 +59,12 @@ class Gradients:
 
     def capture(self, clips, pool):
         self.clips, graph = [x.clone() for x in clips], torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool, torch.cuda.current_stream(), 'thread_local'):
-            self.terms = self.compute(self.clips)
+        try:
+            with torch.cuda.graph(graph, pool, torch.cuda.current_stream(), 'thread_local'):
+                self.terms = self.compute(self.clips)
+        except RuntimeError as e:
+            tqdm.write(f'goes on without a CUDA graph: {e}')
+            return
         self.grads, self.graph = [p.grad for p in self.net.parameters()], graph
 
     def __call__(self, clips):

@@ -66,6 +66,12 @@ def test_a_word_in_the_file_says_which(word, tmp_path):
     Net(**net.cfg).load_state_dict(net.state_dict())
 
 
+@pytest.mark.parametrize('word', ['gru', 'lstm'])
+def test_cudnn_has_gradients_where_batch_norms_use_averages(word):
+    net = Net(c=16, blocks=1, nt=1, nf=1, mixer=word).eval()
+    assert net.stages[0].time[0].mixer.rnn.training and not net.down.norm.training
+
+
 @pytest.mark.parametrize('word', WORDS)
 def test_every_parameter_is_learnt(word):
     torch.manual_seed(7)

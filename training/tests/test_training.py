@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import train as training
-from data import AHEAD, Mixer, faster
+from data import STOCK, Mixer, faster
 from loss import Loss
 from muon import orthogonal, split
 from network import Net
@@ -120,6 +120,30 @@ def test_long_clips_leave_the_batch_norms_alone(mixer, tmp_path, monkeypatch):
     assert steps >= 4 and net.down.norm.num_batches_tracked == steps - steps // 2
 
 
+class NoGraph:
+    def __init__(self, *args):
+        pass
+
+    def __enter__(self):
+        pass
+
+    def __exit__(self, *error):
+        raise RuntimeError('operation not permitted when stream is capturing')
+
+
+def test_what_cannot_be_captured_goes_on_as_it_was(monkeypatch):
+    for name in 'CUDAGraph', 'graph', 'current_stream':
+        monkeypatch.setattr(torch.cuda, name, NoGraph)
+    torch.manual_seed(0)
+    net, clips = Net(c=8, blocks=1, nt=1, nf=1), OneClip().batch(1)
+    gradients = training.Gradients(net, Loss(net, SAMPLES, 'cpu', config(1)['loss']), False)
+    gradients(clips)
+    before = [p.grad.clone() for p in net.parameters()]
+    gradients.capture(clips, None)
+    gradients(clips)
+    assert all(torch.equal(p.grad, g) for p, g in zip(net.parameters(), before))
+
+
 def test_a_faster_voice_is_higher():
     t = torch.arange(60000) / 48000
     tone = lambda hz, n: torch.sin(2 * torch.pi * hz * t[:n])[None]
@@ -138,8 +162,8 @@ def test_clips_are_finite_and_repeat_with_the_seed(mixer):
     mixer.gen.manual_seed(7)
     assert torch.equal(mixer.make(8)[0], noisy)
     mixer.gen.manual_seed(7)
-    n = 8 // AHEAD
-    assert {x.item() for _ in range(AHEAD) for x in mixer.batch(n)[0][:, 9]} == {x.item() for x in noisy[:, 9]}
+    n = 8 // STOCK
+    assert {x.item() for _ in range(STOCK) for x in mixer.batch(n)[0][:, 9]} == {x.item() for x in noisy[:, 9]}
     long, target, known = mixer.of_length(960000).make(1)
     assert long.shape == target.shape == (1, 960000) and long.isfinite().all()
 
