@@ -103,7 +103,7 @@ static inline __attribute__((always_inline)) void linear_convs(const struct line
 static inline vf linear_product(vf sum, vf weight, const float *in, const bool pairs) {
 #ifdef __AVX512BF16__
     if (pairs)
-        return (vf)_mm512_dpbf16_ps((__m512)sum, (__m512bh)_mm512_set1_epi32(*(const int_alias *)in), (__m512bh)weight);
+        return (vf)_mm512_dpbf16_ps((__m512)sum, (__m512bh)weight, (__m512bh)_mm512_set1_epi32(*(const int_alias *)in));
 #endif
     (void)pairs;
     return sum + splat(*in) * weight;
@@ -112,17 +112,21 @@ static inline vf linear_product(vf sum, vf weight, const float *in, const bool p
 static inline __attribute__((always_inline)) void linear_tile(const struct linear *a, struct linear_inputs from, unsigned row,
                                                               unsigned panel, const unsigned rows, const unsigned panels,
                                                               const bool pairs) {
+    enum { SHARED = 3 }; /* rows for each pointer: one or two strides further costs an address nothing */
     const unsigned n = panels * PANEL_VECTORS;
-    const size_t next_panel = (size_t)from.n_steps * LINEAR_PANEL;
-    const float *in = from.v, *w = a->weight + panel * next_panel;
-    const unsigned out = panel * LINEAR_PANEL;
+    const size_t next_panel = (size_t)from.n_steps * LINEAR_PANEL, stride = from.stride;
+    const float *in[(ROWS + SHARED - 1) / SHARED], *w = a->weight + panel * next_panel, *end = w + next_panel;
+    const size_t out = panel * LINEAR_PANEL;
     vf sum[ROWS][PANELS * PANEL_VECTORS];
+    UNROLL
+    for (unsigned r = 0; r < rows; r += SHARED)
+        in[r / SHARED] = from.v + r * stride;
     UNROLL
     for (unsigned r = 0; r < rows; r++)
         UNROLL
         for (unsigned v = 0; v < n; v++)
             sum[r][v] = load(a->bias + out + v * LANES);
-    for (unsigned i = 0; i < from.n_steps; i++, w += LINEAR_PANEL) {
+    for (; w < end; w += LINEAR_PANEL) {
         vf weight[PANELS * PANEL_VECTORS];
         UNROLL
         for (unsigned v = 0; v < n; v++)
@@ -131,7 +135,10 @@ static inline __attribute__((always_inline)) void linear_tile(const struct linea
         for (unsigned r = 0; r < rows; r++)
             UNROLL
             for (unsigned v = 0; v < n; v++)
-                sum[r][v] = linear_product(sum[r][v], weight[v], in + r * from.stride + i, pairs);
+                sum[r][v] = linear_product(sum[r][v], weight[v], in[r / SHARED] + r % SHARED * stride, pairs);
+        UNROLL
+        for (unsigned r = 0; r < rows; r += SHARED)
+            in[r / SHARED]++;
     }
     if (a->prelu)
         UNROLL
@@ -139,17 +146,20 @@ static inline __attribute__((always_inline)) void linear_tile(const struct linea
             UNROLL
             for (unsigned v = 0; v < n; v++)
                 sum[r][v] = maximum(sum[r][v], splat(0)) + load(a->prelu + out + v * LANES) * minimum(sum[r][v], splat(0));
-    if (a->add)
+    if (a->add) {
+        const float *add = a->add + row * a->add_stride + out;
         UNROLL
-        for (unsigned r = 0; r < rows; r++)
+        for (unsigned r = 0; r < rows; r++, add += a->add_stride)
             UNROLL
             for (unsigned v = 0; v < n; v++)
-                sum[r][v] += load(a->add + (row + r) * a->add_stride + out + v * LANES);
+                sum[r][v] += load(add + v * LANES);
+    }
+    float *y = a->y + row * a->y_stride + out;
     UNROLL
-    for (unsigned r = 0; r < rows; r++)
+    for (unsigned r = 0; r < rows; r++, y += a->y_stride)
         UNROLL
         for (unsigned v = 0; v < n; v++)
-            store(a->y + (row + r) * a->y_stride + out + v * LANES, sum[r][v]);
+            store(y + v * LANES, sum[r][v]);
 }
 
 static inline __attribute__((always_inline)) void linear_rows(const struct linear *a, struct linear_inputs from, unsigned row,
@@ -210,15 +220,17 @@ static inline __attribute__((always_inline)) void linear_blocks(const struct lin
     }
 }
 
-static void linear_cpu(const struct linear *a) {
-    if (a->of == LINEAR_OF_MAP)
-        linear_tiles(a, (struct linear_inputs){a->x, a->x_stride, a->n_in}, 0, a->n_rows, false);
+static void linear_cpu(const struct linear *args) {
+    const struct linear a = *args; /* the stores might change *args, for all that the compiler knows */
+    if (a.of == LINEAR_OF_MAP)
+        linear_tiles(&a, (struct linear_inputs){a.x, a.x_stride, a.n_in}, 0, a.n_rows, false);
     else
-        linear_blocks(a, false);
+        linear_blocks(&a, false);
 }
 
 #ifdef __AVX512BF16__
-static void linear_bf16_cpu(const struct linear *a) {
-    linear_blocks(a, true);
+static void linear_bf16_cpu(const struct linear *args) {
+    const struct linear a = *args;
+    linear_blocks(&a, true);
 }
 #endif
