@@ -77,19 +77,24 @@ static inline vf minimum(vf a, vf b) {
 
 /* Rows that kernels write for one another: of floats, or of bfloat16, two in a float's place. */
 struct rows {
-    float *v;
+    float *v; /* the row that put() writes to */
     size_t stride; /* in floats */
     bool pairs;
 };
 
-static inline void put(struct rows to, unsigned row, size_t i, vf v) {
+static inline struct rows rows_from(struct rows to, unsigned row) {
+    to.v += row * to.stride;
+    return to;
+}
+
+static inline void put(struct rows to, size_t i, vf v) {
 #ifdef __AVX512BF16__
     if (to.pairs) {
-        *(__m256i_u *)(to.v + row * to.stride + i / 2) = (__m256i)_mm512_cvtneps_pbh((__m512)v);
+        *(__m256i_u *)(to.v + i / 2) = (__m256i)_mm512_cvtneps_pbh((__m512)v);
         return;
     }
 #endif
-    store(to.v + row * to.stride + i, v);
+    store(to.v + i, v);
 }
 
 /* The sum of all elements. */
@@ -112,37 +117,49 @@ static inline float across(vf x) {
 #endif
 }
 
-/* The sum of all elements of each of LANES vectors: element i is that of x[i]. Pairs of vectors are folded into one, half
- * as many each time, so a sum costs two or three instructions. x is lost. */
+/* The sum of all elements of each of LANES vectors: element i is that of x[i]. Pairs of vectors are folded into one, even
+ * elements and odd elements (later: quarters) of both added, half as many each time: a sum costs two or three instructions.
+ * x is lost. */
 static inline vf across_each(vf x[LANES]) {
 #if LANES == 16
     UNROLL
-    for (unsigned i = 0; i < 8; i++) /* even elements' and odd elements' sums of two vectors, by turns */
-        x[i] = FOLD(x[2 * i], x[2 * i + 1], 0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30) +
-               FOLD(x[2 * i], x[2 * i + 1], 1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31);
+    for (unsigned i = 0; i < 8; i++)
+        x[i] = FOLD(x[2 * i], x[2 * i + 1], 0, 2, 16, 18, 4, 6, 20, 22, 8, 10, 24, 26, 12, 14, 28, 30) +
+               FOLD(x[2 * i], x[2 * i + 1], 1, 3, 17, 19, 5, 7, 21, 23, 9, 11, 25, 27, 13, 15, 29, 31);
     UNROLL
     for (unsigned i = 0; i < 4; i++)
-        x[i] = FOLD(x[2 * i], x[2 * i + 1], 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29) +
-               FOLD(x[2 * i], x[2 * i + 1], 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31);
+        x[i] = FOLD(x[2 * i], x[2 * i + 1], 0, 2, 16, 18, 4, 6, 20, 22, 8, 10, 24, 26, 12, 14, 28, 30) +
+               FOLD(x[2 * i], x[2 * i + 1], 1, 3, 17, 19, 5, 7, 21, 23, 9, 11, 25, 27, 13, 15, 29, 31);
     UNROLL
     for (unsigned i = 0; i < 2; i++)
-        x[i] = FOLD(x[2 * i], x[2 * i + 1], 0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27) +
-               FOLD(x[2 * i], x[2 * i + 1], 4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31);
-    return FOLD(x[0], x[1], 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23) +
-           FOLD(x[0], x[1], 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31);
+        x[i] = FOLD(x[2 * i], x[2 * i + 1], 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27) +
+               FOLD(x[2 * i], x[2 * i + 1], 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31);
+    return FOLD(x[0], x[1], 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27) +
+           FOLD(x[0], x[1], 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31);
 #elif LANES == 8
     UNROLL
     for (unsigned i = 0; i < 4; i++)
-        x[i] = FOLD(x[2 * i], x[2 * i + 1], 0, 8, 2, 10, 4, 12, 6, 14) + FOLD(x[2 * i], x[2 * i + 1], 1, 9, 3, 11, 5, 13, 7, 15);
+        x[i] = FOLD(x[2 * i], x[2 * i + 1], 0, 2, 8, 10, 4, 6, 12, 14) + FOLD(x[2 * i], x[2 * i + 1], 1, 3, 9, 11, 5, 7, 13, 15);
     UNROLL
     for (unsigned i = 0; i < 2; i++)
-        x[i] = FOLD(x[2 * i], x[2 * i + 1], 0, 1, 8, 9, 4, 5, 12, 13) + FOLD(x[2 * i], x[2 * i + 1], 2, 3, 10, 11, 6, 7, 14, 15);
+        x[i] = FOLD(x[2 * i], x[2 * i + 1], 0, 2, 8, 10, 4, 6, 12, 14) + FOLD(x[2 * i], x[2 * i + 1], 1, 3, 9, 11, 5, 7, 13, 15);
     return FOLD(x[0], x[1], 0, 1, 2, 3, 8, 9, 10, 11) + FOLD(x[0], x[1], 4, 5, 6, 7, 12, 13, 14, 15);
 #else
     UNROLL
     for (unsigned i = 0; i < 2; i++)
-        x[i] = FOLD(x[2 * i], x[2 * i + 1], 0, 4, 2, 6) + FOLD(x[2 * i], x[2 * i + 1], 1, 5, 3, 7);
-    return FOLD(x[0], x[1], 0, 1, 4, 5) + FOLD(x[0], x[1], 2, 3, 6, 7);
+        x[i] = FOLD(x[2 * i], x[2 * i + 1], 0, 2, 4, 6) + FOLD(x[2 * i], x[2 * i + 1], 1, 3, 5, 7);
+    return FOLD(x[0], x[1], 0, 2, 4, 6) + FOLD(x[0], x[1], 1, 3, 5, 7);
+#endif
+}
+
+/* The halves of x, the other way round. */
+static inline vf other_half(vf x) {
+#if LANES == 16
+    return FOLD(x, x, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7);
+#elif LANES == 8
+    return FOLD(x, x, 4, 5, 6, 7, 0, 1, 2, 3);
+#else
+    return FOLD(x, x, 2, 3, 0, 1);
 #endif
 }
 
@@ -161,8 +178,13 @@ static inline vf inverse_root(vf x) {
 #if LANES == 16
     vf y = (vf)_mm512_rsqrt14_ps((__m512)x);
     return y + .5f * y * (1.f - x * y * y);
+#elif LANES == 8
+    return 1.f / (vf)_mm256_sqrt_ps((__m256)x);
+#elif defined __SSE__
+    return 1.f / (vf)_mm_sqrt_ps((__m128)x);
+#elif defined __aarch64__
+    return 1.f / (vf)vsqrtq_f32((float32x4_t)x);
 #else
-    UNROLL
     for (unsigned i = 0; i < LANES; i++)
         x[i] = 1.f / __builtin_sqrtf(x[i]);
     return x;

@@ -32,10 +32,12 @@ static inline __attribute__((always_inline)) void depthwise_few(const struct dep
     UNROLL
     for (unsigned t = 0; t < times; t++) {
         const float *x = a->x[t] + row * a->x_stride + c;
-        if (t + 1 < times)
+        if (t + 1 < times) {
+            const float *ahead = x + 2 * rows * a->x_stride;
             UNROLL
-            for (unsigned r = 0; r < rows; r++)
-                __builtin_prefetch(x + (r + 2 * rows) * a->x_stride);
+            for (unsigned r = 0; r < rows; r++, ahead += a->x_stride)
+                __builtin_prefetch(ahead);
+        }
         depthwise_taps(a, sum, x, a->taps + t * taps * a->taps_stride + c, rows, taps);
     }
 }
@@ -58,9 +60,9 @@ static inline __attribute__((always_inline)) void depthwise_many(const struct de
     }
 }
 
-/* Positions from `row` on; the first goes to row `to_row`. */
+/* Positions from `row` on, to the rows of `to` from its first on. */
 static inline __attribute__((always_inline)) void depthwise_tile(const struct depthwise *a, unsigned row, struct rows to,
-                                                                 unsigned to_row, size_t column, const unsigned rows) {
+                                                                 size_t column, const unsigned rows) {
     for (unsigned c = 0; c < a->n_channels; c += LANES) {
         vf sum[DEPTHWISE_ROWS];
         UNROLL
@@ -72,32 +74,36 @@ static inline __attribute__((always_inline)) void depthwise_tile(const struct de
             depthwise_few(a, sum, row, c, rows, 1, 3);
         else
             depthwise_many(a, sum, row, c, rows);
-        if (a->times)
+        if (a->times) {
+            const float *times = a->times + row * a->times_stride + c;
             UNROLL
-            for (unsigned r = 0; r < rows; r++)
-                sum[r] *= load(a->times + (row + r) * a->times_stride + c);
+            for (unsigned r = 0; r < rows; r++, times += a->times_stride)
+                sum[r] *= load(times);
+        }
+        struct rows y = to;
         UNROLL
-        for (unsigned r = 0; r < rows; r++)
-            put(to, to_row + r, column + c, sum[r]);
+        for (unsigned r = 0; r < rows; r++, y.v += y.stride)
+            put(y, column + c, sum[r]);
     }
 }
 
 /* n_rows positions from `row` on go to the first rows of `to`, from `column` on. */
-static inline __attribute__((always_inline)) void depthwise_rows(const struct depthwise *a, unsigned row, unsigned n_rows,
+static inline __attribute__((always_inline)) void depthwise_rows(const struct depthwise *args, unsigned row, unsigned n_rows,
                                                                  struct rows to, size_t column) {
     enum { HALF = DEPTHWISE_ROWS / 2 };
+    const struct depthwise a = *args; /* the stores might change *args, for all that the compiler knows */
     for (unsigned done = 0; done < n_rows;) {
         const unsigned left = n_rows - done;
         if (left > HALF && n_rows >= DEPTHWISE_ROWS) {
             unsigned first = left < DEPTHWISE_ROWS ? n_rows - DEPTHWISE_ROWS : done;
-            depthwise_tile(a, row + first, to, first, column, DEPTHWISE_ROWS);
+            depthwise_tile(&a, row + first, rows_from(to, first), column, DEPTHWISE_ROWS);
             done = first + DEPTHWISE_ROWS;
         } else if (n_rows >= HALF) {
             unsigned first = left < HALF ? n_rows - HALF : done;
-            depthwise_tile(a, row + first, to, first, column, HALF);
+            depthwise_tile(&a, row + first, rows_from(to, first), column, HALF);
             done = first + HALF;
         } else {
-            depthwise_tile(a, row + done, to, done, column, 1);
+            depthwise_tile(&a, row + done, rows_from(to, done), column, 1);
             done++;
         }
     }

@@ -31,64 +31,67 @@ struct linear_inputs {
 
 static inline __attribute__((always_inline)) void linear_map(const struct linear *a, struct rows to, unsigned row,
                                                              unsigned rows) {
-    for (unsigned r = 0; r < rows; r++)
+    const float *x = a->x + row * a->x_stride;
+    for (unsigned r = 0; r < rows; r++, x += a->x_stride, to.v += to.stride)
         for (size_t i = 0; i < a->n_in; i += LANES)
-            put(to, r, i, load(a->x + (row + r) * a->x_stride + i));
+            put(to, i, load(x + i));
 }
 
-/* LANES positions at a time, so that their means and scales are one vector each. */
+/* Positions of a tile of the norm: the sums of each, and of its squares, add up to one vector. */
+enum { NORM_ROWS = LANES / 2 };
+
+/* In one pass, a variance being what the mean of the squares has over the square of the mean: of what the inputs differ
+ * from their first, which is at most the root of n_in standard deviations from their mean, so that little cancels. */
 static inline __attribute__((always_inline)) void linear_norm_tile(const struct linear *a, struct rows to, unsigned row,
-                                                                   unsigned to_row, const unsigned rows) {
-    const float share = 1.f / (float)a->n_in, *x = a->x + row * a->x_stride;
-    const size_t stride = a->x_stride;
-    vf sum[LANES], means, scales;
+                                                                   const unsigned rows) {
+    const size_t n = a->n_in, stride = a->x_stride;
+    const float *x = a->x + row * stride, share = 1.f / (float)n;
+    float scales[LANES], shifts[LANES];
+    vf sum[LANES]; /* and sums of squares, NORM_ROWS further */
     UNROLL
     for (unsigned r = 0; r < LANES; r++)
         sum[r] = splat(0);
-    for (size_t i = 0; i < a->n_in; i += LANES) {
+    for (size_t i = 0; i < n; i += LANES) {
+        const float *from = x;
         UNROLL
-        for (unsigned r = 0; r < rows; r++)
-            sum[r] += load(x + r * stride + i);
-    }
-    means = across_each(sum) * share;
-    UNROLL
-    for (unsigned r = 0; r < LANES; r++)
-        sum[r] = splat(0);
-    for (size_t i = 0; i < a->n_in; i += LANES) {
-        UNROLL
-        for (unsigned r = 0; r < rows; r++) {
-            vf d = load(x + r * stride + i) - splat(means[r]);
-            sum[r] += d * d;
+        for (unsigned r = 0; r < rows; r++, from += stride) {
+            vf d = load(from + i) - splat(*from);
+            sum[r] += d;
+            sum[NORM_ROWS + r] += d * d;
         }
     }
-    scales = inverse_root(across_each(sum) * share + a->epsilon);
-    for (size_t i = 0; i < a->n_in; i += LANES) {
+    const vf mean = across_each(sum) * share;
+    const vf scale = inverse_root(other_half(mean) - mean * mean + a->epsilon);
+    store(scales, scale);
+    store(shifts, mean * scale);
+    for (size_t i = 0; i < n; i += LANES) {
+        const float *from = x;
+        struct rows y = to;
         UNROLL
-        for (unsigned r = 0; r < rows; r++)
-            put(to, to_row + r, i, (load(x + r * stride + i) - splat(means[r])) * splat(scales[r]));
+        for (unsigned r = 0; r < rows; r++, from += stride, y.v += y.stride)
+            put(y, i, (load(from + i) - splat(*from)) * splat(scales[r]) - splat(shifts[r]));
     }
 }
 
 /* The last tile moves back over positions already done rather than be short. */
 static inline __attribute__((always_inline)) void linear_norm(const struct linear *a, struct rows to, unsigned row,
                                                               unsigned rows) {
-    if (rows >= LANES)
-        for (unsigned done = 0; done < rows; done += LANES) {
-            unsigned first = rows - done < LANES ? rows - LANES : done;
-            linear_norm_tile(a, to, row + first, first, LANES);
+    if (rows >= NORM_ROWS)
+        for (unsigned done = 0; done < rows; done += NORM_ROWS) {
+            unsigned first = rows - done < NORM_ROWS ? rows - NORM_ROWS : done;
+            linear_norm_tile(a, rows_from(to, first), row + first, NORM_ROWS);
         }
     else
         for (unsigned r = 0; r < rows; r++)
-            linear_norm_tile(a, to, row + r, r, 1);
+            linear_norm_tile(a, rows_from(to, r), row + r, 1);
 }
 
 static inline __attribute__((always_inline)) void linear_gate(const struct linear *a, struct rows to, unsigned row,
                                                               unsigned rows) {
-    for (unsigned r = 0; r < rows; r++) {
-        const float *x = a->x + (row + r) * a->x_stride;
+    const float *x = a->x + row * a->x_stride;
+    for (unsigned r = 0; r < rows; r++, x += a->x_stride, to.v += to.stride)
         for (size_t i = 0; i < a->n_in; i += LANES)
-            put(to, r, i, load(x + i) * load(x + a->n_in + i));
-    }
+            put(to, i, load(x + i) * load(x + a->n_in + i));
 }
 
 static inline __attribute__((always_inline)) void linear_convs(const struct linear *a, struct rows to, unsigned row,
@@ -96,6 +99,17 @@ static inline __attribute__((always_inline)) void linear_convs(const struct line
     size_t column = 0;
     for (unsigned i = 0; i < a->n_convs; column += a->convs[i++].n_channels)
         depthwise_rows(a->convs + i, row, rows, to, column);
+}
+
+static inline __attribute__((always_inline)) void linear_gather(const struct linear *args, struct rows to, unsigned row,
+                                                                unsigned rows) {
+    const struct linear a = *args; /* the stores might change *args, for all that the compiler knows */
+    switch (a.of) {
+    case LINEAR_OF_MAP: linear_map(&a, to, row, rows); break;
+    case LINEAR_OF_NORM: linear_norm(&a, to, row, rows); break;
+    case LINEAR_OF_GATE: linear_gate(&a, to, row, rows); break;
+    case LINEAR_OF_CONVS: linear_convs(&a, to, row, rows); break;
+    }
 }
 
 /* ---- products ---- */
@@ -188,49 +202,64 @@ static inline __attribute__((always_inline)) void linear_rows(const struct linea
 }
 
 /* The tiles of some positions; the first is `row`. */
-static inline __attribute__((always_inline)) void linear_tiles(const struct linear *a, struct linear_inputs from, unsigned row,
-                                                               unsigned rows, const bool pairs) {
-    const unsigned n_panels = linear_padded(a->n_out) / LINEAR_PANEL, n_tiles = (rows + ROWS - 1) / ROWS;
+static inline __attribute__((always_inline)) void linear_tiles(const struct linear *args, struct linear_inputs from,
+                                                               unsigned row, unsigned rows, const bool pairs) {
+    const struct linear a = *args;
+    const unsigned n_panels = linear_padded(a.n_out) / LINEAR_PANEL, n_tiles = (rows + ROWS - 1) / ROWS;
     for (unsigned panel = 0; panel < n_panels; panel += PANELS)
         for (unsigned t = 0; t < n_tiles; t++) {
             unsigned first = rows * t / n_tiles, n = rows * (t + 1) / n_tiles - first;
             struct linear_inputs tile = {from.v + first * from.stride, from.stride, from.n_steps};
             if (PANELS == 1 || panel + PANELS > n_panels)
-                linear_rows(a, tile, row + first, n, panel, 1, pairs);
+                linear_rows(&a, tile, row + first, n, panel, 1, pairs);
             else
-                linear_rows(a, tile, row + first, n, panel, PANELS, pairs);
+                linear_rows(&a, tile, row + first, n, panel, PANELS, pairs);
         }
 }
 
-static inline __attribute__((always_inline)) void linear_blocks(const struct linear *a, const bool pairs) {
-    float v[LEAST_BLOCK * LINEAR_MAX_IN];
-    const unsigned n_steps = pairs ? a->n_in / 2 : a->n_in;
-    const unsigned most = n_steps * LEAST_BLOCK > GATHERED ? LEAST_BLOCK : GATHERED / n_steps;
-    const unsigned n_blocks = (a->n_rows + most - 1) / most;
-    const struct rows to = {v, n_steps, pairs};
-    for (unsigned b = 0; b < n_blocks; b++) {
-        unsigned row = a->n_rows * b / n_blocks, rows = a->n_rows * (b + 1) / n_blocks - row;
-        switch (a->of) {
-        case LINEAR_OF_MAP: linear_map(a, to, row, rows); break;
-        case LINEAR_OF_NORM: linear_norm(a, to, row, rows); break;
-        case LINEAR_OF_GATE: linear_gate(a, to, row, rows); break;
-        case LINEAR_OF_CONVS: linear_convs(a, to, row, rows); break;
-        }
-        linear_tiles(a, (struct linear_inputs){v, n_steps, n_steps}, row, rows, pairs);
-    }
+/* Functions of their own, so that each has the registers to itself. */
+static __attribute__((noinline)) void linear_gather_floats(const struct linear *a, float *v, unsigned row, unsigned rows) {
+    linear_gather(a, (struct rows){v, a->n_in, false}, row, rows);
 }
 
-static void linear_cpu(const struct linear *args) {
-    const struct linear a = *args; /* the stores might change *args, for all that the compiler knows */
-    if (a.of == LINEAR_OF_MAP)
-        linear_tiles(&a, (struct linear_inputs){a.x, a.x_stride, a.n_in}, 0, a.n_rows, false);
-    else
-        linear_blocks(&a, false);
+static __attribute__((noinline)) void linear_tiles_floats(const struct linear *a, const float *v, size_t stride, unsigned row,
+                                                          unsigned rows) {
+    linear_tiles(a, (struct linear_inputs){v, stride, a->n_in}, row, rows, false);
 }
 
 #ifdef __AVX512BF16__
-static void linear_bf16_cpu(const struct linear *args) {
-    const struct linear a = *args;
-    linear_blocks(&a, true);
+static __attribute__((noinline)) void linear_gather_pairs(const struct linear *a, float *v, unsigned row, unsigned rows) {
+    linear_gather(a, (struct rows){v, a->n_in / 2, true}, row, rows);
+}
+
+static __attribute__((noinline)) void linear_tiles_pairs(const struct linear *a, const float *v, size_t stride, unsigned row,
+                                                         unsigned rows) {
+    linear_tiles(a, (struct linear_inputs){v, stride, a->n_in / 2}, row, rows, true);
+}
+#endif
+
+static inline __attribute__((always_inline)) void linear_blocks(
+    const struct linear *a, unsigned n_steps, void (*gather)(const struct linear *a, float *v, unsigned row, unsigned rows),
+    void (*tiles)(const struct linear *a, const float *v, size_t stride, unsigned row, unsigned rows)) {
+    float v[LEAST_BLOCK * LINEAR_MAX_IN];
+    const unsigned most = n_steps * LEAST_BLOCK > GATHERED ? LEAST_BLOCK : GATHERED / n_steps;
+    const unsigned n_blocks = (a->n_rows + most - 1) / most;
+    for (unsigned b = 0; b < n_blocks; b++) {
+        unsigned row = a->n_rows * b / n_blocks, rows = a->n_rows * (b + 1) / n_blocks - row;
+        gather(a, v, row, rows);
+        tiles(a, v, n_steps, row, rows);
+    }
+}
+
+static void linear_cpu(const struct linear *a) {
+    if (a->of == LINEAR_OF_MAP)
+        linear_tiles_floats(a, a->x, a->x_stride, 0, a->n_rows);
+    else
+        linear_blocks(a, a->n_in, linear_gather_floats, linear_tiles_floats);
+}
+
+#ifdef __AVX512BF16__
+static void linear_bf16_cpu(const struct linear *a) {
+    linear_blocks(a, a->n_in / 2, linear_gather_pairs, linear_tiles_pairs);
 }
 #endif
