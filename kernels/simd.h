@@ -191,22 +191,23 @@ static inline vf inverse_root(vf x) {
 #endif
 }
 
-/* 2^x for x in [-126, 127], to 1e-7 of it, exact at 0: x = n + f; minimax polynomials for 2^f; n goes into the exponent.
- * Adding 1.5 times a power of two rounds x and leaves n in the low bits. With a table of 2^(k / 32), a shuffle of two
- * registers, n counts 32nds and the polynomial is short; entry k has k already taken from where n is added. */
+/* 2^x for x <= 127, to 1e-7 of it, exact at 0; below 2^-126 it is that or less. x = n + f; minimax polynomials for 2^f; n
+ * goes into the exponent. Adding 1.5 times a power of two rounds x and leaves n in the low bits. With a table of
+ * 2^(k / 32), a shuffle of two registers, n counts 32nds and the polynomial is short. */
 static inline vf exp2_bounded(vf x) {
 #if LANES == 16
     static const unsigned powers[] __attribute__((aligned(64))) = {
-        0x3f800000, 0x3f7ecd87, 0x3f7daac3, 0x3f7c980f, 0x3f7b95c2, 0x3f7aa43a, 0x3f79c3d3, 0x3f78f4f0,
-        0x3f7837f0, 0x3f778d3a, 0x3f76f532, 0x3f767043, 0x3f75fed7, 0x3f75a15b, 0x3f75583f, 0x3f7523f6,
-        0x3f7504f3, 0x3f74fbaf, 0x3f7508a4, 0x3f752c4d, 0x3f75672a, 0x3f75b9be, 0x3f76248c, 0x3f76a81e,
-        0x3f7744fd, 0x3f77fbb8, 0x3f78ccdf, 0x3f79b907, 0x3f7ac0c7, 0x3f7be4ba, 0x3f7d257d, 0x3f7e83b3,
+        0x3f800000, 0x3f82cd87, 0x3f85aac3, 0x3f88980f, 0x3f8b95c2, 0x3f8ea43a, 0x3f91c3d3, 0x3f94f4f0,
+        0x3f9837f0, 0x3f9b8d3a, 0x3f9ef532, 0x3fa27043, 0x3fa5fed7, 0x3fa9a15b, 0x3fad583f, 0x3fb123f6,
+        0x3fb504f3, 0x3fb8fbaf, 0x3fbd08a4, 0x3fc12c4d, 0x3fc5672a, 0x3fc9b9be, 0x3fce248c, 0x3fd2a81e,
+        0x3fd744fd, 0x3fdbfbb8, 0x3fe0ccdf, 0x3fe5b907, 0x3feac0c7, 0x3fefe4ba, 0x3ff5257d, 0x3ffa83b3,
     };
-    vf shifted = x + 0x1.8p18f, f = x - (shifted - 0x1.8p18f);
-    vi power = (vi)_mm512_permutex2var_epi32(_mm512_load_si512(powers), (__m512i)shifted, _mm512_load_si512(powers + 16));
+    vf shifted = x + 0x1.8p18f, n = shifted - 0x1.8p18f, f = x - n;
+    vf power = (vf)_mm512_permutex2var_epi32(_mm512_load_si512(powers), (__m512i)shifted, _mm512_load_si512(powers + 16));
     vf y = 2.40228862e-1f * f + 6.93157315e-1f;
-    return (y * f + 1.f) * (vf)(power + ((vi)shifted << 18));
+    return (vf)_mm512_scalef_ps((__m512)((y * f + 1.f) * power), (__m512)n); /* by 2 to the power of the whole part of n */
 #else
+    x = maximum(x, splat(-126));
     vf shifted = x + 0x1.8p23f, f = x - (shifted - 0x1.8p23f);
     vf y = 1.32647271e-3f * f + 9.67151273e-3f;
     y = y * f + 5.55073374e-2f;
@@ -217,11 +218,6 @@ static inline vf exp2_bounded(vf x) {
 #endif
 }
 
-/* 2^x for x <= 0; 2^-126 stands for everything below. */
-static inline vf exp2_negative(vf x) {
-    return exp2_bounded(maximum(x, splat(-126)));
-}
-
 #define LOG2_E 1.44269504f
 
 /* How many functions like these a kernel computes at once: each is a long chain of instructions that wait for one
@@ -230,7 +226,7 @@ enum { ABREAST = 4 };
 
 /* 1 + exp(-x) */
 static inline vf above_one(vf x) {
-    return 1.f + exp2_bounded(minimum(maximum(x * -LOG2_E, splat(-126)), splat(126)));
+    return 1.f + exp2_bounded(minimum(x * -LOG2_E, splat(126)));
 }
 
 /* 1 / (1 + exp(-x)) */
@@ -251,7 +247,7 @@ static inline vf hyperbolic_tangent(vf x) {
 /* log(1 + exp(x)) = max(x, 0) + log(1 + t), t = exp(-|x|); log(1 + t) = 2 artanh(v), v = t / (2 + t) <= 1/3, by a
  * minimax polynomial in v^2, to 4e-9 of it: small steps keep their relative precision. */
 static inline vf softplus(vf x) {
-    vf positive = maximum(x, splat(0)), t = exp2_negative((vf)((vi)x | INT_MIN) * LOG2_E); /* the sign bit: -|x| */
+    vf positive = maximum(x, splat(0)), t = exp2_bounded((vf)((vi)x | INT_MIN) * LOG2_E); /* the sign bit: -|x| */
     vf v = t * inverse(2.f + t), w = v * v;
     vf y = 0.140891662f * w + 0.139803018f;
     y = y * w + 0.200124551f;

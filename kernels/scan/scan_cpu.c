@@ -15,7 +15,7 @@ static inline __attribute__((always_inline)) void scan_row(const struct scan *a,
             vf state[ABREAST];
             UNROLL
             for (size_t i = 0; i < ABREAST; i++)
-                state[i] = exp2_negative(dt * load(decay + (s + i) * SCAN_GROUP)) * load(h + (s + i) * SCAN_GROUP) +
+                state[i] = exp2_bounded(dt * load(decay + (s + i) * SCAN_GROUP)) * load(h + (s + i) * SCAN_GROUP) +
                            dtu * b[s + i];
             UNROLL
             for (size_t i = 0; i < ABREAST; i++) {

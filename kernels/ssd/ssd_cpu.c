@@ -14,7 +14,7 @@ static void ssd_cpu(const struct ssd *args) {
         for (unsigned k = 0; k < n / a.n_head; k += LANES) {
             vf dt = softplus(load(step + k));
             store(step + k, dt);
-            store(keep + k, exp2_negative(dt * load(a.decay + k)));
+            store(keep + k, exp2_bounded(dt * load(a.decay + k)));
         }
         for (unsigned d = 0; d < n; d += LANES) {
             const unsigned k = d / a.n_head;
