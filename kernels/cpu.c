@@ -9,6 +9,7 @@
 #include "kernels/attend/attend_cpu.c"
 #include "kernels/blend/blend_cpu.c"
 #include "kernels/conv/conv_cpu.c"
+#include "kernels/fft/fft_cpu.c"
 #include "kernels/gru/gru_cpu.c"
 #include "kernels/lstm/lstm_cpu.c"
 #include "kernels/scan/scan_cpu.c"
@@ -38,4 +39,5 @@ const struct kernels KERNELS = {
     .gru = gru_cpu,
     .lstm = lstm_cpu,
     .blend = blend_cpu,
+    .fft = fft_cpu,
 };

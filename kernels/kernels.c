@@ -4,6 +4,7 @@
 #include "kernels/blend/blend.h"
 #include "kernels/conv/conv.h"
 #include "kernels/depthwise/depthwise.h"
+#include "kernels/fft/fft.h"
 #include "kernels/gru/gru.h"
 #include "kernels/linear/linear.h"
 #include "kernels/lstm/lstm.h"
@@ -27,6 +28,7 @@ const struct kernels kernels_reference = {
     .gru = gru_ref,
     .lstm = lstm_ref,
     .blend = blend_ref,
+    .fft = fft_ref,
 };
 
 #ifdef __x86_64__

@@ -14,6 +14,7 @@ struct ssd;
 struct gru;
 struct lstm;
 struct blend;
+struct fft;
 
 struct kernels {
     const char *name; /* of the instruction set, for people */
@@ -27,6 +28,7 @@ struct kernels {
     void (*gru)(const struct gru *a);
     void (*lstm)(const struct lstm *a);
     void (*blend)(const struct blend *a);
+    void (*fft)(const struct fft *a);
 };
 
 extern const struct kernels kernels_reference; /* in float */

@@ -51,7 +51,7 @@ static void cpu_close(struct engine *e) {
 static int allocate(struct engine_net *c, const struct kernels *kernels) {
     const struct model_config *g = model_config(c->head.model);
     int code;
-    if ((code = stft_new(&c->stft, c->head.model)) || (code = net_new(&c->net, c->head.model, kernels)))
+    if ((code = stft_new(&c->stft, c->head.model, kernels)) || (code = net_new(&c->net, c->head.model, kernels)))
         return code;
     if (!(c->streams = calloc(c->head.n_streams, sizeof *c->streams)))
         return -ENOMEM;

@@ -60,7 +60,7 @@ struct run {
 };
 
 static int run_init(struct run *r, const struct model *model) {
-    int code = stft_new(&r->stft, model);
+    int code = stft_new(&r->stft, model, kernels_nth(0));
     if (code == 0)
         code = net_new(&r->net, model, kernels_nth(0));
     if (code == 0)

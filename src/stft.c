@@ -1,21 +1,22 @@
 #include "stft.h"
 
-#include <assert.h>
+#include "kernels/fft/fft.h"
+#include "kernels/kernels.h"
+
 #include <errno.h>
-#include <kiss_fftr.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct stft {
     unsigned window, synthesis, hop;
     const float *analysis_window, *synthesis_window;
-    kiss_fftr_cfg forward, inverse;
+    const struct kernels *k;
+    struct pool pool; /* of what follows */
+    struct fft_plan forward, inverse;
     float *frame; /* [W] */
 };
 
-static_assert(sizeof(kiss_fft_cpx) == sizeof(float complex), "kissfft's numbers are C's");
-
-int stft_new(struct stft **ret, const struct model *model) {
+int stft_new(struct stft **ret, const struct model *model, const struct kernels *kernels) {
     const struct model_config *g = model_config(model);
     struct stft *t = calloc(1, sizeof *t);
     if (!t)
@@ -25,10 +26,11 @@ int stft_new(struct stft **ret, const struct model *model) {
     t->hop = g->hop;
     t->analysis_window = model_tensor(model, "window.analysis");
     t->synthesis_window = model_tensor(model, "window.synthesis");
-    t->forward = kiss_fftr_alloc((int)g->window, 0, NULL, NULL);
-    t->inverse = kiss_fftr_alloc((int)g->window, 1, NULL, NULL);
-    t->frame = calloc(g->window, sizeof *t->frame);
-    if (!t->forward || !t->inverse || !t->frame) {
+    t->k = kernels;
+    fft_plan_init(&t->forward, &t->pool, g->window, false);
+    fft_plan_init(&t->inverse, &t->pool, g->window, true);
+    t->frame = pool_floats(&t->pool, g->window);
+    if (!pool_ok(&t->pool)) {
         stft_free(t);
         return -ENOMEM;
     }
@@ -39,9 +41,7 @@ int stft_new(struct stft **ret, const struct model *model) {
 void stft_free(struct stft *t) {
     if (!t)
         return;
-    kiss_fftr_free(t->forward);
-    kiss_fftr_free(t->inverse);
-    free(t->frame);
+    pool_done(&t->pool);
     free(t);
 }
 
@@ -57,12 +57,12 @@ void stft_analyse(struct stft *t, struct stft_state *s, const float *in, float c
     memcpy(s->past, t->frame + t->hop, n_past * sizeof *t->frame);
     for (unsigned i = 0; i < t->window; i++)
         t->frame[i] *= t->analysis_window[i];
-    kiss_fftr(t->forward, t->frame, (kiss_fft_cpx *)spectrum);
+    t->k->fft(&(struct fft){.plan = &t->forward, .in = t->frame, .out = (float *)spectrum});
 }
 
 void stft_synthesise(struct stft *t, struct stft_state *s, const float complex *spectrum, float *out) {
     unsigned n_kept = t->synthesis - t->hop;
-    kiss_fftri(t->inverse, (const kiss_fft_cpx *)spectrum, t->frame); /* scaled by W */
+    t->k->fft(&(struct fft){.plan = &t->inverse, .in = (const float *)spectrum, .out = t->frame}); /* scaled by W */
     const float *frame = t->frame + t->window - t->synthesis;
     float scale = 1.f / (float)t->window;
     for (unsigned i = 0; i < t->synthesis; i++)

@@ -11,6 +11,7 @@
 
 #include <complex.h>
 
+struct kernels;
 struct stft;
 
 struct stft_state {
@@ -18,7 +19,7 @@ struct stft_state {
     float *overlap; /* [S]: sums of frames, from the oldest incomplete sample on; the last H of them are always 0 */
 };
 
-int stft_new(struct stft **ret, const struct model *model);
+int stft_new(struct stft **ret, const struct model *model, const struct kernels *kernels);
 void stft_free(struct stft *t); /* NULL is fine */
 
 /* Zero state, allocated in the stream's pool. */

@@ -1,4 +1,5 @@
 /* Transform, features and the application of mask and rotation, against their definitions in double. */
+#include "kernels/kernels.h"
 #include "model.h"
 #include "seed.h"
 #include "spectrum.h"
@@ -34,7 +35,7 @@ START_TEST(analysis_is_the_windowed_transform) {
     struct stft *t;
     struct stft_state s;
     struct pool pool = {0};
-    ck_assert_int_eq(stft_new(&t, model), 0);
+    ck_assert_int_eq(stft_new(&t, model, kernels_nth(0)), 0);
     stft_state_init(t, &s, &pool);
     unsigned n_hops = g->window / g->hop + 2;
     float *x = malloc(n_hops * g->hop * sizeof *x);
