@@ -12,6 +12,7 @@
 #include "kernels/fft/fft_cpu.c"
 #include "kernels/gru/gru_cpu.c"
 #include "kernels/lstm/lstm_cpu.c"
+#include "kernels/power/power_cpu.c"
 #include "kernels/scan/scan_cpu.c"
 #include "kernels/ssd/ssd_cpu.c"
 
@@ -40,4 +41,5 @@ const struct kernels KERNELS = {
     .lstm = lstm_cpu,
     .blend = blend_cpu,
     .fft = fft_cpu,
+    .power = power_cpu,
 };

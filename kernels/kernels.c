@@ -8,6 +8,7 @@
 #include "kernels/gru/gru.h"
 #include "kernels/linear/linear.h"
 #include "kernels/lstm/lstm.h"
+#include "kernels/power/power.h"
 #include "kernels/scan/scan.h"
 #include "kernels/ssd/ssd.h"
 
@@ -29,6 +30,7 @@ const struct kernels kernels_reference = {
     .lstm = lstm_ref,
     .blend = blend_ref,
     .fft = fft_ref,
+    .power = power_ref,
 };
 
 #ifdef __x86_64__

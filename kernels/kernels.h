@@ -15,6 +15,7 @@ struct gru;
 struct lstm;
 struct blend;
 struct fft;
+struct power;
 
 struct kernels {
     const char *name; /* of the instruction set, for people */
@@ -29,6 +30,7 @@ struct kernels {
     void (*lstm)(const struct lstm *a);
     void (*blend)(const struct blend *a);
     void (*fft)(const struct fft *a);
+    void (*power)(const struct power *a);
 };
 
 extern const struct kernels kernels_reference; /* in float */

@@ -26,6 +26,7 @@ struct stream {
 struct engine_net {
     struct engine head;
     char name[32];
+    const struct kernels *kernels;
     struct stft *stft;
     struct net *net;
     struct stream *streams;
@@ -87,6 +88,7 @@ static int cpu_open(struct engine **ret, const struct engine *head, const struct
     c->head = *head;
     snprintf(c->name, sizeof c->name, "cpu (%s)", kernels->name);
     c->head.name = c->name;
+    c->kernels = kernels;
     int code = allocate(c, kernels);
     if (code) {
         cpu_close(&c->head);
@@ -101,11 +103,11 @@ static void process_hop(struct engine_net *c, unsigned stream, const float *in, 
     const struct engine_control *control = &c->head.controls[stream];
     struct stream *s = &c->streams[stream];
     for (unsigned i = 0; i < g->hop; i++)
-        c->in[i] = isfinite(in[i]) ? fmaxf(-loudest, fminf(in[i], loudest)) : 0;
+        c->in[i] = !isfinite(in[i]) ? 0 : in[i] > loudest ? loudest : in[i] < -loudest ? -loudest : in[i];
     stft_analyse(c->stft, &s->stft, c->in, c->spectrum);
-    spectrum_features(g, c->spectrum, c->features);
+    spectrum_features(g, c->kernels, c->spectrum, c->features);
     net_run(c->net, &s->net, c->features, c->mask, c->rotation);
-    spectrum_apply(g, c->mask, c->rotation, control->strength, control->floor, c->spectrum);
+    spectrum_apply(g, c->kernels, c->mask, c->rotation, control->strength, control->floor, c->spectrum);
     stft_synthesise(c->stft, &s->stft, c->spectrum, out);
 }
 

@@ -114,14 +114,14 @@ static int view_fill(struct view *v, const struct sound *sound, const struct mod
         memset(in, 0, g->hop * sizeof *in);
         memcpy(in, sound->samples + start, n * sizeof *in);
         stft_analyse(r.stft, &r.stft_state, in, x);
-        spectrum_features(g, x, features);
+        spectrum_features(g, kernels_nth(0), x, features);
         net_run(r.net, &r.state, features, mask, rotation);
         for (unsigned i = 0; i < g->n_bins; i++)
             gain[i] = 1;
-        spectrum_apply(g, mask, rotation, 1, 0, gain);
+        spectrum_apply(g, kernels_nth(0), mask, rotation, 1, 0, gain);
         add_power(v->power[BEFORE] + column * v->n_bins, x, v->n_bins, share / (full_scale * full_scale));
         add_power(v->power[GAIN] + column * v->n_bins, gain, v->n_bins, share);
-        spectrum_apply(g, mask, rotation, 1, 0, x);
+        spectrum_apply(g, kernels_nth(0), mask, rotation, 1, 0, x);
         add_power(v->power[AFTER] + column * v->n_bins, x, v->n_bins, share / (full_scale * full_scale));
     }
     fpu_restore(saved);

@@ -67,7 +67,7 @@ START_TEST(features_are_compressed_magnitude_and_phase) {
     ck_assert(x && features);
     for (unsigned i = 0; i < g->n_bins; i++)
         x[i] = i % 7 ? 20 * draw() + 20 * draw() * I : 0;
-    spectrum_features(g, x, features);
+    spectrum_features(g, kernels_nth(0), x, features);
     for (unsigned i = 0; i < g->n_linear; i++) {
         double magnitude = fmax(cabs(x[i]) / 16, 1e-6), m = pow(magnitude, .3);
         double complex unit = x[i] / 16. / magnitude;
@@ -122,7 +122,7 @@ START_TEST(strength_and_floor_follow_their_formula) {
         rotation[2 * i] = .9f * draw();
         rotation[2 * i + 1] = 3 * draw();
     }
-    spectrum_apply(g, mask, rotation, strength, floor, y);
+    spectrum_apply(g, kernels_nth(0), mask, rotation, strength, floor, y);
     for (unsigned i = 0; i < g->n_bins; i++) {
         double angle = i < g->n_linear ? atan2(rotation[2 * i + 1], 1. + rotation[2 * i]) : 0;
         double complex should = x[i] * fmax(pow(gain_at(mask, i), strength), floor) * cexp(strength * angle * I);
@@ -149,7 +149,7 @@ START_TEST(what_is_not_finite_changes_nothing) {
         y[i] = x[i] = draw() + draw() * I;
     for (unsigned i = 0; i < g->n_positions; i++)
         mask[i] = rotation[2 * i] = rotation[2 * i + 1] = i % 2 ? NAN : INFINITY;
-    spectrum_apply(g, mask, rotation, 1, 0, y);
+    spectrum_apply(g, kernels_nth(0), mask, rotation, 1, 0, y);
     for (unsigned i = 0; i < g->n_bins; i++)
         ck_assert(y[i] == x[i]);
     free(x);
