@@ -72,9 +72,20 @@ const struct kernel_case kernel_cases[] = {
     {op_lstm, "large", 100, 0, 64, 0, 0, 1},
     {op_blend, "one row", 1, 0, 16, 0, 0, 0},
     {op_blend, "large", 100, 0, 64, 0, 0, 1},
+    {op_fft, "the shortest", 32, 0, 0, 0, 0, 0},
+    {op_fft, "the shortest", 32, 0, 0, 0, backwards, 0},
+    {op_fft, "threes", 1458, 0, 0, 0, 0, 0},
+    {op_fft, "threes", 1458, 0, 0, 0, backwards, 0},
+    {op_fft, "twos and fives", 2000, 0, 0, 0, 0, 0},
+    {op_fft, "twos and fives", 2000, 0, 0, 0, backwards, 0},
+    {op_fft, "a frame", 1024, 0, 0, 0, 0, 1},
+    {op_fft, "a frame", 1024, 0, 0, 0, backwards, 1},
+    {op_power, "one", 1, 0, 0, 0, 0, 0},
+    {op_power, "features", 171, 0, 0, 0, 0, 1},
+    {op_power, "gains", 171, 0, 0, 0, backwards, 1},
 };
 const unsigned n_kernel_cases = sizeof kernel_cases / sizeof *kernel_cases;
-const char *const kernel_op_names[] = {"linear", "depthwise", "attend", "conv", "scan", "ssd", "gru", "lstm", "blend"};
+const char *const kernel_op_names[] = {"linear", "depthwise", "attend", "conv", "scan", "ssd", "gru", "lstm", "blend", "fft", "power"};
 
 /* Uniform in [low, high). */
 static float *random_floats(struct kernel_work *w, uint32_t *state, size_t n, float low, float high) {
@@ -240,6 +251,17 @@ static void ssd_init(struct kernel_work *w, uint32_t *seed) {
     w->n_macs = (double)n * c->n_in * 2;
 }
 
+/* n_rows: points. */
+static void fft_init(struct kernel_work *w, uint32_t *seed) {
+    const unsigned n = w->c->n_rows;
+    const bool inverse = w->c->flags & backwards;
+    fft_plan_init(&w->plan, &w->pool, n, inverse);
+    if (!pool_ok(&w->pool))
+        abort();
+    w->fft = (struct fft){&w->plan, random_floats(w, seed, n + 2, -1, 1),
+                          output(w, random_floats(w, seed, n + 2, 0, 0), inverse ? n : n + 2)};
+}
+
 void kernel_work_init(struct kernel_work *w, const struct kernel_case *c, unsigned seed) {
     uint32_t state = seed;
     size_t n = (size_t)c->n_rows * c->n_out;
@@ -273,6 +295,12 @@ void kernel_work_init(struct kernel_work *w, const struct kernel_case *c, unsign
                                     .factor = random_floats(w, &state, c->n_out, 0, 0)};
         w->n_macs = (double)c->n_out * c->n_out + 3. * (double)n;
         break;
+    case op_fft: fft_init(w, &state); break;
+    case op_power:
+        w->power = (struct power){c->n_rows, c->flags & backwards ? 1 / .3f : .3f, /* of its own results, call after call */
+                                  output(w, random_floats(w, &state, c->n_rows + POWER_PAD, .01f, c->flags & backwards ? 1 : 1e6f),
+                                         c->n_rows)};
+        break;
     case op_blend:
         w->blend =
             (struct blend){c->n_rows, c->n_out, random_floats(w, &state, n, -1, 1),
@@ -304,6 +332,8 @@ void kernel_work_run(struct kernel_work *w, const struct kernels *k) {
     case op_gru: k->gru(&w->gru); break;
     case op_lstm: k->lstm(&w->lstm); break;
     case op_blend: k->blend(&w->blend); break;
+    case op_fft: k->fft(&w->fft); break;
+    case op_power: k->power(&w->power); break;
     }
 }
 

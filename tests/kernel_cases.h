@@ -11,18 +11,20 @@
 #include "kernels/blend/blend.h"
 #include "kernels/conv/conv.h"
 #include "kernels/depthwise/depthwise.h"
+#include "kernels/fft/fft.h"
 #include "kernels/gru/gru.h"
 #include "kernels/kernels.h"
 #include "kernels/linear/linear.h"
 #include "kernels/lstm/lstm.h"
+#include "kernels/power/power.h"
 #include "kernels/scan/scan.h"
 #include "kernels/ssd/ssd.h"
 
 #include <stdbool.h>
 
-enum kernel_op { op_linear, op_depthwise, op_attend, op_conv, op_scan, op_ssd, op_gru, op_lstm, op_blend };
+enum kernel_op { op_linear, op_depthwise, op_attend, op_conv, op_scan, op_ssd, op_gru, op_lstm, op_blend, op_fft, op_power };
 enum { with_prelu = 1, with_add = 2, overlapping = 4, with_times = 8, tiny_steps = 16, in_bf16 = 32, of_norm = 64, of_gate = 128,
-       of_convs = 256 };
+       of_convs = 256, backwards = 512 };
 
 struct kernel_case {
     enum kernel_op op;
@@ -47,8 +49,11 @@ struct kernel_work {
         struct gru gru;
         struct lstm lstm;
         struct blend blend;
+        struct fft fft;
+        struct power power;
     };
     struct depthwise convs[2]; /* of linear */
+    struct fft_plan plan;      /* of fft */
     struct pool pool;
     struct {
         float *values;
