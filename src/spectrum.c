@@ -72,7 +72,7 @@ static float complex turn(const struct model_config *g, const float *rotation, f
     if (!isfinite(square * scale) || strength == 0)
         return 1;
     if (strength == 1)
-        return CMPLXF(re * scale, im * scale);
+        return re * scale + im * scale * I;
     float angle = strength * atan2f(im, re);
     return powf(sqrtf(square) * scale, strength) * (cosf(angle) + sinf(angle) * I);
 }
@@ -85,8 +85,9 @@ void spectrum_apply(const struct model_config *g, const struct kernels *k, const
         gains_of(g, k, mask + first, n, gains);
         for (unsigned i = 0; i < n; i++) {
             const float complex t = softened(gains[i], strength, floor) * turn(g, rotation + 2 * (first + i), strength);
-            const float re = crealf(x[first + i]), im = cimagf(x[first + i]);
-            x[first + i] = CMPLXF(re * crealf(t) - im * cimagf(t), re * cimagf(t) + im * crealf(t)); /* C's * looks for NaN */
+            float *const v = (float *)&x[first + i], re = v[0], im = v[1]; /* C's complex product would look for NaN */
+            v[0] = re * crealf(t) - im * cimagf(t);
+            v[1] = re * cimagf(t) + im * crealf(t);
         }
     }
 

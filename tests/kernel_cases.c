@@ -298,7 +298,7 @@ void kernel_work_init(struct kernel_work *w, const struct kernel_case *c, unsign
     case op_fft: fft_init(w, &state); break;
     case op_power:
         w->power = (struct power){c->n_rows, c->flags & backwards ? 1 / .3f : .3f, /* of its own results, call after call */
-                                  output(w, random_floats(w, &state, c->n_rows + POWER_PAD, .01f, c->flags & backwards ? 1 : 1e6f),
+                                  output(w, random_floats(w, &state, c->n_rows + POWER_PAD, .5f, c->flags & backwards ? 1 : 1e6f),
                                          c->n_rows)};
         break;
     case op_blend:
