@@ -32,7 +32,7 @@ struct times {
     uint16_t bin[N_TIMES];
     uint16_t count[N_BINS];
     uint64_t n;
-    unsigned seed_us; /* what p99 is at least, at first */
+    unsigned seed_us; /* what p99 is at least, at first; 0: nothing, only what was measured counts */
     _Atomic unsigned p50_us, p99_us, max_us;
 };
 

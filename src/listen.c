@@ -51,9 +51,7 @@ int listen_open(struct listen **ret, struct err *err) {
     l->loop = pw_thread_loop_new("listen", NULL);
     if (l->loop)
         l->context = pw_context_new(pw_thread_loop_get_loop(l->loop),
-                                    pw_properties_new(PW_KEY_CONFIG_NAME,
-                                                      PW_CHECK_VERSION(1, 4, 0) ? "client.conf" : "client-rt.conf", NULL),
-                                    0);
+                                    pw_properties_new(PW_KEY_CONFIG_NAME, CLIENT_CONF, NULL), 0);
     if (!l->context || !pw_context_load_module(l->context, "libpipewire-module-loopback", arguments, NULL) ||
         pw_thread_loop_start(l->loop) < 0) {
         listen_close(l);

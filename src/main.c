@@ -266,14 +266,16 @@ static int put_in_force(struct daemon *d, const struct settings *next, const str
 
 static void end_reload(struct daemon *d, int res, const struct err *err) {
     if (res == 0) {
-        d->refused[0] = '\0';
-        say(SD_INFO, "settings reloaded%s%s", d->settings.file[0] ? " from " : ": the defaults", d->settings.file);
+        say(SD_INFO, "settings reloaded%s%s%s", d->settings.file[0] ? " from " : ": the defaults", d->settings.file,
+            d->refused[0] ? ", as they were before those that are refused" : "");
     } else {
-        memcpy(d->refused, err->text, sizeof d->refused);
+        if (!d->refused[0])
+            memcpy(d->refused, err->text, sizeof d->refused);
         say(SD_ERR, "settings not reloaded: %s", err->text);
     }
     tell(d);
-    service_ready();
+    if (!d->reloading)
+        service_ready();
 }
 
 /* Tells all who wait for the change under way what came of it. */
@@ -332,6 +334,7 @@ static void reload(struct daemon *d) {
     int res = settings_load(&next, d->file, &err);
     if (res == 0)
         res = change(d, &next, &next, &err);
+    d->refused[0] = '\0'; /* from here on what this file says counts, whatever becomes of one that is on its way */
     if (res == LATER)
         d->reloading = true;
     else

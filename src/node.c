@@ -30,8 +30,6 @@
 
 #define MIC "enhanced_mic"          /* the first's node.name; the others' begin ... */
 #define MORE_MIC MIC "."            /* ... so, and end with what their microphones are called */
-/* With real-time threads, which the plain client of older versions lacks. */
-#define CLIENT_CONF (PW_CHECK_VERSION(1, 4, 0) ? "client.conf" : "client-rt.conf")
 #define RECONNECT_FIRST_MS 100      /* pauses between attempts to reach PipeWire: doubled from here ... */
 #define RECONNECT_MAX_MS 2000       /* ... to here */
 #define ANSWER_MS 5000              /* after which a connection that was never served is given up */

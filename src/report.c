@@ -82,11 +82,12 @@ static void add_bands(json_t *status, const struct pump *pump) {
     }
 }
 
-static void add_hops(json_t *status, const struct pump_stats *p) {
+static void add_hops(json_t *status, const struct node_status *n, const struct pump_stats *p) {
     json_object_set_new(status, "delay_ms", json_real(round(p->delay * 1e5 / PUMP_RATE) / 100));
     json_object_set_new(status, "quantum", json_integer(p->quantum));
     json_object_set_new(status, "hops", json_integer((json_int_t)p->hops));
     json_object_set_new(status, "late_hops", json_integer((json_int_t)p->late_hops));
+    json_object_set_new(status, "graph_rate", json_integer(n->rate));
 }
 
 static json_t *device(const struct node_status *n) {
@@ -109,8 +110,7 @@ static json_t *one_stream(struct node *node, bool bypass) {
                                speaker ? "output" : "microphone", device(&n));
     if (n.n_consumers)
         add_sound(stream, &p);
-    add_hops(stream, &p);
-    json_object_set_new(stream, "graph_rate", json_integer(n.rate));
+    add_hops(stream, &n, &p);
     return stream;
 }
 
@@ -137,8 +137,7 @@ json_t *report_status(const struct report *r) {
         add_sound(status, &p);
     if (n.n_consumers && r->bands)
         add_bands(status, node_pump(first));
-    add_hops(status, &p);
-    json_object_set_new(status, "graph_rate", json_integer(n.rate));
+    add_hops(status, &n, &p);
     json_object_set_new(status, "hop_p50_us", json_integer(p.hop_p50_us));
     json_object_set_new(status, "hop_p99_us", json_integer(p.hop_p99_us));
     json_object_set_new(status, "hop_max_us", json_integer(p.hop_max_us));

@@ -364,7 +364,6 @@ static int unit_new(struct unit **ret, struct engine *engine, unsigned hop_p99_u
     u->n_seats = engine_streams(engine) / PUMP_STREAMS;
     if (u->n_seats > WORKER_PUMPS)
         u->n_seats = WORKER_PUMPS;
-    times_seed(&u->hops, hop_p99_us);
     for (unsigned i = 0; i < WORKER_PUMPS; i++)
         times_seed(&u->batches[i], (i + 1) * hop_p99_us);
     *ret = u;
