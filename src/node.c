@@ -75,11 +75,17 @@ struct node {
 
     struct pw_core *core;
     struct pw_registry *registry;
-    struct pw_metadata *metadata; /* the session manager's defaults, or NULL */
+    /* The session manager's defaults, or NULL, on a connection of their own. PipeWire reads no more of a connection while
+     * another owes it an answer: to who sets a node's parameters, the node's owner; to who binds metadata, theirs. Were the
+     * nodes on the one that binds, the session manager and this one could wait for each other for ever, and all others too. */
+    struct pw_core *manager;
+    struct pw_metadata *metadata;
+    uint32_t metadata_id;
     char default_source[256];     /* its node.name, or "" */
     bool deaf;                    /* what comes in is not to be heard */
     bool is_chosen_default;       /* people have made this node the default */
-    struct spa_hook metadata_listener, core_listener, registry_listener, capture_listener, source_listener, pacer_listener;
+    struct spa_hook metadata_listener, manager_listener, core_listener, registry_listener, capture_listener, source_listener,
+        pacer_listener;
     struct spa_list objects;
     /* Samples come in by the one and go out by the other. Others see the source, or of a speaker the capture stream,
      * which is a sink then. */
@@ -796,6 +802,45 @@ static const struct pw_metadata_events metadata_events = {
     .property = on_metadata,
 };
 
+static void on_core_error(void *data, uint32_t id, int seq, int result, const char *message) {
+    (void)seq, (void)message;
+    struct node *const n = data;
+    if (id == PW_ID_CORE && (result == -EPIPE || result == -ECONNRESET))
+        n->broken = true;
+}
+
+static const struct pw_core_events manager_events = {
+    PW_VERSION_CORE_EVENTS,
+    .error = on_core_error,
+};
+
+static void leave_manager(struct node *n) {
+    if (n->metadata) {
+        spa_hook_remove(&n->metadata_listener);
+        pw_proxy_destroy((struct pw_proxy *)n->metadata);
+        n->metadata = NULL;
+    }
+    if (n->manager) {
+        spa_hook_remove(&n->manager_listener);
+        pw_core_disconnect(n->manager);
+        n->manager = NULL;
+    }
+}
+
+static void follow_manager(struct node *n, uint32_t id) {
+    n->metadata_id = id;
+    n->manager = pw_context_connect(n->context, NULL, 0);
+    if (!n->manager)
+        return;
+    pw_core_add_listener(n->manager, &n->manager_listener, &manager_events, n);
+    struct pw_registry *const registry = pw_core_get_registry(n->manager, PW_VERSION_REGISTRY, 0);
+    if (!registry)
+        return;
+    n->metadata = pw_registry_bind(registry, id, PW_TYPE_INTERFACE_Metadata, PW_VERSION_METADATA, 0);
+    if (n->metadata)
+        pw_metadata_add_listener(n->metadata, &n->metadata_listener, &metadata_events, n);
+}
+
 static void on_link_info(void *data, const struct pw_link_info *info) {
     struct object *const o = data;
     const bool active = info->state == PW_LINK_STATE_ACTIVE;
@@ -853,11 +898,8 @@ static void on_global(void *data, uint32_t id, uint32_t permissions, const char 
         records = class && strcmp(class, "Stream/Input/Audio") == 0;
     } else if (strcmp(type, PW_TYPE_INTERFACE_Metadata) == 0) {
         const char *const name = spa_dict_lookup(props, PW_KEY_METADATA_NAME);
-        if (n->kind != NODE_MIC || n->metadata || !name || strcmp(name, "default") != 0)
-            return;
-        n->metadata = pw_registry_bind(n->registry, id, type, PW_VERSION_METADATA, 0);
-        if (n->metadata)
-            pw_metadata_add_listener(n->metadata, &n->metadata_listener, &metadata_events, n);
+        if (n->kind == NODE_MIC && !n->manager && name && strcmp(name, "default") == 0)
+            follow_manager(n, id);
         return;
     } else {
         return;
@@ -881,6 +923,8 @@ static void on_global(void *data, uint32_t id, uint32_t permissions, const char 
 static void on_global_remove(void *data, uint32_t id) {
     struct node *const n = data;
     struct object *o;
+    if (n->manager && id == n->metadata_id) /* with the next session manager come others */
+        leave_manager(n);
     spa_list_for_each(o, &n->objects, list) {
         if (o->id == id) {
             forget(o);
@@ -897,13 +941,6 @@ static const struct pw_registry_events registry_events = {
 };
 
 /* ---- the connection ---------------------------------------------------------------------------------------------- */
-
-static void on_core_error(void *data, uint32_t id, int seq, int result, const char *message) {
-    (void)seq, (void)message;
-    struct node *const n = data;
-    if (id == PW_ID_CORE && (result == -EPIPE || result == -ECONNRESET))
-        n->broken = true;
-}
 
 static void on_core_done(void *data, uint32_t id, int seq) {
     struct node *const n = data;
@@ -934,12 +971,8 @@ static void take_down(struct node *n) {
     struct object *o;
     spa_list_consume(o, &n->objects, list)
         forget(o);
-    if (n->metadata) {
-        spa_hook_remove(&n->metadata_listener);
-        pw_proxy_destroy((struct pw_proxy *)n->metadata);
-        n->metadata = NULL;
-        n->default_source[0] = '\0';
-    }
+    leave_manager(n);
+    n->default_source[0] = '\0';
     if (n->registry) {
         spa_hook_remove(&n->registry_listener);
         pw_proxy_destroy((struct pw_proxy *)n->registry);
