@@ -310,7 +310,7 @@ int main(void) {
     tcase_add_loop_test(t, hop_is_real_time_safe, 0, 2 * N_MODELS);
     tcase_add_test(t, unknown_engine_is_refused);
     suite_add_tcase(suite, t);
-    TCase *minute = tcase_create("minute"); /* of its own: an emulated processor takes an hour for it */
+    TCase *minute = tcase_create("minute"); /* of its own: an emulated processor takes half an hour for it */
     tcase_set_timeout(minute, 300);
     tcase_add_loop_test(minute, calls_do_not_matter, 0, N_MODELS);
     suite_add_tcase(suite, minute);
