@@ -2,8 +2,8 @@
  * imaginary parts of the first and the last bin are taken for 0 on the way back.
  *
  * n is an even product of 2, 3 and 5, at least 32. A plan is one transform's tables and scratch: for one thread at a time. */
-#ifndef PRIMEKNET_FFT_H
-#define PRIMEKNET_FFT_H
+#ifndef PRIMEKNET_KERNELS_FFT_H
+#define PRIMEKNET_KERNELS_FFT_H
 
 #include <stdbool.h>
 
