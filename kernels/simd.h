@@ -191,10 +191,16 @@ static inline vf inverse_root(vf x) {
 #endif
 }
 
-/* 2^x for x <= 127, to 1e-7 of it, exact at 0; below 2^-126 it is that or less. x = n + f; minimax polynomials for 2^f; n
- * goes into the exponent. Adding 1.5 times a power of two rounds x and leaves n in the low bits. With a table of
- * 2^(k / 32), a shuffle of two registers, n counts 32nds and the polynomial is short. */
-static inline vf exp2_bounded(vf x) {
+/* How many functions like these a kernel computes at once. */
+enum { ABREAST = 4 };
+
+/* x[i] = 2^x[i] for n values <= 127, to 1e-7 of it, exact at 0; below 2^-126 it is that or less. x = k + f; minimax polynomials
+ * for 2^f; k goes into the exponent. Adding 1.5 times a power of two rounds x and leaves k in the low bits. With a table of
+ * 2^(i / 32), a shuffle of two registers, k counts 32nds and the polynomial is short. n is known to the compiler: one step
+ * of all after the other, as each is a long chain of instructions that wait for one another. */
+static inline __attribute__((always_inline)) void exp2_each(vf *x, const unsigned n) {
+    vf shifted[ABREAST], y[ABREAST];
+#define EACH UNROLL for (unsigned i = 0; i < n; i++)
 #if LANES == 16
     static const unsigned powers[] __attribute__((aligned(64))) = {
         0x3f800000, 0x3f82cd87, 0x3f85aac3, 0x3f88980f, 0x3f8b95c2, 0x3f8ea43a, 0x3f91c3d3, 0x3f94f4f0,
@@ -202,27 +208,34 @@ static inline vf exp2_bounded(vf x) {
         0x3fb504f3, 0x3fb8fbaf, 0x3fbd08a4, 0x3fc12c4d, 0x3fc5672a, 0x3fc9b9be, 0x3fce248c, 0x3fd2a81e,
         0x3fd744fd, 0x3fdbfbb8, 0x3fe0ccdf, 0x3fe5b907, 0x3feac0c7, 0x3fefe4ba, 0x3ff5257d, 0x3ffa83b3,
     };
-    vf shifted = x + 0x1.8p18f, n = shifted - 0x1.8p18f, f = x - n;
-    vf power = (vf)_mm512_permutex2var_epi32(_mm512_load_si512(powers), (__m512i)shifted, _mm512_load_si512(powers + 16));
-    vf y = 2.40228862e-1f * f + 6.93157315e-1f;
-    return (vf)_mm512_scalef_ps((__m512)((y * f + 1.f) * power), (__m512)n); /* by 2 to the power of the whole part of n */
+    vf power[ABREAST];
+    EACH shifted[i] = x[i] + 0x1.8p18f;
+    EACH power[i] = (vf)_mm512_permutex2var_epi32(_mm512_load_si512(powers), (__m512i)shifted[i], _mm512_load_si512(powers + 16));
+    EACH shifted[i] -= 0x1.8p18f;
+    EACH x[i] -= shifted[i];
+    EACH y[i] = 2.40228862e-1f * x[i] + 6.93157315e-1f;
+    EACH y[i] = (y[i] * x[i] + 1.f) * power[i];
+    EACH x[i] = (vf)_mm512_scalef_ps((__m512)y[i], (__m512)shifted[i]); /* by 2 to the power of the whole part */
 #else
-    x = maximum(x, splat(-126));
-    vf shifted = x + 0x1.8p23f, f = x - (shifted - 0x1.8p23f);
-    vf y = 1.32647271e-3f * f + 9.67151273e-3f;
-    y = y * f + 5.55073374e-2f;
-    y = y * f + 2.40222421e-1f;
-    y = y * f + 6.93146978e-1f;
-    y = y * f + 1.f;
-    return (vf)((vi)y + ((vi)shifted << 23));
+    EACH x[i] = maximum(x[i], splat(-126));
+    EACH shifted[i] = x[i] + 0x1.8p23f;
+    EACH x[i] -= shifted[i] - 0x1.8p23f;
+    EACH y[i] = 1.32647271e-3f * x[i] + 9.67151273e-3f;
+    EACH y[i] = y[i] * x[i] + 5.55073374e-2f;
+    EACH y[i] = y[i] * x[i] + 2.40222421e-1f;
+    EACH y[i] = y[i] * x[i] + 6.93146978e-1f;
+    EACH y[i] = y[i] * x[i] + 1.f;
+    EACH x[i] = (vf)((vi)y[i] + ((vi)shifted[i] << 23));
 #endif
+#undef EACH
+}
+
+static inline vf exp2_bounded(vf x) {
+    exp2_each(&x, 1);
+    return x;
 }
 
 #define LOG2_E 1.44269504f
-
-/* How many functions like these a kernel computes at once: each is a long chain of instructions that wait for one
- * another. */
-enum { ABREAST = 4 };
 
 /* 1 + exp(-x) */
 static inline vf above_one(vf x) {

@@ -11,29 +11,37 @@ enum { FFT_ROWS = 4 };
 static inline __attribute__((always_inline)) void fft_first_rows(const struct fft *a, unsigned p, const unsigned rows,
                                                                  const bool inverse) {
     const struct fft_plan *plan = a->plan;
-    const unsigned first = plan->first, padded = fft_padded(first), m = plan->n / first, half = plan->n / 2;
+    const unsigned first = plan->first, padded = fft_padded(first), m = plan->n / first;
     for (unsigned k = 0; k < padded; k += LANES) {
         vf re[FFT_ROWS], im[FFT_ROWS];
         UNROLL
         for (unsigned r = 0; r < rows; r++)
             re[r] = im[r] = splat(0);
-        for (unsigned j = 0; j < first; j++) {
-            const float *root = plan->matrix + j * 2 * padded + k;
+        const float *root = plan->matrix + k;
+        for (unsigned j = 0; j < (inverse ? (first + 1) / 2 : first); j++, root += 2 * padded) {
             const vf root_re = load(root), root_im = load(root + padded);
+            const float *x = a->in + (inverse ? 2 : 1) * (p + m * j);
             UNROLL
             for (unsigned r = 0; r < rows; r++) {
-                const unsigned at = p + r + m * j;
+                re[r] += root_re * x[inverse ? 2 * r : r];
+                im[r] += root_im * x[inverse ? 2 * r : r];
                 if (inverse) {
-                    const float *x = a->in + 2 * (at <= half ? at : plan->n - at);
-                    const float x_im = at % half == 0 ? 0 : at < half ? x[1] : -x[1];
-                    re[r] += root_re * *x - root_im * x_im;
-                    im[r] += root_im * *x + root_re * x_im;
-                } else {
-                    re[r] += root_re * a->in[at];
-                    im[r] += root_im * a->in[at];
+                    re[r] -= root_im * x[2 * r + 1];
+                    im[r] += root_re * x[2 * r + 1];
                 }
             }
         }
+        for (unsigned j = (first + 1) / 2; inverse && j < first; j++, root += 2 * padded) { /* bins beyond the last one */
+            const vf root_re = load(root), root_im = load(root + padded);
+            const float *x = a->in + 2 * (m * (first - j) - p);
+            UNROLL
+            for (unsigned r = 0; r < rows; r++, x -= 2) {
+                re[r] += root_re * x[0] + root_im * x[1];
+                im[r] += root_im * x[0] - root_re * x[1];
+            }
+        }
+        if (inverse && p == 0)
+            im[0] = splat(0); /* but for what the first and the last bin's imaginary parts gave */
         UNROLL
         for (unsigned r = 0; r < rows; r++) {
             const float *turn = plan->turns + (p + r) * 2 * padded + k;

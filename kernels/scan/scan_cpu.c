@@ -15,8 +15,11 @@ static inline __attribute__((always_inline)) void scan_row(const struct scan *a,
             vf state[ABREAST];
             UNROLL
             for (size_t i = 0; i < ABREAST; i++)
-                state[i] = exp2_bounded(dt * load(decay + (s + i) * SCAN_GROUP)) * load(h + (s + i) * SCAN_GROUP) +
-                           dtu * b[s + i];
+                state[i] = dt * load(decay + (s + i) * SCAN_GROUP);
+            exp2_each(state, ABREAST);
+            UNROLL
+            for (size_t i = 0; i < ABREAST; i++)
+                state[i] = state[i] * load(h + (s + i) * SCAN_GROUP) + dtu * b[s + i];
             UNROLL
             for (size_t i = 0; i < ABREAST; i++) {
                 __builtin_prefetch(h + (s + i) * SCAN_GROUP + 2 * n * n_states);
