@@ -15,7 +15,7 @@ struct layer {
     float *weight, *bias, *prelu;
 };
 
-/* bias and prelu may be NULL: zeros and no activation. Products are in bfloat16 where the kernels are faster so. */
+/* bias and prelu may be NULL: zeros and no activation. Products are in bfloat16 where the kernels are faster so, which they are not for few outputs. */
 void layer_init(struct layer *l, struct pool *pool, const struct kernels *k, unsigned n_in, unsigned n_out, const float *weight,
                 const float *bias, const float *prelu);
 /* NAME.weight, NAME.bias */

@@ -53,6 +53,10 @@ START_TEST(any_number_of_rows) {
         struct kernel_case depthwise = {op_depthwise, "rows", rows, 1, 16, 3, with_times, 0};
         struct kernel_case norm = {op_linear, "rows of a norm", rows, 16, 16, 0, of_norm, 0};
         struct kernel_case convs = {op_linear, "rows of convs", rows, 32, 16, 3, of_convs, 0};
+        struct kernel_case few = {op_linear, "rows of few outputs", rows, 32, 3, 0, 0, 0};
+        struct kernel_case few_bf16 = {op_linear, "rows of few outputs, bf16", rows, 32, 18, 0, in_bf16, 0};
+        compare(&few, all[_i], rows);
+        compare(&few_bf16, all[_i], rows);
         compare(&linear, all[_i], rows);
         compare(&depthwise, all[_i], rows);
         compare(&norm, all[_i], rows);

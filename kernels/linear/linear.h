@@ -39,7 +39,8 @@ struct linear {
     size_t y_stride;
 };
 
-enum { LINEAR_PANEL = 16, LINEAR_MAX_IN = 2048 };
+/* LINEAR_NARROW: a last panel with no more outputs than that takes less time than others. */
+enum { LINEAR_PANEL = 16, LINEAR_MAX_IN = 2048, LINEAR_NARROW = 4 };
 
 static inline unsigned linear_padded(unsigned n_out) {
     return (n_out + LINEAR_PANEL - 1) / LINEAR_PANEL * LINEAR_PANEL;

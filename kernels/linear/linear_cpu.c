@@ -201,11 +201,75 @@ static inline __attribute__((always_inline)) void linear_rows(const struct linea
     }
 }
 
+/* A last panel of few outputs: vectors run over inputs, so that no products are made for outputs that are none. */
+enum { NARROW_STEPS = 256 };
+
+static inline bool linear_is_narrow(const struct linear *a, unsigned n_steps) {
+    const unsigned left = a->n_out % LINEAR_PANEL;
+    return left > 0 && left <= LINEAR_NARROW && n_steps % LANES == 0 && n_steps <= NARROW_STEPS && !a->prelu && !a->add;
+}
+
+static inline vf linear_products(vf sum, vf weight, const float *in, const bool pairs) {
+#ifdef __AVX512BF16__
+    if (pairs)
+        return (vf)_mm512_dpbf16_ps((__m512)sum, (__m512bh)weight, (__m512bh)load(in));
+#endif
+    (void)pairs;
+    return sum + load(in) * weight;
+}
+
+static inline __attribute__((always_inline)) void linear_narrow_tile(const struct linear *a, struct linear_inputs from,
+                                                                     const float *columns, unsigned row, size_t out,
+                                                                     const unsigned rows, const bool pairs) {
+    const unsigned n = a->n_out % LINEAR_PANEL;
+    float *y = a->y + row * a->y_stride + out;
+    for (unsigned r = 0; r < rows; r++)
+        for (unsigned v = 0; v < LINEAR_PANEL; v += LANES)
+            store(y + r * a->y_stride + v, load(a->bias + out + v));
+    for (unsigned o = 0; o < n; o++, columns += from.n_steps) {
+        float sums[LANES];
+        vf sum[LANES];
+        UNROLL
+        for (unsigned r = 0; r < LANES; r++)
+            sum[r] = splat(0);
+        for (unsigned i = 0; i < from.n_steps; i += LANES) {
+            const vf weight = load(columns + i);
+            const float *in = from.v + i;
+            UNROLL
+            for (unsigned r = 0; r < rows; r++, in += from.stride)
+                sum[r] = linear_products(sum[r], weight, in, pairs);
+        }
+        store(sums, across_each(sum) + a->bias[out + o]);
+        for (unsigned r = 0; r < rows; r++)
+            y[r * a->y_stride + o] = sums[r];
+    }
+}
+
+/* The last tile moves back over positions already done rather than be short. */
+static inline __attribute__((always_inline)) void linear_narrow(const struct linear *a, struct linear_inputs from, unsigned row,
+                                                                unsigned rows, const bool pairs) {
+    const size_t out = a->n_out / LINEAR_PANEL * LINEAR_PANEL;
+    const float *w = a->weight + out * from.n_steps;
+    float columns[LINEAR_NARROW * NARROW_STEPS];
+    for (unsigned o = 0; o < a->n_out % LINEAR_PANEL; o++)
+        for (unsigned i = 0; i < from.n_steps; i++)
+            columns[o * from.n_steps + i] = w[i * LINEAR_PANEL + o];
+    for (unsigned done = 0; done < rows; done += rows < LANES ? 1 : LANES) {
+        const unsigned first = rows >= LANES && rows - done < LANES ? rows - LANES : done;
+        const struct linear_inputs tile = {from.v + first * from.stride, from.stride, from.n_steps};
+        if (rows < LANES)
+            linear_narrow_tile(a, tile, columns, row + first, out, 1, pairs);
+        else
+            linear_narrow_tile(a, tile, columns, row + first, out, LANES, pairs);
+    }
+}
+
 /* The tiles of some positions; the first is `row`. */
 static inline __attribute__((always_inline)) void linear_tiles(const struct linear *args, struct linear_inputs from,
                                                                unsigned row, unsigned rows, const bool pairs) {
     const struct linear a = *args;
-    const unsigned n_panels = linear_padded(a.n_out) / LINEAR_PANEL, n_tiles = (rows + ROWS - 1) / ROWS;
+    const bool narrow = linear_is_narrow(&a, from.n_steps);
+    const unsigned n_panels = linear_padded(a.n_out) / LINEAR_PANEL - narrow, n_tiles = (rows + ROWS - 1) / ROWS;
     for (unsigned panel = 0; panel < n_panels; panel += PANELS)
         for (unsigned t = 0; t < n_tiles; t++) {
             unsigned first = rows * t / n_tiles, n = rows * (t + 1) / n_tiles - first;
@@ -215,6 +279,8 @@ static inline __attribute__((always_inline)) void linear_tiles(const struct line
             else
                 linear_rows(&a, tile, row + first, n, panel, PANELS, pairs);
         }
+    if (narrow)
+        linear_narrow(&a, from, row, rows, pairs);
 }
 
 /* Functions of their own, so that each has the registers to itself. */
