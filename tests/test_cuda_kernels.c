@@ -86,6 +86,21 @@ static void check_close(const float *is, const double *should, size_t n, double 
                       "%s: [%zu] of %zu is %.9g, should be %.9g (largest %g)", what, i, n, (double)is[i], should[i], largest);
 }
 
+/* weight [n_in][stride], as linear_cuda wants it. */
+static struct array packed(struct array weight, unsigned n_in, unsigned n_out, size_t stride) {
+    struct array a = array_of(linear_cuda_size(n_in, n_out), 0, 0);
+    float *row = malloc(n_in * sizeof *row);
+    ck_assert_ptr_nonnull(row);
+    for (unsigned o = 0; o < n_out; o++) {
+        for (unsigned i = 0; i < n_in; i++)
+            row[i] = weight.host[i * stride + o];
+        linear_cuda_put(a.host, n_in, n_out, o, row);
+    }
+    free(row);
+    ok(cudaMemcpy(a.device, a.host, a.n * sizeof(float), cudaMemcpyHostToDevice));
+    return a;
+}
+
 static double *doubles(size_t n) {
     double *to = calloc(n, sizeof *to);
     ck_assert_ptr_nonnull(to);
@@ -105,11 +120,12 @@ static void check_linear(unsigned frames, unsigned rows, unsigned n_in, unsigned
     const size_t x_stride = overlapping ? n_in - n_in / 3 : n_in, x_frame = (rows - 1) * x_stride + n_in + 4 * (n_in % 4 == 0);
     const size_t y_stride = n_y, y_frame = rows * y_stride;
     struct array x = array_of(frames * x_frame, -1, 2), weight = array_of((size_t)n_in * width, -1, 1);
+    struct array weights = packed(weight, n_in, n_out, width);
     struct array bias = array_of(width, -1, 1), prelu = array_of(width, -.5f, .5f), scale = array_of((size_t)frames * n_in, -1, 1);
     struct array add = array_of(frames * y_frame, -1, 1), skip = array_of(frames * y_frame, -1, 1), blend = array_of(n_out, -1, 1);
     struct array y = poisoned(frames * y_frame);
     struct linear_cuda a = {frames, rows, n_in, n_out, x.device, x_frame, x_stride, flags & linear_norm ? 1e-5f : 0,
-                            flags & linear_scale ? scale.device : NULL, weight.device, bias.device,
+                            flags & linear_scale ? scale.device : NULL, weights.device, bias.device,
                             flags & linear_prelu ? prelu.device : NULL, flags & linear_gate,
                             flags & linear_add ? add.device : NULL, y_frame, y_stride, flags & linear_skip ? skip.device : NULL,
                             blend.device, y.device, y_frame, y_stride};
@@ -149,7 +165,7 @@ static void check_linear(unsigned frames, unsigned rows, unsigned n_in, unsigned
     char what[128];
     snprintf(what, sizeof what, "linear %u x %u, %u to %u, flags %u", frames, rows, n_in, n_out, flags);
     check_close(y.host, should, frames * y_frame, 128, what);
-    struct array *all[] = {&x, &weight, &bias, &prelu, &scale, &add, &skip, &blend, &y};
+    struct array *all[] = {&x, &weight, &weights, &bias, &prelu, &scale, &add, &skip, &blend, &y};
     for (unsigned i = 0; i < sizeof all / sizeof *all; i++)
         done(all[i]);
     free(should);
@@ -293,17 +309,19 @@ START_TEST(prime_is_its_formula) {
     if (!prime_cuda_fits(rows, c, n_taps[n_kernels - 1]))
         return; /* over_frequency and linear stand in */
     struct array x = array_of((size_t)frames * rows * stride, -1, 1), y = poisoned(x.n), mixed_taps[4], taps[4], weight[4], bias[4];
+    struct array weights[4];
     struct prime_cuda a = {.n_frames = frames, .n_rows = rows, .n_channels = c, .n_kernels = n_kernels, .x = x.device, .y = y.device};
     double *should = doubles(y.n), *mixed = doubles(c);
     for (unsigned k = 0; k < n_kernels; k++) {
         mixed_taps[k] = array_of(n_taps[k] * c, -1, 1);
         taps[k] = array_of(n_taps[k] * c, -1, 1);
         weight[k] = array_of(c * width, -1, 1);
+        weights[k] = packed(weight[k], c, c, width);
         bias[k] = array_of(width, -1, 1);
         a.kernel[k].n_taps = n_taps[k];
         a.kernel[k].mixed_taps = mixed_taps[k].device;
         a.kernel[k].taps = taps[k].device;
-        a.kernel[k].weight = weight[k].device;
+        a.kernel[k].weight = weights[k].device;
         a.kernel[k].bias = bias[k].device;
     }
     prime_cuda(&a, NULL);
@@ -324,7 +342,7 @@ START_TEST(prime_is_its_formula) {
             }
     check_close(y.host, should, y.n, 128, "prime");
     for (unsigned k = 0; k < n_kernels; k++) {
-        struct array *all[] = {&mixed_taps[k], &taps[k], &weight[k], &bias[k]};
+        struct array *all[] = {&mixed_taps[k], &taps[k], &weight[k], &weights[k], &bias[k]};
         for (unsigned i = 0; i < sizeof all / sizeof *all; i++)
             done(all[i]);
     }

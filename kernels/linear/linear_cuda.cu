@@ -1,231 +1,293 @@
-/* Tiles of 128 rows by `width` outputs, a warp 32 by 32 of them; weights and inputs go through shared memory 32 inputs at
- * a time, the next 32 being on their way in registers meanwhile. Strides in shared memory keep the fragments' loads free
- * of bank conflicts. */
+/* A warp: 16 rows, from memory to registers and through all their outputs; no other warp has to do with them. Weights go
+ * through shared memory, two stages of 64 inputs by up to 64 outputs. */
 #include "kernels/linear/linear_cuda.h"
 
 #include "kernels/linear/multiply.cuh"
 
+#include <cuda_pipeline.h>
+
 namespace {
 
-enum { TILE = 128, DEPTH = 32, A_STRIDE = DEPTH + 4, WARP_ROWS = 32, WARP_OUTS = 32, WIDE_ROWS = 64, WIDE_INS = 64 };
+/* Four blocks of `few` are a multiprocessor's, three of `many`. */
+enum { WARPS = 7, THREADS = 32 * WARPS, ROWS = 16 * WARPS, STAGE = 4, FEW_INS = 16 * STAGE, AHEAD = 2 };
+
+/* Products side by side of a stage: 8 outputs each. */
+__host__ __device__ unsigned products(unsigned n_out) {
+    return n_out >= 64 ? 8 : (n_out + 15) / 16 * 2;
+}
+
+__host__ __device__ unsigned blocks_of(unsigned n, unsigned of) {
+    return (n + of - 1) / of;
+}
+
+/* Of a lane's two rows. */
+struct place {
+    unsigned frame[2], row[2];
+    bool real[2];
+};
+
+__device__ struct place place_of(const struct linear_cuda &a, unsigned first_row) {
+    struct place p;
+    const unsigned total = a.n_frames * a.n_rows;
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        const unsigned m = first_row + 8 * i, r = min(m, total - 1);
+        p.frame[i] = r / a.n_rows;
+        p.row[i] = r - p.frame[i] * a.n_rows;
+        p.real[i] = m < total;
+    }
+    return p;
+}
 
 /* Up to four neighbours, zeros beyond n. */
 __device__ float4 load4(const float *x, unsigned first, unsigned n, bool aligned) {
-    if (first + 4 <= n && aligned)
-        return *(const float4 *)(x + first);
+    if (aligned)
+        return first < n ? *(const float4 *)(x + first) : make_float4(0, 0, 0, 0);
     return make_float4(first < n ? x[first] : 0, first + 1 < n ? x[first + 1] : 0, first + 2 < n ? x[first + 2] : 0,
                        first + 3 < n ? x[first + 3] : 0);
 }
 
-/* Over the eight threads that share a row. */
-__device__ float row_sum(float x) {
-    for (int d = 1; d < 8; d *= 2)
-        x += __shfl_xor_sync(~0u, x, d);
-    return x;
+/* Where row i of a lane begins. */
+__device__ const float *row_of(const struct linear_cuda &a, const struct place &p, int i) {
+    return a.x + p.frame[i] * a.x_frame + p.row[i] * a.x_stride;
 }
 
-/* What follows the sums of a warp, whose first row and output these are. */
-__device__ void finish(const struct linear_cuda &a, const float c[2][4][4], unsigned first_row, unsigned first_out, unsigned g,
-                       unsigned t) {
+__device__ bool aligned(const struct linear_cuda &a) {
+    return a.x_stride % 4 == 0 && a.x_frame % 4 == 0 && a.n_in % 4 == 0;
+}
+
+__device__ float4 times(float4 v, float4 w) {
+    return make_float4(v.x * w.x, v.y * w.y, v.z * w.z, v.w * w.w);
+}
+
+__device__ float4 times(float4 v, float w) {
+    return make_float4(v.x * w, v.y * w, v.z * w, v.w * w);
+}
+
+/* Over the four lanes that share a row. */
+__device__ float row_sum(float x) {
+    x += __shfl_xor_sync(~0u, x, 1);
+    return x + __shfl_xor_sync(~0u, x, 2);
+}
+
+__device__ float sum4(float4 v) {
+    return v.x + v.y + (v.z + v.w);
+}
+
+__device__ float4 less(float4 v, float mean) {
+    return make_float4(v.x - mean, v.y - mean, v.z - mean, v.w - mean);
+}
+
+__device__ float squares4(float4 v) {
+    return v.x * v.x + v.y * v.y + (v.z * v.z + v.w * v.w);
+}
+
+/* What follows the sums of two neighbouring products: four outputs from o on of each of a lane's rows. */
+__device__ void finish(const struct linear_cuda &a, const float (*c)[4], const struct place &p, unsigned o) {
+    if (o >= a.n_out)
+        return;
+    const float4 bias = *(const float4 *)(a.bias + o);
 #pragma unroll
-    for (int i = 0; i < 4; i++) {
-        unsigned m = first_row + 8 * i + g, frame = m / a.n_rows, row = m - frame * a.n_rows;
-        if (m >= a.n_frames * a.n_rows)
+    for (int i = 0; i < 2; i++) {
+        if (!p.real[i])
             continue;
-        float *y = a.y + frame * a.y_frame + row * a.y_stride;
-        const size_t added = frame * a.add_frame + row * a.add_stride;
+        float4 v = make_float4(c[0][2 * i] + bias.x, c[0][2 * i + 1] + bias.y, c[1][2 * i] + bias.z, c[1][2 * i + 1] + bias.w);
+        if (a.prelu) {
+            const float4 slope = *(const float4 *)(a.prelu + o);
+            v.x = v.x < 0 ? v.x * slope.x : v.x, v.y = v.y < 0 ? v.y * slope.y : v.y;
+            v.z = v.z < 0 ? v.z * slope.z : v.z, v.w = v.w < 0 ? v.w * slope.w : v.w;
+        }
+        float *y = a.y + p.frame[i] * a.y_frame + p.row[i] * a.y_stride;
+        if (a.gate) {
+            *(float2 *)(y + o / 2) = make_float2(v.x * v.y, v.z * v.w);
+            continue;
+        }
+        const size_t added = p.frame[i] * a.add_frame + p.row[i] * a.add_stride + o;
+        if (a.add) {
+            const float4 add = *(const float4 *)(a.add + added);
+            v.x += add.x, v.y += add.y, v.z += add.z, v.w += add.w;
+        }
+        if (a.skip) {
+            const float4 skip = *(const float4 *)(a.skip + added), blend = *(const float4 *)(a.blend + o);
+            v.x += skip.x * blend.x, v.y += skip.y * blend.y, v.z += skip.z * blend.z, v.w += skip.w * blend.w;
+        }
+        if (o + 4 <= a.n_out) {
+            *(float4 *)(y + o) = v;
+            continue;
+        }
+        y[o] = v.x;
+        if (o + 1 < a.n_out)
+            y[o + 1] = v.y;
+        if (o + 2 < a.n_out)
+            y[o + 2] = v.z;
+    }
+}
+
+/* Up to 64 inputs, all outputs. */
+template <int N> __global__ __launch_bounds__(THREADS, 4) void few(const __grid_constant__ struct linear_cuda a) {
+    __shared__ uint4 weights[2][STAGE * N * 32];
+    const unsigned thread = threadIdx.x, lane = thread % 32, g = lane / 4, t = lane % 4;
+    const unsigned n_k = blocks_of(a.n_in, 16), n_steps = blocks_of(a.n_out, 8 * N), size = n_k * N * 32;
+    auto bring = [&](unsigned step) {
+        if (step < n_steps)
+            for (unsigned i = thread; i < size; i += THREADS)
+                __pipeline_memcpy_async(&weights[step % 2][i], (const uint4 *)a.weight + step * size + i, 16);
+        __pipeline_commit();
+    };
+    bring(0);
+
+    const struct place p = place_of(a, blockIdx.x * ROWS + thread / 32 * 16 + g);
+    float4 x[2][STAGE];
 #pragma unroll
-        for (int j = 0; j < 4; j++) {
-            unsigned o = first_out + 8 * j + 2 * t;
-            if (o >= a.n_out)
-                continue;
-            float2 bias = *(const float2 *)(a.bias + o), v;
-            v.x = c[i / 2][j][i % 2 * 2] + bias.x;
-            v.y = c[i / 2][j][i % 2 * 2 + 1] + bias.y;
-            if (a.prelu) {
-                float2 slope = *(const float2 *)(a.prelu + o);
-                v.x = v.x < 0 ? v.x * slope.x : v.x;
-                v.y = v.y < 0 ? v.y * slope.y : v.y;
-            }
-            if (a.gate) {
-                y[o / 2] = v.x * v.y;
-                continue;
-            }
-            if (a.add) {
-                float2 add = *(const float2 *)(a.add + added + o);
-                v.x += add.x, v.y += add.y;
-            }
-            if (a.skip) {
-                float2 skip = *(const float2 *)(a.skip + added + o), blend = *(const float2 *)(a.blend + o);
-                v.x += skip.x * blend.x, v.y += skip.y * blend.y;
-            }
-            if (o + 1 < a.n_out)
-                *(float2 *)(y + o) = v;
-            else
-                y[o] = v.x;
+    for (int i = 0; i < 2; i++)
+#pragma unroll
+        for (int k = 0; k < STAGE; k++)
+            x[i][k] = load4(row_of(a, p, i), 16 * k + 4 * t, a.n_in, aligned(a));
+    if (a.scale)
+#pragma unroll
+        for (int i = 0; i < 2; i++)
+#pragma unroll
+            for (int k = 0; k < STAGE; k++)
+                x[i][k] = times(x[i][k], load4(a.scale + (size_t)p.frame[i] * a.n_in, 16 * k + 4 * t, a.n_in, true));
+    if (a.norm_epsilon > 0)
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            float sum = 0, squares = 0;
+#pragma unroll
+            for (int k = 0; k < STAGE; k++)
+                sum += sum4(x[i][k]);
+            const float mean = row_sum(sum) / a.n_in;
+#pragma unroll
+            for (int k = 0; k < STAGE; k++)
+                if (k < n_k) {
+                    x[i][k] = less(x[i][k], mean);
+                    squares += squares4(x[i][k]);
+                }
+            const float factor = 1 / sqrtf(row_sum(squares) / a.n_in + a.norm_epsilon);
+#pragma unroll
+            for (int k = 0; k < STAGE; k++)
+                x[i][k] = times(x[i][k], factor);
+        }
+    uint32_t high[STAGE][4], low[STAGE][4];
+#pragma unroll
+    for (int k = 0; k < STAGE; k++)
+        multiply_split(high[k], low[k], x[0][k], x[1][k]);
+
+    for (unsigned step = 0; step < n_steps; step++) {
+        __pipeline_wait_prior(0);
+        __syncthreads();
+        bring(step + 1);
+#pragma unroll
+        for (int j = 0; j < N; j += 2) {
+            float c[2][4] = {};
+#pragma unroll
+            for (int k = 0; k < STAGE; k++)
+                if (k < n_k)
+                    multiply<2>(c, high[k], low[k], &weights[step % 2][(k * N + j) * 32 + lane]);
+            finish(a, c, p, step * 8 * N + 8 * j + 4 * t);
         }
     }
 }
 
-template <int WIDTH> __global__ __launch_bounds__(4 * WIDTH, 512 / (4 * WIDTH)) void
-linear(const __grid_constant__ struct linear_cuda a) {
-    constexpr int THREADS = 4 * WIDTH, B_STRIDE = WIDTH + 8, N_ROWS = TILE * 8 / THREADS; /* rows that a thread loads */
-    __shared__ __align__(16) float tile_a[TILE * A_STRIDE], tile_b[DEPTH * B_STRIDE];
-    const unsigned thread = threadIdx.x, total = a.n_frames * a.n_rows, first_row = blockIdx.y * TILE;
-    const unsigned width = (a.n_out + 31) / 32 * 32, first_out = blockIdx.x * WIDTH, column = thread % 8 * 4;
-    const bool aligned = a.x_stride % 4 == 0 && a.x_frame % 4 == 0;
+/* Any number of inputs, up to 64 outputs, the blockIdx.y-th. What has been multiplied makes room for the next inputs. */
+template <int N> __global__ __launch_bounds__(THREADS, 2) void many(const __grid_constant__ struct linear_cuda a) {
+    __shared__ uint4 weights[2][STAGE * N * 32];
+    const unsigned thread = threadIdx.x, lane = thread % 32, g = lane / 4, t = lane % 4;
+    const unsigned n_k = blocks_of(a.n_in, 16), n_steps = blocks_of(n_k, STAGE);
+    const uint4 *weight = (const uint4 *)a.weight + (size_t)blockIdx.y * n_k * N * 32;
+    auto bring = [&](unsigned step) {
+        if (step < n_steps)
+            for (unsigned i = thread; i < min((unsigned)STAGE, n_k - step * STAGE) * N * 32; i += THREADS)
+                __pipeline_memcpy_async(&weights[step % 2][i], weight + step * STAGE * N * 32 + i, 16);
+        __pipeline_commit();
+    };
+    bring(0);
 
-    const float *x[N_ROWS];
-    const float *scale[N_ROWS];
-    float mean[N_ROWS], factor[N_ROWS];
+    const struct place p = place_of(a, blockIdx.x * ROWS + thread / 32 * 16 + g);
+    const float *row[2] = {row_of(a, p, 0), row_of(a, p, 1)};
+    auto load = [&](int i, unsigned k) {
+        const float4 v = load4(row[i], k, a.n_in, aligned(a));
+        return a.scale ? times(v, load4(a.scale + (size_t)p.frame[i] * a.n_in, k, a.n_in, true)) : v;
+    };
+    float mean[2] = {0, 0}, factor[2] = {1, 1};
+    if (a.norm_epsilon > 0)
 #pragma unroll
-    for (int i = 0; i < N_ROWS; i++) {
-        unsigned m = min(first_row + thread / 8 + i * (THREADS / 8), total - 1), frame = m / a.n_rows;
-        x[i] = a.x + frame * a.x_frame + (m - frame * a.n_rows) * a.x_stride;
-        scale[i] = a.scale + (size_t)frame * a.n_in;
-        mean[i] = 0;
-        factor[i] = 1;
-    }
-    if (a.norm_epsilon > 0) {
-#pragma unroll
-        for (int i = 0; i < N_ROWS; i++) {
+        for (int i = 0; i < 2; i++) {
             float sum = 0, squares = 0;
-            for (unsigned k = column; k < a.n_in; k += DEPTH) {
-                float4 v = *(const float4 *)(x[i] + k);
-                sum += v.x + v.y + (v.z + v.w);
-            }
+            for (unsigned k = 4 * t; k < a.n_in; k += 16)
+                sum += sum4(load(i, k));
             mean[i] = row_sum(sum) / a.n_in;
-            for (unsigned k = column; k < a.n_in; k += DEPTH) {
-                float4 v = *(const float4 *)(x[i] + k);
-                v.x -= mean[i], v.y -= mean[i], v.z -= mean[i], v.w -= mean[i];
-                squares += v.x * v.x + v.y * v.y + (v.z * v.z + v.w * v.w);
-            }
+            for (unsigned k = 4 * t; k < a.n_in; k += 16)
+                squares += squares4(less(load(i, k), mean[i]));
             factor[i] = 1 / sqrtf(row_sum(squares) / a.n_in + a.norm_epsilon);
         }
-    }
-
-    float4 next_a[N_ROWS], next_b[2];
-    auto load = [&](unsigned k) {
+    float4 x[AHEAD][2];
 #pragma unroll
-        for (int i = 0; i < N_ROWS; i++) {
-            next_a[i] = load4(x[i], k + column, a.n_in, aligned);
-            if (a.scale) {
-                float4 s = load4(scale[i], k + column, a.n_in, true);
-                next_a[i].x *= s.x, next_a[i].y *= s.y, next_a[i].z *= s.z, next_a[i].w *= s.w;
+    for (int k = 0; k < AHEAD; k++)
+#pragma unroll
+        for (int i = 0; i < 2; i++)
+            x[k][i] = load(i, 16 * k + 4 * t);
+
+    float c[N][4] = {};
+    for (unsigned step = 0; step < n_steps; step++) {
+        __pipeline_wait_prior(0);
+        __syncthreads();
+        bring(step + 1);
+#pragma unroll
+        for (int k = 0; k < STAGE; k++) {
+            if (step * STAGE + k >= n_k)
+                break;
+            uint32_t high[4], low[4];
+#pragma unroll
+            for (int i = 0; i < 2; i++) {
+                x[k % AHEAD][i] = times(less(x[k % AHEAD][i], mean[i]), factor[i]);
             }
-        }
+            multiply_split(high, low, x[k % AHEAD][0], x[k % AHEAD][1]);
 #pragma unroll
-        for (int i = 0; i < 2; i++) {
-            unsigned at = thread + i * THREADS, row = k + at / (WIDTH / 4);
-            next_b[i] = make_float4(0, 0, 0, 0);
-            if (row < a.n_in)
-                next_b[i] = *(const float4 *)(a.weight + (size_t)row * width + first_out + at % (WIDTH / 4) * 4);
-        }
-    };
-    auto keep = [&] {
+            for (int i = 0; i < 2; i++)
+                x[k % AHEAD][i] = load(i, (step * STAGE + k + AHEAD) * 16 + 4 * t);
 #pragma unroll
-        for (int i = 0; i < N_ROWS; i++) {
-            float4 v = next_a[i];
-            v.x = (v.x - mean[i]) * factor[i], v.y = (v.y - mean[i]) * factor[i];
-            v.z = (v.z - mean[i]) * factor[i], v.w = (v.w - mean[i]) * factor[i];
-            *(float4 *)(tile_a + (thread / 8 + i * (THREADS / 8)) * A_STRIDE + column) = v;
+            for (int j = 0; j < N; j += 2)
+                multiply<2>(&c[j], high, low, &weights[step % 2][(k * N + j) * 32 + lane]);
         }
-#pragma unroll
-        for (int i = 0; i < 2; i++) {
-            unsigned at = thread + i * THREADS;
-            *(float4 *)(tile_b + at / (WIDTH / 4) * B_STRIDE + at % (WIDTH / 4) * 4) = next_b[i];
-        }
-    };
-
-    const unsigned warp = thread / 32, g = thread % 32 / 4, t = thread % 4;
-    const unsigned warp_row = warp / (WIDTH / WARP_OUTS) * WARP_ROWS, warp_out = warp % (WIDTH / WARP_OUTS) * WARP_OUTS;
-    float c[2][4][4] = {};
-    load(0);
-    for (unsigned k = 0; k < a.n_in; k += DEPTH) {
-        __syncthreads();
-        keep();
-        __syncthreads();
-        if (k + DEPTH < a.n_in)
-            load(k + DEPTH);
-        multiply<2, 4, DEPTH, A_STRIDE, B_STRIDE>(c, tile_a + warp_row * A_STRIDE, tile_b + warp_out, g, t);
     }
-
-    finish(a, c, first_row + warp_row, first_out + warp_out, g, t);
+#pragma unroll
+    for (int j = 0; j < N; j += 2)
+        finish(a, &c[j], p, blockIdx.y * 8 * N + 8 * j + 4 * t);
 }
 
-/* For the norm of few inputs and many outputs: a block keeps its rows' inputs, normed once, and goes through all outputs, 64 at a time. */
-__global__ __launch_bounds__(2 * WIDE_ROWS, 256 / WIDE_ROWS) void wide(const __grid_constant__ struct linear_cuda a) {
-    constexpr int ROWS = WIDE_ROWS, INS = WIDE_INS, THREADS = 2 * ROWS, WIDTH = 64, A_STRIDE = INS + 4, B_STRIDE = WIDTH + 8;
-    constexpr int N_ROWS = ROWS * 8 / THREADS, N_PIECES = INS / DEPTH, N_WEIGHTS = INS * WIDTH / 4 / THREADS;
-    __shared__ __align__(16) float tile_a[ROWS * A_STRIDE], tile_b[INS * B_STRIDE];
-    const unsigned thread = threadIdx.x, total = a.n_frames * a.n_rows, first_row = blockIdx.x * ROWS;
-    const unsigned width = (a.n_out + 31) / 32 * 32, column = thread % 8 * 4;
-
-    float4 weights[N_WEIGHTS];
-    auto load = [&](unsigned first_out) {
-#pragma unroll
-        for (int i = 0; i < N_WEIGHTS; i++) {
-            const unsigned at = thread + i * THREADS, k = at / (WIDTH / 4);
-            weights[i] = make_float4(0, 0, 0, 0);
-            if (k < a.n_in)
-                weights[i] = *(const float4 *)(a.weight + (size_t)k * width + first_out + at % (WIDTH / 4) * 4);
-        }
-    };
-    load(0);
-
-#pragma unroll
-    for (int i = 0; i < N_ROWS; i++) {
-        const unsigned local = thread / 8 + i * (THREADS / 8), m = min(first_row + local, total - 1), frame = m / a.n_rows;
-        const float *x = a.x + frame * a.x_frame + (m - frame * a.n_rows) * a.x_stride;
-        float4 v[N_PIECES];
-        float sum = 0, squares = 0;
-#pragma unroll
-        for (int p = 0; p < N_PIECES; p++) {
-            const unsigned k = column + p * DEPTH;
-            v[p] = k < a.n_in ? *(const float4 *)(x + k) : make_float4(0, 0, 0, 0);
-            sum += v[p].x + v[p].y + (v[p].z + v[p].w);
-        }
-        const float mean = row_sum(sum) / a.n_in;
-#pragma unroll
-        for (int p = 0; p < N_PIECES; p++) {
-            v[p].x -= mean, v[p].y -= mean, v[p].z -= mean, v[p].w -= mean;
-            if (column + p * DEPTH < a.n_in)
-                squares += v[p].x * v[p].x + v[p].y * v[p].y + (v[p].z * v[p].z + v[p].w * v[p].w);
-        }
-        const float factor = 1 / sqrtf(row_sum(squares) / a.n_in + a.norm_epsilon);
-#pragma unroll
-        for (int p = 0; p < N_PIECES; p++)
-            *(float4 *)(tile_a + local * A_STRIDE + column + p * DEPTH) =
-                make_float4(v[p].x * factor, v[p].y * factor, v[p].z * factor, v[p].w * factor);
-    }
-
-    const unsigned warp = thread / 32, g = thread % 32 / 4, t = thread % 4;
-    const unsigned warp_row = warp / (WIDTH / WARP_OUTS) * WARP_ROWS, warp_out = warp % (WIDTH / WARP_OUTS) * WARP_OUTS;
-    for (unsigned first_out = 0; first_out < width; first_out += WIDTH) {
-        __syncthreads();
-#pragma unroll
-        for (int i = 0; i < N_WEIGHTS; i++) {
-            const unsigned at = thread + i * THREADS;
-            *(float4 *)(tile_b + at / (WIDTH / 4) * B_STRIDE + at % (WIDTH / 4) * 4) = weights[i];
-        }
-        __syncthreads();
-        if (first_out + WIDTH < width)
-            load(first_out + WIDTH);
-        float c[2][4][4] = {};
-        multiply<2, 4, INS, A_STRIDE, B_STRIDE>(c, tile_a + warp_row * A_STRIDE, tile_b + warp_out, g, t);
-        finish(a, c, first_row + warp_row, first_out + warp_out, g, t);
-    }
+template <int N> void launch(const struct linear_cuda *a, cudaStream_t stream) {
+    const unsigned n_blocks = blocks_of(a->n_frames * a->n_rows, ROWS);
+    if (a->n_in <= FEW_INS)
+        few<N><<<n_blocks, THREADS, 0, stream>>>(*a);
+    else
+        many<N><<<dim3(n_blocks, blocks_of(a->n_out, 8 * N)), THREADS, 0, stream>>>(*a);
 }
 
 } // namespace
 
+size_t linear_cuda_size(unsigned n_in, unsigned n_out) {
+    return (size_t)blocks_of(n_in, 16) * 16 * blocks_of(n_out, 8 * products(n_out)) * 8 * products(n_out);
+}
+
+void linear_cuda_put(float *packed, unsigned n_in, unsigned n_out, unsigned output, const float *weight) {
+    const unsigned n = products(n_out), n_k = blocks_of(n_in, 16), stage = output / (8 * n), local = output % (8 * n);
+    const unsigned product = local / 16 * 2 + local % 4 / 2, g = local % 16 / 4 * 2 + local % 2;
+    __half *halves = (__half *)packed;
+    for (unsigned k = 0; k < n_in; k++) {
+        const unsigned t = k % 16 / 4, pair = k % 4 / 2;
+        const size_t lane = (((size_t)stage * n_k + k / 16) * n + product) * 32 + 4 * g + t;
+        const __half high = __float2half_rn(weight[k]);
+        halves[lane * 8 + pair * 2 + k % 2] = high;
+        halves[lane * 8 + 4 + pair * 2 + k % 2] = __float2half_rn(weight[k] - __half2float(high));
+    }
+}
+
 void linear_cuda(const struct linear_cuda *a, cudaStream_t stream) {
-    unsigned width = linear_cuda_width(a->n_out), n_tiles = (a->n_frames * a->n_rows + TILE - 1) / TILE;
-    if (a->norm_epsilon > 0 && a->n_in <= WIDE_INS && width % 64 == 0 && width > 64) {
-        n_tiles = (a->n_frames * a->n_rows + WIDE_ROWS - 1) / WIDE_ROWS;
-        wide<<<n_tiles, 2 * WIDE_ROWS, 0, stream>>>(*a);
-    } else if (width % 64)
-        linear<32><<<dim3(width / 32, n_tiles), 128, 0, stream>>>(*a);
-    else
-        linear<64><<<dim3(width / 64, n_tiles), 256, 0, stream>>>(*a);
+    switch (products(a->n_out)) {
+    case 2: launch<2>(a, stream); break;
+    case 4: launch<4>(a, stream); break;
+    case 6: launch<6>(a, stream); break;
+    default: launch<8>(a, stream); break;
+    }
 }

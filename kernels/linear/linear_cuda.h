@@ -4,9 +4,8 @@
  * f being prelu or nothing, or the product of neighbours: gate's first output is that of the first two sums, and so on.
  *
  * A map's row r of frame f is at f * frame + r * stride; rows of x may overlap. y may be add or skip; it may not be x.
- * All pointers are of the device. Sums are of float32 quality: where there are tensor cores for TF32 (compute capability
- * 8.0) each product is three of theirs, of the numbers' upper and lower halves. The result of a row depends neither on
- * the other rows nor on their number. */
+ * All pointers are of the device. Each product is three of tensor cores (multiply.cuh). The result of a row depends neither
+ * on the other rows nor on their number. */
 #ifndef PRIMEKNET_LINEAR_CUDA_H
 #define PRIMEKNET_LINEAR_CUDA_H
 
@@ -24,7 +23,7 @@ struct linear_cuda {
     size_t x_frame, x_stride;
     float norm_epsilon;          /* 0: no norm */
     const float *scale;          /* [n_frames][n_in], or NULL; not with a norm */
-    const float *weight;         /* [n_in][linear_cuda_width(n_out)], zeros beyond n_out */
+    const float *weight;         /* as linear_cuda_put packs it */
     const float *bias;           /* [linear_cuda_width(n_out)] */
     const float *prelu;          /* the same, or NULL */
     bool gate;
@@ -38,6 +37,10 @@ struct linear_cuda {
 static inline unsigned linear_cuda_width(unsigned n_out) {
     return (n_out + 31) / 32 * 32;
 }
+
+/* Packed weights: how many floats' room they take, and how an output's go there, on the host; what is not put is to be 0. */
+size_t linear_cuda_size(unsigned n_in, unsigned n_out);
+void linear_cuda_put(float *packed, unsigned n_in, unsigned n_out, unsigned output, const float *weight);
 
 void linear_cuda(const struct linear_cuda *a, cudaStream_t stream);
 

@@ -10,29 +10,27 @@ namespace {
 enum { STRIP = 13, STRIPS = 8, ROWS = STRIP * STRIPS, TILE_ROWS = 112 };
 
 template <int C> struct shape {
-    static constexpr int THREADS = STRIPS * C, A_STRIDE = C + 4, B_STRIDE = C + 8;
+    static constexpr int THREADS = STRIPS * C, A_STRIDE = C == 16 ? 16 : C + 16; /* no bank conflicts */
     static constexpr unsigned bytes(unsigned most_taps) {
-        return 4 * ((ROWS + most_taps - 1) * C + TILE_ROWS * A_STRIDE + C * B_STRIDE);
+        return 4 * ((ROWS + most_taps - 1) * C + TILE_ROWS * A_STRIDE + C * C);
     }
 };
 
 template <int C> __global__ __launch_bounds__(shape<C>::THREADS, C == 64 ? 2 : 4) void
 prime(const __grid_constant__ struct prime_cuda a) {
-    constexpr int THREADS = shape<C>::THREADS, A_STRIDE = shape<C>::A_STRIDE, B_STRIDE = shape<C>::B_STRIDE;
+    constexpr int THREADS = shape<C>::THREADS, A_STRIDE = shape<C>::A_STRIDE;
     extern __shared__ __align__(16) float shared[];
-    float *product = shared, *weight = product + TILE_ROWS * A_STRIDE, *x = weight + C * B_STRIDE;
+    float *product = shared, *weight = product + TILE_ROWS * A_STRIDE, *x = weight + C * C;
     const auto &kernel = a.kernel[blockIdx.y];
     const unsigned thread = threadIdx.x, stride = a.n_kernels * C, n_taps = kernel.n_taps, before = n_taps / 2;
     const size_t first = (size_t)blockIdx.x * a.n_rows * stride + blockIdx.y * C;
-    const unsigned width = (C + 31) / 32 * 32;
 
     for (unsigned i = thread; i < (ROWS + n_taps - 1) * C / 4; i += THREADS) {
         const unsigned row = i / (C / 4) - before, c = i % (C / 4) * 4;
         ((float4 *)x)[i] = row < a.n_rows ? *(const float4 *)(a.x + first + (size_t)row * stride + c) : make_float4(0, 0, 0, 0);
     }
     for (unsigned i = thread; i < C * C / 4; i += THREADS)
-        *(float4 *)(weight + i / (C / 4) * B_STRIDE + i % (C / 4) * 4) =
-            *(const float4 *)(kernel.weight + i / (C / 4) * width + i % (C / 4) * 4);
+        ((float4 *)weight)[i] = ((const float4 *)kernel.weight)[i];
     for (unsigned i = thread; i < (TILE_ROWS - ROWS) * C; i += THREADS)
         product[(ROWS + i / C) * A_STRIDE + i % C] = 0;
     __syncthreads();
@@ -65,20 +63,27 @@ prime(const __grid_constant__ struct prime_cuda a) {
 
     /* A warp: 16 rows by half of the outputs, by all where there are only 16. Where x was, the result goes. */
     constexpr int OUTS = C == 16 ? 16 : C / 2, PARTS = C / OUTS, N = OUTS / 8;
-    const unsigned warp = thread / 32, g = thread % 32 / 4, t = thread % 4;
+    const unsigned warp = thread / 32, lane = thread % 32, g = lane / 4, t = lane % 4;
     for (unsigned unit = warp; unit < TILE_ROWS / 16 * PARTS; unit += THREADS / 32) {
         const unsigned tile_row = unit / PARTS * 16, out = unit % PARTS * OUTS;
-        float sum[1][N][4] = {};
-        multiply<1, N, C, A_STRIDE, B_STRIDE>(sum, product + tile_row * A_STRIDE, weight + out, g, t);
+        float sum[N][4] = {};
 #pragma unroll
-        for (int j = 0; j < N; j++) {
-            const unsigned o = out + 8 * j + 2 * t;
-            const float2 bias = *(const float2 *)(kernel.bias + o);
+        for (int k = 0; k < C / 16; k++) {
+            const float *a = product + (tile_row + g) * A_STRIDE + 16 * k + 4 * t;
+            uint32_t high[4], low[4];
+            multiply_split(high, low, *(const float4 *)a, *(const float4 *)(a + 8 * A_STRIDE));
+            multiply<N>(sum, high, low, (const uint4 *)weight + (k * (C / 8) + out / 8) * 32 + lane);
+        }
 #pragma unroll
-            for (int half = 0; half < 2; half++)
-                if (tile_row + 8 * half + g < ROWS)
-                    *(float2 *)(x + (tile_row + 8 * half + g) * C + o) =
-                        make_float2(sum[0][j][2 * half] + bias.x, sum[0][j][2 * half + 1] + bias.y);
+        for (int j = 0; j < N; j += 2) {
+            const unsigned o = out + 8 * j + 4 * t;
+            const float4 bias = *(const float4 *)(kernel.bias + o);
+#pragma unroll
+            for (int i = 0; i < 2; i++)
+                if (tile_row + 8 * i + g < ROWS)
+                    *(float4 *)(x + (tile_row + 8 * i + g) * C + o) =
+                        make_float4(sum[j][2 * i] + bias.x, sum[j][2 * i + 1] + bias.y, sum[j + 1][2 * i] + bias.z,
+                                    sum[j + 1][2 * i + 1] + bias.w);
         }
     }
     __syncthreads();

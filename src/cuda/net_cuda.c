@@ -78,19 +78,29 @@ struct net_cuda {
 
 /* ---- weights ---- */
 
-/* weight [n_out][n_in] -> [n_in][width]; a gate's halves become neighbours. bias and prelu may be NULL. */
+/* weight [n_out][n_in], packed for linear_cuda; a gate's halves become neighbours. bias and prelu may be NULL. */
 static void layer_init(struct arena *a, struct layer *l, unsigned n_in, unsigned n_out, bool gate, const float *weight,
                        const float *bias, const float *prelu) {
     const unsigned width = linear_cuda_width(n_out);
-    *l = (struct layer){n_in, n_out, gate, arena_take(a, (size_t)n_in * width), arena_take(a, width),
+    *l = (struct layer){n_in, n_out, gate, arena_take(a, linear_cuda_size(n_in, n_out)), arena_take(a, width),
                         prelu ? arena_take(a, width) : NULL};
     for (unsigned o = 0; a->base && o < n_out; o++) {
         const unsigned to = gate ? 2 * (o % (n_out / 2)) + o / (n_out / 2) : o;
-        for (unsigned i = 0; i < n_in; i++)
-            arena_mirror(a, l->weight)[(size_t)i * width + to] = weight[(size_t)o * n_in + i];
+        linear_cuda_put(arena_mirror(a, l->weight), n_in, n_out, to, weight + (size_t)o * n_in);
         arena_mirror(a, l->bias)[to] = bias ? bias[o] : 0;
         if (prelu)
             arena_mirror(a, l->prelu)[to] = prelu[o];
+    }
+}
+
+/* For other kernels than linear_cuda's: weight [n_out][n_in] -> [n_in][linear_cuda_width(n_out)]. bias may be NULL. */
+static void plain_layer(struct arena *a, struct layer *l, unsigned n_in, unsigned n_out, const float *weight, const float *bias) {
+    const unsigned width = linear_cuda_width(n_out);
+    *l = (struct layer){n_in, n_out, false, arena_take(a, (size_t)n_in * width), arena_take(a, width), NULL};
+    for (unsigned o = 0; a->base && o < n_out; o++) {
+        for (unsigned i = 0; i < n_in; i++)
+            arena_mirror(a, l->weight)[(size_t)i * width + o] = weight[(size_t)o * n_in + i];
+        arena_mirror(a, l->bias)[o] = bias ? bias[o] : 0;
     }
 }
 
@@ -170,10 +180,10 @@ static void time_layer_init(struct arena *a, const struct model *m, struct time_
     switch (g->mixer) {
     case MODEL_MAMBA: mamba_init(a, m, t, name); break;
     case MODEL_MAMBA2: mamba2_init(a, m, t, name); break;
-    case MODEL_GRU: named_layer(a, m, &t->state, c, 3 * c, layer); break;
-    case MODEL_LSTM:
-        layer_init(a, &t->state, c, 4 * c, false, model_tensor(m, "%s.weight", layer), NULL, NULL);
+    case MODEL_GRU:
+        plain_layer(a, &t->state, c, 3 * c, model_tensor(m, "%s.weight", layer), model_tensor(m, "%s.bias", layer));
         break;
+    case MODEL_LSTM: plain_layer(a, &t->state, c, 4 * c, model_tensor(m, "%s.weight", layer), NULL); break;
     }
     snprintf(layer, sizeof layer, "%s.out", name);
     named_layer(a, m, &t->out, g->d_inner, c, layer);
@@ -187,8 +197,7 @@ static void freq_layer_init(struct arena *a, const struct model *m, struct freq_
     snprintf(layer, sizeof layer, "%s.gate", name);
     named_layer(a, m, &f->gate, c, 2 * c, layer);
     f->gate_taps = arena_copy(a, model_tensor(m, "%s.taps", layer), 3 * 2 * (size_t)c);
-    snprintf(layer, sizeof layer, "%s.attention", name);
-    named_layer(a, m, &f->attention, c, c, layer);
+    plain_layer(a, &f->attention, c, c, model_tensor(m, "%s.attention.weight", name), model_tensor(m, "%s.attention.bias", name));
     snprintf(layer, sizeof layer, "%s.proj", name);
     named_layer(a, m, &f->proj, c, c, layer);
     snprintf(layer, sizeof layer, "%s.up", name);
