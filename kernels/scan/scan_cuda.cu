@@ -4,6 +4,7 @@
 #include "kernels/scan/scan_cuda.h"
 
 #include <cuda_pipeline.h>
+#include <math.h>
 
 namespace {
 
@@ -17,11 +18,24 @@ __device__ float exp2_negative(float x) {
     return y;
 }
 
+/* log(1 + exp(v)). */
+__device__ float softplus(float v) {
+    const float e = exp2_negative(-(float)M_LOG2E * fabsf(v)), s = __fdividef(e, 2 + e), q = s * s; /* q <= 1/9 */
+    const float series = 1 + q * (1.f / 3 + q * (1.f / 5 + q * (1.f / 7 + q * (1.f / 9 + q * (1.f / 11 + q * (1.f / 13))))));
+    return fmaxf(v, 0) + 2 * s * series;
+}
+
+__device__ float silu(float v) {
+    float e = exp2_negative(-(float)M_LOG2E * fabsf(v));
+    return __fdividef(v < 0 ? v * e : v, 1 + e);
+}
+
 template <int STATES> __global__ __launch_bounds__(THREADS) void scan(const __grid_constant__ struct scan_cuda a) {
     constexpr int MINE = STATES / LANES, ROW = 2 * STATES + SCAN_CUDA_RANK;
     __shared__ __align__(16) float selects[2][FRAMES][ROW];
     __shared__ __align__(16) float us[2][FRAMES][CHANNELS], zs[2][FRAMES][CHANNELS];
-    __shared__ float step[FRAMES][CHANNELS], y[FRAMES][CHANNELS], weight[SCAN_CUDA_RANK][CHANNELS];
+    __shared__ float2 steps[FRAMES][CHANNELS]; /* dt, dt u */
+    __shared__ float sums[FRAMES][CHANNELS + 8], weight[SCAN_CUDA_RANK][CHANNELS]; /* 8: no bank conflicts */
     const unsigned row = blockIdx.x, first_channel = blockIdx.y * CHANNELS, thread = threadIdx.x;
     const unsigned lane = thread % LANES, mine = thread / LANES, d = first_channel + mine;
     const unsigned width = 2 * STATES + a.rank;
@@ -39,13 +53,12 @@ template <int STATES> __global__ __launch_bounds__(THREADS) void scan(const __gr
     for (unsigned r = group; r < a.rank; r += GROUPS)
         weight[r][column] = a.step[r * a.n_channels + c];
 
-    auto fetch = [&](unsigned first, unsigned buffer) {
-        const unsigned n = first < a.n_frames ? min((unsigned)FRAMES, a.n_frames - first) : 0, pieces = (width + 3) / 4;
+    auto fetch = [&](unsigned first) {
+        const unsigned n = first < a.n_frames ? min((unsigned)FRAMES, a.n_frames - first) : 0, buffer = first / FRAMES % 2;
         const size_t r = (size_t)first * a.n_rows + row; /* and n_rows on for each further frame */
-        for (unsigned i = thread; i < n * pieces; i += THREADS) {
-            const unsigned f = i / pieces, piece = i % pieces * 4;
-            __pipeline_memcpy_async(&selects[buffer][f][piece], a.select + (r + f * a.n_rows) * a.select_stride + piece, 16);
-        }
+        for (unsigned f = group; f < n; f += GROUPS)
+            for (unsigned piece = column * 4; piece < width; piece += CHANNELS * 4)
+                __pipeline_memcpy_async(&selects[buffer][f][piece], a.select + (r + f * a.n_rows) * a.select_stride + piece, 16);
         const unsigned f = thread / (CHANNELS / 4), piece = thread % (CHANNELS / 4) * 4;
         if (f < n) {
             const size_t from = r + f * a.n_rows, channel = first_channel + piece;
@@ -54,43 +67,77 @@ template <int STATES> __global__ __launch_bounds__(THREADS) void scan(const __gr
         }
         __pipeline_commit();
     };
-
-    fetch(0, 0);
-    for (unsigned first = 0, buffer = 0; first < a.n_frames; first += FRAMES, buffer ^= 1) {
-        const unsigned n = min((unsigned)FRAMES, a.n_frames - first);
-        float(*select)[ROW] = selects[buffer], (*u)[CHANNELS] = us[buffer], (*z)[CHANNELS] = zs[buffer];
-        fetch(first + FRAMES, buffer ^ 1);
-        __pipeline_wait_prior(1);
-        __syncthreads();
-        for (unsigned f = group; f < n; f += GROUPS) {
-            float v = bias;
-            for (unsigned r = 0; r < a.rank; r++)
-                v += select[f][2 * STATES + r] * weight[r][column];
-            step[f][column] = fmaxf(v, 0) + log1pf(expf(-fabsf(v)));
+    /* What the recurrence has summed up of the frames from `first` on goes out. */
+    auto write = [&](unsigned first) {
+        const unsigned n = min((unsigned)FRAMES, a.n_frames - first), buffer = first / FRAMES % 2;
+#pragma unroll
+        for (unsigned i = 0; i < FRAMES / GROUPS; i++) {
+            const unsigned f = group + i * GROUPS;
+            if (f < n)
+                a.y[((size_t)(first + f) * a.n_rows + row) * a.n_channels + c] =
+                    (sums[f][column] + pass * us[buffer][f][column]) * silu(zs[buffer][f][column]);
         }
+    };
+
+    fetch(0);
+    for (unsigned first = 0; first < a.n_frames; first += FRAMES) {
+        const unsigned n = min((unsigned)FRAMES, a.n_frames - first), buffer = first / FRAMES % 2;
+        float(*select)[ROW] = selects[buffer], (*u)[CHANNELS] = us[buffer];
+        __pipeline_wait_prior(0);
         __syncthreads();
-#pragma unroll 4
-        for (unsigned f = 0; f < n; f++) {
-            const float dt = step[f][mine], dtu = dt * u[f][mine];
+        float v[FRAMES / GROUPS];
+#pragma unroll
+        for (int i = 0; i < FRAMES / GROUPS; i++)
+            v[i] = bias;
+        for (unsigned r = 0; r < a.rank; r++) {
+            const float w = weight[r][column];
+#pragma unroll
+            for (int i = 0; i < FRAMES / GROUPS; i++)
+                v[i] += select[group + i * GROUPS][2 * STATES + r] * w;
+        }
+#pragma unroll
+        for (int i = 0; i < FRAMES / GROUPS; i++) {
+            const unsigned f = group + i * GROUPS;
+            const float dt = softplus(v[i]);
+            steps[f][column] = make_float2(dt, dt * u[f][column]);
+        }
+        if (first > 0)
+            write(first - FRAMES);
+        __syncthreads();
+        fetch(first + FRAMES); /* where the frames before have gone out */
+        auto step = [&](unsigned f) {
+            const float2 dt = steps[f][mine];
             float sum = 0;
 #pragma unroll
             for (int s = 0; s < MINE; s++) {
-                h[s] = exp2_negative(dt * decay[s]) * h[s] + dtu * select[f][lane * MINE + s];
+                h[s] = exp2_negative(dt.x * decay[s]) * h[s] + dt.y * select[f][lane * MINE + s];
                 sum += select[f][STATES + lane * MINE + s] * h[s];
             }
+            return sum;
+        };
+        unsigned f = 0;
+        for (; f + LANES <= n; f += LANES) { /* each lane ends up with one frame's sum */
+            float sum[LANES];
+#pragma unroll
+            for (int i = 0; i < LANES; i++)
+                sum[i] = step(f + i);
+            const bool odd = lane & 1, upper = lane & 2;
+            float low = odd ? sum[1] : sum[0], high = odd ? sum[3] : sum[2];
+            low += __shfl_xor_sync(~0u, odd ? sum[0] : sum[1], 1);
+            high += __shfl_xor_sync(~0u, odd ? sum[2] : sum[3], 1);
+            sums[f + lane][mine] = (upper ? high : low) + __shfl_xor_sync(~0u, upper ? low : high, 2);
+        }
+        for (; f < n; f++) {
+            float sum = step(f);
             sum += __shfl_xor_sync(~0u, sum, 1);
             sum += __shfl_xor_sync(~0u, sum, 2);
             if (lane == 0)
-                y[f][mine] = sum;
+                sums[f][mine] = sum;
         }
-        __syncthreads();
-        for (unsigned f = group; f < n; f += GROUPS) {
-            const float gate = z[f][column];
-            a.y[((size_t)(first + f) * a.n_rows + row) * a.n_channels + c] =
-                (y[f][column] + pass * u[f][column]) * (gate / (1 + expf(-gate)));
-        }
-        __syncthreads(); /* before this buffer is filled again */
     }
+    __syncthreads();
+    if (a.n_frames > 0)
+        write((a.n_frames - 1) / FRAMES * FRAMES);
 #pragma unroll
     for (int s = 0; s < MINE; s++)
         a.h[state + s] = h[s];
