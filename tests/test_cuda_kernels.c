@@ -115,13 +115,14 @@ static double silu(double v) {
 
 enum { linear_prelu = 1, linear_gate = 2, linear_add = 4, linear_skip = 8, linear_norm = 16, linear_scale = 32 };
 
-static void check_linear(unsigned frames, unsigned rows, unsigned n_in, unsigned n_out, unsigned flags, bool overlapping) {
+/* size: about how large inputs and biases are. */
+static void check_linear(unsigned frames, unsigned rows, unsigned n_in, unsigned n_out, unsigned flags, bool overlapping, float size) {
     const unsigned width = linear_cuda_width(n_out), n_y = flags & linear_gate ? n_out / 2 : n_out;
     const size_t x_stride = overlapping ? n_in - n_in / 3 : n_in, x_frame = (rows - 1) * x_stride + n_in + 4 * (n_in % 4 == 0);
     const size_t y_stride = n_y, y_frame = rows * y_stride;
-    struct array x = array_of(frames * x_frame, -1, 2), weight = array_of((size_t)n_in * width, -1, 1);
+    struct array x = array_of(frames * x_frame, -size, 2 * size), weight = array_of((size_t)n_in * width, -1, 1);
     struct array weights = packed(weight, n_in, n_out, width);
-    struct array bias = array_of(width, -1, 1), prelu = array_of(width, -.5f, .5f), scale = array_of((size_t)frames * n_in, -1, 1);
+    struct array bias = array_of(width, -size, size), prelu = array_of(width, -.5f, .5f), scale = array_of((size_t)frames * n_in, -1, 1);
     struct array add = array_of(frames * y_frame, -1, 1), skip = array_of(frames * y_frame, -1, 1), blend = array_of(n_out, -1, 1);
     struct array y = poisoned(frames * y_frame);
     struct linear_cuda a = {frames, rows, n_in, n_out, x.device, x_frame, x_stride, flags & linear_norm ? 1e-5f : 0,
@@ -208,13 +209,17 @@ START_TEST(linear_is_its_formula) {
     static const unsigned flags[] = {0, linear_prelu, linear_norm, linear_norm | linear_gate, linear_add, linear_scale | linear_add,
                                      linear_add | linear_skip};
     seed = 1 + (uint32_t)_i;
-    check_linear(between(1, 5), between(1, 200), 16 * between(1, 20), 16 * between(1, 16), flags[_i % 7], false);
-    check_linear(between(1, 5), between(1, 200), 48 * between(1, 4), 16 * between(1, 4), linear_prelu, true);
+    check_linear(between(1, 5), between(1, 200), 16 * between(1, 20), 16 * between(1, 16), flags[_i % 7], false, 1);
+    check_linear(between(1, 5), between(1, 200), 48 * between(1, 4), 16 * between(1, 4), linear_prelu, true, 1);
     check_linear(between(1, 5), between(1, 200), 16 * between(1, 4), 64 * between(2, 4), linear_norm | (_i % 2 ? linear_gate : 0),
-                 false);
-    check_linear(between(1, 3), between(1, 300), 3, 16 * between(1, 4), linear_prelu, false); /* embed */
-    check_linear(between(1, 3), between(1, 300), 64, between(1, 2), 0, false);                /* head */
-    check_linear(between(1, 3), between(1, 300), 128, 36, 0, false);                          /* select */
+                 false, 1);
+    check_linear(between(1, 3), between(1, 300), 4 * between(1, 40), 4 * between(1, 60), flags[_i % 7], false, 1);
+    check_linear(1, 1, 4 * between(1, 40), 4 * between(1, 60), flags[_i % 7], false, 1);
+    check_linear(between(1, 3), between(1, 300), between(1, 16), 16 * between(1, 4), linear_prelu, false, 1); /* embed */
+    check_linear(between(1, 3), between(1, 300), 64, between(1, 3), 0, false, 1);                             /* head */
+    check_linear(between(1, 3), between(1, 300), 128, 36, 0, false, 1);                                       /* select */
+    check_linear(between(1, 3), between(1, 300), 16 * between(1, 20), 64, 0, false, 2000);
+    check_linear(between(1, 3), between(1, 300), 16 * between(1, 20), 64, 0, false, .001f);
 }
 END_TEST
 

@@ -8,8 +8,8 @@
 
 namespace {
 
-/* Four blocks of `few` are a multiprocessor's, three of `many`. */
-enum { WARPS = 7, THREADS = 32 * WARPS, ROWS = 16 * WARPS, STAGE = 4, FEW_INS = 16 * STAGE, AHEAD = 2 };
+/* Warps of a block, blocks of a multiprocessor; times 16 inputs: of a stage, fetched ahead. */
+enum { FEW_WARPS = 6, FEW_BLOCKS = 4, MANY_WARPS = 8, MANY_BLOCKS = 2, STAGE = 4, AHEAD = 4 };
 
 /* Products side by side of a stage: 8 outputs each. */
 __host__ __device__ unsigned products(unsigned n_out) {
@@ -39,21 +39,14 @@ __device__ struct place place_of(const struct linear_cuda &a, unsigned first_row
     return p;
 }
 
-/* Up to four neighbours, zeros beyond n. */
-__device__ float4 load4(const float *x, unsigned first, unsigned n, bool aligned) {
-    if (aligned)
-        return first < n ? *(const float4 *)(x + first) : make_float4(0, 0, 0, 0);
-    return make_float4(first < n ? x[first] : 0, first + 1 < n ? x[first + 1] : 0, first + 2 < n ? x[first + 2] : 0,
-                       first + 3 < n ? x[first + 3] : 0);
+/* Four neighbours, zeros from n on. */
+__device__ float4 load4(const float *x, unsigned first, unsigned n) {
+    return first < n ? *(const float4 *)(x + first) : make_float4(0, 0, 0, 0);
 }
 
 /* Where row i of a lane begins. */
 __device__ const float *row_of(const struct linear_cuda &a, const struct place &p, int i) {
     return a.x + p.frame[i] * a.x_frame + p.row[i] * a.x_stride;
-}
-
-__device__ bool aligned(const struct linear_cuda &a) {
-    return a.x_stride % 4 == 0 && a.x_frame % 4 == 0 && a.n_in % 4 == 0;
 }
 
 __device__ float4 times(float4 v, float4 w) {
@@ -124,31 +117,40 @@ __device__ void finish(const struct linear_cuda &a, const float (*c)[4], const s
 }
 
 /* Up to 64 inputs, all outputs. */
-template <int N> __global__ __launch_bounds__(THREADS, 4) void few(const __grid_constant__ struct linear_cuda a) {
+template <int N> __global__ __launch_bounds__(32 * FEW_WARPS, FEW_BLOCKS) void few(const __grid_constant__ struct linear_cuda a) {
     __shared__ uint4 weights[2][STAGE * N * 32];
     const unsigned thread = threadIdx.x, lane = thread % 32, g = lane / 4, t = lane % 4;
     const unsigned n_k = blocks_of(a.n_in, 16), n_steps = blocks_of(a.n_out, 8 * N), size = n_k * N * 32;
     auto bring = [&](unsigned step) {
         if (step < n_steps)
-            for (unsigned i = thread; i < size; i += THREADS)
+            for (unsigned i = thread; i < size; i += 32 * FEW_WARPS)
                 __pipeline_memcpy_async(&weights[step % 2][i], (const uint4 *)a.weight + step * size + i, 16);
         __pipeline_commit();
     };
     bring(0);
 
-    const struct place p = place_of(a, blockIdx.x * ROWS + thread / 32 * 16 + g);
+    const struct place p = place_of(a, (blockIdx.x * FEW_WARPS + thread / 32) * 16 + g);
+    const unsigned n_whole = a.n_in % 4 ? 0 : a.n_in;
     float4 x[2][STAGE];
 #pragma unroll
     for (int i = 0; i < 2; i++)
 #pragma unroll
         for (int k = 0; k < STAGE; k++)
-            x[i][k] = load4(row_of(a, p, i), 16 * k + 4 * t, a.n_in, aligned(a));
+            x[i][k] = load4(row_of(a, p, i), 16 * k + 4 * t, n_whole);
+    if (n_whole < a.n_in) /* few, in rows of any length */
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            const float *row = row_of(a, p, i);
+            const unsigned k = 4 * t, n = a.n_in;
+            x[i][0] = make_float4(k < n ? row[k] : 0, k + 1 < n ? row[k + 1] : 0, k + 2 < n ? row[k + 2] : 0,
+                                  k + 3 < n ? row[k + 3] : 0);
+        }
     if (a.scale)
 #pragma unroll
         for (int i = 0; i < 2; i++)
 #pragma unroll
             for (int k = 0; k < STAGE; k++)
-                x[i][k] = times(x[i][k], load4(a.scale + (size_t)p.frame[i] * a.n_in, 16 * k + 4 * t, a.n_in, true));
+                x[i][k] = times(x[i][k], load4(a.scale + (size_t)p.frame[i] * a.n_in, 16 * k + 4 * t, a.n_in));
     if (a.norm_epsilon > 0)
 #pragma unroll
         for (int i = 0; i < 2; i++) {
@@ -159,7 +161,7 @@ template <int N> __global__ __launch_bounds__(THREADS, 4) void few(const __grid_
             const float mean = row_sum(sum) / a.n_in;
 #pragma unroll
             for (int k = 0; k < STAGE; k++)
-                if (k < n_k) {
+                if (16 * k + 4 * t < a.n_in) {
                     x[i][k] = less(x[i][k], mean);
                     squares += squares4(x[i][k]);
                 }
@@ -190,24 +192,24 @@ template <int N> __global__ __launch_bounds__(THREADS, 4) void few(const __grid_
 }
 
 /* Any number of inputs, up to 64 outputs, the blockIdx.y-th. What has been multiplied makes room for the next inputs. */
-template <int N> __global__ __launch_bounds__(THREADS, 2) void many(const __grid_constant__ struct linear_cuda a) {
+template <int N> __global__ __launch_bounds__(32 * MANY_WARPS, MANY_BLOCKS) void many(const __grid_constant__ struct linear_cuda a) {
     __shared__ uint4 weights[2][STAGE * N * 32];
     const unsigned thread = threadIdx.x, lane = thread % 32, g = lane / 4, t = lane % 4;
     const unsigned n_k = blocks_of(a.n_in, 16), n_steps = blocks_of(n_k, STAGE);
     const uint4 *weight = (const uint4 *)a.weight + (size_t)blockIdx.y * n_k * N * 32;
     auto bring = [&](unsigned step) {
         if (step < n_steps)
-            for (unsigned i = thread; i < min((unsigned)STAGE, n_k - step * STAGE) * N * 32; i += THREADS)
+            for (unsigned i = thread; i < min((unsigned)STAGE, n_k - step * STAGE) * N * 32; i += 32 * MANY_WARPS)
                 __pipeline_memcpy_async(&weights[step % 2][i], weight + step * STAGE * N * 32 + i, 16);
         __pipeline_commit();
     };
     bring(0);
 
-    const struct place p = place_of(a, blockIdx.x * ROWS + thread / 32 * 16 + g);
+    const struct place p = place_of(a, (blockIdx.x * MANY_WARPS + thread / 32) * 16 + g);
     const float *row[2] = {row_of(a, p, 0), row_of(a, p, 1)};
     auto load = [&](int i, unsigned k) {
-        const float4 v = load4(row[i], k, a.n_in, aligned(a));
-        return a.scale ? times(v, load4(a.scale + (size_t)p.frame[i] * a.n_in, k, a.n_in, true)) : v;
+        const float4 v = load4(row[i], k, a.n_in);
+        return a.scale ? times(v, load4(a.scale + (size_t)p.frame[i] * a.n_in, k, a.n_in)) : v;
     };
     float mean[2] = {0, 0}, factor[2] = {1, 1};
     if (a.norm_epsilon > 0)
@@ -257,11 +259,11 @@ template <int N> __global__ __launch_bounds__(THREADS, 2) void many(const __grid
 }
 
 template <int N> void launch(const struct linear_cuda *a, cudaStream_t stream) {
-    const unsigned n_blocks = blocks_of(a->n_frames * a->n_rows, ROWS);
-    if (a->n_in <= FEW_INS)
-        few<N><<<n_blocks, THREADS, 0, stream>>>(*a);
+    const unsigned n_warps = blocks_of(a->n_frames * a->n_rows, 16);
+    if (a->n_in <= 16 * STAGE)
+        few<N><<<blocks_of(n_warps, FEW_WARPS), 32 * FEW_WARPS, 0, stream>>>(*a);
     else
-        many<N><<<dim3(n_blocks, blocks_of(a->n_out, 8 * N)), THREADS, 0, stream>>>(*a);
+        many<N><<<dim3(blocks_of(n_warps, MANY_WARPS), blocks_of(a->n_out, 8 * N)), 32 * MANY_WARPS, 0, stream>>>(*a);
 }
 
 } // namespace
@@ -277,9 +279,10 @@ void linear_cuda_put(float *packed, unsigned n_in, unsigned n_out, unsigned outp
     for (unsigned k = 0; k < n_in; k++) {
         const unsigned t = k % 16 / 4, pair = k % 4 / 2;
         const size_t lane = (((size_t)stage * n_k + k / 16) * n + product) * 32 + 4 * g + t;
-        const __half high = __float2half_rn(weight[k]);
+        const float w = multiply_scaled(weight[k]);
+        const __half high = __float2half_rn(w);
         halves[lane * 8 + pair * 2 + k % 2] = high;
-        halves[lane * 8 + 4 + pair * 2 + k % 2] = __float2half_rn(weight[k] - __half2float(high));
+        halves[lane * 8 + 4 + pair * 2 + k % 2] = __float2half_rn(w - __half2float(high));
     }
 }
 

@@ -4,8 +4,10 @@
  * f being prelu or nothing, or the product of neighbours: gate's first output is that of the first two sums, and so on.
  *
  * A map's row r of frame f is at f * frame + r * stride; rows of x may overlap. y may be add or skip; it may not be x.
- * All pointers are of the device. Each product is three of tensor cores (multiply.cuh). The result of a row depends neither
- * on the other rows nor on their number. */
+ * Vectors of four are read and written: a map's frame and stride, n_in and n_out are multiples of 4, but n_in of at most 16
+ * and n_out of at most 3 may be any, and so the maps' then. All pointers are of the device. Each product is three of tensor
+ * cores (multiply.cuh), which take inputs and weights up to 4094. The result of a row depends neither on the other rows nor
+ * on their number. */
 #ifndef PRIMEKNET_LINEAR_CUDA_H
 #define PRIMEKNET_LINEAR_CUDA_H
 

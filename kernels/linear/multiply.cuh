@@ -1,8 +1,11 @@
-/* multiply.cuh - a warp's product of small matrices by tensor cores, to float32's precision but for numbers below a
- * thousandth: each number is two of 16 bits, what the first leaves going to the second, and each product three of theirs.
+/* multiply.cuh - a warp's product of small matrices by tensor cores, to float32's precision: each number is two of 16 bits,
+ * what the first leaves going to the second, and each product three of theirs.
+ *
+ * Numbers are taken MULTIPLY_SCALE times, or what the first leaves of a small one would be below half's normal numbers.
+ * Tensor cores cut their sums off where they should round, so these are of 16 products; the rest is added up in float.
  *
  * c [16][8] += a [16][16] b [16][8], a lane having g = lane / 4, t = lane % 4. Of a it holds rows g and 8 + g, columns 4 t to
- * 4 t + 3. b is packed in the order in which lanes take it (multiply_place): of two neighbouring products, together 16
+ * 4 t + 3. b is packed in the order in which lanes take it (linear_cuda_put): of two neighbouring products, together 16
  * columns, a lane gets columns 4 t to 4 t + 3, the first two from the first, of rows g (c[0], c[1]) and 8 + g. */
 #ifndef PRIMEKNET_MULTIPLY_CUH
 #define PRIMEKNET_MULTIPLY_CUH
@@ -15,10 +18,16 @@ static __device__ uint32_t multiply_bits(__half2 x) {
     return *(const uint32_t *)&x;
 }
 
-/* Beyond what 16 bits can hold x is cut. */
+enum { MULTIPLY_SCALE = 16 };
+
+/* What is split: beyond 4094 x is cut. */
+static __host__ __device__ float multiply_scaled(float x) {
+    return fminf(fmaxf(MULTIPLY_SCALE * x, -65504.f), 65504.f);
+}
+
 static __device__ void multiply_split_pair(uint32_t *high, uint32_t *low, float x, float y) {
-    x = fminf(fmaxf(x, -65504.f), 65504.f);
-    y = fminf(fmaxf(y, -65504.f), 65504.f);
+    x = multiply_scaled(x);
+    y = multiply_scaled(y);
     const __half2 upper = __floats2half2_rn(x, y);
     const float2 kept = __half22float2(upper);
     *high = multiply_bits(upper);
@@ -53,18 +62,24 @@ static __device__ void multiply_halves(float c[4], const uint32_t a[4], uint32_t
  * waits for the other. */
 template <int N> static __device__ void multiply(float (*c)[4], const uint32_t high[4], const uint32_t low[4], const uint4 *b) {
     uint4 w[N];
+    float sum[N][4] = {};
 #pragma unroll
     for (int j = 0; j < N; j++)
         w[j] = b[32 * j];
 #pragma unroll
     for (int j = 0; j < N; j++)
-        multiply_halves(c[j], low, w[j].x, w[j].y);
+        multiply_halves(sum[j], low, w[j].x, w[j].y);
 #pragma unroll
     for (int j = 0; j < N; j++)
-        multiply_halves(c[j], high, w[j].z, w[j].w);
+        multiply_halves(sum[j], high, w[j].z, w[j].w);
 #pragma unroll
     for (int j = 0; j < N; j++)
-        multiply_halves(c[j], high, w[j].x, w[j].y);
+        multiply_halves(sum[j], high, w[j].x, w[j].y);
+#pragma unroll
+    for (int j = 0; j < N; j++)
+#pragma unroll
+        for (int e = 0; e < 4; e++)
+            c[j][e] += sum[j][e] * (1.f / (MULTIPLY_SCALE * MULTIPLY_SCALE));
 }
 
 #endif
