@@ -1,5 +1,5 @@
-/* A warp: 16 rows, from memory to registers and through all their outputs; no other warp has to do with them. Weights go
- * through shared memory, two stages of 64 inputs by up to 64 outputs. */
+/* A warp has 16 rows: they go from memory to its registers and through all outputs. Weights go through shared memory, two
+ * stages of 64 inputs by up to 64 outputs. */
 #include "kernels/linear/linear_cuda.h"
 
 #include "kernels/linear/multiply.cuh"
@@ -8,11 +8,11 @@
 
 namespace {
 
-/* Warps of a block, blocks of a multiprocessor; times 16 inputs: of a stage, fetched ahead. */
-enum { FEW_WARPS = 6, FEW_BLOCKS = 4, MANY_WARPS = 8, MANY_BLOCKS = 2, STAGE = 4, AHEAD = 4 };
+/* Warps of a block, blocks of a multiprocessor; 16 inputs each that a stage has. */
+enum { FEW_WARPS = 6, FEW_BLOCKS = 4, MANY_WARPS = 8, MANY_BLOCKS = 2, STAGE = 4 };
 
-/* Products side by side of a stage: 8 outputs each. */
-__host__ __device__ unsigned products(unsigned n_out) {
+/* 8 outputs each that a stage has. */
+__host__ __device__ unsigned tiles(unsigned n_out) {
     return n_out >= 64 ? 8 : (n_out + 15) / 16 * 2;
 }
 
@@ -75,7 +75,7 @@ __device__ float squares4(float4 v) {
     return v.x * v.x + v.y * v.y + (v.z * v.z + v.w * v.w);
 }
 
-/* What follows the sums of two neighbouring products: four outputs from o on of each of a lane's rows. */
+/* What follows the sums of two neighbouring tiles: four outputs from o on of each of a lane's rows. */
 __device__ void finish(const struct linear_cuda &a, const float (*c)[4], const struct place &p, unsigned o) {
     if (o >= a.n_out)
         return;
@@ -117,7 +117,8 @@ __device__ void finish(const struct linear_cuda &a, const float (*c)[4], const s
 }
 
 /* Up to 64 inputs, all outputs. */
-template <int N> __global__ __launch_bounds__(32 * FEW_WARPS, FEW_BLOCKS) void few(const __grid_constant__ struct linear_cuda a) {
+template <int N> __global__ __launch_bounds__(32 * FEW_WARPS, FEW_BLOCKS) void
+few(const __grid_constant__ struct linear_cuda a) {
     __shared__ uint4 weights[2][STAGE * N * 32];
     const unsigned thread = threadIdx.x, lane = thread % 32, g = lane / 4, t = lane % 4;
     const unsigned n_k = blocks_of(a.n_in, 16), n_steps = blocks_of(a.n_out, 8 * N), size = n_k * N * 32;
@@ -137,7 +138,7 @@ template <int N> __global__ __launch_bounds__(32 * FEW_WARPS, FEW_BLOCKS) void f
 #pragma unroll
         for (int k = 0; k < STAGE; k++)
             x[i][k] = load4(row_of(a, p, i), 16 * k + 4 * t, n_whole);
-    if (n_whole < a.n_in) /* few, in rows of any length */
+    if (n_whole < a.n_in) /* at most 16, in rows of any length */
 #pragma unroll
         for (int i = 0; i < 2; i++) {
             const float *row = row_of(a, p, i);
@@ -191,8 +192,9 @@ template <int N> __global__ __launch_bounds__(32 * FEW_WARPS, FEW_BLOCKS) void f
     }
 }
 
-/* Any number of inputs, up to 64 outputs, the blockIdx.y-th. What has been multiplied makes room for the next inputs. */
-template <int N> __global__ __launch_bounds__(32 * MANY_WARPS, MANY_BLOCKS) void many(const __grid_constant__ struct linear_cuda a) {
+/* Any number of inputs, up to 64 outputs, the blockIdx.y-th. What has been multiplied makes room for the next stage's. */
+template <int N> __global__ __launch_bounds__(32 * MANY_WARPS, MANY_BLOCKS) void
+many(const __grid_constant__ struct linear_cuda a) {
     __shared__ uint4 weights[2][STAGE * N * 32];
     const unsigned thread = threadIdx.x, lane = thread % 32, g = lane / 4, t = lane % 4;
     const unsigned n_k = blocks_of(a.n_in, 16), n_steps = blocks_of(n_k, STAGE);
@@ -223,9 +225,9 @@ template <int N> __global__ __launch_bounds__(32 * MANY_WARPS, MANY_BLOCKS) void
                 squares += squares4(less(load(i, k), mean[i]));
             factor[i] = 1 / sqrtf(row_sum(squares) / a.n_in + a.norm_epsilon);
         }
-    float4 x[AHEAD][2];
+    float4 x[STAGE][2];
 #pragma unroll
-    for (int k = 0; k < AHEAD; k++)
+    for (int k = 0; k < STAGE; k++)
 #pragma unroll
         for (int i = 0; i < 2; i++)
             x[k][i] = load(i, 16 * k + 4 * t);
@@ -241,13 +243,12 @@ template <int N> __global__ __launch_bounds__(32 * MANY_WARPS, MANY_BLOCKS) void
                 break;
             uint32_t high[4], low[4];
 #pragma unroll
-            for (int i = 0; i < 2; i++) {
-                x[k % AHEAD][i] = times(less(x[k % AHEAD][i], mean[i]), factor[i]);
-            }
-            multiply_split(high, low, x[k % AHEAD][0], x[k % AHEAD][1]);
+            for (int i = 0; i < 2; i++)
+                x[k][i] = times(less(x[k][i], mean[i]), factor[i]);
+            multiply_split(high, low, x[k][0], x[k][1]);
 #pragma unroll
             for (int i = 0; i < 2; i++)
-                x[k % AHEAD][i] = load(i, (step * STAGE + k + AHEAD) * 16 + 4 * t);
+                x[k][i] = load(i, ((step + 1) * STAGE + k) * 16 + 4 * t);
 #pragma unroll
             for (int j = 0; j < N; j += 2)
                 multiply<2>(&c[j], high, low, &weights[step % 2][(k * N + j) * 32 + lane]);
@@ -269,16 +270,16 @@ template <int N> void launch(const struct linear_cuda *a, cudaStream_t stream) {
 } // namespace
 
 size_t linear_cuda_size(unsigned n_in, unsigned n_out) {
-    return (size_t)blocks_of(n_in, 16) * 16 * blocks_of(n_out, 8 * products(n_out)) * 8 * products(n_out);
+    return (size_t)blocks_of(n_in, 16) * 16 * blocks_of(n_out, 8 * tiles(n_out)) * 8 * tiles(n_out);
 }
 
 void linear_cuda_put(float *packed, unsigned n_in, unsigned n_out, unsigned output, const float *weight) {
-    const unsigned n = products(n_out), n_k = blocks_of(n_in, 16), stage = output / (8 * n), local = output % (8 * n);
-    const unsigned product = local / 16 * 2 + local % 4 / 2, g = local % 16 / 4 * 2 + local % 2;
+    const unsigned n = tiles(n_out), n_k = blocks_of(n_in, 16), stage = output / (8 * n), local = output % (8 * n);
+    const unsigned tile = local / 16 * 2 + local % 4 / 2, g = local % 16 / 4 * 2 + local % 2;
     __half *halves = (__half *)packed;
     for (unsigned k = 0; k < n_in; k++) {
         const unsigned t = k % 16 / 4, pair = k % 4 / 2;
-        const size_t lane = (((size_t)stage * n_k + k / 16) * n + product) * 32 + 4 * g + t;
+        const size_t lane = (((size_t)stage * n_k + k / 16) * n + tile) * 32 + 4 * g + t;
         const float w = multiply_scaled(weight[k]);
         const __half high = __float2half_rn(w);
         halves[lane * 8 + pair * 2 + k % 2] = high;
@@ -287,7 +288,7 @@ void linear_cuda_put(float *packed, unsigned n_in, unsigned n_out, unsigned outp
 }
 
 void linear_cuda(const struct linear_cuda *a, cudaStream_t stream) {
-    switch (products(a->n_out)) {
+    switch (tiles(a->n_out)) {
     case 2: launch<2>(a, stream); break;
     case 4: launch<4>(a, stream); break;
     case 6: launch<6>(a, stream); break;

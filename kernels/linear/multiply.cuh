@@ -5,7 +5,7 @@
  * Tensor cores cut their sums off where they should round, so these are of 16 products; the rest is added up in float.
  *
  * c [16][8] += a [16][16] b [16][8], a lane having g = lane / 4, t = lane % 4. Of a it holds rows g and 8 + g, columns 4 t to
- * 4 t + 3. b is packed in the order in which lanes take it (linear_cuda_put): of two neighbouring products, together 16
+ * 4 t + 3. b is packed in the order in which lanes take it (linear_cuda_put): of two neighbouring tiles, together 16
  * columns, a lane gets columns 4 t to 4 t + 3, the first two from the first, of rows g (c[0], c[1]) and 8 + g. */
 #ifndef PRIMEKNET_MULTIPLY_CUH
 #define PRIMEKNET_MULTIPLY_CUH
@@ -58,8 +58,8 @@ static __device__ void multiply_halves(float c[4], const uint32_t a[4], uint32_t
 #endif
 }
 
-/* N neighbouring products; b: this lane's of the first, the others' 32 on each. One sum's products are apart, so that none
- * waits for the other. */
+/* N neighbouring tiles; b: this lane's of the first, the others' 32 on each. One sum's products are apart, so that none waits
+ * for the other. */
 template <int N> static __device__ void multiply(float (*c)[4], const uint32_t high[4], const uint32_t low[4], const uint4 *b) {
     uint4 w[N];
     float sum[N][4] = {};
