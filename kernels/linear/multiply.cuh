@@ -21,7 +21,7 @@ static __device__ uint32_t multiply_bits(__half2 x) {
 enum { MULTIPLY_SCALE = 16 };
 
 /* What is split: beyond 4094 x is cut. */
-static __host__ __device__ float multiply_scaled(float x) {
+static inline __host__ __device__ float multiply_scaled(float x) {
     return fminf(fmaxf(MULTIPLY_SCALE * x, -65504.f), 65504.f);
 }
 
