@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 /* Hops of a channel that go to the engine together, and of all channels. */
-enum { most_hops = 512, most_hops_in_all = 1024, most_channels = 64, bar_width = 40 };
+enum { most_hops = 768, most_hops_in_all = 1536, most_channels = 64, bar_width = 40 };
 
 static const char help[] =
     "Usage: primeknet enhance IN OUT [--model NAME|FILE] [--engine auto|cuda|cpu]\n"
