@@ -819,6 +819,7 @@ static void leave_manager(struct node *n) {
         spa_hook_remove(&n->metadata_listener);
         pw_proxy_destroy((struct pw_proxy *)n->metadata);
         n->metadata = NULL;
+        n->is_chosen_default = false;
     }
     if (n->manager) {
         spa_hook_remove(&n->manager_listener);
