@@ -1,9 +1,11 @@
 // nodes [KERNELS...]: what a hop's graph costs beside the network, host to host, p50 and p99 of 20 000 replays.
 //
 // First graphs of so many empty kernels (1, 22 and 100), each waiting for the one before, with and without programmatic
-// dependent launch: no hop of as many kernels can be faster. Then analysis and synthesis alone, for a window of 1024 and
-// hops of 256: the engine's two kernels, and cuFFT's transforms with the least that must stand around them (windows,
-// overlap-add, samples to and from the host), where libcufft is to be had. Built by bench/cuda-bundle.
+// dependent launch: no hop of as many kernels can be faster. Then ways of launching them, back to back and paced as live
+// sound is: as one graph; as one that is launched ahead, when the hop before is done, behind a wait for a word that the
+// host writes when the next hop is there; as two graphs, the first of one kernel. Then analysis and synthesis alone, for a
+// window of 1024 and hops of 256: the engine's two kernels, and cuFFT's transforms with the least that must stand around
+// them (windows, overlap-add, samples to and from the host), where libcufft is to be had. Built by bench/cuda-bundle.
 #include "kernels/hop/hop_cuda.cu"
 
 #include <algorithm>
@@ -12,11 +14,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <cuda.h>
 #include <cufft.h>
 #include <dlfcn.h>
+#include <sys/prctl.h>
 #include <vector>
 
-enum { WINDOW = 1024, HOP = 256, N_REPLAYS = 20000 };
+enum { WINDOW = 1024, HOP = 256, N_REPLAYS = 20000, N_PACED = 500 };
 
 static void check(int code, const char *what) {
     if (code) {
@@ -49,30 +53,46 @@ static cudaStream_t stream;
 static volatile unsigned *done;
 static unsigned *asked;
 
-// Times the graph of what `launch` launches, whose last kernel writes *asked to *done.
-template <class Launch> static void measure(const char *name, Launch launch) {
+template <class Launch> static cudaGraphExec_t captured(Launch launch) {
     cudaGraph_t graph;
     cudaGraphExec_t ready;
     check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "capture");
     launch();
     check(cudaStreamEndCapture(stream, &graph), "capture");
     check(cudaGraphInstantiate(&ready, graph, 0), "graph");
+    check(cudaGraphUpload(ready, stream), "graph");
+    check(cudaStreamSynchronize(stream), "graph");
+    cudaGraphDestroy(graph);
+    return ready;
+}
+
+static void print(const char *name, std::vector<float> &us) {
+    std::sort(us.begin(), us.end());
+    printf("%-72s p50 %6.1f us, p99 %6.1f us\n", name, us[us.size() / 2], us[us.size() * 99 / 100]);
+    fflush(stdout);
+}
+
+static void wait_for(unsigned ticket) {
+    const double started = now_us();
+    while (*done != ticket)
+        if (now_us() - started > 1e6)
+            check(cudaStreamSynchronize(stream), "waiting"), exit(1);
+}
+
+// Times the graph of what `launch` launches, whose last kernel writes *asked to *done.
+template <class Launch> static void measure(const char *name, Launch launch) {
+    const cudaGraphExec_t ready = captured(launch);
     std::vector<float> us;
     for (unsigned i = 0; i < N_REPLAYS + 200; i++) {
         const double started = now_us();
         const unsigned ticket = ++*asked;
         check(cudaGraphLaunch(ready, stream), name);
-        while (*done != ticket)
-            if (now_us() - started > 1e6)
-                check(cudaStreamSynchronize(stream), name), exit(1);
+        wait_for(ticket);
         if (i >= 200)
             us.push_back((float)(now_us() - started));
     }
-    std::sort(us.begin(), us.end());
-    printf("%-64s p50 %6.1f us, p99 %6.1f us\n", name, us[N_REPLAYS / 2], us[N_REPLAYS * 99 / 100]);
-    fflush(stdout);
+    print(name, us);
     cudaGraphExecDestroy(ready);
-    cudaGraphDestroy(graph);
 }
 
 struct empty_args {
@@ -94,6 +114,59 @@ static void empty_nodes(unsigned n, bool overlap) {
         else
             empty<<<50, THREADS, 0, stream>>>(a);
     }
+}
+
+enum way { WHOLE, AHEAD, SPLIT };
+
+// n empty kernels launched one of these ways, N_PACED times in real time or as often as a whole graph is.
+static void measure_way(unsigned n, way how, bool paced) {
+    static const char *const names[] = {"one graph", "one graph, launched ahead", "a graph of 1, one of the others"};
+    decltype(&cuStreamWaitValue32) wait_value = nullptr;
+    check(cudaGetDriverEntryPointByVersion("cuStreamWaitValue32", (void **)&wait_value, 12000, 0, nullptr),
+          "cuStreamWaitValue32");
+    std::vector<cudaGraphExec_t> graphs;
+    if (how == SPLIT)
+        graphs.push_back(captured([] { start(empty, dim3(50), THREADS, 0, stream, empty_args{}); }));
+    graphs.push_back(captured([=] { empty_nodes(n - (how == SPLIT), true); }));
+    std::vector<float> us, launch_us;
+    timespec due;
+    clock_gettime(CLOCK_MONOTONIC, &due);
+    for (unsigned i = 0; i < 200 + (paced ? N_PACED : N_REPLAYS); i++) {
+        const unsigned ticket = *asked + 1;
+        const auto launch = [&] {
+            const double started = now_us();
+            // Until *asked has come to the ticket or is beyond it.
+            if (how == AHEAD && wait_value((CUstream)stream, (CUdeviceptr)asked, ticket, CU_STREAM_WAIT_VALUE_GEQ))
+                check(cudaErrorUnknown, "cuStreamWaitValue32");
+            for (cudaGraphExec_t graph : graphs)
+                check(cudaGraphLaunch(graph, stream), names[how]);
+            launch_us.push_back((float)(now_us() - started));
+        };
+        if (how == AHEAD)
+            launch();
+        if (paced) {
+            due.tv_nsec += 1000000000L * HOP / 48000;
+            due.tv_sec += due.tv_nsec / 1000000000;
+            due.tv_nsec %= 1000000000;
+            clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &due, nullptr);
+        }
+        const double started = now_us();
+        *(volatile unsigned *)asked = ticket;
+        if (how != AHEAD)
+            launch();
+        wait_for(ticket);
+        us.push_back((float)(now_us() - started));
+    }
+    char name[100];
+    for (const bool whole : {true, false}) {
+        std::vector<float> &v = whole ? us : launch_us;
+        v.erase(v.begin(), v.begin() + 200);
+        snprintf(name, sizeof name, "%u empty kernels, %s, %s%s", n, names[how], paced ? "paced" : "back to back",
+                 whole ? "" : ": the launch");
+        print(name, v);
+    }
+    for (cudaGraphExec_t graph : graphs)
+        cudaGraphExecDestroy(graph);
 }
 
 // Samples and past through the window, and back: window, overlap-add, the past of the next hop.
@@ -219,6 +292,12 @@ int main(int argc, char **argv) {
             snprintf(name, sizeof name, "%u empty kernels, launched %s", n, overlap ? "ahead of their turn" : "in turn");
             measure(name, [&] { empty_nodes(n, overlap); });
         }
+    prctl(PR_SET_TIMERSLACK, 1); // as precise as a real-time thread's sleep
+    for (unsigned n : {1u, 22u})
+        for (way how : {WHOLE, AHEAD, SPLIT})
+            for (bool paced : {false, true})
+                if (n > 1 || how != SPLIT)
+                    measure_way(n, how, paced);
     std::vector<float> sine(WINDOW);
     for (unsigned i = 0; i < WINDOW; i++)
         sine[i] = (float)sin(M_PI * (i + .5) / WINDOW);
