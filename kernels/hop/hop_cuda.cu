@@ -11,6 +11,10 @@ enum { THREADS = 512, ROWS = 2 };
 /* Layers of the shipped models' dense blocks, and positions that a block works on in all of them together. */
 enum { DEPTH = 4, DEEP_ROWS = 2 };
 
+/* Where the blocks of a batch would be more than the GPU can have at once, they work on P times as many positions, a
+ * power of 2 up to these: in `dense`, and in all others. */
+enum { MOST_DEEP_TURNS = 4, MOST_TURNS = 2 };
+
 /* Positions of the shipped models' middle part, and segments of their longest kernel. */
 enum { HALF = 100, MOST_SEGMENTS = 3 };
 
@@ -25,6 +29,7 @@ template <unsigned C> struct widths {
     static constexpr unsigned share = C && C <= 32 ? 2 : 1;
     static constexpr unsigned threads = THREADS / share, warps = threads / 32, rows = ROWS / share,
                               dense_rows = 2 * rows;
+    static_assert(HALF % (MOST_TURNS * rows) == 0);
     static __device__ unsigned channels(const hop_shape &s) { return C ? C : s.channels; }
     static __device__ unsigned inner(const hop_shape &s) { return C ? 2 * C : s.d_inner; }
     static __device__ unsigned states(const hop_shape &s) { return C ? 16 : s.d_state; }
@@ -32,6 +37,8 @@ template <unsigned C> struct widths {
     static __device__ unsigned past(const hop_shape &s) { return C ? 3 : s.d_conv - 1; }
     static __device__ unsigned chunks(const hop_shape &s) { return C ? 4 : s.n_kernels; }
     static __device__ unsigned half(const hop_shape &s) { return C ? HALF : s.n_half; }
+    /* Whether a block of the middle part has position p. */
+    static __device__ bool has(const hop_shape &s, unsigned p) { return C || p < s.n_half; }
 };
 
 static bool is_usual(const hop_shape &s) {
@@ -61,8 +68,8 @@ static unsigned time_floats(const hop_shape &s) {
     return 3 * s.channels + mixing;
 }
 
-static size_t shared_bytes(const hop_shape &s) {
-    const unsigned c = s.channels, rows = ROWS / share_of(s), dense = 2 * rows * s.depth * c,
+static size_t shared_bytes(const hop_shape &s, unsigned turns) {
+    const unsigned c = s.channels, rows = turns * ROWS / share_of(s), dense = 2 * rows * s.depth * c,
                    down = rows * (c + time_floats(s)), attend = (2 * rows + 2) * c,
                    prime = down + rows * c * (2 * s.n_segments + s.n_kernels), up = 4 * rows * c;
     return sizeof(float) * max(max(dense, attend), max(prime, up));
@@ -206,23 +213,32 @@ template <unsigned N, unsigned BIT, unsigned SIZE> static __device__ inline void
     }
 }
 
+/* A position of a layer, and in which turn of the layer it is. */
+struct row {
+    unsigned turn, at;
+    __device__ operator unsigned() const { return at; }
+};
+
 /* K C inputs, N_OUT outputs. `fetch` begins to read the weights; `run` calls input(r, i, o) for the inputs i..i+3 of
  * output o at position r, and output(r, o, sum, mine) in all threads together, where only those with `mine` have a sum
- * that is theirs. Where outputs are pairs (hop_cuda.h), an output's partner is in the lane `pair` away. */
-template <unsigned C, unsigned K, unsigned N_OUT, unsigned R = widths<C>::rows, bool PRELU = false> struct layer {
+ * that is theirs. It takes as many positions at once as a group's lanes allow, the others in further turns. Where
+ * outputs are pairs (hop_cuda.h), an output's partner is in the lane `pair` away. */
+template <unsigned C, unsigned K, unsigned N_OUT, unsigned R, bool PRELU = false> struct layer {
     static constexpr unsigned lanes = lanes_for(C), n_threads = widths<C>::threads, n_groups = n_threads / lanes;
-    static constexpr unsigned n_each = (N_OUT + n_groups - 1) / n_groups, n_values = n_each * R;
-    static constexpr unsigned n_copies = lanes / n_values, pair = n_each > 1 ? n_copies * R : lanes;
+    static constexpr unsigned n_each = (N_OUT + n_groups - 1) / n_groups, most = lanes / n_each;
+    static constexpr unsigned at_once = R < most ? R : most, n_turns = R / at_once, n_values = n_each * at_once;
+    static constexpr unsigned n_copies = lanes / n_values, pair = n_each > 1 ? n_copies * at_once : lanes;
     static constexpr bool is_even = n_groups * n_each == N_OUT; /* no thread is without outputs */
-    static_assert(4 * lanes == C && n_copies * n_values == lanes && (n_values & (n_values - 1)) == 0);
+    static_assert(4 * lanes == C && n_copies * n_values == lanes && (n_values & (n_values - 1)) == 0 &&
+                  n_turns * at_once == R);
     float4 w[n_each][K];
     float bias, slope;
     unsigned n_steps;
 
     static __device__ unsigned first() { return threadIdx.x / lanes * n_each; }
-    static __device__ unsigned own() { return first() + threadIdx.x % lanes / n_copies / R; }
+    static __device__ unsigned own() { return first() + threadIdx.x % lanes / n_copies / at_once; }
     static __device__ bool owns() { return is_even || own() < N_OUT; }
-    static __device__ unsigned own_row() { return threadIdx.x / n_copies % R; }
+    static __device__ row own_row(unsigned turn) { return {turn, turn * at_once + threadIdx.x / n_copies % at_once}; }
 
     __device__ void fetch(const hop_linear &l, unsigned n_in = K * C, unsigned = N_OUT, unsigned = C) {
         n_steps = n_in / C;
@@ -250,27 +266,32 @@ template <unsigned C, unsigned K, unsigned N_OUT, unsigned R = widths<C>::rows, 
     template <bool NORM = false, class Input, class Output>
     __device__ void run(Input input, Output output, float epsilon = 0) const {
         const unsigned lane = threadIdx.x % lanes;
-        float v[n_values] = {};
 #pragma unroll
-        for (unsigned k = 0; k < K; k++)
-            if (k < n_steps)
+        for (unsigned turn = 0; turn < n_turns; turn++) {
+            float v[n_values] = {};
 #pragma unroll
-                for (unsigned r = 0; r < R; r++) {
-                    float4 a[1] = {input(r, k * C + 4 * lane, is_even ? first() : min(first(), N_OUT - 1))};
-                    if constexpr (NORM)
-                        a[0] = normal(a[0], joined(a, 1, lanes, epsilon));
+            for (unsigned k = 0; k < K; k++)
+                if (k < n_steps)
 #pragma unroll
-                    for (unsigned m = 0; m < n_each; m++)
-                        add_product(v[m * R + r], a[0], w[m][k]);
-                }
-        add_lanes<n_values, lanes / 2>(v);
-        const float sum = v[0] + bias;
-        output(own_row(), own(), PRELU && sum < 0 ? sum * slope : sum, threadIdx.x % n_copies == 0 && owns());
+                    for (unsigned r = 0; r < at_once; r++) {
+                        float4 a[1] = {input(turn * at_once + r, k * C + 4 * lane,
+                                             is_even ? first() : min(first(), N_OUT - 1))};
+                        if constexpr (NORM)
+                            a[0] = normal(a[0], joined(a, 1, lanes, epsilon));
+#pragma unroll
+                        for (unsigned m = 0; m < n_each; m++)
+                            add_product(v[m * at_once + r], a[0], w[m][k]);
+                    }
+            add_lanes<n_values, lanes / 2>(v);
+            const float sum = v[0] + bias;
+            output(own_row(turn), own(), PRELU && sum < 0 ? sum * slope : sum, threadIdx.x % n_copies == 0 && owns());
+        }
     }
 };
 
 /* Any sizes; weights are read when they are used. */
 template <unsigned K, unsigned N_OUT, unsigned R, bool PRELU> struct layer<0, K, N_OUT, R, PRELU> {
+    static constexpr unsigned n_turns = 1;
     hop_linear l;
     unsigned n_in, n_out, lanes, pair;
 
@@ -312,7 +333,7 @@ template <unsigned K, unsigned N_OUT, unsigned R, bool PRELU> struct layer<0, K,
                 for (unsigned bit = lanes / 2; bit; bit /= 2)
                     v[r] += __shfl_xor_sync(~0u, v[r], bit);
                 const float sum = v[r] + (l.bias && o < n_out ? l.bias[o] : 0);
-                output(r, o, PRELU && sum < 0 ? sum * l.prelu[min(o, n_out - 1)] : sum, at == 0 && o < n_out);
+                output(row{0, r}, o, PRELU && sum < 0 ? sum * l.prelu[min(o, n_out - 1)] : sum, at == 0 && o < n_out);
             }
         }
     }
@@ -455,20 +476,19 @@ struct dense_args {
     } blocks[2]; /* [gridDim.z] */
 };
 
-/* The layers of a dense block from L on, at DEEP_ROWS positions; those before the last also at the positions beside
- * them that the next ones look at. A block so needs no other's results. */
-template <unsigned C, unsigned L = 0> struct dense_layers {
-    static constexpr unsigned n_threads = widths<C>::threads, halo = DEPTH - 1 - L, n_rows = DEEP_ROWS + 2 * halo,
-                              width = (L + 1) * C, n_items = n_rows * width,
+/* The layers of a dense block from L on, at P times DEEP_ROWS positions; those before the last also at the positions
+ * beside them that the next ones look at. A block so needs no other's results. */
+template <unsigned C, unsigned P, unsigned L = 0> struct dense_layers {
+    static constexpr unsigned n_threads = widths<C>::threads, halo = DEPTH - 1 - L, n_inner = P * DEEP_ROWS,
+                              n_rows = n_inner + 2 * halo, width = (L + 1) * C, n_items = n_rows * width,
                               n_own = (n_items + n_threads - 1) / n_threads;
     /* As many rows at a time as a group's lanes allow. */
-    static constexpr unsigned n_each = (C * lanes_for(C) + n_threads - 1) / n_threads, most = lanes_for(C) / n_each;
-    static constexpr unsigned fitting = n_rows <= 2 ? 2 : n_rows <= 4 ? 4 : 8;
-    static constexpr unsigned at_once = fitting < most ? fitting : most;
+    static constexpr unsigned most = layer<C, L + 1, C, 1>::most, fitting = n_rows <= 2 ? 2 : n_rows <= 4 ? 4 : 8,
+                              at_once = fitting < most ? fitting : most;
     layer<C, L + 1, C, at_once, true> mix;
     float late[n_own][3]; /* taps of the present rows */
     float *products;      /* [n_rows][width] */
-    dense_layers<C, L + 1> next;
+    dense_layers<C, P, L + 1> next;
 
     /* All but the present rows: what goes before them in the sums stands in `products` until then. */
     template <class Block>
@@ -506,7 +526,7 @@ template <unsigned C, unsigned L = 0> struct dense_layers {
         next.fetch(block, ring, room, first, n, n_ring, now);
     }
 
-    /* `maps`: the first map's rows, [DEEP_ROWS + 2 DEPTH][C], and behind them room for the others', each two rows
+    /* `maps`: the first map's rows, [n_inner + 2 DEPTH][C], and behind them room for the others', each two rows
      * shorter. Each is known to all threads when its layer's turn comes. */
     __device__ void run(float *maps, float *present, float *y, int first, int n, unsigned n_ring) const {
         const size_t map = (size_t)n * C;
@@ -516,7 +536,7 @@ template <unsigned C, unsigned L = 0> struct dense_layers {
             if (i >= n_items)
                 break;
             /* Of map m, whose halo is DEPTH - m rows. */
-            const float *rows = maps + (m * (DEEP_ROWS + 2 * DEPTH + 1 - m) + i / width + L - m) * C + k % C;
+            const float *rows = maps + (m * (n_inner + 2 * DEPTH + 1 - m) + i / width + L - m) * C + k % C;
             float sum = products[i];
 #pragma unroll
             for (unsigned t = 0; t < 3; t++)
@@ -524,7 +544,7 @@ template <unsigned C, unsigned L = 0> struct dense_layers {
             products[i] = sum;
         }
         __syncthreads();
-        float *to = maps + (L + 1) * (DEEP_ROWS + 2 * DEPTH - L) * C;
+        float *to = maps + (L + 1) * (n_inner + 2 * DEPTH - L) * C;
 #pragma unroll
         for (unsigned row = 0; row < n_rows; row += at_once)
             mix.run([&](unsigned r, unsigned i, unsigned) {
@@ -537,7 +557,7 @@ template <unsigned C, unsigned L = 0> struct dense_layers {
                             return;
                         if (L + 1 < DEPTH)
                             to[j * C + o] = is_there ? sum : 0;
-                        if (is_there && j >= (int)halo && j < (int)halo + DEEP_ROWS)
+                        if (is_there && j >= (int)halo && j < (int)(halo + n_inner))
                             (L + 1 < DEPTH ? present + (size_t)(L + 1) * n_ring * map : y)[(size_t)p * C + o] = sum;
                     });
         if constexpr (L + 1 < DEPTH)
@@ -546,29 +566,32 @@ template <unsigned C, unsigned L = 0> struct dense_layers {
     }
 };
 
-template <unsigned C> struct dense_layers<C, DEPTH> {
+template <unsigned C, unsigned P> struct dense_layers<C, P, DEPTH> {
     template <class Block>
     __device__ void fetch(const Block &, const float *, float *&, int, int, unsigned, unsigned) {}
     __device__ void run(float *, float *, float *, int, int, unsigned) const {}
 };
 
 /* Floats of shared memory: the maps but the last, and all layers' products. */
-static __host__ __device__ inline unsigned dense_floats(const hop_shape &s) {
+static unsigned dense_floats(const hop_shape &s, unsigned turns) {
+    const unsigned n_inner = turns * DEEP_ROWS;
     unsigned n = 0;
     for (unsigned l = 0; l < DEPTH; l++)
-        n += DEEP_ROWS + 2 * (DEPTH - l) + (DEEP_ROWS + 2 * (DEPTH - 1 - l)) * (l + 1);
+        n += n_inner + 2 * (DEPTH - l) + (n_inner + 2 * (DEPTH - 1 - l)) * (l + 1);
     return n * s.channels;
 }
 
 /* A whole dense block, or two side by side. */
-template <unsigned C> static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share)
+template <unsigned C, unsigned P>
+static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share)
     dense(const __grid_constant__ dense_args a) {
     extern __shared__ float4 shared[];
     __shared__ hop_slot slot;
-    constexpr unsigned n_first = (DEEP_ROWS + 2 * DEPTH) * C, n_maps = n_first + (DEPTH - 1) * (DEEP_ROWS + DEPTH) * C;
+    constexpr unsigned n_inner = P * DEEP_ROWS, n_first = (n_inner + 2 * DEPTH) * C,
+                       n_maps = n_first + (DEPTH - 1) * (n_inner + DEPTH) * C;
     const hop_shape &s = a.s;
     const auto &block = a.blocks[blockIdx.z];
-    const int n = (int)a.n_rows, first = (int)(blockIdx.x * DEEP_ROWS);
+    const int n = (int)a.n_rows, first = (int)(blockIdx.x * n_inner);
     const size_t map = (size_t)n * C;
     float *maps = (float *)shared, *room = maps + n_maps;
     /* The encoder's kernel is ahead of the one that writes the slots. */
@@ -576,7 +599,7 @@ template <unsigned C> static __global__ void __launch_bounds__(widths<C>::thread
         slot = a.asked ? a.asked[blockIdx.y] : hop_slot{__ldcg(&s.slots[blockIdx.y].stream), slot_now(s), 0, 0, 0};
     __syncthreads();
     float *ring = s.state + slot.stream * s.n_state + block.ring, *present = ring + slot.now % s.n_ring * map;
-    dense_layers<C> layers;
+    dense_layers<C, P> layers;
     layers.fetch(block, ring, room, first, n, s.n_ring, slot.now);
     await_with(a, 0);
     for (unsigned i = threadIdx.x; i < n_first; i += widths<C>::threads) {
@@ -587,7 +610,7 @@ template <unsigned C> static __global__ void __launch_bounds__(widths<C>::thread
             v = a.embed.features ? embedded(a.embed, a.n_rows, (unsigned)p, C, o)
                                  : __ldcg(a.x + blockIdx.y * map + (size_t)p * C + o);
         maps[i] = v;
-        if (row >= DEPTH && row < DEPTH + DEEP_ROWS && p < n)
+        if (row >= DEPTH && row < (int)(DEPTH + n_inner) && p < n)
             present[(size_t)p * C + o] = v;
     }
     __syncthreads();
@@ -707,49 +730,59 @@ struct follow_args {
     float *x, *skip, *gates;
 };
 
-/* A channel's causal convolution over up to N past inputs and the present one, whose tap is `latest`. */
-template <unsigned N> struct conv {
-    float taps[N], past[N], latest, bias;
-    float *at; /* the oldest, which the present input replaces */
+/* A channel's causal convolution over up to N past inputs and the present one, whose tap is `latest`; T positions. */
+template <unsigned N, unsigned T = 1> struct conv {
+    float taps[N], past[T][N], latest, bias;
+    float *at[T]; /* the oldest, which the present input replaces */
 
-    __device__ void fetch(const hop_time &t, unsigned n_past, float *pasts, unsigned now, unsigned o, unsigned d,
-                          size_t stride) {
+    __device__ void fetch_taps(const hop_time &t, unsigned n_past, unsigned o, unsigned d) {
         bias = weight1(t.conv_bias + o);
         latest = weight1(t.conv_taps + n_past * d + o);
-        at = pasts + now % n_past * stride;
 #pragma unroll
         for (unsigned k = 0; k < N; k++)
-            if (k < n_past) {
+            if (k < n_past)
                 taps[k] = weight1(t.conv_taps + k * d + o);
-                past[k] = __ldcg(pasts + (now + k) % n_past * stride);
-            }
     }
 
-    __device__ float next(unsigned n_past, float v) const {
+    __device__ void fetch(unsigned turn, unsigned n_past, float *pasts, unsigned now, size_t stride) {
+        at[turn] = pasts + now % n_past * stride;
+#pragma unroll
+        for (unsigned k = 0; k < N; k++)
+            if (k < n_past)
+                past[turn][k] = __ldcg(pasts + (now + k) % n_past * stride);
+    }
+
+    __device__ float next(unsigned turn, unsigned n_past, float v) const {
         float sum = bias + latest * v;
 #pragma unroll
         for (unsigned k = 0; k < N; k++)
             if (k < n_past)
-                sum += taps[k] * past[k];
-        *at = v;
+                sum += taps[k] * past[turn][k];
+        *at[turn] = v;
         return sum;
     }
 };
 
+/* N of a channel's numbers, which lie d apart. */
+template <unsigned N> static __device__ inline void fetch_decay(float (&to)[N], const float *from, unsigned d) {
+#pragma unroll
+    for (unsigned k = 0; k < N; k++)
+        to[k] = weight1(from + k * d);
+}
+
 /* N states of a channel at a position. */
 template <unsigned N> struct states {
-    float h[N], decay[N];
+    float h[N];
 
-    __device__ void fetch(const float *from, const float *decays, unsigned d) {
+    __device__ void fetch(const float *from, unsigned d) {
 #pragma unroll
-        for (unsigned k = 0; k < N; k++) {
+        for (unsigned k = 0; k < N; k++)
             h[k] = __ldcg(from + k * d);
-            decay[k] = weight1(decays + k * d);
-        }
     }
 
     /* Returns their part of the output. */
-    __device__ float next(float *to, unsigned d, float dt, float v, const float *b, const float *c) {
+    __device__ float next(float *to, unsigned d, const float (&decay)[N], float dt, float v, const float *b,
+                          const float *c) {
         float y = 0;
 #pragma unroll
         for (unsigned k = 0; k < N; k++) {
@@ -762,14 +795,14 @@ template <unsigned N> struct states {
 };
 
 /* What a time stage needs of its weights and state, as far as it is fetched ahead. */
-template <unsigned C> struct time_stage {
-    /* A thread of the scan has one of n_parts of a channel's states, n_states at a time. */
-    static constexpr unsigned n_parts = C ? 128 / C : 2, n_states = C ? 16 / n_parts : 8;
+template <unsigned C, unsigned P> struct time_stage {
+    /* A thread of the scan has one of n_parts of a channel's states, n_states at a time, at P positions. */
+    static constexpr unsigned rows = P * widths<C>::rows, n_parts = C ? 128 / C : 2, n_states = C ? 16 / n_parts : 8;
     static_assert(!C || n_parts * widths<C>::rows * 2 * C == widths<C>::threads);
-    layer<C, 1, 2 * C> gate;
-    layer<C, 1, C> proj;
-    layer<C, 1, 4 * C> in;
-    conv<C ? 3 : 7> past;
+    layer<C, 1, 2 * C, rows> gate;
+    layer<C, 1, C, rows> proj;
+    layer<C, 1, 4 * C, rows> in;
+    conv<C ? 3 : 7, layer<C, 1, 4 * C, rows>::n_turns> past;
     float *state;
     unsigned now;
 
@@ -809,8 +842,12 @@ template <unsigned C> struct time_stage {
         const unsigned c = widths<C>::channels(s), d = widths<C>::inner(s);
         in.fetch(t.in, c, 2 * d, c);
         if constexpr (C)
-            if (in.own() < d && first + in.own_row() < widths<C>::half(s))
-                past.fetch(t, 3, conv_past(s, t, first + in.own_row(), in.own()), now, in.own(), d, s.n_half * d);
+            if (in.own() < d) {
+                past.fetch_taps(t, 3, in.own(), d);
+#pragma unroll
+                for (unsigned turn = 0; turn < in.n_turns; turn++)
+                    past.fetch(turn, 3, conv_past(s, t, first + in.own_row(turn), in.own()), now, HALF * d);
+            }
     }
 
     /* Mamba-2 (ssd.h) of the normed x to rows of d_inner in `room`, which is not yet visible to all threads. */
@@ -831,12 +868,14 @@ template <unsigned C> struct time_stage {
                                       z[r * d + o - seen] = silu(sum);
                                       return;
                                   }
-                                  if (first + r < half)
-                                      past.fetch(t, n_past,
+                                  if (first + r < half) {
+                                      past.fetch_taps(t, n_past, o, seen);
+                                      past.fetch(0, n_past,
                                                  state + s.conv + o +
                                                      ((size_t)t.index * n_past * half + first + r) * seen,
-                                                 now, o, seen, (size_t)half * seen);
-                                  u[r * seen + o] = first + r < half ? silu(past.next(n_past, sum)) : 0;
+                                                 now, (size_t)half * seen);
+                                  }
+                                  u[r * seen + o] = first + r < half ? silu(past.next(0, n_past, sum)) : 0;
                               },
                               s.norm_epsilon);
         __syncthreads();
@@ -910,10 +949,9 @@ template <unsigned C> struct time_stage {
                         const hop_time *after, const hop_linear &after_gate, const float *skip, const float *before) {
         const unsigned c = widths<C>::channels(s), d = widths<C>::inner(s), n = widths<C>::states(s),
                        rank = widths<C>::rank(s), n_past = widths<C>::past(s);
-        const unsigned n_select = 2 * n + rank, stride = rounded(n_select), half = widths<C>::half(s);
-        constexpr unsigned rows = widths<C>::rows;
+        const unsigned n_select = 2 * n + rank, stride = rounded(n_select);
         float *product = carve(room, rows * c), *u = carve(room, rows * d), *z = carve(room, rows * d);
-        float *selected = carve(room, widths<C>::rows * stride);
+        float *selected = carve(room, rows * stride);
 
         gate.template run<true>([&](unsigned r, unsigned i, unsigned) { return four(x + r * c + i); },
                                 [&](unsigned r, unsigned o, float sum, bool mine) {
@@ -947,33 +985,36 @@ template <unsigned C> struct time_stage {
                 __syncthreads();
                 return;
             }
-        layer<C, 2, 32 + C / 16> select;
+        layer<C, 2, 32 + C / 16, rows> select;
         select.fetch(t.select, d, n_select, c);
         __syncthreads();
 
         in.template run<true>([&](unsigned r, unsigned i, unsigned) { return four(x + r * c + i); },
-                              [&](unsigned r, unsigned o, float sum, bool mine) {
+                              [&](row r, unsigned o, float sum, bool mine) {
                                   if (!mine)
                                       return;
                                   if (o >= d) {
                                       z[r * d + o - d] = silu(sum);
                                       return;
                                   }
+                                  const bool has = widths<C>::has(s, first + r);
                                   if constexpr (!C)
-                                      if (first + r < half)
-                                          past.fetch(t, n_past, conv_past(s, t, first + r, o), now, o, d, half * d);
-                                  u[r * d + o] = first + r < half ? silu(past.next(n_past, sum)) : 0;
+                                      if (has) {
+                                          past.fetch_taps(t, n_past, o, d);
+                                          past.fetch(0, n_past, conv_past(s, t, first + r, o), now, s.n_half * d);
+                                      }
+                                  u[r * d + o] = has ? silu(past.next(r.turn, n_past, sum)) : 0;
                               },
                               s.norm_epsilon);
-        states<n_states> scan;
-        const place own = scan_place(threadIdx.x, d);
-        const bool scans = C && first + own.r < half;
-        float step_weights[4], step_bias = 0, pass = 0;
-        if (scans) {
-            const unsigned k = own.part * n_states;
-            scan.fetch(scan_states(s, t, first + own.r, own.o) + k * d, t.decay + k * d + own.o, d);
-        }
+        states<n_states> scan[P];
+        float decay[n_states], step_weights[4], step_bias = 0, pass = 0;
+        const place own = scan_place(threadIdx.x, d); /* and at every widths<C>::rows-th row after it */
         if constexpr (C) {
+            const unsigned k = own.part * n_states;
+            fetch_decay(decay, t.decay + k * d + own.o, d);
+#pragma unroll
+            for (unsigned turn = 0; turn < P; turn++)
+                scan[turn].fetch(scan_states(s, t, first + own.r + turn * widths<C>::rows, own.o) + k * d, d);
 #pragma unroll
             for (unsigned k = 0; k < C / 16; k++)
                 step_weights[k] = weight1(t.step.weight + k * d + own.o);
@@ -987,7 +1028,7 @@ template <unsigned C> struct time_stage {
                        if (mine)
                            selected[r * stride + o] = sum;
                    });
-        layer<C, 2, C> out;
+        layer<C, 2, C, rows> out;
         out.fetch(t.out, d, c, c);
         if (after)
             fetch_mixing(s, *after);
@@ -995,7 +1036,7 @@ template <unsigned C> struct time_stage {
             gate.fetch(after_gate, c, 2 * c, c);
         __syncthreads();
 
-        const auto advance = [&](const place &at) {
+        const auto advance = [&](const place &at, unsigned turn) {
             const unsigned i = at.r * d + at.o, share = C ? n_states : n / n_parts;
             const float *b = selected + at.r * stride, *cs = b + n, *q = cs + n, v = u[i];
             float step = C ? step_bias : t.step.bias[at.o], y = 0;
@@ -1003,13 +1044,15 @@ template <unsigned C> struct time_stage {
             for (unsigned k = 0; k < rank; k++)
                 step += q[k] * (C ? step_weights[k % 4] : t.step.weight[k * d + at.o]);
             const float dt = fmaxf(step, 0) + log1pf(__expf(-fabsf(step)));
-            if (first + at.r < half)
+            if (widths<C>::has(s, first + at.r))
 #pragma unroll
                 for (unsigned k = at.part * share; k < (at.part + 1) * share; k += n_states) {
                     float *to = scan_states(s, t, first + at.r, at.o) + k * d;
-                    if constexpr (!C)
-                        scan.fetch(to, t.decay + k * d + at.o, d);
-                    y += scan.next(to, d, dt, v, b + k, cs + k);
+                    if constexpr (!C) {
+                        fetch_decay(decay, t.decay + k * d + at.o, d);
+                        scan[0].fetch(to, d);
+                    }
+                    y += scan[turn].next(to, d, decay, dt, v, b + k, cs + k);
                 }
 #pragma unroll
             for (unsigned bit = 32 / n_parts; bit < 32; bit *= 2)
@@ -1018,10 +1061,12 @@ template <unsigned C> struct time_stage {
                 z[i] *= y + (C ? pass : t.pass[at.o]) * v;
         };
         if constexpr (C)
-            advance(own);
+#pragma unroll
+            for (unsigned turn = 0; turn < P; turn++)
+                advance({own.r + turn * widths<C>::rows, own.o, own.part}, turn);
         else
-            for (unsigned j = threadIdx.x; j < n_parts * widths<C>::rows * d; j += widths<C>::threads)
-                advance(scan_place(j, d));
+            for (unsigned j = threadIdx.x; j < n_parts * rows * d; j += THREADS)
+                advance(scan_place(j, d), 0);
         __syncthreads();
 
         out.run([&](unsigned r, unsigned i, unsigned) { return four(z + r * d + i); },
@@ -1037,15 +1082,17 @@ template <unsigned C> struct time_stage {
 
 /* x: [rows][channels] in shared memory, at positions from `first` on, not yet visible to all threads. Of the stage, all
  * that the first time layer or else the gate needs must have been fetched. */
-template <unsigned C, bool TIME> static __device__ void follow(const hop_shape &s, const follow_args &a, unsigned first,
-                                                               float *x, float *room, time_stage<C> &stage) {
+template <unsigned C, unsigned P, bool TIME>
+static __device__ void follow(const hop_shape &s, const follow_args &a, unsigned first, float *x, float *room,
+                              time_stage<C, P> &stage) {
+    constexpr unsigned rows = P * widths<C>::rows;
     const unsigned c = widths<C>::channels(s), half = widths<C>::half(s),
-                   n_own = min(half - first, widths<C>::rows) * c;
+                   n_own = (C ? rows : min(half - first, rows)) * c;
     const size_t at = ((size_t)blockIdx.y * half + first) * c;
     __syncthreads();
     if constexpr (TIME) {
-        float *before = carve(room, widths<C>::rows * c);
-        for (unsigned i = threadIdx.x; i < widths<C>::rows * c; i += widths<C>::threads)
+        float *before = carve(room, rows * c);
+        for (unsigned i = threadIdx.x; i < rows * c; i += widths<C>::threads)
             before[i] = x[i];
         for (unsigned i = 0; i < a.n_time; i++) {
             const bool last = i + 1 == a.n_time;
@@ -1061,7 +1108,7 @@ template <unsigned C, bool TIME> static __device__ void follow(const hop_shape &
         float *gates = a.gates + 2 * at;
         stage.gate.template run<true>([&](unsigned r, unsigned i, unsigned) { return four(x + r * c + i); },
                                       [&](unsigned r, unsigned o, float sum, bool mine) {
-                                          if (mine && first + r < half)
+                                          if (mine && widths<C>::has(s, first + r))
                                               gates[r * 2 * c + o] = sum;
                                       },
                                       s.norm_epsilon);
@@ -1076,15 +1123,17 @@ struct down_args {
 };
 
 /* Convolution over frequency, kernel 3, stride 2: rows of three positions that start two apart. */
-template <unsigned C> static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share)
+template <unsigned C, unsigned P>
+static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share)
     down(const __grid_constant__ down_args a) {
     extern __shared__ float4 shared[];
+    constexpr unsigned rows = P * widths<C>::rows;
     const hop_shape &s = a.s;
-    const unsigned c = widths<C>::channels(s), first = blockIdx.x * widths<C>::rows;
-    float *room = (float *)shared, *x = carve(room, widths<C>::rows * c);
+    const unsigned c = widths<C>::channels(s), first = blockIdx.x * rows;
+    float *room = (float *)shared, *x = carve(room, rows * c);
     const float *encoded = a.encoded + (size_t)blockIdx.y * s.n_positions * c;
-    layer<C, 3, C, widths<C>::rows, true> down;
-    time_stage<C> stage;
+    layer<C, 3, C, rows, true> down;
+    time_stage<C, P> stage;
     down.fetch(a.down, 3 * c, c, c);
     stage.fetch_slot(s);
     stage.fetch_mixing(s, a.follow.time[0]);
@@ -1097,7 +1146,7 @@ template <unsigned C> static __global__ void __launch_bounds__(widths<C>::thread
                  if (mine)
                      x[r * c + o] = sum;
              });
-    follow<C, true>(s, a.follow, first, x, room, stage);
+    follow<C, P, true>(s, a.follow, first, x, room, stage);
 }
 
 struct attend_args {
@@ -1126,19 +1175,20 @@ static __device__ inline float gated(const float2 *g, const float2 (&taps)[3]) {
 /* The first half of a frequency layer but for its gate, and `up` of the second. Every block takes the mean over all
  * positions itself: that is cheaper than a kernel of its own. A warp has a few channels of it, its lanes share out the
  * positions. */
-template <unsigned C> static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share)
+template <unsigned C, unsigned P>
+static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share)
     attend(const __grid_constant__ attend_args a) {
     extern __shared__ float4 shared[];
-    constexpr unsigned n_each = C ? C / widths<C>::warps : 1, n_shares = 32 / n_each;
+    constexpr unsigned rows = P * widths<C>::rows, n_each = C ? C / widths<C>::warps : 1, n_shares = 32 / n_each;
     const hop_shape &s = a.s;
     const unsigned c = widths<C>::channels(s), width = widths<C>::chunks(s) * c, half = widths<C>::half(s),
-                   first = blockIdx.x * widths<C>::rows, lane = threadIdx.x % 32;
-    float *room = (float *)shared, *x = carve(room, widths<C>::rows * c), *own = carve(room, widths<C>::rows * c),
+                   first = blockIdx.x * rows, lane = threadIdx.x % 32;
+    float *room = (float *)shared, *x = carve(room, rows * c), *own = carve(room, rows * c),
           *mean = carve(room, c), *factor = carve(room, c);
     const float *gates = a.gates + (size_t)blockIdx.y * half * 2 * c;
     layer<C, 1, C, 1> attention;
-    layer<C, 1, C> proj;
-    layer<C, 1, 4 * C> up;
+    layer<C, 1, C, rows> proj;
+    layer<C, 1, 4 * C, rows> up;
     attention.fetch(a.attention, c, c, c);
     proj.fetch(a.proj, c, c, c);
     const auto taps_of = [&](unsigned o, float2 (&taps)[3]) {
@@ -1151,7 +1201,8 @@ template <unsigned C> static __global__ void __launch_bounds__(widths<C>::thread
         /* Every lane takes the sum over `share` positions from `begin` on. */
         constexpr unsigned share = (HALF + n_shares - 1) / n_shares;
         const unsigned begin = lane / n_each * share, o = threadIdx.x / 32 * n_each + lane % n_each, i = threadIdx.x;
-        const bool has_own = i < widths<C>::rows * C, has_row = has_own && first + i / C < half;
+        const bool has_own = i < rows * C;
+        static_assert(rows * C <= widths<C>::threads);
         float2 taps[3], own_taps[3], g[share + 2], own_g[3];
         taps_of(o, taps);
         taps_of(i % C, own_taps);
@@ -1160,7 +1211,7 @@ template <unsigned C> static __global__ void __launch_bounds__(widths<C>::thread
         for (unsigned k = 0; k < 3; k++)
             fetched |= bits(taps[k].x) | bits(own_taps[k].x);
         await_with(a, fetched);
-        const float own_x = has_row ? __ldcg(map + i) : 0;
+        const float own_x = has_own ? __ldcg(map + i) : 0;
 #pragma unroll
         for (unsigned k = 0; k < 3; k++)
             own_g[k] = has_own ? gates_at(gates, (int)(first + i / C + k) - 1, half, C, i % C) : make_float2(0, 0);
@@ -1222,14 +1273,14 @@ template <unsigned C> static __global__ void __launch_bounds__(widths<C>::thread
                  if (!mine)
                      return;
                  x[r * c + o] += sum;
-                 if (first + r < half)
+                 if (widths<C>::has(s, first + r))
                      map[r * c + o] = x[r * c + o];
              });
     __syncthreads();
     float *chunks = a.chunks + ((size_t)blockIdx.y * half + first) * width;
     up.template run<true>([&](unsigned r, unsigned i, unsigned) { return four(x + r * c + i); },
                           [&](unsigned r, unsigned o, float sum, bool mine) {
-                              if (mine && first + r < half)
+                              if (mine && widths<C>::has(s, first + r))
                                   chunks[r * width + o] = sum;
                           },
                           s.norm_epsilon);
@@ -1245,16 +1296,17 @@ struct prime_args {
 
 /* The rest of a frequency layer, then, with TIME, a time stage. Kernels are cut into segments of as many taps, one for
  * each thread. */
-template <unsigned C, bool TIME>
+template <unsigned C, unsigned P, bool TIME>
 static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share)
     prime(const __grid_constant__ prime_args a) {
     extern __shared__ float4 shared[];
+    constexpr unsigned rows = P * widths<C>::rows;
     const hop_shape &s = a.s;
     const unsigned c = widths<C>::channels(s), width = widths<C>::chunks(s) * c, half = widths<C>::half(s),
-                   first = blockIdx.x * widths<C>::rows, n_items = s.n_segments * c;
-    float *room = (float *)shared, *x = carve(room, widths<C>::rows * c);
+                   first = blockIdx.x * rows, n_items = s.n_segments * c;
+    float *room = (float *)shared, *x = carve(room, rows * c);
     float *after = room; /* the time stage may take the rest */
-    float *parts = carve(after, 2 * widths<C>::rows * n_items), *products = after;
+    float *parts = carve(after, 2 * rows * n_items), *products = after;
     const float *chunks = a.chunks + (size_t)blockIdx.y * half * width;
     float2 taps[HOP_TAPS];
     const auto fetch = [&](unsigned i) {
@@ -1262,9 +1314,9 @@ static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share)
         for (unsigned k = 0; k < HOP_TAPS; k++)
             taps[k] = weight2(a.taps + 2 * ((size_t)i / c * HOP_TAPS * c + k * c + i % c));
     };
-    layer<C, 1, 4 * C> mix;
-    layer<C, 4, C> down;
-    time_stage<C> stage;
+    layer<C, 1, 4 * C, rows> mix;
+    layer<C, 4, C, rows> down;
+    time_stage<C, P> stage;
     if constexpr (C)
         if (threadIdx.x < n_items)
             fetch(threadIdx.x);
@@ -1282,16 +1334,16 @@ static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share)
     for (unsigned i = threadIdx.x; i < n_items; i += widths<C>::threads) { /* once, but for any sizes */
         const unsigned segment = i / c, o = s.segments[segment].kernel * c + i % c;
         const int top = (int)first + s.segments[segment].offset;
-        float v[HOP_TAPS + widths<C>::rows - 1];
+        float v[HOP_TAPS + rows - 1];
         if constexpr (!C)
             fetch(i);
 #pragma unroll
-        for (unsigned k = 0; k < HOP_TAPS + widths<C>::rows - 1; k++) {
+        for (unsigned k = 0; k < HOP_TAPS + rows - 1; k++) {
             const int p = top + (int)k;
             v[k] = p >= 0 && p < (int)half ? __ldcg(chunks + (size_t)p * width + o) : 0;
         }
 #pragma unroll
-        for (unsigned r = 0; r < widths<C>::rows; r++) {
+        for (unsigned r = 0; r < rows; r++) {
             float mixed = 0, plain = 0;
 #pragma unroll
             for (unsigned k = 0; k < HOP_TAPS; k++) {
@@ -1304,15 +1356,16 @@ static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share)
     }
     down.fetch(a.down, width, c, c);
     const size_t map = ((size_t)blockIdx.y * half + first) * c;
-    float before = 0;
-    const auto fetch_before = [&](unsigned r, unsigned o) {
-        before = __ldcg(a.follow.x + map + r * c + o);
+    float before[down.n_turns] = {};
+    const auto fetch_before = [&](row r, unsigned o) {
+        before[r.turn] = __ldcg(a.follow.x + map + r * c + o);
         if (a.freq_skip)
-            before += weight1(a.freq_skip + o) * __ldcg(a.follow.skip + map + r * c + o);
+            before[r.turn] += weight1(a.freq_skip + o) * __ldcg(a.follow.skip + map + r * c + o);
     };
     if constexpr (C)
-        if (down.owns() && first + down.own_row() < half)
-            fetch_before(down.own_row(), down.own());
+#pragma unroll
+        for (unsigned turn = 0; turn < down.n_turns; turn++)
+            fetch_before(down.own_row(turn), down.own());
     const auto each_segment = [&](unsigned kernel, const auto &does) {
         const unsigned begin = s.first_segment[kernel], end = s.first_segment[kernel + 1];
         if constexpr (C) {
@@ -1346,17 +1399,17 @@ static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share)
         stage.gate.fetch(a.follow.gate, c, 2 * c, c);
     __syncthreads();
     down.run([&](unsigned r, unsigned i, unsigned) { return four(products + r * width + i); },
-             [&](unsigned r, unsigned o, float sum, bool mine) {
+             [&](row r, unsigned o, float sum, bool mine) {
                  if (!mine)
                      return;
                  if constexpr (!C)
                      if (first + r < half)
                          fetch_before(r, o);
-                 x[r * c + o] = before + sum;
+                 x[r * c + o] = before[r.turn] + sum;
              });
     if constexpr (TIME)
         stage.fetch_in(s, a.follow.time[0], first);
-    follow<C, TIME>(s, a.follow, first, x, room, stage);
+    follow<C, P, TIME>(s, a.follow, first, x, room, stage);
 }
 
 /* ---- heads ---- */
@@ -1370,28 +1423,35 @@ struct up_args {
 };
 
 /* The transposed convolution, kernel 3, stride 2: even rows of the output see two rows of the input, odd rows one. */
-template <unsigned C> static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share)
+template <unsigned C, unsigned P>
+static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share)
     up(const __grid_constant__ up_args a) {
     extern __shared__ float4 shared[];
+    constexpr unsigned rows = P * widths<C>::dense_rows;
     const hop_shape &s = a.s;
     const hop_up &l = a.ups[blockIdx.z];
-    const unsigned c = widths<C>::channels(s), half = widths<C>::half(s), first = blockIdx.x * widths<C>::dense_rows;
+    const unsigned c = widths<C>::channels(s), half = widths<C>::half(s), first = blockIdx.x * rows;
     float *y = (float *)shared;
     const float *decoded = a.decoded + (size_t)(2 * blockIdx.y + blockIdx.z) * half * c;
-    layer<C, 2, C, widths<C>::dense_rows, true> even;
-    layer<C, 1, C, widths<C>::dense_rows, true> odd;
+    layer<C, 2, C, rows, true> even;
+    layer<C, 1, C, rows, true> odd;
     even.fetch(l.even, 2 * c, c, c);
     odd.fetch(l.odd, c, c, c);
-    /* A warp has one of the heads' outputs. */
-    const unsigned n_out = 1 + blockIdx.z, lane = threadIdx.x % 32, item = threadIdx.x / 32, o = item % n_out,
-                   row = item / n_out, p = 2 * first + row;
-    const bool has = row < 2 * widths<C>::dense_rows && p < s.n_positions;
-    float head[8];
+    /* A warp has one of the heads' outputs, at P positions. */
+    const unsigned n_out = 1 + blockIdx.z, lane = threadIdx.x % 32, item = threadIdx.x / 32, o = item % n_out;
+    const auto row_of = [&](unsigned turn) { return (item + turn * widths<C>::warps) / n_out; };
+    const auto has = [&](unsigned row) { return row < 2 * rows && 2 * first + row < s.n_positions; };
+    float head[8], slopes[P];
 #pragma unroll
     for (unsigned k = 0; k < 8; k++)
         head[k] = lane + 32 * k < c ? weight1(l.head_weight + o * c + lane + 32 * k) : 0;
-    const float head_bias = weight1(l.head_bias + o), slope = has ? weight1(a.slope + p) : 0;
-    unsigned fetched = bits(head_bias) | bits(slope);
+    const float head_bias = weight1(l.head_bias + o);
+    unsigned fetched = bits(head_bias);
+#pragma unroll
+    for (unsigned turn = 0; turn < P; turn++) {
+        slopes[turn] = has(row_of(turn)) ? weight1(a.slope + 2 * first + row_of(turn)) : 0;
+        fetched |= bits(slopes[turn]);
+    }
 #pragma unroll
     for (unsigned k = 0; k < 8; k++)
         fetched |= bits(head[k]);
@@ -1410,22 +1470,26 @@ template <unsigned C> static __global__ void __launch_bounds__(widths<C>::thread
             });
     __syncthreads();
 
-    if (!has)
-        return;
-    float sum = 0;
 #pragma unroll
-    for (unsigned k = 0; k < 8; k++)
-        if (lane + 32 * k < c)
-            sum += y[row * c + lane + 32 * k] * head[k];
-    sum = warp_sum(sum) + head_bias;
-    if (lane)
-        return;
-    if (blockIdx.z)
-        a.rotation[2 * ((size_t)blockIdx.y * s.n_positions + p) + o] = sum;
-    else {
-        const float mask = s.mask_ceiling / (1 + expf(-slope * sum));
-        const float gain = isfinite(mask) ? power(fmaxf(mask, s.mask_minimum), 1 / s.compression) : 1;
-        a.gain[(size_t)blockIdx.y * s.n_positions + p] = p < s.n_linear ? gain : fminf(gain, s.band_gain_maximum);
+    for (unsigned turn = 0; turn < P; turn++) {
+        const unsigned row = row_of(turn), p = 2 * first + row;
+        if (!has(row))
+            break;
+        float sum = 0;
+#pragma unroll
+        for (unsigned k = 0; k < 8; k++)
+            if (lane + 32 * k < c)
+                sum += y[row * c + lane + 32 * k] * head[k];
+        sum = warp_sum(sum) + head_bias;
+        if (lane)
+            continue;
+        if (blockIdx.z)
+            a.rotation[2 * ((size_t)blockIdx.y * s.n_positions + p) + o] = sum;
+        else {
+            const float mask = s.mask_ceiling / (1 + expf(-slopes[turn] * sum));
+            const float gain = isfinite(mask) ? power(fmaxf(mask, s.mask_minimum), 1 / s.compression) : 1;
+            a.gain[(size_t)blockIdx.y * s.n_positions + p] = p < s.n_linear ? gain : fminf(gain, s.band_gain_maximum);
+        }
     }
 }
 
@@ -1573,6 +1637,14 @@ static size_t fft_bytes(const hop_shape &s) {
     return fft_floats(s) * sizeof(float);
 }
 
+/* Of the present device; 0 if it does not say. */
+static unsigned n_multiprocessors(void) {
+    int device, n = 0;
+    if (!cudaGetDevice(&device))
+        cudaDeviceGetAttribute(&n, cudaDevAttrMultiProcessorCount, device);
+    return (unsigned)n;
+}
+
 /* Whether kernels may start before the one ahead of them ends: then their code waits for it by itself. */
 static bool may_overlap(const void *kernel) {
     cudaFuncAttributes attributes;
@@ -1597,34 +1669,57 @@ static void start(void (*kernel)(Args), dim3 grid, unsigned n_threads, size_t sh
     cudaLaunchKernelEx(&config, kernel, args); /* an error is remembered */
 }
 
-template <unsigned C> struct chain {
-    static constexpr unsigned n_threads = widths<C>::threads;
+/* Shared memory of the block that has most, which works on so many times as many positions. */
+static size_t needed_bytes(const hop_shape &s, unsigned turns) {
+    const size_t all = max(shared_bytes(s, min(turns, (unsigned)MOST_TURNS)), fft_bytes(s));
+    return is_usual(s) ? max(all, dense_floats(s, turns) * sizeof(float)) : all;
+}
 
-    static const void *dense_kernel() {
+template <unsigned C> struct chain {
+    static constexpr unsigned n_threads = widths<C>::threads, most = C ? MOST_TURNS : 1;
+
+    template <unsigned P> static int prepare(const hop_shape &s) {
+        const size_t bytes = needed_bytes(s, P);
+        int code = cudaSuccess;
+        const auto ready = [&](const void *kernel) {
+            code = code ? code : cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+        };
         if constexpr (C)
-            return (const void *)dense<C>;
-        return (const void *)dense_layer;
+            ready((const void *)dense<C, P>);
+        if constexpr (P <= most) {
+            ready((const void *)down<C, P>);
+            ready((const void *)attend<C, P>);
+            ready((const void *)prime<C, P, true>);
+            ready((const void *)prime<C, P, false>);
+            ready((const void *)up<C, P>);
+        }
+        if constexpr (P == 1) {
+            ready((const void *)dense_layer);
+            ready((const void *)analyse<512>);
+            ready((const void *)analyse<0>);
+            ready((const void *)synthesise<512>);
+            ready((const void *)synthesise<0>);
+        }
+        return code;
     }
 
-    static int prepare(size_t bytes) {
-        const void *kernels[] = {
-            dense_kernel(),
-            (const void *)down<C>,
-            (const void *)attend<C>,
-            (const void *)prime<C, true>,
-            (const void *)prime<C, false>,
-            (const void *)up<C>,
-            (const void *)analyse<512>,
-            (const void *)analyse<0>,
-            (const void *)synthesise<512>,
-            (const void *)synthesise<0>,
-        };
-        for (const void *kernel : kernels) {
-            cudaError_t code = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
-            if (code)
-                return code;
+    static int prepare(const hop_shape &s) {
+        int code = prepare<1>(s);
+        if constexpr (C) {
+            code = code ? code : prepare<2>(s);
+            code = code ? code : prepare<4>(s);
         }
-        return cudaSuccess;
+        return code;
+    }
+
+    /* How many times as many positions a block shall work on, so that the blocks of all slots run at once: 1 where no
+     * number does that. Of a slot, n_beside blocks work on the same positions. */
+    static unsigned turns(unsigned n_rows, unsigned n_each, unsigned n_beside, unsigned n_slots, unsigned most) {
+        const unsigned n_places = n_multiprocessors() * widths<C>::share;
+        for (unsigned n = 1; n <= most; n *= 2)
+            if (blocks_for(n_rows, n * n_each) * n_beside * n_slots <= n_places)
+                return n;
+        return 1;
     }
 
     static void run_dense(const hop_net &n, unsigned n_slots, cudaStream_t stream, bool encoder) {
@@ -1645,8 +1740,10 @@ template <unsigned C> struct chain {
                     a.blocks[b].mix[i] = d.mix[i];
                 }
             }
-            start(dense<C>, dim3(blocks_for(n_rows, DEEP_ROWS), n_slots, n_blocks), n_threads,
-                  dense_floats(s) * sizeof(float), stream, a);
+            const unsigned n_turns = turns(n_rows, DEEP_ROWS, n_blocks, n_slots, MOST_DEEP_TURNS);
+            start(n_turns == 1 ? dense<C, 1> : n_turns == 2 ? dense<C, 2> : dense<C, 4>,
+                  dim3(blocks_for(n_rows, n_turns * DEEP_ROWS), n_slots, n_blocks), n_threads,
+                  dense_floats(s, n_turns) * sizeof(float), stream, a);
         } else {
             for (unsigned i = 0; i < s.depth; i++) {
                 layer_args a = {s, i, n_rows, i ? embedding{} : embed, n.scratch.x, {}};
@@ -1655,7 +1752,7 @@ template <unsigned C> struct chain {
                     a.blocks[b] = {d.taps[i], d.mix[i], rings[b], i + 1 == s.depth ? y[b] : NULL};
                 }
                 start(dense_layer, dim3(blocks_for(n_rows, widths<0>::dense_rows), n_slots, n_blocks), n_threads,
-                      shared_bytes(s), stream, a);
+                      shared_bytes(s, 1), stream, a);
             }
         }
     }
@@ -1681,29 +1778,37 @@ template <unsigned C> struct chain {
 
     static int launch(const hop_net &n, unsigned n_slots, cudaStream_t stream) {
         const hop_shape &s = n.shape;
-        const dim3 grid(blocks_for(s.n_half, widths<C>::rows), n_slots);
-        const size_t bytes = shared_bytes(s);
+        const unsigned n_turns = turns(s.n_half, widths<C>::rows, 1, n_slots, most),
+                       n_up_turns = turns(s.n_half + 1, widths<C>::dense_rows, 2, n_slots, most);
+        const dim3 grid(blocks_for(s.n_half, n_turns * widths<C>::rows), n_slots),
+            up_grid(blocks_for(s.n_half + 1, n_up_turns * widths<C>::dense_rows), n_slots, 2);
+        const size_t bytes = shared_bytes(s, n_turns);
+        const auto down = n_turns == 1 ? ::down<C, 1> : ::down<C, most>;
+        const auto attend = n_turns == 1 ? ::attend<C, 1> : ::attend<C, most>;
+        const auto prime = n_turns == 1 ? ::prime<C, 1, false> : ::prime<C, most, false>;
+        const auto prime_time = n_turns == 1 ? ::prime<C, 1, true> : ::prime<C, most, true>;
+        const auto up = n_up_turns == 1 ? ::up<C, 1> : ::up<C, most>;
         const bool is_shipped = s.window == 1024;
         start(is_shipped ? analyse<512> : analyse<0>, dim3(1, n_slots), THREADS, fft_bytes(s), stream,
               analyse_args{s, n.asked, n.in, n.analysis_window, n.roots, n.band_edges, n.scratch.spectrum,
                            n.scratch.features});
         run_dense(n, n_slots, stream, true);
-        start(down<C>, grid, n_threads, bytes, stream, down_args{s, n.scratch.encoded, n.down, before(n, 0, 0)});
+        start(down, grid, n_threads, bytes, stream, down_args{s, n.scratch.encoded, n.down, before(n, 0, 0)});
         for (unsigned b = 0; b < n.n_blocks; b++)
             for (unsigned i = 0; i < n.n_freq; i++) {
                 const hop_freq &f = n.blocks[b].freq[i];
                 const bool last = i + 1 == n.n_freq;
-                start(attend<C>, grid, n_threads, bytes, stream,
+                start(attend, grid, n_threads, bytes, stream,
                       attend_args{s, f.gate_taps, n.scratch.gates, f.attention, f.proj, f.up, n.scratch.x,
                                   n.scratch.chunks});
                 const follow_args follow = last ? before(n, b + 1, 0) : before(n, b, i + 1);
-                start(follow.n_time ? prime<C, true> : prime<C, false>, grid, n_threads, bytes, stream,
+                start(follow.n_time ? prime_time : prime, grid, n_threads, bytes, stream,
                       prime_args{s, f.taps, n.scratch.chunks, f.mix, f.down,
                                  last ? n.blocks[b].freq_skip : NULL,
                                  follow});
             }
         run_dense(n, n_slots, stream, false);
-        start(up<C>, dim3(blocks_for(s.n_half + 1, widths<C>::dense_rows), n_slots, 2), n_threads, bytes, stream,
+        start(up, up_grid, n_threads, shared_bytes(s, n_up_turns), stream,
               up_args{s, n.scratch.decoded, {n.ups[0], n.ups[1]}, n.slope, n.scratch.gain, n.scratch.rotation});
         start(is_shipped ? synthesise<512> : synthesise<0>, dim3(1, n_slots), THREADS, fft_bytes(s), stream,
               synthesise_args{s, n.scratch.spectrum, n.scratch.gain, n.scratch.rotation, n.synthesis_window, n.roots,
@@ -1730,12 +1835,12 @@ void hop_pack(float *to, const hop_shape *s, unsigned n_in, unsigned n_out, unsi
 
 int hop_prepare(const hop_net *n, size_t *needed) {
     const hop_shape &s = n->shape;
-    *needed = max(max(shared_bytes(s), fft_bytes(s)), is_usual(s) ? dense_floats(s) * sizeof(float) : 0);
+    *needed = needed_bytes(s, is_usual(s) ? MOST_DEEP_TURNS : 1);
     switch (is_usual(s) ? s.channels : 0) {
-    case 16: return chain<16>::prepare(*needed);
-    case 32: return chain<32>::prepare(*needed);
-    case 64: return chain<64>::prepare(*needed);
-    default: return chain<0>::prepare(*needed);
+    case 16: return chain<16>::prepare(s);
+    case 32: return chain<32>::prepare(s);
+    case 64: return chain<64>::prepare(s);
+    default: return chain<0>::prepare(s);
     }
 }
 
