@@ -222,7 +222,8 @@ struct row {
 /* K C inputs, N_OUT outputs. `fetch` begins to read the weights; `run` calls input(r, i, o) for the inputs i..i+3 of
  * output o at position r, and output(r, o, sum, mine) in all threads together, where only those with `mine` have a sum
  * that is theirs. It takes as many positions at once as a group's lanes allow, the others in further turns. Where
- * outputs are pairs (hop_cuda.h), an output's partner is in the lane `pair` away. */
+ * outputs are pairs (hop_cuda.h), an output's partner is in the lane `pair` away. Before a norm, weights whose sum is 0
+ * have taken the mean away already, and the sums are divided by the deviation, which is found beside them. */
 template <unsigned C, unsigned K, unsigned N_OUT, unsigned R, bool PRELU = false> struct layer {
     static constexpr unsigned lanes = lanes_for(C), n_threads = widths<C>::threads, n_groups = n_threads / lanes;
     static constexpr unsigned n_each = (N_OUT + n_groups - 1) / n_groups, most = lanes / n_each;
@@ -268,22 +269,24 @@ template <unsigned C, unsigned K, unsigned N_OUT, unsigned R, bool PRELU = false
         const unsigned lane = threadIdx.x % lanes;
 #pragma unroll
         for (unsigned turn = 0; turn < n_turns; turn++) {
-            float v[n_values] = {};
+            float v[n_values] = {}, scale = 1; /* of the row whose sum this thread has */
 #pragma unroll
             for (unsigned k = 0; k < K; k++)
                 if (k < n_steps)
 #pragma unroll
                     for (unsigned r = 0; r < at_once; r++) {
-                        float4 a[1] = {input(turn * at_once + r, k * C + 4 * lane,
-                                             is_even ? first() : min(first(), N_OUT - 1))};
-                        if constexpr (NORM)
-                            a[0] = normal(a[0], joined(a, 1, lanes, epsilon));
+                        const float4 a[1] = {input(turn * at_once + r, k * C + 4 * lane,
+                                                   is_even ? first() : min(first(), N_OUT - 1))};
+                        if constexpr (NORM) {
+                            const float of_row = joined(a, 1, lanes, epsilon).scale;
+                            scale = own_row(0) == r ? of_row : scale;
+                        }
 #pragma unroll
                         for (unsigned m = 0; m < n_each; m++)
                             add_product(v[m * at_once + r], a[0], w[m][k]);
                     }
             add_lanes<n_values, lanes / 2>(v);
-            const float sum = v[0] + bias;
+            const float sum = v[0] * scale + bias;
             output(own_row(turn), own(), PRELU && sum < 0 ? sum * slope : sum, threadIdx.x % n_copies == 0 && owns());
         }
     }
@@ -1823,13 +1826,14 @@ size_t hop_packed(const hop_shape *s, unsigned n_in, unsigned n_out) {
     return (size_t)n_each * n_groups * n_in;
 }
 
-void hop_pack(float *to, const hop_shape *s, unsigned n_in, unsigned n_out, unsigned o, const float *row) {
+void hop_pack(float *to, const hop_shape *s, unsigned n_in, unsigned n_out, unsigned o, const float *row,
+              double mean) {
     const unsigned lanes = lanes_for(s->channels), n_threads = THREADS / share_of(*s), n_groups = n_threads / lanes,
                    n_each = (n_out + n_groups - 1) / n_groups, n_steps = n_in / (4 * lanes);
     const unsigned m = is_usual(*s) ? o % n_each : o / n_groups, group = is_usual(*s) ? o / n_each : o % n_groups;
     for (unsigned i = 0; i < n_in; i++) {
         const unsigned step = i / (4 * lanes), thread = group * lanes + i / 4 % lanes;
-        to[4 * ((m * n_steps + step) * (size_t)n_threads + thread) + i % 4] = row[i];
+        to[4 * ((m * n_steps + step) * (size_t)n_threads + thread) + i % 4] = (float)(row[i] - mean);
     }
 }
 

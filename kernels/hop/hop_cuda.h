@@ -122,9 +122,10 @@ struct hop_net {
 };
 
 /* Weights [n_out][n_in] lie in the order in which a block's threads read them: hop_packed floats, zeros at first, into
- * which hop_pack puts the row of output o. */
+ * which hop_pack puts the row of output o, less `mean`. */
 size_t hop_packed(const struct hop_shape *s, unsigned n_in, unsigned n_out);
-void hop_pack(float *to, const struct hop_shape *s, unsigned n_in, unsigned n_out, unsigned o, const float *row);
+void hop_pack(float *to, const struct hop_shape *s, unsigned n_in, unsigned n_out, unsigned o, const float *row,
+              double mean);
 
 /* Readies the kernels for a shape. Returns a cudaError_t; with it in *needed the shared memory of a block, in bytes,
  * where the device has less than that. */

@@ -82,14 +82,34 @@ static const float *transposed(struct layout *l, const float *from, unsigned n_r
     return device;
 }
 
+/* Behind a norm, weights whose sum is 0 take the mean of their inputs away themselves. */
+static void pack_normed(float *to, const struct hop_shape *s, unsigned n_in, unsigned n_out, unsigned o,
+                        const float *row) {
+    double mean = 0;
+    for (unsigned i = 0; i < n_in; i++)
+        mean += row[i] / n_in;
+    hop_pack(to, s, n_in, n_out, o, row, mean);
+}
+
 static struct hop_linear linear(struct layout *l, unsigned n_in, unsigned n_out, const float *weight, const float *bias,
                                 const float *prelu) {
     float *host;
     struct hop_linear to = {.weight = place(l, hop_packed(l->shape, n_in, n_out), &host)};
     for (unsigned o = 0; host && o < n_out; o++)
-        hop_pack(host, l->shape, n_in, n_out, o, weight + (size_t)o * n_in);
+        hop_pack(host, l->shape, n_in, n_out, o, weight + (size_t)o * n_in, 0);
     to.bias = bias ? copied(l, bias, n_out) : NULL;
     to.prelu = prelu ? copied(l, prelu, n_out) : NULL;
+    return to;
+}
+
+static struct hop_linear normed(struct layout *l, const struct model *m, unsigned n_in, unsigned n_out,
+                                const char *name) {
+    const float *weight = model_tensor(m, "%s.weight", name);
+    float *host;
+    struct hop_linear to = {.weight = place(l, hop_packed(l->shape, n_in, n_out), &host)};
+    for (unsigned o = 0; host && o < n_out; o++)
+        pack_normed(host, l->shape, n_in, n_out, o, weight + (size_t)o * n_in);
+    to.bias = copied(l, model_tensor(m, "%s.bias", name), n_out);
     return to;
 }
 
@@ -99,7 +119,7 @@ static struct hop_linear gate_layout(struct layout *l, const struct model *m, un
     float *host;
     struct hop_linear to = {.weight = place(l, hop_packed(l->shape, c, 2 * c), &host)};
     for (unsigned o = 0; host && o < 2 * c; o++)
-        hop_pack(host, l->shape, c, 2 * c, o % c * 2 + o / c, weight + (size_t)o * c);
+        pack_normed(host, l->shape, c, 2 * c, o % c * 2 + o / c, weight + (size_t)o * c);
     to.bias = transposed(l, model_tensor(m, "%s.bias", name), 2, c);
     return to;
 }
@@ -130,7 +150,7 @@ static void mamba_layout(struct layout *l, const struct model *m, struct hop_tim
     const unsigned c = g->channels, d = g->d_inner;
     char layer[64];
     snprintf(layer, sizeof layer, "%s.in", name);
-    t->in = named(l, m, c, 2 * d, layer);
+    t->in = normed(l, m, c, 2 * d, layer);
     t->conv_taps = copied(l, model_tensor(m, "%s.conv.taps", name), (size_t)g->d_conv * d);
     t->conv_bias = copied(l, model_tensor(m, "%s.conv.bias", name), d);
     t->select = linear(l, d, 2 * g->d_state + g->step_rank, model_tensor(m, "%s.select.weight", name), NULL, NULL);
@@ -205,7 +225,7 @@ static void freq_layout(struct layout *l, const struct model *m, struct hop_freq
     snprintf(layer, sizeof layer, "%s.proj", name);
     f->proj = named(l, m, c, c, layer);
     snprintf(layer, sizeof layer, "%s.up", name);
-    f->up = named(l, m, c, width, layer);
+    f->up = normed(l, m, c, width, layer);
     f->taps = place(l, (size_t)s->n_segments * HOP_TAPS * c * 2, &taps);
     f->mix.weight = place(l, hop_packed(s, c, width), &mix);
     f->mix.bias = place(l, width, &bias);
@@ -219,7 +239,7 @@ static void freq_layout(struct layout *l, const struct model *m, struct hop_freq
             to[2 * k + 1] = plain[k];
         }
         for (unsigned o = 0; o < c; o++)
-            hop_pack(mix, s, c, width, p * c + o, weight + (size_t)o * c);
+            hop_pack(mix, s, c, width, p * c + o, weight + (size_t)o * c, 0);
         memcpy(bias + p * c, model_tensor(m, "%s.bias", layer), c * sizeof *bias);
     }
     snprintf(layer, sizeof layer, "%s.down", name);
