@@ -353,7 +353,7 @@ static __device__ inline float sigmoid(float v) {
 }
 
 static __device__ inline float silu(float v) {
-    return v / (1 + __expf(-v));
+    return __fdividef(v, 1 + __expf(-v));
 }
 
 static __device__ inline float4 four(const float *p) {
@@ -1235,7 +1235,7 @@ static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share)
         for (unsigned bit = n_each; bit < 32; bit *= 2)
             sum += __shfl_xor_sync(~0u, sum, bit);
         if (lane < n_each)
-            mean[o] = sum / (float)half;
+            mean[o] = sum * (1.f / HALF);
     } else {
         float2 taps[3], g[3];
         await();
