@@ -1787,7 +1787,8 @@ template <unsigned C> struct chain {
             up_grid(blocks_for(s.n_half + 1, n_up_turns * widths<C>::dense_rows), n_slots, 2);
         const size_t bytes = shared_bytes(s, n_turns);
         const auto down = n_turns == 1 ? ::down<C, 1> : ::down<C, most>;
-        const auto attend = n_turns == 1 ? ::attend<C, 1> : ::attend<C, most>;
+        const dim3 attend_grid(blocks_for(s.n_half, most * widths<C>::rows), n_slots);
+        const auto attend = ::attend<C, most>;
         const auto prime = n_turns == 1 ? ::prime<C, 1, false> : ::prime<C, most, false>;
         const auto prime_time = n_turns == 1 ? ::prime<C, 1, true> : ::prime<C, most, true>;
         const auto up = n_up_turns == 1 ? ::up<C, 1> : ::up<C, most>;
@@ -1801,7 +1802,7 @@ template <unsigned C> struct chain {
             for (unsigned i = 0; i < n.n_freq; i++) {
                 const hop_freq &f = n.blocks[b].freq[i];
                 const bool last = i + 1 == n.n_freq;
-                start(attend, grid, n_threads, bytes, stream,
+                start(attend, attend_grid, n_threads, shared_bytes(s, most), stream,
                       attend_args{s, f.gate_taps, n.scratch.gates, f.attention, f.proj, f.up, n.scratch.x,
                                   n.scratch.chunks});
                 const follow_args follow = last ? before(n, b + 1, 0) : before(n, b, i + 1);
