@@ -1503,7 +1503,8 @@ struct synthesise_args {
     const float *spectrum, *gain, *rotation, *window, *roots;
     const unsigned *bin_bands;
     const float *bin_shares;
-    float *out, *tail;
+    volatile unsigned long long *out;
+    float *tail;
     volatile unsigned *done;
 };
 
@@ -1607,7 +1608,8 @@ static __global__ void __launch_bounds__(THREADS, 1) synthesise(const __grid_con
         points[i] = fft_point(bins, n, i, roots);
     const float *frame = (const float *)fft_complex<true, N>(points, bins, n, roots) + s.window - s.synthesis;
     const float scale = 1 / (float)s.window;
-    float *out = a.out + blockIdx.y * s.hop, *tail = a.tail + (size_t)slot.stream * n_kept;
+    volatile unsigned long long *out = a.out + blockIdx.y * s.hop;
+    float *tail = a.tail + (size_t)slot.stream * n_kept;
     float *sums = (float *)(frame >= (float *)bins ? points : bins);
 #pragma unroll
     for (unsigned k = 0; k < n_sums || !N; k++) {
@@ -1617,7 +1619,7 @@ static __global__ void __launch_bounds__(THREADS, 1) synthesise(const __grid_con
         const float2 w = N ? sums_ahead[k % n_sums] : fetch_sum(i);
         const float v = frame[i] * w.x * scale + w.y;
         if (i < s.hop)
-            out[i] = v;
+            out[i] = (unsigned long long)slot.ticket << 32 | bits(v);
         else
             sums[i - s.hop] = tail[i - s.hop] = v;
     }

@@ -116,8 +116,9 @@ struct hop_net {
     const unsigned *bin_bands;          /* [n_bins - n_linear]: the lower of the two bands that a bin lies between */
     const float *bin_shares;            /* [n_bins - n_linear]: of the upper one */
     struct hop_slot *asked;             /* mapped, [HOP_MAX_SLOTS] */
-    volatile unsigned *done;            /* mapped, [HOP_MAX_SLOTS]: the tickets of finished hops */
-    float *in, *out;                    /* mapped, [HOP_MAX_SLOTS][hop] */
+    float *in;                          /* mapped, [HOP_MAX_SLOTS][hop] */
+    volatile unsigned long long *out;   /* mapped, likewise: bits of a sample, and the ticket above them */
+    volatile unsigned *done;            /* mapped, [HOP_MAX_SLOTS]: the tickets of hops whose tails are there, too */
     float *tail;                        /* mapped, [n_streams][synthesis - hop] */
 };
 

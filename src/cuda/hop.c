@@ -40,7 +40,7 @@ struct engine_hop {
     float *weights, *scratch; /* the device's, like net.shape.state and .slots */
     void *mapped;
     unsigned *now; /* [n_streams]: frames so far, modulo n_frames */
-    unsigned n_frames, ticket;
+    unsigned n_frames, ticket, n_slots; /* of the last hop */
     int64_t nap_ns; /* slept away before the ticket is looked for */
     cudaStream_t stream;
     cudaEvent_t finished;
@@ -419,7 +419,7 @@ static int allocate_device(struct engine_hop *h, struct err *err) {
         n->asked = (struct hop_slot *)place(&l, HOP_MAX_SLOTS * sizeof *n->asked / sizeof(float), &none);
         n->done = (volatile unsigned *)place(&l, HOP_MAX_SLOTS, &none);
         n->in = place(&l, (size_t)HOP_MAX_SLOTS * s->hop, &none);
-        n->out = place(&l, (size_t)HOP_MAX_SLOTS * s->hop, &none);
+        n->out = (volatile unsigned long long *)place(&l, 2 * (size_t)HOP_MAX_SLOTS * s->hop, &none);
         n->tail = place(&l, n_streams * n_kept, &none);
         if (pass)
             break;
@@ -532,46 +532,62 @@ static int64_t now_ns(void) {
     return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
 }
 
-static bool is_done(const struct engine_hop *h, unsigned n_slots) {
-    for (unsigned i = 0; i < n_slots; i++)
+/* Every sample comes with its ticket: so the device need not see to it that all are there before it says so. */
+static bool has_samples(const struct engine_hop *h) {
+    for (unsigned i = h->n_slots * h->net.shape.hop; i-- > 0;)
+        if (h->net.out[i] >> 32 != h->ticket)
+            return false;
+    return true;
+}
+
+static bool has_tails(const struct engine_hop *h) {
+    for (unsigned i = 0; i < h->n_slots; i++)
         if (h->net.done[i] != h->ticket)
             return false;
     return true;
 }
 
-static bool spin(const struct engine_hop *h, unsigned n_slots, int64_t until_ns) {
-    for (unsigned tries = 0; !is_done(h, n_slots); tries++) {
+static bool spin(const struct engine_hop *h, bool (*is_done)(const struct engine_hop *), int64_t until_ns) {
+    for (unsigned tries = 0; !is_done(h); tries++) {
 #ifdef __x86_64__
         __builtin_ia32_pause();
 #endif
         if (tries % 64 == 63 && now_ns() > until_ns)
             return false;
     }
+    atomic_thread_fence(memory_order_acquire);
     return true;
+}
+
+/* The tails are there a moment after the samples. */
+static void settle(const struct engine_hop *h) {
+    if (!spin(h, has_tails, now_ns() + SPIN_NS))
+        cudaStreamSynchronize(h->stream); /* an error shows at the next hop */
 }
 
 /* A nap that was too long shows only in that the ticket lies there on waking: the next one is shorter. Otherwise
  * what was left to wait says by how much the nap was short; it follows that slowly. So it also learns how late this thread is
  * woken, which without a real-time priority is later than asked. */
-static int wait_for(struct engine_hop *h, unsigned n_slots) {
+static int wait_for(struct engine_hop *h) {
     const bool naps = h->wait == WAIT_NAP && h->nap_ns > 0;
     if (naps)
         clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = (long)h->nap_ns}, NULL);
-    const bool overslept = naps && is_done(h, n_slots);
+    const bool overslept = naps && has_samples(h);
     const int64_t woke_ns = now_ns();
-    bool done = h->wait != WAIT_BLOCK && spin(h, n_slots, woke_ns + SPIN_NS);
+    bool done = h->wait != WAIT_BLOCK && spin(h, has_samples, woke_ns + SPIN_NS);
     if (!done && (cudaEventRecord(h->finished, h->stream) || cudaEventSynchronize(h->finished)))
         return -EIO;
     h->nap_ns += overslept ? -h->nap_ns / 32 : (now_ns() - woke_ns - MARGIN_NS) / 64;
     h->nap_ns = h->nap_ns < 0 ? 0 : h->nap_ns > MOST_NS ? MOST_NS : h->nap_ns;
     atomic_thread_fence(memory_order_acquire);
-    return is_done(h, n_slots) ? 0 : -EIO;
+    return has_samples(h) ? 0 : -EIO;
 }
 
 /* Hop `at` of each of these jobs. */
 static int run_together(struct engine_hop *h, const struct engine_job *const *jobs, unsigned n_jobs, unsigned at) {
     const unsigned hop = h->net.shape.hop;
     h->ticket++;
+    h->n_slots = n_jobs;
     for (unsigned i = 0; i < n_jobs; i++) {
         const unsigned stream = jobs[i]->stream;
         const struct engine_control *control = &h->head.controls[stream];
@@ -580,10 +596,13 @@ static int run_together(struct engine_hop *h, const struct engine_job *const *jo
         memcpy(h->net.in + (size_t)i * hop, jobs[i]->in + (size_t)at * hop, hop * sizeof *h->net.in);
         h->now[stream] = (h->now[stream] + 1) % h->n_frames;
     }
-    if (cudaGraphLaunch(h->graphs[n_jobs - 1], h->stream) || wait_for(h, n_jobs))
+    if (cudaGraphLaunch(h->graphs[n_jobs - 1], h->stream) || wait_for(h))
         return -EIO;
     for (unsigned i = 0; i < n_jobs; i++)
-        memcpy(jobs[i]->out + (size_t)at * hop, h->net.out + (size_t)i * hop, hop * sizeof *h->net.out);
+        for (unsigned k = 0; k < hop; k++) {
+            const uint32_t bits = (uint32_t)h->net.out[i * hop + k];
+            memcpy(jobs[i]->out + (size_t)at * hop + k, &bits, sizeof bits);
+        }
     return 0;
 }
 
@@ -617,6 +636,7 @@ static void hop_reset(struct engine *e, unsigned stream) {
     const struct hop_shape *s = &h->net.shape;
     const size_t n_kept = s->synthesis - s->hop;
     h->now[stream] = 0;
+    settle(h);
     memset(h->net.tail + stream * n_kept, 0, n_kept * sizeof *h->net.tail);
     /* An error shows at the next hop. */
     cudaSetDevice(h->device);
@@ -626,6 +646,7 @@ static void hop_reset(struct engine *e, unsigned stream) {
 static void hop_tail(const struct engine *e, unsigned stream, float *tail) {
     const struct engine_hop *h = (const struct engine_hop *)e;
     const size_t n_kept = h->net.shape.synthesis - h->net.shape.hop;
+    settle(h);
     memcpy(tail, h->net.tail + stream * n_kept, n_kept * sizeof *tail);
 }
 
