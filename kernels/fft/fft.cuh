@@ -5,7 +5,7 @@
 #define PRIMEKNET_FFT_CUH
 
 static __device__ inline float2 fft_times(float2 a, float2 b) {
-    return make_float2(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x);
+    return make_float2(fmaf(a.x, b.x, -a.y * b.y), fmaf(a.x, b.y, a.y * b.x));
 }
 
 /* exp(-2 pi i j / n), or its conjugate. */

@@ -155,10 +155,10 @@ static __device__ inline float2 weight2(const float *p) {
 }
 
 static __device__ inline void add_product(float &sum, const float4 &a, const float4 &b) {
-    sum += a.x * b.x;
-    sum += a.y * b.y;
-    sum += a.z * b.z;
-    sum += a.w * b.w;
+    sum = fmaf(a.x, b.x, sum);
+    sum = fmaf(a.y, b.y, sum);
+    sum = fmaf(a.z, b.z, sum);
+    sum = fmaf(a.w, b.w, sum);
 }
 
 /* Mean and 1 / deviation of what the L lanes of a group have, four or four times n_steps numbers each. Halves are
@@ -184,7 +184,7 @@ template <unsigned N> static __device__ inline moments joined(const float4 (&v)[
 #pragma unroll
     for (unsigned bit = 1; bit < lanes; bit *= 2) {
         const float other = __shfl_xor_sync(~0u, mean, bit), difference = other - mean;
-        squares += __shfl_xor_sync(~0u, squares, bit) + difference * difference * (.5f * n);
+        squares += fmaf(difference * difference, .5f * n, __shfl_xor_sync(~0u, squares, bit));
         mean = .5f * (mean + other);
         n *= 2;
     }
@@ -286,7 +286,7 @@ template <unsigned C, unsigned K, unsigned N_OUT, unsigned R, bool PRELU = false
                             add_product(v[m * at_once + r], a[0], w[m][k]);
                     }
             add_lanes<n_values, lanes / 2>(v);
-            const float sum = v[0] * scale + bias;
+            const float sum = fmaf(v[0], scale, bias);
             output(own_row(turn), own(), PRELU && sum < 0 ? sum * slope : sum, threadIdx.x % n_copies == 0 && owns());
         }
     }
@@ -404,8 +404,17 @@ static __global__ void __launch_bounds__(THREADS, 1) analyse(const __grid_consta
     const bool has_band = me < s.n_bands;
     const unsigned first_bin = has_band ? a.band_edges[me] : 0, end_bin = has_band ? a.band_edges[me + 1] : 0;
     await();
+    /* Samples before these, most likely: of the stream that was here last. Which one it is now the host's memory says,
+     * and that is far. */
+    const unsigned last = __ldcg(&s.slots[blockIdx.y].stream);
+    constexpr unsigned n_own = N ? 2 * N / THREADS : 1;
+    float kept[n_own];
+#pragma unroll
+    for (unsigned k = 0; N && k < n_own; k++)
+        if (me + k * THREADS < n_past)
+            kept[k] = __ldcg(s.state + last * s.n_state + s.past + me + k * THREADS);
     if (me == 0)
-        s.slots[blockIdx.y] = slot = a.asked[blockIdx.y];
+        slot = a.asked[blockIdx.y];
     const float *in = a.in + blockIdx.y * s.hop;
     for (unsigned i = me; i < s.hop; i += THREADS) {
         const float v = in[i];
@@ -413,9 +422,17 @@ static __global__ void __launch_bounds__(THREADS, 1) analyse(const __grid_consta
     }
     const float2 *roots = copy_roots(s, a.roots, other + n + 1);
     __syncthreads();
+    if (me == 0)
+        s.slots[blockIdx.y] = slot;
     float *past = s.state + slot.stream * s.n_state + s.past;
-    for (unsigned i = me; i < n_past; i += THREADS)
-        frame[i] = past[i];
+    if (N && slot.stream == last) {
+#pragma unroll
+        for (unsigned k = 0; k < n_own; k++)
+            if (me + k * THREADS < n_past)
+                frame[me + k * THREADS] = kept[k];
+    } else
+        for (unsigned i = me; i < n_past; i += THREADS)
+            frame[i] = __ldcg(past + i);
     __syncthreads();
     for (unsigned i = me; i < n_past; i += THREADS)
         past[i] = frame[s.hop + i];
@@ -431,7 +448,7 @@ static __global__ void __launch_bounds__(THREADS, 1) analyse(const __grid_consta
     for (unsigned i = me; i < s.n_bins; i += THREADS) {
         const float2 x = spectrum[i] = bins[i] = fft_bin(z, n, i, roots);
         if (i < s.n_linear) {
-            const float magnitude = fmaxf(sqrtf(x.x * x.x + x.y * x.y) * scale, s.magnitude_minimum);
+            const float magnitude = fmaxf(sqrtf(fmaf(x.x, x.x, x.y * x.y)) * scale, s.magnitude_minimum);
             const float compressed = power(magnitude, s.compression), unit = compressed * scale / magnitude;
             features[3 * i] = compressed;
             features[3 * i + 1] = x.x * unit;
@@ -442,7 +459,7 @@ static __global__ void __launch_bounds__(THREADS, 1) analyse(const __grid_consta
     if (has_band) {
         float energy = 0, *f = features + 3 * (s.n_linear + me);
         for (unsigned i = first_bin; i < end_bin; i++)
-            energy += bins[i].x * bins[i].x + bins[i].y * bins[i].y;
+            energy += fmaf(bins[i].x, bins[i].x, bins[i].y * bins[i].y);
         f[0] = power(fmaxf(energy * scale * scale / (float)(end_bin - first_bin), s.power_minimum), s.compression / 2);
         f[1] = f[2] = 0;
     }
@@ -461,7 +478,7 @@ static __device__ inline float embedded(const embedding &e, unsigned n, unsigned
     float v = e.bias[o];
 #pragma unroll
     for (unsigned j = 0; j < 3; j++)
-        v += __ldcg(f + j) * e.weight[j * c + o];
+        v = fmaf(__ldcg(f + j), e.weight[j * c + o], v);
     return v < 0 ? v * e.prelu[o] : v;
 }
 
@@ -523,7 +540,7 @@ template <unsigned C, unsigned P, unsigned L = 0> struct dense_layers {
                 late[j][t] = weight1(block.taps[L] + k + (6 + t) * width);
 #pragma unroll
             for (unsigned t = 0; t < 6; t++)
-                sum += rows[t] * taps[t];
+                sum = fmaf(rows[t], taps[t], sum);
             products[i] = sum;
         }
         next.fetch(block, ring, room, first, n, n_ring, now);
@@ -543,7 +560,7 @@ template <unsigned C, unsigned P, unsigned L = 0> struct dense_layers {
             float sum = products[i];
 #pragma unroll
             for (unsigned t = 0; t < 3; t++)
-                sum += rows[t * C] * late[j][t];
+                sum = fmaf(rows[t * C], late[j][t], sum);
             products[i] = sum;
         }
         __syncthreads();
@@ -642,7 +659,7 @@ struct tapped {
         float all = 0;
 #pragma unroll
         for (unsigned t = 0; t < 9; t++)
-            all += rows[t] * taps[t];
+            all = fmaf(rows[t], taps[t], all);
         return all;
     }
 };
@@ -756,11 +773,11 @@ template <unsigned N, unsigned T = 1> struct conv {
     }
 
     __device__ float next(unsigned turn, unsigned n_past, float v) const {
-        float sum = bias + latest * v;
+        float sum = fmaf(latest, v, bias);
 #pragma unroll
         for (unsigned k = 0; k < N; k++)
             if (k < n_past)
-                sum += taps[k] * past[turn][k];
+                sum = fmaf(taps[k], past[turn][k], sum);
         *at[turn] = v;
         return sum;
     }
@@ -789,9 +806,9 @@ template <unsigned N> struct states {
         float y = 0;
 #pragma unroll
         for (unsigned k = 0; k < N; k++) {
-            h[k] = exp2f(dt * decay[k]) * h[k] + dt * v * b[k];
+            h[k] = fmaf(exp2f(dt * decay[k]), h[k], dt * v * b[k]);
             to[k * d] = h[k];
-            y += c[k] * h[k];
+            y = fmaf(c[k], h[k], y);
         }
         return y;
     }
@@ -888,9 +905,9 @@ template <unsigned C, unsigned P> struct time_stage {
             const float keep = exp2f(dt * t.decay[head]);
             float y = t.pass[head] * v, *h = state + s.scan + ((size_t)t.index * half + first + r) * n * d + o;
             for (unsigned k = 0; first + r < half && k < n; k++) {
-                const float next = keep * __ldcg(h + k * d) + dt * v * b[k];
+                const float next = fmaf(keep, __ldcg(h + k * d), dt * v * b[k]);
                 h[k * d] = next;
-                y += cs[k] * next;
+                y = fmaf(cs[k], next, y);
             }
             z[j] *= y;
         }
@@ -899,7 +916,7 @@ template <unsigned C, unsigned P> struct time_stage {
         if (r < ROWS) {
             float squares = 0;
             for (unsigned o = lane; o < d; o += 32)
-                squares += z[r * d + o] * z[r * d + o];
+                squares = fmaf(z[r * d + o], z[r * d + o], squares);
             const float scale = 1 / sqrtf(warp_sum(squares) / d + s.norm_epsilon);
             for (unsigned o = lane; o < d; o += 32)
                 z[r * d + o] *= scale;
@@ -934,11 +951,12 @@ template <unsigned C, unsigned P> struct time_stage {
             const float *in0 = a + j / c * width + j % c, *state0 = b + j / c * width + j % c;
             if (n_gates == 3) {
                 const float keep = sigmoid(in0[c] + state0[c]);
-                h[j] = (1 - keep) * tanhf(in0[2 * c] + sigmoid(in0[0] + state0[0]) * state0[2 * c]) + keep * h[j];
+                h[j] = fmaf(keep, h[j],
+                            (1 - keep) * tanhf(fmaf(sigmoid(in0[0] + state0[0]), state0[2 * c], in0[2 * c])));
             } else {
                 float *to = state + s.cell + at + j;
-                const float cell = sigmoid(in0[c] + state0[c]) * __ldcg(to) +
-                                   sigmoid(in0[0] + state0[0]) * tanhf(in0[2 * c] + state0[2 * c]);
+                const float cell = fmaf(sigmoid(in0[c] + state0[c]), __ldcg(to),
+                                        sigmoid(in0[0] + state0[0]) * tanhf(in0[2 * c] + state0[2 * c]));
                 *to = cell;
                 h[j] = sigmoid(in0[3 * c] + state0[3 * c]) * tanhf(cell);
             }
@@ -979,7 +997,7 @@ template <unsigned C, unsigned P> struct time_stage {
                 in.run([&](unsigned r, unsigned i, unsigned) { return four(y + r * d + i); },
                        [&](unsigned r, unsigned o, float sum, bool mine) {
                            if (mine)
-                               x[r * c + o] += sum + (skip ? skip[o] * before[r * c + o] : 0);
+                               x[r * c + o] += skip ? fmaf(skip[o], before[r * c + o], sum) : sum;
                        });
                 if (after)
                     fetch_mixing(s, *after);
@@ -1045,7 +1063,7 @@ template <unsigned C, unsigned P> struct time_stage {
             float step = C ? step_bias : t.step.bias[at.o], y = 0;
 #pragma unroll
             for (unsigned k = 0; k < rank; k++)
-                step += q[k] * (C ? step_weights[k % 4] : t.step.weight[k * d + at.o]);
+                step = fmaf(q[k], C ? step_weights[k % 4] : t.step.weight[k * d + at.o], step);
             const float dt = fmaxf(step, 0) + log1pf(__expf(-fabsf(step)));
             if (widths<C>::has(s, first + at.r))
 #pragma unroll
@@ -1061,7 +1079,7 @@ template <unsigned C, unsigned P> struct time_stage {
             for (unsigned bit = 32 / n_parts; bit < 32; bit *= 2)
                 y += __shfl_xor_sync(~0u, y, bit);
             if (at.part == 0)
-                z[i] *= y + (C ? pass : t.pass[at.o]) * v;
+                z[i] *= fmaf(C ? pass : t.pass[at.o], v, y);
         };
         if constexpr (C)
 #pragma unroll
@@ -1075,7 +1093,7 @@ template <unsigned C, unsigned P> struct time_stage {
         out.run([&](unsigned r, unsigned i, unsigned) { return four(z + r * d + i); },
                 [&](unsigned r, unsigned o, float sum, bool mine) {
                     if (mine)
-                        x[r * c + o] += sum + (skip ? skip[o] * before[r * c + o] : 0);
+                        x[r * c + o] += skip ? fmaf(skip[o], before[r * c + o], sum) : sum;
                 });
         if (after)
             fetch_in(s, *after, first);
@@ -1169,8 +1187,8 @@ static __device__ inline float gated(const float2 *g, const float2 (&taps)[3]) {
     float a = 0, b = 0;
 #pragma unroll
     for (unsigned k = 0; k < 3; k++) {
-        a += g[k].x * taps[k].x;
-        b += g[k].y * taps[k].y;
+        a = fmaf(g[k].x, taps[k].x, a);
+        b = fmaf(g[k].y, taps[k].y, b);
     }
     return a * b;
 }
@@ -1350,8 +1368,8 @@ static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share)
             float mixed = 0, plain = 0;
 #pragma unroll
             for (unsigned k = 0; k < HOP_TAPS; k++) {
-                mixed += v[k + r] * taps[k].x;
-                plain += v[k + r] * taps[k].y;
+                mixed = fmaf(v[k + r], taps[k].x, mixed);
+                plain = fmaf(v[k + r], taps[k].y, plain);
             }
             parts[2 * r * n_items + i] = mixed;
             parts[(2 * r + 1) * n_items + i] = plain;
@@ -1363,7 +1381,7 @@ static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share)
     const auto fetch_before = [&](row r, unsigned o) {
         before[r.turn] = __ldcg(a.follow.x + map + r * c + o);
         if (a.freq_skip)
-            before[r.turn] += weight1(a.freq_skip + o) * __ldcg(a.follow.skip + map + r * c + o);
+            before[r.turn] = fmaf(weight1(a.freq_skip + o), __ldcg(a.follow.skip + map + r * c + o), before[r.turn]);
     };
     if constexpr (C)
 #pragma unroll
@@ -1482,7 +1500,7 @@ static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share)
 #pragma unroll
         for (unsigned k = 0; k < 8; k++)
             if (lane + 32 * k < c)
-                sum += y[row * c + lane + 32 * k] * head[k];
+                sum = fmaf(y[row * c + lane + 32 * k], head[k], sum);
         sum = warp_sum(sum) + head_bias;
         if (lane)
             continue;
@@ -1514,7 +1532,7 @@ static __device__ inline float softened(float gain, float strength, float floor)
 
 /* (1 + re, im), normalised, to the power of `strength`. */
 static __device__ inline float2 turn(float2 rotation, float epsilon, float strength) {
-    const float re = 1 + rotation.x, im = rotation.y, square = re * re + im * im;
+    const float re = 1 + rotation.x, im = rotation.y, square = fmaf(re, re, im * im);
     const float length = sqrtf(square / (square + epsilon));
     if (!isfinite(length) || strength == 0)
         return make_float2(1, 0);
@@ -1583,7 +1601,7 @@ static __global__ void __launch_bounds__(THREADS, 1) synthesise(const __grid_con
         float2 v = b.x;
         if (i < s.n_linear)
             v = fft_times(v, turn(by.rotation, s.rotation_epsilon, slot.strength));
-        const float all = softened(by.gain + (by.next - by.gain) * b.share, slot.strength, slot.floor);
+        const float all = softened(fmaf(by.next - by.gain, b.share, by.gain), slot.strength, slot.floor);
         bins[i] = make_float2(v.x * all, v.y * all);
     };
     if constexpr (N) {
@@ -1617,7 +1635,7 @@ static __global__ void __launch_bounds__(THREADS, 1) synthesise(const __grid_con
         if (i >= s.synthesis)
             break;
         const float2 w = N ? sums_ahead[k % n_sums] : fetch_sum(i);
-        const float v = frame[i] * w.x * scale + w.y;
+        const float v = fmaf(frame[i] * w.x, scale, w.y);
         if (i < s.hop)
             out[i] = (unsigned long long)slot.ticket << 32 | bits(v);
         else

@@ -406,7 +406,8 @@ static int allocate_device(struct engine_hop *h, struct err *err) {
     int code;
     if ((code = cudaMalloc((void **)&s->state, size)) || (code = cudaMemset(s->state, 0, size)) ||
         (code = cudaMalloc((void **)&h->scratch, l.n * sizeof(float))) ||
-        (code = cudaMalloc((void **)&s->slots, HOP_MAX_SLOTS * sizeof *s->slots)))
+        (code = cudaMalloc((void **)&s->slots, HOP_MAX_SLOTS * sizeof *s->slots)) ||
+        (code = cudaMemset(s->slots, 0, HOP_MAX_SLOTS * sizeof *s->slots)))
         return cuda_failed(err, code, "memory for the streams");
     l = (struct layout){.device = h->scratch};
     scratch_layout(&l, s, &n->scratch);
