@@ -162,7 +162,7 @@ static __device__ inline void add_product(float &sum, const float4 &a, const flo
 }
 
 /* Mean and 1 / deviation of what the L lanes of a group have, four or four times n_steps numbers each. Halves are
- * joined as equals (Chan, Golub and LeVeque): nothing cancels. */
+ * joined as equals (Chan, Golub and LeVeque): nothing cancels, and all lanes have the same bits. */
 struct moments {
     float mean, scale;
 };
@@ -184,7 +184,7 @@ template <unsigned N> static __device__ inline moments joined(const float4 (&v)[
 #pragma unroll
     for (unsigned bit = 1; bit < lanes; bit *= 2) {
         const float other = __shfl_xor_sync(~0u, mean, bit), difference = other - mean;
-        squares += fmaf(difference * difference, .5f * n, __shfl_xor_sync(~0u, squares, bit));
+        squares = fmaf(difference * difference, .5f * n, squares + __shfl_xor_sync(~0u, squares, bit));
         mean = .5f * (mean + other);
         n *= 2;
     }
