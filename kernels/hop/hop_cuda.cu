@@ -70,9 +70,8 @@ static unsigned time_floats(const hop_shape &s) {
 
 static size_t shared_bytes(const hop_shape &s, unsigned turns) {
     const unsigned c = s.channels, rows = turns * ROWS / share_of(s), dense = 2 * rows * s.depth * c,
-                   down = rows * (c + time_floats(s)), attend = (2 * rows + 2) * c,
-                   prime = down + rows * c * (2 * s.n_segments + s.n_kernels), up = 4 * rows * c;
-    return sizeof(float) * max(max(dense, attend), max(prime, up));
+                   down = rows * (c + time_floats(s)), prime = down + rows * c * (2 * s.n_segments + s.n_kernels), up = 4 * rows * c;
+    return sizeof(float) * max(dense, max(prime, up));
 }
 
 static __device__ inline float *carve(float *&room, unsigned n) {
@@ -1700,6 +1699,8 @@ static size_t needed_bytes(const hop_shape &s, unsigned turns) {
 
 template <unsigned C> struct chain {
     static constexpr unsigned n_threads = widths<C>::threads, most = C ? MOST_TURNS : 1;
+    /* Each block of `attend` reads all the gates, so it has four positions, always. */
+    static constexpr unsigned attend_turns = C ? 4 / widths<C>::rows : 1;
 
     template <unsigned P> static int prepare(const hop_shape &s) {
         const size_t bytes = needed_bytes(s, P);
@@ -1711,7 +1712,6 @@ template <unsigned C> struct chain {
             ready((const void *)dense<C, P>);
         if constexpr (P <= most) {
             ready((const void *)down<C, P>);
-            ready((const void *)attend<C, P>);
             ready((const void *)prime<C, P, true>);
             ready((const void *)prime<C, P, false>);
             ready((const void *)up<C, P>);
@@ -1807,8 +1807,7 @@ template <unsigned C> struct chain {
             up_grid(blocks_for(s.n_half + 1, n_up_turns * widths<C>::dense_rows), n_slots, 2);
         const size_t bytes = shared_bytes(s, n_turns);
         const auto down = n_turns == 1 ? ::down<C, 1> : ::down<C, most>;
-        const dim3 attend_grid(blocks_for(s.n_half, most * widths<C>::rows), n_slots);
-        const auto attend = ::attend<C, most>;
+        const unsigned n_attend = attend_turns * widths<C>::rows;
         const auto prime = n_turns == 1 ? ::prime<C, 1, false> : ::prime<C, most, false>;
         const auto prime_time = n_turns == 1 ? ::prime<C, 1, true> : ::prime<C, most, true>;
         const auto up = n_up_turns == 1 ? ::up<C, 1> : ::up<C, most>;
@@ -1822,7 +1821,8 @@ template <unsigned C> struct chain {
             for (unsigned i = 0; i < n.n_freq; i++) {
                 const hop_freq &f = n.blocks[b].freq[i];
                 const bool last = i + 1 == n.n_freq;
-                start(attend, attend_grid, n_threads, shared_bytes(s, most), stream,
+                start(attend<C, attend_turns>, dim3(blocks_for(s.n_half, n_attend), n_slots), n_threads,
+                      sizeof(float) * (2 * n_attend + 2) * s.channels, stream,
                       attend_args{s, f.gate_taps, n.scratch.gates, f.attention, f.proj, f.up, n.scratch.x,
                                   n.scratch.chunks});
                 const follow_args follow = last ? before(n, b + 1, 0) : before(n, b, i + 1);
