@@ -223,7 +223,7 @@ static void cufft_nodes(const float *window, const float *in, float *out) {
     });
 }
 
-static void own_nodes(const float *window, const float *in, float *out) {
+static void own_nodes(const float *window, const float *in) {
     hop_shape s = {};
     s.window = s.synthesis = WINDOW;
     s.hop = HOP;
@@ -265,7 +265,7 @@ static void own_nodes(const float *window, const float *in, float *out) {
     float *tail = mapped<float>(WINDOW - HOP), *d_roots = copied(roots);
     const analyse_args there = {s, slot, in, window, d_roots, copied(edges), spectrum, features};
     const synthesise_args back = {s, spectrum, gain, rotation, window, d_roots, copied(bands), copied(shares),
-                                  out, tail, done};
+                                  mapped<unsigned long long>(HOP), tail, done};
     // In turn, like cuFFT's: ahead of its turn `synthesise` reads the ticket and the spectrum before it waits, which in a
     // hop are long there by then.
     measure("analysis and synthesis, the engine's two kernels", [&] {
@@ -304,6 +304,6 @@ int main(int argc, char **argv) {
     float *window = device<float>(WINDOW), *in = mapped<float>(HOP), *out = mapped<float>(HOP);
     check(cudaMemcpy(window, sine.data(), WINDOW * sizeof(float), cudaMemcpyHostToDevice), "copy");
     cufft_nodes(window, in, out);
-    own_nodes(window, in, out);
+    own_nodes(window, in);
     return 0;
 }
