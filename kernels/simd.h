@@ -196,8 +196,9 @@ enum { ABREAST = 4 };
 
 /* x[i] = 2^x[i] for n values <= 127, to 1e-7 of it, exact at 0; below 2^-126 it is that or less. x = k + f; minimax polynomials
  * for 2^f; k goes into the exponent. Adding 1.5 times a power of two rounds x and leaves k in the low bits. With a table of
- * 2^(i / 32), a shuffle of two registers, k counts 32nds and the polynomial is short. n is known to the compiler: one step
- * of all after the other, as each is a long chain of instructions that wait for one another. */
+ * 2^(i / 32), a shuffle of two registers, k counts 32nds and the polynomial is short. n, at most
+ * ABREAST, is known to the compiler: each value is a long chain of instructions that wait for one another, so one step of
+ * all comes after the other. */
 static inline __attribute__((always_inline)) void exp2_each(vf *x, const unsigned n) {
     vf shifted[ABREAST], y[ABREAST];
 #define EACH UNROLL for (unsigned i = 0; i < n; i++)
@@ -217,15 +218,17 @@ static inline __attribute__((always_inline)) void exp2_each(vf *x, const unsigne
     EACH y[i] = (y[i] * x[i] + 1.f) * power[i];
     EACH x[i] = (vf)_mm512_scalef_ps((__m512)y[i], (__m512)shifted[i]); /* by 2 to the power of the whole part */
 #else
-    EACH x[i] = maximum(x[i], splat(-126));
-    EACH shifted[i] = x[i] + 0x1.8p23f;
-    EACH x[i] -= shifted[i] - 0x1.8p23f;
-    EACH y[i] = 1.32647271e-3f * x[i] + 9.67151273e-3f;
-    EACH y[i] = y[i] * x[i] + 5.55073374e-2f;
-    EACH y[i] = y[i] * x[i] + 2.40222421e-1f;
-    EACH y[i] = y[i] * x[i] + 6.93146978e-1f;
-    EACH y[i] = y[i] * x[i] + 1.f;
-    EACH x[i] = (vf)((vi)y[i] + ((vi)shifted[i] << 23));
+    EACH { /* fewer registers: one after the other */
+        x[i] = maximum(x[i], splat(-126));
+        shifted[i] = x[i] + 0x1.8p23f;
+        x[i] -= shifted[i] - 0x1.8p23f;
+        y[i] = 1.32647271e-3f * x[i] + 9.67151273e-3f;
+        y[i] = y[i] * x[i] + 5.55073374e-2f;
+        y[i] = y[i] * x[i] + 2.40222421e-1f;
+        y[i] = y[i] * x[i] + 6.93146978e-1f;
+        y[i] = y[i] * x[i] + 1.f;
+        x[i] = (vf)((vi)y[i] + ((vi)shifted[i] << 23));
+    }
 #endif
 #undef EACH
 }
