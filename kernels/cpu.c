@@ -7,7 +7,6 @@
 #include "kernels/linear/linear_cpu.c"
 
 #include "kernels/attend/attend_cpu.c"
-#include "kernels/blend/blend_cpu.c"
 #include "kernels/conv/conv_cpu.c"
 #include "kernels/fft/fft_cpu.c"
 #include "kernels/gru/gru_cpu.c"
@@ -39,7 +38,6 @@ const struct kernels KERNELS = {
     .ssd = ssd_cpu,
     .gru = gru_cpu,
     .lstm = lstm_cpu,
-    .blend = blend_cpu,
     .fft = fft_cpu,
     .power = power_cpu,
 };

@@ -1,7 +1,6 @@
 #include "kernels/kernels.h"
 
 #include "kernels/attend/attend.h"
-#include "kernels/blend/blend.h"
 #include "kernels/conv/conv.h"
 #include "kernels/depthwise/depthwise.h"
 #include "kernels/fft/fft.h"
@@ -28,7 +27,6 @@ const struct kernels kernels_reference = {
     .ssd = ssd_ref,
     .gru = gru_ref,
     .lstm = lstm_ref,
-    .blend = blend_ref,
     .fft = fft_ref,
     .power = power_ref,
 };

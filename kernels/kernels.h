@@ -13,7 +13,6 @@ struct scan;
 struct ssd;
 struct gru;
 struct lstm;
-struct blend;
 struct fft;
 struct power;
 
@@ -28,7 +27,6 @@ struct kernels {
     void (*ssd)(const struct ssd *a);
     void (*gru)(const struct gru *a);
     void (*lstm)(const struct lstm *a);
-    void (*blend)(const struct blend *a);
     void (*fft)(const struct fft *a);
     void (*power)(const struct power *a);
 };

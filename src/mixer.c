@@ -113,7 +113,7 @@ static void mamba2(const struct mixer *m, const struct kernels *k, const struct 
 }
 
 void mixer_run(const struct mixer *m, const struct kernels *k, const struct mixer_scratch *t, struct mixer_state *s,
-               unsigned long now, float *x) {
+               unsigned long now, const float *skip, const float *blend, float *x) {
     const struct model_config *g = m->config;
     const unsigned rows = g->n_half, c = g->channels;
     const float *mixed = s->h;
@@ -138,5 +138,6 @@ void mixer_run(const struct mixer *m, const struct kernels *k, const struct mixe
         k->lstm(&(struct lstm){.n_rows = rows, .n_channels = c, .gates = t->in, .cell = s->cell, .h = s->h});
         break;
     }
-    layer_run(&m->out, k, rows, mixed, stride, x, x, c);
+    layer_run_of(&m->out, k, (struct linear){.n_rows = rows, .x = mixed, .x_stride = stride, .skip = skip, .blend = blend}, x, x,
+                 c);
 }

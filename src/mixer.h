@@ -36,8 +36,9 @@ void mixer_init(struct mixer *m, struct pool *pool, const struct kernels *k, con
 void mixer_scratch_init(struct mixer_scratch *t, struct pool *pool, const struct model_config *g);
 void mixer_state_init(struct mixer_state *s, struct pool *pool, const struct model_config *g);
 
-/* x += mixer(norm(x)), [n_half][channels]; `now` counts the stream's frames. */
+/* x += mixer(norm(x)), and blend [channels] times skip where there is one, [n_half][channels]; `now` counts the stream's
+ * frames. */
 void mixer_run(const struct mixer *m, const struct kernels *k, const struct mixer_scratch *t, struct mixer_state *s,
-               unsigned long now, float *x);
+               unsigned long now, const float *skip, const float *blend, float *x);
 
 #endif

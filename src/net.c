@@ -1,7 +1,6 @@
 #include "net.h"
 
 #include "kernels/attend/attend.h"
-#include "kernels/blend/blend.h"
 #include "kernels/depthwise/depthwise.h"
 #include "kernels/kernels.h"
 #include "layer.h"
@@ -296,27 +295,29 @@ void net_down(struct net *n, const float *x, float *y) {
     layer_run(&n->down, n->k, n->config->n_half, x, 2 * c, NULL, y, c);
 }
 
-/* x += proj(gate(norm(x))); x += mixer(norm(x)). x and y may be one. */
+/* x += proj(gate(norm(x))); x += mixer(norm(x)). x and y may be one. skip, blend: the stage's input and the share of it that
+ * the last layer adds, or NULL. */
 static void time_layer(const struct net *n, const struct time_layer *t, struct mixer_state *s, unsigned long now,
-                       const float *x, float *y) {
+                       const float *x, float *y, const float *skip, const float *blend) {
     const unsigned rows = n->config->n_half, c = n->config->channels;
     layer_run_of(&t->gate, n->k, norm(n, x), NULL, n->gated, 2 * c);
     layer_run_of(&t->proj, n->k, (struct linear){.n_rows = rows, .of = LINEAR_OF_GATE, .x = n->gated, .x_stride = 2 * c}, x, y,
                  c);
-    mixer_run(&t->mixer, n->k, &n->mixing, s, now, y);
+    mixer_run(&t->mixer, n->k, &n->mixing, s, now, skip, blend, y);
 }
 
 void net_time_stage(struct net *n, struct net_state *s, unsigned block, const float *x, float *y) {
     const struct model_config *g = n->config;
     const struct block *b = &n->blocks[block];
     for (unsigned i = 0; i < g->n_time; i++)
-        time_layer(n, &b->time[i], &s->mixers[block * g->n_time + i], s->now, i ? y : x, y);
-    n->k->blend(
-        &(struct blend){.n_rows = g->n_half, .n_channels = g->channels, .x = x, .factor = b->time_skip, .y = y});
+        time_layer(n, &b->time[i], &s->mixers[block * g->n_time + i], s->now, i ? y : x, y, i + 1 < g->n_time ? NULL : x,
+                   b->time_skip);
 }
 
-/* x += proj(attention * gate(taps(norm(x)))); x += down(prime kernels of up(norm(x))). x and y may be one. */
-static void freq_layer(const struct net *n, const struct freq_layer *f, const float *x, float *y) {
+/* x += proj(attention * gate(taps(norm(x)))); x += down(prime kernels of up(norm(x))). x and y may be one. skip,
+ * blend: as above. */
+static void freq_layer(const struct net *n, const struct freq_layer *f, const float *x, float *y, const float *skip,
+                       const float *blend) {
     const struct model_config *g = n->config;
     const unsigned rows = g->n_half, c = g->channels, width = g->n_kernels * c + GAP;
 
@@ -349,16 +350,15 @@ static void freq_layer(const struct net *n, const struct freq_layer *f, const fl
         prime->times_stride = c;
     }
     layer_run_of(&f->down, n->k,
-                 (struct linear){.n_rows = rows, .of = LINEAR_OF_CONVS, .n_convs = g->n_kernels, .convs = primes}, y, y, c);
+                 (struct linear){.n_rows = rows, .of = LINEAR_OF_CONVS, .n_convs = g->n_kernels, .convs = primes, .skip = skip,
+                                 .blend = blend}, y, y, c);
 }
 
 void net_freq_stage(struct net *n, unsigned block, const float *x, float *y) {
     const struct model_config *g = n->config;
     const struct block *b = &n->blocks[block];
     for (unsigned i = 0; i < g->n_freq; i++)
-        freq_layer(n, &b->freq[i], i ? y : x, y);
-    n->k->blend(
-        &(struct blend){.n_rows = g->n_half, .n_channels = g->channels, .x = x, .factor = b->freq_skip, .y = y});
+        freq_layer(n, &b->freq[i], i ? y : x, y, i + 1 < g->n_freq ? NULL : x, b->freq_skip);
 }
 
 /* Dense block, back to full resolution, head: n->head [n_positions][16]. */

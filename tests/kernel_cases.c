@@ -6,9 +6,10 @@
 /* n_out: channels where an operation does not change their number. */
 const struct kernel_case kernel_cases[] = {
     {op_linear, "one value", 1, 1, 1, 0, 0, 0},
-    {op_linear, "less than a panel", 5, 7, 3, 0, with_prelu, 0},
+    {op_linear, "less than a panel", 5, 32, 3, 0, with_prelu, 0},
+    {op_linear, "less than a panel", 5, 32, 3, 0, with_skip, 0},
     {op_linear, "panels and a bit", 15, 33, 35, 0, with_add, 0},
-    {op_linear, "two panels and one", 29, 16, 48, 0, with_prelu | with_add, 0},
+    {op_linear, "two panels and one", 29, 16, 48, 0, with_prelu | with_add | with_skip, 0},
     {op_linear, "rows to spare", 14, 24, 32, 0, 0, 0},
     {op_linear, "embed", 201, 3, 64, 0, with_prelu | overlapping, 1},
     {op_linear, "down, large", 100, 192, 64, 0, with_prelu | overlapping, 1},
@@ -20,7 +21,7 @@ const struct kernel_case kernel_cases[] = {
     {op_linear, "select, large", 100, 128, 36, 0, 0, 1},
     {op_linear, "select, small", 100, 32, 33, 0, 0, 1},
     {op_linear, "step, large", 100, 4, 128, 0, 0, 1},
-    {op_linear, "out, large", 100, 128, 64, 0, with_add, 1},
+    {op_linear, "out, large", 100, 128, 64, 0, with_add | with_skip, 1},
     {op_linear, "head", 201, 64, 2, 0, 0, 1},
     {op_linear, "of a norm, one row", 1, 16, 1, 0, of_norm, 0},
     {op_linear, "of a norm, small", 100, 16, 32, 0, of_norm, 1},
@@ -72,8 +73,6 @@ const struct kernel_case kernel_cases[] = {
     {op_gru, "large", 100, 0, 64, 0, 0, 1},
     {op_lstm, "one row", 1, 0, 16, 0, 0, 0},
     {op_lstm, "large", 100, 0, 64, 0, 0, 1},
-    {op_blend, "one row", 1, 0, 16, 0, 0, 0},
-    {op_blend, "large", 100, 0, 64, 0, 0, 1},
     {op_fft, "the shortest", 32, 0, 0, 0, 0, 0},
     {op_fft, "the shortest", 32, 0, 0, 0, backwards, 0},
     {op_fft, "threes", 1458, 0, 0, 0, 0, 0},
@@ -87,7 +86,7 @@ const struct kernel_case kernel_cases[] = {
     {op_power, "gains", 171, 0, 0, 0, backwards, 1},
 };
 const unsigned n_kernel_cases = sizeof kernel_cases / sizeof *kernel_cases;
-const char *const kernel_op_names[] = {"linear", "depthwise", "attend", "conv", "scan", "ssd", "gru", "lstm", "blend", "fft", "power"};
+const char *const kernel_op_names[] = {"linear", "depthwise", "attend", "conv", "scan", "ssd", "gru", "lstm", "fft", "power"};
 
 /* Uniform in [low, high). */
 static float *random_floats(struct kernel_work *w, uint32_t *state, size_t n, float low, float high) {
@@ -152,9 +151,12 @@ static void linear_init(struct kernel_work *w, uint32_t *seed) {
     };
     if (c->flags & of_convs)
         convs_init(w, seed);
-    if (c->flags & with_add) {
+    w->linear.add_stride = w->linear.y_stride;
+    if (c->flags & with_add)
         w->linear.add = w->linear.y;
-        w->linear.add_stride = w->linear.y_stride;
+    if (c->flags & with_skip) {
+        w->linear.skip = random_floats(w, seed, (c->n_rows - 1) * w->linear.add_stride + width, -1, 1);
+        w->linear.blend = random_floats(w, seed, width, -1, 1);
     }
     w->n_macs = (double)c->n_rows * c->n_in * (c->n_out + (c->flags & of_convs ? c->n_taps : 0));
 }
@@ -303,12 +305,6 @@ void kernel_work_init(struct kernel_work *w, const struct kernel_case *c, unsign
                                   output(w, random_floats(w, &state, c->n_rows + POWER_PAD, .5f, c->flags & backwards ? 1 : 1e6f),
                                          c->n_rows)};
         break;
-    case op_blend:
-        w->blend =
-            (struct blend){c->n_rows, c->n_out, random_floats(w, &state, n, -1, 1),
-                           random_floats(w, &state, c->n_out, -1, 1), output(w, random_floats(w, &state, n, -1, 1), n)};
-        w->n_macs = (double)n;
-        break;
     }
 }
 
@@ -333,7 +329,6 @@ void kernel_work_run(struct kernel_work *w, const struct kernels *k) {
     case op_ssd: k->ssd(&w->ssd); break;
     case op_gru: k->gru(&w->gru); break;
     case op_lstm: k->lstm(&w->lstm); break;
-    case op_blend: k->blend(&w->blend); break;
     case op_fft: k->fft(&w->fft); break;
     case op_power: k->power(&w->power); break;
     }

@@ -1,4 +1,4 @@
-/* linear.h - a linear layer at each position: y[r][o] = f(bias[o] + sum_i v[r][i] weight[o][i]) + add[r][o],
+/* linear.h - a linear layer at each position: y[r][o] = f(bias[o] + sum_i v[r][i] weight[o][i]) + add[r][o] + blend[o] skip[r][o],
  * f(s) = s < 0 ? prelu[o] s : s, or s itself where there is no prelu. Its inputs v are one of (enum linear_of)
  *   a map:        v[r] = x[r]; rows may overlap (x_stride < n_in): that is how a convolution over frequency is written;
  *   its norm:     v[r] = (x[r] - mean(x[r])) / sqrt(variance(x[r]) + epsilon), without gain and offset (the exporter folds
@@ -8,7 +8,7 @@
  * What lies between is made for a few positions at a time and never leaves the first-level cache.
  *
  * Weights are packed in panels of 16 outputs, [panel][n_in][16], the last one filled up with zeros: whole panels of y,
- * bias, prelu and add are read and written. y may be add; it may not be what v is made of. n_in is at
+ * bias, prelu, add, skip and blend are read and written. y may be add; it may not be what v is made of. n_in is at
  * most LINEAR_MAX_IN and, unless v is a map, a multiple of 16.
  *
  * The bfloat16 form rounds weights, when they are packed, and inputs to bfloat16 (8 bits of mantissa) and adds their
@@ -35,6 +35,7 @@ struct linear {
     const float *prelu; /* or NULL */
     const float *add;   /* [n_rows][add_stride], or NULL */
     size_t add_stride;
+    const float *skip, *blend; /* skip is laid out as add; or NULL */
     float *y; /* [n_rows][y_stride] */
     size_t y_stride;
 };

@@ -168,6 +168,14 @@ static inline __attribute__((always_inline)) void linear_tile(const struct linea
             for (unsigned v = 0; v < n; v++)
                 sum[r][v] += load(add + v * LANES);
     }
+    if (a->skip) {
+        const float *skip = a->skip + row * a->add_stride + out;
+        UNROLL
+        for (unsigned r = 0; r < rows; r++, skip += a->add_stride)
+            UNROLL
+            for (unsigned v = 0; v < n; v++)
+                sum[r][v] += load(a->blend + out + v * LANES) * load(skip + v * LANES);
+    }
     float *y = a->y + row * a->y_stride + out;
     UNROLL
     for (unsigned r = 0; r < rows; r++, y += a->y_stride)
@@ -206,7 +214,7 @@ enum { NARROW_STEPS = 256 };
 
 static inline bool linear_is_narrow(const struct linear *a, unsigned n_steps) {
     const unsigned left = a->n_out % LINEAR_PANEL;
-    return left > 0 && left <= LINEAR_NARROW && n_steps % LANES == 0 && n_steps <= NARROW_STEPS && !a->prelu && !a->add;
+    return left > 0 && left <= LINEAR_NARROW && n_steps % LANES == 0 && n_steps <= NARROW_STEPS && !a->prelu && !a->add && !a->skip;
 }
 
 static inline vf linear_products(vf sum, vf weight, const float *in, const bool pairs) {

@@ -94,7 +94,11 @@ static void layer(const struct linear *a, float (*weight)(const struct linear *a
                 sum += (rounds ? from_bf16(bf16(v[i])) : v[i]) * weight(a, o, i);
             if (a->prelu && sum < 0)
                 sum *= a->prelu[o];
-            a->y[r * a->y_stride + o] = a->add ? sum + a->add[r * a->add_stride + o] : sum;
+            if (a->add)
+                sum += a->add[r * a->add_stride + o];
+            if (a->skip)
+                sum += a->blend[o] * a->skip[r * a->add_stride + o];
+            a->y[r * a->y_stride + o] = sum;
         }
     }
 }
