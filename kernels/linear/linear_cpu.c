@@ -49,9 +49,12 @@ static inline __attribute__((always_inline)) void linear_norm_tile(const struct 
     float scales[LANES], shifts[LANES];
     vf sum[LANES]; /* and sums of squares, NORM_ROWS further */
     UNROLL
-    for (unsigned r = 0; r < LANES; r++)
-        sum[r] = splat(0);
-    for (size_t i = 0; i < n; i += LANES) {
+    for (unsigned r = 0; r < NORM_ROWS; r++) {
+        vf d = r < rows ? load(x + r * stride) - splat(x[r * stride]) : splat(0);
+        sum[r] = d;
+        sum[NORM_ROWS + r] = d * d;
+    }
+    for (size_t i = LANES; i < n; i += LANES) {
         const float *from = x;
         UNROLL
         for (unsigned r = 0; r < rows; r++, from += stride) {
