@@ -70,7 +70,8 @@ static unsigned time_floats(const hop_shape &s) {
 
 static size_t shared_bytes(const hop_shape &s, unsigned turns) {
     const unsigned c = s.channels, rows = turns * ROWS / share_of(s), dense = 2 * rows * s.depth * c,
-                   down = rows * (c + time_floats(s)), prime = down + rows * c * (2 * s.n_segments + s.n_kernels), up = 4 * rows * c;
+                   down = rows * (c + time_floats(s)), prime = down + rows * c * (2 * s.n_segments + s.n_kernels),
+                   up = 4 * rows * c;
     return sizeof(float) * max(dense, max(prime, up));
 }
 
@@ -1385,7 +1386,8 @@ static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share)
     if constexpr (C)
 #pragma unroll
         for (unsigned turn = 0; turn < down.n_turns; turn++)
-            fetch_before(down.own_row(turn), down.own());
+            if (down.owns())
+                fetch_before(down.own_row(turn), down.own());
     const auto each_segment = [&](unsigned kernel, const auto &does) {
         const unsigned begin = s.first_segment[kernel], end = s.first_segment[kernel + 1];
         if constexpr (C) {

@@ -25,4 +25,8 @@ extern const struct engine_type cuda_hop, cuda_chunk;
  * process may not be able to use the GPU any more. */
 int cuda_failed(struct err *err, int code, const char *what);
 
+/* Makes this thread use the device. It knows what it did before: the driver takes microseconds to find that out where its
+ * caches are cold. Returns a cudaError_t. */
+int cuda_use(int device);
+
 #endif

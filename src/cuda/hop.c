@@ -609,7 +609,7 @@ static int run_together(struct engine_hop *h, const struct engine_job *const *jo
 
 static int hop_process(struct engine *e, const struct engine_job *jobs, unsigned n_jobs) {
     struct engine_hop *h = (struct engine_hop *)e;
-    if (cudaSetDevice(h->device))
+    if (cuda_use(h->device))
         return -EIO;
     unsigned n_left = n_jobs;
     for (unsigned at = 0; n_left; at++) {
@@ -640,7 +640,7 @@ static void hop_reset(struct engine *e, unsigned stream) {
     settle(h);
     memset(h->net.tail + stream * n_kept, 0, n_kept * sizeof *h->net.tail);
     /* An error shows at the next hop. */
-    cudaSetDevice(h->device);
+    cuda_use(h->device);
     cudaMemsetAsync(s->state + stream * s->n_state, 0, s->n_state * sizeof(float), h->stream);
 }
 

@@ -22,6 +22,23 @@
 #endif
 
 static atomic_int device_used = -1;
+static atomic_uint n_resets; /* of the device's context */
+static _Thread_local struct {
+    int device;
+    unsigned n_resets;
+} here = {.device = -1};
+
+int cuda_use(int device) {
+    const unsigned resets = atomic_load(&n_resets);
+    if (here.device == device && here.n_resets == resets)
+        return 0;
+    const int code = cudaSetDevice(device);
+    if (!code) {
+        here.device = device;
+        here.n_resets = resets;
+    }
+    return code;
+}
 
 /* The kernel's driver as it names itself ("535.183.01"), or "". */
 static void driver_version(char *text, size_t size) {
@@ -156,7 +173,7 @@ static int open_engine(struct engine **ret, const struct engine *head, const str
     if (code || (code = check_capability(device, err)))
         return code;
     device_used = device;
-    if ((code = cudaSetDevice(device)))
+    if ((code = cuda_use(device)))
         return cuda_failed(err, code, "starting the GPU");
     with_type.type = options->max_hops > 1 ? &cuda_chunk : &cuda_hop;
     return with_type.type->open(ret, &with_type, options, err);
@@ -164,8 +181,10 @@ static int open_engine(struct engine **ret, const struct engine *head, const str
 
 static void rest(void) {
     int device = atomic_exchange(&device_used, -1);
-    if (device >= 0 && !cudaSetDevice(device))
+    if (device >= 0 && !cuda_use(device)) {
         cudaDeviceReset();
+        atomic_fetch_add(&n_resets, 1);
+    }
 }
 
 __attribute__((visibility("default"))) extern const struct cuda_module primeknet_cuda;
