@@ -17,6 +17,8 @@ static float squared(float complex x) {
 enum { CHUNK = 128 }; /* positions whose powers are taken at once: a multiple of POWER_PAD */
 
 static void powers(const struct kernels *k, float *x, unsigned n, float exponent) {
+    for (unsigned i = n; i % POWER_PAD; i++)
+        x[i] = 1;
     k->power(&(struct power){n, exponent, x});
 }
 

@@ -8,7 +8,7 @@ enum { POWER_PAD = 16 };
 struct power {
     unsigned n;
     float exponent;
-    float *x; /* [n], and room up to the next multiple of POWER_PAD, where numbers may be anything */
+    float *x; /* [n], and up to the next multiple of POWER_PAD numbers for which all that holds: they may be replaced as well */
 };
 
 void power_ref(const struct power *a);
