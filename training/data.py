@@ -216,7 +216,7 @@ class Mixer:
     def make(self, n):
         full = n // 2
         role = self.rand(n, 1)
-        alone, clean = role < .1, role > .95           # nothing but noise; speech that must come through untouched
+        alone, clean = role < .06, role > .95          # nothing but noise; speech that must come through untouched
         speed = torch.where(self.rand(n, 1) < .5, self.between(n, 1 / FASTEST, FASTEST), 1.)
         s = self.speech(full, n, speed) * ~alone
         known = torch.full((n, 1), WIDE_KNOWN, device=self.device)
