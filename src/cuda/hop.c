@@ -91,26 +91,28 @@ static void pack_normed(float *to, const struct hop_shape *s, unsigned n_in, uns
     hop_pack(to, s, n_in, n_out, o, row, mean);
 }
 
-static struct hop_linear linear(struct layout *l, unsigned n_in, unsigned n_out, const float *weight, const float *bias,
-                                const float *prelu) {
+static struct hop_linear packed(struct layout *l, unsigned n_in, unsigned n_out, const float *weight, const float *bias,
+                                const float *prelu, bool behind_norm) {
     float *host;
     struct hop_linear to = {.weight = place(l, hop_packed(l->shape, n_in, n_out), &host)};
     for (unsigned o = 0; host && o < n_out; o++)
-        hop_pack(host, l->shape, n_in, n_out, o, weight + (size_t)o * n_in, 0);
+        if (behind_norm)
+            pack_normed(host, l->shape, n_in, n_out, o, weight + (size_t)o * n_in);
+        else
+            hop_pack(host, l->shape, n_in, n_out, o, weight + (size_t)o * n_in, 0);
     to.bias = bias ? copied(l, bias, n_out) : NULL;
     to.prelu = prelu ? copied(l, prelu, n_out) : NULL;
     return to;
 }
 
+static struct hop_linear linear(struct layout *l, unsigned n_in, unsigned n_out, const float *weight, const float *bias,
+                                const float *prelu) {
+    return packed(l, n_in, n_out, weight, bias, prelu, false);
+}
+
 static struct hop_linear normed(struct layout *l, const struct model *m, unsigned n_in, unsigned n_out,
                                 const char *name) {
-    const float *weight = model_tensor(m, "%s.weight", name);
-    float *host;
-    struct hop_linear to = {.weight = place(l, hop_packed(l->shape, n_in, n_out), &host)};
-    for (unsigned o = 0; host && o < n_out; o++)
-        pack_normed(host, l->shape, n_in, n_out, o, weight + (size_t)o * n_in);
-    to.bias = copied(l, model_tensor(m, "%s.bias", name), n_out);
-    return to;
+    return packed(l, n_in, n_out, model_tensor(m, "%s.weight", name), model_tensor(m, "%s.bias", name), NULL, true);
 }
 
 /* Outputs o and c + o of a gate's 2 c become neighbours. */
