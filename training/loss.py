@@ -21,6 +21,10 @@ class Loss:
         if weights['pesq']:
             from perceptual import Pesq
             self.perceptual = Pesq(RATE, self.end, device)
+        if weights['mos']:
+            from dnsmos import Dnsmos
+            self.opinion = Dnsmos(device)
+            self.hiss = torch.randn(self.end, generator=torch.Generator().manual_seed(0)).to(device) * 10 ** (-45 / 20)
 
     def silent_and_onset(self, power_clean, power_noisy):
         """Frames [B,T] without speech, and those with speech less than 100 ms after such a one."""
@@ -36,6 +40,14 @@ class Loss:
         left = 10 * torch.log10((power_out + least) / (power_noisy + least))
         heard = silent[..., None] & (power_noisy > least)
         return (((left + 45).clamp_min(0) / 45) * heard).sum() / heard.sum().clamp_min(1)
+
+    def worse(self, clean, y):
+        """[B]: by how much DNSMOS is below the clean clip's own, which is no higher goal than a listener's. Noise 45 dB under
+        both keeps the measure's gradient to what can be heard: it is largest where nearly nothing is."""
+        noise = self.hiss * rms(clean)
+        with torch.no_grad():
+            owed = self.opinion(clean + noise)
+        return (owed - self.opinion(y + noise)).clamp_min(0).mean(1)
 
     def __call__(self, noisy, clean, known):
         net, terms = self.net, {}
@@ -61,7 +73,9 @@ class Loss:
         n = noisy.shape[1]
         y, clean = (lowpass(x, known)[:, :self.end] for x in (net.istft(Y, n), clean))
         terms['snr'] = ((y - clean).square().sum(1) + 1e-4).log().mean() - (clean.square().sum(1) + 1e-4).log().mean()
-        if self.weights['pesq']:
-            speech = (rms(clean) > 1e-3).float()[:, 0]  # the measure means nothing without speech
-            terms['pesq'] = (self.perceptual(clean.float(), y.float()).float() * speech).sum() / speech.sum().clamp_min(1)
+        speech = (rms(clean) > 1e-3).float()[:, 0]      # what follows means nothing without
+        for term, of in ('pesq', 'perceptual'), ('mos', 'worse'):
+            if self.weights[term]:
+                each = getattr(self, of)(clean.float(), y.float()).float()
+                terms[term] = (each * speech).sum() / speech.sum().clamp_min(1)
         return sum(self.weights[k] * v for k, v in terms.items()), terms

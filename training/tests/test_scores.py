@@ -44,3 +44,16 @@ def test_the_gate_opens_for_speech_and_closes_for_noise(clean):
     y = evaluate.gate(noisy, RATE)
     assert np.allclose(y[:RATE // 2], noisy[:RATE // 2])
     assert np.abs(y[RATE * 3 // 5:RATE * 9 // 10]).max() < 1e-3
+
+
+def test_the_differentiable_dnsmos_is_the_published_one():
+    torch, mos, run = pytest.importorskip('torch'), pytest.importorskip('dnsmos'), pytest.importorskip('speechmos.dnsmos').run
+    pytest.importorskip('onnx')
+    t = np.arange(int(9.01 * 48000)) / 48000
+    x = .2 * np.sin(2 * np.pi * 150 * t + 3 * np.sin(9 * t)) * np.sin(3 * t) ** 2 + .01 * np.sin(2 * np.pi * 2000 * t)
+    y = torch.tensor(x, dtype=torch.float32)[None].requires_grad_()
+    scores = mos.Dnsmos('cpu')(y)
+    theirs = run(x[::3].astype(np.float32), sr=16000)   # nothing in it above 8 kHz
+    assert scores[0].tolist() == pytest.approx([theirs[k + '_mos'] for k in ('sig', 'bak', 'ovrl')], abs=.02)
+    scores[0, 2].backward()
+    assert y.grad.isfinite().all() and y.grad.abs().max() > 0
