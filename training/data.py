@@ -15,6 +15,7 @@ ROOM = 24000                                            # samples of one room re
 FASTEST = 1.18                                          # how much a voice is sped up at most, and the inverse of the slowest
 FASTEST_NOISE = 1.5
 STOCK = 4                                               # batches made at once: of so few clips a map takes no longer for being larger
+ALONE, CLEAN = .06, .05                                 # parts of the clips: noise alone; speech that must come through untouched
 FULL_KNOWN, WIDE_KNOWN = 15500., 7800.                  # Hz above which the packs' speech says nothing
 
 
@@ -216,7 +217,7 @@ class Mixer:
     def make(self, n):
         full = n // 2
         role = self.rand(n, 1)
-        alone, clean = role < .06, role > .95          # nothing but noise; speech that must come through untouched
+        alone, clean = role < ALONE, role > 1 - CLEAN
         speed = torch.where(self.rand(n, 1) < .5, self.between(n, 1 / FASTEST, FASTEST), 1.)
         s = self.speech(full, n, speed) * ~alone
         known = torch.full((n, 1), WIDE_KNOWN, device=self.device)
