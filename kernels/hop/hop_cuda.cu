@@ -161,39 +161,51 @@ static __device__ inline void add_product(float &sum, const float4 &a, const flo
     sum = fmaf(a.w, b.w, sum);
 }
 
-/* Mean and 1 / deviation of what the L lanes of a group have, four or four times n_steps numbers each. Halves are
- * joined as equals (Chan, Golub and LeVeque): nothing cancels, and all lanes have the same bits. */
+/* Mean of some numbers, and the sum of their squared differences from it. */
 struct moments {
-    float mean, scale;
+    float mean, squares;
 };
 
-template <unsigned N> static __device__ inline moments joined(const float4 (&v)[N], unsigned n_steps, unsigned lanes,
-                                                              float epsilon) {
-    float mean = 0, squares = 0, n = 4 * n_steps;
+template <unsigned N> static __device__ inline moments moments_of(const float4 (&v)[N], unsigned n_steps) {
+    moments m = {};
 #pragma unroll
     for (unsigned k = 0; k < N; k++)
         if (k < n_steps)
-            mean += (v[k].x + v[k].y) + (v[k].z + v[k].w);
-    mean /= n;
+            m.mean += (v[k].x + v[k].y) + (v[k].z + v[k].w);
+    m.mean /= 4 * (float)n_steps;
 #pragma unroll
     for (unsigned k = 0; k < N; k++)
         if (k < n_steps) {
-            const float4 d = make_float4(v[k].x - mean, v[k].y - mean, v[k].z - mean, v[k].w - mean);
-            add_product(squares, d, d);
+            const float4 d = make_float4(v[k].x - m.mean, v[k].y - m.mean, v[k].z - m.mean, v[k].w - m.mean);
+            add_product(m.squares, d, d);
         }
-#pragma unroll
-    for (unsigned bit = 1; bit < lanes; bit *= 2) {
-        const float other = __shfl_xor_sync(~0u, mean, bit), difference = other - mean;
-        squares = fmaf(difference * difference, .5f * n, squares + __shfl_xor_sync(~0u, squares, bit));
-        mean = .5f * (mean + other);
-        n *= 2;
-    }
-    return {mean, rsqrtf(squares / n + epsilon)};
+    return m;
 }
 
-static __device__ inline float4 normal(const float4 &v, const moments &m) {
-    return make_float4((v.x - m.mean) * m.scale, (v.y - m.mean) * m.scale, (v.z - m.mean) * m.scale,
-                       (v.w - m.mean) * m.scale);
+/* 1 / deviation of one of N rows, of each of which a lane has n numbers: of row lane / n_copies % N. So a step halves
+ * the rows that a lane has to join, as long as it has more than one. Halves are joined as equals (Chan, Golub and
+ * LeVeque): nothing cancels, and all lanes with a row have the same bits, whatever N is. */
+template <unsigned N>
+static __device__ inline float inverse_deviation(moments (&of)[N], unsigned lanes, unsigned n_copies, float n,
+                                                 float epsilon) {
+    unsigned n_left = N;
+#pragma unroll
+    for (unsigned bit = 1; bit < lanes; bit *= 2) {
+        const bool halves = n_left > 1 && bit >= n_copies, upper = halves && threadIdx.x & bit;
+        n_left = halves ? n_left / 2 : n_left;
+#pragma unroll
+        for (unsigned i = 0; i < N; i++)
+            if (i < n_left) {
+                const moments a = of[halves ? 2 * i : i], b = of[halves ? 2 * i + 1 : i],
+                              kept = upper ? b : a, given = upper ? a : b;
+                const float other = __shfl_xor_sync(~0u, given.mean, bit), difference = other - kept.mean;
+                of[i].squares = fmaf(difference * difference, .5f * n,
+                                     kept.squares + __shfl_xor_sync(~0u, given.squares, bit));
+                of[i].mean = .5f * (kept.mean + other);
+            }
+        n *= 2;
+    }
+    return rsqrtf(of[0].squares / n + epsilon);
 }
 
 /* Adds N values over 2 BIT lanes, of which each ends with the sum of one in v[0]: a step halves what a lane has to add
@@ -270,21 +282,25 @@ template <unsigned C, unsigned K, unsigned N_OUT, unsigned R, bool PRELU = false
 #pragma unroll
         for (unsigned turn = 0; turn < n_turns; turn++) {
             float v[n_values] = {}, scale = 1; /* of the row whose sum this thread has */
+            moments of[at_once];
 #pragma unroll
-            for (unsigned k = 0; k < K; k++)
-                if (k < n_steps)
+            for (unsigned r = 0; r < at_once; r++) {
+                float4 a[K];
 #pragma unroll
-                    for (unsigned r = 0; r < at_once; r++) {
-                        const float4 a[1] = {input(turn * at_once + r, k * C + 4 * lane,
-                                                   is_even ? first() : min(first(), N_OUT - 1))};
-                        if constexpr (NORM) {
-                            const float of_row = joined(a, 1, lanes, epsilon).scale;
-                            scale = own_row(0) == r ? of_row : scale;
-                        }
+                for (unsigned k = 0; k < K; k++)
+                    if (k < n_steps)
+                        a[k] = input(turn * at_once + r, k * C + 4 * lane, is_even ? first() : min(first(), N_OUT - 1));
+                if constexpr (NORM)
+                    of[r] = moments_of(a, K);
+#pragma unroll
+                for (unsigned k = 0; k < K; k++)
+                    if (k < n_steps)
 #pragma unroll
                         for (unsigned m = 0; m < n_each; m++)
-                            add_product(v[m * at_once + r], a[0], w[m][k]);
-                    }
+                            add_product(v[m * at_once + r], a[k], w[m][k]);
+            }
+            if constexpr (NORM)
+                scale = inverse_deviation(of, lanes, n_copies, 4 * K, epsilon);
             add_lanes<n_values, lanes / 2>(v);
             const float sum = fmaf(v[0], scale, bias);
             output(own_row(turn), own(), PRELU && sum < 0 ? sum * slope : sum, threadIdx.x % n_copies == 0 && owns());
@@ -310,32 +326,31 @@ template <unsigned K, unsigned N_OUT, unsigned R, bool PRELU> struct layer<0, K,
     template <bool NORM = false, class Input, class Output>
     __device__ void run(Input input, Output output, float epsilon = 0) const {
         const unsigned n_groups = THREADS / lanes, n_steps = n_in / (4 * lanes), at = 4 * (threadIdx.x % lanes);
-        moments m[R];
-        if constexpr (NORM)
-            for (unsigned r = 0; r < R; r++) {
+        float scale[R];
+        for (unsigned r = 0; r < R; r++) {
+            scale[r] = 1;
+            if constexpr (NORM) {
                 float4 v[16]; /* 256 channels have four */
 #pragma unroll
                 for (unsigned k = 0; k < 16; k++)
                     if (k < n_steps)
                         v[k] = input(r, 4 * lanes * k + at, 0);
-                m[r] = joined(v, n_steps, lanes, epsilon);
+                moments of[1] = {moments_of(v, n_steps)};
+                scale[r] = inverse_deviation(of, lanes, lanes, 4 * (float)n_steps, epsilon);
             }
+        }
         for (unsigned j = 0; j * n_groups < n_out; j++) {
             const unsigned o = j * n_groups + threadIdx.x / lanes;
             float v[R] = {};
             for (unsigned k = 0; k < n_steps; k++) {
                 const float4 w = weight4(l.weight + 4 * ((j * n_steps + k) * THREADS + threadIdx.x));
-                for (unsigned r = 0; r < R; r++) {
-                    float4 a = input(r, 4 * lanes * k + at, min(o, n_out - 1));
-                    if constexpr (NORM)
-                        a = normal(a, m[r]);
-                    add_product(v[r], a, w);
-                }
+                for (unsigned r = 0; r < R; r++)
+                    add_product(v[r], input(r, 4 * lanes * k + at, min(o, n_out - 1)), w);
             }
             for (unsigned r = 0; r < R; r++) {
                 for (unsigned bit = lanes / 2; bit; bit /= 2)
                     v[r] += __shfl_xor_sync(~0u, v[r], bit);
-                const float sum = v[r] + (l.bias && o < n_out ? l.bias[o] : 0);
+                const float sum = fmaf(v[r], scale[r], l.bias && o < n_out ? l.bias[o] : 0);
                 output(row{0, r}, o, PRELU && sum < 0 ? sum * l.prelu[min(o, n_out - 1)] : sum, at == 0 && o < n_out);
             }
         }

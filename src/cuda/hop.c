@@ -170,7 +170,7 @@ static void mamba2_layout(struct layout *l, const struct model *m, struct hop_ti
     const unsigned seen = l->shape->d_seen, heads = g->d_inner / g->head;
     char layer[64];
     snprintf(layer, sizeof layer, "%s.in", name);
-    t->in = named(l, m, g->channels, seen + g->d_inner + heads, layer);
+    t->in = normed(l, m, g->channels, seen + g->d_inner + heads, layer);
     t->conv_taps = copied(l, model_tensor(m, "%s.conv.taps", name), (size_t)g->d_conv * seen);
     t->conv_bias = copied(l, model_tensor(m, "%s.conv.bias", name), seen);
     float *decay;
@@ -185,7 +185,7 @@ static void recurrent_layout(struct layout *l, const struct model *m, struct hop
     const unsigned c = g->channels, n_gates = g->mixer == MODEL_GRU ? 3 : 4;
     char layer[64];
     snprintf(layer, sizeof layer, "%s.in", name);
-    t->in = named(l, m, c, n_gates * c, layer);
+    t->in = normed(l, m, c, n_gates * c, layer);
     t->state = linear(l, c, n_gates * c, model_tensor(m, "%s.state.weight", name),
                       g->mixer == MODEL_GRU ? model_tensor(m, "%s.state.bias", name) : NULL, NULL);
 }
