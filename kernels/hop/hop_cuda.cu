@@ -3,17 +3,18 @@
 #include "kernels/fft/fft.cuh"
 
 #include <cuda_runtime.h>
+#include <initializer_list>
 
 /* Threads of a block, and positions that it works on: twice as many in `dense` and `up`. It reads its weights once for
  * all of them, and the blocks of two kernels, one of which waits, shall find room side by side. */
 enum { THREADS = 512, ROWS = 2 };
 
-/* Layers of the shipped models' dense blocks, and positions that a block works on in all of them together. */
-enum { DEPTH = 4, DEEP_ROWS = 2 };
+/* Where the blocks of a batch would be more than the GPU can have at once, they work on so many times as many
+ * positions. */
+enum { MOST_TURNS = 2 };
 
-/* Where the blocks of a batch would be more than the GPU can have at once, they work on P times as many positions, a
- * power of 2 up to these: in `dense`, and in all others. */
-enum { MOST_DEEP_TURNS = 4, MOST_TURNS = 2 };
+/* Layers of the shipped models' dense blocks, and positions at most that a block works on in all of them together. */
+enum { DEPTH = 4, MOST_DEEP_ROWS = 8 };
 
 /* Positions of the shipped models' middle part, and segments of their longest kernel. */
 enum { HALF = 100, MOST_SEGMENTS = 3 };
@@ -47,7 +48,7 @@ static bool is_usual(const hop_shape &s) {
             return false;
     return s.n_half == HALF && s.mixer == MODEL_MAMBA && s.d_inner == 2 * s.channels && s.d_state == 16 &&
            s.step_rank == s.channels / 16 && s.d_conv == 4 && s.n_kernels == 4 && s.depth == DEPTH &&
-           s.n_segments * s.channels <= (s.channels <= 32 ? widths<32>::threads : THREADS);
+           s.n_segments * s.channels <= (s.channels <= 32 ? widths<32>::threads : widths<64>::threads);
 }
 
 static unsigned share_of(const hop_shape &s) {
@@ -511,11 +512,11 @@ struct dense_args {
     } blocks[2]; /* [gridDim.z] */
 };
 
-/* The layers of a dense block from L on, at P times DEEP_ROWS positions; those before the last also at the positions
- * beside them that the next ones look at. A block so needs no other's results. */
-template <unsigned C, unsigned P, unsigned L = 0> struct dense_layers {
-    static constexpr unsigned n_threads = widths<C>::threads, halo = DEPTH - 1 - L, n_inner = P * DEEP_ROWS,
-                              n_rows = n_inner + 2 * halo, width = (L + 1) * C, n_items = n_rows * width,
+/* The layers of a dense block from L on, at N positions; those before the last also at the positions beside them that
+ * the next ones look at. A block so needs no other's results. */
+template <unsigned C, unsigned N, unsigned L = 0> struct dense_layers {
+    static constexpr unsigned n_threads = widths<C>::threads, halo = DEPTH - 1 - L, n_rows = N + 2 * halo,
+                              width = (L + 1) * C, n_items = n_rows * width,
                               n_own = (n_items + n_threads - 1) / n_threads;
     /* As many rows at a time as a group's lanes allow. */
     static constexpr unsigned most = layer<C, L + 1, C, 1>::most, fitting = n_rows <= 2 ? 2 : n_rows <= 4 ? 4 : 8,
@@ -523,7 +524,7 @@ template <unsigned C, unsigned P, unsigned L = 0> struct dense_layers {
     layer<C, L + 1, C, at_once, true> mix;
     float late[n_own][3]; /* taps of the present rows */
     float *products;      /* [n_rows][width] */
-    dense_layers<C, P, L + 1> next;
+    dense_layers<C, N, L + 1> next;
 
     /* All but the present rows: what goes before them in the sums stands in `products` until then. */
     template <class Block>
@@ -561,8 +562,8 @@ template <unsigned C, unsigned P, unsigned L = 0> struct dense_layers {
         next.fetch(block, ring, room, first, n, n_ring, now);
     }
 
-    /* `maps`: the first map's rows, [n_inner + 2 DEPTH][C], and behind them room for the others', each two rows
-     * shorter. Each is known to all threads when its layer's turn comes. */
+    /* `maps`: the first map's rows, [N + 2 DEPTH][C], and behind them room for the others', each two rows shorter. Each
+     * is known to all threads when its layer's turn comes. */
     __device__ void run(float *maps, float *present, float *y, int first, int n, unsigned n_ring) const {
         const size_t map = (size_t)n * C;
 #pragma unroll
@@ -571,7 +572,7 @@ template <unsigned C, unsigned P, unsigned L = 0> struct dense_layers {
             if (i >= n_items)
                 break;
             /* Of map m, whose halo is DEPTH - m rows. */
-            const float *rows = maps + (m * (n_inner + 2 * DEPTH + 1 - m) + i / width + L - m) * C + k % C;
+            const float *rows = maps + (m * (N + 2 * DEPTH + 1 - m) + i / width + L - m) * C + k % C;
             float sum = products[i];
 #pragma unroll
             for (unsigned t = 0; t < 3; t++)
@@ -579,7 +580,7 @@ template <unsigned C, unsigned P, unsigned L = 0> struct dense_layers {
             products[i] = sum;
         }
         __syncthreads();
-        float *to = maps + (L + 1) * (n_inner + 2 * DEPTH - L) * C;
+        float *to = maps + (L + 1) * (N + 2 * DEPTH - L) * C;
 #pragma unroll
         for (unsigned row = 0; row < n_rows; row += at_once)
             mix.run([&](unsigned r, unsigned i, unsigned) {
@@ -592,7 +593,7 @@ template <unsigned C, unsigned P, unsigned L = 0> struct dense_layers {
                             return;
                         if (L + 1 < DEPTH)
                             to[j * C + o] = is_there ? sum : 0;
-                        if (is_there && j >= (int)halo && j < (int)(halo + n_inner))
+                        if (is_there && j >= (int)halo && j < (int)(halo + N))
                             (L + 1 < DEPTH ? present + (size_t)(L + 1) * n_ring * map : y)[(size_t)p * C + o] = sum;
                     });
         if constexpr (L + 1 < DEPTH)
@@ -601,15 +602,14 @@ template <unsigned C, unsigned P, unsigned L = 0> struct dense_layers {
     }
 };
 
-template <unsigned C, unsigned P> struct dense_layers<C, P, DEPTH> {
+template <unsigned C, unsigned N> struct dense_layers<C, N, DEPTH> {
     template <class Block>
     __device__ void fetch(const Block &, const float *, float *&, int, int, unsigned, unsigned) {}
     __device__ void run(float *, float *, float *, int, int, unsigned) const {}
 };
 
 /* Floats of shared memory: the maps but the last, and all layers' products. */
-static unsigned dense_floats(const hop_shape &s, unsigned turns) {
-    const unsigned n_inner = turns * DEEP_ROWS;
+static unsigned dense_floats(const hop_shape &s, unsigned n_inner) {
     unsigned n = 0;
     for (unsigned l = 0; l < DEPTH; l++)
         n += n_inner + 2 * (DEPTH - l) + (n_inner + 2 * (DEPTH - 1 - l)) * (l + 1);
@@ -617,16 +617,15 @@ static unsigned dense_floats(const hop_shape &s, unsigned turns) {
 }
 
 /* A whole dense block, or two side by side. */
-template <unsigned C, unsigned P>
+template <unsigned C, unsigned N>
 static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share)
     dense(const __grid_constant__ dense_args a) {
     extern __shared__ float4 shared[];
     __shared__ hop_slot slot;
-    constexpr unsigned n_inner = P * DEEP_ROWS, n_first = (n_inner + 2 * DEPTH) * C,
-                       n_maps = n_first + (DEPTH - 1) * (n_inner + DEPTH) * C;
+    constexpr unsigned n_first = (N + 2 * DEPTH) * C, n_maps = n_first + (DEPTH - 1) * (N + DEPTH) * C;
     const hop_shape &s = a.s;
     const auto &block = a.blocks[blockIdx.z];
-    const int n = (int)a.n_rows, first = (int)(blockIdx.x * n_inner);
+    const int n = (int)a.n_rows, first = (int)(blockIdx.x * N);
     const size_t map = (size_t)n * C;
     float *maps = (float *)shared, *room = maps + n_maps;
     /* The encoder's kernel is ahead of the one that writes the slots. */
@@ -634,7 +633,7 @@ static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share)
         slot = a.asked ? a.asked[blockIdx.y] : hop_slot{__ldcg(&s.slots[blockIdx.y].stream), slot_now(s), 0, 0, 0};
     __syncthreads();
     float *ring = s.state + slot.stream * s.n_state + block.ring, *present = ring + slot.now % s.n_ring * map;
-    dense_layers<C, P> layers;
+    dense_layers<C, N> layers;
     layers.fetch(block, ring, room, first, n, s.n_ring, slot.now);
     await_with(a, 0);
     for (unsigned i = threadIdx.x; i < n_first; i += widths<C>::threads) {
@@ -645,7 +644,7 @@ static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share)
             v = a.embed.features ? embedded(a.embed, a.n_rows, (unsigned)p, C, o)
                                  : __ldcg(a.x + blockIdx.y * map + (size_t)p * C + o);
         maps[i] = v;
-        if (row >= DEPTH && row < (int)(DEPTH + n_inner) && p < n)
+        if (row >= DEPTH && row < (int)(DEPTH + N) && p < n)
             present[(size_t)p * C + o] = v;
     }
     __syncthreads();
@@ -1708,10 +1707,10 @@ static void start(void (*kernel)(Args), dim3 grid, unsigned n_threads, size_t sh
     cudaLaunchKernelEx(&config, kernel, args); /* an error is remembered */
 }
 
-/* Shared memory of the block that has most, which works on so many times as many positions. */
-static size_t needed_bytes(const hop_shape &s, unsigned turns) {
-    const size_t all = max(shared_bytes(s, min(turns, (unsigned)MOST_TURNS)), fft_bytes(s));
-    return is_usual(s) ? max(all, dense_floats(s, turns) * sizeof(float)) : all;
+/* Shared memory of the block that has most. */
+static size_t needed_bytes(const hop_shape &s) {
+    const size_t all = max(shared_bytes(s, is_usual(s) ? MOST_TURNS : 1), fft_bytes(s));
+    return is_usual(s) ? max(all, dense_floats(s, MOST_DEEP_ROWS) * sizeof(float)) : all;
 }
 
 template <unsigned C> struct chain {
@@ -1719,47 +1718,43 @@ template <unsigned C> struct chain {
     /* Each block of `attend` reads all the gates, so it has four positions, always. */
     static constexpr unsigned attend_turns = C ? 4 / widths<C>::rows : 1;
 
-    template <unsigned P> static int prepare(const hop_shape &s) {
-        const size_t bytes = needed_bytes(s, P);
+    static int prepare(const hop_shape &s) {
+        const size_t bytes = needed_bytes(s);
         int code = cudaSuccess;
         const auto ready = [&](const void *kernel) {
             code = code ? code : cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
         };
-        if constexpr (C)
-            ready((const void *)dense<C, P>);
-        if constexpr (P <= most) {
-            ready((const void *)down<C, P>);
-            ready((const void *)prime<C, P, true>);
-            ready((const void *)prime<C, P, false>);
-            ready((const void *)up<C, P>);
-        }
-        if constexpr (P == 1) {
-            ready((const void *)dense_layer);
-            ready((const void *)analyse<512>);
-            ready((const void *)analyse<0>);
-            ready((const void *)synthesise<512>);
-            ready((const void *)synthesise<0>);
-        }
-        return code;
-    }
-
-    static int prepare(const hop_shape &s) {
-        int code = prepare<1>(s);
         if constexpr (C) {
-            code = code ? code : prepare<2>(s);
-            code = code ? code : prepare<4>(s);
-        }
+            ready((const void *)dense<C, 2>);
+            ready((const void *)dense<C, 4>);
+            ready((const void *)dense<C, 5>);
+            ready((const void *)dense<C, MOST_DEEP_ROWS>);
+            ready((const void *)down<C, most>);
+            ready((const void *)prime<C, most, true>);
+            ready((const void *)prime<C, most, false>);
+            ready((const void *)up<C, most>);
+        } else
+            ready((const void *)dense_layer);
+        ready((const void *)down<C, 1>);
+        ready((const void *)prime<C, 1, true>);
+        ready((const void *)prime<C, 1, false>);
+        ready((const void *)up<C, 1>);
+        ready((const void *)analyse<512>);
+        ready((const void *)analyse<0>);
+        ready((const void *)synthesise<512>);
+        ready((const void *)synthesise<0>);
         return code;
     }
 
-    /* How many times as many positions a block shall work on, so that the blocks of all slots run at once: 1 where no
-     * number does that. Of a slot, n_beside blocks work on the same positions. */
-    static unsigned turns(unsigned n_rows, unsigned n_each, unsigned n_beside, unsigned n_slots, unsigned most) {
+    /* The first of these numbers of positions with which the blocks of all slots run at once, or else the first of all.
+     * Of a slot, n_beside blocks work on the same positions. */
+    static unsigned fitting(std::initializer_list<unsigned> numbers, unsigned n_rows, unsigned n_beside,
+                            unsigned n_slots) {
         const unsigned n_places = n_multiprocessors() * widths<C>::share;
-        for (unsigned n = 1; n <= most; n *= 2)
-            if (blocks_for(n_rows, n * n_each) * n_beside * n_slots <= n_places)
+        for (unsigned n : numbers)
+            if (blocks_for(n_rows, n) * n_beside * n_slots <= n_places)
                 return n;
-        return 1;
+        return *numbers.begin();
     }
 
     static void run_dense(const hop_net &n, unsigned n_slots, cudaStream_t stream, bool encoder) {
@@ -1780,10 +1775,11 @@ template <unsigned C> struct chain {
                     a.blocks[b].mix[i] = d.mix[i];
                 }
             }
-            const unsigned n_turns = turns(n_rows, DEEP_ROWS, n_blocks, n_slots, MOST_DEEP_TURNS);
-            start(n_turns == 1 ? dense<C, 1> : n_turns == 2 ? dense<C, 2> : dense<C, 4>,
-                  dim3(blocks_for(n_rows, n_turns * DEEP_ROWS), n_slots, n_blocks), n_threads,
-                  dense_floats(s, n_turns) * sizeof(float), stream, a);
+            const unsigned n_each = fitting({2, 4, 5, MOST_DEEP_ROWS}, n_rows, n_blocks, n_slots);
+            start(n_each == 2 ? dense<C, 2> : n_each == 4 ? dense<C, 4> : n_each == 5 ? dense<C, 5> :
+                                                                                        dense<C, MOST_DEEP_ROWS>,
+                  dim3(blocks_for(n_rows, n_each), n_slots, n_blocks), n_threads,
+                  dense_floats(s, n_each) * sizeof(float), stream, a);
         } else {
             for (unsigned i = 0; i < s.depth; i++) {
                 layer_args a = {s, i, n_rows, i ? embedding{} : embed, n.scratch.x, {}};
@@ -1818,16 +1814,16 @@ template <unsigned C> struct chain {
 
     static int launch(const hop_net &n, unsigned n_slots, cudaStream_t stream) {
         const hop_shape &s = n.shape;
-        const unsigned n_turns = turns(s.n_half, widths<C>::rows, 1, n_slots, most),
-                       n_up_turns = turns(s.n_half + 1, widths<C>::dense_rows, 2, n_slots, most);
-        const dim3 grid(blocks_for(s.n_half, n_turns * widths<C>::rows), n_slots),
-            up_grid(blocks_for(s.n_half + 1, n_up_turns * widths<C>::dense_rows), n_slots, 2);
-        const size_t bytes = shared_bytes(s, n_turns);
-        const auto down = n_turns == 1 ? ::down<C, 1> : ::down<C, most>;
-        const unsigned n_attend = attend_turns * widths<C>::rows;
-        const auto prime = n_turns == 1 ? ::prime<C, 1, false> : ::prime<C, most, false>;
-        const auto prime_time = n_turns == 1 ? ::prime<C, 1, true> : ::prime<C, most, true>;
-        const auto up = n_up_turns == 1 ? ::up<C, 1> : ::up<C, most>;
+        constexpr unsigned rows = widths<C>::rows, up_rows = widths<C>::dense_rows, n_attend = attend_turns * rows;
+        const unsigned n_each = fitting({rows, most * rows}, s.n_half, 1, n_slots),
+                       n_up_each = fitting({up_rows, most * up_rows}, s.n_half + 1, 2, n_slots);
+        const dim3 grid(blocks_for(s.n_half, n_each), n_slots),
+            up_grid(blocks_for(s.n_half + 1, n_up_each), n_slots, 2);
+        const size_t bytes = shared_bytes(s, n_each / rows);
+        const auto down = n_each == rows ? ::down<C, 1> : ::down<C, most>;
+        const auto prime = n_each == rows ? ::prime<C, 1, false> : ::prime<C, most, false>;
+        const auto prime_time = n_each == rows ? ::prime<C, 1, true> : ::prime<C, most, true>;
+        const auto up = n_up_each == up_rows ? ::up<C, 1> : ::up<C, most>;
         const bool is_shipped = s.window == 1024;
         start(is_shipped ? analyse<512> : analyse<0>, dim3(1, n_slots), THREADS, fft_bytes(s), stream,
               analyse_args{s, n.asked, n.in, n.analysis_window, n.roots, n.band_edges, n.scratch.spectrum,
@@ -1849,7 +1845,7 @@ template <unsigned C> struct chain {
                                  follow});
             }
         run_dense(n, n_slots, stream, false);
-        start(up, up_grid, n_threads, shared_bytes(s, n_up_turns), stream,
+        start(up, up_grid, n_threads, shared_bytes(s, n_up_each / up_rows), stream,
               up_args{s, n.scratch.decoded, {n.ups[0], n.ups[1]}, n.slope, n.scratch.gain, n.scratch.rotation});
         start(is_shipped ? synthesise<512> : synthesise<0>, dim3(1, n_slots), THREADS, fft_bytes(s), stream,
               synthesise_args{s, n.scratch.spectrum, n.scratch.gain, n.scratch.rotation, n.synthesis_window, n.roots,
@@ -1877,7 +1873,7 @@ void hop_pack(float *to, const hop_shape *s, unsigned n_in, unsigned n_out, unsi
 
 int hop_prepare(const hop_net *n, size_t *needed) {
     const hop_shape &s = n->shape;
-    *needed = needed_bytes(s, is_usual(s) ? MOST_DEEP_TURNS : 1);
+    *needed = needed_bytes(s);
     switch (is_usual(s) ? s.channels : 0) {
     case 16: return chain<16>::prepare(s);
     case 32: return chain<32>::prepare(s);
