@@ -535,7 +535,8 @@ static int64_t now_ns(void) {
     return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
 }
 
-/* Every sample comes with its ticket: so the device need not see to it that all are there before it says so. */
+/* Every sample comes with its ticket, in one word: so the device need not see to it that all are there before it says
+ * so, nor the host that it reads them later. */
 static bool has_samples(const struct engine_hop *h) {
     for (unsigned i = h->n_slots * h->net.shape.hop; i-- > 0;)
         if (h->net.out[i] >> 32 != h->ticket)
@@ -558,7 +559,6 @@ static bool spin(const struct engine_hop *h, bool (*is_done)(const struct engine
         if (tries % 64 == 63 && now_ns() > until_ns)
             return false;
     }
-    atomic_thread_fence(memory_order_acquire);
     return true;
 }
 
@@ -566,6 +566,7 @@ static bool spin(const struct engine_hop *h, bool (*is_done)(const struct engine
 static void settle(const struct engine_hop *h) {
     if (!spin(h, has_tails, now_ns() + SPIN_NS))
         cudaStreamSynchronize(h->stream); /* an error shows at the next hop */
+    atomic_thread_fence(memory_order_acquire);
 }
 
 /* A nap that was too long shows only in that the ticket lies there on waking: the next one is shorter. Otherwise
@@ -582,7 +583,6 @@ static int wait_for(struct engine_hop *h) {
         return -EIO;
     h->nap_ns += overslept ? -h->nap_ns / 32 : (now_ns() - woke_ns - MARGIN_NS) / 64;
     h->nap_ns = h->nap_ns < 0 ? 0 : h->nap_ns > MOST_NS ? MOST_NS : h->nap_ns;
-    atomic_thread_fence(memory_order_acquire);
     return has_samples(h) ? 0 : -EIO;
 }
 
