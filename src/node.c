@@ -838,6 +838,7 @@ static void follow_manager(struct node *n, uint32_t id) {
     if (!registry)
         return;
     n->metadata = pw_registry_bind(registry, id, PW_TYPE_INTERFACE_Metadata, PW_VERSION_METADATA, 0);
+    pw_proxy_destroy((struct pw_proxy *)registry);
     if (n->metadata)
         pw_metadata_add_listener(n->metadata, &n->metadata_listener, &metadata_events, n);
 }
