@@ -17,7 +17,6 @@ from tqdm import tqdm
 
 from data import RATE, Mixer
 from loss import Loss
-from muon import Muon, split
 from network import Net
 
 matplotlib.use('Agg')
@@ -136,12 +135,7 @@ def train(config, data, out, weights=None, resume=False, device='cuda' if torch.
     net = Net(**config['network']).to(device)
     if weights:
         net.load_state_dict(torch.load(weights, map_location=device)['ema'] | {'win': net.win})    # may be another pair of windows
-    adam = lambda params: torch.optim.AdamW(params, t['learning_rate'], betas=(.9, .99), weight_decay=.01, fused=device != 'cpu')
-    if t['optimiser'] == 'muon':
-        matrices, rest = split(net)
-        opts = [Muon(matrices, t['learning_rate']), adam(rest)]
-    else:
-        opts = [adam(net.parameters())]
+    opt = torch.optim.AdamW(net.parameters(), t['learning_rate'], betas=(.9, .99), weight_decay=.01, fused=device != 'cpu')
     samples = int(t['clip_seconds'] * RATE)
     mixer = mixer or Mixer(data, samples, device, t['seed'] * 1000 + rank)
     sources = [(mixer, t['batch'], Gradients(net, Loss(net, samples, device, config['loss']), True))]
@@ -152,8 +146,7 @@ def train(config, data, out, weights=None, resume=False, device='cuda' if torch.
     if resume:
         ck = torch.load(at('checkpoint.pt'), map_location=device)
         net.load_state_dict(ck['net'])
-        for opt, state in zip(opts, ck['opts'], strict=True):
-            opt.load_state_dict(state)
+        opt.load_state_dict(ck['opt'])
         average.state, used, step, rows = ck['ema'], ck['used'], ck['step'], ck['rows']
         mixer.gen.set_state(ck['gen'].cpu())
     if device != 'cpu':
@@ -169,7 +162,7 @@ def train(config, data, out, weights=None, resume=False, device='cuda' if torch.
         if rank:
             return
         save(at('weights.ema'), dict(ema=average.state, cfg=net.cfg, step=step))
-        save(at('checkpoint.pt'), dict(net=net.state_dict(), opts=[opt.state_dict() for opt in opts], ema=average.state, gen=mixer.gen.get_state(), used=seconds, step=step, rows=rows))
+        save(at('checkpoint.pt'), dict(net=net.state_dict(), opt=opt.state_dict(), ema=average.state, gen=mixer.gen.get_state(), used=seconds, step=step, rows=rows))
         if rows:
             picture(rows, at('curve.png'))
             with open(at('curve.tsv'), 'w') as f:
@@ -183,13 +176,12 @@ def train(config, data, out, weights=None, resume=False, device='cuda' if torch.
     bar = tqdm(total=round(total), initial=round(used), unit='s', disable=rank > 0, mininterval=5)
     while seconds < total:
         rate = t['learning_rate'] * min(1, (step + 1) / warm) * (.5 + .5 * math.cos(math.pi * min(1, seconds / total)))
-        for group in (g for opt in opts for g in opt.param_groups):
+        for group in opt.param_groups:
             group['lr'] = rate
         source, n, gradients = sources[t['long_every'] > 0 and (step + 1) % t['long_every'] == 0]
         terms = gradients(source.batch(n))
         step_gradients(net, processes)
-        for opt in opts:
-            opt.step()
+        opt.step()
         step += 1
         average.update(net, step)
         sums.append(torch.stack(list(terms.values())))
