@@ -13,7 +13,7 @@ import torch
 RATE = 48000
 ROOM = 24000                                            # samples of one room response
 FASTEST = 1.18                                          # how much a voice is sped up at most, and the inverse of the slowest
-FASTEST_NOISE = 1.5
+FASTEST_NOISE = 2.
 STOCK = 4                                               # batches made at once: of so few clips a map takes no longer for being larger
 ALONE, CLEAN = .06, .05                                 # parts of the clips: noise alone; speech that must come through untouched
 FULL_KNOWN, WIDE_KNOWN = 15500., 7800.                  # Hz above which the packs' speech says nothing
@@ -168,8 +168,20 @@ class Mixer:
         return torch.where(self.chance(h.shape[0], .5) > 0, low, h)
 
     def recording(self, n):
-        speed = torch.where(self.rand(n, 1) < .5, self.between(n, 1 / FASTEST_NOISE, FASTEST_NOISE), 1.)
-        return self.equalise(faster(self.crop(self.noises, n, math.ceil(self.samples * FASTEST_NOISE) + 4), speed, self.samples))
+        """Of what was recorded, others: at another speed, backwards, as the steady hiss of its long-term spectrum, in a room,
+        through another response. What is not changed here the network soon knows by heart."""
+        speed = torch.where(self.rand(n, 1) < .6, FASTEST_NOISE ** self.between(n, -1, 1), 1.)
+        x = faster(self.crop(self.noises, n, math.ceil(self.samples * FASTEST_NOISE) + 4), speed, self.samples)
+        x = torch.where(self.chance(n, .25) > 0, x.flip(1), x)
+        x = torch.where(self.chance(n, .15) > 0, self.scattered(x), x)
+        x = torch.where(self.chance(n, .3) > 0, convolve(x, self.rooms(n, n)[0]), x)
+        return self.equalise(x, 12.)
+
+    def scattered(self, x):
+        """The phases of its whole spectrum drawn anew: events are spread over the clip, tones and colour stay."""
+        X = torch.fft.rfft(x)
+        turn = self.rand(*X.shape) * 2 * math.pi
+        return torch.fft.irfft(X * torch.polar(torch.ones_like(turn), turn), n=x.shape[1])
 
     def noise(self, n):
         parts = [self.recording(n), self.recording(n), self.babble(n), self.steady(n), self.clicks(n)]

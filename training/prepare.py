@@ -1,10 +1,11 @@
-"""Pack training audio: python3 prepare.py DATA OUT [--spoken REGEX]
+"""Pack training audio: python3 prepare.py DATA OUT [--spoken REGEX] [--more DATA]
 
 DATA holds index.tsv (file, start_sample, samples, rate, source, speaker_or_clip), the files it names (speech_full*: full band,
 speech_wide*: nothing above 8 kHz, noise*), and rooms_full.flac, rooms_wide.flac: room responses of half a second, one after the
 other. OUT gets the same audio as raw 16-bit mono at 48 kHz for train.py, without the narrators and noise clips that a hash
 of their names holds out, without noise clips whose names say that they are speech (a network that hears those learns to remove
-speech), and OUT/dev: noisy and clean pairs made of those, for choosing between checkpoints.
+speech), and OUT/dev: noisy and clean pairs made of what is held out, for choosing between checkpoints. Of what --more adds
+nothing is held out, so that the pairs stay the same.
 """
 import argparse
 import csv
@@ -69,6 +70,12 @@ def read_index(data):
     return packs, list(offset)
 
 
+def decoded(data, files, jobs):
+    """The joined samples of files, [n] int16 at 48 kHz."""
+    with ProcessPoolExecutor(jobs) as pool:
+        return np.concatenate(list(pool.map(decode, [j for f in files for j in pieces(os.path.join(data, f))])))
+
+
 def level(x):
     """RMS of the active part: 20 ms frames within 20 dB of the loudest."""
     e = (x[:len(x) // 960 * 960].reshape(-1, 960) ** 2).mean(1)
@@ -109,15 +116,15 @@ def main():
     ap.add_argument('data')
     ap.add_argument('out')
     ap.add_argument('--spoken', default='$^', help='names of noise clips to leave out of the packed noise')
+    ap.add_argument('--more', help='another DATA, for training alone')
     ap.add_argument('--jobs', type=int, default=os.cpu_count())
     a = ap.parse_args()
     os.makedirs(a.out, exist_ok=True)
     packs, files = read_index(a.data)
+    more, more_files = read_index(a.more) if a.more else ({}, [])
     voices, noises = {}, []
     for pack, segments in packs.items():
-        with ProcessPoolExecutor(a.jobs) as pool:
-            jobs = [j for f in files if f.startswith(pack) for j in pieces(os.path.join(a.data, f))]
-            x = np.concatenate(list(pool.map(decode, jobs)))
+        x = decoded(a.data, [f for f in files if f.startswith(pack)], a.jobs)
         kind, _, band = pack.partition('_')
         held = held_out(kind, segments)
         for s in segments:
@@ -127,11 +134,15 @@ def main():
                 noises.append((s['name'], x[s['start']:s['stop']]))
             elif kind == 'speech':
                 voices.setdefault(band, {}).setdefault(s['name'], []).append(x[s['start']:s['stop']])
+        parts = [(x, segments, held)]
+        if pack in more:
+            parts.append((decoded(a.more, [f for f in more_files if f.startswith(pack)], a.jobs), more[pack], ()))
         with open(os.path.join(a.out, pack + '.i16'), 'wb') as f:
-            for s in segments:
-                if s['name'] not in held and not (kind == 'noise' and re.search(a.spoken, s['name'])):
-                    x[s['start']:s['stop']].tofile(f)
-        print(f"{pack}: {len(x) / RATE / 3600:.2f} h, {len(held)} of {len({s['name'] for s in segments})} names held out")
+            for y, of, out in parts:
+                for s in of:
+                    if s['name'] not in out and not (kind == 'noise' and re.search(a.spoken, s['name'])):
+                        y[s['start']:s['stop']].tofile(f)
+        print(f"{pack}: {sum(len(y) for y, _, _ in parts) / RATE / 3600:.2f} h, {len(held)} of {len({s['name'] for s in segments})} names held out")
     for band in 'full', 'wide':
         path = os.path.join(a.data, f'rooms_{band}.flac')
         if os.path.exists(path):

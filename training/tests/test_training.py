@@ -86,7 +86,7 @@ def test_two_processes_stay_together(tmp_path):
 @pytest.fixture
 def mixer(tmp_path):
     rng = np.random.default_rng(0)
-    for name, n in dict(speech_full=1600000, speech_wide=1600000, noise=1600000, rooms_full=48000, rooms_wide=72000).items():
+    for name, n in dict(speech_full=1600000, speech_wide=1600000, noise=2400000, rooms_full=48000, rooms_wide=72000).items():
         (rng.standard_normal(n) * 3000).astype(np.int16).tofile(tmp_path / (name + '.i16'))
     return Mixer(str(tmp_path), 96000, 'cpu', 7)
 
@@ -165,6 +165,16 @@ def test_noise_of_long_clips_changes(mixer):
         level = 10 * v.view(6, seconds, -1).square().mean(2).log10()
         spread[seconds] = (level.amax(1) - level.amin(1)).median()
     assert spread[18] > 6 and spread[18] > 1.5 * spread[3]
+
+
+def test_what_is_scattered_keeps_its_spectrum_and_lasts(mixer):
+    x = torch.zeros(1, 96000)
+    x[0, 40000:40480] = torch.sin(torch.arange(480) * .3)
+    y = mixer.scattered(x)
+    power = [torch.fft.rfft(v).abs()[0, 1:-1] for v in (x, y)]
+    assert torch.allclose(*power, atol=1e-3 * power[0].max())
+    e = y.view(20, -1).square().mean(1)
+    assert e.max() < 5 * e.min()
 
 
 def test_speech_and_noise_end_at_the_same_frequency(mixer):
