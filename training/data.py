@@ -9,6 +9,7 @@ import os
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 
 RATE = 48000
 ROOM = 24000                                            # samples of one room response
@@ -120,6 +121,33 @@ class Mixer:
         h = torch.where(self.chance(n, .5) > 0, h, dry)
         return h, h * (t < .03)
 
+    def spectrum(self, x, hop):
+        """[n,samples] -> [n,T,513] in frames of 21 ms, and the way back."""
+        window = torch.hann_window(1024, device=self.device)
+        X = torch.stft(x, 1024, hop, window=window, return_complex=True).mT
+        return X, lambda Y: torch.istft(Y.mT, 1024, hop, window=window, length=x.shape[1])
+
+    def above(self, n, low, high):
+        """[n,1,513]: which bins lie above a frequency drawn between two."""
+        return torch.arange(513, device=self.device) * RATE / 1024 >= self.between(n, low, high)[..., None]
+
+    def coded(self, x):
+        """As codecs leave it that round a spectrum to few steps (Vorbis, MP3, AAC, what Bluetooth uses): with holes between the
+        strong bins. The packs' speech went through one of another kind, and much of their noise through one of this: what is
+        full of holes must not be noise for that."""
+        X, back = self.spectrum(x, 512)
+        around = F.avg_pool1d(X.abs().square(), 17, 1, 8, count_include_pad=False)
+        step = (around / 2).sqrt() * self.between(len(x), .5, 3)[..., None] + 1e-9
+        Y = torch.complex((X.real / step).round() * step, (X.imag / step).round() * step)
+        return back(torch.where(self.above(len(x), 1500, 5000), Y, X))
+
+    def regrained(self, x):
+        """With the grain of white noise above some frequency, without the holes that a codec left there."""
+        X, back = self.spectrum(x, 256)
+        around = F.avg_pool2d(X.abs().square()[:, None], (3, 9), 1, (1, 4), count_include_pad=False)[:, 0].sqrt()
+        grain = self.spectrum(self.randn(*x.shape), 256)[0]
+        return back(torch.where(self.above(len(x), 500, 6000), around * grain / grain.abs().square().mean().sqrt(), X))
+
     def edge(self, start, seconds):
         """0 before `start`, 1 after it, a slope of the given length between; [n,1] -> [n,samples]."""
         return ((self.ramp / RATE - start) / seconds).clamp(0, 1)
@@ -164,16 +192,17 @@ class Mixer:
 
     def equalise_room(self, h):
         """A random tilt, so that bursts are not all white: one pole, half of them low-passed."""
-        low = torch.nn.functional.avg_pool1d(h[:, None], 9, 1, 4)[:, 0]
+        low = F.avg_pool1d(h[:, None], 9, 1, 4)[:, 0]
         return torch.where(self.chance(h.shape[0], .5) > 0, low, h)
 
     def recording(self, n):
-        """Of what was recorded, others: at another speed, backwards, as the steady hiss of its long-term spectrum, in a room,
-        through another response. What is not changed here the network soon knows by heart."""
+        """Of what was recorded, others: at another speed, backwards, as the steady hiss of its long-term spectrum, without a
+        codec's traces, in a room, through another response. What is not changed here the network soon knows by heart."""
         speed = torch.where(self.rand(n, 1) < .6, FASTEST_NOISE ** self.between(n, -1, 1), 1.)
         x = faster(self.crop(self.noises, n, math.ceil(self.samples * FASTEST_NOISE) + 4), speed, self.samples)
         x = torch.where(self.chance(n, .25) > 0, x.flip(1), x)
         x = torch.where(self.chance(n, .15) > 0, self.scattered(x), x)
+        x = torch.where(self.chance(n, .3) > 0, self.regrained(x), x)
         x = torch.where(self.chance(n, .3) > 0, convolve(x, self.rooms(n, n)[0]), x)
         return self.equalise(x, 12.)
 
@@ -205,6 +234,7 @@ class Mixer:
         """speed [n,1] makes other speakers of those there are."""
         most = math.ceil(self.samples * FASTEST) + 4
         s = faster(torch.cat([self.crop(self.full, full, most), self.crop(self.wide, n - full, most)]), speed, self.samples)
+        s = torch.where(self.chance(n, .35) > 0, self.coded(s), s)
         other = torch.cat([s[:full].roll(1, 0), s[full:].roll(1, 0)])
         return self.pauses(self.equalise(s + other * db(self.between(n, -10, 0)) * self.chance(n, .08)))
 

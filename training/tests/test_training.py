@@ -177,6 +177,21 @@ def test_what_is_scattered_keeps_its_spectrum_and_lasts(mixer):
     assert e.max() < 5 * e.min()
 
 
+def test_codecs_leave_holes_and_grain_fills_them(mixer):
+    def holes(x):
+        power = mixer.spectrum(x, 256)[0].abs().square()[..., 200:]
+        return (power < .05 * torch.nn.functional.avg_pool2d(power[:, None], (3, 9), 1, (1, 4))[:, 0]).float().mean()
+
+    x = mixer.randn(8, 96000)
+    coded = mixer.coded(x)
+    again = mixer.regrained(coded)
+    assert holes(coded) > 1.5 * holes(x) > 1.2 * holes(again)
+    level = [y.square().mean().item() for y in (x, coded, again)]
+    assert max(level) < 1.3 * min(level)
+    low = [mixer.spectrum(y, 256)[0][:, 9:-9, 2:10] for y in (x, coded)]
+    assert torch.allclose(*low, atol=.01 * low[0].abs().max())
+
+
 def test_speech_and_noise_end_at_the_same_frequency(mixer):
     cut = mixer.band(100, 200)
     assert cut.min() >= 3400 and cut.max() == 24000
