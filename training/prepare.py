@@ -1,4 +1,4 @@
-"""Pack training audio: python3 prepare.py DATA OUT [--spoken REGEX] [--more DATA]
+"""Pack training audio: python3 prepare.py DATA OUT [--spoken REGEX] [--often REGEX] [--more DATA]
 
 DATA holds index.tsv (file, start_sample, samples, rate, source, speaker_or_clip), the files it names (speech_full*: full band,
 speech_wide*: nothing above 8 kHz, noise*), and rooms_full.flac, rooms_wide.flac: room responses of half a second, one after the
@@ -116,6 +116,7 @@ def main():
     ap.add_argument('data')
     ap.add_argument('out')
     ap.add_argument('--spoken', default='$^', help='names of noise clips to leave out of the packed noise')
+    ap.add_argument('--often', default='$^', help='names of speech to pack three times, so that training hears it as often')
     ap.add_argument('--more', help='another DATA, for training alone')
     ap.add_argument('--jobs', type=int, default=os.cpu_count())
     a = ap.parse_args()
@@ -140,7 +141,9 @@ def main():
         with open(os.path.join(a.out, pack + '.i16'), 'wb') as f:
             for y, of, out in parts:
                 for s in of:
-                    if s['name'] not in out and not (kind == 'noise' and re.search(a.spoken, s['name'])):
+                    if s['name'] in out or kind == 'noise' and re.search(a.spoken, s['name']):
+                        continue
+                    for _ in range(3 if kind == 'speech' and re.search(a.often, s['name']) else 1):
                         y[s['start']:s['stop']].tofile(f)
         print(f"{pack}: {sum(len(y) for y, _, _ in parts) / RATE / 3600:.2f} h, {len(held)} of {len({s['name'] for s in segments})} names held out")
     for band in 'full', 'wide':

@@ -57,6 +57,13 @@ def test_what_is_held_out_is_in_no_pack(packed):
     assert len(pairs) == 25 and all(p.endswith(names('noise', True, 1)[0]) for p in pairs[1:])
 
 
+def test_what_is_packed_often_is_there_three_times(packed):
+    once = (packed() / 'speech_wide.i16').stat().st_size
+    often = packed('--often', 'speech|noise')
+    assert (often / 'speech_wide.i16').stat().st_size == 3 * once
+    assert (often / 'noise.i16').stat().st_size == 2 * once
+
+
 def test_more_is_for_training_alone(packed, tmp_path):
     before = (packed() / 'dev/pairs.tsv').read_text()
     out = packed('--spoken', 'scream', '--more', str(tmp_path / 'more'))
