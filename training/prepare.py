@@ -150,7 +150,10 @@ def main():
         path = os.path.join(a.data, f'rooms_{band}.flac')
         if os.path.exists(path):
             soundfile.read(path, dtype='int16')[0].tofile(os.path.join(a.out, f'rooms_{band}.i16'))
-    dev_pairs(voices, noises, os.path.join(a.out, 'dev'))
+    if voices and noises:
+        dev_pairs(voices, noises, os.path.join(a.out, 'dev'))
+    else:
+        print('no development pairs: of so few names the hash holds out no', 'noise' if voices else 'voice')
 
 
 if __name__ == '__main__':

@@ -69,3 +69,10 @@ def test_more_is_for_training_alone(packed, tmp_path):
     out = packed('--spoken', 'scream', '--more', str(tmp_path / 'more'))
     assert held_in(out / 'noise.i16') == {.1, .6}
     assert (out / 'dev/pairs.tsv').read_text() == before
+
+
+def test_too_little_to_hold_out_is_packed_all_the_same(tmp_path):
+    write(tmp_path / 'data', [('noise', names('noise', False, 1)[0], .1), ('speech_wide', names('speech', True, 1)[0], .5)])
+    run = subprocess.run([sys.executable, prepare.__file__, str(tmp_path / 'data'), str(tmp_path / 'out')], check=True, capture_output=True, text=True)
+    assert 'no development pairs: of so few names the hash holds out no noise' in run.stdout
+    assert held_in(tmp_path / 'out/noise.i16') == {.1}
