@@ -48,6 +48,15 @@ def faster(x, factor, samples):
     return b + .5 * t * (c - a + t * (2 * a - 5 * b + 4 * c - d + t * (3 * (b - c) + d - a)))
 
 
+def spectrum(x, hop):
+    """[n,samples] -> [n,T,513] in frames of 21 ms; sound() is the way back."""
+    return torch.stft(x, 1024, hop, window=torch.hann_window(1024, device=x.device), return_complex=True).mT
+
+
+def sound(X, hop, samples):
+    return torch.istft(X.mT, 1024, hop, window=torch.hann_window(1024, device=X.device), length=samples)
+
+
 def convolve(x, h):
     n = x.shape[1] + ROOM
     return torch.fft.irfft(torch.fft.rfft(x, n) * torch.fft.rfft(h, n), n)[:, :x.shape[1]]
@@ -96,6 +105,10 @@ class Mixer:
     def chance(self, n, p):
         return (self.rand(n, 1) < p).float()
 
+    def sometimes(self, p, change, x):
+        """x, of which a part p of the rows is as change(x) has them."""
+        return torch.where(self.chance(len(x), p) > 0, change(x), x)
+
     def crop(self, pack, n, samples=None):
         ramp = self.ramp if samples is None else torch.arange(samples, device=self.device)
         i = (self.rand(n) * (pack.numel() - len(ramp))).long()
@@ -115,17 +128,11 @@ class Mixer:
         h = h / h.norm(dim=1, keepdim=True) * db(self.between(n, -15, 3))
         h[:, 0] = 1
         last = torch.where(torch.arange(n, device=self.device) < full, self.full_rooms, len(self.responses))
-        h = torch.where(self.chance(n, .5) > 0, self.responses[(self.rand(n) * last).long()], h)
+        h = self.sometimes(.5, lambda h: self.responses[(self.rand(n) * last).long()], h)
         dry = torch.zeros_like(h)
         dry[:, 0] = 1
         h = torch.where(self.chance(n, .5) > 0, h, dry)
         return h, h * (t < .03)
-
-    def spectrum(self, x, hop):
-        """[n,samples] -> [n,T,513] in frames of 21 ms, and the way back."""
-        window = torch.hann_window(1024, device=self.device)
-        X = torch.stft(x, 1024, hop, window=window, return_complex=True).mT
-        return X, lambda Y: torch.istft(Y.mT, 1024, hop, window=window, length=x.shape[1])
 
     def above(self, n, low, high):
         """[n,1,513]: which bins lie above a frequency drawn between two."""
@@ -135,18 +142,19 @@ class Mixer:
         """As codecs leave it that round a spectrum to few steps (Vorbis, MP3, AAC, what Bluetooth uses): with holes between the
         strong bins. The packs' speech went through one of another kind, and much of their noise through one of this: what is
         full of holes must not be noise for that."""
-        X, back = self.spectrum(x, 512)
+        X = spectrum(x, 512)
         around = F.avg_pool1d(X.abs().square(), 17, 1, 8, count_include_pad=False)
         step = (around / 2).sqrt() * self.between(len(x), .5, 3)[..., None] + 1e-9
         Y = torch.complex((X.real / step).round() * step, (X.imag / step).round() * step)
-        return back(torch.where(self.above(len(x), 1500, 5000), Y, X))
+        return sound(torch.where(self.above(len(x), 1500, 5000), Y, X), 512, x.shape[1])
 
     def regrained(self, x):
         """With the grain of white noise above some frequency, without the holes that a codec left there."""
-        X, back = self.spectrum(x, 256)
+        X = spectrum(x, 256)
         around = F.avg_pool2d(X.abs().square()[:, None], (3, 9), 1, (1, 4), count_include_pad=False)[:, 0].sqrt()
-        grain = self.spectrum(self.randn(*x.shape), 256)[0]
-        return back(torch.where(self.above(len(x), 500, 6000), around * grain / grain.abs().square().mean().sqrt(), X))
+        grain = spectrum(self.randn(*x.shape), 256)
+        Y = around * grain / grain.abs().square().mean().sqrt()
+        return sound(torch.where(self.above(len(x), 500, 6000), Y, X), 256, x.shape[1])
 
     def edge(self, start, seconds):
         """0 before `start`, 1 after it, a slope of the given length between; [n,1] -> [n,samples]."""
@@ -192,18 +200,17 @@ class Mixer:
 
     def equalise_room(self, h):
         """A random tilt, so that bursts are not all white: one pole, half of them low-passed."""
-        low = F.avg_pool1d(h[:, None], 9, 1, 4)[:, 0]
-        return torch.where(self.chance(h.shape[0], .5) > 0, low, h)
+        return self.sometimes(.5, lambda h: F.avg_pool1d(h[:, None], 9, 1, 4)[:, 0], h)
 
     def recording(self, n):
         """Of what was recorded, others: at another speed, backwards, as the steady hiss of its long-term spectrum, without a
         codec's traces, in a room, through another response. What is not changed here the network soon knows by heart."""
         speed = torch.where(self.rand(n, 1) < .6, FASTEST_NOISE ** self.between(n, -1, 1), 1.)
         x = faster(self.crop(self.noises, n, math.ceil(self.samples * FASTEST_NOISE) + 4), speed, self.samples)
-        x = torch.where(self.chance(n, .25) > 0, x.flip(1), x)
-        x = torch.where(self.chance(n, .15) > 0, self.scattered(x), x)
-        x = torch.where(self.chance(n, .3) > 0, self.regrained(x), x)
-        x = torch.where(self.chance(n, .3) > 0, convolve(x, self.rooms(n, n)[0]), x)
+        x = self.sometimes(.25, lambda x: x.flip(1), x)
+        x = self.sometimes(.15, self.scattered, x)
+        x = self.sometimes(.3, self.regrained, x)
+        x = self.sometimes(.3, lambda x: convolve(x, self.rooms(n, n)[0]), x)
         return self.equalise(x, 12.)
 
     def scattered(self, x):
@@ -234,7 +241,7 @@ class Mixer:
         """speed [n,1] makes other speakers of those there are."""
         most = math.ceil(self.samples * FASTEST) + 4
         s = faster(torch.cat([self.crop(self.full, full, most), self.crop(self.wide, n - full, most)]), speed, self.samples)
-        s = torch.where(self.chance(n, .35) > 0, self.coded(s), s)
+        s = self.sometimes(.35, self.coded, s)
         other = torch.cat([s[:full].roll(1, 0), s[full:].roll(1, 0)])
         return self.pauses(self.equalise(s + other * db(self.between(n, -10, 0)) * self.chance(n, .08)))
 

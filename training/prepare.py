@@ -70,10 +70,10 @@ def read_index(data):
     return packs, list(offset)
 
 
-def decoded(data, files, jobs):
-    """The joined samples of files, [n] int16 at 48 kHz."""
+def decoded(data, files, pack, jobs):
+    """The joined samples of a pack's files, [n] int16 at 48 kHz."""
     with ProcessPoolExecutor(jobs) as pool:
-        return np.concatenate(list(pool.map(decode, [j for f in files for j in pieces(os.path.join(data, f))])))
+        return np.concatenate(list(pool.map(decode, [j for f in files if f.startswith(pack) for j in pieces(os.path.join(data, f))])))
 
 
 def level(x):
@@ -125,7 +125,7 @@ def main():
     more, more_files = read_index(a.more) if a.more else ({}, [])
     voices, noises = {}, []
     for pack, segments in packs.items():
-        x = decoded(a.data, [f for f in files if f.startswith(pack)], a.jobs)
+        x = decoded(a.data, files, pack, a.jobs)
         kind, _, band = pack.partition('_')
         held = held_out(kind, segments)
         for s in segments:
@@ -137,14 +137,13 @@ def main():
                 voices.setdefault(band, {}).setdefault(s['name'], []).append(x[s['start']:s['stop']])
         parts = [(x, segments, held)]
         if pack in more:
-            parts.append((decoded(a.more, [f for f in more_files if f.startswith(pack)], a.jobs), more[pack], ()))
+            parts.append((decoded(a.more, more_files, pack, a.jobs), more[pack], ()))
         with open(os.path.join(a.out, pack + '.i16'), 'wb') as f:
             for y, of, out in parts:
                 for s in of:
-                    if s['name'] in out or kind == 'noise' and re.search(a.spoken, s['name']):
-                        continue
-                    for _ in range(3 if kind == 'speech' and re.search(a.often, s['name']) else 1):
-                        y[s['start']:s['stop']].tofile(f)
+                    if s['name'] not in out and not (kind == 'noise' and re.search(a.spoken, s['name'])):
+                        times = 3 if kind == 'speech' and re.search(a.often, s['name']) else 1
+                        np.tile(y[s['start']:s['stop']], times).tofile(f)
         print(f"{pack}: {sum(len(y) for y, _, _ in parts) / RATE / 3600:.2f} h, {len(held)} of {len({s['name'] for s in segments})} names held out")
     for band in 'full', 'wide':
         path = os.path.join(a.data, f'rooms_{band}.flac')
