@@ -16,7 +16,7 @@ ROOM = 24000                                            # samples of one room re
 FASTEST = 1.18                                          # how much a voice is sped up at most, and the inverse of the slowest
 FASTEST_NOISE = 2.
 STOCK = 4                                               # batches made at once: of so few clips a map takes no longer for being larger
-ALONE, CLEAN = .06, .05                                 # parts of the clips: noise alone; speech that must come through untouched
+ALONE, CLEAN = .1, .1                                   # parts of the clips: noise alone; speech that must come through untouched
 FULL_KNOWN, WIDE_KNOWN = 15500., 7800.                  # Hz above which the packs' speech says nothing
 
 
@@ -280,7 +280,7 @@ class Mixer:
         active = ((e * loud).sum(1, keepdim=True) / loud.sum(1, keepdim=True).clamp_min(1)).sqrt()
         v = v * active.clamp_min(1e-2)
         cut = self.band(full, n)
-        m, target = lowpass(s + v, cut), lowpass(target, cut)
+        m, target = self.sometimes(.1, self.coded, lowpass(s + v, cut)), lowpass(target, cut)    # as a headset's radio link may
         known = torch.where(cut < known + 1000, RATE / 2, known)    # all of it: there is nothing above the edge
         gain = self.jump(n, min(1., .033 * self.samples / RATE), 12)
         m, target = m * gain, target * gain

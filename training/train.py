@@ -1,7 +1,8 @@
 """Train a model: python3 train.py CONFIG DATA OUT [--weights FILE] [--resume] [--minutes N]
 
-CONFIG is one of configs/; DATA is what prepare.py wrote. OUT gets weights.ema (averaged weights: what is exported and scored),
-checkpoint.pt (to resume from), curve.tsv and curve.png. `torchrun --nproc-per-node N train.py ...` uses N GPUs of one host.
+CONFIG is one of configs/; DATA is what prepare.py wrote; the weights to begin from are averaged ones or a model file. OUT gets
+weights.ema (averaged weights: what is exported and scored), checkpoint.pt (to resume from), curve.tsv and curve.png.
+`torchrun --nproc-per-node N train.py ...` uses N GPUs of one host.
 The schedule is one of time: N minutes are N minutes on any machine, and the learning rate reaches zero at their end.
 """
 import argparse
@@ -18,6 +19,7 @@ from tqdm import tqdm
 from data import RATE, Mixer
 from loss import Loss
 from network import Net
+from unfold import calibrate, unfold
 
 matplotlib.use('Agg')
 import matplotlib.pyplot as plt  # noqa: E402
@@ -133,11 +135,18 @@ def train(config, data, out, weights=None, resume=False, device='cuda' if torch.
     at = lambda name: os.path.join(out, name)
 
     net = Net(**config['network']).to(device)
+    folded = bool(weights) and weights.endswith('.safetensors')
     if weights:
-        net.load_state_dict(torch.load(weights, map_location=device)['ema'] | {'win': net.win})    # may be another pair of windows
+        state = unfold(weights).state_dict() if folded else torch.load(weights, map_location=device)['ema']
+        net.load_state_dict(state | {'win': net.win})   # may be another pair of windows
     opt = torch.optim.AdamW(net.parameters(), t['learning_rate'], betas=(.9, .99), weight_decay=.01, fused=device != 'cpu')
     samples = int(t['clip_seconds'] * RATE)
     mixer = mixer or Mixer(data, samples, device, t['seed'] * 1000 + rank)
+    if folded:
+        calibrate(net, mixer.batch(t['batch'])[0])
+        if processes > 1:                               # each had clips of its own
+            for v in net.state_dict().values():
+                dist.broadcast(v, 0)
     sources = [(mixer, t['batch'], Gradients(net, Loss(net, samples, device, config['loss']), True))]
     if t['long_every']:                                 # as much sound in fewer clips: too few for a batch norm's statistics
         mixer_long = mixer.of_length(samples * t['batch'] // t['long_batch'])
@@ -206,7 +215,7 @@ def main():
     ap.add_argument('config')
     ap.add_argument('data')
     ap.add_argument('out')
-    ap.add_argument('--weights', help='averaged weights to begin from, with a new optimiser')
+    ap.add_argument('--weights', help='averaged weights or a model file to begin from, with a new optimiser')
     ap.add_argument('--resume', action='store_true', help='go on from OUT/checkpoint.pt')
     ap.add_argument('--mixer', choices=['mamba', 'mamba2', 'gru', 'lstm'], help="what mixes in time, instead of the config's")
     ap.add_argument('--minutes', type=float, help="instead of the config's")

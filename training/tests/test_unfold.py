@@ -1,0 +1,50 @@
+"""A model file trained on: the same network as the one it was made of."""
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import load_file
+
+from export import export
+from network import Net, Norm
+from unfold import calibrate, unfold
+
+
+@pytest.fixture
+def net():
+    torch.manual_seed(0)
+    net = Net(c=8, blocks=2, nt=1, nf=1)
+    for p in net.parameters():
+        p.data += .1 * torch.randn_like(p)
+    for m in net.modules():
+        if isinstance(m, Norm):
+            m.running_mean.normal_(0, .3)
+            m.running_var.uniform_(.5, 2)
+    return net.eval()
+
+
+def close(a, b, part):
+    return (a - b).abs().square().mean() < part ** 2 * b.abs().square().mean()
+
+
+@torch.no_grad()
+def test_there_and_back(net, tmp_path):
+    path, again = tmp_path / 'a.safetensors', tmp_path / 'b.safetensors'
+    export(net, path, 'a')
+    back = unfold(path)
+    sound = torch.randn(2, 48000)
+    owed = net(sound)[2]
+    assert close(back(sound)[2], owed, 1e-4)
+    calibrate(back, sound)
+    assert close(back(sound)[2], owed, 1e-4)
+    assert close(back.train()(sound)[2], owed, 1e-3)    # clips that are those of the statistics
+    export(back, again, 'a')
+    a, b = load_file(path), load_file(again)
+    assert a.keys() == b.keys()
+    for name in a:
+        assert np.allclose(a[name], b[name], rtol=1e-3, atol=1e-4 * np.abs(a[name]).max()), name
+
+
+def test_other_mixers_are_told(tmp_path):
+    export(Net(c=8, blocks=1, nt=1, nf=1, mixer='gru').eval(), tmp_path / 'a.safetensors', 'a')
+    with pytest.raises(SystemExit, match='gru'):
+        unfold(tmp_path / 'a.safetensors')
