@@ -4,8 +4,10 @@ import pytest
 import torch
 from safetensors.numpy import load_file
 
+import train as training
 from export import export
 from network import Net, Norm
+from test_training import OneClip, config
 from unfold import calibrate, unfold
 
 
@@ -42,6 +44,18 @@ def test_there_and_back(net, tmp_path):
     assert a.keys() == b.keys()
     for name in a:
         assert np.allclose(a[name], b[name], rtol=1e-3, atol=1e-4 * np.abs(a[name]).max()), name
+
+
+def test_training_begins_from_what_the_file_computes(net, tmp_path):
+    export(net, tmp_path / 'a.safetensors', 'a')
+    c = config(0)
+    c['network'] = net.cfg
+    training.train(c, None, str(tmp_path), weights=str(tmp_path / 'a.safetensors'), device='cpu', mixer=OneClip())
+    start = Net(**net.cfg).eval()
+    start.load_state_dict(torch.load(tmp_path / 'weights.ema')['ema'])
+    sound = torch.randn(1, 24000)
+    with torch.no_grad():
+        assert close(start(sound)[2], net(sound)[2], 1e-4)
 
 
 def test_other_mixers_are_told(tmp_path):
