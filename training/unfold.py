@@ -65,15 +65,15 @@ class Unfolder:
 
     def linear(self, name, layer):
         self.put(layer.weight, name + '.weight')
-        if layer.bias is not None:
-            self.put(layer.bias, name + '.bias')
+        self.put(layer.bias, name + '.bias')
 
-    def branch(self, name, layer, gain):
-        """A layer that ends a branch, its rows of a usual size, and the branch's gain."""
-        self.linear(name, layer)
-        size = (layer.weight.data.norm(dim=1) / USUAL).clamp_min(1e-6)
-        layer.weight.data /= size[:, None]
-        layer.bias.data /= size
+    def branch(self, name, weight, bias, gain):
+        """The matrix and offset that end a branch, rows of a usual size, and the branch's gain."""
+        self.put(weight, name + '.weight')
+        self.put(bias, name + '.bias')
+        size = (weight.data.norm(dim=1) / USUAL).clamp_min(1e-6)
+        weight.data /= size[:, None]
+        bias.data /= size
         gain.data.copy_(size)
 
     def dense(self, name, block):
@@ -82,15 +82,15 @@ class Unfolder:
             for w in self.take(f'{name}.{i}.taps').flatten(0, 1).chunk(i + 1, -1):
                 block.w[k].data.copy_(w)
                 k += 1
-            block.pw[i].weight.data.copy_(self.take(f'{name}.{i}.weight'))
-            block.norm[i].bias.data.copy_(self.take(f'{name}.{i}.bias'))
+            self.put(block.pw[i].weight, f'{name}.{i}.weight')
+            self.put(block.norm[i].bias, f'{name}.{i}.bias')
             self.put(block.act[i].w, f'{name}.{i}.prelu')
 
     def time_layer(self, name, block):
         m = block.mixer
         self.linear(f'{name}.gate', block.gate)
-        self.branch(f'{name}.proj', block.proj, block.b1)
-        self.identity(block.inp)
+        self.branch(f'{name}.proj', block.proj.weight, block.proj.bias, block.b1)
+        torch.nn.init.eye_(block.inp.weight)
         inner, bias = self.t[f'{name}.in.weight'], self.take(f'{name}.in.bias')
         block.inp.bias.data.copy_(torch.linalg.lstsq(inner, bias[:, None]).solution[:, 0])
         self.put(m.inp.weight, f'{name}.in.weight')
@@ -100,28 +100,20 @@ class Unfolder:
         self.linear(f'{name}.step', m.dtp)
         m.A_log.data.copy_((-self.take(f'{name}.decay')).log())
         self.put(m.D, f'{name}.pass')
-        self.identity(block.out)
-        out, bias = self.take(f'{name}.out.weight'), self.take(f'{name}.out.bias')
-        size = (out.norm(dim=1) / USUAL).clamp_min(1e-6)
-        m.out.weight.data.copy_(out / size[:, None])
-        block.out.bias.data.copy_(bias / size)
-        block.b2.data.copy_(size)
-
-    @staticmethod
-    def identity(layer):
-        torch.nn.init.eye_(layer.weight)
+        torch.nn.init.eye_(block.out.weight)
+        self.branch(f'{name}.out', m.out.weight, block.out.bias, block.b2)
 
     def freq_layer(self, name, block):
         self.linear(f'{name}.gate', block.gate)
         self.put(block.dw, f'{name}.gate.taps')
         self.linear(f'{name}.attention', block.attn)
-        self.branch(f'{name}.proj', block.proj, block.b1)
+        self.branch(f'{name}.proj', block.proj.weight, block.proj.bias, block.b1)
         self.linear(f'{name}.up', block.up)
         for k in range(len(block.kernels)):
             self.put(block.w1[k], f'{name}.prime.{k}.mixed.taps')
             self.put(block.w2[k], f'{name}.prime.{k}.taps')
             self.linear(f'{name}.prime.{k}', block.pw[k])
-        self.branch(f'{name}.down', block.down, block.b2)
+        self.branch(f'{name}.down', block.down.weight, block.down.bias, block.b2)
 
 
 @torch.no_grad()
