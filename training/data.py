@@ -17,6 +17,7 @@ FASTEST = 1.18                                          # how much a voice is sp
 FASTEST_NOISE = 2.
 STOCK = 4                                               # batches made at once: of so few clips a map takes no longer for being larger
 ALONE, CLEAN = .1, .1                                   # parts of the clips: noise alone; speech that must come through untouched
+AFTER = .35                                             # part of the clips that come after another
 FULL_KNOWN, WIDE_KNOWN = 15500., 7800.                  # Hz above which the packs' speech says nothing
 
 
@@ -63,7 +64,8 @@ def convolve(x, h):
 
 
 class Mixer:
-    """batch(n) -> noisy, target [n, samples], and the frequency above which the target is not known [n,1]."""
+    """batch(n) -> noisy, target [n, samples], the frequency above which the target is not known [n,1], and the first sample that
+    counts [n,1]."""
 
     def __init__(self, folder, samples, device, seed):
         self.device = device
@@ -219,10 +221,25 @@ class Mixer:
         turn = self.rand(*X.shape) * 2 * math.pi
         return torch.fft.irfft(X * torch.polar(torch.ones_like(turn), turn), n=x.shape[1])
 
+    def thuds(self, n):
+        """A desk that is bumped, steps, doors, wind on the microphone: sparse low resonances of 20 to 200 ms."""
+        t = torch.arange(ROOM, device=self.device) / RATE
+        modes = 0
+        for i in range(3):
+            hz = 40 * 8 ** self.rand(n, 1)
+            carrier = torch.sin(2 * math.pi * hz * t + 3 * self.rand(n, 1) * torch.exp(-t / .02))
+            modes = modes + carrier * torch.exp(-t / (.01 * 10 ** self.rand(n, 1))) * self.rand(n, 1)
+        modes = modes * (t / self.between(n, .001, .01)).clamp_max(1)
+        often = self.between(n, .5, 4) / RATE
+        return convolve((self.rand(n, self.samples) < often).float() * (.2 + self.rand(n, self.samples)), modes)
+
     def noise(self, n):
-        parts = [self.recording(n), self.recording(n), self.babble(n), self.steady(n), self.clicks(n)]
-        often = .75, .3, .25, .4, .15
-        v = sum(x / (rms(x) + 1e-4) * db(self.between(n, -6, 6)) * self.chance(n, p) for x, p in zip(parts, often))
+        """In four clips of ten of one kind, in the others of as many as come together."""
+        parts = [self.recording(n), self.recording(n), self.babble(n), self.steady(n), self.clicks(n), self.thuds(n)]
+        often = torch.tensor([.75, .3, .25, .4, .15, .15], device=self.device)
+        one = F.one_hot(torch.multinomial(often.expand(n, -1), 1, generator=self.gen)[:, 0], len(parts))
+        chosen = torch.where(self.rand(n, 1) < .4, one, (self.rand(n, len(parts)) < often).long())
+        v = sum(x / (rms(x) + 1e-4) * db(self.between(n, -6, 6)) * chosen[:, i:i + 1] for i, x in enumerate(parts))
         return v * self.jump(n, .2, 15) + self.randn(n, self.samples) * 1e-3
 
     def background(self, n, clean):
@@ -244,6 +261,14 @@ class Mixer:
         s = self.sometimes(.35, self.coded, s)
         other = torch.cat([s[:full].roll(1, 0), s[full:].roll(1, 0)])
         return self.pauses(self.equalise(s + other * db(self.between(n, -10, 0)) * self.chance(n, .08)))
+
+    def follow(self, full, x):
+        """x, in a part of the rows after some of another row, and where that part ends [n,1], 0 elsewhere: a file begins from silence,
+        but in a stream it is after other speech, noise and levels that speech must come through."""
+        n = len(x)
+        start = (self.between(n, .15, .5) * self.samples).floor() * self.chance(n, AFTER)
+        other = torch.cat([x[:full].roll(1, 0), x[full:].roll(1, 0)])
+        return torch.where(self.ramp < start, other, x), start
 
     def band(self, full, n):
         """Where the microphone's band ends [n,1]: telephones, 16 kHz headsets (half of the wide speech), codecs, or nowhere.
@@ -289,4 +314,5 @@ class Mixer:
         m, target = m * volume, target * volume
         top = m.abs().amax(1, keepdim=True) * torch.where(self.rand(n, 1) < .05, self.between(n, .2, .9), 1.)
         m = torch.maximum(torch.minimum(m, top), -top)  # an overdriven input
-        return torch.nan_to_num(m), torch.nan_to_num(target), known
+        m, start = self.follow(full, m)
+        return torch.nan_to_num(m), torch.nan_to_num(target), known, start

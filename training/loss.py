@@ -6,11 +6,13 @@ from data import RATE, lowpass, rms
 
 
 class Loss:
-    """loss(noisy, clean, known) -> total, {term: value before its weight}. known [B,1]: Hz above which clean says nothing."""
+    """loss(noisy, clean, known, start) -> total, {term: value before its weight}. known [B,1]: Hz above which clean says nothing;
+    start [B,1]: the first sample that counts."""
 
     def __init__(self, net, samples, device, weights):
         self.net, self.weights = net, weights
         self.end = samples - net.window                 # the last frames lack their overlap
+        self.sample = torch.arange(self.end, device=device)
         linear = torch.arange(net.linear, device=device) * RATE / net.window
         band = linear[-1] + (torch.arange(net.bands, device=device) + .5) * (RATE / 2 - linear[-1]) / net.bands
         self.hz = torch.cat([linear, band])
@@ -26,17 +28,17 @@ class Loss:
             self.opinion = Dnsmos(device)
             self.hiss = torch.randn(self.end, generator=torch.Generator().manual_seed(0)).to(device) * 10 ** (-45 / 20)
 
-    def silent_and_onset(self, power_clean, power_noisy):
+    def silent_and_onset(self, power_clean, usual_noisy, counts):
         """Frames [B,T] without speech, and those with speech less than 100 ms after such a one."""
         e = power_clean.mean(-1)
-        usual = e.mean(1, keepdim=True)
-        silent = e < 3e-4 * (usual + .01 * power_noisy.mean((1, 2))[:, None])
+        usual = (e * counts).sum(1, keepdim=True) / counts.sum(1, keepdim=True)
+        silent = (e < 3e-4 * (usual + .01 * usual_noisy)) & (counts > 0)
         after = F.max_pool1d(F.pad(silent.float(), (self.recent, 0)), self.recent + 1, 1)[:, :silent.shape[1]] > 0
         return silent, after & (e > 3e-3 * usual) & ~silent
 
-    def silence(self, power_out, power_noisy, silent):
-        """Decibels left over -45 in frames without speech, as a part of 45; 55 dB under the clip's level nothing is heard."""
-        least = power_noisy.mean((1, 2), keepdim=True) * 10 ** -5.5 + 1e-12
+    def silence(self, power_out, power_noisy, usual_noisy, silent):
+        """Decibels left over -45 in frames without speech, as a part of 45; 55 dB under the clip's level [B,1] nothing is heard."""
+        least = usual_noisy[..., None] * 10 ** -5.5 + 1e-12
         left = 10 * torch.log10((power_out + least) / (power_noisy + least))
         heard = silent[..., None] & (power_noisy > least)
         return (((left + 45).clamp_min(0) / 45) * heard).sum() / heard.sum().clamp_min(1)
@@ -49,29 +51,32 @@ class Loss:
             owed = self.opinion(clean + noise)
         return (owed - self.opinion(y + noise)).clamp_min(0).mean(1)
 
-    def __call__(self, noisy, clean, known):
+    def __call__(self, noisy, clean, known, start):
         net, terms = self.net, {}
         with torch.autocast(noisy.device.type, torch.bfloat16, enabled=noisy.is_cuda):
             mh, ph, Y = net(noisy)
         mc, pc = net.features(net.stft(clean))
         mn = net.features(net.stft(noisy))[0]
-        w = (self.hz < known).float()[:, None]
+        counts = (torch.arange(mc.shape[1], device=mc.device) * net.hop >= start).float()
+        known_at = (self.hz < known).float()[:, None]
+        w = known_at * counts[..., None]
         terms['magnitude'] = ((mh - mc).square() * w).mean()
         wl = w[..., :net.linear]
         terms['complex'] = ((mh[..., :net.linear] * ph - mc[..., :net.linear] * pc).abs().square() * wl).mean()
 
         power = [m ** (2 / net.compress) @ self.group for m in (mh, mc, mn)]
-        silent, onset = self.silent_and_onset(power[1], power[2])
-        terms['silence'] = self.silence(power[0], power[2], silent)
+        usual_noisy = (power[2].mean(2) * counts).sum(1, keepdim=True) / counts.sum(1, keepdim=True)
+        silent, onset = self.silent_and_onset(power[1], usual_noisy, counts)
+        terms['silence'] = self.silence(power[0], power[2], usual_noisy, silent)
         terms['onset'] = ((mc - mh).clamp_min(0).square() * w * onset[..., None]).mean()
 
         mask = mh / mn.clamp_min(1e-3)                  # above what is known, follow the last known positions
-        last = w * (self.hz > known - 2500)[:, None]
+        last = known_at * (self.hz > known - 2500)[:, None]
         edge = (mask * last).sum(-1, keepdim=True) / last.sum(-1, keepdim=True)
-        terms['follow'] = ((mask - edge.detach().clamp_max(1)).square() * (1 - w)).mean()
+        terms['follow'] = ((mask - edge.detach().clamp_max(1)).square() * (1 - known_at) * counts[..., None]).mean()
 
         n = noisy.shape[1]
-        y, clean = (lowpass(x, known)[:, :self.end] for x in (net.istft(Y, n), clean))
+        y, clean = (lowpass(x, known)[:, :self.end] * (self.sample >= start) for x in (net.istft(Y, n), clean))
         terms['snr'] = ((y - clean).square().sum(1) + 1e-4).log().mean() - (clean.square().sum(1) + 1e-4).log().mean()
         speech = (rms(clean) > 1e-3).float()[:, 0]      # what follows means nothing without
         for term, of in ('pesq', 'perceptual'), ('mos', 'worse'):

@@ -136,7 +136,7 @@ class Recurrent(nn.Module):
     @torch.compiler.disable
     def forward(self, x):
         with torch.autocast(x.device.type, enabled=False):
-            return self.rnn(x.float())[0]
+            return self.rnn(x.to(self.rnn.weight_ih_l0.dtype))[0]
 
 
 class GRU(Recurrent):

@@ -24,7 +24,7 @@ class OneClip:
         self.noisy = self.target + .05 * torch.randn(1, SAMPLES, generator=g)
 
     def batch(self, n):
-        return self.noisy, self.target, torch.full((1, 1), 24000.)
+        return self.noisy, self.target, torch.full((1, 1), 24000.), torch.zeros(1, 1)
 
 
 class Reads:
@@ -50,9 +50,9 @@ def test_one_clip_is_learnt_and_resumed(tmp_path, monkeypatch):
     monkeypatch.setattr(training, 'Clock', Reads)
     clip = OneClip()
     torch.manual_seed(0)
-    loss = Loss(Net(c=8, blocks=1, nt=1, nf=1), SAMPLES, 'cpu', config(1)['loss'])
-    before = loss(*clip.batch(1))[0].item()
     c = config(7 / 60)
+    loss = Loss(Net(**c['network']), SAMPLES, 'cpu', c['loss'])
+    before = loss(*clip.batch(1))[0].item()
     loss.net = training.train(c, None, str(tmp_path), device='cpu', mixer=clip)
     after = loss(*clip.batch(1))[0].item()
     assert after < before - .05
@@ -137,15 +137,15 @@ def test_a_faster_voice_is_higher():
 
 
 def test_clips_are_finite_and_repeat_with_the_seed(mixer):
-    noisy, target, known = mixer.make(8)
-    assert noisy.shape == target.shape == (8, 96000) and known.shape == (8, 1)
+    noisy, target, known, start = mixer.make(8)
+    assert noisy.shape == target.shape == (8, 96000) and known.shape == start.shape == (8, 1)
     assert noisy.isfinite().all() and noisy.abs().max() <= 1
     mixer.gen.manual_seed(7)
     assert torch.equal(mixer.make(8)[0], noisy)
     mixer.gen.manual_seed(7)
     n = 8 // STOCK
     assert {x.item() for _ in range(STOCK) for x in mixer.batch(n)[0][:, 9]} == {x.item() for x in noisy[:, 9]}
-    long, target, known = mixer.of_length(960000).make(1)
+    long, target = mixer.of_length(960000).make(1)[:2]
     assert long.shape == target.shape == (1, 960000) and long.isfinite().all()
 
 
@@ -155,6 +155,42 @@ def test_some_clips_pause_and_some_are_noise_alone(mixer):
     quiet = (e < 1e-4 * e.mean(1, keepdim=True)).float().mean(1)
     alone = targets.abs().amax(1) == 0
     assert alone.any() and (quiet[~alone] > .1).float().mean() > .3
+
+
+def test_what_is_heard_before_a_clip_is_of_another_and_does_not_count(mixer):
+    x = torch.arange(64.)[:, None].expand(64, mixer.samples)
+    y, start = mixer.follow(32, x)
+    assert .1 < (start > 0).float().mean() < .6 and start.max() <= mixer.samples / 2
+    for row, end in enumerate(start[:, 0].long()):
+        before = row - 1 if row % 32 else row + 31      # of the same band
+        assert (y[row, :end] == before).all() and (y[row, end:] == row).all()
+
+    torch.manual_seed(0)
+    loss = Loss(Net(c=8, blocks=1, nt=1, nf=1).eval(), SAMPLES, 'cpu', config(1)['loss'])
+    noisy, clean, known, _ = OneClip().batch(1)
+    start = torch.full((1, 1), 6000.)
+    value = loss(noisy, clean, known, start)[0]
+    clean[:, :4000] += 1
+    assert torch.allclose(loss(noisy, clean, known, start)[0], value)
+    clean[:, 8000:] += 1
+    assert loss(noisy, clean, known, start)[0] > value + .1
+
+
+def test_thuds_are_low_and_short(mixer):
+    x = mixer.thuds(32)
+    power = torch.fft.rfft(x).abs().square()
+    assert power[:, :1000].sum() > .95 * power.sum()    # under 500 Hz
+    e = x.view(32, -1, 4800).square().mean(2)
+    assert (e.median(1).values < .1 * e.mean(1)).float().mean() > .5
+
+
+def test_some_noise_is_of_one_kind(mixer):
+    for i, kind in enumerate(('recording', 'babble', 'steady', 'clicks', 'thuds')):
+        tone = torch.sin(2 * torch.pi * 1000 * (i + 1) * mixer.ramp / 48000)
+        setattr(mixer, kind, lambda n, tone=tone: tone.expand(n, -1))
+    power = torch.fft.rfft(mixer.noise(64)).abs().square()[:, 2000:12000:2000]
+    kinds = (power > 1e-3 * power.sum(1, keepdim=True)).sum(1)
+    assert .35 < (kinds == 1).float().mean() < .8 and kinds.max() >= 3
 
 
 def test_noise_of_long_clips_changes(mixer):
@@ -203,7 +239,7 @@ def test_silence_is_worth_its_decibels():
     loss = Loss(net, SAMPLES, 'cpu', config(1)['loss'])
     noise = torch.ones(1, 10, loss.group.shape[1])
     silent = torch.ones(1, 10, dtype=torch.bool)
-    left = [loss.silence(noise * 10 ** (-x / 10), noise, silent).item() for x in (0, 20, 40)]
+    left = [loss.silence(noise * 10 ** (-x / 10), noise, torch.ones(1, 1), silent).item() for x in (0, 20, 40)]
     assert left == pytest.approx([1, 25 / 45, 5 / 45], abs=.01)
 
 
