@@ -135,6 +135,7 @@ def train(config, data, out, weights=None, resume=False, device='cuda' if torch.
     at = lambda name: os.path.join(out, name)
 
     net = Net(**config['network']).to(device)
+    weights = None if resume else weights               # the checkpoint has all of it
     folded = bool(weights) and weights.endswith('.safetensors')
     if weights:
         state = unfold(weights).state_dict() if folded else torch.load(weights, map_location=device)['ema']

@@ -7,7 +7,7 @@ import json
 import math
 
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 
 from network import Net, Norm
 
@@ -141,4 +141,7 @@ def calibrate(net, noisy):
 
 
 def unfold(path):
-    return Unfolder(path).net
+    try:
+        return Unfolder(path).net
+    except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as e:    # what a damaged file may lead to
+        raise SystemExit(f'{path}: no model file to train on: {e}')

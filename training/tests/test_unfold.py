@@ -62,3 +62,13 @@ def test_other_mixers_are_told(tmp_path):
     export(Net(c=8, blocks=1, nt=1, nf=1, mixer='gru').eval(), tmp_path / 'a.safetensors', 'a')
     with pytest.raises(SystemExit, match='gru'):
         unfold(tmp_path / 'a.safetensors')
+
+
+def test_what_is_no_model_file_is_named(net, tmp_path):
+    path = tmp_path / 'a.safetensors'
+    export(net, path, 'a')
+    whole = path.read_bytes()
+    for damaged in whole[:5000], b'', whole.replace(b'"encoder.0.taps"', b'"encoder.0.tops"'), whole.replace(b'"channels":"8"', b'"channels":"9"'):
+        path.write_bytes(damaged)
+        with pytest.raises(SystemExit, match=str(path)):
+            unfold(str(path))
