@@ -5,6 +5,7 @@ clean      clean speech alone: must come through untouched
 noise      noise alone: must go
 headset    a pair through a telephone's band, 300 to 3400 Hz, at 8 kHz
 babble     speech under six other voices as loud together as it is
+thuds      speech 5 dB over bumps of a desk: a burst of noise in every second, low (most of it under 600 Hz) and gone in a tenth of one
 music      speech 5 dB over music: clips of DATA's noise whose names match
 after      a pair after another one, of other speech, noise and level: what a stream has heard must not spoil what follows
 muted      the same with five seconds of digital silence between
@@ -17,7 +18,7 @@ import re
 
 import numpy as np
 import soundfile
-from scipy.signal import butter, resample_poly, sosfiltfilt
+from scipy.signal import butter, resample_poly, sosfilt, sosfiltfilt
 
 from prepare import RATE, decode, level, read_index
 
@@ -59,6 +60,17 @@ def telephone(x, rate):
     return sosfiltfilt(butter(4, [300, 3400], 'bandpass', fs=8000, output='sos'), x)
 
 
+def thuds(samples, rate, seed):
+    rng = np.random.default_rng(seed)
+    x, t = np.zeros(samples), np.arange(rate // 2) / rate
+    burst = butter(2, [40, 400], 'bandpass', fs=rate, output='sos')
+    for first in range(0, samples, rate):
+        at = first + rng.integers(rate)
+        one = sosfilt(burst, rng.standard_normal(len(t)) * np.exp(-t / .03))[:max(0, samples - at)]
+        x[at:at + len(one)] += one * rng.uniform(.3, 1)
+    return x
+
+
 def cases(pairs, music, laughter, count):
     """yields kind, rate, SNR, clean, noisy, speech, noise; what comes before `clean` in `noisy` is not scored"""
     wide = [p for p in pairs if p[1] == 16000]
@@ -74,6 +86,8 @@ def cases(pairs, music, laughter, count):
         voices = [q[2] / level(q[2]) for q in wide if q[0]['speech'] != r['speech']]
         babble = sum(np.resize(voices[(5 * i + k) % len(voices)], len(clean)) for k in range(6))
         yield 'babble', rate, 0., clean, over(clean, babble, 0), r['speech'], 'six voices'
+    for i, (r, rate, clean, _) in enumerate(mixed):
+        yield 'thuds', rate, 5., clean, over(clean, thuds(len(clean), rate, i), 5), r['speech'], 'thuds'
     for i, (name, x) in enumerate(music):
         r, rate, clean, _ = wide[i % len(wide)]
         yield 'music', rate, 5., clean, over(clean, resample_poly(x, 1, RATE // rate), 5), r['speech'], name

@@ -57,3 +57,11 @@ def test_the_differentiable_dnsmos_is_the_published_one():
     assert scores[0].tolist() == pytest.approx([theirs[k + '_mos'] for k in ('sig', 'bak', 'ovrl')], abs=.02)
     scores[0, 2].backward()
     assert y.grad.isfinite().all() and y.grad.abs().max() > 0
+
+
+def test_thuds_of_the_cases_are_low_and_gone_soon():
+    x = pytest.importorskip('cases').thuds(5 * RATE, RATE, 0)
+    power = np.abs(np.fft.rfft(x)) ** 2
+    assert power[:600 * 5].sum() > .85 * power.sum()
+    e = (x.reshape(-1, RATE // 20) ** 2).mean(1)
+    assert np.median(e) < 1e-3 * e.max() and (e > .1 * e.max()).sum() >= 3
