@@ -63,6 +63,11 @@ def convolve(x, h):
     return torch.fft.irfft(torch.fft.rfft(x, n) * torch.fft.rfft(h, n), n)[:, :x.shape[1]]
 
 
+def another(full, x):
+    """For each row of x another one of the same band; the first `full` are full band."""
+    return torch.cat([x[:full].roll(1, 0), x[full:].roll(1, 0)])
+
+
 class Mixer:
     """batch(n) -> noisy, target [n, samples], the frequency above which the target is not known [n,1], and the first sample that
     counts [n,1]."""
@@ -259,16 +264,14 @@ class Mixer:
         most = math.ceil(self.samples * FASTEST) + 4
         s = faster(torch.cat([self.crop(self.full, full, most), self.crop(self.wide, n - full, most)]), speed, self.samples)
         s = self.sometimes(.35, self.coded, s)
-        other = torch.cat([s[:full].roll(1, 0), s[full:].roll(1, 0)])
-        return self.pauses(self.equalise(s + other * db(self.between(n, -10, 0)) * self.chance(n, .08)))
+        return self.pauses(self.equalise(s + another(full, s) * db(self.between(n, -10, 0)) * self.chance(n, .08)))
 
-    def follow(self, full, x):
+    def after(self, full, x):
         """x, in a part of the rows after some of another row, and where that part ends [n,1], 0 elsewhere: a file begins from silence,
         but in a stream it is after other speech, noise and levels that speech must come through."""
         n = len(x)
         start = (self.between(n, .15, .5) * self.samples).floor() * self.chance(n, AFTER)
-        other = torch.cat([x[:full].roll(1, 0), x[full:].roll(1, 0)])
-        return torch.where(self.ramp < start, other, x), start
+        return torch.where(self.ramp < start, another(full, x), x), start
 
     def band(self, full, n):
         """Where the microphone's band ends [n,1]: telephones, 16 kHz headsets (half of the wide speech), codecs, or nowhere.
@@ -314,5 +317,5 @@ class Mixer:
         m, target = m * volume, target * volume
         top = m.abs().amax(1, keepdim=True) * torch.where(self.rand(n, 1) < .05, self.between(n, .2, .9), 1.)
         m = torch.maximum(torch.minimum(m, top), -top)  # an overdriven input
-        m, start = self.follow(full, m)
+        m, start = self.after(full, m)
         return torch.nan_to_num(m), torch.nan_to_num(target), known, start

@@ -5,6 +5,11 @@ import torch.nn.functional as F
 from data import RATE, lowpass, rms
 
 
+def mean(x, counts):
+    """[B,T] -> [B,1]: over the frames that count."""
+    return (x * counts).sum(1, keepdim=True) / counts.sum(1, keepdim=True)
+
+
 class Loss:
     """loss(noisy, clean, known, start) -> total, {term: value before its weight}. known [B,1]: Hz above which clean says nothing;
     start [B,1]: the first sample that counts."""
@@ -31,7 +36,7 @@ class Loss:
     def silent_and_onset(self, power_clean, usual_noisy, counts):
         """Frames [B,T] without speech, and those with speech less than 100 ms after such a one."""
         e = power_clean.mean(-1)
-        usual = (e * counts).sum(1, keepdim=True) / counts.sum(1, keepdim=True)
+        usual = mean(e, counts)
         silent = (e < 3e-4 * (usual + .01 * usual_noisy)) & (counts > 0)
         after = F.max_pool1d(F.pad(silent.float(), (self.recent, 0)), self.recent + 1, 1)[:, :silent.shape[1]] > 0
         return silent, after & (e > 3e-3 * usual) & ~silent
@@ -65,7 +70,7 @@ class Loss:
         terms['complex'] = ((mh[..., :net.linear] * ph - mc[..., :net.linear] * pc).abs().square() * wl).mean()
 
         power = [m ** (2 / net.compress) @ self.group for m in (mh, mc, mn)]
-        usual_noisy = (power[2].mean(2) * counts).sum(1, keepdim=True) / counts.sum(1, keepdim=True)
+        usual_noisy = mean(power[2].mean(2), counts)
         silent, onset = self.silent_and_onset(power[1], usual_noisy, counts)
         terms['silence'] = self.silence(power[0], power[2], usual_noisy, silent)
         terms['onset'] = ((mc - mh).clamp_min(0).square() * w * onset[..., None]).mean()

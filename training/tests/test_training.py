@@ -159,7 +159,7 @@ def test_some_clips_pause_and_some_are_noise_alone(mixer):
 
 def test_what_is_heard_before_a_clip_is_of_another_and_does_not_count(mixer):
     x = torch.arange(64.)[:, None].expand(64, mixer.samples)
-    y, start = mixer.follow(32, x)
+    y, start = mixer.after(32, x)
     assert .1 < (start > 0).float().mean() < .6 and start.max() <= mixer.samples / 2
     for row, end in enumerate(start[:, 0].long()):
         before = row - 1 if row % 32 else row + 31      # of the same band
