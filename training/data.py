@@ -17,7 +17,7 @@ FASTEST = 1.18                                          # how much a voice is sp
 FASTEST_NOISE = 2.
 STOCK = 4                                               # batches made at once: of so few clips a map takes no longer for being larger
 ALONE, CLEAN = .1, .1                                   # parts of the clips: noise alone; speech that must come through untouched
-AFTER = .35                                             # part of the clips that come after another
+AFTER = .45                                             # part of the clips that come after another
 FULL_KNOWN, WIDE_KNOWN = 15500., 7800.                  # Hz above which the packs' speech says nothing
 
 
@@ -47,6 +47,12 @@ def faster(x, factor, samples):
     t = (at - i).to(x.dtype)
     a, b, c, d = (twice.gather(1, i + k) for k in (-1, 0, 1, 2))
     return b + .5 * t * (c - a + t * (2 * a - 5 * b + 4 * c - d + t * (3 * (b - c) + d - a)))
+
+
+def at_16k(x):
+    """[n,samples] at 48 kHz -> a third of the samples."""
+    n = x.shape[1] // 6 * 6
+    return torch.fft.irfft(torch.fft.rfft(x[:, :n])[:, :n // 6 + 1], n=n // 3) / 3
 
 
 def spectrum(x, hop):
@@ -227,34 +233,37 @@ class Mixer:
         return torch.fft.irfft(X * torch.polar(torch.ones_like(turn), turn), n=x.shape[1])
 
     def thuds(self, n):
-        """A desk that is bumped, steps, doors, wind on the microphone: sparse low resonances of 20 to 200 ms."""
+        """A desk that is bumped, steps, doors, wind on the microphone: sparse low resonances or, half of them, bursts of low noise,
+        of 20 to 200 ms."""
         t = torch.arange(ROOM, device=self.device) / RATE
+        burst = lowpass(self.randn(n, ROOM), self.between(n, 150, 800)) * torch.exp(-t / (.01 * 7 ** self.rand(n, 1)))
         modes = 0
         for i in range(3):
             hz = 40 * 8 ** self.rand(n, 1)
             carrier = torch.sin(2 * math.pi * hz * t + 3 * self.rand(n, 1) * torch.exp(-t / .02))
             modes = modes + carrier * torch.exp(-t / (.01 * 10 ** self.rand(n, 1))) * self.rand(n, 1)
-        modes = modes * (t / self.between(n, .001, .01)).clamp_max(1)
+        modes = self.sometimes(.5, lambda _: burst, modes) * (t / self.between(n, .001, .01)).clamp_max(1)
         often = self.between(n, .5, 4) / RATE
         return convolve((self.rand(n, self.samples) < often).float() * (.2 + self.rand(n, self.samples)), modes)
 
     def noise(self, n):
-        """In four clips of ten of one kind, in the others of as many as come together."""
+        """In half of the clips of one kind, in the others of as many as come together; and which have babble in it [n,1]."""
         parts = [self.recording(n), self.recording(n), self.babble(n), self.steady(n), self.clicks(n), self.thuds(n)]
         often = torch.tensor([.75, .3, .25, .4, .15, .15], device=self.device)
         one = F.one_hot(torch.multinomial(often.expand(n, -1), 1, generator=self.gen)[:, 0], len(parts))
-        chosen = torch.where(self.rand(n, 1) < .4, one, (self.rand(n, len(parts)) < often).long())
+        chosen = torch.where(self.rand(n, 1) < .5, one, (self.rand(n, len(parts)) < often).long())
         v = sum(x / (rms(x) + 1e-4) * db(self.between(n, -6, 6)) * chosen[:, i:i + 1] for i, x in enumerate(parts))
-        return v * self.jump(n, .2, 15) + self.randn(n, self.samples) * 1e-3
+        return v * self.jump(n, .2, 15) + self.randn(n, self.samples) * 1e-3, chosen[:, 2:3]
 
     def background(self, n, clean):
-        """Noise by its level against speech at 0 dB; in long clips other noise at another level every few seconds: a state that
-        has settled on one must let go of it."""
+        """Noise by its level against speech at 0 dB, babble no louder than that: of voices alike nobody knows which is wanted. In
+        long clips other noise at another level every few seconds: a state that has settled on one must let go of it."""
         scenes = max(1, round(self.samples / RATE / 6))
         total, past = 0, 1
         for i in range(scenes):
-            v = self.noise(n)
-            v = v / (rms(v) + 1e-6) * db(-torch.where(clean, self.between(n, 50, 80), self.between(n, -8, 27)))
+            v, babble = self.noise(n)
+            least = 8. * babble - 8
+            v = v / (rms(v) + 1e-6) * db(-torch.where(clean, self.between(n, 50, 80), self.between(n, least, 27)))
             until = self.edge(self.between(n, i + .5, i + 1.5) * self.samples / RATE / scenes, .05) if i + 1 < scenes else 0
             total, past = total + v * past * (1 - until), until
         return total

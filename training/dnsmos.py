@@ -6,6 +6,8 @@ import pathlib
 import torch
 import torch.nn.functional as F
 
+from data import at_16k
+
 HOP = 160                                               # samples at 16 kHz
 CURVES = ((-.08397278, 1.22083953, .0052439), (-.13166888, 1.60915514, -.39604546), (-.06766283, 1.11546468, .04602535))
 
@@ -31,9 +33,7 @@ class Dnsmos:
         self.curves = torch.tensor(CURVES, device=device).T
 
     def __call__(self, x):
-        n = x.shape[1] // 6 * 6
-        x = torch.fft.irfft(torch.fft.rfft(x[:, :n])[:, :n // 6 + 1], n=n // 3) / 3
-        real, imag = F.conv1d(x[:, None], self.transform, stride=HOP).chunk(2, 1)
+        real, imag = F.conv1d(at_16k(x)[:, None], self.transform, stride=HOP).chunk(2, 1)
         y = (real.square() + imag.square()).clamp_min(1e-12).log10().mT[:, None]
         for i, (weight, bias) in enumerate(self.convolutions):
             y = F.conv2d(y, weight, bias, padding=1).relu()

@@ -2,7 +2,7 @@
 import torch
 import torch.nn.functional as F
 
-from data import RATE, lowpass, rms
+from data import RATE, at_16k, lowpass, rms
 
 
 def mean(x, counts):
@@ -12,15 +12,16 @@ def mean(x, counts):
 
 class Loss:
     """loss(noisy, clean, known, start) -> total, {term: value before its weight}. known [B,1]: Hz above which clean says nothing;
-    start [B,1]: the first sample that counts."""
+    start [B,1]: the first sample that counts. metric: of metric.py, for clips that it is to judge; `judged` is what it learns from."""
 
-    def __init__(self, net, samples, device, weights):
-        self.net, self.weights = net, weights
+    def __init__(self, net, samples, device, weights, metric=None):
+        self.net, self.weights, self.metric = net, weights, metric
         self.end = samples - net.window                 # the last frames lack their overlap
         self.sample = torch.arange(self.end, device=device)
         linear = torch.arange(net.linear, device=device) * RATE / net.window
         band = linear[-1] + (torch.arange(net.bands, device=device) + .5) * (RATE / 2 - linear[-1]) / net.bands
         self.hz = torch.cat([linear, band])
+        self.bin_hz = torch.arange(net.window // 2 + 1, device=device) * RATE / net.window
         group = torch.cat([torch.arange(net.linear) // 19, net.linear // 19 + torch.arange(net.bands) // 10]).to(device)
         self.group = F.one_hot(group).float()
         self.group /= self.group.sum(0)                 # power of a group of positions is the mean of theirs
@@ -48,6 +49,22 @@ class Loss:
         heard = silent[..., None] & (power_noisy > least)
         return (((left + 45).clamp_min(0) / 45) * heard).sum() / heard.sum().clamp_min(1)
 
+    def cut(self, C, Y, known, onset):
+        """How much of the speech C is not in Y at word starts: 0 where all is, 1.8 where nothing is. Noise that comes with it does not
+        count as speech; where little came through, a little more is worth more."""
+        w = (self.bin_hz < known).float()[:, None]
+        passed = ((Y * C.conj()).real * w).sum(2) / ((C.abs().square() * w).sum(2) + 1e-9)
+        return -(((passed.clamp(0, 1) + .2) / 1.2).log() * onset).sum() / onset.sum().clamp_min(1)
+
+    def disliked(self, clean, y):
+        """[B]: by how much the discriminator's score is below the best."""
+        if self.metric is None:
+            return torch.zeros_like(clean[:, 0])
+        maps = [self.net.features(self.net.stft(x))[0][..., :self.net.linear] for x in (clean, y)]
+        maps = torch.stack([m / (m.square().mean((1, 2), keepdim=True).sqrt() + 1e-3) for m in maps], 1)
+        self.judged = [x.detach() for x in (at_16k(clean), at_16k(y), maps)]
+        return self.metric(maps)
+
     def worse(self, clean, y):
         """[B]: by how much DNSMOS is below the clean clip's own, which is no higher goal than a listener's. Noise 45 dB under
         both keeps the measure's gradient to what can be heard: it is largest where nearly nothing is."""
@@ -60,7 +77,8 @@ class Loss:
         net, terms = self.net, {}
         with torch.autocast(noisy.device.type, torch.bfloat16, enabled=noisy.is_cuda):
             mh, ph, Y = net(noisy)
-        mc, pc = net.features(net.stft(clean))
+        C = net.stft(clean)
+        mc, pc = net.features(C)
         mn = net.features(net.stft(noisy))[0]
         counts = (torch.arange(mc.shape[1], device=mc.device) * net.hop >= start).float()
         known_at = (self.hz < known).float()[:, None]
@@ -73,7 +91,7 @@ class Loss:
         usual_noisy = mean(power[2].mean(2), counts)
         silent, onset = self.silent_and_onset(power[1], usual_noisy, counts)
         terms['silence'] = self.silence(power[0], power[2], usual_noisy, silent)
-        terms['onset'] = ((mc - mh).clamp_min(0).square() * w * onset[..., None]).mean()
+        terms['onset'] = self.cut(C, Y, known, onset)
 
         mask = mh / mn.clamp_min(1e-3)                  # above what is known, follow the last known positions
         last = known_at * (self.hz > known - 2500)[:, None]
@@ -84,7 +102,7 @@ class Loss:
         y, clean = (lowpass(x, known)[:, :self.end] * (self.sample >= start) for x in (net.istft(Y, n), clean))
         terms['snr'] = ((y - clean).square().sum(1) + 1e-4).log().mean() - (clean.square().sum(1) + 1e-4).log().mean()
         speech = (rms(clean) > 1e-3).float()[:, 0]      # what follows means nothing without
-        for term, of in ('pesq', 'perceptual'), ('mos', 'worse'):
+        for term, of in ('pesq', 'perceptual'), ('mos', 'worse'), ('metric', 'disliked'):
             if self.weights[term]:
                 each = getattr(self, of)(clean.float(), y.float()).float()
                 terms[term] = (each * speech).sum() / speech.sum().clamp_min(1)

@@ -18,6 +18,7 @@ from tqdm import tqdm
 
 from data import RATE, Mixer
 from loss import Loss
+from metric import Metric
 from network import Net
 from unfold import calibrate, unfold
 
@@ -148,7 +149,8 @@ def train(config, data, out, weights=None, resume=False, device='cuda' if torch.
         if processes > 1:                               # each had clips of its own
             for v in net.state_dict().values():
                 dist.broadcast(v, 0)
-    sources = [(mixer, t['batch'], Gradients(net, Loss(net, samples, device, config['loss']), True))]
+    metric = Metric(device, max(1, min(16, os.cpu_count() // processes - 2))) if config['loss']['metric'] else None
+    sources = [(mixer, t['batch'], Gradients(net, Loss(net, samples, device, config['loss'], metric), True))]
     if t['long_every']:                                 # as much sound in fewer clips: too few for a batch norm's statistics
         mixer_long = mixer.of_length(samples * t['batch'] // t['long_batch'])
         sources.append((mixer_long, t['long_batch'], Gradients(net, Loss(net, mixer_long.samples, device, config['loss']), False)))
@@ -192,6 +194,8 @@ def train(config, data, out, weights=None, resume=False, device='cuda' if torch.
         terms = gradients(source.batch(n))
         step_gradients(net, processes)
         opt.step()
+        if gradients.loss.metric:
+            metric.learn(*gradients.loss.judged)
         step += 1
         average.update(net, step)
         sums.append(torch.stack(list(terms.values())))
@@ -206,6 +210,8 @@ def train(config, data, out, weights=None, resume=False, device='cuda' if torch.
                 keep(seconds)
     bar.close()
     keep(seconds)
+    if metric:
+        metric.close()
     if processes > 1:
         dist.destroy_process_group()
     return net
