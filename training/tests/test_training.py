@@ -1,4 +1,5 @@
 """The training loop on a CPU at toy size."""
+import math
 import os
 
 import numpy as np
@@ -176,6 +177,19 @@ def test_what_is_heard_before_a_clip_is_of_another_and_does_not_count(mixer):
     assert loss(noisy, clean, known, start)[0] > value + .1
 
 
+def test_word_starts_count_what_of_the_speech_comes_through():
+    loss = Loss(Net(c=4, blocks=1, nt=1, nf=1), SAMPLES, 'cpu', config(1)['loss'])
+    C, other = torch.randn(2, 1, 8, 513, dtype=torch.complex64)
+    known, onset = torch.full((1, 1), 12000.), torch.tensor([[0, 0, 1, 1, 0, 0, 0, 0.]])
+    cut = lambda Y: loss.cut(C, Y, known, onset).item()
+    assert abs(cut(C)) < 1e-3 and abs(cut(C + other)) < .2      # noise that comes with it is no matter here
+    halved = C * torch.where(onset > 0, .5, 1.)[..., None]
+    assert abs(cut(halved) - math.log(1.2 / .7)) < 1e-3 and cut(0 * C) > 1.7
+    halved[..., 300:] = 0                               # above what is known
+    assert abs(cut(halved) - math.log(1.2 / .7)) < 1e-3
+    assert abs(cut(C * (onset > 0)[..., None])) < 1e-3  # no word starts elsewhere
+
+
 def test_thuds_are_low_and_short(mixer):
     x = mixer.thuds(32)
     power = torch.fft.rfft(x).abs().square()
@@ -188,8 +202,11 @@ def test_some_noise_is_of_one_kind(mixer):
     for i, kind in enumerate(('recording', 'babble', 'steady', 'clicks', 'thuds')):
         tone = torch.sin(2 * torch.pi * 1000 * (i + 1) * mixer.ramp / 48000)
         setattr(mixer, kind, lambda n, tone=tone: tone.expand(n, -1))
-    power = torch.fft.rfft(mixer.noise(64)).abs().square()[:, 2000:12000:2000]
-    kinds = (power > 1e-3 * power.sum(1, keepdim=True)).sum(1)
+    noise, babble = mixer.noise(64)
+    power = torch.fft.rfft(noise).abs().square()[:, 2000:12000:2000]
+    there = power > 1e6                                 # the hiss under all of it has .1
+    assert torch.equal(there[:, 1], babble[:, 0] > 0)
+    kinds = there.sum(1)
     assert .35 < (kinds == 1).float().mean() < .8 and kinds.max() >= 3
 
 
