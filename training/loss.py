@@ -18,10 +18,10 @@ class Loss:
         self.net, self.weights, self.metric = net, weights, metric
         self.end = samples - net.window                 # the last frames lack their overlap
         self.sample = torch.arange(self.end, device=device)
-        linear = torch.arange(net.linear, device=device) * RATE / net.window
+        self.bin_hz = torch.arange(net.window // 2 + 1, device=device) * RATE / net.window
+        linear = self.bin_hz[:net.linear]
         band = linear[-1] + (torch.arange(net.bands, device=device) + .5) * (RATE / 2 - linear[-1]) / net.bands
         self.hz = torch.cat([linear, band])
-        self.bin_hz = torch.arange(net.window // 2 + 1, device=device) * RATE / net.window
         group = torch.cat([torch.arange(net.linear) // 19, net.linear // 19 + torch.arange(net.bands) // 10]).to(device)
         self.group = F.one_hot(group).float()
         self.group /= self.group.sum(0)                 # power of a group of positions is the mean of theirs

@@ -46,7 +46,7 @@ class Metric:
     """metric(maps [N,2,T,F]) -> [N]: what is missing of the best score; zero until the discriminator knows something."""
 
     def __init__(self, device, workers):
-        self.device, self.workers = device, workers
+        self.device = device
         self.pool = multiprocessing.get_context('spawn').Pool(workers)
         self.net = Discriminator().to(device)
         self.fixed = {k: v.detach() for k, v in self.net.named_parameters()}
