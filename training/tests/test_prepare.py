@@ -71,6 +71,15 @@ def test_more_is_for_training_alone(packed, tmp_path):
     assert (out / 'dev/pairs.tsv').read_text() == before
 
 
+def test_more_of_what_is_not_there_is_named(packed, tmp_path):
+    write(tmp_path / 'full', [('speech_full', 'some/voice', .6)])
+    out = packed()
+    before = (out / 'noise.i16').read_bytes()
+    run = subprocess.run([sys.executable, prepare.__file__, str(tmp_path / 'data'), str(out), '--more', str(tmp_path / 'full')], capture_output=True, text=True)
+    assert run.returncode == 2 and f"{tmp_path / 'full'}: speech_full: not in" in run.stderr
+    assert (out / 'noise.i16').read_bytes() == before
+
+
 def test_too_little_to_hold_out_is_packed_all_the_same(tmp_path):
     write(tmp_path / 'data', [('noise', names('noise', False, 1)[0], .1), ('speech_wide', names('speech', True, 1)[0], .5)])
     run = subprocess.run([sys.executable, prepare.__file__, str(tmp_path / 'data'), str(tmp_path / 'out')], check=True, capture_output=True, text=True)
