@@ -123,8 +123,8 @@ def main():
     os.makedirs(a.out, exist_ok=True)
     packs, files = read_index(a.data)
     more, more_files = read_index(a.more) if a.more else ({}, [])
-    if more.keys() - packs.keys():
-        ap.error(f"{a.more}: {', '.join(sorted(more.keys() - packs.keys()))}: not in {a.data}, so nothing to add to")
+    if strange := sorted(more.keys() - packs.keys()):
+        ap.error(f"{a.more}: {', '.join(strange)}: not in {a.data}, so nothing to add to")
     voices, noises = {}, []
     for pack, segments in packs.items():
         x = decoded(a.data, files, pack, a.jobs)
