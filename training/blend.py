@@ -1,21 +1,45 @@
-"""Blend two averaged weights of one shape, one trained on from the other: python3 blend.py A B PART_OF_B OUT"""
+"""Blend two averaged weights of one shape, one trained on from the other: python3 blend.py A B PART_OF_B DATA OUT
+
+DATA is what prepare.py wrote: the mean of two networks' batch norm statistics is not those of the mean of their weights, so they
+are measured anew on training's clips (Izmailov et al., UAI 2018, arXiv 1803.05407; Jordan et al., ICLR 2023, arXiv 2211.08403).
+"""
 import sys
 
 import torch
 
-from network import Net
+from data import RATE, Mixer
+from network import Net, Norm
+
+BATCHES, CLIPS, SECONDS = 4, 16, 2
 
 
 def blend(a, b, part):
     return {k: v + part * (b[k] - v) if v.is_floating_point() else b[k] for k, v in a.items()}
 
 
+@torch.no_grad()
+def measure(net, batches):
+    """Gives every batch norm the mean statistics of these batches of noisy clips [B,n]."""
+    norms = [m for m in net.eval().modules() if isinstance(m, Norm)]
+    for m in norms:
+        m.reset_running_stats()
+        m.momentum = None                               # a plain mean over the batches
+        m.train()
+    for noisy in batches:
+        net(noisy)
+
+
 def main():
-    a, b, part, out = sys.argv[1:]
-    a, b = (torch.load(f, map_location='cpu') for f in (a, b))
+    a, b, part, data, out = sys.argv[1:]
+    device = 'cuda' if torch.cuda.is_available() else 'cpu'
+    a, b = (torch.load(f, map_location=device) for f in (a, b))
     # Older checkpoints lack settings that came later; a network has the values that were meant.
     assert Net(**a['cfg']).cfg == Net(**b['cfg']).cfg, 'not of one shape'
-    torch.save(dict(ema=blend(a['ema'], b['ema'], float(part)), cfg=b['cfg'], step=b['step']), out)
+    net = Net(**b['cfg']).to(device)
+    net.load_state_dict(blend(a['ema'], b['ema'], float(part)))
+    mixer = Mixer(data, SECONDS * RATE, device, 0)
+    measure(net, (mixer.batch(CLIPS)[0] for _ in range(BATCHES)))
+    torch.save(dict(ema=net.state_dict(), cfg=b['cfg'], step=b['step']), out)
 
 
 if __name__ == '__main__':

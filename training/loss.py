@@ -25,7 +25,7 @@ class Loss:
         group = torch.cat([torch.arange(net.linear) // 19, net.linear // 19 + torch.arange(net.bands) // 10]).to(device)
         self.group = F.one_hot(group).float()
         self.group /= self.group.sum(0)                 # power of a group of positions is the mean of theirs
-        self.recent = round(.1 * RATE / net.hop)        # frames in 100 ms
+        self.recent, self.second = round(.1 * RATE / net.hop), round(RATE / net.hop)    # frames in 100 ms, and in a second
         if weights['pesq']:
             from perceptual import Pesq
             self.perceptual = Pesq(RATE, self.end, device)
@@ -43,11 +43,20 @@ class Loss:
         return silent, after & (e > 3e-3 * usual) & ~silent
 
     def silence(self, power_out, power_noisy, usual_noisy, silent):
-        """Decibels left over -45 in frames without speech, as a part of 45; 55 dB under the clip's level [B,1] nothing is heard."""
+        """Decibels left over -45 in frames without speech, as a part of 45; 55 dB under the clip's level [B,1] nothing is heard. Their
+        mean over frames and groups, and that of the energy in each second, which is what is loudest there."""
         least = usual_noisy[..., None] * 10 ** -5.5 + 1e-12
-        left = 10 * torch.log10((power_out + least) / (power_noisy + least))
-        heard = silent[..., None] & (power_noisy > least)
-        return (((left + 45).clamp_min(0) / 45) * heard).sum() / heard.sum().clamp_min(1)
+
+        def left(out, noisy, where):
+            over = (10 * torch.log10((out + least) / (noisy + least)) + 45).clamp_min(0) / 45
+            heard = where * (noisy > least)
+            return (over * heard).sum() / heard.sum().clamp_min(1)
+
+        frame = torch.arange(silent.shape[1], device=silent.device)[:, None]
+        seconds = (frame // self.second == frame[::self.second, 0] // self.second).float()
+        counts = silent.float() @ seconds
+        energy = lambda p: ((p.mean(2) * silent) @ seconds / counts.clamp_min(1))[..., None]
+        return left(power_out, power_noisy, silent[..., None]), left(energy(power_out), energy(power_noisy), counts[..., None] > 0)
 
     def cut(self, C, Y, known, onset):
         """How much of the speech C is not in Y at word starts: 0 where all is, 1.8 where nothing is. Noise that comes with it does not
@@ -90,7 +99,7 @@ class Loss:
         power = [m ** (2 / net.compress) @ self.group for m in (mh, mc, mn)]
         usual_noisy = mean(power[2].mean(2), counts)
         silent, onset = self.silent_and_onset(power[1], usual_noisy, counts)
-        terms['silence'] = self.silence(power[0], power[2], usual_noisy, silent)
+        terms['silence'], terms['bursts'] = self.silence(power[0], power[2], usual_noisy, silent)
         terms['onset'] = self.cut(C, Y, known, onset)
 
         mask = mh / mn.clamp_min(1e-3)                  # above what is known, follow the last known positions

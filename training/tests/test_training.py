@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import train as training
+from blend import blend, measure
 from data import STOCK, Mixer, faster, spectrum
 from loss import Loss
 from network import Net
@@ -40,7 +41,7 @@ class Reads:
 
 
 def config(minutes, **loss):
-    weights = dict(magnitude=9., complex=3., snr=.04, pesq=0., silence=.12, onset=.1, mos=0., metric=0., follow=.05)
+    weights = dict(magnitude=9., complex=3., snr=.04, pesq=0., silence=.12, bursts=.1, onset=.1, mos=0., metric=0., follow=.05)
     return dict(network=dict(c=8, blocks=1, nt=1, nf=1),
                 training=dict(clip_seconds=SAMPLES / 48000, batch=1, long_every=0, long_batch=1, learning_rate=3e-3, warmup_steps=5, minutes=minutes, save_minutes=9., seed=0),
                 loss=weights | loss)
@@ -82,6 +83,21 @@ def test_two_processes_stay_together(tmp_path):
     torch.multiprocessing.spawn(one_of_two, (out,), nprocs=2)
     a, b = torch.load(out + '0.pt'), torch.load(out + '1.pt')
     assert all(torch.equal(p, q) for p, q in zip(a, b))
+
+
+def test_blended_weights_have_the_statistics_of_clips():
+    torch.manual_seed(0)
+    a, b, net = (Net(c=8, blocks=1, nt=1, nf=1) for _ in range(3))
+    with torch.no_grad():
+        b.down.norm.weight.add_(1)
+    mixed = blend(a.state_dict(), b.state_dict(), .25)
+    assert torch.allclose(mixed['down.norm.weight'], .75 * a.down.norm.weight + .25 * b.down.norm.weight)
+    net.load_state_dict(mixed)
+    noisy = .1 * torch.randn(2, SAMPLES)
+    measure(net, [noisy])
+    with torch.no_grad():
+        usual, of_batch = net.eval()(noisy)[2], net.train()(noisy)[2]
+    assert torch.allclose(usual, of_batch, atol=2e-3 * of_batch.abs().max())
 
 
 @pytest.fixture
@@ -254,10 +270,17 @@ def test_speech_and_noise_end_at_the_same_frequency(mixer):
 def test_silence_is_worth_its_decibels():
     net = Net(c=8, blocks=1, nt=1, nf=1)
     loss = Loss(net, SAMPLES, 'cpu', config(1)['loss'])
-    noise = torch.ones(1, 10, loss.group.shape[1])
-    silent = torch.ones(1, 10, dtype=torch.bool)
-    left = [loss.silence(noise * 10 ** (-x / 10), noise, torch.ones(1, 1), silent).item() for x in (0, 20, 40)]
-    assert left == pytest.approx([1, 25 / 45, 5 / 45], abs=.01)
+    noise = torch.ones(1, 400, loss.group.shape[1])
+    silent = torch.ones(1, 400, dtype=torch.bool)
+    silent[:, 188:376] = False
+    of = lambda power: loss.silence(power, noise, torch.ones(1, 1), silent)
+    for down, owed in (0, 1), (20, 25 / 45), (40, 5 / 45):
+        assert [x.item() for x in of(noise * 10 ** (-down / 10))] == pytest.approx([owed, owed], abs=.01)
+
+    burst = noise * 1e-5                                # two frames in the first second of three, of which the second has no silence
+    burst[:, 50:52] = 1
+    frames, seconds = (x.item() for x in of(burst))
+    assert frames == pytest.approx(2 / 212, abs=.005) and seconds == pytest.approx((45 - 10 * math.log10(94)) / 45 / 2, abs=.01)
 
 
 def test_not_finite_gradients_change_nothing():
