@@ -33,9 +33,9 @@ def main():
     a, b, part, data, out = sys.argv[1:]
     device = 'cuda' if torch.cuda.is_available() else 'cpu'
     a, b = (torch.load(f, map_location=device) for f in (a, b))
-    # Older checkpoints lack settings that came later; a network has the values that were meant.
-    assert Net(**a['cfg']).cfg == Net(**b['cfg']).cfg, 'not of one shape'
     net = Net(**b['cfg']).to(device)
+    # Older checkpoints lack settings that came later; a network has the values that were meant.
+    assert Net(**a['cfg']).cfg == net.cfg, 'not of one shape'
     net.load_state_dict(blend(a['ema'], b['ema'], float(part)))
     mixer = Mixer(data, SECONDS * RATE, device, 0)
     measure(net, (mixer.batch(CLIPS)[0] for _ in range(BATCHES)))

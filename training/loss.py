@@ -52,8 +52,8 @@ class Loss:
             heard = where * (noisy > least)
             return (over * heard).sum() / heard.sum().clamp_min(1)
 
-        frame = torch.arange(silent.shape[1], device=silent.device)[:, None]
-        seconds = (frame // self.second == frame[::self.second, 0] // self.second).float()
+        second = torch.arange(silent.shape[1], device=silent.device) // self.second
+        seconds = (second[:, None] == second[::self.second]).float()
         counts = silent.float() @ seconds
         energy = lambda p: ((p.mean(2) * silent) @ seconds / counts.clamp_min(1))[..., None]
         return left(power_out, power_noisy, silent[..., None]), left(energy(power_out), energy(power_noisy), counts[..., None] > 0)
