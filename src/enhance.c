@@ -11,9 +11,9 @@
 #include <errno.h>
 #include <getopt.h>
 #include <math.h>
-#include <samplerate.h>
 #include <signal.h>
 #include <sndfile.h>
+#include <soxr.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 /* Hops of a channel that go to the engine together, and of all channels. */
-enum { most_hops = 768, most_hops_in_all = 1536, most_channels = 64, bar_width = 40 };
+enum { most_hops = 768, most_hops_in_all = 1536, most_channels = 64, most_times = 256, bar_width = 40 };
 
 static const char help[] =
     "Usage: primeknet enhance IN OUT [--model NAME|FILE] [--engine auto|cuda|cpu]\n"
@@ -56,7 +56,7 @@ struct job {
     struct model *model;
     struct engine *engine;
     struct limiter *limiter;
-    SRC_STATE *to_model, *to_file; /* NULL where the rates are the same */
+    soxr_t to_model, to_file; /* NULL where the rates are the same */
     struct engine_job *streams;
     unsigned block_hops; /* read and given to the engine at once */
     float *planes;       /* [channels][block_hops * hop] */
@@ -88,7 +88,7 @@ static void frames_drop(struct frames *f, size_t n, unsigned channels) {
     memmove(f->data, f->data + n * channels, f->n * channels * sizeof *f->data);
 }
 
-static int append(struct frames *to, SRC_STATE *resampler, double ratio, const float *data, size_t n, unsigned channels) {
+static int append(struct frames *to, soxr_t resampler, double ratio, const float *data, size_t n, unsigned channels) {
     if (!resampler) {
         float *room = frames_grow(to, n, channels);
         if (!room)
@@ -102,13 +102,13 @@ static int append(struct frames *to, SRC_STATE *resampler, double ratio, const f
         float *room = frames_grow(to, most, channels);
         if (!room)
             return out_of_memory();
-        SRC_DATA d = {.data_in = data, .input_frames = n, .data_out = room, .output_frames = most, .src_ratio = ratio};
-        int error = src_process(resampler, &d);
+        size_t taken, given;
+        soxr_error_t error = soxr_process(resampler, data, n, &taken, room, most, &given);
         if (error)
-            return cli_fail("resampling failed: %s", src_strerror(error));
-        to->n += d.output_frames_gen;
-        data += d.input_frames_used * channels;
-        n -= d.input_frames_used;
+            return cli_fail("resampling failed: %s", error);
+        to->n += given;
+        data += taken * channels;
+        n -= taken;
     }
     return cli_done;
 }
@@ -307,14 +307,16 @@ static int open_all(struct job *j) {
         return out_of_memory();
     j->drop_file = limiter_delay(j->limiter);
     if ((unsigned)j->info.samplerate != model_rate(j->model)) {
-        if (!src_is_valid_ratio(file_per_model(j)) || !src_is_valid_ratio(1 / file_per_model(j)))
+        if (file_per_model(j) > most_times || file_per_model(j) < 1. / most_times)
             return cli_fail("%s: its rate of %d Hz cannot be resampled to the model's %u Hz", a->in, j->info.samplerate,
                             model_rate(j->model));
-        int error;
-        j->to_model = src_new(SRC_SINC_BEST_QUALITY, channels, &error);
-        j->to_file = src_new(SRC_SINC_BEST_QUALITY, channels, &error);
-        if (!j->to_model || !j->to_file)
-            return cli_fail("cannot resample: %s", src_strerror(error));
+        const soxr_quality_spec_t best = soxr_quality_spec(SOXR_VHQ | SOXR_STEEP_FILTER, 0);
+        soxr_error_t error;
+        j->to_model = soxr_create(j->info.samplerate, model_rate(j->model), channels, &error, NULL, &best, NULL);
+        if (!error)
+            j->to_file = soxr_create(model_rate(j->model), j->info.samplerate, channels, &error, NULL, &best, NULL);
+        if (error)
+            return cli_fail("cannot resample: %s", error);
     }
     j->bar = isatty(STDERR_FILENO);
     return open_output(j);
@@ -339,10 +341,8 @@ static void close_all(struct job *j) {
         sf_close(j->out);
     if (j->part[0])
         unlink(j->part);
-    if (j->to_model)
-        src_delete(j->to_model);
-    if (j->to_file)
-        src_delete(j->to_file);
+    soxr_delete(j->to_model);
+    soxr_delete(j->to_file);
     limiter_free(j->limiter);
     engine_close(j->engine);
     model_free(j->model);

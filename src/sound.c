@@ -2,8 +2,8 @@
 
 #include <errno.h>
 #include <math.h>
-#include <samplerate.h>
 #include <sndfile.h>
+#include <soxr.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,14 +71,11 @@ int sound_resample(struct sound *ret, const struct sound *s, unsigned rate, cons
     if (s->rate == rate) {
         memcpy(copy.samples, s->samples, s->n * sizeof *s->samples);
     } else {
-        SRC_DATA d = {.data_in = s->samples, .input_frames = (long)s->n, .data_out = copy.samples,
-                      .output_frames = (long)most, .src_ratio = ratio};
-        int error = src_simple(&d, SRC_SINC_BEST_QUALITY, 1);
-        copy.n = (size_t)d.output_frames_gen;
+        const soxr_quality_spec_t best = soxr_quality_spec(SOXR_VHQ | SOXR_STEEP_FILTER, 0);
+        soxr_error_t error = soxr_oneshot(s->rate, rate, 1, s->samples, s->n, NULL, copy.samples, most, &copy.n, NULL, &best, NULL);
         if (error || copy.n == 0) {
             sound_done(&copy);
-            return err_set(err, -EINVAL, "%s: %u Hz cannot be resampled to %u Hz: %s", path, s->rate, rate,
-                           error ? src_strerror(error) : "too short");
+            return err_set(err, -EINVAL, "%s: %u Hz cannot be resampled to %u Hz: %s", path, s->rate, rate, error ? error : "too short");
         }
     }
     *ret = copy;
