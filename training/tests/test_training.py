@@ -8,7 +8,7 @@ import torch
 
 import train as training
 from blend import blend, measure
-from data import STOCK, Mixer, faster, spectrum
+from data import RATE, STOCK, Mixer, faster, spectrum
 from loss import Loss
 from network import Net
 
@@ -244,6 +244,14 @@ def test_what_is_scattered_keeps_its_spectrum_and_lasts(mixer):
     assert torch.allclose(*power, atol=1e-3 * power[0].max())
     e = y.view(20, -1).square().mean(1)
     assert e.max() < 5 * e.min()
+
+
+def test_microphones_brighten_and_cut_the_lowest(mixer):
+    tone = lambda hz: torch.sin(2 * math.pi * hz * mixer.ramp / RATE).repeat(200, 1)
+    low, middle, high, higher = (20 * torch.log10(mixer.microphone(tone(hz)).square().mean(1) * 2) / 2 for hz in (50, 1000, 8000, 16000))
+    assert middle.abs().max() < .02                     # decibels
+    assert .2 < (high.abs() < .02).float().mean() < .4 and high.max() > 10 and high.max() < 12.01 and higher.max() > 10
+    assert .6 < (low.abs() < .02).float().mean() < .8 and low.min() < -15
 
 
 def test_codecs_leave_holes_and_grain_fills_them(mixer):
