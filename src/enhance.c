@@ -21,7 +21,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Hops of a channel that go to the engine together, and of all channels. */
+/* Hops of a channel that go to the engine together, and of all channels; how many times one rate may be the other. */
 enum { most_hops = 768, most_hops_in_all = 1536, most_channels = 64, most_times = 256, bar_width = 40 };
 
 static const char help[] =
