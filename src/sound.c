@@ -63,8 +63,7 @@ int sound_read(struct sound *ret, const char *path, struct err *err) {
 }
 
 int sound_resample(struct sound *ret, const struct sound *s, unsigned rate, const char *path, struct err *err) {
-    double ratio = (double)rate / s->rate;
-    size_t most = s->rate == rate ? s->n : (size_t)ceil((double)s->n * ratio) + 64;
+    size_t most = s->rate == rate ? s->n : (size_t)ceil((double)s->n * rate / s->rate) + 64;
     struct sound copy = {.samples = malloc(most * sizeof(float)), .n = most, .rate = rate};
     if (!copy.samples)
         return out_of_memory(path, err);
