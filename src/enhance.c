@@ -7,6 +7,7 @@
 #include "engine.h"
 #include "limiter.h"
 #include "model.h"
+#include "sound.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -21,8 +22,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Hops of a channel that go to the engine together, and of all channels; how many times one rate may be the other. */
-enum { most_hops = 768, most_hops_in_all = 1536, most_channels = 64, most_times = 256, bar_width = 40 };
+/* Hops of a channel that go to the engine together, and of all channels. */
+enum { most_hops = 768, most_hops_in_all = 1536, most_channels = 64, bar_width = 40 };
 
 static const char help[] =
     "Usage: primeknet enhance IN OUT [--model NAME|FILE] [--engine auto|cuda|cpu]\n"
@@ -307,10 +308,10 @@ static int open_all(struct job *j) {
         return out_of_memory();
     j->drop_file = limiter_delay(j->limiter);
     if ((unsigned)j->info.samplerate != model_rate(j->model)) {
-        if (file_per_model(j) > most_times || file_per_model(j) < 1. / most_times)
+        if (!sound_resamples(j->info.samplerate, model_rate(j->model)))
             return cli_fail("%s: its rate of %d Hz cannot be resampled to the model's %u Hz", a->in, j->info.samplerate,
                             model_rate(j->model));
-        const soxr_quality_spec_t best = soxr_quality_spec(SOXR_VHQ | SOXR_STEEP_FILTER, 0);
+        const soxr_quality_spec_t best = soxr_quality_spec(SOUND_RESAMPLING, 0);
         soxr_error_t error;
         j->to_model = soxr_create(j->info.samplerate, model_rate(j->model), channels, &error, NULL, &best, NULL);
         if (!error)

@@ -63,6 +63,8 @@ int sound_read(struct sound *ret, const char *path, struct err *err) {
 }
 
 int sound_resample(struct sound *ret, const struct sound *s, unsigned rate, const char *path, struct err *err) {
+    if (!sound_resamples(s->rate, rate))
+        return err_set(err, -EINVAL, "%s: %u Hz cannot be resampled to %u Hz: more than 256 times", path, s->rate, rate);
     size_t most = s->rate == rate ? s->n : (size_t)ceil((double)s->n * rate / s->rate) + 64;
     struct sound copy = {.samples = malloc(most * sizeof(float)), .n = most, .rate = rate};
     if (!copy.samples)
@@ -70,7 +72,7 @@ int sound_resample(struct sound *ret, const struct sound *s, unsigned rate, cons
     if (s->rate == rate) {
         memcpy(copy.samples, s->samples, s->n * sizeof *s->samples);
     } else {
-        const soxr_quality_spec_t best = soxr_quality_spec(SOXR_VHQ | SOXR_STEEP_FILTER, 0);
+        const soxr_quality_spec_t best = soxr_quality_spec(SOUND_RESAMPLING, 0);
         soxr_error_t error = soxr_oneshot(s->rate, rate, 1, s->samples, s->n, NULL, copy.samples, most, &copy.n, NULL, &best, NULL);
         if (error || copy.n == 0) {
             sound_done(&copy);

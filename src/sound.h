@@ -6,7 +6,16 @@
 
 #include "err.h"
 
+#include <stdbool.h>
 #include <stddef.h>
+
+/* How files are resampled: libsoxr's recipe, which keeps 99 % of the band; needs soxr.h. */
+#define SOUND_RESAMPLING (SOXR_VHQ | SOXR_STEEP_FILTER)
+
+/* Whether files at one rate (Hz) are resampled to another: up to 256 times as many samples, or as few. */
+static inline bool sound_resamples(unsigned from, unsigned to) {
+    return to <= 256ull * from && from <= 256ull * to;
+}
 
 struct sound {
     float *samples; /* [n], full scale 1.0 */

@@ -239,6 +239,9 @@ START_TEST(garbage_is_refused_by_name) {
     ck_one_line();
 
     bad[2 * 123 + 1] = .1f;
+    write_sound(in_dir("slow.wav"), SF_FORMAT_WAV | SF_FORMAT_FLOAT, bad, 300, 2, 100);
+    ck_refused(run("enhance", in_dir("slow.wav"), out, NULL), 1, "slow.wav", "100 Hz cannot be resampled");
+    ck_one_line();
     write_sound(in_dir("good.wav"), SF_FORMAT_WAV | SF_FORMAT_FLOAT, bad, 300, 2, 48000);
     ck_refused(run("enhance", in_dir("good.wav"), out, "--model", "enormous", NULL), 1, "enormous", "");
     ck_one_line();
@@ -442,6 +445,8 @@ START_TEST(what_cannot_be_mixed_is_refused) {
     ck_one_line();
     ck_refused(run("mix", good, good, "--snr", "5", "--out", "/nonexistent", NULL), 1, "/nonexistent", "No such file");
     ck_one_line();
+    write_sound(in_dir("slow.wav"), SF_FORMAT_WAV | SF_FORMAT_FLOAT, x, 600, 1, 100);
+    ck_refused(run("mix", good, in_dir("slow.wav"), "--snr", "5", "--out", out, NULL), 1, "slow.wav", "100 Hz cannot be resampled");
     ck_refused(run("mix", good, good, "--out", out, NULL), 2, "Usage", "");
     ck_refused(run("mix", good, good, "--snr", "5,loud", "--out", out, NULL), 2, "--snr", "loud");
     ck_refused(run("mix", good, good, "--snr", "5", "--seed", "1.5", NULL), 2, "--seed", "1.5");
