@@ -4,9 +4,9 @@ PACKAGES has a folder of the files of each package (apt-get download NAME && dpk
 prepare.py --more reads: index.tsv and noise_0.opus, of the packages after --speech speech_full_0.opus (48 kHz) and
 speech_wide_0.opus (16 kHz) instead. Noise leaves out what its path calls speech, singing or cries, or silero-vad hears as
 speech; speech what silero-vad does not hear as speech, what is noisy, and narrators of the evaluation's pairs or held out of DATA
-by prepare.py. Both leave out what is short, silent or clipped, what exceeds a share, and copies of what is already there or in
-DATA, at whatever level and rate. Licences are yours to read, in usr/share/doc/NAME/copyright of each package: the sounds of
-hedgewars-data, for one, are under the GFDL.
+by prepare.py. Both leave out what is short, silent or clipped, what exceeds a share, and copies, at whatever level and rate, of
+what is already there, of DATA's noise and of what is held out; of the speech that DATA trains on a package may have a better copy.
+Licences are yours to read, in usr/share/doc/NAME/copyright of each package: the sounds of hedgewars-data, for one, are under the GFDL.
 """
 import argparse
 import csv
@@ -30,7 +30,7 @@ NOISE = 10 ** (-24 / 20), 10 ** (-1.5 / 20)            # active RMS and peak, at
 SPEECH = 10 ** (-26 / 20), .98
 FADE = np.linspace(0, 1, RATE // 200)
 SHORTEST, LONGEST = .2, 30                             # seconds
-MINUTES = {'noise': 20, 'music': 5, 'speech': 11}      # at most: of a package, its music, a narrator
+MINUTES = {'noise': 20, 'music': 5, 'speech': 14}      # at most: of a package, its music, a narrator
 SHARES = {'music': .2, 'low': .18}                     # of all noise so far, at most; low: rates below 32 kHz
 BANDS = np.geomspace(100, 6000, 17)                    # Hz; all that the lowest rate of any codec leaves
 SOUND, ARCHIVE = (re.compile(rf'\.({of})$', re.I) for of in ('wav|ogg|oga|flac|mp3|opus|aiff?|au', 'pk3|wz|zip|jar'))
@@ -133,11 +133,13 @@ def is_copy(x, seen):
 
 
 def see(data, seen):
-    """All clips of DATA count as seen. -> names of those that are held out"""
+    """Of DATA its noise counts as seen and what is held out; there may be better copies of its other speech. -> names held out"""
+    held = set().union(*(held_out(pack.partition('_')[0], segments) for pack, segments in read_index(data)[0].items()))
     with open(os.path.join(data, 'index.tsv')) as f:
-        for file, start, samples, *_ in list(csv.reader(f, delimiter='\t'))[1:]:
-            is_copy(decode((os.path.join(data, file), int(start), int(start) + int(samples))) / np.float32(32768), seen)
-    return set().union(*(held_out(pack.partition('_')[0], segments) for pack, segments in read_index(data)[0].items()))
+        for file, start, samples, _, source, who in list(csv.reader(f, delimiter='\t'))[1:]:
+            if file.startswith('noise') or f'{source}/{who}' in held:
+                is_copy(decode((os.path.join(data, file), int(start), int(start) + int(samples))) / np.float32(32768), seen)
+    return held
 
 
 def name_in_index(package, path, spoken):
@@ -199,7 +201,7 @@ def main():
     ap.add_argument('packages')
     ap.add_argument('out')
     ap.add_argument('--speech', nargs='+', default=[], metavar='NAME', help='packages whose sounds are speech')
-    ap.add_argument('--without', metavar='DATA', help='another folder that prepare.py reads: none of its clips again')
+    ap.add_argument('--without', metavar='DATA', help='another folder that prepare.py reads: none of its noise again, nor what is held out')
     a = ap.parse_args()
     os.makedirs(a.out, exist_ok=True)
     seen = []

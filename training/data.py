@@ -194,6 +194,20 @@ class Mixer:
                 s = s * (1 - self.edge(start, .01) * (1 - self.edge(stop, .01)) * self.chance(n, p))
         return s
 
+    def bright_starts(self, s):
+        """Nothing before a bright sound (S, F, Sh) for 0.3 to 2 s or, in half of the rows, from the start on: that a first word begins
+        so is rare, and what is bright and has no voice before it is easily taken for noise."""
+        e = s[:, :self.samples // 480 * 480].reshape(len(s), -1, 480)
+        e = torch.fft.rfft(e).abs().square()
+        bright, e = e[..., 30:].sum(2), e.sum(2)        # above 3 kHz, and in all
+        bright = (bright > .5 * e) & (e > .03 * e.mean(1, keepdim=True))
+        bright[:, -50:] = False                         # half a second of the word comes after it
+        begins = bright & ~F.pad(bright, (1, 0))[:, :-1]
+        some, at = (self.rand(*begins.shape) * begins).max(1, keepdim=True)
+        stop = at / 100
+        start = stop - torch.where(self.rand(len(s), 1) < .5, self.samples / RATE, self.between(len(s), .3, 2))
+        return torch.where(some > 0, s * (1 - self.edge(start, .01) * (1 - self.edge(stop - .005, .01))), s)
+
     def jump(self, n, p, most):
         """A level that changes once, by up to `most` dB either way, in a part p of the rows."""
         step = self.between(n, -most, most) * self.chance(n, p)
@@ -281,7 +295,8 @@ class Mixer:
         most = math.ceil(self.samples * FASTEST) + 4
         s = faster(torch.cat([self.crop(self.full, full, most), self.crop(self.wide, n - full, most)]), speed, self.samples)
         s = self.sometimes(.35, self.coded, self.microphone(s))
-        return self.pauses(self.equalise(s + another(full, s) * db(self.between(n, -10, 0)) * self.chance(n, .08)))
+        s = self.pauses(self.equalise(s + another(full, s) * db(self.between(n, -10, 0)) * self.chance(n, .08)))
+        return self.sometimes(.15, self.bright_starts, s)
 
     def after(self, full, x):
         """x, in a part of the rows after some of another row, and where that part ends [n,1], 0 elsewhere: a file begins from silence,

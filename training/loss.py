@@ -4,6 +4,8 @@ import torch.nn.functional as F
 
 from data import RATE, at_16k, lowpass, rms
 
+USUAL = .065                                            # mean squared magnitude of a noisy clip, compressed; the geometric mean of training's
+
 
 def mean(x, counts):
     """[B,T] -> [B,1]: over the frames that count."""
@@ -91,7 +93,8 @@ class Loss:
         mn = net.features(net.stft(noisy))[0]
         counts = (torch.arange(mc.shape[1], device=mc.device) * net.hop >= start).float()
         known_at = (self.hz < known).float()[:, None]
-        w = known_at * counts[..., None]
+        level = mean(mn.square().mean(2), counts)[..., None] / USUAL    # no other term grows with a clip's level
+        w = known_at * counts[..., None] / (level + 1e-3)
         terms['magnitude'] = ((mh - mc).square() * w).mean()
         wl = w[..., :net.linear]
         terms['complex'] = ((mh[..., :net.linear] * ph - mc[..., :net.linear] * pc).abs().square() * wl).mean()

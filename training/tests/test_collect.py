@@ -105,17 +105,23 @@ def test_speech_by_band_without_narrators_of_the_evaluation(run):
         assert 20 * np.log10(prepare.level(y)) == pytest.approx(-26, abs=.7)
 
 
-def test_nothing_again_of_what_is_there_and_nobody_who_is_held_out(run, tmp_path):
-    who = next(w for w in map('v{}'.format, range(99)) if prepare.held_out('speech', [dict(name='deb-a/' + w, start=0, stop=1)]))
+def test_no_noise_again_and_nothing_that_is_held_out(run, tmp_path):
+    names = lambda held: (w for w in map('v{}'.format, range(99)) if held == bool(prepare.held_out('speech', [dict(name='deb-a/' + w, start=0, stop=1)])))
+    out, trained = next(names(True)), next(names(False))
     data = tmp_path / 'data'
     data.mkdir()
-    soundfile.write(data / 'speech_wide_0.flac', resample_poly(sound(0, voice=True) * .2, 1, 3), 16000)
-    (data / 'index.tsv').write_text('file\tstart_sample\tsamples\trate\tsource\tspeaker_or_clip\n'
-                                    f'speech_wide_0.flac\t0\t16000\t16000\tdeb-a\t{who}\n')
-    taken = run('a', {'x/0.wav': sound(0, voice=True), 'y/1.wav': sound(1, voice=True), f'{who}/2.wav': sound(2, voice=True)},
+    rows = [('speech_wide_0', 0, 16000, out), ('speech_wide_1', 1, 16000, trained), ('noise_0', 2, RATE, 'n')]
+    with open(data / 'index.tsv', 'w') as index:
+        print('file\tstart_sample\tsamples\trate\tsource\tspeaker_or_clip', file=index)
+        for file, seed, rate, who in rows:
+            soundfile.write(data / (file + '.flac'), resample_poly(sound(seed, voice=rate < RATE) * .2, 1, RATE // rate), rate)
+            print(f'{file}.flac\t0\t{rate}\t{rate}\tdeb-a\t{who}', file=index)
+    taken = run('a', {f'{who}/{seed}.wav': sound(seed, voice=True) for who, seed in ((trained, 0), (trained, 1), ('y', 3), (out, 4))},
                 '--speech', 'a', '--without', data)
-    assert {pack: {*of} for pack, of in taken.items()} == {'speech_wide': {'deb-a/y'}}
-    assert begins_as(taken['speech_wide']['deb-a/y'], sound(1, voice=True))
+    assert {pack: {*of} for pack, of in taken.items()} == {'speech_wide': {f'deb-a/{trained}', 'deb-a/y'}}
+    assert begins_as(taken['speech_wide'][f'deb-a/{trained}'], sound(1, voice=True))
+    taken = run('rain', {'2.wav': sound(2), '5.wav': sound(5)}, '--speech', 'a', '--without', data)['noise']
+    assert {*taken} == {'debian/rain/5.wav'}
 
 
 def test_music_has_a_share(run):

@@ -193,6 +193,16 @@ def test_what_is_heard_before_a_clip_is_of_another_and_does_not_count(mixer):
     assert loss(noisy, clean, known, start)[0] > value + .1
 
 
+def test_no_term_grows_with_the_level():
+    net = Net(c=8, blocks=1, nt=1, nf=1)
+    net.core = lambda x: (.5 * torch.ones_like(x[..., 0]), torch.zeros(*x.shape[:3], 2))
+    loss = Loss(net, SAMPLES, 'cpu', config(1)['loss'])
+    noisy, clean, known, start = OneClip().batch(1)
+    loud, soft = (loss(noisy * gain, clean * gain, known, start)[1] for gain in (4, .4))
+    for term in loud:
+        assert loud[term].item() == pytest.approx(soft[term].item(), rel=.06), term
+
+
 def test_word_starts_count_what_of_the_speech_comes_through():
     loss = Loss(Net(c=4, blocks=1, nt=1, nf=1), SAMPLES, 'cpu', config(1)['loss'])
     C, other = torch.randn(2, 1, 8, 513, dtype=torch.complex64)
@@ -204,6 +214,18 @@ def test_word_starts_count_what_of_the_speech_comes_through():
     halved[..., 300:] = 0                               # above what is known
     assert abs(cut(halved) - math.log(1.2 / .7)) < 1e-3
     assert abs(cut(C * (onset > 0)[..., None])) < 1e-3  # no word starts elsewhere
+
+
+def test_words_may_begin_bright_after_silence(mixer):
+    tone = lambda hz, start, stop: torch.sin(2 * math.pi * hz * mixer.ramp / RATE) * ((mixer.ramp >= start * RATE) & (mixer.ramp < stop * RATE))
+    voice = tone(200, 0, .8) + tone(200, 1, 2)
+    word = (voice + .3 * tone(5000, .8, 1)).repeat(64, 1)
+    y = mixer.bright_starts(word)
+    at = lambda seconds: round(seconds * RATE)
+    assert torch.equal(y[:, at(.81):], word[:, at(.81):]) and y[:, at(.55):at(.79)].abs().max() < 1e-6
+    whole = (y[:, :at(.79)].abs().amax(1) == 0).float().mean()
+    assert .4 < whole < .95                             # half of the rows, and what is longer than what was before
+    assert torch.equal(mixer.bright_starts(voice[None]), voice[None])
 
 
 def test_thuds_are_low_and_short(mixer):
