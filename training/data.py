@@ -181,6 +181,10 @@ class Mixer:
         """0 before `start`, 1 after it, a slope of the given length between; [n,1] -> [n,samples]."""
         return ((self.ramp / RATE - start) / seconds).clamp(0, 1)
 
+    def within(self, start, stop):
+        """1 from `start` to `stop`, 0 elsewhere, with slopes of 10 ms; [n,1] -> [n,samples]."""
+        return self.edge(start, .01) * (1 - self.edge(stop, .01))
+
     def pauses(self, s):
         """In every three seconds pauses of 0.3 to 2 s, a third of them before its first word, and of 0.15 to 0.6 s; in long
         clips of 4 to 12 s as well."""
@@ -191,7 +195,7 @@ class Mixer:
                 latest = max(first, min(first + 3, length - low))
                 start = torch.where(self.rand(n, 1) < .33, first - .01, self.between(n, first, latest))
                 stop = start + .01 + self.between(n, low, high)
-                s = s * (1 - self.edge(start, .01) * (1 - self.edge(stop, .01)) * self.chance(n, p))
+                s = s * (1 - self.within(start, stop) * self.chance(n, p))
         return s
 
     def bright_starts(self, s):
@@ -206,7 +210,7 @@ class Mixer:
         some, at = (self.rand(*begins.shape) * begins).max(1, keepdim=True)
         stop = at / 100
         start = stop - torch.where(self.rand(len(s), 1) < .5, self.samples / RATE, self.between(len(s), .3, 2))
-        return torch.where(some > 0, s * (1 - self.edge(start, .01) * (1 - self.edge(stop - .005, .01))), s)
+        return torch.where(some > 0, s * (1 - self.within(start, stop - .005)), s)
 
     def jump(self, n, p, most):
         """A level that changes once, by up to `most` dB either way, in a part p of the rows."""

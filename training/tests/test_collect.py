@@ -116,7 +116,7 @@ def test_no_noise_again_and_nothing_that_is_held_out(run, tmp_path):
         for file, seed, rate, who in rows:
             soundfile.write(data / (file + '.flac'), resample_poly(sound(seed, voice=rate < RATE) * .2, 1, RATE // rate), rate)
             print(f'{file}.flac\t0\t{rate}\t{rate}\tdeb-a\t{who}', file=index)
-    taken = run('a', {f'{who}/{seed}.wav': sound(seed, voice=True) for who, seed in ((trained, 0), (trained, 1), ('y', 3), (out, 4))},
+    taken = run('a', {f'{who}/{seed}.wav': sound(seed, voice=True) for who, seed in (('x', 0), (trained, 1), ('y', 3), (out, 4))},
                 '--speech', 'a', '--without', data)
     assert {pack: {*of} for pack, of in taken.items()} == {'speech_wide': {f'deb-a/{trained}', 'deb-a/y'}}
     assert begins_as(taken['speech_wide'][f'deb-a/{trained}'], sound(1, voice=True))
