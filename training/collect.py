@@ -136,9 +136,10 @@ def see(data, seen):
     """Of DATA its noise counts as seen and what is held out; there may be better copies of its other speech. -> names held out"""
     held = set().union(*(held_out(pack.partition('_')[0], segments) for pack, segments in read_index(data)[0].items()))
     with open(os.path.join(data, 'index.tsv')) as f:
-        for file, start, samples, _, source, who in list(csv.reader(f, delimiter='\t'))[1:]:
-            if file.startswith('noise') or f'{source}/{who}' in held:
-                is_copy(decode((os.path.join(data, file), int(start), int(start) + int(samples))) / np.float32(32768), seen)
+        for r in csv.DictReader(f, delimiter='\t'):
+            if r['file'].startswith('noise') or f"{r['source']}/{r['speaker_or_clip']}" in held:
+                start = int(r['start_sample'])
+                is_copy(decode((os.path.join(data, r['file']), start, start + int(r['samples']))) / np.float32(32768), seen)
     return held
 
 

@@ -112,10 +112,10 @@ def test_no_noise_again_and_nothing_that_is_held_out(run, tmp_path):
     data.mkdir()
     rows = [('speech_wide_0', 0, 16000, out), ('speech_wide_1', 1, 16000, trained), ('noise_0', 2, RATE, 'n')]
     with open(data / 'index.tsv', 'w') as index:
-        print('file\tstart_sample\tsamples\trate\tsource\tspeaker_or_clip', file=index)
+        print('file\tstart_sample\tsamples\trate\tsource\tspeaker_or_clip\tsplit', file=index)
         for file, seed, rate, who in rows:
             soundfile.write(data / (file + '.flac'), resample_poly(sound(seed, voice=rate < RATE) * .2, 1, RATE // rate), rate)
-            print(f'{file}.flac\t0\t{rate}\t{rate}\tdeb-a\t{who}', file=index)
+            print(f'{file}.flac\t0\t{rate}\t{rate}\tdeb-a\t{who}\ttrain', file=index)
     taken = run('a', {f'{who}/{seed}.wav': sound(seed, voice=True) for who, seed in (('x', 0), (trained, 1), ('y', 3), (out, 4))},
                 '--speech', 'a', '--without', data)
     assert {pack: {*of} for pack, of in taken.items()} == {'speech_wide': {f'deb-a/{trained}', 'deb-a/y'}}
