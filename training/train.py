@@ -173,6 +173,7 @@ def train(config, data, out, weights=None, resume=False, device='cuda' if torch.
     def keep(seconds):
         if rank:
             return
+        os.makedirs(out, exist_ok=True)                 # what cleans a folder up may come by while a run goes on
         save(at('weights.ema'), dict(ema=average.state, cfg=net.cfg, step=step))
         save(at('checkpoint.pt'), dict(net=net.state_dict(), opt=opt.state_dict(), ema=average.state, gen=mixer.gen.get_state(), used=seconds, step=step, rows=rows))
         if rows:

@@ -1,6 +1,7 @@
 """The training loop on a CPU at toy size."""
 import math
 import os
+import shutil
 
 import numpy as np
 import pytest
@@ -68,6 +69,22 @@ def test_one_clip_is_learnt_and_resumed(tmp_path, monkeypatch):
     assert (tmp_path / 'curve.png').exists() and (tmp_path / 'curve.tsv').exists()
     weights = torch.load(tmp_path / 'weights.ema')
     Net(**weights['cfg']).load_state_dict(weights['ema'])
+
+
+def test_a_run_outlives_its_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(training, 'LOG_EVERY', 1)
+    monkeypatch.setattr(training, 'Clock', Reads)
+    clip, out = OneClip(), tmp_path / 'out'
+    batch = clip.batch
+
+    def cleaned_up(n):
+        shutil.rmtree(out)
+        clip.batch = batch
+        return batch(n)
+
+    clip.batch = cleaned_up
+    training.train(config(2 / 60), None, str(out), device='cpu', mixer=clip)
+    assert {'weights.ema', 'checkpoint.pt', 'curve.tsv'} <= {f.name for f in out.iterdir()}
 
 
 def one_of_two(rank, out):
