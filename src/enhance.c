@@ -64,6 +64,7 @@ struct job {
     struct frames at_model, enhanced, at_file;
     size_t drop_model, drop_file; /* frames still to drop: the engine's delay, the limiter's */
     uint64_t n_read, n_written;
+    float steps; /* of the samples of `out`: steps_per_unit() */
     bool bar;
 };
 
@@ -118,6 +119,17 @@ static double file_per_model(const struct job *j) {
     return (double)j->info.samplerate / model_rate(j->model);
 }
 
+/* Steps of a file's integers per unit, 0 for samples of other kinds. */
+static float steps_per_unit(int format) {
+    switch (format & SF_FORMAT_SUBMASK) {
+    case SF_FORMAT_PCM_S8:
+    case SF_FORMAT_PCM_U8: return 0x1p7f;
+    case SF_FORMAT_PCM_16: return 0x1p15f;
+    case SF_FORMAT_PCM_24: return 0x1p23f;
+    default: return 0;
+    }
+}
+
 static int write_ready(struct job *j) {
     unsigned channels = j->info.channels;
     size_t drop = j->at_file.n < j->drop_file ? j->at_file.n : j->drop_file;
@@ -126,6 +138,8 @@ static int write_ready(struct job *j) {
     size_t n = j->at_file.n;
     if (n > j->n_read - j->n_written)
         n = j->n_read - j->n_written;
+    for (size_t i = 0; j->steps > 0 && i < n * channels; i++) /* where libsndfile clips it rounds some kinds of files down */
+        j->at_file.data[i] = rintf(j->at_file.data[i] * j->steps) / j->steps;
     if (sf_writef_float(j->out, j->at_file.data, n) != (sf_count_t)n)
         return cli_fail("%s: cannot write: %s", j->args->out, sf_strerror(j->out));
     j->n_written += n;
@@ -282,6 +296,7 @@ static int open_output(struct job *j) {
     if (!j->out)
         return cli_fail("%s: %s", name, sf_strerror(NULL));
     sf_command(j->out, SFC_SET_CLIPPING, NULL, SF_TRUE);
+    j->steps = steps_per_unit(info.format);
     return cli_done;
 }
 

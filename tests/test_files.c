@@ -109,7 +109,7 @@ static const struct {
     size_t n;
     int format;
     const char *name;
-    double error_db; /* of strength 0 against the input: rounding at the model's rate, the resampler's edge at others */
+    double error_db; /* of strength 0 against the input: none or rounding at the model's rate, the resampler's edge at others */
 } kinds[] = {
     {48000, 1, 48000, SF_FORMAT_WAV | SF_FORMAT_FLOAT, "a.wav", -110},
     {48000, 2, 1, SF_FORMAT_WAV | SF_FORMAT_FLOAT, "b.wav", -100},
@@ -119,6 +119,8 @@ static const struct {
     {16000, 1, 16000, SF_FORMAT_FLAC | SF_FORMAT_PCM_16, "f.flac", -35},
     {8000, 1, 4000, SF_FORMAT_WAV | SF_FORMAT_ULAW, "g.wav", -38},
     {96000, 1, 48000, SF_FORMAT_AIFF | SF_FORMAT_PCM_16, "h.aiff", -21},
+    {48000, 2, 20000, SF_FORMAT_WAV | SF_FORMAT_PCM_16, "i.wav", -200},
+    {48000, 1, 20000, SF_FORMAT_FLAC | SF_FORMAT_PCM_16, "j.flac", -200},
 };
 
 START_TEST(length_rate_and_place_are_kept) {
