@@ -125,7 +125,7 @@ def is_copy(x, seen):
     x = np.pad(x[at:at + 2 * RATE], (0, max(0, 2 * RATE - len(x) + at))).reshape(8, -1)
     power = np.abs(np.fft.rfft(x * np.hanning(x.shape[1]))) ** 2
     e = np.add.reduceat(power, (BANDS / RATE * x.shape[1]).astype(int), axis=1)[:, :-1].ravel()
-    new = 10 * np.log10(e / e.max() + 1e-5).astype(np.float32)
+    new = 10 * np.log10(e / max(e.max(), 1e-30) + 1e-5).astype(np.float32)  # silence is a copy of nothing
     old = np.reshape(seen, (-1, len(new)))
     audible = np.maximum(old, new) > -45
     seen.append(new)
