@@ -243,26 +243,42 @@ end:
     return status;
 }
 
-/* The kind of file that OUT's name asks for, in IN's sample format where that kind has it. 0: no such kind. */
-static int output_format(const char *name, const SF_INFO *in) {
-    const char *dot = strrchr(name, '.');
-    if (!dot || strchr(dot, '/'))
-        return 0;
+/* The container that a name's ending asks for, with a sample format where the ending says that too. 0: no such container. */
+static int container(const char *ending) {
+    static const struct {
+        const char *ending;
+        int format;
+    } others[] = {
+        {"ogg", SF_FORMAT_OGG},
+        {"opus", SF_FORMAT_OGG | SF_FORMAT_OPUS},
+        {"mp3", SF_FORMAT_MPEG | SF_FORMAT_MPEG_LAYER_III},
+    };
+    for (unsigned i = 0; i < sizeof others / sizeof *others; i++)
+        if (!strcasecmp(ending, others[i].ending))
+            return others[i].format;
     int n_major = 0;
     sf_command(NULL, SFC_GET_FORMAT_MAJOR_COUNT, &n_major, sizeof n_major);
     for (int i = 0; i < n_major; i++) {
         SF_FORMAT_INFO f = {.format = i};
-        if (sf_command(NULL, SFC_GET_FORMAT_MAJOR, &f, sizeof f) || !f.extension)
-            continue;
-        if (strcasecmp(dot + 1, f.extension) && !(!strcasecmp(dot + 1, "ogg") && (f.format & SF_FORMAT_TYPEMASK) == SF_FORMAT_OGG))
-            continue;
-        SF_INFO try = {.samplerate = in->samplerate, .channels = in->channels};
-        const int subtypes[] = {in->format & SF_FORMAT_SUBMASK, SF_FORMAT_PCM_16, SF_FORMAT_VORBIS, SF_FORMAT_MPEG_LAYER_III};
-        for (unsigned s = 0; s < sizeof subtypes / sizeof *subtypes; s++) {
-            try.format = (f.format & SF_FORMAT_TYPEMASK) | subtypes[s];
-            if (sf_format_check(&try))
-                return try.format;
-        }
+        if (!sf_command(NULL, SFC_GET_FORMAT_MAJOR, &f, sizeof f) && f.extension && !strcasecmp(ending, f.extension))
+            return f.format & SF_FORMAT_TYPEMASK;
+    }
+    return 0;
+}
+
+/* The kind of file that OUT's name asks for, in IN's sample format where that kind has it. 0: no such kind. */
+static int output_format(const char *name, const SF_INFO *in) {
+    const char *dot = strrchr(name, '.');
+    int format = dot && !strchr(dot, '/') ? container(dot + 1) : 0, kept = in->format & SF_FORMAT_SUBMASK;
+    if (kept >= SF_FORMAT_MPEG_LAYER_I && kept <= SF_FORMAT_MPEG_LAYER_III)
+        kept = 0; /* libsndfile says that WAV can hold it and then does not write it */
+    const int subtypes[] = {kept, SF_FORMAT_PCM_16, SF_FORMAT_VORBIS, SF_FORMAT_MPEG_LAYER_III};
+    for (unsigned s = 0; format && s < sizeof subtypes / sizeof *subtypes; s++) {
+        SF_INFO try = {.samplerate = in->samplerate, .channels = in->channels, .format = format};
+        if (!(format & SF_FORMAT_SUBMASK))
+            try.format |= subtypes[s];
+        if (sf_format_check(&try))
+            return try.format;
     }
     return 0;
 }

@@ -148,6 +148,40 @@ START_TEST(length_rate_and_place_are_kept) {
 }
 END_TEST
 
+/* Everyday kinds in and out: what cannot be kept of a coded file's format becomes 16 bits. */
+START_TEST(the_name_says_the_kind_of_file) {
+    static const struct {
+        const char *out;
+        int format;
+    } names[] = {
+        {"from.wav", SF_FORMAT_WAV | SF_FORMAT_PCM_16},          {"from.FLAC", SF_FORMAT_FLAC | SF_FORMAT_PCM_16},
+        {"from.aiff", SF_FORMAT_AIFF | SF_FORMAT_PCM_16},        {"from.ogg", SF_FORMAT_OGG | SF_FORMAT_VORBIS},
+        {"from.mp3", SF_FORMAT_MPEG | SF_FORMAT_MPEG_LAYER_III}, {"from.opus", SF_FORMAT_OGG | SF_FORMAT_OPUS},
+    };
+    size_t n = 30000;
+    float *x = make_sound(n, 1, 48000, .5f);
+    write_sound(in_dir("coded.mp3"), SF_FORMAT_MPEG | SF_FORMAT_MPEG_LAYER_III, x, n, 1, 48000);
+    free(x);
+    SF_INFO coded, info;
+    x = read_sound(in_dir("coded.mp3"), &coded);
+    for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
+        char out[128];
+        snprintf(out, sizeof out, "%s/%s", dir, names[i].out);
+        ck_assert_msg(run("enhance", in_dir("coded.mp3"), out, "--model", "small", "--strength", "0", NULL) == 0, "%s", err_text);
+        float *y = read_sound(out, &info);
+        ck_assert_msg((info.format & (SF_FORMAT_TYPEMASK | SF_FORMAT_SUBMASK)) == names[i].format, "%s: %#x", names[i].out, info.format);
+        ck_assert_int_eq(info.samplerate, 48000);
+        ck_assert_int_ge(info.frames, coded.frames);
+        if ((names[i].format & SF_FORMAT_SUBMASK) == SF_FORMAT_PCM_16) {
+            ck_assert_int_eq(info.frames, coded.frames);
+            ck_assert_double_lt(difference_db(y, x, coded.frames), -80);
+        }
+        free(y);
+    }
+    free(x);
+}
+END_TEST
+
 START_TEST(full_strength_differs_and_a_floor_holds) {
     size_t n = 48000;
     float *x = make_sound(n, 1, 48000, .5f);
@@ -573,6 +607,7 @@ int main(void) {
     Suite *s = suite_create("files");
     TCase *t = tcase_create("files");
     tcase_add_loop_test(t, length_rate_and_place_are_kept, 0, sizeof kinds / sizeof *kinds);
+    tcase_add_test(t, the_name_says_the_kind_of_file);
     tcase_add_test(t, full_strength_differs_and_a_floor_holds);
     tcase_add_test(t, channels_are_enhanced_each_alone);
     tcase_add_test(t, too_loud_input_is_limited);
