@@ -347,6 +347,9 @@ def windows(length, synthesis):
     return analysis, product / analysis[-synthesis:].clamp_min(1e-6)
 
 
+GEOMETRY = 'win', 'band_mean', 'band_spread'            # what of a network's state its settings say and training does not
+
+
 class Net(nn.Module):
     def __init__(self, c=32, blocks=4, nt=2, nf=2, state=16, depth=4, rate=48000, window=1024, hop=256, linear=171, bands=30, compress=.3, synthesis=None,
                  mixer='mamba', head=16, kernels=(3, 11, 23, 31)):

@@ -19,7 +19,7 @@ from tqdm import tqdm
 from data import RATE, Mixer
 from loss import Loss
 from metric import Metric
-from network import Net
+from network import GEOMETRY, Net
 from unfold import calibrate, unfold
 
 matplotlib.use('Agg')
@@ -140,7 +140,7 @@ def train(config, data, out, weights=None, resume=False, device='cuda' if torch.
     folded = bool(weights) and weights.endswith('.safetensors')
     if weights:
         state = unfold(weights).state_dict() if folded else torch.load(weights, map_location=device)['ema']
-        net.load_state_dict(state | {'win': net.win})   # may be another pair of windows
+        net.load_state_dict(state | {k: v for k, v in net.state_dict().items() if k in GEOMETRY})    # windows may be others
     opt = torch.optim.AdamW(net.parameters(), t['learning_rate'], betas=(.9, .99), weight_decay=.01, fused=device != 'cpu')
     samples = int(t['clip_seconds'] * RATE)
     mixer = mixer or Mixer(data, samples, device, t['seed'] * 1000 + rank)

@@ -87,6 +87,15 @@ def test_a_run_outlives_its_folder(tmp_path, monkeypatch):
     assert {'weights.ema', 'checkpoint.pt', 'curve.tsv'} <= {f.name for f in out.iterdir()}
 
 
+def test_weights_of_other_windows_are_a_beginning(tmp_path):
+    c = config(0)
+    before = Net(**c['network'], window=2048, synthesis=1024)
+    torch.save(dict(ema=before.state_dict(), cfg=before.cfg), tmp_path / 'before.ema')
+    net = training.train(c, None, str(tmp_path), str(tmp_path / 'before.ema'), device='cpu', mixer=OneClip())
+    assert net.window == len(net.win) == 1024
+    assert all(torch.equal(p, q) for p, q in zip(net.parameters(), before.parameters(), strict=True))
+
+
 def one_of_two(rank, out):
     os.environ |= dict(RANK=str(rank), WORLD_SIZE='2', LOCAL_RANK=str(rank), MASTER_ADDR='127.0.0.1', MASTER_PORT='29517')
     torch.set_num_threads(1)
