@@ -10,6 +10,7 @@ import os
 import numpy as np
 import torch
 import torch.nn.functional as F
+from scipy.fft import next_fast_len
 
 RATE = 48000
 ROOM = 24000                                            # samples of one room response
@@ -27,6 +28,13 @@ def rms(x):
 
 def db(x):
     return 10 ** (x / 20)
+
+
+def quick(n):
+    """The longest length up to n that is quickly transformed."""
+    while next_fast_len(n) > n:
+        n -= 1
+    return n
 
 
 def lowpass(x, hz):
@@ -119,8 +127,14 @@ class Mixer:
         return (self.rand(n, 1) < p).float()
 
     def sometimes(self, p, change, x):
-        """x, of which a part p of the rows is as change(x) has them."""
-        return torch.where(self.chance(len(x), p) > 0, change(x), x)
+        """x, of which a part p of the rows is as change() has them, which is asked for hardly any more than these."""
+        some = torch.randperm(len(x), generator=self.gen, device=self.device)[:math.ceil(p * len(x))]
+        chosen = self.chance(len(some), p * len(x) / len(some)) > 0
+        return x.index_copy(0, some, torch.where(chosen, change(x[some]), x[some]))
+
+    def enough(self, speed):
+        """Samples that suffice to be played so fast, and are quickly transformed."""
+        return next_fast_len(math.ceil(self.samples * speed) + 4)
 
     def crop(self, pack, n, samples=None):
         ramp = self.ramp if samples is None else torch.arange(samples, device=self.device)
@@ -149,7 +163,7 @@ class Mixer:
         h = h / h.norm(dim=1, keepdim=True) * db(self.between(n, -15, 3))
         h[:, 0] = 1
         last = torch.where(torch.arange(n, device=self.device) < full, self.full_rooms, len(self.responses))
-        h = self.sometimes(.5, lambda h: self.responses[(self.rand(n) * last).long()], h)
+        h = torch.where(self.chance(n, .5) > 0, self.responses[(self.rand(n) * last).long()], h)
         dry = torch.zeros_like(h)
         dry[:, 0] = 1
         h = torch.where(self.chance(n, .5) > 0, h, dry)
@@ -245,11 +259,11 @@ class Mixer:
         """Of what was recorded, others: at another speed, backwards, as the steady hiss of its long-term spectrum, without a
         codec's traces, in a room, through another response. What is not changed here the network soon knows by heart."""
         speed = torch.where(self.rand(n, 1) < .6, FASTEST_NOISE ** self.between(n, -1, 1), 1.)
-        x = faster(self.crop(self.noises, n, math.ceil(self.samples * FASTEST_NOISE) + 4), speed, self.samples)
+        x = faster(self.crop(self.noises, n, self.enough(FASTEST_NOISE)), speed, self.samples)
         x = self.sometimes(.25, lambda x: x.flip(1), x)
         x = self.sometimes(.15, self.scattered, x)
         x = self.sometimes(.3, self.regrained, x)
-        x = self.sometimes(.3, lambda x: convolve(x, self.rooms(n, n)[0]), x)
+        x = self.sometimes(.3, lambda x: convolve(x, self.rooms(len(x), len(x))[0]), x)
         return self.equalise(x, 12.)
 
     def scattered(self, x):
@@ -268,17 +282,24 @@ class Mixer:
             hz = 40 * 8 ** self.rand(n, 1)
             carrier = torch.sin(2 * math.pi * hz * t + 3 * self.rand(n, 1) * torch.exp(-t / .02))
             modes = modes + carrier * torch.exp(-t / (.01 * 10 ** self.rand(n, 1))) * self.rand(n, 1)
-        modes = self.sometimes(.5, lambda _: burst, modes) * (t / self.between(n, .001, .01)).clamp_max(1)
+        modes = torch.where(self.chance(n, .5) > 0, burst, modes) * (t / self.between(n, .001, .01)).clamp_max(1)
         often = self.between(n, .5, 4) / RATE
         return convolve((self.rand(n, self.samples) < often).float() * (.2 + self.rand(n, self.samples)), modes)
 
     def noise(self, n):
         """In half of the clips of one kind, in the others of as many as come together; and which have babble in it [n,1]."""
-        parts = [self.recording(n), self.recording(n), self.babble(n), self.steady(n), self.clicks(n), self.thuds(n)]
-        often = torch.tensor([.75, .3, .25, .4, .15, .15], device=self.device)
+        parts = self.recording, self.recording, self.babble, self.steady, self.clicks, self.thuds
+        shares = .75, .3, .25, .4, .15, .15
+        often = torch.tensor(shares, device=self.device)
         one = F.one_hot(torch.multinomial(often.expand(n, -1), 1, generator=self.gen)[:, 0], len(parts))
         chosen = torch.where(self.rand(n, 1) < .5, one, (self.rand(n, len(parts)) < often).long())
-        v = sum(x / (rms(x) + 1e-4) * db(self.between(n, -6, 6)) * chosen[:, i:i + 1] for i, x in enumerate(parts))
+        v = torch.zeros(n, self.samples, device=self.device)
+        for i, (part, share) in enumerate(zip(parts, shares)):
+            expected = n * (share + share / sum(shares)) / 2
+            most = min(n, math.ceil(expected + 3 * expected ** .5))    # a number that the host knows; one clip of a thousand goes without
+            rows = chosen[:, i].argsort(descending=True)[:most]
+            x = part(most)
+            v.index_add_(0, rows, x / (rms(x) + 1e-4) * db(self.between(most, -6, 6)) * chosen[rows, i:i + 1])
         return v * self.jump(n, .2, 15) + self.randn(n, self.samples) * 1e-3, chosen[:, 2:3]
 
     def background(self, n, clean):
@@ -296,7 +317,7 @@ class Mixer:
 
     def speech(self, full, n, speed):
         """speed [n,1] makes other speakers of those there are."""
-        most = math.ceil(self.samples * FASTEST) + 4
+        most = self.enough(FASTEST)
         s = faster(torch.cat([self.crop(self.full, full, most), self.crop(self.wide, n - full, most)]), speed, self.samples)
         s = self.sometimes(.35, self.coded, self.microphone(s))
         s = self.pauses(self.equalise(s + another(full, s) * db(self.between(n, -10, 0)) * self.chance(n, .08)))

@@ -52,7 +52,7 @@ class Metric:
         self.fixed = {k: v.detach() for k, v in self.net.named_parameters()}
         self.opt = torch.optim.AdamW(self.net.parameters(), 5e-4, betas=(.8, .99), fused=device != 'cpu')
         self.trust = torch.zeros((), device=device)
-        self.asked, self.kept, self.learnt, self.turn = [], 0, 0, 0
+        self.asked, self.leaving, self.kept, self.learnt, self.turn = [], None, 0, 0, 0
 
     def __call__(self, maps):
         return self.trust * (1 - functional_call(self.net, self.fixed, maps))
@@ -66,15 +66,25 @@ class Metric:
         self.maps[at], self.scores[at] = maps[good], torch.tensor([scores[i] for i in good], device=self.device)
         self.kept += len(good)
 
+    def send(self):
+        """What is leaving the GPU goes to the processes once it is there: waiting for it would let the GPU wait for the host."""
+        there, clean, y, maps = self.leaving
+        if there is None or there.query():
+            self.asked.append((self.pool.starmap_async(measured, list(zip(clean.numpy(), y.numpy())), 1), maps))
+            self.leaving = None
+
     def learn(self, clean, y, maps):
         """One step; every second time these clips, [N,n] at 16 kHz, are sent to be measured, unless the processes are late."""
         while self.asked and self.asked[0][0].ready():
             scores, of = self.asked.pop(0)
             self.keep(of, scores.get())
         self.turn += 1
-        if self.turn % 2 and len(self.asked) < 4:
-            pairs = list(zip(clean.clamp(-1, 1).cpu().numpy(), y.clamp(-1, 1).cpu().numpy()))
-            self.asked.append((self.pool.starmap_async(measured, pairs, 1), maps.half().clone()))
+        if self.turn % 2 and len(self.asked) < 4 and not self.leaving:
+            clean, y = (x.clamp(-1, 1).to('cpu', non_blocking=True) for x in (clean, y))
+            there = None if self.device == 'cpu' else torch.cuda.current_stream().record_event()
+            self.leaving = there, clean, y, maps.half().clone()
+        if self.leaving:
+            self.send()
         if self.kept < FIRST:
             return
         i = torch.randint(0, min(self.kept, KEPT), (BATCH,), device=self.device)

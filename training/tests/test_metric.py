@@ -56,6 +56,26 @@ def test_what_pesq_says_is_learnt(soon):
     assert missing[0].mean() < missing[1].mean() - .15
 
 
+class Copying:
+    """An event of a GPU that has not yet done what came before it."""
+    done = False
+
+    def query(self):
+        return self.done
+
+
+def test_nothing_is_read_before_it_has_left_the_gpu():
+    metric, event = Metric('cpu', 1), Copying()
+    pair = voice(2, 3)[:, ::3]
+    metric.leaving = event, pair, pair, torch.zeros(2, 2, 4, 4)
+    metric.learn(pair, pair, torch.zeros(2, 2, 4, 4))   # nothing more leaves while something does
+    assert not metric.asked and metric.leaving[0] is event
+    event.done = True
+    metric.learn(pair, pair, torch.zeros(2, 2, 4, 4))
+    assert len(metric.asked) == 1 and metric.asked[0][0].get(60) == pytest.approx([1, 1], abs=.01)
+    metric.close()
+
+
 def test_pairs_that_cannot_be_judged_are_left_out():
     speech = voice(1, 1)[0, ::3].numpy()
     assert metric_module.measured(speech, speech) == pytest.approx(1, abs=.01)

@@ -274,6 +274,37 @@ def test_some_noise_is_of_one_kind(mixer):
     assert .35 < (kinds == 1).float().mean() < .8 and kinds.max() >= 3
 
 
+def test_what_happens_sometimes_is_made_for_hardly_more_rows(mixer):
+    asked, changed = [], 0
+
+    def change(x):
+        asked.append(len(x))
+        return -x
+
+    x = 1 + torch.arange(10.)[:, None].expand(10, 4)
+    for _ in range(200):
+        y = mixer.sometimes(.25, change, x)
+        assert torch.equal(y.abs(), x)
+        changed += (y[:, 0] < 0).sum().item()
+    assert set(asked) == {3} and abs(changed / 2000 - .25) < .03
+    few = sum((mixer.sometimes(.1, change, x[:2]) < 0).any(1).sum().item() for _ in range(500))
+    assert abs(few / 1000 - .1) < .04
+
+
+def test_noise_is_made_where_it_is_heard(mixer):
+    asked = {}
+    for i, kind in enumerate(('recording', 'babble', 'steady', 'clicks', 'thuds')):
+        def tone(n, i=i, kind=kind):
+            asked[kind] = asked.get(kind, 0) + n
+            return torch.sin(2 * torch.pi * 1000 * (i + 1) * mixer.ramp / 48000).expand(n, -1)
+        setattr(mixer, kind, tone)
+    n = 200
+    there = torch.fft.rfft(mixer.noise(n)[0]).abs().square()[:, 2000:12000:2000] > 1e6
+    for i, (kind, share) in enumerate(dict(recording=.65, babble=.1875, steady=.3, clicks=.1125, thuds=.1125).items()):
+        assert abs(there[:, i].float().mean() - share) < .1, kind
+        assert there[:, i].sum() <= asked[kind] < min(n * 1.1, n * share * 2), kind
+
+
 def test_noise_of_long_clips_changes(mixer):
     speechless = torch.zeros(6, 1, dtype=torch.bool)
     spread = {}
