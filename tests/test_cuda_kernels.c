@@ -810,8 +810,8 @@ static void process(struct engine *e, unsigned stream, unsigned n_hops, const fl
     ck_assert_int_eq(engine_process(e, &job, 1), 0);
 }
 
-/* Whole on one stream, in parts at random on another: the same bits, and the CPU engine's sound. Of noise that a model takes
- * away to -50 dB rounding is a larger part: there two of the CPU's instruction sets say how far apart floats may be. */
+/* Whole on one stream, in parts at random on another: the same bits, and the CPU engine's sound. Of sound that is no speech
+ * rounding decides where a model wavers: there two of the CPU's instruction sets say how far apart floats may be. */
 static void check_engine(const char *name, unsigned seconds) {
     struct model *m = load(name);
     struct engine *cpu = open_engine("cpu", NULL, m, 1, 1), *plain = open_engine("cpu", plainest_isa(), m, 1, 1),
