@@ -72,6 +72,10 @@ def read_index(data):
     return packs, list(offset)
 
 
+def hours(segments):
+    return sum(s['stop'] - s['start'] for s in segments) / RATE / 3600
+
+
 def stretches(segments):
     """Neighbours of one name, together no longer than DNSMOS hears at once, or one that is."""
     out = []
@@ -99,7 +103,7 @@ def backgrounds(x, groups, batch=16):
 
 
 def quiet(x, segments, least):
-    """The segments whose background is at least so good."""
+    """The segments whose background is at least so good; what is too short to be judged is not among them."""
     groups = [g for g in stretches(segments) if sum(s['stop'] - s['start'] for s in g) > RATE / 5]
     return [s for g, bak in zip(groups, backgrounds(x, groups)) if bak >= least for s in g]
 
@@ -179,9 +183,8 @@ def main():
             for y, of, out in parts:
                 of = [s for s in of if s['name'] not in out and not (kind == 'noise' and re.search(a.spoken, s['name']))]
                 if kind == 'speech' and a.least:
-                    of, before = quiet(y, of, a.least), of
-                    hours = [sum(s['stop'] - s['start'] for s in of) / RATE / 3600 for of in (before, of)]
-                    print(f'{pack}: {hours[0] - hours[1]:.2f} h of {hours[0]:.2f} left out for its background')
+                    before, of = of, quiet(y, of, a.least)
+                    print(f'{pack}: {hours(before) - hours(of):.2f} h of {hours(before):.2f} left out for its background')
                 for s in of:
                     times = 3 if kind == 'speech' and re.search(a.often, s['name']) else 1
                     np.tile(y[s['start']:s['stop']], times).tofile(f)
