@@ -5,8 +5,8 @@ speech_wide*: nothing above 8 kHz, noise*), and rooms_full.flac, rooms_wide.flac
 other. OUT gets the same audio as raw 16-bit mono at 48 kHz for train.py, without the narrators and noise clips that a hash
 of their names holds out, without noise clips whose names say that they are speech (a network that hears those learns to remove
 speech), and OUT/dev: noisy and clean pairs made of what is held out, for choosing between checkpoints. Of what --more adds
-nothing is held out, so that the pairs stay the same. With --least speech is left out whose background DNSMOS hears as worse
-than that: a network that is to give noise and echo back as clean learns to leave them.
+nothing is held out, so that the pairs stay the same. With --least speech is left out, of the pairs too, whose background DNSMOS
+hears as worse than that: a network that is to give noise and echo back as clean learns to leave them.
 """
 import argparse
 import csv
@@ -169,9 +169,8 @@ def main():
         x = decoded(a.data, files, pack, a.jobs)
         kind, _, band = pack.partition('_')
         held = held_out(kind, segments)
-        for s in segments:
-            if s['name'] not in held:
-                continue
+        kept = [s for s in segments if s['name'] in held]
+        for s in quiet(x, kept, a.least) if kind == 'speech' and a.least else kept:
             if kind == 'noise' and s['stop'] - s['start'] > 2 * RATE:
                 noises.append((s['name'], x[s['start']:s['stop']]))
             elif kind == 'speech':

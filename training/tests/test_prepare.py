@@ -1,4 +1,5 @@
 """Packs of toy audio: every segment is one constant, so that what a pack holds can be read off it."""
+import shutil
 import subprocess
 import sys
 
@@ -101,9 +102,12 @@ def test_speech_with_noise_under_it_can_be_left_out(tmp_path):
     assert noisy + .5 < min(clean, words)
     kept = prepare.quiet(x.astype(np.int16), segments, (noisy + min(clean, words)) / 2)
     assert [s['start'] for s in kept][:3] == [cuts[0], cuts[2], cuts[3]] and segments[5] not in kept
-    write(tmp_path / 'data', [('noise', names('noise', False, 1)[0], .1), ('speech_wide', names('speech', False, 1)[0], .4)])
+    write(tmp_path / 'data', [('noise', names('noise', True, 1)[0], .1), ('speech_wide', names('speech', False, 1)[0], .4),
+                              ('speech_wide', names('speech', True, 1)[0], .5)])
     for least, size in ('1', 6 * 48000), ('5', 0):
         run = subprocess.run([sys.executable, prepare.__file__, str(tmp_path / 'data'), str(tmp_path / 'out'), '--least', least],
                              check=True, capture_output=True, text=True)
         assert (tmp_path / 'out/speech_wide.i16').stat().st_size == size
         assert f'h of {3 / 3600:.2f} left out for its background' in run.stdout
+        assert ('hash holds out no voice' in run.stdout) == (least == '5') == (not (tmp_path / 'out/dev').exists())
+        shutil.rmtree(tmp_path / 'out')
