@@ -30,13 +30,6 @@ def db(x):
     return 10 ** (x / 20)
 
 
-def quick(n):
-    """The longest length up to n that is quickly transformed."""
-    while next_fast_len(n) > n:
-        n -= 1
-    return n
-
-
 def lowpass(x, hz):
     """hz [batch,1]: 400 Hz wide raised-cosine edge that ends at hz."""
     f = torch.linspace(0, RATE / 2, x.shape[1] // 2 + 1, device=x.device)

@@ -1,8 +1,9 @@
 """What training minimises. Terms and why their weights are as they are: docs/training.md."""
 import torch
 import torch.nn.functional as F
+from scipy.fft import prev_fast_len
 
-from data import RATE, at_16k, lowpass, quick, rms
+from data import RATE, at_16k, lowpass, rms
 
 USUAL = .065                                            # mean squared magnitude of a noisy clip, compressed; the geometric mean of training's
 
@@ -18,7 +19,7 @@ class Loss:
 
     def __init__(self, net, samples, device, weights, metric=None):
         self.net, self.weights, self.metric = net, weights, metric
-        self.end = 6 * quick((samples - net.window) // 6)    # the last frames lack their overlap; quick at 16 kHz, too
+        self.end = 6 * prev_fast_len((samples - net.window) // 6)    # the last frames lack their overlap; quick at 16 kHz, too
         self.sample = torch.arange(self.end, device=device)
         self.bin_hz = torch.arange(net.window // 2 + 1, device=device) * RATE / net.window
         linear = self.bin_hz[:net.linear]

@@ -72,17 +72,16 @@ def read_index(data):
     return packs, list(offset)
 
 
-def hours(segments):
-    return sum(s['stop'] - s['start'] for s in segments) / RATE / 3600
+def samples(segments):
+    return sum(s['stop'] - s['start'] for s in segments)
 
 
 def stretches(segments):
     """Neighbours of one name, together no longer than DNSMOS hears at once, or one that is."""
     out = []
     for s in segments:
-        last = out[-1] if out else []
-        if last and last[-1]['name'] == s['name'] and sum(t['stop'] - t['start'] for t in last) + s['stop'] - s['start'] <= JUDGED:
-            last.append(s)
+        if out and out[-1][-1]['name'] == s['name'] and samples(out[-1] + [s]) <= JUDGED:
+            out[-1].append(s)
         else:
             out.append([s])
     return out
@@ -104,7 +103,7 @@ def backgrounds(x, groups, batch=16):
 
 def quiet(x, segments, least):
     """The segments whose background is at least so good; what is too short to be judged is not among them."""
-    groups = [g for g in stretches(segments) if sum(s['stop'] - s['start'] for s in g) > RATE / 5]
+    groups = [g for g in stretches(segments) if samples(g) > RATE / 5]
     return [s for g, bak in zip(groups, backgrounds(x, groups)) if bak >= least for s in g]
 
 
@@ -169,24 +168,27 @@ def main():
         x = decoded(a.data, files, pack, a.jobs)
         kind, _, band = pack.partition('_')
         held = held_out(kind, segments)
-        kept = [s for s in segments if s['name'] in held]
-        for s in quiet(x, kept, a.least) if kind == 'speech' and a.least else kept:
+        parts = [(x, segments, held)]
+        if pack in more:
+            parts.append((decoded(a.more, more_files, pack, a.jobs), more[pack], ()))
+        if kind == 'speech' and a.least:
+            hours = [sum(samples(of) for _, of, _ in parts) / RATE / 3600]
+            parts = [(y, quiet(y, of, a.least), out) for y, of, out in parts]
+            hours.append(sum(samples(of) for _, of, _ in parts) / RATE / 3600)
+            print(f'{pack}: {hours[0] - hours[1]:.2f} h of {hours[0]:.2f} left out for its background')
+        for s in parts[0][1]:
+            if s['name'] not in held:
+                continue
             if kind == 'noise' and s['stop'] - s['start'] > 2 * RATE:
                 noises.append((s['name'], x[s['start']:s['stop']]))
             elif kind == 'speech':
                 voices.setdefault(band, {}).setdefault(s['name'], []).append(x[s['start']:s['stop']])
-        parts = [(x, segments, held)]
-        if pack in more:
-            parts.append((decoded(a.more, more_files, pack, a.jobs), more[pack], ()))
         with open(os.path.join(a.out, pack + '.i16'), 'wb') as f:
             for y, of, out in parts:
-                of = [s for s in of if s['name'] not in out and not (kind == 'noise' and re.search(a.spoken, s['name']))]
-                if kind == 'speech' and a.least:
-                    before, of = of, quiet(y, of, a.least)
-                    print(f'{pack}: {hours(before) - hours(of):.2f} h of {hours(before):.2f} left out for its background')
                 for s in of:
-                    times = 3 if kind == 'speech' and re.search(a.often, s['name']) else 1
-                    np.tile(y[s['start']:s['stop']], times).tofile(f)
+                    if s['name'] not in out and not (kind == 'noise' and re.search(a.spoken, s['name'])):
+                        times = 3 if kind == 'speech' and re.search(a.often, s['name']) else 1
+                        np.tile(y[s['start']:s['stop']], times).tofile(f)
         print(f"{pack}: {sum(len(y) for y, _, _ in parts) / RATE / 3600:.2f} h, {len(held)} of {len({s['name'] for s in segments})} names held out")
     for band in 'full', 'wide':
         path = os.path.join(a.data, f'rooms_{band}.flac')
