@@ -1,4 +1,4 @@
-"""Pairs of what ordinary noisy speech does not show: python3 cases.py PAIRS DATA OUT [--music REGEX] [--laughter REGEX]
+"""Pairs of what ordinary noisy speech does not show: python3 cases.py PAIRS DATA OUT [--music REGEX] [--laughter DIR] [--singing DIR]
 
 PAIRS is a folder of pairs that evaluate.py reads, DATA what prepare.py packs, OUT another folder of pairs, a kind for each case:
 clean      clean speech alone: must come through untouched
@@ -9,7 +9,8 @@ thuds      speech 5 dB over bumps of a desk: a burst of noise in every second, l
 music      speech 5 dB over music: clips of DATA's noise whose names match
 after      a pair after another one, of other speech, noise and level: what a stream has heard must not spoil what follows
 muted      the same with five seconds of digital silence between
-laughter   laughter alone, and what else people do with their voices: clips whose names match; must come through
+laughter   the recordings in a folder, alone: must come through
+singing    the same of another folder
 """
 import argparse
 import csv
@@ -22,7 +23,8 @@ from scipy.signal import butter, resample_poly, sosfilt, sosfiltfilt
 
 from prepare import RATE, decode, level, read_index
 
-SHORTEST = 2 * RATE                                    # of a clip of music or laughter
+SHORTEST = 2 * RATE                                    # of a clip of music
+LONGEST = 20 * RATE                                    # of what is taken of one recording
 
 
 def read_pairs(folder):
@@ -43,10 +45,20 @@ def clips(data, pattern):
         if re.search(pattern, s['name']) and s['stop'] - s['start'] >= SHORTEST:
             i = int(np.searchsorted(ends, s['start'], 'right'))
             first = int(ends[i - 1]) if i else 0
-            stop = min(s['stop'], s['start'] + 20 * RATE)
+            stop = min(s['stop'], s['start'] + LONGEST)
             with soundfile.SoundFile(files[i]) as f:
                 step = RATE // f.samplerate
             found.append((s['name'], decode((files[i], (s['start'] - first) // step, (stop - first) // step)) / 32768))
+    return found
+
+
+def recordings(folder):
+    """All that lies there, at 48 kHz and one level, each after .3 s of nothing: [(name, samples)]"""
+    found = []
+    for name in sorted(os.listdir(folder)):
+        x, rate = soundfile.read(os.path.join(folder, name), always_2d=True)
+        x = resample_poly(x.mean(1), RATE, rate)[:LONGEST]
+        found.append((name, np.pad(x / level(x) * 10 ** (-26 / 20), RATE * 3 // 10)))
     return found
 
 
@@ -71,7 +83,7 @@ def thuds(samples, rate, seed):
     return x
 
 
-def cases(pairs, music, laughter, count):
+def cases(pairs, music, alone, count):
     """yields kind, rate, SNR, clean, noisy, speech, noise; what comes before `clean` in `noisy` is not scored"""
     wide = [p for p in pairs if p[1] == 16000]
     some = lambda of, n: of[::max(1, len(of) // n)][:n]
@@ -96,8 +108,9 @@ def cases(pairs, music, laughter, count):
             _, before_rate, _, before = mixed[i - 1]
             before = resample_poly(before, rate, before_rate)
             yield kind, rate, float(r['snr_db']), clean, np.concatenate([before, np.zeros(seconds * rate), noisy]), r['speech'], r['noise']
-    for name, x in laughter:
-        yield 'laughter', RATE, np.inf, x, x, name, ''
+    for kind, found in alone.items():
+        for name, x in found:
+            yield kind, RATE, np.inf, x, x, name, ''
 
 
 def main():
@@ -106,15 +119,17 @@ def main():
     ap.add_argument('data')
     ap.add_argument('out')
     ap.add_argument('--music', default='music')
-    ap.add_argument('--laughter', default='laugh|sing')
+    ap.add_argument('--laughter')
+    ap.add_argument('--singing')
     ap.add_argument('--count', type=int, default=20, help='of each kind, at most')
     a = ap.parse_args()
     os.makedirs(a.out, exist_ok=True)
-    music, laughter = (clips(a.data, pattern)[:a.count] for pattern in (a.music, a.laughter))
+    music = clips(a.data, a.music)[:a.count]
+    alone = {kind: recordings(folder)[:a.count] for kind, folder in (('laughter', a.laughter), ('singing', a.singing)) if folder}
     n = {}
     with open(os.path.join(a.out, 'pairs.tsv'), 'w') as table:
         print('name', 'rate', 'snr_db', 'start', 'speech', 'noise', sep='\t', file=table)
-        for kind, rate, snr, clean, noisy, speech, noise in cases(read_pairs(a.pairs), music, laughter, a.count):
+        for kind, rate, snr, clean, noisy, speech, noise in cases(read_pairs(a.pairs), music, alone, a.count):
             n[kind] = n.get(kind, -1) + 1
             name, gain = f'{kind}_{n[kind]:02}', min(1, .98 / np.abs(noisy).max())
             start = len(noisy) - len(clean)

@@ -1,11 +1,11 @@
-"""Score enhanced audio: python3 evaluate.py PAIRS ENHANCED [--delay N] [--dnsmos] [--out FILE.tsv] [--pictures DIR]
+"""Score enhanced audio: python3 evaluate.py PAIRS ENHANCED [--delay N] [--dnsmos] [--out FILE.tsv] [--pictures DIR [--of NAME...]]
 
 PAIRS holds pairs.tsv (name, rate, snr_db, ...) and NAME_clean.flac, NAME_noisy.flac; ENHANCED, made by any tool, NAME_noisy.* or
 NAME.* of the same rate. Where the table has a column `start`, so many samples at the beginning are not scored. The first part of
 a name is its kind. Means are given for each kind, with 95 % intervals, and by SNR (for levels in decibels medians, without); then
 the worst clips. What a clip has no place for is left out of the mean:
-pesq, estoi     WB-PESQ and ESTOI at 16 kHz; of files at 8 kHz the narrow-band PESQ
-si_sdr          at the file's rate
+pesq, estoi     WB-PESQ and ESTOI at 16 kHz; of files at 8 kHz the narrow-band PESQ; of silence PESQ is 1
+si_sdr          at the file's rate; of silence none
 pause_first, pause_later   what is left in pauses, in dB: output over input in the 20 ms frames whose clean level is 30 dB under the
                 median speech frame, in the first second and after it
 spare_first, spare_later   the same over -35 dB or, where the clean file is louder there, over its level: zero or less is met
@@ -92,8 +92,11 @@ def score(clean, noisy, y, rate, dnsmos):
     at16, out16 = (x if rate == 16000 else resample_poly(x, 16000, rate) for x in (clean, y))
     scores = dict.fromkeys(SCORES, np.nan)
     if clean.any():
-        quality = pesq(8000, clean, y, 'nb') if rate == 8000 else pesq(16000, at16, out16, 'wb')
-        scores |= dict(pesq=quality, estoi=stoi(at16, out16, 16000, extended=True), si_sdr=si_sdr(clean, y), onset=onset(clean, y, rate))
+        if y.any():
+            scores |= dict(pesq=pesq(8000, clean, y, 'nb') if rate == 8000 else pesq(16000, at16, out16, 'wb'), si_sdr=si_sdr(clean, y))
+        else:                                           # of silence neither can be computed
+            scores['pesq'] = 1.
+        scores |= dict(estoi=stoi(at16, out16, 16000, extended=True), onset=onset(clean, y, rate))
         scores |= pauses(clean, noisy, y, rate)
         if rate == 48000:
             scores['lsd'] = lsd(clean, y)
@@ -146,11 +149,14 @@ def main():
     ap.add_argument('--dnsmos', action='store_true')
     ap.add_argument('--out', help='a table of every clip')
     ap.add_argument('--pictures', help='a folder for spectrograms of the worst clips')
+    ap.add_argument('--of', nargs='+', metavar='NAME', help='spectrograms of these clips instead')
     a = ap.parse_args()
     if a.dnsmos:
         from speechmos import dnsmos
     with open(os.path.join(a.pairs, 'pairs.tsv')) as f:
         pairs = list(csv.DictReader(f, delimiter='\t'))
+    if unknown := set(a.of or ()) - {p['name'] for p in pairs}:
+        ap.error(f"no such clip in {f.name}: {', '.join(sorted(unknown))}")
     rows, sounds = [], {}
     for p in pairs:
         clean, noisy = (soundfile.read(os.path.join(a.pairs, f"{p['name']}_{k}.flac"))[0] for k in ('clean', 'noisy'))
@@ -171,10 +177,11 @@ def main():
     print('worst by pesq:')
     for r in worst:
         print(' ', r['name'], r['snr_db'], 'dB', f"pesq {r['pesq']:.2f}, SI-SDR {r['si_sdr']:.1f} dB,", r.get('speech', ''), r.get('noise', ''))
-        if a.pictures:
-            os.makedirs(a.pictures, exist_ok=True)
-            rate, clean, noisy, y = sounds[r['name']]
-            picture(os.path.join(a.pictures, r['name'] + '.png'), rate, noisy=noisy, enhanced=y, clean=clean)
+    if a.pictures:
+        os.makedirs(a.pictures, exist_ok=True)
+        for name in a.of or [r['name'] for r in worst]:
+            rate, clean, noisy, y = sounds[name]
+            picture(os.path.join(a.pictures, name + '.png'), rate, noisy=noisy, enhanced=y, clean=clean)
     if a.out:
         with open(a.out, 'w', newline='') as f:
             w = csv.DictWriter(f, rows[0], delimiter='\t')

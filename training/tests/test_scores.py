@@ -26,6 +26,11 @@ def test_a_cut_word_start_is_told_from_a_quieter_voice(clean):
     assert evaluate.onset(clean, loud, RATE) == pytest.approx(-6, abs=1.5)
 
 
+def test_silence_is_scored(clean):
+    scores = evaluate.score(clean, clean, np.zeros(len(clean)), RATE, None)
+    assert scores['pesq'] == 1 and np.isnan(scores['si_sdr']) and scores['estoi'] < .1
+
+
 def test_what_is_left_of_noise_alone():
     noise = np.random.default_rng(0).standard_normal(RATE)
     scores = evaluate.score(np.zeros(RATE), noise, noise * .01, RATE, None)
@@ -44,6 +49,31 @@ def test_the_gate_opens_for_speech_and_closes_for_noise(clean):
     y = evaluate.gate(noisy, RATE)
     assert np.allclose(y[:RATE // 2], noisy[:RATE // 2])
     assert np.abs(y[RATE * 3 // 5:RATE * 9 // 10]).max() < 1e-3
+
+
+def test_recordings_come_at_one_level_after_silence(tmp_path):
+    soundfile = pytest.importorskip('soundfile')
+    for i, rate in enumerate((11025, 48000)):
+        soundfile.write(tmp_path / f'{i}.wav', np.sin(np.arange(rate) * 2 * np.pi * 300 / rate)[:, None].repeat(2, 1) * .1 ** i, rate)
+    for name, x in pytest.importorskip('cases').recordings(tmp_path):
+        assert len(x) == pytest.approx(1.6 * 48000, abs=9) and not x[:14400].any() and not x[-14400:].any()
+        assert 20 * np.log10(x[20000:60000].std()) == pytest.approx(-26, abs=.1)
+
+
+def test_peers_come_without_their_delay():
+    peers = pytest.importorskip('peers')
+
+    def late():
+        line = np.zeros(1000, np.float32)
+
+        def process(x, y):
+            nonlocal line
+            line = np.concatenate([line, x])
+            y[:], line = line[:len(x)], line[len(x):]
+        return 480, 1000, process
+
+    x = np.random.default_rng(3).standard_normal(4801).astype(np.float32)
+    assert np.array_equal(peers.enhance(late, x), x)
 
 
 def test_the_differentiable_dnsmos_is_the_published_one():
