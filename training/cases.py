@@ -9,7 +9,7 @@ thuds      speech 5 dB over bumps of a desk: a burst of noise in every second, l
 music      speech 5 dB over music: clips of DATA's noise whose names match
 after      a pair after another one, of other speech, noise and level: what a stream has heard must not spoil what follows
 muted      the same with five seconds of digital silence between
-laughter   the recordings in a folder, alone: must come through
+laughter   the recordings in a folder, alone: must come through; laughter-noisy: 15 dB over the noise of a pair
 singing    the same of another folder
 """
 import argparse
@@ -109,8 +109,10 @@ def cases(pairs, music, alone, count):
             before = resample_poly(before, rate, before_rate)
             yield kind, rate, float(r['snr_db']), clean, np.concatenate([before, np.zeros(seconds * rate), noisy]), r['speech'], r['noise']
     for kind, found in alone.items():
-        for name, x in found:
+        for i, (name, x) in enumerate(found):
+            r, rate, clean, noisy = mixed[i % len(mixed)]
             yield kind, RATE, np.inf, x, x, name, ''
+            yield kind + '-noisy', RATE, 15., x, over(x, resample_poly(noisy - clean, RATE, rate), 15), name, r['noise']
 
 
 def main():

@@ -133,7 +133,7 @@ def picture(path, rate, **sounds):
     import matplotlib
     matplotlib.use('Agg')
     import matplotlib.pyplot as plt
-    fig, axes = plt.subplots(len(sounds), 1, figsize=(10, 2.5 * len(sounds)), sharex=True, layout='constrained')
+    fig, axes = plt.subplots(len(sounds), 1, figsize=(8, 2 * len(sounds)), sharex=True, layout='constrained')
     for ax, (title, x) in zip(axes, sounds.items()):
         ax.specgram(x + 1e-9, NFFT=512, noverlap=384, Fs=rate, vmin=-140, vmax=-40)
         ax.set(title=title, ylabel='Hz')
@@ -169,7 +169,7 @@ def main():
     keys = [k for k in rows[0] if k not in pairs[0]]
     print(f"{'':16}  " + '  '.join(f'{k:>12}' for k in keys))
     for kind in sorted({r['name'].split('_')[0] for r in rows}, reverse=True):
-        of_kind = [r for r in rows if r['name'].startswith(kind)]
+        of_kind = [r for r in rows if r['name'].split('_')[0] == kind]
         line(kind, of_kind, keys)
         for snr in sorted({float(r['snr_db']) for r in of_kind}):
             line(f'  {snr:g} dB', [r for r in of_kind if float(r['snr_db']) == snr], keys)
