@@ -125,13 +125,16 @@ def main():
     ap.add_argument('--singing')
     ap.add_argument('--count', type=int, default=20, help='of each kind, at most')
     a = ap.parse_args()
+    pairs = read_pairs(a.pairs)
+    if len({r['speech'] for r, rate, _, _ in pairs if rate == 16000}) < 2:
+        ap.error(f'{a.pairs}: babble is of other voices at 16 kHz: there are to be two at least')
     os.makedirs(a.out, exist_ok=True)
     music = clips(a.data, a.music)[:a.count]
     alone = {kind: recordings(folder)[:a.count] for kind, folder in (('laughter', a.laughter), ('singing', a.singing)) if folder}
     n = {}
     with open(os.path.join(a.out, 'pairs.tsv'), 'w') as table:
         print('name', 'rate', 'snr_db', 'start', 'speech', 'noise', sep='\t', file=table)
-        for kind, rate, snr, clean, noisy, speech, noise in cases(read_pairs(a.pairs), music, alone, a.count):
+        for kind, rate, snr, clean, noisy, speech, noise in cases(pairs, music, alone, a.count):
             n[kind] = n.get(kind, -1) + 1
             name, gain = f'{kind}_{n[kind]:02}', min(1, .98 / np.abs(noisy).max())
             start = len(noisy) - len(clean)

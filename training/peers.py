@@ -4,6 +4,7 @@ To be scored beside ours: hop by hop through their authors' libraries, as the pa
 each with the network that comes with it and no setting touched. Any rate that divides or is divided by 48 kHz; each result keeps
 its file's name, rate and timing, as FLAC.
 """
+import argparse
 import ctypes
 import importlib.util
 import os
@@ -58,13 +59,17 @@ def enhance(peer, x):
 
 
 def main():
-    name, out, *files = sys.argv[1:]
-    peer = {'rnnoise': rnnoise, 'deepfilternet3': deepfilternet3}[name]
-    os.makedirs(out, exist_ok=True)
-    for f in files:
+    peers = {p.__name__: p for p in (rnnoise, deepfilternet3)}
+    ap = argparse.ArgumentParser(description='Enhance audio files as others do.')
+    ap.add_argument('peer', choices=peers)
+    ap.add_argument('out')
+    ap.add_argument('files', nargs='+')
+    a = ap.parse_args()
+    os.makedirs(a.out, exist_ok=True)
+    for f in a.files:
         x, rate = soundfile.read(f)
-        y = resample_poly(enhance(peer, resample_poly(x, RATE, rate)), rate, RATE)[:len(x)]
-        soundfile.write(os.path.join(out, os.path.splitext(os.path.basename(f))[0] + '.flac'), y.clip(-1, 1), rate)
+        y = resample_poly(enhance(peers[a.peer], resample_poly(x, RATE, rate)), rate, RATE)[:len(x)]
+        soundfile.write(os.path.join(a.out, os.path.splitext(os.path.basename(f))[0] + '.flac'), y.clip(-1, 1), rate)
 
 
 if __name__ == '__main__':
