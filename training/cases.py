@@ -53,7 +53,7 @@ def clips(data, pattern):
 
 
 def recordings(folder):
-    """All that lies there, at 48 kHz and one level, each after .3 s of nothing: [(name, samples)]"""
+    """All that lies there, at 48 kHz and one level, .3 s of nothing before and after each: [(name, samples)]"""
     found = []
     for name in sorted(os.listdir(folder)):
         x, rate = soundfile.read(os.path.join(folder, name), always_2d=True)
@@ -83,7 +83,7 @@ def thuds(samples, rate, seed):
     return x
 
 
-def cases(pairs, music, alone, count):
+def cases(pairs, music, people, count):
     """yields kind, rate, SNR, clean, noisy, speech, noise; what comes before `clean` in `noisy` is not scored"""
     wide = [p for p in pairs if p[1] == 16000]
     some = lambda of, n: of[::max(1, len(of) // n)][:n]
@@ -108,7 +108,7 @@ def cases(pairs, music, alone, count):
             _, before_rate, _, before = mixed[i - 1]
             before = resample_poly(before, rate, before_rate)
             yield kind, rate, float(r['snr_db']), clean, np.concatenate([before, np.zeros(seconds * rate), noisy]), r['speech'], r['noise']
-    for kind, found in alone.items():
+    for kind, found in people.items():
         for i, (name, x) in enumerate(found):
             r, rate, clean, noisy = mixed[i % len(mixed)]
             yield kind, RATE, np.inf, x, x, name, ''
@@ -130,11 +130,11 @@ def main():
         ap.error(f'{a.pairs}: babble is of other voices at 16 kHz: there are to be two at least')
     os.makedirs(a.out, exist_ok=True)
     music = clips(a.data, a.music)[:a.count]
-    alone = {kind: recordings(folder)[:a.count] for kind, folder in (('laughter', a.laughter), ('singing', a.singing)) if folder}
+    people = {kind: recordings(folder)[:a.count] for kind, folder in (('laughter', a.laughter), ('singing', a.singing)) if folder}
     n = {}
     with open(os.path.join(a.out, 'pairs.tsv'), 'w') as table:
         print('name', 'rate', 'snr_db', 'start', 'speech', 'noise', sep='\t', file=table)
-        for kind, rate, snr, clean, noisy, speech, noise in cases(pairs, music, alone, a.count):
+        for kind, rate, snr, clean, noisy, speech, noise in cases(pairs, music, people, a.count):
             n[kind] = n.get(kind, -1) + 1
             name, gain = f'{kind}_{n[kind]:02}', min(1, .98 / np.abs(noisy).max())
             start = len(noisy) - len(clean)

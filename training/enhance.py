@@ -28,14 +28,19 @@ def enhance(net, x):
     return net.istft(net(w)[2], len(x))[0].cpu().numpy()
 
 
-def main():
-    weights, out, *files = sys.argv[1:]
-    net = load(weights, 'cuda' if torch.cuda.is_available() else 'cpu')
+def over_files(change, out, files):
+    """change: function of a file's samples at 48 kHz, that gives as many."""
     os.makedirs(out, exist_ok=True)
     for f in files:
         x, rate = soundfile.read(f)
-        y = resample_poly(enhance(net, resample_poly(x, RATE, rate)), rate, RATE)[:len(x)]
+        y = resample_poly(change(resample_poly(x, RATE, rate)), rate, RATE)[:len(x)]
         soundfile.write(os.path.join(out, os.path.splitext(os.path.basename(f))[0] + '.flac'), y.clip(-1, 1), rate)
+
+
+def main():
+    weights, out, *files = sys.argv[1:]
+    net = load(weights, 'cuda' if torch.cuda.is_available() else 'cpu')
+    over_files(lambda x: enhance(net, x), out, files)
 
 
 if __name__ == '__main__':

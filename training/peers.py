@@ -12,10 +12,9 @@ import sys
 from contextlib import contextmanager
 
 import numpy as np
-import soundfile
-from scipy.signal import resample_poly
 
-RATE = 48000
+from enhance import over_files
+
 FLOATS = np.ctypeslib.ndpointer(np.float32, flags='C')
 
 
@@ -71,11 +70,7 @@ def main():
     ap.add_argument('out')
     ap.add_argument('files', nargs='+')
     a = ap.parse_args()
-    os.makedirs(a.out, exist_ok=True)
-    for f in a.files:
-        x, rate = soundfile.read(f)
-        y = resample_poly(enhance(peers[a.peer], resample_poly(x, RATE, rate)), rate, RATE)[:len(x)]
-        soundfile.write(os.path.join(a.out, os.path.splitext(os.path.basename(f))[0] + '.flac'), y.clip(-1, 1), rate)
+    over_files(lambda x: enhance(peers[a.peer], x), a.out, a.files)
 
 
 if __name__ == '__main__':
