@@ -143,11 +143,10 @@ class Mixer:
 
     def microphone(self, x):
         """Most voices brighter than the packs have them, as a codec at a low rate darkens what it keeps, and some without the lowest
-        tones, as of a microphone that cuts them: up to 12 dB more, growing from 1.5 to 8 kHz; a high-pass at 60 to 200 Hz. In the
-        others one at 50 Hz: what is lower is rumble, which must not be learned as speech."""
+        tones, as of a microphone that cuts them: up to 12 dB more, growing from 1.5 to 8 kHz; a high-pass at 60 to 200 Hz."""
         f = torch.linspace(0, RATE / 2, x.shape[1] // 2 + 1, device=self.device)
         bright = self.between(len(x), 0, 12) * self.chance(len(x), .7) * ((f - 1500) / 6500).clamp(0, 1)
-        low = torch.where(self.rand(len(x), 1) < .3, self.between(len(x), 60, 200), 50.)
+        low = self.between(len(x), 60, 200) * self.chance(len(x), .3)
         return torch.fft.irfft(torch.fft.rfft(x) * db(bright) / (1 + (low / f.clamp_min(1)) ** 4).sqrt(), n=x.shape[1])
 
     def rooms(self, full, n):

@@ -1,12 +1,11 @@
-"""Pack training audio: python3 prepare.py DATA OUT [--spoken REGEX] [--often REGEX] [--least BAK] [--more DATA]
+"""Pack training audio: python3 prepare.py DATA OUT [--spoken REGEX] [--often REGEX] [--more DATA]
 
 DATA holds index.tsv (file, start_sample, samples, rate, source, speaker_or_clip), the files it names (speech_full*: full band,
 speech_wide*: nothing above 8 kHz, noise*), and rooms_full.flac, rooms_wide.flac: room responses of half a second, one after the
 other. OUT gets the same audio as raw 16-bit mono at 48 kHz for train.py, without the narrators and noise clips that a hash
 of their names holds out, without noise clips whose names say that they are speech (a network that hears those learns to remove
 speech), and OUT/dev: noisy and clean pairs made of what is held out, for choosing between checkpoints. Of what --more adds
-nothing is held out, so that the pairs stay the same. With --least speech is left out, of the pairs too, whose background DNSMOS
-hears as worse than that: a network that is to give noise and echo back as clean learns to leave them.
+nothing is held out, so that the pairs stay the same.
 """
 import argparse
 import csv
@@ -24,7 +23,6 @@ PIECE = 600                                            # seconds decoded at a ti
 MARGIN = 1000                                          # samples around a piece that feed the resampler's edges
 HELD_MINUTES = {'speech': 5, 'noise': 2}               # what is longer is too much to lose
 SNRS = -2.5, 2.5, 7.5, 12.5, 17.5
-JUDGED = 9 * RATE                                      # samples, for which DNSMOS was made
 
 
 def decode(job):
@@ -70,41 +68,6 @@ def read_index(data):
             segments[-1]['stop'] = start
         segments.append(dict(start=start, stop=start + int(r['samples']) * RATE // int(r['rate']), name=r['source'] + '/' + r['speaker_or_clip']))
     return packs, list(offset)
-
-
-def samples(segments):
-    return sum(s['stop'] - s['start'] for s in segments)
-
-
-def stretches(segments):
-    """Neighbours of one name, together no longer than DNSMOS hears at once, or one that is."""
-    out = []
-    for s in segments:
-        if out and out[-1][-1]['name'] == s['name'] and samples(out[-1] + [s]) <= JUDGED:
-            out[-1].append(s)
-        else:
-            out.append([s])
-    return out
-
-
-def backgrounds(x, groups, batch=16):
-    """DNSMOS's BAK of each group of segments of x, all at one level."""
-    import torch
-    from dnsmos import Dnsmos
-    device = 'cuda' if torch.cuda.is_available() else 'cpu'
-    mos, scores = Dnsmos(device), []
-    for i in range(0, len(groups), batch):
-        clips = np.stack([np.resize(np.concatenate([x[s['start']:s['stop']] for s in g]), JUDGED) for g in groups[i:i + batch]]).astype(np.float32)
-        clips *= .5 / np.maximum(1, np.abs(clips).max(1, keepdims=True))
-        with torch.no_grad():
-            scores += mos(torch.from_numpy(clips).to(device))[:, 1].tolist()
-    return scores
-
-
-def quiet(x, segments, least):
-    """The segments whose background is at least so good; what is too short to be judged is not among them."""
-    groups = [g for g in stretches(segments) if samples(g) > RATE / 5]
-    return [s for g, bak in zip(groups, backgrounds(x, groups)) if bak >= least for s in g]
 
 
 def decoded(data, files, pack, jobs):
@@ -154,7 +117,6 @@ def main():
     ap.add_argument('out')
     ap.add_argument('--spoken', default='$^', help='names of noise clips to leave out of the packed noise')
     ap.add_argument('--often', default='$^', help='names of speech to pack three times, so that training hears it as often')
-    ap.add_argument('--least', type=float, help="DNSMOS's BAK, 1 to 5, under which speech is left out")
     ap.add_argument('--more', help='another DATA, for training alone')
     ap.add_argument('--jobs', type=int, default=os.cpu_count())
     a = ap.parse_args()
@@ -171,12 +133,7 @@ def main():
         parts = [(x, segments, held)]
         if pack in more:
             parts.append((decoded(a.more, more_files, pack, a.jobs), more[pack], ()))
-        if kind == 'speech' and a.least:
-            hours = [sum(samples(of) for _, of, _ in parts) / RATE / 3600]
-            parts = [(y, quiet(y, of, a.least), out) for y, of, out in parts]
-            hours.append(sum(samples(of) for _, of, _ in parts) / RATE / 3600)
-            print(f'{pack}: {hours[0] - hours[1]:.2f} h of {hours[0]:.2f} left out for its background')
-        for s in parts[0][1]:
+        for s in segments:
             if s['name'] not in held:
                 continue
             if kind == 'noise' and s['stop'] - s['start'] > 2 * RATE:

@@ -1,5 +1,4 @@
 """Packs of toy audio: every segment is one constant, so that what a pack holds can be read off it."""
-import shutil
 import subprocess
 import sys
 
@@ -86,28 +85,3 @@ def test_too_little_to_hold_out_is_packed_all_the_same(tmp_path):
     run = subprocess.run([sys.executable, prepare.__file__, str(tmp_path / 'data'), str(tmp_path / 'out')], check=True, capture_output=True, text=True)
     assert 'no development pairs: of so few names the hash holds out no noise' in run.stdout
     assert held_in(tmp_path / 'out/noise.i16') == {.1}
-
-
-def test_speech_with_noise_under_it_can_be_left_out(tmp_path):
-    for package in 'torch', 'onnx', 'speechmos':
-        pytest.importorskip(package)
-    rate, rng = prepare.RATE, np.random.default_rng(0)
-    t = np.arange(4 * rate) / rate
-    voice = sum(np.sin(2 * np.pi * k * (150 * t + 3 * np.sin(3 * t))) / k for k in range(1, 20)) * np.maximum(0, np.sin(9 * t))
-    x = np.concatenate([voice, voice + .5 * rng.standard_normal(len(t)), voice, voice[:6000]]) * 2000
-    cuts = [0, len(t), 2 * len(t), 2 * len(t) + rate, 2 * len(t) + 2 * rate, 3 * len(t), len(x)]
-    segments = [dict(name=name, start=a, stop=b) for name, a, b in zip(('one', 'two', 'one', 'one', 'three', 'four'), cuts, cuts[1:])]
-    assert [[s['start'] for s in g] for g in prepare.stretches(segments)] == [[cuts[0]], [cuts[1]], cuts[2:4], [cuts[4]], [cuts[5]]]
-    clean, noisy, words, _, _ = prepare.backgrounds(x.astype(np.int16), prepare.stretches(segments), batch=2)
-    assert noisy + .5 < min(clean, words)
-    kept = prepare.quiet(x.astype(np.int16), segments, (noisy + min(clean, words)) / 2)
-    assert [s['start'] for s in kept][:3] == [cuts[0], cuts[2], cuts[3]] and segments[5] not in kept
-    write(tmp_path / 'data', [('noise', names('noise', True, 1)[0], .1), ('speech_wide', names('speech', False, 1)[0], .4),
-                              ('speech_wide', names('speech', True, 1)[0], .5)])
-    for least, size in ('1', 6 * 48000), ('5', 0):
-        run = subprocess.run([sys.executable, prepare.__file__, str(tmp_path / 'data'), str(tmp_path / 'out'), '--least', least],
-                             check=True, capture_output=True, text=True)
-        assert (tmp_path / 'out/speech_wide.i16').stat().st_size == size
-        assert f'h of {3 / 3600:.2f} left out for its background' in run.stdout
-        assert ('hash holds out no voice' in run.stdout) == (least == '5') == (not (tmp_path / 'out/dev').exists())
-        shutil.rmtree(tmp_path / 'out')
