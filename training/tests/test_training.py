@@ -328,10 +328,10 @@ def test_what_is_scattered_keeps_its_spectrum_and_lasts(mixer):
 def test_microphones_brighten_and_cut_the_lowest(mixer):
     tone = lambda hz: torch.sin(2 * math.pi * hz * mixer.ramp / RATE).repeat(200, 1)
     level = lambda hz: 10 * torch.log10(mixer.microphone(tone(hz)).square().mean(1) * 2)
-    rumble, low, middle, high, higher = (level(hz) for hz in (15, 100, 1000, 8000, 16000))
-    assert rumble.max() < -20 and middle.abs().max() < .02    # decibels
+    low, middle, high, higher = (level(hz) for hz in (50, 1000, 8000, 16000))
+    assert middle.abs().max() < .02                     # decibels
     assert .2 < (high.abs() < .02).float().mean() < .4 and high.max() > 10 and high.max() < 12.01 and higher.max() > 10
-    assert .6 < (low > -.3).float().mean() < .8 and low.min() < -10
+    assert .6 < (low.abs() < .02).float().mean() < .8 and low.min() < -15
 
 
 def test_codecs_leave_holes_and_grain_fills_them(mixer):
