@@ -52,6 +52,11 @@ def held_out(kind, segments):
     return {n for n, minutes in total.items() if minutes < HELD_MINUTES[kind] and hashlib.md5(n.encode()).digest()[0] % 16 == 0}
 
 
+def for_judging(name):
+    """One real room or floor of a microphone in six (SOURCE/PLACE, SOURCE/CLIP), chosen by a hash: judge.py has these, training must not."""
+    return hashlib.md5(name.encode()).digest()[0] % 6 == 0
+
+
 def read_index(data):
     """-> {'speech_full': [segment], ...}; a segment lasts until the next one starts, positions at 48 kHz in the joined files."""
     packs, offset = {}, {}
