@@ -35,7 +35,7 @@ struct pump {
     struct feed feed; /* what the worker sees; it is told there whose the fields are */
 
     /* the owner's */
-    uint64_t seen_progress;
+    uint64_t seen_written;
     bool rests;
 
     /* the audio thread's */
@@ -655,14 +655,15 @@ void pump_listen(const struct pump *p, float *in, float *out, unsigned n) {
 }
 
 bool pump_alive(struct pump *p) {
-    const uint64_t progress = atomic_load(&p->feed.hops) + atomic_load(&p->feed.skipped_hops);
-    const uint64_t written = atomic_load(&p->feed.written);
-    bool due = false;
+    bool alive = true;
     for (unsigned i = 0; i < N_RANKS; i++) {
         const struct lane *const l = atomic_load(&p->feed.active[i]);
-        due |= l && !atomic_load(&l->unit->lost) && atomic_load(&l->next) + l->unit->hop <= written;
+        if (!l || atomic_load(&l->unit->lost))
+            continue;
+        /* Where the worker has not begun the lane, or not begun it anew, next is of before. */
+        const uint64_t base = atomic_load(&l->base), next = atomic_load(&l->next);
+        alive &= (next > base ? next : base) + l->unit->hop > p->seen_written;
     }
-    const bool alive = !due || progress != p->seen_progress;
-    p->seen_progress = progress;
+    p->seen_written = atomic_load(&p->feed.written);
     return alive;
 }

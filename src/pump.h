@@ -69,7 +69,7 @@ void pump_mute(struct pump *p, bool mute);
 void pump_stats(const struct pump *p, struct pump_stats *ret);
 /* The last n <= PUMP_LISTEN_MAX samples that went out, and what came in for them. */
 void pump_listen(const struct pump *p, float *in, float *out, unsigned n);
-/* For a watchdog: false when hops are due and none was finished or skipped since the last call. */
+/* For a watchdog: false when a hop that was due at the last call is neither finished nor skipped. */
 bool pump_alive(struct pump *p);
 
 #endif

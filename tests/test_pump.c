@@ -495,7 +495,7 @@ START_TEST(a_worker_far_behind_skips) {
     atomic_store(&engines[0].stall, true);
     for (unsigned i = 0; i < 188; i++)
         run_block(256, false);
-    ck_assert(pump_alive(pump)); /* the count went on since the last time */
+    ck_assert(pump_alive(pump)); /* the first look */
     ck_assert(!pump_alive(pump));
     atomic_store(&engines[0].stall, false);
     settle();
@@ -508,6 +508,32 @@ START_TEST(a_worker_far_behind_skips) {
     run(PUMP_RATE, 256);
     ck_assert_uint_eq(stats().delay, delay);
     expect(at - PUMP_RATE / 2, at, delay, 0.5f);
+}
+END_TEST
+
+/* Nothing is due before the first block, in a pause, and where a stream begins anew. */
+START_TEST(a_watchdog_finds_hops_that_stay_due_alone) {
+    open_pump(&refused, 768, 0.5f, 1);
+    for (unsigned i = 0; i < 3; i++)
+        ck_assert(pump_alive(pump));
+    for (unsigned i = 0; i < 3; i++) {
+        run(PUMP_RATE, 256);
+        ck_assert(pump_alive(pump));
+        pump_rest(pump, true);
+        for (unsigned k = 0; k < 3; k++)
+            ck_assert(pump_alive(pump));
+        pump_rest(pump, false);
+        pump_restart(pump);
+        ck_assert(pump_alive(pump));
+        ck_assert(pump_alive(pump));
+    }
+    atomic_store(&engines[0].stall, true); /* before its first hop after a restart */
+    run_block(256, false);
+    ck_assert(pump_alive(pump)); /* it may just have become due */
+    ck_assert(!pump_alive(pump));
+    atomic_store(&engines[0].stall, false);
+    settle();
+    ck_assert(pump_alive(pump));
 }
 END_TEST
 
@@ -1118,6 +1144,7 @@ int main(void) {
     tcase_add_test(c, waiting_ends_at_the_deadline);
     tcase_add_test(c, waiting_ends_where_hops_take_too_long);
     tcase_add_test(c, a_worker_far_behind_skips);
+    tcase_add_test(c, a_watchdog_finds_hops_that_stay_due_alone);
     tcase_add_loop_test(c, an_engine_is_exchanged, 0, 6);
     tcase_add_test(c, an_engine_that_waits_for_its_turn_is_replaced);
     tcase_add_loop_test(c, a_lost_engine_gives_dry_and_the_next_one_takes_over, 0, 8);
