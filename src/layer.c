@@ -11,27 +11,14 @@ static float *copied(struct pool *pool, const float *from, unsigned n_values, un
     return to;
 }
 
-void layer_init(struct layer *l, struct pool *pool, const struct kernels *k, unsigned n_in, unsigned n_out, const float *weight,
-                const float *bias, const float *prelu) {
-    l->n_in = n_in;
-    l->n_out = n_out;
+void layer_init(struct layer *l, struct pool *pool, const struct kernels *k, const struct linear_weights *w, const float *prelu) {
+    const unsigned n_in = l->n_in = w->n_in, n_out = l->n_out = w->n_out;
     const bool bf16 = l->bf16 = k->linear_bf16 && n_out > LINEAR_NARROW && n_in % LINEAR_PANEL == 0 && n_in <= LINEAR_MAX_IN;
     l->weight = pool_floats(pool, (size_t)linear_padded(n_out) * n_in / (bf16 ? 2 : 1));
     if (l->weight)
-        (bf16 ? linear_bf16_pack : linear_pack)(l->weight, weight, n_out, n_in);
-    l->bias = copied(pool, bias, n_out, linear_padded(n_out));
+        (bf16 ? linear_bf16_pack : linear_pack)(l->weight, w->weight, n_out, n_in);
+    l->bias = copied(pool, w->bias, n_out, linear_padded(n_out));
     l->prelu = prelu ? copied(pool, prelu, n_out, linear_padded(n_out)) : NULL;
-}
-
-void layer_named(struct layer *l, struct pool *pool, const struct kernels *k, const struct model *m, unsigned n_in, unsigned n_out,
-                 const char *name) {
-    layer_init(l, pool, k, n_in, n_out, model_tensor(m, "%s.weight", name), model_tensor(m, "%s.bias", name), NULL);
-}
-
-void layer_active(struct layer *l, struct pool *pool, const struct kernels *k, const struct model *m, unsigned n_in, unsigned n_out,
-                  const char *name) {
-    layer_init(l, pool, k, n_in, n_out, model_tensor(m, "%s.weight", name), model_tensor(m, "%s.bias", name),
-               model_tensor(m, "%s.prelu", name));
 }
 
 void layer_run_of(const struct layer *l, const struct kernels *k, struct linear of, const float *add, float *y,

@@ -15,15 +15,8 @@ struct layer {
     float *weight, *bias, *prelu;
 };
 
-/* bias and prelu may be NULL: zeros and no activation. Products are in bfloat16 where the kernels are faster so, which they are not for few outputs. */
-void layer_init(struct layer *l, struct pool *pool, const struct kernels *k, unsigned n_in, unsigned n_out, const float *weight,
-                const float *bias, const float *prelu);
-/* NAME.weight, NAME.bias */
-void layer_named(struct layer *l, struct pool *pool, const struct kernels *k, const struct model *m, unsigned n_in, unsigned n_out,
-                 const char *name);
-/* the same, NAME.prelu */
-void layer_active(struct layer *l, struct pool *pool, const struct kernels *k, const struct model *m, unsigned n_in, unsigned n_out,
-                  const char *name);
+/* prelu [n_out] may be NULL: no activation. Products are in bfloat16 where that makes the kernels faster; few outputs do not. */
+void layer_init(struct layer *l, struct pool *pool, const struct kernels *k, const struct linear_weights *w, const float *prelu);
 
 /* y [n_rows][y_stride] = layer(x [n_rows][x_stride]) + add, where there is one, of y's stride. */
 void layer_run(const struct layer *l, const struct kernels *k, unsigned n_rows, const float *x, size_t x_stride,

@@ -8,53 +8,34 @@
 #include "kernels/ssd/ssd.h"
 
 #include <math.h>
-#include <stdio.h>
 
 /* ---- weights, scratch, state ---- */
 
-static void named(struct layer *l, struct pool *pool, const struct kernels *k, const struct model *m, unsigned n_inputs,
-                  unsigned n_outputs, const char *name, const char *part) {
-    char layer[64];
-    snprintf(layer, sizeof layer, "%s.%s", name, part);
-    layer_named(l, pool, k, m, n_inputs, n_outputs, layer);
-}
-
-static void mamba_init(struct mixer *m, struct pool *pool, const struct kernels *k, const struct model *model,
-                       const char *name) {
-    const struct model_config *g = m->config;
-    unsigned d = g->d_inner;
-    layer_init(&m->select, pool, k, d, 2 * g->d_state + g->step_rank, model_tensor(model, "%s.select.weight", name), NULL,
-               NULL);
-    named(&m->step, pool, k, model, g->step_rank, d, name, "step");
-    m->decay = pool_floats(pool, (size_t)d * g->d_state);
-    if (m->decay)
-        scan_pack(m->decay, model_tensor(model, "%s.decay", name), d, g->d_state);
-}
-
-static void mamba2_init(struct mixer *m, struct pool *pool, const struct model *model, const char *name) {
-    const float *decay = model_tensor(model, "%s.decay", name);
-    m->decay = pool_floats(pool, SSD_MAX_HEADS);
-    for (unsigned i = 0; m->decay && i < m->config->d_inner / m->config->head; i++)
-        m->decay[i] = (float)(decay[i] * M_LOG2E);
-}
-
-void mixer_init(struct mixer *m, struct pool *pool, const struct kernels *k, const struct model *model,
-                const char *name) {
-    const struct model_config *g = m->config = model_config(model);
-    unsigned c = g->channels;
-    named(&m->in, pool, k, model, c, model_mixer_in(g), name, "in");
-    named(&m->out, pool, k, model, g->d_inner, c, name, "out");
+void mixer_init(struct mixer *m, struct pool *pool, const struct kernels *k, const struct model_config *g,
+                const struct time_weights *w) {
+    m->config = g;
+    layer_init(&m->in, pool, k, &w->in, NULL);
+    layer_init(&m->out, pool, k, &w->out, NULL);
+    m->conv_taps = w->conv_taps;
+    m->conv_bias = w->conv_bias;
     switch (g->mixer) {
-    case MODEL_MAMBA: mamba_init(m, pool, k, model, name); break;
-    case MODEL_MAMBA2: mamba2_init(m, pool, model, name); break;
-    case MODEL_GRU: named(&m->state, pool, k, model, c, 3 * c, name, "state"); return;
-    case MODEL_LSTM:
-        layer_init(&m->state, pool, k, c, 4 * c, model_tensor(model, "%s.state.weight", name), NULL, NULL);
-        return;
+    case MODEL_MAMBA:
+        layer_init(&m->select, pool, k, &w->select, NULL);
+        layer_init(&m->step, pool, k, &w->step, NULL);
+        m->decay = pool_floats(pool, (size_t)g->d_inner * g->d_state);
+        if (m->decay)
+            scan_pack(m->decay, w->decay, g->d_inner, g->d_state);
+        m->pass = w->pass;
+        break;
+    case MODEL_MAMBA2:
+        m->decay = pool_floats(pool, SSD_MAX_HEADS);
+        for (unsigned i = 0; m->decay && i < g->d_inner / g->head; i++)
+            m->decay[i] = (float)(w->head_decay[i] * M_LOG2E);
+        m->pass = w->head_pass;
+        break;
+    case MODEL_GRU: layer_init(&m->state, pool, k, &w->gru_state, NULL); break;
+    case MODEL_LSTM: layer_init(&m->state, pool, k, &w->lstm_state, NULL); break;
     }
-    m->conv_taps = model_tensor(model, "%s.conv.taps", name);
-    m->conv_bias = model_tensor(model, "%s.conv.bias", name);
-    m->pass = model_tensor(model, "%s.pass", name);
 }
 
 void mixer_scratch_init(struct mixer_scratch *t, struct pool *pool, const struct model_config *g) {

@@ -31,8 +31,8 @@ struct mixer_state {
     float *cell; /* [n_half][channels] of an LSTM */
 };
 
-void mixer_init(struct mixer *m, struct pool *pool, const struct kernels *k, const struct model *model,
-                const char *name);
+void mixer_init(struct mixer *m, struct pool *pool, const struct kernels *k, const struct model_config *g,
+                const struct time_weights *w);
 void mixer_scratch_init(struct mixer_scratch *t, struct pool *pool, const struct model_config *g);
 void mixer_state_init(struct mixer_state *s, struct pool *pool, const struct model_config *g);
 

@@ -1,13 +1,11 @@
 #include "model.h"
 
-#include <assert.h>
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
 #include <limits.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -18,19 +16,21 @@
 
 #define FORMAT "primeknet-1"
 
-enum { MAX_FILE_BYTES = 256 << 20, MAX_HEADER_BYTES = 4 << 20, MAX_DIMS = 3, MAX_NAME = 64 };
+enum { MAX_FILE_BYTES = 256 << 20, MAX_HEADER_BYTES = 4 << 20, MAX_SHOWN = 64 };
 
 struct tensor {
-    char name[MAX_NAME];
-    size_t shape[MAX_DIMS + 1]; /* ends with 0 */
+    char name[SCHEMA_MAX_NAME];
+    size_t shape[SCHEMA_MAX_DIMS + 1]; /* ends with 0 */
     size_t n;                   /* values */
     size_t begin, end;          /* bytes of the file's data part */
     float *data;
+    const float **field;        /* of the model's weights: data, once that is read */
 };
 
 struct model {
     char *name;
     struct model_config config;
+    struct weights weights;
     struct tensor *tensors;
     unsigned n_tensors;
 };
@@ -48,9 +48,9 @@ struct reader {
 
 /* ---- text from outside, made fit to print ---- */
 
-static const char *printable(char out[MAX_NAME], const char *text) {
+static const char *printable(char out[MAX_SHOWN], const char *text) {
     unsigned i;
-    for (i = 0; i + 1 < MAX_NAME && text[i]; i++)
+    for (i = 0; i + 1 < MAX_SHOWN && text[i]; i++)
         out[i] = text[i] >= ' ' && text[i] < 127 ? text[i] : '?';
     out[i] = 0;
     return out;
@@ -225,9 +225,9 @@ static int read_shape(struct reader *r, struct model_config *c) {
     int code;
     if ((code = get_integer(r, &c->channels, "channels", 16, 256)) ||
         (code = get_integer(r, &c->depth, "depth", 1, MODEL_MAX_DEPTH)) ||
-        (code = get_integer(r, &c->n_blocks, "blocks", 1, 16)) ||
-        (code = get_integer(r, &c->n_time, "time_layers", 1, 4)) ||
-        (code = get_integer(r, &c->n_freq, "frequency_layers", 1, 4)) ||
+        (code = get_integer(r, &c->n_blocks, "blocks", 1, MODEL_MAX_BLOCKS)) ||
+        (code = get_integer(r, &c->n_time, "time_layers", 1, MODEL_MAX_LAYERS)) ||
+        (code = get_integer(r, &c->n_freq, "frequency_layers", 1, MODEL_MAX_LAYERS)) ||
         (code = get_list(r, c->kernels, &c->n_kernels, "kernels", MODEL_MAX_KERNELS, 1, 63)))
         return code;
     if (c->channels % 16)
@@ -243,7 +243,7 @@ static int read_shape(struct reader *r, struct model_config *c) {
 static int read_metadata(struct reader *r, struct model *m) {
     const char *text, *key;
     json_t *metadata = json_object_get(r->header, "__metadata__"), *value;
-    char shown[MAX_NAME];
+    char shown[MAX_SHOWN];
     if (!json_is_object(metadata))
         return err_set(r->err, -EINVAL, "%s: no metadata, so not a model for this program", r->path);
     json_object_foreach(metadata, key, value)
@@ -268,149 +268,23 @@ static int read_metadata(struct reader *r, struct model *m) {
 
 /* ---- the tensors that a configuration demands ---- */
 
-__attribute__((format(printf, 3, 4))) static void want(struct model *m, const size_t shape[MAX_DIMS + 1],
-                                                       const char *format, ...) {
+static void want(void *data, const char *name, const size_t shape[SCHEMA_MAX_DIMS + 1], const float **field) {
+    struct model *m = data;
     if (m->tensors) {
         struct tensor *t = &m->tensors[m->n_tensors];
-        va_list args;
-        va_start(args, format);
-        vsnprintf(t->name, sizeof t->name, format, args);
-        va_end(args);
+        strcpy(t->name, name);
         memcpy(t->shape, shape, sizeof t->shape);
         t->n = 1;
         for (unsigned d = 0; shape[d]; d++)
             t->n *= shape[d];
+        t->field = field;
     }
     m->n_tensors++;
 }
 
-#define SHAPE(...) ((const size_t[MAX_DIMS + 1]){__VA_ARGS__})
-
-static void want_linear(struct model *m, size_t n_out, size_t n_in, const char *name) {
-    want(m, SHAPE(n_out, n_in), "%s.weight", name);
-    want(m, SHAPE(n_out), "%s.bias", name);
-}
-
-static void want_dense(struct model *m, const char *name) {
-    size_t c = m->config.channels;
-    char layer[MAX_NAME];
-    for (unsigned i = 0; i < m->config.depth; i++) {
-        snprintf(layer, sizeof layer, "%s.%u", name, i);
-        want(m, SHAPE(3, 3, (i + 1) * c), "%s.taps", layer);
-        want_linear(m, c, (i + 1) * c, layer);
-        want(m, SHAPE(c), "%s.prelu", layer);
-    }
-}
-
-static void want_up(struct model *m, const char *name, size_t n_out) {
-    size_t c = m->config.channels;
-    char layer[MAX_NAME];
-    snprintf(layer, sizeof layer, "%s.even", name);
-    want_linear(m, c, 2 * c, layer);
-    snprintf(layer, sizeof layer, "%s.odd", name);
-    want_linear(m, c, c, layer);
-    want(m, SHAPE(c), "%s.prelu", name);
-    snprintf(layer, sizeof layer, "%s.head", name);
-    want_linear(m, n_out, c, layer);
-}
-
-static void want_mixer(struct model *m, const char *name) {
-    const struct model_config *g = &m->config;
-    size_t c = g->channels, d = g->d_inner, n = g->d_state, heads = g->head ? d / g->head : 0;
-    char in[MAX_NAME], layer[MAX_NAME];
-    snprintf(in, sizeof in, "%.40s.in", name);
-    want_linear(m, model_mixer_in(g), c, in);
-    switch (g->mixer) {
-    case MODEL_MAMBA:
-        want(m, SHAPE(g->d_conv, d), "%s.conv.taps", name);
-        want(m, SHAPE(d), "%s.conv.bias", name);
-        want(m, SHAPE(2 * n + g->step_rank, d), "%s.select.weight", name);
-        snprintf(layer, sizeof layer, "%.40s.step", name);
-        want_linear(m, d, g->step_rank, layer);
-        want(m, SHAPE(d, n), "%s.decay", name);
-        want(m, SHAPE(d), "%s.pass", name);
-        break;
-    case MODEL_MAMBA2:
-        want(m, SHAPE(g->d_conv, model_convolved(g)), "%s.conv.taps", name);
-        want(m, SHAPE(model_convolved(g)), "%s.conv.bias", name);
-        want(m, SHAPE(heads), "%s.decay", name);
-        want(m, SHAPE(heads), "%s.pass", name);
-        break;
-    case MODEL_GRU:
-        snprintf(layer, sizeof layer, "%.40s.state", name);
-        want_linear(m, 3 * c, c, layer);
-        break;
-    case MODEL_LSTM:
-        want(m, SHAPE(4 * c, c), "%s.state.weight", name);
-        break;
-    }
-}
-
-static void want_time_layer(struct model *m, const char *name) {
-    const struct model_config *g = &m->config;
-    size_t c = g->channels;
-    char layer[MAX_NAME];
-    snprintf(layer, sizeof layer, "%.40s.gate", name);
-    want_linear(m, 2 * c, c, layer);
-    snprintf(layer, sizeof layer, "%.40s.proj", name);
-    want_linear(m, c, c, layer);
-    want_mixer(m, name);
-    snprintf(layer, sizeof layer, "%.40s.out", name);
-    want_linear(m, c, g->d_inner, layer);
-}
-
-static void want_freq_layer(struct model *m, const char *name) {
-    const struct model_config *g = &m->config;
-    size_t c = g->channels;
-    char layer[MAX_NAME];
-    snprintf(layer, sizeof layer, "%.40s.gate", name);
-    want_linear(m, 2 * c, c, layer);
-    want(m, SHAPE(3, 2 * c), "%s.gate.taps", name);
-    snprintf(layer, sizeof layer, "%.40s.attention", name);
-    want_linear(m, c, c, layer);
-    snprintf(layer, sizeof layer, "%.40s.proj", name);
-    want_linear(m, c, c, layer);
-    snprintf(layer, sizeof layer, "%.40s.up", name);
-    want_linear(m, g->n_kernels * c, c, layer);
-    for (unsigned k = 0; k < g->n_kernels; k++) {
-        snprintf(layer, sizeof layer, "%.40s.prime.%u", name, k);
-        want(m, SHAPE(g->kernels[k], c), "%s.mixed.taps", layer);
-        want(m, SHAPE(g->kernels[k], c), "%s.taps", layer);
-        want_linear(m, c, c, layer);
-    }
-    snprintf(layer, sizeof layer, "%.40s.down", name);
-    want_linear(m, c, g->n_kernels * c, layer);
-}
-
 static void want_all(struct model *m) {
-    const struct model_config *g = &m->config;
-    size_t c = g->channels;
-    char layer[MAX_NAME];
     m->n_tensors = 0;
-    want(m, SHAPE(g->window), "window.analysis");
-    want(m, SHAPE(g->synthesis), "window.synthesis");
-    want_linear(m, c, 3, "embed");
-    want(m, SHAPE(c), "embed.prelu");
-    want_dense(m, "encoder");
-    want_linear(m, c, 3 * c, "down");
-    want(m, SHAPE(c), "down.prelu");
-    for (unsigned b = 0; b < g->n_blocks; b++) {
-        for (unsigned i = 0; i < g->n_time; i++) {
-            snprintf(layer, sizeof layer, "block.%u.time.%u", b, i);
-            want_time_layer(m, layer);
-        }
-        want(m, SHAPE(c), "block.%u.time.skip", b);
-        for (unsigned i = 0; i < g->n_freq; i++) {
-            snprintf(layer, sizeof layer, "block.%u.freq.%u", b, i);
-            want_freq_layer(m, layer);
-        }
-        want(m, SHAPE(c), "block.%u.freq.skip", b);
-    }
-    want_dense(m, "mask");
-    want_up(m, "mask.up", 1);
-    want(m, SHAPE(g->n_positions), "mask.slope");
-    want_dense(m, "phase");
-    want_up(m, "phase.up", 2);
+    schema_walk(&m->config, &m->weights, want, m);
 }
 
 /* ---- the tensors that are there ---- */
@@ -490,6 +364,7 @@ static int read_tensor(struct reader *r, struct tensor *t, const json_t *entry) 
         if (!isfinite(t->data[i]))
             return bad_tensor(r, t->name, "holds a value that is not finite");
     }
+    *t->field = t->data;
     return 0;
 }
 
@@ -534,7 +409,7 @@ static int read_tensors(struct reader *r, struct model *m) {
             bool known = !strcmp(key, "__metadata__");
             for (unsigned i = 0; i < m->n_tensors && !known; i++)
                 known = !strcmp(key, m->tensors[i].name);
-            char shown[MAX_NAME];
+            char shown[MAX_SHOWN];
             if (!known)
                 return bad_tensor(r, printable(shown, key), "is not part of the network that the metadata describes");
         }
@@ -547,8 +422,8 @@ static int read_tensors(struct reader *r, struct model *m) {
  * that cover it add up to 1. */
 static int check_windows(struct reader *r, const struct model *m) {
     const struct model_config *g = &m->config;
-    const float *analysis = model_tensor(m, "window.analysis") + g->window - g->synthesis;
-    const float *synthesis = model_tensor(m, "window.synthesis");
+    const float *analysis = m->weights.analysis_window + g->window - g->synthesis;
+    const float *synthesis = m->weights.synthesis_window;
     for (unsigned i = 0; i < g->hop; i++) {
         double sum = 0;
         for (unsigned j = i; j < g->synthesis; j += g->hop)
@@ -568,9 +443,10 @@ static int check_decays(struct reader *r, const struct model *m) {
         n = (size_t)g->d_inner * g->d_state;
     else if (g->mixer == MODEL_MAMBA2)
         n = g->d_inner / g->head;
-    for (unsigned b = 0; n && b < g->n_blocks; b++)
+    for (unsigned b = 0; b < g->n_blocks; b++)
         for (unsigned i = 0; i < g->n_time; i++) {
-            const float *decay = model_tensor(m, "block.%u.time.%u.decay", b, i);
+            const struct time_weights *t = &m->weights.blocks[b].time[i];
+            const float *decay = g->mixer == MODEL_MAMBA ? t->decay : t->head_decay;
             for (size_t j = 0; j < n; j++)
                 if (decay[j] > 0)
                     return err_set(r->err, -EINVAL, "%s: tensor 'block.%u.time.%u.decay': holds a positive value",
@@ -622,7 +498,7 @@ static int read_header(struct reader *r) {
     json_error_t why;
     r->header = json_loadb((const char *)r->bytes + sizeof n, n, JSON_REJECT_DUPLICATES, &why);
     if (!r->header) {
-        char shown[MAX_NAME];
+        char shown[MAX_SHOWN];
         return err_set(r->err, -EINVAL, "%s: header is not JSON: %s at byte %d", r->path, printable(shown, why.text),
                        why.position);
     }
@@ -710,15 +586,6 @@ const struct model_config *model_config(const struct model *m) {
     return &m->config;
 }
 
-const float *model_tensor(const struct model *m, const char *format, ...) {
-    char name[MAX_NAME];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(name, sizeof name, format, args);
-    va_end(args);
-    for (unsigned i = 0; i < m->n_tensors; i++)
-        if (!strcmp(m->tensors[i].name, name))
-            return m->tensors[i].data;
-    assert(!"no such tensor");
-    return NULL;
+const struct weights *model_weights(const struct model *m) {
+    return &m->weights;
 }

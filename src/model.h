@@ -7,10 +7,9 @@
 #define PRIMEKNET_MODEL_H
 
 #include "err.h"
+#include "schema.h"
 
 struct model;
-
-enum { MODEL_MAX_BANDS = 256, MODEL_MAX_KERNELS = 8, MODEL_MAX_DEPTH = 5 };
 
 enum model_mixer { MODEL_MAMBA, MODEL_MAMBA2, MODEL_GRU, MODEL_LSTM };
 
@@ -59,8 +58,6 @@ unsigned model_delay(const struct model *m);   /* samples: the synthesis window 
 
 const struct model_config *model_config(const struct model *m);
 
-/* A tensor by its name, row-major float32, of the shape in docs/model-format.md. Asking for one that the model's
- * configuration does not have is the caller's bug. */
-const float *model_tensor(const struct model *m, const char *format, ...) __attribute__((format(printf, 2, 3)));
+const struct weights *model_weights(const struct model *m);
 
 #endif

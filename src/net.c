@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -77,82 +76,58 @@ struct net {
 
 /* ---- weights ---- */
 
-static void dense_init(struct net *n, const struct model *m, struct dense *d, const char *name) {
-    unsigned c = n->config->channels;
+static void dense_init(struct net *n, struct dense *d, const struct dense_weights *w) {
     for (unsigned i = 0; i < n->config->depth; i++) {
-        char layer[32];
-        snprintf(layer, sizeof layer, "%s.%u", name, i);
-        d->taps[i] = model_tensor(m, "%s.taps", layer);
-        layer_active(&d->mix[i], &n->pool, n->k, m, (i + 1) * c, c, layer);
+        d->taps[i] = w[i].taps;
+        layer_init(&d->mix[i], &n->pool, n->k, &w[i].mix, w[i].prelu);
     }
 }
 
-static void time_layer_init(struct net *n, const struct model *m, struct time_layer *t, unsigned block, unsigned i) {
-    const struct model_config *g = n->config;
-    unsigned c = g->channels;
-    char name[40], layer[64];
-    snprintf(name, sizeof name, "block.%u.time.%u", block, i);
-    snprintf(layer, sizeof layer, "%s.gate", name);
-    layer_named(&t->gate, &n->pool, n->k, m, c, 2 * c, layer);
-    snprintf(layer, sizeof layer, "%s.proj", name);
-    layer_named(&t->proj, &n->pool, n->k, m, c, c, layer);
-    mixer_init(&t->mixer, &n->pool, n->k, m, name);
+static void time_layer_init(struct net *n, struct time_layer *t, const struct time_weights *w) {
+    layer_init(&t->gate, &n->pool, n->k, &w->gate, NULL);
+    layer_init(&t->proj, &n->pool, n->k, &w->proj, NULL);
+    mixer_init(&t->mixer, &n->pool, n->k, n->config, w);
 }
 
-static void freq_layer_init(struct net *n, const struct model *m, struct freq_layer *f, unsigned block, unsigned i) {
-    const struct model_config *g = n->config;
-    unsigned c = g->channels;
-    char name[40], layer[64];
-    snprintf(name, sizeof name, "block.%u.freq.%u", block, i);
-    snprintf(layer, sizeof layer, "%s.gate", name);
-    layer_named(&f->gate, &n->pool, n->k, m, c, 2 * c, layer);
-    f->gate_taps = model_tensor(m, "%s.taps", layer);
-    snprintf(layer, sizeof layer, "%s.attention", name);
-    layer_named(&f->attention, &n->pool, &kernels_reference, m, c, c, layer);
-    snprintf(layer, sizeof layer, "%s.proj", name);
-    layer_named(&f->proj, &n->pool, n->k, m, c, c, layer);
-    snprintf(layer, sizeof layer, "%s.up", name);
-    layer_named(&f->up, &n->pool, n->k, m, c, g->n_kernels * c, layer);
-    for (unsigned p = 0; p < g->n_kernels; p++) {
-        snprintf(layer, sizeof layer, "%s.prime.%u", name, p);
-        f->prime[p].mixed_taps = model_tensor(m, "%s.mixed.taps", layer);
-        f->prime[p].taps = model_tensor(m, "%s.taps", layer);
-        layer_named(&f->prime[p].mix, &n->pool, n->k, m, c, c, layer);
+static void freq_layer_init(struct net *n, struct freq_layer *f, const struct freq_weights *w) {
+    layer_init(&f->gate, &n->pool, n->k, &w->gate, NULL);
+    f->gate_taps = w->gate_taps;
+    layer_init(&f->attention, &n->pool, &kernels_reference, &w->attention, NULL);
+    layer_init(&f->proj, &n->pool, n->k, &w->proj, NULL);
+    layer_init(&f->up, &n->pool, n->k, &w->up, NULL);
+    for (unsigned p = 0; p < n->config->n_kernels; p++) {
+        f->prime[p].mixed_taps = w->prime[p].mixed_taps;
+        f->prime[p].taps = w->prime[p].taps;
+        layer_init(&f->prime[p].mix, &n->pool, n->k, &w->prime[p].mix, NULL);
     }
-    snprintf(layer, sizeof layer, "%s.down", name);
-    layer_named(&f->down, &n->pool, n->k, m, g->n_kernels * c, c, layer);
+    layer_init(&f->down, &n->pool, n->k, &w->down, NULL);
 }
 
-static void up_init(struct net *n, const struct model *m, struct up *u, unsigned n_out, const char *name) {
-    unsigned c = n->config->channels;
-    const float *prelu = model_tensor(m, "%s.prelu", name);
-    layer_init(&u->even, &n->pool, n->k, 2 * c, c, model_tensor(m, "%s.even.weight", name),
-               model_tensor(m, "%s.even.bias", name), prelu);
-    layer_init(&u->odd, &n->pool, n->k, c, c, model_tensor(m, "%s.odd.weight", name), model_tensor(m, "%s.odd.bias", name),
-               prelu);
-    layer_init(&u->head, &n->pool, n->k, c, n_out, model_tensor(m, "%s.head.weight", name),
-               model_tensor(m, "%s.head.bias", name), NULL);
+static void up_init(struct net *n, struct up *u, const struct up_weights *w) {
+    layer_init(&u->even, &n->pool, n->k, &w->even, w->prelu);
+    layer_init(&u->odd, &n->pool, n->k, &w->odd, w->prelu);
+    layer_init(&u->head, &n->pool, n->k, &w->head, NULL);
 }
 
-static void weights_init(struct net *n, const struct model *m) {
+static void weights_init(struct net *n, const struct weights *w) {
     const struct model_config *g = n->config;
-    unsigned c = g->channels;
-    layer_active(&n->embed, &n->pool, n->k, m, 3, c, "embed");
-    dense_init(n, m, &n->encoder, "encoder");
-    layer_active(&n->down, &n->pool, n->k, m, 3 * c, c, "down");
+    layer_init(&n->embed, &n->pool, n->k, &w->embed, w->embed_prelu);
+    dense_init(n, &n->encoder, w->encoder);
+    layer_init(&n->down, &n->pool, n->k, &w->down, w->down_prelu);
     for (unsigned b = 0; b < g->n_blocks; b++) {
+        const struct block_weights *of = &w->blocks[b];
         for (unsigned i = 0; i < g->n_time; i++)
-            time_layer_init(n, m, &n->blocks[b].time[i], b, i);
+            time_layer_init(n, &n->blocks[b].time[i], &of->time[i]);
         for (unsigned i = 0; i < g->n_freq; i++)
-            freq_layer_init(n, m, &n->blocks[b].freq[i], b, i);
-        n->blocks[b].time_skip = model_tensor(m, "block.%u.time.skip", b);
-        n->blocks[b].freq_skip = model_tensor(m, "block.%u.freq.skip", b);
+            freq_layer_init(n, &n->blocks[b].freq[i], &of->freq[i]);
+        n->blocks[b].time_skip = of->time_skip;
+        n->blocks[b].freq_skip = of->freq_skip;
     }
-    dense_init(n, m, &n->mask, "mask");
-    up_init(n, m, &n->mask_up, 1, "mask.up");
-    n->slope = model_tensor(m, "mask.slope");
-    dense_init(n, m, &n->phase, "phase");
-    up_init(n, m, &n->phase_up, 2, "phase.up");
+    dense_init(n, &n->mask, w->mask);
+    up_init(n, &n->mask_up, &w->mask_up);
+    n->slope = w->mask_slope;
+    dense_init(n, &n->phase, w->phase);
+    up_init(n, &n->phase_up, &w->phase_up);
 }
 
 static void scratch_init(struct net *n) {
@@ -190,7 +165,7 @@ int net_new(struct net **ret, const struct model *model, const struct kernels *k
         ok = n->blocks[b].time && n->blocks[b].freq;
     }
     if (ok) {
-        weights_init(n, model);
+        weights_init(n, model_weights(model));
         scratch_init(n);
     }
     if (!ok || !pool_ok(&n->pool)) {

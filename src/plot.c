@@ -103,7 +103,7 @@ static int view_fill(struct view *v, const struct sound *sound, const struct mod
     }
     float full_scale = 0; /* what a sine of amplitude 1 gives */
     for (unsigned i = 0; i < g->window; i++)
-        full_scale += model_tensor(model, "window.analysis")[i] / 2;
+        full_scale += model_weights(model)->analysis_window[i] / 2;
     unsigned saved = fpu_flush_denormals();
     for (size_t hop = 0; hop < n_hops; hop++) {
         size_t start = hop * g->hop, n = sound->n - start < g->hop ? sound->n - start : g->hop;

@@ -24,8 +24,8 @@ int stft_new(struct stft **ret, const struct model *model, const struct kernels 
     t->window = g->window;
     t->synthesis = g->synthesis;
     t->hop = g->hop;
-    t->analysis_window = model_tensor(model, "window.analysis");
-    t->synthesis_window = model_tensor(model, "window.synthesis");
+    t->analysis_window = model_weights(model)->analysis_window;
+    t->synthesis_window = model_weights(model)->synthesis_window;
     t->k = kernels;
     fft_plan_init(&t->forward, &t->pool, g->window, false);
     fft_plan_init(&t->inverse, &t->pool, g->window, true);
@@ -78,8 +78,8 @@ void stft_tail(const struct stft *t, const struct stft_state *s, float *tail) {
 
 void stft_fade(const struct model *model, float *fade) {
     const struct model_config *g = model_config(model);
-    const float *analysis = model_tensor(model, "window.analysis") + g->window - g->synthesis;
-    const float *synthesis = model_tensor(model, "window.synthesis");
+    const float *analysis = model_weights(model)->analysis_window + g->window - g->synthesis;
+    const float *synthesis = model_weights(model)->synthesis_window;
     for (unsigned i = 0; i + g->hop < g->synthesis; i++) {
         fade[i] = 0;
         for (unsigned j = i + g->hop; j < g->synthesis; j += g->hop)

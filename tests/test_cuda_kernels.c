@@ -751,7 +751,7 @@ START_TEST(blocks_are_the_cpu_s) {
     for (unsigned part = 0; part < 2; part++)
         net_cuda_mask(net, &state, counts[part], IN(n_stages, half), OUT((size_t)g->n_positions));
     ok(cudaMemcpy(y.host, y.device, mask.n * sizeof(float), cudaMemcpyDeviceToHost));
-    const float *slope = model_tensor(m, "mask.slope");
+    const float *slope = model_weights(m)->mask_slope;
     for (size_t i = 0; i < mask.n; i++)
         y.host[i] = g->mask_ceiling / (1 + expf(-slope[i % g->n_positions] * y.host[i]));
     double db = snr_db(y.host, mask.host, mask.n);

@@ -106,7 +106,7 @@ START_TEST(reads_what_is_right) {
     ck_assert(g->window == 1024 && g->n_bins == 513 && g->n_linear == 171 && g->n_bands == 30 && g->n_positions == 201);
     ck_assert(g->n_half == 100 && g->channels == 16 && g->d_inner == 32 && g->n_kernels == 4 && g->kernels[3] == 31);
     ck_assert(isinf(g->band_gain_maximum) && g->mask_ceiling == 2);
-    ck_assert_float_eq_tol(model_tensor(m, "window.analysis")[512], 1, 1e-6);
+    ck_assert_float_eq_tol(model_weights(m)->analysis_window[512], 1, 1e-6);
     model_free(m);
     model_free(NULL);
 }
@@ -147,7 +147,7 @@ START_TEST(reads_half_precision) {
         struct model *m;
         struct err err;
         ck_assert_msg(model_load(&m, path, &err) == 0, "%s", err.text);
-        const float *taps = model_tensor(m, "encoder.3.taps");
+        const float *taps = model_weights(m)->encoder[3].taps;
         for (unsigned i = 0; i < n_values; i++) {
             unsigned half = data[begin + 2 * i] | (unsigned)data[begin + 2 * i + 1] << 8, exponent = half >> 10 & 31;
             double should = exponent ? ldexp(1024 + (half & 1023), (int)exponent - 25) : ldexp(half & 1023, -24);

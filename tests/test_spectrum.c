@@ -45,7 +45,7 @@ START_TEST(analysis_is_the_windowed_transform) {
         x[i] = draw();
     for (unsigned i = 0; i < n_hops; i++)
         stft_analyse(t, &s, x + i * g->hop, spectrum);
-    const float *frame = x + n_hops * g->hop - g->window, *window = model_tensor(model, "window.analysis");
+    const float *frame = x + n_hops * g->hop - g->window, *window = model_weights(model)->analysis_window;
     for (unsigned k = 0; k < g->n_bins; k++) {
         double complex should = 0;
         for (unsigned i = 0; i < g->window; i++)

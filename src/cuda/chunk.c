@@ -86,7 +86,7 @@ static void layout_spectrum(struct chunk *c, struct arena *a) {
         .below = (const unsigned *)(const void *)below,
         .above = (const unsigned *)(const void *)above,
         .share = share,
-        .slope = arena_copy(a, model_tensor(c->head.model, "mask.slope"), g->n_positions),
+        .slope = arena_copy(a, model_weights(c->head.model)->mask_slope, g->n_positions),
     };
     if (!a->base)
         return;
@@ -111,8 +111,8 @@ static void layout_weights(struct chunk *c, struct arena *a) {
     const struct model_config *g = model_config(m);
     net_cuda_weights(c->net, a);
     layout_spectrum(c, a);
-    c->analysis = arena_copy(a, model_tensor(m, "window.analysis"), g->window);
-    c->synthesis = arena_copy(a, model_tensor(m, "window.synthesis"), g->synthesis);
+    c->analysis = arena_copy(a, model_weights(m)->analysis_window, g->window);
+    c->synthesis = arena_copy(a, model_weights(m)->synthesis_window, g->synthesis);
 }
 
 static void layout_streams(struct chunk *c, struct arena *a) {

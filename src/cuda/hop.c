@@ -91,171 +91,118 @@ static void pack_normed(float *to, const struct hop_shape *s, unsigned n_in, uns
     hop_pack(to, s, n_in, n_out, o, row, mean);
 }
 
-static struct hop_linear packed(struct layout *l, unsigned n_in, unsigned n_out, const float *weight, const float *bias,
-                                const float *prelu, bool behind_norm) {
+/* prelu may be NULL. */
+static struct hop_linear packed(struct layout *l, const struct linear_weights *w, const float *prelu, bool behind_norm) {
     float *host;
-    struct hop_linear to = {.weight = place(l, hop_packed(l->shape, n_in, n_out), &host)};
-    for (unsigned o = 0; host && o < n_out; o++)
+    struct hop_linear to = {.weight = place(l, hop_packed(l->shape, w->n_in, w->n_out), &host)};
+    for (unsigned o = 0; host && o < w->n_out; o++)
         if (behind_norm)
-            pack_normed(host, l->shape, n_in, n_out, o, weight + (size_t)o * n_in);
+            pack_normed(host, l->shape, w->n_in, w->n_out, o, w->weight + (size_t)o * w->n_in);
         else
-            hop_pack(host, l->shape, n_in, n_out, o, weight + (size_t)o * n_in, 0);
-    to.bias = bias ? copied(l, bias, n_out) : NULL;
-    to.prelu = prelu ? copied(l, prelu, n_out) : NULL;
+            hop_pack(host, l->shape, w->n_in, w->n_out, o, w->weight + (size_t)o * w->n_in, 0);
+    to.bias = w->bias ? copied(l, w->bias, w->n_out) : NULL;
+    to.prelu = prelu ? copied(l, prelu, w->n_out) : NULL;
     return to;
 }
 
-static struct hop_linear linear(struct layout *l, unsigned n_in, unsigned n_out, const float *weight, const float *bias,
-                                const float *prelu) {
-    return packed(l, n_in, n_out, weight, bias, prelu, false);
+static struct hop_linear linear(struct layout *l, const struct linear_weights *w, const float *prelu) {
+    return packed(l, w, prelu, false);
 }
 
-static struct hop_linear normed(struct layout *l, const struct model *m, unsigned n_in, unsigned n_out,
-                                const char *name) {
-    return packed(l, n_in, n_out, model_tensor(m, "%s.weight", name), model_tensor(m, "%s.bias", name), NULL, true);
+static struct hop_linear normed(struct layout *l, const struct linear_weights *w) {
+    return packed(l, w, NULL, true);
 }
 
 /* Outputs o and c + o of a gate's 2 c become neighbours. */
-static struct hop_linear gate_layout(struct layout *l, const struct model *m, unsigned c, const char *name) {
-    const float *weight = model_tensor(m, "%s.weight", name);
+static struct hop_linear gate_layout(struct layout *l, const struct linear_weights *w) {
+    const unsigned c = w->n_in;
     float *host;
     struct hop_linear to = {.weight = place(l, hop_packed(l->shape, c, 2 * c), &host)};
     for (unsigned o = 0; host && o < 2 * c; o++)
-        pack_normed(host, l->shape, c, 2 * c, o % c * 2 + o / c, weight + (size_t)o * c);
-    to.bias = transposed(l, model_tensor(m, "%s.bias", name), 2, c);
+        pack_normed(host, l->shape, c, 2 * c, o % c * 2 + o / c, w->weight + (size_t)o * c);
+    to.bias = transposed(l, w->bias, 2, c);
     return to;
 }
 
-static struct hop_linear named(struct layout *l, const struct model *m, unsigned n_in, unsigned n_out,
-                               const char *name) {
-    return linear(l, n_in, n_out, model_tensor(m, "%s.weight", name), model_tensor(m, "%s.bias", name), NULL);
-}
-
-static struct hop_linear active(struct layout *l, const struct model *m, unsigned n_in, unsigned n_out,
-                                const char *name) {
-    return linear(l, n_in, n_out, model_tensor(m, "%s.weight", name), model_tensor(m, "%s.bias", name),
-                  model_tensor(m, "%s.prelu", name));
-}
-
-static void dense_layout(struct layout *l, const struct model *m, struct hop_dense *d, const char *name) {
-    const struct model_config *g = model_config(m);
+static void dense_layout(struct layout *l, const struct model_config *g, struct hop_dense *d, const struct dense_weights *w) {
     for (unsigned i = 0; i < g->depth; i++) {
-        char layer[32];
-        snprintf(layer, sizeof layer, "%s.%u", name, i);
-        d->taps[i] = copied(l, model_tensor(m, "%s.taps", layer), 9 * (size_t)(i + 1) * g->channels);
-        d->mix[i] = active(l, m, (i + 1) * g->channels, g->channels, layer);
+        d->taps[i] = copied(l, w[i].taps, 9 * (size_t)(i + 1) * g->channels);
+        d->mix[i] = linear(l, &w[i].mix, w[i].prelu);
     }
 }
 
-static void mamba_layout(struct layout *l, const struct model *m, struct hop_time *t, const char *name) {
-    const struct model_config *g = model_config(m);
-    const unsigned c = g->channels, d = g->d_inner;
-    char layer[64];
-    snprintf(layer, sizeof layer, "%s.in", name);
-    t->in = normed(l, m, c, 2 * d, layer);
-    t->conv_taps = copied(l, model_tensor(m, "%s.conv.taps", name), (size_t)g->d_conv * d);
-    t->conv_bias = copied(l, model_tensor(m, "%s.conv.bias", name), d);
-    t->select = linear(l, d, 2 * g->d_state + g->step_rank, model_tensor(m, "%s.select.weight", name), NULL, NULL);
-    t->step.weight = transposed(l, model_tensor(m, "%s.step.weight", name), d, g->step_rank);
-    t->step.bias = copied(l, model_tensor(m, "%s.step.bias", name), d);
-    float *decay;
-    t->decay = place(l, (size_t)d * g->d_state, &decay);
-    for (size_t j = 0; decay && j < (size_t)d * g->d_state; j++)
-        decay[j % g->d_state * d + j / g->d_state] = (float)(model_tensor(m, "%s.decay", name)[j] * M_LOG2E);
-    t->pass = copied(l, model_tensor(m, "%s.pass", name), d);
+/* The scan's exponentials are powers of two: decay times log2 e. [n_states][n_channels]. */
+static const float *decay_layout(struct layout *l, const float *from, unsigned n_channels, unsigned n_states) {
+    float *host, *device = place(l, (size_t)n_channels * n_states, &host);
+    for (unsigned j = 0; host && j < n_channels * n_states; j++)
+        host[(size_t)(j % n_states) * n_channels + j / n_states] = (float)(from[j] * M_LOG2E);
+    return device;
 }
 
-static void mamba2_layout(struct layout *l, const struct model *m, struct hop_time *t, const char *name) {
-    const struct model_config *g = model_config(m);
-    const unsigned seen = l->shape->d_seen, heads = g->d_inner / g->head;
-    char layer[64];
-    snprintf(layer, sizeof layer, "%s.in", name);
-    t->in = normed(l, m, g->channels, seen + g->d_inner + heads, layer);
-    t->conv_taps = copied(l, model_tensor(m, "%s.conv.taps", name), (size_t)g->d_conv * seen);
-    t->conv_bias = copied(l, model_tensor(m, "%s.conv.bias", name), seen);
-    float *decay;
-    t->decay = place(l, heads, &decay);
-    for (unsigned k = 0; decay && k < heads; k++)
-        decay[k] = (float)(model_tensor(m, "%s.decay", name)[k] * M_LOG2E);
-    t->pass = copied(l, model_tensor(m, "%s.pass", name), heads);
+static void mamba_layout(struct layout *l, const struct model_config *g, struct hop_time *t, const struct time_weights *w) {
+    t->select = linear(l, &w->select, NULL);
+    t->step.weight = transposed(l, w->step.weight, g->d_inner, g->step_rank);
+    t->step.bias = copied(l, w->step.bias, g->d_inner);
+    t->decay = decay_layout(l, w->decay, g->d_inner, g->d_state);
+    t->pass = copied(l, w->pass, g->d_inner);
 }
 
-static void recurrent_layout(struct layout *l, const struct model *m, struct hop_time *t, const char *name) {
-    const struct model_config *g = model_config(m);
-    const unsigned c = g->channels, n_gates = g->mixer == MODEL_GRU ? 3 : 4;
-    char layer[64];
-    snprintf(layer, sizeof layer, "%s.in", name);
-    t->in = normed(l, m, c, n_gates * c, layer);
-    t->state = linear(l, c, n_gates * c, model_tensor(m, "%s.state.weight", name),
-                      g->mixer == MODEL_GRU ? model_tensor(m, "%s.state.bias", name) : NULL, NULL);
+static void mamba2_layout(struct layout *l, const struct model_config *g, struct hop_time *t, const struct time_weights *w) {
+    const unsigned heads = g->d_inner / g->head;
+    t->decay = decay_layout(l, w->head_decay, heads, 1);
+    t->pass = copied(l, w->head_pass, heads);
 }
 
-static void time_layout(struct layout *l, const struct model *m, struct hop_time *t, unsigned block, unsigned i) {
-    const struct model_config *g = model_config(m);
-    const unsigned c = g->channels;
-    char name[40], layer[64];
-    snprintf(name, sizeof name, "block.%u.time.%u", block, i);
-    t->index = block * g->n_time + i;
-    snprintf(layer, sizeof layer, "%s.gate", name);
-    t->gate = gate_layout(l, m, c, layer);
-    snprintf(layer, sizeof layer, "%s.proj", name);
-    t->proj = named(l, m, c, c, layer);
+static void time_layout(struct layout *l, const struct model_config *g, struct hop_time *t, const struct time_weights *w) {
+    t->gate = gate_layout(l, &w->gate);
+    t->proj = linear(l, &w->proj, NULL);
+    t->in = normed(l, &w->in);
+    if (w->conv_taps) {
+        t->conv_taps = copied(l, w->conv_taps, (size_t)g->d_conv * l->shape->d_seen);
+        t->conv_bias = copied(l, w->conv_bias, l->shape->d_seen);
+    }
     switch (g->mixer) {
-    case MODEL_MAMBA: mamba_layout(l, m, t, name); break;
-    case MODEL_MAMBA2: mamba2_layout(l, m, t, name); break;
-    case MODEL_GRU:
-    case MODEL_LSTM: recurrent_layout(l, m, t, name); break;
+    case MODEL_MAMBA: mamba_layout(l, g, t, w); break;
+    case MODEL_MAMBA2: mamba2_layout(l, g, t, w); break;
+    case MODEL_GRU: t->state = linear(l, &w->gru_state, NULL); break;
+    case MODEL_LSTM: t->state = linear(l, &w->lstm_state, NULL); break;
     }
-    snprintf(layer, sizeof layer, "%s.out", name);
-    t->out = named(l, m, g->d_inner, c, layer);
+    t->out = linear(l, &w->out, NULL);
 }
 
-static void freq_layout(struct layout *l, const struct model *m, struct hop_freq *f, unsigned block, unsigned i) {
-    const struct model_config *g = model_config(m);
+static void freq_layout(struct layout *l, const struct model_config *g, struct hop_freq *f, const struct freq_weights *w) {
     const struct hop_shape *s = l->shape;
     const unsigned c = g->channels, width = g->n_kernels * c;
-    char name[40], layer[64];
-    snprintf(name, sizeof name, "block.%u.freq.%u", block, i);
-    snprintf(layer, sizeof layer, "%s.gate", name);
-    f->gate = gate_layout(l, m, c, layer);
+    f->gate = gate_layout(l, &w->gate);
     float *gate_taps, *taps, *mix, *bias;
     f->gate_taps = place(l, 3 * 2 * (size_t)c, &gate_taps);
     for (unsigned k = 0; gate_taps && k < 3 * 2 * c; k++)
-        gate_taps[k / (2 * c) * 2 * c + k % c * 2 + k / c % 2] = model_tensor(m, "%s.taps", layer)[k];
-    snprintf(layer, sizeof layer, "%s.attention", name);
-    f->attention = named(l, m, c, c, layer);
-    snprintf(layer, sizeof layer, "%s.proj", name);
-    f->proj = named(l, m, c, c, layer);
-    snprintf(layer, sizeof layer, "%s.up", name);
-    f->up = normed(l, m, c, width, layer);
+        gate_taps[k / (2 * c) * 2 * c + k % c * 2 + k / c % 2] = w->gate_taps[k];
+    f->attention = linear(l, &w->attention, NULL);
+    f->proj = linear(l, &w->proj, NULL);
+    f->up = normed(l, &w->up);
     f->taps = place(l, (size_t)s->n_segments * HOP_TAPS * c * 2, &taps);
     f->mix.weight = place(l, hop_packed(s, c, width), &mix);
     f->mix.bias = place(l, width, &bias);
     for (unsigned p = 0; p < g->n_kernels && taps; p++) {
-        snprintf(layer, sizeof layer, "%s.prime.%u", name, p);
-        const float *mixed = model_tensor(m, "%s.mixed.taps", layer), *plain = model_tensor(m, "%s.taps", layer),
-                    *weight = model_tensor(m, "%s.weight", layer);
+        const struct prime_weights *prime = &w->prime[p];
         float *to = taps + (size_t)s->first_segment[p] * HOP_TAPS * c * 2;
         for (size_t k = 0; k < (size_t)g->kernels[p] * c; k++) {
-            to[2 * k] = mixed[k];
-            to[2 * k + 1] = plain[k];
+            to[2 * k] = prime->mixed_taps[k];
+            to[2 * k + 1] = prime->taps[k];
         }
         for (unsigned o = 0; o < c; o++)
-            hop_pack(mix, s, c, width, p * c + o, weight + (size_t)o * c, 0);
-        memcpy(bias + p * c, model_tensor(m, "%s.bias", layer), c * sizeof *bias);
+            hop_pack(mix, s, c, width, p * c + o, prime->mix.weight + (size_t)o * c, 0);
+        memcpy(bias + p * c, prime->mix.bias, c * sizeof *bias);
     }
-    snprintf(layer, sizeof layer, "%s.down", name);
-    f->down = named(l, m, width, c, layer);
+    f->down = linear(l, &w->down, NULL);
 }
 
-static void up_layout(struct layout *l, const struct model *m, struct hop_up *u, unsigned n_out, const char *name) {
-    const unsigned c = model_config(m)->channels;
-    const float *prelu = model_tensor(m, "%s.prelu", name);
-    u->even =
-        linear(l, 2 * c, c, model_tensor(m, "%s.even.weight", name), model_tensor(m, "%s.even.bias", name), prelu);
-    u->odd = linear(l, c, c, model_tensor(m, "%s.odd.weight", name), model_tensor(m, "%s.odd.bias", name), prelu);
-    u->head_weight = copied(l, model_tensor(m, "%s.head.weight", name), (size_t)n_out * c);
-    u->head_bias = copied(l, model_tensor(m, "%s.head.bias", name), n_out);
+static void up_layout(struct layout *l, struct hop_up *u, const struct up_weights *w) {
+    u->even = linear(l, &w->even, w->prelu);
+    u->odd = linear(l, &w->odd, w->prelu);
+    u->head_weight = copied(l, w->head.weight, (size_t)w->head.n_out * w->head.n_in);
+    u->head_bias = copied(l, w->head.bias, w->head.n_out);
 }
 
 /* Between which bands a bin lies, and the upper one's share in its gain (docs/model-format.md). */
@@ -285,32 +232,35 @@ static void bands_layout(struct layout *l, const struct model_config *g, struct 
 
 static void weights_layout(struct layout *l, const struct model *m, struct hop_net *n) {
     const struct model_config *g = model_config(m);
+    const struct weights *w = model_weights(m);
     const unsigned c = g->channels;
     float *roots;
-    n->analysis_window = copied(l, model_tensor(m, "window.analysis"), g->window);
-    n->synthesis_window = copied(l, model_tensor(m, "window.synthesis"), g->synthesis);
+    n->analysis_window = copied(l, w->analysis_window, g->window);
+    n->synthesis_window = copied(l, w->synthesis_window, g->synthesis);
     n->roots = place(l, 2 * (size_t)g->window, &roots);
     if (roots)
         fft_roots(roots, g->window);
     bands_layout(l, g, n);
-    n->embed_weight = transposed(l, model_tensor(m, "embed.weight"), c, 3);
-    n->embed_bias = copied(l, model_tensor(m, "embed.bias"), c);
-    n->embed_prelu = copied(l, model_tensor(m, "embed.prelu"), c);
-    dense_layout(l, m, &n->encoder, "encoder");
-    n->down = active(l, m, 3 * c, c, "down");
+    n->embed_weight = transposed(l, w->embed.weight, c, 3);
+    n->embed_bias = copied(l, w->embed.bias, c);
+    n->embed_prelu = copied(l, w->embed_prelu, c);
+    dense_layout(l, g, &n->encoder, w->encoder);
+    n->down = linear(l, &w->down, w->down_prelu);
     for (unsigned b = 0; b < g->n_blocks; b++) {
-        for (unsigned i = 0; i < g->n_time; i++)
-            time_layout(l, m, &n->blocks[b].time[i], b, i);
+        for (unsigned i = 0; i < g->n_time; i++) {
+            n->blocks[b].time[i].index = b * g->n_time + i;
+            time_layout(l, g, &n->blocks[b].time[i], &w->blocks[b].time[i]);
+        }
         for (unsigned i = 0; i < g->n_freq; i++)
-            freq_layout(l, m, &n->blocks[b].freq[i], b, i);
-        n->blocks[b].time_skip = copied(l, model_tensor(m, "block.%u.time.skip", b), c);
-        n->blocks[b].freq_skip = copied(l, model_tensor(m, "block.%u.freq.skip", b), c);
+            freq_layout(l, g, &n->blocks[b].freq[i], &w->blocks[b].freq[i]);
+        n->blocks[b].time_skip = copied(l, w->blocks[b].time_skip, c);
+        n->blocks[b].freq_skip = copied(l, w->blocks[b].freq_skip, c);
     }
-    dense_layout(l, m, &n->decoders[0], "mask");
-    up_layout(l, m, &n->ups[0], 1, "mask.up");
-    n->slope = copied(l, model_tensor(m, "mask.slope"), g->n_positions);
-    dense_layout(l, m, &n->decoders[1], "phase");
-    up_layout(l, m, &n->ups[1], 2, "phase.up");
+    dense_layout(l, g, &n->decoders[0], w->mask);
+    up_layout(l, &n->ups[0], &w->mask_up);
+    n->slope = copied(l, w->mask_slope, g->n_positions);
+    dense_layout(l, g, &n->decoders[1], w->phase);
+    up_layout(l, &n->ups[1], &w->phase_up);
 }
 
 /* ---- memory ---- */

@@ -13,7 +13,6 @@
 #include <errno.h>
 #include <math.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 struct layer {
@@ -78,50 +77,35 @@ struct net_cuda {
 
 /* ---- weights ---- */
 
-/* weight [n_out][n_in], packed for linear_cuda; a gate's halves become neighbours. bias and prelu may be NULL. */
-static void layer_init(struct arena *a, struct layer *l, unsigned n_in, unsigned n_out, bool gate, const float *weight,
-                       const float *bias, const float *prelu) {
-    const unsigned width = linear_cuda_width(n_out);
+/* Packed for linear_cuda; a gate's halves become neighbours. prelu may be NULL. */
+static void layer_init(struct arena *a, struct layer *l, const struct linear_weights *w, bool gate, const float *prelu) {
+    const unsigned n_in = w->n_in, n_out = w->n_out, width = linear_cuda_width(n_out);
     *l = (struct layer){n_in, n_out, gate, arena_take(a, linear_cuda_size(n_in, n_out)), arena_take(a, width),
                         prelu ? arena_take(a, width) : NULL};
     for (unsigned o = 0; a->base && o < n_out; o++) {
         const unsigned to = gate ? 2 * (o % (n_out / 2)) + o / (n_out / 2) : o;
-        linear_cuda_put(arena_mirror(a, l->weight), n_in, n_out, to, weight + (size_t)o * n_in);
-        arena_mirror(a, l->bias)[to] = bias ? bias[o] : 0;
+        linear_cuda_put(arena_mirror(a, l->weight), n_in, n_out, to, w->weight + (size_t)o * n_in);
+        arena_mirror(a, l->bias)[to] = w->bias ? w->bias[o] : 0;
         if (prelu)
             arena_mirror(a, l->prelu)[to] = prelu[o];
     }
 }
 
-/* For other kernels than linear_cuda's: weight [n_out][n_in] -> [n_in][linear_cuda_width(n_out)]. bias may be NULL. */
-static void plain_layer(struct arena *a, struct layer *l, unsigned n_in, unsigned n_out, const float *weight, const float *bias) {
-    const unsigned width = linear_cuda_width(n_out);
+/* For other kernels than linear_cuda's: weight [n_out][n_in] -> [n_in][linear_cuda_width(n_out)]. */
+static void plain_layer(struct arena *a, struct layer *l, const struct linear_weights *w) {
+    const unsigned n_in = w->n_in, n_out = w->n_out, width = linear_cuda_width(n_out);
     *l = (struct layer){n_in, n_out, false, arena_take(a, (size_t)n_in * width), arena_take(a, width), NULL};
     for (unsigned o = 0; a->base && o < n_out; o++) {
         for (unsigned i = 0; i < n_in; i++)
-            arena_mirror(a, l->weight)[(size_t)i * width + o] = weight[(size_t)o * n_in + i];
-        arena_mirror(a, l->bias)[o] = bias ? bias[o] : 0;
+            arena_mirror(a, l->weight)[(size_t)i * width + o] = w->weight[(size_t)o * n_in + i];
+        arena_mirror(a, l->bias)[o] = w->bias ? w->bias[o] : 0;
     }
 }
 
-static void named_layer(struct arena *a, const struct model *m, struct layer *l, unsigned n_in, unsigned n_out,
-                        const char *name) {
-    layer_init(a, l, n_in, n_out, false, model_tensor(m, "%s.weight", name), model_tensor(m, "%s.bias", name), NULL);
-}
-
-static void active_layer(struct arena *a, const struct model *m, struct layer *l, unsigned n_in, unsigned n_out,
-                         const char *name) {
-    layer_init(a, l, n_in, n_out, false, model_tensor(m, "%s.weight", name), model_tensor(m, "%s.bias", name),
-               model_tensor(m, "%s.prelu", name));
-}
-
-static void dense_init(struct arena *a, const struct model *m, struct dense *d, const char *name) {
-    const unsigned c = model_config(m)->channels;
-    for (unsigned i = 0; i < model_config(m)->depth; i++) {
-        char layer[32];
-        snprintf(layer, sizeof layer, "%s.%u", name, i);
-        d->taps[i] = arena_copy(a, model_tensor(m, "%s.taps", layer), 9 * (i + 1) * (size_t)c);
-        active_layer(a, m, &d->mix[i], (i + 1) * c, c, layer);
+static void dense_init(struct arena *a, const struct model_config *g, struct dense *d, const struct dense_weights *w) {
+    for (unsigned i = 0; i < g->depth; i++) {
+        d->taps[i] = arena_copy(a, w[i].taps, 9 * (i + 1) * (size_t)g->channels);
+        layer_init(a, &d->mix[i], &w[i].mix, false, w[i].prelu);
     }
 }
 
@@ -134,113 +118,87 @@ static unsigned select_row(const struct model_config *g) {
     return (2 * g->d_state + g->step_rank + 3) / 4 * 4;
 }
 
-static void mamba_init(struct arena *a, const struct model *m, struct time_layer *t, const char *name) {
-    const struct model_config *g = model_config(m);
+/* The scan's exponentials are powers of two: decay times log2 e. */
+static const float *decay_copy(struct arena *a, const float *from, size_t n) {
+    float *to = arena_take(a, n);
+    for (size_t i = 0; a->base && i < n; i++)
+        arena_mirror(a, to)[i] = (float)(from[i] * M_LOG2E);
+    return to;
+}
+
+static void mamba_init(struct arena *a, const struct model_config *g, struct time_layer *t, const struct time_weights *w) {
     const unsigned d = g->d_inner;
-    layer_init(a, &t->select, d, 2 * g->d_state + g->step_rank, false, model_tensor(m, "%s.select.weight", name), NULL, NULL);
-    float *step = arena_take(a, (size_t)g->step_rank * d), *decay = arena_take(a, (size_t)d * g->d_state);
-    const float *step_weight = model_tensor(m, "%s.step.weight", name), *decays = model_tensor(m, "%s.decay", name);
-    for (unsigned o = 0; a->base && o < d; o++) {
+    layer_init(a, &t->select, &w->select, false, NULL);
+    float *step = arena_take(a, (size_t)g->step_rank * d);
+    for (unsigned o = 0; a->base && o < d; o++)
         for (unsigned r = 0; r < g->step_rank; r++)
-            arena_mirror(a, step)[r * d + o] = step_weight[o * g->step_rank + r];
-        for (unsigned s = 0; s < g->d_state; s++)
-            arena_mirror(a, decay)[o * g->d_state + s] = (float)(decays[o * g->d_state + s] * M_LOG2E);
-    }
+            arena_mirror(a, step)[r * d + o] = w->step.weight[o * g->step_rank + r];
     t->step = step;
-    t->decay = decay;
-    t->step_bias = arena_copy(a, model_tensor(m, "%s.step.bias", name), d);
-    t->pass = arena_copy(a, model_tensor(m, "%s.pass", name), d);
+    t->step_bias = arena_copy(a, w->step.bias, d);
+    t->decay = decay_copy(a, w->decay, (size_t)d * g->d_state);
+    t->pass = arena_copy(a, w->pass, d);
 }
 
-static void mamba2_init(struct arena *a, const struct model *m, struct time_layer *t, const char *name) {
-    const unsigned n = model_config(m)->d_inner / model_config(m)->head;
-    const float *decays = model_tensor(m, "%s.decay", name);
-    float *decay = arena_take(a, n);
-    for (unsigned i = 0; a->base && i < n; i++)
-        arena_mirror(a, decay)[i] = (float)(decays[i] * M_LOG2E);
-    t->decay = decay;
-    t->pass = arena_copy(a, model_tensor(m, "%s.pass", name), n);
+static void mamba2_init(struct arena *a, const struct model_config *g, struct time_layer *t, const struct time_weights *w) {
+    const unsigned n = g->d_inner / g->head;
+    t->decay = decay_copy(a, w->head_decay, n);
+    t->pass = arena_copy(a, w->head_pass, n);
 }
 
-static void time_layer_init(struct arena *a, const struct model *m, struct time_layer *t, unsigned block, unsigned i) {
-    const struct model_config *g = model_config(m);
-    const unsigned c = g->channels;
-    const bool convolves = g->mixer == MODEL_MAMBA || g->mixer == MODEL_MAMBA2;
-    char name[40], layer[64];
-    snprintf(name, sizeof name, "block.%u.time.%u", block, i);
-    layer_init(a, &t->gate, c, 2 * c, true, model_tensor(m, "%s.gate.weight", name), model_tensor(m, "%s.gate.bias", name),
-               NULL);
-    snprintf(layer, sizeof layer, "%s.proj", name);
-    named_layer(a, m, &t->proj, c, c, layer);
-    snprintf(layer, sizeof layer, "%s.in", name);
-    named_layer(a, m, &t->in, c, model_mixer_in(g), layer);
-    t->conv_taps = convolves ? arena_copy(a, model_tensor(m, "%s.conv.taps", name), (size_t)g->d_conv * model_convolved(g)) : NULL;
-    t->conv_bias = convolves ? arena_copy(a, model_tensor(m, "%s.conv.bias", name), model_convolved(g)) : NULL;
-    snprintf(layer, sizeof layer, "%s.state", name);
+static void time_layer_init(struct arena *a, const struct model_config *g, struct time_layer *t, const struct time_weights *w) {
+    layer_init(a, &t->gate, &w->gate, true, NULL);
+    layer_init(a, &t->proj, &w->proj, false, NULL);
+    layer_init(a, &t->in, &w->in, false, NULL);
+    t->conv_taps = w->conv_taps ? arena_copy(a, w->conv_taps, (size_t)g->d_conv * model_convolved(g)) : NULL;
+    t->conv_bias = w->conv_bias ? arena_copy(a, w->conv_bias, model_convolved(g)) : NULL;
     switch (g->mixer) {
-    case MODEL_MAMBA: mamba_init(a, m, t, name); break;
-    case MODEL_MAMBA2: mamba2_init(a, m, t, name); break;
-    case MODEL_GRU:
-        plain_layer(a, &t->state, c, 3 * c, model_tensor(m, "%s.weight", layer), model_tensor(m, "%s.bias", layer));
-        break;
-    case MODEL_LSTM: plain_layer(a, &t->state, c, 4 * c, model_tensor(m, "%s.weight", layer), NULL); break;
+    case MODEL_MAMBA: mamba_init(a, g, t, w); break;
+    case MODEL_MAMBA2: mamba2_init(a, g, t, w); break;
+    case MODEL_GRU: plain_layer(a, &t->state, &w->gru_state); break;
+    case MODEL_LSTM: plain_layer(a, &t->state, &w->lstm_state); break;
     }
-    snprintf(layer, sizeof layer, "%s.out", name);
-    named_layer(a, m, &t->out, g->d_inner, c, layer);
+    layer_init(a, &t->out, &w->out, false, NULL);
 }
 
-static void freq_layer_init(struct arena *a, const struct model *m, struct freq_layer *f, unsigned block, unsigned i) {
-    const struct model_config *g = model_config(m);
+static void freq_layer_init(struct arena *a, const struct model_config *g, struct freq_layer *f, const struct freq_weights *w) {
     const unsigned c = g->channels;
-    char name[40], layer[64];
-    snprintf(name, sizeof name, "block.%u.freq.%u", block, i);
-    snprintf(layer, sizeof layer, "%s.gate", name);
-    named_layer(a, m, &f->gate, c, 2 * c, layer);
-    f->gate_taps = arena_copy(a, model_tensor(m, "%s.taps", layer), 3 * 2 * (size_t)c);
-    plain_layer(a, &f->attention, c, c, model_tensor(m, "%s.attention.weight", name), model_tensor(m, "%s.attention.bias", name));
-    snprintf(layer, sizeof layer, "%s.proj", name);
-    named_layer(a, m, &f->proj, c, c, layer);
-    snprintf(layer, sizeof layer, "%s.up", name);
-    named_layer(a, m, &f->up, c, g->n_kernels * c, layer);
+    layer_init(a, &f->gate, &w->gate, false, NULL);
+    f->gate_taps = arena_copy(a, w->gate_taps, 3 * 2 * (size_t)c);
+    plain_layer(a, &f->attention, &w->attention);
+    layer_init(a, &f->proj, &w->proj, false, NULL);
+    layer_init(a, &f->up, &w->up, false, NULL);
     for (unsigned p = 0; p < g->n_kernels; p++) {
-        snprintf(layer, sizeof layer, "%s.prime.%u", name, p);
-        f->prime[p].mixed_taps = arena_copy(a, model_tensor(m, "%s.mixed.taps", layer), (size_t)g->kernels[p] * c);
-        f->prime[p].taps = arena_copy(a, model_tensor(m, "%s.taps", layer), (size_t)g->kernels[p] * c);
-        named_layer(a, m, &f->prime[p].mix, c, c, layer);
+        f->prime[p].mixed_taps = arena_copy(a, w->prime[p].mixed_taps, (size_t)g->kernels[p] * c);
+        f->prime[p].taps = arena_copy(a, w->prime[p].taps, (size_t)g->kernels[p] * c);
+        layer_init(a, &f->prime[p].mix, &w->prime[p].mix, false, NULL);
     }
-    snprintf(layer, sizeof layer, "%s.down", name);
-    named_layer(a, m, &f->down, g->n_kernels * c, c, layer);
+    layer_init(a, &f->down, &w->down, false, NULL);
 }
 
-static void up_init(struct arena *a, const struct model *m, struct up *u, unsigned n_out, const char *name) {
-    const unsigned c = model_config(m)->channels;
-    const float *prelu = model_tensor(m, "%s.prelu", name);
-    layer_init(a, &u->even, 2 * c, c, false, model_tensor(m, "%s.even.weight", name), model_tensor(m, "%s.even.bias", name),
-               prelu);
-    layer_init(a, &u->odd, c, c, false, model_tensor(m, "%s.odd.weight", name), model_tensor(m, "%s.odd.bias", name), prelu);
-    layer_init(a, &u->head, c, n_out, false, model_tensor(m, "%s.head.weight", name), model_tensor(m, "%s.head.bias", name),
-               NULL);
+static void up_init(struct arena *a, struct up *u, const struct up_weights *w) {
+    layer_init(a, &u->even, &w->even, false, w->prelu);
+    layer_init(a, &u->odd, &w->odd, false, w->prelu);
+    layer_init(a, &u->head, &w->head, false, NULL);
 }
 
 void net_cuda_weights(struct net_cuda *n, struct arena *a) {
-    const struct model *m = n->model;
+    const struct weights *w = model_weights(n->model);
     const struct model_config *g = n->config;
-    const unsigned c = g->channels;
-    active_layer(a, m, &n->embed, 3, c, "embed");
-    dense_init(a, m, &n->encoder, "encoder");
-    active_layer(a, m, &n->down, 3 * c, c, "down");
+    layer_init(a, &n->embed, &w->embed, false, w->embed_prelu);
+    dense_init(a, g, &n->encoder, w->encoder);
+    layer_init(a, &n->down, &w->down, false, w->down_prelu);
     for (unsigned b = 0; b < g->n_blocks; b++) {
         for (unsigned i = 0; i < g->n_time; i++)
-            time_layer_init(a, m, &n->blocks[b].time[i], b, i);
+            time_layer_init(a, g, &n->blocks[b].time[i], &w->blocks[b].time[i]);
         for (unsigned i = 0; i < g->n_freq; i++)
-            freq_layer_init(a, m, &n->blocks[b].freq[i], b, i);
-        n->blocks[b].time_skip = arena_copy(a, model_tensor(m, "block.%u.time.skip", b), c);
-        n->blocks[b].freq_skip = arena_copy(a, model_tensor(m, "block.%u.freq.skip", b), c);
+            freq_layer_init(a, g, &n->blocks[b].freq[i], &w->blocks[b].freq[i]);
+        n->blocks[b].time_skip = arena_copy(a, w->blocks[b].time_skip, g->channels);
+        n->blocks[b].freq_skip = arena_copy(a, w->blocks[b].freq_skip, g->channels);
     }
-    dense_init(a, m, &n->mask, "mask");
-    up_init(a, m, &n->mask_up, 1, "mask.up");
-    dense_init(a, m, &n->phase, "phase");
-    up_init(a, m, &n->phase_up, 2, "phase.up");
+    dense_init(a, g, &n->mask, w->mask);
+    up_init(a, &n->mask_up, &w->mask_up);
+    dense_init(a, g, &n->phase, w->phase);
+    up_init(a, &n->phase_up, &w->phase_up);
 }
 
 /* ---- memory ---- */
