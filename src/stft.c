@@ -27,9 +27,11 @@ int stft_new(struct stft **ret, const struct model *model, const struct kernels 
     t->analysis_window = model_weights(model)->analysis_window;
     t->synthesis_window = model_weights(model)->synthesis_window;
     t->k = kernels;
-    fft_plan_init(&t->forward, &t->pool, g->window, false);
-    fft_plan_init(&t->inverse, &t->pool, g->window, true);
+    const size_t n_plan = fft_plan_init(&t->forward, NULL, g->window, false);
+    float *const forward = pool_floats(&t->pool, n_plan), *const inverse = pool_floats(&t->pool, n_plan);
     t->frame = pool_floats(&t->pool, g->window);
+    fft_plan_init(&t->forward, forward, g->window, false);
+    fft_plan_init(&t->inverse, inverse, g->window, true);
     if (!pool_ok(&t->pool)) {
         stft_free(t);
         return -ENOMEM;

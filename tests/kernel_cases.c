@@ -259,7 +259,7 @@ static void ssd_init(struct kernel_work *w, uint32_t *seed) {
 static void fft_init(struct kernel_work *w, uint32_t *seed) {
     const unsigned n = w->c->n_rows;
     const bool inverse = w->c->flags & backwards;
-    fft_plan_init(&w->plan, &w->pool, n, inverse);
+    fft_plan_init(&w->plan, pool_floats(&w->pool, fft_plan_init(&w->plan, NULL, n, inverse)), n, inverse);
     if (!pool_ok(&w->pool))
         abort();
     w->fft = (struct fft){&w->plan, random_floats(w, seed, n + 2, -1, 1),

@@ -6,8 +6,7 @@
 #define PRIMEKNET_KERNELS_FFT_H
 
 #include <stdbool.h>
-
-struct pool;
+#include <stddef.h>
 
 enum { FFT_MAX_PASSES = 12, FFT_PAD = 16 };
 
@@ -34,8 +33,8 @@ static inline unsigned fft_padded(unsigned first) {
     return (first + FFT_PAD - 1) / FFT_PAD * FFT_PAD;
 }
 
-/* The arrays belong to the pool. */
-void fft_plan_init(struct fft_plan *plan, struct pool *pool, unsigned n, bool inverse);
+/* How many floats the plan's arrays take. They are `memory`, aligned to 64 bytes, or NULL: then this only counts. */
+size_t fft_plan_init(struct fft_plan *plan, float *memory, unsigned n, bool inverse);
 
 void fft_ref(const struct fft *a);
 

@@ -1,7 +1,5 @@
 #include "kernels/fft/fft.h"
 
-#include "pool.h"
-
 #include <math.h>
 #include <stddef.h>
 
@@ -16,19 +14,26 @@ static unsigned radix_of(unsigned left) {
     return left % 4 == 0 ? 4 : left % 2 == 0 ? 2 : left % 3 == 0 ? 3 : 5;
 }
 
-void fft_plan_init(struct fft_plan *plan, struct pool *pool, unsigned n, bool inverse) {
+static float *take(float *memory, size_t *n_taken, size_t n) {
+    float *const at = memory ? memory + *n_taken : NULL;
+    *n_taken += (n + FFT_PAD - 1) / FFT_PAD * FFT_PAD;
+    return at;
+}
+
+size_t fft_plan_init(struct fft_plan *plan, float *memory, unsigned n, bool inverse) {
     unsigned first = 16;
     while (n % first)
         first++;
     const unsigned padded = fft_padded(first);
+    size_t n_taken = 0;
     *plan = (struct fft_plan){.n = n, .first = first, .inverse = inverse};
-    plan->matrix = pool_floats(pool, (size_t)first * 2 * padded);
-    plan->turns = pool_floats(pool, (size_t)(n / first) * 2 * padded);
+    plan->matrix = take(memory, &n_taken, (size_t)first * 2 * padded);
+    plan->turns = take(memory, &n_taken, (size_t)(n / first) * 2 * padded);
     for (unsigned i = 0; i < 2; i++) {
-        plan->re[i] = pool_floats(pool, (size_t)(n / first) * padded);
-        plan->im[i] = pool_floats(pool, (size_t)(n / first) * padded);
+        plan->re[i] = take(memory, &n_taken, (size_t)(n / first) * padded);
+        plan->im[i] = take(memory, &n_taken, (size_t)(n / first) * padded);
     }
-    for (unsigned k = 0; k < first && plan->matrix && plan->turns; k++) {
+    for (unsigned k = 0; k < first && memory; k++) {
         for (unsigned long j = 0; j < first; j++)
             root(&plan->matrix[j * 2 * padded + k], &plan->matrix[(j * 2 + 1) * padded + k], plan, j * k, first);
         for (unsigned long p = 0; p < n / first; p++)
@@ -36,7 +41,7 @@ void fft_plan_init(struct fft_plan *plan, struct pool *pool, unsigned n, bool in
     }
     for (unsigned left = n / first; left > 1; left /= radix_of(left)) {
         const unsigned radix = radix_of(left), m = left / radix;
-        float *to = pool_floats(pool, 2 * (size_t)left * radix);
+        float *to = take(memory, &n_taken, 2 * (size_t)left * radix);
         plan->radix[plan->n_passes] = radix;
         plan->roots[plan->n_passes++] = to;
         for (unsigned long p = 0; p < m && to; p++)
@@ -44,6 +49,7 @@ void fft_plan_init(struct fft_plan *plan, struct pool *pool, unsigned n, bool in
                 for (unsigned long j = 0; j < radix; j++, to += 2)
                     root(to, to + 1, plan, p * k + j * k * m, left);
     }
+    return n_taken;
 }
 
 void fft_ref(const struct fft *a) {

@@ -46,7 +46,7 @@ static bool is_usual(const hop_shape &s) {
     for (unsigned k = 0; k < s.n_kernels; k++)
         if (s.first_segment[k + 1] - s.first_segment[k] > MOST_SEGMENTS)
             return false;
-    return s.n_half == HALF && s.mixer == MODEL_MAMBA && s.d_inner == 2 * s.channels && s.d_state == 16 &&
+    return s.n_half == HALF && s.mixer == HOP_MAMBA && s.d_inner == 2 * s.channels && s.d_state == 16 &&
            s.step_rank == s.channels / 16 && s.d_conv == 4 && s.n_kernels == 4 && s.depth == DEPTH &&
            s.n_segments * s.channels <= (s.channels <= 32 ? widths<32>::threads : widths<64>::threads);
 }
@@ -63,8 +63,8 @@ static __host__ __device__ inline unsigned rounded(unsigned n) {
 
 /* Of a position. */
 static unsigned time_floats(const hop_shape &s) {
-    const unsigned mixing = s.mixer == MODEL_MAMBA    ? 2 * s.d_inner + rounded(2 * s.d_state + s.step_rank)
-                            : s.mixer == MODEL_MAMBA2 ? s.d_seen + s.d_inner + rounded(s.d_inner / s.head)
+    const unsigned mixing = s.mixer == HOP_MAMBA    ? 2 * s.d_inner + rounded(2 * s.d_state + s.step_rank)
+                            : s.mixer == HOP_MAMBA2 ? s.d_seen + s.d_inner + rounded(s.d_inner / s.head)
                                                       : 9 * s.channels;
     return 3 * s.channels + mixing;
 }
@@ -941,7 +941,7 @@ template <unsigned C, unsigned P> struct time_stage {
     /* A GRU or an LSTM (gru.h, lstm.h), likewise. */
     __device__ const float *recurrent(const hop_shape &s, const hop_time &t, unsigned first, const float *x,
                                       float *room) {
-        const unsigned c = s.channels, half = s.n_half, n_gates = s.mixer == MODEL_GRU ? 3 : 4, width = n_gates * c;
+        const unsigned c = s.channels, half = s.n_half, n_gates = s.mixer == HOP_GRU ? 3 : 4, width = n_gates * c;
         const size_t at = ((size_t)t.index * half + first) * c;
         float *h = carve(room, ROWS * c), *a = carve(room, ROWS * width), *b = carve(room, ROWS * width);
         for (unsigned j = threadIdx.x; j < ROWS * c; j += THREADS)
@@ -1003,9 +1003,9 @@ template <unsigned C, unsigned P> struct time_stage {
                          x[r * c + o] += sum;
                  });
         if constexpr (!C)
-            if (s.mixer != MODEL_MAMBA) {
+            if (s.mixer != HOP_MAMBA) {
                 __syncthreads();
-                const float *y = s.mixer == MODEL_MAMBA2 ? mamba2(s, t, first, x, u) : recurrent(s, t, first, x, u);
+                const float *y = s.mixer == HOP_MAMBA2 ? mamba2(s, t, first, x, u) : recurrent(s, t, first, x, u);
                 __syncthreads();
                 in.fetch(t.out, d, c, c);
                 in.run([&](unsigned r, unsigned i, unsigned) { return four(y + r * d + i); },

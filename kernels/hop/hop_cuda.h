@@ -7,8 +7,6 @@
 #ifndef PRIMEKNET_HOP_CUDA_H
 #define PRIMEKNET_HOP_CUDA_H
 
-#include "src/model.h"
-
 #include <stddef.h>
 
 #ifdef __cplusplus
@@ -18,7 +16,12 @@ extern "C" {
 struct CUstream_st;
 
 /* Prime kernels are cut into segments of HOP_TAPS taps. */
-enum { HOP_MAX_SLOTS = 4, HOP_MAX_TIME = 4, HOP_TAPS = 12, HOP_MAX_SEGMENTS = MODEL_MAX_KERNELS * 6 };
+enum {
+    HOP_MAX_SLOTS = 4, HOP_MAX_TIME = 4, HOP_MAX_DEPTH = 5, HOP_MAX_KERNELS = 8, HOP_TAPS = 12,
+    HOP_MAX_SEGMENTS = HOP_MAX_KERNELS * 6
+};
+
+enum hop_mixer { HOP_MAMBA, HOP_MAMBA2, HOP_GRU, HOP_LSTM };
 
 /* weight: as hop_pack orders it. bias and prelu may be NULL. */
 struct hop_linear {
@@ -27,8 +30,8 @@ struct hop_linear {
 
 /* taps[i]: [3][3][(i + 1) channels] */
 struct hop_dense {
-    const float *taps[MODEL_MAX_DEPTH];
-    struct hop_linear mix[MODEL_MAX_DEPTH];
+    const float *taps[HOP_MAX_DEPTH];
+    struct hop_linear mix[HOP_MAX_DEPTH];
 };
 
 struct hop_time {
@@ -69,10 +72,10 @@ struct hop_slot {
 struct hop_shape {
     unsigned window, synthesis, hop, n_bins, n_linear, n_bands, n_positions, n_half;
     unsigned channels, depth, n_kernels;
-    enum model_mixer mixer;
+    enum hop_mixer mixer;
     unsigned d_inner, d_state, d_conv, step_rank, head, n_ring;
     unsigned d_seen; /* channels that the convolution sees */
-    unsigned n_segments, first_segment[MODEL_MAX_KERNELS + 1]; /* of each kernel */
+    unsigned n_segments, first_segment[HOP_MAX_KERNELS + 1]; /* of each kernel */
     struct {
         unsigned kernel;
         int offset; /* of its first tap from the position */

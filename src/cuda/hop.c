@@ -265,12 +265,17 @@ static void weights_layout(struct layout *l, const struct model *m, struct hop_n
 
 /* ---- memory ---- */
 
+_Static_assert((int)HOP_MAX_DEPTH == MODEL_MAX_DEPTH && (int)HOP_MAX_KERNELS == MODEL_MAX_KERNELS &&
+                   (int)HOP_MAX_TIME == MODEL_MAX_LAYERS && (int)HOP_LSTM == MODEL_LSTM && (int)HOP_GRU == MODEL_GRU &&
+                   (int)HOP_MAMBA2 == MODEL_MAMBA2,
+               "the kernels' limits and mixers are the model's");
+
 static struct hop_shape shape_of(const struct model_config *g) {
     struct hop_shape s = {
         .window = g->window, .synthesis = g->synthesis, .hop = g->hop, .n_bins = g->n_bins, .n_linear = g->n_linear,
         .n_bands = g->n_bands, .n_positions = g->n_positions, .n_half = g->n_half, .channels = g->channels,
         .depth = g->depth, .n_kernels = g->n_kernels, .d_inner = g->d_inner, .d_state = g->d_state, .d_conv = g->d_conv,
-        .step_rank = g->step_rank, .mixer = g->mixer, .head = g->head,
+        .step_rank = g->step_rank, .mixer = (enum hop_mixer)g->mixer, .head = g->head,
         .d_seen = model_convolved(g), .n_ring = (1u << g->depth) + 1, .scale = g->scale, .compression = g->compression,
         .mask_ceiling = g->mask_ceiling, .mask_minimum = g->mask_minimum, .band_gain_maximum = g->band_gain_maximum,
         .rotation_epsilon = g->rotation_epsilon, .magnitude_minimum = g->magnitude_minimum,
