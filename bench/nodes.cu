@@ -6,7 +6,7 @@
 // host writes when the next hop is there; as two graphs, the first of one kernel. Then analysis and synthesis alone, for a
 // window of 1024 and hops of 256: the engine's two kernels, and cuFFT's transforms with the least that must stand around
 // them (windows, overlap-add, samples to and from the host), where libcufft is to be had. Built by bench/cuda-bundle.
-#include "kernels/hop/hop_cuda.cu"
+#include "kernels/hop/chain.cuh"
 
 #include <algorithm>
 #include <cmath>

@@ -1,0 +1,207 @@
+/* chain.cuh - a hop's kernels in their order, for one number of channels. Each kernel comes for several numbers of
+ * positions per block; the first with which the blocks of all slots run at once is taken. */
+#ifndef PRIMEKNET_HOP_CHAIN_CUH
+#define PRIMEKNET_HOP_CHAIN_CUH
+
+#include "dense.cuh"
+#include "frequency.cuh"
+#include "head.cuh"
+#include "spectrum.cuh"
+
+static inline unsigned blocks_for(unsigned n_rows, unsigned n_each) {
+    return (n_rows + n_each - 1) / n_each;
+}
+
+/* Of the present device; 0 if it does not say. */
+static inline unsigned n_multiprocessors(void) {
+    int device, n = 0;
+    if (!cudaGetDevice(&device))
+        cudaDeviceGetAttribute(&n, cudaDevAttrMultiProcessorCount, device);
+    return (unsigned)n;
+}
+
+/* Whether kernels may start before the one ahead of them ends: then their code waits for it by itself. */
+static inline bool may_overlap(const void *kernel) {
+    cudaFuncAttributes attributes;
+    int device, major;
+    return !cudaGetDevice(&device) && !cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) &&
+           major >= 9 && !cudaFuncGetAttributes(&attributes, kernel) && attributes.ptxVersion >= 90;
+}
+
+template <class Args>
+static void start(void (*kernel)(Args), dim3 grid, unsigned n_threads, size_t shared_bytes, cudaStream_t stream,
+                  const Args &args) {
+    cudaLaunchAttribute overlap = {};
+    overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    overlap.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = grid;
+    config.blockDim = n_threads;
+    config.dynamicSmemBytes = shared_bytes;
+    config.stream = stream;
+    config.attrs = &overlap;
+    config.numAttrs = may_overlap((const void *)kernel);
+    cudaLaunchKernelEx(&config, kernel, args); /* an error is remembered */
+}
+
+/* A kernel that works on n positions per block. */
+template <class Args> struct sized {
+    unsigned n;
+    void (*kernel)(Args);
+};
+
+template <unsigned C> struct chain {
+    static constexpr unsigned n_threads = widths<C>::threads, most = C ? MOST_TURNS : 1;
+    /* Each block of `attend` reads all the gates, so it has four positions, always. */
+    static constexpr unsigned attend_turns = C ? 4 / widths<C>::rows : 1;
+
+    static constexpr unsigned rows = widths<C>::rows, up_rows = widths<C>::dense_rows;
+
+    /* The kernels by number of positions, the fewest first: most blocks, each soonest done. */
+    static constexpr sized<down_args> downs[] = {{rows, down<C, 1>}, {most * rows, down<C, most>}};
+    static constexpr sized<prime_args> primes[] = {{rows, prime<C, 1, false>}, {most * rows, prime<C, most, false>}};
+    static constexpr sized<prime_args> primes_time[] = {{rows, prime<C, 1, true>}, {most * rows, prime<C, most, true>}};
+    static constexpr sized<up_args> ups[] = {{up_rows, up<C, 1>}, {most * up_rows, up<C, most>}};
+
+    static constexpr auto denses() {
+        struct {
+            sized<dense_args> of[4];
+        } all = {};
+        if constexpr (C > 0)
+            all = {{{2, dense<C, 2>}, {4, dense<C, 4>}, {5, dense<C, 5>}, {MOST_DEEP_ROWS, dense<C, MOST_DEEP_ROWS>}}};
+        return all;
+    }
+
+    static int prepare(const hop_shape &s) {
+        const size_t bytes = needed_bytes(s);
+        int code = cudaSuccess;
+        const auto ready = [&](auto kernel) {
+            if (kernel && !code)
+                code = cudaFuncSetAttribute((const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+        };
+        for (const auto &of : denses().of)
+            ready(of.kernel);
+        for (unsigned i = 0; i < 2; i++) {
+            ready(downs[i].kernel);
+            ready(primes[i].kernel);
+            ready(primes_time[i].kernel);
+            ready(ups[i].kernel);
+        }
+        if constexpr (!C)
+            ready(dense_layer<C>);
+        ready(analyse<512>);
+        ready(analyse<0>);
+        ready(synthesise<512>);
+        ready(synthesise<0>);
+        return code;
+    }
+
+    /* The first of a table with which the blocks of all slots run at once, or else the first of all. Of a slot, n_beside
+     * blocks work on the same positions. */
+    template <class Args, unsigned N>
+    static const sized<Args> &fitting(const sized<Args> (&table)[N], unsigned n_rows, unsigned n_beside, unsigned n_slots) {
+        const unsigned n_places = n_multiprocessors() * widths<C>::share;
+        for (const auto &of : table)
+            if (blocks_for(n_rows, of.n) * n_beside * n_slots <= n_places)
+                return of;
+        return table[0];
+    }
+
+    static void run_dense(const hop_net &n, unsigned n_slots, cudaStream_t stream, bool encoder) {
+        const hop_shape &s = n.shape;
+        const unsigned n_rows = encoder ? s.n_positions : s.n_half, n_blocks = encoder ? 1 : 2;
+        const embedding embed = {encoder ? n.scratch.features : NULL, n.embed_weight, n.embed_bias, n.embed_prelu};
+        const size_t rings[2] = {encoder ? s.encoder : s.mask, s.phase};
+        float *const y[2] = {encoder ? n.scratch.encoded : n.scratch.decoded,
+                             n.scratch.decoded + (size_t)s.n_half * s.channels};
+        if constexpr (C) {
+            dense_args a = {s, n_rows, encoder ? n.asked : NULL, embed, n.scratch.x, {}};
+            for (unsigned b = 0; b < n_blocks; b++) {
+                const hop_dense &d = encoder ? n.encoder : n.decoders[b];
+                a.blocks[b].ring = rings[b];
+                a.blocks[b].y = y[b];
+                for (unsigned i = 0; i < DEPTH; i++) {
+                    a.blocks[b].taps[i] = d.taps[i];
+                    a.blocks[b].mix[i] = d.mix[i];
+                }
+            }
+            const auto table = denses();
+            const auto &of = fitting(table.of, n_rows, n_blocks, n_slots);
+            start(of.kernel, dim3(blocks_for(n_rows, of.n), n_slots, n_blocks), n_threads,
+                  dense_floats(s, of.n) * sizeof(float), stream, a);
+        } else {
+            for (unsigned i = 0; i < s.depth; i++) {
+                layer_args a = {s, i, n_rows, i ? embedding{} : embed, n.scratch.x, {}};
+                for (unsigned b = 0; b < n_blocks; b++) {
+                    const hop_dense &d = encoder ? n.encoder : n.decoders[b];
+                    a.blocks[b] = {d.taps[i], d.mix[i], rings[b], i + 1 == s.depth ? y[b] : NULL};
+                }
+                start(dense_layer<C>, dim3(blocks_for(n_rows, widths<0>::dense_rows), n_slots, n_blocks), n_threads,
+                      shared_bytes(s, 1), stream, a);
+            }
+        }
+    }
+
+    /* What follows at the same positions before the frequency layer `layer` of block `block`. */
+    static follow_args before(const hop_net &n, unsigned block, unsigned layer) {
+        follow_args a = {};
+        a.x = n.scratch.x;
+        a.skip = n.scratch.skip;
+        a.gates = n.scratch.gates;
+        if (block == n.n_blocks)
+            return a;
+        const hop_block &b = n.blocks[block];
+        if (layer == 0) {
+            a.n_time = n.n_time;
+            for (unsigned i = 0; i < n.n_time; i++)
+                a.time[i] = b.time[i];
+            a.time_skip = b.time_skip;
+        }
+        a.gate = b.freq[layer].gate;
+        return a;
+    }
+
+    static int launch(const hop_net &n, unsigned n_slots, cudaStream_t stream) {
+        const hop_shape &s = n.shape;
+        constexpr unsigned n_attend = attend_turns * rows;
+        const auto &down = fitting(downs, s.n_half, 1, n_slots);
+        const auto &up = fitting(ups, s.n_half + 1, 2, n_slots);
+        const unsigned which = &down - downs; /* the primes' tables have the same numbers */
+        const dim3 grid(blocks_for(s.n_half, down.n), n_slots), up_grid(blocks_for(s.n_half + 1, up.n), n_slots, 2);
+        const size_t bytes = shared_bytes(s, down.n / rows);
+        const bool is_shipped = s.window == 1024;
+        start(is_shipped ? analyse<512> : analyse<0>, dim3(1, n_slots), THREADS, fft_bytes(s), stream,
+              analyse_args{s, n.asked, n.in, n.analysis_window, n.roots, n.band_edges, n.scratch.spectrum,
+                           n.scratch.features});
+        run_dense(n, n_slots, stream, true);
+        start(down.kernel, grid, n_threads, bytes, stream, down_args{s, n.scratch.encoded, n.down, before(n, 0, 0)});
+        for (unsigned b = 0; b < n.n_blocks; b++)
+            for (unsigned i = 0; i < n.n_freq; i++) {
+                const hop_freq &f = n.blocks[b].freq[i];
+                const bool last = i + 1 == n.n_freq;
+                start(attend<C, attend_turns>, dim3(blocks_for(s.n_half, n_attend), n_slots), n_threads,
+                      sizeof(float) * (2 * n_attend + 2) * s.channels, stream,
+                      attend_args{s, f.gate_taps, n.scratch.gates, f.attention, f.proj, f.up, n.scratch.x,
+                                  n.scratch.chunks});
+                const follow_args follow = last ? before(n, b + 1, 0) : before(n, b, i + 1);
+                start((follow.n_time ? primes_time : primes)[which].kernel, grid, n_threads, bytes, stream,
+                      prime_args{s, f.taps, n.scratch.chunks, f.mix, f.down,
+                                 last ? n.blocks[b].freq_skip : NULL,
+                                 follow});
+            }
+        run_dense(n, n_slots, stream, false);
+        start(up.kernel, up_grid, n_threads, shared_bytes(s, up.n / up_rows), stream,
+              up_args{s, n.scratch.decoded, {n.ups[0], n.ups[1]}, n.slope, n.scratch.gain, n.scratch.rotation});
+        start(is_shipped ? synthesise<512> : synthesise<0>, dim3(1, n_slots), THREADS, fft_bytes(s), stream,
+              synthesise_args{s, n.scratch.spectrum, n.scratch.gain, n.scratch.rotation, n.synthesis_window, n.roots,
+                              n.bin_bands, n.bin_shares, n.out, n.tail, n.done});
+        return cudaGetLastError();
+    }
+};
+
+/* What hop_cuda.cu calls of it. */
+template <unsigned C> constexpr hop_chain chain_of() {
+    return {chain<C>::prepare, chain<C>::launch};
+}
+
+#endif

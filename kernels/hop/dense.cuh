@@ -1,0 +1,279 @@
+/* dense.cuh - the dense block of dilated depthwise-separable convolutions (DS_DDB): encoder and both decoders.
+ *
+ * The plain reference (net.c's dense), maps[0] being the block's input:
+ *
+ *     for each layer i, position p, channel o:
+ *         for each j <= i, channel k: v[j][k] = sum over t, f < 3 of
+ *             taps[i][t][f][j][k] * maps[i - j][(2 - t) 2^i frames ago][p + f - 1][k]
+ *         maps[i + 1][now][p][o] = prelu(bias + sum over j, k of weight[o][j][k] * v[j][k])
+ *
+ * Here one kernel computes all layers of the shipped depth: a block works out the positions that its later layers look
+ * at beside its own instead of waiting for its neighbours. dense_layer is one layer at a time, of any sizes. */
+#ifndef PRIMEKNET_HOP_DENSE_CUH
+#define PRIMEKNET_HOP_DENSE_CUH
+
+#include "layer.cuh"
+
+/* The first map of the encoder; features is NULL elsewhere. */
+struct embedding {
+    const float *features, *weight, *bias, *prelu; /* weight: [3][channels] */
+};
+
+/* Channel o of it at a position. */
+static __device__ inline float embedded(const embedding &e, unsigned n, unsigned at, unsigned c, unsigned o) {
+    const float *f = e.features + ((size_t)blockIdx.y * n + at) * 3;
+    float v = e.bias[o];
+#pragma unroll
+    for (unsigned j = 0; j < 3; j++)
+        v = fmaf(__ldcg(f + j), e.weight[j * c + o], v);
+    return v < 0 ? v * e.prelu[o] : v;
+}
+
+struct dense_args {
+    hop_shape s;
+    unsigned n_rows;
+    const hop_slot *asked; /* of the encoder, else NULL */
+    embedding embed;
+    const float *x; /* of a decoder: [n_rows][channels] */
+    struct {
+        const float *taps[DEPTH];
+        hop_linear mix[DEPTH];
+        size_t ring;
+        float *y;
+    } blocks[2]; /* [gridDim.z] */
+};
+
+/* The layers of a dense block from L on, at N positions; those before the last also at the positions beside them that
+ * the next ones look at. A block so needs no other's results. */
+template <unsigned C, unsigned N, unsigned L = 0> struct dense_layers {
+    static constexpr unsigned n_threads = widths<C>::threads, halo = DEPTH - 1 - L, n_rows = N + 2 * halo,
+                              width = (L + 1) * C, n_items = n_rows * width,
+                              n_own = (n_items + n_threads - 1) / n_threads;
+    /* As many rows at a time as a group's lanes allow. */
+    static constexpr unsigned most = layer<C, L + 1, C, 1>::most, fitting = n_rows <= 2 ? 2 : n_rows <= 4 ? 4 : 8,
+                              at_once = fitting < most ? fitting : most;
+    layer<C, L + 1, C, at_once, true> mix;
+    float late[n_own][3]; /* taps of the present rows */
+    float *products;      /* [n_rows][width] */
+    dense_layers<C, N, L + 1> next;
+
+    /* All but the present rows: what goes before them in the sums stands in `products` until then. */
+    template <class Block>
+    __device__ void fetch(const Block &block, const float *ring, float *&room, int first, int n, unsigned n_ring,
+                          unsigned now) {
+        const size_t map = (size_t)n * C;
+        products = carve(room, n_items);
+        mix.fetch(block.mix[L], width, C, C);
+#pragma unroll
+        for (unsigned j = 0; j < n_own; j++) {
+            const unsigned i = threadIdx.x + j * n_threads, k = i % width;
+            const int p = first - (int)halo + (int)(i / width);
+            if (i >= n_items)
+                break;
+            /* Maps are concatenated latest first. */
+            const float *maps = ring + (size_t)(L - k / C) * n_ring * map + k % C;
+            float rows[6], taps[6], sum = 0;
+#pragma unroll
+            for (unsigned t = 0; t < 2; t++) {
+                const float *frame = maps + (now + n_ring - ((2 - t) << L)) % n_ring * map;
+#pragma unroll
+                for (int d = -1; d <= 1; d++) {
+                    rows[3 * t + d + 1] = p + d >= 0 && p + d < n ? __ldcg(frame + (p + d) * (int)C) : 0;
+                    taps[3 * t + d + 1] = weight1(block.taps[L] + k + (3 * t + d + 1) * width);
+                }
+            }
+#pragma unroll
+            for (unsigned t = 0; t < 3; t++)
+                late[j][t] = weight1(block.taps[L] + k + (6 + t) * width);
+#pragma unroll
+            for (unsigned t = 0; t < 6; t++)
+                sum = fmaf(rows[t], taps[t], sum);
+            products[i] = sum;
+        }
+        next.fetch(block, ring, room, first, n, n_ring, now);
+    }
+
+    /* `maps`: the first map's rows, [N + 2 DEPTH][C], and behind them room for the others', each two rows shorter. Each
+     * is known to all threads when its layer's turn comes. */
+    __device__ void run(float *maps, float *present, float *y, int first, int n, unsigned n_ring) const {
+        const size_t map = (size_t)n * C;
+#pragma unroll
+        for (unsigned j = 0; j < n_own; j++) {
+            const unsigned i = threadIdx.x + j * n_threads, k = i % width, m = L - k / C;
+            if (i >= n_items)
+                break;
+            /* Of map m, whose halo is DEPTH - m rows. */
+            const float *rows = maps + (m * (N + 2 * DEPTH + 1 - m) + i / width + L - m) * C + k % C;
+            float sum = products[i];
+#pragma unroll
+            for (unsigned t = 0; t < 3; t++)
+                sum = fmaf(rows[t * C], late[j][t], sum);
+            products[i] = sum;
+        }
+        __syncthreads();
+        float *to = maps + (L + 1) * (N + 2 * DEPTH - L) * C;
+#pragma unroll
+        for (unsigned row = 0; row < n_rows; row += at_once)
+            mix.run([&](unsigned r, unsigned i, unsigned) {
+                        return four(products + min(row + r, n_rows - 1) * width + i);
+                    },
+                    [&](unsigned r, unsigned o, float sum, bool mine) {
+                        const int j = (int)(row + r), p = first - (int)halo + j;
+                        const bool is_there = p >= 0 && p < n;
+                        if (!mine || j >= (int)n_rows)
+                            return;
+                        if (L + 1 < DEPTH)
+                            to[j * C + o] = is_there ? sum : 0;
+                        if (is_there && j >= (int)halo && j < (int)(halo + N))
+                            (L + 1 < DEPTH ? present + (size_t)(L + 1) * n_ring * map : y)[(size_t)p * C + o] = sum;
+                    });
+        if constexpr (L + 1 < DEPTH)
+            __syncthreads();
+        next.run(maps, present, y, first, n, n_ring);
+    }
+};
+
+template <unsigned C, unsigned N> struct dense_layers<C, N, DEPTH> {
+    template <class Block>
+    __device__ void fetch(const Block &, const float *, float *&, int, int, unsigned, unsigned) {}
+    __device__ void run(float *, float *, float *, int, int, unsigned) const {}
+};
+
+/* A whole dense block, or two side by side. */
+template <unsigned C, unsigned N>
+static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share)
+    dense(const __grid_constant__ dense_args a) {
+    extern __shared__ float4 shared[];
+    __shared__ hop_slot slot;
+    constexpr unsigned n_first = (N + 2 * DEPTH) * C, n_maps = n_first + (DEPTH - 1) * (N + DEPTH) * C;
+    const hop_shape &s = a.s;
+    const auto &block = a.blocks[blockIdx.z];
+    const int n = (int)a.n_rows, first = (int)(blockIdx.x * N);
+    const size_t map = (size_t)n * C;
+    float *maps = (float *)shared, *room = maps + n_maps;
+    /* The encoder's kernel is ahead of the one that writes the slots. */
+    if (threadIdx.x == 0)
+        slot = a.asked ? a.asked[blockIdx.y] : hop_slot{__ldcg(&s.slots[blockIdx.y].stream), slot_now(s), 0, 0, 0};
+    __syncthreads();
+    float *ring = s.state + slot.stream * s.n_state + block.ring, *present = ring + slot.now % s.n_ring * map;
+    dense_layers<C, N> layers;
+    layers.fetch(block, ring, room, first, n, s.n_ring, slot.now);
+    await_with(a, 0);
+    for (unsigned i = threadIdx.x; i < n_first; i += widths<C>::threads) {
+        const unsigned o = i % C;
+        const int row = (int)(i / C), p = first - DEPTH + row;
+        float v = 0;
+        if (p >= 0 && p < n)
+            v = a.embed.features ? embedded(a.embed, a.n_rows, (unsigned)p, C, o)
+                                 : __ldcg(a.x + blockIdx.y * map + (size_t)p * C + o);
+        maps[i] = v;
+        if (row >= DEPTH && row < (int)(DEPTH + N) && p < n)
+            present[(size_t)p * C + o] = v;
+    }
+    __syncthreads();
+    layers.run(maps, present, block.y + blockIdx.y * gridDim.z * map, first, n, s.n_ring);
+}
+
+/* A layer of a dense block of any sizes. */
+struct layer_args {
+    hop_shape s;
+    unsigned layer, n_rows;
+    embedding embed; /* of the first layer where it is the encoder's */
+    const float *x; /* of the first layer where it is a decoder's: [n_rows][channels] */
+    struct {
+        const float *taps;
+        hop_linear mix;
+        size_t ring;
+        float *y; /* of the last layer, NULL of the others: they write to the ring */
+    } blocks[2]; /* [gridDim.z] */
+};
+
+/* A channel of the maps at a position: its nine taps, and the rows under them. */
+struct tapped {
+    float taps[9], rows[9];
+
+    __device__ float sum() const {
+        float all = 0;
+#pragma unroll
+        for (unsigned t = 0; t < 9; t++)
+            all = fmaf(rows[t], taps[t], all);
+        return all;
+    }
+};
+
+template <unsigned C>
+static __global__ void __launch_bounds__(THREADS, 1) dense_layer(const __grid_constant__ layer_args a) {
+    extern __shared__ float4 shared[];
+    const hop_shape &s = a.s;
+    const auto &block = a.blocks[blockIdx.z];
+    const unsigned c = s.channels, n = a.n_rows, first = blockIdx.x * widths<0>::dense_rows, width = (a.layer + 1) * c;
+    const size_t map = (size_t)n * c;
+    float *products = (float *)shared;
+    layer<0, 0, 0, widths<0>::dense_rows, true> mix;
+    mix.fetch(block.mix, width, c, c);
+    const bool after_analysis = a.embed.features;
+    if (after_analysis)
+        await();
+    const unsigned now = slot_now(s);
+    float *ring = slot_state(s) + block.ring, *present = ring + now % s.n_ring * map;
+
+    /* Maps are concatenated latest first. The present rows of the latest come from the kernel ahead, and it is that of
+     * the first layer which keeps the first map. */
+    const auto is_late = [&](unsigned k) { return k < c || a.layer == 1; };
+    const auto fetch = [&](unsigned i, tapped &to) {
+        const unsigned k = i % width, o = k % c;
+        const float *maps = ring + (size_t)(a.layer - k / c) * s.n_ring * map + o;
+        const int p = (int)(first + i / width);
+#pragma unroll
+        for (unsigned t = 0; t < 9; t++)
+            to.taps[t] = weight1(block.taps + k + t * width);
+#pragma unroll
+        for (unsigned t = 0; t < 3; t++) {
+            const float *frame = maps + (now + s.n_ring - ((2 - t) << a.layer)) % s.n_ring * map;
+#pragma unroll
+            for (int d = -1; d <= 1; d++)
+                if (t < 2 || !is_late(k))
+                    to.rows[3 * t + d + 1] = p + d >= 0 && p + d < (int)n ? __ldcg(frame + (p + d) * (int)c) : 0;
+        }
+    };
+    const auto finish = [&](unsigned i, tapped &to) {
+        const unsigned k = i % width, o = k % c;
+        const int p = (int)(first + i / width);
+        if (is_late(k)) {
+            const float *late = a.layer ? present + (size_t)(a.layer - k / c) * s.n_ring * map : a.x + blockIdx.y * map;
+#pragma unroll
+            for (int d = -1; d <= 1; d++) {
+                float v = 0;
+                const int at = p + d;
+                if (at < 0 || at >= (int)n)
+                    ;
+                else if (a.embed.features)
+                    v = embedded(a.embed, n, (unsigned)at, c, o);
+                else
+                    v = __ldcg(late + (size_t)at * c + o);
+                to.rows[6 + d + 1] = v;
+            }
+            if (a.layer == 0 && p < (int)n)
+                present[(size_t)p * c + o] = to.rows[7];
+        }
+        products[i] = to.sum();
+    };
+    const unsigned n_items = widths<0>::dense_rows * width;
+    if (!after_analysis)
+        await();
+    for (unsigned i = threadIdx.x; i < n_items; i += THREADS) {
+        tapped one;
+        fetch(i, one);
+        finish(i, one);
+    }
+    __syncthreads();
+
+    float *y = block.y ? block.y + blockIdx.y * gridDim.z * map : present + (size_t)(a.layer + 1) * s.n_ring * map;
+    mix.run([&](unsigned r, unsigned i, unsigned) { return four(products + r * width + i); },
+            [&](unsigned r, unsigned o, float sum, bool mine) {
+                if (mine && first + r < n)
+                    y[(size_t)(first + r) * c + o] = sum;
+            });
+}
+
+#endif

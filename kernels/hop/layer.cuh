@@ -1,0 +1,312 @@
+/* layer.cuh - what all kernels of a hop are made of: waiting for the kernel ahead, and a linear layer at R positions.
+ *
+ * The plain reference of a linear layer, with the norm before it and the activation after it (linear_ref.c):
+ *
+ *     for each position r, output o:
+ *         mean, deviation = over the inputs x[r][0 .. n_in)        // of a layer behind a norm, else 0 and 1
+ *         y = bias[o] + sum over i of weight[o][i] * (x[r][i] - mean) / deviation
+ *         y[r][o] = y < 0 ? y * prelu[o] : y                       // where it has an activation
+ *
+ * Here a few lanes share an output, each with four inputs at a time; weights are fetched before the wait, and the mean
+ * needs no subtraction because hop_pack takes it from the weights. */
+#ifndef PRIMEKNET_HOP_LAYER_CUH
+#define PRIMEKNET_HOP_LAYER_CUH
+
+#include "shape.cuh"
+
+/* ---- chaining ---- */
+
+/* A kernel is launched while the one before it still runs, where the device can (compute capability 9.0). Until this it
+ * may not write, and may read only what that one does not write: all others have ended, since a kernel lets the next
+ * one be launched only after its own wait. What changes from hop to hop is read past the first-level cache (__ldcg),
+ * which may hold what another kernel has replaced. */
+static __device__ inline void await(void) {
+#if __CUDA_ARCH__ >= 900
+    cudaGridDependencySynchronize();
+    cudaTriggerProgrammaticLaunchCompletion();
+#endif
+}
+
+/* Bits of what has been fetched, so that it is seen to be there before the wait: the assembler moves the wait up to the
+ * kernel's beginning, before any load that it does not depend on, but not before a barrier and what is stored ahead of
+ * that. */
+static __device__ inline unsigned bits(float v) {
+    return __float_as_uint(v);
+}
+
+/* Likewise its arguments, a word of every 64 bytes: they lie in a cache that is filled when they are first read. */
+template <class Args> static __device__ inline void await_with(const Args &a, unsigned fetched) {
+#if __CUDA_ARCH__ >= 900
+    const unsigned *words = (const unsigned *)&a;
+#pragma unroll
+    for (unsigned i = 0; i < sizeof a / 4; i += 16)
+        fetched |= words[i];
+    __shared__ volatile unsigned seen[THREADS];
+    seen[threadIdx.x] = fetched;
+    __syncthreads();
+#endif
+    await();
+}
+
+/* Of the block's slot; not before `analyse` has ended. */
+static __device__ inline unsigned slot_now(const hop_shape &s) {
+    return __ldcg(&s.slots[blockIdx.y].now);
+}
+
+static __device__ inline float *slot_state(const hop_shape &s) {
+    return s.state + __ldcg(&s.slots[blockIdx.y].stream) * s.n_state;
+}
+
+/* ---- linear layers, at R positions ---- */
+
+/* A weight is fetched when nothing but the program says so: the compiler must not move it to where it is used. */
+static __device__ inline float4 weight4(const float *p) {
+    float4 v;
+    asm volatile("ld.global.nc.v4.f32 {%0, %1, %2, %3}, [%4];" : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "l"(p));
+    return v;
+}
+
+static __device__ inline float weight1(const float *p) {
+    float v;
+    asm volatile("ld.global.nc.f32 %0, [%1];" : "=f"(v) : "l"(p));
+    return v;
+}
+
+static __device__ inline float2 weight2(const float *p) {
+    float2 v;
+    asm volatile("ld.global.nc.v2.f32 {%0, %1}, [%2];" : "=f"(v.x), "=f"(v.y) : "l"(p));
+    return v;
+}
+
+static __device__ inline void add_product(float &sum, const float4 &a, const float4 &b) {
+    sum = fmaf(a.x, b.x, sum);
+    sum = fmaf(a.y, b.y, sum);
+    sum = fmaf(a.z, b.z, sum);
+    sum = fmaf(a.w, b.w, sum);
+}
+
+/* Mean of some numbers, and the sum of their squared differences from it. */
+struct moments {
+    float mean, squares;
+};
+
+template <unsigned N> static __device__ inline moments moments_of(const float4 (&v)[N], unsigned n_steps) {
+    moments m = {};
+#pragma unroll
+    for (unsigned k = 0; k < N; k++)
+        if (k < n_steps)
+            m.mean += (v[k].x + v[k].y) + (v[k].z + v[k].w);
+    m.mean /= 4 * (float)n_steps;
+#pragma unroll
+    for (unsigned k = 0; k < N; k++)
+        if (k < n_steps) {
+            const float4 d = make_float4(v[k].x - m.mean, v[k].y - m.mean, v[k].z - m.mean, v[k].w - m.mean);
+            add_product(m.squares, d, d);
+        }
+    return m;
+}
+
+/* 1 / deviation of one of N rows, of each of which a lane has n numbers: of row lane / n_copies % N. So a step halves
+ * the rows that a lane has to join, as long as it has more than one. Halves are joined as equals (Chan, Golub and
+ * LeVeque): nothing cancels, and all lanes with a row have the same bits, whatever N is. */
+template <unsigned N>
+static __device__ inline float inverse_deviation(moments (&of)[N], unsigned lanes, unsigned n_copies, float n,
+                                                 float epsilon) {
+    unsigned n_left = N;
+#pragma unroll
+    for (unsigned bit = 1; bit < lanes; bit *= 2) {
+        const bool halves = n_left > 1 && bit >= n_copies, upper = halves && threadIdx.x & bit;
+        n_left = halves ? n_left / 2 : n_left;
+#pragma unroll
+        for (unsigned i = 0; i < N; i++)
+            if (i < n_left) {
+                const moments a = of[halves ? 2 * i : i], b = of[halves ? 2 * i + 1 : i],
+                              kept = upper ? b : a, given = upper ? a : b;
+                const float other = __shfl_xor_sync(~0u, given.mean, bit), difference = other - kept.mean;
+                of[i].squares = fmaf(difference * difference, .5f * n,
+                                     kept.squares + __shfl_xor_sync(~0u, given.squares, bit));
+                of[i].mean = .5f * (kept.mean + other);
+            }
+        n *= 2;
+    }
+    return rsqrtf(of[0].squares / n + epsilon);
+}
+
+/* Adds N values over 2 BIT lanes, of which each ends with the sum of one in v[0]: a step halves what a lane has to add
+ * up, as long as it has more than one. */
+template <unsigned N, unsigned BIT, unsigned SIZE> static __device__ inline void add_lanes(float (&v)[SIZE]) {
+    if constexpr (BIT && N == 1) {
+        v[0] += __shfl_xor_sync(~0u, v[0], BIT);
+        add_lanes<1, BIT / 2>(v);
+    } else if constexpr (BIT) {
+        const bool upper = threadIdx.x & BIT;
+#pragma unroll
+        for (unsigned i = 0; i < N / 2; i++) {
+            const float kept = upper ? v[N / 2 + i] : v[i], given = upper ? v[i] : v[N / 2 + i];
+            v[i] = kept + __shfl_xor_sync(~0u, given, BIT);
+        }
+        add_lanes<N / 2, BIT / 2>(v);
+    }
+}
+
+/* A position of a layer, and in which turn of the layer it is. */
+struct row {
+    unsigned turn, at;
+    __device__ operator unsigned() const { return at; }
+};
+
+/* K C inputs, N_OUT outputs. `fetch` begins to read the weights; `run` calls input(r, i, o) for the inputs i..i+3 of
+ * output o at position r, and output(r, o, sum, mine) in all threads together, where only those with `mine` have a sum
+ * that is theirs. It takes as many positions at once as a group's lanes allow, the others in further turns. Where
+ * outputs are pairs (hop_cuda.h), an output's partner is in the lane `pair` away. Before a norm, weights whose sum is 0
+ * have taken the mean away already, and the sums are divided by the deviation, which is found beside them. */
+template <unsigned C, unsigned K, unsigned N_OUT, unsigned R, bool PRELU = false> struct layer {
+    static constexpr unsigned lanes = lanes_for(C), n_threads = widths<C>::threads, n_groups = n_threads / lanes;
+    static constexpr unsigned n_each = (N_OUT + n_groups - 1) / n_groups, most = lanes / n_each;
+    static constexpr unsigned at_once = R < most ? R : most, n_turns = R / at_once, n_values = n_each * at_once;
+    static constexpr unsigned n_copies = lanes / n_values, pair = n_each > 1 ? n_copies * at_once : lanes;
+    static constexpr bool is_even = n_groups * n_each == N_OUT; /* no thread is without outputs */
+    static_assert(4 * lanes == C && n_copies * n_values == lanes && (n_values & (n_values - 1)) == 0 &&
+                  n_turns * at_once == R);
+    float4 w[n_each][K];
+    float bias, slope;
+    unsigned n_steps;
+
+    static __device__ unsigned first() { return threadIdx.x / lanes * n_each; }
+    static __device__ unsigned own() { return first() + threadIdx.x % lanes / n_copies / at_once; }
+    static __device__ bool owns() { return is_even || own() < N_OUT; }
+    static __device__ row own_row(unsigned turn) { return {turn, turn * at_once + threadIdx.x / n_copies % at_once}; }
+
+    __device__ void fetch(const hop_linear &l, unsigned n_in = K * C, unsigned = N_OUT, unsigned = C) {
+        n_steps = n_in / C;
+#pragma unroll
+        for (unsigned m = 0; m < n_each; m++)
+#pragma unroll
+            for (unsigned k = 0; k < K; k++)
+                w[m][k] = first() + m < N_OUT && k < n_steps
+                              ? weight4(l.weight + 4 * ((m * n_steps + k) * n_threads + threadIdx.x))
+                              : make_float4(0, 0, 0, 0);
+        bias = l.bias && owns() ? weight1(l.bias + own()) : 0;
+        slope = PRELU && owns() ? weight1(l.prelu + own()) : 1;
+    }
+
+    __device__ unsigned fetched() const {
+        unsigned all = bits(bias) | bits(slope);
+#pragma unroll
+        for (unsigned m = 0; m < n_each; m++)
+#pragma unroll
+            for (unsigned k = 0; k < K; k++)
+                all |= bits(w[m][k].x);
+        return all;
+    }
+
+    template <bool NORM = false, class Input, class Output>
+    __device__ void run(Input input, Output output, float epsilon = 0) const {
+        const unsigned lane = threadIdx.x % lanes;
+#pragma unroll
+        for (unsigned turn = 0; turn < n_turns; turn++) {
+            float v[n_values] = {}, scale = 1; /* of the row whose sum this thread has */
+            moments of[at_once];
+#pragma unroll
+            for (unsigned r = 0; r < at_once; r++) {
+                float4 a[K];
+#pragma unroll
+                for (unsigned k = 0; k < K; k++)
+                    if (k < n_steps)
+                        a[k] = input(turn * at_once + r, k * C + 4 * lane, is_even ? first() : min(first(), N_OUT - 1));
+                if constexpr (NORM)
+                    of[r] = moments_of(a, K);
+#pragma unroll
+                for (unsigned k = 0; k < K; k++)
+                    if (k < n_steps)
+#pragma unroll
+                        for (unsigned m = 0; m < n_each; m++)
+                            add_product(v[m * at_once + r], a[k], w[m][k]);
+            }
+            if constexpr (NORM)
+                scale = inverse_deviation(of, lanes, n_copies, 4 * K, epsilon);
+            add_lanes<n_values, lanes / 2>(v);
+            const float sum = fmaf(v[0], scale, bias);
+            output(own_row(turn), own(), PRELU && sum < 0 ? sum * slope : sum, threadIdx.x % n_copies == 0 && owns());
+        }
+    }
+};
+
+/* Any sizes; weights are read when they are used. */
+template <unsigned K, unsigned N_OUT, unsigned R, bool PRELU> struct layer<0, K, N_OUT, R, PRELU> {
+    static constexpr unsigned n_turns = 1;
+    hop_linear l;
+    unsigned n_in, n_out, lanes, pair;
+
+    __device__ void fetch(const hop_linear &from, unsigned inputs, unsigned outputs, unsigned c) {
+        l = from;
+        n_in = inputs;
+        n_out = outputs;
+        pair = lanes = lanes_for(c);
+    }
+
+    __device__ unsigned fetched() const { return 0; }
+
+    template <bool NORM = false, class Input, class Output>
+    __device__ void run(Input input, Output output, float epsilon = 0) const {
+        const unsigned n_groups = THREADS / lanes, n_steps = n_in / (4 * lanes), at = 4 * (threadIdx.x % lanes);
+        float scale[R];
+        for (unsigned r = 0; r < R; r++) {
+            scale[r] = 1;
+            if constexpr (NORM) {
+                float4 v[16]; /* 256 channels have four */
+#pragma unroll
+                for (unsigned k = 0; k < 16; k++)
+                    if (k < n_steps)
+                        v[k] = input(r, 4 * lanes * k + at, 0);
+                moments of[1] = {moments_of(v, n_steps)};
+                scale[r] = inverse_deviation(of, lanes, lanes, 4 * (float)n_steps, epsilon);
+            }
+        }
+        for (unsigned j = 0; j * n_groups < n_out; j++) {
+            const unsigned o = j * n_groups + threadIdx.x / lanes;
+            float v[R] = {};
+            for (unsigned k = 0; k < n_steps; k++) {
+                const float4 w = weight4(l.weight + 4 * ((j * n_steps + k) * THREADS + threadIdx.x));
+                for (unsigned r = 0; r < R; r++)
+                    add_product(v[r], input(r, 4 * lanes * k + at, min(o, n_out - 1)), w);
+            }
+            for (unsigned r = 0; r < R; r++) {
+                for (unsigned bit = lanes / 2; bit; bit /= 2)
+                    v[r] += __shfl_xor_sync(~0u, v[r], bit);
+                const float sum = fmaf(v[r], scale[r], l.bias && o < n_out ? l.bias[o] : 0);
+                output(row{0, r}, o, PRELU && sum < 0 ? sum * l.prelu[min(o, n_out - 1)] : sum, at == 0 && o < n_out);
+            }
+        }
+    }
+};
+
+static __device__ inline float warp_sum(float v) {
+    for (unsigned i = 16; i; i /= 2)
+        v += __shfl_xor_sync(~0u, v, i);
+    return v;
+}
+
+static __device__ inline float sigmoid(float v) {
+    return 1 / (1 + __expf(-v));
+}
+
+static __device__ inline float silu(float v) {
+    return __fdividef(v, 1 + __expf(-v));
+}
+
+static __device__ inline float4 four(const float *p) {
+    return *(const float4 *)p;
+}
+
+/* Four numbers of row p of a map [n][c] that other kernels write, zeros beyond its edges. */
+static __device__ inline float4 row4(const float *map, int p, unsigned n, unsigned c, unsigned i) {
+    return p >= 0 && p < (int)n ? __ldcg((const float4 *)(map + (size_t)p * c + i)) : make_float4(0, 0, 0, 0);
+}
+
+/* Of a positive number; shorter than powf, and as exact as the rest. */
+static __device__ inline float power(float v, float exponent) {
+    return exp2f(exponent * log2f(v));
+}
+
+#endif

@@ -1,0 +1,125 @@
+/* shape.cuh - how a hop's kernels are laid out: threads and positions of a block, the shapes that kernels are built for, and
+ * how much shared memory a block takes. */
+#ifndef PRIMEKNET_HOP_SHAPE_CUH
+#define PRIMEKNET_HOP_SHAPE_CUH
+
+#include "hop_cuda.h"
+#include <cuda_runtime.h>
+
+/* Threads of a block, and positions that it works on: twice as many in `dense` and `up`. It reads its weights once for
+ * all of them, and the blocks of two kernels, one of which waits, shall find room side by side. */
+enum { THREADS = 512, ROWS = 2 };
+
+/* Where the blocks of a batch would be more than the GPU can have at once, they work on so many times as many
+ * positions. */
+enum { MOST_TURNS = 2 };
+
+/* Layers of the shipped models' dense blocks, and positions at most that a block works on in all of them together. */
+enum { DEPTH = 4, MOST_DEEP_ROWS = 8 };
+
+/* Positions of the shipped models' middle part, and segments of their longest kernel. */
+enum { HALF = 100, MOST_SEGMENTS = 3 };
+
+/* 60 dB over full scale: louder samples are cut, so that no power overflows. */
+static constexpr float loudest = 1000;
+
+/* A kernel is built for each of these numbers of channels, with the other widths of the shipped models; 0 is any. What
+ * it needs first it then fetches into registers before it waits for the kernel ahead of it, and the rest a step before
+ * its turn. */
+template <unsigned C> struct widths {
+    /* Few channels have few weights: smaller blocks read them more often, but a multiprocessor has half the work. */
+    static constexpr unsigned share = C && C <= 32 ? 2 : 1;
+    static constexpr unsigned threads = THREADS / share, warps = threads / 32, rows = ROWS / share,
+                              dense_rows = 2 * rows;
+    static_assert(HALF % (MOST_TURNS * rows) == 0);
+    static __device__ unsigned channels(const hop_shape &s) { return C ? C : s.channels; }
+    static __device__ unsigned inner(const hop_shape &s) { return C ? 2 * C : s.d_inner; }
+    static __device__ unsigned states(const hop_shape &s) { return C ? 16 : s.d_state; }
+    static __device__ unsigned rank(const hop_shape &s) { return C ? C / 16 : s.step_rank; }
+    static __device__ unsigned past(const hop_shape &s) { return C ? 3 : s.d_conv - 1; }
+    static __device__ unsigned chunks(const hop_shape &s) { return C ? 4 : s.n_kernels; }
+    static __device__ unsigned half(const hop_shape &s) { return C ? HALF : s.n_half; }
+    /* Whether a block of the middle part has position p. */
+    static __device__ bool has(const hop_shape &s, unsigned p) { return C || p < s.n_half; }
+};
+
+static inline bool is_usual(const hop_shape &s) {
+    for (unsigned k = 0; k < s.n_kernels; k++)
+        if (s.first_segment[k + 1] - s.first_segment[k] > MOST_SEGMENTS)
+            return false;
+    return s.n_half == HALF && s.mixer == HOP_MAMBA && s.d_inner == 2 * s.channels && s.d_state == 16 &&
+           s.step_rank == s.channels / 16 && s.d_conv == 4 && s.n_kernels == 4 && s.depth == DEPTH &&
+           s.n_segments * s.channels <= (s.channels <= 32 ? widths<32>::threads : widths<64>::threads);
+}
+
+static inline unsigned share_of(const hop_shape &s) {
+    return is_usual(s) && s.channels <= 32 ? widths<32>::share : 1;
+}
+
+/* ---- shared memory ---- */
+
+static __host__ __device__ inline unsigned rounded(unsigned n) {
+    return (n + 3) / 4 * 4;
+}
+
+/* Of a position. */
+static inline unsigned time_floats(const hop_shape &s) {
+    const unsigned mixing = s.mixer == HOP_MAMBA    ? 2 * s.d_inner + rounded(2 * s.d_state + s.step_rank)
+                            : s.mixer == HOP_MAMBA2 ? s.d_seen + s.d_inner + rounded(s.d_inner / s.head)
+                                                      : 9 * s.channels;
+    return 3 * s.channels + mixing;
+}
+
+static inline size_t shared_bytes(const hop_shape &s, unsigned turns) {
+    const unsigned c = s.channels, rows = turns * ROWS / share_of(s), dense = 2 * rows * s.depth * c,
+                   down = rows * (c + time_floats(s)), prime = down + rows * c * (2 * s.n_segments + s.n_kernels),
+                   up = 4 * rows * c;
+    return sizeof(float) * max(dense, max(prime, up));
+}
+
+static __device__ inline float *carve(float *&room, unsigned n) {
+    float *a = room;
+    room += n;
+    return a;
+}
+
+/* The threads of a block are groups of so many. A group has a few neighbouring outputs; each of its threads has four
+ * inputs at a time, and the sums go from lane to lane. */
+static __host__ __device__ constexpr unsigned lanes_for(unsigned channels) {
+    unsigned lanes = 16;
+    while (channels % (4 * lanes))
+        lanes /= 2;
+    return lanes;
+}
+
+/* Floats of shared memory: the maps but the last, and all layers' products. */
+static inline unsigned dense_floats(const hop_shape &s, unsigned n_inner) {
+    unsigned n = 0;
+    for (unsigned l = 0; l < DEPTH; l++)
+        n += n_inner + 2 * (DEPTH - l) + (n_inner + 2 * (DEPTH - 1 - l)) * (l + 1);
+    return n * s.channels;
+}
+
+/* Floats of shared memory: two arrays of points, and the roots. */
+static __host__ __device__ inline unsigned fft_floats(const hop_shape &s) {
+    return 4 * s.n_bins + 2 * s.window;
+}
+
+static inline size_t fft_bytes(const hop_shape &s) {
+    return fft_floats(s) * sizeof(float);
+}
+
+/* Shared memory of the block that has most. */
+static inline size_t needed_bytes(const hop_shape &s) {
+    const size_t all = max(shared_bytes(s, is_usual(s) ? MOST_TURNS : 1), fft_bytes(s));
+    return is_usual(s) ? max(all, dense_floats(s, MOST_DEEP_ROWS) * sizeof(float)) : all;
+}
+
+/* A hop's kernels for one number of channels, or for any: ready to be launched, and launched. */
+struct hop_chain {
+    int (*prepare)(const hop_shape &s);
+    int (*launch)(const hop_net &n, unsigned n_slots, cudaStream_t stream);
+};
+extern const hop_chain hop_chain_16, hop_chain_32, hop_chain_64, hop_chain_any;
+
+#endif
