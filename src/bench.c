@@ -5,7 +5,6 @@
 #include "measure.h"
 #include "model.h"
 
-#include <getopt.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,12 +12,6 @@
 #include <sys/resource.h>
 
 enum { n_warm = 100, n_hops = 5000 };
-
-static const char help[] =
-    "Usage: primeknet bench [--engine auto|cuda|cpu] [--model small|base|large|FILE] [--json]\n"
-    "\n"
-    "Runs 5000 hops one by one, as the daemon does, and prints what a hop takes, what share of real\n"
-    "time that is (real-time factor), and the memory in use.\n";
 
 static double rss_mib(void) {
     struct rusage usage;
@@ -47,27 +40,8 @@ static void print(bool as_json, const struct engine *e, float *us, unsigned n) {
     printf("  real-time factor %.4f, memory %.1f MiB\n", rtf, rss_mib());
 }
 
-int bench_command(int argc, char **argv) {
-    static const struct option options[] = {{"engine", required_argument, NULL, 'e'},
-                                            {"model", required_argument, NULL, 'm'},
-                                            {"json", no_argument, NULL, 'j'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {0}};
-    const char *engine_wanted = "auto", *model_wanted = "base";
-    bool as_json = false;
-    for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;)
-        switch (c) {
-        case 'e': engine_wanted = optarg; break;
-        case 'm': model_wanted = optarg; break;
-        case 'j': as_json = true; break;
-        case 'h': fputs(help, stdout); return cli_done;
-        default: return cli_misused;
-        }
-    if (optind != argc) {
-        fputs(help, stderr);
-        return cli_misused;
-    }
-
+static int run_bench(const struct cli_call *call) {
+    const char *engine_wanted = cli_option(call, 'e'), *model_wanted = cli_option(call, 'm');
     struct err err;
     struct model *model = NULL;
     struct engine *engine = NULL;
@@ -77,8 +51,8 @@ int bench_command(int argc, char **argv) {
         cli_fail("out of memory");
         goto end;
     }
-    struct engine_options how = {.name = engine_wanted, .n_streams = 1, .max_hops = 1};
-    if (model_load(&model, model_wanted, &err) < 0 || engine_open(&engine, &how, model, &err) < 0) {
+    struct engine_options how = {.name = engine_wanted ? engine_wanted : "auto", .n_streams = 1, .max_hops = 1};
+    if (model_load(&model, model_wanted ? model_wanted : "base", &err) < 0 || engine_open(&engine, &how, model, &err) < 0) {
         cli_fail("%s", err.text);
         goto end;
     }
@@ -87,7 +61,7 @@ int bench_command(int argc, char **argv) {
         cli_fail("%s: the engine failed", engine_name(engine));
         goto end;
     }
-    print(as_json, engine, us, n_hops);
+    print(cli_option(call, 'j'), engine, us, n_hops);
     status = cli_done;
 end:
     free(us);
@@ -95,3 +69,14 @@ end:
     model_free(model);
     return status;
 }
+
+const struct cli_command bench_command = {
+    .name = "bench",
+    .summary = "time the network on this machine",
+    .run = run_bench,
+    .options = {CLI_ENGINE_OPTION,
+                CLI_MODEL_OPTION,
+                {'j', "json", .help = "as one JSON object; see primeknet(1)"}},
+    .about = "Runs 5000 hops one by one, as the daemon does, and prints what a hop takes, what share of real\n"
+             "time that is (real-time factor), and the memory in use.\n",
+};

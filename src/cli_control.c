@@ -10,41 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MAX_WORDS = 2 };
-
-/* By hand and not by getopt: a value may begin with a dash ("floor-db -18"). */
-struct call {
-    const char *words[MAX_WORDS];
-    int n_words;
-    bool save;
-};
-
-/* Returns whether the command is to go on; *status is set otherwise. */
-static bool parse(struct call *ret, int argc, char **argv, int n_words, bool saves, const char *help, int *status) {
-    *ret = (struct call){0};
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--help") == 0) {
-            fputs(help, stdout);
-            *status = cli_done;
-            return false;
-        }
-        if (saves && strcmp(argv[i], "--save") == 0) {
-            ret->save = true;
-        } else if (strncmp(argv[i], "--", 2) != 0 && ret->n_words < n_words) {
-            ret->words[ret->n_words++] = argv[i];
-        } else {
-            fprintf(stderr, "primeknet %s: '%s' is not expected\n%s", argv[0], argv[i], help);
-            *status = cli_misused;
-            return false;
-        }
-    }
-    if (ret->n_words == n_words)
-        return true;
-    fputs(help, stderr);
-    *status = cli_misused;
-    return false;
-}
-
 json_t *cli_ask(json_t *request) {
     struct err err;
     json_t *answer = NULL;
@@ -81,42 +46,43 @@ static int set(const char *name, const char *value, bool save) {
     return cli_done;
 }
 
-int set_command(int argc, char **argv) {
-    static const char help[] = "Usage: primeknet set NAME VALUE [--save]\n"
-                               "\n"
-                               "Changes a setting of the running primeknetd, without a click: strength 0.7, floor-db -18\n"
-                               "(or off), model, engine, gpu, microphone, channel, more-microphones, speaker; see\n"
-                               "primeknet.conf(5).\n"
-                               "  --save   also writes it into the settings file, which is otherwise left as it stands\n";
-    struct call call;
-    int status;
-    if (!parse(&call, argc, argv, 2, true, help, &status))
-        return status;
-    return set(call.words[0], call.words[1], call.save);
+#define SAVE {'s', "save", .help = "also write it into the settings file"}
+
+static int run_set(const struct cli_call *call) {
+    return set(call->words[0], call->words[1], cli_option(call, 's'));
 }
 
-int model_command(int argc, char **argv) {
-    static const char help[] = "Usage: primeknet model NAME [--save]\n"
-                               "\n"
-                               "Another network: small, base, large, auto, or the full path of a .safetensors file. It is\n"
-                               "loaded beside the running one and then faded in.\n"
-                               "  --save   also writes it into the settings file\n";
-    struct call call;
-    int status;
-    if (!parse(&call, argc, argv, 1, true, help, &status))
-        return status;
-    return set("model", call.words[0], call.save);
+const struct cli_command set_command = {
+    .name = "set",
+    .summary = "change a setting while it runs: strength 0.7",
+    .run = run_set,
+    .arguments = {{"NAME", .kind = CLI_SETTING}, {"VALUE", .kind = CLI_VALUE}},
+    .options = {SAVE},
+    .about = "Changes a setting of the running primeknetd, without a click. NAME must be VALUE, see primeknet.conf(5):\n\n"
+#define NUMBER(name, fallback, least, greatest, word, allowed) "  " #name ": " allowed "\n"
+#define TEXT(name, size, fallback, least, greatest, fits, allowed) "  " #name ": " allowed "\n"
+#include "settings.def"
+#undef NUMBER
+#undef TEXT
+};
+
+static int run_model(const struct cli_call *call) {
+    return set("model", call->words[0], cli_option(call, 's'));
 }
 
-int bypass_command(int argc, char **argv) {
-    static const char help[] = "Usage: primeknet bypass on|off|toggle\n"
-                               "\n"
-                               "With bypass on, Enhanced Mic sounds as the microphone does; the delay stays what it is.\n";
-    struct call call;
-    int status;
-    if (!parse(&call, argc, argv, 1, false, help, &status))
-        return status;
-    json_t *answer = cli_ask(json_pack("{s:s, s:s}", "command", "bypass", "state", call.words[0]));
+const struct cli_command model_command = {
+    .name = "model",
+    .summary = "another network",
+    .run = run_model,
+    .arguments = {{"NAME", .kind = CLI_MODEL}},
+    .options = {SAVE},
+    .about = "Another network: small, base, large, auto, or the full path of a .safetensors file. It is loaded\n"
+             "beside the running one and then faded in.\n",
+};
+
+static int run_bypass(const struct cli_call *call) {
+    json_t *answer = cli_ask(call->n_words ? json_pack("{s:s, s:s}", "command", "bypass", "state", call->words[0])
+                                           : json_pack("{s:s}", "command", "status"));
     if (!answer)
         return cli_failed;
     printf("bypass is %s\n", json_is_true(json_object_get(answer, "bypass")) ? "on" : "off");
@@ -124,19 +90,26 @@ int bypass_command(int argc, char **argv) {
     return cli_done;
 }
 
+const struct cli_command bypass_command = {
+    .name = "bypass",
+    .summary = "on, off or toggle: the microphone as it is",
+    .run = run_bypass,
+    .arguments = {{"on|off|toggle", .kind = CLI_SWITCH, .optional = true}},
+    .about = "With bypass on, Enhanced Mic sounds as the microphone does; the delay stays what it is. Without an\n"
+             "argument: tells whether it is on.\n",
+};
+
 /* ---- microphones ------------------------------------------------------------------------------------------------- */
 
-int mics_command(int argc, char **argv) {
-    static const char help[] = "Usage: primeknet mics\n"
-                               "\n"
-                               "Lists the microphones: the name for primeknet use, and what people call it. * is in use.\n";
-    struct call call;
-    int status;
-    if (!parse(&call, argc, argv, 0, false, help, &status))
-        return status;
+static int run_mics(const struct cli_call *call) {
     json_t *answer = cli_ask(json_pack("{s:s}", "command", "microphones")), *mic;
     if (!answer)
         return cli_failed;
+    if (cli_option(call, 'j')) {
+        cli_print_json(answer);
+        json_decref(answer);
+        return cli_done;
+    }
     const json_t *mics = json_object_get(answer, "microphones");
     size_t i;
     int width = 0;
@@ -158,8 +131,20 @@ int mics_command(int argc, char **argv) {
     return cli_done;
 }
 
+const struct cli_command mics_command = {
+    .name = "mics",
+    .summary = "the microphones there are",
+    .run = run_mics,
+    .options = {{'j', "json", .help = "as one JSON object, for scripts; see primeknet(1)"}},
+    .about = "Lists the microphones: the name for primeknet use, and what people call it. * is in use.\n",
+};
+
 /* The microphone that is meant: a name, a description, or a part of just one of them. Prints what went wrong. */
 static bool find_microphone(char *ret, size_t size, const char *wanted) {
+    if (!wanted[0]) {
+        cli_fail("a microphone needs a name; primeknet mics lists them");
+        return false;
+    }
     json_t *answer = cli_ask(json_pack("{s:s}", "command", "microphones")), *mic;
     if (!answer)
         return false;
@@ -188,17 +173,18 @@ static bool find_microphone(char *ret, size_t size, const char *wanted) {
     return n_found == 1;
 }
 
-int use_command(int argc, char **argv) {
-    static const char help[] = "Usage: primeknet use MICROPHONE [--save]\n"
-                               "\n"
-                               "Another microphone: a name that primeknet mics lists, a part of one, or default.\n"
-                               "  --save   also writes it into the settings file\n";
+static int run_use(const struct cli_call *call) {
     char name[256] = "default";
-    struct call call;
-    int status;
-    if (!parse(&call, argc, argv, 1, true, help, &status))
-        return status;
-    if (strcmp(call.words[0], "default") != 0 && !find_microphone(name, sizeof name, call.words[0]))
+    if (strcmp(call->words[0], "default") != 0 && !find_microphone(name, sizeof name, call->words[0]))
         return cli_failed;
-    return set("microphone", name, call.save);
+    return set("microphone", name, cli_option(call, 's'));
 }
+
+const struct cli_command use_command = {
+    .name = "use",
+    .summary = "another microphone",
+    .run = run_use,
+    .arguments = {{"MICROPHONE", .kind = CLI_MICROPHONE}},
+    .options = {SAVE},
+    .about = "Another microphone: a name that primeknet mics lists, a part of one, or default.\n",
+};

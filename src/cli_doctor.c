@@ -14,7 +14,6 @@
 #include "settings.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -497,25 +496,9 @@ static int conclude(const struct doctor *d) {
     return n_problems ? cli_failed : cli_done;
 }
 
-int doctor_command(int argc, char **argv) {
-    static const char help[] = "Usage: primeknet doctor [--json]\n"
-                               "\n"
-                               "Looks for what keeps Enhanced Mic from working, and says what to do. Changes nothing.\n"
-                               "Exit status: 0 all is well, 1 there are problems, 2 called wrongly.\n"
-                               "  --json   an array of objects with check, result (ok, note, problem), text and advice\n";
-    static const struct option options[] = {{"json", no_argument, NULL, 'j'}, {"help", no_argument, NULL, 'h'}, {0}};
-    struct doctor d = {0};
+static int run_doctor(const struct cli_call *call) {
+    struct doctor d = {.as_json = cli_option(call, 'j')};
     struct err why_not = {""};
-    for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;)
-        switch (c) {
-        case 'j': d.as_json = true; break;
-        case 'h': fputs(help, stdout); return cli_done;
-        default: return cli_misused;
-        }
-    if (optind != argc) {
-        fputs(help, stderr);
-        return cli_misused;
-    }
     d.checks = json_array();
     if (manager_open(&d.manager, NULL) == 0 && manager_unit(d.manager, &d.unit, UNIT, NULL) < 0)
         strcpy(d.unit.load, "unknown");
@@ -538,3 +521,12 @@ int doctor_command(int argc, char **argv) {
     manager_close(d.manager);
     return res;
 }
+
+const struct cli_command doctor_command = {
+    .name = "doctor",
+    .summary = "what is wrong, and what to do",
+    .run = run_doctor,
+    .options = {{'j', "json", .help = "an array of objects with check, result, text and advice"}},
+    .about = "Looks for what keeps Enhanced Mic from working, and says what to do. Changes nothing.\n"
+             "Exit status: 0 all is well, 1 there are problems, 2 called wrongly.\n",
+};

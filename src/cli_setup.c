@@ -11,7 +11,6 @@
 #include "state.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -193,33 +192,26 @@ static int undo(struct manager *m) {
     return status;
 }
 
-int setup_command(int argc, char **argv) {
-    static const char help[] = "Usage: primeknet setup [--default | --remove]\n"
-                               "\n"
-                               "Measures which network this processor carries, starts primeknetd and has it started at every\n"
-                               "login, by the systemd of this user. May be called again.\n"
-                               "  --default   also makes Enhanced Mic the default microphone; the one that you had chosen\n"
-                               "              is the one that it listens to\n"
-                               "  --remove    undoes all of it; the settings file stays\n";
-    static const struct option options[] = {
-        {"default", no_argument, NULL, 'd'}, {"remove", no_argument, NULL, 'r'}, {"help", no_argument, NULL, 'h'}, {0}};
-    bool by_default = false, removes = false;
+static int run_setup(const struct cli_call *call) {
+    bool by_default = cli_option(call, 'd'), removes = cli_option(call, 'r');
     struct manager *m;
     struct err err;
-    for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;)
-        switch (c) {
-        case 'd': by_default = true; break;
-        case 'r': removes = true; break;
-        case 'h': fputs(help, stdout); return cli_done;
-        default: return cli_misused;
-        }
-    if (optind != argc || (by_default && removes)) {
-        fputs(help, stderr);
-        return cli_misused;
-    }
+    if (by_default && removes)
+        return cli_misuse(call->command, "--default or --remove, not both");
     if (manager_open(&m, &err) < 0)
         return cli_fail("%s, so nothing can be set up for login; start primeknetd by yourself", err.text);
     int status = removes ? undo(m) : set_up(m, by_default);
     manager_close(m);
     return status;
 }
+
+const struct cli_command setup_command = {
+    .name = "setup",
+    .summary = "have it at every login",
+    .run = run_setup,
+    .options = {{'d', "default", .help = "also make Enhanced Mic the default microphone"},
+                {'r', "remove", .help = "undo all of it; the settings file stays"}},
+    .about = "Measures which network this processor carries, starts primeknetd and has it started at every login,\n"
+             "by the systemd of this user. May be called again. With --default, the microphone that you had chosen\n"
+             "is the one that Enhanced Mic listens to.\n",
+};

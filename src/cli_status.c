@@ -7,7 +7,6 @@
 #include "control.h"
 #include "listen.h"
 
-#include <getopt.h>
 #include <math.h>
 #include <poll.h>
 #include <signal.h>
@@ -141,23 +140,7 @@ static int print_status(FILE *f, const json_t *s, bool with_levels, const char *
     return n_lines;
 }
 
-int status_command(int argc, char **argv) {
-    static const char help[] = "Usage: primeknet status [--json]\n"
-                               "\n"
-                               "What the running primeknetd is doing.\n"
-                               "  --json   as one JSON object, for scripts; see primeknet(1)\n";
-    static const struct option options[] = {{"json", no_argument, NULL, 'j'}, {"help", no_argument, NULL, 'h'}, {0}};
-    bool as_json = false;
-    for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;)
-        switch (c) {
-        case 'j': as_json = true; break;
-        case 'h': fputs(help, stdout); return cli_done;
-        default: return cli_misused;
-        }
-    if (optind != argc) {
-        fputs(help, stderr);
-        return cli_misused;
-    }
+static int run_status(const struct cli_call *call) {
     struct err err;
     int fd;
     if (control_connect(&fd, &err) < 0)
@@ -166,15 +149,21 @@ int status_command(int argc, char **argv) {
     close(fd);
     if (!s)
         return cli_fail("%s", err.text);
-    if (as_json) {
-        json_dumpf(s, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
-        putchar('\n');
-    } else {
+    if (cli_option(call, 'j'))
+        cli_print_json(s);
+    else
         print_status(stdout, s, true, "\n");
-    }
     json_decref(s);
     return cli_done;
 }
+
+const struct cli_command status_command = {
+    .name = "status",
+    .summary = "what Enhanced Mic is doing",
+    .run = run_status,
+    .options = {{'j', "json", .help = "as one JSON object, for scripts; see primeknet(1)"}},
+    .about = "What the running primeknetd is doing.\n",
+};
 
 /* ---- live -------------------------------------------------------------------------------------------------------- */
 
@@ -253,24 +242,7 @@ static int draw(const json_t *s, const char *problem, struct strip *strip, int n
     return n_lines;
 }
 
-int monitor_command(int argc, char **argv) {
-    static const char help[] = "Usage: primeknet monitor [--listen]\n"
-                               "\n"
-                               "What the running primeknetd is doing, live, with level meters and the spectrum before and after,\n"
-                               "80 columns wide and 24 lines high; q or Ctrl-C ends it.\n"
-                               "  --listen   also plays Enhanced Mic on the default output meanwhile; use headphones\n";
-    bool listens = false;
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--help") == 0) {
-            fputs(help, stdout);
-            return cli_done;
-        }
-        if (strcmp(argv[i], "--listen") != 0) {
-            fputs(help, stderr);
-            return cli_misused;
-        }
-        listens = true;
-    }
+static int run_monitor(const struct cli_call *call) {
     struct termios before, raw;
     bool keys = tcgetattr(STDIN_FILENO, &before) == 0;
     if (!isatty(STDOUT_FILENO))
@@ -284,7 +256,7 @@ int monitor_command(int argc, char **argv) {
     sigprocmask(SIG_BLOCK, &set, NULL);
     struct listen *listening = NULL;
     struct err err = {""};
-    if (listens && listen_open(&listening, &err) < 0)
+    if (cli_option(call, 'l') && listen_open(&listening, &err) < 0)
         return cli_fail("%s", err.text);
     struct pollfd fds[] = {{.fd = signalfd(-1, &set, SFD_CLOEXEC), .events = POLLIN},
                            {.fd = keys ? STDIN_FILENO : -1, .events = POLLIN}};
@@ -319,3 +291,12 @@ int monitor_command(int argc, char **argv) {
     close(fds[0].fd);
     return cli_done;
 }
+
+const struct cli_command monitor_command = {
+    .name = "monitor",
+    .summary = "the same, live, with level meters",
+    .run = run_monitor,
+    .options = {{'l', "listen", .help = "also play Enhanced Mic on the default output; use headphones"}},
+    .about = "What the running primeknetd is doing, live, with level meters and the spectrum before and after,\n"
+             "80 columns wide and 24 lines high; q or Ctrl-C ends it.\n",
+};

@@ -17,13 +17,6 @@
 
 enum { PESQ_RATE = 16000, PESQ_MISSING = 3 };
 
-static const char help[] =
-    "Usage: primeknet compare NOISY CLEAN ENHANCED...\n"
-    "\n"
-    "How near NOISY and each ENHANCED are to CLEAN: SI-SDR and segmental signal-to-noise ratio in dB,\n"
-    "STOI, and wide-band PESQ where Python's package pesq is installed. The files must have one rate; they\n"
-    "are taken as they lie, no delay is looked for, and as far as the shortest goes.\n";
-
 extern char **environ;
 
 struct scores {
@@ -201,18 +194,22 @@ static int compare(char **paths, size_t n_sounds, struct err *err) {
     return code;
 }
 
-int compare_command(int argc, char **argv) {
-    if (argc == 2 && strcmp(argv[1], "--help") == 0) {
-        fputs(help, stdout);
-        return cli_done;
-    }
-    if (argc < 3 || strncmp(argv[1], "--", 2) == 0) {
-        fputs(help, stderr);
-        return cli_misused;
-    }
-    char *noisy = argv[1], **paths = argv + 1;
-    paths[0] = argv[2];
+static int run_compare(const struct cli_call *call) {
+    char **paths = call->words, *noisy = paths[0];
+    paths[0] = paths[1];
     paths[1] = noisy;
     struct err err;
-    return compare(paths, (size_t)argc - 1, &err) < 0 ? cli_fail("%s", err.text) : cli_done;
+    return compare(paths, call->n_words, &err) < 0 ? cli_fail("%s", err.text) : cli_done;
 }
+
+const struct cli_command compare_command = {
+    .name = "compare",
+    .summary = "how near enhanced files are to the clean one",
+    .run = run_compare,
+    .arguments = {{"NOISY", .kind = CLI_FILE},
+                  {"CLEAN", .kind = CLI_FILE},
+                  {"ENHANCED", .kind = CLI_FILE, .optional = true, .many = true}},
+    .about = "How near NOISY and each ENHANCED are to CLEAN: SI-SDR and segmental signal-to-noise ratio in dB,\n"
+             "STOI, and wide-band PESQ where Python's package pesq is installed. The files must have one rate; they\n"
+             "are taken as they lie, no delay is looked for, and as far as the shortest goes.\n",
+};

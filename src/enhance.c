@@ -10,7 +10,6 @@
 #include "sound.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <math.h>
 #include <signal.h>
 #include <sndfile.h>
@@ -24,17 +23,6 @@
 
 /* Hops of a channel that go to the engine together, and of all channels. */
 enum { most_hops = 768, most_hops_in_all = 1536, most_channels = 64, bar_width = 40 };
-
-static const char help[] =
-    "Usage: primeknet enhance IN OUT [--model NAME|FILE] [--engine auto|cuda|cpu]\n"
-    "                         [--strength S] [--floor-db D]\n"
-    "\n"
-    "Cleans the speech in IN, any file that libsndfile reads, and writes OUT: same rate, channels and\n"
-    "length, no delay; the kind of file is what OUT's name ends in.\n"
-    "  --model     small, base (default), large, or a .safetensors file\n"
-    "  --engine    auto (default), cuda or cpu\n"
-    "  --strength  0 (the input) to 1 (default, all that the network does)\n"
-    "  --floor-db  leave at least this much of everything, -60 to 0 dB; default: no floor\n";
 
 static volatile sig_atomic_t interrupted; /* by this signal */
 
@@ -385,40 +373,20 @@ static void close_all(struct job *j) {
     free(j->at_file.data);
 }
 
-static int parse(struct arguments *a, int argc, char **argv) {
-    static const struct option options[] = {{"model", required_argument, NULL, 'm'},
-                                            {"engine", required_argument, NULL, 'e'},
-                                            {"strength", required_argument, NULL, 's'},
-                                            {"floor-db", required_argument, NULL, 'f'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {0}};
-    double floor_db;
-    for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;)
-        switch (c) {
-        case 'm': a->model = optarg; break;
-        case 'e': a->engine = optarg; break;
-        case 's':
-            if (!cli_number(optarg, 0, 1, &a->strength)) {
-                cli_fail("--strength: '%s' is not a number from 0 to 1", optarg);
-                return cli_misused;
-            }
-            break;
-        case 'f':
-            if (!cli_number(optarg, -60, 0, &floor_db)) {
-                cli_fail("--floor-db: '%s' is not a number from -60 to 0", optarg);
-                return cli_misused;
-            }
-            a->floor = pow(10, floor_db / 20);
-            break;
-        case 'h': fputs(help, stdout); exit(cli_done);
-        default: return cli_misused;
-        }
-    if (argc - optind != 2) {
-        fputs(help, stderr);
-        return cli_misused;
-    }
-    a->in = argv[optind];
-    a->out = argv[optind + 1];
+static int parse(struct arguments *a, const struct cli_call *call) {
+    const char *strength = cli_option(call, 's'), *floor_text = cli_option(call, 'f');
+    double floor_db = -INFINITY;
+    *a = (struct arguments){.in = call->words[0], .out = call->words[1], .model = cli_option(call, 'm'),
+                            .engine = cli_option(call, 'e'), .strength = 1};
+    if (!a->model)
+        a->model = "base";
+    if (!a->engine)
+        a->engine = "auto";
+    if (strength && !cli_number(strength, 0, 1, &a->strength))
+        return cli_misuse(call->command, "--strength: '%s' is not a number from 0 to 1", strength);
+    if (floor_text && !cli_number(floor_text, -60, 0, &floor_db))
+        return cli_misuse(call->command, "--floor-db: '%s' is not a number from -60 to 0", floor_text);
+    a->floor = pow(10, floor_db / 20);
     return cli_done;
 }
 
@@ -426,9 +394,9 @@ static void on_interrupt(int signal) {
     interrupted = signal;
 }
 
-int enhance_command(int argc, char **argv) {
-    struct arguments a = {.model = "base", .engine = "auto", .strength = 1};
-    int status = parse(&a, argc, argv);
+static int run_enhance(const struct cli_call *call) {
+    struct arguments a;
+    int status = parse(&a, call);
     if (status)
         return status;
     struct job j = {.args = &a};
@@ -445,3 +413,15 @@ int enhance_command(int argc, char **argv) {
         raise(interrupted); /* once nothing is left lying about */
     return status;
 }
+
+const struct cli_command enhance_command = {
+    .name = "enhance",
+    .summary = "clean the speech in a sound file",
+    .run = run_enhance,
+    .arguments = {{"IN", .kind = CLI_FILE}, {"OUT", .kind = CLI_FILE}},
+    .options = {CLI_MODEL_OPTION, CLI_ENGINE_OPTION,
+                {'s', "strength", "S", .help = "0 (the input) to 1 (default, all that the network does)"},
+                {'f', "floor-db", "D", .help = "leave at least this much of everything, -60 to 0; default: no floor"}},
+    .about = "Cleans the speech in IN, any file that libsndfile reads, and writes OUT: same rate, channels and\n"
+             "length, no delay; the kind of file is what OUT's name ends in.\n",
+};

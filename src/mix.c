@@ -10,7 +10,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <getopt.h>
 #include <kiss_fftr.h>
 #include <math.h>
 #include <stdint.h>
@@ -21,16 +20,6 @@
 #include <unistd.h>
 
 enum { max_levels = 32 };
-
-static const char help[] =
-    "Usage: primeknet mix CLEAN NOISE [ROOM] --snr DB[,DB...] [--out DIR] [--seed N]\n"
-    "\n"
-    "Test material: for each clean file and level a pair of FLAC files, NAME_clean and NAME_noisy, and a\n"
-    "table of them, pairs.tsv. CLEAN, NOISE and ROOM (an impulse response) are each a sound file, a folder\n"
-    "of them, or a list: a .txt or .lst file with one a line. Noise, where it begins, and room are drawn.\n"
-    "  --snr   speech over noise, dB; speech counts where it is within 20 dB of its loudest 20 ms\n"
-    "  --out   an existing folder; default: the current one\n"
-    "  --seed  another draw; the same number draws the same. Default: 0\n";
 
 struct arguments {
     const char *clean, *noise, *room, *out; /* room: NULL for none */
@@ -348,8 +337,8 @@ static int mix(const struct arguments *a, struct err *err) {
     return code;
 }
 
-static bool parse_levels(struct arguments *a, char *text) {
-    char *rest = text;
+static bool parse_levels(struct arguments *a, const char *text) {
+    char *rest = strdupa(text);
     for (char *item; (item = strsep(&rest, ",")); a->n_levels++)
         if (a->n_levels == max_levels || !cli_number(item, -100, 100, &a->snr_db[a->n_levels])) {
             cli_fail("--snr: '%s' is not a number from -100 to 100, or one of more than %d", item, max_levels);
@@ -358,36 +347,29 @@ static bool parse_levels(struct arguments *a, char *text) {
     return true;
 }
 
-int mix_command(int argc, char **argv) {
-    static const struct option options[] = {{"snr", required_argument, NULL, 's'}, {"out", required_argument, NULL, 'o'},
-                                            {"seed", required_argument, NULL, 'e'}, {"help", no_argument, NULL, 'h'}, {0}};
-    struct arguments a = {.out = "."};
+static int run_mix(const struct cli_call *call) {
+    const char *out = cli_option(call, 'o'), *seed_text = cli_option(call, 'n');
+    struct arguments a = {.clean = call->words[0], .noise = call->words[1], .room = call->words[2], .out = out ? out : "."};
     double seed = 0;
-    for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;)
-        switch (c) {
-        case 's':
-            a.n_levels = 0;
-            if (!parse_levels(&a, optarg))
-                return cli_misused;
-            break;
-        case 'o': a.out = optarg; break;
-        case 'e':
-            if (!cli_number(optarg, 0, 1e15, &seed) || seed != floor(seed)) {
-                cli_fail("--seed: '%s' is not a whole number", optarg);
-                return cli_misused;
-            }
-            a.seed = (uint64_t)seed;
-            break;
-        case 'h': fputs(help, stdout); return cli_done;
-        default: return cli_misused;
-        }
-    if (argc - optind < 2 || argc - optind > 3 || a.n_levels == 0) {
-        fputs(help, stderr);
+    if (!parse_levels(&a, cli_option(call, 's')))
         return cli_misused;
-    }
-    a.clean = argv[optind];
-    a.noise = argv[optind + 1];
-    a.room = argv[optind + 2]; /* NULL at the arguments' end */
+    if (seed_text && (!cli_number(seed_text, 0, 1e15, &seed) || seed != floor(seed)))
+        return cli_misuse(call->command, "--seed: '%s' is not a whole number", seed_text);
+    a.seed = (uint64_t)seed;
     struct err err;
     return mix(&a, &err) < 0 ? cli_fail("%s", err.text) : cli_done;
 }
+
+const struct cli_command mix_command = {
+    .name = "mix",
+    .summary = "noisy test material, of speech, noise and rooms",
+    .run = run_mix,
+    .arguments = {{"CLEAN", .kind = CLI_FILE}, {"NOISE", .kind = CLI_FILE}, {"ROOM", .kind = CLI_FILE, .optional = true}},
+    .options = {{'s', "snr", "DB[,DB...]", .required = true,
+                 .help = "speech over noise; speech counts within 20 dB of its loudest 20 ms"},
+                {'o', "out", "DIR", .kind = CLI_FILE, .help = "an existing folder; default: the current one"},
+                {'n', "seed", "N", .help = "another draw; the same number draws the same. Default: 0"}},
+    .about = "Test material: for each clean file and level a pair of FLAC files, NAME_clean and NAME_noisy, and a\n"
+             "table of them, pairs.tsv. CLEAN, NOISE and ROOM (an impulse response) are each a sound file, a folder\n"
+             "of them, or a list: a .txt or .lst file with one a line. Noise, where it begins, and room are drawn.\n",
+};

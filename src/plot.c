@@ -3,15 +3,7 @@
 
 #include "cli.h"
 
-#include <getopt.h>
 #include <stdio.h>
-
-static const char help[] =
-    "Usage: primeknet plot IN [OUT] [--model NAME|FILE]\n"
-    "\n"
-    "Writes a PNG: the spectrogram of the sound file IN before, the network's gain, and after. OUT's default\n"
-    "is IN's name with the ending .png.\n"
-    "  --model   small, base (default), large, or a .safetensors file\n";
 
 #ifdef HAVE_CAIRO
 
@@ -320,18 +312,17 @@ static int run_plot(const char *in, const char *out, const char *model) {
 
 #endif
 
-int plot_command(int argc, char **argv) {
-    static const struct option options[] = {{"model", required_argument, NULL, 'm'}, {"help", no_argument, NULL, 'h'}, {0}};
-    const char *model = "base";
-    for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;)
-        switch (c) {
-        case 'm': model = optarg; break;
-        case 'h': fputs(help, stdout); return cli_done;
-        default: return cli_misused;
-        }
-    if (argc - optind < 1 || argc - optind > 2) {
-        fputs(help, stderr);
-        return cli_misused;
-    }
-    return run_plot(argv[optind], argv[optind + 1], model);
+static int run(const struct cli_call *call) {
+    const char *model = cli_option(call, 'm');
+    return run_plot(call->words[0], call->words[1], model ? model : "base");
 }
+
+const struct cli_command plot_command = {
+    .name = "plot",
+    .summary = "a picture of what the network does to a sound file",
+    .run = run,
+    .arguments = {{"IN", .kind = CLI_FILE}, {"OUT", .kind = CLI_FILE, .optional = true}},
+    .options = {CLI_MODEL_OPTION},
+    .about = "Writes a PNG: the spectrogram of the sound file IN before, the network's gain, and after. OUT's default\n"
+             "is IN's name with the ending .png.\n",
+};

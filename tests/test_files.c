@@ -292,7 +292,7 @@ START_TEST(garbage_is_refused_by_name) {
     ck_refused(run("enhance", in_dir("good.wav"), dir, NULL), 1, dir, "regular");
     ck_one_line();
 
-    ck_refused(run("enhance", in_dir("good.wav"), NULL), 2, "Usage", "");
+    ck_refused(run("enhance", in_dir("good.wav"), NULL), 2, "OUT is missing", "Usage");
     ck_refused(run("enhance", in_dir("good.wav"), out, "--strength", "1.5", NULL), 2, "--strength", "1.5");
     ck_refused(run("enhance", in_dir("good.wav"), out, "--strength", "nan", NULL), 2, "--strength", "nan");
     ck_refused(run("enhance", in_dir("good.wav"), out, "--floor-db", "6", NULL), 2, "--floor-db", "6");
@@ -483,7 +483,7 @@ START_TEST(what_cannot_be_mixed_is_refused) {
     ck_one_line();
     write_sound(in_dir("slow.wav"), SF_FORMAT_WAV | SF_FORMAT_FLOAT, x, 600, 1, 100);
     ck_refused(run("mix", good, in_dir("slow.wav"), "--snr", "5", "--out", out, NULL), 1, "slow.wav", "100 Hz cannot be resampled");
-    ck_refused(run("mix", good, good, "--out", out, NULL), 2, "Usage", "");
+    ck_refused(run("mix", good, good, "--out", out, NULL), 2, "--snr DB[,DB...] is missing", "Usage");
     ck_refused(run("mix", good, good, "--snr", "5,loud", "--out", out, NULL), 2, "--snr", "loud");
     ck_refused(run("mix", good, good, "--snr", "5", "--seed", "1.5", NULL), 2, "--seed", "1.5");
     ck_assert_int_eq(rmdir(out), 0); /* nothing was left in it */
