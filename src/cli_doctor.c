@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <systemd/sd-bus.h>
@@ -334,47 +335,65 @@ static void check_enhanced(struct doctor *d) {
 
 /* ---- time -------------------------------------------------------------------------------------------------------- */
 
-static bool rtkit_is_there(void) {
-    sd_bus *bus = NULL;
-    sd_bus_message *reply = NULL;
-    int there = 0;
-    char **names = NULL;
-    if (sd_bus_open_system(&bus) >= 0) {
-        sd_bus_set_method_call_timeout(bus, 3000000);
-        if (sd_bus_call_method(bus, "org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus",
-                               "ListActivatableNames", NULL, &reply, "") >= 0 &&
-            sd_bus_message_read_strv(reply, &names) >= 0)
-            for (char **name = names; *name; name++)
-                there |= strcmp(*name, "org.freedesktop.RealtimeKit1") == 0;
-    }
-    for (char **name = names; name && *name; name++)
-        free(*name);
-    free(names);
-    sd_bus_message_unref(reply);
-    sd_bus_flush_close_unref(bus);
-    return there;
+/* This thread's, for a moment. */
+static void drop_realtime(void) {
+    sched_setscheduler(0, SCHED_OTHER | SCHED_RESET_ON_FORK, &(struct sched_param){0});
 }
 
 static bool limits_allow_realtime(void) {
-    const struct sched_param high = {.sched_priority = 1}, low = {0};
-    bool allowed = sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &high) == 0;
-    if (allowed)
-        sched_setscheduler(0, SCHED_OTHER, &low);
+    bool allowed = sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &(struct sched_param){.sched_priority = 1}) == 0;
+    drop_realtime();
     return allowed;
 }
 
+/* Asks rtkit as PipeWire does: 0, -ENOENT where there is none, or -EACCES, with its words in why. */
+static int ask_rtkit(struct err *why) {
+    static const struct rlimit moment = {200000, 200000}; /* us without a pause: rtkit grants nothing to a process without a limit */
+    sd_bus *bus = NULL;
+    sd_bus_error error = SD_BUS_ERROR_NULL;
+    int res = -ENOENT;
+    setrlimit(RLIMIT_RTTIME, &moment);
+    if (sd_bus_open_system(&bus) >= 0) {
+        sd_bus_set_method_call_timeout(bus, 3000000);
+        res = sd_bus_call_method(bus, "org.freedesktop.RealtimeKit1", "/org/freedesktop/RealtimeKit1", "org.freedesktop.RealtimeKit1",
+                                 "MakeThreadRealtime", &error, NULL, "tu", (uint64_t)gettid(), 1);
+        if (res < 0)
+            res = sd_bus_error_has_name(&error, SD_BUS_ERROR_SERVICE_UNKNOWN) ||
+                          sd_bus_error_has_name(&error, SD_BUS_ERROR_NAME_HAS_NO_OWNER)
+                      ? -ENOENT
+                      : err_set(why, -EACCES, "%s", error.message ? error.message : strerror(-res));
+    }
+    drop_realtime();
+    sd_bus_error_free(&error);
+    sd_bus_flush_close_unref(bus);
+    return res < 0 ? res : 0;
+}
+
 static void check_realtime(struct doctor *d) {
-    static const char advice[] = "install rtkit (Debian: sudo apt install rtkit), or give your user real-time rights in "
-                                 "/etc/security/limits.d: @audio - rtprio 95";
-    if (d->status && json_is_true(json_object_get(d->status, "realtime")))
+    static const char limits[] = "or give your user real-time rights in /etc/security/limits.d: @audio - rtprio 95";
+    struct err why = {""};
+    char advice[256];
+    const char *means = d->status ? ": the sound may stumble when the machine is busy, and comes later" : "";
+    if (json_is_true(json_object_get(d->status, "realtime"))) {
         tell(d, FINE, "real time", NULL, "the network's thread has real-time priority");
-    else if (d->status)
-        tell(d, PROBLEM, "real time", advice,
-             "the network's thread was refused real-time priority: the sound may stumble when the machine is busy, and comes later");
-    else if (limits_allow_realtime() || rtkit_is_there())
-        tell(d, FINE, "real time", NULL, "to be had");
-    else
-        tell(d, PROBLEM, "real time", advice, "neither rtkit nor this user's limits give real-time priority");
+        return;
+    }
+    bool limits_do = limits_allow_realtime();
+    int rtkit = limits_do ? 0 : ask_rtkit(&why);
+    if (rtkit == 0 && !d->status) {
+        tell(d, FINE, "real time", NULL, "%s", limits_do ? "this user's limits allow it" : "rtkit grants it");
+    } else if (rtkit == 0) {
+        tell(d, PROBLEM, "real time", "systemctl --user restart primeknet",
+             "the network's thread has no real-time priority (%s), though %s now%s", text_of(d->status, "realtime_refusal"),
+             limits_do ? "this user's limits allow it" : "rtkit grants it", means);
+    } else if (rtkit == -ENOENT) {
+        snprintf(advice, sizeof advice, "install rtkit (Debian: sudo apt install rtkit), %s", limits);
+        tell(d, PROBLEM, "real time", advice, "rtkit is not installed, and this user's limits allow no real-time priority%s", means);
+    } else {
+        snprintf(advice, sizeof advice, "journalctl -u rtkit-daemon says more; mend that, %s", limits);
+        tell(d, PROBLEM, "real time", advice, "rtkit refuses (%s), and this user's limits allow no real-time priority%s",
+             why.text, means);
+    }
 }
 
 /* What the GPU's engine says of itself; the CPU's takes over where it does not open. */

@@ -119,7 +119,9 @@ void worker_remove(struct worker *w, struct feed *f);
 void worker_tidy(struct worker *w, struct feed *f);
 /* From the audio thread: wakes the worker, if it sleeps. */
 void worker_post(struct worker *w, struct feed *f, uint64_t due_ns);
+/* Whether the worker has real-time priority: as it was last known, for the audio thread; and as the kernel says now. */
 bool worker_realtime(const struct worker *w);
+bool worker_ask_realtime(struct worker *w);
 /* What n_hops of a lane may take, all but the slowest 1 %, where n_lanes run in the unit, this one among them. */
 unsigned unit_cost_us(const struct unit *u, unsigned n_hops, unsigned n_lanes);
 

@@ -161,8 +161,7 @@ static void tell_log(struct daemon *d, const struct node_status *s, const struct
             p->waits ? "" : "; a quantum of it because the audio thread does not wait for the network");
     if (p->hops > 0 && !d->told_realtime) {
         if (!p->realtime)
-            say(SD_WARNING,
-                "no real-time priority (rtkit and limits refuse it): hops may be late when the machine is busy");
+            say(SD_WARNING, "no real-time priority (%s): hops may be late when the machine is busy", report_refusal(p));
         d->told_realtime = true;
     }
     struct node_status told = *s;

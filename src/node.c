@@ -34,6 +34,7 @@
 #define RECONNECT_MAX_MS 2000       /* ... to here */
 #define ANSWER_MS 5000              /* after which a connection that was never served is given up */
 #define SILENT_CYCLES 3             /* without the capture stream before the pacer takes its part */
+#define RTKIT_MOST 20               /* the highest priority that rtkit gives, unless it is told otherwise */
 #define MUTED_MS 400                /* that a change of microphone waits for the fade: two of the longest quanta */
 
 /* What is kept of the graph: enough to know who is linked to us, what to call it and which channels it has. */
@@ -1049,18 +1050,23 @@ static int rt_start(void *data, pthread_t *ret, void *(*run)(void *), void *arg)
     return 0;
 }
 
+/* The kernel knows it; the C library does not, where rtkit gave it. 0: none. */
+static int loop_priority(struct spa_loop *loop, bool async, uint32_t seq, const void *data, size_t size, void *user) {
+    (void)loop, (void)async, (void)seq, (void)data, (void)size;
+    struct sched_param param = {0};
+    sched_getparam(0, &param);
+    *(int *)user = param.sched_priority;
+    return 0;
+}
+
+/* rtkit may give the data loop its priority later; it gives none above RTKIT_MOST. */
 static int rt_raise(void *data, pthread_t thread) {
     struct node *const n = data;
-    struct spa_thread *const loop = pw_data_loop_get_thread(n->data_loop);
-    int policy;
-    struct sched_param param;
-    if (!loop || pthread_getschedparam((pthread_t)loop, &policy, &param) != 0)
-        return -ESRCH;
-    policy &= ~SCHED_RESET_ON_FORK;
-    if (policy != SCHED_FIFO && policy != SCHED_RR) /* the data loop was refused too */
-        return -EPERM;
-    const int priority = param.sched_priority > 1 ? param.sched_priority - 1 : 1;
-    return spa_thread_utils_acquire_rt(n->threads, (struct spa_thread *)thread, priority);
+    int priority = 0;
+    pw_data_loop_invoke(n->data_loop, loop_priority, 0, NULL, 0, true, &priority);
+    priority = (priority ? priority : RTKIT_MOST) - 1;
+    const int r = spa_thread_utils_acquire_rt(n->threads, (struct spa_thread *)thread, priority > 1 ? priority : 1);
+    return r < 0 ? r : 0;
 }
 
 static void rt_join(void *data, pthread_t thread) {
@@ -1135,7 +1141,7 @@ int node_open(struct node **ret, const struct node_options *options, struct err 
     if (!n->threads)
         n->threads = pw_thread_utils_get();
 
-    const struct rt rt = {.data = n, .start = rt_start, .raise = rt_raise, .join = rt_join};
+    const struct rt rt = {.data = n, .start = rt_start, .raise = rt_raise, .raised = rt_raised, .join = rt_join};
     const struct worker_options worker_options = {
         .rt = &rt,
         .engine = options->engine,

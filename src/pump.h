@@ -35,7 +35,8 @@ struct pump_stats {
     unsigned quantum;      /* samples, of the last block */
     float in_rms, out_rms; /* linear, full scale 1.0, over about 0.3 s */
     float in_noise, out_noise; /* linear, the levels' floor: their least, forgotten at 3 dB/s; 0 in the first second */
-    bool realtime;         /* the worker has real-time priority */
+    bool realtime;         /* the worker has real-time priority; else ... */
+    int refusal;           /* ... why, -errno, or 0 where nobody has said */
     bool waits;            /* the audio thread waits for the worker and so adds no delay */
     bool swapping;         /* an engine handed in has not replaced its predecessor yet */
     bool engine_lost;      /* the engine failed: dry sounds until worker_engine brings another */

@@ -5,6 +5,7 @@
 #include "bands.h"
 #include "pump.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -95,6 +96,18 @@ static json_t *device(const struct node_status *n) {
                              : json_null();
 }
 
+/* As PipeWire passes on what rtkit and the kernel answer. */
+const char *report_refusal(const struct pump_stats *p) {
+    switch (-p->refusal) {
+    case 0: return "nobody has granted it yet";
+    case ENOTSUP: return "the limits do not allow it, and rtkit cannot be asked";
+    case ENOENT: return "the limits do not allow it, and rtkit is not installed";
+    case EACCES: return "the limits do not allow it, and rtkit denies it";
+    case EPERM: return "the limits do not allow it";
+    default: return strerror(-p->refusal);
+    }
+}
+
 /* One of those besides the first microphone. */
 static json_t *one_stream(struct node *node, bool bypass) {
     struct node_status n;
@@ -142,6 +155,7 @@ json_t *report_status(const struct report *r) {
     json_object_set_new(status, "hop_p99_us", json_integer(p.hop_p99_us));
     json_object_set_new(status, "hop_max_us", json_integer(p.hop_max_us));
     json_object_set_new(status, "realtime", json_boolean(p.realtime));
+    json_object_set_new(status, "realtime_refusal", p.realtime ? json_null() : json_string(report_refusal(&p)));
     json_object_set_new(status, "memory_mib", json_real(round(memory_mib() * 10) / 10));
     json_object_set_new(status, "refused", r->refused[0] ? json_string(r->refused) : json_null());
     json_object_set_new(status, "problem", r->problem[0] ? words(r->problem) : json_null());

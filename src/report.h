@@ -21,6 +21,8 @@ struct report {
 };
 
 json_t *report_status(const struct report *r);
+/* Why the network's thread has no real-time priority. */
+const char *report_refusal(const struct pump_stats *p);
 json_t *report_microphones(const struct node *n, const struct settings *s);
 
 #endif

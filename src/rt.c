@@ -23,4 +23,10 @@ static void posix_join(void *data, pthread_t thread) {
     pthread_join(thread, NULL);
 }
 
-const struct rt rt_posix = {.start = posix_start, .raise = posix_raise, .join = posix_join};
+bool rt_raised(void *data, pid_t tid) {
+    (void)data;
+    const int policy = sched_getscheduler(tid) & ~SCHED_RESET_ON_FORK;
+    return policy == SCHED_FIFO || policy == SCHED_RR;
+}
+
+const struct rt rt_posix = {.start = posix_start, .raise = posix_raise, .raised = rt_raised, .join = posix_join};

@@ -25,13 +25,14 @@ struct due {
 struct worker {
     struct rt rt;
     pthread_t thread;
-    bool realtime;
+    int refusal;                          /* of real-time priority */
     void (*release)(void *data, struct engine *engine);
     void *data;
     struct unit *units;                   /* the owner's */
 
     _Atomic(struct feed *) feeds[WORKER_PUMPS];
-    _Atomic uint32_t posted, looks;       /* futexes: of the worker, of the owner that removes a feed */
+    _Atomic uint32_t posted, looks, tid;  /* futexes: of the worker, of the owner that removes a feed, that opens it */
+    _Atomic bool realtime;
     _Atomic bool sleeping, removing, quit;
 
     /* the thread's */
@@ -300,11 +301,14 @@ static void *serve(void *arg) {
     pthread_sigmask(SIG_BLOCK, &all, NULL);
     pthread_setname_np(pthread_self(), "primeknet hops");
     fpu_flush_denormals();
+    atomic_store(&w->tid, (uint32_t)gettid());
+    futex_wake(&w->tid);
 
     bool gathered = false; /* the others did not come */
     while (!atomic_load(&w->quit)) {
         const uint32_t posted = atomic_load(&w->posted);
         atomic_fetch_add(&w->looks, 1);
+        worker_ask_realtime(w);
         if (atomic_load(&w->removing))
             futex_wake(&w->looks);
         struct due batch[WORKER_PUMPS];
@@ -535,7 +539,17 @@ unsigned worker_hop(const struct worker *w) {
 }
 
 bool worker_realtime(const struct worker *w) {
-    return w->realtime;
+    return atomic_load_explicit(&w->realtime, memory_order_relaxed);
+}
+
+bool worker_ask_realtime(struct worker *w) {
+    const bool realtime = w->rt.raised(w->rt.data, (pid_t)atomic_load(&w->tid));
+    atomic_store(&w->realtime, realtime);
+    return realtime;
+}
+
+int worker_refusal(const struct worker *w) {
+    return w->refusal;
 }
 
 int worker_open(struct worker **ret, const struct worker_options *options) {
@@ -553,7 +567,10 @@ int worker_open(struct worker **ret, const struct worker_options *options) {
         free(w);
         return r;
     }
-    w->realtime = w->rt.raise(w->rt.data, w->thread) == 0;
+    while (!atomic_load(&w->tid))
+        futex_wait(&w->tid, 0, UINT64_MAX);
+    w->refusal = w->rt.raise(w->rt.data, w->thread);
+    worker_ask_realtime(w);
     *ret = w;
     return 0;
 }

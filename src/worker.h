@@ -39,5 +39,7 @@ void worker_close(struct worker *w); /* NULL is fine; after its pumps are closed
  * where it has too few streams, -ENOSPC, the engine then still the caller's. */
 int worker_engine(struct worker *w, struct engine *engine, unsigned hop_p99_us);
 unsigned worker_hop(const struct worker *w); /* samples, of the newest engine */
+/* Why the thread was refused real-time priority, -errno; 0 where it was not, though it may still wait for it. */
+int worker_refusal(const struct worker *w);
 
 #endif

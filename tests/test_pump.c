@@ -150,13 +150,33 @@ static int raise_refused(void *data, pthread_t thread) {
     return -EPERM;
 }
 
+static bool raised_true(void *data, pid_t tid) {
+    (void)data, (void)tid;
+    return true;
+}
+
+static bool raised_false(void *data, pid_t tid) {
+    (void)data, (void)tid;
+    return false;
+}
+
+static _Atomic bool has_come;
+
+static bool raised_later(void *data, pid_t tid) {
+    (void)data, (void)tid;
+    return atomic_load(&has_come);
+}
+
 static void join_plain(void *data, pthread_t thread) {
     (void)data;
     pthread_join(thread, NULL);
 }
 
-static const struct rt granted = {.start = start_plain, .raise = raise_granted, .join = join_plain};
-static const struct rt refused = {.start = start_plain, .raise = raise_refused, .join = join_plain};
+static const struct rt granted = {
+    .start = start_plain, .raise = raise_granted, .raised = raised_true, .join = join_plain};
+static const struct rt refused = {
+    .start = start_plain, .raise = raise_refused, .raised = raised_false, .join = join_plain};
+static const struct rt later = {.start = start_plain, .raise = raise_granted, .raised = raised_later, .join = join_plain};
 
 /* ---- a pump under test ------------------------------------------------------------------------------------------- */
 
@@ -298,6 +318,25 @@ START_TEST(waits_only_where_the_hops_fit) {
     run(2048, 256);
     ck_assert(!stats().waits);
     ck_assert_uint_eq(stats().delay, 768 + 256);
+}
+END_TEST
+
+/* rtkit answers later, and takes away what a thread abuses. */
+START_TEST(waits_while_the_priority_is_there) {
+    open_pump(&later, 768, 0.5f, 1);
+    run(PUMP_RATE, 256);
+    ck_assert(!stats().realtime && !stats().waits && stats().refusal == 0);
+    atomic_store(&has_come, true);
+    run(2 * PUMP_RATE, 256);
+    ck_assert(stats().realtime && stats().waits);
+    ck_assert_uint_eq(stats().delay, 768);
+    atomic_store(&has_come, false);
+    run(2048, 256);
+    ck_assert(!stats().realtime && !stats().waits);
+    ck_assert_uint_eq(stats().delay, 1024);
+    close_pump();
+    open_pump(&refused, 768, 0.5f, 1);
+    ck_assert_int_eq(stats().refusal, -EPERM);
 }
 END_TEST
 
@@ -1136,6 +1175,7 @@ int main(void) {
     tcase_add_loop_test(c, delay_is_exact_where_it_waits, 0, n_quanta);
     tcase_add_loop_test(c, delay_is_exact_where_it_does_not_wait, 0, n_quanta);
     tcase_add_test(c, waits_only_where_the_hops_fit);
+    tcase_add_test(c, waits_while_the_priority_is_there);
     tcase_add_test(c, a_late_hop_gives_dry_without_a_click);
     tcase_add_loop_test(c, any_split_gives_the_same_samples, 0, 4);
     tcase_add_loop_test(c, the_delay_follows_the_quantum, 0, 8);

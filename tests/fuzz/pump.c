@@ -133,6 +133,16 @@ static int refuse(void *data, pthread_t thread) {
     return -EPERM;
 }
 
+static bool always(void *data, pid_t tid) {
+    (void)data, (void)tid;
+    return true;
+}
+
+static bool never(void *data, pid_t tid) {
+    (void)data, (void)tid;
+    return false;
+}
+
 static void join(void *data, pthread_t thread) {
     (void)data, (void)thread;
     settle();
@@ -386,7 +396,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     in_worker = worker_sleeps = worker_stalls = worker_ended = false;
 
     const unsigned fail = fuzz_byte(&input), how = fuzz_byte(&input);
-    const struct rt rt = {.start = start, .raise = how & 1 ? refuse : grant, .join = join};
+    const struct rt rt = {.start = start, .raise = how & 1 ? refuse : grant, .raised = how & 1 ? never : always, .join = join};
     struct engine *const first = make_engine(how >> 2);
     const struct worker_options o = {
         .rt = &rt, .engine = first, .hop_p99_us = 1, .release = release, .data = engines};
