@@ -124,7 +124,7 @@ int main(int argc, char **argv) {
         hop(e, 1, y);
         same &= memcmp(x, y, h * sizeof *x) == 0;
         if (i == N_CHECK / 2)
-            engine_control(e, 0, 0, 0), engine_control(e, 1, 0, 0);
+            engine_control(e, 0, (struct engine_controls){0}), engine_control(e, 1, (struct engine_controls){0});
         for (unsigned k = 0; i > N_CHECK * 3 / 4 && k < h; k++) {
             error += ((double)x[k] - past[k]) * ((double)x[k] - past[k]);
             power += (double)past[k] * past[k];

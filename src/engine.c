@@ -163,8 +163,10 @@ const float *engine_fade(const struct engine *e) {
     return e->fade;
 }
 
-void engine_control(struct engine *e, unsigned stream, float strength, float floor) {
+void engine_control(struct engine *e, unsigned stream, struct engine_controls controls) {
     assert(stream < e->n_streams);
-    e->controls[stream].strength = strength;
-    e->controls[stream].floor = floor;
+    const struct model_config *g = model_config(e->model);
+    e->controls[stream].strength = controls.strength;
+    e->controls[stream].floor = controls.floor;
+    e->controls[stream].low_cut = controls.low_cut_hz * (float)g->window / (float)g->rate;
 }

@@ -29,6 +29,14 @@ struct engine_job {
     float *out;
 };
 
+/* What is made of the network's gains. A stream begins with strength 1 and nothing else; strength 0 and nothing else gives
+ * the delayed input sample for sample. */
+struct engine_controls {
+    float strength;   /* in [0,1]: the gain's exponent */
+    float floor;      /* in [0,1]: the least gain, linear; 0 is none */
+    float low_cut_hz; /* what lies below is taken away, whatever strength and floor are; 0 is off */
+};
+
 /* How an engine is opened. */
 struct engine_options {
     const char *name;   /* "cpu", "cuda", "null" (the delayed input, nothing else; the stand-in for tests) or "auto" (the
@@ -67,9 +75,8 @@ void engine_tail(const struct engine *e, unsigned stream, float *tail);
 /* The share of a steady signal that engine_tail still carries at each of its samples, falling from about 1 to 0. */
 const float *engine_fade(const struct engine *e); /* [engine_delay()] */
 
-/* strength in [0,1]: the gain's exponent; 0 gives the delayed input sample for sample. floor in [0,1]: the least gain,
- * linear (0 is none). Both hold from the next hop on; overlap-add fades between them. */
-void engine_control(struct engine *e, unsigned stream, float strength, float floor);
+/* They hold from the next hop on; overlap-add fades between them. */
+void engine_control(struct engine *e, unsigned stream, struct engine_controls controls);
 
 /* Gives back what stays when no engine is open: a GPU's context, so that it can sleep. The next engine there takes the
  * longer to open. */

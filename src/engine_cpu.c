@@ -108,6 +108,7 @@ static void process_hop(struct engine_net *c, unsigned stream, const float *in, 
     spectrum_features(g, c->kernels, c->spectrum, c->features);
     net_run(c->net, &s->net, c->features, c->mask, c->rotation);
     spectrum_apply(g, c->kernels, c->mask, c->rotation, control->strength, control->floor, c->spectrum);
+    spectrum_cut(g, control->low_cut, c->spectrum);
     stft_synthesise(c->stft, &s->stft, c->spectrum, out);
 }
 

@@ -1,4 +1,4 @@
-/* engine_null.c - the delayed input, nothing else: what every engine gives at strength 0. */
+/* engine_null.c - the delayed input, nothing else: what every engine gives at strength 0 without a low cut. */
 #include "engine_type.h"
 
 #include "pool.h"

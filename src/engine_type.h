@@ -5,8 +5,9 @@
 #include "engine.h"
 #include "model.h"
 
+/* A stream's controls, as engine_control sets them. */
 struct engine_control {
-    _Atomic float strength, floor;
+    _Atomic float strength, floor, low_cut; /* the last in bins */
 };
 
 /* The head of every engine's own struct. */

@@ -28,7 +28,7 @@ static volatile sig_atomic_t interrupted; /* by this signal */
 
 struct arguments {
     const char *in, *out, *model, *engine;
-    double strength, floor;
+    double strength, floor, low_cut_hz;
 };
 
 /* Interleaved frames waiting for the next step. */
@@ -317,8 +317,9 @@ static int open_all(struct job *j) {
     struct engine_options options = {.name = a->engine, .n_streams = channels, .max_hops = j->block_hops};
     if (model_load(&j->model, a->model, &err) < 0 || engine_open(&j->engine, &options, j->model, &err) < 0)
         return cli_fail("%s", err.text);
+    const struct engine_controls controls = {.strength = a->strength, .floor = a->floor, .low_cut_hz = a->low_cut_hz};
     for (unsigned c = 0; c < channels; c++)
-        engine_control(j->engine, c, a->strength, a->floor);
+        engine_control(j->engine, c, controls);
     unsigned hop = engine_hop(j->engine);
     j->drop_model = engine_delay(j->engine);
     j->streams = calloc(channels, sizeof *j->streams);
@@ -374,10 +375,10 @@ static void close_all(struct job *j) {
 }
 
 static int parse(struct arguments *a, const struct cli_call *call) {
-    const char *strength = cli_option(call, 's'), *floor_text = cli_option(call, 'f');
+    const char *strength = cli_option(call, 's'), *floor_text = cli_option(call, 'f'), *low_cut = cli_option(call, 'l');
     double floor_db = -INFINITY;
     *a = (struct arguments){.in = call->words[0], .out = call->words[1], .model = cli_option(call, 'm'),
-                            .engine = cli_option(call, 'e'), .strength = 1};
+                            .engine = cli_option(call, 'e'), .strength = 1, .low_cut_hz = 70};
     if (!a->model)
         a->model = "base";
     if (!a->engine)
@@ -386,6 +387,8 @@ static int parse(struct arguments *a, const struct cli_call *call) {
         return cli_misuse(call->command, "--strength: '%s' is not a number from 0 to 1", strength);
     if (floor_text && !cli_number(floor_text, -60, 0, &floor_db))
         return cli_misuse(call->command, "--floor-db: '%s' is not a number from -60 to 0", floor_text);
+    if (low_cut && !cli_number(low_cut, 0, 300, &a->low_cut_hz))
+        return cli_misuse(call->command, "--low-cut-hz: '%s' is not a number from 0 to 300", low_cut);
     a->floor = pow(10, floor_db / 20);
     return cli_done;
 }
@@ -421,7 +424,8 @@ const struct cli_command enhance_command = {
     .arguments = {{"IN", .kind = CLI_FILE}, {"OUT", .kind = CLI_FILE}},
     .options = {CLI_MODEL_OPTION, CLI_ENGINE_OPTION,
                 {'s', "strength", "S", .help = "0 (the input) to 1 (default, all that the network does)"},
-                {'f', "floor-db", "D", .help = "leave at least this much of everything, -60 to 0; default: no floor"}},
+                {'f', "floor-db", "D", .help = "leave at least this much of everything, -60 to 0; default: no floor"},
+                {'l', "low-cut-hz", "F", .help = "remove what lies below, 0 (off) to 300; default: 70"}},
     .about = "Cleans the speech in IN, any file that libsndfile reads, and writes OUT: same rate, channels and\n"
              "length, no delay; the kind of file is what OUT's name ends in.\n",
 };

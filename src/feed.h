@@ -93,7 +93,7 @@ struct feed {
     float *dry;      /* [RING], the input by position */
     /* the owner's */
     struct seat *seats;
-    float strength, floor;
+    struct engine_controls controls;
     /* from the audio thread */
     _Atomic uint64_t written;              /* the end of the input so far: a position */
     _Atomic unsigned quantum;              /* samples */

@@ -92,10 +92,13 @@ static const char *microphone_or_null(const struct settings *s) {
 }
 
 static void set_controls(struct daemon *d) {
-    float strength = d->bypass ? 0 : (float)d->settings.strength, floor = (float)pow(10.0, d->settings.floor_db / 20.0);
+    const struct settings *s = &d->settings;
+    const struct engine_controls bypass = {0}, controls = {.strength = (float)s->strength,
+                                                           .floor = (float)pow(10.0, s->floor_db / 20.0),
+                                                           .low_cut_hz = (float)s->low_cut_hz};
     for (unsigned i = 0; i < d->streams.n; i++) {
-        node_controls(d->streams.nodes[i], (float)d->settings.strength, d->bypass);
-        pump_control(node_pump(d->streams.nodes[i]), strength, floor);
+        node_controls(d->streams.nodes[i], (float)s->strength, d->bypass);
+        pump_control(node_pump(d->streams.nodes[i]), d->bypass ? bypass : controls);
     }
 }
 

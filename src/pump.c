@@ -556,7 +556,7 @@ int pump_open(struct pump **ret, struct worker *w) {
     struct pump *const p = touched(1, sizeof *p);
     if (!p)
         return -ENOMEM;
-    p->feed.strength = 1;
+    p->feed.controls.strength = 1;
     p->end = START;
     atomic_init(&p->feed.written, START);
     atomic_init(&p->n_sounded, START);
@@ -584,12 +584,11 @@ void pump_close(struct pump *p) {
     pump_free(p);
 }
 
-void pump_control(struct pump *p, float strength, float floor) {
-    p->feed.strength = strength;
-    p->feed.floor = floor;
+void pump_control(struct pump *p, struct engine_controls controls) {
+    p->feed.controls = controls;
     for (struct seat *seat = p->feed.seats; seat; seat = seat->link) {
         for (unsigned i = 0; i < PUMP_STREAMS; i++)
-            engine_control(seat->unit->engine, seat->lanes[i].stream, strength, floor);
+            engine_control(seat->unit->engine, seat->lanes[i].stream, controls);
     }
 }
 

@@ -47,8 +47,8 @@ struct pump_stats {
 int pump_open(struct pump **ret, struct worker *w);
 void pump_close(struct pump *p); /* NULL is fine; not while the worker is closed */
 
-/* Holds for every engine, present and future. strength and floor as in engine_control. */
-void pump_control(struct pump *p, float strength, float floor);
+/* Holds for every engine, present and future. */
+void pump_control(struct pump *p, struct engine_controls controls);
 
 /* Readable when there is something for pump_dispatch: an engine that came or is no longer used, or a change in
  * pump_stats that others act on (delay, waits, engine_lost, swapping). */

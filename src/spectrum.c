@@ -113,3 +113,8 @@ void spectrum_apply(const struct model_config *g, const struct kernels *k, const
         centre_below = centre_above;
     }
 }
+
+void spectrum_cut(const struct model_config *g, float cut, float complex *x) {
+    for (unsigned i = 0; cut > 0 && i < g->n_bins && (float)i < cut + .5f; i++)
+        x[i] *= at_least((float)i + .5f - cut, 0);
+}

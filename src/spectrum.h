@@ -20,4 +20,8 @@ void spectrum_features(const struct model_config *g, const struct kernels *k, co
 void spectrum_apply(const struct model_config *g, const struct kernels *k, const float *mask, const float *rotation,
                     float strength, float floor, float complex *x);
 
+/* Takes away what lies below `cut`, in bins, of x [n_bins]: a bin keeps the share of its width, half a bin to either side,
+ * that lies above. 0: nothing is cut. */
+void spectrum_cut(const struct model_config *g, float cut, float complex *x);
+
 #endif

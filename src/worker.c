@@ -440,7 +440,7 @@ static void take_seat(struct feed *f, struct seat *seat) {
     seat->unit->seats[seat->number] = seat;
     seat->unit->n_taken++;
     for (unsigned i = 0; i < PUMP_STREAMS; i++)
-        engine_control(seat->unit->engine, seat->lanes[i].stream, f->strength, f->floor);
+        engine_control(seat->unit->engine, seat->lanes[i].stream, f->controls);
 }
 
 static void leave_seat(struct worker *w, struct feed *f, struct seat *seat) {

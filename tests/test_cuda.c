@@ -87,12 +87,13 @@ START_TEST(sounds_like_the_cpu) {
     ck_assert_msg(db >= LEAST_DB && end_db >= LEAST_DB && tail_db >= LEAST_DB, "%s: %.1f, %.1f, %.1f dB", models[_i],
                   db, end_db, tail_db);
 
-    engine_control(cpu, 0, .6f, .1f);
-    engine_control(cuda, 0, .6f, .1f);
+    const struct engine_controls controls = {.strength = .6f, .floor = .1f, .low_cut_hz = 80};
+    engine_control(cpu, 0, controls);
+    engine_control(cuda, 0, controls);
     const unsigned n_softer = at_most(200);
     float *softer = run(cpu, 0, x, n_softer), *on_gpu = run(cuda, 0, x, n_softer);
     const double softer_db = snr_db(on_gpu, softer, (size_t)n_softer * hop);
-    printf("%s at strength 0.6, floor 0.1: %.1f dB\n", models[_i], softer_db);
+    printf("%s at strength 0.6, floor 0.1, low cut 80 Hz: %.1f dB\n", models[_i], softer_db);
     ck_assert_double_ge(softer_db, LEAST_DB);
     free(x);
     free(should);

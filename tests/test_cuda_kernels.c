@@ -841,8 +841,9 @@ static void check_engine(const char *name, unsigned seconds) {
 
     engine_reset(cpu, 0);
     engine_reset(cuda, 1);
-    engine_control(cpu, 0, .6f, .05f);
-    engine_control(cuda, 1, .6f, .05f);
+    const struct engine_controls softer = {.strength = .6f, .floor = .05f, .low_cut_hz = 80};
+    engine_control(cpu, 0, softer);
+    engine_control(cuda, 1, softer);
     const unsigned few = n_hops < 100 ? n_hops : 100;
     process(cpu, 0, few, x, should);
     process(cuda, 1, few, x, parts);

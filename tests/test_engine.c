@@ -1,5 +1,5 @@
 /* What every engine promises (engine.h): delay, independence of streams and of the number of hops a call, causality,
- * reset, strength and floor, finite output whatever comes in, and a hop that is real-time safe. */
+ * reset, strength, floor and low cut, finite output whatever comes in, and a hop that is real-time safe. */
 #include "engine.h"
 #include "model.h"
 #include "rt_guard.h"
@@ -11,6 +11,7 @@
 #include <complex.h>
 #include <math.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -80,9 +81,115 @@ START_TEST(strength_0_gives_the_delayed_input) {
     unsigned n_hops = 100, delay = engine_delay(e);
     size_t n = (size_t)n_hops * engine_hop(e);
     float *x = noise(n, .5f);
-    engine_control(e, 0, 0, 0);
+    engine_control(e, 0, (struct engine_controls){0});
     float *y = run(e, 0, x, n_hops);
     ck_assert_double_ge(snr_db(y + delay, x, n - delay), 100);
+    free(x);
+    free(y);
+    close_engine(e);
+}
+END_TEST
+
+/* What a low cut of `cut` bins takes away of n_hops of x, from its definition: of each frame's bin the share of its width that
+ * lies below. [n], as late as the output. */
+static double *cut_away(const float *x, unsigned n_hops, double cut) {
+    const struct model_config *g = model_config(model);
+    const float *analysis = model_weights(model)->analysis_window, *synthesis = model_weights(model)->synthesis_window;
+    const long n = (long)n_hops * g->hop;
+    double *y = calloc((size_t)n + g->window, sizeof *y);
+    ck_assert_ptr_nonnull(y);
+    for (long end = g->hop; end <= n; end += g->hop)
+        for (unsigned k = 0; k < cut + .5; k++) {
+            const double step = 2 * M_PI * k / g->window, share = fmin(cut + .5 - k, 1) * (k ? 2 : 1) / g->window;
+            double complex bin = 0;
+            for (long i = 0, at = end - g->window; i < g->window; i++, at++)
+                bin += at < 0 ? 0 : x[at] * (double)analysis[i] * cexp(-step * (double)i * I);
+            for (unsigned i = 0, skipped = g->window - g->synthesis; i < g->synthesis; i++)
+                y[end - g->hop + i] += share * synthesis[i] * creal(bin * cexp(step * (skipped + i) * I));
+        }
+    return y;
+}
+
+START_TEST(a_low_cut_takes_its_share_of_each_bin) {
+    static const float cuts_hz[] = {20, 70, 110, 300};
+    struct engine *e = open_engine("cpu", models[_i], 1);
+    const unsigned n_hops = 60, delay = engine_delay(e);
+    const size_t n = (size_t)n_hops * engine_hop(e);
+    const struct model_config *g = model_config(model);
+    float *x = noise(n, .5f);
+    for (unsigned c = 0; c < sizeof cuts_hz / sizeof *cuts_hz; c++) {
+        engine_reset(e, 0);
+        engine_control(e, 0, (struct engine_controls){.low_cut_hz = cuts_hz[c]});
+        float *y = run(e, 0, x, n_hops);
+        double *should = cut_away(x, n_hops, (double)cuts_hz[c] * g->window / g->rate), error = 0, power = 0;
+        for (size_t i = 0; i < n; i++) {
+            const double taken = (i < delay ? 0 : x[i - delay]) - (double)y[i];
+            error += (taken - should[i]) * (taken - should[i]);
+            power += should[i] * should[i];
+        }
+        ck_assert_msg(error < 1e-8 * power, "%g Hz: %g of what is taken away is wrong", (double)cuts_hz[c], error / power);
+        free(y);
+        free(should);
+    }
+    free(x);
+    close_engine(e);
+}
+END_TEST
+
+/* At 70 Hz, tones: hum goes, voices stay (docs/design.md has this table). */
+START_TEST(a_low_cut_tells_hum_from_voices) {
+    static const struct {
+        double hz, least_db, most_db;
+    } tones[] = {{0, -60, -35}, {20, -60, -35}, {40, -30, -24}, {50, -20, -16}, {60, -12, -9}, {70, -6.5, -5.5},
+                 {85, -2.5, -1.5}, {100, -.6, 0}, {150, -.05, .05}, {300, -.05, .05}};
+    struct engine *e = open_engine("cpu", models[0], 1);
+    const unsigned n_hops = 200, hop = engine_hop(e), n = n_hops * hop;
+    float *x = noise(n, 0);
+    engine_control(e, 0, (struct engine_controls){.low_cut_hz = 70});
+    for (unsigned t = 0; t < sizeof tones / sizeof *tones; t++) {
+        for (unsigned i = 0; i < n; i++)
+            x[i] = .5f * (float)cos(2 * M_PI * tones[t].hz * i / model_rate(model));
+        engine_reset(e, 0);
+        float *y = run(e, 0, x, n_hops);
+        double in = 0, out = 0;
+        for (unsigned i = n / 10; i < n; i++) {
+            in += (double)x[i] * x[i];
+            out += (double)y[i] * y[i];
+        }
+        const double db = 10 * log10(out / in);
+        printf("low cut at 70 Hz: %3.0f Hz %5.1f dB\n", tones[t].hz, db);
+        ck_assert_msg(db >= tones[t].least_db && db <= tones[t].most_db, "%g Hz: %g dB", tones[t].hz, db);
+        free(y);
+    }
+    free(x);
+    close_engine(e);
+}
+END_TEST
+
+/* A tone between on and off moves on without a step, however often the cut changes. */
+START_TEST(a_low_cut_comes_and_goes_smoothly) {
+    struct engine *e = open_engine("cpu", models[0], 1);
+    const unsigned n_hops = 100, hop = engine_hop(e), n = n_hops * hop;
+    float *x = noise(n, 0), *y = noise(n, 0), most = 0, x_most = 0, least_level = 1;
+    for (unsigned i = 0; i < n; i++)
+        x[i] = .5f * (float)sin(2 * M_PI * 100 * i / model_rate(model));
+    for (unsigned h = 0; h < n_hops; h++) {
+        struct engine_job job = {0, 1, x + h * hop, y + h * hop};
+        engine_control(e, 0, (struct engine_controls){.low_cut_hz = h % 12 < 6 ? 0 : 300});
+        ck_assert_int_eq(engine_process(e, &job, 1), 0);
+    }
+    for (unsigned i = 1; i < n; i++) {
+        x_most = fmaxf(x_most, fabsf(x[i] - x[i - 1]));
+        most = fmaxf(most, fabsf(y[i] - y[i - 1]));
+    }
+    for (unsigned i = n / 2; i + 480 < n; i++) { /* the loudest in each period: it does go */
+        float level = 0;
+        for (unsigned k = 0; k < 480; k++)
+            level = fmaxf(level, fabsf(y[i + k]));
+        least_level = fminf(least_level, level);
+    }
+    ck_assert_float_lt(least_level, .02f);
+    ck_assert_float_lt(most, 1.5f * x_most);
     free(x);
     free(y);
     close_engine(e);
@@ -92,6 +199,8 @@ END_TEST
 /* 60 s at once, and in calls of one to seven hops: 110 dB is asked for, the same bits are given. */
 START_TEST(calls_do_not_matter) {
     struct engine *e = open_engine("cpu", models[_i], 2);
+    for (unsigned stream = 0; stream < 2; stream++)
+        engine_control(e, stream, (struct engine_controls){.strength = 1, .low_cut_hz = 70});
     unsigned hop = engine_hop(e), n_hops = 60 * model_rate(model) / hop;
     size_t n = (size_t)n_hops * hop;
     float *x = noise(n, .3f), *whole = run(e, 0, x, n_hops);
@@ -190,7 +299,7 @@ START_TEST(streams_are_apart) {
     unsigned n_hops = 40;
     size_t n = (size_t)n_hops * engine_hop(e);
     float *x = noise(n, .3f), *y = noise(n, .1f), *alone = run(e, 2, x, n_hops);
-    engine_control(e, 1, .5f, .1f);
+    engine_control(e, 1, (struct engine_controls){.5f, .1f, 80});
     float *a = malloc(n * sizeof *a), *b = malloc(n * sizeof *b);
     ck_assert(a && b);
     struct engine_job jobs[] = {{1, n_hops, y, b}, {0, n_hops, x, a}};
@@ -237,7 +346,7 @@ START_TEST(tail_fades_to_dry) {
     size_t n = (size_t)n_hops * engine_hop(e);
     float *x = noise(n, .5f), *tail = malloc(delay * sizeof *tail);
     ck_assert_ptr_nonnull(tail);
-    engine_control(e, 0, 0, 0);
+    engine_control(e, 0, (struct engine_controls){0});
     free(run(e, 0, x, n_hops));
     engine_tail(e, 0, tail);
     const float *fade = engine_fade(e);
@@ -267,7 +376,7 @@ START_TEST(hop_is_real_time_safe) {
     struct engine_job jobs[] = {{0, 2, x, x}, {1, 2, x + 2 * hop, x + 2 * hop}};
     rt_guard_enter();
     for (unsigned i = 0; i < 3; i++) {
-        engine_control(e, 0, .3f, .1f);
+        engine_control(e, 0, (struct engine_controls){.3f, .1f, 80});
         engine_process(e, jobs, 2);
         engine_tail(e, 0, tail);
         engine_reset(e, 0);
@@ -301,6 +410,9 @@ int main(void) {
     tcase_set_timeout(t, 300);
     tcase_add_loop_test(t, null_engine_delays, 0, N_LONG);
     tcase_add_loop_test(t, strength_0_gives_the_delayed_input, 0, N_MODELS);
+    tcase_add_loop_test(t, a_low_cut_takes_its_share_of_each_bin, 0, N_LONG);
+    tcase_add_test(t, a_low_cut_tells_hum_from_voices);
+    tcase_add_test(t, a_low_cut_comes_and_goes_smoothly);
     tcase_add_loop_test(t, future_changes_nothing_past, 0, N_MODELS);
     tcase_add_loop_test(t, reset_is_fresh, 0, 2 * N_MODELS);
     tcase_add_loop_test(t, sound_after_long_silence_begins_anew, 0, N_MODELS);

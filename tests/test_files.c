@@ -104,6 +104,9 @@ static double difference_db(const float *a, const float *b, size_t n) {
     return 10 * log10((error + 1e-30) / power);
 }
 
+/* What leaves the sound as it is. */
+#define AS_IT_IS "--strength", "0", "--low-cut-hz", "0"
+
 static const struct {
     int rate, channels;
     size_t n;
@@ -134,7 +137,7 @@ START_TEST(length_rate_and_place_are_kept) {
     free(x);
     SF_INFO info, before;
     x = read_sound(in, &before);
-    ck_assert_int_eq(run("enhance", in, out, "--model", "small", "--strength", "0", NULL), 0);
+    ck_assert_int_eq(run("enhance", in, out, "--model", "small", AS_IT_IS, NULL), 0);
     ck_assert_str_eq(err_text, "");
     float *y = read_sound(out, &info);
     ck_assert_int_eq(info.frames, n);
@@ -167,7 +170,7 @@ START_TEST(the_name_says_the_kind_of_file) {
     for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
         char out[128];
         snprintf(out, sizeof out, "%s/%s", dir, names[i].out);
-        ck_assert_msg(run("enhance", in_dir("coded.mp3"), out, "--model", "small", "--strength", "0", NULL) == 0, "%s", err_text);
+        ck_assert_msg(run("enhance", in_dir("coded.mp3"), out, "--model", "small", AS_IT_IS, NULL) == 0, "%s", err_text);
         float *y = read_sound(out, &info);
         ck_assert_msg((info.format & (SF_FORMAT_TYPEMASK | SF_FORMAT_SUBMASK)) == names[i].format, "%s: %#x", names[i].out, info.format);
         ck_assert_int_eq(info.samplerate, 48000);
@@ -205,6 +208,39 @@ START_TEST(full_strength_differs_and_a_floor_holds) {
 }
 END_TEST
 
+/* Hum in the left channel, a voice's pitch in the right one. */
+START_TEST(a_low_cut_removes_hum) {
+    static const struct {
+        const char *hz;
+        double left_least_db, left_most_db, right_least_db;
+    } cuts[] = {{NULL, -20, -15, -1}, {"0", -.01, .01, -.01}, {"300", -80, -35, -80}};
+    const size_t n = 48000;
+    float *x = malloc(2 * n * sizeof *x);
+    for (size_t i = 0; i < n; i++)
+        for (int c = 0; c < 2; c++)
+            x[2 * i + c] = .3f * sinf(2 * (float)M_PI * (c ? 120 : 50) * (float)i / 48000);
+    write_sound(in_dir("hum.wav"), SF_FORMAT_WAV | SF_FORMAT_FLOAT, x, n, 2, 48000);
+    for (unsigned i = 0; i < sizeof cuts / sizeof *cuts; i++) {
+        SF_INFO info;
+        const char *option = cuts[i].hz ? "--low-cut-hz" : NULL;
+        ck_assert_int_eq(run("enhance", in_dir("hum.wav"), in_dir("cut.wav"), "--model", "small", "--strength", "0", option,
+                             cuts[i].hz, NULL), 0);
+        float *y = read_sound(in_dir("cut.wav"), &info);
+        double power[2] = {0}, before = 0;
+        for (size_t k = n / 4; k < n * 3 / 4; k++) {
+            before += .3 * .3 / 2;
+            for (int c = 0; c < 2; c++)
+                power[c] += y[2 * k + c] * y[2 * k + c];
+        }
+        const double left_db = 10 * log10(power[0] / before), right_db = 10 * log10(power[1] / before);
+        ck_assert_msg(left_db >= cuts[i].left_least_db && left_db <= cuts[i].left_most_db && right_db >= cuts[i].right_least_db,
+                      "%s: %.2f and %.2f dB", cuts[i].hz ? cuts[i].hz : "default", left_db, right_db);
+        free(y);
+    }
+    free(x);
+}
+END_TEST
+
 START_TEST(channels_are_enhanced_each_alone) {
     size_t n = 30000;
     float *two = make_sound(n, 2, 48000, .5f), *one = malloc(n * sizeof *one);
@@ -230,7 +266,7 @@ START_TEST(too_loud_input_is_limited) {
     size_t n = 48000;
     float *x = make_sound(n, 1, 48000, 6);
     write_sound(in_dir("loud.wav"), SF_FORMAT_WAV | SF_FORMAT_FLOAT, x, n, 1, 48000);
-    ck_assert_int_eq(run("enhance", in_dir("loud.wav"), in_dir("limited.wav"), "--model", "small", "--strength", "0", NULL), 0);
+    ck_assert_int_eq(run("enhance", in_dir("loud.wav"), in_dir("limited.wav"), "--model", "small", AS_IT_IS, NULL), 0);
     SF_INFO info;
     float *y = read_sound(in_dir("limited.wav"), &info);
     for (size_t i = 0; i < n; i++)
@@ -296,6 +332,8 @@ START_TEST(garbage_is_refused_by_name) {
     ck_refused(run("enhance", in_dir("good.wav"), out, "--strength", "1.5", NULL), 2, "--strength", "1.5");
     ck_refused(run("enhance", in_dir("good.wav"), out, "--strength", "nan", NULL), 2, "--strength", "nan");
     ck_refused(run("enhance", in_dir("good.wav"), out, "--floor-db", "6", NULL), 2, "--floor-db", "6");
+    ck_refused(run("enhance", in_dir("good.wav"), out, "--low-cut-hz", "301", NULL), 2, "--low-cut-hz", "301");
+    ck_refused(run("enhance", in_dir("good.wav"), out, "--low-cut-hz", "nan", NULL), 2, "--low-cut-hz", "nan");
     ck_refused(run("enhance", in_dir("good.wav"), out, "--colour", "red", NULL), 2, "colour", "");
     ck_refused(run("polish", NULL), 2, "polish", "");
 }
@@ -609,6 +647,7 @@ int main(void) {
     tcase_add_loop_test(t, length_rate_and_place_are_kept, 0, sizeof kinds / sizeof *kinds);
     tcase_add_test(t, the_name_says_the_kind_of_file);
     tcase_add_test(t, full_strength_differs_and_a_floor_holds);
+    tcase_add_test(t, a_low_cut_removes_hum);
     tcase_add_test(t, channels_are_enhanced_each_alone);
     tcase_add_test(t, too_loud_input_is_limited);
     tcase_add_test(t, garbage_is_refused_by_name);

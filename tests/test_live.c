@@ -163,7 +163,7 @@ static void open_node(const char *engine, unsigned hop_p99_us, const char *chann
     const struct node_options o = {
         .engine = open_engine(engine), .hop_p99_us = hop_p99_us, .release = release, .channel = channel};
     ck_assert_msg(node_open(&node, &o, &err) == 0, "%s", err.text);
-    pump_control(node_pump(node), 0, 0);
+    pump_control(node_pump(node), (struct engine_controls){0});
 }
 
 static void open_speaker(void) {
@@ -171,7 +171,7 @@ static void open_speaker(void) {
     const struct node_options o = {
         .kind = NODE_SPEAKER, .engine = open_engine("null"), .hop_p99_us = 1, .release = release};
     ck_assert_msg(node_open(&node, &o, &err) == 0, "%s", err.text);
-    pump_control(node_pump(node), 0, 0);
+    pump_control(node_pump(node), (struct engine_controls){0});
 }
 
 /* Beside the node, on its worker. */
@@ -179,7 +179,7 @@ static void open_more(unsigned i, enum node_kind kind, const char *microphone) {
     struct err err;
     const struct node_options o = {.kind = kind, .microphone = microphone, .worker = node_worker(node)};
     ck_assert_msg(node_open(&more[i], &o, &err) == 0, "%s", err.text);
-    pump_control(node_pump(more[i]), 0, 0);
+    pump_control(node_pump(more[i]), (struct engine_controls){0});
 }
 
 static struct node_status status(void) {
@@ -416,7 +416,7 @@ START_TEST(the_network_at_strength_0_is_the_delayed_microphone) {
             s.hop_p99_us);
     if (s.waits)
         ck_assert_uint_eq(s.delay, ENGINE_DELAY);
-    pump_control(node_pump(node), 1, 0);
+    pump_control(node_pump(node), (struct engine_controls){.strength = 1});
     spin(0.5);
     ck_assert_uint_gt(n_guarded_blocks, 100);
     ck_assert_uint_gt(n_guarded_hops, 100);

@@ -107,9 +107,9 @@ void engine_tail(const struct engine *e, unsigned stream, float *tail) {
 
 static _Atomic float strength_seen;
 
-void engine_control(struct engine *e, unsigned stream, float strength, float floor) {
-    (void)e, (void)stream, (void)floor;
-    atomic_store(&strength_seen, strength);
+void engine_control(struct engine *e, unsigned stream, struct engine_controls controls) {
+    (void)e, (void)stream;
+    atomic_store(&strength_seen, controls.strength);
 }
 
 static bool together; /* the engines to come */
@@ -580,7 +580,7 @@ START_TEST(an_engine_is_exchanged) {
     const unsigned delays[] = {768, 256, 1536}; /* of the second one */
     sine(100);
     open_pump(_i % 2 ? &refused : &granted, 768, 0.5f, 1);
-    pump_control(pump, 0.25f, 0);
+    pump_control(pump, (struct engine_controls){.strength = 0.25f});
     run(PUMP_RATE, 256);
     const unsigned before = stats().delay, begin = at;
     fill(&engines[1], _i / 2 == 1 ? 128 : HOP, delays[_i / 2], 0.25f);

@@ -63,7 +63,7 @@ START_TEST(empty_is_defaults) {
     struct settings s;
     struct err err;
     ck_assert_int_eq(parse(&s, "", &err), 0);
-    ck_assert(s.strength == 1.0 && s.floor_db == -INFINITY);
+    ck_assert(s.strength == 1.0 && s.floor_db == -INFINITY && s.low_cut_hz == 70.0);
     ck_assert_str_eq(s.model, "auto");
     ck_assert_str_eq(s.engine, "auto");
     ck_assert_str_eq(s.gpu, "0");
@@ -168,7 +168,7 @@ static const struct {
     int line;
     const char *words;
 } garbage[] = {
-    {"\nstrenght = 1;", 2, "there is no setting \"strenght\"; the settings are strength, floor_db, model"},
+    {"\nstrenght = 1;", 2, "there is no setting \"strenght\"; the settings are strength, floor_db, low_cut_hz, model"},
     {"strength = \"1\";", 1, "strength must be a number from 0 to 1"},
     {"strength = true;", 1, "strength must be"},
     {"strength = [1.0];", 1, "strength must be"},
@@ -437,6 +437,8 @@ START_TEST(set_takes_what_a_file_takes) {
         {"strength", "nan", "from 0"},    {"strength", "0,5", "from 0"},    {"strength", "", "from 0"},
         {"strength", "0.5 ", "from 0"},   {"strength", "off", "from 0"},    {"strength", "0x1p-1", "from 0"},
         {"floor-db", "-18", NULL},        {"floor_db", "off", NULL},        {"floor-db", "-61", "-60 to 0"},
+        {"low-cut-hz", "90", NULL},       {"low_cut_hz", "0", NULL},        {"low-cut-hz", "301", "0 (off) to 300"},
+        {"low-cut-hz", "-1", "0 (off)"},  {"low-cut-hz", "off", "0 (off)"}, {"low-cut-hz", "inf", "0 (off)"},
         {"model", "base", NULL},          {"model", "a/b", "full path"},    {"model", "\"a\\b", NULL},
         {"model", "\n", "control character"}, {"model", "\xFF", "not UTF-8"}, {"engine", "steam", "engine must be"},
         {"gpu", "3", NULL},               {"gpu", "64", "0 to 63"},         {"gpu", "1.5", "0 to 63"},

@@ -153,7 +153,7 @@ static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share)
     float *maps = (float *)shared, *room = maps + n_maps;
     /* The encoder's kernel is ahead of the one that writes the slots. */
     if (threadIdx.x == 0)
-        slot = a.asked ? a.asked[blockIdx.y] : hop_slot{__ldcg(&s.slots[blockIdx.y].stream), slot_now(s), 0, 0, 0};
+        slot = a.asked ? a.asked[blockIdx.y] : hop_slot{__ldcg(&s.slots[blockIdx.y].stream), slot_now(s), 0, 0, 0, 0};
     __syncthreads();
     float *ring = s.state + slot.stream * s.n_state + block.ring, *present = ring + slot.now % s.n_ring * map;
     dense_layers<C, N> layers;

@@ -65,7 +65,7 @@ struct hop_up {
 /* What goes with a slot for one hop. `now` counts the stream's frames, modulo all lengths of rings. */
 struct hop_slot {
     unsigned stream, now, ticket;
-    float strength, floor;
+    float strength, floor, low_cut;
 };
 
 /* Sizes, and what every kernel needs. */

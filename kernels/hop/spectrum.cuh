@@ -118,6 +118,11 @@ static __device__ inline float softened(float gain, float strength, float floor)
     return fmaxf(strength == 1 ? gain : powf(gain, strength), floor);
 }
 
+/* The share of a bin that lies above the low cut. */
+static __device__ inline float above(unsigned i, float low_cut) {
+    return low_cut > 0 ? __saturatef((float)i + .5f - low_cut) : 1;
+}
+
 /* (1 + re, im), normalised, to the power of `strength`. */
 static __device__ inline float2 turn(float2 rotation, float epsilon, float strength) {
     const float re = 1 + rotation.x, im = rotation.y, square = fmaf(re, re, im * im);
@@ -147,7 +152,8 @@ static __global__ void __launch_bounds__(THREADS, 1) synthesise(const __grid_con
     const unsigned n = N ? N : s.window / 2, n_kept = s.synthesis - s.hop, me = threadIdx.x;
     const hop_slot slot = {.stream = __ldcg(&s.slots[blockIdx.y].stream), .ticket = __ldcg(&s.slots[blockIdx.y].ticket),
                            .strength = __ldcg(&s.slots[blockIdx.y].strength),
-                           .floor = __ldcg(&s.slots[blockIdx.y].floor)};
+                           .floor = __ldcg(&s.slots[blockIdx.y].floor),
+                           .low_cut = __ldcg(&s.slots[blockIdx.y].low_cut)};
     float2 *points = (float2 *)shared, *bins = points + n + 1;
     float *overlap = s.state + slot.stream * s.n_state + s.overlap;
     const auto fetch_bin = [&](unsigned i, bin &to) {
@@ -189,7 +195,8 @@ static __global__ void __launch_bounds__(THREADS, 1) synthesise(const __grid_con
         float2 v = b.x;
         if (i < s.n_linear)
             v = fft_times(v, turn(by.rotation, s.rotation_epsilon, slot.strength));
-        const float all = softened(fmaf(by.next - by.gain, b.share, by.gain), slot.strength, slot.floor);
+        const float all = softened(fmaf(by.next - by.gain, b.share, by.gain), slot.strength, slot.floor) *
+                          above(i, slot.low_cut);
         bins[i] = make_float2(v.x * all, v.y * all);
     };
     if constexpr (N) {

@@ -57,7 +57,7 @@ __device__ float gain_of(const struct spectrum_cuda &g, const float *mask, unsig
 
 /* A thread: a bin. */
 __global__ void apply(const __grid_constant__ struct spectrum_cuda g, unsigned n_frames, const float *masks,
-                      const float2 *rotations, float strength, float floor, float2 *spectrum) {
+                      const float2 *rotations, float strength, float floor, float low_cut, float2 *spectrum) {
     const size_t at = (size_t)blockIdx.x * THREADS + threadIdx.x, frame = at / g.n_bins;
     const unsigned i = (unsigned)(at % g.n_bins);
     if (frame >= n_frames)
@@ -72,6 +72,8 @@ __global__ void apply(const __grid_constant__ struct spectrum_cuda g, unsigned n
         gain = below + (above - below) * g.share[i];
     }
     gain = fmaxf(strength == 1 ? gain : powf(gain, strength), floor);
+    if (low_cut > 0)
+        gain *= __saturatef((float)i + .5f - low_cut);
     float2 turn = make_float2(1, 0);
     if (i < g.n_linear) {
         const float2 r = rotations[frame * g.n_positions + i];
@@ -113,9 +115,9 @@ void features_cuda(const struct spectrum_cuda *g, unsigned n_frames, const float
 }
 
 void apply_cuda(const struct spectrum_cuda *g, unsigned n_frames, const float *mask, const float *rotation, float strength,
-                float floor, float *X, cudaStream_t stream) {
+                float floor, float low_cut, float *X, cudaStream_t stream) {
     apply<<<blocks((size_t)n_frames * g->n_bins), THREADS, 0, stream>>>(*g, n_frames, mask, (const float2 *)rotation, strength,
-                                                                        floor, (float2 *)X);
+                                                                        floor, low_cut, (float2 *)X);
 }
 
 void overlap_cuda(const struct overlap_cuda *a, cudaStream_t stream) {

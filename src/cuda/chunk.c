@@ -225,7 +225,8 @@ static int run_frames(struct chunk *c, unsigned stream, unsigned n_frames, const
     code = fft_forward(c->fft, c->frames, c->X, c->stream);
     features_cuda(&c->spectrum, n_frames, c->X, c->features, c->stream);
     net_cuda_run(c->net, &s->net, n_frames, c->features, c->mask, c->rotation);
-    apply_cuda(&c->spectrum, n_frames, c->mask, c->rotation, control->strength, control->floor, c->X, c->stream);
+    apply_cuda(&c->spectrum, n_frames, c->mask, c->rotation, control->strength, control->floor, control->low_cut, c->X,
+               c->stream);
     code = code ? code : fft_inverse(c->fft, c->X, c->frames, c->stream);
     overlap_cuda(&(struct overlap_cuda){n_frames, g->window, g->synthesis, g->hop, c->frames, c->synthesis, s->overlap, c->out},
                  c->stream);

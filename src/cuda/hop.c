@@ -550,7 +550,8 @@ static int run_together(struct engine_hop *h, const struct engine_job *const *jo
         const unsigned stream = jobs[i]->stream;
         const struct engine_control *control = &h->head.controls[stream];
         h->net.asked[i] = (struct hop_slot){.stream = stream, .now = h->now[stream], .ticket = h->ticket,
-                                            .strength = control->strength, .floor = control->floor};
+                                            .strength = control->strength, .floor = control->floor,
+                                            .low_cut = control->low_cut};
         memcpy(h->net.in + (size_t)i * hop, jobs[i]->in + (size_t)at * hop, hop * sizeof *h->net.in);
         h->now[stream] = (h->now[stream] + 1) % h->n_frames;
     }

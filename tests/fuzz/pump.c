@@ -219,8 +219,8 @@ void engine_tail(const struct engine *e, unsigned stream, float *tail) {
         tail[i] = e->gain * e->fade[i] * e->past[stream][i];
 }
 
-void engine_control(struct engine *e, unsigned stream, float strength, float floor) {
-    fuzz_check(!e->released && stream < WORKER_STREAMS && strength >= 0 && floor >= 0);
+void engine_control(struct engine *e, unsigned stream, struct engine_controls controls) {
+    fuzz_check(!e->released && stream < WORKER_STREAMS && controls.strength >= 0 && controls.floor >= 0);
 }
 
 static struct engine *make_engine(unsigned what) {
@@ -342,7 +342,7 @@ static void act(struct fuzz_input *input, struct stream **now) {
     case 14: let_go(); break;
     case 15:
         e->cost_us = fuzz_byte(input) * 40;
-        pump_control(s->pump, (float)n / 15, 0);
+        pump_control(s->pump, (struct engine_controls){.strength = (float)n / 15});
         pump_alive(s->pump);
         break;
     }
