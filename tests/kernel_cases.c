@@ -2,6 +2,7 @@
 
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* n_out: channels where an operation does not change their number. */
 const struct kernel_case kernel_cases[] = {
@@ -88,11 +89,36 @@ const struct kernel_case kernel_cases[] = {
 const unsigned n_kernel_cases = sizeof kernel_cases / sizeof *kernel_cases;
 const char *const kernel_op_names[] = {"linear", "depthwise", "attend", "conv", "scan", "ssd", "gru", "lstm", "fft", "power"};
 
+enum { GUARD = 16 }; /* keeps what lies behind it aligned */
+static const uint32_t poison = 0x7fc0dead; /* not a number */
+
+static void set_poison(float *to, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        memcpy(to + i, &poison, sizeof poison);
+}
+
+static float *guarded(struct kernel_work *w, size_t n) {
+    float *to = pool_floats(&w->pool, n + 2 * GUARD);
+    if (!to || w->n_arrays == sizeof w->arrays / sizeof *w->arrays)
+        abort();
+    set_poison(to, n + 2 * GUARD);
+    w->arrays[w->n_arrays].values = to + GUARD;
+    w->arrays[w->n_arrays++].n = n;
+    return to + GUARD;
+}
+
+bool kernel_work_guarded(const struct kernel_work *w) {
+    for (unsigned a = 0; a < w->n_arrays; a++)
+        for (unsigned i = 0; i < GUARD; i++)
+            if (memcmp(w->arrays[a].values - GUARD + i, &poison, sizeof poison) ||
+                memcmp(w->arrays[a].values + w->arrays[a].n + i, &poison, sizeof poison))
+                return false;
+    return true;
+}
+
 /* Uniform in [low, high). */
 static float *random_floats(struct kernel_work *w, uint32_t *state, size_t n, float low, float high) {
-    float *to = pool_floats(&w->pool, n);
-    if (!to)
-        abort();
+    float *to = guarded(w, n);
     for (size_t i = 0; i < n; i++) {
         *state = *state * 1664525 + 1013904223;
         to[i] = low + (high - low) * (float)(*state >> 8) / 16777216.f;
@@ -130,7 +156,8 @@ static void convs_init(struct kernel_work *w, uint32_t *seed) {
 
 static void linear_init(struct kernel_work *w, uint32_t *seed) {
     const struct kernel_case *c = w->c;
-    size_t width = linear_padded(c->n_out), x_stride = c->flags & overlapping ? c->n_in - c->n_in / 3 : 2 * c->n_in + 3;
+    size_t width = linear_padded(c->n_out), x_stride = c->flags & overlapping ? c->n_in - c->n_in / 3 : 2 * c->n_in + 3,
+           n_y = (c->n_rows - 1) * (width + 5) + width;
     w->linear = (struct linear){
         .n_rows = c->n_rows,
         .n_in = c->n_in,
@@ -145,8 +172,7 @@ static void linear_init(struct kernel_work *w, uint32_t *seed) {
         .weight = packed(w, seed, c->n_in, c->n_out, c->flags & in_bf16),
         .bias = random_floats(w, seed, width, -1, 1),
         .prelu = c->flags & with_prelu ? random_floats(w, seed, width, -.5f, .5f) : NULL,
-        .y = output(w, random_floats(w, seed, (c->n_rows - 1) * (width + 5) + width, -1, 1),
-                    (c->n_rows - 1) * (width + 5) + width),
+        .y = output(w, c->flags & with_add ? random_floats(w, seed, n_y, -1, 1) : guarded(w, n_y), n_y),
         .y_stride = width + 5,
     };
     if (c->flags & of_convs)
@@ -176,7 +202,7 @@ static void depthwise_init(struct kernel_work *w, uint32_t *seed) {
         .taps_stride = taps_stride,
         .times = c->flags & with_times ? random_floats(w, seed, (size_t)c->n_rows * c->n_out, -1, 1) : NULL,
         .times_stride = c->n_out,
-        .y = output(w, random_floats(w, seed, n, -1, 1), n),
+        .y = output(w, guarded(w, n), n),
         .y_stride = y_stride,
     };
     for (unsigned t = 0; t < c->n_in; t++)
@@ -195,7 +221,7 @@ static void conv_init(struct kernel_work *w, uint32_t *seed) {
         .x_stride = 2 * c->n_out,
         .taps = random_floats(w, seed, (size_t)c->n_taps * c->n_out, -1, 1),
         .bias = random_floats(w, seed, c->n_out, -1, 1),
-        .y = output(w, random_floats(w, seed, n, 0, 0), n),
+        .y = output(w, guarded(w, n), n),
     };
     for (unsigned t = 0; t + 1 < c->n_taps; t++)
         w->conv.past[t] = random_floats(w, seed, n, -1, 1);
@@ -224,7 +250,7 @@ static void scan_init(struct kernel_work *w, uint32_t *seed) {
         .decay = packed_decay,
         .pass = tiny ? random_floats(w, seed, c->n_out, 0, 0) : random_floats(w, seed, c->n_out, -1, 1),
         .h = tiny ? random_floats(w, seed, n * c->n_in, 0, 0) : random_floats(w, seed, n * c->n_in, -1, 1),
-        .y = output(w, random_floats(w, seed, n, 0, 0), n),
+        .y = output(w, guarded(w, n), n),
     };
     output(w, w->scan.h, n * c->n_in);
     w->n_macs = (double)n * c->n_in * 2;
@@ -250,7 +276,7 @@ static void ssd_init(struct kernel_work *w, uint32_t *seed) {
         .decay = random_floats(w, seed, SSD_MAX_HEADS, -30, 0),
         .pass = random_floats(w, seed, SSD_MAX_HEADS, tiny ? 0 : -1, tiny ? 0 : 1),
         .h = output(w, random_floats(w, seed, n * c->n_in, tiny ? 0 : -1, tiny ? 0 : 1), n * c->n_in),
-        .y = output(w, random_floats(w, seed, c->n_rows * stride, 0, 0), c->n_rows * stride),
+        .y = output(w, guarded(w, c->n_rows * stride), c->n_rows * stride),
     };
     w->n_macs = (double)n * c->n_in * 2;
 }
@@ -259,11 +285,9 @@ static void ssd_init(struct kernel_work *w, uint32_t *seed) {
 static void fft_init(struct kernel_work *w, uint32_t *seed) {
     const unsigned n = w->c->n_rows;
     const bool inverse = w->c->flags & backwards;
-    fft_plan_init(&w->plan, pool_floats(&w->pool, fft_plan_init(&w->plan, NULL, n, inverse)), n, inverse);
-    if (!pool_ok(&w->pool))
-        abort();
+    fft_plan_init(&w->plan, guarded(w, fft_plan_init(&w->plan, NULL, n, inverse)), n, inverse);
     w->fft = (struct fft){&w->plan, random_floats(w, seed, n + 2, -1, 1),
-                          output(w, random_floats(w, seed, n + 2, 0, 0), inverse ? n : n + 2)};
+                          output(w, guarded(w, n + 2), inverse ? n : n + 2)};
 }
 
 void kernel_work_init(struct kernel_work *w, const struct kernel_case *c, unsigned seed) {
@@ -294,9 +318,9 @@ void kernel_work_init(struct kernel_work *w, const struct kernel_case *c, unsign
                                     .weight = packed(w, &state, c->n_out, c->n_out, false),
                                     .bias = random_floats(w, &state, c->n_out, .5f, 1),
                                     .x = random_floats(w, &state, 2 * n, -1, 1),
-                                    .y = output(w, random_floats(w, &state, n, 0, 0), n),
-                                    .mean = random_floats(w, &state, c->n_out, 0, 0),
-                                    .factor = random_floats(w, &state, c->n_out, 0, 0)};
+                                    .y = output(w, guarded(w, n), n),
+                                    .mean = guarded(w, c->n_out),
+                                    .factor = guarded(w, c->n_out)};
         w->n_macs = (double)c->n_out * c->n_out + 3. * (double)n;
         break;
     case op_fft: fft_init(w, &state); break;

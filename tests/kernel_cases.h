@@ -56,7 +56,12 @@ struct kernel_work {
     struct {
         float *values;
         size_t n;
-    } out[2]; /* what the kernel writes: its result, then its state where it has one */
+    } arrays[16]; /* all that the case has, each between two guards: floats that nobody may write, and not numbers */
+    unsigned n_arrays;
+    struct {
+        float *values;
+        size_t n;
+    } out[2]; /* what the kernel writes, poisoned where it does not read it first: its result, then its state if any */
     unsigned n_outs;
     double n_macs; /* multiply-adds in one call */
 };
@@ -64,6 +69,7 @@ struct kernel_work {
 void kernel_work_init(struct kernel_work *w, const struct kernel_case *c, unsigned seed);
 bool kernel_work_possible(const struct kernel_case *c, const struct kernels *k); /* not all kernels have all forms */
 void kernel_work_run(struct kernel_work *w, const struct kernels *k);
+bool kernel_work_guarded(const struct kernel_work *w); /* no guard was written to */
 void kernel_work_done(struct kernel_work *w);
 
 #endif

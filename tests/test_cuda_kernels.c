@@ -48,12 +48,17 @@ static void ok(int code) {
     ck_assert_msg(!code, "%s", cudaGetErrorString((cudaError_t)code));
 }
 
+/* Around every array of the device lie floats that nobody may write; who reads them gets what is not a number. */
+enum { GUARD = 64 };
+
 static struct array array_of(size_t n, float low, float high) {
     struct array a = {malloc(n * sizeof(float)), NULL, n};
     ck_assert_ptr_nonnull(a.host);
     for (size_t i = 0; i < n; i++)
         a.host[i] = low + (high - low) * (float)draw() / 0x1p24f;
-    ok(cudaMalloc((void **)&a.device, n * sizeof(float)));
+    ok(cudaMalloc((void **)&a.device, (n + 2 * GUARD) * sizeof(float)));
+    ok(cudaMemset(a.device, 0xff, (n + 2 * GUARD) * sizeof(float)));
+    a.device += GUARD;
     ok(cudaMemcpy(a.device, a.host, n * sizeof(float), cudaMemcpyHostToDevice));
     return a;
 }
@@ -72,8 +77,13 @@ static void fetch(struct array *a) {
 }
 
 static void done(struct array *a) {
+    uint32_t guards[2][GUARD];
+    ok(cudaMemcpy(guards[0], a->device - GUARD, sizeof *guards, cudaMemcpyDeviceToHost));
+    ok(cudaMemcpy(guards[1], a->device + a->n, sizeof *guards, cudaMemcpyDeviceToHost));
+    for (unsigned i = 0; i < GUARD; i++)
+        ck_assert_msg(guards[0][i] == UINT32_MAX && guards[1][i] == UINT32_MAX, "written beside an array of %zu", a->n);
     free(a->host);
-    ok(cudaFree(a->device));
+    ok(cudaFree(a->device - GUARD));
 }
 
 /* `of` numbers, the first at is[0] and should[0], within `roundings` of the largest. */
