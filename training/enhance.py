@@ -28,12 +28,12 @@ def enhance(net, x):
     return net.istft(net(w)[2], len(x))[0].cpu().numpy()
 
 
-def over_files(change, out, files):
-    """change: function of a file's samples at 48 kHz, that gives as many."""
+def over_files(change, out, files, at=RATE):
+    """change: function of a file's samples at the rate `at`, that gives as many."""
     os.makedirs(out, exist_ok=True)
     for f in files:
         x, rate = soundfile.read(f)
-        y = resample_poly(change(resample_poly(x, RATE, rate)), rate, RATE)[:len(x)]
+        y = resample_poly(change(resample_poly(x, at, rate)), rate, at)[:len(x)]
         soundfile.write(os.path.join(out, os.path.splitext(os.path.basename(f))[0] + '.flac'), y.clip(-1, 1), rate)
 
 

@@ -12,7 +12,8 @@ from pesq import pesq
 from scipy.signal import resample_poly
 
 from cases import read_pairs
-from evaluate import read_enhanced, si_sdr
+from evaluate import read_enhanced
+from measures import si_sdr
 from prepare import RATE
 
 MINUTES = 1, 10, 60

