@@ -14,9 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* 60 dB over full scale: louder samples are cut, so that no power overflows. */
-static const float loudest = 1000;
-
 struct stream {
     struct pool pool; /* of stft */
     struct stft_state stft;
@@ -103,7 +100,7 @@ static void process_hop(struct engine_net *c, unsigned stream, const float *in, 
     const struct engine_control *control = &c->head.controls[stream];
     struct stream *s = &c->streams[stream];
     for (unsigned i = 0; i < g->hop; i++)
-        c->in[i] = !isfinite(in[i]) ? 0 : in[i] > loudest ? loudest : in[i] < -loudest ? -loudest : in[i];
+        c->in[i] = isfinite(in[i]) ? fmaxf(-ENGINE_LOUDEST, fminf(in[i], ENGINE_LOUDEST)) : 0;
     stft_analyse(c->stft, &s->stft, c->in, c->spectrum);
     spectrum_features(g, c->kernels, c->spectrum, c->features);
     net_run(c->net, &s->net, c->features, c->mask, c->rotation);

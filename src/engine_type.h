@@ -5,6 +5,9 @@
 #include "engine.h"
 #include "model.h"
 
+/* 60 dB over full scale: engines cut louder samples, so that no power overflows. */
+enum { ENGINE_LOUDEST = 1000 };
+
 /* A stream's controls, as engine_control sets them. */
 struct engine_control {
     _Atomic float strength, floor, low_cut; /* the last in bins */

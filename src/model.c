@@ -589,3 +589,13 @@ const struct model_config *model_config(const struct model *m) {
 const struct weights *model_weights(const struct model *m) {
     return &m->weights;
 }
+
+unsigned model_band_below(const struct model_config *g, unsigned bin, float *share) {
+    unsigned above = 0;
+    while (above < g->n_bands && (float)bin >= model_band_centre(g, above))
+        above++;
+    const unsigned below = above ? above - 1 : 0;
+    const float centre = model_band_centre(g, below);
+    *share = above && above < g->n_bands ? ((float)bin - centre) / (model_band_centre(g, above) - centre) : 0;
+    return below;
+}

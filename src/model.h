@@ -35,6 +35,13 @@ static inline unsigned model_convolved(const struct model_config *g) {
     return g->d_inner + (g->mixer == MODEL_MAMBA2 ? 2 * g->d_state : 0);
 }
 
+/* In bins; a bin's gain is interpolated between the bands whose centres enclose it (docs/model-format.md). */
+static inline float model_band_centre(const struct model_config *g, unsigned band) {
+    return (float)(g->band_edges[band] + g->band_edges[band + 1] - 1) / 2;
+}
+/* The last band whose centre lies at or below a bin, else the first; share: of the next band in the bin's gain. */
+unsigned model_band_below(const struct model_config *g, unsigned bin, float *share);
+
 /* Outputs of a mixer's first linear layer, `in`. */
 static inline unsigned model_mixer_in(const struct model_config *g) {
     switch (g->mixer) {

@@ -96,12 +96,11 @@ void spectrum_apply(const struct model_config *g, const struct kernels *k, const
     /* Bins below the first band's centre and above the last one's have these bands' gains. */
     for (unsigned first = 0; first < g->n_bands; first += CHUNK)
         gains_of(g, k, mask + g->n_linear + first, g->n_bands - first < CHUNK ? g->n_bands - first : CHUNK, gains + first);
-    const unsigned *edges = g->band_edges;
     float below = 0, above = 0, centre_below = 0, centre_above = 0;
     for (unsigned b = 0, i = g->n_linear; b <= g->n_bands && i < g->n_bins; b++) {
         if (b < g->n_bands) {
             above = fminf(gains[b], g->band_gain_maximum);
-            centre_above = (float)(edges[b] + edges[b + 1] - 1) / 2;
+            centre_above = model_band_centre(g, b);
         } else
             centre_above = (float)g->n_bins;
         if (b == 0)

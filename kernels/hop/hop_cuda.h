@@ -18,7 +18,8 @@ struct CUstream_st;
 /* Prime kernels are cut into segments of HOP_TAPS taps. */
 enum {
     HOP_MAX_SLOTS = 4, HOP_MAX_TIME = 4, HOP_MAX_DEPTH = 5, HOP_MAX_KERNELS = 8, HOP_TAPS = 12,
-    HOP_MAX_SEGMENTS = HOP_MAX_KERNELS * 6
+    HOP_MAX_SEGMENTS = HOP_MAX_KERNELS * 6,
+    HOP_LOUDEST = 1000 /* samples beyond are cut */
 };
 
 enum hop_mixer { HOP_MAMBA, HOP_MAMBA2, HOP_GRU, HOP_LSTM };

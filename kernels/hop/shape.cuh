@@ -20,9 +20,6 @@ enum { DEPTH = 4, MOST_DEEP_ROWS = 8 };
 /* Positions of the shipped models' middle part, and segments of their longest kernel. */
 enum { HALF = 100, MOST_SEGMENTS = 3 };
 
-/* 60 dB over full scale: louder samples are cut, so that no power overflows. */
-static constexpr float loudest = 1000;
-
 /* A kernel is built for each of these numbers of channels, with the other widths of the shipped models; 0 is any. What
  * it needs first it then fetches into registers before it waits for the kernel ahead of it, and the rest a step before
  * its turn. */

@@ -57,7 +57,7 @@ static __global__ void __launch_bounds__(THREADS, 1) analyse(const __grid_consta
     const float *in = a.in + blockIdx.y * s.hop;
     for (unsigned i = me; i < s.hop; i += THREADS) {
         const float v = in[i];
-        frame[n_past + i] = isfinite(v) ? fmaxf(-loudest, fminf(v, loudest)) : 0;
+        frame[n_past + i] = isfinite(v) ? fmaxf(-(float)HOP_LOUDEST, fminf(v, (float)HOP_LOUDEST)) : 0;
     }
     const float2 *roots = copy_roots(s, a.roots, other + n + 1);
     __syncthreads();

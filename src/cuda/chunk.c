@@ -16,9 +16,6 @@
 /* What all allocations together may be, unless the streams' states need more; the longest and shortest chunk. */
 enum { MOST_BYTES = 500 << 20, MOST_FRAMES = 768, LEAST_FRAMES = 16 };
 
-/* 60 dB over full scale: louder samples are cut, so that no power overflows. */
-static const float loudest = 1000;
-
 struct stream {
     float *past, *overlap; /* [window - hop], [synthesis - hop] */
     struct net_cuda_state net;
@@ -63,7 +60,6 @@ static void chunk_close(struct engine *e) {
     free(c);
 }
 
-/* Between which bands' centres each bin lies, and where: as spectrum_apply finds out on the way. */
 static void layout_spectrum(struct chunk *c, struct arena *a) {
     const struct model_config *g = model_config(c->head.model);
     const unsigned n = g->n_bins, *edges = g->band_edges;
@@ -93,16 +89,10 @@ static void layout_spectrum(struct chunk *c, struct arena *a) {
     memcpy(arena_mirror(a, to_edges), edges, (g->n_bands + 1) * sizeof *edges);
     unsigned *lower = (unsigned *)(void *)arena_mirror(a, below), *upper = (unsigned *)(void *)arena_mirror(a, above);
     float *shares = arena_mirror(a, share);
-    unsigned b = 0; /* the first band whose centre lies above the bin */
     for (unsigned i = g->n_linear; i < n; i++) {
-        while (b < g->n_bands && (float)i >= (float)(edges[b] + edges[b + 1] - 1) / 2)
-            b++;
-        const unsigned first = b > 0 ? b - 1 : 0, second = b < g->n_bands ? b : g->n_bands - 1;
-        const float centre = (float)(edges[first] + edges[first + 1] - 1) / 2;
-        const float next = (float)(edges[second] + edges[second + 1] - 1) / 2;
-        lower[i] = g->n_linear + first;
-        upper[i] = g->n_linear + second;
-        shares[i] = first == second ? 0 : ((float)i - centre) / (next - centre);
+        const unsigned band = model_band_below(g, i, &shares[i]);
+        lower[i] = g->n_linear + band;
+        upper[i] = lower[i] + (band + 1 < g->n_bands);
     }
 }
 
@@ -221,7 +211,7 @@ static int run_frames(struct chunk *c, unsigned stream, unsigned n_frames, const
     copy(c, c->samples, s->past, n_past);
     copy(c, c->samples + n_past, c->pinned, n);
     copy(c, s->past, c->samples + n, n_past);
-    frames_cuda(&(struct frames_cuda){n_frames, g->window, g->hop, loudest, c->samples, c->analysis, c->frames}, c->stream);
+    frames_cuda(&(struct frames_cuda){n_frames, g->window, g->hop, ENGINE_LOUDEST, c->samples, c->analysis, c->frames}, c->stream);
     code = fft_forward(c->fft, c->frames, c->X, c->stream);
     features_cuda(&c->spectrum, n_frames, c->X, c->features, c->stream);
     net_cuda_run(c->net, &s->net, n_frames, c->features, c->mask, c->rotation);

@@ -205,29 +205,17 @@ static void up_layout(struct layout *l, struct hop_up *u, const struct up_weight
     u->head_bias = copied(l, w->head.bias, w->head.n_out);
 }
 
-/* Between which bands a bin lies, and the upper one's share in its gain (docs/model-format.md). */
 static void bands_layout(struct layout *l, const struct model_config *g, struct hop_net *n) {
-    const unsigned *edges = g->band_edges, n_left = g->n_bins - g->n_linear;
-    float *host_edges, *host_bands, *shares;
-    n->band_edges = (unsigned *)place(l, g->n_bands + 1, &host_edges);
-    n->bin_bands = (unsigned *)place(l, n_left, &host_bands);
+    const unsigned n_left = g->n_bins - g->n_linear;
+    float *edges, *bands, *shares;
+    n->band_edges = (unsigned *)place(l, g->n_bands + 1, &edges);
+    n->bin_bands = (unsigned *)place(l, n_left, &bands);
     n->bin_shares = place(l, n_left, &shares);
     if (!shares)
         return;
-    memcpy(host_edges, edges, (g->n_bands + 1) * sizeof *edges);
-    unsigned *bands = (unsigned *)host_bands;
-    for (unsigned i = 0, b = 0; i < n_left; i++) { /* b: the first band whose centre lies above the bin */
-        const float bin = (float)(g->n_linear + i);
-        while (b < g->n_bands && bin >= (float)(edges[b] + edges[b + 1] - 1) / 2)
-            b++;
-        bands[i] = b ? b - 1 : 0;
-        shares[i] = 0;
-        if (b > 0 && b < g->n_bands) {
-            const float below = (float)(edges[b - 1] + edges[b] - 1) / 2,
-                        above = (float)(edges[b] + edges[b + 1] - 1) / 2;
-            shares[i] = (bin - below) / (above - below);
-        }
-    }
+    memcpy(edges, g->band_edges, (g->n_bands + 1) * sizeof *g->band_edges);
+    for (unsigned i = 0; i < n_left; i++)
+        ((unsigned *)bands)[i] = model_band_below(g, g->n_linear + i, &shares[i]);
 }
 
 static void weights_layout(struct layout *l, const struct model *m, struct hop_net *n) {
@@ -267,7 +255,7 @@ static void weights_layout(struct layout *l, const struct model *m, struct hop_n
 
 _Static_assert((int)HOP_MAX_DEPTH == MODEL_MAX_DEPTH && (int)HOP_MAX_KERNELS == MODEL_MAX_KERNELS &&
                    (int)HOP_MAX_TIME == MODEL_MAX_LAYERS && (int)HOP_LSTM == MODEL_LSTM && (int)HOP_GRU == MODEL_GRU &&
-                   (int)HOP_MAMBA2 == MODEL_MAMBA2,
+                   (int)HOP_MAMBA2 == MODEL_MAMBA2 && (int)HOP_LOUDEST == ENGINE_LOUDEST,
                "the kernels' limits and mixers are the model's");
 
 static struct hop_shape shape_of(const struct model_config *g) {
