@@ -2,7 +2,7 @@
 [--out FILE.tsv] [--against FILE.tsv] [--pictures DIR [--of NAME...]]
 
 PAIRS holds pairs.tsv (name, rate, snr_db, ...) and NAME_clean.flac, NAME_noisy.flac; ENHANCED, made by any tool, NAME_noisy.* or
-NAME.* of the same rate. Where the table has a column `start`, so many samples at the beginning are not scored. The first part of
+NAME.* of the same rate, or is a table that --out wrote. Where the table has a column `start`, so many samples at the beginning are not scored. The first part of
 a name is its kind. Means with 95 % intervals of what measures.py defines (of `left` medians) are given for all, for what is below
 2.5 dB SNR, for each kind and for each SNR; with --dnsmos also of DNSMOS P.835 (OVRL, SIG, BAK), with --distillmos of Distill-MOS.
 Where a clip is there in a kind that ends in `cold` and in one that ends in `warm`, the warm one's over the cold one's follow.
@@ -21,9 +21,10 @@ import numpy as np
 import soundfile
 from scipy.ndimage import maximum_filter1d
 
-from measures import at_16k, measure
+from measures import NAMES, at_16k, measure
 
 LOW_SNR = 2.5
+KEYS = *NAMES, 'OVRL', 'SIG', 'BAK', 'distillmos'
 
 
 def gate(noisy, rate):
@@ -86,8 +87,9 @@ def score(a, pair):
 
 
 def read_table(path):
+    """Rows of pairs.tsv or of what --out wrote."""
     with open(path) as f:
-        return list(csv.DictReader(f, delimiter='\t'))
+        return [r | {k: float(r[k]) for k in KEYS if k in r} for r in csv.DictReader(f, delimiter='\t')]
 
 
 def groups(rows):
@@ -136,7 +138,7 @@ def picture(path, rate, **sounds):
 def main():
     ap = argparse.ArgumentParser(description='Score enhanced audio.')
     ap.add_argument('pairs')
-    ap.add_argument('enhanced', help='a folder; or `noisy` or `clean` for the pairs themselves, `gate` for an energy gate')
+    ap.add_argument('enhanced', help='a folder; or a table of it; or `noisy` or `clean` for the pairs themselves, `gate` for an energy gate')
     ap.add_argument('--delay', type=int, default=0, help='samples at 48 kHz by which the tool delays')
     ap.add_argument('--dnsmos', action='store_true')
     ap.add_argument('--distillmos', action='store_true')
@@ -150,21 +152,26 @@ def main():
     names = {p['name'] for p in pairs}
     if unknown := set(a.of or ()) - names:
         ap.error(f"no such clip in {a.pairs}: {', '.join(sorted(unknown))}")
-    others = {r['name']: r for r in read_table(a.against)} if a.against else {}
-    if a.against and names != others.keys():
-        ap.error(f'{a.against}: not of the clips of {a.pairs}')
-    with ProcessPoolExecutor(a.jobs) as pool:
-        rows = list(pool.map(partial(score, a), pairs))
-    keys = [k for k in rows[0] if k not in pairs[0]]
+    tables = {path: read_table(path) for path in (a.enhanced, a.against) if path and (path == a.against or os.path.isfile(path))}
+    for path, of in tables.items():
+        if names != {r['name'] for r in of}:
+            ap.error(f'{path}: not of the clips of {a.pairs}')
+    if a.enhanced in tables:
+        rows = tables[a.enhanced]
+    else:
+        with ProcessPoolExecutor(a.jobs) as pool:
+            rows = list(pool.map(partial(score, a), pairs))
+    keys = [k for k in KEYS if k in rows[0]]
     table(groups(rows), keys)
     by_name = {r['name']: r for r in rows}
     if twins := [(r, by_name[w]) for n, r in by_name.items() if (w := n.replace('cold_', 'warm_')) != n and w in by_name]:
         print('\nwarm over cold, the same clips:')
         table(groups(differences([(w, c) for c, w in twins], keys)), keys)
     if a.against:
-        both = [k for k in keys if k in next(iter(others.values()))]
+        others = {r['name']: r for r in tables[a.against]}
+        both = [k for k in keys if k in tables[a.against][0]]
         print(f'\nover {a.against}, each clip against itself:')
-        table(groups(differences([(r, {k: float(others[r['name']][k]) for k in both}) for r in rows], both)), both)
+        table(groups(differences([(r, others[r['name']]) for r in rows], both)), both)
     worst = sorted((r for r in rows if r['pesq'] == r['pesq']), key=lambda r: r['pesq'])[:5]
     print('\nworst by pesq:')
     for r in worst:

@@ -133,7 +133,7 @@ def run_evaluate(monkeypatch, capsys, *arguments):
 def test_the_same_clips_are_compared(tmp_path, clean, monkeypatch, capsys):
     pairs, table = tmp_path / 'pairs', tmp_path / 'noisy.tsv'
     write_pairs(pairs, ['wide-cold_0', 'wide-warm_0', 'wide-warm_1'], clean)
-    out = run_evaluate(monkeypatch, capsys, pairs, 'noisy', '--out', table)
+    out = noisy = run_evaluate(monkeypatch, capsys, pairs, 'noisy', '--out', table)
     row = lambda text, key: next(line for line in text.splitlines() if line.startswith(key)).split()[1:]
     assert row(out, 'clips') == ['3', '1', '2', '1', '1', '1', '1']     # all, below 2.5 dB, two kinds, three SNRs
     cold = out[out.index('warm over cold'):]
@@ -141,6 +141,7 @@ def test_the_same_clips_are_compared(tmp_path, clean, monkeypatch, capsys):
     out = run_evaluate(monkeypatch, capsys, pairs, 'clean', '--against', table)
     over = out[out.index('each clip against itself'):]
     assert row(over, 'pause')[0] == '-60.000±0.000' and float(row(over, 'pesq')[0].split('±')[0]) > .5
+    assert run_evaluate(monkeypatch, capsys, pairs, table).startswith(noisy[:noisy.index('worst')])
     table.write_text('\n'.join(table.read_text().splitlines()[:-1]))
     with pytest.raises(SystemExit):
         run_evaluate(monkeypatch, capsys, pairs, 'clean', '--against', table)
