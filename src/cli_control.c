@@ -35,13 +35,19 @@ static int set(const char *name, const char *value, bool save) {
     json_t *answer = cli_ask(json_pack("{s:s, s:s, s:s, s:b}", "command", "set", "name", name, "value", value, "save", save));
     if (!answer)
         return cli_failed;
-    printf("%s is now %s", text_of(answer, "name"), text_of(answer, "value"));
+    const json_t *now = json_object_get(answer, "value");
+    if (json_is_number(now))
+        printf("%s is now %.10g", text_of(answer, "name"), json_number_value(now));
+    else
+        printf("%s is now %s", text_of(answer, "name"), json_string_value(now));
     if (save)
         printf(", kept in %s\n", text_of(answer, "file"));
     else
         printf(", until the settings are read again; --save keeps it\n");
     if (json_is_true(json_object_get(answer, "bypass")))
         printf("bypass is on: nothing of it is heard before primeknet bypass off\n");
+    if (text_of(answer, "missing")[0])
+        cli_fail("%s", text_of(answer, "missing"));
     json_decref(answer);
     return cli_done;
 }

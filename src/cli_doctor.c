@@ -154,8 +154,12 @@ static void check_sound_server(struct doctor *d) {
 static void use_running_settings(struct doctor *d) {
     static const int used[] = {SETTING_microphone, SETTING_engine, SETTING_gpu, SETTING_model};
     const json_t *running = json_object_get(d->status, "settings");
-    for (unsigned i = 0; i < sizeof used / sizeof *used; i++)
-        settings_set(&d->settings, used[i], text_of(running, settings_name(used[i])), NULL);
+    for (unsigned i = 0; i < sizeof used / sizeof *used; i++) {
+        const json_t *value = json_object_get(running, settings_name(used[i]));
+        char number[32];
+        snprintf(number, sizeof number, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+        settings_set(&d->settings, used[i], json_is_integer(value) ? number : text_of(running, settings_name(used[i])), NULL);
+    }
     snprintf(d->settings.file, sizeof d->settings.file, "%s", text_of(running, "file"));
 }
 

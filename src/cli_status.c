@@ -113,9 +113,11 @@ static int print_status(FILE *f, const json_t *s, bool with_levels, const char *
     LINE("recorded by", print_users(f, s, "recorders"));
     LINE("network", fprintf(f, "%s on %s%s", text_of(s, "model"), text_of(s, "engine"),
                             is_true(s, "swapping") ? ", another on its way in" : ""));
-    if (text_of(s, "problem")[0] && strcmp(text_of(settings, "engine"), "auto") != 0)
-        LINE("", fputs(text_of(s, "problem"), f));
     LINE("controls", print_controls(f, s));
+    const char *setting;
+    json_t *missing;
+    json_object_foreach(json_object_get(s, "missing"), setting, missing)
+        LINE("missing", fprintf(f, "%s: %s", setting, json_string_value(missing)));
     if (with_levels && is_number(s, "level_in_db"))
         LINE("level", fprintf(f, "%.1f dBFS in, ", number_of(s, "level_in_db")),
              is_number(s, "level_out_db") ? fprintf(f, "%.1f dBFS out", number_of(s, "level_out_db"))

@@ -19,7 +19,7 @@
 enum {
     BACKLOG = 16,
     MAX_ANSWER = 1 << 20, /* bytes that a client takes */
-    ANSWER_S = 60,        /* that a client waits: a large model takes a while to load */
+    ANSWER_S = 1,         /* that a client waits before it asks whether the daemon is alive, and for an answer to that */
 };
 
 /* A client has one answer at most under way: while it does not read that, nothing of it is read. */
@@ -47,6 +47,8 @@ struct control {
 /* "PATH/primeknet", and the socket in it. */
 static int find_place(struct sockaddr_un *ret, char *directory, size_t size, struct err *err) {
     const char *runtime = getenv("XDG_RUNTIME_DIR");
+    if (!runtime && getenv("SUDO_UID"))
+        return err_set(err, -EPERM, "run this as yourself, not with sudo: primeknetd serves the user who started it");
     if (!runtime || runtime[0] != '/')
         return err_set(err, -ENOENT, "XDG_RUNTIME_DIR is not set; it names the place of the control socket");
     *ret = (struct sockaddr_un){.sun_family = AF_UNIX};
@@ -291,6 +293,8 @@ void control_again(struct control *c) {
 
 /* ---- the client -------------------------------------------------------------------------------------------------- */
 
+static const char silent[] = "primeknetd does not answer: it is stopped, or it hangs; systemctl --user restart primeknet starts it anew";
+
 int control_connect(int *ret, struct err *err) {
     char directory[sizeof ((struct sockaddr_un *)0)->sun_path];
     struct sockaddr_un address;
@@ -307,6 +311,8 @@ int control_connect(int *ret, struct err *err) {
             close(fd);
         if (res == -ENOENT || res == -ECONNREFUSED || res == -ENOTDIR)
             return err_set(err, res, "primeknetd is not running; systemctl --user start primeknet starts it");
+        if (res == -EAGAIN)
+            return err_set(err, -ETIMEDOUT, "%s", silent);
         return err_set(err, res, "%s: %s", address.sun_path, strerror(-res));
     }
     *ret = fd;
@@ -326,7 +332,20 @@ static int send_all(int fd, const char *text, size_t n) {
     return 0;
 }
 
-/* One line; nothing can follow it before the next request. *ret is the caller's. */
+/* Whether the daemon answers others meanwhile: any answer will do. */
+static bool is_alive(void) {
+    static const char ask[] = "{\"command\":\"status\"}\n";
+    char answer;
+    int fd;
+    if (control_connect(&fd, NULL) < 0)
+        return false;
+    bool alive = send_all(fd, ask, strlen(ask)) == 0 && recv(fd, &answer, 1, 0) == 1;
+    close(fd);
+    return alive;
+}
+
+/* One line; nothing can follow it before the next request. It may take its time while the daemon is alive: a large model
+ * takes a while to load. *ret is the caller's. */
 static int receive_line(int fd, char **ret) {
     size_t n = 0, size = 0;
     char *text = NULL;
@@ -346,8 +365,10 @@ static int receive_line(int fd, char **ret) {
             n += (size_t)got;
         else if (got == 0)
             res = -EPIPE;
+        else if (errno == EAGAIN)
+            res = is_alive() ? 0 : -ETIMEDOUT;
         else if (errno != EINTR)
-            res = errno == EAGAIN ? -ETIMEDOUT : -errno;
+            res = -errno;
     }
     if (res) {
         free(text);
@@ -372,7 +393,7 @@ int control_ask(int fd, json_t **ret, json_t *request, struct err *err) {
     if (res == -EPIPE || res == -ECONNRESET)
         return err_set(err, res, "primeknetd has ended");
     if (res == -ETIMEDOUT || res == -EAGAIN)
-        return err_set(err, res, "primeknetd does not answer");
+        return err_set(err, -ETIMEDOUT, "%s", silent);
     if (res)
         return err_set(err, res, "primeknetd: %s", strerror(-res));
     json_t *answer = json_loads(text, 0, NULL);

@@ -39,7 +39,8 @@ json_t *control_refuse(const char *format, ...) __attribute__((format(printf, 1,
 
 /* The socket of a daemon that runs, for control_ask, to be closed with close(2). */
 int control_connect(int *ret, struct err *err);
-/* Asks and waits for the answer. A refusal is -EINVAL, with its line in err. Takes `request` over; NULL is -ENOMEM. */
+/* Asks and waits for the answer as long as the daemon is alive; where it is not -ETIMEDOUT, after two seconds. A refusal is
+ * -EINVAL, with its line in err. Takes `request` over; NULL is -ENOMEM. */
 int control_ask(int fd, json_t **ret, json_t *request, struct err *err);
 
 #endif

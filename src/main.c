@@ -6,7 +6,6 @@
 
 #include "clock.h"
 #include "control.h"
-#include "model.h"
 #include "network.h"
 #include "node.h"
 #include "pump.h"
@@ -112,7 +111,7 @@ static void __attribute__((format(printf, 3, 4))) add(char *text, size_t size, c
 }
 
 static void tell_manager(const struct daemon *d, const struct node_status *s, const struct pump_stats *p) {
-    char text[1024], late[64] = "", strength[32] = "";
+    char text[2048], late[64] = "", strength[32] = "";
     if (p->late_hops)
         snprintf(late, sizeof late, ", %llu late hops", (unsigned long long)p->late_hops);
     if (d->settings.strength < 1)
@@ -123,23 +122,23 @@ static void tell_manager(const struct daemon *d, const struct node_status *s, co
         snprintf(text, sizeof text, "No microphone; %s",
                  s->n_consumers ? "silence to those who record" : "nobody records");
     else if (!s->n_consumers)
-        snprintf(text, sizeof text, "Idle, nobody records; %s, %s", s->microphone, network_text(d->network));
+        snprintf(text, sizeof text, "Idle, nobody records; %s, %s", s->microphone, network_now(d->network)->text);
     else if (p->engine_lost)
         snprintf(text, sizeof text, "The engine failed; %s as it is", s->microphone);
     else
         snprintf(text, sizeof text, "%s %s with %s%s, delay %.1f ms%s", d->bypass ? "Bypassed:" : "Enhancing",
-                 s->microphone, network_text(d->network), d->bypass ? "" : strength, s->delay * 1e3 / PUMP_RATE, late);
+                 s->microphone, network_now(d->network)->text, d->bypass ? "" : strength, s->delay * 1e3 / PUMP_RATE, late);
     for (unsigned i = 1; i < d->streams.n; i++) {
         struct node_status more;
         node_status(d->streams.nodes[i], &more);
-        add(text, sizeof text, "; %.80s: %s", node_title(d->streams.nodes[i]), streams_state(d->streams.nodes[i], d->bypass));
+        add(text, sizeof text, "; %s: %s", node_title(d->streams.nodes[i]), streams_state(d->streams.nodes[i], d->bypass));
         if (more.n_consumers)
             add(text, sizeof text, ", delay %.1f ms", more.delay * 1e3 / PUMP_RATE);
     }
-    if (network_problem(d->network)[0] && strcmp(d->settings.engine, "auto") != 0)
-        add(text, sizeof text, "; %.250s", network_problem(d->network));
+    if (network_now(d->network)->problem[0] && strcmp(d->settings.engine, "auto") != 0)
+        add(text, sizeof text, "; %s", network_now(d->network)->problem);
     if (d->refused[0])
-        add(text, sizeof text, "; settings not reloaded: %.300s", d->refused);
+        add(text, sizeof text, "; settings not reloaded: %s", d->refused);
     service_status(text);
 }
 
@@ -266,10 +265,25 @@ static int put_in_force(struct daemon *d, const struct settings *next, const str
     return 0;
 }
 
+/* What is to be said of the daemon. */
+static struct report describe(const struct daemon *d) {
+    return (struct report){.streams = &d->streams,
+                           .settings = &d->settings,
+                           .network = network_now(d->network),
+                           .loading = d->changing,
+                           .bypass = d->bypass,
+                           .refused = d->refused};
+}
+
 static void end_reload(struct daemon *d, int res, const struct err *err) {
     if (res == 0) {
+        struct report r = describe(d);
+        char missing[MISSING_BYTES];
         say(SD_INFO, "settings reloaded%s%s%s", d->settings.file[0] ? " from " : ": the defaults", d->settings.file,
             d->refused[0] ? ", as they were before those that are refused" : "");
+        for (int i = 0; i < N_SETTINGS; i++)
+            if (report_missing(&r, i, missing))
+                say(SD_WARNING, "%s: %s", settings_name(i), missing);
     } else {
         if (!d->refused[0])
             memcpy(d->refused, err->text, sizeof d->refused);
@@ -390,9 +404,9 @@ static json_t *on_set(struct daemon *d, const json_t *request) {
     char text[sizeof next.model];
     if (!name || !value)
         return control_refuse("set takes the strings \"name\" and \"value\"");
-    int setting = settings_find(name);
+    int setting = settings_find(name, &err);
     if (setting < 0)
-        return control_refuse("there is no setting \"%.40s\"; primeknet.conf(5) tells them", name);
+        return control_refuse("%s", err.text);
     if (d->outcome && d->outcome[0])
         return control_refuse("%s", d->outcome);
     if (!d->outcome) {
@@ -406,13 +420,14 @@ static json_t *on_set(struct daemon *d, const json_t *request) {
         if (res)
             return control_refuse("%s", err.text);
     }
-    settings_text(&d->settings, setting, text, sizeof text);
     d->changed = true;
-    if (save && settings_save(&d->settings, setting, &err) < 0)
+    if (save && settings_save(&d->settings, setting, &err) < 0) {
+        settings_text(&d->settings, setting, text, sizeof text);
         return control_refuse("%s is now %s, but not kept: %s", settings_name(setting), text, err.text);
+    }
     strcpy(d->next.file, d->settings.file);
-    return json_pack("{s:s, s:s, s:s, s:b}", "name", settings_name(setting), "value", text, "file", d->settings.file,
-                     "bypass", d->bypass);
+    struct report r = describe(d);
+    return report_setting(&r, setting);
 }
 
 static json_t *on_bypass(struct daemon *d, const json_t *request) {
@@ -428,15 +443,9 @@ static json_t *on_bypass(struct daemon *d, const json_t *request) {
 
 static json_t *on_request(void *data, const char *command, const json_t *request) {
     struct daemon *d = data;
+    struct report r = describe(d);
     if (strcmp(command, "status") == 0)
-        return report_status(&(struct report){.streams = &d->streams,
-                                              .settings = &d->settings,
-                                              .network = network_text(d->network),
-                                              .loading = d->changing,
-                                              .problem = network_problem(d->network),
-                                              .bypass = d->bypass,
-                                              .bands = json_is_true(json_object_get(request, "bands")),
-                                              .refused = d->refused});
+        return report_status(&r, json_is_true(json_object_get(request, "bands")));
     if (strcmp(command, "microphones") == 0)
         return report_microphones(d->streams.nodes[0], &d->settings);
     if (strcmp(command, "set") == 0)
@@ -521,7 +530,7 @@ static int live(struct daemon *d, int signals) {
         say(SD_ERR, "%s", err.text);
         return misuse_or_failure(res);
     }
-    const struct network_engine *first = network_first(d->network);
+    const struct network_engine *first = network_now(d->network);
 
     struct node_options options = {
         .microphone = microphone_or_null(&d->settings),
@@ -556,15 +565,13 @@ static int live(struct daemon *d, int signals) {
     return res ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
-/* Whether the daemon would start with this file; "auto" asks for no particular model. */
+/* Whether the daemon would start with this file. */
 static int check_config(const char *file) {
     struct settings s;
     struct err err = {""};
-    struct model *model = NULL;
     int res = settings_load(&s, file, &err);
-    if (res == 0 && strcmp(s.model, "auto") != 0)
-        res = network_model(&model, &s, &err);
-    model_free(model);
+    if (res == 0)
+        res = network_check(&s, &err);
     if (res)
         say(SD_ERR, "%s", err.text);
     else

@@ -5,6 +5,7 @@
 #include "measure.h"
 #include "model.h"
 #include "power.h"
+#include "text.h"
 
 #include <errno.h>
 #include <malloc.h>
@@ -66,6 +67,7 @@ struct network {
     struct settings settings;
     unsigned n_pumps;          /* that the engine is for */
     bool awake, failed;        /* what `context` and `poisoned` were at the beginning */
+    int demanded;              /* the setting that newly asks for the GPU, or another one; -1: none does */
     /* What comes of it, the thread's while it loads. */
     bool touched;              /* the GPU's driver may hold something for this process from now on */
     struct network_engine next;
@@ -96,12 +98,20 @@ static int load_model(struct model **ret, const char *name, const struct setting
         model_free(model);
         return settings_refuse(s, SETTING_model, -EINVAL, why.text, err);
     }
+    if (!worker_takes(model_hop(model), model_delay(model))) {
+        snprintf(why.text, sizeof why.text, "%.200s: its hop and window are too long for live sound", name);
+        model_free(model);
+        return settings_refuse(s, SETTING_model, -EINVAL, why.text, err);
+    }
     *ret = model;
     return 0;
 }
 
-int network_model(struct model **ret, const struct settings *s, struct err *err) {
-    return load_model(ret, s->model, s, err);
+int network_check(const struct settings *s, struct err *err) {
+    struct model *model = NULL;
+    int res = strcmp(s->model, "auto") ? load_model(&model, s->model, s, err) : 0;
+    model_free(model);
+    return res;
 }
 
 /* The model, loaded, opened and warm on one engine. A GPU that takes longer than a hop for a hop is refused (-EBUSY):
@@ -136,7 +146,9 @@ static int open_engine(struct network *n, struct network_engine *ret, const char
                        "engine cuda: a hop of %.0f us takes %.0f us: another program keeps the GPU busy, or it is too slow",
                        hop_us, most_us);
     }
-    snprintf(e.text, sizeof e.text, "%.40s on %.60s", model_name(model), engine_name(e.engine));
+    text_copy(e.model, sizeof e.model, model_name(model));
+    text_copy(e.engine_name, sizeof e.engine_name, engine_name(e.engine));
+    snprintf(e.text, sizeof e.text, "%s on %s", e.model, e.engine_name);
     n->options.say(SD_INFO, "%s: %u us a hop of %.0f us (99 of 100), there in %d ms", e.text, e.hop_p99_us, hop_us,
                    (int)(now_ms() - start));
     if (measure_percentile(us, (unsigned)n_hops, 0.5) > hop_us)
@@ -167,6 +179,11 @@ static int open_cpu(struct network *n, struct network_engine *ret, const char *m
 static int open_gpu(struct network *n, struct network_engine *ret, const struct settings *s, struct err *err) {
     n->touched = true;
     return open_engine(n, ret, !strcmp(s->model, "auto") ? "large" : s->model, "cuda", s, err);
+}
+
+/* Whether a GPU that was refused with this code may be had later; else it is not there, or cannot be used. */
+static bool may_come(int why) {
+    return why == -EAGAIN || why == -EBUSY || why == -EIO || why == -ENOMEM;
 }
 
 static bool wants_gpu(const struct settings *s) {
@@ -202,6 +219,11 @@ static int open_asked(struct network *n, struct network_engine *ret, const struc
             *ret = e;
             return 0;
         }
+        int res = network_check(s, err); /* it may be the model's doing, or another model may run */
+        if (!res && n->demanded >= 0 && !may_come(why))
+            res = settings_refuse(s, n->demanded, why, problem.text + strlen("engine "), err);
+        if (res)
+            return res;
     }
     /* Who asks for the GPU gets the CPU's own model where there is none; who asks for a model on any engine gets it. */
     int res = open_cpu(n, &e, strcmp(s->engine, "cuda") ? s->model : "auto", false, s, err);
@@ -232,12 +254,17 @@ static void *load(void *data) {
 }
 
 static void prepare_loading(struct network *n, enum role role, const struct settings *s) {
-    unsigned n_now = settings_streams(n->options.settings), n_next = settings_streams(s);
+    const struct settings *now = n->options.settings;
+    unsigned n_now = settings_streams(now), n_next = settings_streams(s);
     n->role = role;
     n->settings = *s;
     n->n_pumps = n_now > n_next ? n_now : n_next; /* those that go stay until it is in */
     n->awake = n->context;
     n->failed = n->poisoned;
+    n->demanded = !wants_gpu(s)                                              ? -1
+                  : strcmp(s->gpu, now->gpu)                                 ? SETTING_gpu
+                  : !strcmp(s->engine, "cuda") && strcmp(now->engine, "cuda") ? SETTING_engine
+                                                                             : -1;
     n->touched = false;
     n->dropped = false;
     n->loaded = false;
@@ -269,10 +296,6 @@ static void give_up_gpu(struct network *n, int why) {
     }
 }
 
-static const char *why_not_taken(int res) {
-    return res == -EINVAL ? "its hop and window are too long for live sound" : strerror(-res);
-}
-
 /* What follows from an engine's coming into use, whoever hands it to the worker. */
 static void adopt(struct network *n, const struct network_engine *e, const struct settings *s) {
     if (e->why && strcmp(e->problem, n->now.problem) != 0) {
@@ -291,7 +314,7 @@ int network_take(struct network *n, const struct network_engine *e, const struct
     int res = worker_engine(n->worker, e->engine, e->hop_p99_us);
     if (res) {
         network_close_engine(n, e->engine);
-        return settings_refuse(s, SETTING_model, res, why_not_taken(res), err);
+        return settings_refuse(s, SETTING_model, res, strerror(-res), err);
     }
     adopt(n, e, s);
     return 0;
@@ -498,15 +521,7 @@ int network_fd(const struct network *n) {
     return n->event;
 }
 
-const char *network_text(const struct network *n) {
-    return n->now.text;
-}
-
-const char *network_problem(const struct network *n) {
-    return n->now.problem;
-}
-
-const struct network_engine *network_first(const struct network *n) {
+const struct network_engine *network_now(const struct network *n) {
     return &n->now;
 }
 

@@ -34,18 +34,21 @@ struct network_engine {
     struct engine *engine; /* its model is its own: see network_close_engine */
     unsigned hop_p99_us, n_streams;
     bool gpu;
-    char text[128];    /* "base on cpu (AVX2)", for people */
+    char model[48], engine_name[72], text[128]; /* "base", "cpu (AVX2)", "base on cpu (AVX2)", for people */
     char problem[512]; /* why it is not the GPU's although that was asked for, or "" */
     int why;           /* the error code of `problem`, or 0 */
 };
 
-/* Opens what the settings ask for, before it returns; network_first is what node_open is to be given. */
+/* Opens what the settings ask for, before it returns. A GPU that cannot be had is no reason not to: the CPU is there. */
 int network_open(struct network **ret, const struct network_options *options, struct err *err);
 void network_close(struct network *n); /* NULL is fine; after the worker is closed; waits for the loader */
-const struct network_engine *network_first(const struct network *n);
+/* What was handed to the worker last; after network_open, what node_open is to be given. */
+const struct network_engine *network_now(const struct network *n);
 void network_run(struct network *n, struct worker *worker); /* the worker has taken the first one */
 
-/* Has the loader bring another engine for other settings; options.loaded tells what came of it. What was asked for
+/* Has the loader check other settings and bring the engine that they ask for; options.loaded tells what came of it. Refused
+ * are a model that is none for live sound, and, where they newly ask for it, a GPU that this machine does not have; one that
+ * only cannot be had now is waited for (network_engine.problem). What was asked for
  * before, or was on its way for another reason, is dropped, and options.loaded is not called for that. NULL takes it
  * back. */
 void network_ask(struct network *n, const struct settings *s);
@@ -72,13 +75,11 @@ struct network_load {
 int network_step(struct network *n, const struct network_load *load);
 int network_fd(const struct network *n);
 
-const char *network_text(const struct network *n);    /* what was handed to the worker last */
-const char *network_problem(const struct network *n); /* why that is not the GPU's, or "" */
 /* The GPU's errors have poisoned the process: only another one can use it again. */
 bool network_wants_restart(const struct network *n, bool recording);
 void network_restart_later(struct network *n);
 
-/* The model that the settings name (not "auto"), refused unless it is one for live sound. */
-int network_model(struct model **ret, const struct settings *s, struct err *err);
+/* Whether the model that the settings name is one for live sound; "auto" always is. */
+int network_check(const struct settings *s, struct err *err);
 
 #endif

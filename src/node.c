@@ -577,19 +577,25 @@ static int channel_number(const char *channel) {
     return channel_by_name(channel) != SPA_AUDIO_CHANNEL_UNKNOWN ? -1 : -EINVAL;
 }
 
-/* What to ask for of the microphone: the channel that was chosen, where it has it, else the mix. */
-static uint32_t wanted_position(const struct node *n) {
+/* The port of the microphone that is the channel that was chosen; NULL: it does not have it, or none was. */
+static const struct object *find_channel(const struct node *n) {
     const int number = channel_number(n->channel);
     const uint32_t named = number < 0 ? channel_by_name(n->channel) : SPA_AUDIO_CHANNEL_UNKNOWN;
     const struct object *o;
-    if (number) {
-        spa_list_for_each(o, &n->objects, list) {
-            if (o->type == OBJECT_PORT && o->from == n->microphone_id &&
-                (number < 0 ? o->channel == named : o->to + 1 == (uint32_t)number))
-                return o->channel;
-        }
+    if (!number)
+        return NULL;
+    spa_list_for_each(o, &n->objects, list) {
+        if (o->type == OBJECT_PORT && o->from == n->microphone_id &&
+            (number < 0 ? o->channel == named : o->to + 1 == (uint32_t)number))
+            return o;
     }
-    return SPA_AUDIO_CHANNEL_MONO;
+    return NULL;
+}
+
+/* What to ask for of the microphone: the channel that was chosen, where it has it, else the mix. */
+static uint32_t wanted_position(const struct node *n) {
+    const struct object *const channel = find_channel(n);
+    return channel ? channel->channel : SPA_AUDIO_CHANNEL_MONO;
 }
 
 static void start_timer(struct node *n, struct spa_source *timer, unsigned ms) {
@@ -1263,12 +1269,23 @@ void node_status(const struct node *n, struct node_status *ret) {
         .n_recorders = n->n_recorders,
         .rate = atomic_load(&n->rate),
         .delay = stats.delay,
+        .lacks_channel = n->microphone_id != SPA_ID_INVALID && channel_number(n->channel) && !find_channel(n),
     };
     const struct object *const microphone = find_node(n, n->microphone_id);
     if (microphone) {
         memcpy(ret->microphone, microphone->description, sizeof ret->microphone);
         memcpy(ret->microphone_name, microphone->name, sizeof ret->microphone_name);
     }
+}
+
+bool node_knows(const struct node *n, enum node_kind kind, const char *device) {
+    const struct object *o;
+    spa_list_for_each(o, &n->objects, list) {
+        if (o->type == OBJECT_NODE && (kind == NODE_SPEAKER ? o->sink && strcmp(o->name, device) == 0
+                                                            : o->microphone && microphone_fits(device, o->name, o->description)))
+            return true;
+    }
+    return false;
 }
 
 void node_microphones(const struct node *n, node_each *each, void *data) {

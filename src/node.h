@@ -42,6 +42,7 @@ struct node_status {
     unsigned n_recorders; /* of these: to others than level meters (streams with stream.monitor) */
     unsigned rate;        /* of the graph, Hz; 0 while it stands */
     unsigned delay;       /* samples at 48 kHz, ours alone */
+    bool lacks_channel;   /* the microphone does not have the channel that was chosen: its mix is taken */
     char microphone[128]; /* what the capture stream is linked to, for people: node.description, or ""; of a speaker:
                            * the output, what the playback stream is linked to */
     char microphone_name[128]; /* the same, its node.name */
@@ -66,6 +67,8 @@ struct node_peer {
     bool linked;             /* it is what we capture from */
 };
 typedef void node_each(void *data, const struct node_peer *peer);
+/* Whether the graph has such a microphone, as microphone.h has it, that is none of our own, or NODE_SPEAKER: such an output. */
+bool node_knows(const struct node *n, enum node_kind kind, const char *device);
 /* The microphones there are but for our own, and who records from us or plays to us, one call each. */
 void node_microphones(const struct node *n, node_each *each, void *data);
 void node_recorders(const struct node *n, node_each *each, void *data);

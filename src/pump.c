@@ -64,7 +64,7 @@ struct pump {
     _Atomic uint64_t n_sounded;            /* and START */
     _Atomic bool mute;
     _Atomic int holder;                    /* who works on the audio thread's part: see hold() */
-    _Atomic uint64_t late_hops;
+    _Atomic uint64_t due_hops, late_hops; /* late_hops is written last and read first, so it is never the greater */
     _Atomic unsigned delay;
     _Atomic float in_rms, out_rms, in_noise, out_noise;
     _Atomic bool waits;
@@ -392,8 +392,8 @@ static void render(struct pump *p, float *out, unsigned n) {
     floor_of(p, &p->out_floor, &p->out_noise, p->out_power, n);
 }
 
-/* Counts the hops whose first sample is due in the n that are read next and that are not there; where they are there
- * again they fade in. */
+/* Counts the hops whose first sample is due in the n that are read next, and of these those that are not there; where they
+ * are there again they fade in. */
 static void judge(struct pump *p, unsigned n) {
     const struct head *const h = top(p);
     const struct lane *const l = h->lane;
@@ -402,15 +402,18 @@ static void judge(struct pump *p, unsigned n) {
         return;
     const uint64_t from = h->at, to = from + n;
     bool all = true;
-    uint64_t n_late = 0;
+    uint64_t n_due = 0, n_late = 0;
     for (uint64_t s = from + u->delay < l->grid ? l->grid : hop_of(l, from); s < to + u->delay; s += u->hop) {
+        const bool due = s - u->delay >= from;
+        n_due += due;
         if (!is_done(l, s)) {
             all = false;
-            n_late += s - u->delay >= from;
+            n_late += due;
         }
     }
+    atomic_fetch_add_explicit(&p->due_hops, n_due, memory_order_relaxed);
     if (n_late)
-        atomic_fetch_add_explicit(&p->late_hops, n_late, memory_order_relaxed);
+        atomic_fetch_add_explicit(&p->late_hops, n_late, memory_order_release);
     if (h->lost && all)
         push_head(p, h->lane, h->at);
 }
@@ -626,9 +629,11 @@ void pump_mute(struct pump *p, bool mute) {
 
 void pump_stats(const struct pump *p, struct pump_stats *ret) {
     const struct unit *const u = atomic_load(&p->sounding)->unit;
+    const uint64_t late_hops = atomic_load_explicit(&p->late_hops, memory_order_acquire);
     *ret = (struct pump_stats){
         .hops = atomic_load(&p->feed.hops),
-        .late_hops = atomic_load(&p->late_hops),
+        .due_hops = atomic_load(&p->due_hops),
+        .late_hops = late_hops,
         .skipped_hops = atomic_load(&p->feed.skipped_hops),
         .hop_p50_us = atomic_load(&u->hops.p50_us),
         .hop_p99_us = atomic_load(&u->hops.p99_us),

@@ -25,7 +25,8 @@ struct pump;
 
 struct pump_stats {
     uint64_t hops;         /* computed */
-    uint64_t late_hops;    /* not there when their time came: dry sounded instead */
+    uint64_t due_hops;     /* whose time came to sound */
+    uint64_t late_hops;    /* of these, not there yet: dry sounded instead */
     uint64_t skipped_hops; /* never computed, the worker being too far behind; each is late as well */
     unsigned hop_p50_us;   /* of the engine's last 2048 hops (or fewer), whoever's, from the moment they could start to
                             * their end */

@@ -4,9 +4,11 @@
 
 #include "bands.h"
 #include "pump.h"
+#include "text.h"
 
 #include <errno.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -26,10 +28,11 @@ static json_t *db(double amplitude) {
     return amplitude > 0 ? json_real(round(200 * log10(amplitude)) / 10) : json_null();
 }
 
-/* Other programs' words may be anything. */
+/* Other programs' words, and the names of files, may be anything. */
 static json_t *words(const char *text) {
-    json_t *string = json_string(text);
-    return string ? string : json_string("?");
+    char clean[1024];
+    text_copy(clean, sizeof clean, text);
+    return json_string(clean);
 }
 
 static void add_recorder(void *data, const struct node_peer *peer) {
@@ -47,19 +50,75 @@ json_t *report_microphones(const struct node *n, const struct settings *s) {
     return json_pack("{s:o, s:s}", "microphones", list, "chosen", s->microphone);
 }
 
-static json_t *all_settings(const struct settings *s) {
+/* ---- settings ---------------------------------------------------------------------------------------------------- */
+
+static json_t *value(const struct settings *s, int setting) {
     char text[1024];
-    json_t *all = json_pack("{s:f, s:s}", "strength", s->strength, "file", s->file);
-    for (int i = 0; i < N_SETTINGS; i++) {
-        if (i == SETTING_strength || (i == SETTING_floor_db && isfinite(s->floor_db)))
-            continue;
-        settings_text(s, i, text, sizeof text);
-        json_object_set_new(all, settings_name(i), json_string(text));
-    }
-    if (isfinite(s->floor_db))
-        json_object_set_new(all, "floor_db", json_real(s->floor_db));
+    double number;
+    if (settings_number(s, setting, &number))
+        return number == trunc(number) ? json_integer((json_int_t)number) : json_real(number);
+    settings_text(s, setting, text, sizeof text);
+    return json_string(text);
+}
+
+/* Adds to a text, as far as there is room. */
+static void __attribute__((format(printf, 2, 3))) add(char text[MISSING_BYTES], const char *format, ...) {
+    size_t n = strlen(text);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text + n, MISSING_BYTES - n, format, args);
+    va_end(args);
+}
+
+bool report_missing(const struct report *r, int setting, char ret[MISSING_BYTES]) {
+    const struct settings *s = r->settings;
+    const struct node *first = r->streams->nodes[0];
+    struct node_status n;
+    char name[256];
+    node_status(first, &n);
+    ret[0] = '\0';
+    if (setting == SETTING_engine && strcmp(s->engine, "cuda") == 0 && r->network->problem[0])
+        add(ret, "%s; %s runs instead", r->network->problem, r->network->text);
+    if (!n.connected) /* of what PipeWire has nothing is known */
+        return ret[0];
+    if (setting == SETTING_microphone && strcmp(s->microphone, "default") != 0 && !node_knows(first, NODE_MIC, s->microphone))
+        add(ret, "there is no \"%s\" now; it is used as soon as there is", s->microphone);
+    if (setting == SETTING_channel && n.lacks_channel)
+        add(ret, "%s has no channel %s; all that it has are mixed", n.microphone, s->channel);
+    if (setting == SETTING_speaker && strcmp(s->speaker, "off") != 0 && strcmp(s->speaker, "default") != 0 &&
+        !node_knows(first, NODE_SPEAKER, s->speaker))
+        add(ret, "there is no output \"%s\" now; Enhanced Speaker waits for it", s->speaker);
+    for (unsigned i = 0; setting == SETTING_more_microphones && settings_more_microphone(s, i, name); i++)
+        if (!node_knows(first, NODE_MORE_MIC, name))
+            add(ret, "%sthere is no \"%s\" now; it is used as soon as there is", ret[0] ? "; " : "", name);
+    return ret[0];
+}
+
+json_t *report_setting(const struct report *r, int setting) {
+    char missing[MISSING_BYTES];
+    bool of_engine = setting == SETTING_model || setting == SETTING_gpu;
+    bool is_missing = report_missing(r, of_engine ? SETTING_engine : setting, missing);
+    return json_pack("{s:s, s:o, s:o, s:b, s:o}", "name", settings_name(setting), "value", value(r->settings, setting), "file",
+                     words(r->settings->file), "bypass", r->bypass, "missing", is_missing ? words(missing) : json_null());
+}
+
+static json_t *all_settings(const struct settings *s) {
+    json_t *all = json_pack("{s:o}", "file", words(s->file));
+    for (int i = 0; i < N_SETTINGS; i++)
+        json_object_set_new(all, settings_name(i), value(s, i));
     return all;
 }
+
+static json_t *all_missing(const struct report *r) {
+    char missing[MISSING_BYTES];
+    json_t *all = json_object();
+    for (int i = 0; i < N_SETTINGS; i++)
+        if (report_missing(r, i, missing))
+            json_object_set_new(all, settings_name(i), words(missing));
+    return all;
+}
+
+/* ---- the sound --------------------------------------------------------------------------------------------------- */
 
 /* What can only be said while somebody records. */
 static void add_sound(json_t *status, const struct pump_stats *p) {
@@ -86,7 +145,7 @@ static void add_bands(json_t *status, const struct pump *pump) {
 static void add_hops(json_t *status, const struct node_status *n, const struct pump_stats *p) {
     json_object_set_new(status, "delay_ms", json_real(round(p->delay * 1e5 / PUMP_RATE) / 100));
     json_object_set_new(status, "quantum", json_integer(p->quantum));
-    json_object_set_new(status, "hops", json_integer((json_int_t)p->hops));
+    json_object_set_new(status, "hops", json_integer((json_int_t)p->due_hops));
     json_object_set_new(status, "late_hops", json_integer((json_int_t)p->late_hops));
     json_object_set_new(status, "graph_rate", json_integer(n->rate));
 }
@@ -127,7 +186,7 @@ static json_t *one_stream(struct node *node, bool bypass) {
     return stream;
 }
 
-json_t *report_status(const struct report *r) {
+json_t *report_status(const struct report *r, bool bands) {
     struct node *first = r->streams->nodes[0];
     struct node_status n;
     struct pump_stats p;
@@ -138,17 +197,17 @@ json_t *report_status(const struct report *r) {
     node_recorders(first, add_recorder, recorders);
     for (unsigned i = 1; i < r->streams->n; i++)
         json_array_append_new(more, one_stream(r->streams->nodes[i], r->bypass));
-    const char *on = strstr(r->network, " on ");
-    json_t *status = json_pack("{s:s, s:s, s:o, s:b, s:s%, s:s, s:b, s:o, s:o}", "version", PACKAGE_VERSION, "state",
+    json_t *status = json_pack("{s:s, s:s, s:o, s:b, s:o, s:o, s:b, s:o, s:o, s:o}", "version", PACKAGE_VERSION, "state",
                                streams_state(first, r->bypass), "recorders", recorders, "bypass", r->bypass, "model",
-                               r->network, (size_t)(on ? on - r->network : 0), "engine", on ? on + strlen(" on ") : "",
-                               "swapping", r->loading || p.swapping, "settings", all_settings(r->settings), "streams", more);
+                               words(r->network->model), "engine", words(r->network->engine_name), "swapping",
+                               r->loading || p.swapping, "settings", all_settings(r->settings), "missing", all_missing(r),
+                               "streams", more);
     if (!status)
         return NULL;
     json_object_set_new(status, "microphone", device(&n));
     if (n.n_consumers)
         add_sound(status, &p);
-    if (n.n_consumers && r->bands)
+    if (n.n_consumers && bands)
         add_bands(status, node_pump(first));
     add_hops(status, &n, &p);
     json_object_set_new(status, "hop_p50_us", json_integer(p.hop_p50_us));
@@ -157,7 +216,7 @@ json_t *report_status(const struct report *r) {
     json_object_set_new(status, "realtime", json_boolean(p.realtime));
     json_object_set_new(status, "realtime_refusal", p.realtime ? json_null() : json_string(report_refusal(&p)));
     json_object_set_new(status, "memory_mib", json_real(round(memory_mib() * 10) / 10));
-    json_object_set_new(status, "refused", r->refused[0] ? json_string(r->refused) : json_null());
-    json_object_set_new(status, "problem", r->problem[0] ? words(r->problem) : json_null());
+    json_object_set_new(status, "refused", r->refused[0] ? words(r->refused) : json_null());
+    json_object_set_new(status, "problem", r->network->problem[0] ? words(r->network->problem) : json_null());
     return status;
 }

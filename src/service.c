@@ -1,12 +1,14 @@
 #include "service.h"
 
-#include <ctype.h>
+#include "text.h"
+
 #include <inttypes.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <string.h>
 #include <systemd/sd-daemon.h>
 #include <time.h>
+
+enum { STATUS_BYTES = 2048 }; /* the manager takes 4096 of a message, and nothing of one that is not UTF-8 */
 
 void service_ready(void) {
     sd_notify(0, "READY=1");
@@ -24,12 +26,9 @@ void service_stopping(void) {
 }
 
 void service_status(const char *text) {
-    static char last[512];
+    static char last[STATUS_BYTES];
     char line[sizeof last];
-    snprintf(line, sizeof line, "%s", text);
-    for (char *c = line; *c; c++) /* a second line would be another message */
-        if (iscntrl((unsigned char)*c))
-            *c = ' ';
+    text_copy(line, sizeof line, text); /* a second line would be another message */
     if (strcmp(line, last) == 0)
         return;
     strcpy(last, line);

@@ -2,6 +2,8 @@
 
 #include "settings.h"
 
+#include "text.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -125,11 +127,15 @@ static const struct settings defaults = {
 #undef TEXT
 };
 
-static int find_row(const char *name) {
-    for (int i = 0; i < N_SETTINGS; i++)
+static int find_row(const char *name, struct err *err) {
+    struct likest l = {.word = name};
+    for (int i = 0; i < N_SETTINGS; i++) {
         if (strcmp(rows[i].name, name) == 0)
             return i;
-    return -1;
+        likest_try(&l, rows[i].name);
+    }
+    return l.name ? err_set(err, -ENOENT, "there is no setting \"%.40s\"; did you mean %s?", name, l.name)
+                  : err_set(err, -ENOENT, "there is no setting \"%.40s\"; primeknet.conf(5) tells them", name);
 }
 
 bool settings_more_microphone(const struct settings *s, unsigned i, char *ret) {
@@ -144,14 +150,12 @@ unsigned settings_streams(const struct settings *s) {
     return n;
 }
 
-int settings_find(const char *name) {
-    char spelled[32];
-    size_t n = strlen(name);
-    if (n >= sizeof spelled)
-        return -1;
-    for (size_t i = 0; i <= n; i++)
-        spelled[i] = name[i] == '-' ? '_' : name[i];
-    return find_row(spelled);
+int settings_find(const char *name, struct err *err) {
+    char spelled[64];
+    snprintf(spelled, sizeof spelled, "%s", name);
+    for (char *c = spelled; (c = strchr(c, '-'));)
+        *c = '_';
+    return find_row(spelled, err);
 }
 
 const char *settings_name(int setting) {
@@ -160,27 +164,10 @@ const char *settings_name(int setting) {
 
 /* ---- bytes ------------------------------------------------------------------------------------------------------- */
 
-/* The length of the UTF-8 character at s (RFC 3629: no surrogates, no overlong forms), 0 where there is none. */
-static size_t utf8_length(const char *s, size_t n) {
-    const unsigned char *b = (const unsigned char *)s;
-    if (b[0] < 0x80)
-        return 1;
-    size_t length = b[0] < 0xC2 || b[0] > 0xF4 ? 0 : b[0] < 0xE0 ? 2 : b[0] < 0xF0 ? 3 : 4;
-    if (length == 0 || length > n)
-        return 0;
-    if ((b[0] == 0xE0 && b[1] < 0xA0) || (b[0] == 0xED && b[1] > 0x9F) || (b[0] == 0xF0 && b[1] < 0x90) ||
-        (b[0] == 0xF4 && b[1] > 0x8F))
-        return 0;
-    for (size_t i = 1; i < length; i++)
-        if ((b[i] & 0xC0) != 0x80)
-            return 0;
-    return length;
-}
-
 static bool is_clean_text(const char *text) {
     size_t n = strlen(text);
     for (size_t i = 0, length; i < n; i += length) {
-        length = utf8_length(text + i, n - i);
+        length = text_character(text + i, n - i);
         if (length == 0 || (unsigned char)text[i] < 0x20 || text[i] == 0x7F)
             return false;
     }
@@ -228,7 +215,7 @@ static int check_text(const char *text, size_t n, const char *file, struct err *
     if (n >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0)
         return err_set(err, -EINVAL, "%s:1: the file begins with a byte order mark; save it as plain UTF-8", file);
     for (const char *c = text; c < end;) {
-        size_t length = utf8_length(c, (size_t)(end - c));
+        size_t length = text_character(c, (size_t)(end - c));
         if (length == 0)
             return err_set(err, -EINVAL, "%s:%d: not UTF-8", file, line);
         if (*c == '\0')
@@ -263,7 +250,7 @@ static int check_text(const char *text, size_t n, const char *file, struct err *
             break;
         case STRING:
             if (*c == '\\' && next && next != '\n')
-                length = 1 + utf8_length(c + 1, (size_t)(end - c - 1));
+                length = 1 + text_character(c + 1, (size_t)(end - c - 1));
             else if (*c == '"')
                 in = PLAIN;
             break;
@@ -334,14 +321,6 @@ static int read_value(struct settings *s, int setting, const config_setting_t *v
     return 0;
 }
 
-static int unknown_setting(const config_setting_t *value, const char *file, struct err *err) {
-    char names[256] = "";
-    for (int i = 0; i < N_SETTINGS; i++)
-        snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", i ? ", " : "", rows[i].name);
-    return err_set(err, -EINVAL, "%s:%d: there is no setting \"%.40s\"; the settings are %s", file,
-                   (int)config_setting_source_line(value), config_setting_name(value), names);
-}
-
 int settings_parse(struct settings *ret, const char *text, size_t n, const char *file, struct err *err) {
     struct settings s = defaults;
     config_t config;
@@ -364,8 +343,10 @@ int settings_parse(struct settings *ret, const char *text, size_t n, const char 
     const config_setting_t *root = config_root_setting(&config);
     for (int i = 0; res == 0 && i < config_setting_length(root); i++) {
         const config_setting_t *value = config_setting_get_elem(root, (unsigned)i);
-        int setting = find_row(config_setting_name(value));
-        res = setting < 0 ? unknown_setting(value, file, err) : read_value(&s, setting, value, file, err);
+        struct err why;
+        int setting = find_row(config_setting_name(value), &why);
+        res = setting >= 0 ? read_value(&s, setting, value, file, err)
+                           : err_set(err, setting, "%s:%u: %s", file, config_setting_source_line(value), why.text);
     }
     config_destroy(&config);
     if (res == 0)
@@ -413,6 +394,15 @@ int settings_set(struct settings *s, int setting, const char *text, struct err *
     }
     s->lines[setting] = 0;
     return 0;
+}
+
+bool settings_number(const struct settings *s, int setting, double *ret) {
+    const struct row *row = &rows[setting];
+    const char *field = (const char *)s + row->offset;
+    if (row->size > 0)
+        return is_number(field, ret) && *ret >= row->least && *ret <= row->greatest;
+    memcpy(ret, field, sizeof *ret);
+    return isfinite(*ret);
 }
 
 void settings_text(const struct settings *s, int setting, char *ret, size_t size) {
@@ -566,9 +556,9 @@ static bool find_value(const char *text, size_t n, const char *name, const char 
 /* As it is written in a file. ret: [2 * 1024 + 3]. */
 static void quote(const struct settings *s, int setting, char *ret) {
     char text[1024], *to = ret;
-    settings_text(s, setting, text, sizeof text);
     double number;
-    if (is_number(text, &number) && number >= rows[setting].least && number <= rows[setting].greatest) {
+    settings_text(s, setting, text, sizeof text);
+    if (settings_number(s, setting, &number)) {
         strcpy(ret, text);
         return;
     }

@@ -43,14 +43,17 @@ bool settings_more_microphone(const struct settings *s, unsigned i, char *ret);
 /* How much is enhanced at once: the microphone, the further ones, the speaker. */
 unsigned settings_streams(const struct settings *s);
 
-/* The setting of that name, in a file's spelling or a command's ("floor-db"), or -1. */
-int settings_find(const char *name);
+/* The setting of that name, in a file's spelling or a command's ("floor-db"); -ENOENT: there is none. */
+int settings_find(const char *name, struct err *err);
 const char *settings_name(int setting);
 
 /* Gives one setting a new value, as text: "0.7", "off", "base". A value that cannot be changes nothing. */
 int settings_set(struct settings *s, int setting, const char *text, struct err *err);
 /* A setting's value as text that settings_set takes. ret: [size], cut if too long; no value needs more than 1024. */
 void settings_text(const struct settings *s, int setting, char *ret, size_t size);
+
+/* Whether a setting's value is a number, and which. */
+bool settings_number(const struct settings *s, int setting, double *ret);
 
 /* Writes one setting of s into the file that s comes from, and leaves all else there as it stands: comments, order,
  * the other settings. Settings of the system's, or of no file, go to the user's, which begins as a copy. s then comes

@@ -353,9 +353,13 @@ void *touched(size_t n, size_t size) {
     return memory;
 }
 
+bool worker_takes(unsigned hop, unsigned delay) {
+    return hop && delay + hop + BLOCK_MAX <= PUMP_DELAY_MAX;
+}
+
 static int unit_new(struct unit **ret, struct engine *engine, unsigned hop_p99_us) {
     const unsigned hop = engine_hop(engine), delay = engine_delay(engine);
-    if (!hop || delay + hop + BLOCK_MAX > PUMP_DELAY_MAX)
+    if (!worker_takes(hop, delay))
         return -EINVAL;
     struct unit *const u = touched(1, sizeof *u);
     if (!u)

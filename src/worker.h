@@ -29,6 +29,9 @@ struct worker_options {
     void *data;
 };
 
+/* Whether an engine with such a hop and delay, in samples, is one for live sound. */
+bool worker_takes(unsigned hop, unsigned delay);
+
 /* Starts the thread, with real-time priority if options.rt grants it. The worker owns options.engine only after
  * success. -EINVAL where the engine's hop and window are too long for live sound. */
 int worker_open(struct worker **ret, const struct worker_options *options);

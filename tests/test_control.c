@@ -17,6 +17,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 static char runtime[] = "/tmp/primeknet-control-XXXXXX", place[128], name[128];
@@ -69,6 +70,13 @@ static int connect_raw(void) {
     strcpy(address.sun_path, name);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     return connect(fd, (struct sockaddr *)&address, sizeof address) == 0 ? fd : (close(fd), -errno);
+}
+
+static int connect_at_once(void) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    strcpy(address.sun_path, name);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    return connect(fd, (struct sockaddr *)&address, sizeof address) == 0 ? fd : (close(fd), -1);
 }
 
 /* Lets the server do what is there to be done. */
@@ -165,8 +173,13 @@ START_TEST(no_place) {
     struct err err = {""};
     char path[200];
     unsetenv("XDG_RUNTIME_DIR");
+    unsetenv("SUDO_UID");
     ck_assert_int_lt(control_open(&other, answer, NULL, &err), 0);
     ck_assert_ptr_nonnull(strstr(err.text, "XDG_RUNTIME_DIR"));
+    setenv("SUDO_UID", "1000", 1);
+    ck_assert_int_lt(control_open(&other, answer, NULL, &err), 0);
+    ck_assert_ptr_nonnull(strstr(err.text, "not with sudo"));
+    unsetenv("SUDO_UID");
     memset(path, 'a', sizeof path);
     path[0] = '/';
     path[sizeof path - 1] = '\0';
@@ -348,11 +361,36 @@ END_TEST
 
 static atomic_bool quit;
 
+/* A daemon that is stopped: its socket is there, and nobody serves it. */
+START_TEST(nobody_answers) {
+    struct err err = {""};
+    json_t *got = NULL;
+    int fd;
+    ck_assert_int_eq(control_connect(&fd, &err), 0);
+    ck_assert_int_eq(control_ask(fd, &got, json_pack("{s:s}", "command", "long"), &err), -ETIMEDOUT);
+    ck_assert_ptr_nonnull(strstr(err.text, "primeknetd does not answer"));
+    ck_assert_ptr_null(got);
+    close(fd);
+    int fds[64], n = 0; /* nor takes it connections any more, once many wait */
+    while (n < 64 && (fds[n] = connect_at_once()) >= 0)
+        n++;
+    ck_assert_int_lt(n, 64);
+    ck_assert_int_eq(control_connect(&fd, &err), -ETIMEDOUT);
+    ck_assert_ptr_nonnull(strstr(err.text, "primeknetd does not answer"));
+    while (n > 0)
+        close(fds[--n]);
+}
+END_TEST
+
 static void *serve_all(void *data) {
     while (!atomic_load(&quit)) {
         struct pollfd fd = {.fd = control_fd(control), .events = POLLIN};
         if (poll(&fd, 1, 20) > 0)
             control_dispatch(control);
+    }
+    if (data) { /* what waits is ready at last */
+        ready = true;
+        control_again(control);
     }
     return data;
 }
@@ -386,6 +424,31 @@ START_TEST(asking) {
 }
 END_TEST
 
+static void *get_ready(void *data) {
+    nanosleep(&(struct timespec){.tv_sec = 3}, NULL);
+    atomic_store(&quit, true);
+    return data;
+}
+
+/* While the daemon is alive its answer is waited for, however long. */
+START_TEST(an_answer_that_takes_its_time) {
+    struct err err = {""};
+    json_t *got = NULL;
+    pthread_t server, timer;
+    int fd;
+    atomic_store(&quit, false);
+    pthread_create(&server, NULL, serve_all, runtime);
+    pthread_create(&timer, NULL, get_ready, NULL);
+    ck_assert_int_eq(control_connect(&fd, &err), 0);
+    ck_assert_msg(control_ask(fd, &got, json_pack("{s:s, s:s}", "command", "wait", "what", "it"), &err) == 0, "%s", err.text);
+    ck_assert_str_eq(json_string_value(json_object_get(got, "what")), "it");
+    json_decref(got);
+    pthread_join(timer, NULL);
+    pthread_join(server, NULL);
+    close(fd);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("control");
     TCase *tcase = tcase_create("control");
@@ -403,7 +466,9 @@ int main(void) {
     tcase_add_test(tcase, many_clients);
     tcase_add_test(tcase, client_that_does_not_read);
     tcase_add_test(tcase, later);
+    tcase_add_test(tcase, nobody_answers);
     tcase_add_test(tcase, asking);
+    tcase_add_test(tcase, an_answer_that_takes_its_time);
     suite_add_tcase(suite, tcase);
     return run_suite(suite, CK_FORK);
 }

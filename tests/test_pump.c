@@ -353,6 +353,7 @@ START_TEST(a_late_hop_gives_dry_without_a_click) {
     settle();
     run(PUMP_RATE, 256);
     ck_assert_uint_eq(stats().late_hops, 2); /* the third was computed before its time */
+    ck_assert_uint_eq(stats().due_hops, (at - delay + 768) / HOP);
     ck_assert_uint_eq(stats().skipped_hops, 0);
     ck_assert_uint_eq(stats().delay, delay);
     expect(PUMP_RATE / 2, begin, delay, 0.5f);
@@ -542,6 +543,7 @@ START_TEST(a_worker_far_behind_skips) {
     ck_assert_uint_ge(stats().skipped_hops, 150);
     ck_assert_uint_eq(stats().hops + stats().skipped_hops, hops + 188);
     ck_assert_uint_ge(stats().late_hops, 186);
+    ck_assert_uint_le(stats().late_hops, stats().due_hops);
     for (unsigned i = at - 30000; i < at; i++) /* dry meanwhile */
         ck_assert(out[i] == in[i - delay]);
     run(PUMP_RATE, 256);

@@ -32,7 +32,7 @@ static void stop_listening(void) {
 
 /* What was told since the last call, or "" for nothing. */
 static const char *heard(void) {
-    static char text[1024];
+    static char text[8192];
     ssize_t n = recv(manager, text, sizeof text - 1, MSG_DONTWAIT);
     text[n > 0 ? n : 0] = '\0';
     return text;
@@ -68,6 +68,30 @@ START_TEST(status_only_when_it_changes) {
 }
 END_TEST
 
+/* Words of any length arrive as UTF-8 in one message. */
+START_TEST(status_is_cut_between_characters) {
+    static const char *const characters[] = {"x", "\u00FC", "\u20AC", "\U0001F3A4"};
+    for (size_t i = 0; i < sizeof characters / sizeof characters[0]; i++)
+        for (size_t shift = 0; shift < 4; shift++) {
+            char text[5000] = "";
+            memset(text, 'a', shift);
+            while (strlen(text) + 5 < sizeof text)
+                strcat(text, characters[i]);
+            service_status(text);
+            const char *told = heard();
+            size_t n = strlen(told);
+            ck_assert_uint_gt(n, 1000);
+            ck_assert_uint_lt(n, 4096);
+            ck_assert_str_eq(told + n - strlen("\u2026"), "\u2026");
+            n -= strlen("STATUS=") + strlen("\u2026");
+            ck_assert_uint_eq((n - shift) % strlen(characters[i]), 0);
+            ck_assert_mem_eq(told + strlen("STATUS="), text, n);
+        }
+    service_status("Fran\xE7ois' microphone");
+    ck_assert_str_eq(heard(), "STATUS=Fran?ois' microphone");
+}
+END_TEST
+
 START_TEST(watchdog) {
     unsetenv("WATCHDOG_USEC");
     ck_assert_int_eq(service_watchdog_ms(), -1);
@@ -84,6 +108,7 @@ int main(void) {
     tcase_add_checked_fixture(tcase, listen_as_manager, stop_listening);
     tcase_add_test(tcase, states);
     tcase_add_test(tcase, status_only_when_it_changes);
+    tcase_add_test(tcase, status_is_cut_between_characters);
     tcase_add_test(tcase, watchdog);
     suite_add_tcase(suite, tcase);
     return run_suite(suite, CK_FORK);

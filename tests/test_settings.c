@@ -168,7 +168,7 @@ static const struct {
     int line;
     const char *words;
 } garbage[] = {
-    {"\nstrenght = 1;", 2, "there is no setting \"strenght\"; the settings are strength, floor_db, low_cut_hz, model"},
+    {"\nstrenght = 1;", 2, "there is no setting \"strenght\"; did you mean strength?"},
     {"strength = \"1\";", 1, "strength must be a number from 0 to 1"},
     {"strength = true;", 1, "strength must be"},
     {"strength = [1.0];", 1, "strength must be"},
@@ -213,6 +213,7 @@ static const struct {
     {"channel = \"1\";", 1, "channel must be"},
     {"channel = \"\";", 1, "channel must be"},
     {"strength = 1;\nmodel = \"x\";\nstrength = 1;", 3, "duplicate"},
+    {"floor-db = -3;", 1, "there is no setting \"floor-db\""},
     {"group = { strength = 1; };", 1, "there is no setting \"group\""},
     {"strength = 1;\n/* strength = 2;\n\n", 2, "comment does not end"},
     {"\nmodel = \"small;\n\n", 2, "not closed"},
@@ -451,7 +452,7 @@ START_TEST(set_takes_what_a_file_takes) {
         char text[1024];
         ck_assert_int_eq(parse(&s, "strength = 0.5; floor_db = -3; model = \"small\";", &err), 0);
         before = s;
-        int setting = settings_find(cases[i].name), res = settings_set(&s, setting, cases[i].value, &err);
+        int setting = settings_find(cases[i].name, NULL), res = settings_set(&s, setting, cases[i].value, &err);
         if (cases[i].words) {
             ck_assert_msg(res < 0 && strstr(err.text, cases[i].words), "%s %s: %s", cases[i].name, cases[i].value, err.text);
             ck_assert_mem_eq(&s, &before, sizeof s);
@@ -461,9 +462,12 @@ START_TEST(set_takes_what_a_file_takes) {
         settings_text(&s, setting, text, sizeof text);
         ck_assert_msg(strncmp(text, cases[i].value, strlen(cases[i].value)) == 0, "%s is %s", cases[i].value, text);
     }
-    ck_assert_int_lt(settings_find("strenght"), 0);
-    ck_assert_int_lt(settings_find(""), 0);
-    ck_assert_int_lt(settings_find("a name that is longer than any setting has"), 0);
+    struct err err = {""};
+    ck_assert_int_lt(settings_find("flor-db", &err), 0);
+    ck_assert_str_eq(err.text, "there is no setting \"flor_db\"; did you mean floor_db?");
+    ck_assert_int_lt(settings_find("", &err), 0);
+    ck_assert_str_eq(err.text, "there is no setting \"\"; primeknet.conf(5) tells them");
+    ck_assert_int_lt(settings_find("a name that is longer than any setting has, or may ever have in this program", NULL), 0);
 }
 END_TEST
 
@@ -492,7 +496,7 @@ START_TEST(save_changes_one_value) {
     struct err err = {""};
     put("t.conf", saved[_i].before);
     ck_assert_msg(settings_load(&s, at("t.conf"), &err) == 0, "%s", err.text);
-    int setting = settings_find(saved[_i].name);
+    int setting = settings_find(saved[_i].name, NULL);
     ck_assert_msg(settings_set(&s, setting, saved[_i].value, &err) == 0, "%s", err.text);
     ck_assert_msg(settings_save(&s, setting, &err) == 0, "%s", err.text);
     ck_assert_str_eq(content(at("t.conf")), saved[_i].after);

@@ -33,10 +33,10 @@ static json_t *answer(void *data, const char *command, const json_t *request) {
     (void)data;
     if (strcmp(command, "set") != 0)
         return control_refuse("there is no command \"%.40s\"", command);
-    const int setting = name ? settings_find(name) : -1;
-    if (setting < 0 || !value)
-        return control_refuse("there is no setting \"%.40s\"", name ? name : "");
-    if (settings_set(&settings, setting, value, &err) < 0)
+    if (!name || !value)
+        return control_refuse("set takes the strings \"name\" and \"value\"");
+    const int setting = settings_find(name, &err);
+    if (setting < 0 || settings_set(&settings, setting, value, &err) < 0)
         return control_refuse("%s", err.text);
     settings_text(&settings, setting, text, sizeof text);
     return json_pack("{s:s, s:s}", "name", settings_name(setting), "value", text);
