@@ -591,11 +591,11 @@ static void print_help(void) {
     };
     puts("Usage: primeknetd [--config FILE] [--check-config]\n\n"
          "Offers \"Enhanced Mic\", the microphone without noise, to every application on PipeWire.\n\n"
-         "  --config FILE   settings from FILE instead of $XDG_CONFIG_HOME/primeknet/primeknet.conf\n"
-         "                  or " SYSCONFDIR "/primeknet/primeknet.conf\n"
-         "  --check-config  say whether the settings are fine, and end\n"
-         "  --help          this\n"
-         "  --version       the version\n\n"
+         "  -c, --config FILE   settings from FILE instead of $XDG_CONFIG_HOME/primeknet/primeknet.conf\n"
+         "                      or " SYSCONFDIR "/primeknet/primeknet.conf\n"
+         "  -k, --check-config  say whether the settings are fine, and end\n"
+         "  -h, --help          this\n"
+         "  -V, --version       the version\n\n"
          "Settings, see primeknet.conf(5); SIGHUP reads them again:\n");
     for (int i = 0; i < N_SETTINGS; i++)
         printf("  %-16s  %s\n", rows[i].name, rows[i].allowed);
@@ -606,7 +606,7 @@ int main(int argc, char **argv) {
         {"config", required_argument, NULL, 'c'},
         {"check-config", no_argument, NULL, 'k'},
         {"help", no_argument, NULL, 'h'},
-        {"version", no_argument, NULL, 'v'},
+        {"version", no_argument, NULL, 'V'},
         {NULL, 0, NULL, 0},
     };
     struct daemon d = {.argv = argv};
@@ -620,7 +620,7 @@ int main(int argc, char **argv) {
     sigaddset(&set, SIGTERM);
     pthread_sigmask(SIG_BLOCK, &set, NULL);
 
-    for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+    for (int c; (c = getopt_long(argc, argv, "c:khV", options, NULL)) != -1;) {
         switch (c) {
         case 'c':
             d.file = optarg;
@@ -631,7 +631,7 @@ int main(int argc, char **argv) {
         case 'h':
             print_help();
             return EXIT_SUCCESS;
-        case 'v':
+        case 'V':
             puts("primeknetd " PACKAGE_VERSION);
             return EXIT_SUCCESS;
         default:
