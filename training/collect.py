@@ -1,11 +1,11 @@
 """Collect noise and speech from unpacked Debian packages: python3 collect.py PACKAGES OUT [--speech NAME...] [--without DATA]
 
 PACKAGES has a folder of the files of each package (apt-get download NAME && dpkg -x NAME_*.deb PACKAGES/NAME). OUT gets what
-prepare.py --more reads: index.tsv and noise_0.opus, of the packages after --speech speech_full_0.opus (48 kHz) and
+prepare.py reads: index.tsv and noise_0.opus, of the packages after --speech speech_full_0.opus (48 kHz) and
 speech_wide_0.opus (16 kHz) instead. Noise leaves out what its path calls speech, singing or cries, or silero-vad hears as
-speech; speech what silero-vad does not hear as speech, what is noisy, and narrators of the evaluation's pairs or held out of DATA
-by prepare.py. Both leave out what is short, silent or clipped, what exceeds a share, and copies, at whatever level and rate, of
-what is already there, of DATA's noise and of what is held out; of the speech that DATA trains on a package may have a better copy.
+speech; speech what silero-vad does not hear as speech, what is noisy, and narrators of the evaluation's pairs. Both leave out what is
+short, silent or clipped, what exceeds a share, and copies, at whatever level and rate, of what is already there and of DATA's noise;
+of DATA's speech a package may have a better copy.
 Licences are yours to read, in usr/share/doc/NAME/copyright of each package: the sounds of hedgewars-data, for one, are under the GFDL.
 """
 import argparse
@@ -19,9 +19,9 @@ from collections import Counter
 
 import numpy as np
 import soundfile
-from scipy.signal import resample_poly
+import soxr
 
-from prepare import RATE, decode, held_out, level, read_index
+from prepare import RATE, decode, level
 
 # Rate, seconds between clips, kbit/s. At 64 Opus codes a spectrum, as the codecs do that most recordings went through, and not a
 # voice's excitation, as it does of speech at less: a network learns to tell speech from noise by that.
@@ -71,8 +71,7 @@ def sounds(folder):
 
 
 def resampled(x, rate, to):
-    divisor = np.gcd(rate, to)
-    return resample_poly(x, to // divisor, rate // divisor).astype(np.float32)
+    return x if rate == to else soxr.resample(x, rate, to)
 
 
 def detector():
@@ -82,15 +81,18 @@ def detector():
     return lambda x: (model.audio_forward(resampled(x, RATE, 16000)) > .5).sum() * .032
 
 
-def sounding(x, spoken):
-    """What is loud, with a little before and after."""
-    db = 10 * np.log10((x[:len(x) // 960 * 960].reshape(-1, 960) ** 2).mean(1) + 1e-12)
+def sounding(x, contrast, rate=RATE):
+    """-> what is loud, with a little before and after, and its first sample; contrast: dB that speech must have between loud and
+    quiet, 0 for noise"""
+    frame = rate // 50
+    db = 10 * np.log10((x[:len(x) // frame * frame].reshape(-1, frame) ** 2).mean(1) + 1e-12)
     leave_out_if(not db.max() > -50, 'silent')
     low, high = np.quantile(db[db > -85], [.1, .95])   # digital silence says nothing of the noise
-    leave_out_if(spoken and high - low < (30 if len(x) > 1.5 * RATE else 24), 'noisy')
-    loud = np.flatnonzero(db > max(db.max() - 40, min(low + 6, db.max() - 25) if spoken else -85))
-    leave_out_if((loud[-1] + 1 - loud[0]) * 960 < SHORTEST * RATE, 'short')
-    return x[max(0, loud[0] - 3) * 960:(loud[-1] + 5) * 960]
+    leave_out_if(high - low < contrast, 'noisy')
+    loud = np.flatnonzero(db > max(db.max() - 40, min(low + 6, db.max() - 25) if contrast else -85))
+    leave_out_if((loud[-1] + 1 - loud[0]) * frame < SHORTEST * rate, 'short')
+    start = max(0, loud[0] - 3) * frame
+    return x[start:(loud[-1] + 5) * frame], start
 
 
 def clip(x, rate, spoken, heard):
@@ -100,7 +102,7 @@ def clip(x, rate, spoken, heard):
     x = x[:, (x ** 2).mean(0).argmax()]
     x = x - x.mean()
     leave_out_if((np.abs(x) > .995 * np.abs(x).max()).mean() > .005, 'clipped')
-    x = sounding(resampled(x, rate, RATE), spoken)
+    x, _ = sounding(resampled(x, rate, RATE), (30 if len(x) > 1.5 * rate else 24) if spoken else 0)
     x = x[max(0, len(x) - LONGEST * RATE) // 2:][:LONGEST * RATE]
     seconds, speech = len(x) / RATE, heard(np.pad(x / np.abs(x).max() * .5, (RATE * 3 // 10, RATE // 2)))
     leave_out_if(spoken and speech < (.4 if seconds > 1.2 else .25) * seconds, 'not speech')
@@ -133,14 +135,13 @@ def is_copy(x, seen):
 
 
 def see(data, seen):
-    """Of DATA its noise counts as seen and what is held out; there may be better copies of its other speech. -> names held out"""
-    held = set().union(*(held_out(pack.partition('_')[0], segments) for pack, segments in read_index(data)[0].items()))
+    """DATA's noise counts as seen."""
     with open(os.path.join(data, 'index.tsv')) as f:
         for r in csv.DictReader(f, delimiter='\t'):
-            if r['file'].startswith('noise') or f"{r['source']}/{r['speaker_or_clip']}" in held:
-                start = int(r['start_sample'])
-                is_copy(decode((os.path.join(data, r['file']), start, start + int(r['samples']))) / np.float32(32768), seen)
-    return held
+            if r['file'].startswith('noise'):
+                start, rate = int(r['start_sample']), int(r['rate'])
+                x = decode((os.path.join(data, r['file']), start, start + int(r['samples'])))
+                is_copy(resampled(x / np.float32(32768), rate, RATE), seen)
 
 
 def name_in_index(package, path, spoken):
@@ -156,7 +157,7 @@ def name_in_index(package, path, spoken):
     return who and f"deb-{package.removesuffix('-default')}/{who}"
 
 
-def collect(packages, speech, seen, held):
+def collect(packages, speech, seen):
     """-> {pack: [(name, samples)]}"""
     heard, taken, packs = detector(), Counter(), {pack: [] for pack in PACKS}
     for package in sorted(os.listdir(packages)):
@@ -165,7 +166,7 @@ def collect(packages, speech, seen, held):
             name, kind = name_in_index(package, path, spoken), 'speech' if spoken else 'music' if MUSIC.search(path) else 'noise'
             owner = name if spoken else (package, kind)
             try:
-                leave_out_if(name is None or name in held, 'name')
+                leave_out_if(name is None, 'name')
                 leave_out_if(taken[owner] > MINUTES[kind] * 60 * RATE, 'share')
                 x, rate = soundfile.read(found[path](), dtype='float32', always_2d=True)
                 kinds = {kind} if spoken else {kind, 'noise', 'low' if rate < 32000 else 'noise'}
@@ -202,11 +203,13 @@ def main():
     ap.add_argument('packages')
     ap.add_argument('out')
     ap.add_argument('--speech', nargs='+', default=[], metavar='NAME', help='packages whose sounds are speech')
-    ap.add_argument('--without', metavar='DATA', help='another folder that prepare.py reads: none of its noise again, nor what is held out')
+    ap.add_argument('--without', metavar='DATA', help='another folder that prepare.py reads: none of its noise again')
     a = ap.parse_args()
     os.makedirs(a.out, exist_ok=True)
     seen = []
-    packs = collect(a.packages, a.speech, seen, see(a.without, seen) if a.without else ())
+    if a.without:
+        see(a.without, seen)
+    packs = collect(a.packages, a.speech, seen)
     with open(os.path.join(a.out, 'index.tsv'), 'w') as index:
         print('file', 'start_sample', 'samples', 'rate', 'source', 'speaker_or_clip', sep='\t', file=index)
         for pack, clips in packs.items():

@@ -1,7 +1,7 @@
 """Noisy clips and their targets, made anew for every step from packed audio that lies in the GPU's memory.
 
-prepare.py writes the packs: speech_full.i16, speech_wide.i16 (nothing above 8 kHz), noise.i16, rooms_full.i16, rooms_wide.i16.
-Every clip is [batch, samples] at 48 kHz; an argument or result [batch, 1] is one number a clip.
+prepare.py writes the packs: speech_full.i16, noise.i16 at 48 kHz, speech_wide.i16, noise_wide.i16 at 16 kHz, each with _coded.i16 beside
+it for what went through a codec at a low rate, and rooms_full.i16, rooms_wide.i16. Every clip is [batch, samples] at 48 kHz; an argument or result [batch, 1] is one number a clip.
 """
 import copy
 import math
@@ -12,13 +12,15 @@ import torch
 import torch.nn.functional as F
 from scipy.fft import next_fast_len
 
-RATE = 48000
+RATE, WIDE = 48000, 16000
 ROOM = 24000                                            # samples of one room response
 FASTEST = 1.18                                          # how much a voice is sped up at most, and the inverse of the slowest
 FASTEST_NOISE = 2.
 STOCK = 4                                               # batches made at once: of so few clips a map takes no longer for being larger
 ALONE, CLEAN = .1, .1                                   # parts of the clips: noise alone; speech that must come through untouched
 AFTER = .45                                             # part of the clips that come after another
+CODED = 1 / 3                                           # part of what is heard of a pack that went through a codec, at most
+NARROW = .25                                            # part of recorded noise that has nothing above 8 kHz, where there is such
 FULL_KNOWN, WIDE_KNOWN = 15500., 7800.                  # Hz above which the packs' speech says nothing
 
 
@@ -75,6 +77,28 @@ def another(full, x):
     return torch.cat([x[:full].roll(1, 0), x[full:].roll(1, 0)])
 
 
+class Pack:
+    """Audio at `rate` in a GPU's memory, and what of it went through a codec after the rest."""
+
+    def __init__(self, folder, name, rate, device):
+        paths = [os.path.join(folder, name + ending) for ending in ('.i16', '_coded.i16')]
+        parts = [np.fromfile(p, np.int16) if os.path.exists(p) else np.zeros(0, np.int16) for p in paths]
+        self.rate, self.first, coded = rate, len(parts[0]), len(parts[1])
+        self.coded = min(CODED, coded / max(1, self.first + coded)) if self.first else 1.
+        self.audio = torch.from_numpy(np.concatenate(parts)).to(device)
+
+    def crop(self, n, samples, rand):
+        """[n, samples] at 48 kHz; rand(n) draws."""
+        ratio = RATE // self.rate
+        m = samples if ratio == 1 else next_fast_len(math.ceil(samples / ratio), real=True)
+        coded = rand(n) < self.coded
+        low = torch.where(coded, self.first, 0)
+        high = torch.where(coded, self.audio.numel(), self.first) - m
+        i = low + (rand(n).double() * (high - low)).long()
+        x = self.audio[i[:, None] + torch.arange(m, device=i.device)].float() / 32768
+        return x if ratio == 1 else torch.fft.irfft(torch.fft.rfft(x), n=m * ratio)[:, :samples] * ratio
+
+
 class Mixer:
     """batch(n) -> noisy, target [n, samples], the frequency above which the target is not known [n,1], and the first sample that
     counts [n,1]."""
@@ -83,8 +107,9 @@ class Mixer:
         self.device = device
         self.gen = torch.Generator(device=device)
         self.gen.manual_seed(seed)
-        self.full, self.wide, self.noises = (self.load(folder, k) for k in ('speech_full', 'speech_wide', 'noise'))
-        rooms = [self.load(folder, k).view(-1, ROOM).float() for k in ('rooms_full', 'rooms_wide')]
+        packs = ('speech_full', RATE), ('speech_wide', WIDE), ('noise', RATE), ('noise_wide', WIDE)
+        self.full, self.wide, self.noises, self.noises_wide = (Pack(folder, *p, device) for p in packs)
+        rooms = [torch.from_numpy(np.fromfile(os.path.join(folder, k + '.i16'), np.int16)).to(device).view(-1, ROOM).float() for k in ('rooms_full', 'rooms_wide')]
         self.responses = torch.cat(rooms)
         self.responses /= self.responses.abs().amax(1, keepdim=True)
         self.full_rooms = len(rooms[0])                 # the rest has nothing above 8 kHz: for wide speech only
@@ -103,9 +128,6 @@ class Mixer:
         other = copy.copy(self)
         other.set_length(samples)
         return other
-
-    def load(self, folder, name):
-        return torch.from_numpy(np.fromfile(os.path.join(folder, name + '.i16'), np.int16)).to(self.device)
 
     def rand(self, *shape):
         return torch.rand(*shape, device=self.device, generator=self.gen)
@@ -130,9 +152,7 @@ class Mixer:
         return next_fast_len(math.ceil(self.samples * speed) + 4)
 
     def crop(self, pack, n, samples=None):
-        ramp = self.ramp if samples is None else torch.arange(samples, device=self.device)
-        i = (self.rand(n) * (pack.numel() - len(ramp))).long()
-        return pack[i[:, None] + ramp].float() / 32768
+        return pack.crop(n, samples or self.samples, self.rand)
 
     def equalise(self, x, strength=8., p=.5):
         """Random smooth response through ten points evenly spaced in log frequency, 20 Hz to 24 kHz; strength in dB."""
@@ -252,7 +272,11 @@ class Mixer:
         """Of what was recorded, others: at another speed, backwards, as the steady hiss of its long-term spectrum, without a
         codec's traces, in a room, through another response. What is not changed here the network soon knows by heart."""
         speed = torch.where(self.rand(n, 1) < .6, FASTEST_NOISE ** self.between(n, -1, 1), 1.)
-        x = faster(self.crop(self.noises, n, self.enough(FASTEST_NOISE)), speed, self.samples)
+        most = self.enough(FASTEST_NOISE)
+        x = self.crop(self.noises, n, most)
+        if self.noises_wide.audio.numel():
+            x = self.sometimes(NARROW, lambda x: self.crop(self.noises_wide, len(x), most), x)
+        x = faster(x, speed, self.samples)
         x = self.sometimes(.25, lambda x: x.flip(1), x)
         x = self.sometimes(.15, self.scattered, x)
         x = self.sometimes(.3, self.regrained, x)

@@ -17,6 +17,7 @@ from prefetch import WORKS, prefetch
 SEQUENCES, RUN = 8, 48                                  # of a program of the convolution: side by side, and time steps one by one
 CHANNELS = 32                                           # of a program of the scan, which is one warp: `large` has 24 on each
                                                         # multiprocessor, and their registers are such that all or half find room
+KEEP = 32                                               # steps between states that the scan keeps for its gradients
 AHEAD = 4 if WORKS else 0                               # steps of the scan that the second-level cache is told of its inputs before
 
 
@@ -100,8 +101,10 @@ def _convolve_bwd(xz, w, b, du, dxz, dw, db, N, T: tl.constexpr, D: tl.constexpr
 
 
 @triton.jit
-def _scan(u, dbc, xz, bias, A, Dv, y, g, hs, T: tl.constexpr, D: tl.constexpr, S: tl.constexpr, BD: tl.constexpr, AHEAD: tl.constexpr):
-    """A program is one warp and walks through time; the next step's inputs are loaded before the present step is computed."""
+def _scan(u, dbc, xz, bias, A, Dv, y, g, kept, T: tl.constexpr, D: tl.constexpr, S: tl.constexpr, BD: tl.constexpr, KEEP: tl.constexpr,
+          AHEAD: tl.constexpr):
+    """A program is one warp and walks through time; the next step's inputs are loaded before the present step is computed. kept: the states
+    that every KEEP steps begin with."""
     W: tl.constexpr = D + 2 * S
     n = tl.program_id(0).to(tl.int64)
     d = tl.program_id(1) * BD + tl.arange(0, BD)
@@ -111,9 +114,11 @@ def _scan(u, dbc, xz, bias, A, Dv, y, g, hs, T: tl.constexpr, D: tl.constexpr, S
     dv, db = tl.load(Dv + d), tl.load(bias + d)
     h = tl.zeros((BD, S), dtype=tl.float32)
     o = n * T
+    to = kept + n * ((T + KEEP - 1) // KEEP) * (D * S) + ds
     un, dtn, zn = tl.load(u + o * D + d), tl.load(dbc + o * W + d), tl.load(xz + o * (2 * D) + D + d)
     bn, cn = tl.load(dbc + o * W + D + s), tl.load(dbc + o * W + D + S + s)
     for t in range(T):
+        tl.store(to + t // KEEP * (D * S), h, mask=(t % KEEP == 0) & (ds >= 0))
         ut, dt, z, b, c = un.to(tl.float32), _softplus(dtn.to(tl.float32) + db), zn.to(tl.float32), bn.to(tl.float32), cn.to(tl.float32)
         p = n * T + tl.minimum(t + 1, T - 1)
         un, dtn, zn = tl.load(u + p * D + d), tl.load(dbc + p * W + d), tl.load(xz + p * (2 * D) + D + d)
@@ -125,11 +130,31 @@ def _scan(u, dbc, xz, bias, A, Dv, y, g, hs, T: tl.constexpr, D: tl.constexpr, S
             prefetch(dbc + p * W + D + tl.arange(0, 2 * S))
             prefetch(xz + p * (2 * D) + D + d)
         h = tl.exp2(dt[:, None] * a) * h + (dt * ut)[:, None] * b[None, :]
-        tl.store(hs + o * (D * S) + ds, h.to(hs.dtype.element_ty))
         v = tl.sum(h * c[None, :], 1) + dv * ut
         tl.store(y + o * D + d, v.to(y.dtype.element_ty))
         tl.store(g + o * D + d, (v * z * _sigmoid(z)).to(g.dtype.element_ty))
         o += 1
+
+
+@triton.jit
+def _states(u, dbc, bias, A, kept, hs, T: tl.constexpr, D: tl.constexpr, S: tl.constexpr, BD: tl.constexpr, KEEP: tl.constexpr):
+    """The state after each step, from those that are kept: KEEP steps a program, which together are limited by what memory takes."""
+    W: tl.constexpr = D + 2 * S
+    n = tl.program_id(0).to(tl.int64)
+    d = tl.program_id(1) * BD + tl.arange(0, BD)
+    k = tl.program_id(2)
+    s = tl.arange(0, S)
+    ds = d[:, None] * S + s[None, :]
+    a = tl.load(A + ds) * 1.4426950408889634
+    db = tl.load(bias + d)
+    h = tl.load(kept + (n * tl.num_programs(2) + k) * (D * S) + ds)
+    for i in range(KEEP):
+        t = k * KEEP + i
+        o = n * T + tl.minimum(t, T - 1)
+        ut, dt, b = tl.load(u + o * D + d).to(tl.float32), tl.load(dbc + o * W + d).to(tl.float32), tl.load(dbc + o * W + D + s).to(tl.float32)
+        dt = _softplus(dt + db)
+        h = tl.exp2(dt[:, None] * a) * h + (dt * ut)[:, None] * b[None, :]
+        tl.store(hs + o * (D * S) + ds, h.to(hs.dtype.element_ty), mask=t < T)
 
 
 @triton.jit
@@ -204,22 +229,22 @@ def mamba_op(xz: torch.Tensor, conv_w: torch.Tensor, conv_b: torch.Tensor, selec
     u, y, g = (xz.new_empty(N, T, D) for _ in range(3))
     _convolve[_grid(N, T)](xz, conv_w, conv_b, u, N, T, D, conv_w.shape[1], SEQUENCES, RUN, num_warps=4)
     dbc = u @ select.t()
-    hs = torch.empty(N, T, D, S, dtype=torch.bfloat16, device=xz.device)
+    kept = xz.new_empty(N, triton.cdiv(T, KEEP), D, S, dtype=torch.float32)
     BD = min(D, CHANNELS)
-    _scan[(N, D // BD)](u, dbc, xz, bias, A, Dv, y, g, hs, T, D, S, BD, AHEAD, num_warps=1, maxnreg=80)
-    return g, u, dbc, y, hs
+    _scan[(N, D // BD)](u, dbc, xz, bias, A, Dv, y, g, kept, T, D, S, BD, KEEP, AHEAD, num_warps=1, maxnreg=80)
+    return g, u, dbc, y, kept
 
 
 @mamba_op.register_fake
 def _(xz, conv_w, conv_b, select, bias, A, Dv):
     N, T, D, S = *xz.shape[:2], xz.shape[2] // 2, A.shape[1]
     u, y, g = (xz.new_empty(N, T, D) for _ in range(3))
-    return g, u, xz.new_empty(N, T, D + 2 * S), y, torch.empty(N, T, D, S, dtype=torch.bfloat16, device=xz.device)
+    return g, u, xz.new_empty(N, T, D + 2 * S), y, xz.new_empty(N, triton.cdiv(T, KEEP), D, S, dtype=torch.float32)
 
 
 @torch.library.custom_op("primeknet::mamba_bwd", mutates_args=())
 def mamba_bwd_op(xz: torch.Tensor, conv_w: torch.Tensor, conv_b: torch.Tensor, select: torch.Tensor, bias: torch.Tensor, A: torch.Tensor, Dv: torch.Tensor,
-                 u: torch.Tensor, dbc: torch.Tensor, y: torch.Tensor, hs: torch.Tensor,
+                 u: torch.Tensor, dbc: torch.Tensor, y: torch.Tensor, kept: torch.Tensor,
                  dg: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     N, T, D, S = *xz.shape[:2], xz.shape[2] // 2, A.shape[1]
     BD = min(D, CHANNELS)
@@ -227,6 +252,8 @@ def mamba_bwd_op(xz: torch.Tensor, conv_w: torch.Tensor, conv_b: torch.Tensor, s
     part = torch.empty(D // BD, N, T, 2 * S, device=xz.device)
     sums = torch.zeros(D * (S + 2 + conv_w.shape[1] + 1), device=xz.device)
     dA, dD, dbias, dw, db = sums.split([D * S, D, D, conv_w.numel(), D])
+    hs = torch.empty(N, T, D, S, dtype=torch.bfloat16, device=xz.device)
+    _states[(N, D // BD, kept.shape[1])](u, dbc, bias, A, kept, hs, T, D, S, BD, KEEP, num_warps=1)
     _scan_bwd[(N, D // BD)](u, dbc, xz, bias, A, Dv, y, hs, dg.contiguous(), du, ddbc, dxz, part, dbias, dA, dD, T, D, S, BD, num_warps=1, maxnreg=152)
     ddbc[..., D:] = part.sum(0)
     rows = ddbc.view(N * T, -1)
@@ -237,7 +264,7 @@ def mamba_bwd_op(xz: torch.Tensor, conv_w: torch.Tensor, conv_b: torch.Tensor, s
 
 
 @mamba_bwd_op.register_fake
-def _(xz, conv_w, conv_b, select, bias, A, Dv, u, dbc, y, hs, dg):
+def _(xz, conv_w, conv_b, select, bias, A, Dv, u, dbc, y, kept, dg):
     return tuple(torch.empty_like(x) for x in (xz, conv_w, conv_b, select, bias, A, Dv))
 
 

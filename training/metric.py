@@ -2,7 +2,7 @@
 (Fu et al., ICML 2019, arXiv 1905.04874), in a form near CMGAN's (Cao, Abdulatif and Yang, Interspeech 2022, arXiv 2203.15149).
 
 The measure itself runs in processes of its own; the discriminator learns from the pairs that it has finished, of the last some
-hundred steps. Every process of a training has a discriminator of its own, and each run begins with a new one.
+hundred steps. Every process of a training has a discriminator of its own; a checkpoint has the first one's.
 """
 import multiprocessing
 
@@ -14,6 +14,11 @@ KEPT, FIRST = 4096, 600                                 # pairs it learns from; 
 BATCH, EQUAL = 32, 4                                    # pairs a step, and how many of them have the clean clip twice
 SILENT, RISE = 200, 300                                 # its steps before the network hears of it, and until it hears all
 BEST = 4.644                                            # WB-PESQ of two equal files
+
+
+def trust(learnt):
+    """How much of what a discriminator says after so many steps the network hears."""
+    return min(1, max(0, (learnt - SILENT) / RISE))
 
 
 def measured(clean, y):
@@ -94,7 +99,17 @@ class Metric:
         (self.net(x) - score).square().mean().backward()
         self.opt.step()
         self.learnt += 1
-        self.trust.fill_(min(1, max(0, (self.learnt - SILENT) / RISE)))
+        self.trust.fill_(trust(self.learnt))
+
+    def state(self):
+        """What a run goes on from; the pairs are measured anew."""
+        return dict(net=self.net.state_dict(), opt=self.opt.state_dict(), learnt=self.learnt)
+
+    def load(self, state):
+        self.net.load_state_dict(state['net'])
+        self.opt.load_state_dict(state['opt'])
+        self.learnt = state['learnt']
+        self.trust.fill_(trust(self.learnt))
 
     def close(self):
         self.pool.terminate()

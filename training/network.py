@@ -173,6 +173,11 @@ def make_mixer(word, c, state, head):
     return {'mamba': lambda: Mamba(c, state), 'mamba2': lambda: Mamba2(c, state, head), 'gru': lambda: GRU(c), 'lstm': lambda: LSTM(c)}[word]()
 
 
+def add(x, y, scale):
+    """x + scale * y, as precise in memory as the maps are: a float32 scale would make bf16 maps float32."""
+    return (x + y * scale).to(x.dtype)
+
+
 class TimeBlock(nn.Module):
     """Gated channel mixing, then the mixer, along time for each position alone: [N,T,C]."""
 
@@ -192,10 +197,10 @@ class TimeBlock(nn.Module):
 
     def forward(self, x):
         a, b = self.gate(self.n1(x)).chunk(2, -1)
-        x = x + self.proj(a * b) * self.b1
+        x = add(x, self.proj(a * b), self.b1)
         y = self.n2(x)
         y = self.mixer.between(self.inp, y, self.out) if x.is_cuda and self.word == 'mamba' else self.out(self.mixer(self.inp(y)))
-        return x + y * self.b2
+        return add(x, y, self.b2)
 
 
 class FreqBlock(nn.Module):
@@ -238,13 +243,13 @@ class FreqBlock(nn.Module):
         B, T, P, C = x.shape
         a, b = depthwise([self.gate(self.n1(x))], self.dw[None], 1, 3).chunk(2, -1)
         y = a * b
-        x = x + self.proj(y * self.attn(y.mean(2, keepdim=True))) * self.b1
+        x = add(x, self.proj(y * self.attn(y.mean(2, keepdim=True))), self.b1)
         n = F.pad(self.n2(x), (0, 0, 0, self.pad)).view(-1, C)
         u = (self.up.weight @ n.t() + self.up.bias[:, None]).view(-1, B * T, P + self.pad)
         a, b = (torch.bmm(u, k).view(len(u), -1) for k in self.banded([w for ws in (self.w1, self.w2) for w in ws]).chunk(2))
         g = (self.mix() @ a + torch.cat([p.bias for p in self.pw])[:, None]) * b
         y = g.t() @ self.down.weight.t() + self.down.bias
-        return x + y.view(B, T, -1, C)[:, :, :P] * self.b2
+        return add(x, y.view(B, T, -1, C)[:, :, :P], self.b2)
 
 
 class TwoStage(nn.Module):
@@ -259,13 +264,13 @@ class TwoStage(nn.Module):
         h = skip = x.transpose(1, 2).reshape(B * Fp, T, C)
         for m in self.time:
             h = m(h)
-        return (h + skip * self.bt).view(B, Fp, T, C).transpose(1, 2).contiguous()
+        return add(h, skip, self.bt).view(B, Fp, T, C).transpose(1, 2).contiguous()
 
     def along_frequency(self, x):
         h = x
         for m in self.freq:
             h = m(h)
-        return h + x * self.bf
+        return add(h, x, self.bf)
 
     def forward(self, x):
         return self.along_frequency(self.along_time(x))
@@ -282,7 +287,7 @@ class PReLU(nn.Module):
         self.w = nn.Parameter(torch.full((c,), .25))
 
     def forward(self, x):
-        return torch.where(x > 0, x, x * self.w)
+        return torch.where(x > 0, x, x * self.w.to(x.dtype))       # a float32 slope would make bf16 maps float32
 
 
 class DenseBlock(nn.Module):

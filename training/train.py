@@ -3,10 +3,10 @@
 CONFIG is one of configs/; DATA is what prepare.py wrote; the weights to begin from are averaged ones or a model file. OUT gets
 weights.ema (averaged weights: what is exported and scored), checkpoint.pt (to resume from), curve.tsv and curve.png.
 `torchrun --nproc-per-node N train.py ...` uses N GPUs of one host.
-The schedule is one of time: N minutes are N minutes on any machine, and the learning rate reaches zero at their end.
+The schedule is one of time: N minutes are N minutes on any machine. The learning rate is constant after its warm-up and falls to zero
+in the last part, so a run that is cut off before and resumed elsewhere goes on as if nothing had been.
 """
 import argparse
-import math
 import os
 import time
 import tomllib
@@ -92,8 +92,13 @@ class Clock:
         return now.item()
 
 
+def rate_at(t, step, part):
+    """The learning rate when `part` of the minutes have passed."""
+    return t['learning_rate'] * min(1, (step + 1) / t['warmup_steps'], max(0, 1 - part) / t['decay'])
+
+
 def step_gradients(net, processes):
-    """Mean over processes, clipped to norm 1; nothing at all where one number is not finite."""
+    """Mean over processes, clipped to norm 1; nothing at all where one number is not finite. -> the norm before"""
     grads = [p.grad for p in net.parameters()]
     flat = torch.cat([g.flatten() for g in grads])
     if processes > 1:
@@ -102,6 +107,7 @@ def step_gradients(net, processes):
     norm = flat.norm()
     flat = torch.where(norm.isfinite(), flat / norm.clamp_min(1), 0)
     torch._foreach_copy_(grads, [f.view_as(g) for f, g in zip(flat.split([g.numel() for g in grads]), grads)])
+    return norm
 
 
 def save(path, content):
@@ -161,6 +167,8 @@ def train(config, data, out, weights=None, resume=False, device='cuda' if torch.
         opt.load_state_dict(ck['opt'])
         average.state, used, step, rows = ck['ema'], ck['used'], ck['step'], ck['rows']
         mixer.gen.set_state(ck['gen'].cpu())
+        if metric:
+            metric.load(ck['metric'])
     if device != 'cpu':
         net.core = torch.compile(net.core, dynamic=False)
         for source, n, gradients in sources:            # all minutes of it before the clock starts
@@ -175,7 +183,8 @@ def train(config, data, out, weights=None, resume=False, device='cuda' if torch.
             return
         os.makedirs(out, exist_ok=True)                 # what cleans a folder up may come by while a run goes on
         save(at('weights.ema'), dict(ema=average.state, cfg=net.cfg, step=step))
-        save(at('checkpoint.pt'), dict(net=net.state_dict(), opt=opt.state_dict(), ema=average.state, gen=mixer.gen.get_state(), used=seconds, step=step, rows=rows))
+        save(at('checkpoint.pt'), dict(net=net.state_dict(), opt=opt.state_dict(), ema=average.state, gen=mixer.gen.get_state(), used=seconds, step=step, rows=rows,
+                                       metric=metric and metric.state()))
         if rows:
             picture(rows, at('curve.png'))
             with open(at('curve.tsv'), 'w') as f:
@@ -183,17 +192,16 @@ def train(config, data, out, weights=None, resume=False, device='cuda' if torch.
                 for s, el, terms in rows:
                     print(s, f'{el:.1f}', *(f'{v:.5f}' for v in terms.values()), sep='\t', file=f)
 
-    total, warm = t['minutes'] * 60, t['warmup_steps']
+    total = t['minutes'] * 60
     clock = Clock(used, device)
     seconds, saved, sums, first = used, used, [], step
     bar = tqdm(total=round(total), initial=round(used), unit='s', disable=rank > 0, mininterval=5)
     while seconds < total:
-        rate = t['learning_rate'] * min(1, (step + 1) / warm) * (.5 + .5 * math.cos(math.pi * min(1, seconds / total)))
         for group in opt.param_groups:
-            group['lr'] = rate
+            group['lr'] = rate_at(t, step, seconds / total)
         source, n, gradients = sources[t['long_every'] > 0 and (step + 1) % t['long_every'] == 0]
         terms = gradients(source.batch(n))
-        step_gradients(net, processes)
+        terms = terms | dict(norm=step_gradients(net, processes))
         opt.step()
         if gradients.loss.metric:
             metric.learn(*gradients.loss.judged)

@@ -25,6 +25,16 @@ def test_the_future_changes_nothing_before_it(net):
     assert not torch.equal(ya[:, 20:], yb[:, 20:])
 
 
+def test_maps_are_as_precise_as_the_products(net):
+    """Were one of them float32, all that come after it would be, at twice the bytes."""
+    seen = {}
+    for name in 'embed', 'enc', 'down', 'stages.0.time.0', 'stages.0.freq.0', 'stages.0', 'mask_dec':
+        net.get_submodule(name).register_forward_hook(lambda m, args, y, name=name: seen.update({name: y.dtype}))
+    with torch.autocast(device, torch.bfloat16):
+        net.to(device)(torch.randn(1, net.hop * 8, device=device))
+    assert len(seen) == 7 and {*seen.values()} == {torch.bfloat16}, seen
+
+
 @pytest.mark.parametrize('synthesis', [1024, 512, 768])
 def test_analysis_then_synthesis_is_identity(synthesis):
     net = Net(c=8, blocks=1, nt=1, nf=1, synthesis=synthesis)
@@ -90,10 +100,11 @@ def test_depthwise_kernels(kt, dt, c, n):
 
 @pytest.mark.parametrize('c,dtype', [(32, torch.float32), (16, torch.bfloat16)])
 def test_mamba_kernels(c, dtype, monkeypatch):
-    """A time stage by the kernels against its definition; scan states are kept in bfloat16."""
+    """A time stage by the kernels against its definition; gradients see scan states in bfloat16."""
     mamba_triton = pytest.importorskip('mamba_triton')
     monkeypatch.setattr(network, 'mamba_op', mamba_triton.mamba_op, raising=False)
     monkeypatch.setattr(mamba_triton, 'RUN', 8)         # several runs in few steps
+    monkeypatch.setattr(mamba_triton, 'KEEP', 4)
     torch.manual_seed(4)
     m = TimeBlock(c).to(device)
     x = torch.randn(9, 11, c, device=device).to(dtype).requires_grad_()

@@ -8,12 +8,7 @@ import soundfile
 
 import prepare
 
-
-def names(kind, held, count):
-    """`count` names that the hash holds out, or does not."""
-    segments = [dict(name=f'place/{kind}{i}', start=0, stop=prepare.RATE) for i in range(400)]
-    out = prepare.held_out(kind, segments)
-    return [s['name'] for s in segments if (s['name'] in out) == held][:count]
+FLOOR = {out: next(f'floor-x/{i}' for i in range(99) if prepare.for_judging(f'floor-x/{i}') == out) for out in (False, True)}
 
 
 def write(folder, clips):
@@ -21,7 +16,7 @@ def write(folder, clips):
     folder.mkdir()
     rows = ['file\tstart_sample\tsamples\trate\tsource\tspeaker_or_clip']
     for pack in sorted({c[0] for c in clips}):
-        rate = 16000 if 'wide' in pack else 48000
+        rate = prepare.rate_of(pack)
         of = [c for c in clips if c[0] == pack]
         for i, (_, name, value) in enumerate(of):
             rows.append(f'{pack}_0.flac\t{i * 3 * rate}\t{3 * rate}\t{rate}\t' + name.replace('/', '\t'))
@@ -30,58 +25,56 @@ def write(folder, clips):
 
 
 def held_in(pack):
-    """The constants in a pack, but for where a resampler goes from one to the next."""
-    x = np.fromfile(pack, np.int16)
-    return {round(v / 32768, 1) for v in x[np.flatnonzero(np.abs(np.diff(x.astype(int))) == 0)]}
+    return {round(v / 32768, 1) for v in np.unique(np.fromfile(pack, np.int16))}
 
 
 @pytest.fixture
-def packed(tmp_path):
-    train, dev = names('noise', False, 2), names('noise', True, 1)
-    write(tmp_path / 'data', [('noise', train[0], .1), ('noise', train[1] + 'scream', .2), ('noise', dev[0], .3),
-                              ('speech_wide', names('speech', False, 1)[0], .4), ('speech_wide', names('speech', True, 1)[0], .5)])
-    write(tmp_path / 'more', [('noise', dev[0] + '?', .6), ('noise', 'elsewhere/screams', .7)])
-
-    def pack(*args):
+def run(tmp_path):
+    def run(*args):
         out = tmp_path / 'packed'
-        subprocess.run([sys.executable, prepare.__file__, str(tmp_path / 'data'), str(out), '--jobs', '2', *args], check=True)
+        subprocess.run([sys.executable, prepare.__file__, str(out), '--jobs', '2', *map(str, args)], check=True)
         return out
-    return pack
+    return run
 
 
-def test_what_is_held_out_is_in_no_pack(packed):
-    out = packed()
-    assert held_in(out / 'noise.i16') == {.1, .2}
-    assert held_in(out / 'speech_wide.i16') == {.4}
-    pairs = (out / 'dev/pairs.tsv').read_text().splitlines()
-    assert len(pairs) == 25 and all(p.endswith(names('noise', True, 1)[0]) for p in pairs[1:])
+@pytest.fixture
+def data(tmp_path):
+    write(tmp_path / 'data', [('noise', 'a/rain', .1), ('noise', 'a/scream', .2), ('noise_wide', FLOOR[False], .3), ('noise_wide', FLOOR[True], .4),
+                              ('speech_wide', 'b/c', .5), ('speech_full', 'b/d', .6)])
+    return tmp_path / 'data'
 
 
-def test_what_is_packed_often_is_there_three_times(packed):
-    once = (packed() / 'speech_wide.i16').stat().st_size
-    often = packed('--often', 'speech|noise')
-    assert (often / 'speech_wide.i16').stat().st_size == 3 * once
-    assert (often / 'noise.i16').stat().st_size == 2 * once
+def test_packs_have_their_own_rates_and_all_that_training_may_hear(run, data):
+    out = run(data, '--spoken', 'scream|/d')
+    assert held_in(out / 'noise.i16') == {.1}
+    assert held_in(out / 'noise_wide.i16') == {.3}
+    assert held_in(out / 'speech_wide.i16') == {.5} and held_in(out / 'speech_full.i16') == {.6}
+    assert (out / 'speech_wide.i16').stat().st_size == 2 * 3 * 16000
+    assert (out / 'speech_full.i16').stat().st_size == 2 * 3 * 48000
 
 
-def test_more_is_for_training_alone(packed, tmp_path):
-    before = (packed() / 'dev/pairs.tsv').read_text()
-    out = packed('--spoken', 'scream', '--more', str(tmp_path / 'more'))
-    assert held_in(out / 'noise.i16') == {.1, .6}
-    assert (out / 'dev/pairs.tsv').read_text() == before
+def test_what_is_packed_often_is_there_three_times(run, data):
+    out = run(data, '--often', 'b|a')
+    assert (out / 'speech_wide.i16').stat().st_size == 3 * 2 * 3 * 16000
+    assert (out / 'noise.i16').stat().st_size == 2 * 2 * 3 * 48000
 
 
-def test_more_of_what_is_not_there_is_named(packed, tmp_path):
-    write(tmp_path / 'full', [('speech_full', 'some/voice', .6)])
-    out = packed()
-    before = (out / 'noise.i16').read_bytes()
-    run = subprocess.run([sys.executable, prepare.__file__, str(tmp_path / 'data'), str(out), '--more', str(tmp_path / 'full')], capture_output=True, text=True)
-    assert run.returncode == 2 and f"{tmp_path / 'full'}: speech_full: not in" in run.stderr
-    assert (out / 'noise.i16').read_bytes() == before
+def test_what_was_coded_lies_apart(run, data, tmp_path):
+    write(tmp_path / 'more', [('noise', 'e/f', .7)])
+    write(tmp_path / 'coded', [('noise', 'g/h', .8), ('speech_full', 'g/i', .9)])
+    out = run(data, tmp_path / 'more', '--coded', tmp_path / 'coded')
+    assert held_in(out / 'noise.i16') == {.1, .2, .7} and held_in(out / 'noise_coded.i16') == {.8}
+    assert held_in(out / 'speech_full.i16') == {.6} and held_in(out / 'speech_full_coded.i16') == {.9}
 
 
-def test_too_little_to_hold_out_is_packed_all_the_same(tmp_path):
-    write(tmp_path / 'data', [('noise', names('noise', False, 1)[0], .1), ('speech_wide', names('speech', True, 1)[0], .5)])
-    run = subprocess.run([sys.executable, prepare.__file__, str(tmp_path / 'data'), str(tmp_path / 'out')], check=True, capture_output=True, text=True)
-    assert 'no development pairs: of so few names the hash holds out no noise' in run.stdout
-    assert held_in(tmp_path / 'out/noise.i16') == {.1}
+def test_rooms_to_judge_with_are_left_out(run, data, tmp_path):
+    places = [f'place{i}' for i in range(24)]
+    judged = [prepare.for_judging('aachen/' + p) for p in places]
+    assert 0 < sum(judged) < 24
+    soundfile.write(data / 'rooms_full.flac', np.repeat(np.arange(24) / 100, prepare.ROOM), 48000)
+    (data / 'rooms_full.tsv').write_text('room\tsource\tplace\n' + ''.join(f'{i}\taachen\t{p}\n' for i, p in enumerate(places)))
+    (tmp_path / 'more').mkdir()
+    (tmp_path / 'more/index.tsv').write_text('file\tstart_sample\tsamples\trate\tsource\tspeaker_or_clip\n')
+    soundfile.write(tmp_path / 'more/rooms_full.flac', np.full(prepare.ROOM, .5), 48000)
+    rooms = np.fromfile(run(data, tmp_path / 'more') / 'rooms_full.i16', np.int16).reshape(-1, prepare.ROOM)
+    assert [round(r[0] / 327.68) for r in rooms] == [i for i in range(24) if not judged[i]] + [50]

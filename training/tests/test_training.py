@@ -9,7 +9,7 @@ import torch
 
 import train as training
 from blend import blend, measure
-from data import RATE, STOCK, Mixer, faster, spectrum
+from data import RATE, STOCK, Mixer, Pack, faster, spectrum
 from loss import Loss
 from network import Net
 
@@ -44,7 +44,7 @@ class Reads:
 def config(minutes, **loss):
     weights = dict(magnitude=9., complex=3., snr=.04, pesq=0., silence=.12, bursts=.1, onset=.1, mos=0., metric=0., follow=.05)
     return dict(network=dict(c=8, blocks=1, nt=1, nf=1),
-                training=dict(clip_seconds=SAMPLES / 48000, batch=1, long_every=0, long_batch=1, learning_rate=3e-3, warmup_steps=5, minutes=minutes, save_minutes=9., seed=0),
+                training=dict(clip_seconds=SAMPLES / 48000, batch=1, long_every=0, long_batch=1, learning_rate=3e-3, warmup_steps=5, minutes=minutes, decay=.2, save_minutes=9., seed=0),
                 loss=weights | loss)
 
 
@@ -69,6 +69,40 @@ def test_one_clip_is_learnt_and_resumed(tmp_path, monkeypatch):
     assert (tmp_path / 'curve.png').exists() and (tmp_path / 'curve.tsv').exists()
     weights = torch.load(tmp_path / 'weights.ema')
     Net(**weights['cfg']).load_state_dict(weights['ema'])
+
+
+def test_the_learning_rate_waits_for_the_end():
+    t = dict(learning_rate=1., warmup_steps=10, decay=.25)
+    assert [training.rate_at(t, *at) for at in ((4, 0), (9, 0), (500, .1), (500, .75), (500, .875), (500, 1), (500, 1.1))] == [.5, 1, 1, 1, .5, 0, 0]
+
+
+def test_a_run_goes_on_as_if_nothing_had_been(tmp_path, monkeypatch):
+    """Cut off before the learning rate falls, resumed and cut off again: the weights of one run."""
+    monkeypatch.setattr(training, 'LOG_EVERY', 1)
+    monkeypatch.setattr(training, 'Clock', Reads)
+    monkeypatch.setattr(training, 'picture', lambda rows, path: None)
+    c = config(12 / 60)
+    c['training']['save_minutes'] = 1.5 / 60
+
+    class CutOff(OneClip):
+        def batch(self, n):
+            self.left -= 1
+            if self.left < 0:
+                raise KeyboardInterrupt
+            return super().batch(n)
+
+    for left in 5, 6, 99:
+        clip = CutOff()
+        clip.left = left
+        try:
+            training.train(c, None, str(tmp_path / 'cut'), resume=left != 5, device='cpu', mixer=clip)
+        except KeyboardInterrupt:
+            pass
+    training.train(c, None, str(tmp_path / 'whole'), device='cpu', mixer=OneClip())
+    cut, whole = (torch.load(tmp_path / run / 'checkpoint.pt') for run in ('cut', 'whole'))
+    assert cut['step'] == whole['step'] == 12
+    assert all(torch.equal(v, whole['net'][k]) for k, v in cut['net'].items())
+    assert all(torch.equal(v, whole['ema'][k]) for k, v in cut['ema'].items())
 
 
 def test_a_run_outlives_its_folder(tmp_path, monkeypatch):
@@ -129,9 +163,33 @@ def test_blended_weights_have_the_statistics_of_clips():
 @pytest.fixture
 def mixer(tmp_path):
     rng = np.random.default_rng(0)
-    for name, n in dict(speech_full=1600000, speech_wide=1600000, noise=2400000, rooms_full=48000, rooms_wide=72000).items():
+    for name, n in dict(speech_full=1600000, speech_wide=600000, noise=2400000, noise_wide=800000, rooms_full=48000, rooms_wide=72000).items():
         (rng.standard_normal(n) * 3000).astype(np.int16).tofile(tmp_path / (name + '.i16'))
     return Mixer(str(tmp_path), 96000, 'cpu', 7)
+
+
+@pytest.mark.parametrize('clean, coded, share', [(10, 2, 1 / 6), (2, 10, 1 / 3), (10, 0, 0), (0, 10, 1)])
+def test_what_was_coded_is_a_third_at_most(tmp_path, clean, coded, share):
+    for name, value, n in ('x.i16', 1000, clean), ('x_coded.i16', 2000, coded):
+        if n:
+            np.full(n * 1000, value, np.int16).tofile(tmp_path / name)
+    g = torch.Generator().manual_seed(0)
+    x = Pack(str(tmp_path), 'x', RATE, 'cpu').crop(2000, 100, lambda *n: torch.rand(*n, generator=g)) * 32768
+    assert ((x == 1000).all(1) | (x == 2000).all(1)).all()     # no crop has both
+    assert (x[:, 0] == 2000).float().mean().item() == pytest.approx(share, abs=.03)
+
+
+def test_wide_audio_is_heard_at_48_khz(tmp_path):
+    tone = lambda rate: np.sin(2 * np.pi * 1000 * np.arange(rate) / rate)
+    (tone(16000) * 16384).astype(np.int16).tofile(tmp_path / 'x.i16')
+    x = Pack(str(tmp_path), 'x', 16000, 'cpu').crop(1, 30000, lambda *n: torch.zeros(*n))[0]
+    assert len(x) == 30000 and np.abs(x.numpy() - .5 * tone(48000)[:30000])[200:-200].max() < 2e-3
+
+
+def test_recorded_noise_is_narrow_now_and_then(mixer):
+    x = torch.fft.rfft(mixer.of_length(48000).recording(400)).abs().square()
+    high = x[:, 16500:20000].mean(1) / x[:, 1000:3000].mean(1)     # above what is twice as fast and equalised
+    assert .05 < (high < 1e-4).float().mean() < .45
 
 
 def test_long_clips_leave_the_batch_norms_alone(mixer, tmp_path, monkeypatch):
