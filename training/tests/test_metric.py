@@ -51,6 +51,11 @@ def test_what_pesq_says_is_learnt(soon):
         loss.disliked(clean, clean + level * noise)
         metric.learn(*loss.judged)
     assert metric.trust == 1
+    resumed = Metric('cpu', 1)
+    resumed.load(metric.state())
+    maps = torch.rand(2, 2, 50, 171)
+    assert resumed.trust == 1 and torch.equal(resumed(maps), metric(maps))
+    resumed.close()
     missing = torch.stack([loss.disliked(clean, clean + level * noise) for level in (.02, .3)]).detach()
     metric.close()
     assert missing[0].mean() < missing[1].mean() - .15
