@@ -98,6 +98,9 @@ struct node {
     int asked;               /* the connection's first question */
     bool answered;
     bool broken;             /* the connection is gone: take it down once its callbacks are left */
+    bool stale;              /* the graph has changed: survey it once its callbacks are left */
+    bool changing;           /* the mute timer runs: then the capture stream is opened anew */
+    bool mending;            /* the reconnect timer runs: then what is missing is opened */
     bool pacing;
     bool dirty;              /* tell */
     bool entered;
@@ -355,6 +358,8 @@ static void on_face_param(struct node *n, uint32_t id, const struct spa_pod *par
 /* ---- streams ----------------------------------------------------------------------------------------------------- */
 
 static void on_face_state(struct node *n, enum pw_stream_state state) {
+    if (state == PW_STREAM_STATE_STREAMING)
+        n->pause_ms = RECONNECT_FIRST_MS;
     if (state == PW_STREAM_STATE_PAUSED) { /* its ports are new */
         n->published_ns = 0;
         publish_latency(n);
@@ -365,6 +370,7 @@ static void on_source_state(void *data, enum pw_stream_state old, enum pw_stream
     (void)old, (void)error;
     struct node *const n = data;
     atomic_store(&n->running, state == PW_STREAM_STATE_STREAMING);
+    n->stale = true;
     if (n->kind != NODE_SPEAKER)
         on_face_state(n, state);
 }
@@ -372,6 +378,7 @@ static void on_source_state(void *data, enum pw_stream_state old, enum pw_stream
 static void on_capture_state(void *data, enum pw_stream_state old, enum pw_stream_state state, const char *error) {
     (void)old, (void)error;
     struct node *const n = data;
+    n->stale = true;
     if (state == PW_STREAM_STATE_PAUSED && n->source) /* blocks of before would come out as delay */
         pw_stream_flush(n->capture, false);
     if (n->kind == NODE_SPEAKER)
@@ -403,9 +410,16 @@ static const struct pw_stream_events source_events = {
     .state_changed = on_source_state,
 };
 
+static void on_pacer_state(void *data, enum pw_filter_state old, enum pw_filter_state state, const char *error) {
+    (void)old, (void)state, (void)error;
+    struct node *const n = data;
+    n->stale = true;
+}
+
 static const struct pw_filter_events pacer_events = {
     PW_VERSION_FILTER_EVENTS,
     .process = on_pacer_process,
+    .state_changed = on_pacer_state,
 };
 
 static int connect_stream(const struct node *n, struct pw_stream *stream, enum pw_direction direction, uint32_t position,
@@ -430,12 +444,15 @@ static int connect_stream(const struct node *n, struct pw_stream *stream, enum p
             seen ? 5 : 2);
 }
 
-/* Properties that both streams and the pacer share: scheduled together, never linked to each other. part: "", or what
- * this is of the node that others see. */
+/* Properties that both streams and the pacer share: scheduled together, on one data loop where PipeWire (from 1.2 on) has
+ * several, never linked to each other. part: "", or what this is of the node that others see. */
 static struct pw_properties *properties(const struct node *n, const char *part, const char *part_title) {
     struct pw_properties *const p = pw_properties_new(PW_KEY_NODE_GROUP, n->group, PW_KEY_NODE_LINK_GROUP, n->group,
             PW_KEY_NODE_VIRTUAL, "true", "resample.prefill", "true", NULL);
     if (p) {
+#if PW_CHECK_VERSION(1, 2, 0)
+        pw_properties_set(p, PW_KEY_NODE_LOOP_NAME, pw_data_loop_get_loop(n->data_loop)->name);
+#endif
         pw_properties_setf(p, PW_KEY_NODE_NAME, "%s%s", part, n->name);
         pw_properties_setf(p, PW_KEY_NODE_DESCRIPTION, "%s%s", n->title, part_title);
     }
@@ -536,11 +553,23 @@ static int open_source(struct node *n) {
         n->beyond = SPA_LATENCY_INFO(SPA_DIRECTION_INPUT);
     else
         pw_properties_set(p, PW_KEY_NODE_LATENCY, n->latency);
+    n->idle = true;
     n->source = pw_stream_new(n->core, pw_properties_get(p, PW_KEY_NODE_DESCRIPTION), p);
     if (!n->source)
         return -errno;
     pw_stream_add_listener(n->source, &n->source_listener, &source_events, n);
     return connect_stream(n, n->source, PW_DIRECTION_OUTPUT, SPA_AUDIO_CHANNEL_MONO, PW_STREAM_FLAG_TRIGGER);
+}
+
+static void close_source(struct node *n) {
+    if (!n->source)
+        return;
+    spa_hook_remove(&n->source_listener);
+    atomic_store(&n->running, false);
+    set_feeding(n, n->deaf ? NULL : n->capture); /* a trigger that was under way is over */
+    pw_stream_destroy(n->source);
+    n->source = NULL;
+    n->clock = NULL;
 }
 
 static int open_pacer(struct node *n) {
@@ -554,6 +583,14 @@ static int open_pacer(struct node *n) {
     pw_filter_add_listener(n->pacer, &n->pacer_listener, &pacer_events, n);
     n->pacing = false;
     return pw_filter_connect(n->pacer, PW_FILTER_FLAG_INACTIVE | PW_FILTER_FLAG_RT_PROCESS, NULL, 0);
+}
+
+static void close_pacer(struct node *n) {
+    if (!n->pacer)
+        return;
+    spa_hook_remove(&n->pacer_listener);
+    pw_filter_destroy(n->pacer);
+    n->pacer = NULL;
 }
 
 /* ---- the graph as it is told ------------------------------------------------------------------------------------- */
@@ -604,23 +641,26 @@ static void start_timer(struct node *n, struct spa_source *timer, unsigned ms) {
 }
 
 static void reopen_capture(struct node *n) {
+    const bool open = n->capture != NULL; /* else it is opened where it is missing */
     close_capture(n);
     pump_mute(n->pump, false); /* there is no input now, and what comes fades in */
-    if (open_capture(n) < 0)
+    if (open && open_capture(n) < 0)
         n->broken = true;
 }
 
 static void on_muted(void *data, uint64_t expirations) {
     (void)expirations;
     struct node *const n = data;
-    if (n->capture) {
-        n->position = wanted_position(n);
-        reopen_capture(n);
-    }
+    n->changing = false;
+    n->position = wanted_position(n);
+    reopen_capture(n);
 }
 
 /* Fades the input out, then opens the capture stream anew, with the microphone and channel of then. */
 static void change_capture(struct node *n) {
+    if (n->changing)
+        return;
+    n->changing = true;
     pump_mute(n->pump, true);
     start_timer(n, n->mute_timer, MUTED_MS);
 }
@@ -648,10 +688,10 @@ static void survey_more(struct node *n) {
         close_capture(n);
         return;
     }
-    if (!n->capture && open_capture(n) < 0)
+    if (!n->capture && !n->mending && open_capture(n) < 0)
         n->broken = true;
     snprintf(title, sizeof title, "Enhanced Mic: %s", microphone->description);
-    if (strcmp(title, n->title) == 0)
+    if (strcmp(title, n->title) == 0 || !n->source)
         return;
     memcpy(n->title, title, sizeof n->title);
     const struct spa_dict_item item = SPA_DICT_ITEM_INIT(PW_KEY_NODE_DESCRIPTION, n->title);
@@ -666,12 +706,10 @@ static bool is_played(const struct node *n, uint32_t id) {
 
 /* Draws the conclusions from the list of objects. */
 static void survey(struct node *n) {
-    if (n->kind == NODE_MORE_MIC && n->source && n->pacer)
+    if (n->kind == NODE_MORE_MIC)
         survey_more(n);
-    if (!n->source || !n->pacer || (!n->capture && n->kind != NODE_MORE_MIC))
-        return;
     const bool speaker = n->kind == NODE_SPEAKER;
-    const uint32_t source = pw_stream_get_node_id(n->source);
+    const uint32_t source = n->source ? pw_stream_get_node_id(n->source) : SPA_ID_INVALID;
     const uint32_t capture = n->capture ? pw_stream_get_node_id(n->capture) : SPA_ID_INVALID;
     unsigned n_linked = 0, n_consumers = 0, n_recorders = 0;
     uint32_t microphone = SPA_ID_INVALID;
@@ -714,7 +752,7 @@ static void survey(struct node *n) {
         change_capture(n);
     /* The capture stream of a speaker never stays away, but without an output nobody sets the pace. */
     const bool pacing = n_linked && (!speaker || microphone == SPA_ID_INVALID);
-    if (n->pacing != pacing) {
+    if (n->pacer && n->pacing != pacing) {
         n->pacing = pacing;
         pw_filter_set_active(n->pacer, pacing);
     }
@@ -747,10 +785,8 @@ static void on_stream_info(void *data, const struct pw_node_info *info) {
         return;
     const char *const monitor = spa_dict_lookup(info->props, PW_KEY_STREAM_MONITOR);
     const bool meter = monitor && spa_atob(monitor);
-    if (meter != o->meter) {
-        o->meter = meter;
-        survey(o->node);
-    }
+    o->node->stale |= meter != o->meter;
+    o->meter = meter;
 }
 
 static const struct pw_node_events stream_events = {
@@ -800,7 +836,7 @@ static int on_metadata(void *data, uint32_t subject, const char *key, const char
             bring_back(n);
     }
     json_decref(object);
-    survey(n);
+    n->stale = true;
     return 0;
 }
 
@@ -853,10 +889,8 @@ static void follow_manager(struct node *n, uint32_t id) {
 static void on_link_info(void *data, const struct pw_link_info *info) {
     struct object *const o = data;
     const bool active = info->state == PW_LINK_STATE_ACTIVE;
-    if (active != o->active) {
-        o->active = active;
-        survey(o->node);
-    }
+    o->node->stale |= active != o->active;
+    o->active = active;
 }
 
 static const struct pw_link_events link_events = {
@@ -926,7 +960,7 @@ static void on_global(void *data, uint32_t id, uint32_t permissions, const char 
         pw_link_add_listener((struct pw_link *)kept->proxy, &kept->listener, &link_events, kept);
     else if (kept->proxy)
         pw_node_add_listener((struct pw_node *)kept->proxy, &kept->listener, &stream_events, kept);
-    survey(n);
+    n->stale = true;
 }
 
 static void on_global_remove(void *data, uint32_t id) {
@@ -937,7 +971,7 @@ static void on_global_remove(void *data, uint32_t id) {
     spa_list_for_each(o, &n->objects, list) {
         if (o->id == id) {
             forget(o);
-            survey(n);
+            n->stale = true;
             return;
         }
     }
@@ -965,18 +999,8 @@ static const struct pw_core_events core_events = {
 
 static void take_down(struct node *n) {
     close_capture(n);
-    if (n->pacer) {
-        spa_hook_remove(&n->pacer_listener);
-        pw_filter_destroy(n->pacer);
-        n->pacer = NULL;
-    }
-    if (n->source) {
-        spa_hook_remove(&n->source_listener);
-        pw_stream_destroy(n->source);
-        n->source = NULL;
-        n->clock = NULL;
-        atomic_store(&n->running, false);
-    }
+    close_pacer(n);
+    close_source(n);
     struct object *o;
     spa_list_consume(o, &n->objects, list)
         forget(o);
@@ -1001,7 +1025,7 @@ static void take_down(struct node *n) {
     n->dirty = true;
 }
 
-static int put_up(struct node *n) {
+static int connect_core(struct node *n) {
     n->core = pw_context_connect(n->context, NULL, 0);
     if (!n->core)
         return -errno;
@@ -1011,38 +1035,74 @@ static int put_up(struct node *n) {
         return -errno;
     pw_registry_add_listener(n->registry, &n->registry_listener, &registry_events, n);
     n->position = SPA_AUDIO_CHANNEL_MONO;
-    int r = open_source(n);
-    if (r >= 0)
-        r = open_pacer(n);
-    if (r >= 0 && n->kind != NODE_MORE_MIC) /* which waits for its microphone */
-        r = open_capture(n);
-    if (r < 0)
-        return r;
     n->answered = false;
     n->asked = pw_core_sync(n->core, PW_ID_CORE, 0);
-    start_timer(n, n->reconnect_timer, ANSWER_MS);
-    n->idle = true;
-    n->dirty = true;
+    n->pause_ms = RECONNECT_FIRST_MS;
     return 0;
 }
 
-static void reconnect(struct node *n) {
-    if (put_up(n) == 0) {
-        n->pause_ms = RECONNECT_FIRST_MS;
-        return;
-    }
-    take_down(n);
+/* Opens what is missing. */
+static int put_up(struct node *n) {
+    int r = n->core ? 0 : connect_core(n);
+    if (r >= 0 && !n->source)
+        r = open_source(n);
+    if (r >= 0 && !n->pacer)
+        r = open_pacer(n);
+    if (r >= 0 && !n->capture && n->kind != NODE_MORE_MIC) /* which waits for its microphone */
+        r = open_capture(n);
+    if (r < 0)
+        return r;
+    if (!n->answered)
+        start_timer(n, n->reconnect_timer, ANSWER_MS);
+    n->stale = n->dirty = true;
+    return 0;
+}
+
+static void mend_later(struct node *n) {
+    n->mending = true;
     start_timer(n, n->reconnect_timer, n->pause_ms);
     n->pause_ms = n->pause_ms * 2 < RECONNECT_MAX_MS ? n->pause_ms * 2 : RECONNECT_MAX_MS;
+}
+
+static void reconnect(struct node *n) {
+    n->mending = false;
+    if (put_up(n) < 0) {
+        take_down(n);
+        mend_later(n);
+    }
 }
 
 static void on_reconnect(void *data, uint64_t expirations) {
     (void)expirations;
     struct node *const n = data;
-    if (!n->core)
+    if (n->mending)
         reconnect(n);
     else if (!n->answered) /* who took the connection has never served it */
         n->broken = true;
+}
+
+/* Has PipeWire taken it away? One that waits for a microphone or an output may call that an error, which passes. */
+static bool is_gone(struct pw_stream *stream, bool waits) {
+    const enum pw_stream_state state = pw_stream_get_state(stream, NULL);
+    return state == PW_STREAM_STATE_UNCONNECTED || (state == PW_STREAM_STATE_ERROR && !waits);
+}
+
+/* Somebody may destroy a node, and PipeWire may give one up. It is opened anew after a pause; the others go on. */
+static void replace_gone(struct node *n) {
+    const bool speaker = n->kind == NODE_SPEAKER, waits = n->microphone_id == SPA_ID_INVALID;
+    const bool source = n->source && is_gone(n->source, speaker && waits);
+    const bool capture = n->capture && is_gone(n->capture, !speaker && waits);
+    const bool pacer = n->pacer && pw_filter_get_state(n->pacer, NULL) <= PW_FILTER_STATE_UNCONNECTED;
+    if (source)
+        close_source(n);
+    if (capture)
+        close_capture(n);
+    if (pacer)
+        close_pacer(n);
+    if (source || capture || pacer) {
+        mend_later(n);
+        survey(n);
+    }
 }
 
 /* ---- the worker's thread, made as PipeWire makes its own --------------------------------------------------------- */
@@ -1133,16 +1193,20 @@ int node_open(struct node **ret, const struct node_options *options, struct err 
             more ? options->microphone : "");
     snprintf(n->group, sizeof n->group, "%s-%ld", n->name, (long)getpid());
 
-    r = err_set(err, -EIO, "PipeWire's client library does not start");
     n->loop = pw_loop_new(NULL);
-    if (!n->loop)
+    if (!n->loop) {
+        r = err_set(err, -EIO, "PipeWire's client library does not start: %s", strerror(errno));
         goto fail;
+    }
     pw_loop_enter(n->loop);
     n->entered = true;
     n->context = pw_context_new(n->loop, pw_properties_new(PW_KEY_CONFIG_NAME, CLIENT_CONF, NULL), 0);
-    if (!n->context)
+    n->data_loop = n->context ? pw_context_get_data_loop(n->context) : NULL;
+    if (!n->data_loop) {
+        r = err_set(err, -EIO, "PipeWire's client library does not start with its %s: %s", CLIENT_CONF,
+                n->context ? "context.num-data-loops is 0" : strerror(errno));
         goto fail;
-    n->data_loop = pw_context_get_data_loop(n->context);
+    }
     n->threads = pw_context_get_object(n->context, SPA_TYPE_INTERFACE_ThreadUtils);
     if (!n->threads)
         n->threads = pw_thread_utils_get();
@@ -1157,8 +1221,10 @@ int node_open(struct node **ret, const struct node_options *options, struct err 
     };
     n->reconnect_timer = pw_loop_add_timer(n->loop, on_reconnect, n);
     n->mute_timer = pw_loop_add_timer(n->loop, on_muted, n);
-    if (!n->reconnect_timer || !n->mute_timer)
+    if (!n->reconnect_timer || !n->mute_timer) {
+        r = err_set(err, -EIO, "PipeWire's client library gives no timers: %s", strerror(errno));
         goto fail;
+    }
     r = options->worker ? 0 : worker_open(&n->own_worker, &worker_options);
     n->worker = options->worker ? options->worker : n->own_worker;
     if (r == 0)
@@ -1169,6 +1235,10 @@ int node_open(struct node **ret, const struct node_options *options, struct err 
     }
     snprintf(n->latency, sizeof n->latency, "%u/%u", worker_hop(n->worker), PUMP_RATE);
     n->pump_source = pw_loop_add_io(n->loop, pump_fd(n->pump), SPA_IO_IN, false, on_pump, n);
+    if (!n->pump_source) {
+        r = err_set(err, -EIO, "the pump cannot be watched: %s", strerror(errno));
+        goto fail;
+    }
     reconnect(n);
     *ret = n;
     return 0;
@@ -1182,7 +1252,8 @@ fail:
 void node_close(struct node *n) {
     if (!n)
         return;
-    take_down(n);
+    if (n->pump)
+        take_down(n);
     if (n->pump_source)
         pw_loop_destroy_source(n->loop, n->pump_source);
     pump_close(n->pump);
@@ -1211,6 +1282,11 @@ int node_dispatch(struct node *n) {
     const int r = pw_loop_iterate(n->loop, 0);
     if (r < 0 && r != -EINTR)
         return r;
+    if (n->stale) {
+        n->stale = false;
+        survey(n);
+        replace_gone(n);
+    }
     if (n->broken) {
         take_down(n);
         reconnect(n);

@@ -409,6 +409,8 @@ START_TEST(the_network_at_strength_0_is_the_delayed_microphone) {
     printf("priorities: data loop %d, worker %d\n", data_loop, worker);
     if (stats().realtime)
         ck_assert_int_eq(worker, data_loop - 1);
+    else
+        ck_assert_int_lt(stats().refusal, 0);
     open_probe();
     double error_db = 0;
     const struct pump_stats s = expect_delay(node, 0, 1, &error_db);
@@ -537,6 +539,10 @@ static double until_heard(bool heard) {
     return seconds() - begin;
 }
 
+static void destroy(const char *name) {
+    ck_assert_int_eq(shell("timeout 5 pw-cli destroy %s < /dev/null > /dev/null", name), 0);
+}
+
 START_TEST(a_microphone_that_goes_and_returns) {
     start_session("");
     open_node("null", 1, NULL);
@@ -603,6 +609,167 @@ START_TEST(pipewire_comes_late) {
     ck_assert(!status().connected);
     shell("%s resume %s/s", SESSION, directory);
     spin_until(status().has_microphone);
+}
+END_TEST
+
+/* Whatever somebody destroys comes back, and what sounded goes on where it can. */
+START_TEST(nodes_that_are_destroyed_come_back) {
+    start_session("");
+    open_node("null", 1, NULL);
+    open_probe();
+    until_heard(true);
+    const char *const parts[] = {"capture.enhanced_mic", "pacer.enhanced_mic"};
+    for (unsigned i = 0; i < 2; i++) {
+        destroy(parts[i]);
+        until_heard(true);
+        ck_assert_uint_eq(status().n_consumers, 1);
+        expect_delay(node, 0, 1, NULL);
+    }
+    shell("%s remove-mic %s/s", SESSION, directory); /* only the pacer, the new one, drives the recorder now */
+    spin_until(!status().has_microphone);
+    const uint64_t cycles = probe_cycles(probe);
+    spin_until(probe_cycles(probe) > cycles + 100);
+    shell("%s add-mic %s/s", SESSION, directory);
+    link_ports("player:out", "fake_mic:input_MONO");
+    until_heard(true);
+    destroy("enhanced_mic");
+    spin_until(status().n_consumers == 0);
+    link_ports("enhanced_mic:capture_MONO", "recorder:second");
+    until_heard(true);
+    spin_until(status().n_consumers == 1);
+}
+END_TEST
+
+START_TEST(nodes_of_the_others_come_back) {
+    start_session("");
+    open_node("null", 1, NULL);
+    shell("%s add-mic %s/s usb_mic", SESSION, directory);
+    open_more(0, NODE_SPEAKER, NULL);
+    open_more(1, NODE_MORE_MIC, "usb_mic");
+    const char *const parts[2][3] = {{"enhanced_speaker", "playback.enhanced_speaker", "pacer.enhanced_speaker"},
+        {"enhanced_mic.usb_mic", "capture.enhanced_mic.usb_mic", "pacer.enhanced_mic.usb_mic"}};
+    struct node_status s;
+    for (unsigned i = 0; i < 2; i++) {
+        for (unsigned k = 0; k < 3; k++) {
+            spin_until((node_status(more[i], &s), s.has_microphone));
+            destroy(parts[i][k]);
+        }
+        spin_until((node_status(more[i], &s), s.has_microphone));
+    }
+    probe = probe_open(PEAK);
+    link_ports("player:out", "usb_mic:input_MONO");
+    link_ports("enhanced_mic.usb_mic:capture_MONO", "recorder:second");
+    until_heard(true);
+    shell("pw-link -d enhanced_mic.usb_mic:capture_MONO recorder:second");
+    until_heard(false);
+    link_ports("player:out", "enhanced_speaker:playback_MONO");
+    link_ports("null_out:monitor_FL", "recorder:second");
+    until_heard(true);
+}
+END_TEST
+
+/* Links come and go all the while. */
+START_TEST(a_busy_graph_does_not_hold_up_another_microphone) {
+    start_session("");
+    open_node("null", 1, NULL);
+    open_probe();
+    shell("%s add-mic %s/s other", SESSION, directory);
+    link_ports("player:out", "other:input_MONO");
+    until_heard(true);
+    shell("while pw-link fake_mic:capture_MONO other:input_MONO; do pw-link -d fake_mic:capture_MONO other:input_MONO; done "
+            "> /dev/null 2>&1 &");
+    struct err err;
+    for (unsigned i = 0; i < 4; i++) {
+        const char *const name = i % 2 ? "fake_mic" : "other";
+        ck_assert_int_eq(node_microphone(node, name, NULL, &err), 0);
+        spin_until(strcmp(status().microphone_name, name) == 0);
+        until_heard(true);
+    }
+}
+END_TEST
+
+/* PipeWire goes amid the fade to another microphone: what comes after its return is not muted. */
+START_TEST(pipewire_goes_amid_a_change) {
+    start_session("");
+    open_node("null", 1, NULL);
+    spin_until(status().has_microphone);
+    struct err err;
+    ck_assert_int_eq(node_microphone(node, "other", NULL, &err), 0);
+    shell("kill -9 $(cat %s/s/pipewire.pid)", directory);
+    spin_until(!status().connected);
+    spin(1); /* longer than the fade takes */
+    shell("%s halt %s/s", SESSION, directory);
+    ck_assert_int_eq(shell("%s resume %s/s", SESSION, directory), 0);
+    spin_until(status().has_microphone);
+    open_probe();
+    until_heard(true);
+}
+END_TEST
+
+/* With too few open files, at whatever point they run out, node_open says so or the node comes up. */
+START_TEST(what_keeps_a_node_from_opening_is_told) {
+    struct err err = {""};
+    const struct node_options o = {.hop_p99_us = 1, .release = release};
+    struct node_options options = o;
+    start_session("");
+    setenv("PIPEWIRE_CONFIG_DIR", "/nowhere", 1);
+    options.engine = open_engine("null");
+    ck_assert_int_lt(node_open(&node, &options, &err), 0);
+    printf("%s\n", err.text);
+    ck_assert_ptr_nonnull(strstr(err.text, CLIENT_CONF));
+    ck_assert_uint_eq(n_released, 1);
+    unsetenv("PIPEWIRE_CONFIG_DIR");
+
+    struct rlimit all, few;
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &all), 0);
+    few = all;
+    bool opened = false;
+    for (few.rlim_cur = 3; !opened; few.rlim_cur++) {
+        ck_assert_uint_lt(few.rlim_cur, 100);
+        options.engine = open_engine("null");
+        const unsigned released = n_released;
+        err.text[0] = '\0';
+        ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+        opened = node_open(&node, &options, &err) == 0;
+        ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &all), 0);
+        if (opened)
+            break;
+        ck_assert_ptr_nonnull(strchr(err.text, ':'));
+        ck_assert_uint_eq(n_released, released + 1);
+        node = NULL;
+    }
+    spin_until(status().has_microphone);
+}
+END_TEST
+
+/* The streams and the pacer of a node share a data loop, so that one waits for the right one. PipeWire 1.2 and later. */
+START_TEST(one_data_loop_of_several) {
+    start_session("");
+    shell("mkdir -p $XDG_CONFIG_HOME/pipewire/%s.d; echo 'context.properties = { context.num-data-loops = 2 }' > "
+            "$XDG_CONFIG_HOME/pipewire/%s.d/loops.conf", CLIENT_CONF, CLIENT_CONF);
+    open_node("null", 1, NULL);
+    spin_until(status().has_microphone);
+    DIR *const tasks = opendir("/proc/self/task");
+    unsigned n_loops = 0;
+    for (struct dirent *task; (task = readdir(tasks));) {
+        char path[300], comm[32] = "";
+        snprintf(path, sizeof path, "/proc/self/task/%s/comm", task->d_name);
+        FILE *const file = fopen(path, "r");
+        n_loops += file && fgets(comm, sizeof comm, file) && strncmp(comm, "data-loop", 9) == 0;
+        if (file)
+            fclose(file);
+    }
+    closedir(tasks);
+    ck_assert_uint_le(n_loops, 1);
+    shell("%s add-mic %s/s other", SESSION, directory);
+    open_probe();
+    link_ports("player:out", "other:input_MONO");
+    struct err err;
+    for (unsigned i = 0; i < 4 * patience; i++) {
+        ck_assert_int_eq(node_microphone(node, i % 2 ? "fake_mic" : "other", NULL, &err), 0);
+        spin_until(strcmp(status().microphone_name, i % 2 ? "fake_mic" : "other") == 0);
+        until_heard(true);
+    }
 }
 END_TEST
 
@@ -849,6 +1016,15 @@ static int run(void) {
     tcase_add_test(several, the_speaker_stands_while_nobody_plays);
     tcase_add_test(several, several_at_once);
     suite_add_tcase(s, several);
+    TCase *const faults = tcase_create("faults");
+    tcase_add_checked_fixture(faults, setup, teardown);
+    tcase_add_test(faults, nodes_that_are_destroyed_come_back);
+    tcase_add_test(faults, nodes_of_the_others_come_back);
+    tcase_add_test(faults, a_busy_graph_does_not_hold_up_another_microphone);
+    tcase_add_test(faults, pipewire_goes_amid_a_change);
+    tcase_add_test(faults, what_keeps_a_node_from_opening_is_told);
+    tcase_add_test(faults, one_data_loop_of_several);
+    suite_add_tcase(s, faults);
     /* PipeWire's threads would not be in the fork; the session is ended below */
     const int failed = run_suite(s, CK_NOFORK);
     model_free(model);
