@@ -496,8 +496,7 @@ static int conclude(const struct doctor *d) {
     json_array_foreach(d->checks, i, check)
         n_problems += strcmp(text_of(check, "result"), words[PROBLEM]) == 0;
     if (d->as_json) {
-        json_dumpf(d->checks, stdout, JSON_INDENT(2));
-        putchar('\n');
+        cli_print_json(d->checks);
         return n_problems ? cli_failed : cli_done;
     }
     puts(n_problems ? "\nWhat to do, in this order:" : "\nAll is well.");
@@ -522,11 +521,13 @@ static int conclude(const struct doctor *d) {
 static int run_doctor(const struct cli_call *call) {
     struct doctor d = {.as_json = cli_option(call, 'j')};
     struct err why_not = {""};
+    int asked = ask_daemon(&d, &why_not);
+    if (asked == -EPERM)
+        return cli_fail("%s", why_not.text);
     d.checks = json_array();
     if (manager_open(&d.manager, NULL) == 0 && manager_unit(d.manager, &d.unit, UNIT, NULL) < 0)
         strcpy(d.unit.load, "unknown");
     check_sound_server(&d);
-    int asked = ask_daemon(&d, &why_not);
     check_settings(&d);
     check_service(&d);
     check_daemon(&d, asked, why_not.text);

@@ -198,6 +198,11 @@ static int run_setup(const struct cli_call *call) {
     struct err err;
     if (by_default && removes)
         return cli_misuse(call->command, "--default or --remove, not both");
+    int fd, res = control_connect(&fd, &err);
+    if (res == 0)
+        close(fd);
+    if (res == -EPERM)
+        return cli_fail("%s", err.text);
     if (manager_open(&m, &err) < 0)
         return cli_fail("%s, so nothing can be set up for login; start primeknetd by yourself", err.text);
     int status = removes ? undo(m) : set_up(m, by_default);

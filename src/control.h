@@ -37,7 +37,7 @@ void control_dispatch(struct control *c);
 /* An answer that refuses. */
 json_t *control_refuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* The socket of a daemon that runs, for control_ask, to be closed with close(2). */
+/* The socket of a daemon that runs, for control_ask, to be closed with close(2). -EPERM: not this user's, but root's by sudo. */
 int control_connect(int *ret, struct err *err);
 /* Asks and waits for the answer as long as the daemon is alive; where it is not -ETIMEDOUT, after two seconds. A refusal is
  * -EINVAL, with its line in err. Takes `request` over; NULL is -ENOMEM. */

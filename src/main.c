@@ -13,6 +13,7 @@
 #include "service.h"
 #include "settings.h"
 #include "streams.h"
+#include "text.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -101,15 +102,6 @@ static void set_controls(struct daemon *d) {
     }
 }
 
-/* Adds to a text, as far as there is room. */
-static void __attribute__((format(printf, 3, 4))) add(char *text, size_t size, const char *format, ...) {
-    size_t n = strlen(text);
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text + n, size - n, format, args);
-    va_end(args);
-}
-
 static void tell_manager(const struct daemon *d, const struct node_status *s, const struct pump_stats *p) {
     char text[2048], late[64] = "", strength[32] = "";
     if (p->late_hops)
@@ -131,14 +123,14 @@ static void tell_manager(const struct daemon *d, const struct node_status *s, co
     for (unsigned i = 1; i < d->streams.n; i++) {
         struct node_status more;
         node_status(d->streams.nodes[i], &more);
-        add(text, sizeof text, "; %s: %s", node_title(d->streams.nodes[i]), streams_state(d->streams.nodes[i], d->bypass));
+        text_add(text, sizeof text, "; %s: %s", node_title(d->streams.nodes[i]), streams_state(d->streams.nodes[i], d->bypass));
         if (more.n_consumers)
-            add(text, sizeof text, ", delay %.1f ms", more.delay * 1e3 / PUMP_RATE);
+            text_add(text, sizeof text, ", delay %.1f ms", more.delay * 1e3 / PUMP_RATE);
     }
     if (network_now(d->network)->problem[0] && strcmp(d->settings.engine, "auto") != 0)
-        add(text, sizeof text, "; %s", network_now(d->network)->problem);
+        text_add(text, sizeof text, "; %s", network_now(d->network)->problem);
     if (d->refused[0])
-        add(text, sizeof text, "; settings not reloaded: %s", d->refused);
+        text_add(text, sizeof text, "; settings not reloaded: %s", d->refused);
     service_status(text);
 }
 

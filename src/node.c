@@ -1356,6 +1356,8 @@ void node_status(const struct node *n, struct node_status *ret) {
 
 bool node_knows(const struct node *n, enum node_kind kind, const char *device) {
     const struct object *o;
+    if (!n->answered)
+        return true;
     spa_list_for_each(o, &n->objects, list) {
         if (o->type == OBJECT_NODE && (kind == NODE_SPEAKER ? o->sink && strcmp(o->name, device) == 0
                                                             : o->microphone && microphone_fits(device, o->name, o->description)))

@@ -67,7 +67,8 @@ struct node_peer {
     bool linked;             /* it is what we capture from */
 };
 typedef void node_each(void *data, const struct node_peer *peer);
-/* Whether the graph has such a microphone, as microphone.h has it, that is none of our own, or NODE_SPEAKER: such an output. */
+/* Whether the graph has such a microphone, as microphone.h has it, that is none of our own, or NODE_SPEAKER: such an output.
+ * True as long as that is not known. */
 bool node_knows(const struct node *n, enum node_kind kind, const char *device);
 /* The microphones there are but for our own, and who records from us or plays to us, one call each. */
 void node_microphones(const struct node *n, node_each *each, void *data);

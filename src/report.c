@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -61,15 +60,6 @@ static json_t *value(const struct settings *s, int setting) {
     return json_string(text);
 }
 
-/* Adds to a text, as far as there is room. */
-static void __attribute__((format(printf, 2, 3))) add(char text[MISSING_BYTES], const char *format, ...) {
-    size_t n = strlen(text);
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text + n, MISSING_BYTES - n, format, args);
-    va_end(args);
-}
-
 bool report_missing(const struct report *r, int setting, char ret[MISSING_BYTES]) {
     const struct settings *s = r->settings;
     const struct node *first = r->streams->nodes[0];
@@ -77,27 +67,28 @@ bool report_missing(const struct report *r, int setting, char ret[MISSING_BYTES]
     char name[256];
     node_status(first, &n);
     ret[0] = '\0';
-    if (setting == SETTING_engine && strcmp(s->engine, "cuda") == 0 && r->network->problem[0])
-        add(ret, "%s; %s runs instead", r->network->problem, r->network->text);
-    if (!n.connected) /* of what PipeWire has nothing is known */
-        return ret[0];
+    bool wants_gpu = setting == SETTING_engine ? strcmp(s->engine, "cuda") == 0
+                     : setting == SETTING_gpu  ? strcmp(s->engine, "auto") == 0 && strcmp(s->gpu, "0") != 0
+                                               : false;
+    if (wants_gpu && r->network->problem[0])
+        text_add(ret, MISSING_BYTES, "%s; %s runs instead", r->network->problem, r->network->text);
     if (setting == SETTING_microphone && strcmp(s->microphone, "default") != 0 && !node_knows(first, NODE_MIC, s->microphone))
-        add(ret, "there is no \"%s\" now; it is used as soon as there is", s->microphone);
+        text_add(ret, MISSING_BYTES, "there is no \"%s\" now; it is used as soon as there is", s->microphone);
     if (setting == SETTING_channel && n.lacks_channel)
-        add(ret, "%s has no channel %s; all that it has are mixed", n.microphone, s->channel);
+        text_add(ret, MISSING_BYTES, "%s has no channel %s; all that it has are mixed", n.microphone, s->channel);
     if (setting == SETTING_speaker && strcmp(s->speaker, "off") != 0 && strcmp(s->speaker, "default") != 0 &&
         !node_knows(first, NODE_SPEAKER, s->speaker))
-        add(ret, "there is no output \"%s\" now; Enhanced Speaker waits for it", s->speaker);
+        text_add(ret, MISSING_BYTES, "there is no output \"%s\" now; Enhanced Speaker waits for it", s->speaker);
     for (unsigned i = 0; setting == SETTING_more_microphones && settings_more_microphone(s, i, name); i++)
         if (!node_knows(first, NODE_MORE_MIC, name))
-            add(ret, "%sthere is no \"%s\" now; it is used as soon as there is", ret[0] ? "; " : "", name);
+            text_add(ret, MISSING_BYTES, "%sthere is no \"%s\" now; it is used as soon as there is", ret[0] ? "; " : "", name);
     return ret[0];
 }
 
 json_t *report_setting(const struct report *r, int setting) {
     char missing[MISSING_BYTES];
     bool of_engine = setting == SETTING_model || setting == SETTING_gpu;
-    bool is_missing = report_missing(r, of_engine ? SETTING_engine : setting, missing);
+    bool is_missing = report_missing(r, setting, missing) || (of_engine && report_missing(r, SETTING_engine, missing));
     return json_pack("{s:s, s:o, s:o, s:b, s:o}", "name", settings_name(setting), "value", value(r->settings, setting), "file",
                      words(r->settings->file), "bypass", r->bypass, "missing", is_missing ? words(missing) : json_null());
 }

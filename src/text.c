@@ -1,6 +1,8 @@
 #include "text.h"
 
+#include <stdarg.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 static const char ellipsis[] = "\u2026";
@@ -43,6 +45,14 @@ void text_copy(char *ret, size_t size, const char *text) {
             cut = to;
     }
     ret[to] = '\0';
+}
+
+void text_add(char *text, size_t size, const char *format, ...) {
+    size_t n = strlen(text);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text + n, size - n, format, args);
+    va_end(args);
 }
 
 static unsigned least(unsigned a, unsigned b) {

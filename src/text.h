@@ -11,6 +11,9 @@ size_t text_character(const char *s, size_t n);
  * does not fit in ret[size] is cut between characters, and an ellipsis says so. */
 void text_copy(char *ret, size_t size, const char *text);
 
+/* Adds to text[size], as far as there is room. */
+void text_add(char *text, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
 /* Of the names tried, the one that was probably meant by the word: it differs by a slip or two. */
 struct likest {
     const char *word;
