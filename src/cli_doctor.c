@@ -438,6 +438,12 @@ static const char *const lighter = "a lighter network: primeknet model auto --sa
 /* How it went while somebody recorded; false where that is too little to judge by. */
 static bool judge_hops(struct doctor *d) {
     double hops = number_of(d->status, "hops"), late = number_of(d->status, "late_hops");
+    const char *too_heavy = text_of(json_object_get(d->status, "missing"), "model");
+    if (too_heavy[0]) {
+        tell(d, PROBLEM, "speed", "end what keeps the processor busy, or keep the lighter network: primeknet model small --save",
+             "%s", too_heavy);
+        return true;
+    }
     if (hops < FEW_HOPS)
         return false;
     bool cpu = strncmp(text_of(d->status, "engine"), "cpu", 3) == 0;

@@ -15,4 +15,8 @@ static inline int64_t now_ms(void) {
     return (int64_t)(now_ns() / 1000000);
 }
 
+static inline int64_t sooner(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
 #endif

@@ -129,6 +129,8 @@ static void tell_manager(const struct daemon *d, const struct node_status *s, co
     }
     if (network_now(d->network)->problem[0] && strcmp(d->settings.engine, "auto") != 0)
         text_add(text, sizeof text, "; %s", network_now(d->network)->problem);
+    if (network_now(d->network)->too_heavy[0])
+        text_add(text, sizeof text, "; %s is too heavy for this machine now", network_now(d->network)->too_heavy);
     if (d->refused[0])
         text_add(text, sizeof text, "; settings not reloaded: %s", d->refused);
     service_status(text);
@@ -448,10 +450,6 @@ static json_t *on_request(void *data, const char *command, const json_t *request
 }
 
 /* ---- the loop ---------------------------------------------------------------------------------------------------- */
-
-static int64_t sooner(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
 
 static int run(struct daemon *d, int signals) {
     int alive_ms = service_watchdog_ms();

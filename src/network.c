@@ -1,9 +1,11 @@
 #include "network.h"
 
+#include "carry.h"
 #include "choose.h"
 #include "clock.h"
 #include "measure.h"
 #include "model.h"
+#include "notify.h"
 #include "power.h"
 #include "text.h"
 
@@ -11,6 +13,7 @@
 #include <malloc.h>
 #include <math.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,15 +28,14 @@ enum {
     GPU_RETRY_MS = 5000,     /* until a GPU that had no memory or no time is tried again, twice as long each time ... */
     GPU_RETRY_MAX_MS = 600000, /* ... up to this; and until a process that was poisoned early is restarted */
     POWER_MS = 5000,         /* between two looks at what feeds the machine */
-    BUSY_LATE_HOPS = 5,      /* late hops of a second that make it a bad one; dry sound is heard then */
-    BUSY_SECONDS = 5,        /* bad ones in a row after which the GPU is given up for a while */
 };
 static const int64_t NEVER = INT64_MAX;
 #define FAILED "the GPU's engine failed; the daemon starts anew, with the GPU, once nobody records"
 
 /* What the loader brings, and what for: what new settings ask for; the GPU's engine that those in force ask for; the
- * CPU's, while the GPU's rests, or after a loss. */
-enum role { ASKED, WANTED, STAND_IN, REPLACEMENT };
+ * CPU's, while the GPU's rests, or after a loss; the CPU's with another model, which this machine carries, or may carry
+ * again. */
+enum role { ASKED, WANTED, STAND_IN, REPLACEMENT, LIGHTER, HEAVIER };
 
 struct network {
     struct network_options options;
@@ -51,7 +53,8 @@ struct network {
     int64_t idle_since;        /* -1: somebody records */
     int64_t second_at;         /* late hops are counted by the second */
     uint64_t late_hops;
-    int bad_seconds;
+    struct carry_state carry;
+    bool notified;             /* on the desktop, since the settings were asked for */
 
     bool asked;                /* for what `wanted` says, and the loader has not begun with it */
     struct settings wanted;
@@ -66,6 +69,7 @@ struct network {
     enum role role;
     struct settings settings;
     unsigned n_pumps;          /* that the engine is for */
+    unsigned n_lighter;        /* see network_engine */
     bool awake, failed;        /* what `context` and `poisoned` were at the beginning */
     int demanded;              /* the setting that newly asks for the GPU, or another one; -1: none does */
     /* What comes of it, the thread's while it loads. */
@@ -114,8 +118,13 @@ int network_check(const struct settings *s, struct err *err) {
     return res;
 }
 
-/* The model, loaded, opened and warm on one engine. A GPU that takes longer than a hop for a hop is refused (-EBUSY):
- * the CPU is there; a CPU that does is all there is. */
+/* The next one that takes less; NULL: there is none. */
+static const char *lighter_than(const char *model) {
+    return !strcmp(model, "small") ? NULL : !strcmp(model, "large") ? "base" : "small";
+}
+
+/* The model, loaded, opened and warm on one engine. Where that takes longer than a hop for a hop, a GPU and a model that the
+ * machine did not carry before are refused (-EBUSY), for something else runs; else it is all there is. */
 static int open_engine(struct network *n, struct network_engine *ret, const char *model_wanted, const char *engine,
                        const struct settings *s, struct err *err) {
     struct network_engine e = {.n_streams = PUMP_STREAMS * n->n_pumps, .gpu = !strcmp(engine, "cuda")};
@@ -140,11 +149,11 @@ static int open_engine(struct network *n, struct network_engine *ret, const char
     }
     e.hop_p99_us = (unsigned)ceilf(measure_percentile(us, (unsigned)n_hops, 0.99));
     float most_us = measure_percentile(us, (unsigned)n_hops, 0.9); /* the slowest may be the host's doing */
-    if (e.gpu && most_us > hop_us) {
+    if ((e.gpu || n->role == HEAVIER) && most_us > hop_us) {
         close_engine(e.engine);
-        return err_set(err, -EBUSY,
-                       "engine cuda: a hop of %.0f us takes %.0f us: another program keeps the GPU busy, or it is too slow",
-                       hop_us, most_us);
+        return err_set(err, -EBUSY, e.gpu ? "engine cuda: a hop of %.0f us takes %.0f us: another program keeps the GPU busy, or "
+                                            "it is too slow"
+                                          : "a hop of %.0f us takes %.0f us", hop_us, most_us);
     }
     text_copy(e.model, sizeof e.model, model_name(model));
     text_copy(e.engine_name, sizeof e.engine_name, engine_name(e.engine));
@@ -173,7 +182,17 @@ static int open_cpu(struct network *n, struct network_engine *ret, const char *m
             n->options.say(SD_INFO, "model %s: a hop of base takes %.0f us here (99 of 100), %.0f are allowed%s", model,
                            choice.p99_us, choice.limit_us, choice.remembered ? "; remembered" : "");
     }
-    return open_engine(n, ret, model, "cpu", s, err);
+    const char *fitting = model;
+    for (unsigned i = 0; i < n->n_lighter; i++)
+        fitting = lighter_than(fitting);
+    int res = open_engine(n, ret, fitting, "cpu", s, err);
+    if (res)
+        return res;
+    ret->lighter = lighter_than(fitting);
+    ret->n_lighter = n->n_lighter;
+    if (n->n_lighter)
+        text_copy(ret->too_heavy, sizeof ret->too_heavy, model);
+    return 0;
 }
 
 static int open_gpu(struct network *n, struct network_engine *ret, const struct settings *s, struct err *err) {
@@ -259,6 +278,10 @@ static void prepare_loading(struct network *n, enum role role, const struct sett
     n->role = role;
     n->settings = *s;
     n->n_pumps = n_now > n_next ? n_now : n_next; /* those that go stay until it is in */
+    n->n_lighter = role == ASKED     ? 0
+                   : role == LIGHTER ? n->now.n_lighter + 1
+                   : role == HEAVIER ? n->now.n_lighter - 1
+                                     : n->now.n_lighter;
     n->awake = n->context;
     n->failed = n->poisoned;
     n->demanded = !wants_gpu(s)                                              ? -1
@@ -303,7 +326,7 @@ static void adopt(struct network *n, const struct network_engine *e, const struc
         n->options.say(demanded ? SD_WARNING : SD_INFO, "%s; %s", e->problem, e->text);
     }
     n->now = *e;
-    n->bad_seconds = 0;
+    n->carry.bad_s = n->carry.good_s = 0;
     if (e->gpu)
         n->gpu_at = 0;
     else if (e->why)
@@ -331,6 +354,19 @@ void network_close_engine(struct network *n, struct engine *engine) {
     close_engine(engine);
 }
 
+/* On the desktop: who enhances a call does not look at the log. */
+static void __attribute__((format(printf, 2, 3))) notify_once(struct network *n, const char *format, ...) {
+    char body[256];
+    va_list args;
+    if (n->notified)
+        return;
+    n->notified = true;
+    va_start(args, format);
+    vsnprintf(body, sizeof body, format, args);
+    va_end(args);
+    notify("Enhanced Mic", body);
+}
+
 /* What comes of what the loader has brought; it has ended, or is waited for. */
 static void end_loading(struct network *n, const struct network_load *load) {
     if (n->has_thread)
@@ -354,8 +390,12 @@ static void end_loading(struct network *n, const struct network_load *load) {
         n->res = network_take(n, &n->next, &n->settings, &n->err);
     }
     if (n->res == 0) {
-        if (n->role == REPLACEMENT)
+        if (n->role == REPLACEMENT || n->role == LIGHTER || n->role == HEAVIER)
             n->options.say(SD_INFO, "%s took over", n->next.text);
+        if (n->role == LIGHTER)
+            notify_once(n, "%s is too heavy for this machine now; %s took over", n->now.too_heavy, n->now.model);
+    } else if (n->role == HEAVIER && n->res == -EBUSY) {
+        n->options.say(SD_INFO, "%s is still too heavy for this machine: %s", n->now.too_heavy, n->err.text);
     } else if (n->role == WANTED) {
         give_up_gpu(n, n->res);
         if (strcmp(n->now.problem, n->err.text) != 0)
@@ -370,6 +410,7 @@ static void end_loading(struct network *n, const struct network_load *load) {
 
 void network_ask(struct network *n, const struct settings *s) {
     network_retry(n);
+    n->notified = false;
     n->dropped = true;
     n->asked = s;
     if (s)
@@ -394,14 +435,41 @@ static void replace_lost_engine(struct network *n) {
     begin_loading(n, REPLACEMENT, n->options.settings);
 }
 
-/* Hops that are late second after second: another program has the GPU. */
-static bool gpu_is_busy(struct network *n, const struct network_load *load, int64_t now) {
+/* Hops are late second after second. */
+static void step_down(struct network *n) {
+    if (n->now.gpu) {
+        snprintf(n->now.problem, sizeof n->now.problem, "another program keeps the GPU busy");
+        n->options.say(SD_WARNING, "%s: hops are late; the CPU takes over, the GPU is tried again later", n->now.problem);
+        notify_once(n, "%s; the processor takes over", n->now.problem);
+        give_up_gpu(n, -EBUSY);
+        begin_loading(n, STAND_IN, n->options.settings);
+    } else if (n->now.lighter) {
+        n->options.say(SD_WARNING, "%s is too heavy for this machine now: hops are late; %s takes over", n->now.model,
+                       n->now.lighter);
+        begin_loading(n, LIGHTER, n->options.settings);
+    }
+}
+
+/* Whether the machine carries the network: looked at by the second while somebody records, and, for one that is too heavy to
+ * come back, also while nobody does. Returns when this needs another look. */
+static int64_t step_carry(struct network *n, const struct network_load *load, int64_t now) {
+    const bool lighter = n->now.n_lighter > 0;
+    if (load->swapping || !(load->recording || lighter)) {
+        n->second_at = now + 1000;
+        n->late_hops = load->late_hops;
+        return load->recording ? n->second_at : NEVER;
+    }
     if (now < n->second_at)
-        return false;
+        return n->second_at;
+    const uint64_t n_late = load->late_hops > n->late_hops ? load->late_hops - n->late_hops : 0;
     n->second_at = now + 1000;
-    n->bad_seconds = load->late_hops >= n->late_hops + BUSY_LATE_HOPS ? n->bad_seconds + 1 : 0;
     n->late_hops = load->late_hops;
-    return n->bad_seconds >= BUSY_SECONDS;
+    switch (carry_second(&n->carry, (unsigned)n_late, load->recording ? load->share : 0, lighter)) {
+    case CARRY_DOWN: step_down(n); break;
+    case CARRY_UP: begin_loading(n, HEAVIER, n->options.settings); break;
+    case CARRY_STAY: break;
+    }
+    return n->second_at;
 }
 
 static int64_t after(int64_t since, double seconds) {
@@ -433,15 +501,6 @@ static int64_t step_gpu(struct network *n, const struct network_load *load, int6
             begin_loading(n, WANTED, s);
             return NEVER;
         }
-        if (!load->swapping && gpu_is_busy(n, load, now)) {
-            snprintf(n->now.problem, sizeof n->now.problem, "another program keeps the GPU busy");
-            n->options.say(SD_WARNING, "%s: hops are late; the CPU takes over, the GPU is tried again later",
-                           n->now.problem);
-            give_up_gpu(n, -EBUSY);
-            n->bad_seconds = 0;
-            begin_loading(n, STAND_IN, s);
-            return NEVER;
-        }
         if (now >= n->power_at) {
             n->power_at = now + POWER_MS;
             if (spare_gpu(s, n->context, &why)) {
@@ -452,7 +511,7 @@ static int64_t step_gpu(struct network *n, const struct network_load *load, int6
                 return NEVER;
             }
         }
-        return n->second_at;
+        return n->power_at;
     }
     if (n->idle_since < 0)
         n->idle_since = now;
@@ -480,7 +539,7 @@ int network_step(struct network *n, const struct network_load *load) {
         end_loading(n, load);
         return 0; /* the load is another one now */
     }
-    if (load->engine_lost && (n->role == WANTED || n->role == STAND_IN))
+    if (load->engine_lost && n->role != ASKED && n->role != REPLACEMENT)
         n->dropped = true;
     if (!n->loading) {
         if (n->asked) {
@@ -490,10 +549,13 @@ int network_step(struct network *n, const struct network_load *load) {
             if (now >= n->replace_at)
                 replace_lost_engine(n);
             at = n->replace_at;
-        } else if (!wants_gpu(n->options.settings)) {
-            release_gpu(n);
-        } else if (!n->poisoned) {
-            at = step_gpu(n, load, now);
+        } else {
+            if (!wants_gpu(n->options.settings))
+                release_gpu(n);
+            else if (!n->poisoned)
+                at = step_gpu(n, load, now);
+            if (!n->loading)
+                at = sooner(at, step_carry(n, load, now));
         }
     }
     if (n->poisoned && !load->recording && n->restart_at < at)
@@ -515,6 +577,7 @@ void network_retry(struct network *n) {
         n->dropped = true;
     n->gpu_retry_ms = GPU_RETRY_MS;
     n->gpu_at = 0;
+    n->carry = (struct carry_state){0};
 }
 
 int network_fd(const struct network *n) {

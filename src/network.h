@@ -2,7 +2,8 @@
  *
  * With settings.engine "auto" or "cuda" that is the GPU's engine where it opens, else the CPU's. The CPU's engine with
  * the CPU's default model also stands in while the GPU rests (nobody has recorded for gpu_idle_s), once it is lost, and
- * while another program keeps it busy. Whatever comes next goes through worker_engine, so that nothing is heard of it.
+ * while another program keeps it busy. Where the CPU does not carry its model, the next lighter one runs until it does
+ * (carry.h). Whatever comes next goes through worker_engine, so that nothing is heard of it.
  *
  * Threads: everything on the daemon's one thread, but for network_options.say. What takes a while, from reading a model
  * to having its engine warm, is done by the loader, a thread of the network's own; there is one at a time, and the newest
@@ -37,6 +38,9 @@ struct network_engine {
     char model[48], engine_name[72], text[128]; /* "base", "cpu (AVX2)", "base on cpu (AVX2)", for people */
     char problem[512]; /* why it is not the GPU's although that was asked for, or "" */
     int why;           /* the error code of `problem`, or 0 */
+    char too_heavy[48];  /* the model that would run if this machine carried it, or "" ... */
+    unsigned n_lighter;  /* ... by so many models lighter is what runs */
+    const char *lighter; /* the next one; NULL: none */
 };
 
 /* Opens what the settings ask for, before it returns. A GPU that cannot be had is no reason not to: the CPU is there. */
@@ -68,6 +72,7 @@ struct network_load {
     bool engine_lost;   /* of any pump, and no other is on its way in there */
     bool swapping;      /* of any pump */
     uint64_t late_hops;
+    float share;        /* of a hop's time that a hop takes, the median, of the pump with the most */
 };
 
 /* Does what is due; returns in how many milliseconds something will be, or INT32_MAX. To be called when network_fd is

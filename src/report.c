@@ -72,6 +72,9 @@ bool report_missing(const struct report *r, int setting, char ret[MISSING_BYTES]
                                                : false;
     if (wants_gpu && r->network->problem[0])
         text_add(ret, MISSING_BYTES, "%s; %s runs instead", r->network->problem, r->network->text);
+    if (setting == SETTING_model && r->network->too_heavy[0])
+        text_add(ret, MISSING_BYTES, "%s is too heavy for this machine now; %s runs instead", r->network->too_heavy,
+                 r->network->model);
     if (setting == SETTING_microphone && strcmp(s->microphone, "default") != 0 && !node_knows(first, NODE_MIC, s->microphone))
         text_add(ret, MISSING_BYTES, "there is no \"%s\" now; it is used as soon as there is", s->microphone);
     if (setting == SETTING_channel && n.lacks_channel)

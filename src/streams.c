@@ -1,5 +1,6 @@
 #include "streams.h"
 
+#include <math.h>
 #include <string.h>
 
 int streams_open(struct streams *s, const struct node_options *options, struct err *err) {
@@ -77,6 +78,7 @@ struct network_load streams_load(const struct streams *s) {
         load.engine_lost |= stats.engine_lost && !stats.swapping;
         load.swapping |= stats.swapping;
         load.late_hops += stats.late_hops;
+        load.share = fmaxf(load.share, (float)stats.hop_p50_us * PUMP_RATE / 1e6f / (float)worker_hop(s->options.worker));
     }
     return load;
 }

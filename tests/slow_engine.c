@@ -1,0 +1,28 @@
+/* Every engine that runs a model named in the file $SLOW takes two and a half times as long for a hop as there is. */
+#include "engine.h"
+#include "model.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static int is_slow(const char *model) {
+    char line[64] = "";
+    FILE *f = fopen(getenv("SLOW"), "re");
+    if (f) {
+        if (!fgets(line, sizeof line, f))
+            line[0] = '\0';
+        fclose(f);
+    }
+    line[strcspn(line, "\n")] = '\0';
+    return !strcmp(line, model);
+}
+
+int __real_engine_process(struct engine *e, const struct engine_job *jobs, unsigned n_jobs);
+int __wrap_engine_process(struct engine *e, const struct engine_job *jobs, unsigned n_jobs);
+int __wrap_engine_process(struct engine *e, const struct engine_job *jobs, unsigned n_jobs) {
+    if (is_slow(model_name(engine_model(e))))
+        nanosleep(&(struct timespec){.tv_nsec = 13300000}, NULL);
+    return __real_engine_process(e, jobs, n_jobs);
+}

@@ -1,0 +1,59 @@
+/* When a network is too heavy for the machine, and when a heavier one is tried again, second by second. */
+#include "carry.h"
+#include "run.h"
+
+#include <check.h>
+
+/* So many seconds with so many late hops; then, and not before, this. */
+struct phase {
+    unsigned n, n_late;
+    float load;
+    bool lighter;
+    enum carry then;
+};
+
+static void check_phases(const struct phase *p, unsigned n) {
+    struct carry_state c = {0};
+    for (unsigned i = 0; i < n; i++)
+        for (unsigned s = 1; s <= p[i].n; s++) {
+            const enum carry is = carry_second(&c, p[i].n_late, p[i].load, p[i].lighter);
+            ck_assert_msg(is == (s == p[i].n ? p[i].then : CARRY_STAY), "phase %u, second %u: %d", i, s, (int)is);
+        }
+}
+#define CHECK(...) check_phases((const struct phase[]){__VA_ARGS__}, sizeof(const struct phase[]){__VA_ARGS__} / sizeof(struct phase))
+
+START_TEST(late_hops_for_ten_seconds_are_too_many) {
+    CHECK({100, 0, .9f, false, CARRY_STAY}, {10, 5, .9f, false, CARRY_DOWN}, {10, 187, 2, true, CARRY_DOWN});
+    CHECK({1000, 4, .9f, false, CARRY_STAY}); /* a few now and then are no reason */
+    CHECK({9, 187, 1, false, CARRY_STAY}, {9, 0, 1, false, CARRY_STAY}, {9, 187, 1, false, CARRY_STAY});
+    CHECK({9, 5, 1, false, CARRY_STAY}, {3, 0, 1, false, CARRY_STAY}, {4, 5, 1, false, CARRY_DOWN}); /* a pause is not the end */
+}
+END_TEST
+
+START_TEST(a_heavier_one_needs_room_and_time) {
+    CHECK({30, 0, .1f, true, CARRY_UP});
+    CHECK({300, 0, .1f, false, CARRY_STAY}); /* there is none */
+    CHECK({300, 0, .3f, true, CARRY_STAY}, {1, 0, .2f, true, CARRY_UP});
+    CHECK({29, 0, .1f, true, CARRY_STAY}, {1, 5, .1f, true, CARRY_STAY}, {30, 0, .1f, true, CARRY_UP});
+}
+END_TEST
+
+START_TEST(tries_become_rarer_until_one_holds) {
+    CHECK({10, 9, 1, false, CARRY_DOWN}, {30, 0, .1f, true, CARRY_UP}, {10, 9, 1, false, CARRY_DOWN},
+          {60, 0, .1f, true, CARRY_UP}, {120, 0, .1f, true, CARRY_UP}, /* refused, for its hops took too long */
+          {240, 0, .1f, true, CARRY_UP}, {480, 0, .1f, true, CARRY_UP}, {960, 0, .1f, true, CARRY_UP},
+          {1920, 0, .1f, true, CARRY_UP}, {3600, 0, .1f, true, CARRY_UP}, {3600, 0, .1f, true, CARRY_UP},
+          {3599, 0, .5f, false, CARRY_STAY}, {10, 9, 1, false, CARRY_DOWN}, {3600, 0, .1f, true, CARRY_UP},
+          {3600, 0, .5f, false, CARRY_STAY}, {10, 9, 1, false, CARRY_DOWN}, {30, 0, .1f, true, CARRY_UP});
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("carry");
+    TCase *t = tcase_create("carry");
+    tcase_add_test(t, late_hops_for_ten_seconds_are_too_many);
+    tcase_add_test(t, a_heavier_one_needs_room_and_time);
+    tcase_add_test(t, tries_become_rarer_until_one_holds);
+    suite_add_tcase(suite, t);
+    return run_suite(suite, CK_FORK);
+}
