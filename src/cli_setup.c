@@ -117,7 +117,8 @@ static int make_default(const struct settings *s) {
         struct before b;
         read_before(&b);
         snprintf(b.default_source, sizeof b.default_source, "%s", chosen);
-        bool keep = chosen[0] && desktop_find(d, chosen) && strcmp(s->microphone, "default") == 0;
+        bool keep = chosen[0] && strncmp(chosen, ENHANCED, strlen(ENHANCED)) != 0 && desktop_find(d, chosen) &&
+                    strcmp(s->microphone, "default") == 0;
         b.microphone |= keep;
         json_t *answer = NULL;
         if (!write_before(&b))

@@ -37,9 +37,9 @@ static bool is_true(const json_t *object, const char *key) {
     return json_is_true(json_object_get(object, key));
 }
 
-static json_t *ask_status(int fd, bool bands, struct err *err) {
+static json_t *ask_status(int fd, struct err *err) {
     json_t *answer = NULL;
-    return control_ask(fd, &answer, json_pack("{s:s, s:b}", "command", "status", "bands", bands), err) < 0 ? NULL : answer;
+    return control_ask(fd, &answer, json_pack("{s:s, s:b}", "command", "status", "bands", true), err) < 0 ? NULL : answer;
 }
 
 /* ---- for people -------------------------------------------------------------------------------------------------- */
@@ -143,14 +143,9 @@ static int print_status(FILE *f, const json_t *s, bool with_levels, const char *
 }
 
 static int run_status(const struct cli_call *call) {
-    struct err err;
-    int fd;
-    if (control_connect(&fd, &err) < 0)
-        return cli_fail("%s", err.text);
-    json_t *s = ask_status(fd, false, &err);
-    close(fd);
+    json_t *s = cli_ask(json_pack("{s:s}", "command", "status"));
     if (!s)
-        return cli_fail("%s", err.text);
+        return cli_failed;
     if (cli_option(call, 'j'))
         cli_print_json(s);
     else
@@ -273,7 +268,7 @@ static int run_monitor(const struct cli_call *call) {
     int fd = -1, n_lines = 0;
     char key = '\0';
     while (key != 'q' && !fds[0].revents) {
-        json_t *s = fd >= 0 || control_connect(&fd, &err) == 0 ? ask_status(fd, true, &err) : NULL;
+        json_t *s = fd >= 0 || control_connect(&fd, &err) == 0 ? ask_status(fd, &err) : NULL;
         if (!s && fd >= 0) { /* it may come back */
             close(fd);
             fd = -1;

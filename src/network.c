@@ -238,9 +238,11 @@ static int open_asked(struct network *n, struct network_engine *ret, const struc
             *ret = e;
             return 0;
         }
+        static const char prefix[] = "engine "; /* which the setting's name says already */
+        size_t skip = strncmp(problem.text, prefix, strlen(prefix)) ? 0 : strlen(prefix);
         int res = network_check(s, err); /* it may be the model's doing, or another model may run */
         if (!res && n->demanded >= 0 && !may_come(why))
-            res = settings_refuse(s, n->demanded, why, problem.text + strlen("engine "), err);
+            res = settings_refuse(s, n->demanded, why, problem.text + skip, err);
         if (res)
             return res;
     }

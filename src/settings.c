@@ -34,8 +34,13 @@ static bool is_letter(char c) {
 
 /* ---- what a text setting may hold -------------------------------------------------------------------------------- */
 
-static bool fits_name(const char *text) {
-    return text[0] != '\0';
+/* Sound that comes out is not to go in again. */
+static bool fits_source(const char *text) {
+    return text[0] && strncmp(text, "enhanced_mic", strlen("enhanced_mic")) != 0;
+}
+
+static bool fits_sink(const char *text) {
+    return text[0] && strcmp(text, "enhanced_speaker") != 0;
 }
 
 /* The i-th of names with commas between them, less the blanks around it. False: there is none, or no name can be so. */
@@ -60,10 +65,10 @@ static bool nth_name(const char *text, unsigned i, char ret[256]) {
 /* Other names than default, which is the first microphone's. */
 static bool fits_more_microphones(const char *text) {
     char first[256], second[256];
-    if (!nth_name(text, 0, first) || strcmp(first, "default") == 0)
+    if (!nth_name(text, 0, first) || strcmp(first, "default") == 0 || !fits_source(first))
         return false;
     const char *comma = strchr(text, ',');
-    return !comma || (!strchr(comma + 1, ',') && nth_name(text, 1, second) && strcmp(second, "default") != 0 &&
+    return !comma || (!strchr(comma + 1, ',') && nth_name(text, 1, second) && strcmp(second, "default") != 0 && fits_source(second) &&
                       strcmp(first, second) != 0);
 }
 
