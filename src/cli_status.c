@@ -68,6 +68,8 @@ static void print_controls(FILE *f, const json_t *s) {
     fprintf(f, "strength %.4g", number_of(settings, "strength"));
     if (is_number(settings, "floor_db"))
         fprintf(f, ", floor %.4g dB", number_of(settings, "floor_db"));
+    if (number_of(settings, "low_cut_hz") > 0)
+        fprintf(f, ", low cut %.4g Hz", number_of(settings, "low_cut_hz"));
     if (is_true(s, "bypass"))
         fputs("; bypassed: the microphone as it is", f);
 }
