@@ -1,9 +1,11 @@
 #include "bands.h"
 
+#include "kernels/fft/fft.h"
+#include "kernels/kernels.h"
+#include "pool.h"
+
 #include <errno.h>
-#include <kiss_fftr.h>
 #include <math.h>
-#include <stdlib.h>
 
 /* Steps of equal ratio from 80 Hz to 16 kHz: speech fills most of them. */
 float bands_edge(int band) {
@@ -12,15 +14,18 @@ float bands_edge(int band) {
 
 int bands_levels(const float *x, float *db) {
     enum { n = BANDS_SAMPLES };
-    kiss_fftr_cfg fft = kiss_fftr_alloc(n, 0, NULL, NULL);
-    float windowed[n];
-    kiss_fft_cpx spectrum[n / 2 + 1];
-    if (!fft)
+    struct pool pool = {0};
+    struct fft_plan plan;
+    float windowed[n], spectrum[n / 2 + 1][2];
+    fft_plan_init(&plan, pool_floats(&pool, fft_plan_init(&plan, NULL, n, false)), n, false);
+    if (!pool_ok(&pool)) {
+        pool_done(&pool);
         return -ENOMEM;
+    }
     for (int i = 0; i < n; i++)
         windowed[i] = x[i] * (0.5f - 0.5f * cosf(6.2831853f * (float)i / n));
-    kiss_fftr(fft, windowed, spectrum);
-    kiss_fftr_free(fft);
+    kernels_nth(0)->fft(&(struct fft){&plan, windowed, spectrum[0]});
+    pool_done(&pool);
 
     /* Two sides of the spectrum, the window's mean square 3/8: a band's power is that of the sound in it. */
     const float scale = 2 / (0.375f * n * (float)n), bin_hz = 48000.f / n;
@@ -28,7 +33,7 @@ int bands_levels(const float *x, float *db) {
         int first = (int)lroundf(bands_edge(band) / bin_hz), end = (int)lroundf(bands_edge(band + 1) / bin_hz);
         float power = 0;
         for (int k = first; k < end; k++)
-            power += spectrum[k].r * spectrum[k].r + spectrum[k].i * spectrum[k].i;
+            power += spectrum[k][0] * spectrum[k][0] + spectrum[k][1] * spectrum[k][1];
         db[band] = 10 * log10f(fmaxf(power * scale, 1e-12f));
     }
     return 0;

@@ -1,7 +1,7 @@
 /* primeknet bench: what a hop costs here, as percentiles. */
 #include "cli.h"
 
-#include "engine.h"
+#include "choose.h"
 #include "measure.h"
 #include "model.h"
 
@@ -52,7 +52,7 @@ static int run_bench(const struct cli_call *call) {
         goto end;
     }
     struct engine_options how = {.name = engine_wanted ? engine_wanted : "auto", .n_streams = 1, .max_hops = 1};
-    if (model_load(&model, model_wanted ? model_wanted : "base", &err) < 0 || engine_open(&engine, &how, model, &err) < 0) {
+    if (choose_engine(&model, &engine, model_wanted ? model_wanted : "base", &how, &err) < 0) {
         cli_fail("%s", err.text);
         goto end;
     }

@@ -97,3 +97,30 @@ end:
     model_free(model);
     return r;
 }
+
+static int load_and_open(struct model **ret, struct engine **ret_engine, const char *model, const struct engine_options *options,
+                         struct err *err) {
+    int r = model_load(ret, model, err);
+    if (r == 0 && (r = engine_open(ret_engine, options, *ret, err)) < 0) {
+        model_free(*ret);
+        *ret = NULL;
+    }
+    return r;
+}
+
+int choose_engine(struct model **ret, struct engine **ret_engine, const char *model, const struct engine_options *options,
+                  struct err *err) {
+    struct engine_options how = *options;
+    struct choice c;
+    if (strcmp(model, "auto") != 0)
+        return load_and_open(ret, ret_engine, model, options, err);
+    if (strcmp(how.name, "auto") == 0 || strcmp(how.name, "cuda") == 0) {
+        how.name = "cuda";
+        const int r = load_and_open(ret, ret_engine, "large", &how, err);
+        if (r == 0 || strcmp(options->name, "cuda") == 0)
+            return r;
+        how.name = "cpu";
+    }
+    const int r = choose_model(&c, how.name, true, NULL, err);
+    return r < 0 ? r : load_and_open(ret, ret_engine, c.model, &how, err);
+}

@@ -7,7 +7,7 @@
 #ifndef PRIMEKNET_CHOOSE_H
 #define PRIMEKNET_CHOOSE_H
 
-#include "err.h"
+#include "engine.h"
 
 #include <stdbool.h>
 
@@ -22,5 +22,10 @@ struct choice {
  * -ECANCELED once *stop is true (NULL: never).
  * A state file that cannot be read or written is no error: the choice is then measured at every start. */
 int choose_model(struct choice *ret, const char *engine_name, bool measure, const _Atomic bool *stop, struct err *err);
+
+/* For programs that are told a model: loads it, by name or file, and opens an engine for it. "auto" is large where a GPU
+ * computes, else what choose_model takes. */
+int choose_engine(struct model **ret, struct engine **ret_engine, const char *model, const struct engine_options *options,
+                  struct err *err);
 
 #endif

@@ -66,6 +66,10 @@ void cli_print_json(const json_t *json) {
 
 static void print_usage(FILE *f, const struct cli_command *c) {
     int n_options = 0;
+    if (c->usage[0]) {
+        fprintf(f, "Usage: primeknet %s %s\n       primeknet %s %s\n", c->name, c->usage[0], c->name, c->usage[1]);
+        return;
+    }
     fprintf(f, "Usage: primeknet %s", c->name);
     for (const struct cli_argument *a = c->arguments; a->name; a++)
         fprintf(f, a->optional ? " [%s%s]" : " %s%s", a->name, a->many ? "..." : "");

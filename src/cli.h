@@ -1,6 +1,6 @@
 /* cli.h - the commands of `primeknet`. Each is one row, which stands beside what runs it: dispatch, help, usage errors,
  * suggestions and the shells' completions all come from the row. A command prints what went wrong as one line on stderr and
- * returns the exit status: 0 done, 1 failed, 2 called wrongly. */
+ * returns the exit status: 0 done, 1 failed, 2 called wrongly, 3 done as far as a file goes that is cut short. */
 #ifndef PRIMEKNET_CLI_H
 #define PRIMEKNET_CLI_H
 
@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { cli_done = 0, cli_failed = 1, cli_misused = 2 };
+enum { cli_done = 0, cli_failed = 1, cli_misused = 2, cli_cut_short = 3 };
 enum { CLI_MAX_ARGUMENTS = 4, CLI_MAX_OPTIONS = 8 };
 
 /* What a word of the command line is, for who completes it. */
@@ -30,7 +30,7 @@ struct cli_option {
 };
 
 #define CLI_MODEL_OPTION \
-    {'m', "model", "NAME|FILE", .kind = CLI_MODEL, .help = "small, base (default), large, or a .safetensors file"}
+    {'m', "model", "NAME|FILE", .kind = CLI_MODEL, .help = "small, base (default), large, auto, or a .safetensors file"}
 #define CLI_ENGINE_OPTION \
     {'e', "engine", "auto|cuda|cpu", .kind = CLI_ENGINE, .help = "what computes; default: auto, the best that opens"}
 
@@ -40,6 +40,7 @@ struct cli_command {
     const char *name;
     const char *summary; /* a line; NULL: it is not listed */
     int (*run)(const struct cli_call *call);
+    const char *usage[2]; /* where there are two ways to call it, which the arguments cannot say */
     struct cli_argument arguments[CLI_MAX_ARGUMENTS]; /* up to one without a name */
     struct cli_option options[CLI_MAX_OPTIONS];       /* the same; --help is every command's */
     const char *about;   /* lines, the last one ended */

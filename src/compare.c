@@ -120,24 +120,36 @@ static size_t cut_to_shortest(struct sound *sounds, size_t n_sounds) {
     return most - least;
 }
 
+/* sounds [n_sounds] at another rate. */
+static int resample_all(struct sound *copies, const struct sound *sounds, size_t n_sounds, unsigned rate, char **paths,
+                        struct err *err) {
+    int code = 0;
+    for (size_t i = 0; code == 0 && i < n_sounds; i++)
+        code = sound_resample(&copies[i], &sounds[i], rate, paths[i], err);
+    return code;
+}
+
 /* The clean one is the first, everywhere here. */
 static int score_all(struct scores *scores, bool *has_pesq, const struct sound *sounds, size_t n_sounds, char **paths,
                      struct err *err) {
     const struct sound *clean = &sounds[0];
-    struct sound *copies = calloc(n_sounds, sizeof *copies);
-    int code = copies ? 0 : err_set(err, -ENOMEM, "out of memory");
+    struct sound *at_stoi = calloc(n_sounds, sizeof *at_stoi), *at_pesq = calloc(n_sounds, sizeof *at_pesq);
+    int code = at_stoi && at_pesq ? 0 : err_set(err, -ENOMEM, "out of memory");
+    if (code == 0)
+        code = resample_all(at_stoi, sounds, n_sounds, SCORE_STOI_RATE, paths, err);
     for (size_t i = 1; code == 0 && i < n_sounds; i++) {
         const float *x = sounds[i].samples;
         scores[i].si_sdr = score_si_sdr(clean->samples, x, clean->n);
         scores[i].segmental_snr = score_segmental_snr(clean->samples, x, clean->n, clean->rate);
-        if (score_stoi(&scores[i].stoi, clean->samples, x, clean->n, clean->rate) < 0)
+        if (score_stoi(&scores[i].stoi, at_stoi[0].samples, at_stoi[i].samples, at_stoi[0].n) < 0)
             code = err_set(err, -ENOMEM, "%s: out of memory", paths[i]);
     }
-    for (size_t i = 0; code == 0 && i < n_sounds; i++)
-        code = sound_resample(&copies[i], &sounds[i], PESQ_RATE, paths[i], err);
     if (code == 0)
-        *has_pesq = run_pesq(copies, n_sounds, scores);
-    sounds_free(copies, n_sounds);
+        code = resample_all(at_pesq, sounds, n_sounds, PESQ_RATE, paths, err);
+    if (code == 0)
+        *has_pesq = run_pesq(at_pesq, n_sounds, scores);
+    sounds_free(at_stoi, n_sounds);
+    sounds_free(at_pesq, n_sounds);
     return code;
 }
 

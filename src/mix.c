@@ -6,12 +6,16 @@
 
 #include "cli.h"
 
+#include "kernels/fft/fft.h"
+#include "kernels/kernels.h"
+#include "pool.h"
+#include "replace.h"
 #include "sound.h"
 
 #include <dirent.h>
 #include <errno.h>
-#include <kiss_fftr.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,11 +46,19 @@ static void list_done(struct list *l) {
 }
 
 static int list_add(struct list *l, const char *folder, const char *name, struct err *err) {
-    char **paths = realloc(l->paths, (l->n + 1) * sizeof *paths), *path = NULL;
+    char joined[4096];
+    if (*name != '/' && *folder) {
+        if (path_join(joined, sizeof joined, folder, name) < 0)
+            return err_set(err, -ENAMETOOLONG, "%s: the name is too long", name);
+        name = joined;
+    }
+    char **paths = realloc(l->paths, (l->n + 1) * sizeof *paths), *path = strdup(name);
     if (paths)
         l->paths = paths;
-    if (!paths || (*name == '/' || !*folder ? asprintf(&path, "%s", name) : asprintf(&path, "%s/%s", folder, name)) < 0)
+    if (!paths || !path) {
+        free(path);
         return err_set(err, -ENOMEM, "%s: out of memory", name);
+    }
     l->paths[l->n++] = path;
     return 0;
 }
@@ -135,33 +147,40 @@ static double speech_power(const float *x, size_t n, unsigned rate) {
     return n_loud ? sum / (double)n_loud : 0;
 }
 
-/* x [n], as it sounds through h [m], is added up in y [n]. By one FFT of everything. */
+/* y [n] = x [n] as it sounds through h [m]. In pieces, by FFT, whose ends overlap and add up. */
 static int convolve(float *y, const float *x, size_t n, const float *h, size_t m) {
-    const int size = kiss_fftr_next_fast_size_real((int)(n + m));
-    const size_t n_bins = (size_t)size / 2 + 1;
-    float *time = malloc((size_t)size * sizeof *time);
-    kiss_fft_cpx *a = malloc(n_bins * sizeof *a), *b = malloc(n_bins * sizeof *b);
-    kiss_fftr_cfg forward = kiss_fftr_alloc(size, 0, NULL, NULL), inverse = kiss_fftr_alloc(size, 1, NULL, NULL);
-    int code = time && a && b && forward && inverse ? 0 : -ENOMEM;
-    if (code == 0) {
-        memset(time, 0, (size_t)size * sizeof *time);
+    unsigned size = 32;
+    while (size < 2 * m)
+        size *= 2;
+    const size_t piece = size - m + 1, n_bins = size / 2 + 1;
+    const struct kernels *k = kernels_nth(0);
+    struct pool pool = {0};
+    float *time = pool_floats(&pool, size), *a = pool_floats(&pool, 2 * n_bins), *b = pool_floats(&pool, 2 * n_bins);
+    struct fft_plan forward, inverse;
+    fft_plan_init(&forward, pool_floats(&pool, fft_plan_init(&forward, NULL, size, false)), size, false);
+    fft_plan_init(&inverse, pool_floats(&pool, fft_plan_init(&inverse, NULL, size, true)), size, true);
+    const bool ok = pool_ok(&pool);
+    if (ok) {
         memcpy(time, h, m * sizeof *time);
-        kiss_fftr(forward, time, b);
-        memset(time, 0, (size_t)size * sizeof *time);
-        memcpy(time, x, n * sizeof *time);
-        kiss_fftr(forward, time, a);
-        for (size_t i = 0; i < n_bins; i++)
-            a[i] = (kiss_fft_cpx){a[i].r * b[i].r - a[i].i * b[i].i, a[i].r * b[i].i + a[i].i * b[i].r};
-        kiss_fftri(inverse, a, time);
-        for (size_t i = 0; i < n; i++)
-            y[i] = time[i] / (float)size;
+        k->fft(&(struct fft){&forward, time, b});
+        memset(y, 0, n * sizeof *y);
     }
-    free(time);
-    free(a);
-    free(b);
-    kiss_fftr_free(forward);
-    kiss_fftr_free(inverse);
-    return code;
+    for (size_t start = 0; ok && start < n; start += piece) {
+        const size_t n_in = n - start < piece ? n - start : piece, n_out = n - start < size ? n - start : size;
+        memset(time, 0, size * sizeof *time);
+        memcpy(time, x + start, n_in * sizeof *time);
+        k->fft(&(struct fft){&forward, time, a});
+        for (size_t i = 0; i < 2 * n_bins; i += 2) {
+            const float re = a[i] * b[i] - a[i + 1] * b[i + 1];
+            a[i + 1] = a[i] * b[i + 1] + a[i + 1] * b[i];
+            a[i] = re;
+        }
+        k->fft(&(struct fft){&inverse, a, time});
+        for (size_t i = 0; i < n_out; i++)
+            y[start + i] += time[i] / (float)size;
+    }
+    pool_done(&pool);
+    return ok ? 0 : -ENOMEM;
 }
 
 static int read_at(struct sound *ret, const char *path, unsigned rate, struct err *err) {
@@ -190,8 +209,8 @@ static int add_room(float *y, const struct sound *clean, const char *path, struc
         h.samples[direct + i] /= scale;
     if (scale == 0)
         code = err_set(err, -EINVAL, "%s: is silent, no room's response", path);
-    else if (clean->n > INT32_MAX / 4)
-        code = err_set(err, -EFBIG, "%s: the speech is too long to be put into it", path);
+    else if (m > INT32_MAX / 4)
+        code = err_set(err, -EFBIG, "%s: is too long for a room's response", path);
     else if (convolve(y, clean->samples, clean->n, h.samples + direct, m) < 0)
         code = err_set(err, -ENOMEM, "%s: out of memory", path);
     sound_done(&h);
@@ -228,6 +247,13 @@ struct pair {
     double snr_db;
 };
 
+static int write_sound(const struct sound *s, const char *folder, const char *pair, const char *which, struct err *err) {
+    char name[512 + 16], path[4096];
+    snprintf(name, sizeof name, "%s_%s.flac", pair, which);
+    return path_join(path, sizeof path, folder, name) < 0 ? err_set(err, -ENAMETOOLONG, "%s: the name is too long", folder)
+                                                          : sound_write(s, path, err);
+}
+
 /* Writes both files of a pair and its line in the table. */
 static int mix_pair(const struct arguments *a, const struct pair *p, const struct sound *speech, uint64_t *random, FILE *table,
                     struct err *err) {
@@ -254,12 +280,9 @@ static int mix_pair(const struct arguments *a, const struct pair *p, const struc
             clean.samples[i] *= gain;
             noisy.samples[i] *= gain;
         }
-        char path[5120];
-        snprintf(path, sizeof path, "%s/%s_clean.flac", a->out, p->name);
-        code = sound_write(&clean, path, err);
-        snprintf(path, sizeof path, "%s/%s_noisy.flac", a->out, p->name);
+        code = write_sound(&clean, a->out, p->name, "clean", err);
         if (code == 0)
-            code = sound_write(&noisy, path, err);
+            code = write_sound(&noisy, a->out, p->name, "noisy", err);
         fprintf(table, "%s\t%u\t%g\t%s\t%s\t%.3f\t%s\t%.2f\n", p->name, noisy.rate, p->snr_db, p->clean, p->noise,
                 (double)begin / noisy.rate, p->room ? p->room : "", 20 * log10(gain));
     }
@@ -307,30 +330,40 @@ static int mix_all(const struct arguments *a, const struct list *clean, const st
 }
 
 /* The table is in place only when all that it names is. */
+static int write_all(const struct arguments *a, const struct list *clean, const struct list *noise, const struct list *room,
+                     struct err *err) {
+    struct replace r;
+    char path[4096];
+    if (path_join(path, sizeof path, a->out, "pairs.tsv") < 0)
+        return err_set(err, -ENAMETOOLONG, "%s: the name is too long", a->out);
+    int code = replace_begin(&r, path, err);
+    if (code < 0)
+        return code;
+    FILE *table = fdopen(code, "w");
+    if (!table)
+        close(code);
+    code = table ? mix_all(a, clean, noise, room, table, err) : err_set(err, -ENOMEM, "%s: out of memory", path);
+    const bool whole = table && !ferror(table);
+    if (table && (fclose(table) != 0 || !whole) && code == 0)
+        code = err_set(err, -EIO, "%s: cannot be written", path);
+    if (code == 0)
+        code = replace_finish(&r, err);
+    replace_drop(&r);
+    const size_t n = clean->n * a->n_levels;
+    if (code == 0)
+        printf("%zu pair%s in %s\n", n, n == 1 ? "" : "s", path);
+    return code;
+}
+
 static int mix(const struct arguments *a, struct err *err) {
     struct list clean = {0}, noise = {0}, room = {0};
-    char path[4096], part[4096 + 8];
-    int code = 0;
-    if (snprintf(path, sizeof path, "%s/pairs.tsv", a->out) >= (int)sizeof path)
-        return err_set(err, -ENAMETOOLONG, "%s: the name is too long", a->out);
-    snprintf(part, sizeof part, "%s.part", path);
-    if ((code = list_of(&clean, a->clean, err)) == 0 && (code = list_of(&noise, a->noise, err)) == 0 && a->room)
+    int code = list_of(&clean, a->clean, err);
+    if (code == 0)
+        code = list_of(&noise, a->noise, err);
+    if (code == 0 && a->room)
         code = list_of(&room, a->room, err);
-    FILE *table = code == 0 ? fopen(part, "w") : NULL;
-    if (code == 0 && !table)
-        code = err_set(err, -errno, "%s: %s", path, strerror(errno));
-    if (table) {
-        code = mix_all(a, &clean, &noise, &room, table, err);
-        bool whole = !ferror(table);
-        if ((fclose(table) != 0 || !whole) && code == 0)
-            code = err_set(err, -EIO, "%s: cannot write", path);
-        if (code == 0 && rename(part, path) < 0)
-            code = err_set(err, -errno, "%s: %s", path, strerror(errno));
-        if (code < 0)
-            unlink(part);
-        else
-            printf("%zu pairs in %s\n", clean.n * a->n_levels, path);
-    }
+    if (code == 0)
+        code = write_all(a, &clean, &noise, &room, err);
     list_done(&clean);
     list_done(&noise);
     list_done(&room);

@@ -7,10 +7,12 @@
 
 #ifdef HAVE_CAIRO
 
+#include "choose.h"
 #include "fpu.h"
 #include "kernels/kernels.h"
 #include "model.h"
 #include "net.h"
+#include "replace.h"
 #include "sound.h"
 #include "spectrum.h"
 #include "stft.h"
@@ -213,7 +215,7 @@ static void draw_axes(cairo_t *c, const struct view *v, int panel, double top_db
     cairo_fill(c);
 }
 
-static int draw(const struct view *v, const char *in, const char *model, const char *part, struct err *err) {
+static int draw(const struct view *v, const char *in, const char *model, const char *out, struct err *err) {
     static const char *const titles[] = {"before", "gain of the network", "after"};
     cairo_surface_t *surface = cairo_image_surface_create(CAIRO_FORMAT_RGB24, WIDTH, HEIGHT);
     cairo_t *c = cairo_create(surface);
@@ -244,21 +246,33 @@ static int draw(const struct view *v, const char *in, const char *model, const c
     for (int p = 0; p < N_PANELS; p++)
         draw_axes(c, v, p, p == GAIN ? 0 : top_db, p == GAIN ? gain_range_db : level_range_db);
 
-    cairo_status_t status = cairo_status(c);
-    if (status == CAIRO_STATUS_SUCCESS)
-        status = cairo_surface_write_to_png(surface, part);
+    struct replace r;
+    const int fd = replace_begin(&r, out, err);
+    int code = fd < 0 ? fd : 0;
+    if (code == 0) {
+        cairo_status_t status = cairo_status(c);
+        if (status == CAIRO_STATUS_SUCCESS)
+            status = cairo_surface_write_to_png(surface, r.part);
+        close(fd);
+        code = status == CAIRO_STATUS_SUCCESS ? replace_finish(&r, err)
+                                              : err_set(err, -EIO, "%s: %s", out, cairo_status_to_string(status));
+        replace_drop(&r);
+    }
     cairo_destroy(c);
     cairo_surface_destroy(surface);
-    return status == CAIRO_STATUS_SUCCESS ? 0 : err_set(err, -EIO, "%s: %s", part, cairo_status_to_string(status));
+    return code;
 }
 
-/* The file is replaced only when the new one is whole. */
 static int plot(const char *in, const char *out, const char *model_path, struct err *err) {
     struct sound file, sound;
     struct model *model;
-    char part[4096];
-    if (snprintf(part, sizeof part, "%s.part", out) >= (int)sizeof part)
-        return err_set(err, -ENAMETOOLONG, "%s: the name is too long", out);
+    struct choice c;
+    if (strcmp(model_path, "auto") == 0) {
+        const int res = choose_model(&c, "cpu", true, NULL, err);
+        if (res < 0)
+            return res;
+        model_path = c.model;
+    }
     int code = sound_read(&file, in, err);
     if (code < 0)
         return code;
@@ -271,10 +285,8 @@ static int plot(const char *in, const char *out, const char *model_path, struct 
             code = view_fill(&v, &sound, model);
             if (code < 0)
                 err_set(err, code, "%s: out of memory", in);
-            else if ((code = draw(&v, in, model_name(model), part, err)) == 0 && rename(part, out) < 0)
-                code = err_set(err, -errno, "%s: %s", out, strerror(errno));
-            if (code < 0)
-                unlink(part);
+            else
+                code = draw(&v, in, model_name(model), out, err);
             view_done(&v);
             sound_done(&sound);
         }
@@ -300,6 +312,9 @@ static int run_plot(const char *in, const char *out, const char *model) {
         out = name;
     if (strcmp(in, out) == 0)
         return cli_fail("%s: would be overwritten by its own picture", in);
+    const char *dot = strrchr(out, '.');
+    if (!dot || strcasecmp(dot, ".png") != 0)
+        return cli_fail("%s: pictures are written as PNG; the name must end in .png", out);
     return plot(in, out, model, &err) < 0 ? cli_fail("%s", err.text) : cli_done;
 }
 

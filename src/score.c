@@ -1,9 +1,11 @@
 #include "score.h"
 
+#include "kernels/fft/fft.h"
+#include "kernels/kernels.h"
+#include "pool.h"
+
 #include <errno.h>
-#include <kiss_fftr.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 double score_si_sdr(const float *clean, const float *x, size_t n) {
@@ -45,53 +47,12 @@ double score_segmental_snr(const float *clean, const float *x, size_t n, unsigne
 
 /* ---- STOI, in the paper's terms ------------------------------------------------------------------------------------ */
 
-enum { RATE = 10000, FRAME = 256, STEP = FRAME / 2, FFT = 512, BANDS = 15, SEGMENT = 30, DYNAMIC_RANGE_DB = 40 };
+enum { FRAME = 256, STEP = FRAME / 2, FFT = 512, BANDS = 15, SEGMENT = 30, DYNAMIC_RANGE_DB = 40 };
 static const double lowest_centre_hz = 150, clip = 1 + 5.623413251903491; /* 15 dB of distortion at most */
 
 /* Hann, without the zeros at its ends. */
 static double window(int i) {
     return .5 - .5 * cos(2 * M_PI * (i + 1) / (FRAME + 1));
-}
-
-static double bessel_i0(double x) {
-    double sum = 1, term = 1;
-    for (int k = 1; term > 1e-12 * sum; k++) {
-        term *= x / (2 * k) * x / (2 * k);
-        sum += term;
-    }
-    return sum;
-}
-
-/* x [n] at RATE: the resampler that the scores in the literature come from, a sinc under Kaiser's window with a rejection of
- * 60 dB over a tenth of the band; which frames count as silent may depend on it. Returns [*ret_n], NULL without memory. */
-static float *resample(const float *x, size_t n, unsigned rate, size_t *ret_n) {
-    unsigned a = rate, b = RATE;
-    while (b) {
-        unsigned rest = a % b;
-        a = b;
-        b = rest;
-    }
-    const long up = RATE / a, down = rate / a, most = up > down ? up : down;
-    const double cutoff = .5 / (double)most, beta = .1102 * (60 - 8.7);
-    const long half = (long)ceil((60 - 8) / (28.714 * cutoff / 10));
-    *ret_n = (n * (size_t)up + (size_t)down - 1) / (size_t)down;
-    float *y = malloc(*ret_n * sizeof *y);
-    double *h = malloc((size_t)(2 * half + 1) * sizeof *h), sum = 0;
-    for (long i = -half; h && i <= half; i++) {
-        double t = 2 * cutoff * (double)i, u = (double)i / (double)half;
-        h[half + i] = bessel_i0(beta * sqrt(1 - u * u)) * (i ? sin(M_PI * t) / (M_PI * t) : 1);
-        sum += h[half + i];
-    }
-    for (size_t k = 0; h && y && k < *ret_n; k++) {
-        const long at = (long)k * down;
-        long first = at > half ? (at - half + up - 1) / up : 0, last = (at + half) / up;
-        double v = 0;
-        for (long j = first; j <= last && j < (long)n; j++)
-            v += h[half + at - j * up] * x[j];
-        y[k] = (float)(v * (double)up / sum);
-    }
-    free(h);
-    return y;
 }
 
 /* Both signals again from the windowed frames in which the clean one is within 40 dB of its loudest frame.
@@ -124,22 +85,22 @@ static size_t drop_silence(const float *clean, const float *x, size_t n, float *
 
 /* The bin nearest to a frequency. */
 static int bin_of(double hz) {
-    return (int)lround(hz * FFT / RATE);
+    return (int)lround(hz * FFT / SCORE_STOI_RATE);
 }
 
 /* Magnitudes of third-octave bands: levels [n_frames][BANDS]. */
-static void band_levels(kiss_fftr_cfg fft, const float *x, size_t n_frames, float *levels) {
-    kiss_fft_cpx bins[FFT / 2 + 1];
+static void band_levels(const struct fft_plan *plan, const float *x, size_t n_frames, float *levels) {
+    float bins[FFT / 2 + 1][2];
     for (size_t t = 0; t < n_frames; t++) {
         float frame[FFT] = {0};
         for (int i = 0; i < FRAME; i++)
             frame[i] = (float)(window(i) * x[t * STEP + (size_t)i]);
-        kiss_fftr(fft, frame, bins);
+        kernels_nth(0)->fft(&(struct fft){plan, frame, bins[0]});
         for (int b = 0; b < BANDS; b++) {
             double power = 0;
             int end = bin_of(lowest_centre_hz * pow(2, (2 * b + 1) / 6.));
             for (int i = bin_of(lowest_centre_hz * pow(2, (2 * b - 1) / 6.)); i < end; i++)
-                power += bins[i].r * bins[i].r + bins[i].i * bins[i].i;
+                power += bins[i][0] * bins[i][0] + bins[i][1] * bins[i][1];
             levels[t * BANDS + (size_t)b] = (float)sqrt(power);
         }
     }
@@ -168,37 +129,25 @@ static double correlation(const float *clean, const float *x) {
     return cy / (sqrt(cc * yy) + 1e-30);
 }
 
-int score_stoi(double *ret, const float *clean, const float *x, size_t n_at_rate, unsigned rate) {
-    size_t n;
-    float *all_clean = resample(clean, n_at_rate, rate, &n), *all_x = resample(x, n_at_rate, rate, &n);
-    float *kept_clean = malloc((n + 1) * sizeof *kept_clean), *kept_x = malloc((n + 1) * sizeof *kept_x);
-    float *of_clean = NULL, *of_x = NULL;
-    kiss_fftr_cfg fft = kiss_fftr_alloc(FFT, 0, NULL, NULL);
-    int code = -ENOMEM;
-    if (!all_clean || !all_x || !kept_clean || !kept_x || !fft)
-        goto end;
-    n = drop_silence(all_clean, all_x, n, kept_clean, kept_x);
-    size_t n_frames = n > FRAME ? (n - FRAME - 1) / STEP + 1 : 0; /* the paper's own code leaves the last out */
-    of_clean = malloc((n_frames + 1) * BANDS * sizeof *of_clean);
-    of_x = malloc((n_frames + 1) * BANDS * sizeof *of_x);
-    if (!of_clean || !of_x)
-        goto end;
-    band_levels(fft, kept_clean, n_frames, of_clean);
-    band_levels(fft, kept_x, n_frames, of_x);
-    double sum = 0;
-    size_t n_segments = 0;
-    for (; n_segments + SEGMENT <= n_frames; n_segments++)
-        for (int b = 0; b < BANDS; b++)
-            sum += correlation(of_clean + n_segments * BANDS + b, of_x + n_segments * BANDS + b);
-    *ret = n_segments ? sum / (double)(n_segments * BANDS) : NAN;
-    code = 0;
-end:
-    free(all_clean);
-    free(all_x);
-    free(kept_clean);
-    free(kept_x);
-    free(of_clean);
-    free(of_x);
-    kiss_fftr_free(fft);
-    return code;
+int score_stoi(double *ret, const float *clean, const float *x, size_t n) {
+    struct pool pool = {0};
+    struct fft_plan plan;
+    float *kept_clean = pool_floats(&pool, n + 1), *kept_x = pool_floats(&pool, n + 1);
+    float *of_clean = pool_floats(&pool, (n / STEP + 1) * BANDS), *of_x = pool_floats(&pool, (n / STEP + 1) * BANDS);
+    fft_plan_init(&plan, pool_floats(&pool, fft_plan_init(&plan, NULL, FFT, false)), FFT, false);
+    const bool ok = pool_ok(&pool);
+    if (ok) {
+        n = drop_silence(clean, x, n, kept_clean, kept_x);
+        const size_t n_frames = n > FRAME ? (n - FRAME - 1) / STEP + 1 : 0; /* the paper's own code leaves the last out */
+        band_levels(&plan, kept_clean, n_frames, of_clean);
+        band_levels(&plan, kept_x, n_frames, of_x);
+        double sum = 0;
+        size_t n_segments = 0;
+        for (; n_segments + SEGMENT <= n_frames; n_segments++)
+            for (int b = 0; b < BANDS; b++)
+                sum += correlation(of_clean + n_segments * BANDS + b, of_x + n_segments * BANDS + b);
+        *ret = n_segments ? sum / (double)(n_segments * BANDS) : NAN;
+    }
+    pool_done(&pool);
+    return ok ? 0 : -ENOMEM;
 }

@@ -14,8 +14,9 @@ double score_si_sdr(const float *clean, const float *x, size_t n);
  * 35 dB (Loizou, Speech Enhancement, 2007). Not a number where the sound is shorter than a frame. */
 double score_segmental_snr(const float *clean, const float *x, size_t n, unsigned rate);
 
-/* Short-time objective intelligibility (Taal et al. 2011). *ret is not a number where less than 397 ms of speech is
- * left without the silent frames. Returns 0 or -ENOMEM. */
-int score_stoi(double *ret, const float *clean, const float *x, size_t n, unsigned rate);
+enum { SCORE_STOI_RATE = 10000 };
+/* Short-time objective intelligibility (Taal et al. 2011), of sounds at SCORE_STOI_RATE. *ret is not a number where less than
+ * 397 ms of speech is left without the silent frames. Returns 0 or -ENOMEM. */
+int score_stoi(double *ret, const float *clean, const float *x, size_t n);
 
 #endif

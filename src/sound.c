@@ -1,14 +1,14 @@
 #include "sound.h"
 
+#include "replace.h"
+#include "sound_file.h"
+
 #include <errno.h>
 #include <math.h>
-#include <sndfile.h>
 #include <soxr.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 enum { block_frames = 16384 };
 
@@ -38,19 +38,20 @@ static int append(struct sound *s, size_t *room, const float *block, size_t n, u
 }
 
 int sound_read(struct sound *ret, const char *path, struct err *err) {
-    SF_INFO info = {0};
-    SNDFILE *f = sf_open(path, SFM_READ, &info);
-    if (!f)
-        return err_set(err, -EINVAL, "%s: %s", path, sf_strerror(NULL));
+    SF_INFO info;
+    SNDFILE *f;
+    int code = sound_file_open(&f, &info, path, err);
+    if (code < 0)
+        return code;
     struct sound s = {.rate = (unsigned)info.samplerate};
     size_t room = 0;
     unsigned channels = (unsigned)info.channels;
     float *block = malloc(sizeof *block * block_frames * channels);
-    int code = block ? 0 : out_of_memory(path, err);
+    code = block ? 0 : out_of_memory(path, err);
     for (sf_count_t n; code == 0 && (n = sf_readf_float(f, block, block_frames)) > 0;)
         code = append(&s, &room, block, (size_t)n, channels, path, err);
     if (code == 0 && sf_error(f))
-        code = err_set(err, -EIO, "%s: cannot read: %s", path, sf_strerror(f));
+        code = sound_file_failed(f, path, "read", err);
     if (code == 0 && s.n == 0)
         code = err_set(err, -EINVAL, "%s: holds no sound", path);
     free(block);
@@ -84,30 +85,25 @@ int sound_resample(struct sound *ret, const struct sound *s, unsigned rate, cons
 }
 
 int sound_write(const struct sound *s, const char *path, struct err *err) {
-    char part[4096];
-    if (snprintf(part, sizeof part, "%s.XXXXXX", path) >= (int)sizeof part)
-        return err_set(err, -ENAMETOOLONG, "%s: the name is too long", path);
-    int fd = mkstemp(part);
-    if (fd < 0)
-        return err_set(err, -errno, "%s: %s", path, strerror(errno));
-    mode_t mask = umask(0);
-    umask(mask);
-    fchmod(fd, 0666 & ~mask);
+    struct replace r;
     SF_INFO info = {.samplerate = (int)s->rate, .channels = 1, .format = SF_FORMAT_FLAC | SF_FORMAT_PCM_24};
-    SNDFILE *f = sf_open_fd(fd, SFM_WRITE, &info, SF_TRUE);
-    int code = f ? 0 : err_set(err, -EINVAL, "%s: %s", path, sf_strerror(NULL));
-    if (f) {
-        sf_command(f, SFC_SET_CLIPPING, NULL, SF_TRUE);
-        if (sf_writef_float(f, s->samples, (sf_count_t)s->n) != (sf_count_t)s->n)
-            code = err_set(err, -EIO, "%s: cannot write: %s", path, sf_strerror(f));
-        int error = sf_close(f);
-        if (code == 0 && error)
-            code = err_set(err, -EIO, "%s: cannot write: %s", path, sf_error_number(error));
-    }
-    if (code == 0 && rename(part, path) < 0)
-        code = err_set(err, -errno, "%s: %s", path, strerror(errno));
+    if (!sf_format_check(&info))
+        return err_set(err, -EINVAL, "%s: FLAC cannot hold a rate of %u Hz", path, s->rate);
+    int code = replace_begin(&r, path, err);
     if (code < 0)
-        unlink(part);
+        return code;
+    SNDFILE *f = sf_open_fd(code, SFM_WRITE, &info, SF_TRUE);
+    if (!f) {
+        replace_drop(&r);
+        return out_of_memory(path, err);
+    }
+    sf_command(f, SFC_SET_CLIPPING, NULL, SF_TRUE);
+    code = sf_writef_float(f, s->samples, (sf_count_t)s->n) == (sf_count_t)s->n ? 0 : sound_file_failed(f, path, "written", err);
+    if (sf_close(f) && code == 0)
+        code = err_set(err, -EIO, "%s: cannot be written", path);
+    if (code == 0)
+        code = replace_finish(&r, err);
+    replace_drop(&r);
     return code;
 }
 

@@ -2,6 +2,7 @@
 #include "config.h"
 #include "run.h"
 
+#include <FLAC/metadata.h>
 #include <check.h>
 #include <dirent.h>
 #include <fcntl.h>
@@ -11,10 +12,12 @@
 #include <signal.h>
 #include <sndfile.h>
 #include <spawn.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -25,9 +28,9 @@ extern char **environ;
 static char dir[] = "/tmp/primeknet-files-XXXXXX", out_text[4096], err_text[4096];
 
 static const char *in_dir(const char *name) {
-    static char paths[4][128];
+    static char paths[8][128];
     static int next;
-    char *p = paths[next++ % 4];
+    char *p = paths[next++ % 8];
     snprintf(p, sizeof paths[0], "%s/%s", dir, name);
     return p;
 }
@@ -290,14 +293,20 @@ static void ck_one_line(void) {
 START_TEST(garbage_is_refused_by_name) {
     const char *out = in_dir("refused.wav");
     char name[128];
-    ck_refused(run("enhance", "/nonexistent/in.wav", out, NULL), 1, "/nonexistent/in.wav", "No such file");
+    ck_refused(run("enhance", "/nonexistent/in.wav", out, NULL), 1, "primeknet: /nonexistent/in.wav: No such file", "");
     ck_one_line();
 
     snprintf(name, sizeof name, "%s/text.wav", dir);
     FILE *f = fopen(name, "w");
     fputs("this is no sound", f);
     fclose(f);
-    ck_refused(run("enhance", name, out, NULL), 1, "text.wav", "ormat");
+    ck_refused(run("enhance", name, out, NULL), 1, "text.wav", "is not a sound file in a format that libsndfile reads");
+    ck_one_line();
+    ck_refused(run("enhance", dir, out, NULL), 1, dir, "is a folder");
+    ck_one_line();
+
+    fclose(fopen(in_dir("none.wav"), "w"));
+    ck_refused(run("enhance", in_dir("none.wav"), out, NULL), 1, "none.wav", "is empty");
     ck_one_line();
 
     float none = 0, bad[600] = {0};
@@ -321,11 +330,18 @@ START_TEST(garbage_is_refused_by_name) {
     ck_one_line();
     ck_refused(run("enhance", in_dir("good.wav"), out, "--engine", "steam", NULL), 1, "steam", "");
     ck_one_line();
-    ck_refused(run("enhance", in_dir("good.wav"), in_dir("out.xyz"), NULL), 1, "out.xyz", "ending");
+    ck_refused(run("enhance", in_dir("good.wav"), in_dir("out.xyz"), NULL), 1, "out.xyz", "no sound file has the extension .xyz");
     ck_one_line();
+    ck_assert_ptr_nonnull(strstr(err_text, " .wav .flac .mp3 .ogg "));
+    ck_refused(run("enhance", in_dir("good.wav"), in_dir("out"), NULL), 1, "/out: has no extension", " .wav .flac ");
+    ck_one_line();
+    write_sound(in_dir("three.wav"), SF_FORMAT_WAV | SF_FORMAT_FLOAT, bad, 200, 3, 48000);
+    ck_refused(run("enhance", in_dir("three.wav"), in_dir("out.mp3"), NULL), 1, "out.mp3", "cannot hold 3 channels at 48000 Hz");
+    ck_one_line();
+    ck_assert_ptr_null(strstr(strstr(err_text, "choose one of"), ".mp3"));
     ck_refused(run("enhance", in_dir("good.wav"), "/nonexistent/out.wav", NULL), 1, "/nonexistent/out.wav", "No such file");
     ck_one_line();
-    ck_refused(run("enhance", in_dir("good.wav"), dir, NULL), 1, dir, "regular");
+    ck_refused(run("enhance", in_dir("good.wav"), dir, NULL), 1, dir, "is a folder");
     ck_one_line();
 
     ck_refused(run("enhance", in_dir("good.wav"), NULL), 2, "OUT is missing", "Usage");
@@ -383,6 +399,445 @@ START_TEST(an_interrupt_leaves_nothing_behind) {
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);
     ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT);
     ck_assert_uint_eq(n_called("stopped.wav"), 0);
+}
+END_TEST
+
+/* ---- tags, links, files that are cut short ----------------------------------------------------------------------------- */
+
+static void copy_head(const char *from, const char *to, double share) {
+    FILE *f = fopen(from, "r"), *g = fopen(to, "w");
+    ck_assert(f && g);
+    fseek(f, 0, SEEK_END);
+    const size_t n = (size_t)(share * ftell(f));
+    char *data = malloc(n);
+    rewind(f);
+    ck_assert_uint_eq(fread(data, 1, n, f), n);
+    ck_assert_uint_eq(fwrite(data, 1, n, g), n);
+    free(data);
+    fclose(f);
+    fclose(g);
+}
+
+static const struct {
+    const char *name;
+    int format;
+    bool lossy;
+} tagged[] = {
+    {"wav", SF_FORMAT_WAV | SF_FORMAT_PCM_16, false},   {"flac", SF_FORMAT_FLAC | SF_FORMAT_PCM_24, false},
+    {"ogg", SF_FORMAT_OGG | SF_FORMAT_VORBIS, true},    {"opus", SF_FORMAT_OGG | SF_FORMAT_OPUS, true},
+    {"aiff", SF_FORMAT_AIFF | SF_FORMAT_PCM_16, false}, {"mp3", SF_FORMAT_MPEG | SF_FORMAT_MPEG_LAYER_III, true},
+};
+
+static SNDFILE *open_sound(const char *path) {
+    SF_INFO info = {0};
+    SNDFILE *f = sf_open(path, SFM_READ, &info);
+    ck_assert_msg(f != NULL, "%s: %s", path, sf_strerror(NULL));
+    return f;
+}
+
+START_TEST(tags_are_kept) {
+    char in[128], out[128], as_wav[128];
+    snprintf(in, sizeof in, "%s/tagged.%s", dir, tagged[_i].name);
+    snprintf(out, sizeof out, "%s/tagged-out.%s", dir, tagged[_i].name);
+    snprintf(as_wav, sizeof as_wav, "%s/tagged-out.w.wav", dir);
+    SF_INFO info = {.samplerate = 48000, .channels = 1, .format = tagged[_i].format};
+    float *x = make_sound(20000, 1, 48000, .5f);
+    SNDFILE *f = sf_open(in, SFM_WRITE, &info);
+    ck_assert_ptr_nonnull(f);
+    ck_assert_int_eq(sf_set_string(f, SF_STR_TITLE, "A walk by the Rhône"), 0);
+    ck_assert_int_eq(sf_set_string(f, SF_STR_ARTIST, "Ann Onym"), 0);
+    sf_set_string(f, SF_STR_COMMENT, "windy");
+    char picture[] = "id3 with a picture";
+    const SF_CHUNK_INFO chunk = {.id = "id3 ", .id_size = 4, .datalen = sizeof picture, .data = picture};
+    if (_i == 0)
+        ck_assert_int_eq(sf_set_chunk(f, &chunk), 0);
+    ck_assert_int_eq(sf_writef_float(f, x, 20000), 20000);
+    sf_close(f);
+    free(x);
+    for (int i = 0; i < 2; i++) {
+        const char *path = i ? as_wav : out;
+        ck_assert_msg(run("enhance", in, path, "--model", "small", NULL) == 0, "%s", err_text);
+        ck_assert_str_eq(err_text, "");
+        f = open_sound(path);
+        ck_assert_str_eq(sf_get_string(f, SF_STR_TITLE), "A walk by the Rhône");
+        ck_assert_str_eq(sf_get_string(f, SF_STR_ARTIST), "Ann Onym");
+        ck_assert_str_eq(sf_get_string(f, SF_STR_COMMENT), "windy");
+        SF_CHUNK_INFO got = {.id = "id3 ", .id_size = 4};
+        SF_CHUNK_ITERATOR *at = sf_get_chunk_iterator(f, &got);
+        ck_assert_int_eq(at != NULL, _i == 0);
+        if (at) {
+            char data[64];
+            ck_assert(sf_get_chunk_size(at, &got) == 0 && got.datalen < sizeof data);
+            got.data = data;
+            ck_assert_int_eq(sf_get_chunk_data(at, &got), 0);
+            ck_assert_int_eq(memcmp(data, picture, sizeof picture), 0);
+        }
+        sf_close(f);
+    }
+}
+END_TEST
+
+/* Blocks of these types in a FLAC file, and the bytes of the last. */
+static unsigned flac_blocks(const char *path, FLAC__MetadataType type, char *ret, size_t size) {
+    FLAC__Metadata_SimpleIterator *i = FLAC__metadata_simple_iterator_new();
+    unsigned n = 0;
+    ck_assert(FLAC__metadata_simple_iterator_init(i, path, true, false));
+    do
+        if (FLAC__metadata_simple_iterator_get_block_type(i) == type) {
+            FLAC__StreamMetadata *block = FLAC__metadata_simple_iterator_get_block(i);
+            if (type == FLAC__METADATA_TYPE_PICTURE)
+                snprintf(ret, size, "%.*s", (int)block->data.picture.data_length, (char *)block->data.picture.data);
+            else
+                snprintf(ret, size, "%s", (char *)block->data.vorbis_comment.comments[0].entry);
+            FLAC__metadata_object_delete(block);
+            n++;
+        }
+    while (FLAC__metadata_simple_iterator_next(i));
+    FLAC__metadata_simple_iterator_delete(i);
+    return n;
+}
+
+START_TEST(flac_keeps_its_pictures_and_every_comment) {
+    char picture[] = "looks like a cover", text[64];
+    float *x = make_sound(20000, 2, 44100, .5f);
+    write_sound(in_dir("cover.flac"), SF_FORMAT_FLAC | SF_FORMAT_PCM_16, x, 20000, 2, 44100);
+    FLAC__Metadata_Chain *chain = FLAC__metadata_chain_new();
+    FLAC__Metadata_Iterator *i = FLAC__metadata_iterator_new();
+    ck_assert(FLAC__metadata_chain_read(chain, in_dir("cover.flac")));
+    FLAC__metadata_iterator_init(i, chain);
+    while (FLAC__metadata_iterator_next(i))
+        FLAC__metadata_iterator_delete_block(i, false);
+    FLAC__StreamMetadata *comment = FLAC__metadata_object_new(FLAC__METADATA_TYPE_VORBIS_COMMENT);
+    FLAC__StreamMetadata_VorbisComment_Entry entry = {.entry = (FLAC__byte *)"MICROPHONE=a ribbon", .length = 19};
+    ck_assert(FLAC__metadata_object_vorbiscomment_append_comment(comment, entry, true));
+    ck_assert(FLAC__metadata_iterator_insert_block_after(i, comment));
+    FLAC__StreamMetadata *block = FLAC__metadata_object_new(FLAC__METADATA_TYPE_PICTURE);
+    ck_assert(FLAC__metadata_object_picture_set_data(block, (FLAC__byte *)picture, strlen(picture), true));
+    ck_assert(FLAC__metadata_iterator_insert_block_after(i, block));
+    FLAC__metadata_iterator_delete(i);
+    ck_assert(FLAC__metadata_chain_write(chain, true, false));
+    FLAC__metadata_chain_delete(chain);
+    ck_assert_msg(run("enhance", in_dir("cover.flac"), in_dir("cover-out.flac"), "--model", "small", AS_IT_IS, NULL) == 0, "%s", err_text);
+    ck_assert_uint_eq(flac_blocks(in_dir("cover-out.flac"), FLAC__METADATA_TYPE_PICTURE, text, sizeof text), 1);
+    ck_assert_str_eq(text, picture);
+    ck_assert_uint_eq(flac_blocks(in_dir("cover-out.flac"), FLAC__METADATA_TYPE_VORBIS_COMMENT, text, sizeof text), 1);
+    ck_assert_str_eq(text, "MICROPHONE=a ribbon");
+    SF_INFO info;
+    float *y = read_sound(in_dir("cover-out.flac"), &info);
+    ck_assert_int_eq(info.frames, 20000);
+    ck_assert_double_lt(difference_db(y, x, 40000), -35);
+    free(x);
+    free(y);
+}
+END_TEST
+
+/* A tag longer than libsndfile's own, shorter, and one that the file ends in. */
+START_TEST(mp3_keeps_its_tag_byte_for_byte) {
+    static char tag[3000], got[3000], rest[300000];
+    float *x = make_sound(30000, 1, 48000, .5f);
+    write_sound(in_dir("bare.mp3"), SF_FORMAT_MPEG | SF_FORMAT_MPEG_LAYER_III, x, 30000, 1, 48000);
+    free(x);
+    FILE *f = fopen(in_dir("bare.mp3"), "r");
+    const size_t n = fread(rest, 1, sizeof rest, f);
+    fclose(f);
+    const size_t sizes[] = {20, 3000, 3000};
+    for (int i = 0; i < 3; i++) {
+        memset(tag, 0, sizeof tag); /* padding, as it follows the last frame of a tag */
+        memcpy(tag, "ID3\3\0\0", 6);
+        const size_t size = i == 2 ? 1 << 20 : sizes[i] - 10;
+        for (int k = 0; k < 4; k++)
+            tag[6 + k] = size >> (21 - 7 * k) & 0x7f;
+        if (i == 1)
+            memcpy(tag + 10, "APIC\0\0\0\x16\0\0" "\0image/png\0\3\0" "a picture", 32);
+        f = fopen(in_dir("tag.mp3"), "w");
+        fwrite(tag, 1, sizes[i], f);
+        fwrite(rest, 1, n, f);
+        fclose(f);
+        if (i == 2) {
+            ck_assert_int_eq(run("enhance", in_dir("tag.mp3"), in_dir("no.mp3"), "--model", "small", NULL), 1);
+            continue;
+        }
+        ck_assert_msg(run("enhance", in_dir("tag.mp3"), in_dir("tag-out.mp3"), "--model", "small", NULL) == 0, "%s", err_text);
+        f = fopen(in_dir("tag-out.mp3"), "r");
+        ck_assert_uint_eq(fread(got, 1, sizes[i], f), sizes[i]);
+        fclose(f);
+        ck_assert_int_eq(memcmp(got, tag, sizes[i]), 0);
+        SF_INFO info;
+        free(read_sound(in_dir("tag-out.mp3"), &info));
+        ck_assert_int_eq(info.frames, 30000);
+    }
+}
+END_TEST
+
+START_TEST(a_link_is_written_through) {
+    float *x = make_sound(5000, 1, 48000, .5f);
+    write_sound(in_dir("real.wav"), SF_FORMAT_WAV | SF_FORMAT_PCM_16, x, 10, 1, 48000);
+    write_sound(in_dir("from.wav"), SF_FORMAT_WAV | SF_FORMAT_PCM_16, x, 5000, 1, 48000);
+    free(x);
+    chmod(in_dir("real.wav"), 0640);
+    mkdir(in_dir("links"), 0700);
+    ck_assert_int_eq(symlink("../real.wav", in_dir("links/link.wav")), 0);
+    ck_assert_int_eq(symlink("links/link.wav", in_dir("second.wav")), 0);
+    ck_assert_int_eq(symlink("made.wav", in_dir("links/dangling.wav")), 0);
+    const char *names[][2] = {{"second.wav", "real.wav"}, {"links/dangling.wav", "links/made.wav"}};
+    for (int i = 0; i < 2; i++) {
+        struct stat link, real;
+        ck_assert_msg(run("enhance", in_dir("from.wav"), in_dir(names[i][0]), "--model", "small", NULL) == 0, "%s", err_text);
+        ck_assert(lstat(in_dir(names[i][0]), &link) == 0 && S_ISLNK(link.st_mode));
+        ck_assert(lstat(in_dir(names[i][1]), &real) == 0 && S_ISREG(real.st_mode));
+        ck_assert_int_gt(real.st_size, 10000);
+        if (i == 0)
+            ck_assert_int_eq(real.st_mode & 0777, 0640);
+    }
+    ck_assert_int_eq(symlink("loop.wav", in_dir("loop.wav")), 0);
+    ck_assert_int_eq(run("enhance", in_dir("from.wav"), in_dir("loop.wav"), "--model", "small", NULL), 1);
+    ck_assert_ptr_nonnull(strstr(err_text, "loop.wav"));
+    ck_one_line();
+}
+END_TEST
+
+static const struct {
+    const char *name;
+    int format;
+} cut[] = {
+    {"cut.wav", SF_FORMAT_WAV | SF_FORMAT_PCM_16},   {"cut.flac", SF_FORMAT_FLAC | SF_FORMAT_PCM_16},
+    {"cut.aiff", SF_FORMAT_AIFF | SF_FORMAT_PCM_24}, {"cut.ogg", SF_FORMAT_OGG | SF_FORMAT_VORBIS},
+    {"cut.opus", SF_FORMAT_OGG | SF_FORMAT_OPUS},    {"cut.mp3", SF_FORMAT_MPEG | SF_FORMAT_MPEG_LAYER_III},
+    {"cut.w64", SF_FORMAT_W64 | SF_FORMAT_PCM_16},   {"cut.au", SF_FORMAT_AU | SF_FORMAT_PCM_16},
+};
+
+START_TEST(a_file_that_is_cut_short_is_enhanced_with_a_warning) {
+    float *x = make_sound(200000, 1, 48000, .5f);
+    char whole[128], in[128], out[128];
+    snprintf(whole, sizeof whole, "%s/whole-%s", dir, cut[_i].name);
+    snprintf(in, sizeof in, "%s/%s", dir, cut[_i].name);
+    snprintf(out, sizeof out, "%s/out-%s", dir, cut[_i].name);
+    write_sound(whole, cut[_i].format, x, 200000, 1, 48000);
+    free(x);
+    copy_head(whole, in, .5);
+    ck_assert_int_eq(run("enhance", whole, out, "--model", "small", NULL), 0);
+    ck_assert_str_eq(err_text, "");
+    ck_assert_int_eq(run("enhance", in, out, "--model", "small", NULL), 3);
+    ck_assert_msg(strstr(err_text, cut[_i].name) && strstr(err_text, "is cut short"), "%s", err_text);
+    SF_INFO info;
+    free(read_sound(out, &info));
+    ck_assert_int_gt(info.frames, 60000);
+    ck_assert_int_lt(info.frames, 140000);
+}
+END_TEST
+
+/* A length that nobody knew when the header was written. */
+START_TEST(a_file_written_through_a_pipe_is_whole) {
+    float *x = make_sound(20000, 1, 48000, .5f);
+    write_sound(in_dir("piped.wav"), SF_FORMAT_WAV | SF_FORMAT_PCM_16, x, 20000, 1, 48000);
+    free(x);
+    const uint32_t lengths[] = {0xffffffff, 0x7fffffff - 36};
+    for (int i = 0; i < 2; i++) {
+        FILE *f = fopen(in_dir("piped.wav"), "r+");
+        fseek(f, 4, SEEK_SET);
+        fwrite(&lengths[i], 4, 1, f);
+        fseek(f, 40, SEEK_SET);
+        fwrite(&lengths[i], 4, 1, f);
+        fclose(f);
+        ck_assert_msg(run("enhance", in_dir("piped.wav"), in_dir("unpiped.wav"), "--model", "small", NULL) == 0, "%s", err_text);
+        ck_assert_str_eq(err_text, "");
+        SF_INFO info;
+        free(read_sound(in_dir("unpiped.wav"), &info));
+        ck_assert_int_eq(info.frames, 20000);
+    }
+}
+END_TEST
+
+START_TEST(a_full_disk_is_said_in_plain_words) {
+    float *x = make_sound(200000, 1, 48000, .5f);
+    write_sound(in_dir("much.wav"), SF_FORMAT_WAV | SF_FORMAT_PCM_16, x, 200000, 1, 48000);
+    free(x);
+    signal(SIGXFSZ, SIG_IGN);
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &(struct rlimit){100000, 100000}), 0);
+    ck_refused(run("enhance", in_dir("much.wav"), in_dir("refused.wav"), "--model", "small", NULL), 1,
+               "refused.wav: cannot be written: File too large\n", "");
+    ck_one_line();
+    ck_assert_uint_eq(n_called("refused.wav"), 0);
+}
+END_TEST
+
+START_TEST(values_are_taken_as_set_takes_them) {
+    float *x = make_sound(20000, 1, 48000, .5f);
+    write_sound(in_dir("v.wav"), SF_FORMAT_WAV | SF_FORMAT_FLOAT, x, 20000, 1, 48000);
+    free(x);
+    setenv("XDG_STATE_HOME", dir, 1);
+    ck_assert_msg(run("enhance", in_dir("v.wav"), in_dir("v1.wav"), "--model", "small", "--floor-db", "off", NULL) == 0, "%s", err_text);
+    ck_assert_msg(run("enhance", in_dir("v.wav"), in_dir("v2.wav"), "--model", "small", NULL) == 0, "%s", err_text);
+    SF_INFO info;
+    float *a = read_sound(in_dir("v1.wav"), &info), *b = read_sound(in_dir("v2.wav"), &info);
+    ck_assert_int_eq(memcmp(a, b, 20000 * sizeof *a), 0);
+    free(a);
+    free(b);
+    ck_assert_msg(run("enhance", in_dir("v.wav"), in_dir("v3.wav"), "--model", "auto", "--engine", "cpu", NULL) == 0, "%s", err_text);
+    ck_refused(run("enhance", in_dir("v.wav"), in_dir("refused.wav"), "--model", "auto", "--engine", "steam", NULL), 1, "steam", "");
+}
+END_TEST
+
+/* ---- many files ---------------------------------------------------------------------------------------------------------- */
+
+static void make_tree(const char *root) {
+    static const char *const folders[] = {"", "/sub", "/sub/deep", "/.hidden"};
+    static const char *const files[] = {"/a.wav", "/sub/b.flac", "/sub/deep/c.wav", "/.hidden/d.wav", "/.e.wav", "/notes.txt", "/cover.jpg"};
+    char path[128];
+    for (int i = 0; i < 4; i++) {
+        snprintf(path, sizeof path, "%s/%s%s", dir, root, folders[i]);
+        ck_assert_int_eq(mkdir(path, 0700), 0);
+    }
+    for (int i = 0; i < 7; i++) {
+        float *x = make_sound(20000 + 5000 * i, 1 + i % 2, 48000, .5f);
+        snprintf(path, sizeof path, "%s/%s%s", dir, root, files[i]);
+        write_sound(path, (i == 1 ? SF_FORMAT_FLAC : SF_FORMAT_WAV) | SF_FORMAT_PCM_16, x, 20000 + 5000 * i, 1 + i % 2, 48000);
+        free(x);
+    }
+}
+
+/* The same samples as the file alone gives. */
+static void ck_as_alone(const char *in, const char *out) {
+    SF_INFO info, alone_info;
+    char alone[128];
+    snprintf(alone, sizeof alone, "%s/alone%s", dir, strrchr(out, '.'));
+    ck_assert_msg(run("enhance", in, alone, "--model", "small", NULL) == 0, "%s", err_text);
+    float *a = read_sound(out, &info), *b = read_sound(alone, &alone_info);
+    ck_assert_int_eq(info.frames, alone_info.frames);
+    ck_assert_int_eq(memcmp(a, b, info.frames * info.channels * sizeof *a), 0);
+    free(a);
+    free(b);
+}
+
+START_TEST(a_folder_is_enhanced_as_it_is_built) {
+    make_tree("tree");
+    float *x = make_sound(9000, 1, 16000, .5f);
+    write_sound(in_dir("one more.wav"), SF_FORMAT_WAV | SF_FORMAT_PCM_16, x, 9000, 1, 16000);
+    free(x);
+    ck_assert_msg(run("enhance", "--out", in_dir("tree/new/clean"), in_dir("tree/"), in_dir("one more.wav"), "--model", "small", NULL) == 0,
+                  "%s", err_text);
+    ck_assert_str_eq(err_text, "");
+    char line[256];
+    snprintf(line, sizeof line, "4 files enhanced in %s, 2 other files skipped\n", in_dir("tree/new/clean"));
+    ck_assert_str_eq(out_text, line);
+    const char *names[][2] = {{"tree/a.wav", "tree/new/clean/a.wav"},
+                              {"tree/sub/b.flac", "tree/new/clean/sub/b.flac"},
+                              {"tree/sub/deep/c.wav", "tree/new/clean/sub/deep/c.wav"},
+                              {"one more.wav", "tree/new/clean/one more.wav"}};
+    for (int i = 0; i < 4; i++)
+        ck_as_alone(in_dir(names[i][0]), in_dir(names[i][1]));
+    /* Again: what was written is not taken for more to do, though it lies in the folder. */
+    ck_assert_int_eq(run("enhance", "--out", in_dir("tree/new/clean"), in_dir("tree"), "--model", "small", NULL), 0);
+    ck_assert_ptr_nonnull(strstr(out_text, "3 files enhanced"));
+}
+END_TEST
+
+START_TEST(a_file_that_fails_leaves_the_others) {
+    float *x = make_sound(60000, 1, 48000, .5f);
+    write_sound(in_dir("1.wav"), SF_FORMAT_WAV | SF_FORMAT_PCM_16, x, 60000, 1, 48000);
+    write_sound(in_dir("3.wav"), SF_FORMAT_WAV | SF_FORMAT_PCM_16, x, 60000, 1, 48000);
+    copy_head(in_dir("1.wav"), in_dir("4.wav"), .5);
+    x[50000] = NAN;
+    write_sound(in_dir("2.wav"), SF_FORMAT_WAV | SF_FORMAT_FLOAT, x, 60000, 1, 48000);
+    free(x);
+    char out[128];
+    strcpy(out, in_dir("some"));
+    ck_assert_int_eq(run("enhance", in_dir("1.wav"), in_dir("2.wav"), in_dir("5.wav"), in_dir("3.wav"), "--out", out, "--model", "small", NULL), 1);
+    ck_assert_ptr_nonnull(strstr(err_text, "2.wav: frame 50000, channel 1 is not a number\n"));
+    ck_assert_ptr_nonnull(strstr(err_text, "5.wav: No such file or directory\n"));
+    ck_assert_ptr_nonnull(strstr(out_text, "2 files enhanced in "));
+    ck_assert_ptr_nonnull(strstr(out_text, ", 2 failed\n"));
+    ck_as_alone(in_dir("1.wav"), in_dir("some/1.wav"));
+    ck_as_alone(in_dir("3.wav"), in_dir("some/3.wav"));
+    unlink(in_dir("some/1.wav"));
+    unlink(in_dir("some/3.wav"));
+    ck_assert_int_eq(rmdir(out), 0); /* nothing else is there */
+
+    ck_assert_int_eq(run("enhance", in_dir("1.wav"), in_dir("4.wav"), "--out", out, "--model", "small", NULL), 3);
+    ck_assert_ptr_nonnull(strstr(err_text, "4.wav: is cut short"));
+    ck_one_line();
+    ck_assert_ptr_nonnull(strstr(out_text, "2 files enhanced in "));
+}
+END_TEST
+
+START_TEST(no_file_is_written_over_another) {
+    make_tree("kept");
+    char tree[128], out[128];
+    strcpy(tree, in_dir("kept"));
+    strcpy(out, in_dir("none"));
+    ck_assert_int_eq(run("enhance", "--out", tree, tree, NULL), 1);
+    ck_assert_ptr_nonnull(strstr(err_text, "would be overwritten"));
+    ck_one_line();
+    ck_assert_int_eq(run("enhance", "--out", tree, in_dir("kept/a.wav"), NULL), 1);
+    ck_assert_ptr_nonnull(strstr(err_text, "would be overwritten"));
+    ck_one_line();
+    ck_assert_int_eq(run("enhance", "--out", out, tree, in_dir("kept/a.wav"), NULL), 1);
+    ck_assert_ptr_nonnull(strstr(err_text, "would both be written to"));
+    ck_one_line();
+    ck_assert_int_eq(run("enhance", "--out", in_dir("kept/a.wav"), tree, NULL), 1);
+    ck_assert_ptr_nonnull(strstr(err_text, "is not a folder"));
+    ck_one_line();
+    mkdir(in_dir("bare"), 0700);
+    ck_assert_int_eq(run("enhance", "--out", out, in_dir("bare"), NULL), 1);
+    ck_assert_ptr_nonnull(strstr(err_text, "holds no sound files"));
+    ck_one_line();
+    ck_assert_int_eq(run("enhance", "--out", out, NULL), 2);
+    ck_assert_int_eq(run("enhance", in_dir("kept/a.wav"), in_dir("b.wav"), in_dir("c.wav"), NULL), 2);
+    ck_assert_int_eq(access(out, F_OK), -1);
+}
+END_TEST
+
+START_TEST(the_bar_says_what_it_shows) {
+    make_tree("bars");
+    int terminal = posix_openpt(O_RDWR | O_NOCTTY), status;
+    ck_assert(terminal >= 0 && grantpt(terminal) == 0 && unlockpt(terminal) == 0);
+    posix_spawn_file_actions_t files;
+    posix_spawn_file_actions_init(&files);
+    posix_spawn_file_actions_addopen(&files, 1, "/dev/null", O_WRONLY, 0);
+    posix_spawn_file_actions_addopen(&files, 2, ptsname(terminal), O_RDWR | O_NOCTTY, 0);
+    char *argv[] = {"./primeknet", "enhance", "--model", "small", "--out", (char *)in_dir("shown"), (char *)in_dir("bars"), NULL};
+    pid_t pid;
+    ck_assert_int_eq(posix_spawn(&pid, argv[0], &files, NULL, argv, environ), 0);
+    posix_spawn_file_actions_destroy(&files);
+    static char text[65536];
+    size_t n = 0;
+    for (ssize_t got; n < sizeof text - 1 && (got = read(terminal, text + n, sizeof text - 1 - n)) > 0;)
+        n += (size_t)got;
+    close(terminal);
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    ck_assert_msg(strstr(text, "] 3 of 3 files, 100 %"), "%s", text);
+    ck_assert_msg(n >= 4 && strcmp(text + n - 4, "\r\033[K") == 0, "%s", text);
+}
+END_TEST
+
+START_TEST(an_interrupt_ends_all_files_and_leaves_nothing_half_written) {
+    const size_t n = 600 * 48000;
+    float *x = calloc(n, sizeof *x);
+    ck_assert_ptr_nonnull(x);
+    x[0] = .5f;
+    mkdir(in_dir("long"), 0700);
+    write_sound(in_dir("long/1.wav"), SF_FORMAT_WAV | SF_FORMAT_PCM_16, x, n, 1, 48000);
+    write_sound(in_dir("long/2.wav"), SF_FORMAT_WAV | SF_FORMAT_PCM_16, x, n, 1, 48000);
+    free(x);
+    char out[128];
+    strcpy(out, in_dir("halves"));
+    char *argv[] = {"./primeknet", "enhance", (char *)in_dir("long"), "--out", out, "--model", "large", "--engine", "cpu", NULL};
+    pid_t pid;
+    int status;
+    ck_assert_int_eq(posix_spawn(&pid, argv[0], NULL, NULL, argv, environ), 0);
+    for (bool begun = false; !begun;) {
+        ck_assert_int_eq(waitpid(pid, &status, WNOHANG), 0);
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+        DIR *d = opendir(out);
+        begun = d && readdir(d) && readdir(d) && readdir(d); /* ".", ".." and a file */
+        if (d)
+            closedir(d);
+    }
+    ck_assert_int_eq(kill(pid, SIGTERM), 0);
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+    ck_assert_int_eq(rmdir(out), 0);
 }
 END_TEST
 
@@ -450,6 +905,19 @@ START_TEST(a_mixture_is_its_parts) {
     }
     free(tone);
     free(noise);
+}
+END_TEST
+
+START_TEST(one_pair_is_one_pair) {
+    float *x = make_sound(8000, 1, 16000, .5f);
+    write_sound(in_dir("p.wav"), SF_FORMAT_WAV | SF_FORMAT_PCM_16, x, 8000, 1, 16000);
+    free(x);
+    char out[128], line[256];
+    snprintf(out, sizeof out, "%s//", in_dir("p"));
+    mkdir(out, 0700);
+    ck_assert_msg(run("mix", in_dir("p.wav"), in_dir("p.wav"), "--snr", "5", "--out", out, NULL) == 0, "%s", err_text);
+    snprintf(line, sizeof line, "1 pair in %s\n", in_dir("p/pairs.tsv"));
+    ck_assert_str_eq(out_text, line);
 }
 END_TEST
 
@@ -596,11 +1064,11 @@ END_TEST
 #ifdef HAVE_CAIRO
 START_TEST(a_plot_is_a_picture) {
 #ifdef SANITIZED
-    FILE *kept = fopen(in_dir("kept"), "w"); /* fontconfig keeps what it has read */
+    FILE *kept = fopen(in_dir("suppressions"), "w"); /* fontconfig keeps what it has read */
     fputs("leak:libfontconfig\n", kept);
     fclose(kept);
     char suppressions[128];
-    snprintf(suppressions, sizeof suppressions, "suppressions=%s:print_suppressions=0", in_dir("kept"));
+    snprintf(suppressions, sizeof suppressions, "suppressions=%s:print_suppressions=0", in_dir("suppressions"));
     setenv("LSAN_OPTIONS", suppressions, 1);
 #endif
     float *x = make_sound(20000, 2, 16000, .5f);
@@ -608,10 +1076,10 @@ START_TEST(a_plot_is_a_picture) {
     write_sound(in_dir("one.wav"), SF_FORMAT_WAV | SF_FORMAT_PCM_16, x, 1, 1, 48000);
     free(x);
     ck_assert_msg(run("plot", in_dir("plotted.wav"), "--model", "small", NULL) == 0, "%s", err_text);
-    ck_assert_msg(run("plot", in_dir("one.wav"), in_dir("one.picture"), "--model", "small", NULL) == 0, "%s", err_text);
+    ck_assert_msg(run("plot", in_dir("one.wav"), in_dir("one.PNG"), "--model", "small", NULL) == 0, "%s", err_text);
     for (int i = 0; i < 2; i++) {
         unsigned char head[24] = {0};
-        FILE *f = fopen(in_dir(i ? "one.picture" : "plotted.png"), "r");
+        FILE *f = fopen(in_dir(i ? "one.PNG" : "plotted.png"), "r");
         ck_assert_ptr_nonnull(f);
         ck_assert_int_eq(fread(head, 1, sizeof head, f), sizeof head);
         fclose(f);
@@ -626,6 +1094,12 @@ START_TEST(a_plot_is_a_picture) {
     ck_assert_int_eq(run("plot", in_dir("plotted.wav"), "/nonexistent/p.png", NULL), 1);
     ck_assert_ptr_nonnull(strstr(err_text, "/nonexistent/p.png"));
     ck_one_line();
+    ck_assert_int_eq(run("plot", in_dir("plotted.wav"), in_dir("x.jpg"), NULL), 1);
+    ck_assert_ptr_nonnull(strstr(err_text, "x.jpg: pictures are written as PNG"));
+    ck_one_line();
+    ck_assert_int_eq(access(in_dir("x.jpg"), F_OK), -1);
+    setenv("XDG_STATE_HOME", dir, 1);
+    ck_assert_msg(run("plot", in_dir("one.wav"), "--model", "auto", NULL) == 0, "%s", err_text);
     ck_assert_int_eq(access(in_dir("none.png"), F_OK), -1);
     ck_assert_int_eq(run("plot", NULL), 2);
 }
@@ -653,8 +1127,22 @@ int main(void) {
     tcase_add_test(t, garbage_is_refused_by_name);
     tcase_add_test(t, a_failed_write_keeps_the_old_file);
     tcase_add_test(t, an_interrupt_leaves_nothing_behind);
+    tcase_add_loop_test(t, tags_are_kept, 0, sizeof tagged / sizeof *tagged);
+    tcase_add_test(t, flac_keeps_its_pictures_and_every_comment);
+    tcase_add_test(t, mp3_keeps_its_tag_byte_for_byte);
+    tcase_add_test(t, a_link_is_written_through);
+    tcase_add_loop_test(t, a_file_that_is_cut_short_is_enhanced_with_a_warning, 0, sizeof cut / sizeof *cut);
+    tcase_add_test(t, a_file_written_through_a_pipe_is_whole);
+    tcase_add_test(t, a_full_disk_is_said_in_plain_words);
+    tcase_add_test(t, values_are_taken_as_set_takes_them);
+    tcase_add_test(t, a_folder_is_enhanced_as_it_is_built);
+    tcase_add_test(t, a_file_that_fails_leaves_the_others);
+    tcase_add_test(t, no_file_is_written_over_another);
+    tcase_add_test(t, the_bar_says_what_it_shows);
+    tcase_add_test(t, an_interrupt_ends_all_files_and_leaves_nothing_half_written);
     tcase_add_test(t, bench_prints_json);
     tcase_add_test(t, a_mixture_is_its_parts);
+    tcase_add_test(t, one_pair_is_one_pair);
     tcase_add_test(t, a_seed_draws_the_same_again);
     tcase_add_test(t, what_cannot_be_mixed_is_refused);
     tcase_add_test(t, comparing_prints_a_line_a_file);

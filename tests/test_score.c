@@ -1,5 +1,6 @@
 /* The scores against their definitions, and against the values that the field's own tools give for the same sounds. */
 #include "score.h"
+#include "sound.h"
 #include "run.h"
 
 #include <check.h>
@@ -62,28 +63,42 @@ START_TEST(segmental_snr_is_held_at_both_ends) {
 }
 END_TEST
 
-/* What pystoi 0.4.1 gives for these sounds. */
+/* What pystoi 0.4.1 gives for these sounds. Its resampler lets a little pass above 4 kHz of a file at 8 kHz, where the highest
+ * band ends. */
 static const struct {
     unsigned rate;
-    double stoi;
-} stoi_of[] = {{10000, 0.597930}, {8000, 0.601940}, {16000, 0.692315}, {44100, 0.774964}, {48000, 0.788019}};
+    double stoi, tolerance;
+} stoi_of[] = {
+    {8000, 0.601940, .002}, {10000, 0.597930, 1e-4}, {16000, 0.692315, 1e-4}, {44100, 0.774964, 1e-4}, {48000, 0.788019, 1e-4},
+};
+
+/* As compare does it. */
+static double stoi_at(unsigned rate, const float *of, size_t n) {
+    struct sound a, b;
+    struct err err;
+    double stoi = 0;
+    ck_assert_int_eq(sound_resample(&a, &(struct sound){clean, n, rate}, SCORE_STOI_RATE, "clean", &err), 0);
+    ck_assert_int_eq(sound_resample(&b, &(struct sound){(float *)of, n, rate}, SCORE_STOI_RATE, "x", &err), 0);
+    ck_assert_int_eq(score_stoi(&stoi, a.samples, b.samples, a.n), 0);
+    sound_done(&a);
+    sound_done(&b);
+    return stoi;
+}
 
 START_TEST(stoi_is_what_the_reference_gives) {
-    size_t n = make_sounds(stoi_of[_i].rate);
-    double stoi = 0;
-    ck_assert_int_eq(score_stoi(&stoi, clean, x, n, stoi_of[_i].rate), 0);
-    ck_assert_double_eq_tol(stoi, stoi_of[_i].stoi, 1e-4);
-    ck_assert_int_eq(score_stoi(&stoi, clean, clean, n, stoi_of[_i].rate), 0);
-    ck_assert_double_eq_tol(stoi, 1, 1e-6);
+    const unsigned rate = stoi_of[_i].rate;
+    const size_t n = make_sounds(rate);
+    ck_assert_double_eq_tol(stoi_at(rate, x, n), stoi_of[_i].stoi, stoi_of[_i].tolerance);
+    ck_assert_double_eq_tol(stoi_at(rate, clean, n), 1, 1e-6);
 }
 END_TEST
 
 START_TEST(stoi_of_too_little_is_none) {
     make_sounds(10000);
     double stoi = 0;
-    ck_assert_int_eq(score_stoi(&stoi, clean, x, 3000, 10000), 0);
+    ck_assert_int_eq(score_stoi(&stoi, clean, x, 3000), 0);
     ck_assert(isnan(stoi));
-    ck_assert_int_eq(score_stoi(&stoi, clean, x, 1, 10000), 0);
+    ck_assert_int_eq(score_stoi(&stoi, clean, x, 1), 0);
     ck_assert(isnan(stoi));
 }
 END_TEST

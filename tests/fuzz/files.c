@@ -120,10 +120,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     for (const struct dirent *e; (e = readdir(d));)
         n_left += e->d_name[0] != '.';
     closedir(d);
-    fuzz_check(status == cli_done || status == cli_failed);
-    fuzz_check(n_told == (status == cli_failed));
-    fuzz_check(n_left == (status == cli_done));
-    if (status == cli_done) {
+    fuzz_check(status == cli_done || status == cli_failed || status == cli_cut_short);
+    fuzz_check(n_told == (status != cli_done));
+    fuzz_check(n_left == (status != cli_failed));
+    if (status != cli_failed) {
         const sf_count_t n = length(path, &before, INT64_MAX), n_out = length(out, &after, INT64_MAX);
         fuzz_check(after.channels == before.channels && after.samplerate == before.samplerate);
         /* Some formats fill the last block up, and AIFF of 8 bits an odd byte. */
