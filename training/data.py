@@ -18,6 +18,8 @@ FASTEST = 1.18                                          # how much a voice is sp
 FASTEST_NOISE = 2.
 STOCK = 4                                               # batches made at once: of so few clips a map takes no longer for being larger
 ALONE, CLEAN = .1, .1                                   # parts of the clips: noise alone; speech that must come through untouched
+QUIET = .12                                             # part of the noise that is 27 to 42 dB under the speech
+SILENT = .08                                            # part of the clips that begin with nothing at all
 AFTER = .45                                             # part of the clips that come after another
 CODED = 1 / 3                                           # part of what is heard of a pack that went through a codec, at most
 NARROW = .25                                            # part of recorded noise that has nothing above 8 kHz, where there is such
@@ -319,6 +321,10 @@ class Mixer:
             v.index_add_(0, rows, x / (rms(x) + 1e-4) * db(self.between(most, -6, 6)) * chosen[rows, i:i + 1])
         return v * self.jump(n, .2, 15) + self.randn(n, self.samples) * 1e-3, chosen[:, 2:3]
 
+    def snr(self, n, babble):
+        """dB; of quiet noise that must go all the same there is some in each batch."""
+        return torch.where(self.rand(n, 1) < QUIET, self.between(n, 27, 42), self.between(n, 8. * babble - 8, 27))
+
     def background(self, n, clean):
         """Noise by its level against speech at 0 dB, babble no louder than that: of voices alike nobody knows which is wanted. In
         long clips other noise at another level every few seconds: a state that has settled on one must let go of it."""
@@ -326,8 +332,7 @@ class Mixer:
         total, past = 0, 1
         for i in range(scenes):
             v, babble = self.noise(n)
-            least = 8. * babble - 8
-            v = v / (rms(v) + 1e-6) * db(-torch.where(clean, self.between(n, 50, 80), self.between(n, least, 27)))
+            v = v / (rms(v) + 1e-6) * db(-torch.where(clean, self.between(n, 50, 80), self.snr(n, babble)))
             until = self.edge(self.between(n, i + .5, i + 1.5) * self.samples / RATE / scenes, .05) if i + 1 < scenes else 0
             total, past = total + v * past * (1 - until), until
         return total
@@ -386,7 +391,9 @@ class Mixer:
         known = torch.where(cut < known + 1000, RATE / 2, known)    # all of it: there is nothing above the edge
         gain = self.jump(n, min(1., .033 * self.samples / RATE), 12)
         m, target = m * gain, target * gain
-        volume = db(self.between(n, -45, -10)) / (rms(m) + 1e-5)
+        begins = torch.where(self.rand(n, 1) < SILENT, self.edge(self.between(n, .1, 1.5), .001), 1.)
+        m, target = m * begins, target * begins
+        volume = db(self.between(n, -50, -6)) / (rms(m) + 1e-5)
         volume = torch.minimum(volume, .99 / (m.abs().amax(1, keepdim=True) + 1e-5))
         m, target = m * volume, target * volume
         top = m.abs().amax(1, keepdim=True) * torch.where(self.rand(n, 1) < .05, self.between(n, .2, .9), 1.)

@@ -47,7 +47,7 @@ def main():
 
     def step():
         backward(mixer.batch(a.clips))
-        step_gradients(net, 1)
+        step_gradients(net, 1, config['training']['clip'])
         opt.step()
         average.update(net, 1000)
 

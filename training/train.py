@@ -97,15 +97,15 @@ def rate_at(t, step, part):
     return t['learning_rate'] * min(1, (step + 1) / t['warmup_steps'], max(0, 1 - part) / t['decay'])
 
 
-def step_gradients(net, processes):
-    """Mean over processes, clipped to norm 1; nothing at all where one number is not finite. -> the norm before"""
+def step_gradients(net, processes, most):
+    """Mean over processes, clipped to the norm `most`; nothing at all where one number is not finite. -> the norm before"""
     grads = [p.grad for p in net.parameters()]
     flat = torch.cat([g.flatten() for g in grads])
     if processes > 1:
         dist.all_reduce(flat)
         flat /= processes
     norm = flat.norm()
-    flat = torch.where(norm.isfinite(), flat / norm.clamp_min(1), 0)
+    flat = torch.where(norm.isfinite(), flat / (norm / most).clamp_min(1), 0)
     torch._foreach_copy_(grads, [f.view_as(g) for f, g in zip(flat.split([g.numel() for g in grads]), grads)])
     return norm
 
@@ -201,7 +201,7 @@ def train(config, data, out, weights=None, resume=False, device='cuda' if torch.
             group['lr'] = rate_at(t, step, seconds / total)
         source, n, gradients = sources[t['long_every'] > 0 and (step + 1) % t['long_every'] == 0]
         terms = gradients(source.batch(n))
-        terms = terms | dict(norm=step_gradients(net, processes))
+        terms = terms | dict(norm=step_gradients(net, processes, t['clip']))
         opt.step()
         if gradients.loss.metric:
             metric.learn(*gradients.loss.judged)

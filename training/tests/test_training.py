@@ -44,7 +44,7 @@ class Reads:
 def config(minutes, **loss):
     weights = dict(magnitude=9., complex=3., snr=.04, pesq=0., silence=.12, bursts=.1, onset=.1, mos=0., metric=0., follow=.05)
     return dict(network=dict(c=8, blocks=1, nt=1, nf=1),
-                training=dict(clip_seconds=SAMPLES / 48000, batch=1, long_every=0, long_batch=1, learning_rate=3e-3, warmup_steps=5, minutes=minutes, decay=.2, save_minutes=9., seed=0),
+                training=dict(clip_seconds=SAMPLES / 48000, batch=1, long_every=0, long_batch=1, learning_rate=3e-3, warmup_steps=5, clip=1., minutes=minutes, decay=.2, save_minutes=9., seed=0),
                 loss=weights | loss)
 
 
@@ -128,6 +128,14 @@ def test_weights_of_other_windows_are_a_beginning(tmp_path):
     net = training.train(c, None, str(tmp_path), str(tmp_path / 'before.ema'), device='cpu', mixer=OneClip())
     assert net.window == len(net.win) == 1024
     assert all(torch.equal(p, q) for p, q in zip(net.parameters(), before.parameters(), strict=True))
+
+
+@pytest.mark.parametrize('most, length', [(1, 1), (4, 4), (6, 5)])
+def test_gradients_are_clipped_as_one(most, length):
+    net = torch.nn.Linear(1, 1)
+    net.weight.grad, net.bias.grad = torch.tensor([[3.]]), torch.tensor([4.])
+    assert training.step_gradients(net, 1, most) == 5
+    assert torch.allclose(torch.cat([net.weight.grad[0], net.bias.grad]), torch.tensor([.6, .8]) * length)
 
 
 def one_of_two(rank, out):
@@ -349,6 +357,21 @@ def test_what_happens_sometimes_is_made_for_hardly_more_rows(mixer):
     assert abs(few / 1000 - .1) < .04
 
 
+def test_a_third_of_the_noise_is_loud_and_a_third_quiet(mixer):
+    quiet = mixer.snr(4000, torch.zeros(4000, 1))
+    assert .24 < (quiet < 2.5).float().mean() < .34 and .34 < (quiet > 15).float().mean() < .46
+    assert .09 < (quiet > 27).float().mean() < .15 and quiet.max() > 40
+    assert mixer.snr(400, torch.ones(400, 1)).min() >= 0
+
+
+def test_some_clips_begin_with_nothing_and_then_noise(mixer):
+    noisy, target, _, start = (torch.cat(x) for x in zip(*(mixer.make(40) for _ in range(4))))
+    noisy, target = (x[start[:, 0] == 0] for x in (noisy, target))     # not after another
+    silent = (noisy[:, :4700] == 0).all(1)
+    assert .01 < silent.float().mean() < .25
+    assert noisy[silent].abs().amax(1).min() > 1e-4 and not target[silent, :4700].any()
+
+
 def test_noise_is_made_where_it_is_heard(mixer):
     asked = {}
     for i, kind in enumerate(('recording', 'babble', 'steady', 'clicks', 'thuds')):
@@ -433,5 +456,5 @@ def test_not_finite_gradients_change_nothing():
     net = torch.nn.Linear(2, 2)
     for p in net.parameters():
         p.grad = torch.full_like(p, float('nan'))
-    training.step_gradients(net, 1)
+    training.step_gradients(net, 1, 1.)
     assert all((p.grad == 0).all() for p in net.parameters())
