@@ -165,16 +165,18 @@ static void use_running_settings(struct doctor *d) {
 
 static void check_settings(struct doctor *d) {
     struct err err;
-    if (settings_load(&d->settings, NULL, &err) < 0) {
-        tell(d, PROBLEM, "settings", "mend that line; primeknet.conf(5) tells the settings", "%s", err.text);
-        settings_parse(&d->settings, "", 0, "", &err);
-        return;
-    }
+    const char *instead = text_of(d->status, "instead");
+    int res = settings_load(&d->settings, NULL, &err);
+    if (res)
+        settings_parse(&d->settings, "", 0, "", &(struct err){""});
     if (d->status)
         use_running_settings(d);
-    if (text_of(d->status, "refused")[0]) {
+    if (res) {
+        tell(d, PROBLEM, "settings", "mend that line, then: systemctl --user reload primeknet; primeknet.conf(5) tells the settings",
+             "%s%s%s", err.text, instead[0] ? "; in force: " : "", instead);
+    } else if (instead[0]) {
         tell(d, PROBLEM, "settings", "systemctl --user reload primeknet, once the file is as it should be",
-             "not those of the file: %s", text_of(d->status, "refused"));
+             "not those of the file, but %s: %s", instead, text_of(d->status, "refused"));
     } else {
         tell(d, FINE, "settings", NULL, "%s", d->settings.file[0] ? d->settings.file : "the defaults, there is no file");
     }
@@ -193,8 +195,7 @@ static void check_service(struct doctor *d) {
         tell(d, PROBLEM, "service", "systemctl --user unmask primeknet; primeknet setup", "its unit is %s", unit->load);
     else if (strcmp(unit->active, "failed") == 0)
         tell(d, PROBLEM, "service",
-             unit->status == 2 ? "mend the settings, then: systemctl --user restart primeknet"
-                               : "journalctl --user -u primeknet -n 20 says why; then: systemctl --user restart primeknet",
+             "journalctl --user -u primeknet -n 20 says why; then: systemctl --user restart primeknet",
              "failed (%s, exit status %d)", unit->result, unit->status);
     else if (strcmp(unit->active, "active") != 0)
         tell(d, PROBLEM, "service", enable, "%s, %s", unit->active, unit->file[0] ? unit->file : "not enabled");

@@ -139,7 +139,7 @@ static int print_status(FILE *f, const json_t *s, bool with_levels, const char *
     LINE("memory", fprintf(f, "%.0f MiB", number_of(s, "memory_mib")));
     LINE("settings", fputs(text_of(settings, "file")[0] ? text_of(settings, "file") : "the defaults, there is no file", f));
     if (!json_is_null(json_object_get(s, "refused")))
-        LINE("", fprintf(f, "not reloaded: %s", text_of(s, "refused")));
+        LINE("", fprintf(f, "not those, but %s: %s", text_of(s, "instead"), text_of(s, "refused")));
 #undef LINE
     return n_lines;
 }

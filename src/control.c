@@ -77,7 +77,7 @@ static int lock_directory(const char *path, struct err *err) {
     else if (fchmod(fd, 0700) < 0)
         res = err_set(err, -errno, "%s: %s", path, strerror(errno));
     else if (flock(fd, LOCK_EX | LOCK_NB) < 0)
-        res = errno == EWOULDBLOCK ? err_set(err, -EADDRINUSE, "%s: another primeknetd runs and has the socket", path)
+        res = errno == EWOULDBLOCK ? err_set(err, -EADDRINUSE, "primeknetd runs already: it has %s", path)
                                    : err_set(err, -errno, "%s: %s", path, strerror(errno));
     if (res) {
         close(fd);

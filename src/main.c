@@ -12,6 +12,7 @@
 #include "report.h"
 #include "service.h"
 #include "settings.h"
+#include "state.h"
 #include "streams.h"
 #include "text.h"
 
@@ -33,18 +34,20 @@
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
+#define GOOD "settings" /* the state file with the last good settings */
+
 enum {
     LOST_MS = 1500,            /* without a microphone before it is called lost: changing to another takes a while */
     STATUS_MS = 1000,          /* between two looks at the late hops while somebody records */
     LATE_REPORT_MS = 60000,    /* between two lines in the log about late hops */
-    EXIT_MISUSE = 2,           /* arguments or settings that cannot be used: starting again does not help */
+    EXIT_MISUSE = 2,           /* arguments that cannot be used, or another daemon runs: starting again does not help */
+    EXIT_RESTART = 75,         /* EX_TEMPFAIL of sysexits.h: a new process is wanted, in primeknet.service too */
     LATER = 1,                 /* neither done nor refused yet */
 };
 
 struct daemon {
     const char *file; /* --config, or NULL */
     struct settings settings;
-    char **argv;
     struct network *network;
     struct streams streams;
     struct control *control;    /* NULL where it could not be opened: that is no reason not to run */
@@ -53,7 +56,9 @@ struct daemon {
     struct settings next;
     bool reloading;             /* a reload waits for that */
     const char *outcome;        /* while requests that have waited are answered: why it is refused, or "" */
-    char refused[sizeof(struct err)]; /* why the last reload changed nothing, or "" */
+    char refused[sizeof(struct err)]; /* why the file's settings are not in force, or "" ... */
+    const char *instead;              /* ... and which are, for people; or NULL */
+    bool wants_restart;
     bool changed;               /* the node has something to tell */
     struct node_status told;    /* what the log has been told so far of the first microphone */
     int64_t lost_at;            /* ms, since when it has been away untold; 0: it is not */
@@ -132,7 +137,7 @@ static void tell_manager(const struct daemon *d, const struct node_status *s, co
     if (network_now(d->network)->too_heavy[0])
         text_add(text, sizeof text, "; %s is too heavy for this machine now", network_now(d->network)->too_heavy);
     if (d->refused[0])
-        text_add(text, sizeof text, "; settings not reloaded: %s", d->refused);
+        text_add(text, sizeof text, "; not the file's settings, but %s: %s", d->instead, d->refused);
     service_status(text);
 }
 
@@ -266,7 +271,24 @@ static struct report describe(const struct daemon *d) {
                            .network = network_now(d->network),
                            .loading = d->changing,
                            .bypass = d->bypass,
-                           .refused = d->refused};
+                           .refused = d->refused,
+                           .instead = d->instead};
+}
+
+/* A copy of the user's settings, which are in force, for a start at which the file is wrong. */
+static void keep_settings(const struct daemon *d) {
+    struct settings s;
+    struct err err;
+    char path[STATE_PATH];
+    if (d->file || d->refused[0] || settings_load(&s, NULL, &err) < 0 || !state_path(path, GOOD))
+        return;
+    if (settings_write(&s, path, &err) < 0)
+        say(SD_WARNING, "the settings are not kept for a start at which they are wrong: %s", err.text);
+}
+
+static void refuse(struct daemon *d, const struct err *err, const char *instead) {
+    memcpy(d->refused, err->text, sizeof d->refused);
+    d->instead = instead;
 }
 
 static void end_reload(struct daemon *d, int res, const struct err *err) {
@@ -275,12 +297,13 @@ static void end_reload(struct daemon *d, int res, const struct err *err) {
         char missing[MISSING_BYTES];
         say(SD_INFO, "settings reloaded%s%s%s", d->settings.file[0] ? " from " : ": the defaults", d->settings.file,
             d->refused[0] ? ", as they were before those that are refused" : "");
+        keep_settings(d);
         for (int i = 0; i < N_SETTINGS; i++)
             if (report_missing(&r, i, missing))
                 say(SD_WARNING, "%s: %s", settings_name(i), missing);
     } else {
         if (!d->refused[0])
-            memcpy(d->refused, err->text, sizeof d->refused);
+            refuse(d, err, "those from before");
         say(SD_ERR, "settings not reloaded: %s", err->text);
     }
     tell(d);
@@ -351,20 +374,16 @@ static void reload(struct daemon *d) {
         end_reload(d, res, &err);
 }
 
-/* The process begins anew, as the same one for the service manager; nobody records. Returns where that fails. */
-static void restart(struct daemon *d) {
-    char path[4096];
-    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
-    if (n > 0) {
-        path[n] = '\0';
-        say(SD_INFO, "starting anew, for the GPU");
-        service_reloading();
-        close_range(3, ~0u, CLOSE_RANGE_CLOEXEC);
-        execv(path, d->argv);
+/* A process that the GPU's errors have not poisoned: the service manager starts it. Returns whether there is one. */
+static bool restart(struct daemon *d) {
+    d->wants_restart = service_is_managed();
+    if (d->wants_restart) {
+        say(SD_INFO, "ending, so that the service manager starts a process that can use the GPU");
+    } else {
+        say(SD_WARNING, "the GPU can be used by another process only: end primeknetd and start it again");
+        network_no_restart(d->network);
     }
-    say(SD_ERR, "cannot start anew: %s", strerror(errno));
-    service_ready();
-    network_restart_later(d->network);
+    return d->wants_restart;
 }
 
 /* Handles every signal that has come. Returns whether it is time to end. */
@@ -419,6 +438,8 @@ static json_t *on_set(struct daemon *d, const json_t *request) {
         settings_text(&d->settings, setting, text, sizeof text);
         return control_refuse("%s is now %s, but not kept: %s", settings_name(setting), text, err.text);
     }
+    if (save)
+        keep_settings(d);
     strcpy(d->next.file, d->settings.file);
     struct report r = describe(d);
     return report_setting(&r, setting);
@@ -456,8 +477,8 @@ static int run(struct daemon *d, int signals) {
     for (;;) {
         struct network_load load = streams_load(&d->streams);
         int64_t now = now_ms(), wait = network_step(d->network, &load);
-        if (network_wants_restart(d->network, load.heard))
-            restart(d);
+        if (network_wants_restart(d->network, load.heard) && restart(d))
+            return 0;
         if (alive_ms >= 0)
             wait = sooner(wait, d->next_alive - now);
         if (load.heard)
@@ -501,27 +522,20 @@ static int run(struct daemon *d, int signals) {
 
 /* ---- from start to end ------------------------------------------------------------------------------------------- */
 
-/* The exit status for what kept the daemon from starting. */
-static int misuse_or_failure(int res) {
-    return res == -ENOMEM || res == -EIO ? EXIT_FAILURE : EXIT_MISUSE;
+/* Whether it may be the settings' fault that something does not open, and other settings help. */
+static bool is_settings_fault(int res) {
+    return res && res != -ENOMEM && res != -EIO;
 }
 
-static int live(struct daemon *d, int signals) {
-    struct err err = {""};
-    int res = settings_load(&d->settings, d->file, &err);
-    if (res == 0) {
-        say(SD_INFO, "settings: %s", d->settings.file[0] ? d->settings.file : "the defaults, there is no file");
-        res = network_open(&d->network,
+/* The network and the streams that the settings ask for. */
+static int open_all(struct daemon *d, struct err *err) {
+    int res = network_open(&d->network,
                            &(struct network_options){
                                .settings = &d->settings, .loaded = network_loaded, .data = d, .say = say},
-                           &err);
-    }
-    if (res) {
-        say(SD_ERR, "%s", err.text);
-        return misuse_or_failure(res);
-    }
+                           err);
+    if (res)
+        return res;
     const struct network_engine *first = network_now(d->network);
-
     struct node_options options = {
         .microphone = microphone_or_null(&d->settings),
         .channel = d->settings.channel,
@@ -532,16 +546,69 @@ static int live(struct daemon *d, int signals) {
         .controls = on_controls,
         .data = d,
     };
-    res = streams_open(&d->streams, &options, &err);
-    if (res) {
+    res = streams_open(&d->streams, &options, err);
+    if (res)
         network_close(d->network);
+    return res;
+}
+
+static bool load_last_good(struct daemon *d) {
+    struct err err;
+    char path[STATE_PATH], file[sizeof d->settings.file];
+    memcpy(file, d->settings.file, sizeof file);
+    bool ok = !d->file && state_path(path, GOOD) && settings_load(&d->settings, path, &err) == 0;
+    memcpy(d->settings.file, file, sizeof file); /* which they are to be saved to */
+    memset(d->settings.lines, 0, sizeof d->settings.lines);
+    return ok;
+}
+
+static void load_defaults(struct daemon *d) {
+    struct err err;
+    char file[sizeof d->settings.file];
+    memcpy(file, d->settings.file, sizeof file);
+    settings_parse(&d->settings, "", 0, file, &err);
+}
+
+/* Opens all with the file's settings, or, where these cannot be used, with the last good ones, else the defaults. */
+static int start(struct daemon *d, struct err *err) {
+    int res = settings_load(&d->settings, d->file, err);
+    if (res == 0) {
+        say(SD_INFO, "settings: %s", d->settings.file[0] ? d->settings.file : "the defaults, there is no file");
+        res = open_all(d, err);
+    }
+    if (is_settings_fault(res)) {
+        say(SD_ERR, "%s", err->text);
+        refuse(d, err, "the last good ones");
+        res = load_last_good(d) ? open_all(d, err) : res;
+    }
+    if (is_settings_fault(res)) {
+        d->instead = "the defaults";
+        load_defaults(d);
+        res = open_all(d, err);
+    }
+    if (res == 0 && d->refused[0])
+        say(SD_WARNING, "settings in force: %s", d->instead);
+    return res;
+}
+
+static int live(struct daemon *d, int signals) {
+    struct err err = {""};
+    int res = control_open(&d->control, on_request, d, &err);
+    if (res == -EADDRINUSE) {
         say(SD_ERR, "%s", err.text);
-        return misuse_or_failure(res);
+        return EXIT_MISUSE;
+    }
+    if (res)
+        say(SD_WARNING, "no remote control: %s", err.text);
+    res = start(d, &err);
+    if (res) {
+        say(SD_ERR, "%s", err.text);
+        control_close(d->control);
+        return EXIT_FAILURE;
     }
     network_run(d->network, node_worker(d->streams.nodes[0]));
     follow(d);
-    if (control_open(&d->control, on_request, d, &err) < 0)
-        say(SD_WARNING, "no remote control: %s", err.text);
+    keep_settings(d);
     d->told.connected = true; /* goes without saying */
     tell(d);
     service_ready();
@@ -552,10 +619,10 @@ static int live(struct daemon *d, int signals) {
     control_close(d->control);
     streams_close(&d->streams);
     network_close(d->network);
-    return res ? EXIT_FAILURE : EXIT_SUCCESS;
+    return res ? EXIT_FAILURE : d->wants_restart ? EXIT_RESTART : EXIT_SUCCESS;
 }
 
-/* Whether the daemon would start with this file. */
+/* Whether the daemon would take this file. */
 static int check_config(const char *file) {
     struct settings s;
     struct err err = {""};
@@ -566,7 +633,7 @@ static int check_config(const char *file) {
         say(SD_ERR, "%s", err.text);
     else
         printf("%s: fine\n", s.file[0] ? s.file : "no settings file, the defaults");
-    return res ? misuse_or_failure(res) : EXIT_SUCCESS;
+    return res ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
 static void print_help(void) {
@@ -599,7 +666,7 @@ int main(int argc, char **argv) {
         {"version", no_argument, NULL, 'V'},
         {NULL, 0, NULL, 0},
     };
-    struct daemon d = {.argv = argv};
+    struct daemon d = {0};
     bool check = false;
     sigset_t set;
 

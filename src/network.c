@@ -570,8 +570,8 @@ bool network_wants_restart(const struct network *n, bool recording) {
     return n->poisoned && !recording && !n->loading && !n->asked && now_ms() >= n->restart_at;
 }
 
-void network_restart_later(struct network *n) {
-    n->restart_at = now_ms() + GPU_RETRY_MAX_MS;
+void network_no_restart(struct network *n) {
+    n->restart_at = NEVER;
 }
 
 void network_retry(struct network *n) {

@@ -82,7 +82,7 @@ int network_fd(const struct network *n);
 
 /* The GPU's errors have poisoned the process: only another one can use it again. */
 bool network_wants_restart(const struct network *n, bool recording);
-void network_restart_later(struct network *n);
+void network_no_restart(struct network *n); /* nobody starts another one */
 
 /* Whether the model that the settings name is one for live sound; "auto" always is. */
 int network_check(const struct settings *s, struct err *err);

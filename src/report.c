@@ -211,6 +211,7 @@ json_t *report_status(const struct report *r, bool bands) {
     json_object_set_new(status, "realtime_refusal", p.realtime ? json_null() : json_string(report_refusal(&p)));
     json_object_set_new(status, "memory_mib", json_real(round(memory_mib() * 10) / 10));
     json_object_set_new(status, "refused", r->refused[0] ? words(r->refused) : json_null());
+    json_object_set_new(status, "instead", r->refused[0] ? json_string(r->instead) : json_null());
     json_object_set_new(status, "problem", r->network->problem[0] ? words(r->network->problem) : json_null());
     return status;
 }

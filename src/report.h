@@ -15,7 +15,8 @@ struct report {
     const struct network_engine *network;
     bool loading;        /* another is being loaded */
     bool bypass;
-    const char *refused; /* why the last reload changed nothing, or "" */
+    const char *refused; /* why the file's settings are not in force, or "" ... */
+    const char *instead; /* ... and which are, for people */
 };
 
 enum { MISSING_BYTES = 1024 };

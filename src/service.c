@@ -4,11 +4,17 @@
 
 #include <inttypes.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <systemd/sd-daemon.h>
 #include <time.h>
 
 enum { STATUS_BYTES = 2048 }; /* the manager takes 4096 of a message, and nothing of one that is not UTF-8 */
+
+bool service_is_managed(void) {
+    const char *socket = getenv("NOTIFY_SOCKET");
+    return socket && socket[0];
+}
 
 void service_ready(void) {
     sd_notify(0, "READY=1");

@@ -3,6 +3,10 @@
 #ifndef PRIMEKNET_SERVICE_H
 #define PRIMEKNET_SERVICE_H
 
+#include <stdbool.h>
+
+bool service_is_managed(void); /* by one that starts the program again where its exit status asks for that */
+
 void service_ready(void);
 /* Followed by service_ready when the reload is over, whatever came of it. */
 void service_reloading(void);

@@ -471,6 +471,8 @@ static int load_file(struct settings *ret, const char *file, struct err *err) {
     int res = text ? read_file(text, &n, file, err) : err_set(err, -ENOMEM, "%s: %s", file, strerror(ENOMEM));
     if (res == 0)
         res = settings_parse(ret, text, n, file, err);
+    if (res)
+        snprintf(ret->file, sizeof ret->file, "%s", file);
     free(text);
     return res;
 }
@@ -643,6 +645,16 @@ static int put_value(char *ret, size_t *ret_n, const char *text, size_t n, const
         return -EFBIG;
     *ret_n = (size_t)m;
     return 0;
+}
+
+int settings_write(const struct settings *s, const char *file, struct err *err) {
+    char text[N_SETTINGS * (2 * 1024 + 64)], value[2 * 1024 + 3];
+    int n = 0;
+    for (int i = 0; i < N_SETTINGS; i++) {
+        quote(s, i, value);
+        n += snprintf(text + n, sizeof text - (size_t)n, "%s = %s;\n", rows[i].name, value);
+    }
+    return replace_file(file, text, (size_t)n, err);
 }
 
 int settings_save(struct settings *s, int setting, struct err *err) {

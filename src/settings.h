@@ -31,7 +31,7 @@ struct settings {
 };
 
 /* Reads `file`, or, where it is NULL, the user's ($XDG_CONFIG_HOME/primeknet/primeknet.conf), else the system's, else
- * none. */
+ * none. Where it is refused ret->file alone is set: which file that is. */
 int settings_load(struct settings *ret, const char *file, struct err *err);
 
 /* The same from n bytes of text; `file` is the name for messages. */
@@ -59,6 +59,9 @@ bool settings_number(const struct settings *s, int setting, double *ret);
  * the other settings. Settings of the system's, or of no file, go to the user's, which begins as a copy. s then comes
  * from that file. */
 int settings_save(struct settings *s, int setting, struct err *err);
+
+/* Writes all settings of s into a file of their own, which is replaced. */
+int settings_write(const struct settings *s, const char *file, struct err *err);
 
 /* Says that a setting's value cannot be used, and where it is written: "FILE:LINE: model: what". Returns `code`. */
 int settings_refuse(const struct settings *s, int setting, int code, const char *what, struct err *err);

@@ -5,16 +5,18 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { path_max = 4096 };
-
-static bool find_path(char path[path_max], const char *file, const char *suffix) {
+static bool find_path(char path[STATE_PATH], const char *file, const char *suffix) {
     const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
     int n = -1;
     if (state && state[0] == '/')
-        n = snprintf(path, path_max, "%s/primeknet/%s%s", state, file, suffix);
+        n = snprintf(path, STATE_PATH, "%s/primeknet/%s%s", state, file, suffix);
     else if (home && home[0] == '/')
-        n = snprintf(path, path_max, "%s/.local/state/primeknet/%s%s", home, file, suffix);
-    return n >= 0 && n < path_max;
+        n = snprintf(path, STATE_PATH, "%s/.local/state/primeknet/%s%s", home, file, suffix);
+    return n >= 0 && n < STATE_PATH;
+}
+
+bool state_path(char ret[STATE_PATH], const char *file) {
+    return find_path(ret, file, "");
 }
 
 static void make_parents(char *path) {
@@ -26,7 +28,7 @@ static void make_parents(char *path) {
 }
 
 bool state_read(const char *file, char *ret, size_t size) {
-    char path[path_max];
+    char path[STATE_PATH];
     FILE *f = find_path(path, file, "") ? fopen(path, "re") : NULL;
     if (!f)
         return false;
@@ -38,7 +40,7 @@ bool state_read(const char *file, char *ret, size_t size) {
 }
 
 bool state_write(const char *file, const char *line) {
-    char path[path_max], part[path_max];
+    char path[STATE_PATH], part[STATE_PATH];
     if (!find_path(path, file, "") || !find_path(part, file, ".part"))
         return false;
     make_parents(part);
@@ -53,7 +55,7 @@ bool state_write(const char *file, const char *line) {
 }
 
 void state_remove(const char *file) {
-    char path[path_max];
+    char path[STATE_PATH];
     if (find_path(path, file, ""))
         remove(path);
 }
