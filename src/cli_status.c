@@ -113,6 +113,8 @@ static int print_status(FILE *f, const json_t *s, bool with_levels, const char *
     LINE("Enhanced Mic", fputs(text_of(s, "state"), f));
     LINE("microphone", print_microphone(f, s));
     LINE("recorded by", print_users(f, s, "recorders"));
+    if (json_array_size(json_object_get(s, "brought_back")) > 0)
+        LINE("brought back", print_users(f, s, "brought_back"));
     LINE("network", fprintf(f, "%s on %s%s", text_of(s, "model"), text_of(s, "engine"),
                             is_true(s, "swapping") ? ", another on its way in" : ""));
     LINE("controls", print_controls(f, s));

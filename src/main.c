@@ -157,6 +157,8 @@ static void tell_log(struct daemon *d, const struct node_status *s, const struct
         say(SD_WARNING, "the microphone is gone: %s; waiting for one", old->microphone);
     if (s->has_microphone && strcmp(s->microphone, old->microphone) != 0)
         say(SD_INFO, "microphone: %s", s->microphone);
+    if (s->n_brought_back > old->n_brought_back)
+        say(SD_INFO, "brought back %u who recorded before this start or a break", s->n_brought_back - old->n_brought_back);
     if (s->connected && s->n_consumers && s->delay != old->delay)
         say(SD_INFO, "delay: %u samples (%.1f ms)%s", s->delay, s->delay * 1e3 / PUMP_RATE,
             p->waits ? "" : "; a quantum of it because the audio thread does not wait for the network");

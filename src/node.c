@@ -3,8 +3,10 @@
 #include "node.h"
 
 #include "microphone.h"
+#include "recall.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
 #include <sched.h>
@@ -47,6 +49,9 @@ struct object {
     bool microphone;       /* NODE */
     bool sink;             /* NODE: what it gives is what it plays */
     bool meter;            /* NODE: a stream that only shows levels */
+    bool streams;          /* NODE: it may be linked to this one */
+    struct recall_stream stream; /* NODE of those: what is noted of it ... */
+    bool linked, awaited, brought_back; /* ... it is linked to this one; it was asked back, and is not yet; it was, and is */
     const char *led_away;  /* NODE: the key by which the session manager has it follow the default; see on_metadata */
     bool active;           /* LINK to a speaker: samples come */
     struct pw_proxy *proxy; /* NODE of a stream that records, LINK to a speaker: to learn that; else NULL */
@@ -82,7 +87,11 @@ struct node {
     struct pw_core *manager;
     struct pw_metadata *metadata;
     uint32_t metadata_id;
-    char default_source[256];     /* its node.name, or "" */
+    char default_name[256];       /* the node.name of the default source, of a speaker the default sink; or "" */
+    bool told;                    /* all that the session manager keeps */
+    struct recall noted;          /* those who record from this node, or did before it was gone */
+    uint32_t instance;            /* PipeWire's cookie */
+    uint64_t recalled;            /* our own serial with which they were asked back */
     bool deaf;                    /* what comes in is not to be heard */
     bool is_chosen_default;       /* people have made this node the default */
     struct spa_hook metadata_listener, manager_listener, core_listener, registry_listener, capture_listener, source_listener,
@@ -465,7 +474,7 @@ static const char *chosen_microphone(const struct node *n) {
     const size_t prefix = strlen(MORE_MIC);
     if (n->microphone || n->kind != NODE_MIC)
         return n->microphone;
-    return strncmp(n->default_source, MORE_MIC, prefix) == 0 ? n->default_source + prefix : NULL;
+    return strncmp(n->default_name, MORE_MIC, prefix) == 0 ? n->default_name + prefix : NULL;
 }
 
 /* The source that is the chosen microphone, whatever its name is now; NULL where there is none. */
@@ -704,6 +713,35 @@ static bool is_played(const struct node *n, uint32_t id) {
     return o && o->sink && !(n->microphone && strcmp(n->microphone, o->name) == 0);
 }
 
+/* Who was linked to this node before it was gone, and is alive, is asked back by what people use to move a stream: the
+ * session manager takes the node's new serial for another one. Those who follow a default are the session manager's, and
+ * stay its: they are not noted while this node is the default. */
+static void recall(struct node *n, const struct object *us) {
+    char serial[24];
+    struct object *o;
+    if (!us || !n->told || !n->answered)
+        return;
+    if (n->recalled != us->stream.serial) {
+        n->recalled = us->stream.serial;
+        snprintf(serial, sizeof serial, "%" PRIu64, us->stream.serial);
+        spa_list_for_each(o, &n->objects, list) {
+            o->awaited = o->streams && !o->linked && recall_has(&n->noted, n->instance, &o->stream);
+            if (o->awaited)
+                pw_metadata_set_property(n->metadata, o->id, "target.object", "Spa:Id", serial);
+        }
+    }
+    struct recall now = {.instance = n->instance};
+    const bool is_default = strcmp(n->default_name, n->name) == 0;
+    spa_list_for_each(o, &n->objects, list) {
+        if (o->streams && !is_default && ((o->linked && !o->meter) || o->awaited))
+            recall_add(&now, &o->stream);
+    }
+    if (recall_same(&now, &n->noted))
+        return;
+    n->noted = now;
+    recall_write(&now, n->name);
+}
+
 /* Draws the conclusions from the list of objects. */
 static void survey(struct node *n) {
     if (n->kind == NODE_MORE_MIC)
@@ -713,11 +751,16 @@ static void survey(struct node *n) {
     const uint32_t capture = n->capture ? pw_stream_get_node_id(n->capture) : SPA_ID_INVALID;
     unsigned n_linked = 0, n_consumers = 0, n_recorders = 0;
     uint32_t microphone = SPA_ID_INVALID;
-    const struct object *o;
+    struct object *o, *peer;
+    spa_list_for_each(o, &n->objects, list)
+        o->linked = false;
     spa_list_for_each(o, &n->objects, list) {
         if (o->type != OBJECT_LINK)
             continue;
         if (speaker ? o->to == capture : o->from == source) {
+            peer = find_node(n, speaker ? o->from : o->to);
+            if (peer)
+                peer->linked = true;
             n_linked++;
             n_consumers += !speaker || o->active; /* those who play often stay linked when they pause */
             n_recorders += speaker ? o->active : !is_meter(n, o->to);
@@ -725,6 +768,11 @@ static void survey(struct node *n) {
         if (speaker ? o->from == source : n->capture && o->to == capture)
             microphone = speaker ? o->to : o->from;
     }
+    spa_list_for_each(o, &n->objects, list) {
+        o->brought_back = o->linked && (o->awaited || o->brought_back);
+        o->awaited &= !o->linked;
+    }
+    recall(n, find_node(n, speaker ? capture : source));
     if (n_recorders != n->n_recorders) {
         n->n_recorders = n_recorders;
         n->dirty = true;
@@ -797,8 +845,12 @@ static const struct pw_node_events stream_events = {
 static void on_target(struct node *n, uint32_t id, const char *key, const char *value) {
     if (!key || (strcmp(key, "target.node") != 0 && strcmp(key, "target.object") != 0))
         return;
-    const bool led = value && strcmp(value, "-1") == 0 && strcmp(n->default_source, n->name) == 0 && !n->is_chosen_default;
+    const bool led = value && strcmp(value, "-1") == 0 && strcmp(n->default_name, n->name) == 0 && !n->is_chosen_default;
     struct object *const o = find_node(n, id);
+    if (o && strcmp(key, "target.object") == 0) { /* target.node is what the session manager sets by itself */
+        snprintf(o->stream.target, sizeof o->stream.target, "%s", value ? value : "");
+        n->stale = true;
+    }
     if (o)
         o->led_away = !led ? NULL : strcmp(key, "target.node") == 0 ? "target.node" : "target.object";
 }
@@ -823,16 +875,17 @@ static int on_metadata(void *data, uint32_t subject, const char *key, const char
         on_target(n, subject, key, value);
         return 0;
     }
-    const bool chosen = key && strcmp(key, "default.configured.audio.source") == 0;
-    if (key && !chosen && strcmp(key, "default.audio.source") != 0)
+    const bool speaker = n->kind == NODE_SPEAKER;
+    const bool chosen = key && strcmp(key, speaker ? "default.configured.audio.sink" : "default.configured.audio.source") == 0;
+    if (key && !chosen && strcmp(key, speaker ? "default.audio.sink" : "default.audio.source") != 0)
         return 0;
     json_t *const object = key && value ? json_loads(value, 0, NULL) : NULL;
     const char *const name = json_string_value(json_object_get(object, "name"));
     if (chosen) {
         n->is_chosen_default = name && strcmp(name, n->name) == 0;
     } else {
-        snprintf(n->default_source, sizeof n->default_source, "%s", name ? name : "");
-        if (n->default_source[0] && strcmp(n->default_source, n->name) != 0)
+        snprintf(n->default_name, sizeof n->default_name, "%s", name ? name : "");
+        if (n->default_name[0] && strcmp(n->default_name, n->name) != 0)
             bring_back(n);
     }
     json_decref(object);
@@ -852,8 +905,15 @@ static void on_core_error(void *data, uint32_t id, int seq, int result, const ch
         n->broken = true;
 }
 
+static void on_manager_done(void *data, uint32_t id, int seq) {
+    (void)id, (void)seq; /* there is one question */
+    struct node *const n = data;
+    n->told = n->stale = true;
+}
+
 static const struct pw_core_events manager_events = {
     PW_VERSION_CORE_EVENTS,
+    .done = on_manager_done,
     .error = on_core_error,
 };
 
@@ -862,7 +922,7 @@ static void leave_manager(struct node *n) {
         spa_hook_remove(&n->metadata_listener);
         pw_proxy_destroy((struct pw_proxy *)n->metadata);
         n->metadata = NULL;
-        n->is_chosen_default = false;
+        n->is_chosen_default = n->told = false;
     }
     if (n->manager) {
         spa_hook_remove(&n->manager_listener);
@@ -882,8 +942,10 @@ static void follow_manager(struct node *n, uint32_t id) {
         return;
     n->metadata = pw_registry_bind(registry, id, PW_TYPE_INTERFACE_Metadata, PW_VERSION_METADATA, 0);
     pw_proxy_destroy((struct pw_proxy *)registry);
-    if (n->metadata)
-        pw_metadata_add_listener(n->metadata, &n->metadata_listener, &metadata_events, n);
+    if (!n->metadata)
+        return;
+    pw_metadata_add_listener(n->metadata, &n->metadata_listener, &metadata_events, n);
+    pw_core_sync(n->manager, PW_ID_CORE, 0);
 }
 
 static void on_link_info(void *data, const struct pw_link_info *info) {
@@ -939,9 +1001,12 @@ static void on_global(void *data, uint32_t id, uint32_t permissions, const char 
         o.microphone = class && strncmp(class, "Audio/Source", strlen("Audio/Source")) == 0 && !is_ours(o.name);
         o.sink = class && strncmp(class, "Audio/Sink", strlen("Audio/Sink")) == 0;
         records = class && strcmp(class, "Stream/Input/Audio") == 0;
+        o.streams = n->kind == NODE_SPEAKER ? class && strcmp(class, "Stream/Output/Audio") == 0 : records;
+        const char *const serial = spa_dict_lookup(props, PW_KEY_OBJECT_SERIAL);
+        o.stream.serial = serial ? strtoull(serial, NULL, 10) : 0;
     } else if (strcmp(type, PW_TYPE_INTERFACE_Metadata) == 0) {
         const char *const name = spa_dict_lookup(props, PW_KEY_METADATA_NAME);
-        if (n->kind == NODE_MIC && !n->manager && name && strcmp(name, "default") == 0)
+        if (!n->manager && name && strcmp(name, "default") == 0)
             follow_manager(n, id);
         return;
     } else {
@@ -988,11 +1053,17 @@ static const struct pw_registry_events registry_events = {
 static void on_core_done(void *data, uint32_t id, int seq) {
     struct node *const n = data;
     if (id == PW_ID_CORE && seq == n->asked)
-        n->answered = true;
+        n->answered = n->stale = true;
+}
+
+static void on_core_info(void *data, const struct pw_core_info *info) {
+    struct node *const n = data;
+    n->instance = info->cookie;
 }
 
 static const struct pw_core_events core_events = {
     PW_VERSION_CORE_EVENTS,
+    .info = on_core_info,
     .done = on_core_done,
     .error = on_core_error,
 };
@@ -1005,7 +1076,7 @@ static void take_down(struct node *n) {
     spa_list_consume(o, &n->objects, list)
         forget(o);
     leave_manager(n);
-    n->default_source[0] = '\0';
+    n->default_name[0] = '\0';
     if (n->registry) {
         spa_hook_remove(&n->registry_listener);
         pw_proxy_destroy((struct pw_proxy *)n->registry);
@@ -1191,6 +1262,7 @@ int node_open(struct node **ret, const struct node_options *options, struct err 
             more ? options->microphone : "");
     snprintf(n->title, sizeof n->title, "%s%s%s", speaker ? "Enhanced Speaker" : "Enhanced Mic", more ? ": " : "",
             more ? options->microphone : "");
+    recall_read(&n->noted, n->name);
     snprintf(n->group, sizeof n->group, "%s-%ld", n->name, (long)getpid());
 
     n->loop = pw_loop_new(NULL);
@@ -1370,7 +1442,7 @@ void node_microphones(const struct node *n, node_each *each, void *data) {
     const struct object *o;
     spa_list_for_each(o, &n->objects, list) {
         if (o->type == OBJECT_NODE && o->microphone)
-            each(data, &(struct node_peer){o->name, o->description, o->id == n->microphone_id});
+            each(data, &(struct node_peer){o->name, o->description, o->id == n->microphone_id, false});
     }
 }
 
@@ -1383,6 +1455,6 @@ void node_recorders(const struct node *n, node_each *each, void *data) {
             continue;
         const struct object *const o = find_node(n, speaker ? link->from : link->to);
         if (o)
-            each(data, &(struct node_peer){o->name, o->application[0] ? o->application : o->description, false});
+            each(data, &(struct node_peer){o->name, o->application[0] ? o->application : o->description, false, o->brought_back});
     }
 }

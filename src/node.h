@@ -39,6 +39,7 @@ struct node_status {
     bool connected;       /* to PipeWire */
     bool has_microphone;  /* it sends samples, or would if somebody recorded; of a speaker: there is an output */
     unsigned n_consumers; /* links that leave "Enhanced Mic"; of a speaker: those that bring it samples */
+    unsigned n_brought_back; /* of these: links of those who were asked back, as they were linked before the node was gone */
     unsigned n_recorders; /* of these: to others than level meters (streams with stream.monitor) */
     unsigned rate;        /* of the graph, Hz; 0 while it stands */
     unsigned delay;       /* samples at 48 kHz, ours alone */
@@ -65,6 +66,7 @@ struct node_peer {
     const char *name;        /* node.name */
     const char *description; /* for people */
     bool linked;             /* it is what we capture from */
+    bool brought_back;       /* it was asked back, as it was linked to us before this node was gone */
 };
 typedef void node_each(void *data, const struct node_peer *peer);
 /* Whether the graph has such a microphone, as microphone.h has it, that is none of our own, or NODE_SPEAKER: such an output.

@@ -38,6 +38,18 @@ static void add_recorder(void *data, const struct node_peer *peer) {
     json_array_append_new(data, words(peer->description));
 }
 
+static void add_brought_back(void *data, const struct node_peer *peer) {
+    if (peer->brought_back)
+        add_recorder(data, peer);
+}
+
+/* Those of the recorders, or players, who were asked back. */
+static json_t *brought_back(const struct node *n) {
+    json_t *list = json_array();
+    node_recorders(n, add_brought_back, list);
+    return list;
+}
+
 static void add_microphone(void *data, const struct node_peer *peer) {
     json_array_append_new(data, json_pack("{s:o, s:o, s:b}", "name", words(peer->name), "description",
                                           words(peer->description), "in_use", peer->linked));
@@ -174,6 +186,7 @@ static json_t *one_stream(struct node *node, bool bypass) {
                                words(node_name(node)), "title", words(node_title(node)), "state",
                                streams_state(node, bypass), speaker ? "players" : "recorders", users,
                                speaker ? "output" : "microphone", device(&n));
+    json_object_set_new(stream, "brought_back", brought_back(node));
     if (n.n_consumers)
         add_sound(stream, &p);
     add_hops(stream, &n, &p);
@@ -198,6 +211,7 @@ json_t *report_status(const struct report *r, bool bands) {
                                "streams", more);
     if (!status)
         return NULL;
+    json_object_set_new(status, "brought_back", brought_back(first));
     json_object_set_new(status, "microphone", device(&n));
     if (n.n_consumers)
         add_sound(status, &p);

@@ -1,0 +1,105 @@
+/* What is noted comes back; what is no such note, or another PipeWire's, brings back nobody. */
+#include "recall.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char runtime[] = "/tmp/test-recall.XXXXXX", directory[64], file[96];
+
+static const struct recall_stream plain = {.serial = 71, .target = ""}, chosen = {.serial = UINT32_MAX + 9ull, .target = "47"};
+
+static void write_file(const char *text) {
+    FILE *f = fopen(file, "w");
+    ck_assert_ptr_nonnull(f);
+    fputs(text, f);
+    fclose(f);
+}
+
+START_TEST(comes_back) {
+    struct recall r = {.instance = 0xdeadbeef}, back;
+    recall_add(&r, &plain);
+    recall_add(&r, &chosen);
+    recall_write(&r, "enhanced_mic");
+    recall_read(&back, "enhanced_mic");
+    ck_assert(recall_same(&r, &back));
+    ck_assert(recall_has(&back, 0xdeadbeef, &plain));
+    ck_assert(recall_has(&back, 0xdeadbeef, &chosen));
+    ck_assert(!recall_has(&back, 1, &plain)); /* another PipeWire's */
+    ck_assert(!recall_has(&back, 0xdeadbeef, &(struct recall_stream){.serial = 71, .target = "30"})); /* chosen otherwise */
+    ck_assert(!recall_has(&back, 0xdeadbeef, &(struct recall_stream){.serial = 72, .target = ""}));
+    recall_read(&back, "enhanced_mic.usb");
+    ck_assert_uint_eq(back.n, 0);
+}
+END_TEST
+
+START_TEST(garbage) {
+    static const char *const files[] = {
+        "", "{", "[]", "null", "{\"instance\": \"x\", \"streams\": 3}", "{\"instance\": -1, \"streams\": [[], 7, null, {}]}",
+        "{\"instance\": 99999999999, \"streams\": [{\"serial\": -4, \"target\": \"\"}, {\"serial\": 1}]}",
+        "{\"instance\": 5, \"streams\": [{\"serial\": \"71\", \"target\": \"\"}, {\"serial\": 71, \"target\": 0}]}",
+    };
+    struct recall r;
+    for (unsigned i = 0; i < sizeof files / sizeof *files; i++) {
+        write_file(files[i]);
+        recall_read(&r, "enhanced_mic");
+        ck_assert_msg(r.n == 0, "%s", files[i]);
+    }
+}
+END_TEST
+
+START_TEST(too_many) {
+    struct recall r = {.instance = 5}, back;
+    for (unsigned i = 0; i < 2 * RECALL_STREAMS; i++)
+        recall_add(&r, &(struct recall_stream){.serial = i});
+    ck_assert_uint_eq(r.n, RECALL_STREAMS);
+    recall_write(&r, "enhanced_mic");
+    recall_read(&back, "enhanced_mic");
+    ck_assert(recall_same(&r, &back));
+}
+END_TEST
+
+START_TEST(no_place) {
+    struct recall r = {.instance = 5}, back;
+    struct stat st;
+    recall_add(&r, &plain);
+    recall_write(&r, "enhanced_mic.a/../b"); /* a name that is another program's */
+    ck_assert_int_lt(stat(file, &st), 0);
+    unsetenv("XDG_RUNTIME_DIR");
+    recall_write(&r, "enhanced_mic");
+    recall_read(&back, "enhanced_mic");
+    ck_assert_uint_eq(back.n, 0);
+}
+END_TEST
+
+static void set_up(void) {
+    setenv("XDG_RUNTIME_DIR", runtime, 1);
+    remove(file);
+}
+
+int main(void) {
+    if (!mkdtemp(runtime))
+        return 1;
+    snprintf(directory, sizeof directory, "%s/primeknet", runtime);
+    snprintf(file, sizeof file, "%s/enhanced_mic.streams", directory);
+    mkdir(directory, 0700);
+    TCase *tcase = tcase_create("recall");
+    tcase_add_checked_fixture(tcase, set_up, NULL);
+    tcase_add_test(tcase, comes_back);
+    tcase_add_test(tcase, garbage);
+    tcase_add_test(tcase, too_many);
+    tcase_add_test(tcase, no_place);
+    Suite *suite = suite_create("recall");
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    remove(file);
+    rmdir(directory);
+    rmdir(runtime);
+    return n_failed ? 1 : 0;
+}
