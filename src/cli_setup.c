@@ -148,7 +148,8 @@ static int set_up(struct manager *m, bool by_default) {
         status = make_default(&s);
     if (status == cli_done)
         puts(by_default ? "primeknet setup --remove undoes it all."
-                        : "Choose Enhanced Mic as the microphone in your applications. primeknet setup --remove undoes it all.");
+                        : "Choose Enhanced Mic as the microphone in your applications, or have all take it that follow the default:\n"
+                          "primeknet setup --default. primeknet setup --remove undoes it all.");
     return status;
 }
 
@@ -218,6 +219,7 @@ const struct cli_command setup_command = {
     .options = {{'d', "default", .help = "also make Enhanced Mic the default microphone"},
                 {'r', "remove", .help = "undo all of it; the settings file stays"}},
     .about = "Measures which network this processor carries, starts primeknetd and has it started at every login,\n"
-             "by the systemd of this user. May be called again. With --default, the microphone that you had chosen\n"
-             "is the one that Enhanced Mic listens to.\n",
+             "by the systemd of this user. May be called again.\n"
+             "With --default, applications that follow the default use Enhanced Mic, also those in which none can\n"
+             "be chosen, and return to it whenever it was away. It listens to the microphone that you had chosen.\n",
 };
