@@ -157,7 +157,7 @@ static inline float *tail_slot(const struct lane *l, uint64_t s) {
     return l->tails + s / l->unit->hop % l->seat->n_slots * l->unit->delay;
 }
 
-/* Zeroed and already backed by memory: the real-time threads shall not fault it in. */
+/* Zeroed, already backed by memory and, where the limit allows, locked there: the real-time threads shall not fault it in. */
 void *touched(size_t n, size_t size);
 
 #endif

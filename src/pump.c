@@ -646,6 +646,7 @@ void pump_stats(const struct pump *p, struct pump_stats *ret) {
         .out_noise = atomic_load(&p->out_noise),
         .realtime = worker_ask_realtime(p->feed.worker),
         .refusal = worker_refusal(p->feed.worker),
+        .locked = worker_locked(p->feed.worker),
         .waits = atomic_load(&p->waits),
         .swapping = atomic_load(&p->feed.incoming) || atomic_load(&p->swapping),
         .engine_lost = atomic_load(&u->lost),

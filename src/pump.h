@@ -38,6 +38,7 @@ struct pump_stats {
     float in_noise, out_noise; /* linear, the levels' floor: their least, forgotten at 3 dB/s; 0 in the first second */
     bool realtime;         /* the worker has real-time priority; else ... */
     int refusal;           /* ... why, -errno, or 0 where nobody has said */
+    const char *locked;    /* see worker_locked */
     bool waits;            /* the audio thread waits for the worker and so adds no delay */
     bool swapping;         /* an engine handed in has not replaced its predecessor yet */
     bool engine_lost;      /* the engine failed: dry sounds until worker_engine brings another */

@@ -222,6 +222,7 @@ json_t *report_status(const struct report *r, bool bands) {
     json_object_set_new(status, "hop_p99_us", json_integer(p.hop_p99_us));
     json_object_set_new(status, "hop_max_us", json_integer(p.hop_max_us));
     json_object_set_new(status, "realtime", json_boolean(p.realtime));
+    json_object_set_new(status, "memory_locked", json_string(p.locked));
     json_object_set_new(status, "realtime_refusal", p.realtime ? json_null() : json_string(report_refusal(&p)));
     json_object_set_new(status, "memory_mib", json_real(round(memory_mib() * 10) / 10));
     json_object_set_new(status, "refused", r->refused[0] ? words(r->refused) : json_null());

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 
 #define BEHIND (PUMP_RATE / 10) /* samples, besides a quantum, that a lane may lag before hops are skipped */
 #define SEEDED 1000             /* batches after which live times alone count, not what came with the engine */
@@ -26,6 +27,7 @@ struct worker {
     struct rt rt;
     pthread_t thread;
     int refusal;                          /* of real-time priority */
+    bool all_locked;                      /* in memory */
     void (*release)(void *data, struct engine *engine);
     void *data;
     struct unit *units;                   /* the owner's */
@@ -345,12 +347,25 @@ void worker_post(struct worker *w, struct feed *f, uint64_t due_ns) {
 
 /* ---- the owner: units and seats ---------------------------------------------------------------------------------- */
 
+static bool buffers_locked = true;
+
 void *touched(size_t n, size_t size) {
     void *const memory = calloc(n, size);
     if (memory)
         memset(memory, 0, n * size);
     __asm__ volatile("" : : "r"(memory) : "memory"); /* or the compiler takes the memset for done */
+    if (memory && mlock(memory, n * size) < 0)
+        buffers_locked = false;
     return memory;
+}
+
+/* With all that there is now, the network's weights and states among it, if the limit is that high. */
+static void lock_all(struct worker *w) {
+    w->all_locked = mlockall(MCL_CURRENT | MCL_ONFAULT) == 0;
+}
+
+const char *worker_locked(const struct worker *w) {
+    return w->all_locked ? "all" : buffers_locked ? "buffers" : "none";
 }
 
 bool worker_takes(unsigned hop, unsigned delay) {
@@ -487,6 +502,7 @@ int worker_engine(struct worker *w, struct engine *engine, unsigned hop_p99_us) 
             leave_seat(w, f, untaken);
         eventfd_write(f->event, 1); /* a pump that stands takes it from pump_dispatch */
     }
+    lock_all(w);
     release_unused(w);
     return 0;
 }
@@ -511,6 +527,7 @@ int worker_add(struct worker *w, struct feed *f) {
         f->number = i;
         take_seat(f, seat);
         atomic_store(&w->feeds[i], f);
+        lock_all(w);
         return 0;
     }
     return -ENOSPC;

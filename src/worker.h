@@ -41,6 +41,8 @@ void worker_close(struct worker *w); /* NULL is fine; after its pumps are closed
  * in at the same delay. An engine that still waits for its turn in a pump is replaced. Returns 0, -ENOMEM, -EINVAL or,
  * where it has too few streams, -ENOSPC, the engine then still the caller's. */
 int worker_engine(struct worker *w, struct engine *engine, unsigned hop_p99_us);
+/* What of the process is locked in memory: "all"; "buffers", all samples that are under way; "none", at least not all of these. */
+const char *worker_locked(const struct worker *w);
 unsigned worker_hop(const struct worker *w); /* samples, of the newest engine */
 /* Why the thread was refused real-time priority, -errno; 0 where it was not, though it may still wait for it. */
 int worker_refusal(const struct worker *w);

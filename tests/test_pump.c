@@ -8,6 +8,7 @@
 #include "seed.h"
 
 #include <check.h>
+#include <linux/capability.h>
 #include <stdio.h>
 #include <sys/resource.h>
 
@@ -809,6 +810,50 @@ START_TEST(an_overloaded_worker_is_not_killed) {
 }
 END_TEST
 
+static unsigned long locked_kib(void) {
+    unsigned long kib = 0;
+    char line[128];
+    FILE *const status = fopen("/proc/self/status", "r");
+    while (fgets(line, sizeof line, status) && sscanf(line, "VmLck: %lu", &kib) != 1) {
+    }
+    fclose(status);
+    return kib;
+}
+
+/* A pump runs whatever the limit; with the right to lock there is none. */
+START_TEST(memory_is_locked_where_the_limit_allows_it) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    return; /* they lock nothing */
+#endif
+    const struct {
+        rlim_t limit;
+        const char *locked;
+    } cases[] = {{1 << 16, "none"}, {8 << 20, "buffers"}, {0, "all"}};
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct caps[2];
+    struct rlimit limit;
+    ck_assert_int_eq((int)syscall(SYS_capget, &header, caps), 0);
+    ck_assert_int_eq(getrlimit(RLIMIT_MEMLOCK, &limit), 0);
+    const bool may = caps[0].effective & 1u << CAP_IPC_LOCK;
+    if (cases[_i].limit ? limit.rlim_max < cases[_i].limit : !may) {
+        fprintf(stderr, "no right to lock so much: nothing to test\n");
+        return;
+    }
+    if (cases[_i].limit) {
+        limit.rlim_cur = cases[_i].limit;
+        ck_assert_int_eq(setrlimit(RLIMIT_MEMLOCK, &limit), 0);
+        caps[0].effective &= ~(1u << CAP_IPC_LOCK);
+        ck_assert_int_eq((int)syscall(SYS_capset, &header, caps), 0);
+    }
+    open_pump(&granted, 768, 0.5f, 1);
+    ck_assert_str_eq(stats().locked, cases[_i].locked);
+    if (_i > 0)
+        ck_assert_uint_ge(locked_kib(), 2500);
+    run(PUMP_RATE, 256);
+    expect(0, at, 768, 0.5f);
+}
+END_TEST
+
 /* ---- several pumps ----------------------------------------------------------------------------------------------- */
 
 /* The other pumps: use(i) makes one of them the pump, its sound and place those that all of the above speaks of. */
@@ -1198,6 +1243,7 @@ int main(void) {
     tcase_add_test(c, what_others_see);
     tcase_add_test(c, the_microphone_goes_and_comes);
     tcase_add_test(c, an_overloaded_worker_is_not_killed);
+    tcase_add_loop_test(c, memory_is_locked_where_the_limit_allows_it, 0, 3);
     suite_add_tcase(s, c);
     TCase *const several = tcase_create("several");
     tcase_add_checked_fixture(several, setup, teardown_pumps);
