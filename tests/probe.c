@@ -20,13 +20,15 @@ struct probe {
     struct pw_filter *player, *recorder;
     void *out, *in[2];
     float peak;
-    float *recorded[2];
+    void (*cycle)(unsigned n, unsigned rate);
+    float *recorded[2];             /* [PROBE_LENGTH], a ring by the index */
     /* the recorder's data thread */
     bool begun;
+    uint32_t driver;
     uint64_t base;
     _Atomic uint64_t start;         /* = base, for the player */
-    _Atomic unsigned length, rate;
-    _Atomic uint64_t cycles, samples;
+    _Atomic unsigned length, whole, rate;
+    _Atomic uint64_t samples;
     _Atomic float loudest;
 };
 
@@ -46,21 +48,29 @@ static void play(void *data, struct spa_io_position *position) {
         to[i] = p->peak * noise(position->clock.position + i);
 }
 
+static void keep(struct probe *p, unsigned which, unsigned index, const float *from, unsigned n) {
+    for (unsigned i = 0; i < n; i++)
+        p->recorded[which][(index + i) % PROBE_LENGTH] = from ? from[i] : NAN;
+}
+
 static void record(void *data, struct spa_io_position *position) {
     struct probe *const p = data;
     const unsigned n = (unsigned)position->clock.duration;
-    if (!p->begun || position->clock.position < p->base) { /* another driver's clock: begin anew */
+    if (!p->begun || position->clock.id != p->driver) { /* another driver's clock: begin anew */
         p->begun = true;
+        p->driver = position->clock.id;
         p->base = position->clock.position;
         atomic_store(&p->start, p->base);
         atomic_store(&p->length, 0);
+        atomic_store(&p->whole, 0);
     }
-    const uint64_t at = position->clock.position - p->base;
+    const unsigned at = (unsigned)(position->clock.position - p->base), length = atomic_load(&p->length);
+    const unsigned n_new = at > length ? at - length : 0, n_missed = n_new < PROBE_LENGTH ? n_new : PROBE_LENGTH;
     atomic_store(&p->rate, position->clock.rate.denom);
     for (unsigned which = 0; which < 2; which++) {
         const float *const from = pw_filter_get_dsp_buffer(p->in[which], n);
-        if (from && at <= PROBE_LENGTH - n)
-            memcpy(p->recorded[which] + at, from, n * sizeof *from);
+        keep(p, which, at - n_missed, NULL, n_missed);
+        keep(p, which, at, from, n);
         if (which == 1) {
             float loudest = atomic_load(&p->loudest);
             for (unsigned i = 0; from && i < n; i++)
@@ -68,10 +78,11 @@ static void record(void *data, struct spa_io_position *position) {
             atomic_store(&p->loudest, loudest);
         }
     }
-    if (at <= PROBE_LENGTH - n)
-        atomic_store(&p->length, (unsigned)at + n);
+    atomic_store(&p->whole, at == length ? atomic_load(&p->whole) + n : n);
+    atomic_store(&p->length, at + n);
     atomic_fetch_add(&p->samples, n);
-    atomic_fetch_add(&p->cycles, 1);
+    if (p->cycle)
+        p->cycle(n, position->clock.rate.denom);
 }
 
 static const struct pw_filter_events player_events = {PW_VERSION_FILTER_EVENTS, .process = play};
@@ -89,15 +100,15 @@ static void *port(struct pw_filter *f, enum pw_direction direction, const char *
             pw_properties_new(PW_KEY_FORMAT_DSP, "32 bit float mono audio", PW_KEY_PORT_NAME, name, NULL), NULL, 0);
 }
 
-struct probe *probe_open(float peak) {
+struct probe *probe_open(float peak, void (*cycle)(unsigned n, unsigned rate)) {
     pw_init(NULL, NULL);
     struct probe *const p = calloc(1, sizeof *p);
     for (unsigned which = 0; which < 2; which++) {
         p->recorded[which] = malloc(PROBE_LENGTH * sizeof(float));
-        for (unsigned i = 0; i < PROBE_LENGTH; i++)
-            p->recorded[which][i] = NAN;
+        keep(p, which, 0, NULL, PROBE_LENGTH);
     }
     p->peak = peak;
+    p->cycle = cycle;
     p->loop = pw_thread_loop_new("probe", NULL);
     p->player = filter(p, "player", "Stream/Output/Audio", &player_events);
     p->recorder = filter(p, "recorder", "Stream/Input/Audio", &recorder_events);
@@ -138,31 +149,20 @@ void probe_quantum(struct probe *p, unsigned quantum) {
     pw_thread_loop_unlock(p->loop);
 }
 
-bool probe_link(const char *from, const char *to) {
-    char command[256];
-    snprintf(command, sizeof command, "pw-link %s %s 2> /dev/null", from, to);
-    for (int i = 0; i < 100; i++) {
-        if (system(command) == 0)
-            return true;
-        nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
-    }
-    return false;
-}
-
 unsigned probe_length(const struct probe *p) {
     return atomic_load(&p->length);
 }
 
-const float *probe_recorded(const struct probe *p, unsigned which) {
-    return p->recorded[which];
+unsigned probe_whole(const struct probe *p) {
+    return atomic_load(&p->whole);
+}
+
+float probe_recorded(const struct probe *p, unsigned which, unsigned index) {
+    return p->recorded[which][index % PROBE_LENGTH];
 }
 
 float probe_noise(const struct probe *p, int64_t index) {
     return p->peak * noise(atomic_load(&p->start) + (uint64_t)index);
-}
-
-uint64_t probe_cycles(const struct probe *p) {
-    return atomic_load(&p->cycles);
 }
 
 uint64_t probe_samples(const struct probe *p) {
@@ -178,14 +178,14 @@ float probe_peak(struct probe *p) {
 }
 
 int probe_delay(const struct probe *p, unsigned which, unsigned index, float factor, double *error_db) {
-    const float *const y = p->recorded[which] + index;
     const uint64_t start = atomic_load(&p->start);
     for (int delay = 0; delay < 40000; delay++) {
         double error = 0, power = 0;
         unsigned i;
         for (i = 0; i < COMPARED; i++) {
             const double x = factor * p->peak * noise(start + index + i - (unsigned)delay);
-            error += (y[i] - x) * (y[i] - x);
+            const double y = probe_recorded(p, which, index + i);
+            error += (y - x) * (y - x);
             power += x * x;
             if (!(i < 64 || error <= 1e-10 * power))
                 break;

@@ -8,26 +8,26 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define PROBE_LENGTH (60 * 48000) /* samples kept of each source: the probe records no longer */
+#define PROBE_LENGTH (60 * 48000) /* samples kept of each source: the last */
 
 struct probe;
 
-/* Plays noise of that peak; NULL if PipeWire does not answer. */
-struct probe *probe_open(float peak);
+/* Plays noise of that peak; NULL if PipeWire does not answer. cycle, if not NULL, is called after every cycle of the recorder,
+ * on its thread, with the cycle's samples and their rate. */
+struct probe *probe_open(float peak, void (*cycle)(unsigned n, unsigned rate));
 void probe_close(struct probe *p);
 
 /* Asks for a quantum from now on, whatever others want; 0 asks for none. */
 void probe_quantum(struct probe *p, unsigned quantum);
-/* Links a port of the probe ("player:out", "recorder:first", "recorder:second") with another's, waiting until that one
- * is there. False after 5 s. */
-bool probe_link(const char *from, const char *to);
 
-/* Samples recorded so far, and the noise, by the same index. A cycle that was missed reads as NaN. */
+/* Samples recorded since the graph has its present driver, and what was recorded and the noise, by the same index. A cycle
+ * that was missed reads as NaN. */
 unsigned probe_length(const struct probe *p);
-const float *probe_recorded(const struct probe *p, unsigned which); /* 0 first, 1 second */
+float probe_recorded(const struct probe *p, unsigned which, unsigned index); /* 0 first, 1 second */
 float probe_noise(const struct probe *p, int64_t index);
-/* Cycles of the recorder, of whatever driver, and the samples in them. */
-uint64_t probe_cycles(const struct probe *p);
+/* How many of the last samples came without a missed cycle: all that is linked to the recorder has run in each. */
+unsigned probe_whole(const struct probe *p);
+/* Samples of the recorder's cycles, of whatever driver. */
 uint64_t probe_samples(const struct probe *p);
 unsigned probe_rate(const struct probe *p); /* Hz, of the graph */
 /* Loudest sample of the second source since the last call. */

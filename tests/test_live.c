@@ -1,6 +1,11 @@
 /* The live path in a real PipeWire: every test starts a private session (tests/pipewire-session) with a fake
  * microphone, opens the node in this process, and looks at what others see of it, to the sample (tests/probe.h).
  *
+ * A busy machine misses cycles of the graph. The recorder knows by the graph's clock which, and what is compared to the sample
+ * is a stretch without one. A hop is never late: the clock by which the pump judges that is the graph's too, and it has its
+ * next block once the worker is done with those before. So nothing is looked at twice; where a test waits, it is for something
+ * that must come.
+ *
  * An argument makes the tests longer: test-live 10 runs those that wait ten times as long. */
 #include "config.h"
 
@@ -25,6 +30,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -48,16 +54,40 @@ static struct node *node, *more[2]; /* those beside it share its worker */
 static struct probe *probe;
 static unsigned n_released;
 
-/* ---- the guard around what PipeWire's data loop and the worker run of ours: the linker puts these in between ------- */
+/* ---- the linker puts these in between: the graph's clock, and a guard around what PipeWire's data loop and the worker
+ * run of ours ------------------------------------------------------------------------------------------------------ */
 
 static _Atomic unsigned n_guarded_blocks, n_guarded_hops;
+static _Atomic uint64_t graph_ns = 10000000000; /* no block is of yesterday: 0 is long ago */
+
+static void on_cycle(unsigned n, unsigned rate) {
+    atomic_fetch_add(&graph_ns, n * 1000000000ull / rate);
+}
+
+int __real_clock_gettime(clockid_t id, struct timespec *t);
+int __wrap_clock_gettime(clockid_t id, struct timespec *t);
+int __wrap_clock_gettime(clockid_t id, struct timespec *t) {
+    (void)id;
+    const uint64_t ns = atomic_load(&graph_ns);
+    *t = (struct timespec){.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
+    return 0;
+}
+
+static double seconds(void) {
+    struct timespec t;
+    __real_clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
 
 void __real_pump_process(struct pump *p, const float *in, unsigned n_in, float *out, unsigned n_out);
 void __wrap_pump_process(struct pump *p, const float *in, unsigned n_in, float *out, unsigned n_out);
 void __wrap_pump_process(struct pump *p, const float *in, unsigned n_in, float *out, unsigned n_out) {
+    while (!pump_alive(p))
+        nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
     rt_guard_enter();
     __real_pump_process(p, in, n_in, out, n_out);
     rt_guard_leave();
+    pump_alive(p); /* what is due now must be done next time */
     n_guarded_blocks++;
 }
 
@@ -113,12 +143,6 @@ static void start_session(const char *settings) {
     shell("pactl set-default-source enhanced_mic 2> /dev/null"); /* or the manager moves those who record it */
 }
 
-static double seconds(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static void spin(double time) {
     const double end = seconds() + time;
     for (double left; (left = end - seconds()) > 0;) {
@@ -134,14 +158,14 @@ static void spin(double time) {
     }
 }
 
-/* Dispatches until the condition holds; the machine may be slow, so this waits long before it gives up. */
+/* Dispatches until the condition holds; the machine may be slow, so this waits long before it gives up: a minute. */
 #define spin_until(condition) \
     do { \
-        const double end = seconds() + 15; \
+        const double end = seconds() + 60; \
         bool met; \
         while (!(met = (condition)) && seconds() < end) \
             spin(0.02); \
-        ck_assert_msg(met, "not within 15 s: %s", #condition); \
+        ck_assert_msg(met, "not within 60 s: %s", #condition); \
     } while (0)
 
 static void release(void *data, struct engine *engine) {
@@ -221,7 +245,7 @@ static void link_ports(const char *from, const char *to) {
 
 /* Noise into the fake microphone; the microphone and Enhanced Mic into the recorder. */
 static void open_probe(void) {
-    probe = probe_open(PEAK);
+    probe = probe_open(PEAK, on_cycle);
     ck_assert_ptr_nonnull(probe);
     link_ports("player:out", "fake_mic:input_MONO");
     link_ports("fake_mic:capture_MONO", "recorder:first");
@@ -231,7 +255,7 @@ static void open_probe(void) {
 /* Noise into the recorder, and into Enhanced Speaker; what the output then plays into the recorder, a quantum later:
  * a null sink has its monitor's samples ready in the next cycle. */
 static void open_speaker_probe(void) {
-    probe = probe_open(PEAK);
+    probe = probe_open(PEAK, on_cycle);
     ck_assert_ptr_nonnull(probe);
     link_ports("player:out", "recorder:first");
     link_ports("player:out", "enhanced_speaker:playback_MONO");
@@ -281,18 +305,6 @@ static long in_ns(unsigned samples) {
     return lround(samples * (1e9 / PUMP_RATE));
 }
 
-/* Samples between what the recorder hears first and second, both found in the last third of a second, or -1. */
-static int added_delay(float factor, double *error_db) {
-    const unsigned length = probe_length(probe);
-    for (unsigned back = 2048; back < 8 * 2048 && back + 16384 < length; back += 2048) {
-        const int first = probe_delay(probe, 0, length - back, 1, NULL);
-        const int second = first < 0 ? -1 : probe_delay(probe, 1, length - back, factor, error_db);
-        if (second >= 0)
-            return second - first;
-    }
-    return -1;
-}
-
 static unsigned gcd(unsigned a, unsigned b) {
     return b ? gcd(b, a % b) : a;
 }
@@ -301,21 +313,37 @@ static unsigned expected_delay(unsigned quantum, bool waits) {
     return ENGINE_DELAY + HOP - gcd(HOP, quantum) + (waits ? 0 : quantum > HOP ? quantum : HOP);
 }
 
-/* The node adds the delay that it says, which is what it must be, and the graph so many samples more. A cycle that the
- * machine missed spoils a look, and so does a hop that it made late: the delay grows amid it, and within a second of a
- * change still allows for the longer blocks before. Then another, 15 s long. Returns what the node said. */
+/* Until the recorder has so many samples more. */
+static void record(unsigned n) {
+    const uint64_t samples = probe_samples(probe);
+    spin_until(probe_samples(probe) >= samples + n);
+}
+
+/* Until the recorder has so many samples in a row, all of them new. Returns the index of the last. */
+static unsigned record_whole(unsigned n) {
+    const unsigned from = probe_length(probe);
+    spin_until(probe_whole(probe) >= n && probe_length(probe) >= from + n);
+    return probe_length(probe) - 1;
+}
+
+static bool has_its_delay(const struct node *n) {
+    const struct pump_stats s = stats_of(n);
+    return s.quantum && s.delay == expected_delay(s.quantum, s.waits);
+}
+
+/* The node comes to add the delay that it must, and says so, and the graph so many samples more. Returns what it said. */
 static struct pump_stats expect_delay(const struct node *n, unsigned more_samples, float factor, double *error_db) {
-    for (int i = 0; i < 20; i++) {
-        const struct pump_stats before = stats_of(n);
-        spin(0.75);
-        const int added = added_delay(factor, error_db);
-        const struct pump_stats after = stats_of(n);
-        if (added < 0 || after.delay != before.delay || after.delay != expected_delay(after.quantum, after.waits))
-            continue;
-        ck_assert_int_eq(added, (int)(after.delay + more_samples));
-        return after;
-    }
-    ck_abort_msg("no delay found in 15 s, or never what it must be: %u", stats_of(n).delay);
+    struct pump_stats s;
+    unsigned index;
+    do { /* a stretch amid which it says nothing else */
+        spin_until(has_its_delay(n));
+        s = stats_of(n);
+        index = record_whole(4096 + s.delay + 2 * s.quantum) - 2047;
+    } while (stats_of(n).delay != s.delay);
+    const int first = probe_delay(probe, 0, index, 1, NULL), second = probe_delay(probe, 1, index, factor, error_db);
+    ck_assert_int_ge(first, 0);
+    ck_assert_int_eq(second - first, (int)(s.delay + more_samples));
+    return s;
 }
 
 /* From now on that quantum, and the delay that goes with it, in the sound as in what is published. */
@@ -341,13 +369,6 @@ static void walk_quanta(void) {
     }
 }
 
-/* With real-time priority, and where its hops leave it the time, a node waits for them (docs/live-path.md). One that
- * was late may have ended that for 10 s. */
-static bool waits_where_it_may(void) {
-    const struct pump_stats s = stats();
-    return s.waits || !s.realtime || s.hop_p99_us >= 0.3e6 * s.quantum / PUMP_RATE;
-}
-
 /* ---- tests ------------------------------------------------------------------------------------------------------- */
 
 START_TEST(delay_at_every_quantum) {
@@ -355,9 +376,20 @@ START_TEST(delay_at_every_quantum) {
     open_node("null", 1, NULL);
     open_probe();
     walk_quanta();
-    spin_until(waits_where_it_may());
+    ck_assert_int_eq(stats().waits, stats().realtime);
 }
 END_TEST
+
+static bool is_worker(pid_t tid) {
+    char path[64], comm[32] = "";
+    snprintf(path, sizeof path, "/proc/self/task/%ld/comm", (long)tid);
+    FILE *const file = fopen(path, "r");
+    if (file && !fgets(comm, sizeof comm, file))
+        comm[0] = '\0';
+    if (file)
+        fclose(file);
+    return strcmp(comm, "primeknet hops\n") == 0;
+}
 
 /* Takes the right to real-time priority from this thread and those that it starts, or gives it back. */
 static void may_be_realtime(bool may) {
@@ -371,11 +403,24 @@ static void may_be_realtime(bool may) {
     ck_assert_int_eq((int)syscall(SYS_capset, &header, data), 0);
 }
 
+/* All threads of this process but this one and the worker's, where the limits allow it: who misses no cycle sooner has a
+ * stretch without a missed one. */
+static void raise_data_loops(void) {
+    DIR *const tasks = opendir("/proc/self/task");
+    for (struct dirent *task; (task = readdir(tasks));) {
+        const pid_t tid = atoi(task->d_name);
+        if (tid > 0 && tid != getpid() && !is_worker(tid))
+            sched_setscheduler(tid, SCHED_FIFO | SCHED_RESET_ON_FORK, &(struct sched_param){.sched_priority = 50});
+    }
+    closedir(tasks);
+}
+
 START_TEST(delay_at_every_quantum_without_priority) {
     start_session("");
     may_be_realtime(false);
     open_node("null", 1, NULL);
     may_be_realtime(true);
+    raise_data_loops();
     ck_assert(!stats().realtime);
     open_probe();
     walk_quanta();
@@ -383,19 +428,14 @@ START_TEST(delay_at_every_quantum_without_priority) {
 }
 END_TEST
 
-/* Highest real-time priority of this process's threads, but for those of that name (if other) or of those alone. */
-static int priority(const char *name, bool other) {
+/* Highest real-time priority of this process's threads, of the worker or of the others. */
+static int priority(bool worker) {
     DIR *const tasks = opendir("/proc/self/task");
     int highest = 0;
     for (struct dirent *task; (task = readdir(tasks));) {
-        char path[300], comm[32] = "";
-        snprintf(path, sizeof path, "/proc/self/task/%s/comm", task->d_name);
-        FILE *const file = fopen(path, "r");
         struct sched_param param = {0};
-        if (file && fgets(comm, sizeof comm, file) && (strncmp(comm, name, strlen(name)) != 0) == other)
+        if (is_worker(atoi(task->d_name)) == worker)
             sched_getparam(atoi(task->d_name), &param);
-        if (file)
-            fclose(file);
         highest = param.sched_priority > highest ? param.sched_priority : highest;
     }
     closedir(tasks);
@@ -405,7 +445,7 @@ static int priority(const char *name, bool other) {
 START_TEST(the_network_at_strength_0_is_the_delayed_microphone) {
     start_session("");
     open_node("cpu", 1000, NULL);
-    const int worker = priority("primeknet hops", false), data_loop = priority("primeknet hops", true);
+    const int worker = priority(true), data_loop = priority(false);
     printf("priorities: data loop %d, worker %d\n", data_loop, worker);
     if (stats().realtime)
         ck_assert_int_eq(worker, data_loop - 1);
@@ -425,16 +465,19 @@ START_TEST(the_network_at_strength_0_is_the_delayed_microphone) {
 }
 END_TEST
 
+static double sample(unsigned which, int index) {
+    return probe_recorded(probe, which, (unsigned)index);
+}
+
 /* Where the highest peak of the correlation of both sources lies, in fractions of a sample; NAN where the two are not the
- * same: the machine missed a cycle there. */
+ * same. */
 static double lag(unsigned index) {
-    const float *const x = probe_recorded(probe, 0), *const y = probe_recorded(probe, 1);
     const int range = 4000, n = 8192;
     double *const c = calloc((size_t)range, sizeof *c);
     int best = 1;
     for (int d = 0; d < range; d++) {
         for (int i = 0; i < n; i++)
-            c[d] += (double)x[(int)index + i - d] * y[(int)index + i];
+            c[d] += sample(0, (int)index + i - d) * sample(1, (int)index + i);
         if (c[d] > c[best])
             best = d;
     }
@@ -442,8 +485,8 @@ static double lag(unsigned index) {
     free(c);
     double of_x = 0, of_y = 0;
     for (int i = 0; i < n; i++) {
-        of_x += (double)x[(int)index + i - best] * x[(int)index + i - best];
-        of_y += (double)y[(int)index + i] * y[(int)index + i];
+        of_x += pow(sample(0, (int)index + i - best), 2);
+        of_y += pow(sample(1, (int)index + i), 2);
     }
     if (!(b > 0.6 * sqrt(of_x * of_y)))
         return NAN;
@@ -454,40 +497,36 @@ START_TEST(at_44100_the_delay_is_constant_and_as_published) {
     start_session("RATE=44100");
     open_node("null", 1, NULL);
     open_probe();
-    spin_until(stats().quantum > 0 && probe_length(probe) > 44100);
-    spin_until(waits_where_it_may());
-    spin(1.5);
-    double constant = NAN;
-    for (unsigned n_same = 0, n_looks = 0; n_same < 6; n_looks++) {
-        const struct pump_stats s = stats();
-        ck_assert_msg(n_looks < 40, "never the same six times, delay %u", s.delay);
-        spin(0.5);
-        const double found = lag(probe_length(probe) - 9000), published = 1e-9 * (double)published_ns() * 44100;
-        /* A cycle was missed or a hop late; else blocks of 255 and 256. */
-        if (isnan(found) || stats().delay != s.delay || s.delay != expected_delay(1, s.waits) + 2) {
-            n_same = 0;
-            continue;
-        }
+    /* The resamplers' blocks are of 278 and 279 samples, and differ by one in and out. */
+    spin_until(stats().quantum > 0 && stats().delay == expected_delay(1, stats().waits) + 2);
+    record(44100);
+    const unsigned delay = stats().delay, end = record_whole(66150);
+    const double published = 1e-9 * (double)published_ns() * 44100, last = lag(end - 8192);
+    for (unsigned i = 0; i < 6; i++) {
+        const double found = lag(end - 8192 - i * 8000);
         printf("44.1 kHz: delay %.2f samples, published %.2f\n", found, published);
-        ck_assert_double_eq_tol(found, published, 2); /* the resamplers' blocks differ by one */
-        /* One that slipped between the rates would be 0.92; a cycle missed between two looks may do so once. */
-        if (!(fabs(found - constant) < 0.5)) {
-            n_same = 0;
-            constant = found;
-        }
-        n_same++;
+        ck_assert_double_eq_tol(found, published, 2);
+        ck_assert_double_eq_tol(found, last, 0.5); /* one that slipped between the rates would be 0.92 */
     }
+    ck_assert_uint_eq(stats().delay, delay);
 }
 END_TEST
+
+static bool has_size(const char *name, long size) {
+    char path[128];
+    struct stat st;
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    return stat(path, &st) == 0 && st.st_size >= size;
+}
 
 START_TEST(recorders_of_both_worlds_get_it) {
     start_session("");
     open_node("null", 1, NULL);
     open_probe();
-    shell("timeout 4 parec --device=enhanced_mic --rate=44100 --channels=2 --format=float32le --latency-msec=50 "
-            "> %s/parec & timeout 4 pw-record --target enhanced_mic --rate 44100 --channels 2 --format f32 %s/pw.wav &",
+    shell("timeout 60 parec --device=enhanced_mic --rate=44100 --channels=2 --format=float32le --latency-msec=50 "
+            "> %s/parec & timeout 60 pw-record --target enhanced_mic --rate 44100 --channels 2 --format f32 %s/pw.wav &",
             directory, directory);
-    spin(5);
+    spin_until(has_size("parec", 1000000) && has_size("pw.wav", 1000000)); /* 2.8 s */
     const char *const names[] = {"parec", "pw.wav"};
     for (int i = 0; i < 2; i++) {
         char path[128];
@@ -514,33 +553,35 @@ START_TEST(recorders_of_both_worlds_get_it) {
 }
 END_TEST
 
-/* The recorder goes on at the graph's pace for a while. Wide, and looked at more than once: the machine may miss cycles. */
-static void expect_pace(double time) {
-    double pace = 0;
-    for (unsigned i = 0; i < 5 && !(pace > 0.7 && pace < 1.2); i++) {
-        const uint64_t samples = probe_samples(probe);
-        const double begin = seconds();
-        spin(time);
-        pace = (double)(probe_samples(probe) - samples) / (seconds() - begin) / probe_rate(probe);
-        printf("pace %.3f\n", pace);
-    }
-    ck_assert_double_gt(pace, 0.7);
-    ck_assert_double_lt(pace, 1.2);
-}
-
 /* Until the recorder hears Enhanced Mic, or no longer. */
-static double until_heard(bool heard) {
+static void until_heard(bool heard) {
     const double begin = seconds();
     probe_peak(probe);
     do {
         spin(0.05);
-        ck_assert_msg(seconds() < begin + 15, "%s after 15 s", heard ? "silent" : "still sounds");
+        ck_assert_msg(seconds() < begin + 60, "%s after 60 s", heard ? "silent" : "still sounds");
     } while ((probe_peak(probe) > 0.5f * PEAK) != heard);
-    return seconds() - begin;
 }
 
+/* The node's serial number, which no other ever has; 0: there is no such node. */
+static unsigned serial_of(const char *name) {
+    char command[256];
+    unsigned serial = 0;
+    snprintf(command, sizeof command,
+            "timeout 5 pw-cli info %s < /dev/null 2> /dev/null | sed -n 's/.*object.serial = \"\\(.*\\)\"/\\1/p'", name);
+    FILE *const info = popen(command, "r");
+    if (fscanf(info, "%u", &serial) != 1)
+        serial = 0;
+    pclose(info);
+    return serial;
+}
+
+/* ... and another one comes in its place. */
 static void destroy(const char *name) {
+    unsigned before, now = 0;
+    spin_until((before = serial_of(name)) != 0);
     ck_assert_int_eq(shell("timeout 5 pw-cli destroy %s < /dev/null > /dev/null", name), 0);
+    spin_until((now = serial_of(name)) != 0 && now != before);
 }
 
 START_TEST(a_microphone_that_goes_and_returns) {
@@ -552,14 +593,11 @@ START_TEST(a_microphone_that_goes_and_returns) {
         shell("%s remove-mic %s/s", SESSION, directory);
         spin_until(!status().has_microphone);
         until_heard(false);
-        expect_pace(1);
+        record(PUMP_RATE); /* the pacer's doing */
         shell("%s add-mic %s/s", SESSION, directory);
         spin_until(status().has_microphone);
-        const double begin = seconds();
         link_ports("player:out", "fake_mic:input_MONO");
         until_heard(true);
-        printf("heard %.2f s after the microphone was linked\n", seconds() - begin);
-        ck_assert_double_lt(seconds() - begin, 1);
     }
     ck_assert_uint_eq(status().n_consumers, 1);
     link_ports("fake_mic:capture_MONO", "recorder:first");
@@ -570,10 +608,10 @@ END_TEST
 START_TEST(no_microphone_at_the_start) {
     start_session("MIC_POSITIONS=");
     open_node("null", 1, NULL);
-    probe = probe_open(PEAK);
+    probe = probe_open(PEAK, on_cycle);
     link_ports("enhanced_mic:capture_MONO", "recorder:second");
-    spin_until(status().n_consumers == 1 && probe_cycles(probe) > 0);
-    expect_pace(2 * patience);
+    spin_until(status().n_consumers == 1);
+    record(2 * patience * PUMP_RATE);
     ck_assert(!status().has_microphone);
     shell("%s add-mic %s/s", SESSION, directory);
     link_ports("player:out", "fake_mic:input_MONO");
@@ -627,8 +665,7 @@ START_TEST(nodes_that_are_destroyed_come_back) {
     }
     shell("%s remove-mic %s/s", SESSION, directory); /* only the pacer, the new one, drives the recorder now */
     spin_until(!status().has_microphone);
-    const uint64_t cycles = probe_cycles(probe);
-    spin_until(probe_cycles(probe) > cycles + 100);
+    record(PUMP_RATE);
     shell("%s add-mic %s/s", SESSION, directory);
     link_ports("player:out", "fake_mic:input_MONO");
     until_heard(true);
@@ -640,31 +677,33 @@ START_TEST(nodes_that_are_destroyed_come_back) {
 }
 END_TEST
 
+/* WirePlumber 0.4 ends where a node goes that is idle: so all run. */
 START_TEST(nodes_of_the_others_come_back) {
     start_session("");
     open_node("null", 1, NULL);
     shell("%s add-mic %s/s usb_mic", SESSION, directory);
-    open_more(0, NODE_SPEAKER, NULL);
-    open_more(1, NODE_MORE_MIC, "usb_mic");
-    const char *const parts[2][3] = {{"enhanced_speaker", "playback.enhanced_speaker", "pacer.enhanced_speaker"},
-        {"enhanced_mic.usb_mic", "capture.enhanced_mic.usb_mic", "pacer.enhanced_mic.usb_mic"}};
-    struct node_status s;
+    open_more(0, NODE_MORE_MIC, "usb_mic");
+    open_more(1, NODE_SPEAKER, NULL);
+    probe = probe_open(PEAK, on_cycle);
+    const struct {
+        const char *parts[3];
+        const char *links[2][2]; /* the first is lost with the first part */
+    } all[2] = {{{"enhanced_mic.usb_mic", "capture.enhanced_mic.usb_mic", "pacer.enhanced_mic.usb_mic"},
+                        {{"enhanced_mic.usb_mic:capture_MONO", "recorder:second"}, {"player:out", "usb_mic:input_MONO"}}},
+            {{"enhanced_speaker", "playback.enhanced_speaker", "pacer.enhanced_speaker"},
+                    {{"player:out", "enhanced_speaker:playback_MONO"}, {"null_out:monitor_FL", "recorder:second"}}}};
     for (unsigned i = 0; i < 2; i++) {
+        link_ports(all[i].links[0][0], all[i].links[0][1]);
+        link_ports(all[i].links[1][0], all[i].links[1][1]);
+        until_heard(true);
         for (unsigned k = 0; k < 3; k++) {
-            spin_until((node_status(more[i], &s), s.has_microphone));
-            destroy(parts[i][k]);
+            destroy(all[i].parts[k]);
+            if (k == 0)
+                link_ports(all[i].links[0][0], all[i].links[0][1]);
+            until_heard(true);
         }
-        spin_until((node_status(more[i], &s), s.has_microphone));
+        shell("pw-link -d enhanced_mic.usb_mic:capture_MONO recorder:second");
     }
-    probe = probe_open(PEAK);
-    link_ports("player:out", "usb_mic:input_MONO");
-    link_ports("enhanced_mic.usb_mic:capture_MONO", "recorder:second");
-    until_heard(true);
-    shell("pw-link -d enhanced_mic.usb_mic:capture_MONO recorder:second");
-    until_heard(false);
-    link_ports("player:out", "enhanced_speaker:playback_MONO");
-    link_ports("null_out:monitor_FL", "recorder:second");
-    until_heard(true);
 }
 END_TEST
 
@@ -793,7 +832,7 @@ END_TEST
 START_TEST(two_channels_are_mixed_or_one_is_chosen) {
     start_session("MIC_POSITIONS='FL FR'");
     open_node("null", 1, NULL);
-    probe = probe_open(PEAK);
+    probe = probe_open(PEAK, on_cycle);
     ck_assert_ptr_nonnull(probe);
     link_ports("player:out", "fake_mic:input_FL");
     link_ports("player:out", "fake_mic:input_FR");
@@ -804,15 +843,16 @@ START_TEST(two_channels_are_mixed_or_one_is_chosen) {
     expect_delay(node, 0, 0.5f, NULL);
     struct err err;
     ck_assert_int_eq(node_microphone(node, NULL, "1", &err), 0);
+    until_heard(true); /* half as loud before */
     expect_delay(node, 0, 1, NULL);
     ck_assert_int_eq(node_microphone(node, NULL, "2", &err), 0);
     until_heard(false);
     ck_assert_int_eq(node_microphone(node, NULL, "FL", &err), 0);
+    until_heard(true);
     expect_delay(node, 0, 1, NULL);
     ck_assert_int_eq(node_microphone(node, NULL, "left", &err), -EINVAL);
     ck_assert_ptr_nonnull(strstr(err.text, "left"));
     ck_assert_uint_eq(status().n_consumers, 1);
-    expect_pace(0.5);
 }
 END_TEST
 
@@ -821,22 +861,23 @@ START_TEST(an_engine_is_exchanged_without_a_gap) {
     open_node("null", 1, NULL);
     open_probe();
     expect_delay(node, 0, 1, NULL);
-    /* A cycle that the machine missed, or a hop that it made late, spoils an exchange: then another one. */
-    unsigned n_bad = 1;
-    for (unsigned i = 0; i < 15 && n_bad; i++) {
-        const struct pump_stats s = stats();
-        const unsigned from = probe_length(probe), delay = expected_delay(s.quantum, s.waits);
+    const unsigned delay = stats().delay;
+    unsigned from, to;
+    do { /* one amid which no cycle was missed */
+        from = record_whole(PUMP_RATE / 8) + 1;
+        const unsigned released = n_released;
+        ck_assert_uint_lt(released, 30);
         ck_assert_int_eq(worker_engine(node_worker(node), open_engine("null"), 1), 0);
-        spin_until(n_released == i + 1 && !stats().swapping);
-        spin(0.5);
-        const unsigned to = probe_length(probe);
-        const int raw = probe_delay(probe, 0, from, 1, NULL);
-        ck_assert_uint_gt(to - from, PUMP_RATE * 3 / 10);
-        n_bad = 0;
-        for (unsigned k = from; k < to; k++)
-            n_bad += !(fabsf(probe_noise(probe, (int64_t)k - raw - (int)delay) - probe_recorded(probe, 1)[k]) < 1e-5f);
-        printf("exchange: %u samples of %u differ\n", n_bad, to - from);
-    }
+        spin_until(n_released == released + 1 && !stats().swapping);
+        record(4096);
+        to = probe_length(probe);
+    } while (probe_whole(probe) < to - from);
+    const int raw = probe_delay(probe, 0, from, 1, NULL);
+    ck_assert_int_ge(raw, 0);
+    unsigned n_bad = 0;
+    for (unsigned k = from; k < to; k++)
+        n_bad += !(fabsf(probe_noise(probe, (int64_t)k - raw - (int)delay) - probe_recorded(probe, 1, k)) < 1e-5f);
+    printf("exchange: %u samples of %u differ\n", n_bad, to - from);
     ck_assert_uint_eq(n_bad, 0);
 }
 END_TEST
@@ -844,7 +885,7 @@ END_TEST
 static unsigned long switches(void) {
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
-    return (unsigned long)(usage.ru_nvcsw + usage.ru_nivcsw);
+    return (unsigned long)usage.ru_nvcsw;
 }
 
 /* ThreadSanitizer has a thread of its own, which wakes ten times a second. */
@@ -1044,7 +1085,7 @@ int main(int argc, char **argv) {
     /* However the tests end, nothing of theirs goes on. */
     const pid_t child = fork();
     if (child == 0) {
-        alarm(300 * patience);
+        alarm(600 * patience);
         exit(run());
     }
     int status_of_child = 1;
