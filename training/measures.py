@@ -6,8 +6,8 @@ si_sdr       dB, at the file's rate; of silence none
 cut_2_4, cut_4_8   %: of the bins of 2-4 and of 4-8 kHz in which speech dominates, those that come out more than 6 dB under the clean
              file. Speech dominates where it is 6 dB over the noise, 10 dB over the clean file's quietest twentieth at that frequency and
              not 60 dB under its loudest bin. Frames of 32 ms
-between      dB, what is left of the noise between the harmonics of voiced speech: output over input in the bins of 100 to 4000 Hz that
-             are at least .3 of the pitch away from its multiples and in which noise is the louder, mean over voiced frames of 64 ms
+between      dB, how loud noise comes through between the harmonics of voiced speech: in the bins of 100 to 4000 Hz that are at least
+             .3 of the pitch away from its multiples and in which noise is the louder, mean over voiced frames of 64 ms, no less than -60
 pause, pause_worst   dB, what is left in pauses: output over input in 20 ms frames whose clean level is 30 dB under the median speech
              frame, no less than -60; the median of these frames, and what a tenth of them is above
 onset        dB, how much louder speech comes through in the 100 ms after a pause than elsewhere: negative where words are cut
@@ -15,7 +15,7 @@ sibilant     dB, how loud speech comes through at 3-8 kHz where most of its ener
 lsd          dB, distance of log spectra above 8 kHz, of files at 48 kHz
 left         dB, output over input where the clean file is silent from end to end
 
-How loud speech comes through is told by the projection on the clean file, so that noise on top does not count.
+How loud speech or noise comes through is told by the projection on it alone, so that the other one does not count.
 """
 import numpy as np
 from pesq import pesq
@@ -72,14 +72,15 @@ def pitch(power):
 def between(clean, noisy, y):
     """At 16 kHz"""
     C, M, Y = (bins(x, 1024, 256, size=2048) for x in (clean, noisy, y))
-    c, noise = np.abs(C) ** 2, np.abs(M - C) ** 2
+    N = M - C
+    c, noise = np.abs(C) ** 2, np.abs(N) ** 2
     hz = pitch(c) * (c.sum(0) > .01 * c.sum(0).max())
     f = np.arange(len(c))[:, None] * 16000 / 2048
     at = f / np.maximum(hz, 1)
     some = (hz > 0) & (f > 100) & (f < 4000) & (np.abs(at - at.round()) > .3) & (noise > c)
     enough = some.sum(0) >= 10
-    energy = lambda X: (np.abs(X) ** 2 * some).sum(0)[enough]
-    return decibel(energy(Y) / energy(M)).mean() if enough.any() else np.nan
+    passed = lambda X: (X * some).sum(0)[enough]
+    return 20 * np.log10(max(1e-3, (passed((N.conj() * Y).real) / passed(noise)).mean())) if enough.any() else np.nan
 
 
 def pauses(clean, noisy, y, rate):
