@@ -8,9 +8,9 @@ enum carry carry_second(struct carry_state *c, unsigned n_late, float load, bool
     if (!c->wait_s)
         c->wait_s = CARRY_WAIT_S;
     c->bad_s = bad ? c->bad_s + 1 : c->bad_s ? c->bad_s - 1 : 0;
-    c->good_s = bad ? 0 : c->good_s + 1;
+    c->good_s = !bad ? c->good_s + 1 : c->good_s > CARRY_BAD_S ? c->good_s - CARRY_BAD_S : 0;
     if (c->bad_s >= CARRY_BAD_S) {
-        c->bad_s = 0;
+        c->bad_s = c->good_s = 0;
         return CARRY_DOWN;
     }
     if (c->good_s < c->wait_s || (lighter && load > room))

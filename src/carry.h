@@ -8,7 +8,8 @@
 enum {
     CARRY_LATE_HOPS = 5, /* late hops that make a second a bad one; dry sound is heard then */
     CARRY_BAD_S = 10,    /* bad seconds, less those without, after which the network is too heavy */
-    CARRY_WAIT_S = 30,   /* good seconds in a row before a heavier one is tried, twice as many after each try ... */
+    CARRY_WAIT_S = 30,   /* good seconds, less ten for each bad one, before a heavier one is tried; after each try twice as
+                          * many ... */
     CARRY_WAIT_MAX_S = 3600, /* ... up to this, and no more than at first once a network has held for so long */
 };
 
