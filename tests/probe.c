@@ -22,6 +22,8 @@ struct probe {
     float peak;
     void (*cycle)(unsigned n, unsigned rate);
     float *recorded[2];             /* [PROBE_LENGTH], a ring by the index */
+    uint64_t next;                  /* the player's */
+    _Atomic bool missed;            /* the player has missed a cycle */
     /* the recorder's data thread */
     bool begun;
     uint32_t driver;
@@ -44,6 +46,9 @@ static void play(void *data, struct spa_io_position *position) {
     struct probe *const p = data;
     const unsigned n = (unsigned)position->clock.duration;
     float *const to = pw_filter_get_dsp_buffer(p->out, n);
+    if (position->clock.position != p->next)
+        atomic_store(&p->missed, true);
+    p->next = position->clock.position + n;
     for (unsigned i = 0; to && i < n; i++)
         to[i] = p->peak * noise(position->clock.position + i);
 }
@@ -78,7 +83,8 @@ static void record(void *data, struct spa_io_position *position) {
             atomic_store(&p->loudest, loudest);
         }
     }
-    atomic_store(&p->whole, at == length ? atomic_load(&p->whole) + n : n);
+    const bool missed = atomic_exchange(&p->missed, false) || at != length;
+    atomic_store(&p->whole, missed ? n : atomic_load(&p->whole) + n);
     atomic_store(&p->length, at + n);
     atomic_fetch_add(&p->samples, n);
     if (p->cycle)
@@ -159,10 +165,6 @@ unsigned probe_whole(const struct probe *p) {
 
 float probe_recorded(const struct probe *p, unsigned which, unsigned index) {
     return p->recorded[which][index % PROBE_LENGTH];
-}
-
-float probe_noise(const struct probe *p, int64_t index) {
-    return p->peak * noise(atomic_load(&p->start) + (uint64_t)index);
 }
 
 uint64_t probe_samples(const struct probe *p) {

@@ -20,12 +20,10 @@ void probe_close(struct probe *p);
 /* Asks for a quantum from now on, whatever others want; 0 asks for none. */
 void probe_quantum(struct probe *p, unsigned quantum);
 
-/* Samples recorded since the graph has its present driver, and what was recorded and the noise, by the same index. A cycle
- * that was missed reads as NaN. */
+/* Samples recorded since the graph has its present driver, and what was recorded. A cycle that was missed reads as NaN. */
 unsigned probe_length(const struct probe *p);
 float probe_recorded(const struct probe *p, unsigned which, unsigned index); /* 0 first, 1 second */
-float probe_noise(const struct probe *p, int64_t index);
-/* How many of the last samples came without a missed cycle: all that is linked to the recorder has run in each. */
+/* How many of the last samples came without a missed cycle, of the player or of the recorder and all that is linked to it. */
 unsigned probe_whole(const struct probe *p);
 /* Samples of the recorder's cycles, of whatever driver. */
 uint64_t probe_samples(const struct probe *p);
