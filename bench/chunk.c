@@ -3,9 +3,9 @@
  * Times file work on a GPU: calls of 1, 4 and 8 s of sound, all hops in one call, and ten minutes in calls of 768 hops as
  * `primeknet enhance` makes them. Times are host to host: copies, analysis, network and synthesis. With a sound file of the
  * model's rate: how far its first channel is from what the CPU engine makes of it. */
-#include "engine.h"
-#include "measure.h"
-#include "model.h"
+#include "engine/engine.h"
+#include "engine/measure.h"
+#include "model/model.h"
 
 #include <math.h>
 #include <sndfile.h>

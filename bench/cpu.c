@@ -4,15 +4,15 @@
  * exponentials by simd.h's, compiled for this processor. Lines of JSON; times are the thread's CPU time. */
 #include "config.h"
 
-#include "engine.h"
+#include "engine/engine.h"
 #include "kernels/conv/conv.h"
 #include "kernels/kernels.h"
 #include "kernels/linear/linear.h"
 #include "kernels/scan/scan.h"
 #include "kernels/simd.h"
-#include "measure.h"
-#include "model.h"
-#include "net.h"
+#include "engine/measure.h"
+#include "model/model.h"
+#include "net/net.h"
 
 #include <errno.h>
 #include <math.h>

@@ -1,9 +1,9 @@
 /* bench-hop MODEL [ENGINE [HOPS PACED]]: what a hop costs from samples to samples, as live sound pays it: HOPS back to
  * back, then PACED of them in real time (20 000 each). PRIMEKNET_CUDA_WAIT=spin|block takes another way of waiting for
  * the GPU. */
-#include "engine.h"
-#include "measure.h"
-#include "model.h"
+#include "engine/engine.h"
+#include "engine/measure.h"
+#include "model/model.h"
 
 #include <stdint.h>
 #include <stdio.h>

@@ -4,8 +4,8 @@
  * fresh one gives, to the bit; its delay is what it was. As fast as the machine allows.
  *
  * The engine's source is part of this program, for its state. */
-#include "engine_cpu.c"
-#include "pool.c"
+#include "engine/engine_cpu.c"
+#include "model/pool.c"
 
 #include <sndfile.h>
 #include <stdint.h>

@@ -1,10 +1,10 @@
 /* bench-streams MODEL [ENGINE]: what several live streams on one worker cost. First the engine alone, batches of 1, 2 and
  * 3 hops; then pumps in real time, 15 s each: one stream; three whose blocks come at the same moment; three whose clocks
  * are 300 parts in a million apart. */
-#include "engine.h"
-#include "measure.h"
-#include "model.h"
-#include "pump.h"
+#include "engine/engine.h"
+#include "engine/measure.h"
+#include "model/model.h"
+#include "live/pump.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

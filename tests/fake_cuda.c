@@ -8,7 +8,7 @@
  *   lost            every hop fails */
 #include "config.h"
 
-#include "cuda/cuda.h"
+#include "engine/cuda/cuda.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #ifndef PRIMEKNET_KERNEL_CASES_H
 #define PRIMEKNET_KERNEL_CASES_H
 
-#include "pool.h"
+#include "model/pool.h"
 
 #include "kernels/attend/attend.h"
 #include "kernels/conv/conv.h"

@@ -1,6 +1,6 @@
 /* Every engine that runs a model named in the file $SLOW takes two and a half times as long for a hop as there is. */
-#include "engine.h"
-#include "model.h"
+#include "engine/engine.h"
+#include "model/model.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* When a network is too heavy for the machine, and when a heavier one is tried again, second by second. */
-#include "carry.h"
+#include "daemon/carry.h"
 #include "run.h"
 
 #include <check.h>

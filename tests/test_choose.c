@@ -1,5 +1,5 @@
-#include "choose.h"
-#include "measure.h"
+#include "engine/choose.h"
+#include "engine/measure.h"
 #include "run.h"
 
 #include <check.h>

@@ -1,7 +1,7 @@
 /* The control socket: what is answered, what garbage gets, how little a client can do to the daemon or to others. */
 #include "config.h"
 
-#include "control.h"
+#include "daemon/control.h"
 #include "run.h"
 #include "seed.h"
 

@@ -1,8 +1,8 @@
 /* The CUDA engine for live sound against the CPU engine: the same sound, the same bits twice, whatever goes together.
  * Skipped where no GPU opens. tests/test_engine.c holds it to what every engine promises. TEST_HOPS=N keeps every run
  * of an engine to N hops, for tools that make a GPU slow. */
-#include "engine.h"
-#include "model.h"
+#include "engine/engine.h"
+#include "model/model.h"
 #include "run.h"
 #include "snr.h"
 

@@ -1,7 +1,7 @@
 /* The GPU's kernels for many frames against their definitions in double, the published ones of the selective scan and the
  * causal convolution among them; the network's blocks against the CPU's; the engine for files against the CPU engine.
  * Needs an NVIDIA GPU: without one it is skipped. */
-#include "engine.h"
+#include "engine/engine.h"
 #include "kernels/attend/attend_cuda.h"
 #include "kernels/conv/conv_cuda.h"
 #include "kernels/depthwise/depthwise_cuda.h"
@@ -12,10 +12,10 @@
 #include "kernels/recurrent/recurrent_cuda.h"
 #include "kernels/scan/scan_cuda.h"
 #include "kernels/ssd/ssd_cuda.h"
-#include "model.h"
-#include "net.h"
-#include "src/cuda/fft.h"
-#include "src/cuda/net_cuda.h"
+#include "model/model.h"
+#include "net/net.h"
+#include "src/engine/cuda/fft.h"
+#include "src/engine/cuda/net_cuda.h"
 #include "run.h"
 #include "snr.h"
 

@@ -1,7 +1,7 @@
 /* What every engine promises (engine.h): delay, independence of streams and of the number of hops a call, causality,
  * reset, strength, floor and low cut, finite output whatever comes in, and a hop that is real-time safe. */
-#include "engine.h"
-#include "model.h"
+#include "engine/engine.h"
+#include "model/model.h"
 #include "rt_guard.h"
 #include "run.h"
 #include "seed.h"

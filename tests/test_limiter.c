@@ -1,4 +1,4 @@
-#include "limiter.h"
+#include "tool/limiter.h"
 #include "run.h"
 #include "seed.h"
 

@@ -9,8 +9,8 @@
  * An argument makes the tests longer: test-live 10 runs those that wait ten times as long. */
 #include "config.h"
 
-#include "model.h"
-#include "node.h"
+#include "model/model.h"
+#include "graph/node.h"
 #include "probe.h"
 #include "rt_guard.h"
 #include "run.h"

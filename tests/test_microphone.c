@@ -1,5 +1,5 @@
 /* Which source is the microphone that was chosen, by the names that PipeWire gives. */
-#include "microphone.h"
+#include "graph/microphone.h"
 #include "run.h"
 
 #include <check.h>

@@ -1,6 +1,6 @@
 /* The reader of model files: what is right is read whole, what is wrong is refused with one line that names the file
  * and the place, and no bytes whatever make it misbehave (the sanitizers watch when built in). */
-#include "model.h"
+#include "model/model.h"
 #include "run.h"
 #include "seed.h"
 

@@ -1,8 +1,8 @@
 /* The network against PyTorch, block by block and whole, in three geometries; fixtures by training/fixtures.py. */
-#include "engine.h"
+#include "engine/engine.h"
 #include "kernels/kernels.h"
-#include "model.h"
-#include "net.h"
+#include "model/model.h"
+#include "net/net.h"
 #include "run.h"
 
 #include <check.h>

@@ -1,5 +1,5 @@
 /* What feeds the machine and whether its GPU sleeps, from trees like the one under /sys. */
-#include "power.h"
+#include "daemon/power.h"
 #include "run.h"
 
 #include <check.h>

@@ -1,7 +1,7 @@
 /* The pump and its worker with an engine of the test's own and a clock that stands unless the test moves it: every run is the same.
  * The sources of both are part of this program, so that a test can wait until the worker has nothing left to do. */
-#include "pump.c"
-#include "worker.c"
+#include "live/pump.c"
+#include "live/worker.c"
 
 #include "rt_guard.h"
 #include "run.h"

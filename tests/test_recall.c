@@ -1,5 +1,5 @@
 /* What is noted comes back; what is no such note, or another PipeWire's, brings back nobody. */
-#include "recall.h"
+#include "graph/recall.h"
 
 #include <check.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* The scores against their definitions, and against the values that the field's own tools give for the same sounds. */
-#include "score.h"
-#include "sound.h"
+#include "tool/lab/score.h"
+#include "tool/sound.h"
 #include "run.h"
 
 #include <check.h>

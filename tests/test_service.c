@@ -1,5 +1,5 @@
 /* What a service manager hears, at a socket in its place. */
-#include "service.h"
+#include "daemon/service.h"
 #include "run.h"
 
 #include <check.h>

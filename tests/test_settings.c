@@ -2,7 +2,7 @@
  * shipped file against the defaults. */
 #include "config.h"
 
-#include "settings.h"
+#include "daemon/settings.h"
 #include "run.h"
 
 #include <check.h>
@@ -21,7 +21,7 @@
 static const char *const names[N_SETTINGS] = {
 #define NUMBER(name, ...) #name,
 #define TEXT(name, ...) #name,
-#include "settings.def"
+#include "daemon/settings.def"
 #undef NUMBER
 #undef TEXT
 };
@@ -33,7 +33,7 @@ static int parse(struct settings *ret, const char *text, struct err *err) {
 static void assert_same_values(const struct settings *a, const struct settings *b) {
 #define NUMBER(name, ...) ck_assert(a->name == b->name);
 #define TEXT(name, ...) ck_assert_str_eq(a->name, b->name);
-#include "settings.def"
+#include "daemon/settings.def"
 #undef NUMBER
 #undef TEXT
 }
@@ -134,7 +134,7 @@ START_TEST(bounds_of_every_row) {
         assert_bounds(#name, least, greatest, 1);                                       \
     else                                                                                \
         assert_refused(#name " = 1;", strlen(#name " = 1;"), 1, #name " must be ");
-#include "settings.def"
+#include "daemon/settings.def"
 #undef NUMBER
 #undef TEXT
 }

@@ -1,9 +1,9 @@
 /* Transform, features and the application of mask and rotation, against their definitions in double. */
 #include "kernels/kernels.h"
-#include "model.h"
+#include "model/model.h"
 #include "seed.h"
-#include "spectrum.h"
-#include "stft.h"
+#include "net/spectrum.h"
+#include "net/stft.h"
 #include "run.h"
 
 #include <check.h>

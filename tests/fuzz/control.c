@@ -8,8 +8,8 @@
 
 #include "fuzz.h"
 
-#include "control.h"
-#include "settings.h"
+#include "daemon/control.h"
+#include "daemon/settings.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -5,8 +5,8 @@
 
 #include "fuzz.h"
 
-#include "cli.h"
-#include "model.h"
+#include "tool/cli.h"
+#include "model/model.h"
 
 #include <dirent.h>
 #include <sndfile.h>
@@ -26,7 +26,7 @@ const char *__lsan_default_suppressions(void) {
 
 static unsigned n_told;
 
-/* In the place of src/cli.c, which has a main. */
+/* In the place of src/tool/cli.c, which has a main. */
 int cli_fail(const char *format, ...) {
     char text[8192];
     va_list args;

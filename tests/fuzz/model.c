@@ -6,8 +6,8 @@
 
 #include "fuzz.h"
 
-#include "engine.h"
-#include "model.h"
+#include "engine/engine.h"
+#include "model/model.h"
 
 #include <ctype.h>
 #include <errno.h>

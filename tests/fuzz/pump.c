@@ -8,7 +8,7 @@
 
 #include "fuzz.h"
 
-#include "pump.h"
+#include "live/pump.h"
 
 #include <errno.h>
 #include <linux/futex.h>

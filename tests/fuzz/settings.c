@@ -6,7 +6,7 @@
 
 #include "fuzz.h"
 
-#include "settings.h"
+#include "daemon/settings.h"
 
 #include <ctype.h>
 #include <dirent.h>

@@ -1,0 +1,413 @@
+#include "config.h"
+
+#include "daemon/control.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum {
+    BACKLOG = 16,
+    MAX_ANSWER = 1 << 20, /* bytes that a client takes */
+    ANSWER_S = 1,         /* that a client waits before it asks whether the daemon is alive, and for an answer to that */
+};
+
+/* A client has one answer at most under way: while it does not read that, nothing of it is read. */
+struct client {
+    int fd; /* -1: free */
+    char in[CONTROL_MAX_LINE];
+    size_t n_in;
+    char *out;
+    size_t n_out, n_sent;
+    bool last; /* no more is taken from it: it goes once it has read its answer */
+    bool waits; /* its first line is to be answered later */
+};
+
+struct control {
+    control_answer *answer;
+    void *data;
+    bool later; /* so says the answer that is being made */
+    int directory, listener, epoll;
+    struct sockaddr_un address;
+    struct client *clients[CONTROL_MAX_CLIENTS];
+};
+
+/* ---- the place --------------------------------------------------------------------------------------------------- */
+
+/* "PATH/primeknet", and the socket in it. */
+static int find_place(struct sockaddr_un *ret, char *directory, size_t size, struct err *err) {
+    const char *runtime = getenv("XDG_RUNTIME_DIR");
+    if (!runtime && getenv("SUDO_UID"))
+        return err_set(err, -EPERM, "run this as yourself, not with sudo: primeknetd serves the user who started it");
+    if (!runtime || runtime[0] != '/')
+        return err_set(err, -ENOENT, "XDG_RUNTIME_DIR is not set; it names the place of the control socket");
+    *ret = (struct sockaddr_un){.sun_family = AF_UNIX};
+    int n = snprintf(directory, size, "%s/primeknet", runtime);
+    int m = snprintf(ret->sun_path, sizeof ret->sun_path, "%s/primeknet/control", runtime);
+    if (n < 0 || (size_t)n >= size || m < 0 || (size_t)m >= sizeof ret->sun_path)
+        return err_set(err, -ENAMETOOLONG, "XDG_RUNTIME_DIR is too long for the control socket: %.80s...", runtime);
+    return 0;
+}
+
+/* The directory, ours alone, locked by the daemon that has its socket there. */
+static int lock_directory(const char *path, struct err *err) {
+    struct stat st;
+    if (mkdir(path, 0700) < 0 && errno != EEXIST)
+        return err_set(err, -errno, "%s: %s", path, strerror(errno));
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) < 0) {
+        int res = err_set(err, -errno, "%s: %s", path, strerror(errno));
+        if (fd >= 0)
+            close(fd);
+        return res;
+    }
+    int res = 0;
+    if (st.st_uid != geteuid())
+        res = err_set(err, -EPERM, "%s belongs to another user", path);
+    else if (fchmod(fd, 0700) < 0)
+        res = err_set(err, -errno, "%s: %s", path, strerror(errno));
+    else if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+        res = errno == EWOULDBLOCK ? err_set(err, -EADDRINUSE, "primeknetd runs already: it has %s", path)
+                                   : err_set(err, -errno, "%s: %s", path, strerror(errno));
+    if (res) {
+        close(fd);
+        return res;
+    }
+    return fd;
+}
+
+/* ---- the server's clients ---------------------------------------------------------------------------------------- */
+
+json_t *control_refuse(const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    json_t *text = json_vsprintf(format, args);
+    va_end(args);
+    return json_pack("{s:o*}", "error", text ? text : json_string("refused"));
+}
+
+static json_t *answer_line(struct control *c, const char *line, size_t n) {
+    json_error_t error;
+    json_t *request = json_loadb(line, n, JSON_REJECT_DUPLICATES, &error);
+    if (!request)
+        return control_refuse("this is not JSON: %s", error.text);
+    const char *command = json_string_value(json_object_get(request, "command"));
+    json_t *answer = command ? c->answer(c->data, command, request)
+                             : control_refuse("a request is an object with the string \"command\"");
+    json_decref(request);
+    return answer;
+}
+
+static void queue(struct client *k, json_t *answer) {
+    char *text = answer ? json_dumps(answer, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
+    json_decref(answer);
+    if (!text) {
+        k->last = true;
+        return;
+    }
+    k->out = text;
+    k->n_out = strlen(text) + 1;
+    text[k->n_out - 1] = '\n';
+    k->n_sent = 0;
+}
+
+/* Whether the client is still there. */
+static bool send_queued(struct client *k) {
+    while (k->out) {
+        ssize_t n = send(k->fd, k->out + k->n_sent, k->n_out - k->n_sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n < 0)
+            return errno == EAGAIN || errno == EINTR;
+        k->n_sent += (size_t)n;
+        if (k->n_sent == k->n_out) {
+            free(k->out);
+            k->out = NULL;
+        }
+    }
+    return true;
+}
+
+/* Answers the first line that is there. One a turn: the daemon has more to do. */
+static void answer_next(struct control *c, struct client *k) {
+    char *end = memchr(k->in, '\n', k->n_in);
+    if (end) {
+        size_t n = (size_t)(end - k->in);
+        c->later = false;
+        json_t *answer = answer_line(c, k->in, n);
+        k->waits = c->later;
+        if (k->waits)
+            return;
+        queue(k, answer);
+        k->n_in -= n + 1;
+        memmove(k->in, end + 1, k->n_in);
+    } else if (k->n_in == sizeof k->in) {
+        queue(k, control_refuse("this line is longer than %d bytes", CONTROL_MAX_LINE));
+        k->n_in = 0;
+        k->last = true;
+    }
+}
+
+static void drop(struct client **k) {
+    close((*k)->fd);
+    free((*k)->out);
+    free(*k);
+    *k = NULL;
+}
+
+/* What to wait for: room for the answer (or, with a line left to answer, just the next turn), else the next line. */
+static int watch(const struct control *c, const struct client *k, unsigned slot, int operation) {
+    if (k->waits) /* for nothing that it does */
+        return epoll_ctl(c->epoll, EPOLL_CTL_DEL, k->fd, NULL);
+    bool more = k->out || memchr(k->in, '\n', k->n_in);
+    struct epoll_event event = {.events = more ? EPOLLOUT : EPOLLIN, .data.u32 = slot};
+    return epoll_ctl(c->epoll, operation, k->fd, &event);
+}
+
+static bool serve(struct control *c, struct client *k) {
+    if (!k->out && !memchr(k->in, '\n', k->n_in) && !k->last) {
+        ssize_t n = recv(k->fd, k->in + k->n_in, sizeof k->in - k->n_in, MSG_DONTWAIT);
+        if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+            return false;
+        if (n > 0)
+            k->n_in += (size_t)n;
+    }
+    if (!k->out)
+        answer_next(c, k);
+    return send_queued(k) && (k->out || !k->last);
+}
+
+static void admit(struct control *c) {
+    int fd = accept4(c->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0)
+        return;
+    unsigned slot = 0;
+    while (slot < CONTROL_MAX_CLIENTS && c->clients[slot])
+        slot++;
+    struct client *k = slot < CONTROL_MAX_CLIENTS ? calloc(1, sizeof *k) : NULL;
+    if (!k) {
+        static const char full[] = "{\"error\":\"primeknetd serves too many already\"}\n";
+        send(fd, full, sizeof full - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+        close(fd);
+        return;
+    }
+    k->fd = fd;
+    c->clients[slot] = k;
+    if (watch(c, k, slot, EPOLL_CTL_ADD) < 0)
+        drop(&c->clients[slot]);
+}
+
+/* ---- the server -------------------------------------------------------------------------------------------------- */
+
+int control_open(struct control **ret, control_answer *answer, void *data, struct err *err) {
+    char directory[sizeof ((struct sockaddr_un *)0)->sun_path];
+    struct control *c = calloc(1, sizeof *c);
+    if (!c)
+        return err_set(err, -ENOMEM, "control socket: %s", strerror(ENOMEM));
+    c->answer = answer;
+    c->data = data;
+    c->directory = c->listener = c->epoll = -1;
+    int res = find_place(&c->address, directory, sizeof directory, err);
+    if (res)
+        goto fail;
+    res = c->directory = lock_directory(directory, err);
+    if (res < 0)
+        goto fail;
+
+    /* The lock is ours, so whatever has the name is left over. The socket's mode, before it has a name, is that of the
+     * name. */
+    const struct sockaddr *address = (const struct sockaddr *)&c->address;
+    unlink(c->address.sun_path);
+    c->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    c->epoll = epoll_create1(EPOLL_CLOEXEC);
+    struct epoll_event event = {.events = EPOLLIN, .data.u32 = CONTROL_MAX_CLIENTS};
+    if (c->listener < 0 || c->epoll < 0 || fchmod(c->listener, 0600) < 0 ||
+        bind(c->listener, address, sizeof c->address) < 0 || listen(c->listener, BACKLOG) < 0 ||
+        epoll_ctl(c->epoll, EPOLL_CTL_ADD, c->listener, &event) < 0) {
+        res = err_set(err, -errno, "%s: %s", c->address.sun_path, strerror(errno));
+        goto fail;
+    }
+    *ret = c;
+    return 0;
+fail:
+    control_close(c);
+    return res;
+}
+
+void control_close(struct control *c) {
+    if (!c)
+        return;
+    for (unsigned i = 0; i < CONTROL_MAX_CLIENTS; i++)
+        if (c->clients[i])
+            drop(&c->clients[i]);
+    if (c->listener >= 0) {
+        unlink(c->address.sun_path);
+        close(c->listener);
+    }
+    if (c->epoll >= 0)
+        close(c->epoll);
+    if (c->directory >= 0)
+        close(c->directory);
+    free(c);
+}
+
+int control_fd(const struct control *c) {
+    return c->epoll;
+}
+
+void control_dispatch(struct control *c) {
+    struct epoll_event events[CONTROL_MAX_CLIENTS + 1];
+    int n = epoll_wait(c->epoll, events, CONTROL_MAX_CLIENTS + 1, 0);
+    for (int i = 0; i < n; i++) {
+        unsigned slot = events[i].data.u32;
+        if (slot == CONTROL_MAX_CLIENTS)
+            admit(c);
+        else if (!serve(c, c->clients[slot]) || watch(c, c->clients[slot], slot, EPOLL_CTL_MOD) < 0)
+            drop(&c->clients[slot]);
+    }
+}
+
+json_t *control_later(struct control *c) {
+    c->later = true;
+    return NULL;
+}
+
+void control_again(struct control *c) {
+    for (unsigned i = 0; i < CONTROL_MAX_CLIENTS; i++) {
+        struct client *k = c->clients[i];
+        if (!k || !k->waits)
+            continue;
+        answer_next(c, k);
+        if (!k->waits && (!send_queued(k) || (!k->out && k->last) || watch(c, k, i, EPOLL_CTL_ADD) < 0))
+            drop(&c->clients[i]);
+    }
+}
+
+/* ---- the client -------------------------------------------------------------------------------------------------- */
+
+static const char silent[] = "primeknetd does not answer: it is stopped, or it hangs; systemctl --user restart primeknet starts it anew";
+
+int control_connect(int *ret, struct err *err) {
+    char directory[sizeof ((struct sockaddr_un *)0)->sun_path];
+    struct sockaddr_un address;
+    int res = find_place(&address, directory, sizeof directory, err);
+    if (res)
+        return res;
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const struct timeval timeout = {.tv_sec = ANSWER_S};
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout) < 0 ||
+        setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout) < 0 ||
+        connect(fd, (struct sockaddr *)&address, sizeof address) < 0) {
+        res = -errno;
+        if (fd >= 0)
+            close(fd);
+        if (res == -ENOENT || res == -ECONNREFUSED || res == -ENOTDIR)
+            return err_set(err, res, "primeknetd is not running; systemctl --user start primeknet starts it");
+        if (res == -EAGAIN)
+            return err_set(err, -ETIMEDOUT, "%s", silent);
+        return err_set(err, res, "%s: %s", address.sun_path, strerror(-res));
+    }
+    *ret = fd;
+    return 0;
+}
+
+static int send_all(int fd, const char *text, size_t n) {
+    while (n > 0) {
+        ssize_t sent = send(fd, text, n, MSG_NOSIGNAL);
+        if (sent < 0 && errno == EINTR)
+            continue;
+        if (sent < 0)
+            return -errno;
+        text += sent;
+        n -= (size_t)sent;
+    }
+    return 0;
+}
+
+/* Whether the daemon answers others meanwhile: any answer will do. */
+static bool is_alive(void) {
+    static const char ask[] = "{\"command\":\"status\"}\n";
+    char answer;
+    int fd;
+    if (control_connect(&fd, NULL) < 0)
+        return false;
+    bool alive = send_all(fd, ask, strlen(ask)) == 0 && recv(fd, &answer, 1, 0) == 1;
+    close(fd);
+    return alive;
+}
+
+/* One line; nothing can follow it before the next request. It may take its time while the daemon is alive: a large model
+ * takes a while to load. *ret is the caller's. */
+static int receive_line(int fd, char **ret) {
+    size_t n = 0, size = 0;
+    char *text = NULL;
+    int res = 0;
+    while (res == 0 && (n == 0 || text[n - 1] != '\n')) {
+        if (n == size) {
+            size = size ? 2 * size : 8192;
+            char *longer = size <= MAX_ANSWER ? realloc(text, size) : NULL;
+            if (!longer) {
+                res = -EMSGSIZE;
+                break;
+            }
+            text = longer;
+        }
+        ssize_t got = recv(fd, text + n, size - n, 0);
+        if (got > 0)
+            n += (size_t)got;
+        else if (got == 0)
+            res = -EPIPE;
+        else if (errno == EAGAIN)
+            res = is_alive() ? 0 : -ETIMEDOUT;
+        else if (errno != EINTR)
+            res = -errno;
+    }
+    if (res) {
+        free(text);
+        return res;
+    }
+    text[n - 1] = '\0';
+    *ret = text;
+    return 0;
+}
+
+int control_ask(int fd, json_t **ret, json_t *request, struct err *err) {
+    char *line = request ? json_dumps(request, JSON_COMPACT) : NULL, *text = NULL;
+    json_decref(request);
+    if (!line)
+        return err_set(err, -ENOMEM, "%s", strerror(ENOMEM));
+    size_t n = strlen(line);
+    line[n] = '\n';
+    int res = send_all(fd, line, n + 1);
+    free(line);
+    if (res == 0 || res == -EPIPE) /* it may have said why */
+        res = receive_line(fd, &text);
+    if (res == -EPIPE || res == -ECONNRESET)
+        return err_set(err, res, "primeknetd has ended");
+    if (res == -ETIMEDOUT || res == -EAGAIN)
+        return err_set(err, -ETIMEDOUT, "%s", silent);
+    if (res)
+        return err_set(err, res, "primeknetd: %s", strerror(-res));
+    json_t *answer = json_loads(text, 0, NULL);
+    free(text);
+    if (!json_is_object(answer)) {
+        json_decref(answer);
+        return err_set(err, -EPROTO, "primeknetd gave an answer that is none");
+    }
+    const char *refused = json_string_value(json_object_get(answer, "error"));
+    if (refused) {
+        res = err_set(err, -EINVAL, "%s", refused);
+        json_decref(answer);
+        return res;
+    }
+    *ret = answer;
+    return 0;
+}

@@ -1,0 +1,232 @@
+#include "config.h"
+
+#include "daemon/report.h"
+
+#include "net/bands.h"
+#include "live/pump.h"
+#include "base/text.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static double memory_mib(void) {
+    unsigned long all, resident = 0;
+    FILE *f = fopen("/proc/self/statm", "re");
+    if (f && fscanf(f, "%lu %lu", &all, &resident) != 2)
+        resident = 0;
+    if (f)
+        fclose(f);
+    return (double)resident * (double)sysconf(_SC_PAGESIZE) / (1 << 20);
+}
+
+/* To a tenth: nobody measures more. Digital silence is null. */
+static json_t *db(double amplitude) {
+    return amplitude > 0 ? json_real(round(200 * log10(amplitude)) / 10) : json_null();
+}
+
+/* Other programs' words, and the names of files, may be anything. */
+static json_t *words(const char *text) {
+    char clean[1024];
+    text_copy(clean, sizeof clean, text);
+    return json_string(clean);
+}
+
+static void add_recorder(void *data, const struct node_peer *peer) {
+    json_array_append_new(data, words(peer->description));
+}
+
+static void add_brought_back(void *data, const struct node_peer *peer) {
+    if (peer->brought_back)
+        add_recorder(data, peer);
+}
+
+/* Those of the recorders, or players, who were asked back. */
+static json_t *brought_back(const struct node *n) {
+    json_t *list = json_array();
+    node_recorders(n, add_brought_back, list);
+    return list;
+}
+
+static void add_microphone(void *data, const struct node_peer *peer) {
+    json_array_append_new(data, json_pack("{s:o, s:o, s:b}", "name", words(peer->name), "description",
+                                          words(peer->description), "in_use", peer->linked));
+}
+
+json_t *report_microphones(const struct node *n, const struct settings *s) {
+    json_t *list = json_array();
+    node_microphones(n, add_microphone, list);
+    return json_pack("{s:o, s:s}", "microphones", list, "chosen", s->microphone);
+}
+
+/* ---- settings ---------------------------------------------------------------------------------------------------- */
+
+static json_t *value(const struct settings *s, int setting) {
+    char text[1024];
+    double number;
+    if (settings_number(s, setting, &number))
+        return number == trunc(number) ? json_integer((json_int_t)number) : json_real(number);
+    settings_text(s, setting, text, sizeof text);
+    return json_string(text);
+}
+
+bool report_missing(const struct report *r, int setting, char ret[MISSING_BYTES]) {
+    const struct settings *s = r->settings;
+    const struct node *first = r->streams->nodes[0];
+    struct node_status n;
+    char name[256];
+    node_status(first, &n);
+    ret[0] = '\0';
+    bool wants_gpu = setting == SETTING_engine ? strcmp(s->engine, "cuda") == 0
+                     : setting == SETTING_gpu  ? strcmp(s->engine, "auto") == 0 && strcmp(s->gpu, "0") != 0
+                                               : false;
+    if (wants_gpu && r->network->problem[0])
+        text_add(ret, MISSING_BYTES, "%s; %s runs instead", r->network->problem, r->network->text);
+    if (setting == SETTING_model && r->network->too_heavy[0])
+        text_add(ret, MISSING_BYTES, "%s is too heavy for this machine now; %s runs instead", r->network->too_heavy,
+                 r->network->model);
+    if (setting == SETTING_microphone && strcmp(s->microphone, "default") != 0 && !node_knows(first, NODE_MIC, s->microphone))
+        text_add(ret, MISSING_BYTES, "there is no \"%s\" now; it is used as soon as there is", s->microphone);
+    if (setting == SETTING_channel && n.lacks_channel)
+        text_add(ret, MISSING_BYTES, "%s has no channel %s; all that it has are mixed", n.microphone, s->channel);
+    if (setting == SETTING_speaker && strcmp(s->speaker, "off") != 0 && strcmp(s->speaker, "default") != 0 &&
+        !node_knows(first, NODE_SPEAKER, s->speaker))
+        text_add(ret, MISSING_BYTES, "there is no output \"%s\" now; it is used as soon as there is", s->speaker);
+    for (unsigned i = 0; setting == SETTING_more_microphones && settings_more_microphone(s, i, name); i++)
+        if (!node_knows(first, NODE_MORE_MIC, name))
+            text_add(ret, MISSING_BYTES, "%sthere is no \"%s\" now; it is used as soon as there is", ret[0] ? "; " : "", name);
+    return ret[0];
+}
+
+json_t *report_setting(const struct report *r, int setting) {
+    char missing[MISSING_BYTES];
+    bool of_engine = setting == SETTING_model || setting == SETTING_gpu;
+    bool is_missing = report_missing(r, setting, missing) || (of_engine && report_missing(r, SETTING_engine, missing));
+    return json_pack("{s:s, s:o, s:o, s:b, s:o}", "name", settings_name(setting), "value", value(r->settings, setting), "file",
+                     words(r->settings->file), "bypass", r->bypass, "missing", is_missing ? words(missing) : json_null());
+}
+
+static json_t *all_settings(const struct settings *s) {
+    json_t *all = json_pack("{s:o}", "file", words(s->file));
+    for (int i = 0; i < N_SETTINGS; i++)
+        json_object_set_new(all, settings_name(i), value(s, i));
+    return all;
+}
+
+static json_t *all_missing(const struct report *r) {
+    char missing[MISSING_BYTES];
+    json_t *all = json_object();
+    for (int i = 0; i < N_SETTINGS; i++)
+        if (report_missing(r, i, missing))
+            json_object_set_new(all, settings_name(i), words(missing));
+    return all;
+}
+
+/* ---- the sound --------------------------------------------------------------------------------------------------- */
+
+/* What can only be said while somebody records. */
+static void add_sound(json_t *status, const struct pump_stats *p) {
+    json_object_set_new(status, "level_in_db", db(p->in_rms));
+    json_object_set_new(status, "level_out_db", db(p->out_rms));
+    bool known = p->in_noise > 1e-6f; /* -120 dBFS: a microphone that is switched off has no noise to reduce */
+    json_object_set_new(status, "noise_in_db", known ? db(p->in_noise) : json_null());
+    json_object_set_new(status, "noise_reduction_db",
+                        known ? db(p->in_noise / fmaxf(p->out_noise, 1e-6f)) : json_null());
+}
+
+static void add_bands(json_t *status, const struct pump *pump) {
+    float x[2][BANDS_SAMPLES], db[BANDS];
+    pump_listen(pump, x[0], x[1], BANDS_SAMPLES);
+    for (int i = 0; i < 2; i++) {
+        json_t *list = json_array();
+        if (bands_levels(x[i], db) == 0)
+            for (int band = 0; band < BANDS; band++)
+                json_array_append_new(list, json_integer(lroundf(db[band])));
+        json_object_set_new(status, i ? "bands_out_db" : "bands_in_db", list);
+    }
+}
+
+static void add_hops(json_t *status, const struct node_status *n, const struct pump_stats *p) {
+    json_object_set_new(status, "delay_ms", json_real(round(p->delay * 1e5 / PUMP_RATE) / 100));
+    json_object_set_new(status, "quantum", json_integer(p->quantum));
+    json_object_set_new(status, "hops", json_integer((json_int_t)p->due_hops));
+    json_object_set_new(status, "late_hops", json_integer((json_int_t)p->late_hops));
+    json_object_set_new(status, "graph_rate", json_integer(n->rate));
+}
+
+static json_t *device(const struct node_status *n) {
+    return n->has_microphone ? json_pack("{s:o, s:o}", "name", words(n->microphone_name), "description", words(n->microphone))
+                             : json_null();
+}
+
+/* As PipeWire passes on what rtkit and the kernel answer. */
+const char *report_refusal(const struct pump_stats *p) {
+    switch (-p->refusal) {
+    case 0: return "nobody has granted it yet";
+    case ENOTSUP: return "the limits do not allow it, and rtkit cannot be asked";
+    case ENOENT: return "the limits do not allow it, and rtkit is not installed";
+    case EACCES: return "the limits do not allow it, and rtkit denies it";
+    case EPERM: return "the limits do not allow it";
+    default: return strerror(-p->refusal);
+    }
+}
+
+/* One of those besides the first microphone. */
+static json_t *one_stream(struct node *node, bool bypass) {
+    struct node_status n;
+    struct pump_stats p;
+    node_status(node, &n);
+    pump_stats(node_pump(node), &p);
+    bool speaker = node_kind(node) == NODE_SPEAKER;
+    json_t *users = json_array();
+    node_recorders(node, add_recorder, users);
+    json_t *stream = json_pack("{s:s, s:o, s:o, s:s, s:o, s:o}", "kind", speaker ? "speaker" : "microphone", "name",
+                               words(node_name(node)), "title", words(node_title(node)), "state",
+                               streams_state(node, bypass), speaker ? "players" : "recorders", users,
+                               speaker ? "output" : "microphone", device(&n));
+    json_object_set_new(stream, "brought_back", brought_back(node));
+    if (n.n_consumers)
+        add_sound(stream, &p);
+    add_hops(stream, &n, &p);
+    return stream;
+}
+
+json_t *report_status(const struct report *r, bool bands) {
+    struct node *first = r->streams->nodes[0];
+    struct node_status n;
+    struct pump_stats p;
+    node_status(first, &n);
+    pump_stats(node_pump(first), &p);
+
+    json_t *recorders = json_array(), *more = json_array();
+    node_recorders(first, add_recorder, recorders);
+    for (unsigned i = 1; i < r->streams->n; i++)
+        json_array_append_new(more, one_stream(r->streams->nodes[i], r->bypass));
+    json_t *status = json_pack("{s:s, s:s, s:o, s:b, s:o, s:o, s:b, s:o, s:o, s:o}", "version", PACKAGE_VERSION, "state",
+                               streams_state(first, r->bypass), "recorders", recorders, "bypass", r->bypass, "model",
+                               words(r->network->model), "engine", words(r->network->engine_name), "swapping",
+                               r->loading || p.swapping, "settings", all_settings(r->settings), "missing", all_missing(r),
+                               "streams", more);
+    if (!status)
+        return NULL;
+    json_object_set_new(status, "brought_back", brought_back(first));
+    json_object_set_new(status, "microphone", device(&n));
+    if (n.n_consumers)
+        add_sound(status, &p);
+    if (n.n_consumers && bands)
+        add_bands(status, node_pump(first));
+    add_hops(status, &n, &p);
+    json_object_set_new(status, "hop_p50_us", json_integer(p.hop_p50_us));
+    json_object_set_new(status, "hop_p99_us", json_integer(p.hop_p99_us));
+    json_object_set_new(status, "hop_max_us", json_integer(p.hop_max_us));
+    json_object_set_new(status, "realtime", json_boolean(p.realtime));
+    json_object_set_new(status, "memory_locked", json_string(p.locked));
+    json_object_set_new(status, "realtime_refusal", p.realtime ? json_null() : json_string(report_refusal(&p)));
+    json_object_set_new(status, "memory_mib", json_real(round(memory_mib() * 10) / 10));
+    json_object_set_new(status, "refused", r->refused[0] ? words(r->refused) : json_null());
+    json_object_set_new(status, "instead", r->refused[0] ? json_string(r->instead) : json_null());
+    json_object_set_new(status, "problem", r->network->problem[0] ? words(r->network->problem) : json_null());
+    return status;
+}

@@ -1,0 +1,104 @@
+#include "daemon/streams.h"
+
+#include <math.h>
+#include <string.h>
+
+int streams_open(struct streams *s, const struct node_options *options, struct err *err) {
+    struct node *first;
+    int res = node_open(&first, options, err);
+    if (res)
+        return res;
+    *s = (struct streams){.n = 1, .nodes = {first}, .options = *options};
+    s->options.worker = node_worker(first);
+    s->options.engine = NULL;
+    s->options.channel = NULL;
+    return 0;
+}
+
+/* The first, which owns the worker, last. */
+void streams_close(struct streams *s) {
+    while (s->n)
+        node_close(s->nodes[--s->n]);
+}
+
+static bool is_wanted(const struct settings *settings, enum node_kind kind, const char *device) {
+    char name[256];
+    if (kind == NODE_SPEAKER)
+        return strcmp(settings->speaker, device) == 0;
+    for (unsigned i = 0; settings_more_microphone(settings, i, name); i++)
+        if (strcmp(name, device) == 0)
+            return true;
+    return false;
+}
+
+/* Unless it is there already. */
+static int open_one(struct streams *s, enum node_kind kind, const char *device, struct err *err) {
+    for (unsigned i = 1; i < s->n; i++)
+        if (node_kind(s->nodes[i]) == kind && strcmp(s->devices[i], device) == 0)
+            return 0;
+    struct node_options options = s->options;
+    options.kind = kind;
+    options.microphone = strcmp(device, "default") == 0 ? NULL : device;
+    int res = node_open(&s->nodes[s->n], &options, err);
+    if (res)
+        return res;
+    s->told[s->n][0] = '\0';
+    strcpy(s->devices[s->n++], device);
+    return 0;
+}
+
+int streams_follow(struct streams *s, const struct settings *settings, struct err *err) {
+    char name[256];
+    int res = 0;
+    for (unsigned i = s->n - 1; i > 0; i--) {
+        if (is_wanted(settings, node_kind(s->nodes[i]), s->devices[i]))
+            continue;
+        node_close(s->nodes[i]);
+        s->n--;
+        memmove(&s->nodes[i], &s->nodes[i + 1], (s->n - i) * sizeof s->nodes[0]);
+        memmove(&s->told[i], &s->told[i + 1], (s->n - i) * sizeof s->told[0]);
+        memmove(&s->devices[i], &s->devices[i + 1], (s->n - i) * sizeof s->devices[0]);
+    }
+    if (strcmp(settings->speaker, "off") != 0)
+        res = open_one(s, NODE_SPEAKER, settings->speaker, err);
+    for (unsigned i = 0; res == 0 && settings_more_microphone(settings, i, name); i++)
+        res = open_one(s, NODE_MORE_MIC, name, err);
+    return res;
+}
+
+struct network_load streams_load(const struct streams *s) {
+    struct network_load load = {0};
+    for (unsigned i = 0; i < s->n; i++) {
+        struct node_status status;
+        struct pump_stats stats;
+        node_status(s->nodes[i], &status);
+        pump_stats(node_pump(s->nodes[i]), &stats);
+        load.heard |= status.n_consumers > 0;
+        load.recording |= status.n_recorders > 0;
+        load.engine_lost |= stats.engine_lost && !stats.swapping;
+        load.swapping |= stats.swapping;
+        load.late_hops += stats.late_hops;
+        load.share = fmaxf(load.share, (float)stats.hop_p50_us * PUMP_RATE / 1e6f / (float)worker_hop(s->options.worker));
+    }
+    return load;
+}
+
+const char *streams_state(const struct node *n, bool bypass) {
+    struct node_status s;
+    struct pump_stats p;
+    node_status(n, &s);
+    pump_stats(node_pump(n), &p);
+    return !s.connected                         ? "no PipeWire"
+           : !s.has_microphone                  ? node_kind(n) == NODE_SPEAKER ? "no output" : "no microphone"
+           : !s.n_consumers                     ? "idle"
+           : p.engine_lost                      ? "engine lost"
+           : bypass                             ? "bypassed"
+                                                : "enhancing";
+}
+
+bool streams_alive(const struct streams *s) {
+    bool alive = true;
+    for (unsigned i = 0; i < s->n; i++)
+        alive &= pump_alive(node_pump(s->nodes[i]));
+    return alive;
+}

@@ -1,0 +1,126 @@
+#include "engine/choose.h"
+
+#include "config.h"
+#include "engine/engine.h"
+#include "engine/measure.h"
+#include "model/model.h"
+#include "base/state.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { n_hops = 2000, line_max = 512 };
+static const float share = .4f; /* of a hop's time: what is left is for the graph, other programs and a slower day */
+
+/* The processor by its name, spaces and all; "unknown" where the system does not tell. */
+static void processor(char *name, size_t size) {
+    snprintf(name, size, "unknown");
+    FILE *f = fopen("/proc/cpuinfo", "re");
+    if (!f)
+        return;
+    char line[line_max];
+    while (fgets(line, sizeof line, f)) {
+        char *value = strchr(line, ':');
+        if (!strncmp(line, "model name", 10) && value) {
+            value[strcspn(value, "\n")] = 0;
+            snprintf(name, size, "%.200s", value + 1 + strspn(value + 1, " \t"));
+            break;
+        }
+    }
+    fclose(f);
+}
+
+/* The file's one line: model, p99 in whole microseconds, then what the measurement holds for: version, engine, processor. */
+static bool recall(struct choice *c, const char *valid_for) {
+    char line[line_max], model[16];
+    unsigned p99;
+    int end = 0;
+    if (!state_read("model", line, sizeof line) || sscanf(line, "%15s %u %n", model, &p99, &end) < 2 || !end ||
+        strcmp(line + end, valid_for))
+        return false;
+    c->model = !strcmp(model, "base") ? "base" : !strcmp(model, "small") ? "small" : NULL;
+    c->p99_us = p99;
+    c->remembered = true;
+    return c->model;
+}
+
+static void remember(const struct choice *c, const char *valid_for) {
+    char line[line_max + 32];
+    snprintf(line, sizeof line, "%s %u %s", c->model, (unsigned)c->p99_us, valid_for);
+    state_write("model", line);
+}
+
+int choose_model(struct choice *ret, const char *engine_name, bool measure, const _Atomic bool *stop, struct err *err) {
+    struct choice c = {0};
+    struct model *model = NULL;
+    struct engine *engine = NULL;
+    float *us = NULL;
+    char name[256], valid_for[line_max];
+
+    int r = model_load(&model, "base", err);
+    if (r < 0)
+        return r;
+    c.limit_us = share * 1e6f * model_hop(model) / model_rate(model);
+
+    processor(name, sizeof name);
+    snprintf(valid_for, sizeof valid_for, "%s %s %s", PACKAGE_VERSION, engine_name, name);
+    if (recall(&c, valid_for))
+        goto chosen;
+    c.model = "small";
+    if (!measure)
+        goto chosen;
+
+    r = engine_open(&engine, &(struct engine_options){.name = engine_name, .n_streams = 1, .max_hops = 1}, model, err);
+    if (r < 0)
+        goto end;
+    us = malloc(n_hops * sizeof *us);
+    if (!us) {
+        r = err_set(err, -ENOMEM, "out of memory");
+        goto end;
+    }
+    int n = r = measure_hops(engine, n_hops, CLOCK_THREAD_CPUTIME_ID, us, c.limit_us, n_hops / 100, stop);
+    if (r < 0) {
+        err_set(err, r, "%s: the engine failed while it was measured", engine_name);
+        goto end;
+    }
+    c.p99_us = measure_percentile(us, n, .99);
+    c.model = c.p99_us < c.limit_us ? "base" : "small";
+    remember(&c, valid_for);
+chosen:
+    *ret = c;
+    r = 0;
+end:
+    free(us);
+    engine_close(engine);
+    model_free(model);
+    return r;
+}
+
+static int load_and_open(struct model **ret, struct engine **ret_engine, const char *model, const struct engine_options *options,
+                         struct err *err) {
+    int r = model_load(ret, model, err);
+    if (r == 0 && (r = engine_open(ret_engine, options, *ret, err)) < 0) {
+        model_free(*ret);
+        *ret = NULL;
+    }
+    return r;
+}
+
+int choose_engine(struct model **ret, struct engine **ret_engine, const char *model, const struct engine_options *options,
+                  struct err *err) {
+    struct engine_options how = *options;
+    struct choice c;
+    if (strcmp(model, "auto") != 0)
+        return load_and_open(ret, ret_engine, model, options, err);
+    if (strcmp(how.name, "auto") == 0 || strcmp(how.name, "cuda") == 0) {
+        how.name = "cuda";
+        const int r = load_and_open(ret, ret_engine, "large", &how, err);
+        if (r == 0 || strcmp(options->name, "cuda") == 0)
+            return r;
+        how.name = "cpu";
+    }
+    const int r = choose_model(&c, how.name, true, NULL, err);
+    return r < 0 ? r : load_and_open(ret, ret_engine, c.model, &how, err);
+}

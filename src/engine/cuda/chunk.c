@@ -1,0 +1,262 @@
+/* chunk.c - many frames at once, for files: a job's hops go through analysis, network and synthesis in chunks as long as
+ * fit the memory that file work may take. Nothing that a frame gives depends on how frames are divided into chunks. */
+#include "engine/cuda/cuda.h"
+
+#include "engine/cuda/fft.h"
+#include "kernels/spectrum/spectrum_cuda.h"
+#include "engine/cuda/net_cuda.h"
+
+#include <cuda_runtime_api.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What all allocations together may be, unless the streams' states need more; the longest and shortest chunk. */
+enum { MOST_BYTES = 500 << 20, MOST_FRAMES = 768, LEAST_FRAMES = 16 };
+
+struct stream {
+    float *past, *overlap; /* [window - hop], [synthesis - hop] */
+    struct net_cuda_state net;
+    float *first; /* of its memory */
+    size_t size;  /* bytes */
+};
+
+struct chunk {
+    struct engine head;
+    char name[300];
+    cudaStream_t stream;
+    struct net_cuda *net;
+    struct stream *streams;
+    struct fft *fft;
+    struct spectrum_cuda spectrum;
+    unsigned n_frames; /* of the longest chunk */
+    char *memory;      /* the device's, all of it */
+    float *pinned;     /* [n_frames * hop]: on the way in and out */
+
+    const float *analysis, *synthesis;
+    float *samples;                 /* [window - hop + n_frames * hop] */
+    float *frames;                  /* [n_frames][window] */
+    float *X;                       /* [n_frames][n_bins][2] */
+    float *features;                /* [n_frames][n_positions][3] */
+    float *mask, *rotation;         /* [n_frames][n_positions], times 2 */
+    float *out;                     /* [n_frames * hop + synthesis - hop] */
+};
+
+static void chunk_close(struct engine *e) {
+    struct chunk *c = (struct chunk *)e;
+    if (c->stream)
+        cudaStreamSynchronize(c->stream);
+    for (unsigned i = 0; c->streams && i < e->n_streams; i++)
+        net_cuda_state_done(&c->streams[i].net);
+    free(c->streams);
+    net_cuda_free(c->net);
+    fft_close(c->fft);
+    cudaFree(c->memory);
+    cudaFreeHost(c->pinned);
+    if (c->stream)
+        cudaStreamDestroy(c->stream);
+    free(c);
+}
+
+static void layout_spectrum(struct chunk *c, struct arena *a) {
+    const struct model_config *g = model_config(c->head.model);
+    const unsigned n = g->n_bins, *edges = g->band_edges;
+    float *to_edges = arena_take(a, g->n_bands + 1), *below = arena_take(a, n), *above = arena_take(a, n),
+          *share = arena_take(a, n);
+    c->spectrum = (struct spectrum_cuda){
+        .n_bins = n,
+        .n_linear = g->n_linear,
+        .n_bands = g->n_bands,
+        .n_positions = g->n_positions,
+        .scale = g->scale,
+        .compression = g->compression,
+        .mask_ceiling = g->mask_ceiling,
+        .mask_minimum = g->mask_minimum,
+        .band_gain_maximum = g->band_gain_maximum,
+        .rotation_epsilon = g->rotation_epsilon,
+        .magnitude_minimum = g->magnitude_minimum,
+        .power_minimum = g->power_minimum,
+        .edges = (const unsigned *)(const void *)to_edges,
+        .below = (const unsigned *)(const void *)below,
+        .above = (const unsigned *)(const void *)above,
+        .share = share,
+        .slope = arena_copy(a, model_weights(c->head.model)->mask_slope, g->n_positions),
+    };
+    if (!a->base)
+        return;
+    memcpy(arena_mirror(a, to_edges), edges, (g->n_bands + 1) * sizeof *edges);
+    unsigned *lower = (unsigned *)(void *)arena_mirror(a, below), *upper = (unsigned *)(void *)arena_mirror(a, above);
+    float *shares = arena_mirror(a, share);
+    for (unsigned i = g->n_linear; i < n; i++) {
+        const unsigned band = model_band_below(g, i, &shares[i]);
+        lower[i] = g->n_linear + band;
+        upper[i] = lower[i] + (band + 1 < g->n_bands);
+    }
+}
+
+static void layout_weights(struct chunk *c, struct arena *a) {
+    const struct model *m = c->head.model;
+    const struct model_config *g = model_config(m);
+    net_cuda_weights(c->net, a);
+    layout_spectrum(c, a);
+    c->analysis = arena_copy(a, model_weights(m)->analysis_window, g->window);
+    c->synthesis = arena_copy(a, model_weights(m)->synthesis_window, g->synthesis);
+}
+
+static void layout_streams(struct chunk *c, struct arena *a) {
+    const struct model_config *g = model_config(c->head.model);
+    for (unsigned i = 0; i < c->head.n_streams; i++) {
+        struct stream *s = &c->streams[i];
+        const size_t before = a->used;
+        s->first = s->past = arena_take(a, g->window - g->hop);
+        s->overlap = arena_take(a, g->synthesis - g->hop);
+        net_cuda_state_layout(&s->net, c->head.model, a);
+        s->size = a->used - before;
+    }
+}
+
+static void layout_scratch(struct chunk *c, struct arena *a, unsigned n_frames) {
+    const struct model_config *g = model_config(c->head.model);
+    c->n_frames = n_frames;
+    c->samples = arena_take(a, g->window - g->hop + (size_t)n_frames * g->hop);
+    c->frames = arena_take(a, (size_t)n_frames * g->window);
+    c->X = arena_take(a, 2 * (size_t)n_frames * g->n_bins);
+    c->features = arena_take(a, 3 * (size_t)n_frames * g->n_positions);
+    c->mask = arena_take(a, (size_t)n_frames * g->n_positions);
+    c->rotation = arena_take(a, 2 * (size_t)n_frames * g->n_positions);
+    c->out = arena_take(a, (size_t)n_frames * g->hop + g->synthesis - g->hop);
+    net_cuda_scratch(c->net, a, n_frames);
+}
+
+static unsigned frames_that_fit(struct chunk *c, size_t used, unsigned max_hops) {
+    struct arena measured = {0};
+    layout_scratch(c, &measured, MOST_FRAMES);
+    const size_t left = used < MOST_BYTES ? MOST_BYTES - used : 0, n = left / (measured.used / MOST_FRAMES + 1);
+    const unsigned most = max_hops < MOST_FRAMES ? max_hops : MOST_FRAMES;
+    return n > most ? most : n < LEAST_FRAMES ? LEAST_FRAMES : (unsigned)n;
+}
+
+static int allocate(struct chunk *c, const struct engine_options *options, struct err *err) {
+    const unsigned hop = engine_hop(&c->head);
+    int code;
+    if ((code = cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking)))
+        return cuda_failed(err, code, "cannot use the GPU");
+    c->streams = calloc(c->head.n_streams, sizeof *c->streams);
+    if (!c->streams || net_cuda_new(&c->net, c->head.model, c->stream))
+        return err_set(err, -ENOMEM, "engine cuda: out of memory");
+    for (unsigned i = 0; i < c->head.n_streams; i++)
+        if (net_cuda_state_new(&c->streams[i].net, c->head.model))
+            return err_set(err, -ENOMEM, "engine cuda: out of memory");
+
+    struct arena a = {0};
+    layout_weights(c, &a);
+    const size_t weights = a.used;
+    layout_streams(c, &a);
+    const unsigned n_frames = frames_that_fit(c, a.used, options->max_hops);
+    layout_scratch(c, &a, n_frames);
+    if ((code = cudaMalloc((void **)&c->memory, a.used)) ||
+        (code = cudaMallocHost((void **)&c->pinned, (size_t)n_frames * hop * sizeof *c->pinned)))
+        return cuda_failed(err, code, "cannot allocate what the model needs");
+    if ((code = fft_open(&c->fft, model_config(c->head.model)->window, n_frames, false)))
+        return cuda_failed(err, code, "cannot plan the Fourier transforms");
+    if (!(a.mirror = calloc(1, weights)))
+        return err_set(err, -ENOMEM, "engine cuda: out of memory");
+    const size_t size = a.used;
+    a.base = c->memory;
+    a.used = 0;
+    layout_weights(c, &a);
+    layout_streams(c, &a);
+    layout_scratch(c, &a, n_frames);
+    if (!(code = cudaMemsetAsync(c->memory, 0, size, c->stream)) &&
+        !(code = cudaMemcpyAsync(c->memory, a.mirror, weights, cudaMemcpyHostToDevice, c->stream)))
+        code = cudaStreamSynchronize(c->stream);
+    free(a.mirror);
+    return code ? cuda_failed(err, code, "cannot copy the model") : 0;
+}
+
+static int chunk_open(struct engine **ret, const struct engine *head, const struct engine_options *options,
+                      struct err *err) {
+    struct cudaDeviceProp device;
+    int number, code;
+    if ((code = cudaGetDevice(&number)) || (code = cudaGetDeviceProperties(&device, number)))
+        return cuda_failed(err, code, "cannot use the GPU");
+    struct chunk *c = calloc(1, sizeof *c);
+    if (!c)
+        return err_set(err, -ENOMEM, "engine cuda: out of memory");
+    c->head = *head;
+    snprintf(c->name, sizeof c->name, "cuda (%s)", device.name);
+    c->head.name = c->name;
+    if ((code = allocate(c, options, err))) {
+        chunk_close(&c->head);
+        return code;
+    }
+    *ret = &c->head;
+    return 0;
+}
+
+static void copy(struct chunk *c, float *to, const float *from, size_t n) {
+    cudaMemcpyAsync(to, from, n * sizeof *to, cudaMemcpyDefault, c->stream);
+}
+
+static int run_frames(struct chunk *c, unsigned stream, unsigned n_frames, const float *in, float *out) {
+    const struct model_config *g = model_config(c->head.model);
+    const struct engine_control *control = &c->head.controls[stream];
+    struct stream *s = &c->streams[stream];
+    const size_t n = (size_t)n_frames * g->hop, n_past = g->window - g->hop, n_kept = g->synthesis - g->hop;
+    int code;
+
+    memcpy(c->pinned, in, n * sizeof *in);
+    copy(c, c->samples, s->past, n_past);
+    copy(c, c->samples + n_past, c->pinned, n);
+    copy(c, s->past, c->samples + n, n_past);
+    frames_cuda(&(struct frames_cuda){n_frames, g->window, g->hop, ENGINE_LOUDEST, c->samples, c->analysis, c->frames}, c->stream);
+    code = fft_forward(c->fft, c->frames, c->X, c->stream);
+    features_cuda(&c->spectrum, n_frames, c->X, c->features, c->stream);
+    net_cuda_run(c->net, &s->net, n_frames, c->features, c->mask, c->rotation);
+    apply_cuda(&c->spectrum, n_frames, c->mask, c->rotation, control->strength, control->floor, control->low_cut, c->X,
+               c->stream);
+    code = code ? code : fft_inverse(c->fft, c->X, c->frames, c->stream);
+    overlap_cuda(&(struct overlap_cuda){n_frames, g->window, g->synthesis, g->hop, c->frames, c->synthesis, s->overlap, c->out},
+                 c->stream);
+    copy(c, s->overlap, c->out + n, n_kept);
+    copy(c, c->pinned, c->out, n);
+    if (code || cudaGetLastError() || cudaStreamSynchronize(c->stream))
+        return -EIO;
+    memcpy(out, c->pinned, n * sizeof *out);
+    return 0;
+}
+
+static int chunk_process(struct engine *e, const struct engine_job *jobs, unsigned n_jobs) {
+    struct chunk *c = (struct chunk *)e;
+    const unsigned hop = engine_hop(e);
+    for (unsigned j = 0; j < n_jobs; j++)
+        for (unsigned done = 0; done < jobs[j].n_hops;) {
+            const unsigned left = jobs[j].n_hops - done, n = left < c->n_frames ? left : c->n_frames;
+            if (run_frames(c, jobs[j].stream, n, jobs[j].in + (size_t)done * hop, jobs[j].out + (size_t)done * hop))
+                return -EIO;
+            done += n;
+        }
+    return 0;
+}
+
+static void chunk_reset(struct engine *e, unsigned stream) {
+    struct chunk *c = (struct chunk *)e;
+    cudaMemsetAsync(c->streams[stream].first, 0, c->streams[stream].size, c->stream);
+}
+
+static void chunk_tail(const struct engine *e, unsigned stream, float *tail) {
+    const struct chunk *c = (const struct chunk *)e;
+    cudaMemcpyAsync(tail, c->streams[stream].overlap, engine_delay(e) * sizeof *tail, cudaMemcpyDeviceToHost, c->stream);
+    cudaStreamSynchronize(c->stream);
+}
+
+const struct engine_type cuda_chunk = {
+    .name = "cuda",
+    .open = chunk_open,
+    .close = chunk_close,
+    .process = chunk_process,
+    .reset = chunk_reset,
+    .tail = chunk_tail,
+};

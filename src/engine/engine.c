@@ -1,0 +1,172 @@
+#include "engine/engine_type.h"
+
+#include "net/stft.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Best first: "auto" takes the first that opens. The null engine opens by its name only. */
+static const struct engine_type *const types[] = {&engine_cuda, &engine_cpu};
+
+static void free_head(struct engine *e) {
+    free(e->fade);
+    free(e->controls);
+    free(e->n_silent);
+    free(e->jobs);
+}
+
+static int open_type(struct engine **ret, const struct engine_type *type, const struct engine_options *options,
+                     const struct model *model, struct err *err) {
+    const unsigned n_streams = options->n_streams;
+    struct engine *e, head = {.type = type, .name = type->name, .model = model, .n_streams = n_streams};
+    head.fade = calloc(model_delay(model), sizeof *head.fade);
+    head.controls = calloc(n_streams, sizeof *head.controls);
+    head.n_silent = calloc(n_streams, sizeof *head.n_silent);
+    head.jobs = calloc(n_streams, 2 * sizeof *head.jobs);
+    int code = 0;
+    if (!head.fade || !head.controls || !head.n_silent || !head.jobs)
+        code = err_set(err, -ENOMEM, "engine %s: out of memory", type->name);
+    if (!code) {
+        stft_fade(model, head.fade);
+        for (unsigned i = 0; i < n_streams; i++)
+            head.controls[i].strength = 1;
+        code = type->open(&e, &head, options, err);
+    }
+    if (code) {
+        free_head(&head);
+        return code;
+    }
+    *ret = e;
+    return 0;
+}
+
+int engine_open(struct engine **ret, const struct engine_options *options, const struct model *model, struct err *err) {
+    const char *name = options->name;
+    int code = -EINVAL;
+    if (!strcmp(name, engine_null.name))
+        return open_type(ret, &engine_null, options, model, err);
+    err_set(err, code, "no engine is called '%s'", name);
+    for (unsigned i = 0; i < sizeof types / sizeof *types; i++)
+        if (!strcmp(name, "auto") || !strcmp(name, types[i]->name))
+            if (!(code = open_type(ret, types[i], options, model, err)))
+                return 0;
+    return code;
+}
+
+void engine_close(struct engine *e) {
+    if (!e)
+        return;
+    free_head(e);
+    e->type->close(e);
+}
+
+const char *engine_name(const struct engine *e) {
+    return e->name;
+}
+
+const char *engine_kind(const struct engine *e) {
+    return e->type->name;
+}
+
+void engine_rest(void) {
+    engine_cuda_rest();
+}
+
+const struct model *engine_model(const struct engine *e) {
+    return e->model;
+}
+
+unsigned engine_streams(const struct engine *e) {
+    return e->n_streams;
+}
+
+unsigned engine_hop(const struct engine *e) {
+    return model_hop(e->model);
+}
+
+unsigned engine_delay(const struct engine *e) {
+    return model_delay(e->model);
+}
+
+bool engine_together(const struct engine *e) {
+    return e->type->together;
+}
+
+/* Half a second; no frame holds anything else by then. */
+static unsigned long_silence(const struct engine *e) {
+    unsigned half = model_rate(e->model) / 2, window = model_config(e->model)->window;
+    return half > window ? half : window;
+}
+
+/* How many of the job's hops there are before sound after a long silence. Where the first is such sound, the stream begins
+ * anew. */
+static unsigned hops_to_beginning(struct engine *e, const struct engine_job *job) {
+    const unsigned hop = engine_hop(e), enough = long_silence(e);
+    unsigned *n_silent = &e->n_silent[job->stream];
+    for (unsigned h = 0; h < job->n_hops; h++) {
+        const float *x = job->in + (size_t)h * hop;
+        unsigned i = 0;
+        while (i < hop && x[i] == 0)
+            i++;
+        if (i == hop) {
+            *n_silent += *n_silent <= enough ? hop : 0;
+            continue;
+        }
+        if (*n_silent > enough) {
+            if (h)
+                return h;
+            e->type->reset(e, job->stream);
+        }
+        *n_silent = 0;
+    }
+    return job->n_hops;
+}
+
+int engine_process(struct engine *e, const struct engine_job *jobs, unsigned n_jobs) {
+    const unsigned hop = engine_hop(e);
+    struct engine_job *rest = e->jobs, *part = e->jobs + e->n_streams;
+    memcpy(rest, jobs, n_jobs * sizeof *jobs);
+    while (n_jobs) {
+        for (unsigned i = 0; i < n_jobs; i++) {
+            part[i] = rest[i];
+            part[i].n_hops = hops_to_beginning(e, &rest[i]);
+        }
+        int code = e->type->process(e, part, n_jobs);
+        if (code)
+            return code;
+        unsigned n_left = 0;
+        for (unsigned i = 0; i < n_jobs; i++) {
+            const size_t done = (size_t)part[i].n_hops * hop;
+            if (part[i].n_hops < rest[i].n_hops)
+                rest[n_left++] = (struct engine_job){part[i].stream, rest[i].n_hops - part[i].n_hops, part[i].in + done,
+                                                     part[i].out + done};
+        }
+        n_jobs = n_left;
+    }
+    return 0;
+}
+
+void engine_reset(struct engine *e, unsigned stream) {
+    assert(stream < e->n_streams);
+    e->n_silent[stream] = 0;
+    e->type->reset(e, stream);
+}
+
+void engine_tail(const struct engine *e, unsigned stream, float *tail) {
+    assert(stream < e->n_streams);
+    e->type->tail(e, stream, tail);
+}
+
+const float *engine_fade(const struct engine *e) {
+    return e->fade;
+}
+
+void engine_control(struct engine *e, unsigned stream, struct engine_controls controls) {
+    assert(stream < e->n_streams);
+    const struct model_config *g = model_config(e->model);
+    e->controls[stream].strength = controls.strength;
+    e->controls[stream].floor = controls.floor;
+    e->controls[stream].low_cut = controls.low_cut_hz * (float)g->window / (float)g->rate;
+}

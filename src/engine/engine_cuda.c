@@ -1,0 +1,56 @@
+/* engine_cuda.c - finds and opens the CUDA engine, a module (src/engine/cuda/): nothing else links anything of CUDA.
+ *
+ * The module is looked for beside the program (the build tree), then where it is installed. */
+#include "engine/engine_type.h"
+#include "config.h"
+#include "engine/cuda/cuda.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Loaded once, by whoever opens the first engine, and kept. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static const struct cuda_module *cuda;
+
+static int load(struct err *err) {
+    char path[4096] = MODULEDIR "/" CUDA_MODULE, beside[4096];
+    ssize_t n = readlink("/proc/self/exe", beside, sizeof beside - sizeof "/" CUDA_MODULE);
+    char *slash = n > 0 ? memrchr(beside, '/', (size_t)n) : NULL;
+    if (slash) {
+        strcpy(slash, "/" CUDA_MODULE);
+        if (access(beside, F_OK) == 0)
+            strcpy(path, beside);
+    }
+    if (access(path, F_OK) != 0)
+        return err_set(err, -ENOENT, "engine cuda: it is not installed (%s)", path);
+    void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!module)
+        return err_set(err, -ENOEXEC, "engine cuda: %s", dlerror());
+    const struct cuda_module *found = dlsym(module, "primeknet_cuda");
+    if (!found || strcmp(found->version, PACKAGE_VERSION) != 0) {
+        dlclose(module);
+        return err_set(err, -ENOEXEC, "engine cuda: %s belongs to another version of primeknet", path);
+    }
+    cuda = found;
+    return 0;
+}
+
+static int cuda_open(struct engine **ret, const struct engine *head, const struct engine_options *options,
+                     struct err *err) {
+    pthread_mutex_lock(&lock);
+    int code = cuda ? 0 : load(err);
+    pthread_mutex_unlock(&lock);
+    return code ? code : cuda->open(ret, head, options, err); /* it fills in a type of its own */
+}
+
+void engine_cuda_rest(void) {
+    pthread_mutex_lock(&lock);
+    if (cuda)
+        cuda->rest();
+    pthread_mutex_unlock(&lock);
+}
+
+const struct engine_type engine_cuda = {.name = "cuda", .open = cuda_open};

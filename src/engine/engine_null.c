@@ -1,0 +1,77 @@
+/* engine_null.c - the delayed input, nothing else: what every engine gives at strength 0 without a low cut. */
+#include "engine/engine_type.h"
+
+#include "model/pool.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct engine_delay_line {
+    struct engine head;
+    struct pool pool;
+    float **past; /* [n_streams][delay + hop]: what is still to come out, oldest first, then room for a hop */
+};
+
+static void null_close(struct engine *e) {
+    struct engine_delay_line *d = (struct engine_delay_line *)e;
+    pool_done(&d->pool);
+    free(d->past);
+    free(d);
+}
+
+static int null_open(struct engine **ret, const struct engine *head, const struct engine_options *options,
+                     struct err *err) {
+    (void)options;
+    struct engine_delay_line *d = calloc(1, sizeof *d);
+    if (!d)
+        return err_set(err, -ENOMEM, "engine null: out of memory");
+    d->head = *head;
+    d->past = calloc(head->n_streams, sizeof *d->past);
+    for (unsigned i = 0; d->past && i < head->n_streams; i++)
+        d->past[i] = pool_floats(&d->pool, engine_delay(head) + engine_hop(head));
+    if (!d->past || !pool_ok(&d->pool)) {
+        null_close(&d->head);
+        return err_set(err, -ENOMEM, "engine null: out of memory");
+    }
+    *ret = &d->head;
+    return 0;
+}
+
+static int null_process(struct engine *e, const struct engine_job *jobs, unsigned n_jobs) {
+    struct engine_delay_line *d = (struct engine_delay_line *)e;
+    unsigned delay = engine_delay(e), hop = engine_hop(e);
+    for (unsigned j = 0; j < n_jobs; j++) {
+        assert(jobs[j].stream < e->n_streams);
+        float *past = d->past[jobs[j].stream];
+        for (unsigned i = 0; i < jobs[j].n_hops; i++) {
+            const float *in = jobs[j].in + (size_t)i * hop;
+            for (unsigned k = 0; k < hop; k++)
+                past[delay + k] = isfinite(in[k]) ? in[k] : 0;
+            memcpy(jobs[j].out + (size_t)i * hop, past, hop * sizeof *past);
+            memmove(past, past + hop, delay * sizeof *past);
+        }
+    }
+    return 0;
+}
+
+static void null_reset(struct engine *e, unsigned stream) {
+    memset(((struct engine_delay_line *)e)->past[stream], 0, engine_delay(e) * sizeof(float));
+}
+
+static void null_tail(const struct engine *e, unsigned stream, float *tail) {
+    const float *past = ((const struct engine_delay_line *)e)->past[stream];
+    for (unsigned i = 0; i < engine_delay(e); i++)
+        tail[i] = e->fade[i] * past[i];
+}
+
+const struct engine_type engine_null = {
+    .name = "null",
+    .open = null_open,
+    .close = null_close,
+    .process = null_process,
+    .reset = null_reset,
+    .tail = null_tail,
+};

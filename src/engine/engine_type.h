@@ -1,0 +1,44 @@
+/* engine_type.h - what an engine implements; engine.c keeps what all share. Only engines include this. */
+#ifndef PRIMEKNET_ENGINE_TYPE_H
+#define PRIMEKNET_ENGINE_TYPE_H
+
+#include "engine/engine.h"
+#include "model/model.h"
+
+/* 60 dB over full scale: engines cut louder samples, so that no power overflows. */
+enum { ENGINE_LOUDEST = 1000 };
+
+/* A stream's controls, as engine_control sets them. */
+struct engine_control {
+    _Atomic float strength, floor, low_cut; /* the last in bins */
+};
+
+/* The head of every engine's own struct. */
+struct engine {
+    const struct engine_type *type;
+    const char *name; /* for people */
+    const struct model *model;
+    unsigned n_streams;
+    float *fade;                     /* [engine_delay()] */
+    struct engine_control *controls; /* [n_streams] */
+    unsigned *n_silent;              /* [n_streams] samples of digital silence that came last, no more than matter */
+    struct engine_job *jobs;         /* [2 * n_streams] of a call: what is left, and the part that runs */
+};
+
+struct engine_type {
+    const char *name; /* for engine_open */
+    bool together;    /* see engine_together */
+    /* Allocates the engine's struct; engine.c has filled in `head` and copies it there on success. close gets what open
+     * made. */
+    int (*open)(struct engine **ret, const struct engine *head, const struct engine_options *options, struct err *err);
+    void (*close)(struct engine *e);
+    int (*process)(struct engine *e, const struct engine_job *jobs, unsigned n_jobs);
+    void (*reset)(struct engine *e, unsigned stream);
+    void (*tail)(const struct engine *e, unsigned stream, float *tail);
+};
+
+void engine_cuda_rest(void);
+
+extern const struct engine_type engine_cpu, engine_cuda, engine_null;
+
+#endif

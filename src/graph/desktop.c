@@ -1,0 +1,343 @@
+#include "graph/desktop.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#pragma GCC diagnostic ignored "-Wpedantic" /* PipeWire's macros and inline functions are GNU C */
+#include <pipewire/pipewire.h>
+#include <pipewire/extensions/metadata.h>
+#include <spa/param/props.h>
+#include <spa/pod/iter.h>
+
+#define ANSWER_MS 3000
+
+struct source {
+    struct spa_list list;
+    struct desktop_source told;
+    struct pw_proxy *proxy;
+    struct spa_hook listener;
+};
+
+struct device {
+    struct spa_list list;
+    struct desktop_device told;
+};
+
+struct desktop {
+    struct pw_loop *loop;
+    struct pw_context *context;
+    struct pw_core *core;
+    struct pw_registry *registry;
+    struct pw_metadata *metadata;
+    struct spa_hook core_listener, registry_listener, metadata_listener;
+    struct spa_list sources, devices;
+    char version[32], default_source[128], configured_source[128];
+    int done; /* the last answer to pw_core_sync */
+    bool broken;
+};
+
+static void copy(char *ret, size_t size, const char *text) {
+    snprintf(ret, size, "%s", text ? text : "");
+}
+
+#define COPY(to, props, key) copy(to, sizeof to, spa_dict_lookup(props, key))
+
+static uint32_t number_of(const struct spa_dict *props, const char *key) {
+    const char *text = spa_dict_lookup(props, key);
+    return text ? (uint32_t)strtoul(text, NULL, 10) : UINT32_MAX;
+}
+
+/* ---- what comes -------------------------------------------------------------------------------------------------- */
+
+static void on_source_info(void *data, const struct pw_node_info *info) {
+    struct source *s = data;
+    if (!info->props)
+        return;
+    s->told.device = number_of(info->props, PW_KEY_DEVICE_ID);
+    COPY(s->told.name, info->props, PW_KEY_NODE_NAME);
+    COPY(s->told.description, info->props, PW_KEY_NODE_DESCRIPTION);
+    COPY(s->told.profile, info->props, "api.bluez5.profile");
+    COPY(s->told.codec, info->props, "api.bluez5.codec");
+    if (!s->told.description[0])
+        copy(s->told.description, sizeof s->told.description, s->told.name);
+    if (info->change_mask & PW_NODE_CHANGE_MASK_PARAMS)
+        pw_node_enum_params((struct pw_node *)s->proxy, 0, SPA_PARAM_Props, 0, UINT32_MAX, NULL);
+}
+
+static void on_source_param(void *data, int seq, uint32_t id, uint32_t index, uint32_t next, const struct spa_pod *param) {
+    (void)seq, (void)index, (void)next;
+    struct source *s = data;
+    if (id != SPA_PARAM_Props || !param || !spa_pod_is_object(param))
+        return;
+    const struct spa_pod_prop *prop;
+    SPA_POD_OBJECT_FOREACH((const struct spa_pod_object *)param, prop) {
+        bool muted;
+        float volumes[64];
+        if ((prop->key == SPA_PROP_mute || prop->key == SPA_PROP_softMute) && spa_pod_get_bool(&prop->value, &muted) == 0)
+            s->told.muted |= muted;
+        if (prop->key == SPA_PROP_channelVolumes) {
+            uint32_t n = spa_pod_copy_array(&prop->value, SPA_TYPE_Float, volumes, 64);
+            for (uint32_t i = 0; i < n; i++)
+                if (i == 0 || volumes[i] > s->told.volume)
+                    s->told.volume = volumes[i];
+        }
+    }
+}
+
+static const struct pw_node_events source_events = {
+    PW_VERSION_NODE_EVENTS,
+    .info = on_source_info,
+    .param = on_source_param,
+};
+
+static int on_metadata(void *data, uint32_t subject, const char *key, const char *type, const char *value) {
+    (void)type;
+    struct desktop *d = data;
+    if (subject != 0 || !key)
+        return 0;
+    char *to = strcmp(key, "default.audio.source") == 0              ? d->default_source
+               : strcmp(key, "default.configured.audio.source") == 0 ? d->configured_source
+                                                                     : NULL;
+    if (!to)
+        return 0;
+    json_t *object = value ? json_loads(value, 0, NULL) : NULL;
+    copy(to, sizeof d->default_source, json_string_value(json_object_get(object, "name")));
+    json_decref(object);
+    return 0;
+}
+
+static const struct pw_metadata_events metadata_events = {
+    PW_VERSION_METADATA_EVENTS,
+    .property = on_metadata,
+};
+
+static void add_source(struct desktop *d, uint32_t id) {
+    struct source *s = calloc(1, sizeof *s);
+    if (!s)
+        return;
+    s->told = (struct desktop_source){.id = id, .device = UINT32_MAX, .volume = 1};
+    s->proxy = pw_registry_bind(d->registry, id, PW_TYPE_INTERFACE_Node, PW_VERSION_NODE, 0);
+    if (!s->proxy) {
+        free(s);
+        return;
+    }
+    pw_node_add_listener((struct pw_node *)s->proxy, &s->listener, &source_events, s);
+    spa_list_append(&d->sources, &s->list);
+}
+
+static void add_device(struct desktop *d, uint32_t id, const struct spa_dict *props) {
+    struct device *device = calloc(1, sizeof *device);
+    if (!device)
+        return;
+    device->told.id = id;
+    COPY(device->told.description, props, PW_KEY_DEVICE_DESCRIPTION);
+    COPY(device->told.api, props, PW_KEY_DEVICE_API);
+    spa_list_append(&d->devices, &device->list);
+}
+
+static void on_global(void *data, uint32_t id, uint32_t permissions, const char *type, uint32_t version,
+                      const struct spa_dict *props) {
+    (void)permissions, (void)version;
+    struct desktop *d = data;
+    const char *class = props ? spa_dict_lookup(props, PW_KEY_MEDIA_CLASS) : NULL;
+    const char *metadata = props ? spa_dict_lookup(props, PW_KEY_METADATA_NAME) : NULL;
+    if (strcmp(type, PW_TYPE_INTERFACE_Node) == 0 && class && strncmp(class, "Audio/Source", 12) == 0) {
+        add_source(d, id);
+    } else if (strcmp(type, PW_TYPE_INTERFACE_Device) == 0 && class && strcmp(class, "Audio/Device") == 0) {
+        add_device(d, id, props);
+    } else if (strcmp(type, PW_TYPE_INTERFACE_Metadata) == 0 && metadata && strcmp(metadata, "default") == 0 &&
+               !d->metadata) {
+        d->metadata = pw_registry_bind(d->registry, id, type, PW_VERSION_METADATA, 0);
+        if (d->metadata)
+            pw_metadata_add_listener(d->metadata, &d->metadata_listener, &metadata_events, d);
+    }
+}
+
+static const struct pw_registry_events registry_events = {
+    PW_VERSION_REGISTRY_EVENTS,
+    .global = on_global,
+};
+
+static void on_core_info(void *data, const struct pw_core_info *info) {
+    struct desktop *d = data;
+    copy(d->version, sizeof d->version, info->version);
+}
+
+static void on_core_done(void *data, uint32_t id, int seq) {
+    struct desktop *d = data;
+    if (id == PW_ID_CORE)
+        d->done = seq;
+}
+
+static void on_core_error(void *data, uint32_t id, int seq, int res, const char *message) {
+    (void)seq, (void)message;
+    struct desktop *d = data;
+    d->broken |= id == PW_ID_CORE && res == -EPIPE;
+}
+
+static const struct pw_core_events core_events = {
+    PW_VERSION_CORE_EVENTS,
+    .info = on_core_info,
+    .done = on_core_done,
+    .error = on_core_error,
+};
+
+/* ---- asking ------------------------------------------------------------------------------------------------------ */
+
+/* Until PipeWire has answered all that was asked before. */
+static int settle(struct desktop *d, struct err *err) {
+    int64_t end = now_ms() + ANSWER_MS, left;
+    int seq = pw_core_sync(d->core, PW_ID_CORE, 0);
+    while (d->done != seq && !d->broken && (left = end - now_ms()) > 0) {
+        int res = pw_loop_iterate(d->loop, (int)left);
+        if (res < 0 && res != -EINTR)
+            return err_set(err, res, "PipeWire: %s", strerror(-res));
+    }
+    return d->done == seq ? 0
+           : d->broken    ? err_set(err, -EPIPE, "PipeWire has ended")
+                          : err_set(err, -ETIMEDOUT, "PipeWire does not answer");
+}
+
+int desktop_open(struct desktop **ret, struct err *err) {
+    pw_init(NULL, NULL);
+    struct desktop *d = calloc(1, sizeof *d);
+    int res = err_set(err, -ENOMEM, "PipeWire's client library does not start");
+    if (!d) {
+        pw_deinit();
+        return res;
+    }
+    spa_list_init(&d->sources);
+    spa_list_init(&d->devices);
+    d->done = -1;
+    d->loop = pw_loop_new(NULL);
+    if (!d->loop)
+        goto fail;
+    pw_loop_enter(d->loop);
+    d->context = pw_context_new(d->loop, NULL, 0);
+    if (!d->context)
+        goto fail;
+    d->core = pw_context_connect(d->context, NULL, 0);
+    if (!d->core) {
+        res = err_set(err, -EHOSTDOWN, "PipeWire does not run");
+        goto fail;
+    }
+    pw_core_add_listener(d->core, &d->core_listener, &core_events, d);
+    d->registry = pw_core_get_registry(d->core, PW_VERSION_REGISTRY, 0);
+    if (!d->registry)
+        goto fail;
+    pw_registry_add_listener(d->registry, &d->registry_listener, &registry_events, d);
+    for (int round = 0; round < 3; round++) { /* what there is; what it is; how it is set */
+        res = settle(d, err);
+        if (res)
+            goto fail;
+    }
+    *ret = d;
+    return 0;
+fail:
+    desktop_close(d);
+    return res;
+}
+
+void desktop_close(struct desktop *d) {
+    if (!d)
+        return;
+    struct source *s;
+    struct device *device;
+    spa_list_consume(s, &d->sources, list) {
+        spa_list_remove(&s->list);
+        spa_hook_remove(&s->listener);
+        pw_proxy_destroy(s->proxy);
+        free(s);
+    }
+    spa_list_consume(device, &d->devices, list) {
+        spa_list_remove(&device->list);
+        free(device);
+    }
+    if (d->metadata) {
+        spa_hook_remove(&d->metadata_listener);
+        pw_proxy_destroy((struct pw_proxy *)d->metadata);
+    }
+    if (d->registry) {
+        spa_hook_remove(&d->registry_listener);
+        pw_proxy_destroy((struct pw_proxy *)d->registry);
+    }
+    if (d->core) {
+        spa_hook_remove(&d->core_listener);
+        pw_core_disconnect(d->core);
+    }
+    if (d->context)
+        pw_context_destroy(d->context);
+    if (d->loop) {
+        pw_loop_leave(d->loop);
+        pw_loop_destroy(d->loop);
+    }
+    free(d);
+    pw_deinit();
+}
+
+/* ---- telling ----------------------------------------------------------------------------------------------------- */
+
+const struct desktop_source *desktop_source(const struct desktop *d, unsigned i) {
+    const struct source *s;
+    spa_list_for_each(s, &d->sources, list) {
+        if (i-- == 0)
+            return &s->told;
+    }
+    return NULL;
+}
+
+const struct desktop_source *desktop_find(const struct desktop *d, const char *name) {
+    const struct source *s;
+    spa_list_for_each(s, &d->sources, list) {
+        if (strcmp(s->told.name, name) == 0)
+            return &s->told;
+    }
+    return NULL;
+}
+
+const struct desktop_device *desktop_device(const struct desktop *d, unsigned i) {
+    const struct device *device;
+    spa_list_for_each(device, &d->devices, list) {
+        if (i-- == 0)
+            return &device->told;
+    }
+    return NULL;
+}
+
+const char *desktop_version(const struct desktop *d) {
+    return d->version;
+}
+
+bool desktop_has_manager(const struct desktop *d) {
+    return d->metadata; /* session managers make it, PipeWire does not */
+}
+
+const char *desktop_default_source(const struct desktop *d) {
+    return d->default_source;
+}
+
+const char *desktop_configured_source(const struct desktop *d) {
+    return d->configured_source;
+}
+
+int desktop_set_default_source(struct desktop *d, const char *name, struct err *err) {
+    if (!d->metadata)
+        return err_set(err, -ENOENT, "no session manager keeps a default microphone");
+    char *value = NULL;
+    if (name[0]) {
+        json_t *object = json_pack("{s:s}", "name", name);
+        value = object ? json_dumps(object, JSON_COMPACT) : NULL;
+        json_decref(object);
+        if (!value)
+            return err_set(err, -ENOMEM, "%s", strerror(ENOMEM));
+    }
+    pw_metadata_set_property(d->metadata, PW_ID_CORE, "default.configured.audio.source", value ? "Spa:String:JSON" : NULL,
+                             value);
+    free(value);
+    return settle(d, err);
+}

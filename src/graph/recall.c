@@ -1,0 +1,70 @@
+#include "graph/recall.h"
+
+#include <jansson.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { path_max = 4096 };
+
+/* Names in the graph are other programs': one with a slash is no file's name, and nobody is noted. */
+static bool find_path(char ret[path_max], const char *node, const char *suffix) {
+    const char *runtime = getenv("XDG_RUNTIME_DIR");
+    if (!runtime || runtime[0] != '/' || strchr(node, '/'))
+        return false;
+    int n = snprintf(ret, path_max, "%s/primeknet/%s.streams%s", runtime, node, suffix);
+    return n > 0 && n < path_max;
+}
+
+void recall_read(struct recall *ret, const char *node) {
+    char path[path_max];
+    json_t *file = find_path(path, node, "") ? json_load_file(path, 0, NULL) : NULL, *entry;
+    json_int_t instance = json_integer_value(json_object_get(file, "instance"));
+    size_t i;
+    *ret = (struct recall){.instance = instance > 0 && instance <= UINT32_MAX ? (uint32_t)instance : 0};
+    json_array_foreach(json_object_get(file, "streams"), i, entry) {
+        struct recall_stream s = {0};
+        json_int_t serial;
+        const char *target;
+        if (json_unpack(entry, "{s:I, s:s}", "serial", &serial, "target", &target) < 0 || serial < 0)
+            continue;
+        s.serial = (uint64_t)serial;
+        snprintf(s.target, sizeof s.target, "%s", target);
+        recall_add(ret, &s);
+    }
+    json_decref(file);
+}
+
+void recall_write(const struct recall *r, const char *node) {
+    char path[path_max], part[path_max];
+    if (!find_path(path, node, "") || !find_path(part, node, ".part"))
+        return;
+    json_t *streams = json_array();
+    for (unsigned i = 0; i < r->n; i++) /* a target that is not UTF-8 is none of the session manager's */
+        json_array_append_new(streams, json_pack("{s:I, s:s}", "serial", (json_int_t)r->streams[i].serial, "target",
+                                                 r->streams[i].target));
+    json_t *file = json_pack("{s:I, s:o}", "instance", (json_int_t)r->instance, "streams", streams);
+    if (file && (json_dump_file(file, part, JSON_COMPACT) < 0 || rename(part, path) < 0))
+        remove(part);
+    json_decref(file);
+}
+
+void recall_add(struct recall *r, const struct recall_stream *s) {
+    if (r->n < RECALL_STREAMS)
+        r->streams[r->n++] = *s;
+}
+
+bool recall_has(const struct recall *r, uint32_t instance, const struct recall_stream *s) {
+    bool has = false;
+    for (unsigned i = 0; i < r->n && r->instance == instance; i++)
+        has |= r->streams[i].serial == s->serial && strcmp(r->streams[i].target, s->target) == 0;
+    return has;
+}
+
+bool recall_same(const struct recall *a, const struct recall *b) {
+    bool same = a->instance == b->instance && a->n == b->n;
+    for (unsigned i = 0; same && i < a->n; i++)
+        same = recall_has(b, a->instance, &a->streams[i]);
+    return same;
+}

@@ -1,0 +1,264 @@
+/* `primeknet`: what people say to a running primeknetd, the network on files, and how fast it is. */
+#include "tool/cli.h"
+
+#include "config.h"
+#include "base/text.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct cli_command *const cli_commands[] = {
+    &status_command, &monitor_command, &set_command, &bypass_command, &mics_command, &use_command, &model_command,
+#ifdef HAVE_DAEMON
+    &setup_command, &doctor_command,
+#endif
+    &enhance_command, &plot_command, &mix_command, &compare_command, &bench_command,
+    &help_command, &version_command, &complete_command, NULL,
+};
+
+/* ---- what commands use ------------------------------------------------------------------------------------------- */
+
+int cli_fail(const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    fputs("primeknet: ", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
+    return cli_failed;
+}
+
+bool cli_number(const char *text, double least, double most, double *ret) {
+    char *end;
+    errno = 0;
+    double value = strtod(text, &end);
+    if (end == text || *end || errno || !(value >= least && value <= most))
+        return false;
+    *ret = value;
+    return true;
+}
+
+const char *cli_option(const struct cli_call *call, char letter) {
+    for (int i = 0; i < CLI_MAX_OPTIONS; i++)
+        if (call->command->options[i].letter == letter)
+            return call->values[i];
+    return NULL;
+}
+
+const struct cli_command *cli_find(const char *name) {
+    for (int i = 0; cli_commands[i]; i++)
+        if (strcmp(cli_commands[i]->name, name) == 0)
+            return cli_commands[i];
+    return NULL;
+}
+
+void cli_print_json(const json_t *json) {
+    json_dumpf(json, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
+    putchar('\n');
+}
+
+/* ---- help -------------------------------------------------------------------------------------------------------- */
+
+static void print_usage(FILE *f, const struct cli_command *c) {
+    int n_options = 0;
+    if (c->usage[0]) {
+        fprintf(f, "Usage: primeknet %s %s\n       primeknet %s %s\n", c->name, c->usage[0], c->name, c->usage[1]);
+        return;
+    }
+    fprintf(f, "Usage: primeknet %s", c->name);
+    for (const struct cli_argument *a = c->arguments; a->name; a++)
+        fprintf(f, a->optional ? " [%s%s]" : " %s%s", a->name, a->many ? "..." : "");
+    for (const struct cli_option *o = c->options; o->name; o++)
+        if (o->required)
+            fprintf(f, " --%s %s", o->name, o->value);
+        else
+            n_options++;
+    if (n_options > 2)
+        fputs(" [OPTION...]", f);
+    for (const struct cli_option *o = c->options; o->name && n_options <= 2; o++)
+        if (!o->required)
+            fprintf(f, o->value ? " [--%s %s]" : " [--%s]", o->name, o->value);
+    fputc('\n', f);
+}
+
+static void print_option(const struct cli_option *o) {
+    int n = printf("  -%c, --%s%s%s", o->letter, o->name, o->value ? " " : "", o->value ? o->value : "");
+    printf("%*s  %s\n", n < 28 ? 28 - n : 0, "", o->help);
+}
+
+static const struct cli_option help_option = {'h', "help", .help = "this"};
+
+static void print_help(const struct cli_command *c) {
+    print_usage(stdout, c);
+    printf("\n%s\n", c->about);
+    for (const struct cli_option *o = c->options; o->name; o++)
+        print_option(o);
+    print_option(&help_option);
+}
+
+static void print_commands(FILE *f) {
+    fputs("Usage: primeknet COMMAND [ARGUMENT...]\n\n", f);
+    for (int i = 0; cli_commands[i]; i++)
+        if (cli_commands[i]->summary)
+            fprintf(f, "  %-9s %s\n", cli_commands[i]->name, cli_commands[i]->summary);
+    fputs("\n`primeknet help COMMAND` tells a command's arguments; the daemon is primeknetd(1).\n", f);
+}
+
+static int misnamed(const char *name) {
+    struct likest l = {.word = name};
+    for (int i = 0; cli_commands[i]; i++)
+        if (cli_commands[i]->summary)
+            likest_try(&l, cli_commands[i]->name);
+    if (l.name)
+        cli_fail("there is no command '%s'; did you mean %s?", name, l.name);
+    else
+        cli_fail("there is no command '%s'; primeknet help lists them", name);
+    return cli_misused;
+}
+
+static int run_help(const struct cli_call *call) {
+    if (!call->n_words) {
+        print_commands(stdout);
+        return cli_done;
+    }
+    const struct cli_command *c = cli_find(call->words[0]);
+    if (!c)
+        return misnamed(call->words[0]);
+    print_help(c);
+    return cli_done;
+}
+
+const struct cli_command help_command = {
+    .name = "help",
+    .summary = "the commands, or the arguments of one",
+    .run = run_help,
+    .arguments = {{"COMMAND", .kind = CLI_COMMAND, .optional = true}},
+    .about = "What there is to be said to primeknet.\n",
+};
+
+static int run_version(const struct cli_call *call) {
+    (void)call;
+    puts("primeknet " PACKAGE_VERSION);
+    return cli_done;
+}
+
+const struct cli_command version_command = {
+    .name = "version", .summary = "the version", .run = run_version, .about = "Prints the version.\n"};
+
+int cli_misuse(const struct cli_command *command, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    fprintf(stderr, "primeknet %s: ", command->name);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
+    print_usage(stderr, command);
+    return cli_misused;
+}
+
+/* ---- the command line -------------------------------------------------------------------------------------------- */
+
+enum { GO_ON = -1 }; /* no exit status */
+
+static const struct cli_option *find_option(const struct cli_command *c, char letter, const char *name, size_t n) {
+    for (const struct cli_option *o = c->options; o->name; o++)
+        if (o->letter == letter || (strlen(o->name) == n && strncmp(o->name, name, n) == 0))
+            return o;
+    return letter == 'h' || (n == 4 && strncmp(name, "help", n) == 0) ? &help_option : NULL;
+}
+
+/* attached: what stands with it in its own word, or NULL; else its value is the next word. */
+static int take_option(struct cli_call *call, const struct cli_option *o, char *attached, char ***next) {
+    if (o == &help_option) {
+        print_help(call->command);
+        return cli_done;
+    }
+    if (attached && !o->value)
+        return cli_misuse(call->command, "--%s takes no value", o->name);
+    if (!attached && o->value && !(attached = *(*next)++))
+        return cli_misuse(call->command, "%s is missing after --%s", o->value, o->name);
+    call->values[o - call->command->options] = attached ? attached : "";
+    return GO_ON;
+}
+
+static int take_long(struct cli_call *call, char *name, char ***next) {
+    size_t n = strcspn(name, "=");
+    const struct cli_option *o = find_option(call->command, '\0', name, n);
+    if (o)
+        return take_option(call, o, name[n] ? name + n + 1 : NULL, next);
+    name[n] = '\0';
+    struct likest l = {.word = name};
+    for (o = call->command->options; o->name; o++)
+        likest_try(&l, o->name);
+    return l.name ? cli_misuse(call->command, "there is no option --%s; did you mean --%s?", name, l.name)
+                  : cli_misuse(call->command, "there is no option --%s", name);
+}
+
+static int take_short(struct cli_call *call, char *letters, char ***next) {
+    int status = GO_ON;
+    for (; *letters && status == GO_ON; letters++) {
+        const struct cli_option *o = find_option(call->command, *letters, "", 0);
+        if (!o)
+            return cli_misuse(call->command, "there is no option -%c", *letters);
+        if (o->value)
+            return take_option(call, o, letters[1] ? letters + 1 : NULL, next);
+        status = take_option(call, o, NULL, next);
+    }
+    return status;
+}
+
+/* Not by getopt: a word may begin with a dash ("set floor-db -18"). Makes room in argv for the words. */
+static int parse(struct cli_call *call, char **argv) {
+    const struct cli_command *c = call->command;
+    bool words_only = false;
+    int status = GO_ON;
+    call->words = argv;
+    for (char *word; status == GO_ON && (word = *argv);) {
+        argv++;
+        if (words_only || word[0] != '-' || !(word[1] == '-' || isalpha((unsigned char)word[1])))
+            call->words[call->n_words++] = word;
+        else if (word[1] != '-')
+            status = take_short(call, word + 1, &argv);
+        else if (word[2])
+            status = take_long(call, word + 2, &argv);
+        else
+            words_only = true;
+    }
+    if (status != GO_ON)
+        return status;
+    call->words[call->n_words] = NULL;
+    unsigned i = 0, n_most = 0;
+    for (const struct cli_argument *a = c->arguments; a->name; a++, i++) {
+        if (i >= call->n_words && !a->optional)
+            return cli_misuse(c, "%s is missing", a->name);
+        n_most = a->many ? UINT_MAX : n_most + 1;
+    }
+    if (call->n_words > n_most)
+        return cli_misuse(c, "'%s' is not expected", call->words[n_most]);
+    for (i = 0; c->options[i].name; i++)
+        if (c->options[i].required && !call->values[i])
+            return cli_misuse(c, "--%s %s is missing", c->options[i].name, c->options[i].value);
+    return GO_ON;
+}
+
+int main(int argc, char **argv) {
+    if (argc < 2) {
+        print_commands(stderr);
+        return cli_misused;
+    }
+    const char *name = argv[1];
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
+        name = "help";
+    if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0)
+        name = "version";
+    struct cli_call call = {.command = cli_find(name)};
+    if (!call.command)
+        return misnamed(name);
+    int status = parse(&call, argv + 2);
+    return status == GO_ON ? call.command->run(&call) : status;
+}

@@ -1,0 +1,196 @@
+/* primeknet set, bypass, use, model, mics: what a running primeknetd is told. */
+#include "config.h"
+
+#include "tool/cli.h"
+
+#include "daemon/control.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+json_t *cli_ask(json_t *request) {
+    struct err err;
+    json_t *answer = NULL;
+    int fd, res = control_connect(&fd, &err);
+    if (res < 0) {
+        json_decref(request);
+    } else {
+        res = control_ask(fd, &answer, request, &err);
+        close(fd);
+    }
+    if (res < 0)
+        cli_fail("%s", err.text);
+    return answer;
+}
+
+static const char *text_of(const json_t *object, const char *key) {
+    const char *text = json_string_value(json_object_get(object, key));
+    return text ? text : "";
+}
+
+/* The setting's new value, and whether it stays. */
+static int set(const char *name, const char *value, bool save) {
+    json_t *answer = cli_ask(json_pack("{s:s, s:s, s:s, s:b}", "command", "set", "name", name, "value", value, "save", save));
+    if (!answer)
+        return cli_failed;
+    const json_t *now = json_object_get(answer, "value");
+    if (json_is_number(now))
+        printf("%s is now %.10g", text_of(answer, "name"), json_number_value(now));
+    else
+        printf("%s is now %s", text_of(answer, "name"), json_string_value(now));
+    if (save)
+        printf(", kept in %s\n", text_of(answer, "file"));
+    else
+        printf(", until the settings are read again; --save keeps it\n");
+    if (json_is_true(json_object_get(answer, "bypass")))
+        printf("bypass is on: nothing of it is heard before primeknet bypass off\n");
+    if (text_of(answer, "missing")[0])
+        cli_fail("%s", text_of(answer, "missing"));
+    json_decref(answer);
+    return cli_done;
+}
+
+#define SAVE {'s', "save", .help = "also write it into the settings file"}
+
+static int run_set(const struct cli_call *call) {
+    return set(call->words[0], call->words[1], cli_option(call, 's'));
+}
+
+const struct cli_command set_command = {
+    .name = "set",
+    .summary = "change a setting while it runs: strength 0.7",
+    .run = run_set,
+    .arguments = {{"NAME", .kind = CLI_SETTING}, {"VALUE", .kind = CLI_VALUE}},
+    .options = {SAVE},
+    .about = "Changes a setting of the running primeknetd, without a click. NAME must be VALUE, see primeknet.conf(5):\n\n"
+#define NUMBER(name, fallback, least, greatest, word, allowed) "  " #name ": " allowed "\n"
+#define TEXT(name, size, fallback, least, greatest, fits, allowed) "  " #name ": " allowed "\n"
+#include "daemon/settings.def"
+#undef NUMBER
+#undef TEXT
+};
+
+static int run_model(const struct cli_call *call) {
+    return set("model", call->words[0], cli_option(call, 's'));
+}
+
+const struct cli_command model_command = {
+    .name = "model",
+    .summary = "another network",
+    .run = run_model,
+    .arguments = {{"NAME", .kind = CLI_MODEL}},
+    .options = {SAVE},
+    .about = "Another network: small, base, large, auto, or the full path of a .safetensors file. It is loaded\n"
+             "beside the running one and then faded in.\n",
+};
+
+static int run_bypass(const struct cli_call *call) {
+    json_t *answer = cli_ask(call->n_words ? json_pack("{s:s, s:s}", "command", "bypass", "state", call->words[0])
+                                           : json_pack("{s:s}", "command", "status"));
+    if (!answer)
+        return cli_failed;
+    printf("bypass is %s\n", json_is_true(json_object_get(answer, "bypass")) ? "on" : "off");
+    json_decref(answer);
+    return cli_done;
+}
+
+const struct cli_command bypass_command = {
+    .name = "bypass",
+    .summary = "on, off or toggle: the microphone as it is",
+    .run = run_bypass,
+    .arguments = {{"on|off|toggle", .kind = CLI_SWITCH, .optional = true}},
+    .about = "With bypass on, Enhanced Mic sounds as the microphone does; the delay stays what it is. Without an\n"
+             "argument: tells whether it is on.\n",
+};
+
+/* ---- microphones ------------------------------------------------------------------------------------------------- */
+
+static int run_mics(const struct cli_call *call) {
+    json_t *answer = cli_ask(json_pack("{s:s}", "command", "microphones")), *mic;
+    if (!answer)
+        return cli_failed;
+    if (cli_option(call, 'j')) {
+        cli_print_json(answer);
+        json_decref(answer);
+        return cli_done;
+    }
+    const json_t *mics = json_object_get(answer, "microphones");
+    size_t i;
+    int width = 0;
+    json_array_foreach(mics, i, mic) {
+        int n = (int)strlen(text_of(mic, "name"));
+        width = n > width ? n : width;
+    }
+    json_array_foreach(mics, i, mic)
+        printf("%c %-*s  %s\n", json_is_true(json_object_get(mic, "in_use")) ? '*' : ' ', width, text_of(mic, "name"),
+               text_of(mic, "description"));
+    if (json_array_size(mics) == 0)
+        puts("There is no microphone.");
+    const char *chosen = text_of(answer, "chosen");
+    if (strcmp(chosen, "default") == 0)
+        puts("Enhanced Mic follows the system's default.");
+    else
+        printf("Enhanced Mic is told to use %s; primeknet use default follows the system's.\n", chosen);
+    json_decref(answer);
+    return cli_done;
+}
+
+const struct cli_command mics_command = {
+    .name = "mics",
+    .summary = "the microphones there are",
+    .run = run_mics,
+    .options = {{'j', "json", .help = "as one JSON object, for scripts; see primeknet(1)"}},
+    .about = "Lists the microphones: the name for primeknet use, and what people call it. * is in use.\n",
+};
+
+/* The microphone that is meant: a name, a description, or a part of just one of them. Prints what went wrong. */
+static bool find_microphone(char *ret, size_t size, const char *wanted) {
+    if (!wanted[0]) {
+        cli_fail("a microphone needs a name; primeknet mics lists them");
+        return false;
+    }
+    json_t *answer = cli_ask(json_pack("{s:s}", "command", "microphones")), *mic;
+    if (!answer)
+        return false;
+    const json_t *found = NULL, *mics = json_object_get(answer, "microphones");
+    size_t i;
+    int n_found = 0;
+    json_array_foreach(mics, i, mic) {
+        const char *name = text_of(mic, "name"), *description = text_of(mic, "description");
+        if (strcmp(name, wanted) == 0) {
+            found = mic;
+            n_found = 1;
+            break;
+        }
+        if (strcasestr(name, wanted) || strcasestr(description, wanted)) {
+            found = mic;
+            n_found++;
+        }
+    }
+    if (n_found == 1)
+        snprintf(ret, size, "%s", text_of(found, "name"));
+    else if (n_found > 1)
+        cli_fail("\"%s\" may be any of %d microphones; primeknet mics lists their names", wanted, n_found);
+    else
+        cli_fail("there is no microphone \"%s\"; primeknet mics lists them", wanted);
+    json_decref(answer);
+    return n_found == 1;
+}
+
+static int run_use(const struct cli_call *call) {
+    char name[256] = "default";
+    if (strcmp(call->words[0], "default") != 0 && !find_microphone(name, sizeof name, call->words[0]))
+        return cli_failed;
+    return set("microphone", name, cli_option(call, 's'));
+}
+
+const struct cli_command use_command = {
+    .name = "use",
+    .summary = "another microphone",
+    .run = run_use,
+    .arguments = {{"MICROPHONE", .kind = CLI_MICROPHONE}},
+    .options = {SAVE},
+    .about = "Another microphone: a name that primeknet mics lists, a part of one, or default.\n",
+};

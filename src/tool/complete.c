@@ -1,0 +1,150 @@
+/* primeknet complete: what the shells' completions ask (completions/). A line for each word that fits, with a tab and a few words
+ * about it where there are any; ":files" where the name of a file fits as well. */
+#include "tool/cli.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+    const char *name, *allowed;
+} settings[] = {
+#define NUMBER(name, fallback, least, greatest, word, allowed) {#name, allowed},
+#define TEXT(name, size, fallback, least, greatest, fits, allowed) {#name, allowed},
+#include "daemon/settings.def"
+#undef NUMBER
+#undef TEXT
+};
+enum { N_SETTINGS = sizeof settings / sizeof *settings };
+
+/* If it goes on from what is typed so far. */
+static void offer(const char *typed, const char *word, const char *about) {
+    if (strncmp(word, typed, strlen(typed)) == 0)
+        printf(about[0] ? "%s\t%s\n" : "%s\n", word, about);
+}
+
+static void offer_microphones(const char *typed) {
+    json_t *answer = cli_ask(json_pack("{s:s}", "command", "microphones")), *mic;
+    size_t i;
+    json_array_foreach(json_object_get(answer, "microphones"), i, mic) {
+        const char *name = "", *description = "";
+        json_unpack(mic, "{s:s, s:s}", "name", &name, "description", &description);
+        offer(typed, name, description);
+    }
+    json_decref(answer);
+}
+
+/* As commands spell them. */
+static void spell(char ret[32], const char *name) {
+    snprintf(ret, 32, "%s", name);
+    for (char *c = ret; (c = strchr(c, '_'));)
+        *c = '-';
+}
+
+static void offer_settings(const char *typed) {
+    char name[32];
+    for (int i = 0; i < N_SETTINGS; i++) {
+        spell(name, settings[i].name);
+        offer(typed, name, settings[i].allowed);
+    }
+}
+
+/* The words in quotation marks in what is allowed, and what else such a setting takes. */
+static void offer_values(const char *typed, const char *setting) {
+    char wanted[32], name[32], word[32];
+    spell(wanted, setting);
+    for (int i = 0; i < N_SETTINGS; i++) {
+        spell(name, settings[i].name);
+        if (strcmp(name, wanted) != 0)
+            continue;
+        for (const char *c = settings[i].allowed; (c = strchr(c, '"')); c += strlen(word) + 2) {
+            snprintf(word, sizeof word, "%.*s", (int)strcspn(c + 1, "\""), c + 1);
+            offer(typed, word, "");
+        }
+    }
+    if (strstr(wanted, "microphone"))
+        offer_microphones(typed);
+    if (strcmp(wanted, "model") == 0) {
+        offer(typed, "small", "");
+        offer(typed, "base", "");
+        offer(typed, "large", "");
+        puts(":files");
+    }
+}
+
+/* One word of that kind; before: the word before it. */
+static void offer_kind(enum cli_kind kind, const char *typed, const char *before) {
+    switch (kind) {
+    case CLI_FILE: puts(":files"); break;
+    case CLI_COMMAND:
+        for (int i = 0; cli_commands[i]; i++)
+            if (cli_commands[i]->summary)
+                offer(typed, cli_commands[i]->name, cli_commands[i]->summary);
+        break;
+    case CLI_SETTING: offer_settings(typed); break;
+    case CLI_VALUE: offer_values(typed, before); break;
+    case CLI_MICROPHONE: offer_values(typed, "microphone"); break;
+    case CLI_MODEL: offer_values(typed, "model"); break;
+    case CLI_ENGINE: offer_values(typed, "engine"); break;
+    case CLI_SWITCH:
+        offer(typed, "on", "");
+        offer(typed, "off", "");
+        offer(typed, "toggle", "");
+        break;
+    case CLI_ANY: break;
+    }
+}
+
+static void offer_options(const struct cli_command *c, const char *typed) {
+    char word[32];
+    for (const struct cli_option *o = c->options; o->name; o++) {
+        snprintf(word, sizeof word, "--%s", o->name);
+        offer(typed, word, o->help);
+    }
+    offer(typed, "--help", "");
+}
+
+/* The option that takes its value from the word after this one, or NULL. */
+static const struct cli_option *awaits_value(const struct cli_command *c, const char *word) {
+    for (const struct cli_option *o = c->options; o->name; o++)
+        if (o->value && ((word[0] == '-' && word[1] == o->letter && !word[2]) ||
+                         (strncmp(word, "--", 2) == 0 && strcmp(word + 2, o->name) == 0)))
+            return o;
+    return NULL;
+}
+
+/* The words after "primeknet"; the last one is being typed. */
+static int run(const struct cli_call *call) {
+    const char *typed = call->words[call->n_words - 1];
+    const struct cli_command *c = call->n_words > 1 ? cli_find(call->words[0]) : NULL;
+    const struct cli_option *awaiting = NULL;
+    const struct cli_argument *argument;
+    if (call->n_words == 1)
+        offer_kind(CLI_COMMAND, typed, "");
+    if (!c)
+        return cli_done;
+    argument = c->arguments;
+    for (unsigned i = 1; i + 1 < call->n_words; i++) {
+        const char *word = call->words[i];
+        if (awaiting)
+            awaiting = NULL;
+        else if (word[0] == '-' && word[1])
+            awaiting = awaits_value(c, word);
+        else if (argument->name && !argument->many)
+            argument++;
+    }
+    if (awaiting)
+        offer_kind(awaiting->kind, typed, "");
+    else if (argument->name && typed[0] != '-')
+        offer_kind(argument->kind, typed, call->words[call->n_words - 2]);
+    else
+        offer_options(c, typed);
+    return cli_done;
+}
+
+const struct cli_command complete_command = {
+    .name = "complete",
+    .run = run,
+    .arguments = {{"WORD", .many = true}},
+    .about = "Prints what may complete the last of the words, for the completions of shells:\n"
+             "primeknet complete -- WORD...\n",
+};

@@ -1,0 +1,563 @@
+/* primeknet doctor: what keeps people from hearing Enhanced Mic, one line a check, and what to do about it. */
+#include "config.h"
+
+#include "tool/cli.h"
+
+#include "engine/choose.h"
+#include "daemon/control.h"
+#include "graph/desktop.h"
+#include "engine/engine.h"
+#include "tool/manager.h"
+#include "engine/measure.h"
+#include "graph/microphone.h"
+#include "model/model.h"
+#include "daemon/settings.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <systemd/sd-bus.h>
+#include <unistd.h>
+
+#define UNIT "primeknet.service"
+#define ENHANCED "enhanced_mic"
+
+enum { N_HOPS = 400, FEW_HOPS = 1000 };
+static const double digital_silence_db = -120; /* under the noise of any microphone */
+static const double late_share = .001, tight = .4; /* of the hops; of a hop's time, as in choose.h */
+
+enum result { FINE, NOTE, PROBLEM };
+static const char *const words[] = {"ok", "note", "problem"};
+
+/* What is known so far. */
+struct doctor {
+    json_t *checks;       /* {"check", "result", "text", "advice"}, in the order of the lines */
+    bool as_json;
+    struct settings settings;
+    struct desktop *desktop; /* NULL: no PipeWire */
+    struct manager *manager; /* NULL: no systemd for this user */
+    struct manager_unit unit;
+    json_t *status;       /* the running daemon's, or NULL */
+};
+
+static const char *text_of(const json_t *object, const char *key) {
+    const char *text = json_string_value(json_object_get(object, key));
+    return text ? text : "";
+}
+
+static double number_of(const json_t *object, const char *key) {
+    return json_number_value(json_object_get(object, key));
+}
+
+/* One line. advice: what to do, in a sentence, or NULL. */
+static void __attribute__((format(printf, 5, 6)))
+tell(struct doctor *d, enum result result, const char *check, const char *advice, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    json_t *text = json_vsprintf(format, args);
+    va_end(args);
+    json_t *line = json_pack("{s:s, s:s, s:o*, s:s?}", "check", check, "result", words[result], "text",
+                             text ? text : json_string("?"), "advice", advice);
+    if (!d->as_json)
+        printf("%-8s %-16s %s\n", words[result], check, text_of(line, "text"));
+    json_array_append_new(d->checks, line);
+}
+
+/* ---- who carries the sound --------------------------------------------------------------------------------------- */
+
+/* The program that listens where applications of PulseAudio's kind connect. "": none; "systemd": any that it starts. */
+static void find_pulse_server(char ret[64]) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    const char *place = getenv("PULSE_RUNTIME_PATH"), *runtime = getenv("XDG_RUNTIME_DIR");
+    char comm[64];
+    struct ucred peer;
+    socklen_t size = sizeof peer;
+    int n = place     ? snprintf(address.sun_path, sizeof address.sun_path, "%s/native", place)
+            : runtime ? snprintf(address.sun_path, sizeof address.sun_path, "%s/pulse/native", runtime)
+                      : -1;
+    ret[0] = '\0';
+    if (n < 0 || (size_t)n >= sizeof address.sun_path)
+        return;
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd >= 0 && connect(fd, (const struct sockaddr *)&address, sizeof address) == 0 &&
+        getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0) {
+        snprintf(comm, sizeof comm, "/proc/%ld/comm", (long)peer.pid);
+        FILE *f = fopen(comm, "re");
+        if (!f || !fgets(ret, 64, f))
+            strcpy(ret, "?");
+        ret[strcspn(ret, "\n")] = '\0';
+        if (f)
+            fclose(f);
+    }
+    if (fd >= 0)
+        close(fd);
+}
+
+static bool unit_is_active(struct doctor *d, const char *name) {
+    struct manager_unit unit;
+    return d->manager && manager_unit(d->manager, &unit, name, NULL) == 0 && strcmp(unit.active, "active") == 0;
+}
+
+/* With socket activation it is systemd that listens. */
+static bool pulseaudio_has_the_socket(struct doctor *d, const char *server) {
+    return strcmp(server, "pulseaudio") == 0 ||
+           (strcmp(server, "systemd") == 0 && unit_is_active(d, "pulseaudio.socket"));
+}
+
+static void check_sound_server(struct doctor *d) {
+    static const char instead[] = "let PipeWire carry the sound instead of PulseAudio (Debian: sudo apt install pipewire-audio), "
+                                  "then: systemctl --user --now disable pulseaudio.socket pulseaudio.service; "
+                                  "systemctl --user --now enable pipewire pipewire-pulse wireplumber";
+    char server[64];
+    struct err err = {""};
+    int res = desktop_open(&d->desktop, &err);
+    find_pulse_server(server);
+    bool pulseaudio = pulseaudio_has_the_socket(d, server);
+    if (res == -EHOSTDOWN && pulseaudio)
+        tell(d, PROBLEM, "PipeWire", instead, "does not run; PulseAudio carries the sound, and PrimeKnet cannot use it");
+    else if (res == -EHOSTDOWN)
+        tell(d, PROBLEM, "PipeWire",
+             "start PipeWire: systemctl --user --now enable pipewire pipewire-pulse wireplumber (Debian: sudo apt install "
+             "pipewire-audio first)",
+             "does not run, or not for this user");
+    else if (res)
+        tell(d, PROBLEM, "PipeWire", "start PipeWire anew: systemctl --user restart pipewire", "%s", err.text);
+    if (res)
+        return;
+    tell(d, FINE, "PipeWire", NULL, "%s runs", desktop_version(d->desktop));
+    if (pulseaudio)
+        tell(d, PROBLEM, "applications", instead,
+             "PulseAudio, not PipeWire, carries their sound: Enhanced Mic is not among their microphones");
+    else if (!server[0])
+        tell(d, PROBLEM, "applications",
+             "systemctl --user --now enable pipewire-pulse (Debian: sudo apt install pipewire-pulse first)",
+             "nothing answers those that speak to PulseAudio, as browsers and most call programs do");
+    else
+        tell(d, FINE, "applications", NULL, "PipeWire answers those that speak to PulseAudio");
+    if (desktop_has_manager(d->desktop))
+        tell(d, FINE, "session manager", NULL, "runs");
+    else
+        tell(d, PROBLEM, "session manager",
+             "start one: systemctl --user --now enable wireplumber (Debian: sudo apt install wireplumber first)",
+             "none runs, so that nothing is connected with any microphone");
+}
+
+/* ---- the service ------------------------------------------------------------------------------------------------- */
+
+/* A daemon that runs may have been told others than the file has. */
+static void use_running_settings(struct doctor *d) {
+    static const int used[] = {SETTING_microphone, SETTING_engine, SETTING_gpu, SETTING_model};
+    const json_t *running = json_object_get(d->status, "settings");
+    for (unsigned i = 0; i < sizeof used / sizeof *used; i++) {
+        const json_t *value = json_object_get(running, settings_name(used[i]));
+        char number[32];
+        snprintf(number, sizeof number, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+        settings_set(&d->settings, used[i], json_is_integer(value) ? number : text_of(running, settings_name(used[i])), NULL);
+    }
+    snprintf(d->settings.file, sizeof d->settings.file, "%s", text_of(running, "file"));
+}
+
+static void check_settings(struct doctor *d) {
+    struct err err;
+    const char *instead = text_of(d->status, "instead");
+    int res = settings_load(&d->settings, NULL, &err);
+    if (res)
+        settings_parse(&d->settings, "", 0, "", &(struct err){""});
+    if (d->status)
+        use_running_settings(d);
+    if (res) {
+        tell(d, PROBLEM, "settings", "mend that line, then: systemctl --user reload primeknet; primeknet.conf(5) tells the settings",
+             "%s%s%s", err.text, instead[0] ? "; in force: " : "", instead);
+    } else if (instead[0]) {
+        tell(d, PROBLEM, "settings", "systemctl --user reload primeknet, once the file is as it should be",
+             "not those of the file, but %s: %s", instead, text_of(d->status, "refused"));
+    } else {
+        tell(d, FINE, "settings", NULL, "%s", d->settings.file[0] ? d->settings.file : "the defaults, there is no file");
+    }
+}
+
+static void check_service(struct doctor *d) {
+    const struct manager_unit *unit = &d->unit;
+    const char *enable = "primeknet setup";
+    if (!d->manager)
+        tell(d, NOTE, "service", NULL, "no systemd runs for this user: nothing starts primeknetd at login");
+    else if (strcmp(unit->load, "not-found") == 0)
+        tell(d, PROBLEM, "service", "install PrimeKnet, with its unit primeknet.service where systemd looks for it; "
+             "then: systemctl --user daemon-reload; primeknet setup",
+             "systemd knows no primeknet.service");
+    else if (strcmp(unit->load, "loaded") != 0)
+        tell(d, PROBLEM, "service", "systemctl --user unmask primeknet; primeknet setup", "its unit is %s", unit->load);
+    else if (strcmp(unit->active, "failed") == 0)
+        tell(d, PROBLEM, "service",
+             "journalctl --user -u primeknet -n 20 says why; then: systemctl --user restart primeknet",
+             "failed (%s, exit status %d)", unit->result, unit->status);
+    else if (strcmp(unit->active, "active") != 0)
+        tell(d, PROBLEM, "service", enable, "%s, %s", unit->active, unit->file[0] ? unit->file : "not enabled");
+    else if (strcmp(unit->file, "enabled") != 0)
+        tell(d, NOTE, "service", enable, "runs, but will not after the next login: it is not enabled");
+    else
+        tell(d, FINE, "service", NULL, "enabled and running");
+    if (unit->restarts > 2)
+        tell(d, NOTE, "service", "journalctl --user -u primeknet says why", "systemd has had to start it again %u times",
+             unit->restarts);
+}
+
+static int ask_daemon(struct doctor *d, struct err *err) {
+    int fd, res = control_connect(&fd, err);
+    if (res == 0) {
+        res = control_ask(fd, &d->status, json_pack("{s:s}", "command", "status"), err);
+        close(fd);
+    }
+    return res;
+}
+
+static void check_daemon(struct doctor *d, int res, const char *why_not) {
+    bool runs = res != -ENOENT && res != -ECONNREFUSED && res != -ENOTDIR;
+    if (!runs && d->manager && strcmp(d->unit.active, "active") != 0)
+        return; /* that of the service says it */
+    if (!d->status)
+        tell(d, PROBLEM, "daemon", d->manager ? "systemctl --user restart primeknet" : "start primeknetd", "%s",
+             runs ? why_not : "does not run");
+    else if (strcmp(text_of(d->status, "version"), PACKAGE_VERSION) != 0)
+        tell(d, NOTE, "daemon", "systemctl --user restart primeknet", "version %s still runs; %s is installed",
+             text_of(d->status, "version"), PACKAGE_VERSION);
+    else
+        tell(d, FINE, "daemon", NULL, "%s", text_of(d->status, "state"));
+}
+
+/* ---- microphones ------------------------------------------------------------------------------------------------- */
+
+static void check_bluetooth(struct doctor *d, const struct desktop_source *mic) {
+    bool narrow = strcasestr(mic->codec, "cvsd"), wide = strcasestr(mic->codec, "msbc");
+    if (!strstr(mic->profile, "head") || strcasestr(mic->codec, "lc3"))
+        return;
+    tell(d, wide ? NOTE : PROBLEM, "Bluetooth",
+         "use the microphone of the computer, or one on a cable, and the headset to listen only: primeknet mics; primeknet "
+         "use NAME --save",
+         "%s sends %s, as in a telephone call: no denoiser brings back what is missing", mic->description,
+         narrow ? "8 kHz sound" : wide ? "16 kHz sound" : "8 or 16 kHz sound");
+}
+
+/* Which cards have no source: a profile without input, or a Bluetooth headset that only plays. */
+static void tell_silent_cards(struct doctor *d) {
+    const struct desktop_device *device;
+    const struct desktop_source *source;
+    for (unsigned i = 0; (device = desktop_device(d->desktop, i)); i++) {
+        bool sends = false;
+        for (unsigned k = 0; (source = desktop_source(d->desktop, k)); k++)
+            sends |= source->device == device->id;
+        if (!sends)
+            tell(d, NOTE, "sound card", "choose a profile with an input for it in the sound settings (pavucontrol: Configuration)",
+                 "%s offers no microphone as it is set now", device->description);
+    }
+}
+
+static bool is_chosen(const struct doctor *d, const struct desktop_source *source) {
+    return microphone_fits(d->settings.microphone, source->name, source->description) > 0;
+}
+
+/* The one that is listened to, by the daemon's word; without a daemon: the one that it would take. NULL: none. */
+static const struct desktop_source *find_microphone(const struct doctor *d) {
+    const struct desktop_source *source;
+    if (d->status)
+        return desktop_find(d->desktop, text_of(json_object_get(d->status, "microphone"), "name"));
+    if (strcmp(d->settings.microphone, "default") == 0)
+        return desktop_find(d->desktop, desktop_default_source(d->desktop));
+    for (unsigned i = 0; (source = desktop_source(d->desktop, i)); i++)
+        if (is_chosen(d, source))
+            return source;
+    return NULL;
+}
+
+/* Whether it can be heard. */
+static bool check_sound(struct doctor *d, const char *check, const struct desktop_source *source) {
+    char advice[320];
+    if (source->muted) {
+        snprintf(advice, sizeof advice, "wpctl set-mute %u 0, or unmute \"%.128s\" in the sound settings", source->id,
+                 source->description);
+        tell(d, PROBLEM, check, advice, "%s is muted", source->description);
+    } else if (source->volume < 1e-3) { /* -60 dB */
+        snprintf(advice, sizeof advice, "wpctl set-volume %u 1.0, or turn \"%.128s\" up in the sound settings", source->id,
+                 source->description);
+        tell(d, PROBLEM, check, advice, "%s is turned down to nothing", source->description);
+    } else {
+        tell(d, FINE, check, NULL, "%s", source->description);
+        return true;
+    }
+    return false;
+}
+
+static void check_microphone(struct doctor *d) {
+    const struct desktop_source *mic = find_microphone(d), *source;
+    bool any = false, missing = strcmp(d->settings.microphone, "default") != 0;
+    for (unsigned i = 0; (source = desktop_source(d->desktop, i)); i++) {
+        any |= strcmp(source->name, ENHANCED) != 0;
+        missing &= !is_chosen(d, source);
+    }
+    if (mic && strcmp(mic->name, ENHANCED) == 0)
+        mic = NULL;
+    if (!any) {
+        tell(d, PROBLEM, "microphone", "plug one in, or switch it on: laptops have a key or a slide for it", "there is none");
+        tell_silent_cards(d);
+    } else if (missing) {
+        tell(d, PROBLEM, "microphone", "plug it in, or choose another: primeknet mics; primeknet use NAME --save",
+             "%s, the one that is chosen, is not there", d->settings.microphone);
+    } else if (!mic && d->status) {
+        tell(d, PROBLEM, "microphone", "choose one: primeknet mics; primeknet use NAME --save",
+             "nothing is connected with Enhanced Mic's input");
+    }
+    bool audible = mic && check_sound(d, "microphone", mic);
+    if (mic)
+        check_bluetooth(d, mic);
+    const json_t *level = json_object_get(d->status, "level_in_db");
+    if (audible && (json_is_null(level) || json_number_value(level) < digital_silence_db))
+        tell(d, PROBLEM, "microphone", "look for a switch on it, and for the right channel: primeknet set channel",
+             "it sends digital silence");
+}
+
+static void check_enhanced(struct doctor *d) {
+    const struct desktop_source *enhanced = desktop_find(d->desktop, ENHANCED);
+    const char *by_default = desktop_default_source(d->desktop);
+    if (!enhanced) {
+        if (d->status)
+            tell(d, PROBLEM, "Enhanced Mic", "systemctl --user restart primeknet", "is not in PipeWire's graph");
+        return;
+    }
+    check_sound(d, "Enhanced Mic", enhanced);
+    const struct desktop_source *source = desktop_find(d->desktop, by_default);
+    if (strcmp(by_default, ENHANCED) == 0)
+        tell(d, FINE, "default source", NULL, "Enhanced Mic: applications take it unless told otherwise");
+    else
+        tell(d, NOTE, "default source", "choose Enhanced Mic in your applications, or once for all: primeknet setup --default",
+             "%s: applications take it unless told otherwise", source ? source->description : "none");
+}
+
+/* ---- time -------------------------------------------------------------------------------------------------------- */
+
+/* This thread's, for a moment. */
+static void drop_realtime(void) {
+    sched_setscheduler(0, SCHED_OTHER | SCHED_RESET_ON_FORK, &(struct sched_param){0});
+}
+
+static bool limits_allow_realtime(void) {
+    bool allowed = sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &(struct sched_param){.sched_priority = 1}) == 0;
+    drop_realtime();
+    return allowed;
+}
+
+/* Asks rtkit as PipeWire does: 0, -ENOENT where there is none, or -EACCES, with its words in why. */
+static int ask_rtkit(struct err *why) {
+    static const struct rlimit moment = {200000, 200000}; /* us without a pause: rtkit grants nothing to a process without a limit */
+    sd_bus *bus = NULL;
+    sd_bus_error error = SD_BUS_ERROR_NULL;
+    int res = -ENOENT;
+    setrlimit(RLIMIT_RTTIME, &moment);
+    if (sd_bus_open_system(&bus) >= 0) {
+        sd_bus_set_method_call_timeout(bus, 3000000);
+        res = sd_bus_call_method(bus, "org.freedesktop.RealtimeKit1", "/org/freedesktop/RealtimeKit1", "org.freedesktop.RealtimeKit1",
+                                 "MakeThreadRealtime", &error, NULL, "tu", (uint64_t)gettid(), 1);
+        if (res < 0)
+            res = sd_bus_error_has_name(&error, SD_BUS_ERROR_SERVICE_UNKNOWN) ||
+                          sd_bus_error_has_name(&error, SD_BUS_ERROR_NAME_HAS_NO_OWNER)
+                      ? -ENOENT
+                      : err_set(why, -EACCES, "%s", error.message ? error.message : strerror(-res));
+    }
+    drop_realtime();
+    sd_bus_error_free(&error);
+    sd_bus_flush_close_unref(bus);
+    return res < 0 ? res : 0;
+}
+
+static void check_realtime(struct doctor *d) {
+    static const char limits[] = "or give your user real-time rights in /etc/security/limits.d: @audio - rtprio 95";
+    struct err why = {""};
+    char advice[256];
+    const char *means = d->status ? ": the sound may stumble when the machine is busy, and comes later" : "";
+    if (json_is_true(json_object_get(d->status, "realtime"))) {
+        tell(d, FINE, "real time", NULL, "the network's thread has real-time priority");
+        return;
+    }
+    bool limits_do = limits_allow_realtime();
+    int rtkit = limits_do ? 0 : ask_rtkit(&why);
+    if (rtkit == 0 && !d->status) {
+        tell(d, FINE, "real time", NULL, "%s", limits_do ? "this user's limits allow it" : "rtkit grants it");
+    } else if (rtkit == 0) {
+        tell(d, PROBLEM, "real time", "systemctl --user restart primeknet",
+             "the network's thread has no real-time priority (%s), though %s now%s", text_of(d->status, "realtime_refusal"),
+             limits_do ? "this user's limits allow it" : "rtkit grants it", means);
+    } else if (rtkit == -ENOENT) {
+        snprintf(advice, sizeof advice, "install rtkit (Debian: sudo apt install rtkit), %s", limits);
+        tell(d, PROBLEM, "real time", advice, "rtkit is not installed, and this user's limits allow no real-time priority%s", means);
+    } else {
+        snprintf(advice, sizeof advice, "journalctl -u rtkit-daemon says more; mend that, %s", limits);
+        tell(d, PROBLEM, "real time", advice, "rtkit refuses (%s), and this user's limits allow no real-time priority%s",
+             why.text, means);
+    }
+}
+
+/* What the GPU's engine says of itself; the CPU's takes over where it does not open. */
+static void check_gpu(struct doctor *d) {
+    bool wanted = strcmp(d->settings.engine, "cuda") == 0;
+    const char *engine = text_of(d->status, "engine"), *problem = text_of(d->status, "problem");
+    struct model *model = NULL;
+    struct engine *e = NULL;
+    struct err err = {""};
+    int res = 0;
+    if (strcmp(d->settings.engine, "cpu") == 0) {
+        tell(d, FINE, "GPU", NULL, "not asked for, engine is \"cpu\"");
+        return;
+    }
+    if (!d->status) {
+        res = model_load(&model, "base", &err);
+        if (res == 0)
+            res = engine_open(&e, &(struct engine_options){.name = "cuda", .gpu = d->settings.gpu, .n_streams = 1, .max_hops = 1}, model, &err);
+        engine_close(e);
+        model_free(model);
+        problem = res ? err.text : "";
+    }
+    const char *prefix = "engine cuda: ";
+    if (strncmp(problem, prefix, strlen(prefix)) == 0)
+        problem += strlen(prefix);
+    if (problem[0])
+        tell(d, wanted ? PROBLEM : access("/proc/driver/nvidia/version", F_OK) == 0 ? NOTE : FINE, "GPU",
+             wanted ? "mend that, or let the processor compute: primeknet set engine auto --save" : NULL,
+             "%s; the processor computes", problem);
+    else if (strncmp(engine, "cuda", 4) == 0 || !d->status)
+        tell(d, FINE, "GPU", NULL, "can be used");
+    else
+        tell(d, FINE, "GPU", NULL, "rests while nobody records");
+}
+
+static const char *const lighter = "a lighter network: primeknet model auto --save, or primeknet model small --save";
+
+/* How it went while somebody recorded; false where that is too little to judge by. */
+static bool judge_hops(struct doctor *d) {
+    double hops = number_of(d->status, "hops"), late = number_of(d->status, "late_hops");
+    const char *too_heavy = text_of(json_object_get(d->status, "missing"), "model");
+    if (too_heavy[0]) {
+        tell(d, PROBLEM, "speed", "end what keeps the processor busy, or keep the lighter network: primeknet model small --save",
+             "%s", too_heavy);
+        return true;
+    }
+    if (hops < FEW_HOPS)
+        return false;
+    bool cpu = strncmp(text_of(d->status, "engine"), "cpu", 3) == 0;
+    if (late > late_share * hops)
+        tell(d, PROBLEM, "speed", cpu ? lighter : "end what else uses the GPU, or: primeknet set engine cpu --save",
+             "%.0f of %.0f hops of %s were late, and sounded as the microphone does", late, hops, text_of(d->status, "model"));
+    else
+        tell(d, FINE, "speed", NULL, "%s: a hop takes %.0f us (99 of 100), %.0f of %.0f late", text_of(d->status, "model"),
+             number_of(d->status, "hop_p99_us"), late, hops);
+    return true;
+}
+
+static void check_speed(struct doctor *d) {
+    const char *name = text_of(d->status, "model");
+    float us[N_HOPS];
+    struct choice choice;
+    struct model *model = NULL;
+    struct engine *e = NULL;
+    struct err err = {""};
+    if (judge_hops(d) || strncmp(text_of(d->status, "engine"), "cuda", 4) == 0)
+        return;
+    int res = 0;
+    if (!name[0]) {
+        name = d->settings.model;
+        if (strcmp(name, "auto") == 0 && (res = choose_model(&choice, "cpu", false, NULL, &err)) == 0)
+            name = choice.model;
+    }
+    if (res == 0)
+        res = model_load(&model, name, &err);
+    if (res == 0)
+        res = engine_open(&e, &(struct engine_options){.name = "cpu", .n_streams = 1, .max_hops = 1}, model, &err);
+    if (res == 0) {
+        double hop_us = 1e6 * model_hop(model) / model_rate(model);
+        res = measure_hops(e, N_HOPS, CLOCK_THREAD_CPUTIME_ID, us, (float)hop_us, N_HOPS / 4, NULL);
+        double p99 = res > 0 ? measure_percentile(us, (unsigned)res, .99) : 0, share = p99 / hop_us;
+        if (res > 0)
+            tell(d, share > 1 ? PROBLEM : share > tight ? NOTE : FINE, "speed", share > tight ? lighter : NULL,
+                 "%s: a hop of %.0f us takes this processor %.0f us%s", name, hop_us, p99,
+                 share > 1       ? ", which is too much"
+                 : share > tight ? ", so that the delay grows and hops may be late"
+                                 : "");
+    }
+    if (res < 0)
+        tell(d, PROBLEM, "speed", "choose another model: primeknet model auto --save", "%s", err.text);
+    engine_close(e);
+    model_free(model);
+}
+
+/* ---- the whole --------------------------------------------------------------------------------------------------- */
+
+/* Returns the exit status. */
+static int conclude(const struct doctor *d) {
+    const json_t *check, *said;
+    size_t i, k;
+    int n_problems = 0, n_advice = 0;
+    json_array_foreach(d->checks, i, check)
+        n_problems += strcmp(text_of(check, "result"), words[PROBLEM]) == 0;
+    if (d->as_json) {
+        cli_print_json(d->checks);
+        return n_problems ? cli_failed : cli_done;
+    }
+    puts(n_problems ? "\nWhat to do, in this order:" : "\nAll is well.");
+    json_array_foreach(d->checks, i, check) {
+        bool repeated = false;
+        if (!text_of(check, "advice")[0] || (n_problems && strcmp(text_of(check, "result"), words[PROBLEM]) != 0))
+            continue;
+        json_array_foreach(d->checks, k, said)
+            repeated |= k < i && strcmp(text_of(said, "advice"), text_of(check, "advice")) == 0;
+        if (repeated)
+            continue;
+        if (n_problems)
+            printf("  %d. %s: %s\n", ++n_advice, text_of(check, "check"), text_of(check, "advice"));
+        else
+            printf("  %s: %s\n", text_of(check, "check"), text_of(check, "advice"));
+    }
+    if (n_problems)
+        puts("Then run primeknet doctor again.");
+    return n_problems ? cli_failed : cli_done;
+}
+
+static int run_doctor(const struct cli_call *call) {
+    struct doctor d = {.as_json = cli_option(call, 'j')};
+    struct err why_not = {""};
+    int asked = ask_daemon(&d, &why_not);
+    if (asked == -EPERM)
+        return cli_fail("%s", why_not.text);
+    d.checks = json_array();
+    if (manager_open(&d.manager, NULL) == 0 && manager_unit(d.manager, &d.unit, UNIT, NULL) < 0)
+        strcpy(d.unit.load, "unknown");
+    check_sound_server(&d);
+    check_settings(&d);
+    check_service(&d);
+    check_daemon(&d, asked, why_not.text);
+    if (d.desktop) {
+        check_microphone(&d);
+        check_enhanced(&d);
+    }
+    check_realtime(&d);
+    check_gpu(&d);
+    check_speed(&d);
+    int res = conclude(&d);
+    json_decref(d.status);
+    json_decref(d.checks);
+    desktop_close(d.desktop);
+    manager_close(d.manager);
+    return res;
+}
+
+const struct cli_command doctor_command = {
+    .name = "doctor",
+    .summary = "what is wrong, and what to do",
+    .run = run_doctor,
+    .options = {{'j', "json", .help = "an array of objects with check, result, text and advice"}},
+    .about = "Looks for what keeps Enhanced Mic from working, and says what to do. Changes nothing.\n"
+             "Exit status: 0 all is well, 1 there are problems, 2 called wrongly.\n",
+};

@@ -1,0 +1,349 @@
+/* enhance.c - a sound file in, the same file with its speech cleaned out.
+ *
+ * Every channel is a stream of one engine. Blocks flow through: read, resample to the model's rate, hops, resample
+ * back, limit, write; what the engine and the limiter delay is dropped at the start and made up with silence at the
+ * end. */
+#include "tool/enhance.h"
+
+#include "tool/limiter.h"
+#include "model/model.h"
+#include "tool/replace.h"
+#include "tool/sound.h"
+#include "tool/sound_file.h"
+#include "tool/tags.h"
+
+#include <errno.h>
+#include <math.h>
+#include <soxr.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Hops of a channel that go to the engine together, and of all channels. */
+enum { most_hops = 768, most_hops_in_all = 1536, most_channels = 64 };
+
+/* Interleaved frames waiting for the next step. */
+struct frames {
+    float *data;
+    size_t n, room;
+};
+
+/* One file on its way. */
+struct job {
+    struct enhancer *by;
+    const char *in_name, *out_name;
+    struct err *err;
+    SNDFILE *in, *out;
+    SF_INFO info;
+    int container; /* of `out` */
+    struct replace replace;
+    struct limiter *limiter;
+    soxr_t to_model, to_file; /* NULL where the rates are the same */
+    struct engine_job *streams;
+    unsigned block_hops; /* read and given to the engine at once */
+    float *planes;       /* [channels][block_hops * hop] */
+    struct frames at_model, enhanced, at_file;
+    size_t drop_model, drop_file; /* frames still to drop: the engine's delay, the limiter's */
+    uint64_t n_read, n_written;
+    float steps; /* of the samples of `out`: steps_per_unit() */
+};
+
+static int out_of_memory(const struct job *j) {
+    return err_set(j->err, -ENOMEM, "%s: out of memory", j->in_name);
+}
+
+/* Makes room for n more frames; returns where they go, NULL when out of memory. */
+static float *frames_grow(struct frames *f, size_t n, unsigned channels) {
+    if (f->n + n > f->room) {
+        size_t room = 2 * (f->n + n);
+        float *data = realloc(f->data, room * channels * sizeof *data);
+        if (!data)
+            return NULL;
+        f->data = data;
+        f->room = room;
+    }
+    return f->data + f->n * channels;
+}
+
+static void frames_drop(struct frames *f, size_t n, unsigned channels) {
+    f->n -= n;
+    memmove(f->data, f->data + n * channels, f->n * channels * sizeof *f->data);
+}
+
+/* n frames of `data`, resampled where there is a resampler. */
+static int append(struct job *j, struct frames *to, soxr_t resampler, double ratio, const float *data, size_t n) {
+    const unsigned channels = (unsigned)j->info.channels;
+    if (!resampler) {
+        float *room = frames_grow(to, n, channels);
+        if (!room)
+            return out_of_memory(j);
+        memcpy(room, data, n * channels * sizeof *data);
+        to->n += n;
+        return 0;
+    }
+    while (n) {
+        size_t most = n * ratio + 64;
+        float *room = frames_grow(to, most, channels);
+        if (!room)
+            return out_of_memory(j);
+        size_t taken, given;
+        soxr_error_t error = soxr_process(resampler, data, n, &taken, room, most, &given);
+        if (error)
+            return err_set(j->err, -EINVAL, "%s: resampling failed: %s", j->in_name, error);
+        to->n += given;
+        data += taken * channels;
+        n -= taken;
+    }
+    return 0;
+}
+
+static double file_per_model(const struct job *j) {
+    return (double)j->info.samplerate / model_rate(j->by->model);
+}
+
+/* Steps of a file's integers per unit, 0 for samples of other kinds. */
+static float steps_per_unit(int format) {
+    switch (format & SF_FORMAT_SUBMASK) {
+    case SF_FORMAT_PCM_S8:
+    case SF_FORMAT_PCM_U8: return 0x1p7f;
+    case SF_FORMAT_PCM_16: return 0x1p15f;
+    case SF_FORMAT_PCM_24: return 0x1p23f;
+    default: return 0;
+    }
+}
+
+static int write_ready(struct job *j) {
+    unsigned channels = j->info.channels;
+    size_t drop = j->at_file.n < j->drop_file ? j->at_file.n : j->drop_file;
+    frames_drop(&j->at_file, drop, channels);
+    j->drop_file -= drop;
+    size_t n = j->at_file.n;
+    if (n > j->n_read - j->n_written)
+        n = j->n_read - j->n_written;
+    /* Where libsndfile clips it rounds some kinds of files down. */
+    for (size_t i = 0; j->steps > 0 && i < n * channels; i++)
+        j->at_file.data[i] = rintf(j->at_file.data[i] * j->steps) / j->steps;
+    if (sf_writef_float(j->out, j->at_file.data, n) != (sf_count_t)n)
+        return sound_file_failed(j->out, j->out_name, "written", j->err);
+    j->n_written += n;
+    frames_drop(&j->at_file, n, channels);
+    return 0;
+}
+
+/* It is lost: the next file needs another. */
+static int engine_failed(struct job *j, int code) {
+    err_set(j->err, code, "%s: the engine failed: %s", j->in_name, engine_name(j->by->opened));
+    enhancer_done(j->by);
+    return code;
+}
+
+/* All whole hops that wait: network, resample, limit, write. */
+static int run_hops(struct job *j) {
+    unsigned channels = j->info.channels, hop = engine_hop(j->by->opened);
+    int code;
+    for (size_t n_hops; (n_hops = j->at_model.n / hop) > 0;) {
+        if (n_hops > j->block_hops)
+            n_hops = j->block_hops;
+        size_t n = n_hops * hop;
+        for (unsigned c = 0; c < channels; c++) {
+            float *plane = j->planes + c * j->block_hops * hop;
+            for (size_t i = 0; i < n; i++)
+                plane[i] = j->at_model.data[i * channels + c];
+            j->streams[c] = (struct engine_job){.stream = c, .n_hops = n_hops, .in = plane, .out = plane};
+        }
+        frames_drop(&j->at_model, n, channels);
+        if ((code = engine_process(j->by->opened, j->streams, channels)) < 0)
+            return engine_failed(j, code);
+        float *room = frames_grow(&j->enhanced, n, channels);
+        if (!room)
+            return out_of_memory(j);
+        for (unsigned c = 0; c < channels; c++)
+            for (size_t i = 0; i < n; i++)
+                room[i * channels + c] = j->planes[c * j->block_hops * hop + i];
+        j->enhanced.n += n;
+        size_t drop = n < j->drop_model ? n : j->drop_model;
+        frames_drop(&j->enhanced, drop, channels);
+        j->drop_model -= drop;
+        if (!j->enhanced.n) /* the delay still */
+            continue;
+
+        size_t before = j->at_file.n;
+        if ((code = append(j, &j->at_file, j->to_file, file_per_model(j), j->enhanced.data, j->enhanced.n)) < 0)
+            return code;
+        j->enhanced.n = 0;
+        limiter_run(j->limiter, j->at_file.data + before * channels, j->at_file.n - before);
+        if ((code = write_ready(j)) < 0)
+            return code;
+    }
+    return 0;
+}
+
+static int check_finite(const struct job *j, const float *data, size_t n) {
+    unsigned channels = j->info.channels;
+    for (size_t i = 0; i < n * channels; i++)
+        if (!isfinite(data[i]))
+            return err_set(j->err, -EINVAL, "%s: frame %llu, channel %u is not a number", j->in_name,
+                           (unsigned long long)(j->n_read + i / channels), (unsigned)(i % channels + 1));
+    return 0;
+}
+
+/* n frames of the file, or of the silence after it. */
+static int take(struct job *j, const float *data, size_t n) {
+    const int code = append(j, &j->at_model, j->to_model, 1 / file_per_model(j), data, n);
+    return code < 0 ? code : run_hops(j);
+}
+
+static int run(struct job *j, _Atomic float *share) {
+    const unsigned channels = (unsigned)j->info.channels, hop = engine_hop(j->by->opened);
+    const size_t block = (size_t)j->block_hops * hop;
+    float *data = malloc(block * channels * sizeof *data);
+    int code = data ? 0 : out_of_memory(j);
+    for (sf_count_t n; code == 0 && (n = sf_readf_float(j->in, data, (sf_count_t)block)) > 0;) {
+        if ((code = check_finite(j, data, (size_t)n)) < 0)
+            break;
+        j->n_read += (uint64_t)n;
+        code = take(j, data, (size_t)n);
+        *share = fminf(1, (float)j->n_written / (float)j->info.frames);
+        if (*j->by->stop)
+            code = -EINTR;
+    }
+    if (code == 0 && (sf_error(j->in) == SF_ERR_SYSTEM || (sf_error(j->in) && !j->n_read)))
+        code = sound_file_failed(j->in, j->in_name, "read", j->err);
+    if (code == 0 && !j->n_read)
+        code = err_set(j->err, -EINVAL, "%s: holds no sound", j->in_name);
+    if (code == 0)
+        memset(data, 0, hop * channels * sizeof *data);
+    while (code == 0 && j->n_written < j->n_read)
+        code = take(j, data, hop);
+    free(data);
+    return code;
+}
+
+/* ---- beginning and end ----------------------------------------------------------------------------------------- */
+
+static int open_engine(struct enhancer *e, unsigned channels, unsigned block_hops, struct err *err) {
+    if (e->opened && engine_streams(e->opened) < channels)
+        enhancer_done(e);
+    if (!e->opened) {
+        const struct engine_options options = {.name = e->engine, .n_streams = channels, .max_hops = block_hops};
+        const int code = engine_open(&e->opened, &options, e->model, err);
+        if (code < 0)
+            return code;
+    }
+    for (unsigned c = 0; c < channels; c++) {
+        engine_reset(e->opened, c);
+        engine_control(e->opened, c, e->controls);
+    }
+    return 0;
+}
+
+static int open_resamplers(struct job *j) {
+    const soxr_quality_spec_t best = soxr_quality_spec(SOUND_RESAMPLING, 0);
+    const unsigned rate = (unsigned)j->info.samplerate, channels = (unsigned)j->info.channels;
+    const unsigned models = model_rate(j->by->model);
+    soxr_error_t error;
+    if (rate == models)
+        return 0;
+    if (!sound_resamples(rate, models))
+        return err_set(j->err, -EINVAL, "%s: its rate of %u Hz cannot be resampled to the model's %u Hz", j->in_name,
+                       rate, models);
+    j->to_model = soxr_create(rate, models, channels, &error, NULL, &best, NULL);
+    if (!error)
+        j->to_file = soxr_create(models, rate, channels, &error, NULL, &best, NULL);
+    return error ? err_set(j->err, -ENOMEM, "%s: cannot be resampled: %s", j->in_name, error) : 0;
+}
+
+static int open_output(struct job *j) {
+    SF_INFO info = {.samplerate = j->info.samplerate, .channels = j->info.channels};
+    const int fd = replace_begin(&j->replace, j->out_name, j->err);
+    if (fd < 0)
+        return fd;
+    info.format = sound_file_format(j->out_name, &j->info, j->err);
+    if (info.format < 0) {
+        close(fd);
+        return info.format;
+    }
+    j->container = info.format & SF_FORMAT_TYPEMASK;
+    j->steps = steps_per_unit(info.format);
+    j->out = sf_open_fd(fd, SFM_WRITE, &info, SF_TRUE);
+    if (!j->out)
+        return err_set(j->err, -ENOMEM, "%s: libsndfile cannot write this format", j->out_name);
+    sf_command(j->out, SFC_SET_CLIPPING, NULL, SF_TRUE);
+    tags_copy(j->in, j->out);
+    return 0;
+}
+
+static int open_all(struct job *j) {
+    int code = sound_file_open(&j->in, &j->info, j->in_name, j->err);
+    if (code < 0)
+        return code;
+    const unsigned channels = (unsigned)j->info.channels;
+    if (channels > most_channels)
+        return err_set(j->err, -EINVAL, "%s: has %u channels, at most %d are handled", j->in_name, channels,
+                       most_channels);
+    j->block_hops = channels * most_hops > most_hops_in_all ? most_hops_in_all / channels : most_hops;
+    if ((code = open_engine(j->by, channels, j->block_hops, j->err)) < 0)
+        return code;
+    j->drop_model = engine_delay(j->by->opened);
+    j->streams = calloc(channels, sizeof *j->streams);
+    j->planes = calloc((size_t)channels * j->block_hops * engine_hop(j->by->opened), sizeof *j->planes);
+    if (!j->streams || !j->planes || limiter_new(&j->limiter, (unsigned)j->info.samplerate, channels) < 0)
+        return out_of_memory(j);
+    j->drop_file = limiter_delay(j->limiter);
+    code = open_resamplers(j);
+    return code < 0 ? code : open_output(j);
+}
+
+static int finish(struct job *j) {
+    const bool is_cut = sound_file_cut_short(j->in, &j->info, (sf_count_t)j->n_read);
+    const bool same_kind = (j->info.format & SF_FORMAT_TYPEMASK) == j->container;
+    int code = 0;
+    sf_write_sync(j->out);
+    if (sf_close(j->out))
+        code = err_set(j->err, -EIO, "%s: cannot be written", j->out_name);
+    j->out = NULL;
+    if (code == 0 && same_kind)
+        code = tags_complete(j->in_name, j->replace.part, j->container, j->err);
+    if (code == 0)
+        code = replace_finish(&j->replace, j->err);
+    if (code < 0 || !is_cut)
+        return code;
+    err_set(j->err, 0, "%s: is cut short; enhanced the %.2f s that it holds", j->in_name,
+            (double)j->n_read / j->info.samplerate);
+    return 1;
+}
+
+static void close_all(struct job *j) {
+    if (j->in)
+        sf_close(j->in);
+    if (j->out)
+        sf_close(j->out);
+    replace_drop(&j->replace);
+    soxr_delete(j->to_model);
+    soxr_delete(j->to_file);
+    limiter_free(j->limiter);
+    free(j->streams);
+    free(j->planes);
+    free(j->at_model.data);
+    free(j->enhanced.data);
+    free(j->at_file.data);
+}
+
+int enhance_file(struct enhancer *e, const char *in, const char *out, _Atomic float *share, struct err *err) {
+    struct job j = {.by = e, .in_name = in, .out_name = out, .err = err};
+    int code = open_all(&j);
+    if (code == 0)
+        code = run(&j, share);
+    if (code == 0)
+        code = finish(&j);
+    close_all(&j);
+    *share = 1;
+    return code;
+}
+
+void enhancer_done(struct enhancer *e) {
+    engine_close(e->opened);
+    e->opened = NULL;
+}

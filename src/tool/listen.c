@@ -1,0 +1,88 @@
+#include "config.h"
+
+#include "tool/listen.h"
+
+#include <errno.h>
+
+#ifdef HAVE_DAEMON
+
+#include "graph/desktop.h"
+
+#include <stdlib.h>
+
+#pragma GCC diagnostic ignored "-Wpedantic" /* PipeWire's macros and inline functions are GNU C */
+#include <pipewire/impl.h>
+#include <pipewire/pipewire.h>
+
+/* dont-reconnect: once Enhanced Mic is gone it ends, and does not go over to another microphone. */
+static const char arguments[] =
+    "{ node.description = \"Listening to Enhanced Mic\" node.latency = 256/48000 audio.position = [ MONO ]"
+    "  capture.props = { node.name = listen.enhanced_mic target.object = enhanced_mic node.dont-reconnect = true }"
+    "  playback.props = { node.name = listen.output media.role = Music } }";
+
+struct listen {
+    struct pw_thread_loop *loop;
+    struct pw_context *context;
+};
+
+/* Without it, another microphone would be played. */
+static int find_enhanced(struct err *err) {
+    struct desktop *d;
+    int res = desktop_open(&d, err);
+    if (res)
+        return res;
+    if (!desktop_find(d, "enhanced_mic"))
+        res = err_set(err, -ENOENT, "there is no Enhanced Mic to listen to; primeknet doctor says why");
+    desktop_close(d);
+    return res;
+}
+
+int listen_open(struct listen **ret, struct err *err) {
+    int res = find_enhanced(err);
+    if (res)
+        return res;
+    pw_init(NULL, NULL);
+    struct listen *l = calloc(1, sizeof *l);
+    if (!l) {
+        pw_deinit();
+        return err_set(err, -ENOMEM, "out of memory");
+    }
+    res = err_set(err, -EIO, "PipeWire's loopback does not start");
+    l->loop = pw_thread_loop_new("listen", NULL);
+    if (l->loop)
+        l->context = pw_context_new(pw_thread_loop_get_loop(l->loop),
+                                    pw_properties_new(PW_KEY_CONFIG_NAME, CLIENT_CONF, NULL), 0);
+    if (!l->context || !pw_context_load_module(l->context, "libpipewire-module-loopback", arguments, NULL) ||
+        pw_thread_loop_start(l->loop) < 0) {
+        listen_close(l);
+        return res;
+    }
+    *ret = l;
+    return 0;
+}
+
+void listen_close(struct listen *l) {
+    if (!l)
+        return;
+    if (l->loop)
+        pw_thread_loop_stop(l->loop);
+    if (l->context)
+        pw_context_destroy(l->context);
+    if (l->loop)
+        pw_thread_loop_destroy(l->loop);
+    free(l);
+    pw_deinit();
+}
+
+#else
+
+int listen_open(struct listen **ret, struct err *err) {
+    (void)ret;
+    return err_set(err, -ENOTSUP, "this primeknet was built without PipeWire: it cannot play Enhanced Mic");
+}
+
+void listen_close(struct listen *l) {
+    (void)l;
+}
+
+#endif

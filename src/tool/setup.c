@@ -1,0 +1,225 @@
+/* primeknet setup: Enhanced Mic at every login, as the default microphone on request; and all of it undone. */
+#include "config.h"
+
+#include "tool/cli.h"
+
+#include "engine/choose.h"
+#include "daemon/control.h"
+#include "graph/desktop.h"
+#include "tool/manager.h"
+#include "daemon/settings.h"
+#include "base/state.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define UNIT "primeknet.service"
+#define ENHANCED "enhanced_mic"
+#define STATE "setup"
+
+enum { APPEAR_MS = 5000, POLL_MS = 100 };
+
+/* What is there to be undone, as it stands in the state file: "" are none. */
+struct before {
+    char default_source[128]; /* that the user had chosen before Enhanced Mic */
+    bool microphone;          /* was set by us */
+};
+
+static void read_before(struct before *ret) {
+    char line[512];
+    *ret = (struct before){0};
+    json_t *object = state_read(STATE, line, sizeof line) ? json_loads(line, 0, NULL) : NULL;
+    const char *source = json_string_value(json_object_get(object, "default_source"));
+    snprintf(ret->default_source, sizeof ret->default_source, "%s", source ? source : "");
+    ret->microphone = json_is_true(json_object_get(object, "microphone"));
+    json_decref(object);
+}
+
+static bool write_before(const struct before *b) {
+    json_t *object = json_pack("{s:s, s:b}", "default_source", b->default_source, "microphone", b->microphone);
+    char *line = object ? json_dumps(object, JSON_COMPACT) : NULL;
+    bool ok = line && state_write(STATE, line);
+    free(line);
+    json_decref(object);
+    return ok;
+}
+
+/* ---- set up ------------------------------------------------------------------------------------------------------ */
+
+/* Measures, which takes seconds the first time; what is found is what "auto" takes from then on. */
+static int choose_network(const struct settings *s) {
+    struct choice c;
+    struct err err;
+    bool automatic = strcmp(s->model, "auto") == 0, gpu_alone = strcmp(s->engine, "cuda") == 0;
+    if (choose_model(&c, "cpu", true, NULL, &err) < 0)
+        return cli_fail("%s", err.text);
+    bool slow = c.p99_us >= c.limit_us;
+    printf("network   %s is what this processor carries: a hop of base takes it %s%.0f us, %.0f are allowed\n", c.model,
+           slow ? "at least " : "", c.p99_us, c.limit_us);
+    if (!automatic)
+        printf("          %s stays %s; primeknet model auto --save takes the one that was measured%s\n", "model",
+               s->model, gpu_alone ? " where there is no GPU" : "");
+    return cli_done;
+}
+
+static int start_service(struct manager *m) {
+    struct manager_unit unit;
+    struct err err;
+    int fd;
+    if (manager_reload(m, &err) < 0 || manager_unit(m, &unit, UNIT, &err) < 0)
+        return cli_fail("%s", err.text);
+    if (strcmp(unit.load, "loaded") != 0)
+        return cli_fail("systemd has no " UNIT " (%s): install PrimeKnet with its unit where systemd looks for it, "
+                        "~/.local/share/systemd/user or /usr/lib/systemd/user",
+                        unit.load);
+    if (strcmp(unit.active, "active") != 0 && control_connect(&fd, &err) == 0) {
+        close(fd);
+        return cli_fail("a primeknetd runs already, but not as the service: end it, then set up");
+    }
+    if (manager_enable(m, UNIT, true, &err) < 0)
+        return cli_fail("%s", err.text);
+    if (manager_start(m, UNIT, &err) < 0)
+        return cli_fail("%s; primeknet doctor says why", err.text);
+    puts("service   runs, now and after every login");
+    return cli_done;
+}
+
+/* The graph, once Enhanced Mic is in it. */
+static int await_enhanced(struct desktop **ret, struct err *err) {
+    for (int ms = 0;; ms += POLL_MS) {
+        struct desktop *d;
+        int res = desktop_open(&d, err);
+        if (res == 0 && desktop_has_manager(d) && desktop_find(d, ENHANCED)) {
+            *ret = d;
+            return 0;
+        }
+        if (res == 0)
+            desktop_close(d);
+        if (ms >= APPEAR_MS)
+            return res ? res : err_set(err, -ETIMEDOUT, "Enhanced Mic does not appear among the microphones");
+        nanosleep(&(struct timespec){.tv_nsec = POLL_MS * 1000000L}, NULL);
+    }
+}
+
+/* Enhanced Mic listened to the default and is to be it now: what the user had chosen becomes its microphone by name. */
+static int make_default(const struct settings *s) {
+    struct desktop *d = NULL;
+    struct err err;
+    if (await_enhanced(&d, &err) < 0)
+        return cli_fail("%s; primeknet doctor says why", err.text);
+    const char *chosen = desktop_configured_source(d);
+    int status = cli_done;
+    if (strcmp(chosen, ENHANCED) != 0) {
+        struct before b;
+        read_before(&b);
+        snprintf(b.default_source, sizeof b.default_source, "%s", chosen);
+        bool keep = chosen[0] && strncmp(chosen, ENHANCED, strlen(ENHANCED)) != 0 && desktop_find(d, chosen) &&
+                    strcmp(s->microphone, "default") == 0;
+        b.microphone |= keep;
+        json_t *answer = NULL;
+        if (!write_before(&b))
+            status = cli_fail("cannot note what is to be undone; is there room, and are the rights of ~/.local/state yours?");
+        else if (keep && !(answer = cli_ask(json_pack("{s:s, s:s, s:s, s:b}", "command", "set", "name", "microphone", "value",
+                                                      chosen, "save", true))))
+            status = cli_failed;
+        json_decref(answer);
+        if (status == cli_done && desktop_set_default_source(d, ENHANCED, &err) < 0)
+            status = cli_fail("%s", err.text);
+    }
+    desktop_close(d);
+    if (status == cli_done)
+        puts("default   Enhanced Mic is the microphone that applications take unless told otherwise");
+    return status;
+}
+
+static int set_up(struct manager *m, bool by_default) {
+    struct settings s;
+    struct err err;
+    if (settings_load(&s, NULL, &err) < 0)
+        return cli_fail("%s", err.text);
+    int status = choose_network(&s);
+    if (status == cli_done)
+        status = start_service(m);
+    if (status == cli_done && by_default)
+        status = make_default(&s);
+    if (status == cli_done)
+        puts(by_default ? "primeknet setup --remove undoes it all."
+                        : "Choose Enhanced Mic as the microphone in your applications, or have all take it that follow the default:\n"
+                          "primeknet setup --default. primeknet setup --remove undoes it all.");
+    return status;
+}
+
+/* ---- undone ------------------------------------------------------------------------------------------------------ */
+
+static int restore_default(const struct before *b) {
+    struct desktop *d = NULL;
+    struct err err;
+    int res = desktop_open(&d, &err);
+    if (res == -EHOSTDOWN)
+        return cli_done; /* and nothing to be done: once there is no Enhanced Mic the default is another */
+    if (res)
+        return cli_fail("%s", err.text);
+    if (strcmp(desktop_configured_source(d), ENHANCED) == 0) {
+        res = desktop_set_default_source(d, b->default_source, &err);
+        if (res == 0)
+            printf("default   %s\n", b->default_source[0] ? b->default_source : "the session manager chooses again");
+    }
+    desktop_close(d);
+    return res ? cli_fail("%s", err.text) : cli_done;
+}
+
+static int undo(struct manager *m) {
+    struct before b;
+    struct settings s;
+    struct manager_unit unit;
+    struct err err;
+    read_before(&b);
+    int status = restore_default(&b);
+    if (b.microphone && settings_load(&s, NULL, &err) == 0 &&
+        (settings_set(&s, SETTING_microphone, "default", &err) < 0 || settings_save(&s, SETTING_microphone, &err) < 0))
+        status = cli_fail("%s", err.text);
+    if (manager_unit(m, &unit, UNIT, &err) < 0 ||
+        (strcmp(unit.load, "not-found") != 0 &&
+         (manager_enable(m, UNIT, false, &err) < 0 || manager_stop(m, UNIT, &err) < 0)))
+        return cli_fail("%s", err.text);
+    puts("service   ended, and not started at login any more");
+    if (status == cli_done) {
+        state_remove(STATE);
+        state_remove("model");
+    }
+    return status;
+}
+
+static int run_setup(const struct cli_call *call) {
+    bool by_default = cli_option(call, 'd'), removes = cli_option(call, 'r');
+    struct manager *m;
+    struct err err;
+    if (by_default && removes)
+        return cli_misuse(call->command, "--default or --remove, not both");
+    int fd, res = control_connect(&fd, &err);
+    if (res == 0)
+        close(fd);
+    if (res == -EPERM)
+        return cli_fail("%s", err.text);
+    if (manager_open(&m, &err) < 0)
+        return cli_fail("%s, so nothing can be set up for login; start primeknetd by yourself", err.text);
+    int status = removes ? undo(m) : set_up(m, by_default);
+    manager_close(m);
+    return status;
+}
+
+const struct cli_command setup_command = {
+    .name = "setup",
+    .summary = "have it at every login",
+    .run = run_setup,
+    .options = {{'d', "default", .help = "also make Enhanced Mic the default microphone"},
+                {'r', "remove", .help = "undo all of it; the settings file stays"}},
+    .about = "Measures which network this processor carries, starts primeknetd and has it started at every login,\n"
+             "by the systemd of this user. May be called again.\n"
+             "With --default, applications that follow the default use Enhanced Mic, also those in which none can\n"
+             "be chosen, and return to it whenever it was away. It listens to the microphone that you had chosen.\n",
+};
