@@ -71,6 +71,16 @@ int cli_misuse(const struct cli_command *command, const char *format, ...) __att
 /* Asks primeknetd once. Takes `request` over; NULL, with the reason on stderr, where no answer comes. */
 json_t *cli_ask(json_t *request);
 void cli_print_json(const json_t *json);
+/* Of an answer: the text, or number, of a key; "" and 0 where there is none. */
+static inline const char *text_of(const json_t *object, const char *key) {
+    const char *text = json_string_value(json_object_get(object, key));
+    return text ? text : "";
+}
+
+static inline double number_of(const json_t *object, const char *key) {
+    return json_number_value(json_object_get(object, key));
+}
+
 /* A number in [least, most] and nothing after it. */
 bool cli_number(const char *text, double least, double most, double *ret);
 

@@ -25,11 +25,6 @@ json_t *cli_ask(json_t *request) {
     return answer;
 }
 
-static const char *text_of(const json_t *object, const char *key) {
-    const char *text = json_string_value(json_object_get(object, key));
-    return text ? text : "";
-}
-
 /* The setting's new value, and whether it stays. */
 static int set(const char *name, const char *value, bool save) {
     json_t *answer = cli_ask(json_pack("{s:s, s:s, s:s, s:b}", "command", "set", "name", name, "value", value, "save", save));

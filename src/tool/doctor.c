@@ -46,15 +46,6 @@ struct doctor {
     json_t *status;       /* the running daemon's, or NULL */
 };
 
-static const char *text_of(const json_t *object, const char *key) {
-    const char *text = json_string_value(json_object_get(object, key));
-    return text ? text : "";
-}
-
-static double number_of(const json_t *object, const char *key) {
-    return json_number_value(json_object_get(object, key));
-}
-
 /* One line. advice: what to do, in a sentence, or NULL. */
 static void __attribute__((format(printf, 5, 6)))
 tell(struct doctor *d, enum result result, const char *check, const char *advice, const char *format, ...) {

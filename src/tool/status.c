@@ -20,15 +20,6 @@
 
 enum { FRAME_MS = 100, AGAIN_MS = 1000, METER_WIDTH = 48, METER_DB = 60, COLUMNS = 32 };
 
-static const char *text_of(const json_t *object, const char *key) {
-    const char *text = json_string_value(json_object_get(object, key));
-    return text ? text : "";
-}
-
-static double number_of(const json_t *object, const char *key) {
-    return json_number_value(json_object_get(object, key));
-}
-
 static bool is_number(const json_t *object, const char *key) {
     return json_is_number(json_object_get(object, key));
 }
