@@ -6,14 +6,14 @@
 
 #include "base/clock.h"
 #include "daemon/control.h"
-#include "daemon/network.h"
+#include "daemon/engines.h"
 #include "graph/node.h"
 #include "live/pump.h"
 #include "daemon/report.h"
 #include "daemon/service.h"
 #include "daemon/settings.h"
 #include "base/state.h"
-#include "daemon/streams.h"
+#include "daemon/nodes.h"
 #include "base/text.h"
 
 #include <ctype.h>
@@ -48,8 +48,8 @@ enum {
 struct daemon {
     const char *file; /* --config, or NULL */
     struct settings settings;
-    struct network *network;
-    struct streams streams;
+    struct engines *engines;
+    struct nodes nodes;
     struct control *control;    /* NULL where it could not be opened: that is no reason not to run */
     bool bypass;
     bool changing;              /* the network loads what `next` needs, which then comes into force */
@@ -101,9 +101,9 @@ static void set_controls(struct daemon *d) {
     const struct engine_controls bypass = {0}, controls = {.strength = (float)s->strength,
                                                            .floor = (float)pow(10.0, s->floor_db / 20.0),
                                                            .low_cut_hz = (float)s->low_cut_hz};
-    for (unsigned i = 0; i < d->streams.n; i++) {
-        node_controls(d->streams.nodes[i], (float)s->strength, d->bypass);
-        pump_control(node_pump(d->streams.nodes[i]), d->bypass ? bypass : controls);
+    for (unsigned i = 0; i < d->nodes.n; i++) {
+        node_controls(d->nodes.nodes[i], (float)s->strength, d->bypass);
+        pump_control(node_pump(d->nodes.nodes[i]), d->bypass ? bypass : controls);
     }
 }
 
@@ -119,23 +119,23 @@ static void tell_manager(const struct daemon *d, const struct node_status *s, co
         snprintf(text, sizeof text, "No microphone; %s",
                  s->n_consumers ? "silence to those who record" : "nobody records");
     else if (!s->n_consumers)
-        snprintf(text, sizeof text, "Idle, nobody records; %s, %s", s->microphone, network_now(d->network)->text);
+        snprintf(text, sizeof text, "Idle, nobody records; %s, %s", s->microphone, engines_now(d->engines)->text);
     else if (p->engine_lost)
         snprintf(text, sizeof text, "The engine failed; %s as it is", s->microphone);
     else
         snprintf(text, sizeof text, "%s %s with %s%s, delay %.1f ms%s", d->bypass ? "Bypassed:" : "Enhancing",
-                 s->microphone, network_now(d->network)->text, d->bypass ? "" : strength, s->delay * 1e3 / PUMP_RATE, late);
-    for (unsigned i = 1; i < d->streams.n; i++) {
+                 s->microphone, engines_now(d->engines)->text, d->bypass ? "" : strength, s->delay * 1e3 / PUMP_RATE, late);
+    for (unsigned i = 1; i < d->nodes.n; i++) {
         struct node_status more;
-        node_status(d->streams.nodes[i], &more);
-        text_add(text, sizeof text, "; %s: %s", node_title(d->streams.nodes[i]), streams_state(d->streams.nodes[i], d->bypass));
+        node_status(d->nodes.nodes[i], &more);
+        text_add(text, sizeof text, "; %s: %s", node_title(d->nodes.nodes[i]), nodes_state(d->nodes.nodes[i], d->bypass));
         if (more.n_consumers)
             text_add(text, sizeof text, ", delay %.1f ms", more.delay * 1e3 / PUMP_RATE);
     }
-    if (network_now(d->network)->problem[0] && strcmp(d->settings.engine, "auto") != 0)
-        text_add(text, sizeof text, "; %s", network_now(d->network)->problem);
-    if (network_now(d->network)->too_heavy[0])
-        text_add(text, sizeof text, "; %s is too heavy for this machine now", network_now(d->network)->too_heavy);
+    if (engines_now(d->engines)->problem[0] && strcmp(d->settings.engine, "auto") != 0)
+        text_add(text, sizeof text, "; %s", engines_now(d->engines)->problem);
+    if (engines_now(d->engines)->too_heavy[0])
+        text_add(text, sizeof text, "; %s is too heavy for this machine now", engines_now(d->engines)->too_heavy);
     if (d->refused[0])
         text_add(text, sizeof text, "; not the file's settings, but %s: %s", d->instead, d->refused);
     service_status(text);
@@ -174,7 +174,7 @@ static void tell_log(struct daemon *d, const struct node_status *s, const struct
     if (lost)
         d->lost_at = 0;
 
-    struct network_load load = streams_load(&d->streams);
+    struct engines_load load = nodes_load(&d->nodes);
     if (load.late_hops > d->told_late_hops && (now_ms() >= d->next_late_report || !load.heard)) {
         say(SD_WARNING, "%llu hops were late and sounded as the microphone does",
             (unsigned long long)(load.late_hops - d->told_late_hops));
@@ -185,26 +185,26 @@ static void tell_log(struct daemon *d, const struct node_status *s, const struct
 
 /* What the streams besides the first have found, or lost. */
 static void tell_log_more(struct daemon *d) {
-    for (unsigned i = 1; i < d->streams.n; i++) {
+    for (unsigned i = 1; i < d->nodes.n; i++) {
         struct node_status s;
-        node_status(d->streams.nodes[i], &s);
-        if (!s.connected || strcmp(s.microphone, d->streams.told[i]) == 0)
+        node_status(d->nodes.nodes[i], &s);
+        if (!s.connected || strcmp(s.microphone, d->nodes.told[i]) == 0)
             continue;
-        const char *title = node_title(d->streams.nodes[i]);
-        bool speaker = node_kind(d->streams.nodes[i]) == NODE_SPEAKER;
+        const char *title = node_title(d->nodes.nodes[i]);
+        bool speaker = node_kind(d->nodes.nodes[i]) == NODE_SPEAKER;
         if (s.has_microphone)
             say(SD_INFO, "%s: %s %s", title, speaker ? "plays on" : "records from", s.microphone);
         else
             say(SD_WARNING, "%s: the %s is gone; waiting for one", title, speaker ? "output" : "microphone");
-        memcpy(d->streams.told[i], s.microphone, sizeof d->streams.told[i]);
+        memcpy(d->nodes.told[i], s.microphone, sizeof d->nodes.told[i]);
     }
 }
 
 static void tell(struct daemon *d) {
     struct node_status status;
     struct pump_stats stats;
-    node_status(d->streams.nodes[0], &status);
-    pump_stats(node_pump(d->streams.nodes[0]), &stats);
+    node_status(d->nodes.nodes[0], &status);
+    pump_stats(node_pump(d->nodes.nodes[0]), &stats);
     tell_log(d, &status, &stats);
     tell_log_more(d);
     tell_manager(d, &status, &stats);
@@ -214,7 +214,7 @@ static void tell(struct daemon *d) {
 
 static void close_engine(void *data, struct engine *engine) {
     struct daemon *d = data;
-    network_close_engine(d->network, engine);
+    engines_give_back(d->engines, engine);
 }
 
 static void node_changed(void *data) {
@@ -225,7 +225,7 @@ static void node_changed(void *data) {
 /* The streams and controls that the settings ask for. */
 static void follow(struct daemon *d) {
     struct err err = {""};
-    if (streams_follow(&d->streams, &d->settings, &err) < 0)
+    if (nodes_follow(&d->nodes, &d->settings, &err) < 0)
         say(SD_ERR, "%s", err.text);
     set_controls(d);
 }
@@ -235,29 +235,29 @@ static bool same_network(const struct settings *a, const struct settings *b) {
 }
 
 static bool needs_engine(const struct daemon *d, const struct settings *next) {
-    return !same_network(next, &d->settings) || !network_has_room(d->network, next);
+    return !same_network(next, &d->settings) || !engines_has_room(d->engines, next);
 }
 
 /* Puts these settings in force, with the engine that they need where they need one, or nothing of them. */
-static int put_in_force(struct daemon *d, const struct settings *next, const struct network_engine *e, struct err *err) {
+static int put_in_force(struct daemon *d, const struct settings *next, const struct ready_engine *e, struct err *err) {
     struct settings *now = &d->settings;
     struct err why = {""};
     int res;
 
     bool other_microphone = strcmp(next->microphone, now->microphone) != 0 || strcmp(next->channel, now->channel) != 0;
     if (other_microphone) {
-        res = node_microphone(d->streams.nodes[0], microphone_or_null(next), next->channel, &why);
+        res = node_microphone(d->nodes.nodes[0], microphone_or_null(next), next->channel, &why);
         if (res) {
             if (e)
-                network_close_engine(d->network, e->engine);
+                engines_give_back(d->engines, e->engine);
             return settings_refuse(next, SETTING_channel, res, why.text, err);
         }
     }
     if (e) {
-        res = network_take(d->network, e, next, err);
+        res = engines_take(d->engines, e, next, err);
         if (res) {
             if (other_microphone)
-                node_microphone(d->streams.nodes[0], microphone_or_null(now), now->channel, NULL);
+                node_microphone(d->nodes.nodes[0], microphone_or_null(now), now->channel, NULL);
             return res;
         }
     }
@@ -268,9 +268,9 @@ static int put_in_force(struct daemon *d, const struct settings *next, const str
 
 /* What is to be said of the daemon. */
 static struct report describe(const struct daemon *d) {
-    return (struct report){.streams = &d->streams,
+    return (struct report){.nodes = &d->nodes,
                            .settings = &d->settings,
-                           .network = network_now(d->network),
+                           .engine = engines_now(d->engines),
                            .loading = d->changing,
                            .bypass = d->bypass,
                            .refused = d->refused,
@@ -327,7 +327,7 @@ static void end_change(struct daemon *d, int res, const struct err *err) {
     d->changed = true;
 }
 
-static void network_loaded(void *data, int res, const struct network_engine *e, const struct err *err) {
+static void engines_loaded(void *data, int res, const struct ready_engine *e, const struct err *err) {
     struct daemon *d = data;
     struct err why = *err;
     if (res == 0)
@@ -350,12 +350,12 @@ static int change(struct daemon *d, const struct settings *next, const struct se
     }
     if (needs_engine(d, next)) {
         if (turns || !d->changing)
-            network_ask(d->network, next);
+            engines_ask(d->engines, next);
         d->next = *next;
         d->changing = true;
         return LATER;
     }
-    network_ask(d->network, NULL); /* what is in force is wanted again */
+    engines_ask(d->engines, NULL); /* what is in force is wanted again */
     res = put_in_force(d, next, NULL, err);
     end_change(d, res, err);
     return res;
@@ -365,7 +365,7 @@ static void reload(struct daemon *d) {
     struct settings next;
     struct err err = {""};
     service_reloading();
-    network_retry(d->network);
+    engines_retry(d->engines);
     int res = settings_load(&next, d->file, &err);
     if (res == 0)
         res = change(d, &next, &next, &err);
@@ -383,7 +383,7 @@ static bool restart(struct daemon *d) {
         say(SD_INFO, "ending, so that the service manager starts a process that can use the GPU");
     } else {
         say(SD_WARNING, "the GPU can be used by another process only: end primeknetd and start it again");
-        network_no_restart(d->network);
+        engines_no_restart(d->engines);
     }
     return d->wants_restart;
 }
@@ -464,7 +464,7 @@ static json_t *on_request(void *data, const char *command, const json_t *request
     if (strcmp(command, "status") == 0)
         return report_status(&r, json_is_true(json_object_get(request, "bands")));
     if (strcmp(command, "microphones") == 0)
-        return report_microphones(d->streams.nodes[0], &d->settings);
+        return report_microphones(d->nodes.nodes[0], &d->settings);
     if (strcmp(command, "set") == 0)
         return on_set(d, request);
     if (strcmp(command, "bypass") == 0)
@@ -477,9 +477,9 @@ static json_t *on_request(void *data, const char *command, const json_t *request
 static int run(struct daemon *d, int signals) {
     int alive_ms = service_watchdog_ms();
     for (;;) {
-        struct network_load load = streams_load(&d->streams);
-        int64_t now = now_ms(), wait = network_step(d->network, &load);
-        if (network_wants_restart(d->network, load.heard) && restart(d))
+        struct engines_load load = nodes_load(&d->nodes);
+        int64_t now = now_ms(), wait = engines_step(d->engines, &load);
+        if (engines_wants_restart(d->engines, load.heard) && restart(d))
             return 0;
         if (alive_ms >= 0)
             wait = sooner(wait, d->next_alive - now);
@@ -487,19 +487,19 @@ static int run(struct daemon *d, int signals) {
             wait = sooner(wait, d->next_status - now);
         if (d->lost_at)
             wait = sooner(wait, d->lost_at + LOST_MS - now);
-        enum { SIGNALS, NETWORK, CONTROL, NODES };
+        enum { SIGNALS, ENGINES, CONTROL, NODES };
         struct pollfd fds[NODES + WORKER_PUMPS] = {
             [SIGNALS] = {.fd = signals, .events = POLLIN},
-            [NETWORK] = {.fd = network_fd(d->network), .events = POLLIN},
+            [ENGINES] = {.fd = engines_fd(d->engines), .events = POLLIN},
             [CONTROL] = {.fd = d->control ? control_fd(d->control) : -1, .events = POLLIN},
         };
-        for (unsigned i = 0; i < d->streams.n; i++)
-            fds[NODES + i] = (struct pollfd){.fd = node_fd(d->streams.nodes[i]), .events = POLLIN};
-        int n = poll(fds, NODES + d->streams.n, wait > 0 ? (int)wait : 0);
+        for (unsigned i = 0; i < d->nodes.n; i++)
+            fds[NODES + i] = (struct pollfd){.fd = node_fd(d->nodes.nodes[i]), .events = POLLIN};
+        int n = poll(fds, NODES + d->nodes.n, wait > 0 ? (int)wait : 0);
         if (n < 0 && errno != EINTR)
             return -errno;
-        for (unsigned i = 0; n > 0 && i < d->streams.n; i++) {
-            int res = fds[NODES + i].revents ? node_dispatch(d->streams.nodes[i]) : 0;
+        for (unsigned i = 0; n > 0 && i < d->nodes.n; i++) {
+            int res = fds[NODES + i].revents ? node_dispatch(d->nodes.nodes[i]) : 0;
             if (res < 0)
                 return res;
         }
@@ -510,7 +510,7 @@ static int run(struct daemon *d, int signals) {
 
         now = now_ms();
         if (alive_ms >= 0 && now >= d->next_alive) {
-            if (streams_alive(&d->streams))
+            if (nodes_alive(&d->nodes))
                 service_alive();
             d->next_alive = now + alive_ms;
         }
@@ -531,13 +531,13 @@ static bool is_settings_fault(int res) {
 
 /* The network and the streams that the settings ask for. */
 static int open_all(struct daemon *d, struct err *err) {
-    int res = network_open(&d->network,
-                           &(struct network_options){
-                               .settings = &d->settings, .loaded = network_loaded, .data = d, .say = say},
+    int res = engines_open(&d->engines,
+                           &(struct engines_options){
+                               .settings = &d->settings, .loaded = engines_loaded, .data = d, .say = say},
                            err);
     if (res)
         return res;
-    const struct network_engine *first = network_now(d->network);
+    const struct ready_engine *first = engines_now(d->engines);
     struct node_options options = {
         .microphone = microphone_or_null(&d->settings),
         .channel = d->settings.channel,
@@ -548,9 +548,9 @@ static int open_all(struct daemon *d, struct err *err) {
         .controls = on_controls,
         .data = d,
     };
-    res = streams_open(&d->streams, &options, err);
+    res = nodes_open(&d->nodes, &options, err);
     if (res)
-        network_close(d->network);
+        engines_close(d->engines);
     return res;
 }
 
@@ -608,7 +608,7 @@ static int live(struct daemon *d, int signals) {
         control_close(d->control);
         return EXIT_FAILURE;
     }
-    network_run(d->network, node_worker(d->streams.nodes[0]));
+    engines_run(d->engines, node_worker(d->nodes.nodes[0]));
     follow(d);
     keep_settings(d);
     d->told.connected = true; /* goes without saying */
@@ -619,8 +619,8 @@ static int live(struct daemon *d, int signals) {
         say(SD_ERR, "%s", strerror(-res));
     service_stopping();
     control_close(d->control);
-    streams_close(&d->streams);
-    network_close(d->network);
+    nodes_close(&d->nodes);
+    engines_close(d->engines);
     return res ? EXIT_FAILURE : d->wants_restart ? EXIT_RESTART : EXIT_SUCCESS;
 }
 
@@ -630,7 +630,7 @@ static int check_config(const char *file) {
     struct err err = {""};
     int res = settings_load(&s, file, &err);
     if (res == 0)
-        res = network_check(&s, &err);
+        res = engines_check(&s, &err);
     if (res)
         say(SD_ERR, "%s", err.text);
     else

@@ -74,7 +74,7 @@ static json_t *value(const struct settings *s, int setting) {
 
 bool report_missing(const struct report *r, int setting, char ret[MISSING_BYTES]) {
     const struct settings *s = r->settings;
-    const struct node *first = r->streams->nodes[0];
+    const struct node *first = r->nodes->nodes[0];
     struct node_status n;
     char name[256];
     node_status(first, &n);
@@ -82,11 +82,11 @@ bool report_missing(const struct report *r, int setting, char ret[MISSING_BYTES]
     bool wants_gpu = setting == SETTING_engine ? strcmp(s->engine, "cuda") == 0
                      : setting == SETTING_gpu  ? strcmp(s->engine, "auto") == 0 && strcmp(s->gpu, "0") != 0
                                                : false;
-    if (wants_gpu && r->network->problem[0])
-        text_add(ret, MISSING_BYTES, "%s; %s runs instead", r->network->problem, r->network->text);
-    if (setting == SETTING_model && r->network->too_heavy[0])
-        text_add(ret, MISSING_BYTES, "%s is too heavy for this machine now; %s runs instead", r->network->too_heavy,
-                 r->network->model);
+    if (wants_gpu && r->engine->problem[0])
+        text_add(ret, MISSING_BYTES, "%s; %s runs instead", r->engine->problem, r->engine->text);
+    if (setting == SETTING_model && r->engine->too_heavy[0])
+        text_add(ret, MISSING_BYTES, "%s is too heavy for this machine now; %s runs instead", r->engine->too_heavy,
+                 r->engine->model);
     if (setting == SETTING_microphone && strcmp(s->microphone, "default") != 0 && !node_knows(first, NODE_MIC, s->microphone))
         text_add(ret, MISSING_BYTES, "there is no \"%s\" now; it is used as soon as there is", s->microphone);
     if (setting == SETTING_channel && n.lacks_channel)
@@ -184,7 +184,7 @@ static json_t *one_stream(struct node *node, bool bypass) {
     node_recorders(node, add_recorder, users);
     json_t *stream = json_pack("{s:s, s:o, s:o, s:s, s:o, s:o}", "kind", speaker ? "speaker" : "microphone", "name",
                                words(node_name(node)), "title", words(node_title(node)), "state",
-                               streams_state(node, bypass), speaker ? "players" : "recorders", users,
+                               nodes_state(node, bypass), speaker ? "players" : "recorders", users,
                                speaker ? "output" : "microphone", device(&n));
     json_object_set_new(stream, "brought_back", brought_back(node));
     if (n.n_consumers)
@@ -194,7 +194,7 @@ static json_t *one_stream(struct node *node, bool bypass) {
 }
 
 json_t *report_status(const struct report *r, bool bands) {
-    struct node *first = r->streams->nodes[0];
+    struct node *first = r->nodes->nodes[0];
     struct node_status n;
     struct pump_stats p;
     node_status(first, &n);
@@ -202,11 +202,11 @@ json_t *report_status(const struct report *r, bool bands) {
 
     json_t *recorders = json_array(), *more = json_array();
     node_recorders(first, add_recorder, recorders);
-    for (unsigned i = 1; i < r->streams->n; i++)
-        json_array_append_new(more, one_stream(r->streams->nodes[i], r->bypass));
+    for (unsigned i = 1; i < r->nodes->n; i++)
+        json_array_append_new(more, one_stream(r->nodes->nodes[i], r->bypass));
     json_t *status = json_pack("{s:s, s:s, s:o, s:b, s:o, s:o, s:b, s:o, s:o, s:o}", "version", PACKAGE_VERSION, "state",
-                               streams_state(first, r->bypass), "recorders", recorders, "bypass", r->bypass, "model",
-                               words(r->network->model), "engine", words(r->network->engine_name), "swapping",
+                               nodes_state(first, r->bypass), "recorders", recorders, "bypass", r->bypass, "model",
+                               words(r->engine->model), "engine", words(r->engine->engine_name), "swapping",
                                r->loading || p.swapping, "settings", all_settings(r->settings), "missing", all_missing(r),
                                "streams", more);
     if (!status)
@@ -227,6 +227,6 @@ json_t *report_status(const struct report *r, bool bands) {
     json_object_set_new(status, "memory_mib", json_real(round(memory_mib() * 10) / 10));
     json_object_set_new(status, "refused", r->refused[0] ? words(r->refused) : json_null());
     json_object_set_new(status, "instead", r->refused[0] ? json_string(r->instead) : json_null());
-    json_object_set_new(status, "problem", r->network->problem[0] ? words(r->network->problem) : json_null());
+    json_object_set_new(status, "problem", r->engine->problem[0] ? words(r->engine->problem) : json_null());
     return status;
 }

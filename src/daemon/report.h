@@ -5,14 +5,14 @@
 #define PRIMEKNET_REPORT_H
 
 #include "daemon/settings.h"
-#include "daemon/streams.h"
+#include "daemon/nodes.h"
 
 #include <jansson.h>
 
 struct report {
-    const struct streams *streams;
+    const struct nodes *nodes;
     const struct settings *settings;
-    const struct network_engine *network;
+    const struct ready_engine *engine;
     bool loading;        /* another is being loaded */
     bool bypass;
     const char *refused; /* why the file's settings are not in force, or "" ... */

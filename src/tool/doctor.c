@@ -5,9 +5,9 @@
 
 #include "engine/choose.h"
 #include "daemon/control.h"
-#include "graph/desktop.h"
+#include "graph/survey.h"
 #include "engine/engine.h"
-#include "tool/manager.h"
+#include "tool/systemd.h"
 #include "engine/measure.h"
 #include "graph/microphone.h"
 #include "model/model.h"
@@ -40,9 +40,9 @@ struct doctor {
     json_t *checks;       /* {"check", "result", "text", "advice"}, in the order of the lines */
     bool as_json;
     struct settings settings;
-    struct desktop *desktop; /* NULL: no PipeWire */
-    struct manager *manager; /* NULL: no systemd for this user */
-    struct manager_unit unit;
+    struct survey *survey; /* NULL: no PipeWire */
+    struct systemd *systemd; /* NULL: no systemd for this user */
+    struct systemd_unit unit;
     json_t *status;       /* the running daemon's, or NULL */
 };
 
@@ -91,8 +91,8 @@ static void find_pulse_server(char ret[64]) {
 }
 
 static bool unit_is_active(struct doctor *d, const char *name) {
-    struct manager_unit unit;
-    return d->manager && manager_unit(d->manager, &unit, name, NULL) == 0 && strcmp(unit.active, "active") == 0;
+    struct systemd_unit unit;
+    return d->systemd && systemd_unit(d->systemd, &unit, name, NULL) == 0 && strcmp(unit.active, "active") == 0;
 }
 
 /* With socket activation it is systemd that listens. */
@@ -107,7 +107,7 @@ static void check_sound_server(struct doctor *d) {
                                   "systemctl --user --now enable pipewire pipewire-pulse wireplumber";
     char server[64];
     struct err err = {""};
-    int res = desktop_open(&d->desktop, &err);
+    int res = survey_open(&d->survey, &err);
     find_pulse_server(server);
     bool pulseaudio = pulseaudio_has_the_socket(d, server);
     if (res == -EHOSTDOWN && pulseaudio)
@@ -121,7 +121,7 @@ static void check_sound_server(struct doctor *d) {
         tell(d, PROBLEM, "PipeWire", "start PipeWire anew: systemctl --user restart pipewire", "%s", err.text);
     if (res)
         return;
-    tell(d, FINE, "PipeWire", NULL, "%s runs", desktop_version(d->desktop));
+    tell(d, FINE, "PipeWire", NULL, "%s runs", survey_version(d->survey));
     if (pulseaudio)
         tell(d, PROBLEM, "applications", instead,
              "PulseAudio, not PipeWire, carries their sound: Enhanced Mic is not among their microphones");
@@ -131,7 +131,7 @@ static void check_sound_server(struct doctor *d) {
              "nothing answers those that speak to PulseAudio, as browsers and most call programs do");
     else
         tell(d, FINE, "applications", NULL, "PipeWire answers those that speak to PulseAudio");
-    if (desktop_has_manager(d->desktop))
+    if (survey_has_session_manager(d->survey))
         tell(d, FINE, "session manager", NULL, "runs");
     else
         tell(d, PROBLEM, "session manager",
@@ -174,9 +174,9 @@ static void check_settings(struct doctor *d) {
 }
 
 static void check_service(struct doctor *d) {
-    const struct manager_unit *unit = &d->unit;
+    const struct systemd_unit *unit = &d->unit;
     const char *enable = "primeknet setup";
-    if (!d->manager)
+    if (!d->systemd)
         tell(d, NOTE, "service", NULL, "no systemd runs for this user: nothing starts primeknetd at login");
     else if (strcmp(unit->load, "not-found") == 0)
         tell(d, PROBLEM, "service", "install PrimeKnet, with its unit primeknet.service where systemd looks for it; "
@@ -210,10 +210,10 @@ static int ask_daemon(struct doctor *d, struct err *err) {
 
 static void check_daemon(struct doctor *d, int res, const char *why_not) {
     bool runs = res != -ENOENT && res != -ECONNREFUSED && res != -ENOTDIR;
-    if (!runs && d->manager && strcmp(d->unit.active, "active") != 0)
+    if (!runs && d->systemd && strcmp(d->unit.active, "active") != 0)
         return; /* that of the service says it */
     if (!d->status)
-        tell(d, PROBLEM, "daemon", d->manager ? "systemctl --user restart primeknet" : "start primeknetd", "%s",
+        tell(d, PROBLEM, "daemon", d->systemd ? "systemctl --user restart primeknet" : "start primeknetd", "%s",
              runs ? why_not : "does not run");
     else if (strcmp(text_of(d->status, "version"), PACKAGE_VERSION) != 0)
         tell(d, NOTE, "daemon", "systemctl --user restart primeknet", "version %s still runs; %s is installed",
@@ -224,7 +224,7 @@ static void check_daemon(struct doctor *d, int res, const char *why_not) {
 
 /* ---- microphones ------------------------------------------------------------------------------------------------- */
 
-static void check_bluetooth(struct doctor *d, const struct desktop_source *mic) {
+static void check_bluetooth(struct doctor *d, const struct survey_source *mic) {
     bool narrow = strcasestr(mic->codec, "cvsd"), wide = strcasestr(mic->codec, "msbc");
     if (!strstr(mic->profile, "head") || strcasestr(mic->codec, "lc3"))
         return;
@@ -237,11 +237,11 @@ static void check_bluetooth(struct doctor *d, const struct desktop_source *mic) 
 
 /* Which cards have no source: a profile without input, or a Bluetooth headset that only plays. */
 static void tell_silent_cards(struct doctor *d) {
-    const struct desktop_device *device;
-    const struct desktop_source *source;
-    for (unsigned i = 0; (device = desktop_device(d->desktop, i)); i++) {
+    const struct survey_device *device;
+    const struct survey_source *source;
+    for (unsigned i = 0; (device = survey_device(d->survey, i)); i++) {
         bool sends = false;
-        for (unsigned k = 0; (source = desktop_source(d->desktop, k)); k++)
+        for (unsigned k = 0; (source = survey_source(d->survey, k)); k++)
             sends |= source->device == device->id;
         if (!sends)
             tell(d, NOTE, "sound card", "choose a profile with an input for it in the sound settings (pavucontrol: Configuration)",
@@ -249,25 +249,25 @@ static void tell_silent_cards(struct doctor *d) {
     }
 }
 
-static bool is_chosen(const struct doctor *d, const struct desktop_source *source) {
+static bool is_chosen(const struct doctor *d, const struct survey_source *source) {
     return microphone_fits(d->settings.microphone, source->name, source->description) > 0;
 }
 
 /* The one that is listened to, by the daemon's word; without a daemon: the one that it would take. NULL: none. */
-static const struct desktop_source *find_microphone(const struct doctor *d) {
-    const struct desktop_source *source;
+static const struct survey_source *find_microphone(const struct doctor *d) {
+    const struct survey_source *source;
     if (d->status)
-        return desktop_find(d->desktop, text_of(json_object_get(d->status, "microphone"), "name"));
+        return survey_find(d->survey, text_of(json_object_get(d->status, "microphone"), "name"));
     if (strcmp(d->settings.microphone, "default") == 0)
-        return desktop_find(d->desktop, desktop_default_source(d->desktop));
-    for (unsigned i = 0; (source = desktop_source(d->desktop, i)); i++)
+        return survey_find(d->survey, survey_default_source(d->survey));
+    for (unsigned i = 0; (source = survey_source(d->survey, i)); i++)
         if (is_chosen(d, source))
             return source;
     return NULL;
 }
 
 /* Whether it can be heard. */
-static bool check_sound(struct doctor *d, const char *check, const struct desktop_source *source) {
+static bool check_sound(struct doctor *d, const char *check, const struct survey_source *source) {
     char advice[320];
     if (source->muted) {
         snprintf(advice, sizeof advice, "wpctl set-mute %u 0, or unmute \"%.128s\" in the sound settings", source->id,
@@ -285,9 +285,9 @@ static bool check_sound(struct doctor *d, const char *check, const struct deskto
 }
 
 static void check_microphone(struct doctor *d) {
-    const struct desktop_source *mic = find_microphone(d), *source;
+    const struct survey_source *mic = find_microphone(d), *source;
     bool any = false, missing = strcmp(d->settings.microphone, "default") != 0;
-    for (unsigned i = 0; (source = desktop_source(d->desktop, i)); i++) {
+    for (unsigned i = 0; (source = survey_source(d->survey, i)); i++) {
         any |= strcmp(source->name, ENHANCED) != 0;
         missing &= !is_chosen(d, source);
     }
@@ -313,15 +313,15 @@ static void check_microphone(struct doctor *d) {
 }
 
 static void check_enhanced(struct doctor *d) {
-    const struct desktop_source *enhanced = desktop_find(d->desktop, ENHANCED);
-    const char *by_default = desktop_default_source(d->desktop);
+    const struct survey_source *enhanced = survey_find(d->survey, ENHANCED);
+    const char *by_default = survey_default_source(d->survey);
     if (!enhanced) {
         if (d->status)
             tell(d, PROBLEM, "Enhanced Mic", "systemctl --user restart primeknet", "is not in PipeWire's graph");
         return;
     }
     check_sound(d, "Enhanced Mic", enhanced);
-    const struct desktop_source *source = desktop_find(d->desktop, by_default);
+    const struct survey_source *source = survey_find(d->survey, by_default);
     if (strcmp(by_default, ENHANCED) == 0)
         tell(d, FINE, "default source", NULL, "Enhanced Mic: applications take it unless told otherwise");
     else
@@ -523,13 +523,13 @@ static int run_doctor(const struct cli_call *call) {
     if (asked == -EPERM)
         return cli_fail("%s", why_not.text);
     d.checks = json_array();
-    if (manager_open(&d.manager, NULL) == 0 && manager_unit(d.manager, &d.unit, UNIT, NULL) < 0)
+    if (systemd_open(&d.systemd, NULL) == 0 && systemd_unit(d.systemd, &d.unit, UNIT, NULL) < 0)
         strcpy(d.unit.load, "unknown");
     check_sound_server(&d);
     check_settings(&d);
     check_service(&d);
     check_daemon(&d, asked, why_not.text);
-    if (d.desktop) {
+    if (d.survey) {
         check_microphone(&d);
         check_enhanced(&d);
     }
@@ -539,8 +539,8 @@ static int run_doctor(const struct cli_call *call) {
     int res = conclude(&d);
     json_decref(d.status);
     json_decref(d.checks);
-    desktop_close(d.desktop);
-    manager_close(d.manager);
+    survey_close(d.survey);
+    systemd_close(d.systemd);
     return res;
 }
 

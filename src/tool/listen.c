@@ -6,7 +6,7 @@
 
 #ifdef HAVE_DAEMON
 
-#include "graph/desktop.h"
+#include "graph/survey.h"
 
 #include <stdlib.h>
 
@@ -27,13 +27,13 @@ struct listen {
 
 /* Without it, another microphone would be played. */
 static int find_enhanced(struct err *err) {
-    struct desktop *d;
-    int res = desktop_open(&d, err);
+    struct survey *d;
+    int res = survey_open(&d, err);
     if (res)
         return res;
-    if (!desktop_find(d, "enhanced_mic"))
+    if (!survey_find(d, "enhanced_mic"))
         res = err_set(err, -ENOENT, "there is no Enhanced Mic to listen to; primeknet doctor says why");
-    desktop_close(d);
+    survey_close(d);
     return res;
 }
 

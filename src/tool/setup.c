@@ -5,8 +5,8 @@
 
 #include "engine/choose.h"
 #include "daemon/control.h"
-#include "graph/desktop.h"
-#include "tool/manager.h"
+#include "graph/survey.h"
+#include "tool/systemd.h"
 #include "daemon/settings.h"
 #include "base/state.h"
 
@@ -66,11 +66,11 @@ static int choose_network(const struct settings *s) {
     return cli_done;
 }
 
-static int start_service(struct manager *m) {
-    struct manager_unit unit;
+static int start_service(struct systemd *m) {
+    struct systemd_unit unit;
     struct err err;
     int fd;
-    if (manager_reload(m, &err) < 0 || manager_unit(m, &unit, UNIT, &err) < 0)
+    if (systemd_reload(m, &err) < 0 || systemd_unit(m, &unit, UNIT, &err) < 0)
         return cli_fail("%s", err.text);
     if (strcmp(unit.load, "loaded") != 0)
         return cli_fail("systemd has no " UNIT " (%s): install PrimeKnet with its unit where systemd looks for it, "
@@ -80,25 +80,25 @@ static int start_service(struct manager *m) {
         close(fd);
         return cli_fail("a primeknetd runs already, but not as the service: end it, then set up");
     }
-    if (manager_enable(m, UNIT, true, &err) < 0)
+    if (systemd_enable(m, UNIT, true, &err) < 0)
         return cli_fail("%s", err.text);
-    if (manager_start(m, UNIT, &err) < 0)
+    if (systemd_start(m, UNIT, &err) < 0)
         return cli_fail("%s; primeknet doctor says why", err.text);
     puts("service   runs, now and after every login");
     return cli_done;
 }
 
 /* The graph, once Enhanced Mic is in it. */
-static int await_enhanced(struct desktop **ret, struct err *err) {
+static int await_enhanced(struct survey **ret, struct err *err) {
     for (int ms = 0;; ms += POLL_MS) {
-        struct desktop *d;
-        int res = desktop_open(&d, err);
-        if (res == 0 && desktop_has_manager(d) && desktop_find(d, ENHANCED)) {
+        struct survey *d;
+        int res = survey_open(&d, err);
+        if (res == 0 && survey_has_session_manager(d) && survey_find(d, ENHANCED)) {
             *ret = d;
             return 0;
         }
         if (res == 0)
-            desktop_close(d);
+            survey_close(d);
         if (ms >= APPEAR_MS)
             return res ? res : err_set(err, -ETIMEDOUT, "Enhanced Mic does not appear among the microphones");
         nanosleep(&(struct timespec){.tv_nsec = POLL_MS * 1000000L}, NULL);
@@ -107,17 +107,17 @@ static int await_enhanced(struct desktop **ret, struct err *err) {
 
 /* Enhanced Mic listened to the default and is to be it now: what the user had chosen becomes its microphone by name. */
 static int make_default(const struct settings *s) {
-    struct desktop *d = NULL;
+    struct survey *d = NULL;
     struct err err;
     if (await_enhanced(&d, &err) < 0)
         return cli_fail("%s; primeknet doctor says why", err.text);
-    const char *chosen = desktop_configured_source(d);
+    const char *chosen = survey_configured_source(d);
     int status = cli_done;
     if (strcmp(chosen, ENHANCED) != 0) {
         struct before b;
         read_before(&b);
         snprintf(b.default_source, sizeof b.default_source, "%s", chosen);
-        bool keep = chosen[0] && strncmp(chosen, ENHANCED, strlen(ENHANCED)) != 0 && desktop_find(d, chosen) &&
+        bool keep = chosen[0] && strncmp(chosen, ENHANCED, strlen(ENHANCED)) != 0 && survey_find(d, chosen) &&
                     strcmp(s->microphone, "default") == 0;
         b.microphone |= keep;
         json_t *answer = NULL;
@@ -127,16 +127,16 @@ static int make_default(const struct settings *s) {
                                                       chosen, "save", true))))
             status = cli_failed;
         json_decref(answer);
-        if (status == cli_done && desktop_set_default_source(d, ENHANCED, &err) < 0)
+        if (status == cli_done && survey_set_default_source(d, ENHANCED, &err) < 0)
             status = cli_fail("%s", err.text);
     }
-    desktop_close(d);
+    survey_close(d);
     if (status == cli_done)
         puts("default   Enhanced Mic is the microphone that applications take unless told otherwise");
     return status;
 }
 
-static int set_up(struct manager *m, bool by_default) {
+static int set_up(struct systemd *m, bool by_default) {
     struct settings s;
     struct err err;
     if (settings_load(&s, NULL, &err) < 0)
@@ -156,35 +156,35 @@ static int set_up(struct manager *m, bool by_default) {
 /* ---- undone ------------------------------------------------------------------------------------------------------ */
 
 static int restore_default(const struct before *b) {
-    struct desktop *d = NULL;
+    struct survey *d = NULL;
     struct err err;
-    int res = desktop_open(&d, &err);
+    int res = survey_open(&d, &err);
     if (res == -EHOSTDOWN)
         return cli_done; /* and nothing to be done: once there is no Enhanced Mic the default is another */
     if (res)
         return cli_fail("%s", err.text);
-    if (strcmp(desktop_configured_source(d), ENHANCED) == 0) {
-        res = desktop_set_default_source(d, b->default_source, &err);
+    if (strcmp(survey_configured_source(d), ENHANCED) == 0) {
+        res = survey_set_default_source(d, b->default_source, &err);
         if (res == 0)
             printf("default   %s\n", b->default_source[0] ? b->default_source : "the session manager chooses again");
     }
-    desktop_close(d);
+    survey_close(d);
     return res ? cli_fail("%s", err.text) : cli_done;
 }
 
-static int undo(struct manager *m) {
+static int undo(struct systemd *m) {
     struct before b;
     struct settings s;
-    struct manager_unit unit;
+    struct systemd_unit unit;
     struct err err;
     read_before(&b);
     int status = restore_default(&b);
     if (b.microphone && settings_load(&s, NULL, &err) == 0 &&
         (settings_set(&s, SETTING_microphone, "default", &err) < 0 || settings_save(&s, SETTING_microphone, &err) < 0))
         status = cli_fail("%s", err.text);
-    if (manager_unit(m, &unit, UNIT, &err) < 0 ||
+    if (systemd_unit(m, &unit, UNIT, &err) < 0 ||
         (strcmp(unit.load, "not-found") != 0 &&
-         (manager_enable(m, UNIT, false, &err) < 0 || manager_stop(m, UNIT, &err) < 0)))
+         (systemd_enable(m, UNIT, false, &err) < 0 || systemd_stop(m, UNIT, &err) < 0)))
         return cli_fail("%s", err.text);
     puts("service   ended, and not started at login any more");
     if (status == cli_done) {
@@ -196,7 +196,7 @@ static int undo(struct manager *m) {
 
 static int run_setup(const struct cli_call *call) {
     bool by_default = cli_option(call, 'd'), removes = cli_option(call, 'r');
-    struct manager *m;
+    struct systemd *m;
     struct err err;
     if (by_default && removes)
         return cli_misuse(call->command, "--default or --remove, not both");
@@ -205,10 +205,10 @@ static int run_setup(const struct cli_call *call) {
         close(fd);
     if (res == -EPERM)
         return cli_fail("%s", err.text);
-    if (manager_open(&m, &err) < 0)
+    if (systemd_open(&m, &err) < 0)
         return cli_fail("%s, so nothing can be set up for login; start primeknetd by yourself", err.text);
     int status = removes ? undo(m) : set_up(m, by_default);
-    manager_close(m);
+    systemd_close(m);
     return status;
 }
 

@@ -1,36 +1,36 @@
-/* streams.h - all that is enhanced at once: the first microphone, which is always there, and what the settings speaker and
+/* nodes.h - all that is enhanced at once: the first microphone, which is always there, and what the settings speaker and
  * more_microphones ask for besides. Every one is a node of its own; one worker runs the network for all.
  *
  * Threads: everything on one thread, the nodes' owner. */
-#ifndef PRIMEKNET_STREAMS_H
-#define PRIMEKNET_STREAMS_H
+#ifndef PRIMEKNET_NODES_H
+#define PRIMEKNET_NODES_H
 
-#include "daemon/network.h"
+#include "daemon/engines.h"
 #include "graph/node.h"
 #include "daemon/settings.h"
 
-struct streams {
+struct nodes {
     unsigned n;
     struct node *nodes[WORKER_PUMPS]; /* the first microphone's is the first */
     char told[WORKER_PUMPS][128];     /* what the log was told that each is linked to: the owner's, "" at first */
-    /* streams.c's own */
+    /* nodes.c's own */
     struct node_options options;
     char devices[WORKER_PUMPS][256];  /* what each was opened for: a microphone's or an output's name, or "default" */
 };
 
 /* Opens the first. options: node_open's for it. */
-int streams_open(struct streams *s, const struct node_options *options, struct err *err);
-void streams_close(struct streams *s);
+int nodes_open(struct nodes *s, const struct node_options *options, struct err *err);
+void nodes_close(struct nodes *s);
 
 /* Opens and closes the others until they are what the settings ask for; those that stay are not disturbed. Goes as far as
  * it gets where one cannot be opened. */
-int streams_follow(struct streams *s, const struct settings *settings, struct err *err);
+int nodes_follow(struct nodes *s, const struct settings *settings, struct err *err);
 
 /* What a node does, for people: "enhancing", "idle", ... */
-const char *streams_state(const struct node *n, bool bypass);
+const char *nodes_state(const struct node *n, bool bypass);
 /* For a watchdog, as pump_alive: of all. */
-bool streams_alive(const struct streams *s);
-/* Sums over all, for network_step. */
-struct network_load streams_load(const struct streams *s);
+bool nodes_alive(const struct nodes *s);
+/* Sums over all, for engines_step. */
+struct engines_load nodes_load(const struct nodes *s);
 
 #endif

@@ -1,14 +1,14 @@
-#include "daemon/streams.h"
+#include "daemon/nodes.h"
 
 #include <math.h>
 #include <string.h>
 
-int streams_open(struct streams *s, const struct node_options *options, struct err *err) {
+int nodes_open(struct nodes *s, const struct node_options *options, struct err *err) {
     struct node *first;
     int res = node_open(&first, options, err);
     if (res)
         return res;
-    *s = (struct streams){.n = 1, .nodes = {first}, .options = *options};
+    *s = (struct nodes){.n = 1, .nodes = {first}, .options = *options};
     s->options.worker = node_worker(first);
     s->options.engine = NULL;
     s->options.channel = NULL;
@@ -16,7 +16,7 @@ int streams_open(struct streams *s, const struct node_options *options, struct e
 }
 
 /* The first, which owns the worker, last. */
-void streams_close(struct streams *s) {
+void nodes_close(struct nodes *s) {
     while (s->n)
         node_close(s->nodes[--s->n]);
 }
@@ -32,7 +32,7 @@ static bool is_wanted(const struct settings *settings, enum node_kind kind, cons
 }
 
 /* Unless it is there already. */
-static int open_one(struct streams *s, enum node_kind kind, const char *device, struct err *err) {
+static int open_one(struct nodes *s, enum node_kind kind, const char *device, struct err *err) {
     for (unsigned i = 1; i < s->n; i++)
         if (node_kind(s->nodes[i]) == kind && strcmp(s->devices[i], device) == 0)
             return 0;
@@ -47,7 +47,7 @@ static int open_one(struct streams *s, enum node_kind kind, const char *device, 
     return 0;
 }
 
-int streams_follow(struct streams *s, const struct settings *settings, struct err *err) {
+int nodes_follow(struct nodes *s, const struct settings *settings, struct err *err) {
     char name[256];
     int res = 0;
     for (unsigned i = s->n - 1; i > 0; i--) {
@@ -66,8 +66,8 @@ int streams_follow(struct streams *s, const struct settings *settings, struct er
     return res;
 }
 
-struct network_load streams_load(const struct streams *s) {
-    struct network_load load = {0};
+struct engines_load nodes_load(const struct nodes *s) {
+    struct engines_load load = {0};
     for (unsigned i = 0; i < s->n; i++) {
         struct node_status status;
         struct pump_stats stats;
@@ -83,7 +83,7 @@ struct network_load streams_load(const struct streams *s) {
     return load;
 }
 
-const char *streams_state(const struct node *n, bool bypass) {
+const char *nodes_state(const struct node *n, bool bypass) {
     struct node_status s;
     struct pump_stats p;
     node_status(n, &s);
@@ -96,7 +96,7 @@ const char *streams_state(const struct node *n, bool bypass) {
                                                 : "enhancing";
 }
 
-bool streams_alive(const struct streams *s) {
+bool nodes_alive(const struct nodes *s) {
     bool alive = true;
     for (unsigned i = 0; i < s->n; i++)
         alive &= pump_alive(node_pump(s->nodes[i]));

@@ -1,4 +1,4 @@
-#include "daemon/network.h"
+#include "daemon/engines.h"
 
 #include "daemon/carry.h"
 #include "engine/choose.h"
@@ -37,11 +37,11 @@ static const int64_t NEVER = INT64_MAX;
  * again. */
 enum role { ASKED, WANTED, STAND_IN, REPLACEMENT, LIGHTER, HEAVIER };
 
-struct network {
-    struct network_options options;
+struct engines {
+    struct engines_options options;
     struct worker *worker;
     int event;
-    struct network_engine now; /* handed to the worker last; `engine` is the worker's */
+    struct ready_engine now; /* handed to the worker last; `engine` is the worker's */
     unsigned n_gpu;            /* engines on the GPU that are open */
     bool context;              /* the GPU's driver holds something for this process */
     bool poisoned;
@@ -69,12 +69,12 @@ struct network {
     enum role role;
     struct settings settings;
     unsigned n_pumps;          /* that the engine is for */
-    unsigned n_lighter;        /* see network_engine */
+    unsigned n_lighter;        /* see ready_engine */
     bool awake, failed;        /* what `context` and `poisoned` were at the beginning */
     int demanded;              /* the setting that newly asks for the GPU, or another one; -1: none does */
     /* What comes of it, the thread's while it loads. */
     bool touched;              /* the GPU's driver may hold something for this process from now on */
-    struct network_engine next;
+    struct ready_engine next;
     int res;
     struct err err;
 };
@@ -111,7 +111,7 @@ static int load_model(struct model **ret, const char *name, const struct setting
     return 0;
 }
 
-int network_check(const struct settings *s, struct err *err) {
+int engines_check(const struct settings *s, struct err *err) {
     struct model *model = NULL;
     int res = strcmp(s->model, "auto") ? load_model(&model, s->model, s, err) : 0;
     model_free(model);
@@ -125,9 +125,9 @@ static const char *lighter_than(const char *model) {
 
 /* The model, loaded, opened and warm on one engine. Where that takes longer than a hop for a hop, a GPU and a model that the
  * machine did not carry before are refused (-EBUSY), for something else runs; else it is all there is. */
-static int open_engine(struct network *n, struct network_engine *ret, const char *model_wanted, const char *engine,
+static int open_engine(struct engines *n, struct ready_engine *ret, const char *model_wanted, const char *engine,
                        const struct settings *s, struct err *err) {
-    struct network_engine e = {.n_streams = PUMP_STREAMS * n->n_pumps, .gpu = !strcmp(engine, "cuda")};
+    struct ready_engine e = {.n_streams = PUMP_STREAMS * n->n_pumps, .gpu = !strcmp(engine, "cuda")};
     struct model *model;
     float us[WARM_UP_HOPS];
 
@@ -169,7 +169,7 @@ static int open_engine(struct network *n, struct network_engine *ret, const char
 
 /* On the CPU: the settings' model, or the one that this processor carries. That is measured where it never was, which
  * takes seconds, unless `hurry`. */
-static int open_cpu(struct network *n, struct network_engine *ret, const char *model, bool hurry,
+static int open_cpu(struct engines *n, struct ready_engine *ret, const char *model, bool hurry,
                     const struct settings *s, struct err *err) {
     struct err why = {""};
     struct choice choice;
@@ -195,7 +195,7 @@ static int open_cpu(struct network *n, struct network_engine *ret, const char *m
     return 0;
 }
 
-static int open_gpu(struct network *n, struct network_engine *ret, const struct settings *s, struct err *err) {
+static int open_gpu(struct engines *n, struct ready_engine *ret, const struct settings *s, struct err *err) {
     n->touched = true;
     return open_engine(n, ret, !strcmp(s->model, "auto") ? "large" : s->model, "cuda", s, err);
 }
@@ -226,8 +226,8 @@ static int spare_gpu(const struct settings *s, bool awake, struct err *err) {
 /* ---- the loader -------------------------------------------------------------------------------------------------- */
 
 /* What new settings ask for, or what comes nearest to it. */
-static int open_asked(struct network *n, struct network_engine *ret, const struct settings *s, struct err *err) {
-    struct network_engine e;
+static int open_asked(struct engines *n, struct ready_engine *ret, const struct settings *s, struct err *err) {
+    struct ready_engine e;
     struct err problem = {""};
     int why = 0;
     if (wants_gpu(s)) {
@@ -240,7 +240,7 @@ static int open_asked(struct network *n, struct network_engine *ret, const struc
         }
         static const char prefix[] = "engine "; /* which the setting's name says already */
         size_t skip = strncmp(problem.text, prefix, strlen(prefix)) ? 0 : strlen(prefix);
-        int res = network_check(s, err); /* it may be the model's doing, or another model may run */
+        int res = engines_check(s, err); /* it may be the model's doing, or another model may run */
         if (!res && n->demanded >= 0 && !may_come(why))
             res = settings_refuse(s, n->demanded, why, problem.text + skip, err);
         if (res)
@@ -257,7 +257,7 @@ static int open_asked(struct network *n, struct network_engine *ret, const struc
 }
 
 static void *load(void *data) {
-    struct network *n = data;
+    struct engines *n = data;
     const struct settings *s = &n->settings;
     switch (n->role) {
     case ASKED:
@@ -274,7 +274,7 @@ static void *load(void *data) {
     return NULL;
 }
 
-static void prepare_loading(struct network *n, enum role role, const struct settings *s) {
+static void prepare_loading(struct engines *n, enum role role, const struct settings *s) {
     const struct settings *now = n->options.settings;
     unsigned n_now = settings_streams(now), n_next = settings_streams(s);
     n->role = role;
@@ -295,7 +295,7 @@ static void prepare_loading(struct network *n, enum role role, const struct sett
     n->loaded = false;
 }
 
-static void begin_loading(struct network *n, enum role role, const struct settings *s) {
+static void begin_loading(struct engines *n, enum role role, const struct settings *s) {
     prepare_loading(n, role, s);
     n->loading = true;
     n->has_thread = pthread_create(&n->thread, NULL, load, n) == 0;
@@ -306,7 +306,7 @@ static void begin_loading(struct network *n, enum role role, const struct settin
 /* ---- engines come and go ----------------------------------------------------------------------------------------- */
 
 /* The GPU is not to be had: whether and when it is tried again. */
-static void give_up_gpu(struct network *n, int why) {
+static void give_up_gpu(struct engines *n, int why) {
     n->gpu_at = NEVER;
     if (n->poisoned)
         return;
@@ -322,7 +322,7 @@ static void give_up_gpu(struct network *n, int why) {
 }
 
 /* What follows from an engine's coming into use, whoever hands it to the worker. */
-static void adopt(struct network *n, const struct network_engine *e, const struct settings *s) {
+static void adopt(struct engines *n, const struct ready_engine *e, const struct settings *s) {
     if (e->why && strcmp(e->problem, n->now.problem) != 0) {
         bool demanded = !strcmp(s->engine, "cuda");
         n->options.say(demanded ? SD_WARNING : SD_INFO, "%s; %s", e->problem, e->text);
@@ -335,29 +335,29 @@ static void adopt(struct network *n, const struct network_engine *e, const struc
         give_up_gpu(n, e->why);
 }
 
-int network_take(struct network *n, const struct network_engine *e, const struct settings *s, struct err *err) {
+int engines_take(struct engines *n, const struct ready_engine *e, const struct settings *s, struct err *err) {
     int res = worker_engine(n->worker, e->engine, e->hop_p99_us);
     if (res) {
-        network_close_engine(n, e->engine);
+        engines_give_back(n, e->engine);
         return settings_refuse(s, SETTING_model, res, strerror(-res), err);
     }
     adopt(n, e, s);
     return 0;
 }
 
-bool network_has_room(const struct network *n, const struct settings *s) {
+bool engines_has_room(const struct engines *n, const struct settings *s) {
     unsigned n_streams = PUMP_STREAMS * settings_streams(s);
     return n_streams <= n->now.n_streams && (!n->loading || n_streams <= PUMP_STREAMS * n->n_pumps);
 }
 
-void network_close_engine(struct network *n, struct engine *engine) {
+void engines_give_back(struct engines *n, struct engine *engine) {
     if (engine && !strcmp(engine_kind(engine), "cuda"))
         n->n_gpu--;
     close_engine(engine);
 }
 
 /* On the desktop: who enhances a call does not look at the log. */
-static void __attribute__((format(printf, 2, 3))) notify_once(struct network *n, const char *format, ...) {
+static void __attribute__((format(printf, 2, 3))) notify_once(struct engines *n, const char *format, ...) {
     char body[256];
     va_list args;
     if (n->notified)
@@ -370,7 +370,7 @@ static void __attribute__((format(printf, 2, 3))) notify_once(struct network *n,
 }
 
 /* What comes of what the loader has brought; it has ended, or is waited for. */
-static void end_loading(struct network *n, const struct network_load *load) {
+static void end_loading(struct engines *n, const struct engines_load *load) {
     if (n->has_thread)
         pthread_join(n->thread, NULL);
     n->loading = false;
@@ -379,7 +379,7 @@ static void end_loading(struct network *n, const struct network_load *load) {
     /* Somebody may have begun to record, so that the GPU is not to rest; unless it was busy. */
     if (n->dropped || (n->role == STAND_IN && load->recording && n->gpu_at <= now_ms())) {
         if (n->res == 0)
-            network_close_engine(n, n->next.engine);
+            engines_give_back(n, n->next.engine);
         return;
     }
     if (n->role == ASKED) {
@@ -389,7 +389,7 @@ static void end_loading(struct network *n, const struct network_load *load) {
     if (n->res == 0) {
         if (n->role != WANTED) /* what is said of the GPU stays true */
             memcpy(n->next.problem, n->now.problem, sizeof n->next.problem);
-        n->res = network_take(n, &n->next, &n->settings, &n->err);
+        n->res = engines_take(n, &n->next, &n->settings, &n->err);
     }
     if (n->res == 0) {
         if (n->role == REPLACEMENT || n->role == LIGHTER || n->role == HEAVIER)
@@ -410,8 +410,8 @@ static void end_loading(struct network *n, const struct network_load *load) {
     }
 }
 
-void network_ask(struct network *n, const struct settings *s) {
-    network_retry(n);
+void engines_ask(struct engines *n, const struct settings *s) {
+    engines_retry(n);
     n->notified = false;
     n->dropped = true;
     n->asked = s;
@@ -422,7 +422,7 @@ void network_ask(struct network *n, const struct settings *s) {
 /* ---- what is due ------------------------------------------------------------------------------------------------- */
 
 /* The sound goes on, dry, while a lost engine is replaced: a lost GPU's by the CPU's, what else is lost by its like. */
-static void replace_lost_engine(struct network *n) {
+static void replace_lost_engine(struct engines *n) {
     n->replace_at = now_ms() + REPLACE_MS;
     if (n->now.gpu) {
         n->poisoned = true;
@@ -438,7 +438,7 @@ static void replace_lost_engine(struct network *n) {
 }
 
 /* Hops are late second after second. */
-static void step_down(struct network *n) {
+static void step_down(struct engines *n) {
     if (n->now.gpu) {
         snprintf(n->now.problem, sizeof n->now.problem, "another program keeps the GPU busy");
         n->options.say(SD_WARNING, "%s: hops are late; the CPU takes over, the GPU is tried again later", n->now.problem);
@@ -454,7 +454,7 @@ static void step_down(struct network *n) {
 
 /* Whether the machine carries the network: looked at by the second while somebody records, and, for one that is too heavy to
  * come back, also while nobody does. Returns when this needs another look. */
-static int64_t step_carry(struct network *n, const struct network_load *load, int64_t now) {
+static int64_t step_carry(struct engines *n, const struct engines_load *load, int64_t now) {
     const bool lighter = n->now.n_lighter > 0;
     if (load->swapping || !(load->recording || lighter)) {
         n->second_at = now + 1000;
@@ -478,7 +478,7 @@ static int64_t after(int64_t since, double seconds) {
     return isinf(seconds) ? NEVER : since + (int64_t)(seconds * 1000);
 }
 
-static void release_gpu(struct network *n) {
+static void release_gpu(struct engines *n) {
     if (!n->context || n->n_gpu)
         return;
     engine_rest();
@@ -487,7 +487,7 @@ static void release_gpu(struct network *n) {
 }
 
 /* Returns when this needs another look. */
-static int64_t step_gpu(struct network *n, const struct network_load *load, int64_t now) {
+static int64_t step_gpu(struct engines *n, const struct engines_load *load, int64_t now) {
     const struct settings *s = n->options.settings;
     struct err why;
     if (load->recording) {
@@ -532,7 +532,7 @@ static int64_t step_gpu(struct network *n, const struct network_load *load, int6
     return NEVER;
 }
 
-int network_step(struct network *n, const struct network_load *load) {
+int engines_step(struct engines *n, const struct engines_load *load) {
     int64_t now = now_ms(), at = NEVER;
     eventfd_t count;
     eventfd_read(n->event, &count);
@@ -566,15 +566,15 @@ int network_step(struct network *n, const struct network_load *load) {
     return at == NEVER ? INT32_MAX : at <= now ? 0 : at - now < INT32_MAX ? (int)(at - now) : INT32_MAX;
 }
 
-bool network_wants_restart(const struct network *n, bool recording) {
+bool engines_wants_restart(const struct engines *n, bool recording) {
     return n->poisoned && !recording && !n->loading && !n->asked && now_ms() >= n->restart_at;
 }
 
-void network_no_restart(struct network *n) {
+void engines_no_restart(struct engines *n) {
     n->restart_at = NEVER;
 }
 
-void network_retry(struct network *n) {
+void engines_retry(struct engines *n) {
     if (n->role != ASKED)
         n->dropped = true;
     n->gpu_retry_ms = GPU_RETRY_MS;
@@ -582,21 +582,21 @@ void network_retry(struct network *n) {
     n->carry = (struct carry_state){0};
 }
 
-int network_fd(const struct network *n) {
+int engines_fd(const struct engines *n) {
     return n->event;
 }
 
-const struct network_engine *network_now(const struct network *n) {
+const struct ready_engine *engines_now(const struct engines *n) {
     return &n->now;
 }
 
 /* ---- from start to end ------------------------------------------------------------------------------------------- */
 
-int network_open(struct network **ret, const struct network_options *options, struct err *err) {
-    struct network *n = calloc(1, sizeof *n);
+int engines_open(struct engines **ret, const struct engines_options *options, struct err *err) {
+    struct engines *n = calloc(1, sizeof *n);
     if (!n)
         return err_set(err, -ENOMEM, "%s", strerror(ENOMEM));
-    *n = (struct network){.options = *options, .gpu_retry_ms = GPU_RETRY_MS, .idle_since = -1};
+    *n = (struct engines){.options = *options, .gpu_retry_ms = GPU_RETRY_MS, .idle_since = -1};
     n->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     int res = n->event < 0 ? err_set(err, -errno, "eventfd: %s", strerror(errno)) : 0;
     if (res == 0) {
@@ -608,7 +608,7 @@ int network_open(struct network **ret, const struct network_options *options, st
             *err = n->err;
     }
     if (res) {
-        network_close(n);
+        engines_close(n);
         return res;
     }
     n->n_gpu = n->next.gpu;
@@ -617,11 +617,11 @@ int network_open(struct network **ret, const struct network_options *options, st
     return 0;
 }
 
-void network_run(struct network *n, struct worker *worker) {
+void engines_run(struct engines *n, struct worker *worker) {
     n->worker = worker;
 }
 
-void network_close(struct network *n) {
+void engines_close(struct engines *n) {
     if (!n)
         return;
     if (n->loading) {

@@ -1,4 +1,4 @@
-#include "graph/desktop.h"
+#include "graph/survey.h"
 
 #include "base/clock.h"
 
@@ -18,17 +18,17 @@
 
 struct source {
     struct spa_list list;
-    struct desktop_source told;
+    struct survey_source told;
     struct pw_proxy *proxy;
     struct spa_hook listener;
 };
 
 struct device {
     struct spa_list list;
-    struct desktop_device told;
+    struct survey_device told;
 };
 
-struct desktop {
+struct survey {
     struct pw_loop *loop;
     struct pw_context *context;
     struct pw_core *core;
@@ -97,7 +97,7 @@ static const struct pw_node_events source_events = {
 
 static int on_metadata(void *data, uint32_t subject, const char *key, const char *type, const char *value) {
     (void)type;
-    struct desktop *d = data;
+    struct survey *d = data;
     if (subject != 0 || !key)
         return 0;
     char *to = strcmp(key, "default.audio.source") == 0              ? d->default_source
@@ -116,11 +116,11 @@ static const struct pw_metadata_events metadata_events = {
     .property = on_metadata,
 };
 
-static void add_source(struct desktop *d, uint32_t id) {
+static void add_source(struct survey *d, uint32_t id) {
     struct source *s = calloc(1, sizeof *s);
     if (!s)
         return;
-    s->told = (struct desktop_source){.id = id, .device = UINT32_MAX, .volume = 1};
+    s->told = (struct survey_source){.id = id, .device = UINT32_MAX, .volume = 1};
     s->proxy = pw_registry_bind(d->registry, id, PW_TYPE_INTERFACE_Node, PW_VERSION_NODE, 0);
     if (!s->proxy) {
         free(s);
@@ -130,7 +130,7 @@ static void add_source(struct desktop *d, uint32_t id) {
     spa_list_append(&d->sources, &s->list);
 }
 
-static void add_device(struct desktop *d, uint32_t id, const struct spa_dict *props) {
+static void add_device(struct survey *d, uint32_t id, const struct spa_dict *props) {
     struct device *device = calloc(1, sizeof *device);
     if (!device)
         return;
@@ -143,7 +143,7 @@ static void add_device(struct desktop *d, uint32_t id, const struct spa_dict *pr
 static void on_global(void *data, uint32_t id, uint32_t permissions, const char *type, uint32_t version,
                       const struct spa_dict *props) {
     (void)permissions, (void)version;
-    struct desktop *d = data;
+    struct survey *d = data;
     const char *class = props ? spa_dict_lookup(props, PW_KEY_MEDIA_CLASS) : NULL;
     const char *metadata = props ? spa_dict_lookup(props, PW_KEY_METADATA_NAME) : NULL;
     if (strcmp(type, PW_TYPE_INTERFACE_Node) == 0 && class && strncmp(class, "Audio/Source", 12) == 0) {
@@ -164,19 +164,19 @@ static const struct pw_registry_events registry_events = {
 };
 
 static void on_core_info(void *data, const struct pw_core_info *info) {
-    struct desktop *d = data;
+    struct survey *d = data;
     copy(d->version, sizeof d->version, info->version);
 }
 
 static void on_core_done(void *data, uint32_t id, int seq) {
-    struct desktop *d = data;
+    struct survey *d = data;
     if (id == PW_ID_CORE)
         d->done = seq;
 }
 
 static void on_core_error(void *data, uint32_t id, int seq, int res, const char *message) {
     (void)seq, (void)message;
-    struct desktop *d = data;
+    struct survey *d = data;
     d->broken |= id == PW_ID_CORE && res == -EPIPE;
 }
 
@@ -190,7 +190,7 @@ static const struct pw_core_events core_events = {
 /* ---- asking ------------------------------------------------------------------------------------------------------ */
 
 /* Until PipeWire has answered all that was asked before. */
-static int settle(struct desktop *d, struct err *err) {
+static int settle(struct survey *d, struct err *err) {
     int64_t end = now_ms() + ANSWER_MS, left;
     int seq = pw_core_sync(d->core, PW_ID_CORE, 0);
     while (d->done != seq && !d->broken && (left = end - now_ms()) > 0) {
@@ -203,9 +203,9 @@ static int settle(struct desktop *d, struct err *err) {
                           : err_set(err, -ETIMEDOUT, "PipeWire does not answer");
 }
 
-int desktop_open(struct desktop **ret, struct err *err) {
+int survey_open(struct survey **ret, struct err *err) {
     pw_init(NULL, NULL);
-    struct desktop *d = calloc(1, sizeof *d);
+    struct survey *d = calloc(1, sizeof *d);
     int res = err_set(err, -ENOMEM, "PipeWire's client library does not start");
     if (!d) {
         pw_deinit();
@@ -239,11 +239,11 @@ int desktop_open(struct desktop **ret, struct err *err) {
     *ret = d;
     return 0;
 fail:
-    desktop_close(d);
+    survey_close(d);
     return res;
 }
 
-void desktop_close(struct desktop *d) {
+void survey_close(struct survey *d) {
     if (!d)
         return;
     struct source *s;
@@ -282,7 +282,7 @@ void desktop_close(struct desktop *d) {
 
 /* ---- telling ----------------------------------------------------------------------------------------------------- */
 
-const struct desktop_source *desktop_source(const struct desktop *d, unsigned i) {
+const struct survey_source *survey_source(const struct survey *d, unsigned i) {
     const struct source *s;
     spa_list_for_each(s, &d->sources, list) {
         if (i-- == 0)
@@ -291,7 +291,7 @@ const struct desktop_source *desktop_source(const struct desktop *d, unsigned i)
     return NULL;
 }
 
-const struct desktop_source *desktop_find(const struct desktop *d, const char *name) {
+const struct survey_source *survey_find(const struct survey *d, const char *name) {
     const struct source *s;
     spa_list_for_each(s, &d->sources, list) {
         if (strcmp(s->told.name, name) == 0)
@@ -300,7 +300,7 @@ const struct desktop_source *desktop_find(const struct desktop *d, const char *n
     return NULL;
 }
 
-const struct desktop_device *desktop_device(const struct desktop *d, unsigned i) {
+const struct survey_device *survey_device(const struct survey *d, unsigned i) {
     const struct device *device;
     spa_list_for_each(device, &d->devices, list) {
         if (i-- == 0)
@@ -309,23 +309,23 @@ const struct desktop_device *desktop_device(const struct desktop *d, unsigned i)
     return NULL;
 }
 
-const char *desktop_version(const struct desktop *d) {
+const char *survey_version(const struct survey *d) {
     return d->version;
 }
 
-bool desktop_has_manager(const struct desktop *d) {
+bool survey_has_session_manager(const struct survey *d) {
     return d->metadata; /* session managers make it, PipeWire does not */
 }
 
-const char *desktop_default_source(const struct desktop *d) {
+const char *survey_default_source(const struct survey *d) {
     return d->default_source;
 }
 
-const char *desktop_configured_source(const struct desktop *d) {
+const char *survey_configured_source(const struct survey *d) {
     return d->configured_source;
 }
 
-int desktop_set_default_source(struct desktop *d, const char *name, struct err *err) {
+int survey_set_default_source(struct survey *d, const char *name, struct err *err) {
     if (!d->metadata)
         return err_set(err, -ENOENT, "no session manager keeps a default microphone");
     char *value = NULL;

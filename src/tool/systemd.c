@@ -1,4 +1,4 @@
-#include "tool/manager.h"
+#include "tool/systemd.h"
 
 #include <errno.h>
 #include <stdint.h>
@@ -13,7 +13,7 @@ enum { CALL_US = 5000000, START_MS = 60000, POLL_MS = 100 };
 #define SERVICE "org.freedesktop.systemd1"
 #define ROOT "/org/freedesktop/systemd1"
 
-struct manager {
+struct systemd {
     sd_bus *bus;
 };
 
@@ -36,7 +36,7 @@ static int open_private(sd_bus **ret) {
     return res;
 }
 
-static int get_string(struct manager *m, const char *path, const char *interface, const char *name, char *ret,
+static int get_string(struct systemd *m, const char *path, const char *interface, const char *name, char *ret,
                       size_t size) {
     sd_bus_error error = SD_BUS_ERROR_NULL;
     char *text = NULL;
@@ -47,8 +47,8 @@ static int get_string(struct manager *m, const char *path, const char *interface
     return res;
 }
 
-int manager_open(struct manager **ret, struct err *err) {
-    struct manager *m = calloc(1, sizeof *m);
+int systemd_open(struct systemd **ret, struct err *err) {
+    struct systemd *m = calloc(1, sizeof *m);
     char version[64];
     if (!m)
         return err_set(err, -ENOMEM, "%s", strerror(ENOMEM));
@@ -60,14 +60,14 @@ int manager_open(struct manager **ret, struct err *err) {
     if (res >= 0)
         res = get_string(m, ROOT, SERVICE ".Manager", "Version", version, sizeof version);
     if (res < 0) {
-        manager_close(m);
+        systemd_close(m);
         return err_set(err, -EHOSTDOWN, "no systemd user manager runs here");
     }
     *ret = m;
     return 0;
 }
 
-void manager_close(struct manager *m) {
+void systemd_close(struct systemd *m) {
     if (!m)
         return;
     sd_bus_flush_close_unref(m->bus);
@@ -80,10 +80,10 @@ static int refused(int res, const char *what, const char *unit, sd_bus_error *er
     return res;
 }
 
-int manager_unit(struct manager *m, struct manager_unit *ret, const char *unit, struct err *err) {
+int systemd_unit(struct systemd *m, struct systemd_unit *ret, const char *unit, struct err *err) {
     sd_bus_error error = SD_BUS_ERROR_NULL;
     sd_bus_message *reply = NULL;
-    struct manager_unit u = {0};
+    struct systemd_unit u = {0};
     const char *path = NULL;
     int32_t status = 0;
     uint32_t restarts = 0;
@@ -107,13 +107,13 @@ int manager_unit(struct manager *m, struct manager_unit *ret, const char *unit, 
     return 0;
 }
 
-int manager_reload(struct manager *m, struct err *err) {
+int systemd_reload(struct systemd *m, struct err *err) {
     sd_bus_error error = SD_BUS_ERROR_NULL;
     int res = sd_bus_call_method(m->bus, SERVICE, ROOT, SERVICE ".Manager", "Reload", &error, NULL, "");
     return res < 0 ? refused(res, "read again", "the units", &error, err) : 0;
 }
 
-int manager_enable(struct manager *m, const char *unit, bool enable, struct err *err) {
+int systemd_enable(struct systemd *m, const char *unit, bool enable, struct err *err) {
     sd_bus_error error = SD_BUS_ERROR_NULL;
     int res = enable ? sd_bus_call_method(m->bus, SERVICE, ROOT, SERVICE ".Manager", "EnableUnitFiles", &error, NULL,
                                           "asbb", 1, unit, false, false)
@@ -121,11 +121,11 @@ int manager_enable(struct manager *m, const char *unit, bool enable, struct err 
                                           "asb", 1, unit, false);
     if (res < 0)
         return refused(res, enable ? "enable" : "disable", unit, &error, err);
-    return manager_reload(m, err);
+    return systemd_reload(m, err);
 }
 
 /* The unit's job, 0 where it has none. */
-static uint32_t job(struct manager *m, const char *unit) {
+static uint32_t job(struct systemd *m, const char *unit) {
     sd_bus_message *reply = NULL, *value = NULL;
     const char *path;
     uint32_t id = 0;
@@ -138,31 +138,31 @@ static uint32_t job(struct manager *m, const char *unit) {
     return id;
 }
 
-static int await(struct manager *m, struct manager_unit *ret, const char *unit, struct err *err) {
+static int await(struct systemd *m, struct systemd_unit *ret, const char *unit, struct err *err) {
     for (int ms = 0; job(m, unit); ms += POLL_MS) {
         if (ms >= START_MS)
             return err_set(err, -ETIMEDOUT, "%s neither starts nor ends", unit);
         nanosleep(&(struct timespec){.tv_nsec = POLL_MS * 1000000L}, NULL);
     }
-    return manager_unit(m, ret, unit, err);
+    return systemd_unit(m, ret, unit, err);
 }
 
-static int order(struct manager *m, const char *method, const char *unit, const char *what, struct manager_unit *ret,
+static int order(struct systemd *m, const char *method, const char *unit, const char *what, struct systemd_unit *ret,
                  struct err *err) {
     sd_bus_error error = SD_BUS_ERROR_NULL;
     int res = sd_bus_call_method(m->bus, SERVICE, ROOT, SERVICE ".Manager", method, &error, NULL, "ss", unit, "replace");
     return res < 0 ? refused(res, what, unit, &error, err) : await(m, ret, unit, err);
 }
 
-int manager_start(struct manager *m, const char *unit, struct err *err) {
-    struct manager_unit u;
+int systemd_start(struct systemd *m, const char *unit, struct err *err) {
+    struct systemd_unit u;
     int res = order(m, "RestartUnit", unit, "start", &u, err);
     if (res == 0 && strcmp(u.active, "active") != 0)
         return err_set(err, -ECANCELED, "%s does not start (%s, exit status %d)", unit, u.result, u.status);
     return res;
 }
 
-int manager_stop(struct manager *m, const char *unit, struct err *err) {
-    struct manager_unit u;
+int systemd_stop(struct systemd *m, const char *unit, struct err *err) {
+    struct systemd_unit u;
     return order(m, "StopUnit", unit, "stop", &u, err);
 }

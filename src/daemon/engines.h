@@ -1,15 +1,15 @@
-/* network.h - the network that the daemon runs: which model on which engine, and what takes over.
+/* engines.h - the network that the daemon runs: which model on which engine, and what takes over.
  *
  * With settings.engine "auto" or "cuda" that is the GPU's engine where it opens, else the CPU's. The CPU's engine with
  * the CPU's default model also stands in while the GPU rests (nobody has recorded for gpu_idle_s), once it is lost, and
  * while another program keeps it busy. Where the CPU does not carry its model, the next lighter one runs until it does
  * (carry.h). Whatever comes next goes through worker_engine, so that nothing is heard of it.
  *
- * Threads: everything on the daemon's one thread, but for network_options.say. What takes a while, from reading a model
+ * Threads: everything on the daemon's one thread, but for engines_options.say. What takes a while, from reading a model
  * to having its engine warm, is done by the loader, a thread of the network's own; there is one at a time, and the newest
  * request wins. */
-#ifndef PRIMEKNET_NETWORK_H
-#define PRIMEKNET_NETWORK_H
+#ifndef PRIMEKNET_ENGINES_H
+#define PRIMEKNET_ENGINES_H
 
 #include "engine/engine.h"
 #include "daemon/settings.h"
@@ -18,21 +18,21 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct network;
-struct network_engine;
+struct engines;
+struct ready_engine;
 
-struct network_options {
+struct engines_options {
     const struct settings *settings; /* those in force */
-    /* What network_ask asked for is there, network_take's or network_close_engine's, or it is refused and why; from
-     * network_step. */
-    void (*loaded)(void *data, int res, const struct network_engine *e, const struct err *err);
+    /* What engines_ask asked for is there, engines_take's or engines_give_back's, or it is refused and why; from
+     * engines_step. */
+    void (*loaded)(void *data, int res, const struct ready_engine *e, const struct err *err);
     void *data;
     void (*say)(const char *priority, const char *format, ...) __attribute__((format(printf, 2, 3))); /* any thread */
 };
 
 /* An engine that is warm and waits for its turn. */
-struct network_engine {
-    struct engine *engine; /* its model is its own: see network_close_engine */
+struct ready_engine {
+    struct engine *engine; /* its model is its own: see engines_give_back */
     unsigned hop_p99_us, n_streams;
     bool gpu;
     char model[48], engine_name[72], text[128]; /* "base", "cpu (AVX2)", "base on cpu (AVX2)", for people */
@@ -44,29 +44,29 @@ struct network_engine {
 };
 
 /* Opens what the settings ask for, before it returns. A GPU that cannot be had is no reason not to: the CPU is there. */
-int network_open(struct network **ret, const struct network_options *options, struct err *err);
-void network_close(struct network *n); /* NULL is fine; after the worker is closed; waits for the loader */
-/* What was handed to the worker last; after network_open, what node_open is to be given. */
-const struct network_engine *network_now(const struct network *n);
-void network_run(struct network *n, struct worker *worker); /* the worker has taken the first one */
+int engines_open(struct engines **ret, const struct engines_options *options, struct err *err);
+void engines_close(struct engines *n); /* NULL is fine; after the worker is closed; waits for the loader */
+/* What was handed to the worker last; after engines_open, what node_open is to be given. */
+const struct ready_engine *engines_now(const struct engines *n);
+void engines_run(struct engines *n, struct worker *worker); /* the worker has taken the first one */
 
 /* Has the loader check other settings and bring the engine that they ask for; options.loaded tells what came of it. Refused
  * are a model that is none for live sound, and, where they newly ask for it, a GPU that this machine does not have; one that
- * only cannot be had now is waited for (network_engine.problem). What was asked for
+ * only cannot be had now is waited for (ready_engine.problem). What was asked for
  * before, or was on its way for another reason, is dropped, and options.loaded is not called for that. NULL takes it
  * back. */
-void network_ask(struct network *n, const struct settings *s);
+void engines_ask(struct engines *n, const struct settings *s);
 /* Hands such an engine to the worker, or closes it. */
-int network_take(struct network *n, const struct network_engine *e, const struct settings *s, struct err *err);
+int engines_take(struct engines *n, const struct ready_engine *e, const struct settings *s, struct err *err);
 /* Whether what is in use, or on its way, is enough for as many streams as these settings ask for. */
-bool network_has_room(const struct network *n, const struct settings *s);
+bool engines_has_room(const struct engines *n, const struct settings *s);
 /* The settings were read again: what has kept the GPU from being used may be gone. */
-void network_retry(struct network *n);
+void engines_retry(struct engines *n);
 /* An engine that the worker gives back, or that it never had, and its model. NULL is fine. */
-void network_close_engine(struct network *n, struct engine *engine);
+void engines_give_back(struct engines *n, struct engine *engine);
 
 /* How the sound goes, of all pumps together. */
-struct network_load {
+struct engines_load {
     bool heard;         /* somebody records, or plays to the speaker, if only a level meter ... */
     bool recording;     /* ... or more than that */
     bool engine_lost;   /* of any pump, and no other is on its way in there */
@@ -75,16 +75,16 @@ struct network_load {
     float share;        /* of a hop's time that a hop takes, the median, of the pump with the most */
 };
 
-/* Does what is due; returns in how many milliseconds something will be, or INT32_MAX. To be called when network_fd is
+/* Does what is due; returns in how many milliseconds something will be, or INT32_MAX. To be called when engines_fd is
  * readable, too. */
-int network_step(struct network *n, const struct network_load *load);
-int network_fd(const struct network *n);
+int engines_step(struct engines *n, const struct engines_load *load);
+int engines_fd(const struct engines *n);
 
 /* The GPU's errors have poisoned the process: only another one can use it again. */
-bool network_wants_restart(const struct network *n, bool recording);
-void network_no_restart(struct network *n); /* nobody starts another one */
+bool engines_wants_restart(const struct engines *n, bool recording);
+void engines_no_restart(struct engines *n); /* nobody starts another one */
 
 /* Whether the model that the settings name is one for live sound; "auto" always is. */
-int network_check(const struct settings *s, struct err *err);
+int engines_check(const struct settings *s, struct err *err);
 
 #endif

@@ -1,0 +1,44 @@
+/* survey.h - PipeWire's graph as it is at one moment, for commands that look and end: the sources and how they are set,
+ * the sound cards, which source is the default, whether a session manager is there.
+ *
+ * One thread; calls block, for 3 s at most where PipeWire hangs. What is returned is the snapshot's, until it is closed. */
+#ifndef PRIMEKNET_SURVEY_H
+#define PRIMEKNET_SURVEY_H
+
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct survey;
+
+struct survey_source {
+    uint32_t id, device;    /* device: UINT32_MAX where it belongs to none */
+    char name[128], description[128]; /* node.name; for people */
+    char profile[64];       /* of Bluetooth, "headset-head-unit", or "" */
+    char codec[32];         /* of Bluetooth, "cvsd", or "" */
+    bool muted;
+    double volume;          /* of its loudest channel, linear */
+};
+
+struct survey_device {
+    uint32_t id;
+    char description[128], api[32]; /* "alsa", "bluez5" */
+};
+
+/* -EHOSTDOWN: no PipeWire answers. */
+int survey_open(struct survey **ret, struct err *err);
+void survey_close(struct survey *d); /* NULL is fine */
+
+const struct survey_source *survey_source(const struct survey *d, unsigned i); /* NULL: no more */
+const struct survey_source *survey_find(const struct survey *d, const char *name);
+const struct survey_device *survey_device(const struct survey *d, unsigned i);
+const char *survey_version(const struct survey *d);         /* of PipeWire */
+bool survey_has_session_manager(const struct survey *d);
+const char *survey_default_source(const struct survey *d);    /* node.name, or "" */
+const char *survey_configured_source(const struct survey *d); /* the one that the user has chosen, or "" */
+
+/* Makes a source the default, as the sound settings of a desktop do; "": the session manager chooses again. */
+int survey_set_default_source(struct survey *d, const char *name, struct err *err);
+
+#endif
