@@ -23,12 +23,19 @@
 static char runtime[] = "/tmp/primeknet-control-XXXXXX", place[128], name[128];
 static struct control *control;
 static unsigned n_answered;
+static unsigned n_seen;
+static size_t text_length;
+static const char zeros[500000];
 static bool ready;
 
 /* "echo" gives "what" back, "wait" also, once it is ready, "long" that many letters; all else is refused. */
 static json_t *answer(void *data, const char *command, const json_t *request) {
     ck_assert_ptr_eq(data, runtime);
     n_answered++;
+    if (strcmp(command, "watch") == 0) {
+        control_watch(control);
+        return json_pack("{s:i, s:o*}", "seen", ++n_seen, "text", text_length ? json_stringn(zeros, text_length) : NULL);
+    }
     if (strcmp(command, "wait") == 0 && !ready)
         return control_later(control);
     if (strcmp(command, "echo") == 0 || strcmp(command, "wait") == 0)
@@ -52,7 +59,8 @@ static void set_up(void) {
     setenv("XDG_RUNTIME_DIR", runtime, 1);
     snprintf(place, sizeof place, "%s/primeknet", runtime);
     snprintf(name, sizeof name, "%s/primeknet/control", runtime);
-    n_answered = 0;
+    n_answered = n_seen = 0;
+    text_length = 0;
     ready = false;
     ck_assert_msg(control_open(&control, answer, runtime, &err) == 0, "%s", err.text);
 }
@@ -357,6 +365,37 @@ START_TEST(later) {
 }
 END_TEST
 
+/* Who watches is told of each change, one who does not read of the last, and a change tells nobody else. */
+START_TEST(watching) {
+    static const char watch[] = "{\"command\":\"watch\"}\n";
+    int first = connect_raw(), slow = connect_raw(), other = connect_raw(), gone = connect_raw();
+    say(first, watch, strlen(watch));
+    ck_assert_str_eq(heard(first), "{\"seen\":1}\n");
+    say(gone, watch, strlen(watch));
+    close(gone);
+    control_changed(control);
+    control_changed(control);
+    turn();
+    ck_assert_str_eq(heard(first), "{\"seen\":3}\n");
+    assert_serves(first);
+    assert_serves(other);
+    say(slow, watch, strlen(watch));
+    n_seen = 0;
+    text_length = sizeof zeros;
+    for (int i = 0; i < 1000; i++) {
+        control_changed(control);
+        control_dispatch(control);
+    }
+    ck_assert_uint_lt(n_seen, 5); /* no more is made than is read */
+    struct pollfd poll_fd = {.fd = control_fd(control), .events = POLLIN};
+    ck_assert_int_eq(poll(&poll_fd, 1, 0), 0); /* and it does not spin */
+    assert_serves(other);
+    close(first);
+    close(slow);
+    close(other);
+}
+END_TEST
+
 /* ---- the other end ----------------------------------------------------------------------------------------------- */
 
 static atomic_bool quit;
@@ -466,6 +505,7 @@ int main(void) {
     tcase_add_test(tcase, many_clients);
     tcase_add_test(tcase, client_that_does_not_read);
     tcase_add_test(tcase, later);
+    tcase_add_test(tcase, watching);
     tcase_add_test(tcase, nobody_answers);
     tcase_add_test(tcase, asking);
     tcase_add_test(tcase, an_answer_that_takes_its_time);

@@ -31,12 +31,13 @@ struct client {
     size_t n_out, n_sent;
     bool last; /* no more is taken from it: it goes once it has read its answer */
     bool waits; /* its first line is to be answered later */
+    bool watches, stale; /* it is told of changes; there is one that it has not been told of */
 };
 
 struct control {
     control_answer *answer;
     void *data;
-    bool later; /* so says the answer that is being made */
+    bool later, watch; /* so says the answer that is being made */
     int directory, listener, epoll;
     struct sockaddr_un address;
     struct client *clients[CONTROL_MAX_CLIENTS];
@@ -136,13 +137,14 @@ static bool send_queued(struct client *k) {
     return true;
 }
 
-/* Answers the first line that is there. One a turn: the daemon has more to do. */
+/* Answers the first line that is there, or tells who watches of a change. One a turn: the daemon has more to do. */
 static void answer_next(struct control *c, struct client *k) {
     char *end = memchr(k->in, '\n', k->n_in);
     if (end) {
         size_t n = (size_t)(end - k->in);
-        c->later = false;
+        c->later = c->watch = false;
         json_t *answer = answer_line(c, k->in, n);
+        k->watches |= c->watch;
         k->waits = c->later;
         if (k->waits)
             return;
@@ -153,6 +155,9 @@ static void answer_next(struct control *c, struct client *k) {
         queue(k, control_refuse("this line is longer than %d bytes", CONTROL_MAX_LINE));
         k->n_in = 0;
         k->last = true;
+    } else if (k->stale) {
+        k->stale = false;
+        queue(k, c->answer(c->data, "watch", NULL));
     }
 }
 
@@ -163,11 +168,12 @@ static void drop(struct client **k) {
     *k = NULL;
 }
 
-/* What to wait for: room for the answer (or, with a line left to answer, just the next turn), else the next line. */
+/* What to wait for: room for the answer (or, with something left to answer or to tell, just the next turn), else the next
+ * line. */
 static int watch(const struct control *c, const struct client *k, unsigned slot, int operation) {
     if (k->waits) /* for nothing that it does */
         return epoll_ctl(c->epoll, EPOLL_CTL_DEL, k->fd, NULL);
-    bool more = k->out || memchr(k->in, '\n', k->n_in);
+    bool more = k->out || k->stale || memchr(k->in, '\n', k->n_in);
     struct epoll_event event = {.events = more ? EPOLLOUT : EPOLLIN, .data.u32 = slot};
     return epoll_ctl(c->epoll, operation, k->fd, &event);
 }
@@ -287,6 +293,21 @@ void control_again(struct control *c) {
             continue;
         answer_next(c, k);
         if (!k->waits && (!send_queued(k) || (!k->out && k->last) || watch(c, k, i, EPOLL_CTL_ADD) < 0))
+            drop(&c->clients[i]);
+    }
+}
+
+void control_watch(struct control *c) {
+    c->watch = true;
+}
+
+void control_changed(struct control *c) {
+    for (unsigned i = 0; i < CONTROL_MAX_CLIENTS; i++) {
+        struct client *k = c->clients[i];
+        if (!k || !k->watches)
+            continue;
+        k->stale = true;
+        if (!k->waits && watch(c, k, i, EPOLL_CTL_MOD) < 0)
             drop(&c->clients[i]);
     }
 }

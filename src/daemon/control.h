@@ -28,6 +28,11 @@ json_t *control_later(struct control *c);
  * not. */
 void control_again(struct control *c);
 
+/* Called while a request is answered: its client watches, and gets the answer to {"command": "watch"} anew, unasked, for
+ * each control_changed. One that reads slowly gets one for many; NULL takes the place of the request. */
+void control_watch(struct control *c);
+void control_changed(struct control *c);
+
 /* The socket of a daemon that ended without goodbye is replaced, that of one that runs is -EADDRINUSE. */
 int control_open(struct control **ret, control_answer *answer, void *data, struct err *err);
 void control_close(struct control *c); /* NULL is fine; removes the socket */

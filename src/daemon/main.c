@@ -308,6 +308,7 @@ static void end_reload(struct daemon *d, int res, const struct err *err) {
             refuse(d, err, "those from before");
         say(SD_ERR, "settings not reloaded: %s", err->text);
     }
+    d->changed = true;
     tell(d);
     if (!d->reloading)
         service_ready();
@@ -463,6 +464,10 @@ static json_t *on_request(void *data, const char *command, const json_t *request
     struct report r = describe(d);
     if (strcmp(command, "status") == 0)
         return report_status(&r, json_is_true(json_object_get(request, "bands")));
+    if (strcmp(command, "watch") == 0) {
+        control_watch(d->control);
+        return report_status(&r, false);
+    }
     if (strcmp(command, "microphones") == 0)
         return report_microphones(d->nodes.nodes[0], &d->settings);
     if (strcmp(command, "set") == 0)
@@ -508,6 +513,8 @@ static int run(struct daemon *d, int signals) {
         if (n > 0 && fds[CONTROL].revents)
             control_dispatch(d->control);
 
+        if (d->changed && d->control)
+            control_changed(d->control);
         now = now_ms();
         if (alive_ms >= 0 && now >= d->next_alive) {
             if (nodes_alive(&d->nodes))

@@ -1356,6 +1356,7 @@ int node_dispatch(struct node *n) {
         return r;
     if (n->stale) {
         n->stale = false;
+        n->dirty = true; /* who could be chosen may be another, too */
         survey(n);
         replace_gone(n);
     }
