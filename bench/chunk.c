@@ -1,8 +1,6 @@
-/* Usage: bench-chunk [MODEL [FILE]]
- *
- * Times file work on a GPU: calls of 1, 4 and 8 s of sound, all hops in one call, and ten minutes in calls of 768 hops as
- * `primeknet enhance` makes them. Times are host to host: copies, analysis, network and synthesis. With a sound file of the
- * model's rate: how far its first channel is from what the CPU engine makes of it. */
+/* bench-chunk [MODEL [FILE]]: times file work on a GPU, a line of JSON per case: 1, 4 and 8 s of sound with all hops in one
+ * call, and ten minutes in calls of 768 hops, as `primeknet enhance` makes them. Times are host to host: copies, analysis,
+ * network and synthesis. With a sound file at the model's rate: the SNR of its first channel against the CPU engine's. */
 #include "engine/engine.h"
 #include "engine/measure.h"
 #include "model/model.h"
@@ -93,7 +91,7 @@ int main(int argc, char **argv) {
     float *in = malloc(most * sizeof *in), *out = malloc(most * sizeof *out), ms[n_calls];
     if (!in || !out)
         return fail("out of memory");
-    printf("%s on %s, opened in %.0f ms\n", model_name, engine_name(engine), now_ms() - started);
+    const double opened_ms = now_ms() - started;
     uint32_t random = 1;
     for (size_t i = 0; i < most; i++) {
         random = random * 1664525 + 1013904223;
@@ -108,23 +106,26 @@ int main(int argc, char **argv) {
             if (i >= 3)
                 ms[i - 3] = (float)took;
         }
-        printf("  %u s of sound (%u hops): p50 %.2f ms, p99 %.2f ms, %.0f times real time\n", seconds[s], n_hops,
-               (double)measure_percentile(ms, n_calls, .5), (double)measure_percentile(ms, n_calls, .99),
-               1e3 * seconds[s] / (double)measure_percentile(ms, n_calls, .5));
+        const double p50 = measure_percentile(ms, n_calls, .5), p99 = measure_percentile(ms, n_calls, .99);
+        printf("{\"model\": \"%s\", \"engine\": \"%s\", \"seconds\": %u, \"hops\": %u, \"p50_ms\": %.2f, \"p99_ms\": %.2f, "
+               "\"times_real_time\": %.0f}\n", model_name, engine_name(engine), seconds[s], n_hops, p50, p99,
+               1e3 * seconds[s] / p50);
     }
     const unsigned n_hops = ten_minutes * rate / hop;
     started = now_ms();
     for (unsigned done = 0; done < n_hops; done += long_call)
         if (time_call(engine, long_call, in, out) < 0)
             return fail("the engine failed");
-    printf("  ten minutes: %.3f s, %.0f times real time\n", (now_ms() - started) / 1e3, ten_minutes * 1e3 / (now_ms() - started));
+    const double took_ms = now_ms() - started;
+    printf("{\"model\": \"%s\", \"engine\": \"%s\", \"seconds\": %u, \"hops\": %u, \"opened_ms\": %.0f, \"times_real_time\": %.0f}\n",
+           model_name, engine_name(engine), ten_minutes, n_hops, opened_ms, ten_minutes * 1e3 / took_ms);
     if (argc > 2) {
         unsigned n_file;
         float *x = read_file(argv[2], model, &n_file);
         if (!x)
             return fail("the file cannot be read, or is not of the model's rate");
-        printf("  %s, %.1f s: %.1f dB from the CPU engine\n", argv[2], (double)n_file * hop / rate,
-               parity_db(engine, model, x, n_file));
+        printf("{\"model\": \"%s\", \"engine\": \"%s\", \"file_s\": %.1f, \"snr_to_cpu_db\": %.1f}\n", model_name,
+               engine_name(engine), (double)n_file * hop / rate, parity_db(engine, model, x, n_file));
         free(x);
     }
     engine_close(engine);

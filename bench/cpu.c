@@ -1,7 +1,7 @@
-/* One round of bench/cpu, one thread: the real-time factor of each model (arguments; `small`, `base`, `large` or files)
- * with each instruction set that this processor runs, and what its matrix products and exponentials alone take: the
- * same products, bare, each repeated in the cache by our own kernel and by OpenBLAS, and the same number of
- * exponentials by simd.h's, compiled for this processor. Lines of JSON; times are the thread's CPU time. */
+/* bench-cpu MODEL...: one round of bench/machine's one-core figures, one thread and a line of JSON per case: the real-time
+ * factor of each model (`small`, `base`, `large` or a file) with each instruction set that this processor supports, and
+ * what its matrix products and exponentials alone take: the same products, repeated in the cache by our kernel and by
+ * OpenBLAS, and as many exponentials of simd.h, compiled for this processor. Times are the thread's CPU time. */
 #include "config.h"
 
 #include "engine/engine.h"

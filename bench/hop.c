@@ -1,6 +1,6 @@
-/* bench-hop MODEL [ENGINE [HOPS PACED]]: what a hop costs from samples to samples, as live sound pays it: HOPS back to
- * back, then PACED of them in real time (20 000 each). PRIMEKNET_CUDA_WAIT=spin|block takes another way of waiting for
- * the GPU. */
+/* bench-hop MODEL [ENGINE [HOPS PACED]]: times hops from input samples to output samples, as live sound runs them: HOPS
+ * back to back, then PACED in real time (20 000 each). Prints a line of JSON for each. PRIMEKNET_CUDA_WAIT=spin|block
+ * chooses how the engine waits for the GPU. */
 #include "engine/engine.h"
 #include "engine/measure.h"
 #include "model/model.h"
@@ -42,8 +42,9 @@ static int measure(struct engine *e, const float *sound, unsigned n_hops, float 
     if (code || !n_hops)
         return code;
     float p50 = measure_percentile(us, n_hops, .5), p99 = measure_percentile(us, n_hops, .99);
-    printf("%s: p50 %.1f us, p99 %.1f us, max %.1f us; %.1f us of CPU time a hop\n",
-           hop_ns ? "paced       " : "back to back", p50, p99, us[n_hops - 1], (double)cpu_ns / 1000 / n_hops);
+    printf("{\"model\": \"%s\", \"engine\": \"%s\", \"paced\": %s, \"hops\": %u, \"p50_us\": %.1f, \"p99_us\": %.1f, "
+           "\"max_us\": %.1f, \"cpu_us\": %.1f}\n", model_name(engine_model(e)), engine_name(e), hop_ns ? "true" : "false",
+           n_hops, p50, p99, us[n_hops - 1], (double)cpu_ns / 1000 / n_hops);
     return 0;
 }
 
@@ -70,7 +71,6 @@ int main(int argc, char **argv) {
     int failed = !sound || !us;
     for (size_t i = 0; !failed && i < n; i++)
         sound[i] = .4f * (float)rand() / (float)RAND_MAX - .2f;
-    printf("%s on %s\n", model_name(m), engine_name(e));
     const int64_t hop_ns = INT64_C(1000000000) * engine_hop(e) / model_rate(m);
     failed = failed || measure(e, sound, (unsigned)n_hops, us, 0) ||
              measure(e, sound, (unsigned)n_paced, us, hop_ns);

@@ -1,6 +1,6 @@
-/* bench-streams MODEL [ENGINE]: what several live streams on one worker cost. First the engine alone, batches of 1, 2 and
- * 3 hops; then pumps in real time, 15 s each: one stream; three whose blocks come at the same moment; three whose clocks
- * are 300 parts in a million apart. */
+/* bench-streams MODEL [ENGINE]: what several live streams on one worker cost, a line of JSON per case. First the engine
+ * alone, with batches of 1, 2 and 3 hops; then pumps in real time, 15 s each: one stream; three whose blocks coincide; three
+ * whose clocks differ by 300 parts in a million. */
 #include "engine/engine.h"
 #include "engine/measure.h"
 #include "model/model.h"
@@ -59,8 +59,8 @@ static int measure_batches(struct engine *e) {
     float one = measure_percentile(us[0], N_HOPS, .5);
     for (unsigned n = 1; n <= N_STREAMS; n++) {
         float p50 = measure_percentile(us[n - 1], N_HOPS, .5);
-        printf("engine, batches of %u:   p50 %.0f us (%.2f of one), p99 %.0f us\n", n, p50, p50 / one,
-               measure_percentile(us[n - 1], N_HOPS, .99));
+        printf("{\"model\": \"%s\", \"engine\": \"%s\", \"batch\": %u, \"p50_us\": %.0f, \"of_one\": %.2f, \"p99_us\": %.0f}\n",
+               model_name(engine_model(e)), engine_name(e), n, p50, p50 / one, measure_percentile(us[n - 1], N_HOPS, .99));
     }
     for (unsigned j = 0; j < N_STREAMS; j++)
         engine_reset(e, PUMP_STREAMS * j);
@@ -124,9 +124,10 @@ static int run(struct engine *e, unsigned n, double drift, const char *what, dou
         waits += stats.waits;
     }
     *one = *one > 0 ? *one : share;
-    printf("%s %5.1f %% of a core (%.2f of one); hop p50 %u us, p99 %u us; %llu of %llu hops late; %llu of %u wait; batches of "
-           "1, 2, 3: %u, %u, %u\n", what, 100 * share, share / *one, stats.hop_p50_us, stats.hop_p99_us,
-           (unsigned long long)late, (unsigned long long)hops, (unsigned long long)waits, n, n_batches[1], n_batches[2],
+    printf("{\"model\": \"%s\", \"engine\": \"%s\", \"live\": \"%s\", \"core_percent\": %.1f, \"of_one\": %.2f, \"p50_us\": %u, "
+           "\"p99_us\": %u, \"hops\": %llu, \"late\": %llu, \"waiting\": %llu, \"batches\": [%u, %u, %u]}\n",
+           model_name(engine_model(e)), engine_name(e), what, 100 * share, share / *one, stats.hop_p50_us, stats.hop_p99_us,
+           (unsigned long long)hops, (unsigned long long)late, (unsigned long long)waits, n_batches[1], n_batches[2],
            n_batches[3]);
     for (unsigned i = 0; i < n; i++)
         pump_close(streams[i].pump);
@@ -150,10 +151,9 @@ int main(int argc, char **argv) {
         model_free(m);
         return 1;
     }
-    printf("%s on %s\n", model_name(m), engine_name(e));
     double one = 0;
-    int failed = measure_batches(e) || run(e, 1, 0, "one stream:           ", &one) ||
-                 run(e, N_STREAMS, 0, "three, coinciding:    ", &one) || run(e, N_STREAMS, 3e-4, "three, drifting apart:", &one);
+    int failed = measure_batches(e) || run(e, 1, 0, "one", &one) ||
+                 run(e, N_STREAMS, 0, "three, coinciding", &one) || run(e, N_STREAMS, 3e-4, "three, drifting", &one);
     if (failed)
         fprintf(stderr, "bench-streams: the engine or the worker failed\n");
     engine_close(e);
