@@ -1,4 +1,5 @@
-/* clock.h - the time since some moment in the past, which nobody sets. No system call: the vDSO's. */
+/* clock.h - the monotonic clock, in nanoseconds and milliseconds. Real-time safe: the vDSO answers without a system
+ * call. */
 #ifndef PRIMEKNET_CLOCK_H
 #define PRIMEKNET_CLOCK_H
 

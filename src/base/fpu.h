@@ -1,5 +1,5 @@
-/* fpu.h - numbers too small for a normal float count as zero while the network runs: a decaying state would otherwise
- * slow the processor down a hundredfold in silence. Of the calling thread only; real-time safe. */
+/* fpu.h - flushes denormals to zero while the network runs; a state that decays in silence would otherwise slow the
+ * processor down a hundredfold. Affects the calling thread only; real-time safe. */
 #ifndef PRIMEKNET_FPU_H
 #define PRIMEKNET_FPU_H
 

@@ -1,6 +1,6 @@
-/* state.h - what is remembered between runs: files in $XDG_STATE_HOME/primeknet (~/.local/state by default).
+/* state.h - files that the program keeps between runs, in $XDG_STATE_HOME/primeknet (~/.local/state by default).
  *
- * Nothing depends on them: where one cannot be read or written the program does without. Any thread. */
+ * They are a convenience: the program works without them if they cannot be read or written. Any thread. */
 #ifndef PRIMEKNET_STATE_H
 #define PRIMEKNET_STATE_H
 
@@ -9,12 +9,13 @@
 
 enum { STATE_PATH = 4096 };
 
-/* Where a file of that name is kept. */
+/* The path of the state file with that name. False if there is no such folder to use. */
 bool state_path(char ret[STATE_PATH], const char *file);
 
-/* A file of one line, without its end. False, and ret untouched or cut, where there is none. */
+/* Reads a file of one line, without the newline. Returns false if there is none; ret is then untouched or holds part of
+ * it. */
 bool state_read(const char *file, char *ret, size_t size);
-bool state_write(const char *file, const char *line); /* whole or not at all */
+bool state_write(const char *file, const char *line); /* all of it or nothing */
 void state_remove(const char *file);
 
 #endif

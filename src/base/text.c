@@ -59,7 +59,8 @@ static unsigned least(unsigned a, unsigned b) {
     return a < b ? a : b;
 }
 
-/* Letters put in, left out, taken for others, or two in the wrong order (optimal string alignment). */
+/* The number of letters inserted, omitted, replaced, or swapped with a neighbour (optimal string alignment
+ * distance). */
 static unsigned count_slips(const char *a, size_t n, const char *b, size_t m) {
     unsigned d[LONGEST_NAME + 1][LONGEST_NAME + 1];
     for (size_t i = 0; i <= n; i++)

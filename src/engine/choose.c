@@ -12,9 +12,9 @@
 #include <string.h>
 
 enum { n_hops = 2000, line_max = 512 };
-static const float share = .4f; /* of a hop's time: what is left is for the graph, other programs and a slower day */
+static const float share = .4f; /* of a hop's time; the rest is for the graph, other programs and a slower clock */
 
-/* The processor by its name, spaces and all; "unknown" where the system does not tell. */
+/* The processor's name, spaces included, or "unknown". */
 static void processor(char *name, size_t size) {
     snprintf(name, size, "unknown");
     FILE *f = fopen("/proc/cpuinfo", "re");
@@ -32,7 +32,8 @@ static void processor(char *name, size_t size) {
     fclose(f);
 }
 
-/* The file's one line: model, p99 in whole microseconds, then what the measurement holds for: version, engine, processor. */
+/* The file has one line: model, p99 in whole microseconds, then what the measurement is valid for (version, engine,
+ * processor). */
 static bool recall(struct choice *c, const char *valid_for) {
     char line[line_max], model[16];
     unsigned p99;

@@ -1,9 +1,9 @@
-/* choose.h - which model this machine carries in real time on its CPU.
+/* choose.h - which model this machine can run in real time on its CPU.
  *
- * `base` where the p99 of 2000 warm-up hops on one core stays under 0.4 of a hop's time, else `small`. What counts is the
- * thread's own time: a machine that is busy at its first start is not a slow one. Measured once, then
- * remembered in $XDG_STATE_HOME/primeknet/model (~/.local/state by default) until the processor or the program's version is
- * another; delete the file to measure again. Takes seconds when it measures; never call it on an audio thread. */
+ * That is `base` if the p99 of 2000 hops on one core is below 0.4 of a hop's time, else `small`. The measurement uses
+ * the thread's CPU time, so that a machine that is busy at its first start does not count as slow. It is kept in
+ * $XDG_STATE_HOME/primeknet/model (~/.local/state by default) until the processor or the program's version changes;
+ * delete the file to measure again. Measuring takes seconds: never call this on an audio thread. */
 #ifndef PRIMEKNET_CHOOSE_H
 #define PRIMEKNET_CHOOSE_H
 
@@ -13,18 +13,18 @@
 
 struct choice {
     const char *model; /* "base" or "small" */
-    float p99_us;      /* of a hop of `base`; where measuring stopped early, a lower bound */
-    float limit_us;    /* what it had to stay under */
-    bool remembered;   /* read back, not measured now */
+    float p99_us;      /* of a hop of `base`; a lower bound if measuring stopped early */
+    float limit_us;    /* the p99 that it had to stay below */
+    bool remembered;   /* read from the state file, not measured now */
 };
 
-/* Without `measure` nothing is: where nothing is remembered it is `small`, with a p99_us of 0. Measuring ends with
- * -ECANCELED once *stop is true (NULL: never).
- * A state file that cannot be read or written is no error: the choice is then measured at every start. */
+/* With `measure` false and nothing remembered the choice is `small`, with a p99_us of 0. Measuring ends with -ECANCELED
+ * once *stop is true (stop may be NULL). A state file that cannot be read or written is no error: the choice is then
+ * measured at every start. */
 int choose_model(struct choice *ret, const char *engine_name, bool measure, const _Atomic bool *stop, struct err *err);
 
-/* For programs that are told a model: loads it, by name or file, and opens an engine for it. "auto" is large where a GPU
- * computes, else what choose_model takes. */
+/* Loads a model by name or path and opens an engine for it, for programs that are given a model. "auto" is `large` if a
+ * GPU is used, else what choose_model chooses. */
 int choose_engine(struct model **ret, struct engine **ret_engine, const char *model, const struct engine_options *options,
                   struct err *err);
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Best first: "auto" takes the first that opens. The null engine opens by its name only. */
+/* Best first: "auto" takes the first that opens. The null engine opens only by name. */
 static const struct engine_type *const types[] = {&engine_cuda, &engine_cpu};
 
 static void free_head(struct engine *e) {
@@ -94,14 +94,14 @@ bool engine_together(const struct engine *e) {
     return e->type->together;
 }
 
-/* Half a second; no frame holds anything else by then. */
+/* Half a second: by then every frame holds only silence. */
 static unsigned long_silence(const struct engine *e) {
     unsigned half = model_rate(e->model) / 2, window = model_config(e->model)->window;
     return half > window ? half : window;
 }
 
-/* How many of the job's hops there are before sound after a long silence. Where the first is such sound, the stream begins
- * anew. */
+/* How many hops of the job precede the first sound after a long silence. If that is the first hop, the stream is
+ * reset. */
 static unsigned hops_to_beginning(struct engine *e, const struct engine_job *job) {
     const unsigned hop = engine_hop(e), enough = long_silence(e);
     unsigned *n_silent = &e->n_silent[job->stream];

@@ -1,16 +1,16 @@
-/* engine.h - the contract of everything that can run the network: hops of samples in, enhanced hops of samples out.
+/* engine.h - the contract of everything that runs the network: hops of samples in, enhanced hops out.
  *
- * An engine holds one model and n streams, each with its own state (analysis and overlap-add tails, convolution taps,
- * selective-scan state; Gu & Dao, arXiv 2312.00752) and its own controls. Zero state is a fresh stream. The first sound
- * after more than half a second of digital silence, a muted microphone's, begins a stream anew: a network that has heard
- * much of that lets the noise after it pass.
+ * An engine holds one model and n streams. Each stream has its own controls and its own state: analysis and overlap-add
+ * buffers, convolution inputs, recurrent states. Zero state is a fresh stream. A stream is reset at the first sound
+ * after more than half a second of digital silence (a muted microphone), because a network that has heard much silence
+ * lets the noise after it through.
  *
- * Delay: with every hop of H samples in, H samples come out, and output sample i of a stream belongs to input sample
- * i - engine_delay(), the synthesis window's length less a hop (W - H for symmetric windows; 768 samples at 48 kHz).
+ * Delay: every hop of H samples in gives H samples out. Output sample i of a stream belongs to input sample i -
+ * engine_delay(), where the delay is the synthesis window less a hop (768 samples in the shipped models).
  *
- * Threads: open and close anywhere, but not while another call runs; engine_process, engine_reset and engine_tail from
- * one thread at a time; engine_control from any thread at any time. engine_process, engine_reset, engine_tail and
- * engine_control of the null and CPU engines are real-time safe: they allocate, lock and print nothing. */
+ * Threads: open and close on any thread, but not during another call; engine_process, engine_reset and engine_tail on
+ * one thread at a time; engine_control on any thread at any time. In the null and CPU engines these four are real-time
+ * safe: they do not allocate, lock or print. */
 #ifndef PRIMEKNET_ENGINE_H
 #define PRIMEKNET_ENGINE_H
 
@@ -29,57 +29,55 @@ struct engine_job {
     float *out;
 };
 
-/* What is made of the network's gains. A stream begins with strength 1 and nothing else; strength 0 and nothing else gives
- * the delayed input sample for sample. */
+/* How the network's gains are applied. A stream starts with {1, 0, 0}; {0, 0, 0} gives the delayed input, sample for
+ * sample. */
 struct engine_controls {
-    float strength;   /* in [0,1]: the gain's exponent */
-    float floor;      /* in [0,1]: the least gain, linear; 0 is none */
-    float low_cut_hz; /* what lies below is taken away, whatever strength and floor are; 0 is off */
+    float strength;   /* the gain's exponent, 0 to 1 */
+    float floor;      /* the least gain, linear, 0 to 1; 0 means none */
+    float low_cut_hz; /* removes what lies below, whatever strength and floor are; 0 is off */
 };
 
-/* How an engine is opened. */
+/* Options of engine_open. */
 struct engine_options {
-    const char *name;   /* "cpu", "cuda", "null" (the delayed input, nothing else; the stand-in for tests) or "auto" (the
-                         * best that opens) */
-    const char *gpu;    /* for cuda: a number or a UUID; NULL is 0 */
+    const char *name;   /* "cpu", "cuda", "null" (only the delayed input, for tests) or "auto" (the best that opens) */
+    const char *gpu;    /* cuda: a number or a UUID; NULL is 0 */
     unsigned n_streams;
-    unsigned max_hops;  /* of one job that are worth computing together: 1 for live sound; more for files, where an
-                         * engine may need the more memory. Jobs may have any number of hops all the same. */
-    const char *isa;    /* for cpu: the instruction set, as kernels.c names it; NULL is the best */
-    bool exact;         /* for cpu: matrix products in float, though bfloat16 would be faster; to compare with */
+    unsigned max_hops;  /* hops of one job worth computing together: 1 for live sound, more for files, for which an
+                         * engine may use more memory. Jobs may have any number of hops regardless. */
+    const char *isa;    /* cpu: the instruction set, named as in kernels.c; NULL is the best */
+    bool exact;         /* cpu: matrix products in float even where bfloat16 would be faster, for comparisons */
 };
 
-/* The model must outlive the engine; everything is allocated here. */
+/* Opens an engine and allocates everything it needs. The model must outlive it. Returns 0 or a negative errno. */
 int engine_open(struct engine **ret, const struct engine_options *options, const struct model *model, struct err *err);
-void engine_close(struct engine *e); /* NULL is fine */
+void engine_close(struct engine *e); /* e may be NULL */
 
-const char *engine_name(const struct engine *e); /* "cpu (AVX-512)" or the like, for people */
-const char *engine_kind(const struct engine *e); /* what engine_open calls it: "cpu", "cuda" or "null" */
+const char *engine_name(const struct engine *e); /* for people, such as "cpu (AVX-512)" */
+const char *engine_kind(const struct engine *e); /* the name in engine_options: "cpu", "cuda" or "null" */
 const struct model *engine_model(const struct engine *e);
 unsigned engine_streams(const struct engine *e);
 unsigned engine_hop(const struct engine *e);   /* samples */
 unsigned engine_delay(const struct engine *e); /* samples */
-bool engine_together(const struct engine *e);  /* jobs of one call take less time than one after another */
+bool engine_together(const struct engine *e);  /* jobs in one call take less time than one after another */
 
-/* Runs the jobs: at most one a stream; an engine may compute the streams of one call together. Samples that are not
- * finite count as 0. Returns 0, or -EIO when the engine is lost: the outputs are then undefined, and only engine_close
- * may follow. */
+/* Runs the jobs, at most one per stream; an engine may compute them together. Samples that are not finite count as 0.
+ * Returns 0, or -EIO if the engine is lost: the outputs are then undefined, and only engine_close may follow. */
 int engine_process(struct engine *e, const struct engine_job *jobs, unsigned n_jobs);
 
-/* Back to zero state; the controls stay. */
+/* Resets a stream to zero state; its controls stay. */
 void engine_reset(struct engine *e, unsigned stream);
 
-/* What the frames so far add to the engine_delay() samples after the last output: a fade-out, to be completed with
- * (1 - fade[i]) times the delayed input where the next hop is not there in time. tail: [engine_delay()]. */
+/* Writes to tail [engine_delay()] what the frames so far add to the samples after the last output. That is a fade-out:
+ * if the next hop is late, add (1 - fade[i]) times the delayed input. */
 void engine_tail(const struct engine *e, unsigned stream, float *tail);
-/* The share of a steady signal that engine_tail still carries at each of its samples, falling from about 1 to 0. */
+/* The share of a steady signal in each sample of engine_tail, falling from about 1 to 0. */
 const float *engine_fade(const struct engine *e); /* [engine_delay()] */
 
-/* They hold from the next hop on; overlap-add fades between them. */
+/* Takes effect with the next hop; overlap-add fades between the old and new controls. */
 void engine_control(struct engine *e, unsigned stream, struct engine_controls controls);
 
-/* Gives back what stays when no engine is open: a GPU's context, so that it can sleep. The next engine there takes the
- * longer to open. */
+/* Releases what stays when no engine is open: a GPU's context, so that the GPU can sleep. The next engine there opens
+ * more slowly. */
 void engine_rest(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* engine_cpu.c - the network on the thread that calls, with the best kernels that the processor has. */
+/* engine_cpu.c - the network on the calling thread, with the best kernels that the processor supports. */
 #include "engine/engine_type.h"
 
 #include "base/fpu.h"
@@ -15,7 +15,7 @@
 #include <string.h>
 
 struct stream {
-    struct pool pool; /* of stft */
+    struct pool pool; /* owns stft's arrays */
     struct stft_state stft;
     struct net_state net;
 };
@@ -27,7 +27,7 @@ struct engine_net {
     struct stft *stft;
     struct net *net;
     struct stream *streams;
-    struct pool pool;               /* of what follows */
+    struct pool pool;               /* owns the arrays below */
     float *in;                      /* [hop] */
     float complex *spectrum;        /* [n_bins] */
     float *features, *mask, *rotation; /* [n_positions] times 3, 1, 2 */

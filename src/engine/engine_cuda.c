@@ -1,6 +1,7 @@
-/* engine_cuda.c - finds and opens the CUDA engine, a module (src/engine/cuda/): nothing else links anything of CUDA.
+/* engine_cuda.c - finds and opens the CUDA engine. It is a module (src/engine/cuda/), so that nothing else links to
+ * CUDA.
  *
- * The module is looked for beside the program (the build tree), then where it is installed. */
+ * The module is searched for beside the program (the build tree), then where it is installed. */
 #include "engine/engine_type.h"
 #include "config.h"
 #include "engine/cuda/cuda.h"
@@ -11,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Loaded once, by whoever opens the first engine, and kept. */
+/* Loaded once, by the first engine_open, and kept. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static const struct cuda_module *cuda;
 
@@ -43,7 +44,7 @@ static int cuda_open(struct engine **ret, const struct engine *head, const struc
     pthread_mutex_lock(&lock);
     int code = cuda ? 0 : load(err);
     pthread_mutex_unlock(&lock);
-    return code ? code : cuda->open(ret, head, options, err); /* it fills in a type of its own */
+    return code ? code : cuda->open(ret, head, options, err); /* fills in its own type */
 }
 
 void engine_cuda_rest(void) {

@@ -1,4 +1,4 @@
-/* engine_null.c - the delayed input, nothing else: what every engine gives at strength 0 without a low cut. */
+/* engine_null.c - only the delayed input: what every engine gives at strength 0 without a low cut. */
 #include "engine/engine_type.h"
 
 #include "model/pool.h"
@@ -12,7 +12,7 @@
 struct engine_delay_line {
     struct engine head;
     struct pool pool;
-    float **past; /* [n_streams][delay + hop]: what is still to come out, oldest first, then room for a hop */
+    float **past; /* [n_streams][delay + hop]: samples not yet output, oldest first, then room for a hop */
 };
 
 static void null_close(struct engine *e) {

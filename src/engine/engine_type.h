@@ -1,19 +1,19 @@
-/* engine_type.h - what an engine implements; engine.c keeps what all share. Only engines include this. */
+/* engine_type.h - what an engine implements; engine.c does what all engines share. Only engines include this. */
 #ifndef PRIMEKNET_ENGINE_TYPE_H
 #define PRIMEKNET_ENGINE_TYPE_H
 
 #include "engine/engine.h"
 #include "model/model.h"
 
-/* 60 dB over full scale: engines cut louder samples, so that no power overflows. */
+/* 60 dB over full scale: engines clip louder samples, so that no power overflows */
 enum { ENGINE_LOUDEST = 1000 };
 
-/* A stream's controls, as engine_control sets them. */
+/* A stream's controls, set by engine_control. */
 struct engine_control {
-    _Atomic float strength, floor, low_cut; /* the last in bins */
+    _Atomic float strength, floor, low_cut; /* low_cut is in bins */
 };
 
-/* The head of every engine's own struct. */
+/* The first member of every engine's own struct. */
 struct engine {
     const struct engine_type *type;
     const char *name; /* for people */
@@ -21,15 +21,15 @@ struct engine {
     unsigned n_streams;
     float *fade;                     /* [engine_delay()] */
     struct engine_control *controls; /* [n_streams] */
-    unsigned *n_silent;              /* [n_streams] samples of digital silence that came last, no more than matter */
-    struct engine_job *jobs;         /* [2 * n_streams] of a call: what is left, and the part that runs */
+    unsigned *n_silent;              /* [n_streams] consecutive samples of digital silence so far, up to what matters */
+    struct engine_job *jobs;         /* [2 * n_streams] of one call: what remains, and the part that runs */
 };
 
 struct engine_type {
-    const char *name; /* for engine_open */
+    const char *name; /* as in engine_options */
     bool together;    /* see engine_together */
-    /* Allocates the engine's struct; engine.c has filled in `head` and copies it there on success. close gets what open
-     * made. */
+    /* Allocates the engine's struct. engine.c has filled in `head` and copies it to the struct's first member on
+     * success. close frees what open allocated. */
     int (*open)(struct engine **ret, const struct engine *head, const struct engine_options *options, struct err *err);
     void (*close)(struct engine *e);
     int (*process)(struct engine *e, const struct engine_job *jobs, unsigned n_jobs);

@@ -22,9 +22,9 @@ struct tensor {
     char name[SCHEMA_MAX_NAME];
     size_t shape[SCHEMA_MAX_DIMS + 1]; /* ends with 0 */
     size_t n;                   /* values */
-    size_t begin, end;          /* bytes of the file's data part */
+    size_t begin, end;          /* byte offsets in the file's data part */
     float *data;
-    const float **field;        /* of the model's weights: data, once that is read */
+    const float **field;        /* the pointer in the model's weights that will point to the data */
 };
 
 struct model {
@@ -35,7 +35,7 @@ struct model {
     unsigned n_tensors;
 };
 
-/* What is being read, for the functions that may have to say what is wrong with it. */
+/* The file being read, for the functions that may have to report what is wrong with it. */
 struct reader {
     const char *path;
     struct err *err;
@@ -46,7 +46,7 @@ struct reader {
     size_t n_data;
 };
 
-/* ---- text from outside, made fit to print ---- */
+/* ---- printing text from the file ---- */
 
 static const char *printable(char out[MAX_SHOWN], const char *text) {
     unsigned i;
@@ -56,7 +56,7 @@ static const char *printable(char out[MAX_SHOWN], const char *text) {
     return out;
 }
 
-/* ---- metadata: all strings; those that are not plain text are JSON, which knows no locale ---- */
+/* ---- metadata: strings; those that are not plain text are JSON, which is independent of the locale ---- */
 
 static int bad_key(struct reader *r, const char *key, const char *what) {
     return err_set(r->err, -EINVAL, "%s: metadata '%s': %s", r->path, key, what);
@@ -117,7 +117,7 @@ static int get_number(struct reader *r, float *ret, const char *key, double min,
     return code;
 }
 
-/* A list of whole numbers in [min, max], each above the one before. */
+/* A list of whole numbers in [min, max], in ascending order. */
 static int get_list(struct reader *r, unsigned *ret, unsigned *n_ret, const char *key, unsigned max_n, unsigned min,
                     unsigned max) {
     json_t *list;
@@ -266,7 +266,7 @@ static int read_metadata(struct reader *r, struct model *m) {
     return read_shape(r, &m->config);
 }
 
-/* ---- the tensors that a configuration demands ---- */
+/* ---- the tensors that a configuration requires ---- */
 
 static void want(void *data, const char *name, const size_t shape[SCHEMA_MAX_DIMS + 1], const float **field) {
     struct model *m = data;
@@ -287,7 +287,7 @@ static void want_all(struct model *m) {
     schema_walk(&m->config, &m->weights, want, m);
 }
 
-/* ---- the tensors that are there ---- */
+/* ---- the tensors in the file ---- */
 
 static int bad_tensor(struct reader *r, const char *name, const char *what) {
     return err_set(r->err, -EINVAL, "%s: tensor '%s': %s", r->path, name, what);
@@ -314,7 +314,7 @@ static int check_shape(struct reader *r, const struct tensor *t, const json_t *s
 static float from_half(uint16_t h) {
     float x = ldexpf((float)(h & 1023) + (h >> 10 & 31 ? 1024.f : 0.f), (h >> 10 & 31 ? h >> 10 & 31 : 1) - 25);
     if ((h >> 10 & 31) == 31)
-        x = INFINITY; /* or not a number: refused alike */
+        x = INFINITY; /* NaN too: both are rejected */
     return h >> 15 ? -x : x;
 }
 
@@ -416,10 +416,10 @@ static int read_tensors(struct reader *r, struct model *m) {
     return check_layout(r, m);
 }
 
-/* ---- values that the shape alone does not vouch for ---- */
+/* ---- checks of values ---- */
 
-/* Analysis then synthesis must give the signal back: at each place in a hop the products of the windows of all frames
- * that cover it add up to 1. */
+/* Synthesis must undo analysis: at each position in a hop, the products of the windows of all frames that cover it add
+ * up to 1. */
 static int check_windows(struct reader *r, const struct model *m) {
     const struct model_config *g = &m->config;
     const float *analysis = m->weights.analysis_window + g->window - g->synthesis;
@@ -435,7 +435,7 @@ static int check_windows(struct reader *r, const struct model *m) {
     return 0;
 }
 
-/* The state of the scan must not grow by itself. */
+/* A scan with a positive decay rate would diverge. */
 static int check_decays(struct reader *r, const struct model *m) {
     const struct model_config *g = &m->config;
     size_t n = 0;

@@ -1,13 +1,13 @@
-/* schema.h - every tensor of a model file, once: its field here, its name in the file, when it is there, its shape, its use
- * (docs/model-format.md has the formulas). The reader checks a file against these rows and fills struct weights from it; the
- * engines pack their weights from that struct. A new tensor is a new row.
+/* schema.h - every tensor of a model file, once: its field in struct weights, its name in the file, which mixers have
+ * it, and its shape (docs/model-format.md has the formulas). The reader checks a file against these rows and fills
+ * struct weights from it; each engine packs its weights from that struct. A new tensor is a new row.
  *
  * Rows of a part: T(field, name, when, shape...)       a tensor, row-major float32
  *                 L(field, name, when, n_out, n_in)    a linear layer y = weight x + bias: NAME.weight, NAME.bias
  *                 M(field, name, when, n_out, n_in)    a linear layer without a bias: NAME.weight
- * A name follows that of its part and a dot; "" is the part's own. `when` names the mixers that have the tensor: ANY,
- * CONVOLVED (Mamba and Mamba-2), MAMBA, MAMBA2, GRU or LSTM. Shapes are in terms of the configuration g and of n: a dense
- * layer's or a prime kernel's number in its part, or how many numbers the head of `up` gives. */
+ * The full name is the part's name, a dot, and `name`; "" stands for the part's own name. `when` says which mixers have
+ * the tensor: ANY, CONVOLVED (Mamba and Mamba-2), MAMBA, MAMBA2, GRU or LSTM. Shapes use the configuration g and a
+ * number n: the index of a dense layer or of a prime kernel in its part, or the outputs of the head of `up`. */
 #ifndef PRIMEKNET_SCHEMA_H
 #define PRIMEKNET_SCHEMA_H
 
@@ -17,7 +17,7 @@ struct model_config;
 
 enum { MODEL_MAX_BANDS = 256, MODEL_MAX_KERNELS = 8, MODEL_MAX_DEPTH = 5, MODEL_MAX_BLOCKS = 16, MODEL_MAX_LAYERS = 4 };
 
-/* The parts that there is one of. */
+/* Parts that occur once. */
 #define SCHEMA_NETWORK(T, L, M) \
     T(analysis_window, "window.analysis", ANY, g->window) \
     T(synthesis_window, "window.synthesis", ANY, g->synthesis) \
@@ -33,14 +33,14 @@ enum { MODEL_MAX_BANDS = 256, MODEL_MAX_KERNELS = 8, MODEL_MAX_DEPTH = 5, MODEL_
     L(mix, "", ANY, g->channels, (n + 1) * g->channels) \
     T(prelu, "prelu", ANY, g->channels)
 
-/* mask.up, phase.up: transposed convolution over frequency, stride 2, and the decoder's head. */
+/* mask.up, phase.up: transposed convolution over frequency, stride 2, then the decoder's head. */
 #define SCHEMA_UP(T, L, M) \
     L(even, "even", ANY, g->channels, 2 * g->channels) /* sees two positions */ \
     L(odd, "odd", ANY, g->channels, g->channels) \
-    T(prelu, "prelu", ANY, g->channels) /* after either */ \
+    T(prelu, "prelu", ANY, g->channels) /* after both */ \
     L(head, "head", ANY, n, g->channels)
 
-/* block.B: what a stage adds of its own input. */
+/* block.B: the weights with which a stage's input is added to its output. */
 #define SCHEMA_BLOCK(T, L, M) \
     T(time_skip, "time.skip", ANY, g->channels) \
     T(freq_skip, "freq.skip", ANY, g->channels)
@@ -54,7 +54,7 @@ enum { MODEL_MAX_BANDS = 256, MODEL_MAX_KERNELS = 8, MODEL_MAX_DEPTH = 5, MODEL_
     T(conv_bias, "conv.bias", CONVOLVED, model_convolved(g)) \
     M(select, "select", MAMBA, 2 * g->d_state + g->step_rank, g->d_inner) /* B, C, step */ \
     L(step, "step", MAMBA, g->d_inner, g->step_rank) \
-    T(decay, "decay", MAMBA, g->d_inner, g->d_state) /* A of the selective scan, none above 0 */ \
+    T(decay, "decay", MAMBA, g->d_inner, g->d_state) /* A of the selective scan, nowhere positive */ \
     T(pass, "pass", MAMBA, g->d_inner) /* D of the selective scan */ \
     T(head_decay, "decay", MAMBA2, g->d_inner / g->head) \
     T(head_pass, "pass", MAMBA2, g->d_inner / g->head) \
@@ -73,13 +73,13 @@ enum { MODEL_MAX_BANDS = 256, MODEL_MAX_KERNELS = 8, MODEL_MAX_DEPTH = 5, MODEL_
 
 /* block.B.freq.I.prime.n: one of the prime kernels. */
 #define SCHEMA_PRIME(T, L, M) \
-    T(mixed_taps, "mixed.taps", ANY, g->kernels[n], g->channels) /* of the branch that goes through `mix` */ \
+    T(mixed_taps, "mixed.taps", ANY, g->kernels[n], g->channels) /* of the branch that passes through `mix` */ \
     T(taps, "taps", ANY, g->kernels[n], g->channels) \
     L(mix, "", ANY, g->channels, g->channels)
 
 struct linear_weights {
     unsigned n_out, n_in;
-    const float *weight, *bias; /* [n_out][n_in], [n_out]; bias is NULL where there is none */
+    const float *weight, *bias; /* [n_out][n_in], [n_out]; bias may be NULL */
 };
 
 #define SCHEMA_TENSOR_FIELD(field, ...) const float *field;
@@ -99,7 +99,7 @@ struct block_weights {
     struct time_weights time[MODEL_MAX_LAYERS];
     struct freq_weights freq[MODEL_MAX_LAYERS];
 };
-/* What the model's configuration does not have is NULL. */
+/* Tensors that the configuration does not have are NULL. */
 struct weights {
     SCHEMA_FIELDS(SCHEMA_NETWORK)
     struct dense_weights encoder[MODEL_MAX_DEPTH], mask[MODEL_MAX_DEPTH], phase[MODEL_MAX_DEPTH];
@@ -107,8 +107,8 @@ struct weights {
     struct block_weights blocks[MODEL_MAX_BLOCKS];
 };
 
-/* Calls `visit` for each tensor that the configuration has: its name in the file, its shape (ends with 0), the field that
- * is to point to it. Fills in the sizes of the linear layers. */
+/* Calls `visit` for each tensor of the configuration, with its name in the file, its shape (terminated by 0) and the
+ * field that will point to it. Sets the sizes of the linear layers. */
 enum { SCHEMA_MAX_NAME = 64, SCHEMA_MAX_DIMS = 3 };
 typedef void schema_visit(void *data, const char *name, const size_t shape[SCHEMA_MAX_DIMS + 1], const float **field);
 void schema_walk(const struct model_config *g, struct weights *weights, schema_visit *visit, void *data);

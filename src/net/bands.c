@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <math.h>
 
-/* Steps of equal ratio from 80 Hz to 16 kHz: speech fills most of them. */
+/* Edges with a constant ratio from 80 Hz to 16 kHz; speech fills most of these bands. */
 float bands_edge(int band) {
     return 80 * powf(200, (float)band / BANDS);
 }
@@ -27,7 +27,8 @@ int bands_levels(const float *x, float *db) {
     kernels_nth(0)->fft(&(struct fft){&plan, windowed, spectrum[0]});
     pool_done(&pool);
 
-    /* Two sides of the spectrum, the window's mean square 3/8: a band's power is that of the sound in it. */
+    /* The spectrum has two sides and the window a mean square of 3/8, so a band's power equals that of the sound in
+     * it. */
     const float scale = 2 / (0.375f * n * (float)n), bin_hz = 48000.f / n;
     for (int band = 0; band < BANDS; band++) {
         int first = (int)lroundf(bands_edge(band) / bin_hz), end = (int)lroundf(bands_edge(band + 1) / bin_hz);

@@ -1,15 +1,16 @@
-/* bands.h - a short sound as a few bars: its level in bands of frequency.
+/* bands.h - the level of a short sound in 16 frequency bands, for a display.
  *
- * Not real-time safe; any thread. */
+ * Any thread; not real-time safe. */
 #ifndef PRIMEKNET_BANDS_H
 #define PRIMEKNET_BANDS_H
 
 enum { BANDS = 16, BANDS_SAMPLES = 2048 };
 
-/* x [BANDS_SAMPLES], 48 kHz, full scale 1.0 -> db [BANDS], from low to high, dBFS, -120 at least. Returns 0 or -ENOMEM. */
+/* x [BANDS_SAMPLES] at 48 kHz, full scale 1.0 -> db [BANDS] in dBFS, lowest band first, at least -120. Returns 0 or
+ * -ENOMEM. */
 int bands_levels(const float *x, float *db);
 
-/* The lower edge of a band, Hz; band BANDS is the end of the last. */
+/* The lower edge of a band in Hz; band BANDS gives the upper edge of the last. */
 float bands_edge(int band);
 
 #endif

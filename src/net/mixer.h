@@ -1,34 +1,34 @@
-/* mixer.h - what mixes along time in a time layer, at each position alone: the one of docs/model-format.md that the model
- * names.
+/* mixer.h - the recurrence along time in a time layer, at each frequency position separately: Mamba, Mamba-2, a GRU or
+ * an LSTM, as the model says (docs/mixers.md; formulas in docs/model-format.md).
  *
- * A net has one mixer for each time layer, scratch for all of them, and a stream has a state for each. Their arrays
- * belong to the pools that they were made from. mixer_run is real-time safe. */
+ * A net has one mixer per time layer and scratch that all of them share; a stream has one state per mixer. The pools
+ * given to the init functions own the arrays. One thread at a time; mixer_run is real-time safe. */
 #ifndef PRIMEKNET_MIXER_H
 #define PRIMEKNET_MIXER_H
 
 #include "net/layer.h"
 
-/* Layers and arrays that the model's mixer has not are unused. */
+/* Layers and arrays that the model's mixer does not have stay zero. */
 struct mixer {
     const struct model_config *config;
     struct layer in, select, step, state, out;
     const float *conv_taps, *conv_bias, *pass;
-    float *decay; /* packed as scan.h says, or [heads], times log2 e */
+    float *decay; /* times log2 e; packed as in scan.h (Mamba) or [heads] (Mamba-2) */
 };
 
-/* Rows for each position. */
+/* One row per frequency position. */
 struct mixer_scratch {
     unsigned in_row, select_row;
-    float *in;     /* [n_half][in_row]: what the layer of that name gives */
-    float *u;      /* [n_half][convolved channels]; of a GRU the state's share of its gates, [n_half][3 * channels] */
+    float *in;     /* [n_half][in_row]: output of the layer `in` */
+    float *u;      /* [n_half][convolved channels]; GRU: the state's part of its gates, [n_half][3 * channels] */
     float *select; /* [n_half][select_row] */
     float *step;   /* [n_half][d_inner] */
 };
 
 struct mixer_state {
-    float *past; /* [d_conv - 1][n_half][convolved channels], a ring: the convolution's input */
-    float *h;    /* [n_half], each packed as scan.h says; [n_half][channels] of a GRU or an LSTM */
-    float *cell; /* [n_half][channels] of an LSTM */
+    float *past; /* [d_conv - 1][n_half][convolved channels], a ring of the convolution's inputs */
+    float *h;    /* [n_half], each packed as in scan.h; GRU and LSTM: [n_half][channels] */
+    float *cell; /* [n_half][channels], LSTM only */
 };
 
 void mixer_init(struct mixer *m, struct pool *pool, const struct kernels *k, const struct model_config *g,
@@ -36,8 +36,8 @@ void mixer_init(struct mixer *m, struct pool *pool, const struct kernels *k, con
 void mixer_scratch_init(struct mixer_scratch *t, struct pool *pool, const struct model_config *g);
 void mixer_state_init(struct mixer_state *s, struct pool *pool, const struct model_config *g);
 
-/* x += mixer(norm(x)), and blend [channels] times skip where there is one, [n_half][channels]; `now` counts the stream's
- * frames. */
+/* x [n_half][channels] += mixer(norm(x)) + blend [channels] * skip [n_half][channels]; skip and blend may be NULL.
+ * `now` counts the stream's frames. */
 void mixer_run(const struct mixer *m, const struct kernels *k, const struct mixer_scratch *t, struct mixer_state *s,
                unsigned long now, const float *skip, const float *blend, float *x);
 

@@ -13,11 +13,11 @@
 
 enum { DENSE_TAPS = 3 }; /* in time and in frequency */
 
-/* Rows that are a large power of two bytes apart compete for few lines of the cache: wide maps have this many floats
- * between their rows. */
+/* Rows that lie a large power of two bytes apart compete for few cache lines, so wide maps have this many extra floats
+ * per row. */
 enum { GAP = 16 };
 
-/* DS_DDB: layer i sees the i + 1 maps so far, latest first. */
+/* DS_DDB: layer i sees the i + 1 maps so far, the latest first. */
 struct dense {
     const float *taps[MODEL_MAX_DEPTH]; /* [3][3][(i + 1) channels] */
     struct layer mix[MODEL_MAX_DEPTH];
@@ -43,7 +43,7 @@ struct block {
     const float *time_skip, *freq_skip;
 };
 
-/* The transposed convolution, kernel 3, stride 2: even rows of the output see two rows of the input, odd rows one. */
+/* Transposed convolution, kernel 3, stride 2: even output rows see two input rows, odd ones see one. */
 struct up {
     struct layer even, odd, head;
 };
@@ -58,19 +58,19 @@ struct net {
     struct up mask_up, phase_up;
     const float *slope;
 
-    unsigned n_ring; /* frames kept for a dense block: the longest reach and the present */
-    unsigned pad;    /* rows of zeros on either side for the longest kernel */
-    /* Scratch. Rows of zeros around a map are never written. */
+    unsigned n_ring; /* frames kept by a dense block: its longest reach plus the present frame */
+    unsigned pad;    /* rows of zeros on each side, enough for the longest kernel */
+    /* Scratch. The rows of zeros around a map are never written. */
     float *full_a, *full_b;            /* [n_positions][channels] */
     float *half_a, *half_b;            /* [n_half][channels] */
     float *product;                    /* [n_half][channels] */
     float *mixed;                      /* [n_kernels][n_half][channels] */
-    float *gates;                      /* [n_half + 2][2 * channels], a zero row on either side */
+    float *gates;                      /* [n_half + 2][2 * channels], with a row of zeros on each side */
     float *gated;                      /* [n_half][2 * channels] */
     struct mixer_scratch mixing;
     float *chunks;                     /* [n_half + 2 pad][n_kernels * channels + GAP] */
     float *mean, *factor;              /* [channels] */
-    float *padded;                     /* [n_half + 2][channels], a zero row on either side */
+    float *padded;                     /* [n_half + 2][channels], with a row of zeros on each side */
     float *head;                       /* [n_positions][16] */
 };
 
@@ -133,7 +133,7 @@ static void weights_init(struct net *n, const struct weights *w) {
 static void scratch_init(struct net *n) {
     const struct model_config *g = n->config;
     size_t c = g->channels, full = g->n_positions, half = g->n_half;
-    n->n_ring = (1u << g->depth) + 1; /* twice the widest spacing, 2^(depth - 1), and the present */
+    n->n_ring = (1u << g->depth) + 1; /* twice the widest spacing, 2^(depth - 1), plus the present frame */
     n->pad = g->kernels[g->n_kernels - 1] / 2;
     n->full_a = pool_floats(&n->pool, full * c);
     n->full_b = pool_floats(&n->pool, full * c);
@@ -190,8 +190,8 @@ void net_free(struct net *n) {
 
 /* ---- state ---- */
 
-/* A dense block keeps its input and the outputs of all its layers but the last: rings of n_ring frames, each with a row
- * of zeros on either side. */
+/* A dense block keeps its input and all layers' outputs except the last: rings of n_ring frames, each with a row of
+ * zeros on each side. */
 static void dense_state_init(const struct net *n, struct pool *pool, float *maps[MODEL_MAX_DEPTH], unsigned n_rows) {
     for (unsigned i = 0; i < n->config->depth; i++)
         maps[i] = pool_floats(pool, (size_t)n->n_ring * (n_rows + 2) * n->config->channels);
@@ -226,14 +226,14 @@ void net_state_done(struct net_state *s) {
 
 /* ---- one frame ---- */
 
-/* A layer's input: the norm of a map [n_half][channels]. */
+/* A layer's input: the layer norm of a map [n_half][channels]. */
 static struct linear norm(const struct net *n, const float *x) {
     return (struct linear){.n_rows = n->config->n_half, .of = LINEAR_OF_NORM, .x = x, .x_stride = n->config->channels,
                            .epsilon = n->config->norm_epsilon};
 }
 
-/* Depthwise 3x3, causal, spaced 2^i in time, over the maps so far; then to `channels`. The last layer's output, y
- * [n_rows][channels], is not kept. */
+/* A depthwise 3x3 convolution, causal, spaced 2^i in time, over the maps so far, then a linear layer to `channels`. The
+ * last layer's output, y [n_rows][channels], is not kept. */
 static void dense(const struct net *n, const struct dense *d, float *const maps[], unsigned long now, unsigned n_rows,
                   const float *x, float *y) {
     const size_t c = n->config->channels, frame = (n_rows + 2) * c;
@@ -241,7 +241,7 @@ static void dense(const struct net *n, const struct dense *d, float *const maps[
     memcpy(maps[0] + now % n->n_ring * frame + c, x, n_rows * c * sizeof *x);
     for (unsigned i = 0; i < depth; i++) {
         struct depthwise convs[MODEL_MAX_DEPTH];
-        for (unsigned j = 0; j <= i; j++) { /* maps[0] is the input: the last to be concatenated */
+        for (unsigned j = 0; j <= i; j++) { /* maps[0], the block's input, is concatenated last */
             struct depthwise *conv = &convs[i - j];
             *conv = (struct depthwise){.n_rows = n_rows, .n_channels = (unsigned)c, .n_times = DENSE_TAPS, .n_taps = DENSE_TAPS,
                                        .x_stride = c, .taps = d->taps[i] + (i - j) * c, .taps_stride = (i + 1) * c};
@@ -264,14 +264,14 @@ void net_encode(struct net *n, struct net_state *s, const float *x, float *y) {
     dense(n, &n->encoder, s->encoder, s->now, n->config->n_positions, x, y);
 }
 
-/* Convolution over frequency, kernel 3, stride 2: rows of three positions that start two apart. */
+/* Convolution over frequency, kernel 3, stride 2: each row is three positions, and rows start two positions apart. */
 void net_down(struct net *n, const float *x, float *y) {
     size_t c = n->config->channels;
     layer_run(&n->down, n->k, n->config->n_half, x, 2 * c, NULL, y, c);
 }
 
-/* x += proj(gate(norm(x))); x += mixer(norm(x)). x and y may be one. skip, blend: the stage's input and the share of it that
- * the last layer adds, or NULL. */
+/* x += proj(gate(norm(x))); x += mixer(norm(x)). y may be x. The last layer adds blend times skip, the stage's input;
+ * both are NULL in the others. */
 static void time_layer(const struct net *n, const struct time_layer *t, struct mixer_state *s, unsigned long now,
                        const float *x, float *y, const float *skip, const float *blend) {
     const unsigned rows = n->config->n_half, c = n->config->channels;
@@ -289,8 +289,8 @@ void net_time_stage(struct net *n, struct net_state *s, unsigned block, const fl
                    b->time_skip);
 }
 
-/* x += proj(attention * gate(taps(norm(x)))); x += down(prime kernels of up(norm(x))). x and y may be one. skip,
- * blend: as above. */
+/* x += proj(attention * gate(taps(norm(x)))); x += down(prime kernels of up(norm(x))). y, skip and blend as in
+ * time_layer. */
 static void freq_layer(const struct net *n, const struct freq_layer *f, const float *x, float *y, const float *skip,
                        const float *blend) {
     const struct model_config *g = n->config;
@@ -336,7 +336,7 @@ void net_freq_stage(struct net *n, unsigned block, const float *x, float *y) {
         freq_layer(n, &b->freq[i], i ? y : x, y, i + 1 < g->n_freq ? NULL : x, b->freq_skip);
 }
 
-/* Dense block, back to full resolution, head: n->head [n_positions][16]. */
+/* Dense block, upsampling to full resolution, head: writes n->head [n_positions][16]. */
 static void decode(const struct net *n, const struct dense *d, const struct up *u, float *const maps[],
                    unsigned long now, const float *x) {
     const unsigned c = n->config->channels, half = n->config->n_half;

@@ -1,9 +1,9 @@
-/* net.h - the network: causal PrimeKnet-Mamba, one frame at a time (PrimeK-Net: Lin et al., arXiv 2502.19906; Mamba:
- * Gu & Dao, arXiv 2312.00752; every layer is defined in docs/model-format.md).
+/* net.h - the network on a processor: causal PrimeKnet-Mamba, one frame at a time (PrimeK-Net: Lin et al., arXiv
+ * 2502.19906; Mamba: Gu & Dao, arXiv 2312.00752). docs/model-format.md defines every layer.
  *
- * Maps are [positions][channels], n_positions rows at full resolution and n_half rows after the stride-2 convolution.
- * A net holds packed weights and scratch and serves any number of streams, each with its own net_state, one thread at
- * a time. Everything but new, free and net_state_init is real-time safe. */
+ * Maps are [positions][channels], with n_positions rows at full resolution and n_half rows after the stride-2
+ * convolution. A net holds packed weights and scratch. It serves any number of streams, each with its own net_state, on
+ * one thread at a time. All functions except new, free and net_state_init are real-time safe. */
 #ifndef PRIMEKNET_NET_H
 #define PRIMEKNET_NET_H
 
@@ -14,26 +14,27 @@ struct kernels;
 struct mixer_state;
 struct net;
 
-/* One stream's memory of past frames; `pool` holds all of it, so zeroing that and `now` is a fresh stream. */
+/* A stream's memory of past frames. `pool` holds all of it: zeroing the pool and `now` gives a fresh stream. */
 struct net_state {
     struct pool pool;
     unsigned long now; /* frames so far */
-    float *encoder[MODEL_MAX_DEPTH], *mask[MODEL_MAX_DEPTH], *phase[MODEL_MAX_DEPTH]; /* dense blocks' rings of maps */
-    struct mixer_state *mixers; /* of each time layer, in order */
+    float *encoder[MODEL_MAX_DEPTH], *mask[MODEL_MAX_DEPTH], *phase[MODEL_MAX_DEPTH]; /* rings of the dense blocks'
+                                                                                       * maps */
+    struct mixer_state *mixers; /* one per time layer, in order */
 };
 
 int net_new(struct net **ret, const struct model *model, const struct kernels *kernels);
-void net_free(struct net *n); /* NULL is fine */
+void net_free(struct net *n); /* n may be NULL */
 
 int net_state_init(const struct net *n, struct net_state *s);
 void net_state_reset(struct net_state *s);
-void net_state_done(struct net_state *s); /* a zeroed state is fine */
+void net_state_done(struct net_state *s); /* s may be all zeros */
 
-/* One frame. features [n_positions][3] -> mask [n_positions] in [0, mask_ceiling], rotation [n_positions][2]: the
- * rotated unit vector less (1, 0), not normalised. */
+/* Runs one frame: features [n_positions][3] -> mask [n_positions] in [0, mask_ceiling], and rotation [n_positions][2],
+ * the rotated unit vector less (1, 0), not normalised. */
 void net_run(struct net *n, struct net_state *s, const float *features, float *mask, float *rotation);
 
-/* The blocks that net_run calls, in its order, for tests. net_step ends a frame. */
+/* The blocks that net_run calls, in its order, for tests. net_step ends the frame. */
 void net_embed(struct net *n, const float *features, float *y);
 void net_encode(struct net *n, struct net_state *s, const float *x, float *y);
 void net_down(struct net *n, const float *x, float *y);

@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-/* fmaxf for numbers: without the care that its calls take of NaN */
+/* fmaxf without its NaN handling, for speed */
 static float at_least(float x, float least) {
     return x > least ? x : least;
 }
@@ -14,7 +14,7 @@ static float squared(float complex x) {
     return crealf(x) * crealf(x) + cimagf(x) * cimagf(x);
 }
 
-enum { CHUNK = 128 }; /* positions whose powers are taken at once: a multiple of POWER_PAD */
+enum { CHUNK = 128 }; /* frequency positions per call of the power kernel, a multiple of POWER_PAD */
 
 static void powers(const struct kernels *k, float *x, unsigned n, float exponent) {
     for (unsigned i = n; i % POWER_PAD; i++)
@@ -56,7 +56,7 @@ void spectrum_features(const struct model_config *g, const struct kernels *k, co
     }
 }
 
-/* Of n positions, at most CHUNK. */
+/* The gains of n frequency positions, at most CHUNK. */
 static void gains_of(const struct model_config *g, const struct kernels *k, const float *mask, unsigned n, float gains[CHUNK]) {
     for (unsigned i = 0; i < n; i++)
         gains[i] = isfinite(mask[i]) ? at_least(mask[i], g->mask_minimum) : 1;
@@ -67,7 +67,7 @@ static float softened(float gain, float strength, float floor) {
     return at_least(strength == 1 ? gain : powf(gain, strength), floor);
 }
 
-/* (1 + re, im), normalised, to the power of `strength`. */
+/* (1 + re, im), normalised and raised to the power of `strength`. */
 static float complex turn(const struct model_config *g, const float *rotation, float strength) {
     float re = 1 + rotation[0], im = rotation[1], square = re * re + im * im;
     float scale = 1 / sqrtf(square + g->rotation_epsilon);
@@ -87,13 +87,14 @@ void spectrum_apply(const struct model_config *g, const struct kernels *k, const
         gains_of(g, k, mask + first, n, gains);
         for (unsigned i = 0; i < n; i++) {
             const float complex t = softened(gains[i], strength, floor) * turn(g, rotation + 2 * (first + i), strength);
-            float *const v = (float *)&x[first + i], re = v[0], im = v[1]; /* C's complex product would look for NaN */
+            float *const v = (float *)&x[first + i], re = v[0], im = v[1]; /* by hand: C's complex product checks for
+                                                                            * NaN */
             v[0] = re * crealf(t) - im * cimagf(t);
             v[1] = re * cimagf(t) + im * crealf(t);
         }
     }
 
-    /* Bins below the first band's centre and above the last one's have these bands' gains. */
+    /* Bins below the first band's centre have its gain; bins above the last band's centre have that band's. */
     for (unsigned first = 0; first < g->n_bands; first += CHUNK)
         gains_of(g, k, mask + g->n_linear + first, g->n_bands - first < CHUNK ? g->n_bands - first : CHUNK, gains + first);
     float below = 0, above = 0, centre_below = 0, centre_above = 0;

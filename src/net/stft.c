@@ -11,7 +11,7 @@ struct stft {
     unsigned window, synthesis, hop;
     const float *analysis_window, *synthesis_window;
     const struct kernels *k;
-    struct pool pool; /* of what follows */
+    struct pool pool; /* owns the arrays below */
     struct fft_plan forward, inverse;
     float *frame; /* [W] */
 };

@@ -1,8 +1,8 @@
-/* stft.h - analysis and synthesis, a hop at a time: window and real FFT; inverse FFT, window, overlap-add.
+/* stft.h - analysis (window, real FFT) and synthesis (inverse FFT, window, overlap-add), a hop at a time.
  *
- * A frame is the last W samples. The synthesis window covers its last S <= W samples, so a sample is complete S - H
- * samples after it came in. The windows come from the model and undo each other. One stft serves any number of streams,
- * but only one thread at a time; analyse, synthesise and tail are real-time safe. */
+ * A frame is the last W samples. The synthesis window covers the last S <= W of them, so a sample is complete S - H
+ * samples after it came in. The windows come from the model and reconstruct the signal. One stft serves any number of
+ * streams, on one thread at a time; analyse, synthesise and tail are real-time safe. */
 #ifndef PRIMEKNET_STFT_H
 #define PRIMEKNET_STFT_H
 
@@ -15,24 +15,24 @@ struct kernels;
 struct stft;
 
 struct stft_state {
-    float *past;    /* [W - H]: what came in before this hop */
-    float *overlap; /* [S]: sums of frames, from the oldest incomplete sample on; the last H of them are always 0 */
+    float *past;    /* [W - H]: the input before this hop */
+    float *overlap; /* [S]: sums of frames from the oldest incomplete sample on; the last H are always 0 */
 };
 
 int stft_new(struct stft **ret, const struct model *model, const struct kernels *kernels);
-void stft_free(struct stft *t); /* NULL is fine */
+void stft_free(struct stft *t); /* t may be NULL */
 
-/* Zero state, allocated in the stream's pool. */
+/* Allocates zero state in the stream's pool. */
 void stft_state_init(const struct stft *t, struct stft_state *s, struct pool *pool);
 
 /* in [H] -> spectrum [W/2 + 1], unscaled. */
 void stft_analyse(struct stft *t, struct stft_state *s, const float *in, float complex *spectrum);
 /* spectrum [W/2 + 1] -> out [H]. */
 void stft_synthesise(struct stft *t, struct stft_state *s, const float complex *spectrum, float *out);
-/* The sums of the S - H samples after the last that came out. */
+/* tail [S - H]: the incomplete sums of the S - H samples after the last output. */
 void stft_tail(const struct stft *t, const struct stft_state *s, float *tail);
 
-/* The share of a steady signal that the frames so far give to each of the S - H samples after the last one out. */
+/* fade [S - H]: the share of a steady signal that these incomplete sums contain. */
 void stft_fade(const struct model *model, float *fade);
 
 #endif

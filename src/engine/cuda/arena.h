@@ -1,6 +1,7 @@
-/* arena.h - one piece of memory, divided: laid out once without memory to learn the size, then again with it.
+/* arena.h - divides one allocation among arrays. The layout runs twice: first without memory to learn the size, then
+ * with it.
  *
- * A mirror of the host, where there is one, receives what shall be copied to the device. */
+ * The mirror is host memory of the same layout whose contents will be copied to the device; it may be NULL. */
 #ifndef PRIMEKNET_ARENA_H
 #define PRIMEKNET_ARENA_H
 
@@ -12,14 +13,14 @@ struct arena {
     size_t used;         /* bytes */
 };
 
-/* [n], aligned to 256 bytes; NULL while measuring. */
+/* Takes n floats, aligned to 256 bytes; returns NULL while measuring. */
 static inline float *arena_take(struct arena *a, size_t n) {
     float *to = a->base ? (float *)(void *)(a->base + a->used) : NULL;
     a->used += (n * sizeof(float) + 255) / 256 * 256;
     return to;
 }
 
-/* The mirror's side of what was taken. */
+/* The mirror of an array that arena_take returned. */
 static inline float *arena_mirror(const struct arena *a, const float *taken) {
     return (float *)(void *)(a->mirror + ((const char *)taken - a->base));
 }

@@ -1,5 +1,5 @@
-/* chunk.c - many frames at once, for files: a job's hops go through analysis, network and synthesis in chunks as long as
- * fit the memory that file work may take. Nothing that a frame gives depends on how frames are divided into chunks. */
+/* chunk.c - many frames at once, for files. A job's hops pass through analysis, network and synthesis in chunks as long
+ * as the memory limit allows. Results do not depend on the division into chunks. */
 #include "engine/cuda/cuda.h"
 
 #include "engine/cuda/fft.h"
@@ -13,13 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What all allocations together may be, unless the streams' states need more; the longest and shortest chunk. */
+/* The most memory for all allocations (unless the streams' states need more), and the longest and shortest chunk. */
 enum { MOST_BYTES = 500 << 20, MOST_FRAMES = 768, LEAST_FRAMES = 16 };
 
 struct stream {
     float *past, *overlap; /* [window - hop], [synthesis - hop] */
     struct net_cuda_state net;
-    float *first; /* of its memory */
+    float *first; /* start of its memory */
     size_t size;  /* bytes */
 };
 
@@ -31,9 +31,9 @@ struct chunk {
     struct stream *streams;
     struct fft *fft;
     struct spectrum_cuda spectrum;
-    unsigned n_frames; /* of the longest chunk */
-    char *memory;      /* the device's, all of it */
-    float *pinned;     /* [n_frames * hop]: on the way in and out */
+    unsigned n_frames; /* in the longest chunk */
+    char *memory;      /* all of it, on the device */
+    float *pinned;     /* [n_frames * hop]: input and output in transit */
 
     const float *analysis, *synthesis;
     float *samples;                 /* [window - hop + n_frames * hop] */

@@ -8,7 +8,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-/* The functions of cuFFT that are used. */
+/* The cuFFT functions used here. */
 static struct {
     __typeof__(cufftPlan1d) *plan;
     __typeof__(cufftSetStream) *set_stream;
@@ -19,7 +19,7 @@ static struct {
 
 struct fft {
     bool cufft;
-    cufftHandle forward, inverse; /* valid where cufft is true */
+    cufftHandle forward, inverse; /* valid if cufft is true */
     struct fft_cuda own;
     float *roots; /* on the device */
 };
@@ -102,7 +102,7 @@ const char *fft_name(const struct fft *f) {
     return f->cufft ? "cuFFT" : "own FFT";
 }
 
-/* cuFFT has error codes of its own. */
+/* Converts cuFFT's own error codes. */
 static int of_cufft(cufftResult code) {
     return code ? cudaErrorUnknown : cudaSuccess;
 }

@@ -1,10 +1,10 @@
-/* hop.c - the network hop by hop on the GPU, for live sound: everything from samples to samples is one CUDA graph,
- * which is captured once for each number of streams that may go together and then replayed.
+/* hop.c - the network hop by hop on the GPU, for live sound. Everything from samples to samples is one CUDA graph,
+ * captured for each number of streams in a batch and then replayed.
  *
- * Samples, tails and controls pass through page-locked memory that the device sees, so a hop is one launch and one
- * wait. The last kernel writes a ticket when its samples are there. Waiting costs the host the less the more of it is
- * slept through: the thread sleeps for most of what a hop has lately taken, looks at the ticket for a while, and if
- * that does not come leaves the rest to the driver, which blocks and reports errors. */
+ * Samples, tails and controls pass through page-locked memory that the device can access, so a hop is one launch and
+ * one wait. The last kernel writes a ticket when its samples are there. The host saves processor time by sleeping
+ * through most of what recent hops took. Then it polls for the ticket for a while; if the ticket does not come, it
+ * blocks in the driver, which also reports errors. */
 #include "engine/cuda/cuda.h"
 
 #include "kernels/fft/fft_cuda.h"
@@ -23,12 +23,12 @@
 #include <time.h>
 
 enum {
-    MARGIN_NS = 30000, /* is to wake so long before the ticket is due */
-    SPIN_NS = 200000,  /* looks for the ticket so long at most */
-    MOST_NS = 2000000, /* is never asleep for longer */
+    MARGIN_NS = 30000, /* wake up this long before the ticket is expected */
+    SPIN_NS = 200000,  /* poll at most this long */
+    MOST_NS = 2000000, /* never sleep longer */
 };
 
-/* How a hop is waited for; PRIMEKNET_CUDA_WAIT names another way than the first, for measurements. */
+/* How to wait for a hop; PRIMEKNET_CUDA_WAIT selects another way than the first, for measurements. */
 enum wait { WAIT_NAP, WAIT_SPIN, WAIT_BLOCK };
 
 struct engine_hop {
@@ -37,19 +37,19 @@ struct engine_hop {
     int device;
     enum wait wait;
     struct hop_net net;
-    float *weights, *scratch; /* the device's, like net.shape.state and .slots */
+    float *weights, *scratch; /* on the device, like net.shape.state and .slots */
     void *mapped;
     unsigned *now; /* [n_streams]: frames so far, modulo n_frames */
-    unsigned n_frames, ticket, n_slots; /* of the last hop */
-    int64_t nap_ns; /* slept away before the ticket is looked for */
+    unsigned n_frames, ticket, n_slots; /* ticket and n_slots: of the last hop */
+    int64_t nap_ns; /* sleep before polling */
     cudaStream_t stream;
     cudaEvent_t finished;
-    cudaGraphExec_t graphs[HOP_MAX_SLOTS]; /* of 1, 2, ... slots */
+    cudaGraphExec_t graphs[HOP_MAX_SLOTS]; /* for 1, 2, ... slots */
 };
 
 /* ---- weights ---- */
 
-/* Arrays of the device, laid out twice: to count them, then into `host`, which is copied to the device as a whole. */
+/* Lays out device arrays twice: first to count them, then into `host`, which is copied to the device as a whole. */
 struct layout {
     const struct hop_shape *shape;
     float *host;   /* NULL while counting */
@@ -73,7 +73,7 @@ static const float *copied(struct layout *l, const float *from, size_t n) {
     return device;
 }
 
-/* Rows of n_columns as columns of n_rows. */
+/* Transposes rows of n_columns into columns of n_rows. */
 static const float *transposed(struct layout *l, const float *from, unsigned n_rows, unsigned n_columns) {
     float *host, *device = place(l, (size_t)n_rows * n_columns, &host);
     for (unsigned r = 0; host && r < n_rows; r++)
@@ -82,7 +82,7 @@ static const float *transposed(struct layout *l, const float *from, unsigned n_r
     return device;
 }
 
-/* Behind a norm, weights whose sum is 0 take the mean of their inputs away themselves. */
+/* Weights behind a norm are shifted to a sum of 0, which removes the mean of their inputs. */
 static void pack_normed(float *to, const struct hop_shape *s, unsigned n_in, unsigned n_out, unsigned o,
                         const float *row) {
     double mean = 0;
@@ -113,7 +113,7 @@ static struct hop_linear normed(struct layout *l, const struct linear_weights *w
     return packed(l, w, NULL, true);
 }
 
-/* Outputs o and c + o of a gate's 2 c become neighbours. */
+/* Outputs o and c + o of a gate's 2 c outputs become neighbours. */
 static struct hop_linear gate_layout(struct layout *l, const struct linear_weights *w) {
     const unsigned c = w->n_in;
     float *host;
@@ -131,7 +131,7 @@ static void dense_layout(struct layout *l, const struct model_config *g, struct 
     }
 }
 
-/* The scan's exponentials are powers of two: decay times log2 e. [n_states][n_channels]. */
+/* The scan uses powers of two: returns decay times log2 e, [n_states][n_channels]. */
 static const float *decay_layout(struct layout *l, const float *from, unsigned n_channels, unsigned n_states) {
     float *host, *device = place(l, (size_t)n_channels * n_states, &host);
     for (unsigned j = 0; host && j < n_channels * n_states; j++)
@@ -357,7 +357,7 @@ static int allocate_device(struct engine_hop *h, struct err *err) {
     l = (struct layout){.device = h->scratch};
     scratch_layout(&l, s, &n->scratch);
 
-    /* Slots and tickets, then the arrays of floats; each on a line of its own. */
+    /* Slots and tickets, then the arrays of floats, each starting on its own cache line. */
     const size_t n_kept = s->synthesis - s->hop;
     l = (struct layout){0};
     for (unsigned pass = 0; pass < 2; pass++) {
@@ -369,7 +369,7 @@ static int allocate_device(struct engine_hop *h, struct err *err) {
         n->tail = place(&l, n_streams * n_kept, &none);
         if (pass)
             break;
-        /* With unified addressing, host and device see it at the same place. */
+        /* With unified addressing, host and device use the same address. */
         if ((code = cudaHostAlloc(&h->mapped, l.n * sizeof(float), cudaHostAllocMapped)))
             return cuda_failed(err, code, "page-locked memory");
         memset(h->mapped, 0, l.n * sizeof(float));
@@ -478,8 +478,8 @@ static int64_t now_ns(void) {
     return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
 }
 
-/* Every sample comes with its ticket, in one word: so the device need not see to it that all are there before it says
- * so, nor the host that it reads them later. */
+/* Each sample carries its ticket in the same word, so neither the device nor the host needs a fence between samples and
+ * ticket. */
 static bool has_samples(const struct engine_hop *h) {
     for (unsigned i = h->n_slots * h->net.shape.hop; i-- > 0;)
         if (h->net.out[i] >> 32 != h->ticket)
@@ -505,16 +505,16 @@ static bool spin(const struct engine_hop *h, bool (*is_done)(const struct engine
     return true;
 }
 
-/* The tails are there a moment after the samples. */
+/* The tails arrive a moment after the samples. */
 static void settle(const struct engine_hop *h) {
     if (!spin(h, has_tails, now_ns() + SPIN_NS))
-        cudaStreamSynchronize(h->stream); /* an error shows at the next hop */
+        cudaStreamSynchronize(h->stream); /* an error shows up at the next hop */
     atomic_thread_fence(memory_order_acquire);
 }
 
-/* A nap that was too long shows only in that the ticket lies there on waking: the next one is shorter. Otherwise
- * what was left to wait says by how much the nap was short; it follows that slowly. So it also learns how late this thread is
- * woken, which without a real-time priority is later than asked. */
+/* Adapts the sleep. If the ticket is already there on waking, the sleep was too long: shorten it. Otherwise the
+ * remaining wait tells by how much it was too short: lengthen it slowly. This also accounts for how late the thread is
+ * woken, which is later without real-time priority. */
 static int wait_for(struct engine_hop *h) {
     const bool naps = h->wait == WAIT_NAP && h->nap_ns > 0;
     if (naps)
@@ -529,7 +529,7 @@ static int wait_for(struct engine_hop *h) {
     return has_samples(h) ? 0 : -EIO;
 }
 
-/* Hop `at` of each of these jobs. */
+/* Runs hop `at` of each of these jobs. */
 static int run_together(struct engine_hop *h, const struct engine_job *const *jobs, unsigned n_jobs, unsigned at) {
     const unsigned hop = h->net.shape.hop;
     h->ticket++;
@@ -585,7 +585,7 @@ static void hop_reset(struct engine *e, unsigned stream) {
     h->now[stream] = 0;
     settle(h);
     memset(h->net.tail + stream * n_kept, 0, n_kept * sizeof *h->net.tail);
-    /* An error shows at the next hop. */
+    /* an error shows up at the next hop */
     cuda_use(h->device);
     cudaMemsetAsync(s->state + stream * s->n_state, 0, s->n_state * sizeof(float), h->stream);
 }

@@ -1,4 +1,4 @@
-/* module.c - picks the GPU, says why there is none to be had, then opens one of the module's two engines on it. */
+/* module.c - picks the GPU, or says why none can be used, then opens one of the module's two engines on it. */
 #include "config.h"
 
 #include "engine/cuda/cuda.h"
@@ -40,7 +40,7 @@ int cuda_use(int device) {
     return code;
 }
 
-/* The kernel's driver as it names itself ("535.183.01"), or "". */
+/* The kernel driver's version as it reports itself ("535.183.01"), or "". */
 static void driver_version(char *text, size_t size) {
     char line[256] = "", *word = NULL;
     *text = '\0';
@@ -56,7 +56,7 @@ static void driver_version(char *text, size_t size) {
         snprintf(text, size, "%s", word);
 }
 
-/* The runtime found no GPU that it can use. */
+/* The runtime found no GPU that it can use: say why. */
 static int no_gpu(struct err *err, cudaError_t code) {
     char version[64];
     int cuda = 0;
@@ -91,7 +91,7 @@ int cuda_failed(struct err *err, int code, const char *what) {
     switch (code) {
     case cudaErrorMemoryAllocation: {
         size_t free = 0, total = 0;
-        cudaGetLastError(); /* this one does not stick */
+        cudaGetLastError(); /* this error does not persist */
         if (cudaMemGetInfo(&free, &total))
             return err_set(err, -ENOMEM, "engine cuda: %s: %s", what, words);
         return err_set(err, -ENOMEM, "engine cuda: %s: the GPU's memory is full (%zu of %zu MiB are free)", what,
@@ -125,7 +125,7 @@ static void uuid_text(char text[48], const cudaUUID_t *uuid) {
         to += sprintf(to, "%s%02x", i == 0 || i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", b[i]);
 }
 
-/* The GPU by its number or its UUID; the message for none lists those there. */
+/* Finds the GPU by number or UUID; if there is none, the message lists those present. */
 static int find_device(int *ret, const char *wanted, struct err *err) {
     struct cudaDeviceProp p;
     char list[384] = "", uuid[48], *end;
@@ -149,7 +149,7 @@ static int find_device(int *ret, const char *wanted, struct err *err) {
     return err_set(err, -ENODEV, "engine cuda: there is no GPU %s; there are %s", wanted, list);
 }
 
-/* Whether the module may have code for it: the least capability that it was built for, as 75 for 7.5. */
+/* Rejects a GPU older than the oldest compute capability that the module was built for, written as 75 for 7.5. */
 static int check_capability(int device, struct err *err) {
     struct cudaDeviceProp p;
     int least = INT_MAX, code = cudaGetDeviceProperties(&p, device);

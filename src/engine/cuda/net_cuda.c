@@ -17,7 +17,7 @@
 
 struct layer {
     unsigned n_in, n_out;
-    bool gate; /* its outputs are in pairs, to be multiplied */
+    bool gate; /* outputs are in pairs, to be multiplied */
     float *weight, *bias, *prelu;
 };
 
@@ -27,7 +27,7 @@ struct dense {
 };
 
 struct time_layer {
-    struct layer gate, proj, in, select, state, out; /* some have no select, some no state */
+    struct layer gate, proj, in, select, state, out; /* depending on the mixer there is no select or no state */
     const float *conv_taps, *conv_bias, *pass, *step, *step_bias, *decay;
 };
 
@@ -59,17 +59,17 @@ struct net_cuda {
     struct block *blocks;
     struct up mask_up, phase_up;
 
-    /* Scratch for n_frames: maps from one stage to the next, and what a stage needs for itself. */
+    /* Scratch for n_frames: maps between stages, and what a stage needs internally. */
     float *full_a, *full_b;      /* [n_frames][n_positions][channels] */
     float *half_a, *half_b;      /* [n_frames][n_half][channels] */
-    float *padded;               /* [n_frames][n_half + 2][channels]: the first and last rows stay zeros */
+    float *padded;               /* [n_frames][n_half + 2][channels]; the first and last rows stay zero */
     float *maps[MODEL_MAX_DEPTH]; /* [n_frames][n_positions][channels]; 0 is unused */
     float *taps;                 /* [n_frames][n_positions][depth * channels] */
     float *product, *mixed;      /* [n_frames][n_half][channels] */
     float *inner;                /* [n_frames][n_half][in_row] */
     float *u;                    /* [n_frames][n_half][convolved channels] */
     float *select;               /* [n_frames][n_half][select_row] */
-    float *after;                /* [n_frames][n_half][d_inner]: what mixers other than Mamba give */
+    float *after;                /* [n_frames][n_half][d_inner]: output of mixers other than Mamba */
     float *gates;                /* [n_frames][n_half][2 * channels] */
     float *factor;               /* [n_frames][channels] */
     float *chunks, *primes;      /* [n_frames][n_half][n_kernels * channels] */
@@ -77,7 +77,7 @@ struct net_cuda {
 
 /* ---- weights ---- */
 
-/* Packed for linear_cuda; a gate's halves become neighbours. prelu may be NULL. */
+/* Packs weights for linear_cuda; a gate's halves become neighbours. prelu may be NULL. */
 static void layer_init(struct arena *a, struct layer *l, const struct linear_weights *w, bool gate, const float *prelu) {
     const unsigned n_in = w->n_in, n_out = w->n_out, width = linear_cuda_width(n_out);
     *l = (struct layer){n_in, n_out, gate, arena_take(a, linear_cuda_size(n_in, n_out)), arena_take(a, width),
@@ -91,7 +91,7 @@ static void layer_init(struct arena *a, struct layer *l, const struct linear_wei
     }
 }
 
-/* For other kernels than linear_cuda's: weight [n_out][n_in] -> [n_in][linear_cuda_width(n_out)]. */
+/* For kernels other than linear_cuda: weight [n_out][n_in] -> [n_in][linear_cuda_width(n_out)]. */
 static void plain_layer(struct arena *a, struct layer *l, const struct linear_weights *w) {
     const unsigned n_in = w->n_in, n_out = w->n_out, width = linear_cuda_width(n_out);
     *l = (struct layer){n_in, n_out, false, arena_take(a, (size_t)n_in * width), arena_take(a, width), NULL};
@@ -109,7 +109,7 @@ static void dense_init(struct arena *a, const struct model_config *g, struct den
     }
 }
 
-/* Rows begin at multiples of 16 bytes. */
+/* Rows start at multiples of 16 bytes. */
 static unsigned in_row(const struct model_config *g) {
     return (model_mixer_in(g) + 3) / 4 * 4;
 }
@@ -118,7 +118,7 @@ static unsigned select_row(const struct model_config *g) {
     return (2 * g->d_state + g->step_rank + 3) / 4 * 4;
 }
 
-/* The scan's exponentials are powers of two: decay times log2 e. */
+/* The scan uses powers of two: stores decay times log2 e. */
 static const float *decay_copy(struct arena *a, const float *from, size_t n) {
     float *to = arena_take(a, n);
     for (size_t i = 0; a->base && i < n; i++)
@@ -203,7 +203,7 @@ void net_cuda_weights(struct net_cuda *n, struct arena *a) {
 
 /* ---- memory ---- */
 
-/* Dense blocks, time stages and frequency stages take turns with the rest of the scratch. */
+/* Dense blocks, time stages and frequency stages share the rest of the scratch, one after another. */
 void net_cuda_scratch(struct net_cuda *n, struct arena *a, unsigned n_frames) {
     const struct model_config *g = n->config;
     const size_t c = g->channels, full = (size_t)n_frames * g->n_positions, half = (size_t)n_frames * g->n_half;
@@ -307,7 +307,7 @@ void net_cuda_state_done(struct net_cuda_state *s) {
 
 /* ---- frames ---- */
 
-/* Rows of whole maps: y [n_rows][y_stride] of a frame after the other, and so x. */
+/* Applies a layer to whole maps: x and y [n_frames * n_rows] rows, frames one after another. */
 static struct linear_cuda linear(const struct layer *l, unsigned n_frames, unsigned n_rows, const float *x, size_t x_stride,
                                  float *y, size_t y_stride) {
     return (struct linear_cuda){.n_frames = n_frames,
@@ -368,7 +368,7 @@ void net_cuda_down(struct net_cuda *n, unsigned n_frames, const float *x, float 
     linear_cuda(&a, n->stream);
 }
 
-/* What the mixer makes of n->inner, rows of d_inner. */
+/* Runs the mixer on n->inner and returns its output, rows of d_inner. */
 static const float *mix(const struct net_cuda *n, const struct time_layer *t, struct mixer_cuda_state *s, unsigned n_frames) {
     const struct model_config *g = n->config;
     const unsigned rows = g->n_half, d = g->d_inner, seen = model_convolved(g), row = in_row(g);
@@ -403,7 +403,7 @@ static const float *mix(const struct net_cuda *n, const struct time_layer *t, st
     return n->u;
 }
 
-/* skip, blend: the stage's input and the share of it that the last layer adds, or NULL. x and y may be one. */
+/* The last layer adds blend times skip, the stage's input; both are NULL in the others. y may be x. */
 static void time_layer(const struct net_cuda *n, const struct time_layer *t, struct mixer_cuda_state *s, unsigned n_frames,
                        const float *x, float *y, const float *skip, const float *blend) {
     const struct model_config *g = n->config;
@@ -435,7 +435,7 @@ void net_cuda_time_stage(struct net_cuda *n, struct net_cuda_state *s, unsigned 
                    i + 1 == n_time ? x : NULL, b->time_skip);
 }
 
-/* The prime kernels of n->chunks to n->primes. */
+/* Applies the prime kernels to n->chunks, giving n->primes. */
 static void primes(const struct net_cuda *n, const struct freq_layer *f, unsigned n_frames) {
     const struct model_config *g = n->config;
     const unsigned rows = g->n_half, c = g->channels, width = g->n_kernels * c;
@@ -504,7 +504,7 @@ void net_cuda_freq_stage(struct net_cuda *n, unsigned n_frames, unsigned block, 
         freq_layer(n, &b->freq[i], n_frames, i ? y : x, y, i + 1 == n_freq ? x : NULL, b->freq_skip);
 }
 
-/* Dense block, back to full resolution, head: y [n_frames][n_positions][head's outputs]. */
+/* Dense block, upsampling to full resolution, head: writes y [n_frames][n_positions][outputs of the head]. */
 static void decode(const struct net_cuda *n, const struct dense *d, const struct up *u, float *const past[], unsigned n_frames,
                    const float *x, float *y) {
     const struct model_config *g = n->config;

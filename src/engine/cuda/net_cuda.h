@@ -1,8 +1,8 @@
 /* net_cuda.h - the network of net.h on a GPU, many frames of one stream at a time.
  *
- * Maps are [frames][positions][channels] in the device's memory. A net holds weights and scratch for its most frames and
- * serves any number of streams, each with its own state. Functions that compute start the work on the net's CUDA stream
- * and return; errors show where that stream is waited for. One thread at a time. */
+ * Maps are [frames][positions][channels] in device memory. A net holds weights, and scratch for its largest number of
+ * frames. It serves any number of streams, each with its own state. Compute functions queue work on the net's CUDA
+ * stream and return; errors show up when that stream is synchronised. One thread at a time. */
 #ifndef PRIMEKNET_NET_CUDA_H
 #define PRIMEKNET_NET_CUDA_H
 
@@ -13,33 +13,35 @@
 
 struct net_cuda;
 
-/* A time layer's: past frames before the convolution; the state; the cell of an LSTM. NULL where its mixer has none. */
+/* The state of one time layer: past frames of the convolution; the recurrent state; an LSTM's cell. NULL if its mixer
+ * has none. */
 struct mixer_cuda_state {
     float *past, *h, *cell;
 };
 
-/* A stream's memory of past frames, all of it the device's: zeros are a fresh stream. */
+/* A stream's memory of past frames, all on the device. All zeros is a fresh stream. */
 struct net_cuda_state {
     float *encoder[MODEL_MAX_DEPTH], *mask[MODEL_MAX_DEPTH], *phase[MODEL_MAX_DEPTH]; /* the last 2^depth frames */
-    struct mixer_cuda_state *mixers; /* of each time layer, in order */
+    struct mixer_cuda_state *mixers; /* one per time layer, in order */
 };
 
 int net_cuda_new(struct net_cuda **ret, const struct model *model, cudaStream_t stream);
-void net_cuda_free(struct net_cuda *n); /* NULL is fine */
+void net_cuda_free(struct net_cuda *n); /* n may be NULL */
 
-/* To be laid out by the owner of the memory: weights are the arena's mirror's to copy; scratch and state start as zeros. */
+/* The owner of the memory calls these to lay it out. Weights must be copied from the arena's mirror; scratch and state
+ * must start as zeros. */
 void net_cuda_weights(struct net_cuda *n, struct arena *a);
 void net_cuda_scratch(struct net_cuda *n, struct arena *a, unsigned n_frames);
 int net_cuda_state_new(struct net_cuda_state *s, const struct model *model);
 void net_cuda_state_layout(struct net_cuda_state *s, const struct model *model, struct arena *a);
-void net_cuda_state_done(struct net_cuda_state *s); /* a zeroed state is fine */
+void net_cuda_state_done(struct net_cuda_state *s); /* s may be all zeros */
 
-/* features [n_frames][n_positions][3] -> mask [n_frames][n_positions] before its sigmoid, rotation
+/* features [n_frames][n_positions][3] -> mask [n_frames][n_positions] before its sigmoid, and rotation
  * [n_frames][n_positions][2]. */
 void net_cuda_run(struct net_cuda *n, struct net_cuda_state *s, unsigned n_frames, const float *features, float *mask,
                   float *rotation);
 
-/* The blocks that net_cuda_run calls, in its order, for tests. mask and phase: the decoders. */
+/* The blocks that net_cuda_run calls, in its order, for tests. mask and phase are the decoders. */
 void net_cuda_embed(struct net_cuda *n, unsigned n_frames, const float *features, float *y);
 void net_cuda_encode(struct net_cuda *n, struct net_cuda_state *s, unsigned n_frames, const float *x, float *y);
 void net_cuda_down(struct net_cuda *n, unsigned n_frames, const float *x, float *y);
