@@ -1,4 +1,4 @@
-/* primeknet enhance: one sound file, or all of many and of folders, as many at once as there are cores. */
+/* primeknet enhance: one sound file, or many files and whole folders, as many at once as there are cores. */
 #include "config.h"
 
 #include "tool/cli.h"
@@ -22,35 +22,35 @@
 #include <time.h>
 #include <unistd.h>
 
-/* One file fills a GPU while it computes; the others meanwhile read, resample and write. */
+/* One file keeps a GPU busy while it computes; the others read, resample and write meanwhile. */
 enum { MOST_THREADS = 256, MOST_ON_GPU = 4, BAR_WIDTH = 40, BAR_MS = 100 };
 
-static atomic_int interrupted; /* by this signal */
+static atomic_int interrupted; /* the signal's number, or 0 */
 
 struct arguments {
-    char **words; /* up to NULL */
+    char **words; /* terminated by NULL */
     const char *out, *model, *engine;
     struct engine_controls controls;
 };
 
 struct file {
     char *in, *out;
-    double size;         /* bytes: its part of all the work */
-    _Atomic float share; /* of it that is done */
+    double size;         /* bytes, its share of all the work */
+    _Atomic float share; /* of this file that is done, 0 to 1 */
 };
 
 struct batch {
     const struct arguments *args;
     struct model *model;
-    const char *engine; /* the kind that opened */
+    const char *engine; /* the kind of engine that opened */
     struct file *files;
     size_t n, room;
-    size_t n_others; /* in folders, without the extension of a sound file */
+    size_t n_others; /* files in folders without the extension of a sound file */
     double size;
     bool bar;
-    atomic_size_t next; /* file to be taken */
+    atomic_size_t next; /* the next file to take */
 
-    pthread_mutex_t lock; /* of what follows and of the terminal */
+    pthread_mutex_t lock; /* protects what follows, and the terminal */
     pthread_cond_t changed;
     unsigned n_running; /* threads */
     size_t n_done, n_failed, n_cut;
@@ -60,9 +60,9 @@ static int out_of_memory(void) {
     return cli_fail("out of memory");
 }
 
-/* ---- which files ----------------------------------------------------------------------------------------------- */
+/* ---- finding the files ------------------------------------------------------------------------------------------ */
 
-/* Takes `out` over; NULL: there was no memory for it. */
+/* Takes ownership of `out`, which is NULL if memory ran out. */
 static int add(struct batch *b, const char *in, char *out, double size) {
     if (b->n == b->room) {
         size_t room = 2 * b->room + 16;
@@ -85,7 +85,7 @@ static int add(struct batch *b, const char *in, char *out, double size) {
     return cli_done;
 }
 
-/* Into the folder that --out names, under `name`. */
+/* Adds a file that goes to the folder of --out under `name`. */
 static int add_to_folder(struct batch *b, const char *in, const char *name, double size) {
     char out[4096];
     if (path_join(out, sizeof out, b->args->out, name) < 0)
@@ -97,13 +97,13 @@ static bool same_file(const struct stat *a, const struct stat *b) {
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
-/* The rest of the batch goes on. */
+/* Reports a path that cannot be used; the rest of the batch continues. */
 static void leave_out(struct batch *b, const char *path, const char *why) {
     cli_fail("%s: %s", path, why);
     b->n_failed++;
 }
 
-/* The sound files in a folder and its subfolders, except hidden ones and the folder of --out. */
+/* Adds the sound files in a folder and its subfolders, except hidden ones and those in the folder of --out. */
 static int add_folder(struct batch *b, char *folder, const struct stat *out) {
     size_t n = strlen(folder);
     const size_t n_before = b->n + b->n_failed;
@@ -136,7 +136,7 @@ static int by_out(const void *a, const void *b) {
     return strcmp(((const struct file *)a)->out, ((const struct file *)b)->out);
 }
 
-/* No output may be written twice, nor over its own input. */
+/* No output may be written twice, or over another file's input. */
 static int check_outs(struct batch *b) {
     struct stat in, out;
     if (b->n)
@@ -173,7 +173,7 @@ static int list_files(struct batch *b) {
     return status == cli_done ? check_outs(b) : status;
 }
 
-/* The folders that a file's path goes through. */
+/* Creates the folders on a file's path. */
 static int make_folders(const char *file, struct err *err) {
     char path[4096];
     snprintf(path, sizeof path, "%s", file);
@@ -186,7 +186,7 @@ static int make_folders(const char *file, struct err *err) {
     return 0;
 }
 
-/* ---- the bar: of all files, by their sizes --------------------------------------------------------------------- */
+/* ---- the progress bar: all files, weighted by size -------------------------------------------------------------- */
 
 static void print_bar(const struct batch *b, double elapsed_s) {
     double done = 0;
@@ -326,7 +326,7 @@ static void on_interrupt(int signal) {
     interrupted = signal;
 }
 
-/* Except those that are ignored, as under nohup. */
+/* Catches the signals that are not ignored (nohup ignores some). */
 static void await_signals(void) {
     const struct sigaction ends = {.sa_handler = on_interrupt, .sa_flags = SA_RESTART | SA_RESETHAND};
     const int signals[] = {SIGHUP, SIGINT, SIGTERM};
@@ -336,7 +336,7 @@ static void await_signals(void) {
             sigaction(signals[i], &ends, NULL);
 }
 
-/* Whether the engine opens, and which kind; each thread opens its own. */
+/* Checks that the engine opens and which kind it is; each thread then opens its own. */
 static int open_network(struct batch *b) {
     const struct engine_options options = {.name = b->args->engine, .n_streams = 1, .max_hops = 2};
     struct engine *e;
@@ -383,7 +383,7 @@ static int run_enhance(const struct cli_call *call) {
     free(b.files);
     model_free(b.model);
     if (interrupted)
-        raise(interrupted); /* once nothing is left lying about */
+        raise(interrupted); /* only now that no partial file is left */
     return status;
 }
 

@@ -1,4 +1,4 @@
-/* primeknet bench: what a hop costs here, as percentiles. */
+/* primeknet bench: the time per hop on this machine, as percentiles. */
 #include "tool/cli.h"
 
 #include "engine/choose.h"

@@ -1,4 +1,4 @@
-/* `primeknet`: what people say to a running primeknetd, the network on files, and how fast it is. */
+/* The program `primeknet`: its command line, help and errors. The commands are in the other files of this folder. */
 #include "tool/cli.h"
 
 #include "config.h"
@@ -21,7 +21,8 @@ const struct cli_command *const cli_commands[] = {
     &help_command, &version_command, &complete_command, NULL,
 };
 
-/* ---- what commands use ------------------------------------------------------------------------------------------- */
+/* ---- helpers for commands
+ * ------------------------------------------------------------------------------------------ */
 
 int cli_fail(const char *format, ...) {
     va_list args;
@@ -163,7 +164,7 @@ int cli_misuse(const struct cli_command *command, const char *format, ...) {
 
 /* ---- the command line -------------------------------------------------------------------------------------------- */
 
-enum { GO_ON = -1 }; /* no exit status */
+enum { GO_ON = -1 }; /* not an exit status */
 
 static const struct cli_option *find_option(const struct cli_command *c, char letter, const char *name, size_t n) {
     for (const struct cli_option *o = c->options; o->name; o++)
@@ -172,7 +173,7 @@ static const struct cli_option *find_option(const struct cli_command *c, char le
     return letter == 'h' || (n == 4 && strncmp(name, "help", n) == 0) ? &help_option : NULL;
 }
 
-/* attached: what stands with it in its own word, or NULL; else its value is the next word. */
+/* `attached` is a value that stands in the option's own word, or NULL; then the value is the next word. */
 static int take_option(struct cli_call *call, const struct cli_option *o, char *attached, char ***next) {
     if (o == &help_option) {
         print_help(call->command);
@@ -212,7 +213,8 @@ static int take_short(struct cli_call *call, char *letters, char ***next) {
     return status;
 }
 
-/* Not by getopt: a word may begin with a dash ("set floor-db -18"). Makes room in argv for the words. */
+/* getopt will not do: an argument may begin with a dash ("set floor-db -18"). Collects the arguments at the start of
+ * argv. */
 static int parse(struct cli_call *call, char **argv) {
     const struct cli_command *c = call->command;
     bool words_only = false;

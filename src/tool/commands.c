@@ -1,4 +1,4 @@
-/* primeknet set, bypass, use, model, mics: what a running primeknetd is told. */
+/* primeknet set, bypass, use, model, mics: commands to a running primeknetd. */
 #include "config.h"
 
 #include "tool/cli.h"
@@ -25,7 +25,7 @@ json_t *cli_ask(json_t *request) {
     return answer;
 }
 
-/* The setting's new value, and whether it stays. */
+/* Sets a setting, and prints its new value and whether it was saved. */
 static int set(const char *name, const char *value, bool save) {
     json_t *answer = cli_ask(json_pack("{s:s, s:s, s:s, s:b}", "command", "set", "name", name, "value", value, "save", save));
     if (!answer)
@@ -140,7 +140,8 @@ const struct cli_command mics_command = {
     .about = "Lists the microphones: the name for primeknet use, and what people call it. * is in use.\n",
 };
 
-/* The microphone that is meant: a name, a description, or a part of just one of them. Prints what went wrong. */
+/* Finds the microphone with that name or description, or the only one that contains the words. Prints an error
+ * otherwise. */
 static bool find_microphone(char *ret, size_t size, const char *wanted) {
     if (!wanted[0]) {
         cli_fail("a microphone needs a name; primeknet mics lists them");

@@ -1,5 +1,5 @@
-/* primeknet complete: what the shells' completions ask (completions/). A line for each word that fits, with a tab and a few words
- * about it where there are any; ":files" where the name of a file fits as well. */
+/* primeknet complete: answers the shells' completion scripts (completions/). It prints one line per word that fits,
+ * with a tab and a short explanation if there is one, and ":files" if a file name fits too. */
 #include "tool/cli.h"
 
 #include <stdio.h>
@@ -16,7 +16,7 @@ static const struct {
 };
 enum { N_SETTINGS = sizeof settings / sizeof *settings };
 
-/* If it goes on from what is typed so far. */
+/* Prints the word if it continues what is typed so far. */
 static void offer(const char *typed, const char *word, const char *about) {
     if (strncmp(word, typed, strlen(typed)) == 0)
         printf(about[0] ? "%s\t%s\n" : "%s\n", word, about);
@@ -33,7 +33,7 @@ static void offer_microphones(const char *typed) {
     json_decref(answer);
 }
 
-/* As commands spell them. */
+/* A setting's name as commands spell it, with dashes. */
 static void spell(char ret[32], const char *name) {
     snprintf(ret, 32, "%s", name);
     for (char *c = ret; (c = strchr(c, '_'));)
@@ -48,7 +48,7 @@ static void offer_settings(const char *typed) {
     }
 }
 
-/* The words in quotation marks in what is allowed, and what else such a setting takes. */
+/* Offers the words in quotation marks in the setting's help, and other values it accepts. */
 static void offer_values(const char *typed, const char *setting) {
     char wanted[32], name[32], word[32];
     spell(wanted, setting);
@@ -71,7 +71,7 @@ static void offer_values(const char *typed, const char *setting) {
     }
 }
 
-/* One word of that kind; before: the word before it. */
+/* Completes one word of that kind; `before` is the word before it. */
 static void offer_kind(enum cli_kind kind, const char *typed, const char *before) {
     switch (kind) {
     case CLI_FILE: puts(":files"); break;
@@ -103,7 +103,7 @@ static void offer_options(const struct cli_command *c, const char *typed) {
     offer(typed, "--help", "");
 }
 
-/* The option that takes its value from the word after this one, or NULL. */
+/* The option whose value is the next word, or NULL. */
 static const struct cli_option *awaits_value(const struct cli_command *c, const char *word) {
     for (const struct cli_option *o = c->options; o->name; o++)
         if (o->value && ((word[0] == '-' && word[1] == o->letter && !word[2]) ||
@@ -112,7 +112,7 @@ static const struct cli_option *awaits_value(const struct cli_command *c, const 
     return NULL;
 }
 
-/* The words after "primeknet"; the last one is being typed. */
+/* Arguments: the words after "primeknet", the last one incomplete. */
 static int run(const struct cli_call *call) {
     const char *typed = call->words[call->n_words - 1];
     const struct cli_command *c = call->n_words > 1 ? cli_find(call->words[0]) : NULL;

@@ -1,4 +1,4 @@
-/* primeknet doctor: what keeps people from hearing Enhanced Mic, one line a check, and what to do about it. */
+/* primeknet doctor: finds what keeps Enhanced Mic from working, one line per check, and says what to do. */
 #include "config.h"
 
 #include "tool/cli.h"
@@ -29,24 +29,24 @@
 #define ENHANCED "enhanced_mic"
 
 enum { N_HOPS = 400, FEW_HOPS = 1000 };
-static const double digital_silence_db = -120; /* under the noise of any microphone */
-static const double late_share = .001, tight = .4; /* of the hops; of a hop's time, as in choose.h */
+static const double digital_silence_db = -120; /* quieter than the noise of any microphone */
+static const double late_share = .001, tight = .4; /* late_share: of the hops; tight: of a hop's time, as in choose.h */
 
 enum result { FINE, NOTE, PROBLEM };
 static const char *const words[] = {"ok", "note", "problem"};
 
-/* What is known so far. */
+/* What the checks have found out so far. */
 struct doctor {
-    json_t *checks;       /* {"check", "result", "text", "advice"}, in the order of the lines */
+    json_t *checks;       /* {"check", "result", "text", "advice"}, in the order of the output */
     bool as_json;
     struct settings settings;
-    struct survey *survey; /* NULL: no PipeWire */
-    struct systemd *systemd; /* NULL: no systemd for this user */
+    struct survey *survey; /* NULL without PipeWire */
+    struct systemd *systemd; /* NULL without a systemd for this user */
     struct systemd_unit unit;
-    json_t *status;       /* the running daemon's, or NULL */
+    json_t *status;       /* from the running daemon, or NULL */
 };
 
-/* One line. advice: what to do, in a sentence, or NULL. */
+/* Adds one check. advice: what to do, one sentence, or NULL. */
 static void __attribute__((format(printf, 5, 6)))
 tell(struct doctor *d, enum result result, const char *check, const char *advice, const char *format, ...) {
     va_list args;
@@ -60,9 +60,9 @@ tell(struct doctor *d, enum result result, const char *check, const char *advice
     json_array_append_new(d->checks, line);
 }
 
-/* ---- who carries the sound --------------------------------------------------------------------------------------- */
+/* ---- the sound server -------------------------------------------------------------------------------------------- */
 
-/* The program that listens where applications of PulseAudio's kind connect. "": none; "systemd": any that it starts. */
+/* The program that listens on PulseAudio's socket; "" if there is none, "systemd" if systemd starts one on demand. */
 static void find_pulse_server(char ret[64]) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     const char *place = getenv("PULSE_RUNTIME_PATH"), *runtime = getenv("XDG_RUNTIME_DIR");
@@ -95,7 +95,7 @@ static bool unit_is_active(struct doctor *d, const char *name) {
     return d->systemd && systemd_unit(d->systemd, &unit, name, NULL) == 0 && strcmp(unit.active, "active") == 0;
 }
 
-/* With socket activation it is systemd that listens. */
+/* With socket activation, systemd listens in PulseAudio's place. */
 static bool pulseaudio_has_the_socket(struct doctor *d, const char *server) {
     return strcmp(server, "pulseaudio") == 0 ||
            (strcmp(server, "systemd") == 0 && unit_is_active(d, "pulseaudio.socket"));
@@ -141,7 +141,7 @@ static void check_sound_server(struct doctor *d) {
 
 /* ---- the service ------------------------------------------------------------------------------------------------- */
 
-/* A daemon that runs may have been told others than the file has. */
+/* The running daemon's settings may differ from the file's. */
 static void use_running_settings(struct doctor *d) {
     static const int used[] = {SETTING_microphone, SETTING_engine, SETTING_gpu, SETTING_model};
     const json_t *running = json_object_get(d->status, "settings");
@@ -211,7 +211,7 @@ static int ask_daemon(struct doctor *d, struct err *err) {
 static void check_daemon(struct doctor *d, int res, const char *why_not) {
     bool runs = res != -ENOENT && res != -ECONNREFUSED && res != -ENOTDIR;
     if (!runs && d->systemd && strcmp(d->unit.active, "active") != 0)
-        return; /* that of the service says it */
+        return; /* the service's check reports it */
     if (!d->status)
         tell(d, PROBLEM, "daemon", d->systemd ? "systemctl --user restart primeknet" : "start primeknetd", "%s",
              runs ? why_not : "does not run");
@@ -235,7 +235,7 @@ static void check_bluetooth(struct doctor *d, const struct survey_source *mic) {
          narrow ? "8 kHz sound" : wide ? "16 kHz sound" : "8 or 16 kHz sound");
 }
 
-/* Which cards have no source: a profile without input, or a Bluetooth headset that only plays. */
+/* Reports cards without a source: their profile has no input, or they are Bluetooth headsets in playback mode. */
 static void tell_silent_cards(struct doctor *d) {
     const struct survey_device *device;
     const struct survey_source *source;
@@ -253,7 +253,7 @@ static bool is_chosen(const struct doctor *d, const struct survey_source *source
     return microphone_fits(d->settings.microphone, source->name, source->description) > 0;
 }
 
-/* The one that is listened to, by the daemon's word; without a daemon: the one that it would take. NULL: none. */
+/* The microphone that the daemon listens to, or, without a daemon, would listen to. NULL if there is none. */
 static const struct survey_source *find_microphone(const struct doctor *d) {
     const struct survey_source *source;
     if (d->status)
@@ -266,7 +266,7 @@ static const struct survey_source *find_microphone(const struct doctor *d) {
     return NULL;
 }
 
-/* Whether it can be heard. */
+/* Whether the source is audible: not muted, not at zero volume, not silent. */
 static bool check_sound(struct doctor *d, const char *check, const struct survey_source *source) {
     char advice[320];
     if (source->muted) {
@@ -329,9 +329,9 @@ static void check_enhanced(struct doctor *d) {
              "%s: applications take it unless told otherwise", source ? source->description : "none");
 }
 
-/* ---- time -------------------------------------------------------------------------------------------------------- */
+/* ---- real time and speed ----------------------------------------------------------------------------------------- */
 
-/* This thread's, for a moment. */
+/* Gives this thread's real-time priority back after the test. */
 static void drop_realtime(void) {
     sched_setscheduler(0, SCHED_OTHER | SCHED_RESET_ON_FORK, &(struct sched_param){0});
 }
@@ -342,9 +342,10 @@ static bool limits_allow_realtime(void) {
     return allowed;
 }
 
-/* Asks rtkit as PipeWire does: 0, -ENOENT where there is none, or -EACCES, with its words in why. */
+/* Asks rtkit as PipeWire does. Returns 0, -ENOENT if there is no rtkit, or -EACCES with its reason in why. */
 static int ask_rtkit(struct err *why) {
-    static const struct rlimit moment = {200000, 200000}; /* us without a pause: rtkit grants nothing to a process without a limit */
+    static const struct rlimit moment = {200000, 200000}; /* us without a pause: rtkit refuses a process without this
+                                                           * limit */
     sd_bus *bus = NULL;
     sd_bus_error error = SD_BUS_ERROR_NULL;
     int res = -ENOENT;
@@ -392,7 +393,7 @@ static void check_realtime(struct doctor *d) {
     }
 }
 
-/* What the GPU's engine says of itself; the CPU's takes over where it does not open. */
+/* Tries to open the GPU engine and reports its message; the processor takes over if it does not open. */
 static void check_gpu(struct doctor *d) {
     bool wanted = strcmp(d->settings.engine, "cuda") == 0;
     const char *engine = text_of(d->status, "engine"), *problem = text_of(d->status, "problem");
@@ -427,7 +428,7 @@ static void check_gpu(struct doctor *d) {
 
 static const char *const lighter = "a lighter network: primeknet model auto --save, or primeknet model small --save";
 
-/* How it went while somebody recorded; false where that is too little to judge by. */
+/* Judges the hops of past recordings; returns false if there were too few. */
 static bool judge_hops(struct doctor *d) {
     double hops = number_of(d->status, "hops"), late = number_of(d->status, "late_hops");
     const char *too_heavy = text_of(json_object_get(d->status, "missing"), "model");
@@ -484,9 +485,9 @@ static void check_speed(struct doctor *d) {
     model_free(model);
 }
 
-/* ---- the whole --------------------------------------------------------------------------------------------------- */
+/* ---- conclusion -------------------------------------------------------------------------------------------------- */
 
-/* Returns the exit status. */
+/* Prints the advice; returns the exit status. */
 static int conclude(const struct doctor *d) {
     const json_t *check, *said;
     size_t i, k;

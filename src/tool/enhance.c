@@ -1,8 +1,7 @@
-/* enhance.c - a sound file in, the same file with its speech cleaned out.
+/* enhance.c - enhances one sound file.
  *
- * Every channel is a stream of one engine. Blocks flow through: read, resample to the model's rate, hops, resample
- * back, limit, write; what the engine and the limiter delay is dropped at the start and made up with silence at the
- * end. */
+ * Each channel is a stream of one engine. Blocks are read, resampled to the model's rate, enhanced, resampled back,
+ * limited and written. The delay of engine and limiter is dropped at the start and made up with silence at the end. */
 #include "tool/enhance.h"
 
 #include "tool/limiter.h"
@@ -21,7 +20,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Hops of a channel that go to the engine together, and of all channels. */
+/* The most hops per channel, and in all, that go to the engine in one call. */
 enum { most_hops = 768, most_hops_in_all = 1536, most_channels = 64 };
 
 /* Interleaved frames waiting for the next step. */
@@ -30,31 +29,31 @@ struct frames {
     size_t n, room;
 };
 
-/* One file on its way. */
+/* One file in progress. */
 struct job {
     struct enhancer *by;
     const char *in_name, *out_name;
     struct err *err;
     SNDFILE *in, *out;
     SF_INFO info;
-    int container; /* of `out` */
+    int container; /* format of `out` */
     struct replace replace;
     struct limiter *limiter;
-    soxr_t to_model, to_file; /* NULL where the rates are the same */
+    soxr_t to_model, to_file; /* NULL if the rates are equal */
     struct engine_job *streams;
-    unsigned block_hops; /* read and given to the engine at once */
+    unsigned block_hops; /* hops read and given to the engine at once */
     float *planes;       /* [channels][block_hops * hop] */
     struct frames at_model, enhanced, at_file;
-    size_t drop_model, drop_file; /* frames still to drop: the engine's delay, the limiter's */
+    size_t drop_model, drop_file; /* frames still to be dropped for the delays of engine and limiter */
     uint64_t n_read, n_written;
-    float steps; /* of the samples of `out`: steps_per_unit() */
+    float steps; /* quantisation steps of `out`, see steps_per_unit */
 };
 
 static int out_of_memory(const struct job *j) {
     return err_set(j->err, -ENOMEM, "%s: out of memory", j->in_name);
 }
 
-/* Makes room for n more frames; returns where they go, NULL when out of memory. */
+/* Makes room for n more frames and returns where they go, or NULL if memory runs out. */
 static float *frames_grow(struct frames *f, size_t n, unsigned channels) {
     if (f->n + n > f->room) {
         size_t room = 2 * (f->n + n);
@@ -72,7 +71,7 @@ static void frames_drop(struct frames *f, size_t n, unsigned channels) {
     memmove(f->data, f->data + n * channels, f->n * channels * sizeof *f->data);
 }
 
-/* n frames of `data`, resampled where there is a resampler. */
+/* Appends n frames of `data`, resampled unless resampler is NULL. */
 static int append(struct job *j, struct frames *to, soxr_t resampler, double ratio, const float *data, size_t n) {
     const unsigned channels = (unsigned)j->info.channels;
     if (!resampler) {
@@ -103,7 +102,7 @@ static double file_per_model(const struct job *j) {
     return (double)j->info.samplerate / model_rate(j->by->model);
 }
 
-/* Steps of a file's integers per unit, 0 for samples of other kinds. */
+/* How many quantisation steps an integer format has per unit of amplitude; 0 for other formats. */
 static float steps_per_unit(int format) {
     switch (format & SF_FORMAT_SUBMASK) {
     case SF_FORMAT_PCM_S8:
@@ -122,7 +121,7 @@ static int write_ready(struct job *j) {
     size_t n = j->at_file.n;
     if (n > j->n_read - j->n_written)
         n = j->n_read - j->n_written;
-    /* Where libsndfile clips it rounds some kinds of files down. */
+    /* When libsndfile clips, it rounds some formats towards negative infinity. */
     for (size_t i = 0; j->steps > 0 && i < n * channels; i++)
         j->at_file.data[i] = rintf(j->at_file.data[i] * j->steps) / j->steps;
     if (sf_writef_float(j->out, j->at_file.data, n) != (sf_count_t)n)
@@ -132,14 +131,14 @@ static int write_ready(struct job *j) {
     return 0;
 }
 
-/* It is lost: the next file needs another. */
+/* The engine is lost: close it, so that the next file opens another. */
 static int engine_failed(struct job *j, int code) {
     err_set(j->err, code, "%s: the engine failed: %s", j->in_name, engine_name(j->by->opened));
     enhancer_done(j->by);
     return code;
 }
 
-/* All whole hops that wait: network, resample, limit, write. */
+/* Enhances, resamples, limits and writes all complete hops. */
 static int run_hops(struct job *j) {
     unsigned channels = j->info.channels, hop = engine_hop(j->by->opened);
     int code;
@@ -166,7 +165,7 @@ static int run_hops(struct job *j) {
         size_t drop = n < j->drop_model ? n : j->drop_model;
         frames_drop(&j->enhanced, drop, channels);
         j->drop_model -= drop;
-        if (!j->enhanced.n) /* the delay still */
+        if (!j->enhanced.n) /* all of it was delay */
             continue;
 
         size_t before = j->at_file.n;
@@ -189,7 +188,7 @@ static int check_finite(const struct job *j, const float *data, size_t n) {
     return 0;
 }
 
-/* n frames of the file, or of the silence after it. */
+/* Takes n frames of the file, or of the silence appended to it. */
 static int take(struct job *j, const float *data, size_t n) {
     const int code = append(j, &j->at_model, j->to_model, 1 / file_per_model(j), data, n);
     return code < 0 ? code : run_hops(j);
@@ -221,7 +220,7 @@ static int run(struct job *j, _Atomic float *share) {
     return code;
 }
 
-/* ---- beginning and end ----------------------------------------------------------------------------------------- */
+/* ---- start and end --------------------------------------------------------------------------------------------- */
 
 static int open_engine(struct enhancer *e, unsigned channels, unsigned block_hops, struct err *err) {
     if (e->opened && engine_streams(e->opened) < channels)

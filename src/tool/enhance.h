@@ -1,4 +1,4 @@
-/* enhance.h - the network on whole sound files: same rate, channels and length, no delay, the tags kept.
+/* enhance.h - the network applied to whole sound files. Rate, channels, length and tags are kept; no delay is added.
  *
  * An enhancer belongs to one thread; several may share a model. */
 #ifndef PRIMEKNET_ENHANCE_H
@@ -10,15 +10,15 @@
 
 struct enhancer {
     const struct model *model;
-    const char *engine;     /* as engine_open has it */
+    const char *engine;     /* as in engine_options */
     struct engine_controls controls;
-    const atomic_int *stop; /* not 0: no further */
-    struct engine *opened;  /* NULL at first; kept from file to file, with streams for the most channels so far */
+    const atomic_int *stop; /* stops enhance_file when it is not 0 */
+    struct engine *opened;  /* NULL at first; reused from file to file, with streams for the most channels so far */
 };
 
-/* The new file takes the old one's place when it is whole; it may be `in` itself. *share is how much of it is done, 0
- * to 1. Returns 0; 1, with the reason in *err, where `in` is cut short and all that is there of it was enhanced; or a
- * negative errno, -EINTR for *stop. */
+/* Enhances `in` to `out`, which is replaced only once the new file is complete and may be `in`. *share is the share
+ * done, 0 to 1. Returns 0; 1 if `in` is cut short, after enhancing what is there, with the reason in *err; or a
+ * negative errno, -EINTR after *stop. */
 int enhance_file(struct enhancer *e, const char *in, const char *out, _Atomic float *share, struct err *err);
 void enhancer_done(struct enhancer *e);
 

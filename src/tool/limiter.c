@@ -7,12 +7,12 @@
 
 struct limiter {
     unsigned n_channels;
-    size_t window;   /* frames looked ahead, and averaged over */
-    size_t position; /* of the present frame in each ring */
+    size_t window;   /* frames of look-ahead, and of averaging */
+    size_t position; /* index of the present frame in each ring */
     size_t limited;  /* frames until the gain is exactly 1 again */
     float *delayed;  /* [window][n_channels] */
-    float *wanted;   /* [window] gain that each frame's peak asks for */
-    float *least;    /* [window] minimum of wanted over the window that ended there */
+    float *wanted;   /* [window] the gain that each frame's peak requires */
+    float *least;    /* [window] the minimum of `wanted` over the window ending at each frame */
 };
 
 int limiter_new(struct limiter **ret, unsigned rate, unsigned n_channels) {
@@ -76,7 +76,7 @@ void limiter_run(struct limiter *l, float *frames, size_t n) {
         const float *old = l->delayed + l->position * l->n_channels;
         for (unsigned c = 0; c < l->n_channels; c++) {
             float y = old[c] * gain;
-            frames[c] = y > 1 ? 1 : y < -1 ? -1 : y; /* rounding alone */
+            frames[c] = y > 1 ? 1 : y < -1 ? -1 : y; /* only rounding errors reach this */
         }
     }
 }

@@ -1,9 +1,9 @@
-/* limiter.h - a look-ahead peak limiter: what comes out never exceeds full scale, and the gain moves without a click.
+/* limiter.h - a look-ahead peak limiter: the output never exceeds full scale, and the gain changes smoothly.
  *
- * The gain at a sample is the moving average, over a window, of the moving minimum, over the same window, of the gains that
- * the peaks ask for; every minimum that enters the average already respects the sample itself, so the bound is exact. All
- * channels share one gain. Where no peak exceeds full scale samples pass unchanged to the bit. One thread; 2.5 ms delay,
- * which the caller drops at the start. */
+ * The gain is the moving average over a window of the moving minimum, over a window of the same length, of the gains
+ * that the peaks require. Every minimum in the average already allows for the sample itself, so the bound is exact. All
+ * channels share one gain. While no peak exceeds full scale, samples pass bit for bit. One thread; 2.5 ms delay, which
+ * the caller drops at the start. */
 #ifndef PRIMEKNET_LIMITER_H
 #define PRIMEKNET_LIMITER_H
 
@@ -12,9 +12,9 @@
 struct limiter;
 
 int limiter_new(struct limiter **ret, unsigned rate, unsigned n_channels);
-void limiter_free(struct limiter *l); /* NULL is fine */
+void limiter_free(struct limiter *l); /* l may be NULL */
 size_t limiter_delay(const struct limiter *l); /* frames */
-/* In place on n interleaved frames. */
+/* Limits n interleaved frames in place. */
 void limiter_run(struct limiter *l, float *frames, size_t n);
 
 #endif

@@ -10,11 +10,11 @@
 
 #include <stdlib.h>
 
-#pragma GCC diagnostic ignored "-Wpedantic" /* PipeWire's macros and inline functions are GNU C */
+#pragma GCC diagnostic ignored "-Wpedantic" /* PipeWire's macros and inline functions use GNU C */
 #include <pipewire/impl.h>
 #include <pipewire/pipewire.h>
 
-/* dont-reconnect: once Enhanced Mic is gone it ends, and does not go over to another microphone. */
+/* dont-reconnect: when Enhanced Mic disappears the loopback ends, instead of playing another microphone. */
 static const char arguments[] =
     "{ node.description = \"Listening to Enhanced Mic\" node.latency = 256/48000 audio.position = [ MONO ]"
     "  capture.props = { node.name = listen.enhanced_mic target.object = enhanced_mic node.dont-reconnect = true }"
@@ -25,7 +25,7 @@ struct listen {
     struct pw_context *context;
 };
 
-/* Without it, another microphone would be played. */
+/* Fails if Enhanced Mic is missing; PipeWire would then play another microphone. */
 static int find_enhanced(struct err *err) {
     struct survey *d;
     int res = survey_open(&d, err);

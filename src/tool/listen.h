@@ -1,6 +1,6 @@
-/* listen.h - hear yourself: Enhanced Mic played on the default output, for as long as it is open.
+/* listen.h - plays Enhanced Mic on the default output while it is open.
  *
- * PipeWire's own loopback, on a thread of its own. Open and close on one thread; the calls block for a moment. */
+ * Uses PipeWire's loopback module on a thread of its own. Open and close on the same thread; both block briefly. */
 #ifndef PRIMEKNET_LISTEN_H
 #define PRIMEKNET_LISTEN_H
 
@@ -9,6 +9,6 @@
 struct listen;
 
 int listen_open(struct listen **ret, struct err *err);
-void listen_close(struct listen *l); /* NULL is fine */
+void listen_close(struct listen *l); /* l may be NULL */
 
 #endif

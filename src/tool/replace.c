@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MOST_LINKS = 40 }; /* as the kernel's */
+enum { MOST_LINKS = 40 }; /* as in the kernel */
 
 int path_join(char *ret, size_t size, const char *folder, const char *name) {
     size_t n = strlen(folder);
@@ -18,7 +18,7 @@ int path_join(char *ret, size_t size, const char *folder, const char *name) {
     return snprintf(ret, size, "%.*s/%s", (int)n, folder, name) < (int)size ? 0 : -ENAMETOOLONG;
 }
 
-/* What a path names once its last component is no link; that need not exist. */
+/* Follows symbolic links until the last component is none; the target need not exist. */
 static int follow(char path[4096]) {
     char link[4096], joined[4096];
     for (int i = 0; i < MOST_LINKS; i++) {

@@ -1,4 +1,5 @@
-/* primeknet setup: Enhanced Mic at every login, as the default microphone on request; and all of it undone. */
+/* primeknet setup: runs Enhanced Mic now and at every login, optionally as the default microphone, and undoes all
+ * that. */
 #include "config.h"
 
 #include "tool/cli.h"
@@ -23,10 +24,10 @@
 
 enum { APPEAR_MS = 5000, POLL_MS = 100 };
 
-/* What is there to be undone, as it stands in the state file: "" are none. */
+/* What setup must undo, as the state file has it; "" means nothing. */
 struct before {
-    char default_source[128]; /* that the user had chosen before Enhanced Mic */
-    bool microphone;          /* was set by us */
+    char default_source[128]; /* the user's choice before Enhanced Mic */
+    bool microphone;          /* whether setup set the microphone */
 };
 
 static void read_before(struct before *ret) {
@@ -48,9 +49,9 @@ static bool write_before(const struct before *b) {
     return ok;
 }
 
-/* ---- set up ------------------------------------------------------------------------------------------------------ */
+/* ---- setting up -------------------------------------------------------------------------------------------------- */
 
-/* Measures, which takes seconds the first time; what is found is what "auto" takes from then on. */
+/* Measures which model "auto" will use; takes seconds the first time. */
 static int choose_network(const struct settings *s) {
     struct choice c;
     struct err err;
@@ -88,7 +89,7 @@ static int start_service(struct systemd *m) {
     return cli_done;
 }
 
-/* The graph, once Enhanced Mic is in it. */
+/* Waits until Enhanced Mic is in the graph, and returns a survey of it. */
 static int await_enhanced(struct survey **ret, struct err *err) {
     for (int ms = 0;; ms += POLL_MS) {
         struct survey *d;
@@ -105,7 +106,8 @@ static int await_enhanced(struct survey **ret, struct err *err) {
     }
 }
 
-/* Enhanced Mic listened to the default and is to be it now: what the user had chosen becomes its microphone by name. */
+/* Enhanced Mic followed the default and now becomes the default, so the user's previous choice becomes its microphone,
+ * by name. */
 static int make_default(const struct settings *s) {
     struct survey *d = NULL;
     struct err err;
@@ -153,14 +155,14 @@ static int set_up(struct systemd *m, bool by_default) {
     return status;
 }
 
-/* ---- undone ------------------------------------------------------------------------------------------------------ */
+/* ---- undoing it -------------------------------------------------------------------------------------------------- */
 
 static int restore_default(const struct before *b) {
     struct survey *d = NULL;
     struct err err;
     int res = survey_open(&d, &err);
     if (res == -EHOSTDOWN)
-        return cli_done; /* and nothing to be done: once there is no Enhanced Mic the default is another */
+        return cli_done; /* nothing to do: without Enhanced Mic the default changes by itself */
     if (res)
         return cli_fail("%s", err.text);
     if (strcmp(survey_configured_source(d), ENHANCED) == 0) {

@@ -1,6 +1,6 @@
-/* sound.h - a whole sound file in memory, as one channel; for commands that need all of it at once.
+/* sound.h - a whole sound file in memory, as one channel, for commands that need all of it at once.
  *
- * Any thread; sounds belong to the caller, who frees them with sound_done. */
+ * Any thread. The caller owns each sound and frees it with sound_done. */
 #ifndef PRIMEKNET_SOUND_H
 #define PRIMEKNET_SOUND_H
 
@@ -9,10 +9,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* How files are resampled: libsoxr's recipe, which keeps 99 % of the band; needs soxr.h. */
+/* libsoxr's recipe for all resampling; keeps 99 % of the band. Needs soxr.h. */
 #define SOUND_RESAMPLING (SOXR_VHQ | SOXR_STEEP_FILTER)
 
-/* Whether files at one rate (Hz) are resampled to another: up to 256 times as many samples, or as few. */
+/* Whether files can be resampled between two rates (Hz): a ratio of at most 256. */
 static inline bool sound_resamples(unsigned from, unsigned to) {
     return to <= 256ull * from && from <= 256ull * to;
 }
@@ -23,16 +23,16 @@ struct sound {
     unsigned rate; /* Hz */
 };
 
-/* Anything that libsndfile reads; of several channels the mean. A file without sound, or with a sample that is not a
- * number, is refused. */
+/* Reads any file that libsndfile supports; several channels are averaged. Rejects a file without sound, or with a
+ * sample that is not a number. Returns 0 or a negative errno. */
 int sound_read(struct sound *ret, const char *path, struct err *err);
-/* A copy at another rate (or the same), aligned with what it was. `path` is for the message alone. */
+/* Makes a copy at another rate (or the same), aligned in time. `path` is for error messages. */
 int sound_resample(struct sound *ret, const struct sound *s, unsigned rate, const char *path, struct err *err);
-/* FLAC of 24 bits; the file is replaced only when the new one is whole. */
+/* Writes 24-bit FLAC; replaces the file only once the new one is complete. */
 int sound_write(const struct sound *s, const char *path, struct err *err);
-void sound_done(struct sound *s); /* a zeroed one is fine */
+void sound_done(struct sound *s); /* s may be all zeros */
 
-/* The file's name without folders and ending, at most size - 1 bytes of it. */
+/* The file's name without folders and extension, cut to size - 1 bytes. */
 void sound_stem(char *ret, size_t size, const char *path);
 
 #endif

@@ -7,9 +7,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* ---- to read --------------------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------------------------- */
 
-/* Why libsndfile does not open a file that is there. */
+/* Why libsndfile cannot open an existing file. */
 static const char *reason(int error) {
     switch (error) {
     case SF_ERR_UNRECOGNISED_FORMAT: return "is not a sound file in a format that libsndfile reads";
@@ -19,7 +19,7 @@ static const char *reason(int error) {
 }
 
 int sound_file_open(SNDFILE **ret, SF_INFO *info, const char *path, struct err *err) {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* the reason is one for all threads */
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* libsndfile keeps one error for all threads */
     struct stat st;
     if (stat(path, &st) < 0)
         return err_set(err, -errno, "%s: %s", path, strerror(errno));
@@ -49,9 +49,9 @@ int sound_file_failed(SNDFILE *f, const char *path, const char *done, struct err
     return err_set(err, -EIO, "%s: cannot be %s: %.*s", path, done, (int)(n && text[n - 1] == '.' ? n - 1 : n), text);
 }
 
-/* libsndfile takes as the length of raw samples what there is of them, and tells in its log alone what the header says:
- * "data : 960000 (should be 319889)". A length that nobody knew when the header was written has all bits set but the
- * lowest, or but for the sign. */
+/* For raw samples libsndfile reports the length that it finds; only its log has the header's: "data : 960000 (should be
+ * 319889)". A length that was unknown when the header was written has all bits set except the lowest, or except the
+ * sign. */
 static bool claims_more(SNDFILE *f) {
     enum { UNKNOWN = 0x7fff0000 };
     char log[16384];
@@ -71,9 +71,9 @@ bool sound_file_cut_short(SNDFILE *f, const SF_INFO *info, sf_count_t n) {
     return n < info->frames || sf_error(f) != SF_ERR_NO_ERROR || claims_more(f);
 }
 
-/* ---- to write -------------------------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------------------------- */
 
-/* Extensions that people use; some also imply a sample format. libsndfile knows more. */
+/* Common extensions; some also imply a sample format. libsndfile knows more. */
 static const struct {
     const char *extension;
     int format;
@@ -88,7 +88,7 @@ static const struct {
 };
 enum { N_EXTENSIONS = sizeof extensions / sizeof *extensions };
 
-/* The nth extension and its container; NULL after the last. One may come twice. */
+/* The nth extension and its container; NULL after the last. Some occur twice. */
 static const char *nth_extension(int n, int *format) {
     if (n < N_EXTENSIONS) {
         *format = extensions[n].format;
@@ -100,7 +100,7 @@ static const char *nth_extension(int n, int *format) {
     if (f.format >= n_major || sf_command(NULL, SFC_GET_FORMAT_MAJOR, &f, sizeof f))
         return NULL;
     *format = f.format & SF_FORMAT_TYPEMASK;
-    return f.extension && *format != SF_FORMAT_SD2 ? f.extension : ""; /* which is two files */
+    return f.extension && *format != SF_FORMAT_SD2 ? f.extension : ""; /* SD2 consists of two files */
 }
 
 static const char *extension_of(const char *path) {
@@ -108,7 +108,7 @@ static const char *extension_of(const char *path) {
     return dot && dot != name ? dot + 1 : "";
 }
 
-/* The container, with a sample format if the extension implies one; 0: no such extension. */
+/* The container of an extension, with a sample format if the extension implies one; 0 if unknown. */
 static int container(const char *extension) {
     const char *known;
     int format;
@@ -123,11 +123,11 @@ bool sound_file_named(const char *path) {
     return format && format != SF_FORMAT_RAW;
 }
 
-/* 0: the container does not hold that. */
+/* Returns 0 if the container cannot hold that. */
 static int format_in(int wanted, const SF_INFO *like) {
     int kept = like->format & SF_FORMAT_SUBMASK;
     if (kept >= SF_FORMAT_MPEG_LAYER_I && kept <= SF_FORMAT_MPEG_LAYER_III)
-        kept = 0; /* libsndfile says that WAV can hold it and then does not write it */
+        kept = 0; /* libsndfile claims that WAV can hold it, but does not write it */
     const int subtypes[] = {kept, SF_FORMAT_PCM_16, SF_FORMAT_VORBIS, SF_FORMAT_MPEG_LAYER_III};
     for (unsigned s = 0; s < sizeof subtypes / sizeof *subtypes; s++) {
         SF_INFO try = {.samplerate = like->samplerate, .channels = like->channels, .format = wanted};
@@ -139,7 +139,7 @@ static int format_in(int wanted, const SF_INFO *like) {
     return 0;
 }
 
-/* Those that hold what `like` has: " .wav .flac ...". */
+/* Lists the extensions that can hold what `like` has: " .wav .flac ...". */
 static void list_extensions(char *text, size_t size, const SF_INFO *like) {
     const char *extension;
     int format;

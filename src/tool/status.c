@@ -1,4 +1,4 @@
-/* primeknet status and monitor: what primeknetd is doing, once or as it goes. */
+/* primeknet status and monitor: what primeknetd is doing, once or continuously. */
 #include "config.h"
 
 #include "tool/cli.h"
@@ -33,7 +33,7 @@ static json_t *ask_status(int fd, struct err *err) {
     return control_ask(fd, &answer, json_pack("{s:s, s:b}", "command", "status", "bands", true), err) < 0 ? NULL : answer;
 }
 
-/* ---- for people -------------------------------------------------------------------------------------------------- */
+/* ---- as text ----------------------------------------------------------------------------------------------------- */
 
 static void print_users(FILE *f, const json_t *s, const char *key) {
     const json_t *recorders = json_object_get(s, key);
@@ -74,7 +74,7 @@ static void print_hops(FILE *f, const json_t *s) {
             number_of(s, "late_hops"), number_of(s, "hops"), is_true(s, "realtime") ? "" : ", no real-time priority");
 }
 
-/* One besides the first microphone, in a line or two. */
+/* Prints a node other than the first microphone, in one or two lines. */
 static int print_stream(FILE *f, const json_t *s, const char *end) {
     bool speaker = strcmp(text_of(s, "kind"), "speaker") == 0;
     fprintf(f, "%s: %s; ", text_of(s, "title"), text_of(s, "state"));
@@ -96,7 +96,7 @@ static int print_stream(FILE *f, const json_t *s, const char *end) {
     return 2;
 }
 
-/* One line a fact, `end` after each. Returns the number of lines. */
+/* Prints one line per fact, each ended by `end`. Returns the number of lines. */
 static int print_status(FILE *f, const json_t *s, bool with_levels, const char *end) {
     int n_lines = 0;
 #define LINE(label, ...) (fprintf(f, "%-12s ", label), __VA_ARGS__, fputs(end, f), n_lines++)
@@ -170,13 +170,13 @@ static void print_meter(FILE *f, const char *label, const json_t *s, const char 
     fputs("\033[K\n", f);
 }
 
-/* The last COLUMNS frames, before and after: which colour each band had. */
+/* The colour of each band in the last COLUMNS frames, before and after. */
 struct strip {
     unsigned char colour[2][COLUMNS][BANDS];
-    unsigned at; /* the oldest column, to be written next */
+    unsigned at; /* the oldest column, which is written next */
 };
 
-/* Of 256 colours, from black over violet and orange to light yellow, 6 dB a step from -90 dBFS. */
+/* Of 256 colours: black, violet, orange, light yellow, in steps of 6 dB from -90 dBFS. */
 static const unsigned char palette[] = {16, 17, 54, 90, 126, 162, 203, 209, 215, 221, 229};
 
 static void add_column(struct strip *strip, const json_t *s) {
@@ -191,7 +191,7 @@ static void add_column(struct strip *strip, const json_t *s) {
     strip->at = (strip->at + 1) % COLUMNS;
 }
 
-/* Two bands a line: the upper half of a block in one colour, what is behind it in the other. */
+/* Two bands per line: half blocks in one colour on a background of another. */
 static int print_strip(FILE *f, const struct strip *strip) {
     fprintf(f, "%-12s %-*s  %s\033[K\n", "spectrum", COLUMNS, "before", "after");
     for (int band = BANDS - 2; band >= 0; band -= 2) {
@@ -212,11 +212,11 @@ static int print_strip(FILE *f, const struct strip *strip) {
     return 1 + BANDS / 2;
 }
 
-/* Over the frame before, of n_lines. Returns its own lines. */
+/* Draws over the previous frame of n_lines. Returns the number of lines drawn. */
 static int draw(const json_t *s, const char *problem, struct strip *strip, int n_lines) {
     if (n_lines)
         printf("\033[%dA", n_lines);
-    fputs("\033[?7l", stdout); /* a narrow terminal cuts lines: wrapped ones would be counted wrong */
+    fputs("\033[?7l", stdout); /* let a narrow terminal cut lines: wrapped ones would spoil the count */
     if (s) {
         n_lines = print_status(stdout, s, false, "\033[K\n") + 2;
         print_meter(stdout, "before", s, "level_in_db");
@@ -264,7 +264,7 @@ static int run_monitor(const struct cli_call *call) {
     char key = '\0';
     while (key != 'q' && !fds[0].revents) {
         json_t *s = fd >= 0 || control_connect(&fd, &err) == 0 ? ask_status(fd, &err) : NULL;
-        if (!s && fd >= 0) { /* it may come back */
+        if (!s && fd >= 0) { /* the daemon may come back */
             close(fd);
             fd = -1;
         }

@@ -17,7 +17,7 @@ struct systemd {
     sd_bus *bus;
 };
 
-/* The manager's own socket, which needs no D-Bus. */
+/* Opens the manager's private socket, which needs no D-Bus. */
 static int open_private(sd_bus **ret) {
     const char *runtime = getenv("XDG_RUNTIME_DIR");
     char address[256];
@@ -124,7 +124,7 @@ int systemd_enable(struct systemd *m, const char *unit, bool enable, struct err 
     return systemd_reload(m, err);
 }
 
-/* The unit's job, 0 where it has none. */
+/* The id of the unit's job, or 0. */
 static uint32_t job(struct systemd *m, const char *unit) {
     sd_bus_message *reply = NULL, *value = NULL;
     const char *path;

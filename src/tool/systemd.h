@@ -1,6 +1,6 @@
-/* systemd.h - the user's service manager, `systemd --user`: how a unit stands, enabling and starting it.
+/* systemd.h - the user's service manager, `systemd --user`: the state of a unit; enabling and starting it.
  *
- * One thread; calls block, each for 5 s at most, systemd_start for as long as the unit takes to start. */
+ * One thread. Calls block for up to 5 s; systemd_start blocks for as long as the unit takes to start. */
 #ifndef PRIMEKNET_SYSTEMD_H
 #define PRIMEKNET_SYSTEMD_H
 
@@ -15,19 +15,19 @@ struct systemd_unit {
     char file[32];   /* "enabled", "disabled", ... or "" */
     char active[32]; /* "active", "activating", "inactive", "failed" */
     char result[32]; /* of the last run: "success", "exit-code", "watchdog"... */
-    int status;      /* its exit status */
+    int status;      /* exit status of the last run */
     unsigned restarts;
 };
 
-/* -EHOSTDOWN: there is none. */
+/* Returns 0, or -EHOSTDOWN if no such manager runs. */
 int systemd_open(struct systemd **ret, struct err *err);
-void systemd_close(struct systemd *m); /* NULL is fine */
+void systemd_close(struct systemd *m); /* m may be NULL */
 
 int systemd_unit(struct systemd *m, struct systemd_unit *ret, const char *unit, struct err *err);
-int systemd_reload(struct systemd *m, struct err *err); /* the unit files */
-/* For logins to come; does not start or stop it. */
+int systemd_reload(struct systemd *m, struct err *err); /* rereads the unit files */
+/* For future logins; does not start or stop the unit. */
 int systemd_enable(struct systemd *m, const char *unit, bool enable, struct err *err);
-/* Starts it, or ends it and starts it again. Returns once it runs or has failed (-ECANCELED). */
+/* Starts or restarts the unit. Returns once it runs, or -ECANCELED if it fails. */
 int systemd_start(struct systemd *m, const char *unit, struct err *err);
 int systemd_stop(struct systemd *m, const char *unit, struct err *err);
 

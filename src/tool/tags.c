@@ -10,11 +10,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- by libsndfile --------------------------------------------------------------------------------------------- */
+/* ---- through libsndfile ---------------------------------------------------------------------------------------- */
 
-enum { MOST_BYTES = 16 << 20 }; /* of a chunk */
+enum { MOST_BYTES = 16 << 20 }; /* per chunk */
 
-/* Chunks of WAV and AIFF that also hold for the new file: ID3 (with pictures), broadcast and production notes, marks. */
+/* WAV and AIFF chunks that remain valid in the new file: ID3 (with pictures), broadcast and production notes, cues. */
 static const char chunks[][5] = {"id3 ", "ID3 ", "bext", "iXML", "cue ", "MARK"};
 
 static bool have_the_same(int a, int b) {
@@ -53,7 +53,7 @@ void tags_copy(SNDFILE *in, SNDFILE *out) {
             copy_chunk(in, out, chunks[i]);
 }
 
-/* ---- FLAC: every metadata block but those about the encoded sound -------------------------------------------------- */
+/* ---- FLAC: all metadata blocks except those about the encoded sound ---------------------------------------------- */
 
 static bool is_tag(FLAC__MetadataType type) {
     return type == FLAC__METADATA_TYPE_VORBIS_COMMENT || type == FLAC__METADATA_TYPE_PICTURE ||
@@ -90,7 +90,7 @@ static int complete_flac(const char *in, const char *out, struct err *err) {
     int code = 0;
     if (!from || !to)
         code = err_set(err, -ENOMEM, "%s: out of memory", in);
-    else if (FLAC__metadata_chain_read(from, in) && /* else libsndfile read it with more patience */
+    else if (FLAC__metadata_chain_read(from, in) && /* libsndfile may tolerate files that libFLAC rejects */
              !(FLAC__metadata_chain_read(to, out) && replace_blocks(from, to) &&
                FLAC__metadata_chain_write(to, true, true)))
         code = err_set(err, -EIO, "%s: its tags cannot be written to the enhanced file", in);
@@ -101,9 +101,9 @@ static int complete_flac(const char *in, const char *out, struct err *err) {
     return code;
 }
 
-/* ---- MP3: the ID3v2 tag at its beginning, byte for byte -------------------------------------------------------- */
+/* ---- MP3: the ID3v2 tag at the start, byte for byte ------------------------------------------------------------ */
 
-/* Bytes of the tag that opens the file, with its header and footer; 0: none. */
+/* The size in bytes of the tag at the start of the file, with header and footer; 0 if there is none. */
 static size_t id3_size(int fd) {
     unsigned char h[10];
     if (pread(fd, h, sizeof h, 0) != sizeof h || memcmp(h, "ID3", 3) != 0 || ((h[6] | h[7] | h[8] | h[9]) & 0x80))
@@ -111,14 +111,14 @@ static size_t id3_size(int fd) {
     return ((size_t)h[6] << 21 | (size_t)h[7] << 14 | (size_t)h[8] << 7 | h[9]) + (h[5] & 0x10 ? 20 : 10);
 }
 
-/* Moves the sound behind a tag of another size, and reads the tag into its place. */
+/* Moves the sound behind a tag of another size, and copies the tag there. */
 static bool replace_id3(int in, int out) {
     const size_t n = id3_size(in), n_own = id3_size(out);
     struct stat from, st;
     if (n == 0)
         return true;
     if (fstat(in, &from) < 0 || (size_t)from.st_size < n)
-        return true; /* the file ends within it */
+        return true; /* the file ends inside the tag */
     if (fstat(out, &st) < 0 || (size_t)st.st_size < n_own)
         return false;
     const size_t size = (size_t)st.st_size - n_own + n, most = n > n_own ? size : (size_t)st.st_size;

@@ -1,5 +1,5 @@
-/* tags.h - what a sound file says of itself beside the sound, carried over to another: title, artist, album and the
- * like; and between files of one kind all that the kind has room for, pictures among it.
+/* tags.h - copies a sound file's tags: title, artist, album and the like, and between files of the same format
+ * everything else that it can hold, such as pictures.
  *
  * Any thread. */
 #ifndef PRIMEKNET_TAGS_H
@@ -9,10 +9,10 @@
 
 #include <sndfile.h>
 
-/* Before the first sample is written; what does not fit is left out. */
+/* Call it before the first sample is written. Tags that do not fit are left out. */
 void tags_copy(SNDFILE *in, SNDFILE *out);
 
-/* What libsndfile does not carry, from `in` to the whole and closed file `out`, both of this container
+/* Copies what libsndfile does not, from `in` to the complete, closed file `out`; both are of this container
  * (SF_FORMAT_TYPEMASK). Returns 0 or a negative errno. */
 int tags_complete(const char *in, const char *out, int container, struct err *err);
 

@@ -1,4 +1,4 @@
-/* primeknet compare: how near sound files are to the clean one, as a table. */
+/* primeknet compare: scores sound files against the clean one. */
 #include "tool/cli.h"
 
 #include "tool/lab/score.h"
@@ -23,7 +23,8 @@ struct scores {
     double si_sdr, segmental_snr, stoi, pesq;
 };
 
-/* ---- PESQ: the standard's own code may not be passed on, the package of that name brings it ------------------------ */
+/* ---- PESQ: the standard's code may not be redistributed, but a Python package brings it
+ * ---------------------------- */
 
 static const char pesq_program[] =
     "import sys\n"
@@ -52,8 +53,8 @@ static int write_all(int fd, const void *data, size_t size) {
     return 0;
 }
 
-/* sounds [n_sounds], the clean one first, of PESQ_RATE and one length -> pesq of the others, not a number where it fails.
- * Returns whether there is a scorer. */
+/* sounds [n_sounds] of PESQ_RATE and equal length, the clean one first -> PESQ of the others, NaN where it fails.
+ * Returns false if PESQ is not installed. */
 static bool run_pesq(const struct sound *sounds, size_t n_sounds, struct scores *scores) {
     int in[2], out[2];
     if (pipe(in) < 0)
@@ -80,7 +81,7 @@ static bool run_pesq(const struct sound *sounds, size_t n_sounds, struct scores 
     posix_spawn_file_actions_destroy(&files);
     close(in[0]);
     close(out[1]);
-    /* It reads everything before it writes, and may end without reading. */
+    /* the scorer reads all input before it writes, and may exit without reading */
     void (*before)(int) = signal(SIGPIPE, SIG_IGN);
     for (size_t i = 0; !error && i < n_sounds; i++)
         if (write_all(in[1], sounds[i].samples, sounds[i].n * sizeof *sounds[i].samples) < 0)
@@ -108,7 +109,7 @@ static void sounds_free(struct sound *sounds, size_t n_sounds) {
     free(sounds);
 }
 
-/* All at one rate and length; returns the number of samples that are cut from the longest. */
+/* Cuts all sounds, which have the same rate, to one length; returns how many samples the longest lost. */
 static size_t cut_to_shortest(struct sound *sounds, size_t n_sounds) {
     size_t least = SIZE_MAX, most = 0;
     for (size_t i = 0; i < n_sounds; i++) {
@@ -120,7 +121,7 @@ static size_t cut_to_shortest(struct sound *sounds, size_t n_sounds) {
     return most - least;
 }
 
-/* sounds [n_sounds] at another rate. */
+/* Copies sounds [n_sounds] at another rate. */
 static int resample_all(struct sound *copies, const struct sound *sounds, size_t n_sounds, unsigned rate, char **paths,
                         struct err *err) {
     int code = 0;
@@ -129,7 +130,7 @@ static int resample_all(struct sound *copies, const struct sound *sounds, size_t
     return code;
 }
 
-/* The clean one is the first, everywhere here. */
+/* The clean sound is the first, here and below. */
 static int score_all(struct scores *scores, bool *has_pesq, const struct sound *sounds, size_t n_sounds, char **paths,
                      struct err *err) {
     const struct sound *clean = &sounds[0];

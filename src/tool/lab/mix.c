@@ -1,7 +1,7 @@
-/* primeknet mix: test material, of clean speech, noise and rooms.
+/* primeknet mix: makes test material from clean speech, noise and rooms.
  *
- * x = s * h + g v: speech in a room, and noise at a level under it. The clean file of a pair is s as its direct path
- * arrives: h begins at its largest sample, which is scaled to 1. */
+ * x = s * h + g v: speech s in a room with impulse response h, and noise v with gain g. h is shifted and scaled so that
+ * its largest sample, the direct path, is 1 at the start; the clean file of a pair is s. */
 #include "config.h"
 
 #include "tool/cli.h"
@@ -81,7 +81,7 @@ static int list_folder(struct list *l, const char *folder, struct err *err) {
     return code;
 }
 
-/* A line a file, from the list's own folder on. */
+/* Reads one file name per line, relative to the list's folder. */
 static int list_lines(struct list *l, const char *path, struct err *err) {
     FILE *f = fopen(path, "r");
     if (!f)
@@ -120,7 +120,7 @@ static int list_of(struct list *l, const char *path, struct err *err) {
 
 /* ---- mixing -------------------------------------------------------------------------------------------------------- */
 
-/* SplitMix64 (Steele et al. 2014): any seed is as good as another. */
+/* SplitMix64 (Steele et al. 2014): works equally well with any seed. */
 static uint64_t draw(uint64_t *state, uint64_t n) {
     uint64_t z = *state += 0x9e3779b97f4a7c15;
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
@@ -128,7 +128,7 @@ static uint64_t draw(uint64_t *state, uint64_t n) {
     return (z ^ z >> 31) % n;
 }
 
-/* Of the 20 ms frames within 20 dB of the loudest. */
+/* The mean power of the 20 ms frames within 20 dB of the loudest. */
 static double speech_power(const float *x, size_t n, unsigned rate) {
     size_t frame = rate / 50 < n ? rate / 50 : n, n_loud = 0;
     double loudest = 0, sum = 0;
@@ -147,7 +147,7 @@ static double speech_power(const float *x, size_t n, unsigned rate) {
     return n_loud ? sum / (double)n_loud : 0;
 }
 
-/* y [n] = x [n] as it sounds through h [m]. In pieces, by FFT, whose ends overlap and add up. */
+/* y [n] = x [n] convolved with h [m], by overlap-add with FFTs. */
 static int convolve(float *y, const float *x, size_t n, const float *h, size_t m) {
     unsigned size = 32;
     while (size < 2 * m)
@@ -193,7 +193,7 @@ static int read_at(struct sound *ret, const char *path, unsigned rate, struct er
     return code;
 }
 
-/* clean -> y [clean->n], as it sounds in the room, the direct path as it was. */
+/* clean -> y [clean->n], as it sounds in the room, with the direct path unchanged. */
 static int add_room(float *y, const struct sound *clean, const char *path, struct err *err) {
     struct sound h;
     int code = read_at(&h, path, clean->rate, err);
@@ -217,7 +217,7 @@ static int add_room(float *y, const struct sound *clean, const char *path, struc
     return code;
 }
 
-/* Adds noise from sample *begin on, over again where it is too short, to y [clean->n]. */
+/* Adds noise to y [clean->n], from sample *begin on, repeating it if it is too short. */
 static int add_noise(float *y, size_t n, unsigned rate, const char *clean_path, const char *path, double snr_db, uint64_t *random,
                      size_t *begin, struct err *err) {
     struct sound v;
@@ -275,7 +275,7 @@ static int mix_pair(const struct arguments *a, const struct pair *p, const struc
         float peak = 0;
         for (size_t i = 0; i < noisy.n; i++)
             peak = fmaxf(peak, fmaxf(fabsf(noisy.samples[i]), fabsf(clean.samples[i])));
-        float gain = peak > .99f ? .99f / peak : 1; /* both by the same: nothing is clipped */
+        float gain = peak > .99f ? .99f / peak : 1; /* the same for both, to avoid clipping */
         for (size_t i = 0; i < noisy.n; i++) {
             clean.samples[i] *= gain;
             noisy.samples[i] *= gain;
@@ -291,7 +291,7 @@ static int mix_pair(const struct arguments *a, const struct pair *p, const struc
     return code;
 }
 
-/* How many files before this one in the list have its name without folders and ending. */
+/* How many earlier files in the list have the same name without folders and extension. */
 static unsigned namesakes(const struct list *l, size_t i) {
     char stem[256], other[256];
     unsigned n = 0;
@@ -329,7 +329,7 @@ static int mix_all(const struct arguments *a, const struct list *clean, const st
     return code;
 }
 
-/* The table is in place only when all that it names is. */
+/* Replaces the table only once all files in it are complete. */
 static int write_all(const struct arguments *a, const struct list *clean, const struct list *noise, const struct list *room,
                      struct err *err) {
     struct replace r;

@@ -1,4 +1,4 @@
-/* primeknet plot: a picture of what the network does to a sound: its spectrogram, the gain, the spectrogram after. */
+/* primeknet plot: draws what the network does to a sound: spectrogram before, gain, spectrogram after. */
 #include "config.h"
 
 #include "tool/cli.h"
@@ -25,13 +25,14 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Pixels: the picture, a panel in it, and what is around. */
+/* Pixels: the picture, a panel, and the space around it. */
 enum { WIDTH = 1200, LEFT = 66, PANEL_WIDTH = 1040, TOP = 62, PANEL_HEIGHT = 270, BETWEEN = 44, BOTTOM = 52, N_PANELS = 3 };
 enum { HEIGHT = TOP + N_PANELS * PANEL_HEIGHT + (N_PANELS - 1) * BETWEEN + BOTTOM };
 enum { BEFORE, GAIN, AFTER };
 static const double level_range_db = 80, gain_range_db = 40;
 
-/* What is shown: means over the hops of a column. power [n_columns][n_bins] of each panel; GAIN as a gain's square. */
+/* The plotted data, averaged over the hops of a column: power [n_columns][n_bins] for each panel; for GAIN the squared
+ * gain. */
 struct view {
     unsigned n_columns, n_bins;
     float *power[N_PANELS];
@@ -76,7 +77,7 @@ static void add_power(float *power, const float complex *x, unsigned n_bins, flo
         power[i] += weight * (crealf(x[i]) * crealf(x[i]) + cimagf(x[i]) * cimagf(x[i]));
 }
 
-/* sound: at the model's rate. */
+/* sound must have the model's rate. */
 static int view_fill(struct view *v, const struct sound *sound, const struct model *model) {
     const struct model_config *g = model_config(model);
     const size_t n_hops = (sound->n + g->hop - 1) / g->hop;
@@ -95,7 +96,7 @@ static int view_fill(struct view *v, const struct sound *sound, const struct mod
         run_done(&r);
         return -ENOMEM;
     }
-    float full_scale = 0; /* what a sine of amplitude 1 gives */
+    float full_scale = 0; /* the power of a sine of amplitude 1 */
     for (unsigned i = 0; i < g->window; i++)
         full_scale += model_weights(model)->analysis_window[i] / 2;
     unsigned saved = fpu_flush_denormals();
@@ -125,7 +126,7 @@ static int view_fill(struct view *v, const struct sound *sound, const struct mod
 
 /* ---- the picture ---------------------------------------------------------------------------------------------------- */
 
-/* Height in a panel of a frequency: even below 700 Hz, logarithmic above, as people hear. */
+/* The height of a frequency in a panel: linear below 700 Hz, logarithmic above, like hearing. */
 static double warp(double hz) {
     return log1p(hz / 700);
 }
@@ -134,7 +135,7 @@ struct colour {
     double r, g, b;
 };
 
-/* From 0 to 1: black, violet, red, orange, light yellow; or for the gain black to white. */
+/* Maps 0..1 to black, violet, red, orange, light yellow, or for the gain from black to white. */
 static uint32_t colour_of(int panel, double x) {
     static const struct colour ramp[] = {{.02, .02, .06}, {.28, .07, .43}, {.68, .18, .38}, {.95, .5, .18}, {.99, .98, .75}};
     const int steps = sizeof ramp / sizeof *ramp - 1;
@@ -166,7 +167,7 @@ static void paint_panel(uint32_t *pixels, size_t stride, const struct view *v, i
             double db = 10 * log10((1 - share) * power[0] + share * power[1] + 1e-20f);
             line[LEFT + x] = colour_of(panel, 1 + (db - top_db) / range_db);
         }
-        for (int x = 0; x < 12; x++) /* the scale beside it */
+        for (int x = 0; x < 12; x++) /* the colour scale */
             line[LEFT + PANEL_WIDTH + 14 + x] = colour_of(panel, 1 - (row + .5) / PANEL_HEIGHT);
     }
 }
@@ -194,7 +195,7 @@ static void draw_axes(cairo_t *c, const struct view *v, int panel, double top_db
         write_text(c, LEFT - 9, y + 4.5, END, ticks[i].text);
     }
     write_text(c, LEFT - 9, top - 8, END, "Hz");
-    /* The longest of 1, 2, 5, 10 ... s that gives five ticks or more. */
+    /* The longest of 1, 2, 5, 10 ... s that gives at least five ticks. */
     double step = pow(10, floor(log10(v->seconds / 5)));
     step *= v->seconds / step >= 25 ? 5 : v->seconds / step >= 10 ? 2 : 1;
     for (int i = 0; i * step <= v->seconds; i++) {
@@ -296,7 +297,7 @@ static int plot(const char *in, const char *out, const char *model_path, struct 
     return code;
 }
 
-/* IN's name with another ending. */
+/* Replaces the extension of IN. */
 static int default_name(char *ret, size_t size, const char *in) {
     const char *slash = strrchr(in, '/'), *name = slash ? slash + 1 : in, *dot = strrchr(name, '.');
     int n = dot && dot != name ? (int)(dot - in) : (int)strlen(in);

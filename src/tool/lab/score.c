@@ -45,18 +45,19 @@ double score_segmental_snr(const float *clean, const float *x, size_t n, unsigne
     return n_frames ? sum / (double)n_frames : NAN;
 }
 
-/* ---- STOI, in the paper's terms ------------------------------------------------------------------------------------ */
+/* ---- STOI, with the paper's terms
+ * ---------------------------------------------------------------------------------- */
 
 enum { FRAME = 256, STEP = FRAME / 2, FFT = 512, BANDS = 15, SEGMENT = 30, DYNAMIC_RANGE_DB = 40 };
-static const double lowest_centre_hz = 150, clip = 1 + 5.623413251903491; /* 15 dB of distortion at most */
+static const double lowest_centre_hz = 150, clip = 1 + 5.623413251903491; /* clip: at most 15 dB of distortion */
 
-/* Hann, without the zeros at its ends. */
+/* A Hann window without the zeros at its ends. */
 static double window(int i) {
     return .5 - .5 * cos(2 * M_PI * (i + 1) / (FRAME + 1));
 }
 
-/* Both signals again from the windowed frames in which the clean one is within 40 dB of its loudest frame.
- * Writes at most n samples of each; returns their number. */
+/* Rebuilds both signals from the windowed frames in which the clean one is within 40 dB of its loudest frame. Writes at
+ * most n samples of each; returns how many. */
 static size_t drop_silence(const float *clean, const float *x, size_t n, float *ret_clean, float *ret_x) {
     double loudest = -INFINITY;
     size_t kept = 0;
@@ -106,7 +107,8 @@ static void band_levels(const struct fft_plan *plan, const float *x, size_t n_fr
     }
 }
 
-/* Of one band in the SEGMENT frames from `clean` and `x` on: x scaled to clean's energy and clipped, then their correlation. */
+/* Correlation of one band over the SEGMENT frames at `clean` and `x`, after scaling x to clean's energy and clipping
+ * it. */
 static double correlation(const float *clean, const float *x) {
     double cc = 0, xx = 0, y[SEGMENT], mean_clean = 0, mean_y = 0, cy = 0, yy = 0;
     for (int t = 0; t < SEGMENT; t++) {
@@ -138,7 +140,8 @@ int score_stoi(double *ret, const float *clean, const float *x, size_t n) {
     const bool ok = pool_ok(&pool);
     if (ok) {
         n = drop_silence(clean, x, n, kept_clean, kept_x);
-        const size_t n_frames = n > FRAME ? (n - FRAME - 1) / STEP + 1 : 0; /* the paper's own code leaves the last out */
+        const size_t n_frames = n > FRAME ? (n - FRAME - 1) / STEP + 1 : 0; /* the paper's own code drops the last
+                                                                             * frame */
         band_levels(&plan, kept_clean, n_frames, of_clean);
         band_levels(&plan, kept_x, n_frames, of_x);
         double sum = 0;
