@@ -1,6 +1,6 @@
-/* cpu.c - the vectorised kernels as one unit, compiled once for each instruction set: KERNELS is then the table's name
- * and KERNELS_NAME what people read, unless it is what every such processor runs. Everything else in it is static, so
- * that no function compiled for one processor can be linked into what runs on another. */
+/* cpu.c - all vectorised kernels as one unit, compiled once per instruction set: KERNELS is the table's name,
+ * KERNELS_NAME its name for people (the baseline needs neither flag). Everything else is static, so that no function
+ * compiled for one processor can be linked into code that runs on another. */
 #include "kernels/kernels.h"
 
 #include "kernels/depthwise/depthwise_cpu.c"

@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* cpu.c, compiled once for each */
+/* from cpu.c, compiled once for each */
 extern const struct kernels kernels_avx512_bf16, kernels_avx512, kernels_avx2, kernels_baseline;
 
 const struct kernels kernels_reference = {
@@ -41,7 +41,7 @@ static bool has_bf16(void) {
     return has_avx512() && __builtin_cpu_supports("avx512bf16");
 }
 
-/* Intel's take longer for products of pairs than for as many of floats (docs/cpu.md). */
+/* Intel processors take longer for products of bfloat16 pairs than for floats (docs/cpu.md). */
 static bool has_fast_bf16(void) {
     return has_bf16() && !__builtin_cpu_is("intel");
 }
@@ -59,7 +59,7 @@ static bool always(void) {
     return true;
 }
 
-/* The fastest first. */
+/* Fastest first. */
 static const struct {
     bool (*runs)(void);
     const struct kernels *kernels;

@@ -1,7 +1,7 @@
-/* kernels.h - the network's operations, each in a folder of its own: arguments and formula in its header, a plain
- * reference and a vectorised form that is compiled for several instruction sets.
+/* kernels.h - the network's operations. Each has a folder with its formula and arguments in a header, a plain
+ * reference, and a vectorised form that is compiled for several instruction sets.
  *
- * All are real-time safe and touch only what their arguments point to. */
+ * All are real-time safe and access only what their arguments point to. */
 #ifndef PRIMEKNET_KERNELS_H
 #define PRIMEKNET_KERNELS_H
 
@@ -17,9 +17,9 @@ struct fft;
 struct power;
 
 struct kernels {
-    const char *name; /* of the instruction set, for people */
+    const char *name; /* the instruction set, for people */
     void (*linear)(const struct linear *a);
-    void (*linear_bf16)(const struct linear *a); /* NULL where it would not be faster */
+    void (*linear_bf16)(const struct linear *a); /* NULL if it would not be faster */
     void (*depthwise)(const struct depthwise *a);
     void (*attend)(const struct attend *a);
     void (*conv)(const struct conv *a);
@@ -33,8 +33,8 @@ struct kernels {
 
 extern const struct kernels kernels_reference; /* in float */
 
-/* Those that this processor runs, best first, reference excluded; NULL after the last, which there is always one
- * before. */
+/* The kernels that this processor supports, best first, without the reference; NULL after the last. There is at least
+ * one. */
 const struct kernels *kernels_nth(unsigned i);
 
 #endif

@@ -1,5 +1,5 @@
-/* simd.h - vectors of LANES floats in GNU C, for the kernels: the compiler maps them to the instruction set that the
- * file is compiled for. Functions are elementwise unless they say otherwise. */
+/* simd.h - vectors of LANES floats in GNU C, which the compiler maps to the instruction set it compiles for. Functions
+ * are elementwise unless they say otherwise. */
 #ifndef PRIMEKNET_SIMD_H
 #define PRIMEKNET_SIMD_H
 
@@ -49,7 +49,7 @@ static inline vf splat(float x) {
     return x - (vf){0};
 }
 
-/* GNU C has no minimum; the compilers do not reliably see one in a comparison and a choice. */
+/* GNU C has no minimum or maximum, and compilers do not reliably recognise one in a comparison and a selection. */
 static inline vf maximum(vf a, vf b) {
 #if LANES == 16
     return (vf)_mm512_max_ps((__m512)a, (__m512)b);
@@ -75,7 +75,7 @@ static inline vf minimum(vf a, vf b) {
 #endif
 }
 
-/* Rows that kernels write for one another: of floats, or of bfloat16, two in a float's place. */
+/* Rows that one kernel writes for another: floats, or pairs of bfloat16 in a float's place. */
 struct rows {
     float *v; /* the row that put() writes to */
     size_t stride; /* in floats */
@@ -117,9 +117,9 @@ static inline float across(vf x) {
 #endif
 }
 
-/* The sum of all elements of each of LANES vectors: element i is that of x[i]. Pairs of vectors are folded into one, even
- * elements and odd elements (later: quarters) of both added, half as many each time: a sum costs two or three instructions.
- * x is lost. */
+/* Element i of the result is the sum of the elements of x[i]. Pairs of vectors are folded into one by adding even and
+ * odd elements (later quarters), which halves their number each time, so a sum costs two or three instructions.
+ * Destroys x. */
 static inline vf across_each(vf x[LANES]) {
 #if LANES == 16
     UNROLL
@@ -152,7 +152,7 @@ static inline vf across_each(vf x[LANES]) {
 #endif
 }
 
-/* The halves of x, the other way round. */
+/* Swaps the two halves of x. */
 static inline vf other_half(vf x) {
 #if LANES == 16
     return FOLD(x, x, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7);
@@ -163,9 +163,9 @@ static inline vf other_half(vf x) {
 #endif
 }
 
-/* 1 / x, for positive x that are no denormals. */
+/* 1 / x, for positive normal x. */
 static inline vf inverse(vf x) {
-#if LANES == 16 /* its division is slow: an estimate and one step of Newton's */
+#if LANES == 16 /* division is slow: an estimate and one step of Newton's method */
     vf y = (vf)_mm512_rcp14_ps((__m512)x);
     return y + y * (1.f - x * y);
 #else
@@ -173,7 +173,7 @@ static inline vf inverse(vf x) {
 #endif
 }
 
-/* 1 / sqrt(x), for positive x that are no denormals. */
+/* 1 / sqrt(x), for positive normal x. */
 static inline vf inverse_root(vf x) {
 #if LANES == 16
     vf y = (vf)_mm512_rsqrt14_ps((__m512)x);
@@ -191,14 +191,14 @@ static inline vf inverse_root(vf x) {
 #endif
 }
 
-/* How many functions like these a kernel computes at once. */
+/* How many such functions a kernel computes in parallel. */
 enum { ABREAST = 4 };
 
-/* x[i] = 2^x[i] for n values <= 127, to 1e-7 of it, exact at 0; below 2^-126 it is that or less. x = k + f; minimax polynomials
- * for 2^f; k goes into the exponent. Adding 1.5 times a power of two rounds x and leaves k in the low bits. With a table of
- * 2^(i / 32), a shuffle of two registers, k counts 32nds and the polynomial is short. n, at most
- * ABREAST, is known to the compiler: each value is a long chain of instructions that wait for one another, so one step of
- * all comes after the other. */
+/* x[i] = 2^x[i] for n values <= 127, with a relative error of 1e-7, exact at 0; below 2^-126 the result is at most
+ * that. Splits x = k + f, evaluates a minimax polynomial for 2^f, and adds k to the exponent. Adding 1.5 times a power
+ * of two rounds x and leaves k in the low bits. AVX-512 has a table of 2^(i / 32) in two registers: k then counts
+ * 32nds, and the polynomial is shorter. Each value is a long chain of dependent instructions, so the n values, a
+ * compile-time constant of at most ABREAST, advance one step at a time together. */
 static inline __attribute__((always_inline)) void exp2_each(vf *x, const unsigned n) {
     vf shifted[ABREAST], y[ABREAST];
 #define EACH UNROLL for (unsigned i = 0; i < n; i++)
@@ -216,9 +216,9 @@ static inline __attribute__((always_inline)) void exp2_each(vf *x, const unsigne
     EACH x[i] -= shifted[i];
     EACH y[i] = 2.40228862e-1f * x[i] + 6.93157315e-1f;
     EACH y[i] = (y[i] * x[i] + 1.f) * power[i];
-    EACH x[i] = (vf)_mm512_scalef_ps((__m512)y[i], (__m512)shifted[i]); /* by 2 to the power of the whole part */
+    EACH x[i] = (vf)_mm512_scalef_ps((__m512)y[i], (__m512)shifted[i]); /* times 2^k */
 #else
-    EACH { /* fewer registers: one after the other */
+    EACH { /* too few registers: one value after the other */
         x[i] = maximum(x[i], splat(-126));
         shifted[i] = x[i] + 0x1.8p23f;
         x[i] -= shifted[i] - 0x1.8p23f;
@@ -255,15 +255,16 @@ static inline vf silu(vf x) {
     return x * inverse(above_one(x));
 }
 
-/* tanh(x), to 1e-7 of 1 (not of itself) */
+/* tanh(x), with an absolute error of 1e-7 */
 static inline vf hyperbolic_tangent(vf x) {
     return 2.f * inverse(above_one(x + x)) - 1.f;
 }
 
-/* log(1 + exp(x)) = max(x, 0) + log(1 + t), t = exp(-|x|); log(1 + t) = 2 artanh(v), v = t / (2 + t) <= 1/3, by a
- * minimax polynomial in v^2, to 4e-9 of it: small steps keep their relative precision. */
+/* log(1 + exp(x)) = max(x, 0) + log(1 + t), t = exp(-|x|). log(1 + t) = 2 artanh(v), v = t / (2 + t) <= 1/3, by a
+ * minimax polynomial in v^2 with a relative error of 4e-9, so that small steps keep their precision. */
 static inline vf softplus(vf x) {
-    vf positive = maximum(x, splat(0)), t = exp2_bounded((vf)((vi)x | INT_MIN) * LOG2_E); /* the sign bit: -|x| */
+    vf positive = maximum(x, splat(0)), t = exp2_bounded((vf)((vi)x | INT_MIN) * LOG2_E); /* setting the sign bit gives
+                                                                                           * -|x| */
     vf v = t * inverse(2.f + t), w = v * v;
     vf y = 0.140891662f * w + 0.139803018f;
     y = y * w + 0.200124551f;

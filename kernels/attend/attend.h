@@ -1,7 +1,7 @@
-/* attend.h - a gate and channel attention over it within a frame: y[r][c] = g[r][c] a[c], g[r][c] = x[r][c] x[r][n + c],
- * a = bias + weight . mean over r of g[r]; n is n_channels.
+/* attend.h - a gate and channel attention within a frame: y[r][c] = g[r][c] a[c], with g[r][c] = x[r][c] x[r][n + c], a
+ * = bias + weight . (mean over r of g[r]), n = n_channels.
  *
- * weight is packed as in linear.h, for floats; n_channels is a multiple of 16. y may not be x. */
+ * weight is packed in floats as in linear.h; n_channels is a multiple of 16. y may not be x. */
 #ifndef PRIMEKNET_ATTEND_H
 #define PRIMEKNET_ATTEND_H
 

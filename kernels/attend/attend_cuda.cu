@@ -4,7 +4,7 @@ namespace {
 
 enum { GROUPS = 4 };
 
-/* A block: a frame; threads [GROUPS][n_channels], the groups taking rows, then inputs of the sums, in turn. */
+/* One block per frame. Threads are [GROUPS][n_channels]: groups first share the rows, then the inputs of the sums. */
 __global__ void attend(const __grid_constant__ struct attend_cuda a) {
     __shared__ float part[GROUPS][ATTEND_CUDA_CHANNELS], mean[ATTEND_CUDA_CHANNELS];
     const unsigned c = threadIdx.x, group = threadIdx.y, n = a.n_channels;

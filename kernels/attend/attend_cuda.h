@@ -1,5 +1,5 @@
-/* attend_cuda.h - the factors of attend.h on a GPU, for many frames at once: factor[f] = bias + weight . mean over r of
- * x[f][r]. All pointers are of the device. */
+/* attend_cuda.h - the factors of attend.h on a GPU, for many frames: factor[f] = bias + weight . (mean over r of
+ * x[f][r]). All pointers are device pointers. */
 #ifndef PRIMEKNET_ATTEND_CUDA_H
 #define PRIMEKNET_ATTEND_CUDA_H
 
@@ -9,11 +9,11 @@
 extern "C" {
 #endif
 
-enum { ATTEND_CUDA_CHANNELS = 256 }; /* the most */
+enum { ATTEND_CUDA_CHANNELS = 256 }; /* at most */
 
 struct attend_cuda {
     unsigned n_frames, n_rows, n_channels, weight_stride; /* n_channels is a multiple of 16 */
-    const float *weight; /* [n_channels of x][weight_stride], as linear_cuda.h has them */
+    const float *weight; /* [n_channels of x][weight_stride], as in linear_cuda.h */
     const float *bias;   /* [n_channels] */
     const float *x;      /* [n_frames][n_rows][n_channels] */
     float *factor;       /* [n_frames][n_channels] */

@@ -1,7 +1,7 @@
 #include "kernels/conv/conv.h"
 #include "kernels/simd.h"
 
-enum { AHEAD = 1024 /* floats of the past are fetched before they are needed */ };
+enum { AHEAD = 1024 /* how many floats ahead the past is prefetched */ };
 
 static inline __attribute__((always_inline)) void conv_rows(const struct conv *a, unsigned row, const unsigned rows) {
     const size_t n = a->n_channels;
@@ -32,7 +32,7 @@ static inline __attribute__((always_inline)) void conv_rows(const struct conv *a
 }
 
 static void conv_cpu(const struct conv *args) {
-    const struct conv a = *args; /* the stores might change *args, for all that the compiler knows */
+    const struct conv a = *args; /* a copy, because the compiler must assume that stores change *args */
     unsigned row = 0;
     for (; row + ABREAST <= a.n_rows; row += ABREAST)
         conv_rows(&a, row, ABREAST);

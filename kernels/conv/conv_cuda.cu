@@ -8,7 +8,7 @@ __device__ float silu(float v) {
     return v / (1 + expf(-v));
 }
 
-/* A thread: four channels of a row. */
+/* One thread per four channels of a row. */
 __global__ __launch_bounds__(THREADS) void conv(const __grid_constant__ struct conv_cuda a) {
     const size_t at = (size_t)blockIdx.x * THREADS + threadIdx.x, n = a.n_channels / 4, row = at / n;
     const unsigned c = (unsigned)(at % n) * 4;
@@ -16,7 +16,7 @@ __global__ __launch_bounds__(THREADS) void conv(const __grid_constant__ struct c
         return;
     float4 sum = *(const float4 *)(a.bias + c);
     for (unsigned t = 0; t < a.n_taps; t++) {
-        const size_t back = (size_t)(a.n_taps - 1 - t) * a.n_rows; /* rows */
+        const size_t back = (size_t)(a.n_taps - 1 - t) * a.n_rows; /* in rows */
         const float *from = row >= back ? a.x + (row - back) * a.x_stride
                                         : a.past + (row + (size_t)(a.n_taps - 1) * a.n_rows - back) * a.n_channels;
         const float4 v = *(const float4 *)(from + c), w = *(const float4 *)(a.taps + t * a.n_channels + c);

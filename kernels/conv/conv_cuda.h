@@ -1,6 +1,6 @@
-/* conv_cuda.h - the causal convolution of conv.h on a GPU, for many frames at once (the public causal_conv1d, with its
- * activation): y[f][r][c] = silu(bias[c] + sum_t taps[t][c] x[f - n_taps + 1 + t][r][c]), frames before the first being
- * the n_taps - 1 of `past`, oldest first. All pointers are of the device. */
+/* conv_cuda.h - the causal convolution of conv.h on a GPU, for many frames (causal_conv1d with its activation):
+ * y[f][r][c] = silu(bias[c] + sum_t taps[t][c] x[f - n_taps + 1 + t][r][c]). The frames before the first are the n_taps
+ * - 1 of `past`, oldest first. All pointers are device pointers. */
 #ifndef PRIMEKNET_CONV_CUDA_H
 #define PRIMEKNET_CONV_CUDA_H
 

@@ -1,8 +1,8 @@
-/* depthwise.h - convolution of each channel with itself over time and frequency:
- * y[r][c] = times[r][c] sum_t sum_k x[t][r + k][c] taps[t][k][c], without the factor where there is no `times`.
+/* depthwise.h - a convolution over time and frequency, each channel by itself: y[r][c] = times[r][c] sum_t sum_k x[t][r
+ * + k][c] taps[t][k][c]; without the factor if `times` is NULL.
  *
- * x[t] are frames, oldest first, each with the rows of zeros around it that the first and last taps reach. y may be
- * none of the inputs. n_channels is a multiple of 16. */
+ * x[t] are frames, oldest first, each with the rows of zeros that the first and last taps reach. y may not be an input.
+ * n_channels is a multiple of 16. */
 #ifndef PRIMEKNET_DEPTHWISE_H
 #define PRIMEKNET_DEPTHWISE_H
 
@@ -16,7 +16,7 @@ struct depthwise {
     size_t x_stride;
     const float *taps; /* [n_times][n_taps][taps_stride] */
     size_t taps_stride;
-    const float *times; /* [n_rows][times_stride], or NULL */
+    const float *times; /* [n_rows][times_stride]; may be NULL */
     size_t times_stride;
     float *y; /* [n_rows][y_stride] */
     size_t y_stride;

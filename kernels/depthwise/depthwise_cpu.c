@@ -1,5 +1,6 @@
-/* The results of a tile of positions stay in registers; DEPTHWISE_TAPS taps go over it at once, so that a value is loaded
- * once for as many products. A tile that would reach beyond the last position moves back over positions already done. */
+/* The results for a tile of positions stay in registers. DEPTHWISE_TAPS taps pass over the tile at once, so that each
+ * value loaded is used for that many products. A tile that would exceed the last position moves back over positions
+ * already done. */
 #include "kernels/depthwise/depthwise.h"
 #include "kernels/simd.h"
 
@@ -25,7 +26,7 @@ static inline __attribute__((always_inline)) void depthwise_taps(const struct de
     }
 }
 
-/* Few taps, of a number that the compiler knows: there is little to do besides. The past comes from further away. */
+/* For few taps, a compile-time constant, where overhead matters. The past frames are prefetched from further ahead. */
 static inline __attribute__((always_inline)) void depthwise_few(const struct depthwise *a, vf *sum, unsigned row, unsigned c,
                                                                 const unsigned rows, const unsigned times,
                                                                 const unsigned taps) {
@@ -60,7 +61,7 @@ static inline __attribute__((always_inline)) void depthwise_many(const struct de
     }
 }
 
-/* Positions from `row` on, to the rows of `to` from its first on. */
+/* Computes positions from `row` on, into `to` from its first row on. */
 static inline __attribute__((always_inline)) void depthwise_tile(const struct depthwise *a, unsigned row, struct rows to,
                                                                  size_t column, const unsigned rows) {
     for (unsigned c = 0; c < a->n_channels; c += LANES) {
@@ -87,11 +88,11 @@ static inline __attribute__((always_inline)) void depthwise_tile(const struct de
     }
 }
 
-/* n_rows positions from `row` on go to the first rows of `to`, from `column` on. */
+/* Computes n_rows positions from `row` on, into the first rows of `to`, from `column` on. */
 static inline __attribute__((always_inline)) void depthwise_rows(const struct depthwise *args, unsigned row, unsigned n_rows,
                                                                  struct rows to, size_t column) {
     enum { HALF = DEPTHWISE_ROWS / 2 };
-    const struct depthwise a = *args; /* the stores might change *args, for all that the compiler knows */
+    const struct depthwise a = *args; /* a copy, because the compiler must assume that stores change *args */
     for (unsigned done = 0; done < n_rows;) {
         const unsigned left = n_rows - done;
         if (left > HALF && n_rows >= DEPTHWISE_ROWS) {

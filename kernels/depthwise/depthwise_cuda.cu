@@ -8,7 +8,7 @@ __device__ void multiply_add(float4 *sum, float4 x, float4 w) {
     sum->x += x.x * w.x, sum->y += x.y * w.y, sum->z += x.z * w.z, sum->w += x.w * w.w;
 }
 
-/* A thread: four channels, four rows of a frame. */
+/* One thread per four channels and four rows of a frame. */
 __global__ __launch_bounds__(THREADS) void dense(const __grid_constant__ struct dense_cuda a) {
     const unsigned width = (a.layer + 1) * a.n_channels, n_strips = (a.n_rows + DENSE_ROWS - 1) / DENSE_ROWS;
     unsigned at = blockIdx.x * THREADS + threadIdx.x;
@@ -52,7 +52,7 @@ __global__ __launch_bounds__(THREADS) void dense(const __grid_constant__ struct 
             *(float4 *)(a.y + ((size_t)frame * a.n_rows + row + i) * width + channel) = sum[i];
 }
 
-/* sum[s] = sum_k x[row + s + k - n_taps / 2] taps[k]: the rows under the taps are a ring of registers. */
+/* sum[s] = sum_k x[row + s + k - n_taps / 2] taps[k]. The rows under the taps are a ring of registers. */
 __device__ void strip(float sum[STRIP], const float *x, size_t stride, int row, int n_rows, const float *taps,
                       unsigned n_taps, unsigned n_channels) {
     const int first = row - (int)n_taps / 2;
@@ -76,7 +76,7 @@ __device__ void strip(float sum[STRIP], const float *x, size_t stride, int row, 
         }
 }
 
-/* A thread: one channel of y, STRIP rows of a frame. */
+/* One thread per channel of y and STRIP rows of a frame. */
 __global__ __launch_bounds__(THREADS) void over_frequency(const __grid_constant__ struct over_frequency_cuda a) {
     const unsigned n_out = a.gate ? a.n_channels / 2 : a.n_channels, n_strips = (a.n_rows + STRIP - 1) / STRIP;
     unsigned at = blockIdx.x * THREADS + threadIdx.x;

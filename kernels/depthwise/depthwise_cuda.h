@@ -1,12 +1,13 @@
-/* depthwise_cuda.h - the convolutions of depthwise.h on a GPU, for many frames at once. Taps beyond a frame's edges see
- * zeros. All pointers are of the device; channels are multiples of 16.
+/* depthwise_cuda.h - the convolutions of depthwise.h on a GPU, for many frames. Taps beyond a frame's edges see zeros.
+ * All pointers are device pointers; channels are multiples of 16.
  *
- * dense_cuda: what a dense block (docs/model-format.md) does before its linear layer: 3 x 3 over the maps so far, 2^layer
+ * dense_cuda: the convolution of a dense block's layer (docs/model-format.md), 3 x 3 over the maps so far, 2^layer
  * frames apart, latest map first:
  *   y[f][r][(layer - j) C + c] = sum_t sum_k map_j[f - (2 - t) 2^layer][r + k - 1][c] taps[t][k][(layer - j) C + c],
- * frames before the first being the last of past_j, oldest first.
- * over_frequency_cuda: one frame at a time, y[r] = times[r] sum_k x[r + k - n_taps / 2] taps[k]; with `gate`, y has half
- * the channels: the product of the halves. */
+ * where the frames before the first are the last ones of past_j, oldest first.
+ *
+ * over_frequency_cuda: within one frame, y[r] = times[r] sum_k x[r + k - n_taps / 2] taps[k]. With `gate`, y is the
+ * product of the two halves, so it has half the channels. */
 #ifndef PRIMEKNET_DEPTHWISE_CUDA_H
 #define PRIMEKNET_DEPTHWISE_CUDA_H
 
@@ -33,7 +34,7 @@ struct over_frequency_cuda {
     const float *x; /* [n_frames * n_rows][x_stride] */
     size_t x_stride;
     const float *taps;  /* [n_taps][n_channels] */
-    const float *times; /* [n_frames * n_rows][n_channels], or NULL */
+    const float *times; /* [n_frames * n_rows][n_channels]; may be NULL */
     bool gate;
     float *y; /* [n_frames * n_rows][y_stride] */
     size_t y_stride;

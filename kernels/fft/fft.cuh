@@ -1,6 +1,6 @@
-/* fft.cuh - one block transforms one frame in shared memory: Stockham's autosort form, radices 8, 4, 2, 3 and 5, on half
- * as many complex points as there are real ones. Every thread of the block must call these; they begin and end with the
- * data visible to all of them. */
+/* fft.cuh - one block transforms one frame in shared memory: Stockham's autosort form, radices 8, 4, 2, 3 and 5, on
+ * half as many complex points as there are real ones. Every thread of the block must call these functions; data is
+ * visible to all threads on entry and on return. */
 #ifndef PRIMEKNET_FFT_CUH
 #define PRIMEKNET_FFT_CUH
 
@@ -14,7 +14,7 @@ template <bool INVERSE> static __device__ inline float2 fft_root(const float2 *r
     return make_float2(r.x, INVERSE ? -r.y : r.y);
 }
 
-/* R points by the definition; the roots of 2 and 4 are exact, and the compiler multiplies by no 1 and 0 for them. */
+/* R points by the definition. The roots of 2 and 4 are exact, so the compiler drops multiplications by 1 and 0. */
 template <unsigned R, bool INVERSE> static __device__ inline void fft_few(float2 (&v)[R]) {
     const float s = INVERSE ? -1.f : 1.f;
     if constexpr (R == 2) {
@@ -64,10 +64,10 @@ template <unsigned R, bool INVERSE> static __device__ inline void fft_few(float2
     }
 }
 
-/* One pass over n complex points: groups of n_done are transformed already. */
+/* One pass over n complex points, of which groups of n_done are already transformed. */
 template <unsigned R, bool INVERSE> static __device__ inline void fft_pass(const float2 *from, float2 *to, unsigned n,
                                                                            unsigned n_done, const float2 *roots) {
-    const unsigned spacing = n / R, step = 2 * (spacing / n_done); /* the table is of 2 n roots */
+    const unsigned spacing = n / R, step = 2 * (spacing / n_done); /* the table has 2 n roots */
     for (unsigned j = threadIdx.x; j < spacing; j += blockDim.x) {
         unsigned k = j % n_done;
         float2 v[R];
@@ -84,7 +84,7 @@ template <unsigned R, bool INVERSE> static __device__ inline void fft_pass(const
     __syncthreads();
 }
 
-/* A power of 2 that the compiler knows, of which DONE are transformed already. */
+/* The passes for N points, a compile-time power of 2, of which groups of DONE are already transformed. */
 template <bool INVERSE, unsigned N, unsigned DONE = 1>
 static __device__ inline float2 *fft_known(float2 *a, float2 *b, const float2 *roots) {
     if constexpr (DONE == N)
@@ -96,8 +96,8 @@ static __device__ inline float2 *fft_known(float2 *a, float2 *b, const float2 *r
     }
 }
 
-/* n complex points in a; b is as large; N is n where the compiler knows it. Returns the one of them that holds the
- * result. */
+/* Transforms n complex points in a; b is scratch of the same size. N is n if known at compile time, else 0. Returns
+ * whichever of the two holds the result. */
 template <bool INVERSE, unsigned N = 0>
 static __device__ inline float2 *fft_complex(float2 *a, float2 *b, unsigned n, const float2 *roots) {
     __syncthreads();
@@ -124,7 +124,7 @@ static __device__ inline float2 *fft_complex(float2 *a, float2 *b, unsigned n, c
     }
 }
 
-/* Bin k of 0..n of 2 n real points, whose pairs have become z by fft_complex. */
+/* Bin k (0..n) of the transform of 2 n real points, whose pairs fft_complex has transformed into z. */
 static __device__ inline float2 fft_bin(const float2 *z, unsigned n, unsigned k, const float2 *roots) {
     float2 a = z[k == n ? 0 : k], b = z[k == 0 ? 0 : n - k];
     float2 even = make_float2(.5f * (a.x + b.x), .5f * (a.y - b.y)),
@@ -133,7 +133,7 @@ static __device__ inline float2 fft_bin(const float2 *z, unsigned n, unsigned k,
     return make_float2(even.x + t.x, even.y + t.y);
 }
 
-/* The other way: point k of 0..n-1 for fft_complex, of bins x[0..n]. */
+/* The inverse: point k (0..n-1) for fft_complex, from bins x[0..n]. */
 static __device__ inline float2 fft_point(const float2 *x, unsigned n, unsigned k, const float2 *roots) {
     float2 a = x[k], b = x[n - k];
     if (k == 0)

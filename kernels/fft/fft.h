@@ -1,7 +1,8 @@
-/* fft.h - a real Fourier transform, unscaled: X[k] = sum_j x[j] exp(-2 pi i j k / n) for k <= n / 2, or back: n x. The
- * imaginary parts of the first and the last bin are taken for 0 on the way back.
+/* fft.h - a real Fourier transform, unscaled: X[k] = sum_j x[j] exp(-2 pi i j k / n) for k <= n / 2, and the inverse,
+ * which gives n x and takes the imaginary parts of the first and last bin as 0.
  *
- * n is an even product of 2, 3 and 5, at least 32. A plan is one transform's tables and scratch: for one thread at a time. */
+ * n is an even product of 2, 3 and 5, at least 32. A plan holds the tables and scratch of one transform and serves one
+ * thread at a time. */
 #ifndef PRIMEKNET_KERNELS_FFT_H
 #define PRIMEKNET_KERNELS_FFT_H
 
@@ -10,15 +11,15 @@
 
 enum { FFT_MAX_PASSES = 12, FFT_PAD = 16 };
 
-/* Stockham's algorithm. Before a pass there are s transforms of the same length side by side, and m * radix points to go:
- * y[q + s (radix p + k)] = w^(p k) sum_j v^(j k) x[q + s (p + m j)], w and v being the roots of 1 of order m * radix and
- * radix. The first pass has s = 1, so vectors run over its k, at least 16 of them, which are padded to whole vectors;
- * later they run over q. */
+/* Stockham's algorithm. Before a pass there are s interleaved transforms of equal length, with m * radix points to go:
+ *   y[q + s (radix p + k)] = w^(p k) sum_j v^(j k) x[q + s (p + m j)],
+ * where w and v are the roots of unity of order m * radix and radix. In the first pass s = 1, so vectors run over its
+ * k, at least 16 of them, padded to whole vectors; later vectors run over q. */
 struct fft_plan {
-    unsigned n, first, n_passes; /* first: the first pass's radix, the least divisor of n from 16 on */
+    unsigned n, first, n_passes; /* first: radix of the first pass, the least divisor of n that is at least 16 */
     bool inverse;
-    float *matrix, *turns;          /* of the first pass: v^(j k), w^(p k); [j] and [p], each [2][padded first] */
-    unsigned radix[FFT_MAX_PASSES]; /* of the others */
+    float *matrix, *turns;          /* first pass: v^(j k), w^(p k); [j] and [p], each [2][padded first] */
+    unsigned radix[FFT_MAX_PASSES]; /* of the other passes */
     float *roots[FFT_MAX_PASSES];   /* [p][k][j][2]: w^(p k) v^(j k) */
     float *re[2], *im[2];           /* [n / first][padded first] */
 };
@@ -33,7 +34,8 @@ static inline unsigned fft_padded(unsigned first) {
     return (first + FFT_PAD - 1) / FFT_PAD * FFT_PAD;
 }
 
-/* How many floats the plan's arrays take. They are `memory`, aligned to 64 bytes, or NULL: then this only counts. */
+/* Returns how many floats the plan's arrays take. `memory`, aligned to 64 bytes, becomes the arrays; if it is NULL the
+ * function only counts. */
 size_t fft_plan_init(struct fft_plan *plan, float *memory, unsigned n, bool inverse);
 
 void fft_ref(const struct fft *a);

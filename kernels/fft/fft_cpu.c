@@ -1,6 +1,6 @@
-/* The first pass takes numbers from where they lie and multiplies vectors of its matrix by them, for FFT_ROWS transforms at
- * once. Of a spectrum, half of them are enough: the others are their mirror images. The last pass makes only what is
- * asked for. */
+/* The first pass reads the input where it lies and multiplies it by vectors of its matrix, for FFT_ROWS transforms at
+ * once. Of a spectrum it needs only half: the rest is the mirror image. The last pass computes only the outputs asked
+ * for. */
 #include "kernels/fft/fft.h"
 #include "kernels/simd.h"
 
@@ -31,7 +31,8 @@ static inline __attribute__((always_inline)) void fft_first_rows(const struct ff
                 }
             }
         }
-        for (unsigned j = (first + 1) / 2; inverse && j < first; j++, root += 2 * padded) { /* bins beyond the last one */
+        for (unsigned j = (first + 1) / 2; inverse && j < first; j++, root += 2 * padded) { /* bins beyond the last one,
+                                                                                             * by symmetry */
             const vf root_re = load(root), root_im = load(root + padded);
             const float *x = a->in + 2 * (m * (first - j) - p);
             UNROLL
@@ -41,7 +42,7 @@ static inline __attribute__((always_inline)) void fft_first_rows(const struct ff
             }
         }
         if (inverse && p == 0)
-            im[0] = splat(0); /* but for what the first and the last bin's imaginary parts gave */
+            im[0] = splat(0); /* discards what the first and last bins' imaginary parts contributed */
         UNROLL
         for (unsigned r = 0; r < rows; r++) {
             const float *turn = plan->turns + (p + r) * 2 * padded + k;
@@ -66,7 +67,7 @@ static inline __attribute__((always_inline)) void fft_first(const struct fft *a,
         fft_first_rows(a, p, 1, inverse);
 }
 
-/* From one pair of arrays to the other; the first n_out of the results. */
+/* Goes from one pair of arrays to the other and writes the first n_out results. */
 static inline __attribute__((always_inline)) void fft_pass(const struct fft_plan *plan, unsigned pass, size_t s, unsigned m,
                                                            const unsigned radix, unsigned n_out) {
     const float *re = plan->re[pass % 2], *im = plan->im[pass % 2], *roots = plan->roots[pass];
@@ -93,8 +94,8 @@ static inline __attribute__((always_inline)) void fft_pass(const struct fft_plan
         }
 }
 
-/* Radix 4, whose v are 1, -1 and -+i: only w remain to multiply by. An inverse transform has the second and the last result
- * the other way round. */
+/* Radix 4: v is 1, -1, i or -i, so only multiplications by w remain. The inverse transform swaps the second and the
+ * last result. */
 static void fft_pass_4(const struct fft_plan *plan, unsigned pass, size_t s, unsigned m) {
     const float *re = plan->re[pass % 2], *im = plan->im[pass % 2], *roots = plan->roots[pass];
     float *to_re = plan->re[1 - pass % 2], *to_im = plan->im[1 - pass % 2];
@@ -121,7 +122,7 @@ static void fft_pass_4(const struct fft_plan *plan, unsigned pass, size_t s, uns
 }
 
 static void fft_cpu(const struct fft *args) {
-    const struct fft a = *args; /* the stores might change *args, for all that the compiler knows */
+    const struct fft a = *args; /* a copy, because the compiler must assume that stores change *args */
     const struct fft_plan plan = *a.plan;
     const unsigned padded = fft_padded(plan.first), n_out = plan.inverse ? plan.n : plan.n / 2 + 1;
     if (plan.inverse)

@@ -1,8 +1,8 @@
-/* fft_cuda.h - real Fourier transforms of frames on the GPU, unscaled: X[k] = sum_j x[j] exp(-2 pi i j k / n), and back
- * n x. One block a frame, all in shared memory: no library of hundreds of megabytes is needed for a kilobyte of work.
+/* fft_cuda.h - real Fourier transforms of frames on the GPU, unscaled: X[k] = sum_j x[j] exp(-2 pi i j k / n), and the
+ * inverse, which gives n x. One block per frame, in shared memory, so that no large library is needed.
  *
- * n_points is an even product of 2, 3 and 5, at most 4096. All arrays are the device's; X may not be x. The imaginary
- * parts of the first and the last bin are taken for 0 on the way back. */
+ * n_points is an even product of 2, 3 and 5, at most 4096. All pointers are device pointers; X may not be x. The
+ * inverse takes the imaginary parts of the first and last bin as 0. */
 #ifndef PRIMEKNET_FFT_CUDA_H
 #define PRIMEKNET_FFT_CUDA_H
 
@@ -19,10 +19,10 @@ struct fft_cuda {
     float *X;           /* [n_frames][n_points / 2 + 1][2] */
 };
 
-/* In host memory: exp(-2 pi i j / n_points), real and imaginary part. */
+/* Fills host memory with exp(-2 pi i j / n_points), real and imaginary parts. */
 void fft_roots(float *roots, unsigned n_points);
 
-/* x to X, X to x. They return a cudaError_t. */
+/* x to X, and X to x. Both return a cudaError_t. */
 int fft_forward_cuda(const struct fft_cuda *a, struct CUstream_st *stream);
 int fft_inverse_cuda(const struct fft_cuda *a, struct CUstream_st *stream);
 

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stddef.h>
 
-/* exp(-2 pi i turns / n), the other way round for an inverse transform */
+/* exp(-2 pi i turns / n), or its conjugate for an inverse transform */
 static void root(float *re, float *im, const struct fft_plan *plan, unsigned long turns, unsigned n) {
     const double angle = 2 * M_PI * (double)(turns % n) / n;
     *re = (float)cos(angle);
@@ -58,7 +58,7 @@ void fft_ref(const struct fft *a) {
         double re = 0, im = 0;
         for (unsigned long j = 0; j < (a->plan->inverse ? n_bins : n); j++) {
             const double angle = 2 * M_PI * (double)(i * j % n) / n;
-            if (a->plan->inverse) { /* a bin and its mirror image, of which the first and the last have none */
+            if (a->plan->inverse) { /* each bin with its mirror image, which the first and the last do not have */
                 const bool alone = j == 0 || j == n / 2;
                 re += (alone ? 1 : 2) * (a->in[2 * j] * cos(angle) - (alone ? 0 : a->in[2 * j + 1] * sin(angle)));
             } else {

@@ -1,5 +1,6 @@
-/* gru.h - one step of a gated recurrent unit (Cho et al., arXiv 1406.1078) at each position, after its matrix products
- * (the reset gate acts after the state's, as in PyTorch and cuDNN). a is the input's share, b the state's, three parts each:
+/* gru.h - one step of a gated recurrent unit (Cho et al., arXiv 1406.1078) at each position, after its matrix products.
+ * As in PyTorch and cuDNN, the reset gate acts after the state's product. a comes from the input and b from the state,
+ * in three parts each:
  *   reset = sigmoid(a0 + b0);  keep = sigmoid(a1 + b1);  h = (1 - keep) tanh(a2 + reset b2) + keep h.
  *
  * n_channels is a multiple of 16. */

@@ -1,5 +1,5 @@
-/* history_cuda.h - what a convolution over time must remember: keeps the last frames of a map after the frames of one
- * call, `past` being oldest first; calls of fewer frames than that shift what is there. All pointers are of the device. */
+/* history_cuda.h - keeps a map's last frames for a convolution over time, after the frames of one call. `past` has the
+ * oldest frame first; a call of fewer frames shifts it. All pointers are device pointers. */
 #ifndef PRIMEKNET_HISTORY_CUDA_H
 #define PRIMEKNET_HISTORY_CUDA_H
 

@@ -1,5 +1,5 @@
-/* chain.cuh - a hop's kernels in their order, for one number of channels. Each kernel comes for several numbers of
- * positions per block; the first with which the blocks of all slots run at once is taken. */
+/* chain.cuh - launches a hop's kernels in order, for one number of channels. Each kernel is built for several numbers
+ * of positions per block; the first whose blocks, for all slots, run at once is used. */
 #ifndef PRIMEKNET_HOP_CHAIN_CUH
 #define PRIMEKNET_HOP_CHAIN_CUH
 
@@ -12,7 +12,7 @@ static inline unsigned blocks_for(unsigned n_rows, unsigned n_each) {
     return (n_rows + n_each - 1) / n_each;
 }
 
-/* Of the present device; 0 if it does not say. */
+/* Of the current device; 0 if unknown. */
 static inline unsigned n_multiprocessors(void) {
     int device, n = 0;
     if (!cudaGetDevice(&device))
@@ -20,7 +20,7 @@ static inline unsigned n_multiprocessors(void) {
     return (unsigned)n;
 }
 
-/* Whether kernels may start before the one ahead of them ends: then their code waits for it by itself. */
+/* Whether kernels may start before the previous one ends; their code then waits for it. */
 static inline bool may_overlap(const void *kernel) {
     cudaFuncAttributes attributes;
     int device, major;
@@ -41,10 +41,10 @@ static void start(void (*kernel)(Args), dim3 grid, unsigned n_threads, size_t sh
     config.stream = stream;
     config.attrs = &overlap;
     config.numAttrs = may_overlap((const void *)kernel);
-    cudaLaunchKernelEx(&config, kernel, args); /* an error is remembered */
+    cudaLaunchKernelEx(&config, kernel, args); /* an error is sticky and is reported later */
 }
 
-/* A kernel that works on n positions per block. */
+/* A kernel that computes n positions per block. */
 template <class Args> struct sized {
     unsigned n;
     void (*kernel)(Args);
@@ -52,12 +52,12 @@ template <class Args> struct sized {
 
 template <unsigned C> struct chain {
     static constexpr unsigned n_threads = widths<C>::threads, most = C ? MOST_TURNS : 1;
-    /* Each block of `attend` reads all the gates, so it has four positions, always. */
+    /* Each block of `attend` reads all the gates, so it always has four positions. */
     static constexpr unsigned attend_turns = C ? 4 / widths<C>::rows : 1;
 
     static constexpr unsigned rows = widths<C>::rows, up_rows = widths<C>::dense_rows;
 
-    /* The kernels by number of positions, the fewest first: most blocks, each soonest done. */
+    /* Kernels by number of positions, fewest first: these have the most blocks, each of which ends soonest. */
     static constexpr sized<down_args> downs[] = {{rows, down<C, 1>}, {most * rows, down<C, most>}};
     static constexpr sized<prime_args> primes[] = {{rows, prime<C, 1, false>}, {most * rows, prime<C, most, false>}};
     static constexpr sized<prime_args> primes_time[] = {{rows, prime<C, 1, true>}, {most * rows, prime<C, most, true>}};
@@ -96,8 +96,8 @@ template <unsigned C> struct chain {
         return code;
     }
 
-    /* The first of a table with which the blocks of all slots run at once, or else the first of all. Of a slot, n_beside
-     * blocks work on the same positions. */
+    /* The first kernel of a table whose blocks for all slots run at once, else the first of all. n_beside blocks per
+     * slot work on the same positions. */
     template <class Args, unsigned N>
     static const sized<Args> &fitting(const sized<Args> (&table)[N], unsigned n_rows, unsigned n_beside, unsigned n_slots) {
         const unsigned n_places = n_multiprocessors() * widths<C>::share;
@@ -142,7 +142,7 @@ template <unsigned C> struct chain {
         }
     }
 
-    /* What follows at the same positions before the frequency layer `layer` of block `block`. */
+    /* What follows, at the same positions, before frequency layer `layer` of block `block`. */
     static follow_args before(const hop_net &n, unsigned block, unsigned layer) {
         follow_args a = {};
         a.x = n.scratch.x;
@@ -166,7 +166,7 @@ template <unsigned C> struct chain {
         constexpr unsigned n_attend = attend_turns * rows;
         const auto &down = fitting(downs, s.n_half, 1, n_slots);
         const auto &up = fitting(ups, s.n_half + 1, 2, n_slots);
-        const unsigned which = &down - downs; /* the primes' tables have the same numbers */
+        const unsigned which = &down - downs; /* the tables of primes have the same sizes */
         const dim3 grid(blocks_for(s.n_half, down.n), n_slots), up_grid(blocks_for(s.n_half + 1, up.n), n_slots, 2);
         const size_t bytes = shared_bytes(s, down.n / rows);
         const bool is_shipped = s.window == 1024;
@@ -199,7 +199,7 @@ template <unsigned C> struct chain {
     }
 };
 
-/* What hop_cuda.cu calls of it. */
+/* The entry points for hop_cuda.cu. */
 template <unsigned C> constexpr hop_chain chain_of() {
     return {chain<C>::prepare, chain<C>::launch};
 }

@@ -1,25 +1,25 @@
 /* dense.cuh - the dense block of dilated depthwise-separable convolutions (DS_DDB): encoder and both decoders.
  *
- * The plain reference (net.c's dense), maps[0] being the block's input:
+ * The plain reference (net.c's dense); maps[0] is the block's input:
  *
  *     for each layer i, position p, channel o:
  *         for each j <= i, channel k: v[j][k] = sum over t, f < 3 of
  *             taps[i][t][f][j][k] * maps[i - j][(2 - t) 2^i frames ago][p + f - 1][k]
  *         maps[i + 1][now][p][o] = prelu(bias + sum over j, k of weight[o][j][k] * v[j][k])
  *
- * Here one kernel computes all layers of the shipped depth: a block works out the positions that its later layers look
- * at beside its own instead of waiting for its neighbours. dense_layer is one layer at a time, of any sizes. */
+ * Here one kernel computes all layers of the shipped depth. Instead of waiting for its neighbours, a block recomputes
+ * the positions around its own that its later layers need. dense_layer computes one layer at a time, for any sizes. */
 #ifndef PRIMEKNET_HOP_DENSE_CUH
 #define PRIMEKNET_HOP_DENSE_CUH
 
 #include "layer.cuh"
 
-/* The first map of the encoder; features is NULL elsewhere. */
+/* Produces the encoder's first map; elsewhere features is NULL. */
 struct embedding {
     const float *features, *weight, *bias, *prelu; /* weight: [3][channels] */
 };
 
-/* Channel o of it at a position. */
+/* Channel o of that map at a position. */
 static __device__ inline float embedded(const embedding &e, unsigned n, unsigned at, unsigned c, unsigned o) {
     const float *f = e.features + ((size_t)blockIdx.y * n + at) * 3;
     float v = e.bias[o];
@@ -32,9 +32,9 @@ static __device__ inline float embedded(const embedding &e, unsigned n, unsigned
 struct dense_args {
     hop_shape s;
     unsigned n_rows;
-    const hop_slot *asked; /* of the encoder, else NULL */
+    const hop_slot *asked; /* for the encoder, else NULL */
     embedding embed;
-    const float *x; /* of a decoder: [n_rows][channels] */
+    const float *x; /* for a decoder: [n_rows][channels] */
     struct {
         const float *taps[DEPTH];
         hop_linear mix[DEPTH];
@@ -43,8 +43,8 @@ struct dense_args {
     } blocks[2]; /* [gridDim.z] */
 };
 
-/* The layers of a dense block from L on, at N positions; those before the last also at the positions beside them that
- * the next ones look at. A block so needs no other's results. */
+/* The layers of a dense block from L on, at N positions. All but the last layer also compute the neighbouring positions
+ * that the next layers need, so a block depends on no other block. */
 template <unsigned C, unsigned N, unsigned L = 0> struct dense_layers {
     static constexpr unsigned n_threads = widths<C>::threads, halo = DEPTH - 1 - L, n_rows = N + 2 * halo,
                               width = (L + 1) * C, n_items = n_rows * width,
@@ -53,11 +53,11 @@ template <unsigned C, unsigned N, unsigned L = 0> struct dense_layers {
     static constexpr unsigned most = layer<C, L + 1, C, 1>::most, fitting = n_rows <= 2 ? 2 : n_rows <= 4 ? 4 : 8,
                               at_once = fitting < most ? fitting : most;
     layer<C, L + 1, C, at_once, true> mix;
-    float late[n_own][3]; /* taps of the present rows */
+    float late[n_own][3]; /* taps of the present frame */
     float *products;      /* [n_rows][width] */
     dense_layers<C, N, L + 1> next;
 
-    /* All but the present rows: what goes before them in the sums stands in `products` until then. */
+    /* Prefetches everything except the present frame's rows; `products` holds the partial sums until then. */
     template <class Block>
     __device__ void fetch(const Block &block, const float *ring, float *&room, int first, int n, unsigned n_ring,
                           unsigned now) {
@@ -93,8 +93,8 @@ template <unsigned C, unsigned N, unsigned L = 0> struct dense_layers {
         next.fetch(block, ring, room, first, n, n_ring, now);
     }
 
-    /* `maps`: the first map's rows, [N + 2 DEPTH][C], and behind them room for the others', each two rows shorter. Each
-     * is known to all threads when its layer's turn comes. */
+    /* `maps` has the first map's rows, [N + 2 DEPTH][C], then room for the other maps, each two rows shorter. Each map
+     * is visible to all threads when its layer needs it. */
     __device__ void run(float *maps, float *present, float *y, int first, int n, unsigned n_ring) const {
         const size_t map = (size_t)n * C;
 #pragma unroll
@@ -102,7 +102,7 @@ template <unsigned C, unsigned N, unsigned L = 0> struct dense_layers {
             const unsigned i = threadIdx.x + j * n_threads, k = i % width, m = L - k / C;
             if (i >= n_items)
                 break;
-            /* Of map m, whose halo is DEPTH - m rows. */
+            /* A row of map m, whose halo has DEPTH - m rows. */
             const float *rows = maps + (m * (N + 2 * DEPTH + 1 - m) + i / width + L - m) * C + k % C;
             float sum = products[i];
 #pragma unroll
@@ -139,7 +139,7 @@ template <unsigned C, unsigned N> struct dense_layers<C, N, DEPTH> {
     __device__ void run(float *, float *, float *, int, int, unsigned) const {}
 };
 
-/* A whole dense block, or two side by side. */
+/* One dense block, or two side by side. */
 template <unsigned C, unsigned N>
 static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share)
     dense(const __grid_constant__ dense_args a) {
@@ -151,7 +151,7 @@ static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share)
     const int n = (int)a.n_rows, first = (int)(blockIdx.x * N);
     const size_t map = (size_t)n * C;
     float *maps = (float *)shared, *room = maps + n_maps;
-    /* The encoder's kernel is ahead of the one that writes the slots. */
+    /* The encoder's kernel comes before the one that writes the slots. */
     if (threadIdx.x == 0)
         slot = a.asked ? a.asked[blockIdx.y] : hop_slot{__ldcg(&s.slots[blockIdx.y].stream), slot_now(s), 0, 0, 0, 0};
     __syncthreads();
@@ -174,21 +174,21 @@ static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share)
     layers.run(maps, present, block.y + blockIdx.y * gridDim.z * map, first, n, s.n_ring);
 }
 
-/* A layer of a dense block of any sizes. */
+/* One layer of a dense block, of any sizes. */
 struct layer_args {
     hop_shape s;
     unsigned layer, n_rows;
-    embedding embed; /* of the first layer where it is the encoder's */
-    const float *x; /* of the first layer where it is a decoder's: [n_rows][channels] */
+    embedding embed; /* for the encoder's first layer */
+    const float *x; /* for a decoder's first layer: [n_rows][channels] */
     struct {
         const float *taps;
         hop_linear mix;
         size_t ring;
-        float *y; /* of the last layer, NULL of the others: they write to the ring */
+        float *y; /* for the last layer; NULL for the others, which write to the ring */
     } blocks[2]; /* [gridDim.z] */
 };
 
-/* A channel of the maps at a position: its nine taps, and the rows under them. */
+/* One channel of the maps at a position: its nine taps, and the rows under them. */
 struct tapped {
     float taps[9], rows[9];
 
@@ -217,8 +217,8 @@ static __global__ void __launch_bounds__(THREADS, 1) dense_layer(const __grid_co
     const unsigned now = slot_now(s);
     float *ring = slot_state(s) + block.ring, *present = ring + now % s.n_ring * map;
 
-    /* Maps are concatenated latest first. The present rows of the latest come from the kernel ahead, and it is that of
-     * the first layer which keeps the first map. */
+    /* Maps are concatenated latest first. The previous kernel writes the present rows of the latest map; the first
+     * layer's also stores the first map. */
     const auto is_late = [&](unsigned k) { return k < c || a.layer == 1; };
     const auto fetch = [&](unsigned i, tapped &to) {
         const unsigned k = i % width, o = k % c;

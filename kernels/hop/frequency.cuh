@@ -8,7 +8,7 @@
  *     for each kernel k: w[k] = mix[k](conv(u[k], mixed_taps[k])) * conv(u[k], taps[k])
  *     x += down(w[0], w[1], ...)
  *
- * The mean over all positions and the long kernels are what other blocks must have written: hence two kernels. The time
+ * The mean over all positions and the long kernels need what other blocks have written, hence two kernels. The time
  * stage that follows at the same positions is part of `prime`. */
 #ifndef PRIMEKNET_HOP_FREQUENCY_CUH
 #define PRIMEKNET_HOP_FREQUENCY_CUH
@@ -22,12 +22,12 @@ struct attend_args {
     float *x, *chunks;
 };
 
-/* The halves of the gates at rows of channel o, whose pairs lie side by side. */
+/* Both halves of the gates at the rows around p, channel o; they are stored as pairs. */
 static __device__ inline float2 gates_at(const float *gates, int p, unsigned n, unsigned c, unsigned o) {
     return p >= 0 && p < (int)n ? __ldcg((const float2 *)gates + (size_t)p * c + o) : make_float2(0, 0);
 }
 
-/* Their product after their convolution. */
+/* The product of the two halves after their convolution. */
 static __device__ inline float gated(const float2 *g, const float2 (&taps)[3]) {
     float a = 0, b = 0;
 #pragma unroll
@@ -38,9 +38,9 @@ static __device__ inline float gated(const float2 *g, const float2 (&taps)[3]) {
     return a * b;
 }
 
-/* The first half of a frequency layer but for its gate, and `up` of the second. Every block takes the mean over all
- * positions itself: that is cheaper than a kernel of its own. A warp has a few channels of it, its lanes share out the
- * positions. */
+/* The first half of a frequency layer without its gate, and `up` of the second half. Every block computes the mean over
+ * all positions itself, which is cheaper than another kernel. Each warp has a few channels of the mean, and its lanes
+ * share the positions. */
 template <unsigned C, unsigned P>
 static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share)
     attend(const __grid_constant__ attend_args a) {
@@ -64,7 +64,7 @@ static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share)
     };
     float *const map = a.x + ((size_t)blockIdx.y * half + first) * c;
     if constexpr (C) {
-        /* Every lane takes the sum over `share` positions from `begin` on. */
+        /* Every lane sums `share` positions from `begin` on. */
         constexpr unsigned share = (HALF + n_shares - 1) / n_shares;
         const unsigned begin = lane / n_each * share, o = threadIdx.x / 32 * n_each + lane % n_each, i = threadIdx.x;
         const bool has_own = i < rows * C;
@@ -156,12 +156,12 @@ struct prime_args {
     hop_shape s;
     const float *taps, *chunks; /* taps: hop_freq.taps */
     hop_linear mix, down;
-    const float *freq_skip; /* NULL but after the stage's last layer */
+    const float *freq_skip; /* NULL except after the stage's last layer */
     follow_args follow;
 };
 
-/* The rest of a frequency layer, then, with TIME, a time stage. Kernels are cut into segments of as many taps, one for
- * each thread. */
+/* The rest of a frequency layer and, with TIME, a time stage. Kernels are cut into segments of equal length, one per
+ * thread. */
 template <unsigned C, unsigned P, bool TIME>
 static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share)
     prime(const __grid_constant__ prime_args a) {
@@ -171,7 +171,7 @@ static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share)
     const unsigned c = widths<C>::channels(s), width = widths<C>::chunks(s) * c, half = widths<C>::half(s),
                    first = blockIdx.x * rows, n_items = s.n_segments * c;
     float *room = (float *)shared, *x = carve(room, rows * c);
-    float *after = room; /* the time stage may take the rest */
+    float *after = room; /* the time stage may use the rest */
     float *parts = carve(after, 2 * rows * n_items), *products = after;
     const float *chunks = a.chunks + (size_t)blockIdx.y * half * width;
     float2 taps[HOP_TAPS];
@@ -197,7 +197,7 @@ static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share)
             for (unsigned k = 0; k < HOP_TAPS; k++)
                 fetched |= bits(taps[k].x);
     await_with(a, fetched);
-    for (unsigned i = threadIdx.x; i < n_items; i += widths<C>::threads) { /* once, but for any sizes */
+    for (unsigned i = threadIdx.x; i < n_items; i += widths<C>::threads) { /* a single pass, except for any sizes */
         const unsigned segment = i / c, o = s.segments[segment].kernel * c + i % c;
         const int top = (int)first + s.segments[segment].offset;
         float v[HOP_TAPS + rows - 1];

@@ -4,8 +4,7 @@
  *
  *     y[2p] = prelu(even(x[p - 1], x[p]));    y[2p + 1] = prelu(odd(x[p]))
  *     mask[p] = mask_ceiling / (1 + exp(-slope[p] * head(y[p])));    gain[p] = max(mask[p], mask_minimum)^(1 / compression)
- *     rotation[p] = head(y[p])                                                 // of the other decoder
- */
+ *     rotation[p] = head(y[p])                                                 // of the other decoder */
 #ifndef PRIMEKNET_HOP_HEAD_CUH
 #define PRIMEKNET_HOP_HEAD_CUH
 
@@ -19,7 +18,7 @@ struct up_args {
     float *gain, *rotation;
 };
 
-/* The transposed convolution, kernel 3, stride 2: even rows of the output see two rows of the input, odd rows one. */
+/* Transposed convolution, kernel 3, stride 2: even output rows see two input rows, odd ones see one. */
 template <unsigned C, unsigned P>
 static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share)
     up(const __grid_constant__ up_args a) {
@@ -34,7 +33,7 @@ static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share)
     layer<C, 1, C, rows, true> odd;
     even.fetch(l.even, 2 * c, c, c);
     odd.fetch(l.odd, c, c, c);
-    /* A warp has one of the heads' outputs, at P positions. */
+    /* One warp per output of a head, at P positions. */
     const unsigned n_out = 1 + blockIdx.z, lane = threadIdx.x % 32, item = threadIdx.x / 32, o = item % n_out;
     const auto row_of = [&](unsigned turn) { return (item + turn * widths<C>::warps) / n_out; };
     const auto has = [&](unsigned row) { return row < 2 * rows && 2 * first + row < s.n_positions; };

@@ -1,9 +1,9 @@
-/* hop_cuda.h - one hop of up to HOP_MAX_SLOTS streams on the GPU, sound in, sound out (docs/model-format.md), as a
- * chain of kernels that a CUDA graph is captured from.
+/* hop_cuda.h - one hop of up to HOP_MAX_SLOTS streams on the GPU, samples in, samples out (docs/model-format.md), as a
+ * chain of kernels from which a CUDA graph is captured.
  *
- * A slot is a place in the batch; the host says for each hop which stream is in which slot. Every pointer here is the
- * device's, unless it is said to be mapped: that is page-locked memory of the host. Maps are [positions][channels].
- * Sums are taken in a fixed order: the same sound gives the same bits. */
+ * A slot is a place in the batch; for each hop the host says which stream is in which slot. Pointers are device
+ * pointers unless marked as mapped, which means page-locked host memory, or as host memory. Maps are
+ * [positions][channels]. Sums are computed in a fixed order, so the same sound gives the same bits. */
 #ifndef PRIMEKNET_HOP_CUDA_H
 #define PRIMEKNET_HOP_CUDA_H
 
@@ -19,12 +19,12 @@ struct CUstream_st;
 enum {
     HOP_MAX_SLOTS = 4, HOP_MAX_TIME = 4, HOP_MAX_DEPTH = 5, HOP_MAX_KERNELS = 8, HOP_TAPS = 12,
     HOP_MAX_SEGMENTS = HOP_MAX_KERNELS * 6,
-    HOP_LOUDEST = 1000 /* samples beyond are cut */
+    HOP_LOUDEST = 1000 /* louder samples are clipped */
 };
 
 enum hop_mixer { HOP_MAMBA, HOP_MAMBA2, HOP_GRU, HOP_LSTM };
 
-/* weight: as hop_pack orders it. bias and prelu may be NULL. */
+/* weight: in hop_pack's order. bias and prelu may be NULL. */
 struct hop_linear {
     const float *weight, *bias, *prelu;
 };
@@ -36,20 +36,20 @@ struct hop_dense {
 };
 
 struct hop_time {
-    struct hop_linear gate, proj, in, select, state, out; /* gate: pairs of its halves' outputs; select has no bias */
+    struct hop_linear gate, proj, in, select, state, out; /* gate: outputs of its halves in pairs; select has no bias */
     struct {
         const float *weight, *bias; /* [step_rank][d_inner] */
     } step;
     const float *conv_taps, *conv_bias, *pass;
-    const float *decay; /* [d_state][d_inner] or, in mamba2, [heads]; times log2 e */
+    const float *decay; /* times log2 e; [d_state][d_inner] or, in Mamba-2, [heads] */
     unsigned index;     /* among all time layers */
 };
 
 struct hop_freq {
-    struct hop_linear gate, attention, proj, up, down; /* gate: pairs of its halves' outputs */
-    struct hop_linear mix;                             /* of all kernels, n_kernels * channels outputs */
-    const float *gate_taps;                            /* [3][channels][2], pairs likewise */
-    const float *taps; /* [n_segments][HOP_TAPS][channels][2]: before the mixing layer, and without; 0 beyond a kernel */
+    struct hop_linear gate, attention, proj, up, down; /* gate: outputs of its halves in pairs */
+    struct hop_linear mix;                             /* of all prime kernels, n_kernels * channels outputs */
+    const float *gate_taps;                            /* [3][channels][2], in pairs likewise */
+    const float *taps; /* [n_segments][HOP_TAPS][channels][2], with and without mixing layer; 0 beyond a kernel */
 };
 
 struct hop_block {
@@ -63,35 +63,35 @@ struct hop_up {
     const float *head_weight, *head_bias; /* [1 or 2][channels] */
 };
 
-/* What goes with a slot for one hop. `now` counts the stream's frames, modulo all lengths of rings. */
+/* What a slot needs for one hop. `now` counts the stream's frames modulo the lengths of all rings. */
 struct hop_slot {
     unsigned stream, now, ticket;
     float strength, floor, low_cut;
 };
 
-/* Sizes, and what every kernel needs. */
+/* Sizes, and pointers that every kernel needs. */
 struct hop_shape {
     unsigned window, synthesis, hop, n_bins, n_linear, n_bands, n_positions, n_half;
     unsigned channels, depth, n_kernels;
     enum hop_mixer mixer;
     unsigned d_inner, d_state, d_conv, step_rank, head, n_ring;
-    unsigned d_seen; /* channels that the convolution sees */
-    unsigned n_segments, first_segment[HOP_MAX_KERNELS + 1]; /* of each kernel */
+    unsigned d_seen; /* channels in the mixer's convolution */
+    unsigned n_segments, first_segment[HOP_MAX_KERNELS + 1]; /* first_segment: of each kernel */
     struct {
         unsigned kernel;
-        int offset; /* of its first tap from the position */
+        int offset; /* of its first tap, relative to the position */
     } segments[HOP_MAX_SEGMENTS];
     float scale, compression, mask_ceiling, mask_minimum, band_gain_maximum, rotation_epsilon, magnitude_minimum,
         power_minimum, norm_epsilon;
-    /* A stream's state, floats from its start: samples, sums, rings of the dense blocks' maps [depth][n_ring][rows],
-     * past of the convolutions [layer][d_conv - 1][n_half][d_seen], states of the scans
-     * [layer][n_half][d_state][d_inner], of a GRU or an LSTM [layer][n_half][channels], an LSTM's cells likewise. */
+    /* Offsets into a stream's state, in floats: input samples, overlap sums, rings of the dense blocks' maps
+     * [depth][n_ring][rows], past of the convolutions [layer][d_conv - 1][n_half][d_seen], recurrent states
+     * [layer][n_half][d_state][d_inner] (GRU, LSTM: [layer][n_half][channels]), an LSTM's cells likewise. */
     size_t past, overlap, encoder, mask, phase, conv, scan, cell, n_state;
     float *state;                 /* [n_streams][n_state] */
     struct hop_slot *slots;       /* [HOP_MAX_SLOTS], the device's copy */
 };
 
-/* Scratch, each [HOP_MAX_SLOTS] times: */
+/* Scratch, each array once per slot: */
 struct hop_scratch {
     float *spectrum; /* [n_bins][2] */
     float *features; /* [n_positions][3] */
@@ -114,26 +114,26 @@ struct hop_net {
     struct hop_up ups[2];
     struct hop_block *blocks; /* [n_blocks], in host memory */
     const float *slope;       /* [n_positions] */
-    const float *roots;       /* kernels/fft/fft_cuda.h */
+    const float *roots;       /* see kernels/fft/fft_cuda.h */
     const float *analysis_window, *synthesis_window;
     const unsigned *band_edges;         /* [n_bands + 1] */
-    const unsigned *bin_bands;          /* [n_bins - n_linear]: the lower of the two bands that a bin lies between */
-    const float *bin_shares;            /* [n_bins - n_linear]: of the upper one */
+    const unsigned *bin_bands;          /* [n_bins - n_linear]: the lower of the two bands around a bin */
+    const float *bin_shares;            /* [n_bins - n_linear]: weight of the upper band */
     struct hop_slot *asked;             /* mapped, [HOP_MAX_SLOTS] */
     float *in;                          /* mapped, [HOP_MAX_SLOTS][hop] */
-    volatile unsigned long long *out;   /* mapped, likewise: bits of a sample, and the ticket above them */
-    volatile unsigned *done;            /* mapped, [HOP_MAX_SLOTS]: the tickets of hops whose tails are there, too */
+    volatile unsigned long long *out;   /* mapped, likewise: a sample's bits, with the ticket above them */
+    volatile unsigned *done;            /* mapped, [HOP_MAX_SLOTS]: tickets of hops whose tails are complete too */
     float *tail;                        /* mapped, [n_streams][synthesis - hop] */
 };
 
-/* Weights [n_out][n_in] lie in the order in which a block's threads read them: hop_packed floats, zeros at first, into
- * which hop_pack puts the row of output o, less `mean`. */
+/* Weights [n_out][n_in] are stored in the order in which a block's threads read them, in hop_packed floats that start
+ * as zeros. hop_pack stores the row of output o, less `mean`. */
 size_t hop_packed(const struct hop_shape *s, unsigned n_in, unsigned n_out);
 void hop_pack(float *to, const struct hop_shape *s, unsigned n_in, unsigned n_out, unsigned o, const float *row,
               double mean);
 
-/* Readies the kernels for a shape. Returns a cudaError_t; with it in *needed the shared memory of a block, in bytes,
- * where the device has less than that. */
+/* Prepares the kernels for a shape. Returns a cudaError_t; if a block needs more shared memory than the device has,
+ * *needed is how much, in bytes. */
 int hop_prepare(const struct hop_net *n, size_t *needed);
 
 /* Launches one hop of the first n_slots slots. Returns a cudaError_t. */

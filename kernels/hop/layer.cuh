@@ -1,14 +1,14 @@
-/* layer.cuh - what all kernels of a hop are made of: waiting for the kernel ahead, and a linear layer at R positions.
+/* layer.cuh - what all kernels of a hop share: waiting for the previous kernel, and a linear layer at R positions.
  *
  * The plain reference of a linear layer, with the norm before it and the activation after it (linear_ref.c):
  *
  *     for each position r, output o:
  *         mean, deviation = over the inputs x[r][0 .. n_in)        // of a layer behind a norm, else 0 and 1
  *         y = bias[o] + sum over i of weight[o][i] * (x[r][i] - mean) / deviation
- *         y[r][o] = y < 0 ? y * prelu[o] : y                       // where it has an activation
+ *         y[r][o] = y < 0 ? y * prelu[o] : y                       // if there is an activation
  *
- * Here a few lanes share an output, each with four inputs at a time; weights are fetched before the wait, and the mean
- * needs no subtraction because hop_pack takes it from the weights. */
+ * Here a few lanes share an output, each with four inputs at a time. Weights are prefetched before the wait. The mean
+ * need not be subtracted, because hop_pack has removed it from the weights. */
 #ifndef PRIMEKNET_HOP_LAYER_CUH
 #define PRIMEKNET_HOP_LAYER_CUH
 
@@ -16,10 +16,10 @@
 
 /* ---- chaining ---- */
 
-/* A kernel is launched while the one before it still runs, where the device can (compute capability 9.0). Until this it
- * may not write, and may read only what that one does not write: all others have ended, since a kernel lets the next
- * one be launched only after its own wait. What changes from hop to hop is read past the first-level cache (__ldcg),
- * which may hold what another kernel has replaced. */
+/* Waits for the previous kernel. If the device supports it (compute capability 9.0), a kernel is launched while the
+ * previous one runs. Until this wait it may not write, and may read only what the previous kernel does not write; all
+ * earlier kernels have ended, since each lets the next one start only after its own wait. Data that changes from hop to
+ * hop is read with __ldcg, past the first-level cache, which may hold stale values. */
 static __device__ inline void await(void) {
 #if __CUDA_ARCH__ >= 900
     cudaGridDependencySynchronize();
@@ -27,14 +27,13 @@ static __device__ inline void await(void) {
 #endif
 }
 
-/* Bits of what has been fetched, so that it is seen to be there before the wait: the assembler moves the wait up to the
- * kernel's beginning, before any load that it does not depend on, but not before a barrier and what is stored ahead of
- * that. */
+/* The bits of a prefetched value. Storing them before a barrier keeps the prefetch ahead of the wait: the assembler
+ * moves the wait up past loads that do not feed it, but not past a barrier and the stores before that. */
 static __device__ inline unsigned bits(float v) {
     return __float_as_uint(v);
 }
 
-/* Likewise its arguments, a word of every 64 bytes: they lie in a cache that is filled when they are first read. */
+/* Likewise prefetches the kernel's arguments, one word of every 64 bytes, into the cache that holds them. */
 template <class Args> static __device__ inline void await_with(const Args &a, unsigned fetched) {
 #if __CUDA_ARCH__ >= 900
     const unsigned *words = (const unsigned *)&a;
@@ -48,7 +47,7 @@ template <class Args> static __device__ inline void await_with(const Args &a, un
     await();
 }
 
-/* Of the block's slot; not before `analyse` has ended. */
+/* The frame counter of the block's slot; valid once `analyse` has ended. */
 static __device__ inline unsigned slot_now(const hop_shape &s) {
     return __ldcg(&s.slots[blockIdx.y].now);
 }
@@ -57,9 +56,9 @@ static __device__ inline float *slot_state(const hop_shape &s) {
     return s.state + __ldcg(&s.slots[blockIdx.y].stream) * s.n_state;
 }
 
-/* ---- linear layers, at R positions ---- */
+/* ---- linear layers at R positions ---- */
 
-/* A weight is fetched when nothing but the program says so: the compiler must not move it to where it is used. */
+/* Loads a weight at this point in the program: the compiler must not delay the load until its use. */
 static __device__ inline float4 weight4(const float *p) {
     float4 v;
     asm volatile("ld.global.nc.v4.f32 {%0, %1, %2, %3}, [%4];" : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "l"(p));
@@ -85,7 +84,7 @@ static __device__ inline void add_product(float &sum, const float4 &a, const flo
     sum = fmaf(a.w, b.w, sum);
 }
 
-/* Mean of some numbers, and the sum of their squared differences from it. */
+/* The mean of some numbers, and the sum of their squared differences from it. */
 struct moments {
     float mean, squares;
 };
@@ -106,9 +105,9 @@ template <unsigned N> static __device__ inline moments moments_of(const float4 (
     return m;
 }
 
-/* 1 / deviation of one of N rows, of each of which a lane has n numbers: of row lane / n_copies % N. So a step halves
- * the rows that a lane has to join, as long as it has more than one. Halves are joined as equals (Chan, Golub and
- * LeVeque): nothing cancels, and all lanes with a row have the same bits, whatever N is. */
+/* 1 / deviation of one of N rows: lane L gets that of row L / n_copies % N, where each lane starts with n numbers of
+ * every row. Each step halves the rows that a lane has to join, while it has more than one. Halves are joined as equals
+ * (Chan, Golub and LeVeque), so nothing cancels and all lanes with a row get the same bits for any N. */
 template <unsigned N>
 static __device__ inline float inverse_deviation(moments (&of)[N], unsigned lanes, unsigned n_copies, float n,
                                                  float epsilon) {
@@ -132,8 +131,8 @@ static __device__ inline float inverse_deviation(moments (&of)[N], unsigned lane
     return rsqrtf(of[0].squares / n + epsilon);
 }
 
-/* Adds N values over 2 BIT lanes, of which each ends with the sum of one in v[0]: a step halves what a lane has to add
- * up, as long as it has more than one. */
+/* Sums N values over 2 BIT lanes; each lane ends with one of the sums in v[0]. Each step halves what a lane has to add,
+ * while it has more than one value. */
 template <unsigned N, unsigned BIT, unsigned SIZE> static __device__ inline void add_lanes(float (&v)[SIZE]) {
     if constexpr (BIT && N == 1) {
         v[0] += __shfl_xor_sync(~0u, v[0], BIT);
@@ -149,23 +148,23 @@ template <unsigned N, unsigned BIT, unsigned SIZE> static __device__ inline void
     }
 }
 
-/* A position of a layer, and in which turn of the layer it is. */
+/* A position of a layer, and the turn in which the layer computes it. */
 struct row {
     unsigned turn, at;
     __device__ operator unsigned() const { return at; }
 };
 
-/* K C inputs, N_OUT outputs. `fetch` begins to read the weights; `run` calls input(r, i, o) for the inputs i..i+3 of
- * output o at position r, and output(r, o, sum, mine) in all threads together, where only those with `mine` have a sum
- * that is theirs. It takes as many positions at once as a group's lanes allow, the others in further turns. Where
- * outputs are pairs (hop_cuda.h), an output's partner is in the lane `pair` away. Before a norm, weights whose sum is 0
- * have taken the mean away already, and the sums are divided by the deviation, which is found beside them. */
+/* A layer with K C inputs and N_OUT outputs. `fetch` starts to load the weights. `run` calls input(r, i, o) for inputs
+ * i..i+3 of output o at position r, and output(r, o, sum, mine) in all threads together, where only threads with `mine`
+ * have a valid sum. It computes as many positions at once as a group's lanes allow, and the others in further turns. If
+ * outputs are pairs (hop_cuda.h), an output's partner is `pair` lanes away. Behind a norm the weights sum to 0, which
+ * removes the mean; the sums are then divided by the deviation, computed alongside. */
 template <unsigned C, unsigned K, unsigned N_OUT, unsigned R, bool PRELU = false> struct layer {
     static constexpr unsigned lanes = lanes_for(C), n_threads = widths<C>::threads, n_groups = n_threads / lanes;
     static constexpr unsigned n_each = (N_OUT + n_groups - 1) / n_groups, most = lanes / n_each;
     static constexpr unsigned at_once = R < most ? R : most, n_turns = R / at_once, n_values = n_each * at_once;
     static constexpr unsigned n_copies = lanes / n_values, pair = n_each > 1 ? n_copies * at_once : lanes;
-    static constexpr bool is_even = n_groups * n_each == N_OUT; /* no thread is without outputs */
+    static constexpr bool is_even = n_groups * n_each == N_OUT; /* every thread has outputs */
     static_assert(4 * lanes == C && n_copies * n_values == lanes && (n_values & (n_values - 1)) == 0 &&
                   n_turns * at_once == R);
     float4 w[n_each][K];
@@ -205,7 +204,7 @@ template <unsigned C, unsigned K, unsigned N_OUT, unsigned R, bool PRELU = false
         const unsigned lane = threadIdx.x % lanes;
 #pragma unroll
         for (unsigned turn = 0; turn < n_turns; turn++) {
-            float v[n_values] = {}, scale = 1; /* of the row whose sum this thread has */
+            float v[n_values] = {}, scale = 1; /* scale: of the row whose sum this thread has */
             moments of[at_once];
 #pragma unroll
             for (unsigned r = 0; r < at_once; r++) {
@@ -232,7 +231,7 @@ template <unsigned C, unsigned K, unsigned N_OUT, unsigned R, bool PRELU = false
     }
 };
 
-/* Any sizes; weights are read when they are used. */
+/* Any sizes; weights are loaded when they are used. */
 template <unsigned K, unsigned N_OUT, unsigned R, bool PRELU> struct layer<0, K, N_OUT, R, PRELU> {
     static constexpr unsigned n_turns = 1;
     hop_linear l;
@@ -254,7 +253,7 @@ template <unsigned K, unsigned N_OUT, unsigned R, bool PRELU> struct layer<0, K,
         for (unsigned r = 0; r < R; r++) {
             scale[r] = 1;
             if constexpr (NORM) {
-                float4 v[16]; /* 256 channels have four */
+                float4 v[16]; /* enough for 256 channels */
 #pragma unroll
                 for (unsigned k = 0; k < 16; k++)
                     if (k < n_steps)
@@ -299,12 +298,12 @@ static __device__ inline float4 four(const float *p) {
     return *(const float4 *)p;
 }
 
-/* Four numbers of row p of a map [n][c] that other kernels write, zeros beyond its edges. */
+/* Four values of row p of a map [n][c] that other kernels write; zeros beyond its edges. */
 static __device__ inline float4 row4(const float *map, int p, unsigned n, unsigned c, unsigned i) {
     return p >= 0 && p < (int)n ? __ldcg((const float4 *)(map + (size_t)p * c + i)) : make_float4(0, 0, 0, 0);
 }
 
-/* Of a positive number; shorter than powf, and as exact as the rest. */
+/* A power of a positive number; shorter than powf, and accurate enough here. */
 static __device__ inline float power(float v, float exponent) {
     return exp2f(exponent * log2f(v));
 }

@@ -1,30 +1,29 @@
-/* shape.cuh - how a hop's kernels are laid out: threads and positions of a block, the shapes that kernels are built for, and
- * how much shared memory a block takes. */
+/* shape.cuh - the layout of a hop's kernels: threads and positions per block, the shapes that kernels are built for,
+ * and the shared memory per block. */
 #ifndef PRIMEKNET_HOP_SHAPE_CUH
 #define PRIMEKNET_HOP_SHAPE_CUH
 
 #include "hop_cuda.h"
 #include <cuda_runtime.h>
 
-/* Threads of a block, and positions that it works on: twice as many in `dense` and `up`. It reads its weights once for
- * all of them, and the blocks of two kernels, one of which waits, shall find room side by side. */
+/* Threads and positions per block; `dense` and `up` have twice as many positions. A block reads its weights once for
+ * all its positions. Blocks of two kernels must fit side by side, because one waits for the other. */
 enum { THREADS = 512, ROWS = 2 };
 
-/* Where the blocks of a batch would be more than the GPU can have at once, they work on so many times as many
- * positions. */
+/* If the blocks of a batch do not all run at once, each computes this many times the positions. */
 enum { MOST_TURNS = 2 };
 
-/* Layers of the shipped models' dense blocks, and positions at most that a block works on in all of them together. */
+/* Depth of the shipped models' dense blocks, and the most positions that a block computes through all their layers. */
 enum { DEPTH = 4, MOST_DEEP_ROWS = 8 };
 
-/* Positions of the shipped models' middle part, and segments of their longest kernel. */
+/* Positions in the shipped models' middle part, and segments in their longest prime kernel. */
 enum { HALF = 100, MOST_SEGMENTS = 3 };
 
-/* A kernel is built for each of these numbers of channels, with the other widths of the shipped models; 0 is any. What
- * it needs first it then fetches into registers before it waits for the kernel ahead of it, and the rest a step before
- * its turn. */
+/* Kernels are built for each of these numbers of channels, with the other sizes of the shipped models; 0 means any
+ * sizes. Prefetch the first operands into registers before waiting for the previous kernel, and the others one step
+ * before their use. */
 template <unsigned C> struct widths {
-    /* Few channels have few weights: smaller blocks read them more often, but a multiprocessor has half the work. */
+    /* Few channels have few weights: smaller blocks read them more often, but halve a multiprocessor's work. */
     static constexpr unsigned share = C && C <= 32 ? 2 : 1;
     static constexpr unsigned threads = THREADS / share, warps = threads / 32, rows = ROWS / share,
                               dense_rows = 2 * rows;
@@ -36,7 +35,7 @@ template <unsigned C> struct widths {
     static __device__ unsigned past(const hop_shape &s) { return C ? 3 : s.d_conv - 1; }
     static __device__ unsigned chunks(const hop_shape &s) { return C ? 4 : s.n_kernels; }
     static __device__ unsigned half(const hop_shape &s) { return C ? HALF : s.n_half; }
-    /* Whether a block of the middle part has position p. */
+    /* Whether the middle part has position p. */
     static __device__ bool has(const hop_shape &s, unsigned p) { return C || p < s.n_half; }
 };
 
@@ -59,7 +58,7 @@ static __host__ __device__ inline unsigned rounded(unsigned n) {
     return (n + 3) / 4 * 4;
 }
 
-/* Of a position. */
+/* Floats per position. */
 static inline unsigned time_floats(const hop_shape &s) {
     const unsigned mixing = s.mixer == HOP_MAMBA    ? 2 * s.d_inner + rounded(2 * s.d_state + s.step_rank)
                             : s.mixer == HOP_MAMBA2 ? s.d_seen + s.d_inner + rounded(s.d_inner / s.head)
@@ -80,8 +79,8 @@ static __device__ inline float *carve(float *&room, unsigned n) {
     return a;
 }
 
-/* The threads of a block are groups of so many. A group has a few neighbouring outputs; each of its threads has four
- * inputs at a time, and the sums go from lane to lane. */
+/* The size of the groups into which a block's threads are divided. A group computes a few neighbouring outputs; each of
+ * its threads takes four inputs at a time, and the sums pass from lane to lane. */
 static __host__ __device__ constexpr unsigned lanes_for(unsigned channels) {
     unsigned lanes = 16;
     while (channels % (4 * lanes))
@@ -89,7 +88,7 @@ static __host__ __device__ constexpr unsigned lanes_for(unsigned channels) {
     return lanes;
 }
 
-/* Floats of shared memory: the maps but the last, and all layers' products. */
+/* Floats of shared memory for all maps but the last, and all layers' products. */
 static inline unsigned dense_floats(const hop_shape &s, unsigned n_inner) {
     unsigned n = 0;
     for (unsigned l = 0; l < DEPTH; l++)
@@ -97,7 +96,7 @@ static inline unsigned dense_floats(const hop_shape &s, unsigned n_inner) {
     return n * s.channels;
 }
 
-/* Floats of shared memory: two arrays of points, and the roots. */
+/* Floats of shared memory for two arrays of points and the roots. */
 static __host__ __device__ inline unsigned fft_floats(const hop_shape &s) {
     return 4 * s.n_bins + 2 * s.window;
 }
@@ -106,13 +105,13 @@ static inline size_t fft_bytes(const hop_shape &s) {
     return fft_floats(s) * sizeof(float);
 }
 
-/* Shared memory of the block that has most. */
+/* Bytes of shared memory of the largest block. */
 static inline size_t needed_bytes(const hop_shape &s) {
     const size_t all = max(shared_bytes(s, is_usual(s) ? MOST_TURNS : 1), fft_bytes(s));
     return is_usual(s) ? max(all, dense_floats(s, MOST_DEEP_ROWS) * sizeof(float)) : all;
 }
 
-/* A hop's kernels for one number of channels, or for any: ready to be launched, and launched. */
+/* Prepares and launches a hop's kernels, for one number of channels or for any. */
 struct hop_chain {
     int (*prepare)(const hop_shape &s);
     int (*launch)(const hop_net &n, unsigned n_slots, cudaStream_t stream);

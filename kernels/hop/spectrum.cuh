@@ -30,7 +30,7 @@ static __device__ inline float2 *copy_roots(const hop_shape &s, const float *roo
     return to;
 }
 
-/* N is the shipped models' window / 2, or 0: any. */
+/* N is the shipped models' window / 2, or 0 for any. */
 template <unsigned N>
 static __global__ void __launch_bounds__(THREADS, 1) analyse(const __grid_constant__ analyse_args a) {
     extern __shared__ float4 shared[];
@@ -43,8 +43,8 @@ static __global__ void __launch_bounds__(THREADS, 1) analyse(const __grid_consta
     const bool has_band = me < s.n_bands;
     const unsigned first_bin = has_band ? a.band_edges[me] : 0, end_bin = has_band ? a.band_edges[me + 1] : 0;
     await();
-    /* Samples before these, most likely: of the stream that was here last. Which one it is now the host's memory says,
-     * and that is far. */
+    /* Prefetches the past samples of the stream that was last in this slot, most likely the same one. Which one it is
+     * now is in host memory, which takes longer to read. */
     const unsigned last = __ldcg(&s.slots[blockIdx.y].stream);
     constexpr unsigned n_own = N ? 2 * N / THREADS : 1;
     float kept[n_own];
@@ -123,7 +123,7 @@ static __device__ inline float above(unsigned i, float low_cut) {
     return low_cut > 0 ? __saturatef((float)i + .5f - low_cut) : 1;
 }
 
-/* (1 + re, im), normalised, to the power of `strength`. */
+/* (1 + re, im), normalised and raised to the power of `strength`. */
 static __device__ inline float2 turn(float2 rotation, float epsilon, float strength) {
     const float re = 1 + rotation.x, im = rotation.y, square = fmaf(re, re, im * im);
     const float length = sqrtf(square / (square + epsilon));
@@ -137,14 +137,14 @@ static __device__ inline float2 turn(float2 rotation, float epsilon, float stren
     return make_float2(scale * cosf(angle), scale * sinf(angle));
 }
 
-/* A bin before the network has spoken: its gain is taken `share` of the way from one position's to the next one's. */
+/* A bin's interpolation: its gain is `share` of the way from one position's gain to the next one's. */
 struct bin {
     float2 x;
     unsigned position;
     float share;
 };
 
-/* N is the shipped models' window / 2, or 0: any. */
+/* N is the shipped models' window / 2, or 0 for any. */
 template <unsigned N>
 static __global__ void __launch_bounds__(THREADS, 1) synthesise(const __grid_constant__ synthesise_args a) {
     extern __shared__ float4 shared[];
@@ -180,7 +180,7 @@ static __global__ void __launch_bounds__(THREADS, 1) synthesise(const __grid_con
     await_with(a, 0);
     const float *gains = a.gain + blockIdx.y * s.n_positions;
     const float2 *rotations = (const float2 *)a.rotation + blockIdx.y * s.n_positions;
-    /* What the network says of a bin. */
+    /* The network's outputs for a bin. */
     struct said {
         float gain, next;
         float2 rotation;

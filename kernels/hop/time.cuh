@@ -1,6 +1,6 @@
 /* time.cuh - the time stage of a block, and what follows a kernel of the middle part at the same positions.
  *
- * The plain reference of one time layer (net.c's time_layer, mixer.c's mamba), at each position alone:
+ * The plain reference of one time layer (net.c's time_layer, mixer.c's mamba), at each position separately:
  *
  *     a, b = gate(norm(x));        x += proj(a * b)
  *     u, z = in(norm(x));          u = silu(conv_bias + sum over k of conv_taps[k] * u[k frames ago])
@@ -8,26 +8,27 @@
  *     h[d][n] = exp(dt[d] decay[d][n]) h[d][n] + dt[d] u[d] B[n]                // the selective scan's single step
  *     y[d] = (sum over n of C[n] h[d][n] + pass[d] u[d]) silu(z[d]);   x += out(y)
  *
- * Here a block does all time layers at its positions, with x in shared memory and the states in registers. */
+ * Here a block computes all time layers at its positions, with x in shared memory and the states in registers. */
 #ifndef PRIMEKNET_HOP_TIME_CUH
 #define PRIMEKNET_HOP_TIME_CUH
 
 #include "time_any.cuh"
 
-/* What follows a kernel of the middle part at the same positions: perhaps a time stage, then perhaps the first layer of
- * a frequency layer. */
+/* What follows a kernel of the middle part at the same positions: optionally a time stage, then optionally the gate of
+ * the first frequency layer. */
 struct follow_args {
     unsigned n_time;
     hop_time time[HOP_MAX_TIME];
     const float *time_skip;
-    hop_linear gate; /* weight NULL: nothing */
+    hop_linear gate; /* weight is NULL if there is none */
     float *x, *skip, *gates;
 };
 
-/* A channel's causal convolution over up to N past inputs and the present one, whose tap is `latest`; T positions. */
+/* A channel's causal convolution over up to N past inputs and the present one, whose tap is `latest`, at T
+ * positions. */
 template <unsigned N, unsigned T = 1> struct conv {
     float taps[N], past[T][N], latest, bias;
-    float *at[T]; /* the oldest, which the present input replaces */
+    float *at[T]; /* the oldest input, which the present one replaces */
 
     __device__ void fetch_taps(const hop_time &t, unsigned n_past, unsigned o, unsigned d) {
         bias = weight1(t.conv_bias + o);
@@ -57,7 +58,7 @@ template <unsigned N, unsigned T = 1> struct conv {
     }
 };
 
-/* N of a channel's numbers, which lie d apart. */
+/* Loads N of a channel's numbers, which are d apart. */
 template <unsigned N> static __device__ inline void fetch_decay(float (&to)[N], const float *from, unsigned d) {
 #pragma unroll
     for (unsigned k = 0; k < N; k++)
@@ -74,7 +75,7 @@ template <unsigned N> struct states {
             h[k] = __ldcg(from + k * d);
     }
 
-    /* Returns their part of the output. */
+    /* Advances the states; returns their part of the output. */
     __device__ float next(float *to, unsigned d, const float (&decay)[N], float dt, float v, const float *b,
                           const float *c) {
         float y = 0;
@@ -88,7 +89,7 @@ template <unsigned N> struct states {
     }
 };
 
-/* What a time stage needs of its weights and state, as far as it is fetched ahead. */
+/* The weights and state that a time stage prefetches. */
 template <unsigned C, unsigned P> struct time_stage {
     /* A thread of the scan has one of n_parts of a channel's states, n_states at a time, at P positions. */
     static constexpr unsigned rows = P * widths<C>::rows, n_parts = C ? 128 / C : 2, n_states = C ? 16 / n_parts : 8;
@@ -100,7 +101,7 @@ template <unsigned C, unsigned P> struct time_stage {
     float *state;
     unsigned now;
 
-    /* Where a thread of the scan stands: `part` of the states of channel o at row r. */
+    /* What a thread of the scan works on: `part` of the states of channel o at row r. */
     struct place {
         unsigned r, o, part;
     };
@@ -144,7 +145,7 @@ template <unsigned C, unsigned P> struct time_stage {
             }
     }
 
-    /* x: [rows][channels] in shared memory, at positions from `first` on. `after` is the time layer that comes next. */
+    /* x: [rows][channels] in shared memory, positions from `first` on. `after` is the next time layer. */
     __device__ void run(const hop_shape &s, const hop_time &t, unsigned first, float *x, float *room,
                         const hop_time *after, const hop_linear &after_gate, const float *skip, const float *before) {
         const unsigned c = widths<C>::channels(s), d = widths<C>::inner(s), n = widths<C>::states(s),
@@ -280,8 +281,8 @@ template <unsigned C, unsigned P> struct time_stage {
     }
 };
 
-/* x: [rows][channels] in shared memory, at positions from `first` on, not yet visible to all threads. Of the stage, all
- * that the first time layer or else the gate needs must have been fetched. */
+/* x: [rows][channels] in shared memory, positions from `first` on, not yet visible to all threads. Whatever the first
+ * time layer, or else the gate, needs must have been prefetched. */
 template <unsigned C, unsigned P, bool TIME>
 static __device__ void follow(const hop_shape &s, const follow_args &a, unsigned first, float *x, float *room,
                               time_stage<C, P> &stage) {
@@ -322,7 +323,7 @@ struct down_args {
     follow_args follow;
 };
 
-/* Convolution over frequency, kernel 3, stride 2: rows of three positions that start two apart. */
+/* Convolution over frequency, kernel 3, stride 2: each row is three positions, and rows start two positions apart. */
 template <unsigned C, unsigned P>
 static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share)
     down(const __grid_constant__ down_args a) {

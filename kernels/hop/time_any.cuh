@@ -1,11 +1,11 @@
-/* time_any.cuh - the mixers of a time layer other than Mamba, of any sizes: Mamba-2, a GRU, an LSTM. Their plain
- * references are ssd_ref.c, gru_ref.c and lstm_ref.c; `stage` is a time_stage, whose `in` and `past` they use. */
+/* time_any.cuh - mixers other than Mamba, of any sizes: Mamba-2, GRU, LSTM. Their plain references are ssd_ref.c,
+ * gru_ref.c and lstm_ref.c. `stage` is a time_stage, whose `in` and `past` they use. */
 #ifndef PRIMEKNET_HOP_TIME_ANY_CUH
 #define PRIMEKNET_HOP_TIME_ANY_CUH
 
 #include "layer.cuh"
 
-/* Mamba-2 (ssd.h) of the normed x to rows of d_inner in `room`, which is not yet visible to all threads. */
+/* Mamba-2 (ssd.h): from the normed x to rows of d_inner in `room`, not yet visible to all threads. */
 template <class Stage>
 static __device__ const float *mamba2(Stage &stage, const hop_shape &s, const hop_time &t, unsigned first, const float *x, float *room) {
     const unsigned c = s.channels, d = s.d_inner, n = s.d_state, seen = s.d_seen, half = s.n_half,

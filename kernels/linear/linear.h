@@ -1,18 +1,18 @@
-/* linear.h - a linear layer at each position: y[r][o] = f(bias[o] + sum_i v[r][i] weight[o][i]) + add[r][o] + blend[o] skip[r][o],
- * f(s) = s < 0 ? prelu[o] s : s, or s itself where there is no prelu. Its inputs v are one of (enum linear_of)
- *   a map:        v[r] = x[r]; rows may overlap (x_stride < n_in): that is how a convolution over frequency is written;
+/* linear.h - a linear layer at each position: y[r][o] = f(bias[o] + sum_i v[r][i] weight[o][i]) + add[r][o] + blend[o]
+ * skip[r][o], where f(s) = s < 0 ? prelu[o] s : s, or f(s) = s without prelu. Its inputs v are one of (enum linear_of)
+ *   a map:        v[r] = x[r]; rows may overlap (x_stride < n_in), which gives a convolution over frequency;
  *   its norm:     v[r] = (x[r] - mean(x[r])) / sqrt(variance(x[r]) + epsilon), without gain and offset (the exporter folds
  *                 them into the layer);
  *   a gate:       v[r][i] = x[r][i] x[r][n_in + i];
- *   convolutions: v[r] = what n_convs of depthwise.h give, side by side; their y is unused.
- * What lies between is made for a few positions at a time and never leaves the first-level cache.
+ *   convolutions: v[r] = the outputs of n_convs of depthwise.h side by side; their y is unused.
+ * These inputs are computed for a few positions at a time and never leave the first-level cache.
  *
- * Weights are packed in panels of 16 outputs, [panel][n_in][16], the last one filled up with zeros: whole panels of y,
- * bias, prelu, add, skip and blend are read and written. y may be add; it may not be what v is made of. n_in is at
- * most LINEAR_MAX_IN and, unless v is a map, a multiple of 16.
+ * Weights are packed in panels of 16 outputs, [panel][n_in][16], the last one padded with zeros; whole panels of y,
+ * bias, prelu, add, skip and blend are read and written. y may be add; it may not be an input of v. n_in is at most
+ * LINEAR_MAX_IN and, unless v is a map, a multiple of 16.
  *
- * The bfloat16 form rounds weights, when they are packed, and inputs to bfloat16 (8 bits of mantissa) and adds their
- * products in float; n_in is then a multiple of 16, and rows begin where floats do. */
+ * The bfloat16 form rounds weights (when packed) and inputs to bfloat16 (8 bits of mantissa) and sums the products in
+ * float; n_in is then a multiple of 16. */
 #ifndef PRIMEKNET_LINEAR_H
 #define PRIMEKNET_LINEAR_H
 
@@ -30,27 +30,27 @@ struct linear {
     float epsilon;
     unsigned n_convs;
     const struct depthwise *convs;
-    const float *weight; /* packed, for the form that runs */
+    const float *weight; /* packed for the form that is called */
     const float *bias;
-    const float *prelu; /* or NULL */
-    const float *add;   /* [n_rows][add_stride], or NULL */
+    const float *prelu; /* may be NULL */
+    const float *add;   /* [n_rows][add_stride]; may be NULL */
     size_t add_stride;
-    const float *skip, *blend; /* skip is laid out as add; or NULL */
+    const float *skip, *blend; /* skip is laid out like add; both may be NULL */
     float *y; /* [n_rows][y_stride] */
     size_t y_stride;
 };
 
-/* LINEAR_NARROW: a last panel with no more outputs than that takes less time than others. */
+/* LINEAR_NARROW: a last panel with at most this many outputs is computed faster. */
 enum { LINEAR_PANEL = 16, LINEAR_MAX_IN = 2048, LINEAR_NARROW = 4 };
 
 static inline unsigned linear_padded(unsigned n_out) {
     return (n_out + LINEAR_PANEL - 1) / LINEAR_PANEL * LINEAR_PANEL;
 }
 
-/* weight [n_out][n_in] -> packed [linear_padded(n_out) * n_in], which is zero at first. */
+/* weight [n_out][n_in] -> packed [linear_padded(n_out) * n_in], which must start as zeros. */
 void linear_pack(float *packed, const float *weight, unsigned n_out, unsigned n_in);
 
-/* The same for the bfloat16 form: [panel][n_in / 2][16] pairs of bfloat16, in half the room. */
+/* The same for the bfloat16 form: [panel][n_in / 2][16] pairs of bfloat16, which take half the space. */
 void linear_bf16_pack(float *packed, const float *weight, unsigned n_out, unsigned n_in);
 
 void linear_ref(const struct linear *a);

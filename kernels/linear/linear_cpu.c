@@ -1,7 +1,7 @@
-/* Tiles of at most ROWS positions by PANELS panels of outputs stay in registers while the inputs are walked through. Inputs
- * that do not lie ready in a map are gathered first, for a block of positions that the first-level cache has room for.
- * Positions are shared out so that blocks, and tiles, differ by at most one. With bfloat16 products inputs are rounded as they
- * are gathered, and a step of the walk is two of them. */
+/* Tiles of at most ROWS positions by PANELS panels of outputs stay in registers while the inputs stream past. Inputs
+ * that are not a map are computed first, for a block of positions that fits the first-level cache. Positions are
+ * divided evenly among blocks and tiles. The bfloat16 form rounds inputs while it gathers them and takes two per
+ * step. */
 #include "kernels/depthwise/depthwise.h"
 #include "kernels/linear/linear.h"
 #include "kernels/simd.h"
@@ -20,7 +20,7 @@ enum { GATHERED = 8192 /* floats: 32 KiB */, LEAST_BLOCK = 14 };
 
 enum { PANEL_VECTORS = LINEAR_PANEL / LANES };
 
-/* The inputs of some positions: floats, or pairs of bfloat16, which are as wide. */
+/* The inputs of some positions: floats, or pairs of bfloat16, which have the same width. */
 struct linear_inputs {
     const float *v;
     size_t stride;
@@ -37,17 +37,17 @@ static inline __attribute__((always_inline)) void linear_map(const struct linear
             put(to, i, load(x + i));
 }
 
-/* Positions of a tile of the norm: the sums of each, and of its squares, add up to one vector. */
+/* Positions per tile of the norm: their sums and sums of squares fill one vector. */
 enum { NORM_ROWS = LANES / 2 };
 
-/* In one pass, a variance being what the mean of the squares has over the square of the mean: of what the inputs differ
- * from their first, which is at most the root of n_in standard deviations from their mean, so that little cancels. */
+/* One pass: the variance is the mean of squares less the square of the mean. To avoid cancellation, both are taken of
+ * the inputs' differences from the first input, which lies at most sqrt(n_in) standard deviations from the mean. */
 static inline __attribute__((always_inline)) void linear_norm_tile(const struct linear *a, struct rows to, unsigned row,
                                                                    const unsigned rows) {
     const size_t n = a->n_in, stride = a->x_stride;
     const float *x = a->x + row * stride, share = 1.f / (float)n;
     float scales[LANES], shifts[LANES];
-    vf sum[LANES]; /* and sums of squares, NORM_ROWS further */
+    vf sum[LANES]; /* and sums of squares, NORM_ROWS further on */
     UNROLL
     for (unsigned r = 0; r < NORM_ROWS; r++) {
         vf d = r < rows ? load(x + r * stride) - splat(x[r * stride]) : splat(0);
@@ -76,7 +76,7 @@ static inline __attribute__((always_inline)) void linear_norm_tile(const struct 
     }
 }
 
-/* The last tile moves back over positions already done rather than be short. */
+/* The last tile moves back over positions already done, so that it is full. */
 static inline __attribute__((always_inline)) void linear_norm(const struct linear *a, struct rows to, unsigned row,
                                                               unsigned rows) {
     if (rows >= NORM_ROWS)
@@ -106,7 +106,7 @@ static inline __attribute__((always_inline)) void linear_convs(const struct line
 
 static inline __attribute__((always_inline)) void linear_gather(const struct linear *args, struct rows to, unsigned row,
                                                                 unsigned rows) {
-    const struct linear a = *args; /* the stores might change *args, for all that the compiler knows */
+    const struct linear a = *args; /* a copy, because the compiler must assume that stores change *args */
     switch (a.of) {
     case LINEAR_OF_MAP: linear_map(&a, to, row, rows); break;
     case LINEAR_OF_NORM: linear_norm(&a, to, row, rows); break;
@@ -129,7 +129,7 @@ static inline vf linear_product(vf sum, vf weight, const float *in, const bool p
 static inline __attribute__((always_inline)) void linear_tile(const struct linear *a, struct linear_inputs from, unsigned row,
                                                               unsigned panel, const unsigned rows, const unsigned panels,
                                                               const bool pairs) {
-    enum { SHARED = 3 }; /* rows for each pointer: one or two strides further costs an address nothing */
+    enum { SHARED = 3 }; /* rows per pointer: addressing one or two strides further is free */
     const unsigned n = panels * PANEL_VECTORS;
     const size_t next_panel = (size_t)from.n_steps * LINEAR_PANEL, stride = from.stride;
     const float *in[(ROWS + SHARED - 1) / SHARED], *w = a->weight + panel * next_panel, *end = w + next_panel;
@@ -212,7 +212,7 @@ static inline __attribute__((always_inline)) void linear_rows(const struct linea
     }
 }
 
-/* A last panel of few outputs: vectors run over inputs, so that no products are made for outputs that are none. */
+/* A last panel of few outputs: vectors run over inputs, so that nothing is computed for the padding. */
 enum { NARROW_STEPS = 256 };
 
 static inline bool linear_is_narrow(const struct linear *a, unsigned n_steps) {
@@ -256,7 +256,7 @@ static inline __attribute__((always_inline)) void linear_narrow_tile(const struc
     }
 }
 
-/* The last tile moves back over positions already done rather than be short. */
+/* The last tile moves back over positions already done, so that it is full. */
 static inline __attribute__((always_inline)) void linear_narrow(const struct linear *a, struct linear_inputs from, unsigned row,
                                                                 unsigned rows, const bool pairs) {
     const size_t out = a->n_out / LINEAR_PANEL * LINEAR_PANEL;
@@ -275,7 +275,7 @@ static inline __attribute__((always_inline)) void linear_narrow(const struct lin
     }
 }
 
-/* The tiles of some positions; the first is `row`. */
+/* The tiles of some positions, from `row` on. */
 static inline __attribute__((always_inline)) void linear_tiles(const struct linear *args, struct linear_inputs from,
                                                                unsigned row, unsigned rows, const bool pairs) {
     const struct linear a = *args;
@@ -294,7 +294,7 @@ static inline __attribute__((always_inline)) void linear_tiles(const struct line
         linear_narrow(&a, from, row, rows, pairs);
 }
 
-/* Functions of their own, so that each has the registers to itself. */
+/* Separate functions, so that each has all registers. */
 static __attribute__((noinline)) void linear_gather_floats(const struct linear *a, float *v, unsigned row, unsigned rows) {
     linear_gather(a, (struct rows){v, a->n_in, false}, row, rows);
 }

@@ -1,5 +1,5 @@
-/* A warp has 16 rows: they go from memory to its registers and through all outputs. Weights go through shared memory, two
- * stages of 64 inputs by up to 64 outputs. */
+/* A warp has 16 rows, which are loaded into its registers once and used for all outputs. Weights pass through shared
+ * memory in two stages of 64 inputs by up to 64 outputs. */
 #include "kernels/linear/linear_cuda.h"
 
 #include "kernels/linear/multiply.cuh"
@@ -8,10 +8,10 @@
 
 namespace {
 
-/* Warps of a block, blocks of a multiprocessor; 16 inputs each that a stage has. */
+/* Warps per block, blocks per multiprocessor; steps of 16 inputs in a stage. */
 enum { FEW_WARPS = 6, FEW_BLOCKS = 4, MANY_WARPS = 8, MANY_BLOCKS = 2, STAGE = 4 };
 
-/* 8 outputs each that a stage has. */
+/* Tiles of 8 outputs in a stage. */
 __host__ __device__ unsigned tiles(unsigned n_out) {
     return n_out >= 64 ? 8 : (n_out + 15) / 16 * 2;
 }
@@ -20,7 +20,7 @@ __host__ __device__ unsigned blocks_of(unsigned n, unsigned of) {
     return (n + of - 1) / of;
 }
 
-/* Of a lane's two rows. */
+/* Where a lane's two rows are. */
 struct place {
     unsigned frame[2], row[2];
     bool real[2];
@@ -39,12 +39,12 @@ __device__ struct place place_of(const struct linear_cuda &a, unsigned first_row
     return p;
 }
 
-/* Four neighbours, zeros from n on. */
+/* Loads four neighbours; zeros from n on. */
 __device__ float4 load4(const float *x, unsigned first, unsigned n) {
     return first < n ? *(const float4 *)(x + first) : make_float4(0, 0, 0, 0);
 }
 
-/* Where row i of a lane begins. */
+/* The start of a lane's row i. */
 __device__ const float *row_of(const struct linear_cuda &a, const struct place &p, int i) {
     return a.x + p.frame[i] * a.x_frame + p.row[i] * a.x_stride;
 }
@@ -57,7 +57,7 @@ __device__ float4 times(float4 v, float w) {
     return make_float4(v.x * w, v.y * w, v.z * w, v.w * w);
 }
 
-/* Over the four lanes that share a row. */
+/* The sum over the four lanes that share a row. */
 __device__ float row_sum(float x) {
     x += __shfl_xor_sync(~0u, x, 1);
     return x + __shfl_xor_sync(~0u, x, 2);
@@ -75,7 +75,7 @@ __device__ float squares4(float4 v) {
     return v.x * v.x + v.y * v.y + (v.z * v.z + v.w * v.w);
 }
 
-/* What follows the sums of two neighbouring tiles: four outputs from o on of each of a lane's rows. */
+/* Finishes the sums of two neighbouring tiles: four outputs from o on, for each of a lane's rows. */
 __device__ void finish(const struct linear_cuda &a, const float (*c)[4], const struct place &p, unsigned o) {
     if (o >= a.n_out)
         return;
@@ -116,7 +116,7 @@ __device__ void finish(const struct linear_cuda &a, const float (*c)[4], const s
     }
 }
 
-/* Up to 64 inputs, all outputs. */
+/* For up to 64 inputs; all outputs. */
 template <int N> __global__ __launch_bounds__(32 * FEW_WARPS, FEW_BLOCKS) void
 few(const __grid_constant__ struct linear_cuda a) {
     __shared__ uint4 weights[2][STAGE * N * 32];
@@ -138,7 +138,7 @@ few(const __grid_constant__ struct linear_cuda a) {
 #pragma unroll
         for (int k = 0; k < STAGE; k++)
             x[i][k] = load4(row_of(a, p, i), 16 * k + 4 * t, n_whole);
-    if (n_whole < a.n_in) /* at most 16, in rows of any length */
+    if (n_whole < a.n_in) /* at most 16 inputs, in rows of any length */
 #pragma unroll
         for (int i = 0; i < 2; i++) {
             const float *row = row_of(a, p, i);
@@ -192,7 +192,8 @@ few(const __grid_constant__ struct linear_cuda a) {
     }
 }
 
-/* Any number of inputs, up to 64 outputs, the blockIdx.y-th. What has been multiplied makes room for the next stage's. */
+/* For any number of inputs; up to 64 outputs, the blockIdx.y-th 64. A stage is overwritten once its products are
+ * done. */
 template <int N> __global__ __launch_bounds__(32 * MANY_WARPS, MANY_BLOCKS) void
 many(const __grid_constant__ struct linear_cuda a) {
     __shared__ uint4 weights[2][STAGE * N * 32];

@@ -1,13 +1,13 @@
-/* linear_cuda.h - the linear layer of linear.h on a GPU, for many frames at once, with what stands around it in the
- * network fused in:
- *   v = x, or its layer norm (norm.h), or x * scale;  y = f(bias + weight v) + add + blend * skip,
- * f being prelu or nothing, or the product of neighbours: gate's first output is that of the first two sums, and so on.
+/* linear_cuda.h - the linear layer of linear.h on a GPU, for many frames, fused with its neighbours in the network:
+ *   v = x, or its layer norm (linear.h), or x * scale;  y = f(bias + weight v) + add + blend * skip,
+ * where f is prelu, or nothing, or with `gate` the product of neighbours: the first output is that of the first two
+ * sums, and so on.
  *
- * A map's row r of frame f is at f * frame + r * stride; rows of x may overlap. y may be add or skip; it may not be x.
- * Vectors of four are read and written: a map's frame and stride, n_in and n_out are multiples of 4, but n_in of at most 16
- * and n_out of at most 3 may be any, and so the maps' then. All pointers are of the device. Each product is three of tensor
- * cores (multiply.cuh), which take inputs and weights up to 4094. The result of a row depends neither on the other rows nor
- * on their number. */
+ * Row r of frame f starts at f * frame + r * stride; rows of x may overlap. y may be add or skip, but not x. Memory is
+ * accessed in vectors of four, so the maps' frames and strides, n_in and n_out are multiples of 4. Exceptions: n_in of
+ * at most 16 and n_out of at most 3, with their maps. All pointers are device pointers. Each product is three on tensor
+ * cores (multiply.cuh), which clip inputs and weights at 4094. A row's result depends neither on other rows nor on
+ * their number. */
 #ifndef PRIMEKNET_LINEAR_CUDA_H
 #define PRIMEKNET_LINEAR_CUDA_H
 
@@ -20,18 +20,18 @@ extern "C" {
 #endif
 
 struct linear_cuda {
-    unsigned n_frames, n_rows, n_in, n_out; /* n_out: weight's, before `gate` halves it */
+    unsigned n_frames, n_rows, n_in, n_out; /* n_out: outputs of weight, before `gate` halves them */
     const float *x;
     size_t x_frame, x_stride;
-    float norm_epsilon;          /* 0: no norm */
-    const float *scale;          /* [n_frames][n_in], or NULL; not with a norm */
-    const float *weight;         /* as linear_cuda_put packs it */
+    float norm_epsilon;          /* 0 means no norm */
+    const float *scale;          /* [n_frames][n_in], or NULL; not together with a norm */
+    const float *weight;         /* packed by linear_cuda_put */
     const float *bias;           /* [linear_cuda_width(n_out)] */
-    const float *prelu;          /* the same, or NULL */
+    const float *prelu;          /* likewise; may be NULL */
     bool gate;
-    const float *add;            /* or NULL */
+    const float *add;            /* may be NULL */
     size_t add_frame, add_stride;
-    const float *skip, *blend;   /* skip is laid out as add, blend is [n_out]; or NULL */
+    const float *skip, *blend;   /* skip is laid out like add, blend is [n_out]; both may be NULL */
     float *y;
     size_t y_frame, y_stride;
 };
@@ -40,7 +40,8 @@ static inline unsigned linear_cuda_width(unsigned n_out) {
     return (n_out + 31) / 32 * 32;
 }
 
-/* Packed weights: how many floats' room they take, and how an output's go there, on the host; what is not put is to be 0. */
+/* The floats that packed weights take, and how to store one output's weights there, in host memory. The rest must be
+ * 0. */
 size_t linear_cuda_size(unsigned n_in, unsigned n_out);
 void linear_cuda_put(float *packed, unsigned n_in, unsigned n_out, unsigned output, const float *weight);
 

@@ -14,7 +14,7 @@ void linear_pack(float *packed, const float *weight, unsigned n_out, unsigned n_
                 weight[(size_t)o * n_in + i];
 }
 
-/* To the nearest, ties to even; no infinities or NaN come here. */
+/* Rounds to nearest, ties to even; infinities and NaN do not occur. */
 static uint16_t bf16(float x) {
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);

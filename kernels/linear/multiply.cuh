@@ -1,12 +1,13 @@
-/* multiply.cuh - a warp's product of small matrices by tensor cores, to float32's precision: each number is two of 16 bits,
- * what the first leaves going to the second, and each product three of theirs.
+/* multiply.cuh - a warp's product of small matrices on tensor cores, with float32 precision. Each number is split into
+ * two of 16 bits, the second of which holds the remainder of the first; each product becomes three of these.
  *
- * Numbers are taken MULTIPLY_SCALE times, or what the first leaves of a small one would be below half's normal numbers.
- * Tensor cores cut their sums off where they should round, so these are of 16 products; the rest is added up in float.
+ * Numbers are scaled by MULTIPLY_SCALE, because the remainder of a small one would otherwise be below half's normal
+ * range. Tensor cores truncate sums, so each sum covers 16 products and the results are added in float.
  *
- * c [16][8] += a [16][16] b [16][8], a lane having g = lane / 4, t = lane % 4. Of a it holds rows g and 8 + g, columns 4 t to
- * 4 t + 3. b is packed in the order in which lanes take it (linear_cuda_put): of two neighbouring tiles, together 16
- * columns, a lane gets columns 4 t to 4 t + 3, the first two from the first, of rows g (c[0], c[1]) and 8 + g. */
+ * c [16][8] += a [16][16] b [16][8]. With g = lane / 4 and t = lane % 4, a lane holds rows g and 8 + g, columns 4 t
+ * to 4 t + 3, of a. b is packed in the order in which lanes load it (linear_cuda_put). Of two neighbouring tiles,
+ * together 16 columns, a lane gets columns 4 t to 4 t + 3, the first two from the first tile, of rows g (c[0], c[1])
+ * and 8 + g. */
 #ifndef PRIMEKNET_MULTIPLY_CUH
 #define PRIMEKNET_MULTIPLY_CUH
 
@@ -20,7 +21,7 @@ static __device__ uint32_t multiply_bits(__half2 x) {
 
 enum { MULTIPLY_SCALE = 16 };
 
-/* What is split: beyond 4094 x is cut. */
+/* The number to be split, clipped at 4094. */
 static inline __host__ __device__ float multiply_scaled(float x) {
     return fminf(fmaxf(MULTIPLY_SCALE * x, -65504.f), 65504.f);
 }
@@ -34,7 +35,7 @@ static __device__ void multiply_split_pair(uint32_t *high, uint32_t *low, float 
     *low = multiply_bits(__floats2half2_rn(x - kept.x, y - kept.y));
 }
 
-/* Four columns of rows g and 8 + g. */
+/* Splits four columns of rows g and 8 + g. */
 static __device__ void multiply_split(uint32_t high[4], uint32_t low[4], float4 row, float4 other) {
     multiply_split_pair(&high[0], &low[0], row.x, row.y);
     multiply_split_pair(&high[1], &low[1], other.x, other.y);
@@ -58,8 +59,8 @@ static __device__ void multiply_halves(float c[4], const uint32_t a[4], uint32_t
 #endif
 }
 
-/* N neighbouring tiles; b: this lane's of the first, the others' 32 on each. One sum's products are apart, so that none waits
- * for the other. */
+/* Multiplies N neighbouring tiles. b points to this lane's part of the first; the others follow 32 apart. The products
+ * of one sum are spread out, so that none waits for another. */
 template <int N> static __device__ void multiply(float (*c)[4], const uint32_t high[4], const uint32_t low[4], const uint4 *b) {
     uint4 w[N];
     float sum[N][4] = {};

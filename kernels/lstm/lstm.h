@@ -1,5 +1,5 @@
-/* lstm.h - one step of a long short-term memory (Hochreiter & Schmidhuber, 1997; forget gates: Gers et al., 2000) at each
- * position, after its matrix products, whose sum has four parts:
+/* lstm.h - one step of a long short-term memory (Hochreiter & Schmidhuber, 1997; forget gates: Gers et al., 2000) at
+ * each position, after its matrix products, whose sum has four parts:
  *   cell = sigmoid(gates1) cell + sigmoid(gates0) tanh(gates2);  h = sigmoid(gates3) tanh(cell).
  *
  * n_channels is a multiple of 16. */

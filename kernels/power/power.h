@@ -1,5 +1,5 @@
-/* power.h - a power of each number: x = x^exponent, for x > 0, normal and finite, where |exponent| is at most 4 and the result
- * is normal and finite. */
+/* power.h - raises each number to a power: x = x^exponent. x is positive, normal and finite, |exponent| <= 4, and the
+ * result must be normal and finite. */
 #ifndef PRIMEKNET_POWER_H
 #define PRIMEKNET_POWER_H
 
@@ -8,7 +8,7 @@ enum { POWER_PAD = 16 };
 struct power {
     unsigned n;
     float exponent;
-    float *x; /* [n], and up to the next multiple of POWER_PAD numbers for which all that holds: they may be replaced as well */
+    float *x; /* [n], padded to a multiple of POWER_PAD with valid numbers, which may change */
 };
 
 void power_ref(const struct power *a);

@@ -1,10 +1,10 @@
-/* x = 2^n m, log2(m) = 2 / ln 2 artanh(v), v = (m - 1) / (m + 1), |v| < .172: the series' first terms. exponent * n is
- * taken apart into a whole number and what is left before log2(m) comes to it, so that no digits are lost to it. */
+/* x = 2^n m and log2(m) = 2 / ln 2 artanh(v), v = (m - 1) / (m + 1), |v| < 0.172, by the first terms of the series. To
+ * lose no digits, exponent * n is split into a whole number and a remainder, to which log2(m) is added. */
 #include "kernels/power/power.h"
 #include "kernels/simd.h"
 
 static inline vf power_vector(vf x, float exponent) {
-    const int lowest = 0x3f3504f3; /* the root of 1/2 */
+    const int lowest = 0x3f3504f3; /* sqrt(1/2) */
     const vi whole = ((vi)x - lowest) >> 23;
     const vf n = __builtin_convertvector(whole, vf), m = (vf)((vi)x - (whole << 23));
     const vf v = (m - 1.f) * inverse(m + 1.f), w = v * v;

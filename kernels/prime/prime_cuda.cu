@@ -1,6 +1,6 @@
-/* Eight threads share a channel, each with STRIP rows: both convolutions in one pass over shared memory, the rows under
- * the taps in a ring of registers. The mixing layer is a product of 112 x C and C x C; its result meets the second
- * convolution in shared memory. */
+/* Eight threads share a channel, each with STRIP rows. Both convolutions take one pass over shared memory, with the
+ * rows under the taps in a ring of registers. The mixing layer is a product of 112 x C and C x C; its result meets the
+ * second convolution in shared memory. */
 #include "kernels/prime/prime_cuda.h"
 
 #include "kernels/linear/multiply.cuh"
@@ -10,7 +10,7 @@ namespace {
 enum { STRIP = 13, STRIPS = 8, ROWS = STRIP * STRIPS, TILE_ROWS = 112 };
 
 template <int C> struct shape {
-    static constexpr int THREADS = STRIPS * C, A_STRIDE = C == 16 ? 16 : C + 16; /* no bank conflicts */
+    static constexpr int THREADS = STRIPS * C, A_STRIDE = C == 16 ? 16 : C + 16; /* avoids bank conflicts */
     static constexpr unsigned bytes(unsigned most_taps) {
         return 4 * ((ROWS + most_taps - 1) * C + TILE_ROWS * A_STRIDE + C * C);
     }
@@ -61,7 +61,7 @@ prime(const __grid_constant__ struct prime_cuda a) {
         product[(row + s) * A_STRIDE + c] = mixed[s];
     __syncthreads();
 
-    /* A warp: 16 rows by half of the outputs, by all where there are only 16. Where x was, the result goes. */
+    /* A warp has 16 rows by half of the outputs, or all if there are only 16. The result replaces x. */
     constexpr int OUTS = C == 16 ? 16 : C / 2, PARTS = C / OUTS, N = OUTS / 8;
     const unsigned warp = thread / 32, lane = thread % 32, g = lane / 4, t = lane % 4;
     for (unsigned unit = warp; unit < TILE_ROWS / 16 * PARTS; unit += THREADS / 32) {

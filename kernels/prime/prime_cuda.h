@@ -1,8 +1,8 @@
-/* prime_cuda.h - the group prime kernels of a frequency layer (docs/model-format.md) on a GPU in one piece, for many frames
- * at once: of each chunk k of n_channels channels
+/* prime_cuda.h - the group prime kernels of a frequency layer (docs/model-format.md) on a GPU, fused, for many frames.
+ * For each chunk k of n_channels channels:
  *   y = taps_k(x) * (bias_k + weight_k mixed_taps_k(x)),
- * both convolutions going over frequency, each channel by itself, with zeros beyond the edges. A block holds a chunk of a
- * frame in shared memory. All pointers are of the device. */
+ * where both convolutions run over frequency, each channel by itself, with zeros beyond the edges. A block holds one
+ * chunk of a frame in shared memory. All pointers are device pointers. */
 #ifndef PRIMEKNET_PRIME_CUDA_H
 #define PRIMEKNET_PRIME_CUDA_H
 
@@ -21,13 +21,13 @@ struct prime_cuda {
     struct {
         unsigned n_taps;
         const float *mixed_taps, *taps; /* [n_taps][n_channels] */
-        const float *weight, *bias;     /* as linear_cuda.h has them */
+        const float *weight, *bias;     /* as in linear_cuda.h */
     } kernel[PRIME_CUDA_KERNELS];
-    float *y; /* as x; may not be x */
+    float *y; /* laid out like x; may not be x */
 };
 
-/* Whether this shape fits a block of the current device: 16, 32 or 64 channels, about 100 rows. Others take the kernels
- * that this one is made of. */
+/* Whether this shape fits a block of the current device: 16, 32 or 64 channels, about 100 rows. Otherwise use the
+ * separate kernels for its parts. */
 bool prime_cuda_fits(unsigned n_rows, unsigned n_channels, unsigned most_taps);
 void prime_cuda(const struct prime_cuda *a, cudaStream_t stream);
 

@@ -1,5 +1,5 @@
-/* A block: a position from the first frame to the last, a thread for each gate of each channel, whose weights stay in
- * registers where they are few enough; the state is in shared memory, the next frame's input on its way. */
+/* One block per position, from the first frame to the last; one thread per gate of each channel, with its weights in
+ * registers if they fit. The state is in shared memory, and the next frame's input is being loaded. */
 #include "kernels/recurrent/recurrent_cuda.h"
 
 namespace {
@@ -10,11 +10,11 @@ __device__ float sigmoid(float v) {
     return 1 / (1 + expf(-v));
 }
 
-/* CHANNELS: 0 where there are more than registers hold. */
+/* CHANNELS is 0 if the weights do not fit in registers. */
 template <int GATES, int CHANNELS>
 __global__ __launch_bounds__(GATES *(CHANNELS ? CHANNELS : MOST)) void recur(const __grid_constant__ struct recurrent_cuda a) {
     __shared__ __align__(16) float state[MOST];
-    __shared__ float gates[4 * MOST]; /* the last part of a GRU's is the input's share of its third gate */
+    __shared__ float gates[4 * MOST]; /* in a GRU the last part is the input's share of the third gate */
     const unsigned n = CHANNELS ? CHANNELS : a.n_channels, row = blockIdx.x, o = threadIdx.x, width = GATES * n;
     const size_t at = (size_t)row * n + o;
     const float bias = GATES == 3 ? a.bias[o] : 0;

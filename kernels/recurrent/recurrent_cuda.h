@@ -1,6 +1,6 @@
-/* recurrent_cuda.h - a GRU (gru.h) or an LSTM (lstm.h) on a GPU, over many frames, the matrix product with its state included:
- * b = bias + weight h for a GRU, gates = in + weight h for an LSTM. A frame's result and the state after it do not depend on how
- * the frames are divided into calls. All pointers are of the device. */
+/* recurrent_cuda.h - a GRU (gru.h) or an LSTM (lstm.h) on a GPU, over many frames, including the matrix product with
+ * its state: b = bias + weight h for a GRU, gates = in + weight h for an LSTM. Results and state do not depend on how
+ * frames are divided into calls. All pointers are device pointers. */
 #ifndef PRIMEKNET_RECURRENT_CUDA_H
 #define PRIMEKNET_RECURRENT_CUDA_H
 
@@ -12,9 +12,9 @@ extern "C" {
 #endif
 
 struct recurrent_cuda {
-    unsigned n_frames, n_rows, n_channels; /* a multiple of 16, at most 256 */
+    unsigned n_frames, n_rows, n_channels; /* n_channels: a multiple of 16, at most 256 */
     const float *in;     /* [n_frames * n_rows][gates * n_channels]; 3 gates in a GRU, 4 in an LSTM */
-    const float *weight; /* [n_channels][weight_stride], gates * n_channels of them used */
+    const float *weight; /* [n_channels][weight_stride], of which gates * n_channels are used */
     size_t weight_stride;
     const float *bias;   /* [gates * n_channels]; unused by an LSTM */
     float *h, *cell;     /* [n_rows][n_channels]: the state; a GRU has no cell */

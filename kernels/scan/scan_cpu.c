@@ -1,4 +1,4 @@
-/* ABREAST positions' activations at once, and then as many states of a position. */
+/* Computes the activations of ABREAST positions at once, then as many states of one position. */
 #include "kernels/scan/scan.h"
 #include "kernels/simd.h"
 
@@ -57,7 +57,7 @@ static inline __attribute__((always_inline)) void scan_rows(const struct scan *a
 }
 
 static void scan_cpu(const struct scan *args) {
-    const struct scan a = *args; /* the stores might change *args, for all that the compiler knows */
+    const struct scan a = *args; /* a copy, because the compiler must assume that stores change *args */
     unsigned row = 0;
     for (; row + ABREAST <= a.n_rows; row += ABREAST)
         scan_rows(&a, row, ABREAST);

@@ -1,5 +1,5 @@
-/* A block: 16 channels of a position, four threads a channel, each with a quarter of the states in registers, from the
- * first frame to the last. What a step needs comes in for 16 frames together, and for the next 16 while these are
+/* One block per 16 channels of a position, from the first frame to the last; four threads per channel, each with a
+ * quarter of the states in registers. Inputs are loaded for 16 frames at a time, and for the next 16 while these are
  * computed. */
 #include "kernels/scan/scan_cuda.h"
 
@@ -8,10 +8,10 @@
 
 namespace {
 
-/* A thread fetches at most one piece of u and of z: FRAMES * CHANNELS / 4 == THREADS. */
+/* A thread loads at most one piece each of u and z: FRAMES * CHANNELS / 4 == THREADS. */
 enum { CHANNELS = 16, LANES = 4, THREADS = CHANNELS * LANES, FRAMES = 16, GROUPS = THREADS / CHANNELS };
 
-/* For x <= 0, to 2^-22 of it. */
+/* For x <= 0, with a relative error of 2^-22. */
 __device__ float exp2_negative(float x) {
     float y;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
@@ -35,7 +35,7 @@ template <int STATES> __global__ __launch_bounds__(THREADS) void scan(const __gr
     __shared__ __align__(16) float selects[2][FRAMES][ROW];
     __shared__ __align__(16) float us[2][FRAMES][CHANNELS], zs[2][FRAMES][CHANNELS];
     __shared__ float2 steps[FRAMES][CHANNELS]; /* dt, dt u */
-    __shared__ float sums[FRAMES][CHANNELS + 8], weight[SCAN_CUDA_RANK][CHANNELS]; /* 8: no bank conflicts */
+    __shared__ float sums[FRAMES][CHANNELS + 8], weight[SCAN_CUDA_RANK][CHANNELS]; /* 8 avoids bank conflicts */
     const unsigned row = blockIdx.x, first_channel = blockIdx.y * CHANNELS, thread = threadIdx.x;
     const unsigned lane = thread % LANES, mine = thread / LANES, d = first_channel + mine;
     const unsigned width = 2 * STATES + a.rank;
@@ -55,7 +55,7 @@ template <int STATES> __global__ __launch_bounds__(THREADS) void scan(const __gr
 
     auto fetch = [&](unsigned first) {
         const unsigned n = first < a.n_frames ? min((unsigned)FRAMES, a.n_frames - first) : 0, buffer = first / FRAMES % 2;
-        const size_t r = (size_t)first * a.n_rows + row; /* and n_rows on for each further frame */
+        const size_t r = (size_t)first * a.n_rows + row; /* each further frame is n_rows further */
         for (unsigned f = group; f < n; f += GROUPS)
             for (unsigned piece = column * 4; piece < width; piece += CHANNELS * 4)
                 __pipeline_memcpy_async(&selects[buffer][f][piece], a.select + (r + f * a.n_rows) * a.select_stride + piece, 16);
@@ -67,7 +67,7 @@ template <int STATES> __global__ __launch_bounds__(THREADS) void scan(const __gr
         }
         __pipeline_commit();
     };
-    /* What the recurrence has summed up of the frames from `first` on goes out. */
+    /* Writes what the recurrence has summed for the frames from `first` on. */
     auto write = [&](unsigned first) {
         const unsigned n = min((unsigned)FRAMES, a.n_frames - first), buffer = first / FRAMES % 2;
 #pragma unroll
@@ -104,7 +104,7 @@ template <int STATES> __global__ __launch_bounds__(THREADS) void scan(const __gr
         if (first > 0)
             write(first - FRAMES);
         __syncthreads();
-        fetch(first + FRAMES); /* where the frames before have gone out */
+        fetch(first + FRAMES); /* into the buffer that has been written out */
         auto step = [&](unsigned f) {
             const float2 dt = steps[f][mine];
             float sum = 0;

@@ -23,7 +23,7 @@ __device__ float squared(float2 x) {
     return x.x * x.x + x.y * x.y;
 }
 
-/* A thread: a position. */
+/* One thread per frequency position. */
 __global__ void make_features(const __grid_constant__ struct spectrum_cuda g, unsigned n_frames, const float2 *spectrum,
                               float *features) {
     const size_t at = (size_t)blockIdx.x * THREADS + threadIdx.x, frame = at / g.n_positions;
@@ -55,7 +55,7 @@ __device__ float gain_of(const struct spectrum_cuda &g, const float *mask, unsig
     return isfinite(m) ? powf(fmaxf(m, g.mask_minimum), 1 / g.compression) : 1;
 }
 
-/* A thread: a bin. */
+/* One thread per bin. */
 __global__ void apply(const __grid_constant__ struct spectrum_cuda g, unsigned n_frames, const float *masks,
                       const float2 *rotations, float strength, float floor, float low_cut, float2 *spectrum) {
     const size_t at = (size_t)blockIdx.x * THREADS + threadIdx.x, frame = at / g.n_bins;
@@ -90,7 +90,7 @@ __global__ void apply(const __grid_constant__ struct spectrum_cuda g, unsigned n
     spectrum[at] = make_float2(gain * (x.x * turn.x - x.y * turn.y), gain * (x.x * turn.y + x.y * turn.x));
 }
 
-/* A thread: a sample. */
+/* One thread per sample. */
 __global__ void overlap(const __grid_constant__ struct overlap_cuda a) {
     const unsigned j = blockIdx.x * THREADS + threadIdx.x, n_kept = a.length - a.hop;
     if (j >= a.n_frames * a.hop + n_kept)

@@ -1,5 +1,5 @@
-/* spectrum_cuda.h - between sound and the network on a GPU, for many frames of one stream at once; the definitions are
- * those of stft.h and spectrum.h. All pointers are of the device. */
+/* spectrum_cuda.h - between samples and the network on a GPU, for many frames of one stream; stft.h and spectrum.h have
+ * the definitions. All pointers are device pointers. */
 #ifndef PRIMEKNET_SPECTRUM_CUDA_H
 #define PRIMEKNET_SPECTRUM_CUDA_H
 
@@ -9,7 +9,8 @@
 extern "C" {
 #endif
 
-/* frames[f][i] = analysis[i] samples[f * hop + i]; samples that are not finite count as 0, louder ones are cut. */
+/* frames[f][i] = analysis[i] samples[f * hop + i]. Samples that are not finite count as 0; louder ones than `loudest`
+ * are clipped. */
 struct frames_cuda {
     unsigned n_frames, window, hop;
     float loudest;
@@ -18,32 +19,32 @@ struct frames_cuda {
     float *frames;         /* [n_frames][window] */
 };
 
-/* How bins and positions belong together, of a model's whole life. */
+/* How a model's bins and frequency positions relate. */
 struct spectrum_cuda {
     unsigned n_bins, n_linear, n_bands, n_positions;
     float scale, compression, mask_ceiling, mask_minimum, band_gain_maximum, rotation_epsilon, magnitude_minimum,
         power_minimum;
     const unsigned *edges;         /* [n_bands + 1] */
-    const unsigned *below, *above; /* [n_bins]: of a bin in a band, the positions that it lies between */
-    const float *share;            /* [n_bins]: of the gain of `above` */
+    const unsigned *below, *above; /* [n_bins]: the positions around a bin in a band */
+    const float *share;            /* [n_bins]: weight of `above` in the bin's gain */
     const float *slope;            /* [n_positions] */
 };
 
 /* X [n_frames][n_bins][2] -> features [n_frames][n_positions][3]. */
 void features_cuda(const struct spectrum_cuda *g, unsigned n_frames, const float *X, float *features, cudaStream_t stream);
-/* Applies mask [n_frames][n_positions], before its sigmoid, and rotation [n_frames][n_positions][2] to X in place, and takes
- * away what lies below low_cut, in bins. */
+/* Applies mask [n_frames][n_positions], before its sigmoid, and rotation [n_frames][n_positions][2] to X in place, and
+ * removes what lies below low_cut, in bins. */
 void apply_cuda(const struct spectrum_cuda *g, unsigned n_frames, const float *mask, const float *rotation, float strength,
                 float floor, float low_cut, float *X, cudaStream_t stream);
 void frames_cuda(const struct frames_cuda *a, cudaStream_t stream);
 
-/* out[j] = overlap[j] + sum over f of synthesis[j - f hop] frames[f][window - length + j - f hop] / window, in the order of
- * the frames: n_frames * hop finished samples, then length - hop that later frames add to. */
+/* out[j] = overlap[j] + sum over f of synthesis[j - f hop] frames[f][window - length + j - f hop] / window, summed in
+ * the order of the frames. out has n_frames * hop finished samples, then length - hop to which later frames add. */
 struct overlap_cuda {
     unsigned n_frames, window, length, hop; /* length: of the synthesis window */
     const float *frames;    /* [n_frames][window] */
     const float *synthesis; /* [length] */
-    const float *overlap;   /* [length - hop]: what earlier frames left */
+    const float *overlap;   /* [length - hop]: left by earlier frames */
     float *out;             /* [n_frames * hop + length - hop] */
 };
 

@@ -5,7 +5,7 @@
 #include <math.h>
 
 static void ssd_cpu(const struct ssd *args) {
-    const struct ssd a = *args; /* the stores below might change *args, for all that the compiler knows */
+    const struct ssd a = *args; /* a copy, because the compiler must assume that stores change *args */
     const size_t n = a.n_channels;
     for (unsigned r = 0; r < a.n_rows; r++) {
         const float *u = a.u + r * a.u_stride, *b = u + n, *c = b + a.n_states, *z = a.z + r * a.z_stride;

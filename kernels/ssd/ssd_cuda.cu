@@ -1,6 +1,6 @@
-/* A block: 32 channels of a position, four threads a channel, each with a quarter of the states in registers, from the
- * first frame to the last, 16 frames' inputs together in shared memory (scan_cuda.cu). The norm, which needs all channels,
- * is a kernel of its own. */
+/* One block per 32 channels of a position, from the first frame to the last; four threads per channel, each with a
+ * quarter of the states in registers; inputs of 16 frames at a time in shared memory (as scan_cuda.cu). The norm needs
+ * all channels, so it is a separate kernel. */
 #include "kernels/ssd/ssd_cuda.h"
 
 #include <cuda_pipeline.h>
@@ -77,7 +77,7 @@ template <int STATES> __global__ __launch_bounds__(THREADS) void ssd(const __gri
             a.y[((size_t)(first + f) * a.n_rows + row) * a.n_channels + c] =
                 (y[f][column] + pass * u[f][column]) * (gate / (1 + expf(-gate)));
         }
-        __syncthreads(); /* before this buffer is filled again */
+        __syncthreads(); /* before this buffer is refilled */
     }
     if (exists)
 #pragma unroll
@@ -85,7 +85,7 @@ template <int STATES> __global__ __launch_bounds__(THREADS) void ssd(const __gri
             a.h[state + s] = h[s];
 }
 
-/* A warp: a row. */
+/* One warp per row. */
 __global__ __launch_bounds__(THREADS) void norm(float *y, unsigned n_rows, unsigned n_channels, float epsilon) {
     const unsigned row = blockIdx.x * (THREADS / WARP) + threadIdx.x / WARP, lane = threadIdx.x % WARP;
     if (row >= n_rows)

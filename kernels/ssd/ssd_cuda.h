@@ -1,5 +1,5 @@
-/* ssd_cuda.h - Mamba-2's recurrence of ssd.h on a GPU, over many frames. A frame's result and the state after it do not depend
- * on how the frames are divided into calls. All pointers are of the device. */
+/* ssd_cuda.h - Mamba-2's recurrence of ssd.h on a GPU, over many frames. Results and state do not depend on how frames
+ * are divided into calls. All pointers are device pointers. */
 #ifndef PRIMEKNET_SSD_CUDA_H
 #define PRIMEKNET_SSD_CUDA_H
 
@@ -15,7 +15,7 @@ struct ssd_cuda {
     float epsilon;
     const float *u; /* [n_frames * n_rows][u_stride]: u, B, C */
     size_t u_stride;
-    const float *step, *z; /* [n_frames * n_rows][z_stride]; step: before its softplus, a number for each head */
+    const float *step, *z; /* [n_frames * n_rows][z_stride]; step: before its softplus, one number per head */
     size_t z_stride;
     const float *decay, *pass; /* [heads]; decay times log2 e */
     float *h;                  /* [n_rows][n_channels][n_states]: the state */
