@@ -1,18 +1,13 @@
 #include "graph/survey.h"
 
 #include "base/clock.h"
+#include "graph/pipewire.h"
 
 #include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#pragma GCC diagnostic ignored "-Wpedantic" /* PipeWire's macros and inline functions are GNU C */
-#include <pipewire/pipewire.h>
-#include <pipewire/extensions/metadata.h>
-#include <spa/param/props.h>
-#include <spa/pod/iter.h>
 
 #define ANSWER_MS 3000
 

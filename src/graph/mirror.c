@@ -1,0 +1,143 @@
+#include "graph/mirror.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Each kind of object is an array whose elements begin with their id. */
+static void *find(const void *array, unsigned n, size_t size, uint32_t id) {
+    for (unsigned i = 0; i < n; i++) {
+        const char *const object = (const char *)array + i * size;
+        if (memcmp(object, &id, sizeof id) == 0)
+            return (void *)object;
+    }
+    return NULL;
+}
+
+static void drop(void *array, unsigned *n, size_t size, uint32_t id) {
+    char *const object = find(array, *n, size, id);
+    if (!object)
+        return;
+    const size_t after = (size_t)((char *)array + *n * size - object) - size;
+    memmove(object, object + size, after);
+    (*n)--;
+}
+
+struct mirror_node *mirror_add_node(struct mirror *m, uint32_t id) {
+    struct mirror_node *const nodes = realloc(m->nodes, (m->n_nodes + 1) * sizeof *nodes);
+    if (!nodes)
+        return NULL;
+    m->nodes = nodes;
+    nodes[m->n_nodes] = (struct mirror_node){.id = id};
+    return &nodes[m->n_nodes++];
+}
+
+struct mirror_port *mirror_add_port(struct mirror *m, uint32_t id) {
+    struct mirror_port *const ports = realloc(m->ports, (m->n_ports + 1) * sizeof *ports);
+    if (!ports)
+        return NULL;
+    m->ports = ports;
+    ports[m->n_ports] = (struct mirror_port){.id = id};
+    return &ports[m->n_ports++];
+}
+
+struct mirror_link *mirror_add_link(struct mirror *m, uint32_t id) {
+    struct mirror_link *const links = realloc(m->links, (m->n_links + 1) * sizeof *links);
+    if (!links)
+        return NULL;
+    m->links = links;
+    links[m->n_links] = (struct mirror_link){.id = id};
+    return &links[m->n_links++];
+}
+
+void mirror_add_metadata(struct mirror *m, uint32_t id) {
+    struct mirror_metadata *const metadata = realloc(m->metadata, (m->n_metadata + 1) * sizeof *metadata);
+    if (!metadata)
+        return;
+    m->metadata = metadata;
+    metadata[m->n_metadata++] = (struct mirror_metadata){.id = id};
+}
+
+void mirror_remove(struct mirror *m, uint32_t id) {
+    drop(m->nodes, &m->n_nodes, sizeof *m->nodes, id);
+    drop(m->ports, &m->n_ports, sizeof *m->ports, id);
+    drop(m->links, &m->n_links, sizeof *m->links, id);
+    drop(m->metadata, &m->n_metadata, sizeof *m->metadata, id);
+}
+
+struct mirror_node *mirror_node(const struct mirror *m, uint32_t id) {
+    return find(m->nodes, m->n_nodes, sizeof *m->nodes, id);
+}
+
+struct mirror_link *mirror_link(const struct mirror *m, uint32_t id) {
+    return find(m->links, m->n_links, sizeof *m->links, id);
+}
+
+static bool begins(const char *text, const char *with) {
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+enum mirror_role mirror_role(const char *class, const char *name) {
+    if (!class)
+        return ROLE_OTHER;
+    if (begins(class, "Audio/Source"))
+        return strcmp(name, MIC) == 0 || begins(name, MORE_MIC) ? ROLE_OTHER : ROLE_MICROPHONE;
+    return begins(class, "Audio/Sink")                   ? ROLE_OUTPUT
+           : strcmp(class, "Stream/Input/Audio") == 0  ? ROLE_RECORDER
+           : strcmp(class, "Stream/Output/Audio") == 0 ? ROLE_PLAYER
+                                                       : ROLE_OTHER;
+}
+
+static bool is_default(const struct mirror *m) {
+    return strcmp(m->default_name, m->own.name) == 0;
+}
+
+/* While no microphone is there this node is the default, for want of another, and WirePlumber then takes a recorder
+ * that asked for it for one that follows the default (target "-1"): with the next microphone it would be moved there. */
+static void set_target(struct mirror *m, struct mirror_node *node, const char *key, const char *value) {
+    const bool object = strcmp(key, "target.object") == 0; /* what people choose; target.node is the manager's own */
+    const bool follows = value && strcmp(value, "-1") == 0;
+    const bool misled = follows && is_default(m) && strcmp(m->configured_name, m->own.name) != 0;
+    if (object)
+        snprintf(node->stream.target, sizeof node->stream.target, "%s", value ? value : "");
+    node->misled_by = !misled ? NULL : object ? "target.object" : "target.node";
+}
+
+/* A default is told as { "name": "..." }. */
+static void read_name(char ret[256], const char *value) {
+    json_t *const object = value ? json_loads(value, 0, NULL) : NULL;
+    const char *const name = json_string_value(json_object_get(object, "name"));
+    snprintf(ret, 256, "%s", name ? name : "");
+    json_decref(object);
+}
+
+void mirror_property(struct mirror *m, uint32_t subject, const char *key, const char *value) {
+    static const char *const keys[][2] = {{"default.audio.source", "default.configured.audio.source"},
+            {"default.audio.sink", "default.configured.audio.sink"}};
+    struct mirror_node *const node = mirror_node(m, subject);
+    if (subject == 0) {
+        const char *const *const own_keys = keys[m->own.kind == NODE_SPEAKER];
+        if (!key || strcmp(key, own_keys[0]) == 0)
+            read_name(m->default_name, value);
+        if (!key || strcmp(key, own_keys[1]) == 0)
+            read_name(m->configured_name, value);
+    } else if (node && key && (strcmp(key, "target.node") == 0 || strcmp(key, "target.object") == 0)) {
+        set_target(m, node, key, value);
+    } else if (node && !key) {
+        set_target(m, node, "target.object", NULL);
+    }
+}
+
+void mirror_lose_metadata(struct mirror *m) {
+    m->metadata_complete = false;
+    m->configured_name[0] = '\0';
+}
+
+void mirror_clear(struct mirror *m) {
+    free(m->nodes);
+    free(m->ports);
+    free(m->links);
+    free(m->metadata);
+    *m = (struct mirror){.own = m->own, .noted = m->noted};
+}

@@ -1,0 +1,187 @@
+#include "graph/reconcile.h"
+
+#include "graph/microphone.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int channel_number(const char *channel) {
+    if (!channel || strcmp(channel, "mix") == 0)
+        return 0;
+    char *end;
+    const long number = strtol(channel, &end, 10);
+    return *end || number < 1 || number > INT_MAX ? -1 : (int)number;
+}
+
+/* ---- who is linked ----------------------------------------------------------------------------------------------- */
+
+static bool is_link_of(uint32_t end, uint32_t stream) {
+    return end == stream && stream != MIRROR_NONE;
+}
+
+/* Returns the number of links of the visible stream. */
+static unsigned count_links(struct mirror *m, struct wishes *w) {
+    const bool speaker = m->own.kind == NODE_SPEAKER;
+    unsigned n_linked = 0;
+    for (unsigned i = 0; i < m->n_nodes; i++)
+        m->nodes[i].linked = false;
+    for (unsigned i = 0; i < m->n_links; i++) {
+        const struct mirror_link *const link = &m->links[i];
+        if (speaker ? is_link_of(link->to, m->own.capture) : is_link_of(link->from, m->own.source)) {
+            struct mirror_node *const peer = mirror_node(m, speaker ? link->from : link->to);
+            if (peer)
+                peer->linked = true;
+            n_linked++;
+            w->n_consumers += !speaker || link->active; /* players often stay linked when they pause */
+            w->n_recorders += speaker ? link->active : !(peer && peer->meter);
+        }
+        if (speaker ? is_link_of(link->from, m->own.source) : is_link_of(link->to, m->own.capture))
+            w->microphone = speaker ? link->to : link->from;
+    }
+    return n_linked;
+}
+
+/* A session manager that has no microphone may link the capture stream to what is played. Nobody wants to send that
+ * unasked. */
+static bool is_played(const struct mirror *m, uint32_t id) {
+    const struct mirror_node *const node = mirror_node(m, id);
+    return node && node->role == ROLE_OUTPUT && !(m->own.microphone && strcmp(m->own.microphone, node->name) == 0);
+}
+
+/* ---- what the device stream asks for ----------------------------------------------------------------------------- */
+
+/* The microphone of the settings. Where that is the default, and the default is another Enhanced Mic of this program,
+ * then that one's microphone: sound is enhanced once. NULL: what the session manager takes for the default. */
+static const char *chosen_microphone(const struct mirror *m) {
+    const size_t prefix = strlen(MORE_MIC);
+    if (m->own.microphone || m->own.kind != NODE_MIC)
+        return m->own.microphone;
+    return strncmp(m->default_name, MORE_MIC, prefix) == 0 ? m->default_name + prefix : NULL;
+}
+
+/* The source that is the chosen microphone, whatever its name is now; NULL: it is not there. */
+static const struct mirror_node *find_microphone(const struct mirror *m, const char *chosen) {
+    const struct mirror_node *found = NULL;
+    int best = 0;
+    for (unsigned i = 0; chosen && i < m->n_nodes; i++) {
+        const struct mirror_node *const node = &m->nodes[i];
+        const int fits = node->role == ROLE_MICROPHONE ? microphone_fits(chosen, node->name, node->description) : 0;
+        if (fits > best) {
+            best = fits;
+            found = node;
+        }
+    }
+    return found;
+}
+
+/* The name of the chosen channel of that microphone; NULL: it does not have it, or none was chosen. */
+static const char *find_channel(const struct mirror *m, uint32_t microphone) {
+    const int number = channel_number(m->own.channel);
+    for (unsigned i = 0; number != 0 && i < m->n_ports; i++) {
+        const struct mirror_port *const port = &m->ports[i];
+        if (port->node == microphone &&
+            (number < 0 ? strcmp(port->channel, m->own.channel) == 0 : port->number + 1 == (uint32_t)number))
+            return port->channel;
+    }
+    return NULL;
+}
+
+static void choose_target(const struct mirror *m, struct wishes *w) {
+    const char *const chosen = chosen_microphone(m);
+    const struct mirror_node *const found = m->own.kind == NODE_SPEAKER ? NULL : find_microphone(m, chosen);
+    const bool linked = w->microphone != MIRROR_NONE;
+    const char *const channel = find_channel(m, linked ? w->microphone : found ? found->id : MIRROR_NONE);
+    snprintf(w->target, sizeof w->target, "%s", found ? found->name : chosen ? chosen : "");
+    snprintf(w->channel, sizeof w->channel, "%s", channel ? channel : "MONO");
+    w->lacks_channel = linked && channel_number(m->own.channel) != 0 && !channel;
+    /* One of several has its microphone or none, where the first falls back on another one, and is called as it is. */
+    w->capture = m->own.kind != NODE_MORE_MIC || found;
+    if (m->own.kind == NODE_MORE_MIC && found)
+        snprintf(w->title, sizeof w->title, "Enhanced Mic: %s", found->description);
+}
+
+/* ---- what the session manager should know -------------------------------------------------------------------------- */
+
+/* False: there is no room, and the node's turn comes with the next dispatch. */
+static bool set_target(struct wishes *w, const struct mirror_node *node, const char *key, uint64_t serial) {
+    if (w->n_targets == RECALL_STREAMS)
+        return false;
+    w->targets[w->n_targets++] = (struct wishes_target){.node = node->id, .key = key, .serial = serial};
+    return true;
+}
+
+/* Once another device is the default, recorders that were misled are given back what they asked for. */
+static void give_back(struct mirror *m, struct wishes *w) {
+    if (!m->default_name[0] || strcmp(m->default_name, m->own.name) == 0)
+        return;
+    for (unsigned i = 0; i < m->n_nodes; i++) {
+        struct mirror_node *const node = &m->nodes[i];
+        if (node->misled_by && set_target(w, node, node->misled_by, 0))
+            node->misled_by = NULL;
+    }
+}
+
+/* Who was linked to this node before it was gone, and is alive, is asked back by what people use to move a stream: the
+ * session manager takes the node's new serial for another one. */
+static void ask_back(struct mirror *m, struct wishes *w, enum mirror_role role, uint64_t serial) {
+    if (m->recalled == serial)
+        return;
+    m->recalled = serial;
+    for (unsigned i = 0; i < m->n_nodes; i++) {
+        struct mirror_node *const node = &m->nodes[i];
+        node->awaited = node->role == role && !node->linked && recall_has(&m->noted, m->instance, &node->stream) &&
+                        set_target(w, node, "target.object", serial);
+    }
+}
+
+/* Those who follow a default are the session manager's, and stay its: they are not noted while this node is the
+ * default. */
+static void note(struct mirror *m, struct wishes *w, enum mirror_role role) {
+    struct recall now = {.instance = m->instance};
+    const bool is_default = strcmp(m->default_name, m->own.name) == 0;
+    for (unsigned i = 0; i < m->n_nodes; i++) {
+        const struct mirror_node *const node = &m->nodes[i];
+        if (node->role == role && !is_default && ((node->linked && !node->meter) || node->awaited))
+            recall_add(&now, &node->stream);
+    }
+    if (recall_same(&now, &m->noted))
+        return;
+    m->noted = now;
+    w->noted = true;
+}
+
+static void recall(struct mirror *m, struct wishes *w) {
+    const bool speaker = m->own.kind == NODE_SPEAKER;
+    const enum mirror_role role = speaker ? ROLE_PLAYER : ROLE_RECORDER;
+    const struct mirror_node *const own = mirror_node(m, speaker ? m->own.capture : m->own.source);
+    for (unsigned i = 0; i < m->n_nodes; i++) {
+        struct mirror_node *const node = &m->nodes[i];
+        node->brought_back = node->linked && (node->awaited || node->brought_back);
+        node->awaited &= !node->linked;
+    }
+    if (!own || !m->complete || !m->metadata_complete)
+        return;
+    ask_back(m, w, role, own->stream.serial);
+    note(m, w, role);
+}
+
+/* ------------------------------------------------------------------------------------------------------------------ */
+
+void reconcile(struct mirror *m, struct wishes *ret) {
+    const bool speaker = m->own.kind == NODE_SPEAKER;
+    *ret = (struct wishes){
+        .microphone = MIRROR_NONE,
+        .metadata = m->n_metadata ? m->metadata[0].id : MIRROR_NONE,
+    };
+    const unsigned n_linked = count_links(m, ret);
+    recall(m, ret);
+    give_back(m, ret);
+    ret->quiet = !speaker && is_played(m, ret->microphone);
+    if (ret->quiet)
+        ret->microphone = MIRROR_NONE;
+    choose_target(m, ret);
+    /* The capture stream of a speaker never stays away, but without an output nobody sets the pace. */
+    ret->pacing = n_linked && (!speaker || ret->microphone == MIRROR_NONE);
+}

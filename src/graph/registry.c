@@ -1,0 +1,315 @@
+#include "graph/registry.h"
+
+#include "base/text.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- objects as they come and go ----------------------------------------------------------------------------------- */
+
+static uint32_t number_of(const struct spa_dict *props, const char *key) {
+    const char *const text = spa_dict_lookup(props, key);
+    return text ? (uint32_t)strtoul(text, NULL, 10) : MIRROR_NONE;
+}
+
+static const char *text_of(const struct spa_dict *props, const char *key) {
+    const char *const text = spa_dict_lookup(props, key);
+    return text ? text : "";
+}
+
+static void add_node(struct mirror *m, uint32_t id, const struct spa_dict *props) {
+    struct mirror_node *const node = mirror_add_node(m, id);
+    if (!node)
+        return;
+    text_copy(node->name, sizeof node->name, text_of(props, PW_KEY_NODE_NAME));
+    text_copy(node->description, sizeof node->description, text_of(props, PW_KEY_NODE_DESCRIPTION));
+    text_copy(node->application, sizeof node->application, text_of(props, PW_KEY_APP_NAME));
+    if (!node->description[0])
+        text_copy(node->description, sizeof node->description, node->name);
+    node->role = mirror_role(spa_dict_lookup(props, PW_KEY_MEDIA_CLASS), node->name);
+    node->stream.serial = strtoull(text_of(props, PW_KEY_OBJECT_SERIAL), NULL, 10);
+}
+
+static void add_port(struct mirror *m, uint32_t id, const struct spa_dict *props) {
+    const char *const channel = spa_dict_lookup(props, PW_KEY_AUDIO_CHANNEL);
+    if (strcmp(text_of(props, PW_KEY_PORT_DIRECTION), "out") != 0 || !channel)
+        return;
+    struct mirror_port *const port = mirror_add_port(m, id);
+    if (!port)
+        return;
+    port->node = number_of(props, PW_KEY_NODE_ID);
+    port->number = number_of(props, PW_KEY_PORT_ID);
+    snprintf(port->channel, sizeof port->channel, "%s", channel);
+}
+
+static void add_link(struct mirror *m, uint32_t id, const struct spa_dict *props) {
+    struct mirror_link *const link = mirror_add_link(m, id);
+    if (!link)
+        return;
+    link->from = number_of(props, PW_KEY_LINK_OUTPUT_NODE);
+    link->to = number_of(props, PW_KEY_LINK_INPUT_NODE);
+}
+
+static void on_global(void *data, uint32_t id, uint32_t permissions, const char *type, uint32_t version,
+        const struct spa_dict *props) {
+    (void)permissions, (void)version;
+    struct registry *const r = data;
+    if (!props)
+        return;
+    if (strcmp(type, PW_TYPE_INTERFACE_Node) == 0)
+        add_node(&r->mirror, id, props);
+    else if (strcmp(type, PW_TYPE_INTERFACE_Port) == 0)
+        add_port(&r->mirror, id, props);
+    else if (strcmp(type, PW_TYPE_INTERFACE_Link) == 0)
+        add_link(&r->mirror, id, props);
+    else if (strcmp(type, PW_TYPE_INTERFACE_Metadata) == 0 && strcmp(text_of(props, PW_KEY_METADATA_NAME), "default") == 0)
+        mirror_add_metadata(&r->mirror, id);
+    else
+        return;
+    r->changed(r->data);
+}
+
+/* ---- objects that are watched -------------------------------------------------------------------------------------- */
+
+struct watched {
+    struct spa_list list;
+    struct registry *registry;
+    uint32_t id;
+    struct pw_proxy *proxy;
+    struct spa_hook listener;
+};
+
+static void on_recorder_info(void *data, const struct pw_node_info *info) {
+    const struct watched *const w = data;
+    struct mirror_node *const node = mirror_node(&w->registry->mirror, w->id);
+    if (!node || !(info->change_mask & PW_NODE_CHANGE_MASK_PROPS) || !info->props)
+        return;
+    node->meter = spa_atob(spa_dict_lookup(info->props, PW_KEY_STREAM_MONITOR));
+    w->registry->changed(w->registry->data);
+}
+
+static const struct pw_node_events recorder_events = {
+    PW_VERSION_NODE_EVENTS,
+    .info = on_recorder_info,
+};
+
+static void on_link_info(void *data, const struct pw_link_info *info) {
+    const struct watched *const w = data;
+    struct mirror_link *const link = mirror_link(&w->registry->mirror, w->id);
+    if (!link)
+        return;
+    link->active = info->state == PW_LINK_STATE_ACTIVE;
+    w->registry->changed(w->registry->data);
+}
+
+static const struct pw_link_events link_events = {
+    PW_VERSION_LINK_EVENTS,
+    .info = on_link_info,
+};
+
+static struct watched *watch(struct registry *r, uint32_t id, const char *type, uint32_t version) {
+    struct watched *const w = calloc(1, sizeof *w);
+    if (!w)
+        return NULL;
+    w->registry = r;
+    w->id = id;
+    w->proxy = pw_registry_bind(r->registry, id, type, version, 0);
+    if (!w->proxy) {
+        free(w);
+        return NULL;
+    }
+    spa_list_append(&r->watched, &w->list);
+    return w;
+}
+
+static void unwatch(struct watched *w) {
+    spa_list_remove(&w->list);
+    spa_hook_remove(&w->listener);
+    pw_proxy_destroy(w->proxy);
+    free(w);
+}
+
+/* Recorders, for whether they are meters; a speaker's links, for whether samples flow. */
+static void watch_all(struct registry *r) {
+    struct mirror *const m = &r->mirror;
+    struct watched *w;
+    for (unsigned i = 0; i < m->n_nodes; i++) {
+        struct mirror_node *const node = &m->nodes[i];
+        if (node->role != ROLE_RECORDER || node->watched)
+            continue;
+        node->watched = true;
+        if ((w = watch(r, node->id, PW_TYPE_INTERFACE_Node, PW_VERSION_NODE)))
+            pw_node_add_listener((struct pw_node *)w->proxy, &w->listener, &recorder_events, w);
+    }
+    for (unsigned i = 0; i < m->n_links; i++) {
+        struct mirror_link *const link = &m->links[i];
+        if (m->own.kind != NODE_SPEAKER || m->own.capture == MIRROR_NONE || link->to != m->own.capture || link->watched)
+            continue;
+        link->watched = true;
+        if ((w = watch(r, link->id, PW_TYPE_INTERFACE_Link, PW_VERSION_LINK)))
+            pw_link_add_listener((struct pw_link *)w->proxy, &w->listener, &link_events, w);
+    }
+}
+
+static void on_global_remove(void *data, uint32_t id) {
+    struct registry *const r = data;
+    struct watched *w, *next;
+    spa_list_for_each_safe(w, next, &r->watched, list) {
+        if (w->id == id)
+            unwatch(w);
+    }
+    mirror_remove(&r->mirror, id);
+    r->changed(r->data);
+}
+
+static const struct pw_registry_events registry_events = {
+    PW_VERSION_REGISTRY_EVENTS,
+    .global = on_global,
+    .global_remove = on_global_remove,
+};
+
+/* ---- the session manager's metadata ------------------------------------------------------------------------------ */
+
+static int on_property(void *data, uint32_t subject, const char *key, const char *type, const char *value) {
+    (void)type;
+    struct registry *const r = data;
+    mirror_property(&r->mirror, subject, key, value);
+    r->changed(r->data);
+    return 0;
+}
+
+static const struct pw_metadata_events metadata_events = {
+    PW_VERSION_METADATA_EVENTS,
+    .property = on_property,
+};
+
+static void on_core_error(void *data, uint32_t id, int seq, int result, const char *message) {
+    (void)seq, (void)message;
+    struct registry *const r = data;
+    if (id == PW_ID_CORE && (result == -EPIPE || result == -ECONNRESET))
+        r->lost(r->data);
+}
+
+static void on_manager_done(void *data, uint32_t id, int seq) {
+    (void)id, (void)seq; /* there is one question */
+    struct registry *const r = data;
+    r->mirror.metadata_complete = true;
+    r->changed(r->data);
+}
+
+static const struct pw_core_events manager_events = {
+    PW_VERSION_CORE_EVENTS,
+    .done = on_manager_done,
+    .error = on_core_error,
+};
+
+static void leave_manager(struct registry *r) {
+    if (r->manager.metadata) {
+        spa_hook_remove(&r->manager.metadata_listener);
+        pw_proxy_destroy((struct pw_proxy *)r->manager.metadata);
+        r->manager.metadata = NULL;
+        mirror_lose_metadata(&r->mirror);
+    }
+    if (r->manager.core) {
+        spa_hook_remove(&r->manager.core_listener);
+        pw_core_disconnect(r->manager.core);
+        r->manager.core = NULL;
+    }
+    r->manager.id = MIRROR_NONE;
+}
+
+static void follow_manager(struct registry *r, uint32_t id) {
+    r->manager.id = id;
+    r->manager.core = pw_context_connect(r->context, NULL, 0);
+    if (!r->manager.core)
+        return;
+    pw_core_add_listener(r->manager.core, &r->manager.core_listener, &manager_events, r);
+    struct pw_registry *const registry = pw_core_get_registry(r->manager.core, PW_VERSION_REGISTRY, 0);
+    if (!registry)
+        return;
+    r->manager.metadata = pw_registry_bind(registry, id, PW_TYPE_INTERFACE_Metadata, PW_VERSION_METADATA, 0);
+    pw_proxy_destroy((struct pw_proxy *)registry);
+    if (!r->manager.metadata)
+        return;
+    pw_metadata_add_listener(r->manager.metadata, &r->manager.metadata_listener, &metadata_events, r);
+    pw_core_sync(r->manager.core, PW_ID_CORE, 0);
+}
+
+void registry_follow(struct registry *r, const struct wishes *w) {
+    if (!r->core)
+        return;
+    if (r->manager.id != w->metadata) {
+        leave_manager(r);
+        if (w->metadata != MIRROR_NONE)
+            follow_manager(r, w->metadata);
+    }
+    watch_all(r);
+    for (unsigned i = 0; r->manager.metadata && i < w->n_targets; i++) {
+        const struct wishes_target *const target = &w->targets[i];
+        char serial[24];
+        snprintf(serial, sizeof serial, "%" PRIu64, target->serial);
+        pw_metadata_set_property(r->manager.metadata, target->node, target->key, target->serial ? "Spa:Id" : NULL,
+                target->serial ? serial : NULL);
+    }
+}
+
+/* ---- the connection ---------------------------------------------------------------------------------------------- */
+
+static void on_core_done(void *data, uint32_t id, int seq) {
+    struct registry *const r = data;
+    if (id != PW_ID_CORE || seq != r->asked)
+        return;
+    r->mirror.complete = true;
+    r->changed(r->data);
+}
+
+static void on_core_info(void *data, const struct pw_core_info *info) {
+    struct registry *const r = data;
+    r->mirror.instance = info->cookie;
+}
+
+static const struct pw_core_events core_events = {
+    PW_VERSION_CORE_EVENTS,
+    .info = on_core_info,
+    .done = on_core_done,
+    .error = on_core_error,
+};
+
+void registry_init(struct registry *r) {
+    spa_list_init(&r->watched);
+    r->manager.id = MIRROR_NONE;
+}
+
+int registry_connect(struct registry *r) {
+    r->core = pw_context_connect(r->context, NULL, 0);
+    if (!r->core)
+        return -errno;
+    pw_core_add_listener(r->core, &r->core_listener, &core_events, r);
+    r->registry = pw_core_get_registry(r->core, PW_VERSION_REGISTRY, 0);
+    if (!r->registry)
+        return -errno;
+    pw_registry_add_listener(r->registry, &r->registry_listener, &registry_events, r);
+    r->asked = pw_core_sync(r->core, PW_ID_CORE, 0);
+    return 0;
+}
+
+void registry_disconnect(struct registry *r) {
+    struct watched *w;
+    spa_list_consume(w, &r->watched, list)
+        unwatch(w);
+    leave_manager(r);
+    mirror_clear(&r->mirror);
+    if (r->registry) {
+        spa_hook_remove(&r->registry_listener);
+        pw_proxy_destroy((struct pw_proxy *)r->registry);
+        r->registry = NULL;
+    }
+    if (r->core) {
+        spa_hook_remove(&r->core_listener);
+        pw_core_disconnect(r->core);
+        r->core = NULL;
+    }
+}

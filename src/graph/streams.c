@@ -1,0 +1,428 @@
+#include "graph/streams.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SILENT_CYCLES 3 /* without the capture stream before the pacer drives the source */
+
+struct pw_stream *streams_visible(const struct streams *s) {
+    return s->kind == NODE_SPEAKER ? s->capture : s->source;
+}
+
+/* ---- the data loop ----------------------------------------------------------------------------------------------- */
+
+static unsigned n_samples(const struct pw_buffer *b) {
+    return b->buffer->datas[0].chunk->size / (unsigned)sizeof(float);
+}
+
+static const float *samples(const struct pw_buffer *b) {
+    const struct spa_data *const d = &b->buffer->datas[0];
+    return SPA_PTROFF(d->data, d->chunk->offset, const float);
+}
+
+/* Once a cycle, after the capture stream, or instead of it where no microphone sends. */
+static void on_source_process(void *data) {
+    struct streams *const s = data;
+    if (!s->loop.clock || s->loop.clock->clock.position == s->loop.cycle)
+        return;
+    const struct spa_io_clock *const clock = &s->loop.clock->clock;
+    const bool same_quantum = clock->duration == s->loop.duration;
+    s->loop.cycle = clock->position;
+    s->loop.duration = clock->duration;
+    atomic_store_explicit(&s->rate, clock->rate.denom, memory_order_relaxed);
+
+    const bool wanted = atomic_load(&s->n_consumers) > 0;
+    if (wanted && (atomic_exchange(&s->begin, false) || s->loop.idle))
+        pump_restart(s->pump);
+    s->loop.idle = !wanted;
+
+    struct pw_buffer *in = NULL, *newer;
+    while (s->loop.input && (newer = pw_stream_dequeue_buffer(s->loop.input))) {
+        if (in) { /* left over from a cycle that the source missed: it must not delay what follows */
+            if (wanted)
+                pump_process(s->pump, samples(in), n_samples(in), NULL, 0);
+            pw_stream_queue_buffer(s->loop.input, in);
+        }
+        in = newer;
+    }
+    unsigned n_in = in ? n_samples(in) : 0;
+    const float *from = n_in ? samples(in) : NULL;
+    struct pw_buffer *const out = wanted ? pw_stream_dequeue_buffer(s->source) : NULL;
+    if (out) {
+        /* What is asked for was worked out in the last cycle, so where the quantum changed it is of the old one. */
+        struct spa_data *const d = &out->buffer->datas[0];
+        const unsigned room = d->maxsize / (unsigned)sizeof(float);
+        const unsigned due = (unsigned)(clock->duration * PUMP_RATE / clock->rate.denom);
+        unsigned n_out = same_quantum && out->requested ? (unsigned)out->requested : n_in ? n_in : due;
+        if (n_out > room)
+            n_out = room;
+        if (!n_in)
+            n_in = n_out;
+        pump_process(s->pump, from, n_in, d->data, n_out);
+        d->chunk->offset = 0;
+        d->chunk->stride = sizeof(float);
+        d->chunk->size = n_out * (unsigned)sizeof(float);
+        pw_stream_queue_buffer(s->source, out);
+    } else if (wanted && n_in) {
+        pump_process(s->pump, from, n_in, NULL, 0);
+    }
+    if (in)
+        pw_stream_queue_buffer(s->loop.input, in);
+}
+
+static void trigger(struct streams *s) {
+    if (atomic_load(&s->running))
+        pw_stream_trigger_process(s->source);
+}
+
+static void on_capture_process(void *data) {
+    struct streams *const s = data;
+    if (!s->loop.input)
+        return;
+    s->loop.n_silent = 0;
+    trigger(s);
+}
+
+/* Runs in every cycle while somebody records, before the capture stream or after it. Where that stays away no
+ * microphone sends, and without a trigger those who record would stand still; a cycle that it only missed is not worth
+ * one. */
+static void on_pacer_process(void *data, struct spa_io_position *position) {
+    (void)position;
+    struct streams *const s = data;
+    if (!s->loop.input || s->loop.n_silent > SILENT_CYCLES)
+        trigger(s);
+    else
+        s->loop.n_silent++;
+}
+
+static int clock_from(struct spa_loop *loop, bool async, uint32_t seq, const void *data, size_t size, void *user) {
+    (void)loop, (void)async, (void)seq, (void)size;
+    struct streams *const s = user;
+    s->loop.clock = *(struct spa_io_position *const *)data;
+    return 0;
+}
+
+/* PipeWire says it on the main thread; when this is over the area before is no longer looked at, and may go. */
+static void on_source_io(void *data, uint32_t id, void *area, uint32_t size) {
+    struct streams *const s = data;
+    (void)size;
+    if (id == SPA_IO_Position)
+        pw_data_loop_invoke(s->data_loop, clock_from, 0, &area, sizeof area, true, s);
+}
+
+static int input_from(struct spa_loop *loop, bool async, uint32_t seq, const void *data, size_t size, void *user) {
+    (void)loop, (void)async, (void)seq, (void)size;
+    struct streams *const s = user;
+    s->loop.input = *(struct pw_stream *const *)data;
+    return 0;
+}
+
+/* Waits until the data loop has done it: the stream before is no longer looked at. */
+static void set_input(struct streams *s, struct pw_stream *stream) {
+    pw_data_loop_invoke(s->data_loop, input_from, 0, &stream, sizeof stream, true, s);
+}
+
+/* ---- latency ----------------------------------------------------------------------------------------------------- */
+
+static uint64_t to_ns(uint64_t samples, uint64_t rate) {
+    return (samples * 1000000000 + rate / 2) / rate;
+}
+
+void streams_publish_latency(struct streams *s) {
+    if (!s->source || !streams_visible(s))
+        return;
+    struct pump_stats stats;
+    pump_stats(s->pump, &stats);
+    /* Where the graph has another rate both streams hold samples in their resamplers, counted at the rate of what goes
+     * in. */
+    struct pw_time in = {0}, out = {0};
+    if (s->capture)
+        pw_stream_get_time_n(s->capture, &in, sizeof in);
+    pw_stream_get_time_n(s->source, &out, sizeof out);
+    uint64_t ns = to_ns(stats.delay + out.buffered, PUMP_RATE);
+    if (in.rate.denom)
+        ns += to_ns(in.buffered * in.rate.num, in.rate.denom);
+    params_publish_latency(s->params, streams_visible(s), ns);
+}
+
+/* ---- states and parameters --------------------------------------------------------------------------------------- */
+
+static void on_state(struct streams *s, struct pw_stream *stream, enum pw_stream_state state) {
+    if (stream == streams_visible(s) && state == PW_STREAM_STATE_PAUSED) { /* its ports are new */
+        s->params->published_ns = 0;
+        streams_publish_latency(s);
+    }
+    s->changed(s->data);
+}
+
+static void on_param(struct streams *s, struct pw_stream *stream, uint32_t id, const struct spa_pod *param) {
+    if (stream == streams_visible(s))
+        params_set(s->params, id, param);
+    else if (params_device(s->params, id, param))
+        streams_publish_latency(s);
+}
+
+static void on_source_state(void *data, enum pw_stream_state old, enum pw_stream_state state, const char *error) {
+    (void)old, (void)error;
+    struct streams *const s = data;
+    atomic_store(&s->running, state == PW_STREAM_STATE_STREAMING);
+    on_state(s, s->source, state);
+}
+
+static void on_source_param(void *data, uint32_t id, const struct spa_pod *param) {
+    struct streams *const s = data;
+    on_param(s, s->source, id, param);
+}
+
+static void on_capture_state(void *data, enum pw_stream_state old, enum pw_stream_state state, const char *error) {
+    (void)old, (void)error;
+    struct streams *const s = data;
+    if (state == PW_STREAM_STATE_PAUSED && s->source) /* blocks of before would come out as delay */
+        pw_stream_flush(s->capture, false);
+    on_state(s, s->capture, state);
+}
+
+static void on_capture_param(void *data, uint32_t id, const struct spa_pod *param) {
+    struct streams *const s = data;
+    on_param(s, s->capture, id, param);
+}
+
+static void on_pacer_state(void *data, enum pw_filter_state old, enum pw_filter_state state, const char *error) {
+    (void)old, (void)state, (void)error;
+    struct streams *const s = data;
+    s->changed(s->data);
+}
+
+static const struct pw_stream_events capture_events = {
+    PW_VERSION_STREAM_EVENTS,
+    .process = on_capture_process,
+    .param_changed = on_capture_param,
+    .state_changed = on_capture_state,
+};
+
+static const struct pw_stream_events source_events = {
+    PW_VERSION_STREAM_EVENTS,
+    .process = on_source_process,
+    .io_changed = on_source_io,
+    .param_changed = on_source_param,
+    .state_changed = on_source_state,
+};
+
+static const struct pw_filter_events pacer_events = {
+    PW_VERSION_FILTER_EVENTS,
+    .process = on_pacer_process,
+    .state_changed = on_pacer_state,
+};
+
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
+
+uint32_t streams_channel(const char *name) {
+    for (const struct spa_type_info *t = spa_type_audio_channel; t->name; t++) {
+        if (strcmp(spa_debug_type_short_name(t->name), name) == 0)
+            return t->type;
+    }
+    return SPA_AUDIO_CHANNEL_UNKNOWN;
+}
+
+static int connect_stream(const struct streams *s, struct pw_stream *stream, enum pw_direction direction,
+        uint32_t channel, enum pw_stream_flags flags) {
+    const bool visible = stream == streams_visible(s);
+    uint8_t buffer[2048];
+    struct spa_pod_builder builder = SPA_POD_BUILDER_INIT(buffer, sizeof buffer);
+    struct spa_audio_info_raw info = SPA_AUDIO_INFO_RAW_INIT(
+            .format = SPA_AUDIO_FORMAT_F32P, .rate = PUMP_RATE, .channels = 1, .position = {channel});
+    /* A block comes in and goes out again only after its stream's own turn, so one buffer would do for every other cycle. */
+    const struct spa_pod *params[2 + PARAMS_CONTROLS] = {
+        spa_format_audio_raw_build(&builder, SPA_PARAM_EnumFormat, &info),
+        spa_pod_builder_add_object(&builder, SPA_TYPE_OBJECT_ParamBuffers, SPA_PARAM_Buffers, SPA_PARAM_BUFFERS_buffers,
+                SPA_POD_CHOICE_RANGE_Int(4, 2, 16))};
+    if (visible)
+        params_build(s->params, &builder, params + 2);
+    return pw_stream_connect(stream, direction, PW_ID_ANY,
+            flags | PW_STREAM_FLAG_AUTOCONNECT | PW_STREAM_FLAG_MAP_BUFFERS | PW_STREAM_FLAG_RT_PROCESS, params,
+            visible ? 2 + PARAMS_CONTROLS : 2);
+}
+
+/* Properties that both streams and the pacer share: scheduled together, on one data loop where PipeWire (from 1.2 on) has
+ * several, never linked to each other. part: "" for the visible stream. */
+static struct pw_properties *properties(const struct streams *s, const char *part, const char *part_title) {
+    struct pw_properties *const p = pw_properties_new(PW_KEY_NODE_GROUP, s->group, PW_KEY_NODE_LINK_GROUP, s->group,
+            PW_KEY_NODE_VIRTUAL, "true", "resample.prefill", "true", NULL);
+    if (p) {
+#if PW_CHECK_VERSION(1, 2, 0)
+        pw_properties_set(p, PW_KEY_NODE_LOOP_NAME, pw_data_loop_get_loop(s->data_loop)->name);
+#endif
+        pw_properties_setf(p, PW_KEY_NODE_NAME, "%s%s", part, s->name);
+        pw_properties_setf(p, PW_KEY_NODE_DESCRIPTION, "%s%s", s->title, part_title);
+    }
+    return p;
+}
+
+static struct pw_properties *visible_properties(const struct streams *s, const char *class) {
+    struct pw_properties *const p = properties(s, "", "");
+    if (p)
+        pw_properties_set(p, PW_KEY_MEDIA_CLASS, class);
+    return p;
+}
+
+static struct pw_properties *device_properties(struct streams *s, const char *part, const char *part_title,
+        const char *category, const char *target) {
+    struct pw_properties *const p = properties(s, part, part_title);
+    if (!p)
+        return NULL;
+    pw_properties_set(p, PW_KEY_MEDIA_TYPE, "Audio");
+    pw_properties_set(p, PW_KEY_MEDIA_CATEGORY, category);
+    pw_properties_set(p, PW_KEY_MEDIA_ROLE, "DSP");
+    pw_properties_set(p, PW_KEY_NODE_PASSIVE, "true"); /* alone it keeps no microphone awake, and no output */
+    snprintf(s->target, sizeof s->target, "%s", target);
+    if (s->target[0])
+        pw_properties_set(p, PW_KEY_TARGET_OBJECT, s->target);
+    return p;
+}
+
+int streams_open_capture(struct streams *s, struct pw_core *core, const char *target, const char *channel) {
+    const bool speaker = s->kind == NODE_SPEAKER;
+    struct pw_properties *const p = speaker ? visible_properties(s, "Audio/Sink")
+                                            : device_properties(s, "capture.", "'s input", "Capture", target);
+    if (!p)
+        return -ENOMEM;
+    snprintf(s->channel, sizeof s->channel, "%s", channel);
+    const uint32_t position = streams_channel(s->channel);
+    pw_properties_set(p, "channelmix.normalize", "true");       /* or two channels add up */
+    if (position != SPA_AUDIO_CHANNEL_MONO)
+        pw_properties_set(p, PW_KEY_STREAM_DONT_REMIX, "true"); /* this channel alone */
+    if (!speaker)
+        s->params->device = SPA_LATENCY_INFO(SPA_DIRECTION_OUTPUT);
+    s->capture = pw_stream_new(core, pw_properties_get(p, PW_KEY_NODE_DESCRIPTION), p);
+    if (!s->capture)
+        return -errno;
+    pw_stream_add_listener(s->capture, &s->capture_listener, &capture_events, s);
+    set_input(s, s->quiet ? NULL : s->capture);
+    return connect_stream(s, s->capture, PW_DIRECTION_INPUT, position, PW_STREAM_FLAG_NONE);
+}
+
+void streams_close_capture(struct streams *s) {
+    if (!s->capture)
+        return;
+    set_input(s, NULL);
+    spa_hook_remove(&s->capture_listener);
+    pw_stream_destroy(s->capture);
+    s->capture = NULL;
+}
+
+int streams_open_source(struct streams *s, struct pw_core *core, const char *target) {
+    const bool speaker = s->kind == NODE_SPEAKER;
+    struct pw_properties *const p = speaker ? device_properties(s, "playback.", "'s output", "Playback", target)
+                                            : visible_properties(s, "Audio/Source");
+    if (!p)
+        return -ENOMEM;
+    if (speaker)
+        s->params->device = SPA_LATENCY_INFO(SPA_DIRECTION_INPUT);
+    else
+        pw_properties_set(p, PW_KEY_NODE_LATENCY, s->latency);
+    s->loop.idle = true;
+    s->source = pw_stream_new(core, pw_properties_get(p, PW_KEY_NODE_DESCRIPTION), p);
+    if (!s->source)
+        return -errno;
+    pw_stream_add_listener(s->source, &s->source_listener, &source_events, s);
+    return connect_stream(s, s->source, PW_DIRECTION_OUTPUT, SPA_AUDIO_CHANNEL_MONO, PW_STREAM_FLAG_TRIGGER);
+}
+
+static void close_source(struct streams *s) {
+    if (!s->source)
+        return;
+    spa_hook_remove(&s->source_listener);
+    atomic_store(&s->running, false);
+    set_input(s, s->quiet ? NULL : s->capture); /* a trigger that was under way is over */
+    pw_stream_destroy(s->source);
+    s->source = NULL;
+    s->loop.clock = NULL;
+}
+
+int streams_open_pacer(struct streams *s, struct pw_core *core) {
+    struct pw_properties *const p = properties(s, "pacer.", "'s pace");
+    if (!p)
+        return -ENOMEM;
+    pw_properties_set(p, PW_KEY_NODE_ALWAYS_PROCESS, "true");
+    s->pacer = pw_filter_new(core, pw_properties_get(p, PW_KEY_NODE_DESCRIPTION), p);
+    if (!s->pacer)
+        return -errno;
+    pw_filter_add_listener(s->pacer, &s->pacer_listener, &pacer_events, s);
+    s->pacing = false;
+    return pw_filter_connect(s->pacer, PW_FILTER_FLAG_INACTIVE | PW_FILTER_FLAG_RT_PROCESS, NULL, 0);
+}
+
+static void close_pacer(struct streams *s) {
+    if (!s->pacer)
+        return;
+    spa_hook_remove(&s->pacer_listener);
+    pw_filter_destroy(s->pacer);
+    s->pacer = NULL;
+}
+
+void streams_close(struct streams *s) {
+    streams_close_capture(s);
+    close_pacer(s);
+    close_source(s);
+    atomic_store(&s->rate, 0);
+}
+
+/* One that waits for a microphone or an output may call that an error, which passes. */
+static bool is_lost(struct pw_stream *stream, bool waits) {
+    const enum pw_stream_state state = stream ? pw_stream_get_state(stream, NULL) : PW_STREAM_STATE_PAUSED;
+    return state == PW_STREAM_STATE_UNCONNECTED || (state == PW_STREAM_STATE_ERROR && !waits);
+}
+
+bool streams_close_lost(struct streams *s, bool waits) {
+    const bool speaker = s->kind == NODE_SPEAKER;
+    const bool source = is_lost(s->source, speaker && waits), capture = is_lost(s->capture, !speaker && waits);
+    const bool pacer = s->pacer && pw_filter_get_state(s->pacer, NULL) <= PW_FILTER_STATE_UNCONNECTED;
+    if (source)
+        close_source(s);
+    if (capture)
+        streams_close_capture(s);
+    if (pacer)
+        close_pacer(s);
+    return source || capture || pacer;
+}
+
+/* ---- while they are open ------------------------------------------------------------------------------------------- */
+
+uint32_t streams_capture_id(const struct streams *s) {
+    return s->capture ? pw_stream_get_node_id(s->capture) : SPA_ID_INVALID;
+}
+
+uint32_t streams_source_id(const struct streams *s) {
+    return s->source ? pw_stream_get_node_id(s->source) : SPA_ID_INVALID;
+}
+
+void streams_set_title(struct streams *s) {
+    const struct spa_dict_item item = SPA_DICT_ITEM_INIT(PW_KEY_NODE_DESCRIPTION, s->title);
+    if (streams_visible(s))
+        pw_stream_update_properties(streams_visible(s), &SPA_DICT_INIT(&item, 1));
+}
+
+void streams_set_quiet(struct streams *s, bool quiet) {
+    if (s->quiet == quiet)
+        return;
+    s->quiet = quiet;
+    set_input(s, quiet ? NULL : s->capture);
+}
+
+void streams_set_pacing(struct streams *s, bool pacing) {
+    if (!s->pacer || s->pacing == pacing)
+        return;
+    s->pacing = pacing;
+    pw_filter_set_active(s->pacer, pacing);
+}
+
+void streams_set_consumers(struct streams *s, unsigned n) {
+    const unsigned before = atomic_load(&s->n_consumers);
+    if (n == before)
+        return;
+    if (before == 0)
+        atomic_store(&s->begin, true);
+    atomic_store(&s->n_consumers, n);
+    pump_rest(s->pump, n == 0);
+}
