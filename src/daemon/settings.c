@@ -3,12 +3,10 @@
 #include "daemon/settings.h"
 
 #include "base/text.h"
+#include "daemon/conf.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <libconfig.h>
-#include <limits.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -22,15 +20,6 @@
 #include <spa/utils/string.h>
 
 #define MAX_FILE_BYTES 65536
-
-/* C's own letters and digits, whatever the locale. */
-static bool is_digit(char c) {
-    return c >= '0' && c <= '9';
-}
-
-static bool is_letter(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
 
 /* ---- what a text setting may hold -------------------------------------------------------------------------------- */
 
@@ -132,6 +121,7 @@ static const struct settings defaults = {
 #undef TEXT
 };
 
+/* The row of that name. */
 static int find_row(const char *name, struct err *err) {
     struct likest l = {.word = name};
     for (int i = 0; i < N_SETTINGS; i++) {
@@ -167,7 +157,7 @@ const char *settings_name(int setting) {
     return rows[setting].name;
 }
 
-/* ---- bytes ------------------------------------------------------------------------------------------------------- */
+/* ---- a file's text ----------------------------------------------------------------------------------------------- */
 
 static bool is_clean_text(const char *text) {
     size_t n = strlen(text);
@@ -179,181 +169,72 @@ static bool is_clean_text(const char *text) {
     return true;
 }
 
-static size_t name_length(const char *s, const char *end) {
-    const char *c = s;
-    while (c < end && (is_digit(*c) || is_letter(*c) || *c == '-' || *c == '_' || *c == '*'))
-        c++;
-    return (size_t)(c - s);
-}
-
-static size_t number_length(const char *s, const char *end) {
-    const char *c = s;
-    while (c < end && (is_digit(*c) || is_letter(*c) || *c == '.' || *c == '+' || *c == '-'))
-        c++;
-    return (size_t)(c - s);
-}
-
-/* Whether a number's text is a whole number that libconfig would wrap around silently. */
-static bool wraps(const char *s, size_t n) {
-    char text[24];
-    if (n > 0 && memchr(s, '.', n))
-        return false;
-    const char *digits = s + (*s == '-' || *s == '+');
-    bool hex = n > 2 && digits[0] == '0' && (digits[1] == 'x' || digits[1] == 'X');
-    if (!hex && (memchr(s, 'e', n) || memchr(s, 'E', n)))
-        return false;
-    if (n >= sizeof text)
-        return true;
-    memcpy(text, s, n);
-    text[n] = '\0';
-    errno = 0;
-    long long value = strtoll(text, NULL, hex ? 16 : 10);
-    return errno == ERANGE || value < INT_MIN || value > INT_MAX;
-}
-
-/* What libconfig lets through, or only calls a syntax error: goes over the text as its scanner does. */
-static int check_text(const char *text, size_t n, const char *file, struct err *err) {
-    const char *end = text + n;
-    int line = 1, open_line = 0;
-    enum { PLAIN, LINE_COMMENT, COMMENT, STRING } in = PLAIN;
-
-    if (n >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0)
-        return err_set(err, -EINVAL, "%s:1: the file begins with a byte order mark; save it as plain UTF-8", file);
-    for (const char *c = text; c < end;) {
-        size_t length = text_character(c, (size_t)(end - c));
-        if (length == 0)
-            return err_set(err, -EINVAL, "%s:%d: not UTF-8", file, line);
-        if (*c == '\0')
-            return err_set(err, -EINVAL, "%s:%d: a NUL byte; this is not a text file", file, line);
-        char next = c + 1 < end ? c[1] : '\0';
-        if (*c == '\n')
-            line++;
-        switch (in) {
-        case PLAIN:
-            if (*c == '#' || (*c == '/' && next == '/'))
-                in = LINE_COMMENT;
-            else if (*c == '/' && next == '*')
-                in = COMMENT, open_line = line, length = 2;
-            else if (*c == '"')
-                in = STRING, open_line = line;
-            else if (*c == '@')
-                return err_set(err, -EINVAL, "%s:%d: @include is not taken; all settings stand in one file", file,
-                               line);
-            else if (is_letter(*c))
-                length = name_length(c, end);
-            else if ((is_digit(*c) || *c == '-' || *c == '+') && wraps(c, length = number_length(c, end)))
-                return err_set(err, -ERANGE, "%s:%d: the number %.*s is too large", file, line,
-                               length < 40 ? (int)length : 40, c);
-            break;
-        case LINE_COMMENT:
-            if (*c == '\n')
-                in = PLAIN;
-            break;
-        case COMMENT:
-            if (*c == '*' && next == '/')
-                in = PLAIN, length = 2;
-            break;
-        case STRING:
-            if (*c == '\\' && next && next != '\n')
-                length = 1 + text_character(c + 1, (size_t)(end - c - 1));
-            else if (*c == '"')
-                in = PLAIN;
-            break;
-        }
-        c += length;
-    }
-    if (in == COMMENT)
-        return err_set(err, -EINVAL, "%s:%d: this comment does not end", file, open_line);
-    if (in == STRING)
-        return err_set(err, -EINVAL, "%s:%d: these quotation marks are not closed", file, open_line);
+/* Refuses a text that no setting can hold; `place` is "FILE:LINE: ", or "" where there is none. */
+static int check_text(const struct row *row, const char *text, size_t n, const char *place, struct err *err) {
+    const size_t most = row->size > 0 ? row->size : sizeof defaults.model;
+    if (n >= most)
+        return err_set(err, -EINVAL, "%s%s is longer than %zu bytes", place, row->name, most - 1);
+    if (strlen(text) != n || !is_clean_text(text))
+        return err_set(err, -EINVAL, "%s%s holds a control character or is not UTF-8", place, row->name);
     return 0;
 }
 
-/* ---- values ------------------------------------------------------------------------------------------------------ */
-
-static int refuse_value(const struct row *row, int line, const char *file, struct err *err) {
-    return err_set(err, -EINVAL, "%s:%d: %s must be %s", file, line, row->name, row->allowed);
-}
-
-/* A number of any of libconfig's types; the scanner's check has kept whole numbers within an int. */
-static bool get_number(const config_setting_t *value, double *ret) {
-    switch (config_setting_type(value)) {
-    case CONFIG_TYPE_INT:
-        *ret = config_setting_get_int(value);
-        return true;
-    case CONFIG_TYPE_INT64:
-        *ret = (double)config_setting_get_int64(value);
-        return true;
-    case CONFIG_TYPE_FLOAT:
-        *ret = config_setting_get_float(value);
-        return true;
-    default:
-        return false;
-    }
-}
-
-static int read_value(struct settings *s, int setting, const config_setting_t *value, const char *file,
-                      struct err *err) {
-    const struct row *row = &rows[setting];
-    const char *text = config_setting_get_string(value);
-    int line = (int)config_setting_source_line(value);
-    void *field = (char *)s + row->offset;
-    double number;
-
-    if (text && !is_clean_text(text))
-        return err_set(err, -EINVAL, "%s:%d: %s holds a control character or is not UTF-8", file, line, row->name);
-    if (text && row->size > 0 && strlen(text) >= row->size)
-        return err_set(err, -EINVAL, "%s:%d: %s is longer than %zu bytes", file, line, row->name, row->size - 1);
-
-    if (get_number(value, &number)) {
-        if (!(number >= row->least && number <= row->greatest))
-            return refuse_value(row, line, file, err);
-        if (row->size == 0)
-            memcpy(field, &number, sizeof number);
-        else if (config_setting_type(value) == CONFIG_TYPE_FLOAT)
-            return refuse_value(row, line, file, err);
-        else
-            snprintf(field, row->size, "%d", (int)number);
-    } else if (text && row->size == 0 && row->word && strcmp(text, row->word) == 0) {
-        number = -INFINITY;
+static void put_number(struct settings *s, const struct row *row, double number) {
+    char *field = (char *)s + row->offset;
+    if (row->size > 0)
+        snprintf(field, row->size, "%d", (int)number);
+    else
         memcpy(field, &number, sizeof number);
-    } else if (text && row->size > 0 && row->fits(text)) {
-        strcpy(field, text);
-    } else {
-        return refuse_value(row, line, file, err);
-    }
-    s->lines[setting] = line;
+}
+
+static bool in_bounds(const struct row *row, double number) {
+    return number >= row->least && number <= row->greatest;
+}
+
+static int read_setting(struct settings *s, const struct conf_setting *from, const char *file, struct err *err) {
+    char place[sizeof s->file + 16];
+    struct err why;
+    int setting = find_row(from->name, &why);
+    if (setting < 0)
+        return err_set(err, setting, "%s:%d: %s", file, from->line, why.text);
+    const struct row *row = &rows[setting];
+    if (s->lines[setting])
+        return err_set(err, -EINVAL, "%s:%d: a duplicate: %s stands in line %d already", file, from->line, row->name,
+                       s->lines[setting]);
+    snprintf(place, sizeof place, "%s:%d: ", file, from->line);
+    int res = from->kind == CONF_TEXT ? check_text(row, from->text, from->n_text, place, err) : 0;
+    if (res)
+        return res;
+    const bool number = from->kind == CONF_WHOLE || (from->kind == CONF_REAL && row->size == 0);
+    if (number && in_bounds(row, from->number))
+        put_number(s, row, from->number);
+    else if (from->kind == CONF_TEXT && row->word && strcmp(from->text, row->word) == 0)
+        put_number(s, row, -INFINITY);
+    else if (from->kind == CONF_TEXT && row->fits && row->fits(from->text))
+        strcpy((char *)s + row->offset, from->text);
+    else
+        return err_set(err, -EINVAL, "%s%s must be %s%s", place, row->name, row->allowed,
+                       from->kind == CONF_OTHER ? "; words stand in \"quotation marks\"" : "");
+    s->lines[setting] = from->line;
     return 0;
 }
 
 int settings_parse(struct settings *ret, const char *text, size_t n, const char *file, struct err *err) {
     struct settings s = defaults;
-    config_t config;
-    int res;
+    struct conf conf;
+    struct conf_setting setting;
 
     if (strlen(file) >= sizeof s.file)
         return err_set(err, -ENAMETOOLONG, "%.80s...: the path is too long", file);
     strcpy(s.file, file);
-    res = check_text(text, n, file, err);
+    int res = conf_open(&conf, text, n, file, err);
     if (res)
         return res;
-
-    config_init(&config);
-    if (!config_read_string(&config, text)) {
-        const char *what = config_error_text(&config);
-        bool plain = !what || strcmp(what, "syntax error") == 0;
-        res = err_set(err, -EINVAL, "%s:%d: %s", file, config_error_line(&config),
-                      plain ? "syntax error: a setting is NAME = VALUE, words stand in \"quotation marks\"" : what);
+    while ((res = conf_next(&conf, &setting, err)) > 0) {
+        res = read_setting(&s, &setting, file, err);
+        if (res)
+            break;
     }
-    const config_setting_t *root = config_root_setting(&config);
-    for (int i = 0; res == 0 && i < config_setting_length(root); i++) {
-        const config_setting_t *value = config_setting_get_elem(root, (unsigned)i);
-        struct err why;
-        int setting = find_row(config_setting_name(value), &why);
-        res = setting >= 0 ? read_value(&s, setting, value, file, err)
-                           : err_set(err, setting, "%s:%u: %s", file, config_setting_source_line(value), why.text);
-    }
-    config_destroy(&config);
     if (res == 0)
         *ret = s;
     return res;
@@ -374,29 +255,20 @@ static bool is_number(const char *text, double *ret) {
 
 int settings_set(struct settings *s, int setting, const char *text, struct err *err) {
     const struct row *row = &rows[setting];
-    void *field = (char *)s + row->offset;
     double number;
-
-    if (!is_clean_text(text))
-        return err_set(err, -EINVAL, "%s holds a control character or is not UTF-8", row->name);
-    bool numeric = is_number(text, &number) && number >= row->least && number <= row->greatest;
-    if (row->size == 0) {
-        if (row->word && strcmp(text, row->word) == 0)
-            number = -INFINITY;
-        else if (!numeric)
-            return err_set(err, -EINVAL, "%s must be %s", row->name, row->allowed);
-        memcpy(field, &number, sizeof number);
-    } else {
-        bool whole = numeric && text[strspn(text, "0123456789")] == '\0';
-        if (strlen(text) >= row->size)
-            return err_set(err, -EINVAL, "%s is longer than %zu bytes", row->name, row->size - 1);
-        if (!whole && !row->fits(text))
-            return err_set(err, -EINVAL, "%s must be %s", row->name, row->allowed);
-        if (whole)
-            snprintf(field, row->size, "%d", (int)number);
-        else
-            strcpy(field, text);
-    }
+    int res = check_text(row, text, strlen(text), "", err);
+    if (res)
+        return res;
+    const bool numeric = is_number(text, &number) && in_bounds(row, number);
+    const bool whole = text[strspn(text, "0123456789")] == '\0';
+    if (numeric && (whole || row->size == 0))
+        put_number(s, row, number);
+    else if (row->word && strcmp(text, row->word) == 0)
+        put_number(s, row, -INFINITY);
+    else if (row->fits && row->fits(text))
+        strcpy((char *)s + row->offset, text);
+    else
+        return err_set(err, -EINVAL, "%s must be %s", row->name, row->allowed);
     s->lines[setting] = 0;
     return 0;
 }
@@ -507,59 +379,6 @@ int settings_load(struct settings *ret, const char *file, struct err *err) {
 
 /* ---- one setting in its file ------------------------------------------------------------------------------------- */
 
-static const char *skip_blank(const char *c, const char *end) {
-    for (;;) {
-        while (c < end && isspace((unsigned char)*c))
-            c++;
-        if (c < end && (*c == '#' || (*c == '/' && c + 1 < end && c[1] == '/'))) {
-            while (c < end && *c != '\n')
-                c++;
-        } else if (c + 1 < end && *c == '/' && c[1] == '*') {
-            const char *close = memmem(c + 2, (size_t)(end - c - 2), "*/", 2);
-            c = close ? close + 2 : end;
-        } else {
-            return c;
-        }
-    }
-}
-
-static const char *skip_string(const char *c, const char *end) {
-    for (c++; c < end && *c != '"'; c++)
-        if (*c == '\\')
-            c++;
-    return c < end ? c + 1 : end;
-}
-
-/* Where the value of a setting stands in a text that settings_parse takes; strings side by side are one value. False
- * where the text does not have it. */
-static bool find_value(const char *text, size_t n, const char *name, const char **ret, size_t *ret_n) {
-    const char *end = text + n;
-    for (const char *c = skip_blank(text, end); c < end; c = skip_blank(c, end)) {
-        size_t length = name_length(c, end);
-        bool found = length == strlen(name) && memcmp(c, name, length) == 0;
-        if (length == 0) { /* what separates settings */
-            c++;
-            continue;
-        }
-        c = skip_blank(c + length, end);             /* = or : */
-        c = skip_blank(c < end ? c + 1 : end, end);
-        const char *value = c, *stop = c;
-        if (c < end && *c == '"') {
-            for (; c < end && *c == '"'; c = skip_blank(stop, end))
-                stop = skip_string(c, end);
-        } else {
-            stop = c + number_length(c, end);
-        }
-        c = stop;
-        if (found) {
-            *ret = value;
-            *ret_n = (size_t)(stop - value);
-            return true;
-        }
-    }
-    return false;
-}
-
 /* As it is written in a file. ret: [2 * 1024 + 3]. */
 static void quote(const struct settings *s, int setting, char *ret) {
     char text[1024], *to = ret;
@@ -628,15 +447,17 @@ static bool same(const struct settings *a, const struct settings *b, int setting
     return strcmp(x, y) == 0;
 }
 
-/* The text with the setting in it, at most MAX_FILE_BYTES, into ret[MAX_FILE_BYTES + 1]. */
+/* The text with the setting in it, at most MAX_FILE_BYTES, into ret[MAX_FILE_BYTES + 1]; settings_parse takes the text. */
 static int put_value(char *ret, size_t *ret_n, const char *text, size_t n, const struct settings *s, int setting) {
     char value[2 * 1024 + 3];
-    const char *at;
-    size_t n_old;
-    int m;
+    struct conf conf;
+    struct conf_setting old;
+    int found = conf_open(&conf, text, n, "", NULL), m;
+    while (found == 0 && conf_next(&conf, &old, NULL) > 0)
+        found = strcmp(old.name, rows[setting].name) == 0;
     quote(s, setting, value);
-    if (find_value(text, n, rows[setting].name, &at, &n_old)) {
-        m = snprintf(ret, MAX_FILE_BYTES + 1, "%.*s%s%s", (int)(at - text), text, value, at + n_old);
+    if (found) {
+        m = snprintf(ret, MAX_FILE_BYTES + 1, "%.*s%s%s", (int)(old.value - text), text, value, old.value + old.n_value);
     } else {
         bool open = n > 0 && text[n - 1] != '\n';
         m = snprintf(ret, MAX_FILE_BYTES + 1, "%s%s%s = %s;\n", text, open ? "\n" : "", rows[setting].name, value);

@@ -1,4 +1,4 @@
-/* settings.h - the user's settings: a libconfig file, read strictly, whole or not at all.
+/* settings.h - the user's settings: a file (its grammar: conf.h), read strictly, whole or not at all.
  *
  * A setting that the file leaves out has its default; a key that is no setting, a wrong type or a value out of its
  * bounds is an error that names the line. Plain values, so that settings are copied and compared freely. Not real-time
