@@ -139,10 +139,12 @@ static inline vf across_each(vf x[LANES]) {
 #elif LANES == 8
     UNROLL
     for (unsigned i = 0; i < 4; i++)
-        x[i] = FOLD(x[2 * i], x[2 * i + 1], 0, 2, 8, 10, 4, 6, 12, 14) + FOLD(x[2 * i], x[2 * i + 1], 1, 3, 9, 11, 5, 7, 13, 15);
+        x[i] = FOLD(x[2 * i], x[2 * i + 1], 0, 2, 8, 10, 4, 6, 12, 14) +
+               FOLD(x[2 * i], x[2 * i + 1], 1, 3, 9, 11, 5, 7, 13, 15);
     UNROLL
     for (unsigned i = 0; i < 2; i++)
-        x[i] = FOLD(x[2 * i], x[2 * i + 1], 0, 2, 8, 10, 4, 6, 12, 14) + FOLD(x[2 * i], x[2 * i + 1], 1, 3, 9, 11, 5, 7, 13, 15);
+        x[i] = FOLD(x[2 * i], x[2 * i + 1], 0, 2, 8, 10, 4, 6, 12, 14) +
+               FOLD(x[2 * i], x[2 * i + 1], 1, 3, 9, 11, 5, 7, 13, 15);
     return FOLD(x[0], x[1], 0, 1, 2, 3, 8, 9, 10, 11) + FOLD(x[0], x[1], 4, 5, 6, 7, 12, 13, 14, 15);
 #else
     UNROLL
@@ -211,7 +213,8 @@ static inline __attribute__((always_inline)) void exp2_each(vf *x, const unsigne
     };
     vf power[ABREAST];
     EACH shifted[i] = x[i] + 0x1.8p18f;
-    EACH power[i] = (vf)_mm512_permutex2var_epi32(_mm512_load_si512(powers), (__m512i)shifted[i], _mm512_load_si512(powers + 16));
+    EACH power[i] = (vf)_mm512_permutex2var_epi32(_mm512_load_si512(powers), (__m512i)shifted[i],
+                                                  _mm512_load_si512(powers + 16));
     EACH shifted[i] -= 0x1.8p18f;
     EACH x[i] -= shifted[i];
     EACH y[i] = 2.40228862e-1f * x[i] + 6.93157315e-1f;

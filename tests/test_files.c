@@ -402,7 +402,7 @@ START_TEST(an_interrupt_leaves_nothing_behind) {
 }
 END_TEST
 
-/* ---- tags, links, files that are cut short ----------------------------------------------------------------------------- */
+/* ---- tags, links, files that are cut short ----------------------------------------------------------------------- */
 
 static void copy_head(const char *from, const char *to, double share) {
     FILE *f = fopen(from, "r"), *g = fopen(to, "w");
@@ -678,7 +678,7 @@ START_TEST(values_are_taken_as_set_takes_them) {
 }
 END_TEST
 
-/* ---- many files ---------------------------------------------------------------------------------------------------------- */
+/* ---- many files -------------------------------------------------------------------------------------------------- */
 
 static void make_tree(const char *root) {
     static const char *const folders[] = {"", "/sub", "/sub/deep", "/.hidden"};
@@ -861,7 +861,7 @@ START_TEST(bench_prints_json) {
 }
 END_TEST
 
-/* ---- test material -------------------------------------------------------------------------------------------------- */
+/* ---- test material ----------------------------------------------------------------------------------------------- */
 
 static double power(const float *x, size_t n) {
     double sum = 0;

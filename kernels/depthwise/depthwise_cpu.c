@@ -11,7 +11,8 @@ enum { DEPTHWISE_ROWS = 10, DEPTHWISE_TAPS = 4 };
 #endif
 
 static inline __attribute__((always_inline)) void depthwise_taps(const struct depthwise *a, vf *sum, const float *x,
-                                                                 const float *tap, const unsigned rows, const unsigned taps) {
+                                                                 const float *tap, const unsigned rows,
+                                                                 const unsigned taps) {
     vf w[DEPTHWISE_TAPS];
     UNROLL
     for (unsigned k = 0; k < taps; k++)
@@ -27,8 +28,8 @@ static inline __attribute__((always_inline)) void depthwise_taps(const struct de
 }
 
 /* For few taps, a compile-time constant, where overhead matters. The past frames are prefetched from further ahead. */
-static inline __attribute__((always_inline)) void depthwise_few(const struct depthwise *a, vf *sum, unsigned row, unsigned c,
-                                                                const unsigned rows, const unsigned times,
+static inline __attribute__((always_inline)) void depthwise_few(const struct depthwise *a, vf *sum, unsigned row,
+                                                                unsigned c, const unsigned rows, const unsigned times,
                                                                 const unsigned taps) {
     UNROLL
     for (unsigned t = 0; t < times; t++) {
@@ -43,8 +44,8 @@ static inline __attribute__((always_inline)) void depthwise_few(const struct dep
     }
 }
 
-static inline __attribute__((always_inline)) void depthwise_many(const struct depthwise *a, vf *sum, unsigned row, unsigned c,
-                                                                 const unsigned rows) {
+static inline __attribute__((always_inline)) void depthwise_many(const struct depthwise *a, vf *sum, unsigned row,
+                                                                 unsigned c, const unsigned rows) {
     for (unsigned t = 0; t < a->n_times; t++) {
         const float *x = a->x[t] + row * a->x_stride + c, *tap = a->taps + t * a->n_taps * a->taps_stride + c;
         unsigned left = a->n_taps;
@@ -62,8 +63,8 @@ static inline __attribute__((always_inline)) void depthwise_many(const struct de
 }
 
 /* Computes positions from `row` on, into `to` from its first row on. */
-static inline __attribute__((always_inline)) void depthwise_tile(const struct depthwise *a, unsigned row, struct rows to,
-                                                                 size_t column, const unsigned rows) {
+static inline __attribute__((always_inline)) void depthwise_tile(const struct depthwise *a, unsigned row,
+                                                                 struct rows to, size_t column, const unsigned rows) {
     for (unsigned c = 0; c < a->n_channels; c += LANES) {
         vf sum[DEPTHWISE_ROWS];
         UNROLL
@@ -89,8 +90,8 @@ static inline __attribute__((always_inline)) void depthwise_tile(const struct de
 }
 
 /* Computes n_rows positions from `row` on, into the first rows of `to`, from `column` on. */
-static inline __attribute__((always_inline)) void depthwise_rows(const struct depthwise *args, unsigned row, unsigned n_rows,
-                                                                 struct rows to, size_t column) {
+static inline __attribute__((always_inline)) void depthwise_rows(const struct depthwise *args, unsigned row,
+                                                                 unsigned n_rows, struct rows to, size_t column) {
     enum { HALF = DEPTHWISE_ROWS / 2 };
     const struct depthwise a = *args; /* a copy, because the compiler must assume that stores change *args */
     for (unsigned done = 0; done < n_rows;) {

@@ -31,7 +31,8 @@ template <unsigned R, bool INVERSE> static __device__ inline void fft_few(float2
     } else if constexpr (R == 8) {
         constexpr float h = .70710678118654752f;
         float2 even[4] = {v[0], v[2], v[4], v[6]}, odd[4] = {v[1], v[3], v[5], v[7]};
-        const float2 turns[4] = {make_float2(1, 0), make_float2(h, -s * h), make_float2(0, -s), make_float2(-h, -s * h)};
+        const float2 turns[4] = {make_float2(1, 0), make_float2(h, -s * h), make_float2(0, -s),
+                                 make_float2(-h, -s * h)};
         fft_few<4, INVERSE>(even);
         fft_few<4, INVERSE>(odd);
 #pragma unroll

@@ -68,8 +68,8 @@ static inline __attribute__((always_inline)) void fft_first(const struct fft *a,
 }
 
 /* Goes from one pair of arrays to the other and writes the first n_out results. */
-static inline __attribute__((always_inline)) void fft_pass(const struct fft_plan *plan, unsigned pass, size_t s, unsigned m,
-                                                           const unsigned radix, unsigned n_out) {
+static inline __attribute__((always_inline)) void fft_pass(const struct fft_plan *plan, unsigned pass, size_t s,
+                                                           unsigned m, const unsigned radix, unsigned n_out) {
     const float *re = plan->re[pass % 2], *im = plan->im[pass % 2], *roots = plan->roots[pass];
     float *to_re = plan->re[1 - pass % 2], *to_im = plan->im[1 - pass % 2];
     for (unsigned p = 0; p < m; p++, roots += 2 * radix * radix)
@@ -108,8 +108,10 @@ static void fft_pass_4(const struct fft_plan *plan, unsigned pass, size_t s, uns
                 x_re[j] = load(re + q + s * m * j);
                 x_im[j] = load(im + q + s * m * j);
             }
-            const vf sum_re = x_re[0] + x_re[2], sum_im = x_im[0] + x_im[2], odd_re = x_re[1] + x_re[3], odd_im = x_im[1] + x_im[3];
-            const vf less_re = x_re[0] - x_re[2], less_im = x_im[0] - x_im[2], turned_re = x_im[1] - x_im[3], turned_im = x_re[3] - x_re[1];
+            const vf sum_re = x_re[0] + x_re[2], sum_im = x_im[0] + x_im[2], odd_re = x_re[1] + x_re[3],
+                     odd_im = x_im[1] + x_im[3];
+            const vf less_re = x_re[0] - x_re[2], less_im = x_im[0] - x_im[2], turned_re = x_im[1] - x_im[3],
+                     turned_im = x_re[3] - x_re[1];
             const vf y_re[] = {sum_re + odd_re, less_re + turned_re, sum_re - odd_re, less_re - turned_re};
             const vf y_im[] = {sum_im + odd_im, less_im + turned_im, sum_im - odd_im, less_im - turned_im};
             UNROLL

@@ -77,7 +77,8 @@ template <unsigned C> struct chain {
         int code = cudaSuccess;
         const auto ready = [&](auto kernel) {
             if (kernel && !code)
-                code = cudaFuncSetAttribute((const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+                code = cudaFuncSetAttribute((const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                            (int)bytes);
         };
         for (const auto &of : denses().of)
             ready(of.kernel);
@@ -99,7 +100,8 @@ template <unsigned C> struct chain {
     /* The first kernel of a table whose blocks for all slots run at once, else the first of all. n_beside blocks per
      * slot work on the same positions. */
     template <class Args, unsigned N>
-    static const sized<Args> &fitting(const sized<Args> (&table)[N], unsigned n_rows, unsigned n_beside, unsigned n_slots) {
+    static const sized<Args> &fitting(const sized<Args> (&table)[N], unsigned n_rows, unsigned n_beside,
+                                      unsigned n_slots) {
         const unsigned n_places = n_multiprocessors() * widths<C>::share;
         for (const auto &of : table)
             if (blocks_for(n_rows, of.n) * n_beside * n_slots <= n_places)

@@ -3,7 +3,8 @@
  * The plain reference (net.c's decode, net_mask, net_phase):
  *
  *     y[2p] = prelu(even(x[p - 1], x[p]));    y[2p + 1] = prelu(odd(x[p]))
- *     mask[p] = mask_ceiling / (1 + exp(-slope[p] * head(y[p])));    gain[p] = max(mask[p], mask_minimum)^(1 / compression)
+ *     mask[p] = mask_ceiling / (1 + exp(-slope[p] * head(y[p])))
+ *     gain[p] = max(mask[p], mask_minimum)^(1 / compression)
  *     rotation[p] = head(y[p])                                                 // of the other decoder */
 #ifndef PRIMEKNET_HOP_HEAD_CUH
 #define PRIMEKNET_HOP_HEAD_CUH

@@ -171,7 +171,8 @@ template <unsigned C, unsigned P> struct time_stage {
         if constexpr (!C)
             if (s.mixer != HOP_MAMBA) {
                 __syncthreads();
-                const float *y = s.mixer == HOP_MAMBA2 ? mamba2(*this, s, t, first, x, u) : recurrent(*this, s, t, first, x, u);
+                const float *y = s.mixer == HOP_MAMBA2 ? mamba2(*this, s, t, first, x, u)
+                                                       : recurrent(*this, s, t, first, x, u);
                 __syncthreads();
                 in.fetch(t.out, d, c, c);
                 in.run([&](unsigned r, unsigned i, unsigned) { return four(y + r * d + i); },

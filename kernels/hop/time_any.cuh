@@ -7,7 +7,8 @@
 
 /* Mamba-2 (ssd.h): from the normed x to rows of d_inner in `room`, not yet visible to all threads. */
 template <class Stage>
-static __device__ const float *mamba2(Stage &stage, const hop_shape &s, const hop_time &t, unsigned first, const float *x, float *room) {
+static __device__ const float *mamba2(Stage &stage, const hop_shape &s, const hop_time &t, unsigned first,
+                                      const float *x, float *room) {
     const unsigned c = s.channels, d = s.d_inner, n = s.d_state, seen = s.d_seen, half = s.n_half,
                    heads = d / s.head, stride = rounded(heads), n_past = s.d_conv - 1;
     float *u = carve(room, ROWS * seen), *z = carve(room, ROWS * d), *steps = carve(room, ROWS * stride);
@@ -62,8 +63,8 @@ static __device__ const float *mamba2(Stage &stage, const hop_shape &s, const ho
 
 /* A GRU or an LSTM (gru.h, lstm.h), likewise. */
 template <class Stage>
-static __device__ const float *recurrent(Stage &stage, const hop_shape &s, const hop_time &t, unsigned first, const float *x,
-                                  float *room) {
+static __device__ const float *recurrent(Stage &stage, const hop_shape &s, const hop_time &t, unsigned first,
+                                         const float *x, float *room) {
     const unsigned c = s.channels, half = s.n_half, n_gates = s.mixer == HOP_GRU ? 3 : 4, width = n_gates * c;
     const size_t at = ((size_t)t.index * half + first) * c;
     float *h = carve(room, ROWS * c), *a = carve(room, ROWS * width), *b = carve(room, ROWS * width);

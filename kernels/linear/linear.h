@@ -1,8 +1,8 @@
 /* linear.h - a linear layer at each position: y[r][o] = f(bias[o] + sum_i v[r][i] weight[o][i]) + add[r][o] + blend[o]
  * skip[r][o], where f(s) = s < 0 ? prelu[o] s : s, or f(s) = s without prelu. Its inputs v are one of (enum linear_of)
  *   a map:        v[r] = x[r]; rows may overlap (x_stride < n_in), which gives a convolution over frequency;
- *   its norm:     v[r] = (x[r] - mean(x[r])) / sqrt(variance(x[r]) + epsilon), without gain and offset (the exporter folds
- *                 them into the layer);
+ *   its norm:     v[r] = (x[r] - mean(x[r])) / sqrt(variance(x[r]) + epsilon), without gain and offset (the exporter
+ *                 folds them into the layer);
  *   a gate:       v[r][i] = x[r][i] x[r][n_in + i];
  *   convolutions: v[r] = the outputs of n_convs of depthwise.h side by side; their y is unused.
  * These inputs are computed for a few positions at a time and never leave the first-level cache.

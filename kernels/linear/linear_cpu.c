@@ -126,9 +126,9 @@ static inline vf linear_product(vf sum, vf weight, const float *in, const bool p
     return sum + splat(*in) * weight;
 }
 
-static inline __attribute__((always_inline)) void linear_tile(const struct linear *a, struct linear_inputs from, unsigned row,
-                                                              unsigned panel, const unsigned rows, const unsigned panels,
-                                                              const bool pairs) {
+static inline __attribute__((always_inline)) void linear_tile(const struct linear *a, struct linear_inputs from,
+                                                              unsigned row, unsigned panel, const unsigned rows,
+                                                              const unsigned panels, const bool pairs) {
     enum { SHARED = 3 }; /* rows per pointer: addressing one or two strides further is free */
     const unsigned n = panels * PANEL_VECTORS;
     const size_t next_panel = (size_t)from.n_steps * LINEAR_PANEL, stride = from.stride;
@@ -162,7 +162,8 @@ static inline __attribute__((always_inline)) void linear_tile(const struct linea
         for (unsigned r = 0; r < rows; r++)
             UNROLL
             for (unsigned v = 0; v < n; v++)
-                sum[r][v] = maximum(sum[r][v], splat(0)) + load(a->prelu + out + v * LANES) * minimum(sum[r][v], splat(0));
+                sum[r][v] = maximum(sum[r][v], splat(0)) +
+                            load(a->prelu + out + v * LANES) * minimum(sum[r][v], splat(0));
     if (a->add) {
         const float *add = a->add + row * a->add_stride + out;
         UNROLL
@@ -187,9 +188,9 @@ static inline __attribute__((always_inline)) void linear_tile(const struct linea
             store(y + v * LANES, sum[r][v]);
 }
 
-static inline __attribute__((always_inline)) void linear_rows(const struct linear *a, struct linear_inputs from, unsigned row,
-                                                              unsigned rows, unsigned panel, const unsigned panels,
-                                                              const bool pairs) {
+static inline __attribute__((always_inline)) void linear_rows(const struct linear *a, struct linear_inputs from,
+                                                              unsigned row, unsigned rows, unsigned panel,
+                                                              const unsigned panels, const bool pairs) {
     switch (rows) {
 #if LANES == 16
     case 14: linear_tile(a, from, row, panel, 14, panels, pairs); break;
@@ -217,7 +218,8 @@ enum { NARROW_STEPS = 256 };
 
 static inline bool linear_is_narrow(const struct linear *a, unsigned n_steps) {
     const unsigned left = a->n_out % LINEAR_PANEL;
-    return left > 0 && left <= LINEAR_NARROW && n_steps % LANES == 0 && n_steps <= NARROW_STEPS && !a->prelu && !a->add && !a->skip;
+    return left > 0 && left <= LINEAR_NARROW && n_steps % LANES == 0 && n_steps <= NARROW_STEPS && !a->prelu &&
+           !a->add && !a->skip;
 }
 
 static inline vf linear_products(vf sum, vf weight, const float *in, const bool pairs) {
@@ -257,8 +259,8 @@ static inline __attribute__((always_inline)) void linear_narrow_tile(const struc
 }
 
 /* The last tile moves back over positions already done, so that it is full. */
-static inline __attribute__((always_inline)) void linear_narrow(const struct linear *a, struct linear_inputs from, unsigned row,
-                                                                unsigned rows, const bool pairs) {
+static inline __attribute__((always_inline)) void linear_narrow(const struct linear *a, struct linear_inputs from,
+                                                                unsigned row, unsigned rows, const bool pairs) {
     const size_t out = a->n_out / LINEAR_PANEL * LINEAR_PANEL;
     const float *w = a->weight + out * from.n_steps;
     float columns[LINEAR_NARROW * NARROW_STEPS];
@@ -295,29 +297,32 @@ static inline __attribute__((always_inline)) void linear_tiles(const struct line
 }
 
 /* Separate functions, so that each has all registers. */
-static __attribute__((noinline)) void linear_gather_floats(const struct linear *a, float *v, unsigned row, unsigned rows) {
+static __attribute__((noinline)) void linear_gather_floats(const struct linear *a, float *v, unsigned row,
+                                                           unsigned rows) {
     linear_gather(a, (struct rows){v, a->n_in, false}, row, rows);
 }
 
-static __attribute__((noinline)) void linear_tiles_floats(const struct linear *a, const float *v, size_t stride, unsigned row,
-                                                          unsigned rows) {
+static __attribute__((noinline)) void linear_tiles_floats(const struct linear *a, const float *v, size_t stride,
+                                                          unsigned row, unsigned rows) {
     linear_tiles(a, (struct linear_inputs){v, stride, a->n_in}, row, rows, false);
 }
 
 #ifdef __AVX512BF16__
-static __attribute__((noinline)) void linear_gather_pairs(const struct linear *a, float *v, unsigned row, unsigned rows) {
+static __attribute__((noinline)) void linear_gather_pairs(const struct linear *a, float *v, unsigned row,
+                                                          unsigned rows) {
     linear_gather(a, (struct rows){v, a->n_in / 2, true}, row, rows);
 }
 
-static __attribute__((noinline)) void linear_tiles_pairs(const struct linear *a, const float *v, size_t stride, unsigned row,
-                                                         unsigned rows) {
+static __attribute__((noinline)) void linear_tiles_pairs(const struct linear *a, const float *v, size_t stride,
+                                                         unsigned row, unsigned rows) {
     linear_tiles(a, (struct linear_inputs){v, stride, a->n_in / 2}, row, rows, true);
 }
 #endif
 
-static inline __attribute__((always_inline)) void linear_blocks(
-    const struct linear *a, unsigned n_steps, void (*gather)(const struct linear *a, float *v, unsigned row, unsigned rows),
-    void (*tiles)(const struct linear *a, const float *v, size_t stride, unsigned row, unsigned rows)) {
+static inline __attribute__((always_inline)) void
+linear_blocks(const struct linear *a, unsigned n_steps,
+              void (*gather)(const struct linear *a, float *v, unsigned row, unsigned rows),
+              void (*tiles)(const struct linear *a, const float *v, size_t stride, unsigned row, unsigned rows)) {
     float v[LEAST_BLOCK * LINEAR_MAX_IN];
     const unsigned most = n_steps * LEAST_BLOCK > GATHERED ? LEAST_BLOCK : GATHERED / n_steps;
     const unsigned n_blocks = (a->n_rows + most - 1) / most;

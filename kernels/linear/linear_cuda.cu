@@ -84,7 +84,8 @@ __device__ void finish(const struct linear_cuda &a, const float (*c)[4], const s
     for (int i = 0; i < 2; i++) {
         if (!p.real[i])
             continue;
-        float4 v = make_float4(c[0][2 * i] + bias.x, c[0][2 * i + 1] + bias.y, c[1][2 * i] + bias.z, c[1][2 * i + 1] + bias.w);
+        float4 v = make_float4(c[0][2 * i] + bias.x, c[0][2 * i + 1] + bias.y, c[1][2 * i] + bias.z,
+                               c[1][2 * i + 1] + bias.w);
         if (a.prelu) {
             const float4 slope = *(const float4 *)(a.prelu + o);
             v.x = v.x < 0 ? v.x * slope.x : v.x, v.y = v.y < 0 ? v.y * slope.y : v.y;

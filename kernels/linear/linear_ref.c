@@ -84,7 +84,8 @@ static void inputs(const struct linear *a, unsigned row, float v[LINEAR_MAX_IN])
     }
 }
 
-static void layer(const struct linear *a, float (*weight)(const struct linear *a, unsigned o, unsigned i), bool rounds) {
+static void layer(const struct linear *a, float (*weight)(const struct linear *a, unsigned o, unsigned i),
+                  bool rounds) {
     float v[LINEAR_MAX_IN];
     for (unsigned r = 0; r < a->n_rows; r++) {
         inputs(a, r, v);

@@ -61,7 +61,8 @@ static __device__ void multiply_halves(float c[4], const uint32_t a[4], uint32_t
 
 /* Multiplies N neighbouring tiles. b points to this lane's part of the first; the others follow 32 apart. The products
  * of one sum are spread out, so that none waits for another. */
-template <int N> static __device__ void multiply(float (*c)[4], const uint32_t high[4], const uint32_t low[4], const uint4 *b) {
+template <int N>
+static __device__ void multiply(float (*c)[4], const uint32_t high[4], const uint32_t low[4], const uint4 *b) {
     uint4 w[N];
     float sum[N][4] = {};
 #pragma unroll

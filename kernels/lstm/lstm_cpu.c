@@ -9,7 +9,8 @@ static void lstm_cpu(const struct lstm *a) {
         for (size_t c = 0; c < n; c += LANES) {
             const float *gates = a->gates + r * 4 * n + c;
             float *at = a->cell + r * n + c;
-            vf cell = sigmoid(load(gates + n)) * load(at) + sigmoid(load(gates)) * hyperbolic_tangent(load(gates + 2 * n));
+            vf cell = sigmoid(load(gates + n)) * load(at) +
+                      sigmoid(load(gates)) * hyperbolic_tangent(load(gates + 2 * n));
             store(at, cell);
             store(a->h + r * n + c, sigmoid(load(gates + 3 * n)) * hyperbolic_tangent(cell));
         }

@@ -27,7 +27,8 @@ prime(const __grid_constant__ struct prime_cuda a) {
 
     for (unsigned i = thread; i < (ROWS + n_taps - 1) * C / 4; i += THREADS) {
         const unsigned row = i / (C / 4) - before, c = i % (C / 4) * 4;
-        ((float4 *)x)[i] = row < a.n_rows ? *(const float4 *)(a.x + first + (size_t)row * stride + c) : make_float4(0, 0, 0, 0);
+        ((float4 *)x)[i] = row < a.n_rows ? *(const float4 *)(a.x + first + (size_t)row * stride + c)
+                                          : make_float4(0, 0, 0, 0);
     }
     for (unsigned i = thread; i < C * C / 4; i += THREADS)
         ((float4 *)weight)[i] = ((const float4 *)kernel.weight)[i];

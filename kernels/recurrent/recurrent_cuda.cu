@@ -12,7 +12,8 @@ __device__ float sigmoid(float v) {
 
 /* CHANNELS is 0 if the weights do not fit in registers. */
 template <int GATES, int CHANNELS>
-__global__ __launch_bounds__(GATES *(CHANNELS ? CHANNELS : MOST)) void recur(const __grid_constant__ struct recurrent_cuda a) {
+__global__ __launch_bounds__(GATES *(CHANNELS ? CHANNELS
+                                              : MOST)) void recur(const __grid_constant__ struct recurrent_cuda a) {
     __shared__ __align__(16) float state[MOST];
     __shared__ float gates[4 * MOST]; /* in a GRU the last part is the input's share of the third gate */
     const unsigned n = CHANNELS ? CHANNELS : a.n_channels, row = blockIdx.x, o = threadIdx.x, width = GATES * n;

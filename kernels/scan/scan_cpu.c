@@ -4,7 +4,8 @@
 
 static inline __attribute__((always_inline)) void scan_row(const struct scan *a, unsigned row) {
     const size_t n = a->n_channels, n_states = a->n_states;
-    const float *u = a->u + row * n, *step = a->step + row * n, *b = a->select + row * a->select_stride, *c = b + n_states;
+    const float *u = a->u + row * n, *step = a->step + row * n, *b = a->select + row * a->select_stride,
+                *c = b + n_states;
     float *y = a->y + row * n;
     for (size_t d = 0; d < n; d += LANES) {
         size_t first = d / SCAN_GROUP * n_states * SCAN_GROUP + d % SCAN_GROUP;

@@ -21,7 +21,8 @@ __device__ float exp2_negative(float x) {
 /* log(1 + exp(v)). */
 __device__ float softplus(float v) {
     const float e = exp2_negative(-(float)M_LOG2E * fabsf(v)), s = __fdividef(e, 2 + e), q = s * s; /* q <= 1/9 */
-    const float series = 1 + q * (1.f / 3 + q * (1.f / 5 + q * (1.f / 7 + q * (1.f / 9 + q * (1.f / 11 + q * (1.f / 13))))));
+    const float series = 1 + q * (1.f / 3 +
+                                  q * (1.f / 5 + q * (1.f / 7 + q * (1.f / 9 + q * (1.f / 11 + q * (1.f / 13))))));
     return fmaxf(v, 0) + 2 * s * series;
 }
 
@@ -54,11 +55,13 @@ template <int STATES> __global__ __launch_bounds__(THREADS) void scan(const __gr
         weight[r][column] = a.step[r * a.n_channels + c];
 
     auto fetch = [&](unsigned first) {
-        const unsigned n = first < a.n_frames ? min((unsigned)FRAMES, a.n_frames - first) : 0, buffer = first / FRAMES % 2;
+        const unsigned n = first < a.n_frames ? min((unsigned)FRAMES, a.n_frames - first) : 0,
+                       buffer = first / FRAMES % 2;
         const size_t r = (size_t)first * a.n_rows + row; /* each further frame is n_rows further */
         for (unsigned f = group; f < n; f += GROUPS)
             for (unsigned piece = column * 4; piece < width; piece += CHANNELS * 4)
-                __pipeline_memcpy_async(&selects[buffer][f][piece], a.select + (r + f * a.n_rows) * a.select_stride + piece, 16);
+                __pipeline_memcpy_async(&selects[buffer][f][piece],
+                                        a.select + (r + f * a.n_rows) * a.select_stride + piece, 16);
         const unsigned f = thread / (CHANNELS / 4), piece = thread % (CHANNELS / 4) * 4;
         if (f < n) {
             const size_t from = r + f * a.n_rows, channel = first_channel + piece;

@@ -110,14 +110,16 @@ void frames_cuda(const struct frames_cuda *a, cudaStream_t stream) {
     make_frames<<<blocks((size_t)a->n_frames * a->window), THREADS, 0, stream>>>(*a);
 }
 
-void features_cuda(const struct spectrum_cuda *g, unsigned n_frames, const float *X, float *features, cudaStream_t stream) {
-    make_features<<<blocks((size_t)n_frames * g->n_positions), THREADS, 0, stream>>>(*g, n_frames, (const float2 *)X, features);
+void features_cuda(const struct spectrum_cuda *g, unsigned n_frames, const float *X, float *features,
+                   cudaStream_t stream) {
+    make_features<<<blocks((size_t)n_frames * g->n_positions), THREADS, 0, stream>>>(*g, n_frames, (const float2 *)X,
+                                                                                     features);
 }
 
-void apply_cuda(const struct spectrum_cuda *g, unsigned n_frames, const float *mask, const float *rotation, float strength,
-                float floor, float low_cut, float *X, cudaStream_t stream) {
-    apply<<<blocks((size_t)n_frames * g->n_bins), THREADS, 0, stream>>>(*g, n_frames, mask, (const float2 *)rotation, strength,
-                                                                        floor, low_cut, (float2 *)X);
+void apply_cuda(const struct spectrum_cuda *g, unsigned n_frames, const float *mask, const float *rotation,
+                float strength, float floor, float low_cut, float *X, cudaStream_t stream) {
+    apply<<<blocks((size_t)n_frames * g->n_bins), THREADS, 0, stream>>>(*g, n_frames, mask, (const float2 *)rotation,
+                                                                        strength, floor, low_cut, (float2 *)X);
 }
 
 void overlap_cuda(const struct overlap_cuda *a, cudaStream_t stream) {

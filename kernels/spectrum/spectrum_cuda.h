@@ -31,11 +31,12 @@ struct spectrum_cuda {
 };
 
 /* X [n_frames][n_bins][2] -> features [n_frames][n_positions][3]. */
-void features_cuda(const struct spectrum_cuda *g, unsigned n_frames, const float *X, float *features, cudaStream_t stream);
+void features_cuda(const struct spectrum_cuda *g, unsigned n_frames, const float *X, float *features,
+                   cudaStream_t stream);
 /* Applies mask [n_frames][n_positions], before its sigmoid, and rotation [n_frames][n_positions][2] to X in place, and
  * removes what lies below low_cut, in bins. */
-void apply_cuda(const struct spectrum_cuda *g, unsigned n_frames, const float *mask, const float *rotation, float strength,
-                float floor, float low_cut, float *X, cudaStream_t stream);
+void apply_cuda(const struct spectrum_cuda *g, unsigned n_frames, const float *mask, const float *rotation,
+                float strength, float floor, float low_cut, float *X, cudaStream_t stream);
 void frames_cuda(const struct frames_cuda *a, cudaStream_t stream);
 
 /* out[j] = overlap[j] + sum over f of synthesis[j - f hop] frames[f][window - length + j - f hop] / window, summed in

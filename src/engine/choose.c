@@ -99,8 +99,8 @@ end:
     return r;
 }
 
-static int load_and_open(struct model **ret, struct engine **ret_engine, const char *model, const struct engine_options *options,
-                         struct err *err) {
+static int load_and_open(struct model **ret, struct engine **ret_engine, const char *model,
+                         const struct engine_options *options, struct err *err) {
     int r = model_load(ret, model, err);
     if (r == 0 && (r = engine_open(ret_engine, options, *ret, err)) < 0) {
         model_free(*ret);
@@ -109,8 +109,8 @@ static int load_and_open(struct model **ret, struct engine **ret_engine, const c
     return r;
 }
 
-int choose_engine(struct model **ret, struct engine **ret_engine, const char *model, const struct engine_options *options,
-                  struct err *err) {
+int choose_engine(struct model **ret, struct engine **ret_engine, const char *model,
+                  const struct engine_options *options, struct err *err) {
     struct engine_options how = *options;
     struct choice c;
     if (strcmp(model, "auto") != 0)

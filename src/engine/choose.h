@@ -25,7 +25,7 @@ int choose_model(struct choice *ret, const char *engine_name, bool measure, cons
 
 /* Loads a model by name or path and opens an engine for it, for programs that are given a model. "auto" is `large` if a
  * GPU is used, else what choose_model chooses. */
-int choose_engine(struct model **ret, struct engine **ret_engine, const char *model, const struct engine_options *options,
-                  struct err *err);
+int choose_engine(struct model **ret, struct engine **ret_engine, const char *model,
+                  const struct engine_options *options, struct err *err);
 
 #endif

@@ -29,7 +29,7 @@ enum { MODEL_MAX_BANDS = 256, MODEL_MAX_KERNELS = 8, MODEL_MAX_DEPTH = 5, MODEL_
 
 /* encoder.n, mask.n, phase.n: layer n of a dense block of dilated depthwise-separable convolutions (DS_DDB). */
 #define SCHEMA_DENSE(T, L, M) \
-    T(taps, "taps", ANY, 3, 3, (n + 1) * g->channels) /* [time, oldest first][frequency], over the n + 1 maps so far */ \
+    T(taps, "taps", ANY, 3, 3, (n + 1) * g->channels) /* [time, oldest first][frequency], over the maps so far */ \
     L(mix, "", ANY, g->channels, (n + 1) * g->channels) \
     T(prelu, "prelu", ANY, g->channels)
 

@@ -11,9 +11,11 @@ static float *copied(struct pool *pool, const float *from, unsigned n_values, un
     return to;
 }
 
-void layer_init(struct layer *l, struct pool *pool, const struct kernels *k, const struct linear_weights *w, const float *prelu) {
+void layer_init(struct layer *l, struct pool *pool, const struct kernels *k, const struct linear_weights *w,
+                const float *prelu) {
     const unsigned n_in = l->n_in = w->n_in, n_out = l->n_out = w->n_out;
-    const bool bf16 = l->bf16 = k->linear_bf16 && n_out > LINEAR_NARROW && n_in % LINEAR_PANEL == 0 && n_in <= LINEAR_MAX_IN;
+    const bool bf16 = l->bf16 = k->linear_bf16 && n_out > LINEAR_NARROW && n_in % LINEAR_PANEL == 0 &&
+                                n_in <= LINEAR_MAX_IN;
     l->weight = pool_floats(pool, (size_t)linear_padded(n_out) * n_in / (bf16 ? 2 : 1));
     if (l->weight)
         (bf16 ? linear_bf16_pack : linear_pack)(l->weight, w->weight, n_out, n_in);

@@ -17,7 +17,8 @@ struct layer {
 
 /* prelu [n_out]; NULL means no activation. Products use bfloat16 if the kernels are faster with it and there are more
  * than a few outputs. */
-void layer_init(struct layer *l, struct pool *pool, const struct kernels *k, const struct linear_weights *w, const float *prelu);
+void layer_init(struct layer *l, struct pool *pool, const struct kernels *k, const struct linear_weights *w,
+                const float *prelu);
 
 /* y [n_rows][y_stride] = layer(x [n_rows][x_stride]) + add. add may be NULL and has y's stride. */
 void layer_run(const struct layer *l, const struct kernels *k, unsigned n_rows, const float *x, size_t x_stride,

@@ -74,7 +74,8 @@ static void convolve(const struct mixer *m, const struct kernels *k, const struc
     k->conv(&conv);
 }
 
-static void mamba(const struct mixer *m, const struct kernels *k, const struct mixer_scratch *t, struct mixer_state *s) {
+static void mamba(const struct mixer *m, const struct kernels *k, const struct mixer_scratch *t,
+                  struct mixer_state *s) {
     const struct model_config *g = m->config;
     const unsigned rows = g->n_half, d = g->d_inner;
     layer_run(&m->select, k, rows, t->u, d, NULL, t->select, t->select_row);
@@ -84,7 +85,8 @@ static void mamba(const struct mixer *m, const struct kernels *k, const struct m
                            .decay = m->decay, .pass = m->pass, .h = s->h, .y = t->u});
 }
 
-static void mamba2(const struct mixer *m, const struct kernels *k, const struct mixer_scratch *t, struct mixer_state *s) {
+static void mamba2(const struct mixer *m, const struct kernels *k, const struct mixer_scratch *t,
+                   struct mixer_state *s) {
     const struct model_config *g = m->config;
     const unsigned n = model_convolved(g);
     k->ssd(&(struct ssd){.n_rows = g->n_half, .n_channels = g->d_inner, .n_head = g->head, .n_states = g->d_state,
@@ -100,7 +102,8 @@ void mixer_run(const struct mixer *m, const struct kernels *k, const struct mixe
     const float *mixed = s->h;
     unsigned stride = c;
     layer_run_of(&m->in, k,
-                 (struct linear){.n_rows = rows, .of = LINEAR_OF_NORM, .x = x, .x_stride = c, .epsilon = g->norm_epsilon},
+                 (struct linear){.n_rows = rows, .of = LINEAR_OF_NORM, .x = x, .x_stride = c,
+                                 .epsilon = g->norm_epsilon},
                  NULL, t->in, t->in_row);
     switch (g->mixer) {
     case MODEL_MAMBA:
@@ -119,6 +122,8 @@ void mixer_run(const struct mixer *m, const struct kernels *k, const struct mixe
         k->lstm(&(struct lstm){.n_rows = rows, .n_channels = c, .gates = t->in, .cell = s->cell, .h = s->h});
         break;
     }
-    layer_run_of(&m->out, k, (struct linear){.n_rows = rows, .x = mixed, .x_stride = stride, .skip = skip, .blend = blend}, x, x,
+    layer_run_of(&m->out, k, (struct linear){.n_rows = rows, .x = mixed, .x_stride = stride, .skip = skip,
+                                             .blend = blend},
+                 x, x,
                  c);
 }

@@ -243,7 +243,8 @@ static void dense(const struct net *n, const struct dense *d, float *const maps[
         struct depthwise convs[MODEL_MAX_DEPTH];
         for (unsigned j = 0; j <= i; j++) { /* maps[0], the block's input, is concatenated last */
             struct depthwise *conv = &convs[i - j];
-            *conv = (struct depthwise){.n_rows = n_rows, .n_channels = (unsigned)c, .n_times = DENSE_TAPS, .n_taps = DENSE_TAPS,
+            *conv = (struct depthwise){.n_rows = n_rows, .n_channels = (unsigned)c, .n_times = DENSE_TAPS,
+                                        .n_taps = DENSE_TAPS,
                                        .x_stride = c, .taps = d->taps[i] + (i - j) * c, .taps_stride = (i + 1) * c};
             for (unsigned t = 0; t < DENSE_TAPS; t++) {
                 unsigned long back = (unsigned long)(DENSE_TAPS - 1 - t) << i;
@@ -276,7 +277,9 @@ static void time_layer(const struct net *n, const struct time_layer *t, struct m
                        const float *x, float *y, const float *skip, const float *blend) {
     const unsigned rows = n->config->n_half, c = n->config->channels;
     layer_run_of(&t->gate, n->k, norm(n, x), NULL, n->gated, 2 * c);
-    layer_run_of(&t->proj, n->k, (struct linear){.n_rows = rows, .of = LINEAR_OF_GATE, .x = n->gated, .x_stride = 2 * c}, x, y,
+    layer_run_of(&t->proj, n->k, (struct linear){.n_rows = rows, .of = LINEAR_OF_GATE, .x = n->gated,
+                                                 .x_stride = 2 * c},
+                 x, y,
                  c);
     mixer_run(&t->mixer, n->k, &n->mixing, s, now, skip, blend, y);
 }
@@ -285,8 +288,8 @@ void net_time_stage(struct net *n, struct net_state *s, unsigned block, const fl
     const struct model_config *g = n->config;
     const struct block *b = &n->blocks[block];
     for (unsigned i = 0; i < g->n_time; i++)
-        time_layer(n, &b->time[i], &s->mixers[block * g->n_time + i], s->now, i ? y : x, y, i + 1 < g->n_time ? NULL : x,
-                   b->time_skip);
+        time_layer(n, &b->time[i], &s->mixers[block * g->n_time + i], s->now, i ? y : x, y,
+                   i + 1 < g->n_time ? NULL : x, b->time_skip);
 }
 
 /* x += proj(attention * gate(taps(norm(x)))); x += down(prime kernels of up(norm(x))). y, skip and blend as in
@@ -319,14 +322,15 @@ static void freq_layer(const struct net *n, const struct freq_layer *f, const fl
                                     .x = {n->chunks + (size_t)(n->pad - g->kernels[p] / 2) * width + p * c},
                                     .x_stride = width, .taps = f->prime[p].mixed_taps, .taps_stride = c};
         layer_run_of(&f->prime[p].mix, n->k,
-                     (struct linear){.n_rows = rows, .of = LINEAR_OF_CONVS, .n_convs = 1, .convs = prime}, NULL, mixed, c);
+                     (struct linear){.n_rows = rows, .of = LINEAR_OF_CONVS, .n_convs = 1, .convs = prime},
+                     NULL, mixed, c);
         prime->taps = f->prime[p].taps;
         prime->times = mixed;
         prime->times_stride = c;
     }
     layer_run_of(&f->down, n->k,
-                 (struct linear){.n_rows = rows, .of = LINEAR_OF_CONVS, .n_convs = g->n_kernels, .convs = primes, .skip = skip,
-                                 .blend = blend}, y, y, c);
+                 (struct linear){.n_rows = rows, .of = LINEAR_OF_CONVS, .n_convs = g->n_kernels, .convs = primes,
+                                 .skip = skip, .blend = blend}, y, y, c);
 }
 
 void net_freq_stage(struct net *n, unsigned block, const float *x, float *y) {

@@ -57,7 +57,8 @@ void spectrum_features(const struct model_config *g, const struct kernels *k, co
 }
 
 /* The gains of n frequency positions, at most CHUNK. */
-static void gains_of(const struct model_config *g, const struct kernels *k, const float *mask, unsigned n, float gains[CHUNK]) {
+static void gains_of(const struct model_config *g, const struct kernels *k, const float *mask, unsigned n,
+                     float gains[CHUNK]) {
     for (unsigned i = 0; i < n; i++)
         gains[i] = isfinite(mask[i]) ? at_least(mask[i], g->mask_minimum) : 1;
     powers(k, gains, n, 1 / g->compression);
@@ -96,7 +97,8 @@ void spectrum_apply(const struct model_config *g, const struct kernels *k, const
 
     /* Bins below the first band's centre have its gain; bins above the last band's centre have that band's. */
     for (unsigned first = 0; first < g->n_bands; first += CHUNK)
-        gains_of(g, k, mask + g->n_linear + first, g->n_bands - first < CHUNK ? g->n_bands - first : CHUNK, gains + first);
+        gains_of(g, k, mask + g->n_linear + first, g->n_bands - first < CHUNK ? g->n_bands - first : CHUNK,
+                 gains + first);
     float below = 0, above = 0, centre_below = 0, centre_above = 0;
     for (unsigned b = 0, i = g->n_linear; b <= g->n_bands && i < g->n_bins; b++) {
         if (b < g->n_bands) {

@@ -25,11 +25,12 @@ static void print(bool as_json, const struct engine *e, float *us, unsigned n) {
     for (unsigned i = 0; i < n; i++)
         sum += us[i];
     double hop_us = 1e6 * model_hop(m) / model_rate(m), rtf = sum / n / hop_us;
-    float p50 = measure_percentile(us, n, .5), p99 = measure_percentile(us, n, .99), p999 = measure_percentile(us, n, .999);
+    float p50 = measure_percentile(us, n, .5), p99 = measure_percentile(us, n, .99),
+          p999 = measure_percentile(us, n, .999);
     if (as_json) {
-        json_t *j = json_pack("{s:s, s:s, s:i, s:f, s:f, s:f, s:f, s:f, s:f}", "engine", engine_name(e), "model", model_name(m),
-                              "hops", (int)n, "p50_us", p50, "p99_us", p99, "p999_us", p999, "max_us", us[n - 1], "rtf", rtf,
-                              "rss_mib", rss_mib());
+        json_t *j = json_pack("{s:s, s:s, s:i, s:f, s:f, s:f, s:f, s:f, s:f}", "engine", engine_name(e), "model",
+                              model_name(m), "hops", (int)n, "p50_us", p50, "p99_us", p99, "p999_us", p999, "max_us",
+                              us[n - 1], "rtf", rtf, "rss_mib", rss_mib());
         json_dumpf(j, stdout, JSON_REAL_PRECISION(6));
         putchar('\n');
         json_decref(j);

@@ -12,7 +12,9 @@ enum { cli_done = 0, cli_failed = 1, cli_misused = 2, cli_cut_short = 3 };
 enum { CLI_MAX_ARGUMENTS = 4, CLI_MAX_OPTIONS = 8 };
 
 /* What a word on the command line is, for completion. */
-enum cli_kind { CLI_ANY, CLI_FILE, CLI_COMMAND, CLI_SETTING, CLI_VALUE, CLI_MICROPHONE, CLI_MODEL, CLI_ENGINE, CLI_SWITCH };
+enum cli_kind {
+    CLI_ANY, CLI_FILE, CLI_COMMAND, CLI_SETTING, CLI_VALUE, CLI_MICROPHONE, CLI_MODEL, CLI_ENGINE, CLI_SWITCH
+};
 
 struct cli_argument {
     const char *name;
@@ -47,8 +49,8 @@ struct cli_command {
 };
 
 extern const struct cli_command status_command, monitor_command, set_command, bypass_command, mics_command, use_command,
-    model_command, setup_command, doctor_command, enhance_command, plot_command, mix_command, compare_command, bench_command,
-    help_command, version_command, complete_command;
+    model_command, setup_command, doctor_command, enhance_command, plot_command, mix_command, compare_command,
+    bench_command, help_command, version_command, complete_command;
 extern const struct cli_command *const cli_commands[]; /* terminated by NULL */
 
 /* A parsed command line. */

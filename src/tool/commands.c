@@ -27,7 +27,8 @@ json_t *cli_ask(json_t *request) {
 
 /* Sets a setting, and prints its new value and whether it was saved. */
 static int set(const char *name, const char *value, bool save) {
-    json_t *answer = cli_ask(json_pack("{s:s, s:s, s:s, s:b}", "command", "set", "name", name, "value", value, "save", save));
+    json_t *answer = cli_ask(
+        json_pack("{s:s, s:s, s:s, s:b}", "command", "set", "name", name, "value", value, "save", save));
     if (!answer)
         return cli_failed;
     const json_t *now = json_object_get(answer, "value");
@@ -59,7 +60,7 @@ const struct cli_command set_command = {
     .run = run_set,
     .arguments = {{"NAME", .kind = CLI_SETTING}, {"VALUE", .kind = CLI_VALUE}},
     .options = {SAVE},
-    .about = "Changes a setting of the running primeknetd, without a click. NAME must be VALUE, see primeknet.conf(5):\n\n"
+    .about = "Changes a setting of the running primeknetd. primeknet.conf(5) explains the settings:\n\n"
 #define NUMBER(name, fallback, least, greatest, word, allowed) "  " #name ": " allowed "\n"
 #define TEXT(name, size, fallback, least, greatest, fits, allowed) "  " #name ": " allowed "\n"
 #include "daemon/settings.def"

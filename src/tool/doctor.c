@@ -102,19 +102,22 @@ static bool pulseaudio_has_the_socket(struct doctor *d, const char *server) {
 }
 
 static void check_sound_server(struct doctor *d) {
-    static const char instead[] = "let PipeWire carry the sound instead of PulseAudio (Debian: sudo apt install pipewire-audio), "
-                                  "then: systemctl --user --now disable pulseaudio.socket pulseaudio.service; "
-                                  "systemctl --user --now enable pipewire pipewire-pulse wireplumber";
+    static const char instead[] =
+        "let PipeWire carry the sound instead of PulseAudio (Debian: sudo apt install pipewire-audio), "
+        "then: systemctl --user --now disable pulseaudio.socket pulseaudio.service; "
+        "systemctl --user --now enable pipewire pipewire-pulse wireplumber";
     char server[64];
     struct err err = {""};
     int res = survey_open(&d->survey, &err);
     find_pulse_server(server);
     bool pulseaudio = pulseaudio_has_the_socket(d, server);
     if (res == -EHOSTDOWN && pulseaudio)
-        tell(d, PROBLEM, "PipeWire", instead, "does not run; PulseAudio carries the sound, and PrimeKnet cannot use it");
+        tell(d, PROBLEM, "PipeWire", instead,
+             "does not run; PulseAudio carries the sound, and PrimeKnet cannot use it");
     else if (res == -EHOSTDOWN)
         tell(d, PROBLEM, "PipeWire",
-             "start PipeWire: systemctl --user --now enable pipewire pipewire-pulse wireplumber (Debian: sudo apt install "
+             "start PipeWire: systemctl --user --now enable pipewire pipewire-pulse wireplumber (Debian: sudo apt "
+             "install "
              "pipewire-audio first)",
              "does not run, or not for this user");
     else if (res)
@@ -149,7 +152,8 @@ static void use_running_settings(struct doctor *d) {
         const json_t *value = json_object_get(running, settings_name(used[i]));
         char number[32];
         snprintf(number, sizeof number, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
-        settings_set(&d->settings, used[i], json_is_integer(value) ? number : text_of(running, settings_name(used[i])), NULL);
+        settings_set(&d->settings, used[i], json_is_integer(value) ? number : text_of(running, settings_name(used[i])),
+                     NULL);
     }
     snprintf(d->settings.file, sizeof d->settings.file, "%s", text_of(running, "file"));
 }
@@ -163,13 +167,15 @@ static void check_settings(struct doctor *d) {
     if (d->status)
         use_running_settings(d);
     if (res) {
-        tell(d, PROBLEM, "settings", "mend that line, then: systemctl --user reload primeknet; primeknet.conf(5) tells the settings",
-             "%s%s%s", err.text, instead[0] ? "; in force: " : "", instead);
+        tell(d, PROBLEM, "settings",
+             "mend that line, then: systemctl --user reload primeknet; primeknet.conf(5) tells the settings", "%s%s%s",
+             err.text, instead[0] ? "; in force: " : "", instead);
     } else if (instead[0]) {
         tell(d, PROBLEM, "settings", "systemctl --user reload primeknet, once the file is as it should be",
              "not those of the file, but %s: %s", instead, text_of(d->status, "refused"));
     } else {
-        tell(d, FINE, "settings", NULL, "%s", d->settings.file[0] ? d->settings.file : "the defaults, there is no file");
+        tell(d, FINE, "settings", NULL, "%s",
+             d->settings.file[0] ? d->settings.file : "the defaults, there is no file");
     }
 }
 
@@ -195,8 +201,8 @@ static void check_service(struct doctor *d) {
     else
         tell(d, FINE, "service", NULL, "enabled and running");
     if (unit->restarts > 2)
-        tell(d, NOTE, "service", "journalctl --user -u primeknet says why", "systemd has had to start it again %u times",
-             unit->restarts);
+        tell(d, NOTE, "service", "journalctl --user -u primeknet says why",
+             "systemd has had to start it again %u times", unit->restarts);
 }
 
 static int ask_daemon(struct doctor *d, struct err *err) {
@@ -229,10 +235,13 @@ static void check_bluetooth(struct doctor *d, const struct survey_source *mic) {
     if (!strstr(mic->profile, "head") || strcasestr(mic->codec, "lc3"))
         return;
     tell(d, wide ? NOTE : PROBLEM, "Bluetooth",
-         "use the microphone of the computer, or one on a cable, and the headset to listen only: primeknet mics; primeknet "
+         "use the microphone of the computer, or one on a cable, and the headset to listen only: primeknet mics; "
+         "primeknet "
          "use NAME --save",
          "%s sends %s, as in a telephone call: no denoiser brings back what is missing", mic->description,
-         narrow ? "8 kHz sound" : wide ? "16 kHz sound" : "8 or 16 kHz sound");
+         narrow ? "8 kHz sound"
+         : wide ? "16 kHz sound"
+                : "8 or 16 kHz sound");
 }
 
 /* Reports cards without a source: their profile has no input, or they are Bluetooth headsets in playback mode. */
@@ -244,7 +253,8 @@ static void tell_silent_cards(struct doctor *d) {
         for (unsigned k = 0; (source = survey_source(d->survey, k)); k++)
             sends |= source->device == device->id;
         if (!sends)
-            tell(d, NOTE, "sound card", "choose a profile with an input for it in the sound settings (pavucontrol: Configuration)",
+            tell(d, NOTE, "sound card",
+                 "choose a profile with an input for it in the sound settings (pavucontrol: Configuration)",
                  "%s offers no microphone as it is set now", device->description);
     }
 }
@@ -274,8 +284,8 @@ static bool check_sound(struct doctor *d, const char *check, const struct survey
                  source->description);
         tell(d, PROBLEM, check, advice, "%s is muted", source->description);
     } else if (source->volume < 1e-3) { /* -60 dB */
-        snprintf(advice, sizeof advice, "wpctl set-volume %u 1.0, or turn \"%.128s\" up in the sound settings", source->id,
-                 source->description);
+        snprintf(advice, sizeof advice, "wpctl set-volume %u 1.0, or turn \"%.128s\" up in the sound settings",
+                 source->id, source->description);
         tell(d, PROBLEM, check, advice, "%s is turned down to nothing", source->description);
     } else {
         tell(d, FINE, check, NULL, "%s", source->description);
@@ -294,7 +304,8 @@ static void check_microphone(struct doctor *d) {
     if (mic && strcmp(mic->name, ENHANCED) == 0)
         mic = NULL;
     if (!any) {
-        tell(d, PROBLEM, "microphone", "plug one in, or switch it on: laptops have a key or a slide for it", "there is none");
+        tell(d, PROBLEM, "microphone", "plug one in, or switch it on: laptops have a key or a slide for it",
+             "there is none");
         tell_silent_cards(d);
     } else if (missing) {
         tell(d, PROBLEM, "microphone", "plug it in, or choose another: primeknet mics; primeknet use NAME --save",
@@ -325,7 +336,8 @@ static void check_enhanced(struct doctor *d) {
     if (strcmp(by_default, ENHANCED) == 0)
         tell(d, FINE, "default source", NULL, "Enhanced Mic: applications take it unless told otherwise");
     else
-        tell(d, NOTE, "default source", "choose Enhanced Mic in your applications, or once for all: primeknet setup --default",
+        tell(d, NOTE, "default source",
+             "choose Enhanced Mic in your applications, or once for all: primeknet setup --default",
              "%s: applications take it unless told otherwise", source ? source->description : "none");
 }
 
@@ -337,7 +349,8 @@ static void drop_realtime(void) {
 }
 
 static bool limits_allow_realtime(void) {
-    bool allowed = sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &(struct sched_param){.sched_priority = 1}) == 0;
+    bool allowed = sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK,
+                                      &(struct sched_param){.sched_priority = 1}) == 0;
     drop_realtime();
     return allowed;
 }
@@ -352,8 +365,9 @@ static int ask_rtkit(struct err *why) {
     setrlimit(RLIMIT_RTTIME, &moment);
     if (sd_bus_open_system(&bus) >= 0) {
         sd_bus_set_method_call_timeout(bus, 3000000);
-        res = sd_bus_call_method(bus, "org.freedesktop.RealtimeKit1", "/org/freedesktop/RealtimeKit1", "org.freedesktop.RealtimeKit1",
-                                 "MakeThreadRealtime", &error, NULL, "tu", (uint64_t)gettid(), 1);
+        res = sd_bus_call_method(bus, "org.freedesktop.RealtimeKit1", "/org/freedesktop/RealtimeKit1",
+                                 "org.freedesktop.RealtimeKit1", "MakeThreadRealtime", &error, NULL, "tu",
+                                 (uint64_t)gettid(), 1);
         if (res < 0)
             res = sd_bus_error_has_name(&error, SD_BUS_ERROR_SERVICE_UNKNOWN) ||
                           sd_bus_error_has_name(&error, SD_BUS_ERROR_NAME_HAS_NO_OWNER)
@@ -381,15 +395,17 @@ static void check_realtime(struct doctor *d) {
         tell(d, FINE, "real time", NULL, "%s", limits_do ? "this user's limits allow it" : "rtkit grants it");
     } else if (rtkit == 0) {
         tell(d, PROBLEM, "real time", "systemctl --user restart primeknet",
-             "the network's thread has no real-time priority (%s), though %s now%s", text_of(d->status, "realtime_refusal"),
-             limits_do ? "this user's limits allow it" : "rtkit grants it", means);
+             "the network's thread has no real-time priority (%s), though %s now%s",
+             text_of(d->status, "realtime_refusal"), limits_do ? "this user's limits allow it" : "rtkit grants it",
+             means);
     } else if (rtkit == -ENOENT) {
         snprintf(advice, sizeof advice, "install rtkit (Debian: sudo apt install rtkit), %s", limits);
-        tell(d, PROBLEM, "real time", advice, "rtkit is not installed, and this user's limits allow no real-time priority%s", means);
+        tell(d, PROBLEM, "real time", advice,
+             "rtkit is not installed, and this user's limits allow no real-time priority%s", means);
     } else {
         snprintf(advice, sizeof advice, "journalctl -u rtkit-daemon says more; mend that, %s", limits);
-        tell(d, PROBLEM, "real time", advice, "rtkit refuses (%s), and this user's limits allow no real-time priority%s",
-             why.text, means);
+        tell(d, PROBLEM, "real time", advice,
+             "rtkit refuses (%s), and this user's limits allow no real-time priority%s", why.text, means);
     }
 }
 
@@ -408,7 +424,9 @@ static void check_gpu(struct doctor *d) {
     if (!d->status) {
         res = model_load(&model, "base", &err);
         if (res == 0)
-            res = engine_open(&e, &(struct engine_options){.name = "cuda", .gpu = d->settings.gpu, .n_streams = 1, .max_hops = 1}, model, &err);
+            res = engine_open(&e, &(struct engine_options){.name = "cuda", .gpu = d->settings.gpu, .n_streams = 1,
+                                                           .max_hops = 1},
+                              model, &err);
         engine_close(e);
         model_free(model);
         problem = res ? err.text : "";
@@ -433,8 +451,9 @@ static bool judge_hops(struct doctor *d) {
     double hops = number_of(d->status, "hops"), late = number_of(d->status, "late_hops");
     const char *too_heavy = text_of(json_object_get(d->status, "missing"), "model");
     if (too_heavy[0]) {
-        tell(d, PROBLEM, "speed", "end what keeps the processor busy, or keep the lighter network: primeknet model small --save",
-             "%s", too_heavy);
+        tell(d, PROBLEM, "speed",
+             "end what keeps the processor busy, or keep the lighter network: primeknet model small --save", "%s",
+             too_heavy);
         return true;
     }
     if (hops < FEW_HOPS)
@@ -442,10 +461,11 @@ static bool judge_hops(struct doctor *d) {
     bool cpu = strncmp(text_of(d->status, "engine"), "cpu", 3) == 0;
     if (late > late_share * hops)
         tell(d, PROBLEM, "speed", cpu ? lighter : "end what else uses the GPU, or: primeknet set engine cpu --save",
-             "%.0f of %.0f hops of %s were late, and sounded as the microphone does", late, hops, text_of(d->status, "model"));
+             "%.0f of %.0f hops of %s were late, and sounded as the microphone does", late, hops,
+             text_of(d->status, "model"));
     else
-        tell(d, FINE, "speed", NULL, "%s: a hop takes %.0f us (99 of 100), %.0f of %.0f late", text_of(d->status, "model"),
-             number_of(d->status, "hop_p99_us"), late, hops);
+        tell(d, FINE, "speed", NULL, "%s: a hop takes %.0f us (99 of 100), %.0f of %.0f late",
+             text_of(d->status, "model"), number_of(d->status, "hop_p99_us"), late, hops);
     return true;
 }
 

@@ -124,9 +124,10 @@ static int make_default(const struct settings *s) {
         b.microphone |= keep;
         json_t *answer = NULL;
         if (!write_before(&b))
-            status = cli_fail("cannot note what is to be undone; is there room, and are the rights of ~/.local/state yours?");
-        else if (keep && !(answer = cli_ask(json_pack("{s:s, s:s, s:s, s:b}", "command", "set", "name", "microphone", "value",
-                                                      chosen, "save", true))))
+            status = cli_fail(
+                "cannot note what is to be undone; is there room, and are the rights of ~/.local/state yours?");
+        else if (keep && !(answer = cli_ask(json_pack("{s:s, s:s, s:s, s:b}", "command", "set", "name", "microphone",
+                                                      "value", chosen, "save", true))))
             status = cli_failed;
         json_decref(answer);
         if (status == cli_done && survey_set_default_source(d, ENHANCED, &err) < 0)
@@ -150,7 +151,8 @@ static int set_up(struct systemd *m, bool by_default) {
         status = make_default(&s);
     if (status == cli_done)
         puts(by_default ? "primeknet setup --remove undoes it all."
-                        : "Choose Enhanced Mic as the microphone in your applications, or have all take it that follow the default:\n"
+                        : "Choose Enhanced Mic as the microphone in your applications, or have all take it that follow "
+                          "the default:\n"
                           "primeknet setup --default. primeknet setup --remove undoes it all.");
     return status;
 }

@@ -65,7 +65,8 @@ int sound_read(struct sound *ret, const char *path, struct err *err) {
 
 int sound_resample(struct sound *ret, const struct sound *s, unsigned rate, const char *path, struct err *err) {
     if (!sound_resamples(s->rate, rate))
-        return err_set(err, -EINVAL, "%s: %u Hz cannot be resampled to %u Hz: more than 256 times", path, s->rate, rate);
+        return err_set(err, -EINVAL, "%s: %u Hz cannot be resampled to %u Hz: more than 256 times", path, s->rate,
+                       rate);
     size_t most = s->rate == rate ? s->n : (size_t)ceil((double)s->n * rate / s->rate) + 64;
     struct sound copy = {.samples = malloc(most * sizeof(float)), .n = most, .rate = rate};
     if (!copy.samples)
@@ -74,10 +75,12 @@ int sound_resample(struct sound *ret, const struct sound *s, unsigned rate, cons
         memcpy(copy.samples, s->samples, s->n * sizeof *s->samples);
     } else {
         const soxr_quality_spec_t best = soxr_quality_spec(SOUND_RESAMPLING, 0);
-        soxr_error_t error = soxr_oneshot(s->rate, rate, 1, s->samples, s->n, NULL, copy.samples, most, &copy.n, NULL, &best, NULL);
+        soxr_error_t error = soxr_oneshot(s->rate, rate, 1, s->samples, s->n, NULL, copy.samples, most, &copy.n, NULL,
+                                          &best, NULL);
         if (error || copy.n == 0) {
             sound_done(&copy);
-            return err_set(err, -EINVAL, "%s: %u Hz cannot be resampled to %u Hz: %s", path, s->rate, rate, error ? error : "too short");
+            return err_set(err, -EINVAL, "%s: %u Hz cannot be resampled to %u Hz: %s", path, s->rate, rate,
+                           error ? error : "too short");
         }
     }
     *ret = copy;
@@ -98,7 +101,9 @@ int sound_write(const struct sound *s, const char *path, struct err *err) {
         return out_of_memory(path, err);
     }
     sf_command(f, SFC_SET_CLIPPING, NULL, SF_TRUE);
-    code = sf_writef_float(f, s->samples, (sf_count_t)s->n) == (sf_count_t)s->n ? 0 : sound_file_failed(f, path, "written", err);
+    code = sf_writef_float(f, s->samples, (sf_count_t)s->n) == (sf_count_t)s->n
+               ? 0
+               : sound_file_failed(f, path, "written", err);
     if (sf_close(f) && code == 0)
         code = err_set(err, -EIO, "%s: cannot be written", path);
     if (code == 0)

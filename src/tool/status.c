@@ -30,7 +30,8 @@ static bool is_true(const json_t *object, const char *key) {
 
 static json_t *ask_status(int fd, struct err *err) {
     json_t *answer = NULL;
-    return control_ask(fd, &answer, json_pack("{s:s, s:b}", "command", "status", "bands", true), err) < 0 ? NULL : answer;
+    return control_ask(fd, &answer, json_pack("{s:s, s:b}", "command", "status", "bands", true), err) < 0 ? NULL
+                                                                                                          : answer;
 }
 
 /* ---- as text ----------------------------------------------------------------------------------------------------- */
@@ -130,7 +131,8 @@ static int print_status(FILE *f, const json_t *s, bool with_levels, const char *
     json_array_foreach(json_object_get(s, "streams"), i, stream)
         n_lines += print_stream(f, stream, end);
     LINE("memory", fprintf(f, "%.0f MiB", number_of(s, "memory_mib")));
-    LINE("settings", fputs(text_of(settings, "file")[0] ? text_of(settings, "file") : "the defaults, there is no file", f));
+    LINE("settings",
+         fputs(text_of(settings, "file")[0] ? text_of(settings, "file") : "the defaults, there is no file", f));
     if (!json_is_null(json_object_get(s, "refused")))
         LINE("", fprintf(f, "not those, but %s: %s", text_of(s, "instead"), text_of(s, "refused")));
 #undef LINE

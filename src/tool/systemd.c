@@ -150,7 +150,8 @@ static int await(struct systemd *m, struct systemd_unit *ret, const char *unit, 
 static int order(struct systemd *m, const char *method, const char *unit, const char *what, struct systemd_unit *ret,
                  struct err *err) {
     sd_bus_error error = SD_BUS_ERROR_NULL;
-    int res = sd_bus_call_method(m->bus, SERVICE, ROOT, SERVICE ".Manager", method, &error, NULL, "ss", unit, "replace");
+    int res = sd_bus_call_method(m->bus, SERVICE, ROOT, SERVICE ".Manager", method, &error, NULL, "ss", unit,
+                                 "replace");
     return res < 0 ? refused(res, what, unit, &error, err) : await(m, ret, unit, err);
 }
 

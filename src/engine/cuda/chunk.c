@@ -211,15 +211,17 @@ static int run_frames(struct chunk *c, unsigned stream, unsigned n_frames, const
     copy(c, c->samples, s->past, n_past);
     copy(c, c->samples + n_past, c->pinned, n);
     copy(c, s->past, c->samples + n, n_past);
-    frames_cuda(&(struct frames_cuda){n_frames, g->window, g->hop, ENGINE_LOUDEST, c->samples, c->analysis, c->frames}, c->stream);
+    frames_cuda(&(struct frames_cuda){n_frames, g->window, g->hop, ENGINE_LOUDEST, c->samples, c->analysis, c->frames},
+                c->stream);
     code = fft_forward(c->fft, c->frames, c->X, c->stream);
     features_cuda(&c->spectrum, n_frames, c->X, c->features, c->stream);
     net_cuda_run(c->net, &s->net, n_frames, c->features, c->mask, c->rotation);
     apply_cuda(&c->spectrum, n_frames, c->mask, c->rotation, control->strength, control->floor, control->low_cut, c->X,
                c->stream);
     code = code ? code : fft_inverse(c->fft, c->X, c->frames, c->stream);
-    overlap_cuda(&(struct overlap_cuda){n_frames, g->window, g->synthesis, g->hop, c->frames, c->synthesis, s->overlap, c->out},
-                 c->stream);
+    overlap_cuda(
+        &(struct overlap_cuda){n_frames, g->window, g->synthesis, g->hop, c->frames, c->synthesis, s->overlap, c->out},
+        c->stream);
     copy(c, s->overlap, c->out + n, n_kept);
     copy(c, c->pinned, c->out, n);
     if (code || cudaGetLastError() || cudaStreamSynchronize(c->stream))
@@ -248,7 +250,8 @@ static void chunk_reset(struct engine *e, unsigned stream) {
 
 static void chunk_tail(const struct engine *e, unsigned stream, float *tail) {
     const struct chunk *c = (const struct chunk *)e;
-    cudaMemcpyAsync(tail, c->streams[stream].overlap, engine_delay(e) * sizeof *tail, cudaMemcpyDeviceToHost, c->stream);
+    cudaMemcpyAsync(tail, c->streams[stream].overlap, engine_delay(e) * sizeof *tail, cudaMemcpyDeviceToHost,
+                    c->stream);
     cudaStreamSynchronize(c->stream);
 }
 

@@ -92,7 +92,8 @@ static void pack_normed(float *to, const struct hop_shape *s, unsigned n_in, uns
 }
 
 /* prelu may be NULL. */
-static struct hop_linear packed(struct layout *l, const struct linear_weights *w, const float *prelu, bool behind_norm) {
+static struct hop_linear packed(struct layout *l, const struct linear_weights *w, const float *prelu,
+                                bool behind_norm) {
     float *host;
     struct hop_linear to = {.weight = place(l, hop_packed(l->shape, w->n_in, w->n_out), &host)};
     for (unsigned o = 0; host && o < w->n_out; o++)
@@ -124,7 +125,8 @@ static struct hop_linear gate_layout(struct layout *l, const struct linear_weigh
     return to;
 }
 
-static void dense_layout(struct layout *l, const struct model_config *g, struct hop_dense *d, const struct dense_weights *w) {
+static void dense_layout(struct layout *l, const struct model_config *g, struct hop_dense *d,
+                         const struct dense_weights *w) {
     for (unsigned i = 0; i < g->depth; i++) {
         d->taps[i] = copied(l, w[i].taps, 9 * (size_t)(i + 1) * g->channels);
         d->mix[i] = linear(l, &w[i].mix, w[i].prelu);
@@ -139,7 +141,8 @@ static const float *decay_layout(struct layout *l, const float *from, unsigned n
     return device;
 }
 
-static void mamba_layout(struct layout *l, const struct model_config *g, struct hop_time *t, const struct time_weights *w) {
+static void mamba_layout(struct layout *l, const struct model_config *g, struct hop_time *t,
+                         const struct time_weights *w) {
     t->select = linear(l, &w->select, NULL);
     t->step.weight = transposed(l, w->step.weight, g->d_inner, g->step_rank);
     t->step.bias = copied(l, w->step.bias, g->d_inner);
@@ -147,13 +150,15 @@ static void mamba_layout(struct layout *l, const struct model_config *g, struct 
     t->pass = copied(l, w->pass, g->d_inner);
 }
 
-static void mamba2_layout(struct layout *l, const struct model_config *g, struct hop_time *t, const struct time_weights *w) {
+static void mamba2_layout(struct layout *l, const struct model_config *g, struct hop_time *t,
+                          const struct time_weights *w) {
     const unsigned heads = g->d_inner / g->head;
     t->decay = decay_layout(l, w->head_decay, heads, 1);
     t->pass = copied(l, w->head_pass, heads);
 }
 
-static void time_layout(struct layout *l, const struct model_config *g, struct hop_time *t, const struct time_weights *w) {
+static void time_layout(struct layout *l, const struct model_config *g, struct hop_time *t,
+                        const struct time_weights *w) {
     t->gate = gate_layout(l, &w->gate);
     t->proj = linear(l, &w->proj, NULL);
     t->in = normed(l, &w->in);
@@ -170,7 +175,8 @@ static void time_layout(struct layout *l, const struct model_config *g, struct h
     t->out = linear(l, &w->out, NULL);
 }
 
-static void freq_layout(struct layout *l, const struct model_config *g, struct hop_freq *f, const struct freq_weights *w) {
+static void freq_layout(struct layout *l, const struct model_config *g, struct hop_freq *f,
+                        const struct freq_weights *w) {
     const struct hop_shape *s = l->shape;
     const unsigned c = g->channels, width = g->n_kernels * c;
     f->gate = gate_layout(l, &w->gate);

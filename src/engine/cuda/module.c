@@ -72,9 +72,10 @@ static int no_gpu(struct err *err, cudaError_t code) {
                        "engine cuda: the NVIDIA driver %s (CUDA %d.%d) is too old: at least " LEAST_DRIVER " is needed",
                        version, cuda / 1000, cuda / 10 % 100);
     if (code == cudaErrorSystemDriverMismatch)
-        return err_set(err, -ENODEV,
-                       "engine cuda: the NVIDIA driver was updated: %s is loaded, libcuda.so.1 is another; restart the machine",
-                       version);
+        return err_set(
+            err, -ENODEV,
+            "engine cuda: the NVIDIA driver was updated: %s is loaded, libcuda.so.1 is another; restart the machine",
+            version);
     if (access("/dev/nvidiactl", R_OK | W_OK))
         return err_set(err, -ENODEV, "engine cuda: /dev/nvidiactl: %s; `nvidia-modprobe` makes the GPU's device files",
                        strerror(errno));
@@ -103,16 +104,17 @@ int cuda_failed(struct err *err, int code, const char *what) {
     case cudaErrorInitializationError:
         return no_gpu(err, code);
     case cudaErrorNoKernelImageForDevice:
-        return err_set(err, -ENOTSUP, "engine cuda: %s: this module was built for %s and has no code for this GPU", what,
-                       CUDA_ARCHS);
+        return err_set(err, -ENOTSUP, "engine cuda: %s: this module was built for %s and has no code for this GPU",
+                       what, CUDA_ARCHS);
     case cudaErrorUnsupportedPtxVersion:
     case cudaErrorJitCompilerNotFound:
-        return err_set(err, -ENOTSUP,
-                       "engine cuda: %s: this module was built for %s and the driver cannot translate it for this GPU: %s",
-                       what, CUDA_ARCHS, words);
+        return err_set(
+            err, -ENOTSUP,
+            "engine cuda: %s: this module was built for %s and the driver cannot translate it for this GPU: %s", what,
+            CUDA_ARCHS, words);
     case cudaErrorDevicesUnavailable:
-        return err_set(err, -EBUSY, "engine cuda: %s: another program has the GPU for itself, or it is locked (%s)", what,
-                       words);
+        return err_set(err, -EBUSY, "engine cuda: %s: another program has the GPU for itself, or it is locked (%s)",
+                       what, words);
     default:
         return err_set(err, -EIO, "engine cuda: %s: %s", what, words);
     }

@@ -78,7 +78,8 @@ struct net_cuda {
 /* ---- weights ---- */
 
 /* Packs weights for linear_cuda; a gate's halves become neighbours. prelu may be NULL. */
-static void layer_init(struct arena *a, struct layer *l, const struct linear_weights *w, bool gate, const float *prelu) {
+static void layer_init(struct arena *a, struct layer *l, const struct linear_weights *w, bool gate,
+                       const float *prelu) {
     const unsigned n_in = w->n_in, n_out = w->n_out, width = linear_cuda_width(n_out);
     *l = (struct layer){n_in, n_out, gate, arena_take(a, linear_cuda_size(n_in, n_out)), arena_take(a, width),
                         prelu ? arena_take(a, width) : NULL};
@@ -126,7 +127,8 @@ static const float *decay_copy(struct arena *a, const float *from, size_t n) {
     return to;
 }
 
-static void mamba_init(struct arena *a, const struct model_config *g, struct time_layer *t, const struct time_weights *w) {
+static void mamba_init(struct arena *a, const struct model_config *g, struct time_layer *t,
+                       const struct time_weights *w) {
     const unsigned d = g->d_inner;
     layer_init(a, &t->select, &w->select, false, NULL);
     float *step = arena_take(a, (size_t)g->step_rank * d);
@@ -139,13 +141,15 @@ static void mamba_init(struct arena *a, const struct model_config *g, struct tim
     t->pass = arena_copy(a, w->pass, d);
 }
 
-static void mamba2_init(struct arena *a, const struct model_config *g, struct time_layer *t, const struct time_weights *w) {
+static void mamba2_init(struct arena *a, const struct model_config *g, struct time_layer *t,
+                        const struct time_weights *w) {
     const unsigned n = g->d_inner / g->head;
     t->decay = decay_copy(a, w->head_decay, n);
     t->pass = arena_copy(a, w->head_pass, n);
 }
 
-static void time_layer_init(struct arena *a, const struct model_config *g, struct time_layer *t, const struct time_weights *w) {
+static void time_layer_init(struct arena *a, const struct model_config *g, struct time_layer *t,
+                            const struct time_weights *w) {
     layer_init(a, &t->gate, &w->gate, true, NULL);
     layer_init(a, &t->proj, &w->proj, false, NULL);
     layer_init(a, &t->in, &w->in, false, NULL);
@@ -160,7 +164,8 @@ static void time_layer_init(struct arena *a, const struct model_config *g, struc
     layer_init(a, &t->out, &w->out, false, NULL);
 }
 
-static void freq_layer_init(struct arena *a, const struct model_config *g, struct freq_layer *f, const struct freq_weights *w) {
+static void freq_layer_init(struct arena *a, const struct model_config *g, struct freq_layer *f,
+                            const struct freq_weights *w) {
     const unsigned c = g->channels;
     layer_init(a, &f->gate, &w->gate, false, NULL);
     f->gate_taps = arena_copy(a, w->gate_taps, 3 * 2 * (size_t)c);
@@ -308,8 +313,8 @@ void net_cuda_state_done(struct net_cuda_state *s) {
 /* ---- frames ---- */
 
 /* Applies a layer to whole maps: x and y [n_frames * n_rows] rows, frames one after another. */
-static struct linear_cuda linear(const struct layer *l, unsigned n_frames, unsigned n_rows, const float *x, size_t x_stride,
-                                 float *y, size_t y_stride) {
+static struct linear_cuda linear(const struct layer *l, unsigned n_frames, unsigned n_rows, const float *x,
+                                 size_t x_stride, float *y, size_t y_stride) {
     return (struct linear_cuda){.n_frames = n_frames,
                                 .n_rows = n_rows,
                                 .n_in = l->n_in,
@@ -329,8 +334,8 @@ static struct linear_cuda linear(const struct layer *l, unsigned n_frames, unsig
 }
 
 /* The last layer's output goes to y, whose frames are y_frame apart; it is not kept. */
-static void dense(const struct net_cuda *n, const struct dense *d, float *const past[], unsigned n_frames, unsigned n_rows,
-                  const float *x, float *y, size_t y_frame) {
+static void dense(const struct net_cuda *n, const struct dense *d, float *const past[], unsigned n_frames,
+                  unsigned n_rows, const float *x, float *y, size_t y_frame) {
     const struct model_config *g = n->config;
     const unsigned c = g->channels, n_past = 1u << g->depth;
     struct dense_cuda taps = {.n_frames = n_frames, .n_rows = n_rows, .n_channels = c, .n_past = n_past, .y = n->taps};
@@ -369,7 +374,8 @@ void net_cuda_down(struct net_cuda *n, unsigned n_frames, const float *x, float 
 }
 
 /* Runs the mixer on n->inner and returns its output, rows of d_inner. */
-static const float *mix(const struct net_cuda *n, const struct time_layer *t, struct mixer_cuda_state *s, unsigned n_frames) {
+static const float *mix(const struct net_cuda *n, const struct time_layer *t, struct mixer_cuda_state *s,
+                        unsigned n_frames) {
     const struct model_config *g = n->config;
     const unsigned rows = g->n_half, d = g->d_inner, seen = model_convolved(g), row = in_row(g);
     struct recurrent_cuda recurrent = {.n_frames = n_frames, .n_rows = rows, .n_channels = d, .in = n->inner,
@@ -382,15 +388,18 @@ static const float *mix(const struct net_cuda *n, const struct time_layer *t, st
     if (g->mixer == MODEL_GRU || g->mixer == MODEL_LSTM)
         return n->after;
 
-    conv_cuda(&(struct conv_cuda){.n_frames = n_frames, .n_rows = rows, .n_channels = seen, .n_taps = g->d_conv, .x = n->inner,
-                                  .x_stride = row, .past = s->past, .taps = t->conv_taps, .bias = t->conv_bias, .y = n->u},
+    conv_cuda(&(struct conv_cuda){.n_frames = n_frames, .n_rows = rows, .n_channels = seen, .n_taps = g->d_conv,
+                                  .x = n->inner, .x_stride = row, .past = s->past, .taps = t->conv_taps,
+                                  .bias = t->conv_bias, .y = n->u},
               n->stream);
-    history_cuda(&(struct history_cuda){.n_frames = n_frames, .n_rows = rows, .n_channels = seen, .n_past = g->d_conv - 1,
-                                        .x = n->inner, .x_stride = row, .past = s->past}, n->stream);
+    history_cuda(&(struct history_cuda){.n_frames = n_frames, .n_rows = rows, .n_channels = seen,
+                                        .n_past = g->d_conv - 1, .x = n->inner, .x_stride = row, .past = s->past},
+                 n->stream);
     if (g->mixer == MODEL_MAMBA2) {
         ssd_cuda(&(struct ssd_cuda){.n_frames = n_frames, .n_rows = rows, .n_channels = d, .n_head = g->head,
                                     .n_states = g->d_state, .epsilon = g->norm_epsilon, .u = n->u, .u_stride = seen,
-                                    .step = n->inner + seen + d, .z = n->inner + seen, .z_stride = row, .decay = t->decay,
+                                    .step = n->inner + seen + d, .z = n->inner + seen, .z_stride = row,
+                                    .decay = t->decay,
                                     .pass = t->pass, .h = s->h, .y = n->after}, n->stream);
         return n->after;
     }
@@ -404,8 +413,8 @@ static const float *mix(const struct net_cuda *n, const struct time_layer *t, st
 }
 
 /* The last layer adds blend times skip, the stage's input; both are NULL in the others. y may be x. */
-static void time_layer(const struct net_cuda *n, const struct time_layer *t, struct mixer_cuda_state *s, unsigned n_frames,
-                       const float *x, float *y, const float *skip, const float *blend) {
+static void time_layer(const struct net_cuda *n, const struct time_layer *t, struct mixer_cuda_state *s,
+                       unsigned n_frames, const float *x, float *y, const float *skip, const float *blend) {
     const struct model_config *g = n->config;
     const unsigned rows = g->n_half, c = g->channels;
 
@@ -426,8 +435,8 @@ static void time_layer(const struct net_cuda *n, const struct time_layer *t, str
     linear_cuda(&a, n->stream);
 }
 
-void net_cuda_time_stage(struct net_cuda *n, struct net_cuda_state *s, unsigned n_frames, unsigned block, const float *x,
-                         float *y) {
+void net_cuda_time_stage(struct net_cuda *n, struct net_cuda_state *s, unsigned n_frames, unsigned block,
+                         const float *x, float *y) {
     const unsigned n_time = n->config->n_time;
     const struct block *b = &n->blocks[block];
     for (unsigned i = 0; i < n_time; i++)
@@ -440,8 +449,8 @@ static void primes(const struct net_cuda *n, const struct freq_layer *f, unsigne
     const struct model_config *g = n->config;
     const unsigned rows = g->n_half, c = g->channels, width = g->n_kernels * c;
     if (prime_cuda_fits(rows, c, g->kernels[g->n_kernels - 1])) {
-        struct prime_cuda a = {.n_frames = n_frames, .n_rows = rows, .n_channels = c, .n_kernels = g->n_kernels, .x = n->chunks,
-                               .y = n->primes};
+        struct prime_cuda a = {.n_frames = n_frames, .n_rows = rows, .n_channels = c, .n_kernels = g->n_kernels,
+                               .x = n->chunks, .y = n->primes};
         for (unsigned p = 0; p < g->n_kernels; p++) {
             a.kernel[p].n_taps = g->kernels[p];
             a.kernel[p].mixed_taps = f->prime[p].mixed_taps;
@@ -453,8 +462,9 @@ static void primes(const struct net_cuda *n, const struct freq_layer *f, unsigne
         return;
     }
     for (unsigned p = 0; p < g->n_kernels; p++) {
-        struct over_frequency_cuda taps = {.n_frames = n_frames, .n_rows = rows, .n_channels = c, .n_taps = g->kernels[p],
-                                           .x = n->chunks + p * c, .x_stride = width, .taps = f->prime[p].mixed_taps,
+        struct over_frequency_cuda taps = {.n_frames = n_frames, .n_rows = rows, .n_channels = c,
+                                           .n_taps = g->kernels[p], .x = n->chunks + p * c,
+                                           .x_stride = width, .taps = f->prime[p].mixed_taps,
                                            .y = n->product, .y_stride = c};
         over_frequency_cuda(&taps, n->stream);
         struct linear_cuda mix = linear(&f->prime[p].mix, n_frames, rows, n->product, c, n->mixed, c);
@@ -467,17 +477,18 @@ static void primes(const struct net_cuda *n, const struct freq_layer *f, unsigne
     }
 }
 
-static void freq_layer(const struct net_cuda *n, const struct freq_layer *f, unsigned n_frames, const float *x, float *y,
-                       const float *skip, const float *blend) {
+static void freq_layer(const struct net_cuda *n, const struct freq_layer *f, unsigned n_frames, const float *x,
+                       float *y, const float *skip, const float *blend) {
     const struct model_config *g = n->config;
     const unsigned rows = g->n_half, c = g->channels, width = g->n_kernels * c;
 
     struct linear_cuda a = linear(&f->gate, n_frames, rows, x, c, n->gates, 2 * c);
     a.norm_epsilon = g->norm_epsilon;
     linear_cuda(&a, n->stream);
-    over_frequency_cuda(&(struct over_frequency_cuda){.n_frames = n_frames, .n_rows = rows, .n_channels = 2 * c, .n_taps = 3,
-                                                      .x = n->gates, .x_stride = 2 * c, .taps = f->gate_taps, .gate = true,
-                                                      .y = n->product, .y_stride = c}, n->stream);
+    over_frequency_cuda(&(struct over_frequency_cuda){.n_frames = n_frames, .n_rows = rows, .n_channels = 2 * c,
+                                                      .n_taps = 3, .x = n->gates, .x_stride = 2 * c,
+                                                      .taps = f->gate_taps, .gate = true, .y = n->product,
+                                                      .y_stride = c}, n->stream);
     attend_cuda(&(struct attend_cuda){.n_frames = n_frames, .n_rows = rows, .n_channels = c,
                                       .weight_stride = linear_cuda_width(c), .weight = f->attention.weight,
                                       .bias = f->attention.bias, .x = n->product, .factor = n->factor}, n->stream);
@@ -505,8 +516,8 @@ void net_cuda_freq_stage(struct net_cuda *n, unsigned n_frames, unsigned block, 
 }
 
 /* Dense block, upsampling to full resolution, head: writes y [n_frames][n_positions][outputs of the head]. */
-static void decode(const struct net_cuda *n, const struct dense *d, const struct up *u, float *const past[], unsigned n_frames,
-                   const float *x, float *y) {
+static void decode(const struct net_cuda *n, const struct dense *d, const struct up *u, float *const past[],
+                   unsigned n_frames, const float *x, float *y) {
     const struct model_config *g = n->config;
     const unsigned c = g->channels;
     const size_t frame = (g->n_half + 2) * (size_t)c, full = (size_t)g->n_positions * c;

@@ -45,8 +45,8 @@ void net_cuda_run(struct net_cuda *n, struct net_cuda_state *s, unsigned n_frame
 void net_cuda_embed(struct net_cuda *n, unsigned n_frames, const float *features, float *y);
 void net_cuda_encode(struct net_cuda *n, struct net_cuda_state *s, unsigned n_frames, const float *x, float *y);
 void net_cuda_down(struct net_cuda *n, unsigned n_frames, const float *x, float *y);
-void net_cuda_time_stage(struct net_cuda *n, struct net_cuda_state *s, unsigned n_frames, unsigned block, const float *x,
-                         float *y);
+void net_cuda_time_stage(struct net_cuda *n, struct net_cuda_state *s, unsigned n_frames, unsigned block,
+                         const float *x, float *y);
 void net_cuda_freq_stage(struct net_cuda *n, unsigned n_frames, unsigned block, const float *x, float *y);
 void net_cuda_mask(struct net_cuda *n, struct net_cuda_state *s, unsigned n_frames, const float *x, float *mask);
 void net_cuda_phase(struct net_cuda *n, struct net_cuda_state *s, unsigned n_frames, const float *x, float *rotation);

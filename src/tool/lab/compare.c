@@ -101,7 +101,7 @@ static bool run_pesq(const struct sound *sounds, size_t n_sounds, struct scores 
     return !error && !(WIFEXITED(status) && (WEXITSTATUS(status) == PESQ_MISSING || WEXITSTATUS(status) == 127));
 }
 
-/* ---- the table ----------------------------------------------------------------------------------------------------- */
+/* ---- the table --------------------------------------------------------------------------------------------------- */
 
 static void sounds_free(struct sound *sounds, size_t n_sounds) {
     for (size_t i = 0; sounds && i < n_sounds; i++)
@@ -196,10 +196,12 @@ static int compare(char **paths, size_t n_sounds, struct err *err) {
             print_table(paths, scores, n_sounds, has_pesq);
             printf("Against %s, sample by sample: no delay is looked for.\n", paths[0]);
             if (n_cut)
-                printf("The files differ in length: compared are the first %.2f s.\n", (double)sounds[0].n / sounds[0].rate);
+                printf("The files differ in length: compared are the first %.2f s.\n",
+                       (double)sounds[0].n / sounds[0].rate);
             if (!has_pesq)
-                puts("PESQ is scored where python3 has its package: python3 -m venv pesq && pesq/bin/pip install pesq,\n"
-                     "then PATH=pesq/bin:$PATH primeknet compare ...");
+                puts(
+                    "PESQ is scored where python3 has its package: python3 -m venv pesq && pesq/bin/pip install pesq,\n"
+                    "then PATH=pesq/bin:$PATH primeknet compare ...");
         }
     }
     sounds_free(sounds, n_sounds);

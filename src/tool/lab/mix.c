@@ -37,7 +37,7 @@ struct list {
     size_t n;
 };
 
-/* ---- lists --------------------------------------------------------------------------------------------------------- */
+/* ---- lists ------------------------------------------------------------------------------------------------------- */
 
 static void list_done(struct list *l) {
     for (size_t i = 0; i < l->n; i++)
@@ -118,7 +118,7 @@ static int list_of(struct list *l, const char *path, struct err *err) {
     return code == 0 && l->n == 0 ? err_set(err, -EINVAL, "%s: names no file", path) : code;
 }
 
-/* ---- mixing -------------------------------------------------------------------------------------------------------- */
+/* ---- mixing ------------------------------------------------------------------------------------------------------ */
 
 /* SplitMix64 (Steele et al. 2014): works equally well with any seed. */
 static uint64_t draw(uint64_t *state, uint64_t n) {
@@ -218,8 +218,8 @@ static int add_room(float *y, const struct sound *clean, const char *path, struc
 }
 
 /* Adds noise to y [clean->n], from sample *begin on, repeating it if it is too short. */
-static int add_noise(float *y, size_t n, unsigned rate, const char *clean_path, const char *path, double snr_db, uint64_t *random,
-                     size_t *begin, struct err *err) {
+static int add_noise(float *y, size_t n, unsigned rate, const char *clean_path, const char *path, double snr_db,
+                     uint64_t *random, size_t *begin, struct err *err) {
     struct sound v;
     int code = read_at(&v, path, rate, err);
     if (code < 0)
@@ -247,16 +247,18 @@ struct pair {
     double snr_db;
 };
 
-static int write_sound(const struct sound *s, const char *folder, const char *pair, const char *which, struct err *err) {
+static int write_sound(const struct sound *s, const char *folder, const char *pair, const char *which,
+                       struct err *err) {
     char name[512 + 16], path[4096];
     snprintf(name, sizeof name, "%s_%s.flac", pair, which);
-    return path_join(path, sizeof path, folder, name) < 0 ? err_set(err, -ENAMETOOLONG, "%s: the name is too long", folder)
-                                                          : sound_write(s, path, err);
+    return path_join(path, sizeof path, folder, name) < 0
+               ? err_set(err, -ENAMETOOLONG, "%s: the name is too long", folder)
+               : sound_write(s, path, err);
 }
 
 /* Writes both files of a pair and its line in the table. */
-static int mix_pair(const struct arguments *a, const struct pair *p, const struct sound *speech, uint64_t *random, FILE *table,
-                    struct err *err) {
+static int mix_pair(const struct arguments *a, const struct pair *p, const struct sound *speech, uint64_t *random,
+                    FILE *table, struct err *err) {
     struct sound clean = {.n = speech->n, .rate = speech->rate}, noisy = clean;
     size_t begin = 0;
     int code = 0;
@@ -303,8 +305,8 @@ static unsigned namesakes(const struct list *l, size_t i) {
     return n;
 }
 
-static int mix_all(const struct arguments *a, const struct list *clean, const struct list *noise, const struct list *room,
-                   FILE *table, struct err *err) {
+static int mix_all(const struct arguments *a, const struct list *clean, const struct list *noise,
+                   const struct list *room, FILE *table, struct err *err) {
     uint64_t random = a->seed;
     int code = 0;
     fputs("name\trate\tsnr_db\tspeech\tnoise\tnoise_from_s\troom\tgain_db\n", table);
@@ -316,7 +318,8 @@ static int mix_all(const struct arguments *a, const struct list *clean, const st
             return code;
         sound_stem(stem, sizeof stem, clean->paths[i]);
         for (unsigned k = 0; code == 0 && k < a->n_levels; k++) {
-            struct pair p = {.clean = clean->paths[i], .noise = noise->paths[draw(&random, noise->n)], .snr_db = a->snr_db[k]};
+            struct pair p = {.clean = clean->paths[i], .noise = noise->paths[draw(&random, noise->n)],
+                             .snr_db = a->snr_db[k]};
             p.room = room->n ? room->paths[draw(&random, room->n)] : NULL;
             if (before)
                 snprintf(p.name, sizeof p.name, "%s-%u_%gdB", stem, before + 1, p.snr_db);
@@ -330,8 +333,8 @@ static int mix_all(const struct arguments *a, const struct list *clean, const st
 }
 
 /* Replaces the table only once all files in it are complete. */
-static int write_all(const struct arguments *a, const struct list *clean, const struct list *noise, const struct list *room,
-                     struct err *err) {
+static int write_all(const struct arguments *a, const struct list *clean, const struct list *noise,
+                     const struct list *room, struct err *err) {
     struct replace r;
     char path[4096];
     if (path_join(path, sizeof path, a->out, "pairs.tsv") < 0)
@@ -382,7 +385,8 @@ static bool parse_levels(struct arguments *a, const char *text) {
 
 static int run_mix(const struct cli_call *call) {
     const char *out = cli_option(call, 'o'), *seed_text = cli_option(call, 'n');
-    struct arguments a = {.clean = call->words[0], .noise = call->words[1], .room = call->words[2], .out = out ? out : "."};
+    struct arguments a = {.clean = call->words[0], .noise = call->words[1], .room = call->words[2],
+                          .out = out ? out : "."};
     double seed = 0;
     if (!parse_levels(&a, cli_option(call, 's')))
         return cli_misused;
@@ -397,7 +401,9 @@ const struct cli_command mix_command = {
     .name = "mix",
     .summary = "noisy test material, of speech, noise and rooms",
     .run = run_mix,
-    .arguments = {{"CLEAN", .kind = CLI_FILE}, {"NOISE", .kind = CLI_FILE}, {"ROOM", .kind = CLI_FILE, .optional = true}},
+    .arguments = {{"CLEAN", .kind = CLI_FILE},
+                  {"NOISE", .kind = CLI_FILE},
+                  {"ROOM", .kind = CLI_FILE, .optional = true}},
     .options = {{'s', "snr", "DB[,DB...]", .required = true,
                  .help = "speech over noise; speech counts within 20 dB of its loudest 20 ms"},
                 {'o', "out", "DIR", .kind = CLI_FILE, .help = "an existing folder; default: the current one"},

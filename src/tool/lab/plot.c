@@ -26,7 +26,11 @@
 #include <unistd.h>
 
 /* Pixels: the picture, a panel, and the space around it. */
-enum { WIDTH = 1200, LEFT = 66, PANEL_WIDTH = 1040, TOP = 62, PANEL_HEIGHT = 270, BETWEEN = 44, BOTTOM = 52, N_PANELS = 3 };
+enum {
+    WIDTH = 1200, LEFT = 66, PANEL_WIDTH = 1040,
+    TOP = 62, PANEL_HEIGHT = 270, BETWEEN = 44, BOTTOM = 52,
+    N_PANELS = 3
+};
 enum { HEIGHT = TOP + N_PANELS * PANEL_HEIGHT + (N_PANELS - 1) * BETWEEN + BOTTOM };
 enum { BEFORE, GAIN, AFTER };
 static const double level_range_db = 80, gain_range_db = 40;
@@ -44,7 +48,7 @@ static void view_done(struct view *v) {
         free(v->power[p]);
 }
 
-/* ---- the network on the file ---------------------------------------------------------------------------------------- */
+/* ---- the network on the file ------------------------------------------------------------------------------------- */
 
 struct run {
     struct stft *stft;
@@ -124,7 +128,7 @@ static int view_fill(struct view *v, const struct sound *sound, const struct mod
     return 0;
 }
 
-/* ---- the picture ---------------------------------------------------------------------------------------------------- */
+/* ---- the picture ------------------------------------------------------------------------------------------------- */
 
 /* The height of a frequency in a panel: linear below 700 Hz, logarithmic above, like hearing. */
 static double warp(double hz) {
@@ -137,7 +141,8 @@ struct colour {
 
 /* Maps 0..1 to black, violet, red, orange, light yellow, or for the gain from black to white. */
 static uint32_t colour_of(int panel, double x) {
-    static const struct colour ramp[] = {{.02, .02, .06}, {.28, .07, .43}, {.68, .18, .38}, {.95, .5, .18}, {.99, .98, .75}};
+    static const struct colour ramp[] = {
+        {.02, .02, .06}, {.28, .07, .43}, {.68, .18, .38}, {.95, .5, .18}, {.99, .98, .75}};
     const int steps = sizeof ramp / sizeof *ramp - 1;
     x = fmax(0, fmin(x, 1));
     struct colour c = {.12 * (1 - x) + .98 * x, .12 * (1 - x) + .98 * x, .16 * (1 - x) + .96 * x};
@@ -148,14 +153,16 @@ static uint32_t colour_of(int panel, double x) {
         c.g = ramp[i].g + t * (ramp[i + 1].g - ramp[i].g);
         c.b = ramp[i].b + t * (ramp[i + 1].b - ramp[i].b);
     }
-    return 0xff000000u | (uint32_t)lround(255 * c.r) << 16 | (uint32_t)lround(255 * c.g) << 8 | (uint32_t)lround(255 * c.b);
+    return 0xff000000u | (uint32_t)lround(255 * c.r) << 16 | (uint32_t)lround(255 * c.g) << 8 |
+           (uint32_t)lround(255 * c.b);
 }
 
 static int panel_top(int panel) {
     return TOP + panel * (PANEL_HEIGHT + BETWEEN);
 }
 
-static void paint_panel(uint32_t *pixels, size_t stride, const struct view *v, int panel, double top_db, double range_db) {
+static void paint_panel(uint32_t *pixels, size_t stride, const struct view *v, int panel, double top_db,
+                        double range_db) {
     for (int row = 0; row < PANEL_HEIGHT; row++) {
         double hz = 700 * expm1(warp(v->top_hz) * (1 - (row + .5) / PANEL_HEIGHT));
         double bin = fmin(hz / v->rate * 2 * (v->n_bins - 1), v->n_bins - 1.001);
@@ -185,7 +192,8 @@ static void draw_axes(cairo_t *c, const struct view *v, int panel, double top_db
     static const struct {
         double hz;
         const char *text;
-    } ticks[] = {{0, "0"}, {500, "500"}, {1000, "1k"}, {2000, "2k"}, {4000, "4k"}, {8000, "8k"}, {16000, "16k"}, {32000, "32k"}};
+    } ticks[] = {{0, "0"},     {500, "500"}, {1000, "1k"},   {2000, "2k"},
+                 {4000, "4k"}, {8000, "8k"}, {16000, "16k"}, {32000, "32k"}};
     const double top = panel_top(panel), bottom = top + PANEL_HEIGHT, right = LEFT + PANEL_WIDTH;
     char text[64];
     cairo_set_font_size(c, 13);
@@ -229,8 +237,8 @@ static int draw(const struct view *v, const char *in, const char *model, const c
     double top_db = loudest > 0 ? 10 * floor(log10(loudest)) : 0;
     uint32_t *pixels = (uint32_t *)(void *)cairo_image_surface_get_data(surface);
     for (int p = 0; pixels && p < N_PANELS; p++)
-        paint_panel(pixels, (size_t)cairo_image_surface_get_stride(surface) / sizeof *pixels, v, p, p == GAIN ? 0 : top_db,
-                    p == GAIN ? gain_range_db : level_range_db);
+        paint_panel(pixels, (size_t)cairo_image_surface_get_stride(surface) / sizeof *pixels, v, p,
+                    p == GAIN ? 0 : top_db, p == GAIN ? gain_range_db : level_range_db);
     cairo_surface_mark_dirty(surface);
 
     cairo_set_source_rgb(c, .15, .15, .2);
