@@ -330,7 +330,7 @@ START_TEST(garbage_is_refused_by_name) {
     ck_one_line();
     ck_refused(run("enhance", in_dir("good.wav"), out, "--engine", "steam", NULL), 1, "steam", "");
     ck_one_line();
-    ck_refused(run("enhance", in_dir("good.wav"), in_dir("out.xyz"), NULL), 1, "out.xyz", "no sound file has the extension .xyz");
+    ck_refused(run("enhance", in_dir("good.wav"), in_dir("out.xyz"), NULL), 1, "out.xyz", ".xyz is not the extension of a sound file");
     ck_one_line();
     ck_assert_ptr_nonnull(strstr(err_text, " .wav .flac .mp3 .ogg "));
     ck_refused(run("enhance", in_dir("good.wav"), in_dir("out"), NULL), 1, "/out: has no extension", " .wav .flac ");
@@ -779,7 +779,7 @@ START_TEST(no_file_is_written_over_another) {
     ck_one_line();
     mkdir(in_dir("bare"), 0700);
     ck_assert_int_eq(run("enhance", "--out", out, in_dir("bare"), NULL), 1);
-    ck_assert_ptr_nonnull(strstr(err_text, "holds no sound files"));
+    ck_assert_ptr_nonnull(strstr(err_text, "contains no sound files"));
     ck_one_line();
     ck_assert_int_eq(run("enhance", "--out", out, NULL), 2);
     ck_assert_int_eq(run("enhance", in_dir("kept/a.wav"), in_dir("b.wav"), in_dir("c.wav"), NULL), 2);
@@ -1095,7 +1095,7 @@ START_TEST(a_plot_is_a_picture) {
     ck_assert_ptr_nonnull(strstr(err_text, "/nonexistent/p.png"));
     ck_one_line();
     ck_assert_int_eq(run("plot", in_dir("plotted.wav"), in_dir("x.jpg"), NULL), 1);
-    ck_assert_ptr_nonnull(strstr(err_text, "x.jpg: pictures are written as PNG"));
+    ck_assert_ptr_nonnull(strstr(err_text, "x.jpg: the picture is a PNG file"));
     ck_one_line();
     ck_assert_int_eq(access(in_dir("x.jpg"), F_OK), -1);
     setenv("XDG_STATE_HOME", dir, 1);

@@ -47,7 +47,7 @@ int engine_open(struct engine **ret, const struct engine_options *options, const
     int code = -EINVAL;
     if (!strcmp(name, engine_null.name))
         return open_type(ret, &engine_null, options, model, err);
-    err_set(err, code, "no engine is called '%s'", name);
+    err_set(err, code, "there is no engine '%s'", name);
     for (unsigned i = 0; i < sizeof types / sizeof *types; i++)
         if (!strcmp(name, "auto") || !strcmp(name, types[i]->name))
             if (!(code = open_type(ret, types[i], options, model, err)))

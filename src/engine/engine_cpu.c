@@ -78,7 +78,7 @@ static int cpu_open(struct engine **ret, const struct engine *head, const struct
                     struct err *err) {
     const struct kernels *kernels = kernels_wanted(options);
     if (!kernels)
-        return err_set(err, -EINVAL, "engine cpu: this processor does not run '%s'", options->isa);
+        return err_set(err, -EINVAL, "engine cpu: this processor does not support '%s'", options->isa);
     struct engine_net *c = calloc(1, sizeof *c);
     if (!c)
         return err_set(err, -ENOMEM, "engine cpu: out of memory");

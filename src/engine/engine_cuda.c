@@ -26,7 +26,7 @@ static int load(struct err *err) {
             strcpy(path, beside);
     }
     if (access(path, F_OK) != 0)
-        return err_set(err, -ENOENT, "engine cuda: it is not installed (%s)", path);
+        return err_set(err, -ENOENT, "engine cuda: the module is not installed (%s)", path);
     void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!module)
         return err_set(err, -ENOEXEC, "engine cuda: %s", dlerror());

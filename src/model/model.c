@@ -130,7 +130,7 @@ static int get_list(struct reader *r, unsigned *ret, unsigned *n_ret, const char
     for (size_t i = 0; i < n && !code; i++) {
         code = check_integer(r, &ret[i], key, json_array_get(list, i), min, max);
         if (!code && i && ret[i] <= ret[i - 1])
-            code = bad_key(r, key, "the numbers do not rise");
+            code = bad_key(r, key, "the numbers are not in ascending order");
     }
     json_decref(list);
     if (!code)
@@ -164,11 +164,11 @@ static int read_geometry(struct reader *r, struct model_config *c) {
         return code;
     if (n_edges ? n_edges < 3 || c->band_edges[0] != c->n_linear || c->band_edges[n_edges - 1] != c->n_bins
                 : c->n_linear != c->n_bins)
-        return bad_key(r, "band_edges", "do not lead from the last linear bin to the last bin in two bands or more");
+        return bad_key(r, "band_edges", "must run from the last linear bin to the last bin in at least two bands");
     c->n_bands = n_edges ? n_edges - 1 : 0;
     c->n_positions = c->n_linear + c->n_bands;
     if (c->n_positions % 2 == 0 || c->n_positions < 3)
-        return bad_key(r, "band_edges", "linear bins and bands together must be an odd number from 3");
+        return bad_key(r, "band_edges", "linear bins plus bands must be an odd number of at least 3");
     c->n_half = (c->n_positions - 1) / 2;
     return 0;
 }
@@ -201,7 +201,7 @@ static int read_mixer(struct reader *r, struct model_config *c) {
     while (word < n_words && strcmp(mixer, words[word]))
         word++;
     if (word == n_words)
-        return bad_key(r, "mixer", "none of 'mamba', 'mamba2', 'gru' and 'lstm'");
+        return bad_key(r, "mixer", "must be 'mamba', 'mamba2', 'gru' or 'lstm'");
     c->mixer = (enum model_mixer)word;
     c->d_inner = c->channels;
     if (c->mixer == MODEL_GRU || c->mixer == MODEL_LSTM)
@@ -245,7 +245,7 @@ static int read_metadata(struct reader *r, struct model *m) {
     json_t *metadata = json_object_get(r->header, "__metadata__"), *value;
     char shown[MAX_SHOWN];
     if (!json_is_object(metadata))
-        return err_set(r->err, -EINVAL, "%s: no metadata, so not a model for this program", r->path);
+        return err_set(r->err, -EINVAL, "%s: no metadata, so not a PrimeKnet model", r->path);
     json_object_foreach(metadata, key, value)
         if (!json_is_string(value))
             return bad_key(r, printable(shown, key), "not a string");
@@ -253,7 +253,7 @@ static int read_metadata(struct reader *r, struct model *m) {
     if (code)
         return code;
     if (strcmp(text, FORMAT))
-        return bad_key(r, "format", "this version reads '" FORMAT "' only");
+        return bad_key(r, "format", "this version only reads '" FORMAT "'");
     if ((code = get_text(r, &text, "licence")) || (code = get_text(r, &text, "name")))
         return code;
     if (!(m->name = strdup(text)))
@@ -352,7 +352,7 @@ static int read_tensor(struct reader *r, struct tensor *t, const json_t *entry) 
     if (json_array_size(offsets) != 2 || !json_is_integer(begin) || !json_is_integer(end) ||
         json_integer_value(begin) < 0 || json_integer_value(end) < json_integer_value(begin) ||
         (uint64_t)json_integer_value(end) > r->n_data)
-        return bad_tensor(r, t->name, "data_offsets do not lie in the file");
+        return bad_tensor(r, t->name, "data_offsets lie outside the file");
     t->begin = (size_t)json_integer_value(begin);
     t->end = (size_t)json_integer_value(end);
     if (t->end - t->begin != t->n * size)
@@ -386,7 +386,7 @@ static int check_layout(struct reader *r, struct model *m) {
     for (unsigned i = 0; i < m->n_tensors && !code; at = order[i++]->end)
         if (order[i]->begin != at)
             code = bad_tensor(r, order[i]->name,
-                              order[i]->begin < at ? "overlaps another" : "bytes before it belong to none");
+                              order[i]->begin < at ? "overlaps another" : "the bytes before it belong to no tensor");
     free(order);
     if (!code && at != r->n_data)
         code = err_set(r->err, -EINVAL, "%s: %zu bytes after the last tensor", r->path, r->n_data - at);

@@ -128,7 +128,7 @@ static int add_folder(struct batch *b, char *folder, const struct stat *out) {
     }
     fts_close(walk);
     if (status == cli_done && b->n + b->n_failed == n_before)
-        leave_out(b, folder, "holds no sound files");
+        leave_out(b, folder, "contains no sound files");
     return status;
 }
 
@@ -313,7 +313,7 @@ static int parse(struct arguments *a, const struct cli_call *call) {
     if (strength && !cli_number(strength, 0, 1, &share))
         return cli_misuse(call->command, "--strength: '%s' is not a number from 0 to 1", strength);
     if (floor_text && strcmp(floor_text, "off") != 0 && !cli_number(floor_text, -60, 0, &floor_db))
-        return cli_misuse(call->command, "--floor-db: '%s' is not a number from -60 to 0, nor off", floor_text);
+        return cli_misuse(call->command, "--floor-db: '%s' is neither off nor a number from -60 to 0", floor_text);
     if (low_cut && !cli_number(low_cut, 0, 300, &low_cut_hz))
         return cli_misuse(call->command, "--low-cut-hz: '%s' is not a number from 0 to 300", low_cut);
     a->controls = (struct engine_controls){.strength = (float)share,
@@ -389,7 +389,7 @@ static int run_enhance(const struct cli_call *call) {
 
 const struct cli_command enhance_command = {
     .name = "enhance",
-    .summary = "clean the speech in sound files",
+    .summary = "enhance the speech in sound files",
     .run = run_enhance,
     .usage = {"IN OUT [OPTION...]", "--out DIR FILE|FOLDER... [OPTION...]"},
     .arguments = {{"IN", .kind = CLI_FILE}, {"OUT", .kind = CLI_FILE, .optional = true, .many = true}},
@@ -397,11 +397,11 @@ const struct cli_command enhance_command = {
                  .help = "the folder to write to; created if necessary"},
                 CLI_MODEL_OPTION,
                 CLI_ENGINE_OPTION,
-                {'s', "strength", "S", .help = "0 (the input) to 1 (default, all that the network does)"},
-                {'f', "floor-db", "D", .help = "leave at least this much of everything, -60 to 0; or off (default)"},
-                {'l', "low-cut-hz", "F", .help = "remove what lies below, 0 (off) to 300; default: 70"}},
-    .about = "Cleans the speech in IN, any file that libsndfile reads, and writes OUT: same rate, channels and\n"
-             "length, no delay, the tags kept; the extension of OUT determines the format. With --out each FILE\n"
-             "is written to DIR under its own name, and so is each sound file in a FOLDER and its subfolders; as\n"
-             "many run at once as there are cores.\n",
+                {'s', "strength", "S", .help = "from 0 (the input) to 1 (default, the full effect)"},
+                {'f', "floor-db", "D", .help = "lowest gain in dB, from -60 to 0, or off (default)"},
+                {'l', "low-cut-hz", "F", .help = "remove frequencies below this, 0 (off) to 300 Hz; default: 70"}},
+    .about = "Enhances the speech in IN, any file that libsndfile reads, and writes OUT with the same rate, channels,\n"
+             "length and tags, without delay; the extension of OUT determines the format. With --out each FILE is\n"
+             "written to DIR under its own name, and so is each sound file in a FOLDER and its subfolders; as many\n"
+             "files run at once as there are cores.\n",
 };

@@ -78,6 +78,6 @@ const struct cli_command bench_command = {
     .options = {CLI_ENGINE_OPTION,
                 CLI_MODEL_OPTION,
                 {'j', "json", .help = "as one JSON object; see primeknet(1)"}},
-    .about = "Runs 5000 hops one by one, as the daemon does, and prints what a hop takes, what share of real\n"
-             "time that is (real-time factor), and the memory in use.\n",
+    .about = "Runs 5000 hops one by one, as the daemon does, and prints the time per hop, its share of real time\n"
+             "(real-time factor) and the memory in use.\n",
 };

@@ -107,7 +107,7 @@ static void print_commands(FILE *f) {
     for (int i = 0; cli_commands[i]; i++)
         if (cli_commands[i]->summary)
             fprintf(f, "  %-9s %s\n", cli_commands[i]->name, cli_commands[i]->summary);
-    fputs("\n`primeknet help COMMAND` tells a command's arguments; the daemon is primeknetd(1).\n", f);
+    fputs("\n`primeknet help COMMAND` explains a command; primeknetd(1) is the daemon.\n", f);
 }
 
 static int misnamed(const char *name) {
@@ -136,10 +136,10 @@ static int run_help(const struct cli_call *call) {
 
 const struct cli_command help_command = {
     .name = "help",
-    .summary = "the commands, or the arguments of one",
+    .summary = "list the commands, or explain one",
     .run = run_help,
     .arguments = {{"COMMAND", .kind = CLI_COMMAND, .optional = true}},
-    .about = "What there is to be said to primeknet.\n",
+    .about = "Lists the commands of primeknet, or explains one.\n",
 };
 
 static int run_version(const struct cli_call *call) {
@@ -149,7 +149,7 @@ static int run_version(const struct cli_call *call) {
 }
 
 const struct cli_command version_command = {
-    .name = "version", .summary = "the version", .run = run_version, .about = "Prints the version.\n"};
+    .name = "version", .summary = "print the version", .run = run_version, .about = "Prints the version.\n"};
 
 int cli_misuse(const struct cli_command *command, const char *format, ...) {
     va_list args;

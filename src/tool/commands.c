@@ -37,18 +37,18 @@ static int set(const char *name, const char *value, bool save) {
     else
         printf("%s is now %s", text_of(answer, "name"), json_string_value(now));
     if (save)
-        printf(", kept in %s\n", text_of(answer, "file"));
+        printf(", saved in %s\n", text_of(answer, "file"));
     else
-        printf(", until the settings are read again; --save keeps it\n");
+        printf(", until the settings are reloaded; --save keeps it\n");
     if (json_is_true(json_object_get(answer, "bypass")))
-        printf("bypass is on: nothing of it is heard before primeknet bypass off\n");
+        printf("bypass is on, so it has no effect until primeknet bypass off\n");
     if (text_of(answer, "missing")[0])
         cli_fail("%s", text_of(answer, "missing"));
     json_decref(answer);
     return cli_done;
 }
 
-#define SAVE {'s', "save", .help = "also write it into the settings file"}
+#define SAVE {'s', "save", .help = "also save it in the settings file"}
 
 static int run_set(const struct cli_call *call) {
     return set(call->words[0], call->words[1], cli_option(call, 's'));
@@ -56,7 +56,7 @@ static int run_set(const struct cli_call *call) {
 
 const struct cli_command set_command = {
     .name = "set",
-    .summary = "change a setting while it runs: strength 0.7",
+    .summary = "change a setting, such as strength 0.7",
     .run = run_set,
     .arguments = {{"NAME", .kind = CLI_SETTING}, {"VALUE", .kind = CLI_VALUE}},
     .options = {SAVE},
@@ -74,12 +74,12 @@ static int run_model(const struct cli_call *call) {
 
 const struct cli_command model_command = {
     .name = "model",
-    .summary = "another network",
+    .summary = "switch to another model",
     .run = run_model,
     .arguments = {{"NAME", .kind = CLI_MODEL}},
     .options = {SAVE},
-    .about = "Another network: small, base, large, auto, or the full path of a .safetensors file. It is loaded\n"
-             "beside the running one and then faded in.\n",
+    .about = "Switches to another model: small, base, large, auto, or the full path of a .safetensors file. It is\n"
+             "loaded beside the running one and then faded in.\n",
 };
 
 static int run_bypass(const struct cli_call *call) {
@@ -94,11 +94,11 @@ static int run_bypass(const struct cli_call *call) {
 
 const struct cli_command bypass_command = {
     .name = "bypass",
-    .summary = "on, off or toggle: the microphone as it is",
+    .summary = "turn bypass on or off: the microphone unchanged",
     .run = run_bypass,
     .arguments = {{"on|off|toggle", .kind = CLI_SWITCH, .optional = true}},
-    .about = "With bypass on, Enhanced Mic sounds as the microphone does; the delay stays what it is. Without an\n"
-             "argument: tells whether it is on.\n",
+    .about = "With bypass on, Enhanced Mic passes the microphone through unchanged, with the same delay. Without an\n"
+             "argument, prints whether it is on.\n",
 };
 
 /* ---- microphones ------------------------------------------------------------------------------------------------- */
@@ -128,24 +128,24 @@ static int run_mics(const struct cli_call *call) {
     if (strcmp(chosen, "default") == 0)
         puts("Enhanced Mic follows the system's default.");
     else
-        printf("Enhanced Mic is told to use %s; primeknet use default follows the system's.\n", chosen);
+        printf("Enhanced Mic uses %s; primeknet use default makes it follow the system's default.\n", chosen);
     json_decref(answer);
     return cli_done;
 }
 
 const struct cli_command mics_command = {
     .name = "mics",
-    .summary = "the microphones there are",
+    .summary = "list the microphones",
     .run = run_mics,
     .options = {{'j', "json", .help = "as one JSON object, for scripts; see primeknet(1)"}},
-    .about = "Lists the microphones: the name for primeknet use, and what people call it. * is in use.\n",
+    .about = "Lists the microphones: the name for primeknet use, and a description. * marks the one in use.\n",
 };
 
 /* Finds the microphone with that name or description, or the only one that contains the words. Prints an error
  * otherwise. */
 static bool find_microphone(char *ret, size_t size, const char *wanted) {
     if (!wanted[0]) {
-        cli_fail("a microphone needs a name; primeknet mics lists them");
+        cli_fail("the name is empty; primeknet mics lists the microphones");
         return false;
     }
     json_t *answer = cli_ask(json_pack("{s:s}", "command", "microphones")), *mic;
@@ -169,7 +169,7 @@ static bool find_microphone(char *ret, size_t size, const char *wanted) {
     if (n_found == 1)
         snprintf(ret, size, "%s", text_of(found, "name"));
     else if (n_found > 1)
-        cli_fail("\"%s\" may be any of %d microphones; primeknet mics lists their names", wanted, n_found);
+        cli_fail("\"%s\" matches %d microphones; primeknet mics lists their names", wanted, n_found);
     else
         cli_fail("there is no microphone \"%s\"; primeknet mics lists them", wanted);
     json_decref(answer);
@@ -185,9 +185,9 @@ static int run_use(const struct cli_call *call) {
 
 const struct cli_command use_command = {
     .name = "use",
-    .summary = "another microphone",
+    .summary = "switch to another microphone",
     .run = run_use,
     .arguments = {{"MICROPHONE", .kind = CLI_MICROPHONE}},
     .options = {SAVE},
-    .about = "Another microphone: a name that primeknet mics lists, a part of one, or default.\n",
+    .about = "Switches to another microphone: a name that primeknet mics lists, a part of one, or default.\n",
 };

@@ -145,6 +145,5 @@ const struct cli_command complete_command = {
     .name = "complete",
     .run = run,
     .arguments = {{"WORD", .many = true}},
-    .about = "Prints what may complete the last of the words, for the completions of shells:\n"
-             "primeknet complete -- WORD...\n",
+    .about = "Prints the completions of the last word, for shells: primeknet complete -- WORD...\n",
 };

@@ -103,7 +103,7 @@ static bool pulseaudio_has_the_socket(struct doctor *d, const char *server) {
 
 static void check_sound_server(struct doctor *d) {
     static const char instead[] =
-        "let PipeWire carry the sound instead of PulseAudio (Debian: sudo apt install pipewire-audio), "
+        "use PipeWire instead of PulseAudio (Debian: sudo apt install pipewire-audio), "
         "then: systemctl --user --now disable pulseaudio.socket pulseaudio.service; "
         "systemctl --user --now enable pipewire pipewire-pulse wireplumber";
     char server[64];
@@ -113,7 +113,7 @@ static void check_sound_server(struct doctor *d) {
     bool pulseaudio = pulseaudio_has_the_socket(d, server);
     if (res == -EHOSTDOWN && pulseaudio)
         tell(d, PROBLEM, "PipeWire", instead,
-             "does not run; PulseAudio carries the sound, and PrimeKnet cannot use it");
+             "does not run; PulseAudio does, which PrimeKnet cannot use");
     else if (res == -EHOSTDOWN)
         tell(d, PROBLEM, "PipeWire",
              "start PipeWire: systemctl --user --now enable pipewire pipewire-pulse wireplumber (Debian: sudo apt "
@@ -121,25 +121,25 @@ static void check_sound_server(struct doctor *d) {
              "pipewire-audio first)",
              "does not run, or not for this user");
     else if (res)
-        tell(d, PROBLEM, "PipeWire", "start PipeWire anew: systemctl --user restart pipewire", "%s", err.text);
+        tell(d, PROBLEM, "PipeWire", "restart PipeWire: systemctl --user restart pipewire", "%s", err.text);
     if (res)
         return;
     tell(d, FINE, "PipeWire", NULL, "%s runs", survey_version(d->survey));
     if (pulseaudio)
         tell(d, PROBLEM, "applications", instead,
-             "PulseAudio, not PipeWire, carries their sound: Enhanced Mic is not among their microphones");
+             "they use PulseAudio instead of PipeWire, so they do not see Enhanced Mic");
     else if (!server[0])
         tell(d, PROBLEM, "applications",
              "systemctl --user --now enable pipewire-pulse (Debian: sudo apt install pipewire-pulse first)",
-             "nothing answers those that speak to PulseAudio, as browsers and most call programs do");
+             "nothing serves those that use PulseAudio, such as browsers and most call programs");
     else
-        tell(d, FINE, "applications", NULL, "PipeWire answers those that speak to PulseAudio");
+        tell(d, FINE, "applications", NULL, "PipeWire serves those that use PulseAudio");
     if (survey_has_session_manager(d->survey))
         tell(d, FINE, "session manager", NULL, "runs");
     else
         tell(d, PROBLEM, "session manager",
              "start one: systemctl --user --now enable wireplumber (Debian: sudo apt install wireplumber first)",
-             "none runs, so that nothing is connected with any microphone");
+             "none runs, so no application is connected to a microphone");
 }
 
 /* ---- the service ------------------------------------------------------------------------------------------------- */
@@ -168,14 +168,14 @@ static void check_settings(struct doctor *d) {
         use_running_settings(d);
     if (res) {
         tell(d, PROBLEM, "settings",
-             "mend that line, then: systemctl --user reload primeknet; primeknet.conf(5) tells the settings", "%s%s%s",
+             "correct that line (see primeknet.conf(5)), then: systemctl --user reload primeknet", "%s%s%s",
              err.text, instead[0] ? "; in force: " : "", instead);
     } else if (instead[0]) {
-        tell(d, PROBLEM, "settings", "systemctl --user reload primeknet, once the file is as it should be",
-             "not those of the file, but %s: %s", instead, text_of(d->status, "refused"));
+        tell(d, PROBLEM, "settings", "once the file is correct: systemctl --user reload primeknet",
+             "in force: %s, not the file: %s", instead, text_of(d->status, "refused"));
     } else {
         tell(d, FINE, "settings", NULL, "%s",
-             d->settings.file[0] ? d->settings.file : "the defaults, there is no file");
+             d->settings.file[0] ? d->settings.file : "the defaults (there is no file)");
     }
 }
 
@@ -183,9 +183,9 @@ static void check_service(struct doctor *d) {
     const struct systemd_unit *unit = &d->unit;
     const char *enable = "primeknet setup";
     if (!d->systemd)
-        tell(d, NOTE, "service", NULL, "no systemd runs for this user: nothing starts primeknetd at login");
+        tell(d, NOTE, "service", NULL, "no systemd runs for this user, so nothing starts primeknetd at login");
     else if (strcmp(unit->load, "not-found") == 0)
-        tell(d, PROBLEM, "service", "install PrimeKnet, with its unit primeknet.service where systemd looks for it; "
+        tell(d, PROBLEM, "service", "install PrimeKnet, with primeknet.service in a folder that systemd searches; "
              "then: systemctl --user daemon-reload; primeknet setup",
              "systemd knows no primeknet.service");
     else if (strcmp(unit->load, "loaded") != 0)
@@ -197,12 +197,12 @@ static void check_service(struct doctor *d) {
     else if (strcmp(unit->active, "active") != 0)
         tell(d, PROBLEM, "service", enable, "%s, %s", unit->active, unit->file[0] ? unit->file : "not enabled");
     else if (strcmp(unit->file, "enabled") != 0)
-        tell(d, NOTE, "service", enable, "runs, but will not after the next login: it is not enabled");
+        tell(d, NOTE, "service", enable, "runs, but is not enabled, so it will not run after the next login");
     else
         tell(d, FINE, "service", NULL, "enabled and running");
     if (unit->restarts > 2)
         tell(d, NOTE, "service", "journalctl --user -u primeknet says why",
-             "systemd has had to start it again %u times", unit->restarts);
+             "systemd has had to restart it %u times", unit->restarts);
 }
 
 static int ask_daemon(struct doctor *d, struct err *err) {
@@ -235,10 +235,10 @@ static void check_bluetooth(struct doctor *d, const struct survey_source *mic) {
     if (!strstr(mic->profile, "head") || strcasestr(mic->codec, "lc3"))
         return;
     tell(d, wide ? NOTE : PROBLEM, "Bluetooth",
-         "use the microphone of the computer, or one on a cable, and the headset to listen only: primeknet mics; "
+         "use the computer's microphone or a wired one, and the headset only to listen: primeknet mics; "
          "primeknet "
          "use NAME --save",
-         "%s sends %s, as in a telephone call: no denoiser brings back what is missing", mic->description,
+         "%s sends %s, as in a telephone call; enhancement cannot restore the missing frequencies", mic->description,
          narrow ? "8 kHz sound"
          : wide ? "16 kHz sound"
                 : "8 or 16 kHz sound");
@@ -254,8 +254,8 @@ static void tell_silent_cards(struct doctor *d) {
             sends |= source->device == device->id;
         if (!sends)
             tell(d, NOTE, "sound card",
-                 "choose a profile with an input for it in the sound settings (pavucontrol: Configuration)",
-                 "%s offers no microphone as it is set now", device->description);
+                 "choose a profile with an input in the sound settings (pavucontrol: Configuration)",
+                 "%s offers no microphone in its present profile", device->description);
     }
 }
 
@@ -286,7 +286,7 @@ static bool check_sound(struct doctor *d, const char *check, const struct survey
     } else if (source->volume < 1e-3) { /* -60 dB */
         snprintf(advice, sizeof advice, "wpctl set-volume %u 1.0, or turn \"%.128s\" up in the sound settings",
                  source->id, source->description);
-        tell(d, PROBLEM, check, advice, "%s is turned down to nothing", source->description);
+        tell(d, PROBLEM, check, advice, "the volume of %s is zero", source->description);
     } else {
         tell(d, FINE, check, NULL, "%s", source->description);
         return true;
@@ -304,22 +304,22 @@ static void check_microphone(struct doctor *d) {
     if (mic && strcmp(mic->name, ENHANCED) == 0)
         mic = NULL;
     if (!any) {
-        tell(d, PROBLEM, "microphone", "plug one in, or switch it on: laptops have a key or a slide for it",
+        tell(d, PROBLEM, "microphone", "plug one in or switch it on; laptops may have a key or a slider for it",
              "there is none");
         tell_silent_cards(d);
     } else if (missing) {
         tell(d, PROBLEM, "microphone", "plug it in, or choose another: primeknet mics; primeknet use NAME --save",
-             "%s, the one that is chosen, is not there", d->settings.microphone);
+             "%s, the chosen one, is missing", d->settings.microphone);
     } else if (!mic && d->status) {
         tell(d, PROBLEM, "microphone", "choose one: primeknet mics; primeknet use NAME --save",
-             "nothing is connected with Enhanced Mic's input");
+             "nothing is connected to Enhanced Mic's input");
     }
     bool audible = mic && check_sound(d, "microphone", mic);
     if (mic)
         check_bluetooth(d, mic);
     const json_t *level = json_object_get(d->status, "level_in_db");
     if (audible && (json_is_null(level) || json_number_value(level) < digital_silence_db))
-        tell(d, PROBLEM, "microphone", "look for a switch on it, and for the right channel: primeknet set channel",
+        tell(d, PROBLEM, "microphone", "look for a switch on it, or choose another channel: primeknet set channel",
              "it sends digital silence");
 }
 
@@ -328,17 +328,17 @@ static void check_enhanced(struct doctor *d) {
     const char *by_default = survey_default_source(d->survey);
     if (!enhanced) {
         if (d->status)
-            tell(d, PROBLEM, "Enhanced Mic", "systemctl --user restart primeknet", "is not in PipeWire's graph");
+            tell(d, PROBLEM, "Enhanced Mic", "systemctl --user restart primeknet", "is missing from PipeWire");
         return;
     }
     check_sound(d, "Enhanced Mic", enhanced);
     const struct survey_source *source = survey_find(d->survey, by_default);
     if (strcmp(by_default, ENHANCED) == 0)
-        tell(d, FINE, "default source", NULL, "Enhanced Mic: applications take it unless told otherwise");
+        tell(d, FINE, "default source", NULL, "Enhanced Mic: applications use it by default");
     else
         tell(d, NOTE, "default source",
-             "choose Enhanced Mic in your applications, or once for all: primeknet setup --default",
-             "%s: applications take it unless told otherwise", source ? source->description : "none");
+             "choose Enhanced Mic in your applications, or for all of them: primeknet setup --default",
+             "%s: applications use it by default", source ? source->description : "none");
 }
 
 /* ---- real time and speed ----------------------------------------------------------------------------------------- */
@@ -384,7 +384,7 @@ static void check_realtime(struct doctor *d) {
     static const char limits[] = "or give your user real-time rights in /etc/security/limits.d: @audio - rtprio 95";
     struct err why = {""};
     char advice[256];
-    const char *means = d->status ? ": the sound may stumble when the machine is busy, and comes later" : "";
+    const char *means = d->status ? ": the sound may break up when the machine is busy, and has more delay" : "";
     if (json_is_true(json_object_get(d->status, "realtime"))) {
         tell(d, FINE, "real time", NULL, "the network's thread has real-time priority");
         return;
@@ -403,7 +403,7 @@ static void check_realtime(struct doctor *d) {
         tell(d, PROBLEM, "real time", advice,
              "rtkit is not installed, and this user's limits allow no real-time priority%s", means);
     } else {
-        snprintf(advice, sizeof advice, "journalctl -u rtkit-daemon says more; mend that, %s", limits);
+        snprintf(advice, sizeof advice, "journalctl -u rtkit-daemon says why; solve that, %s", limits);
         tell(d, PROBLEM, "real time", advice,
              "rtkit refuses (%s), and this user's limits allow no real-time priority%s", why.text, means);
     }
@@ -418,7 +418,7 @@ static void check_gpu(struct doctor *d) {
     struct err err = {""};
     int res = 0;
     if (strcmp(d->settings.engine, "cpu") == 0) {
-        tell(d, FINE, "GPU", NULL, "not asked for, engine is \"cpu\"");
+        tell(d, FINE, "GPU", NULL, "not used: engine is \"cpu\"");
         return;
     }
     if (!d->status) {
@@ -436,15 +436,15 @@ static void check_gpu(struct doctor *d) {
         problem += strlen(prefix);
     if (problem[0])
         tell(d, wanted ? PROBLEM : access("/proc/driver/nvidia/version", F_OK) == 0 ? NOTE : FINE, "GPU",
-             wanted ? "mend that, or let the processor compute: primeknet set engine auto --save" : NULL,
-             "%s; the processor computes", problem);
+             wanted ? "solve that, or use the processor: primeknet set engine auto --save" : NULL,
+             "%s; the processor is used", problem);
     else if (strncmp(engine, "cuda", 4) == 0 || !d->status)
         tell(d, FINE, "GPU", NULL, "can be used");
     else
-        tell(d, FINE, "GPU", NULL, "rests while nobody records");
+        tell(d, FINE, "GPU", NULL, "released while nobody records");
 }
 
-static const char *const lighter = "a lighter network: primeknet model auto --save, or primeknet model small --save";
+static const char *const lighter = "use a lighter model: primeknet model auto --save, or primeknet model small --save";
 
 /* Judges the hops of past recordings; returns false if there were too few. */
 static bool judge_hops(struct doctor *d) {
@@ -452,7 +452,7 @@ static bool judge_hops(struct doctor *d) {
     const char *too_heavy = text_of(json_object_get(d->status, "missing"), "model");
     if (too_heavy[0]) {
         tell(d, PROBLEM, "speed",
-             "end what keeps the processor busy, or keep the lighter network: primeknet model small --save", "%s",
+             "stop what keeps the processor busy, or keep the lighter model: primeknet model small --save", "%s",
              too_heavy);
         return true;
     }
@@ -460,11 +460,11 @@ static bool judge_hops(struct doctor *d) {
         return false;
     bool cpu = strncmp(text_of(d->status, "engine"), "cpu", 3) == 0;
     if (late > late_share * hops)
-        tell(d, PROBLEM, "speed", cpu ? lighter : "end what else uses the GPU, or: primeknet set engine cpu --save",
-             "%.0f of %.0f hops of %s were late, and sounded as the microphone does", late, hops,
+        tell(d, PROBLEM, "speed", cpu ? lighter : "stop what else uses the GPU, or: primeknet set engine cpu --save",
+             "%.0f of %.0f hops of %s were late, so the microphone came through unenhanced", late, hops,
              text_of(d->status, "model"));
     else
-        tell(d, FINE, "speed", NULL, "%s: a hop takes %.0f us (99 of 100), %.0f of %.0f late",
+        tell(d, FINE, "speed", NULL, "%s: p99 of a hop is %.0f us, %.0f of %.0f late",
              text_of(d->status, "model"), number_of(d->status, "hop_p99_us"), late, hops);
     return true;
 }
@@ -494,9 +494,9 @@ static void check_speed(struct doctor *d) {
         double p99 = res > 0 ? measure_percentile(us, (unsigned)res, .99) : 0, share = p99 / hop_us;
         if (res > 0)
             tell(d, share > 1 ? PROBLEM : share > tight ? NOTE : FINE, "speed", share > tight ? lighter : NULL,
-                 "%s: a hop of %.0f us takes this processor %.0f us%s", name, hop_us, p99,
-                 share > 1       ? ", which is too much"
-                 : share > tight ? ", so that the delay grows and hops may be late"
+                 "%s: a hop of %.0f us takes %.0f us on this processor%s", name, hop_us, p99,
+                 share > 1       ? ", too long"
+                 : share > tight ? ", so the delay grows and hops may be late"
                                  : "");
     }
     if (res < 0)
@@ -518,7 +518,7 @@ static int conclude(const struct doctor *d) {
         cli_print_json(d->checks);
         return n_problems ? cli_failed : cli_done;
     }
-    puts(n_problems ? "\nWhat to do, in this order:" : "\nAll is well.");
+    puts(n_problems ? "\nWhat to do, in this order:" : "\nNo problems found.");
     json_array_foreach(d->checks, i, check) {
         bool repeated = false;
         if (!text_of(check, "advice")[0] || (n_problems && strcmp(text_of(check, "result"), words[PROBLEM]) != 0))
@@ -567,9 +567,9 @@ static int run_doctor(const struct cli_call *call) {
 
 const struct cli_command doctor_command = {
     .name = "doctor",
-    .summary = "what is wrong, and what to do",
+    .summary = "find problems and say how to fix them",
     .run = run_doctor,
     .options = {{'j', "json", .help = "an array of objects with check, result, text and advice"}},
-    .about = "Looks for what keeps Enhanced Mic from working, and says what to do. Changes nothing.\n"
-             "Exit status: 0 all is well, 1 there are problems, 2 called wrongly.\n",
+    .about = "Finds what keeps Enhanced Mic from working, and says what to do. Changes nothing.\n"
+             "Exit status: 0 no problems, 1 problems, 2 usage error.\n",
 };

@@ -211,7 +211,7 @@ static int run(struct job *j, _Atomic float *share) {
     if (code == 0 && (sf_error(j->in) == SF_ERR_SYSTEM || (sf_error(j->in) && !j->n_read)))
         code = sound_file_failed(j->in, j->in_name, "read", j->err);
     if (code == 0 && !j->n_read)
-        code = err_set(j->err, -EINVAL, "%s: holds no sound", j->in_name);
+        code = err_set(j->err, -EINVAL, "%s: contains no sound", j->in_name);
     if (code == 0)
         memset(data, 0, hop * channels * sizeof *data);
     while (code == 0 && j->n_written < j->n_read)
@@ -280,7 +280,7 @@ static int open_all(struct job *j) {
         return code;
     const unsigned channels = (unsigned)j->info.channels;
     if (channels > most_channels)
-        return err_set(j->err, -EINVAL, "%s: has %u channels, at most %d are handled", j->in_name, channels,
+        return err_set(j->err, -EINVAL, "%s: has %u channels; at most %d are supported", j->in_name, channels,
                        most_channels);
     j->block_hops = channels * most_hops > most_hops_in_all ? most_hops_in_all / channels : most_hops;
     if ((code = open_engine(j->by, channels, j->block_hops, j->err)) < 0)
@@ -309,7 +309,7 @@ static int finish(struct job *j) {
         code = replace_finish(&j->replace, j->err);
     if (code < 0 || !is_cut)
         return code;
-    err_set(j->err, 0, "%s: is cut short; enhanced the %.2f s that it holds", j->in_name,
+    err_set(j->err, 0, "%s: is cut short; enhanced the %.2f s that it contains", j->in_name,
             (double)j->n_read / j->info.samplerate);
     return 1;
 }

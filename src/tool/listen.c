@@ -32,7 +32,7 @@ static int find_enhanced(struct err *err) {
     if (res)
         return res;
     if (!survey_find(d, "enhanced_mic"))
-        res = err_set(err, -ENOENT, "there is no Enhanced Mic to listen to; primeknet doctor says why");
+        res = err_set(err, -ENOENT, "Enhanced Mic is missing; primeknet doctor says why");
     survey_close(d);
     return res;
 }
@@ -47,7 +47,7 @@ int listen_open(struct listen **ret, struct err *err) {
         pw_deinit();
         return err_set(err, -ENOMEM, "out of memory");
     }
-    res = err_set(err, -EIO, "PipeWire's loopback does not start");
+    res = err_set(err, -EIO, "PipeWire's loopback did not start");
     l->loop = pw_thread_loop_new("listen", NULL);
     if (l->loop)
         l->context = pw_context_new(pw_thread_loop_get_loop(l->loop),
@@ -78,7 +78,7 @@ void listen_close(struct listen *l) {
 
 int listen_open(struct listen **ret, struct err *err) {
     (void)ret;
-    return err_set(err, -ENOTSUP, "this primeknet was built without PipeWire: it cannot play Enhanced Mic");
+    return err_set(err, -ENOTSUP, "this primeknet was built without PipeWire, so it cannot play Enhanced Mic");
 }
 
 void listen_close(struct listen *l) {

@@ -59,10 +59,10 @@ static int choose_network(const struct settings *s) {
     if (choose_model(&c, "cpu", true, NULL, &err) < 0)
         return cli_fail("%s", err.text);
     bool slow = c.p99_us >= c.limit_us;
-    printf("network   %s is what this processor carries: a hop of base takes it %s%.0f us, %.0f are allowed\n", c.model,
+    printf("network   %s suits this processor: a hop of base takes %s%.0f us of the %.0f us allowed\n", c.model,
            slow ? "at least " : "", c.p99_us, c.limit_us);
     if (!automatic)
-        printf("          %s stays %s; primeknet model auto --save takes the one that was measured%s\n", "model",
+        printf("          %s stays %s; primeknet model auto --save uses the measured one%s\n", "model",
                s->model, gpu_alone ? " where there is no GPU" : "");
     return cli_done;
 }
@@ -74,18 +74,18 @@ static int start_service(struct systemd *m) {
     if (systemd_reload(m, &err) < 0 || systemd_unit(m, &unit, UNIT, &err) < 0)
         return cli_fail("%s", err.text);
     if (strcmp(unit.load, "loaded") != 0)
-        return cli_fail("systemd has no " UNIT " (%s): install PrimeKnet with its unit where systemd looks for it, "
+        return cli_fail("systemd has no " UNIT " (%s): install PrimeKnet with its unit in "
                         "~/.local/share/systemd/user or /usr/lib/systemd/user",
                         unit.load);
     if (strcmp(unit.active, "active") != 0 && control_connect(&fd, &err) == 0) {
         close(fd);
-        return cli_fail("a primeknetd runs already, but not as the service: end it, then set up");
+        return cli_fail("primeknetd runs already, but not as the service; stop it, then run setup again");
     }
     if (systemd_enable(m, UNIT, true, &err) < 0)
         return cli_fail("%s", err.text);
     if (systemd_start(m, UNIT, &err) < 0)
         return cli_fail("%s; primeknet doctor says why", err.text);
-    puts("service   runs, now and after every login");
+    puts("service   runs now and after every login");
     return cli_done;
 }
 
@@ -101,7 +101,7 @@ static int await_enhanced(struct survey **ret, struct err *err) {
         if (res == 0)
             survey_close(d);
         if (ms >= APPEAR_MS)
-            return res ? res : err_set(err, -ETIMEDOUT, "Enhanced Mic does not appear among the microphones");
+            return res ? res : err_set(err, -ETIMEDOUT, "Enhanced Mic did not appear among the microphones");
         nanosleep(&(struct timespec){.tv_nsec = POLL_MS * 1000000L}, NULL);
     }
 }
@@ -125,7 +125,7 @@ static int make_default(const struct settings *s) {
         json_t *answer = NULL;
         if (!write_before(&b))
             status = cli_fail(
-                "cannot note what is to be undone; is there room, and are the rights of ~/.local/state yours?");
+                "cannot save what --remove must undo; is the disk full, or ~/.local/state not writable?");
         else if (keep && !(answer = cli_ask(json_pack("{s:s, s:s, s:s, s:b}", "command", "set", "name", "microphone",
                                                       "value", chosen, "save", true))))
             status = cli_failed;
@@ -135,7 +135,7 @@ static int make_default(const struct settings *s) {
     }
     survey_close(d);
     if (status == cli_done)
-        puts("default   Enhanced Mic is the microphone that applications take unless told otherwise");
+        puts("default   Enhanced Mic is now the default microphone");
     return status;
 }
 
@@ -150,10 +150,9 @@ static int set_up(struct systemd *m, bool by_default) {
     if (status == cli_done && by_default)
         status = make_default(&s);
     if (status == cli_done)
-        puts(by_default ? "primeknet setup --remove undoes it all."
-                        : "Choose Enhanced Mic as the microphone in your applications, or have all take it that follow "
-                          "the default:\n"
-                          "primeknet setup --default. primeknet setup --remove undoes it all.");
+        puts(by_default ? "To undo this: primeknet setup --remove"
+                        : "Choose Enhanced Mic as the microphone in your applications, or make it the default:\n"
+                          "primeknet setup --default. To undo this: primeknet setup --remove");
     return status;
 }
 
@@ -170,7 +169,7 @@ static int restore_default(const struct before *b) {
     if (strcmp(survey_configured_source(d), ENHANCED) == 0) {
         res = survey_set_default_source(d, b->default_source, &err);
         if (res == 0)
-            printf("default   %s\n", b->default_source[0] ? b->default_source : "the session manager chooses again");
+            printf("default   %s\n", b->default_source[0] ? b->default_source : "chosen by the session manager");
     }
     survey_close(d);
     return res ? cli_fail("%s", err.text) : cli_done;
@@ -190,7 +189,7 @@ static int undo(struct systemd *m) {
         (strcmp(unit.load, "not-found") != 0 &&
          (systemd_enable(m, UNIT, false, &err) < 0 || systemd_stop(m, UNIT, &err) < 0)))
         return cli_fail("%s", err.text);
-    puts("service   ended, and not started at login any more");
+    puts("service   stopped, and no longer started at login");
     if (status == cli_done) {
         state_remove(STATE);
         state_remove("model");
@@ -210,7 +209,7 @@ static int run_setup(const struct cli_call *call) {
     if (res == -EPERM)
         return cli_fail("%s", err.text);
     if (systemd_open(&m, &err) < 0)
-        return cli_fail("%s, so nothing can be set up for login; start primeknetd by yourself", err.text);
+        return cli_fail("%s, so nothing can start primeknetd at login; start it by hand", err.text);
     int status = removes ? undo(m) : set_up(m, by_default);
     systemd_close(m);
     return status;
@@ -218,12 +217,11 @@ static int run_setup(const struct cli_call *call) {
 
 const struct cli_command setup_command = {
     .name = "setup",
-    .summary = "have it at every login",
+    .summary = "run Enhanced Mic now and at every login",
     .run = run_setup,
     .options = {{'d', "default", .help = "also make Enhanced Mic the default microphone"},
-                {'r', "remove", .help = "undo all of it; the settings file stays"}},
-    .about = "Measures which network this processor carries, starts primeknetd and has it started at every login,\n"
-             "by the systemd of this user. May be called again.\n"
-             "With --default, applications that follow the default use Enhanced Mic, also those in which none can\n"
-             "be chosen, and return to it whenever it was away. It listens to the microphone that you had chosen.\n",
+                {'r', "remove", .help = "undo setup; the settings file stays"}},
+    .about = "Measures which model this processor can run, and has systemd start primeknetd now and at every login.\n"
+             "It can be run again. With --default, applications that follow the default use Enhanced Mic, even those\n"
+             "that offer no choice, and return to it after it was away; it listens to the previous default.\n",
 };

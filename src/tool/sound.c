@@ -53,7 +53,7 @@ int sound_read(struct sound *ret, const char *path, struct err *err) {
     if (code == 0 && sf_error(f))
         code = sound_file_failed(f, path, "read", err);
     if (code == 0 && s.n == 0)
-        code = err_set(err, -EINVAL, "%s: holds no sound", path);
+        code = err_set(err, -EINVAL, "%s: contains no sound", path);
     free(block);
     sf_close(f);
     if (code < 0)

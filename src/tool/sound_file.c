@@ -165,6 +165,7 @@ int sound_file_format(const char *path, const SF_INFO *like, struct err *err) {
         return err_set(err, -EINVAL, "%s: a .%s file cannot hold %d channel%s at %d Hz; choose one of%s", path,
                        extension, like->channels, like->channels == 1 ? "" : "s", like->samplerate, list);
     if (*extension)
-        return err_set(err, -EINVAL, "%s: no sound file has the extension .%s; choose one of%s", path, extension, list);
-    return err_set(err, -EINVAL, "%s: has no extension to tell the format; choose one of%s", path, list);
+        return err_set(err, -EINVAL, "%s: .%s is not the extension of a sound file; choose one of%s", path, extension,
+                       list);
+    return err_set(err, -EINVAL, "%s: has no extension, which determines the format; choose one of%s", path, list);
 }

@@ -63,7 +63,7 @@ static void print_controls(FILE *f, const json_t *s) {
     if (number_of(settings, "low_cut_hz") > 0)
         fprintf(f, ", low cut %.4g Hz", number_of(settings, "low_cut_hz"));
     if (is_true(s, "bypass"))
-        fputs("; bypassed: the microphone as it is", f);
+        fputs("; bypassed: the microphone unchanged", f);
 }
 
 static void print_hops(FILE *f, const json_t *s) {
@@ -108,7 +108,7 @@ static int print_status(FILE *f, const json_t *s, bool with_levels, const char *
     if (json_array_size(json_object_get(s, "brought_back")) > 0)
         LINE("brought back", print_users(f, s, "brought_back"));
     LINE("network", fprintf(f, "%s on %s%s", text_of(s, "model"), text_of(s, "engine"),
-                            is_true(s, "swapping") ? ", another on its way in" : ""));
+                            is_true(s, "swapping") ? ", another is being loaded" : ""));
     LINE("controls", print_controls(f, s));
     const char *setting;
     json_t *missing;
@@ -121,7 +121,7 @@ static int print_status(FILE *f, const json_t *s, bool with_levels, const char *
     else if (with_levels && json_object_get(s, "level_in_db"))
         LINE("level", fputs("silence", f));
     if (is_number(s, "noise_reduction_db"))
-        LINE("noise", fprintf(f, "%.0f dBFS in, %.0f dB of it taken away", number_of(s, "noise_in_db"),
+        LINE("noise", fprintf(f, "%.0f dBFS in, reduced by %.0f dB", number_of(s, "noise_in_db"),
                               fmax(0, number_of(s, "noise_reduction_db"))));
     if (number_of(s, "delay_ms") > 0)
         LINE("delay", fprintf(f, "%.1f ms", number_of(s, "delay_ms")));
@@ -132,9 +132,9 @@ static int print_status(FILE *f, const json_t *s, bool with_levels, const char *
         n_lines += print_stream(f, stream, end);
     LINE("memory", fprintf(f, "%.0f MiB", number_of(s, "memory_mib")));
     LINE("settings",
-         fputs(text_of(settings, "file")[0] ? text_of(settings, "file") : "the defaults, there is no file", f));
+         fputs(text_of(settings, "file")[0] ? text_of(settings, "file") : "the defaults (there is no file)", f));
     if (!json_is_null(json_object_get(s, "refused")))
-        LINE("", fprintf(f, "not those, but %s: %s", text_of(s, "instead"), text_of(s, "refused")));
+        LINE("", fprintf(f, "not in force; in force: %s, because %s", text_of(s, "instead"), text_of(s, "refused")));
 #undef LINE
     return n_lines;
 }
@@ -153,10 +153,10 @@ static int run_status(const struct cli_call *call) {
 
 const struct cli_command status_command = {
     .name = "status",
-    .summary = "what Enhanced Mic is doing",
+    .summary = "show what Enhanced Mic is doing",
     .run = run_status,
     .options = {{'j', "json", .help = "as one JSON object, for scripts; see primeknet(1)"}},
-    .about = "What the running primeknetd is doing.\n",
+    .about = "Shows what the running primeknetd is doing.\n",
 };
 
 /* ---- live -------------------------------------------------------------------------------------------------------- */
@@ -240,7 +240,7 @@ static int run_monitor(const struct cli_call *call) {
     struct termios before, raw;
     bool keys = tcgetattr(STDIN_FILENO, &before) == 0;
     if (!isatty(STDOUT_FILENO))
-        return cli_fail("monitor needs a terminal; primeknet status --json is for scripts");
+        return cli_fail("monitor needs a terminal; scripts can use primeknet status --json");
 
     sigset_t set;
     sigemptyset(&set);
@@ -288,9 +288,9 @@ static int run_monitor(const struct cli_call *call) {
 
 const struct cli_command monitor_command = {
     .name = "monitor",
-    .summary = "the same, live, with level meters",
+    .summary = "show the same live, with level meters",
     .run = run_monitor,
     .options = {{'l', "listen", .help = "also play Enhanced Mic on the default output; use headphones"}},
-    .about = "What the running primeknetd is doing, live, with level meters and the spectrum before and after,\n"
-             "80 columns wide and 24 lines high; q or Ctrl-C ends it.\n",
+    .about = "Shows live what the running primeknetd is doing, with level meters and the spectra before and after,\n"
+             "in 80 columns and 24 lines; q or Ctrl-C quits.\n",
 };

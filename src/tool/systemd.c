@@ -92,7 +92,7 @@ int systemd_unit(struct systemd *m, struct systemd_unit *ret, const char *unit, 
         res = sd_bus_message_read(reply, "o", &path);
     if (res < 0) {
         sd_bus_message_unref(reply);
-        return refused(res, "look at", unit, &error, err);
+        return refused(res, "inspect", unit, &error, err);
     }
     get_string(m, path, SERVICE ".Unit", "LoadState", u.load, sizeof u.load);
     get_string(m, path, SERVICE ".Unit", "UnitFileState", u.file, sizeof u.file);
@@ -110,7 +110,7 @@ int systemd_unit(struct systemd *m, struct systemd_unit *ret, const char *unit, 
 int systemd_reload(struct systemd *m, struct err *err) {
     sd_bus_error error = SD_BUS_ERROR_NULL;
     int res = sd_bus_call_method(m->bus, SERVICE, ROOT, SERVICE ".Manager", "Reload", &error, NULL, "");
-    return res < 0 ? refused(res, "read again", "the units", &error, err) : 0;
+    return res < 0 ? refused(res, "reload", "the units", &error, err) : 0;
 }
 
 int systemd_enable(struct systemd *m, const char *unit, bool enable, struct err *err) {
@@ -141,7 +141,7 @@ static uint32_t job(struct systemd *m, const char *unit) {
 static int await(struct systemd *m, struct systemd_unit *ret, const char *unit, struct err *err) {
     for (int ms = 0; job(m, unit); ms += POLL_MS) {
         if (ms >= START_MS)
-            return err_set(err, -ETIMEDOUT, "%s neither starts nor ends", unit);
+            return err_set(err, -ETIMEDOUT, "%s neither starts nor stops", unit);
         nanosleep(&(struct timespec){.tv_nsec = POLL_MS * 1000000L}, NULL);
     }
     return systemd_unit(m, ret, unit, err);
@@ -159,7 +159,7 @@ int systemd_start(struct systemd *m, const char *unit, struct err *err) {
     struct systemd_unit u;
     int res = order(m, "RestartUnit", unit, "start", &u, err);
     if (res == 0 && strcmp(u.active, "active") != 0)
-        return err_set(err, -ECANCELED, "%s does not start (%s, exit status %d)", unit, u.result, u.status);
+        return err_set(err, -ECANCELED, "%s did not start (%s, exit status %d)", unit, u.result, u.status);
     return res;
 }
 

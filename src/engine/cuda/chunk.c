@@ -158,7 +158,7 @@ static int allocate(struct chunk *c, const struct engine_options *options, struc
     layout_scratch(c, &a, n_frames);
     if ((code = cudaMalloc((void **)&c->memory, a.used)) ||
         (code = cudaMallocHost((void **)&c->pinned, (size_t)n_frames * hop * sizeof *c->pinned)))
-        return cuda_failed(err, code, "cannot allocate what the model needs");
+        return cuda_failed(err, code, "cannot allocate memory for the model");
     if ((code = fft_open(&c->fft, model_config(c->head.model)->window, n_frames, false)))
         return cuda_failed(err, code, "cannot plan the Fourier transforms");
     if (!(a.mirror = calloc(1, weights)))

@@ -337,14 +337,14 @@ static int upload(struct engine_hop *h, struct err *err) {
     const size_t size = l.n * sizeof *l.host;
     int code = cudaMalloc((void **)&h->weights, size);
     if (code)
-        return cuda_failed(err, code, "memory for the model");
+        return cuda_failed(err, code, "cannot allocate memory for the model");
     l = (struct layout){.shape = l.shape, .host = calloc(1, size), .device = h->weights};
     if (!l.host)
         return err_set(err, -ENOMEM, "engine cuda: out of memory");
     weights_layout(&l, h->head.model, &h->net);
     code = cudaMemcpy(h->weights, l.host, size, cudaMemcpyHostToDevice);
     free(l.host);
-    return code ? cuda_failed(err, code, "copying the model") : 0;
+    return code ? cuda_failed(err, code, "cannot copy the model") : 0;
 }
 
 static int allocate_device(struct engine_hop *h, struct err *err) {
@@ -359,7 +359,7 @@ static int allocate_device(struct engine_hop *h, struct err *err) {
         (code = cudaMalloc((void **)&h->scratch, l.n * sizeof(float))) ||
         (code = cudaMalloc((void **)&s->slots, HOP_MAX_SLOTS * sizeof *s->slots)) ||
         (code = cudaMemset(s->slots, 0, HOP_MAX_SLOTS * sizeof *s->slots)))
-        return cuda_failed(err, code, "memory for the streams");
+        return cuda_failed(err, code, "cannot allocate memory for the streams");
     l = (struct layout){.device = h->scratch};
     scratch_layout(&l, s, &n->scratch);
 
@@ -377,7 +377,7 @@ static int allocate_device(struct engine_hop *h, struct err *err) {
             break;
         /* With unified addressing, host and device use the same address. */
         if ((code = cudaHostAlloc(&h->mapped, l.n * sizeof(float), cudaHostAllocMapped)))
-            return cuda_failed(err, code, "page-locked memory");
+            return cuda_failed(err, code, "cannot allocate page-locked memory");
         memset(h->mapped, 0, l.n * sizeof(float));
         l = (struct layout){.device = h->mapped};
     }
@@ -410,19 +410,19 @@ static int make_graphs(struct engine_hop *h, struct err *err) {
     if ((code = cudaStreamCreateWithFlags(&h->stream, cudaStreamNonBlocking)) ||
         (code = cudaEventCreateWithFlags(&h->finished, cudaEventBlockingSync | cudaEventDisableTiming)) ||
         (code = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, h->device)))
-        return cuda_failed(err, code, "preparing the GPU");
+        return cuda_failed(err, code, "cannot prepare the GPU");
     code = hop_prepare(&h->net, &needed);
     if (needed > (size_t)most)
         return err_set(err, -ENOTSUP,
                        "engine cuda: %s: channels = %u with %u kernels needs %zu KiB of shared memory, the GPU has %d",
                        model_name(h->head.model), s->channels, s->n_kernels, needed / 1024, most / 1024);
     if (code)
-        return cuda_failed(err, code, "preparing the kernels");
+        return cuda_failed(err, code, "cannot prepare the kernels");
     for (unsigned i = 0; i < HOP_MAX_SLOTS && i < h->head.n_streams; i++)
         if ((code = capture(h, i + 1, &h->graphs[i])))
-            return cuda_failed(err, code, "capturing the graph");
+            return cuda_failed(err, code, "cannot capture the graph");
     if ((code = cudaStreamSynchronize(h->stream)))
-        return cuda_failed(err, code, "preparing the graph");
+        return cuda_failed(err, code, "cannot prepare the graph");
     return 0;
 }
 
@@ -461,7 +461,7 @@ static int hop_open(struct engine **ret, const struct engine *head, const struct
     struct cudaDeviceProp properties;
     int code = cudaGetDevice(&h->device);
     if (code || (code = cudaGetDeviceProperties(&properties, h->device)))
-        code = cuda_failed(err, code, "asking for the GPU");
+        code = cuda_failed(err, code, "cannot query the GPU");
     else {
         snprintf(h->name, sizeof h->name, "cuda (%.80s)", properties.name);
         h->head.name = h->name;

@@ -74,7 +74,7 @@ static int no_gpu(struct err *err, cudaError_t code) {
     if (code == cudaErrorSystemDriverMismatch)
         return err_set(
             err, -ENODEV,
-            "engine cuda: the NVIDIA driver was updated: %s is loaded, libcuda.so.1 is another; restart the machine",
+            "engine cuda: the NVIDIA driver was updated: %s is loaded, libcuda.so.1 differs; restart the machine",
             version);
     if (access("/dev/nvidiactl", R_OK | W_OK))
         return err_set(err, -ENODEV, "engine cuda: /dev/nvidiactl: %s; `nvidia-modprobe` makes the GPU's device files",
@@ -83,7 +83,7 @@ static int no_gpu(struct err *err, cudaError_t code) {
         return err_set(err, -ENODEV,
                        "engine cuda: /dev/nvidia-uvm: %s; `nvidia-modprobe -u` or `modprobe nvidia-uvm` loads it",
                        strerror(errno));
-    return err_set(err, -ENODEV, "engine cuda: no GPU to be had with the driver %s: %s", version,
+    return err_set(err, -ENODEV, "engine cuda: no usable GPU with driver %s: %s", version,
                    cudaGetErrorString(code));
 }
 
@@ -113,7 +113,7 @@ int cuda_failed(struct err *err, int code, const char *what) {
             "engine cuda: %s: this module was built for %s and the driver cannot translate it for this GPU: %s", what,
             CUDA_ARCHS, words);
     case cudaErrorDevicesUnavailable:
-        return err_set(err, -EBUSY, "engine cuda: %s: another program has the GPU for itself, or it is locked (%s)",
+        return err_set(err, -EBUSY, "engine cuda: %s: another program uses the GPU exclusively, or it is locked (%s)",
                        what, words);
     default:
         return err_set(err, -EIO, "engine cuda: %s: %s", what, words);
@@ -133,13 +133,13 @@ static int find_device(int *ret, const char *wanted, struct err *err) {
     char list[384] = "", uuid[48], *end;
     int n, code = cudaGetDeviceCount(&n);
     if (code)
-        return code == cudaErrorMemoryAllocation ? cuda_failed(err, code, "counting the GPUs") : no_gpu(err, code);
+        return code == cudaErrorMemoryAllocation ? cuda_failed(err, code, "cannot count the GPUs") : no_gpu(err, code);
     long number = strtol(wanted, &end, 10);
     if (*end || end == wanted)
         number = -1;
     for (int i = 0; i < n; i++) {
         if ((code = cudaGetDeviceProperties(&p, i)))
-            return cuda_failed(err, code, "asking for the GPU");
+            return cuda_failed(err, code, "cannot query the GPU");
         uuid_text(uuid, &p.uuid);
         if (number == i || strcasecmp(wanted, uuid) == 0) {
             *ret = i;
@@ -156,7 +156,7 @@ static int check_capability(int device, struct err *err) {
     struct cudaDeviceProp p;
     int least = INT_MAX, code = cudaGetDeviceProperties(&p, device);
     if (code)
-        return cuda_failed(err, code, "asking for the GPU");
+        return cuda_failed(err, code, "cannot query the GPU");
     for (char *end, *s = (char *)CUDA_ARCHS; *s; s = end) {
         int arch = (int)strtol(s, &end, 10);
         least = arch < least ? arch : least;
@@ -176,7 +176,7 @@ static int open_engine(struct engine **ret, const struct engine *head, const str
         return code;
     device_used = device;
     if ((code = cuda_use(device)))
-        return cuda_failed(err, code, "starting the GPU");
+        return cuda_failed(err, code, "cannot start the GPU");
     with_type.type = options->max_hops > 1 ? &cuda_chunk : &cuda_hop;
     return with_type.type->open(ret, &with_type, options, err);
 }

@@ -194,13 +194,13 @@ static int compare(char **paths, size_t n_sounds, struct err *err) {
         code = score_all(scores, &has_pesq, sounds, n_sounds, paths, err);
         if (code == 0) {
             print_table(paths, scores, n_sounds, has_pesq);
-            printf("Against %s, sample by sample: no delay is looked for.\n", paths[0]);
+            printf("Compared with %s sample by sample; delays are not compensated.\n", paths[0]);
             if (n_cut)
-                printf("The files differ in length: compared are the first %.2f s.\n",
+                printf("The files differ in length; only the first %.2f s are compared.\n",
                        (double)sounds[0].n / sounds[0].rate);
             if (!has_pesq)
                 puts(
-                    "PESQ is scored where python3 has its package: python3 -m venv pesq && pesq/bin/pip install pesq,\n"
+                    "For PESQ, install its Python package: python3 -m venv pesq && pesq/bin/pip install pesq,\n"
                     "then PATH=pesq/bin:$PATH primeknet compare ...");
         }
     }
@@ -219,12 +219,12 @@ static int run_compare(const struct cli_call *call) {
 
 const struct cli_command compare_command = {
     .name = "compare",
-    .summary = "how near enhanced files are to the clean one",
+    .summary = "score files against the clean recording",
     .run = run_compare,
     .arguments = {{"NOISY", .kind = CLI_FILE},
                   {"CLEAN", .kind = CLI_FILE},
                   {"ENHANCED", .kind = CLI_FILE, .optional = true, .many = true}},
-    .about = "How near NOISY and each ENHANCED are to CLEAN: SI-SDR and segmental signal-to-noise ratio in dB,\n"
-             "STOI, and wide-band PESQ where Python's package pesq is installed. The files must have one rate; they\n"
-             "are taken as they lie, no delay is looked for, and as far as the shortest goes.\n",
+    .about = "Scores NOISY and each ENHANCED against CLEAN: SI-SDR and segmental signal-to-noise ratio in dB, STOI,\n"
+             "and wide-band PESQ if Python's package pesq is installed. The files must have the same rate; they are\n"
+             "compared sample by sample, without looking for a delay, up to the end of the shortest.\n",
 };

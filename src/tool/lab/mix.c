@@ -208,9 +208,9 @@ static int add_room(float *y, const struct sound *clean, const char *path, struc
     for (size_t i = 0; scale != 0 && i < m; i++)
         h.samples[direct + i] /= scale;
     if (scale == 0)
-        code = err_set(err, -EINVAL, "%s: is silent, no room's response", path);
+        code = err_set(err, -EINVAL, "%s: is silent, so not an impulse response", path);
     else if (m > INT32_MAX / 4)
-        code = err_set(err, -EFBIG, "%s: is too long for a room's response", path);
+        code = err_set(err, -EFBIG, "%s: is too long for an impulse response", path);
     else if (convolve(y, clean->samples, clean->n, h.samples + direct, m) < 0)
         code = err_set(err, -ENOMEM, "%s: out of memory", path);
     sound_done(&h);
@@ -231,7 +231,7 @@ static int add_noise(float *y, size_t n, unsigned rate, const char *clean_path, 
         noise += x * x / (double)n;
     }
     if (speech == 0 || noise == 0) {
-        code = err_set(err, -EINVAL, "%s: is silent, there is no level to mix it at", speech == 0 ? clean_path : path);
+        code = err_set(err, -EINVAL, "%s: is silent, so it has no level for mixing", speech == 0 ? clean_path : path);
     } else {
         float gain = (float)sqrt(speech / noise * pow(10, -snr_db / 10));
         for (size_t i = 0; i < n; i++)
@@ -377,7 +377,7 @@ static bool parse_levels(struct arguments *a, const char *text) {
     char *rest = strdupa(text);
     for (char *item; (item = strsep(&rest, ",")); a->n_levels++)
         if (a->n_levels == max_levels || !cli_number(item, -100, 100, &a->snr_db[a->n_levels])) {
-            cli_fail("--snr: '%s' is not a number from -100 to 100, or one of more than %d", item, max_levels);
+            cli_fail("--snr: '%s' is not a number from -100 to 100, or there are more than %d", item, max_levels);
             return false;
         }
     return true;
@@ -399,16 +399,16 @@ static int run_mix(const struct cli_call *call) {
 
 const struct cli_command mix_command = {
     .name = "mix",
-    .summary = "noisy test material, of speech, noise and rooms",
+    .summary = "make noisy test material from speech, noise and rooms",
     .run = run_mix,
     .arguments = {{"CLEAN", .kind = CLI_FILE},
                   {"NOISE", .kind = CLI_FILE},
                   {"ROOM", .kind = CLI_FILE, .optional = true}},
     .options = {{'s', "snr", "DB[,DB...]", .required = true,
-                 .help = "speech over noise; speech counts within 20 dB of its loudest 20 ms"},
+                 .help = "speech level over noise level, in dB"},
                 {'o', "out", "DIR", .kind = CLI_FILE, .help = "an existing folder; default: the current one"},
-                {'n', "seed", "N", .help = "another draw; the same number draws the same. Default: 0"}},
-    .about = "Test material: for each clean file and level a pair of FLAC files, NAME_clean and NAME_noisy, and a\n"
-             "table of them, pairs.tsv. CLEAN, NOISE and ROOM (an impulse response) are each a sound file, a folder\n"
-             "of them, or a list: a .txt or .lst file with one a line. Noise, where it begins, and room are drawn.\n",
+                {'n', "seed", "N", .help = "seed of the random choices; default: 0"}},
+    .about = "Makes test material: for each clean file and level two FLAC files, NAME_clean and NAME_noisy, and a\n"
+             "table of them, pairs.tsv. CLEAN, NOISE and ROOM (an impulse response) are each a sound file, a folder,\n"
+             "or a list: a .txt or .lst file with one name per line. Noise, its start and room are random.\n",
 };

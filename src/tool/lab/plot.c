@@ -323,7 +323,7 @@ static int run_plot(const char *in, const char *out, const char *model) {
         return cli_fail("%s: would be overwritten by its own picture", in);
     const char *dot = strrchr(out, '.');
     if (!dot || strcasecmp(dot, ".png") != 0)
-        return cli_fail("%s: pictures are written as PNG; the name must end in .png", out);
+        return cli_fail("%s: the picture is a PNG file, so its name must end in .png", out);
     return plot(in, out, model, &err) < 0 ? cli_fail("%s", err.text) : cli_done;
 }
 
@@ -331,7 +331,7 @@ static int run_plot(const char *in, const char *out, const char *model) {
 
 static int run_plot(const char *in, const char *out, const char *model) {
     (void)in, (void)out, (void)model;
-    return cli_fail("plot was left out of this build; it needs cairo (libcairo2-dev), then configure again");
+    return cli_fail("this build has no plot; install cairo (libcairo2-dev), then configure and build again");
 }
 
 #endif
@@ -343,10 +343,10 @@ static int run(const struct cli_call *call) {
 
 const struct cli_command plot_command = {
     .name = "plot",
-    .summary = "a picture of what the network does to a sound file",
+    .summary = "draw what the network does to a sound file",
     .run = run,
     .arguments = {{"IN", .kind = CLI_FILE}, {"OUT", .kind = CLI_FILE, .optional = true}},
     .options = {CLI_MODEL_OPTION},
-    .about = "Writes a PNG: the spectrogram of the sound file IN before, the network's gain, and after. OUT's default\n"
-             "is IN's name with the ending .png.\n",
+    .about = "Writes a PNG picture of the sound file IN: its spectrogram, the network's gain, and the spectrogram\n"
+             "after. OUT defaults to IN with the extension .png.\n",
 };
