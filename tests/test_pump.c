@@ -1,7 +1,14 @@
 /* The pump and its worker with an engine of the test's own and a clock that stands unless the test moves it: every run is the same.
  * The sources of both are part of this program, so that a test can wait until the worker has nothing left to do. */
+#include "config.h"
+
+#include "live/futex.h"
+
+static bool wait_told(_Atomic uint32_t *word, uint32_t value, uint64_t timeout_ns);
+#define futex_wait wait_told
 #include "live/pump.c"
 #include "live/worker.c"
+#undef futex_wait
 
 #include "rt_guard.h"
 #include "run.h"
@@ -36,7 +43,7 @@ static uint64_t real_ns(void) {
 struct engine {
     unsigned hop, delay, n_streams;
     float gain, pole;
-    _Atomic bool stall;        /* process waits */
+    _Atomic uint32_t stall;    /* process waits: a futex */
     _Atomic unsigned cost_us;  /* by the tests' clock */
     _Atomic bool burn;         /* and in earnest */
     _Atomic unsigned fail_at;  /* the hop, counted from 1, that fails; 0: none */
@@ -77,7 +84,7 @@ void engine_reset(struct engine *e, unsigned stream) {
 
 int engine_process(struct engine *e, const struct engine_job *jobs, unsigned n_jobs) {
     while (atomic_load(&e->stall))
-        nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
+        futex_wait(&e->stall, true, UINT64_MAX);
     atomic_fetch_add(&clock_ns, atomic_load(&e->cost_us) * 1000ull);
     if (atomic_load(&e->burn)) {
         const uint64_t end = real_ns() + atomic_load(&e->cost_us) * 1000ull;
@@ -114,6 +121,11 @@ void engine_control(struct engine *e, unsigned stream, struct engine_controls co
 }
 
 static bool together; /* the engines to come */
+
+static void stall(struct engine *e, bool stalls) {
+    atomic_store(&e->stall, stalls);
+    futex_wake(&e->stall);
+}
 
 static void fill(struct engine *e, unsigned hop, unsigned delay, float gain) {
     *e = (struct engine){.hop = hop, .delay = delay, .gain = gain, .n_streams = WORKER_STREAMS, .together = together};
@@ -231,9 +243,21 @@ static void sine(double frequency) {
         in[i] = (float)(0.5 * sin(2 * M_PI * frequency * i / PUMP_RATE));
 }
 
+/* How often the worker went to sleep, or was about to: a futex. */
+static _Atomic uint32_t n_sleeps;
+
+static bool wait_told(_Atomic uint32_t *word, uint32_t value, uint64_t timeout_ns) {
+    if (worker && word == &worker->posted) {
+        atomic_fetch_add(&n_sleeps, 1);
+        futex_wake(&n_sleeps);
+    }
+    return futex_wait(word, value, timeout_ns);
+}
+
 /* Waits until the worker has nothing left to do. */
 static void settle(void) {
     for (;;) {
+        const uint32_t seen = atomic_load(&n_sleeps);
         bool due = !atomic_load(&worker->sleeping);
         for (unsigned i = 0; i < WORKER_PUMPS && !due; i++) {
             struct feed *const f = atomic_load(&worker->feeds[i]);
@@ -247,7 +271,7 @@ static void settle(void) {
         }
         if (!due)
             return;
-        nanosleep(&(struct timespec){.tv_nsec = 5000}, NULL);
+        futex_wait(&n_sleeps, seen, UINT64_MAX);
     }
 }
 
@@ -346,11 +370,11 @@ START_TEST(a_late_hop_gives_dry_without_a_click) {
     open_pump(&refused, 768, 0.5f, 1);
     run(PUMP_RATE, 256);
     const unsigned delay = stats().delay, begin = at;
-    atomic_store(&engines[0].stall, true);
+    stall(&engines[0], true);
     run_block(256, false);
     run_block(256, false);
     run_block(256, false);
-    atomic_store(&engines[0].stall, false);
+    stall(&engines[0], false);
     settle();
     run(PUMP_RATE, 256);
     ck_assert_uint_eq(stats().late_hops, 2); /* the third was computed before its time */
@@ -477,10 +501,11 @@ START_TEST(cycles_that_one_side_missed_leave_no_delay) {
 }
 END_TEST
 
-/* The audio thread waits no longer than half the block, though the clock stands for it otherwise. */
+/* The audio thread waits no longer than half the block, though the clock stands for it otherwise: it moves once it waits. */
 static void *move_clock(void *arg) {
     (void)arg;
-    nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+    while (!atomic_load(&pump->feed.waiting))
+        sched_yield();
     atomic_fetch_add(&clock_ns, 10000000);
     return NULL;
 }
@@ -491,14 +516,14 @@ START_TEST(waiting_ends_at_the_deadline) {
     run(PUMP_RATE, 256);
     ck_assert(stats().waits);
     const unsigned begin = at;
-    atomic_store(&engines[0].stall, true);
+    stall(&engines[0], true);
     pthread_t mover;
     ck_assert_int_eq(pthread_create(&mover, NULL, move_clock, NULL), 0);
     run_block(256, false); /* would never return without a deadline */
     pthread_join(mover, NULL);
     ck_assert_uint_eq(stats().late_hops, 1);
     run_block(256, false); /* the worker still is at it: no wait at all */
-    atomic_store(&engines[0].stall, false);
+    stall(&engines[0], false);
     settle();
     run(PUMP_RATE, 256);
     ck_assert_uint_eq(stats().delay, 768);
@@ -533,12 +558,12 @@ START_TEST(a_worker_far_behind_skips) {
     run(PUMP_RATE, 256);
     const unsigned delay = stats().delay;
     const uint64_t hops = stats().hops;
-    atomic_store(&engines[0].stall, true);
+    stall(&engines[0], true);
     for (unsigned i = 0; i < 188; i++)
         run_block(256, false);
     ck_assert(pump_alive(pump)); /* the first look */
     ck_assert(!pump_alive(pump));
-    atomic_store(&engines[0].stall, false);
+    stall(&engines[0], false);
     settle();
     ck_assert(pump_alive(pump));
     ck_assert_uint_ge(stats().skipped_hops, 150);
@@ -569,11 +594,11 @@ START_TEST(a_watchdog_finds_hops_that_stay_due_alone) {
         ck_assert(pump_alive(pump));
         ck_assert(pump_alive(pump));
     }
-    atomic_store(&engines[0].stall, true); /* before its first hop after a restart */
+    stall(&engines[0], true); /* before its first hop after a restart */
     run_block(256, false);
     ck_assert(pump_alive(pump)); /* it may just have become due */
     ck_assert(!pump_alive(pump));
-    atomic_store(&engines[0].stall, false);
+    stall(&engines[0], false);
     settle();
     ck_assert(pump_alive(pump));
 }
@@ -698,6 +723,24 @@ START_TEST(a_pause_is_forgotten) {
 }
 END_TEST
 
+/* The overlap-add of before the pause is no tail of what follows it. */
+START_TEST(a_late_first_hop_lets_nothing_of_before_the_pause_sound) {
+    open_pump(&refused, 768, 0.5f, 1);
+    run(PUMP_RATE, 256);
+    const unsigned pause = at;
+    pump_restart(pump);
+    settle();
+    stall(&engines[0], true);
+    for (unsigned i = 0; i < 8; i++)
+        run_block(256, false);
+    stall(&engines[0], false);
+    settle();
+    ck_assert_uint_ge(stats().late_hops, 1);
+    for (unsigned i = pause; i < pause + stats().delay; i++)
+        ck_assert_msg(out[i] == 0, "sample %u after the pause: %g", i - pause, out[i]);
+}
+END_TEST
+
 START_TEST(an_engine_is_exchanged_in_a_pause) {
     open_pump(&granted, 768, 0.5f, 1);
     run(PUMP_RATE, 256);
@@ -791,6 +834,63 @@ START_TEST(the_microphone_goes_and_comes) {
         ck_assert_msg(fabsf(out[i] - out[i - 1]) < 0.01f, "click at %u", i);
     ck_assert_float_gt(stats().in_rms, 0.3f);
     ck_assert_float_lt(stats().out_rms, 0.2f);
+}
+END_TEST
+
+/* Whatever happens, sound goes in and sound goes out: late and skipped hops, a slow and a lost engine, another engine, another
+ * quantum and so another alignment, a block that a side missed, a block without a microphone, output that is not finite. The input
+ * is never 0, so a run of zeros is the pump's own doing. */
+START_TEST(sound_never_turns_into_zeros) {
+    seed = first_seed + (unsigned)_i;
+    for (unsigned i = 0; i < LONG; i++)
+        in[i] = in[i] == 0 ? 0.5f : in[i];
+    open_pump(_i % 2 ? &refused : &granted, 768, 0.5f, 1);
+    unsigned q = 256, n_engines = 1, n_zeros = 0, missed = 0;
+    while (at < LONG / 2) {
+        const float *from = in + at;
+        unsigned n_in = q, n_out = q;
+        switch (draw(24)) {
+        case 0: q = quanta[2 + draw(6)]; break;
+        case 1: stall(&engines[n_engines - 1], _i % 2 && draw(2)); break;
+        case 2: atomic_store(&engines[n_engines - 1].cost_us, draw(8) * 1000); break;
+        case 3: atomic_store(&engines[n_engines - 1].nan_at, engines[n_engines - 1].n_hops + 1 + draw(8)); break;
+        case 4: n_in = q + draw(3); break;
+        case 5: n_out = 0; break;
+        case 6:
+            if (q < FADE && at - missed > 4 * FADE) { /* it fades out and in again; another one meanwhile would be silence */
+                from = NULL;
+                missed = at;
+            }
+            break;
+        case 7:
+            if (n_engines < 3 && at > n_engines * LONG / 8) {
+                fill(&engines[n_engines], n_engines == 1 ? 128 : HOP, n_engines == 1 ? 384 : 768, 0.25f);
+                ck_assert_int_eq(worker_engine(worker, &engines[n_engines], 1), 0);
+                n_engines++;
+            }
+            break;
+        case 8:
+            if (draw(64) == 0)
+                atomic_store(&engines[n_engines - 1].fail_at, engines[n_engines - 1].n_hops + 1 + draw(8));
+            break;
+        default: break;
+        }
+        rt_guard_enter();
+        pump_process(pump, from, n_in, out, n_out);
+        rt_guard_leave();
+        at += n_in;
+        const bool stalled = atomic_load(&engines[0].stall) || atomic_load(&engines[1].stall) || atomic_load(&engines[2].stall);
+        if (!stalled)
+            settle();
+        atomic_fetch_add(&clock_ns, n_in * 1000000000ull / PUMP_RATE);
+        pump_dispatch(pump);
+        for (unsigned i = 0; i < n_out && at > 20000; i++) {
+            n_zeros = out[i] == 0 ? n_zeros + 1 : 0;
+            ck_assert_msg(n_zeros < 8, "seed %u, quantum %u: zeros at %u", first_seed + (unsigned)_i, q, at);
+        }
+    }
+    for (unsigned i = 0; i < 3; i++)
+        stall(&engines[i], false);
 }
 END_TEST
 
@@ -921,12 +1021,12 @@ static void run_together(unsigned n_pumps, unsigned n_samples, unsigned n) {
 
 /* A block of each of three pumps while the engine stands still, which then does what has come together. */
 static void run_stalled(void) {
-    atomic_store(&engines[0].stall, true);
+    stall(&engines[0], true);
     for (unsigned i = 0; i < 3; i++) {
         use(i);
         run_block(256, false);
     }
-    atomic_store(&engines[0].stall, false);
+    stall(&engines[0], false);
     settle();
 }
 
@@ -1238,10 +1338,12 @@ int main(void) {
     tcase_add_test(c, a_new_engine_that_fails_is_given_back);
     tcase_add_test(c, what_is_not_finite_stays_out);
     tcase_add_test(c, a_pause_is_forgotten);
+    tcase_add_test(c, a_late_first_hop_lets_nothing_of_before_the_pause_sound);
     tcase_add_test(c, an_engine_is_exchanged_in_a_pause);
     tcase_add_loop_test(c, an_engine_is_exchanged_where_nobody_listens, 0, 2);
     tcase_add_test(c, what_others_see);
     tcase_add_test(c, the_microphone_goes_and_comes);
+    tcase_add_loop_test(c, sound_never_turns_into_zeros, 0, 16);
     tcase_add_test(c, an_overloaded_worker_is_not_killed);
     tcase_add_loop_test(c, memory_is_locked_where_the_limit_allows_it, 0, 3);
     suite_add_tcase(s, c);

@@ -8,18 +8,14 @@
 #define PRIMEKNET_FEED_H
 
 #include "base/clock.h"
+#include "live/futex.h"
 #include "live/pump.h"
 #include "live/worker.h"
 
-#include <errno.h>
 #include <limits.h>
-#include <linux/futex.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
 #define RING 65536u           /* samples kept, of the input and of every lane's output: a power of two */
 #define BLOCK_MAX 16384u      /* samples; longer blocks are cut (8192 at a 44.1 kHz graph are 8917 here) */
@@ -124,18 +120,6 @@ bool worker_realtime(const struct worker *w);
 bool worker_ask_realtime(struct worker *w);
 /* What n_hops of a lane may take, all but the slowest 1 %, where n_lanes run in the unit, this one among them. */
 unsigned unit_cost_us(const struct unit *u, unsigned n_hops, unsigned n_lanes);
-
-/* False: nothing came in that time. */
-static inline bool futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t timeout_ns) {
-    const struct timespec t = {
-        .tv_sec = (time_t)(timeout_ns / 1000000000u), .tv_nsec = (long)(timeout_ns % 1000000000u)};
-    return syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, timeout_ns == UINT64_MAX ? NULL : &t, NULL, 0) == 0 ||
-           errno != ETIMEDOUT;
-}
-
-static inline void futex_wake(_Atomic uint32_t *word) {
-    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
-}
 
 static inline void ring_put(float *ring, uint64_t position, const float *from, unsigned n) {
     const unsigned at = (unsigned)(position % RING), first = n < RING - at ? n : RING - at;

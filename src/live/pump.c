@@ -337,7 +337,7 @@ static void head_read(const struct pump *p, struct head *h, float *out, unsigned
             const uint64_t s = hop_of(l, x), end = s + u->hop - u->delay;
             if (!is_done(l, s)) {
                 h->lost = true;
-                h->tail = is_done(l, s - u->hop) ? tail_slot(l, s - u->hop) : NULL;
+                h->tail = s > l->grid && is_done(l, s - u->hop) ? tail_slot(l, s - u->hop) : NULL;
                 h->tail_at = s - u->delay;
                 continue;
             }
