@@ -74,6 +74,10 @@ struct mirror_link *mirror_link(const struct mirror *m, uint32_t id) {
     return find(m->links, m->n_links, sizeof *m->links, id);
 }
 
+struct mirror_target *mirror_target(const struct mirror *m, uint32_t id) {
+    return find(m->targets, m->n_targets, sizeof *m->targets, id);
+}
+
 static bool begins(const char *text, const char *with) {
     return strncmp(text, with, strlen(with)) == 0;
 }
@@ -95,13 +99,22 @@ static bool is_default(const struct mirror *m) {
 
 /* While no microphone is there this node is the default, for want of another, and WirePlumber then takes a recorder
  * that asked for it for one that follows the default (target "-1"): with the next microphone it would be moved there. */
-static void set_target(struct mirror *m, struct mirror_node *node, const char *key, const char *value) {
+static void set_target(struct mirror *m, uint32_t id, const char *key, const char *value) {
     const bool object = strcmp(key, "target.object") == 0; /* what people choose; target.node is the manager's own */
     const bool follows = value && strcmp(value, "-1") == 0;
     const bool misled = follows && is_default(m) && strcmp(m->configured_name, m->own.name) != 0;
+    struct mirror_target *target = mirror_target(m, id);
+    if (!target) {
+        struct mirror_target *const targets = realloc(m->targets, (m->n_targets + 1) * sizeof *targets);
+        if (!targets)
+            return;
+        m->targets = targets;
+        target = &targets[m->n_targets++];
+        *target = (struct mirror_target){.id = id};
+    }
     if (object)
-        snprintf(node->stream.target, sizeof node->stream.target, "%s", value ? value : "");
-    node->misled_by = !misled ? NULL : object ? "target.object" : "target.node";
+        snprintf(target->object, sizeof target->object, "%s", value ? value : "");
+    target->misled_by = !misled ? NULL : object ? "target.object" : "target.node";
 }
 
 /* A default is told as { "name": "..." }. */
@@ -115,29 +128,30 @@ static void read_name(char ret[256], const char *value) {
 void mirror_property(struct mirror *m, uint32_t subject, const char *key, const char *value) {
     static const char *const keys[][2] = {{"default.audio.source", "default.configured.audio.source"},
             {"default.audio.sink", "default.configured.audio.sink"}};
-    struct mirror_node *const node = mirror_node(m, subject);
     if (subject == 0) {
         const char *const *const own_keys = keys[m->own.kind == NODE_SPEAKER];
         if (!key || strcmp(key, own_keys[0]) == 0)
             read_name(m->default_name, value);
         if (!key || strcmp(key, own_keys[1]) == 0)
             read_name(m->configured_name, value);
-    } else if (node && key && (strcmp(key, "target.node") == 0 || strcmp(key, "target.object") == 0)) {
-        set_target(m, node, key, value);
-    } else if (node && !key) {
-        set_target(m, node, "target.object", NULL);
+    } else if (!key) {
+        drop(m->targets, &m->n_targets, sizeof *m->targets, subject);
+    } else if (strcmp(key, "target.node") == 0 || strcmp(key, "target.object") == 0) {
+        set_target(m, subject, key, value);
     }
 }
 
 void mirror_lose_metadata(struct mirror *m) {
     m->metadata_complete = false;
     m->configured_name[0] = '\0';
+    m->n_targets = 0;
 }
 
 void mirror_clear(struct mirror *m) {
     free(m->nodes);
     free(m->ports);
     free(m->links);
+    free(m->targets);
     free(m->metadata);
     *m = (struct mirror){.own = m->own, .noted = m->noted};
 }

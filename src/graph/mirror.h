@@ -31,14 +31,21 @@ struct mirror_node {
     char name[256], description[128], application[128]; /* the last: who it belongs to, or "" */
     bool meter;                  /* ROLE_RECORDER: it only shows levels */
     bool watched;                /* registry.c's: the node is bound, so that meter is known */
-    struct recall_stream stream; /* its object.serial and its target.object in the metadata, or "" */
+    uint64_t serial;             /* object.serial */
 
     /* What reconcile decided, and needs again. */
     bool linked;       /* to this node, by its visible stream */
     bool awaited;      /* asked back, not linked yet */
     bool brought_back; /* asked back, and linked since */
-    /* The metadata key by which the session manager made the stream follow the default, while this node was the default
-     * for want of another; or NULL. */
+};
+
+/* What the metadata says of a node. It comes by another connection than the nodes, so the node may not be known yet, or
+ * the next one may have its id; the metadata itself says when the target is gone. */
+struct mirror_target {
+    uint32_t id;
+    char object[128]; /* target.object: what people chose for it last, or "" */
+    /* The key by which the session manager made it follow the default, while this node was the default for want of
+     * another; or NULL. */
     const char *misled_by;
 };
 
@@ -66,10 +73,11 @@ struct mirror {
         uint32_t capture, source;         /* its streams' nodes, or MIRROR_NONE */
     } own;
 
-    unsigned n_nodes, n_ports, n_links, n_metadata;
+    unsigned n_nodes, n_ports, n_links, n_targets, n_metadata;
     struct mirror_node *nodes;
     struct mirror_port *ports;
     struct mirror_link *links;
+    struct mirror_target *targets;
     struct mirror_metadata *metadata;
     bool complete;     /* all that PipeWire had at the connection has come */
     uint32_t instance; /* PipeWire's cookie */
@@ -91,6 +99,7 @@ void mirror_remove(struct mirror *m, uint32_t id); /* one that is not known is f
 
 struct mirror_node *mirror_node(const struct mirror *m, uint32_t id); /* NULL: not known */
 struct mirror_link *mirror_link(const struct mirror *m, uint32_t id);
+struct mirror_target *mirror_target(const struct mirror *m, uint32_t id); /* NULL: the metadata says nothing of it */
 
 /* The role of a node of that media.class (may be NULL) and node.name. */
 enum mirror_role mirror_role(const char *class, const char *name);
@@ -98,7 +107,7 @@ enum mirror_role mirror_role(const char *class, const char *name);
 /* A property of the session manager's metadata: subject 0 for the defaults, else a node; key NULL: all of the subject's
  * are gone; value NULL: this one is gone. */
 void mirror_property(struct mirror *m, uint32_t subject, const char *key, const char *value);
-/* The metadata is gone; what it said last stays until another says otherwise. */
+/* The metadata is gone, and with it what was chosen; the default stays until other metadata says otherwise. */
 void mirror_lose_metadata(struct mirror *m);
 
 /* Forgets the graph; own and noted stay. */

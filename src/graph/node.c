@@ -107,10 +107,12 @@ static int follow_graph(struct node *n) {
     m->own.channel = n->channel;
     m->own.capture = streams_capture_id(&n->streams);
     m->own.source = streams_source_id(&n->streams);
-    reconcile(m, &n->wishes);
-    registry_follow(&n->registry, w);
-    if (w->noted)
-        recall_write(&m->noted, n->name);
+    do {
+        reconcile(m, &n->wishes);
+        registry_follow(&n->registry, w);
+        if (w->noted)
+            recall_write(&m->noted, n->name);
+    } while (w->n_targets == RECALL_STREAMS); /* there may be more */
     streams_set_consumers(&n->streams, w->n_consumers);
     streams_set_quiet(&n->streams, w->quiet);
     streams_set_pacing(&n->streams, w->pacing);
@@ -255,7 +257,7 @@ static void set_parts(struct node *n, const struct node_options *options) {
         .params = &n->params,
         .changed = on_streams_changed,
         .data = n,
-        .loop.cycle = UINT64_MAX,
+        .loop.position = UINT64_MAX,
     };
     n->registry = (struct registry){
         .changed = on_graph_changed,

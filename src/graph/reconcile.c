@@ -104,11 +104,11 @@ static void choose_target(const struct mirror *m, struct wishes *w) {
 
 /* ---- what the session manager should know -------------------------------------------------------------------------- */
 
-/* False: there is no room, and the node's turn comes with the next dispatch. */
-static bool set_target(struct wishes *w, const struct mirror_node *node, const char *key, uint64_t serial) {
+/* False: there is no room, and the node's turn comes with the next call. */
+static bool set_target(struct wishes *w, uint32_t node, const char *key, uint64_t serial) {
     if (w->n_targets == RECALL_STREAMS)
         return false;
-    w->targets[w->n_targets++] = (struct wishes_target){.node = node->id, .key = key, .serial = serial};
+    w->targets[w->n_targets++] = (struct wishes_target){.node = node, .key = key, .serial = serial};
     return true;
 }
 
@@ -116,11 +116,19 @@ static bool set_target(struct wishes *w, const struct mirror_node *node, const c
 static void give_back(struct mirror *m, struct wishes *w) {
     if (!m->default_name[0] || strcmp(m->default_name, m->own.name) == 0)
         return;
-    for (unsigned i = 0; i < m->n_nodes; i++) {
-        struct mirror_node *const node = &m->nodes[i];
-        if (node->misled_by && set_target(w, node, node->misled_by, 0))
-            node->misled_by = NULL;
+    for (unsigned i = 0; i < m->n_targets; i++) {
+        struct mirror_target *const target = &m->targets[i];
+        if (target->misled_by && set_target(w, target->id, target->misled_by, 0))
+            target->misled_by = NULL;
     }
+}
+
+static struct recall_stream recall_stream(const struct mirror *m, const struct mirror_node *node) {
+    const struct mirror_target *const target = mirror_target(m, node->id);
+    struct recall_stream stream = {.serial = node->serial};
+    if (target)
+        memcpy(stream.target, target->object, sizeof stream.target);
+    return stream;
 }
 
 /* Who was linked to this node before it was gone, and is alive, is asked back by what people use to move a stream: the
@@ -131,8 +139,9 @@ static void ask_back(struct mirror *m, struct wishes *w, enum mirror_role role, 
     m->recalled = serial;
     for (unsigned i = 0; i < m->n_nodes; i++) {
         struct mirror_node *const node = &m->nodes[i];
-        node->awaited = node->role == role && !node->linked && recall_has(&m->noted, m->instance, &node->stream) &&
-                        set_target(w, node, "target.object", serial);
+        const struct recall_stream stream = recall_stream(m, node);
+        node->awaited = node->role == role && !node->linked && recall_has(&m->noted, m->instance, &stream) &&
+                        set_target(w, node->id, "target.object", serial);
     }
 }
 
@@ -143,8 +152,9 @@ static void note(struct mirror *m, struct wishes *w, enum mirror_role role) {
     const bool is_default = strcmp(m->default_name, m->own.name) == 0;
     for (unsigned i = 0; i < m->n_nodes; i++) {
         const struct mirror_node *const node = &m->nodes[i];
+        const struct recall_stream stream = recall_stream(m, node);
         if (node->role == role && !is_default && ((node->linked && !node->meter) || node->awaited))
-            recall_add(&now, &node->stream);
+            recall_add(&now, &stream);
     }
     if (recall_same(&now, &m->noted))
         return;
@@ -163,7 +173,7 @@ static void recall(struct mirror *m, struct wishes *w) {
     }
     if (!own || !m->complete || !m->metadata_complete)
         return;
-    ask_back(m, w, role, own->stream.serial);
+    ask_back(m, w, role, own->serial);
     note(m, w, role);
 }
 

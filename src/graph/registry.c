@@ -30,7 +30,7 @@ static void add_node(struct mirror *m, uint32_t id, const struct spa_dict *props
     if (!node->description[0])
         text_copy(node->description, sizeof node->description, node->name);
     node->role = mirror_role(spa_dict_lookup(props, PW_KEY_MEDIA_CLASS), node->name);
-    node->stream.serial = strtoull(text_of(props, PW_KEY_OBJECT_SERIAL), NULL, 10);
+    node->serial = strtoull(text_of(props, PW_KEY_OBJECT_SERIAL), NULL, 10);
 }
 
 static void add_port(struct mirror *m, uint32_t id, const struct spa_dict *props) {

@@ -24,11 +24,14 @@ static const float *samples(const struct pw_buffer *b) {
 /* Once a cycle, after the capture stream, or instead of it where no microphone sends. */
 static void on_source_process(void *data) {
     struct streams *const s = data;
-    if (!s->loop.clock || s->loop.clock->clock.position == s->loop.cycle)
+    if (!s->loop.clock)
         return;
     const struct spa_io_clock *const clock = &s->loop.clock->clock;
+    if (clock->position == s->loop.position && clock->nsec == s->loop.nsec)
+        return;
     const bool same_quantum = clock->duration == s->loop.duration;
-    s->loop.cycle = clock->position;
+    s->loop.position = clock->position;
+    s->loop.nsec = clock->nsec;
     s->loop.duration = clock->duration;
     atomic_store_explicit(&s->rate, clock->rate.denom, memory_order_relaxed);
 

@@ -37,8 +37,9 @@ struct streams {
     struct {
         struct pw_stream *input;        /* = capture, or NULL: its samples are ignored */
         struct spa_io_position *clock;  /* of the source */
-        uint64_t cycle;                 /* that the source last ran in: the clock's position */
-        uint64_t duration;              /* of that cycle, in samples of the graph */
+        /* Of the cycle that the source last ran in: where the clock was, as drivers may be at the same position, and its
+         * duration in samples of the graph. */
+        uint64_t position, nsec, duration;
         unsigned n_silent;              /* cycles of the pacer since the capture stream's last */
         bool idle;                      /* nobody records */
     } loop;

@@ -1,0 +1,457 @@
+/* What a node makes of PipeWire's graph, whatever order it is told in: scripts of events, and what is wanted after each.
+ *
+ * A line of a script is an event, or, after "=", what must be wanted now; all words are separated by blanks.
+ *   node ID CLASS NAME [SERIAL]    port ID NODE NUMBER CHANNEL    link ID FROM TO    metadata ID    - ID
+ *   meter ID    active ID 0|1    complete    told    lost-metadata    set SUBJECT KEY VALUE    unset SUBJECT [KEY]
+ *   own CAPTURE SOURCE    choose MICROPHONE|- CHANNEL|-    noted SERIAL TARGET|-
+ *   = [consumers N] [recorders N] [microphone ID|-] [quiet 0|1] [capture 0|1] [target NAME|-] [channel NAME]
+ *     [lacks 0|1] [pacing 0|1] [metadata ID|-] [sets NODE:KEY:SERIAL...|-] [title TEXT|-] [notes SERIAL[:TARGET]...|-]
+ * Reconciled is only at "=": what comes between two of them comes in one dispatch. */
+#include "graph/reconcile.h"
+#include "run.h"
+#include "seed.h"
+
+#include <check.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST_LINES = 40, MOST_WORDS = 32 };
+
+struct script {
+    const char *title;
+    enum node_kind kind;
+    const char *lines[MOST_LINES];
+};
+
+#define OWN "own 10 11", "node 10 Stream/Input/Audio capture 100", "node 11 Audio/Source enhanced_mic 101"
+
+static const struct script scripts[] = {
+    {"nothing is known", NODE_MIC, {
+        "= consumers 0 recorders 0 microphone - quiet 0 capture 1 target - channel MONO lacks 0 pacing 0 metadata - sets -"}},
+    {"links may come before the nodes, and stay after them", NODE_MIC, {
+        "own 10 11", "link 50 30 10", "link 51 11 40",
+        "= microphone 30 consumers 1 recorders 1 pacing 1",
+        "node 40 Stream/Input/Audio rec 7", "meter 40", "node 30 Audio/Source mic 8",
+        "= microphone 30 consumers 1 recorders 0",
+        "- 30", "- 40",
+        "= microphone 30 consumers 1 recorders 1",
+        "- 50", "- 51", "- 51", "- 99",
+        "= microphone - consumers 0 recorders 0 pacing 0"}},
+    {"links of objects without an id are no links of ours", NODE_MIC, {
+        "link 50 4294967295 4294967295",
+        "= microphone - consumers 0 recorders 0 pacing 0"}},
+    {"the new microphone's link comes before the old one's end", NODE_MIC, {
+        OWN, "node 30 Audio/Source a", "node 31 Audio/Source b", "link 50 30 10",
+        "= microphone 30",
+        "link 52 31 10",
+        "= microphone 31",
+        "- 50",
+        "= microphone 31"}},
+    {"the chosen microphone is waited for, by whatever name it comes", NODE_MIC, {
+        OWN, "choose alsa_input.usb-Maker-00.analog-stereo -", "node 30 Audio/Source built_in", "link 50 30 10",
+        "= target alsa_input.usb-Maker-00.analog-stereo microphone 30 capture 1",
+        "node 31 Audio/Source alsa_input.usb-Maker-00.2.mono",
+        "= target alsa_input.usb-Maker-00.2.mono",
+        "node 32 Audio/Source alsa_input.usb-Maker-00.analog-stereo",
+        "= target alsa_input.usb-Maker-00.analog-stereo",
+        "- 32",
+        "= target alsa_input.usb-Maker-00.2.mono",
+        "- 31",
+        "= target alsa_input.usb-Maker-00.analog-stereo"}},
+    {"a channel is asked for once it is known", NODE_MIC, {
+        OWN, "choose - FR", "node 30 Audio/Source mic", "link 50 30 10",
+        "= channel MONO lacks 1",
+        "port 60 30 0 FL", "port 61 30 1 FR", "port 62 99 1 FR",
+        "= channel FR lacks 0",
+        "choose - 1",
+        "= channel FL lacks 0",
+        "choose - 3",
+        "= channel MONO lacks 1",
+        "choose - mix",
+        "= channel MONO lacks 0",
+        "choose - 2", "- 50",
+        "= channel MONO lacks 0",
+        "choose mic 2",
+        "= channel FR lacks 0 target mic"}},
+    {"what is played is not heard unasked", NODE_MIC, {
+        OWN, "node 20 Audio/Sink out", "link 50 20 10", "link 51 11 40",
+        "= quiet 1 microphone - consumers 1 pacing 1",
+        "node 30 Audio/Source mic", "link 52 30 10",
+        "= quiet 0 microphone 30",
+        "- 50",
+        "= quiet 0 microphone 30",
+        "- 52", "link 53 20 10", "choose out -",
+        "= quiet 0 microphone 20"}},
+    {"who follows the default takes no sound that is enhanced already", NODE_MIC, {
+        OWN, "set 0 default.audio.source {\"name\":\"enhanced_mic.usb\"}",
+        "= target usb",
+        "node 30 Audio/Source usb", "node 31 Audio/Source enhanced_mic.usb",
+        "= target usb",
+        "set 0 default.audio.source {\"name\":\"mic\"}",
+        "= target -",
+        "set 0 default.audio.source {\"name\":\"enhanced_mic.usb\"}", "choose mic -",
+        "= target mic"}},
+    {"a default that is no JSON is none", NODE_MIC, {
+        OWN, "set 0 default.audio.source {\"name\":\"enhanced_mic.usb\"}", "set 0 default.audio.source {\"name\":",
+        "= target -",
+        "set 0 default.audio.source 7", "set 0 default.audio.source []", "unset 0", "unset 0 default.audio.source",
+        "= target -"}},
+    {"another microphone's node is there with its microphone", NODE_MORE_MIC, {
+        OWN, "choose usb -",
+        "= capture 0 title -",
+        "node 30 Audio/Source usb",
+        "= capture 1 target usb title Enhanced_Mic:_usb",
+        "- 30",
+        "= capture 0 title -"}},
+    {"a speaker counts what plays", NODE_SPEAKER, {
+        "own 10 11", "node 10 Audio/Sink enhanced_speaker 100", "node 11 Stream/Output/Audio playback 101",
+        "node 20 Audio/Sink out", "node 40 Stream/Output/Audio player", "link 50 40 10",
+        "= consumers 0 recorders 0 microphone - pacing 1 quiet 0 target -",
+        "active 50 1", "link 51 11 20",
+        "= consumers 1 recorders 1 microphone 20 pacing 0",
+        "active 50 0",
+        "= consumers 0 recorders 0 pacing 0",
+        "choose out -",
+        "= target out capture 1",
+        "- 51",
+        "= microphone - pacing 1"}},
+    {"a speaker's defaults are of sinks", NODE_SPEAKER, {
+        "own 10 11", "metadata 5", "set 0 default.audio.source {\"name\":\"enhanced_speaker\"}", "set 40 target.node -1",
+        "set 0 default.audio.sink {\"name\":\"enhanced_speaker\"}", "set 41 target.node -1",
+        "set 0 default.audio.sink {\"name\":\"out\"}",
+        "= sets 41:target.node:0"}},
+    {"who was misled gets back what it asked for, once another microphone is there", NODE_MIC, {
+        OWN, "metadata 5", "told", "complete", "node 40 Stream/Input/Audio rec 7", "link 51 11 40",
+        "set 0 default.audio.source {\"name\":\"enhanced_mic\"}", "set 40 target.node -1",
+        "= sets -",
+        "set 0 default.audio.source {\"name\":\"mic\"}",
+        "= sets 40:target.node:0",
+        "= sets -"}},
+    {"who is misled and then moved by people is not given back", NODE_MIC, {
+        OWN, "set 0 default.audio.source {\"name\":\"enhanced_mic\"}", "set 40 target.object -1", "set 40 target.object 30",
+        "set 0 default.audio.source {\"name\":\"mic\"}",
+        "= sets -"}},
+    {"whom people had follow the default follows it", NODE_MIC, {
+        OWN, "set 0 default.configured.audio.source {\"name\":\"enhanced_mic\"}",
+        "set 0 default.audio.source {\"name\":\"enhanced_mic\"}", "set 40 target.object -1",
+        "set 0 default.audio.source {\"name\":\"mic\"}", "set 41 target.object -1",
+        "= sets -"}},
+    {"a default that goes is no other microphone", NODE_MIC, {
+        OWN, "set 0 default.audio.source {\"name\":\"enhanced_mic\"}", "set 40 target.object -1",
+        "unset 0 default.audio.source",
+        "= sets -",
+        "set 0 default.audio.source {\"name\":\"mic\"}",
+        "= sets 40:target.object:0"}},
+    {"who recorded is asked back, once, when all is known", NODE_MIC, {
+        "noted 7 -", "noted 8 -", "own 10 11", "node 40 Stream/Input/Audio rec 7",
+        "= sets -",
+        "node 11 Audio/Source enhanced_mic 101", "complete",
+        "= sets -",
+        "metadata 5", "told",
+        "= sets 40:target.object:101 notes 7 consumers 0",
+        "set 40 target.object 101",
+        "= sets - notes 7:101",
+        "link 51 11 40",
+        "= sets - notes 7:101 consumers 1",
+        "- 51",
+        "= sets - notes -",
+        "link 52 11 40",
+        "= notes 7:101",
+        "- 52", "- 11", "own 10 12", "node 12 Audio/Source enhanced_mic 102",
+        "= sets 40:target.object:102"}},
+    {"who chose otherwise since is not asked back", NODE_MIC, {
+        "noted 7 -", "noted 8 55", OWN, "complete", "told", "set 40 target.object 30", "set 41 target.object 55",
+        "node 40 Stream/Input/Audio a 7", "node 41 Stream/Input/Audio b 8", "node 42 Stream/Input/Audio c 9",
+        "= sets 41:target.object:101"}},
+    {"what people chose may be told before the recorder is", NODE_MIC, {
+        OWN, "complete", "told", "set 40 target.object 101",
+        "= notes -",
+        "node 40 Stream/Input/Audio rec 7", "link 51 11 40",
+        "= notes 7:101",
+        "own 10 12", "- 51", "node 12 Audio/Source enhanced_mic 102",
+        "= sets 40:target.object:102"}},
+    {"the next node with a number has its own target", NODE_MIC, {
+        OWN, "complete", "told", "node 40 Stream/Input/Audio old 7", "set 40 target.object 30",
+        "unset 40", "set 40 target.object 101", "- 40", "node 40 Stream/Input/Audio new 8", "link 51 11 40",
+        "= notes 8:101",
+        "own 10 12", "- 51", "node 12 Audio/Source enhanced_mic 102",
+        "= sets 40:target.object:102"}},
+    {"meters and who follows the default are not noted", NODE_MIC, {
+        OWN, "complete", "told", "node 40 Stream/Input/Audio meter 7", "meter 40", "link 51 11 40",
+        "node 41 Stream/Input/Audio rec 8", "link 52 11 41",
+        "= notes 8",
+        "set 0 default.audio.source {\"name\":\"enhanced_mic\"}",
+        "= notes -"}},
+    {"the next session manager is followed when the former one is gone", NODE_MIC, {
+        "metadata 5", "metadata 6",
+        "= metadata 5",
+        "- 5",
+        "= metadata 6",
+        "- 6",
+        "= metadata -"}},
+    {"what the former session manager was told does not count", NODE_MIC, {
+        OWN, "complete", "told", "node 40 Stream/Input/Audio rec 7", "set 40 target.object 30", "link 51 11 40",
+        "= notes 7:30",
+        "lost-metadata",
+        "= notes 7:30",
+        "told",
+        "= notes 7",
+        "own 10 12", "- 51", "node 12 Audio/Source enhanced_mic 102",
+        "= sets 40:target.object:102"}},
+};
+
+/* ---- playing ----------------------------------------------------------------------------------------------------- */
+
+struct play {
+    struct mirror m;
+    struct wishes w;
+    char microphone[256], channel[32];
+};
+
+static uint32_t number(const char *text) {
+    return strcmp(text, "-") == 0 ? MIRROR_NONE : (uint32_t)strtoul(text, NULL, 10);
+}
+
+static unsigned split(char *line, char *words[MOST_WORDS]) {
+    unsigned n = 0;
+    for (char *word = strtok(line, " "); word; word = strtok(NULL, " ")) {
+        ck_assert_uint_lt(n, MOST_WORDS);
+        words[n++] = word;
+    }
+    for (unsigned i = n; i < MOST_WORDS; i++)
+        words[i] = NULL;
+    return n;
+}
+
+static void add_node(struct mirror *m, char *const *a) {
+    struct mirror_node *const node = mirror_add_node(m, number(a[1]));
+    snprintf(node->name, sizeof node->name, "%s", a[3]);
+    snprintf(node->description, sizeof node->description, "%s", a[3]);
+    node->role = mirror_role(a[2], a[3]);
+    node->serial = a[4] ? number(a[4]) : 1000 + node->id;
+}
+
+static void add_port(struct mirror *m, char *const *a) {
+    struct mirror_port *const port = mirror_add_port(m, number(a[1]));
+    port->node = number(a[2]);
+    port->number = number(a[3]);
+    snprintf(port->channel, sizeof port->channel, "%s", a[4]);
+}
+
+static void add_link(struct mirror *m, char *const *a) {
+    struct mirror_link *const link = mirror_add_link(m, number(a[1]));
+    link->from = number(a[2]);
+    link->to = number(a[3]);
+}
+
+static const char *choice(char kept[], size_t size, const char *word) {
+    snprintf(kept, size, "%s", word);
+    return strcmp(word, "-") == 0 ? NULL : kept;
+}
+
+static void play_event(struct play *p, char *const *a) {
+    struct mirror *const m = &p->m;
+    const char *const event = a[0];
+    if (strcmp(event, "node") == 0)
+        add_node(m, a);
+    else if (strcmp(event, "port") == 0)
+        add_port(m, a);
+    else if (strcmp(event, "link") == 0)
+        add_link(m, a);
+    else if (strcmp(event, "metadata") == 0)
+        mirror_add_metadata(m, number(a[1]));
+    else if (strcmp(event, "-") == 0)
+        mirror_remove(m, number(a[1]));
+    else if (strcmp(event, "meter") == 0)
+        mirror_node(m, number(a[1]))->meter = true;
+    else if (strcmp(event, "active") == 0)
+        mirror_link(m, number(a[1]))->active = strcmp(a[2], "1") == 0;
+    else if (strcmp(event, "complete") == 0)
+        m->complete = true;
+    else if (strcmp(event, "told") == 0)
+        m->metadata_complete = true;
+    else if (strcmp(event, "lost-metadata") == 0)
+        mirror_lose_metadata(m);
+    else if (strcmp(event, "set") == 0)
+        mirror_property(m, number(a[1]), a[2], a[3]);
+    else if (strcmp(event, "unset") == 0)
+        mirror_property(m, number(a[1]), a[2], NULL);
+    else if (strcmp(event, "own") == 0)
+        m->own.capture = number(a[1]), m->own.source = number(a[2]);
+    else if (strcmp(event, "choose") == 0)
+        m->own.microphone = choice(p->microphone, sizeof p->microphone, a[1]),
+        m->own.channel = choice(p->channel, sizeof p->channel, a[2]);
+    else if (strcmp(event, "noted") == 0) {
+        struct recall_stream s = {.serial = number(a[1])};
+        snprintf(s.target, sizeof s.target, "%s", strcmp(a[2], "-") == 0 ? "" : a[2]);
+        recall_add(&m->noted, &s);
+    } else
+        ck_abort_msg("no such event: %s", event);
+}
+
+static void describe_sets(const struct wishes *w, char ret[512]) {
+    strcpy(ret, w->n_targets ? "" : "-");
+    for (unsigned i = 0; i < w->n_targets; i++)
+        sprintf(ret + strlen(ret), "%s%u:%s:%" PRIu64, i ? "," : "", w->targets[i].node, w->targets[i].key,
+                w->targets[i].serial);
+}
+
+static void describe_notes(const struct recall *r, char ret[512]) {
+    strcpy(ret, r->n ? "" : "-");
+    for (unsigned i = 0; i < r->n; i++)
+        sprintf(ret + strlen(ret), "%s%" PRIu64 "%s%s", i ? "," : "", r->streams[i].serial,
+                r->streams[i].target[0] ? ":" : "", r->streams[i].target);
+}
+
+static void describe_id(uint32_t id, char ret[512]) {
+    snprintf(ret, 512, id == MIRROR_NONE ? "-" : "%u", id);
+}
+
+static void describe(const struct play *p, const char *what, char ret[512]) {
+    const struct wishes *const w = &p->w;
+    if (strcmp(what, "microphone") == 0)
+        describe_id(w->microphone, ret);
+    else if (strcmp(what, "metadata") == 0)
+        describe_id(w->metadata, ret);
+    else if (strcmp(what, "sets") == 0)
+        describe_sets(w, ret);
+    else if (strcmp(what, "notes") == 0)
+        describe_notes(&p->m.noted, ret);
+    else if (strcmp(what, "target") == 0)
+        snprintf(ret, 512, "%s", w->target[0] ? w->target : "-");
+    else if (strcmp(what, "channel") == 0)
+        snprintf(ret, 512, "%s", w->channel);
+    else if (strcmp(what, "title") == 0) {
+        snprintf(ret, 512, "%s", w->title[0] ? w->title : "-");
+        for (char *c = ret; *c; c++)
+            *c = *c == ' ' ? '_' : *c;
+    } else
+        snprintf(ret, 512, "%u",
+                strcmp(what, "consumers") == 0   ? w->n_consumers
+                : strcmp(what, "recorders") == 0 ? w->n_recorders
+                : strcmp(what, "quiet") == 0     ? w->quiet
+                : strcmp(what, "capture") == 0   ? w->capture
+                : strcmp(what, "lacks") == 0     ? w->lacks_channel
+                : strcmp(what, "pacing") == 0    ? w->pacing
+                                                 : 99);
+}
+
+static void begin(struct play *p, enum node_kind kind) {
+    *p = (struct play){.m.own = {.kind = kind, .capture = MIRROR_NONE, .source = MIRROR_NONE,
+                               .name = kind == NODE_SPEAKER ? "enhanced_speaker" : "enhanced_mic"}};
+}
+
+static void play_line(struct play *p, const char *line, const char *title) {
+    char text[512], found[512], *words[MOST_WORDS];
+    snprintf(text, sizeof text, "%s", line);
+    const unsigned n = split(text, words);
+    if (strcmp(words[0], "=") != 0) {
+        play_event(p, words);
+        return;
+    }
+    reconcile(&p->m, &p->w);
+    for (unsigned i = 1; i + 1 < n; i += 2) {
+        describe(p, words[i], found);
+        ck_assert_msg(strcmp(found, words[i + 1]) == 0, "%s: after \"%s\" %s is %s", title, line, words[i], found);
+    }
+}
+
+START_TEST(scripted) {
+    struct play p;
+    begin(&p, scripts[_i].kind);
+    for (unsigned i = 0; i < MOST_LINES && scripts[_i].lines[i]; i++)
+        play_line(&p, scripts[_i].lines[i], scripts[_i].title);
+    mirror_clear(&p.m);
+    ck_assert_uint_eq(p.m.n_nodes + p.m.n_links + p.m.n_ports + p.m.n_targets + p.m.n_metadata, 0);
+}
+END_TEST
+
+/* ---- any order ------------------------------------------------------------------------------------------------------ */
+
+/* Whatever order the same things are told in, and wherever calls end, the same is wanted in the end, and who was
+ * noted is asked back once. */
+static const char *const unordered[] = {
+    "node 10 Stream/Input/Audio capture 100", "node 11 Audio/Source enhanced_mic 101", "node 30 Audio/Source usb 130",
+    "node 31 Audio/Source built_in 131", "node 20 Audio/Sink out 120", "port 60 30 0 FL", "port 61 30 1 FR",
+    "port 62 31 0 MONO", "link 50 30 10", "link 51 11 40", "link 52 11 41", "node 40 Stream/Input/Audio rec 7",
+    "node 41 Stream/Input/Audio other 8", "node 42 Stream/Input/Audio noted 9", "node 43 Stream/Input/Audio moved 14",
+    "own 10 11", "choose usb FR", "metadata 5",
+};
+static const char *const unordered_metadata[] = {
+    "set 0 default.audio.source {\"name\":\"built_in\"}", "set 43 target.object 131", "set 41 target.object 101",
+};
+
+static uint32_t state;
+static unsigned draw(unsigned n) {
+    state = state * 1664525u + 1013904223u;
+    return (unsigned)((uint64_t)(state >> 8) * n >> 24);
+}
+
+START_TEST(any_order_leads_to_the_same) {
+    enum { N = sizeof unordered / sizeof *unordered, M = sizeof unordered_metadata / sizeof *unordered_metadata };
+    state = seed_of_run(1);
+    for (unsigned round = 0; round < 2000; round++) {
+        const char *lines[N + M + 2];
+        struct play p;
+        unsigned n_asked = 0;
+        begin(&p, NODE_MIC);
+        play_line(&p, "noted 9 -", "any order");
+        play_line(&p, "noted 14 -", "any order");
+        memcpy(lines, unordered, sizeof unordered);
+        for (unsigned i = N - 1; i > 0; i--) {
+            const unsigned k = draw(i + 1);
+            const char *const line = lines[i];
+            lines[i] = lines[k];
+            lines[k] = line;
+        }
+        lines[N] = "complete";
+        for (unsigned i = 0, k = 0; i <= N || k <= M;) { /* two connections, each in its order */
+            const bool metadata = i > N || (k <= M && draw(2));
+            const char *const line = !metadata ? lines[i++] : k < M ? unordered_metadata[k++] : (k++, "told");
+            play_line(&p, line, "any order");
+            if (draw(3) == 0) {
+                reconcile(&p.m, &p.w);
+                n_asked += p.w.n_targets;
+            }
+        }
+        reconcile(&p.m, &p.w);
+        n_asked += p.w.n_targets;
+        ck_assert_uint_eq(n_asked, 1);
+        ck_assert_uint_eq(p.m.recalled, 101);
+        play_line(&p, "= microphone 30 target usb channel FR lacks 0 consumers 2 recorders 2 capture 1 quiet 0 pacing 1 "
+                      "metadata 5 sets -", "any order");
+        ck_assert_uint_eq(p.m.noted.n, 3);
+        mirror_clear(&p.m);
+    }
+}
+END_TEST
+
+/* More than one call can give back. */
+START_TEST(many_are_given_back_in_turn) {
+    enum { MANY = 2 * RECALL_STREAMS + 5 };
+    struct play p;
+    unsigned n = 0, calls = 0;
+    begin(&p, NODE_MIC);
+    play_line(&p, "set 0 default.audio.source {\"name\":\"enhanced_mic\"}", "many");
+    for (unsigned i = 0; i < MANY; i++)
+        mirror_property(&p.m, 1000 + i, "target.node", "-1");
+    play_line(&p, "set 0 default.audio.source {\"name\":\"mic\"}", "many");
+    do {
+        reconcile(&p.m, &p.w);
+        n += p.w.n_targets;
+    } while (p.w.n_targets && ++calls < 10);
+    ck_assert_uint_eq(n, MANY);
+    mirror_clear(&p.m);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("reconcile");
+    TCase *tcase = tcase_create("reconcile");
+    tcase_add_loop_test(tcase, scripted, 0, sizeof scripts / sizeof *scripts);
+    tcase_add_test(tcase, any_order_leads_to_the_same);
+    tcase_add_test(tcase, many_are_given_back_in_turn);
+    suite_add_tcase(suite, tcase);
+    return run_suite(suite, CK_FORK);
+}
