@@ -1,0 +1,174 @@
+#include "config.h"
+
+#include "window/findings.h"
+
+#include "window/link.h"
+
+#include <glib/gi18n.h>
+#include <string.h>
+
+/* ---- commands ------------------------------------------------------------------------------------------------------ */
+
+struct run {
+    findings_done *done;
+    gpointer data;
+};
+
+static void on_end(GObject *process, GAsyncResult *result, gpointer data) {
+    g_autofree struct run *r = data;
+    g_autoptr(GError) error = NULL;
+    g_autofree char *errors = NULL;
+    gboolean ok = g_subprocess_communicate_utf8_finish(G_SUBPROCESS(process), result, NULL, &errors, &error);
+    if (!ok)
+        r->done(r->data, error->message);
+    else if (!g_subprocess_get_successful(G_SUBPROCESS(process)))
+        r->done(r->data, errors && g_strstrip(errors)[0] ? errors : _("It failed, and did not say why"));
+    else
+        r->done(r->data, NULL);
+}
+
+void findings_carry_out(const char *command, findings_done *done, gpointer data) {
+    g_auto(GStrv) words = NULL;
+    g_autoptr(GError) error = NULL;
+    g_autoptr(GSubprocess) process = NULL;
+    if (g_shell_parse_argv(command, NULL, &words, &error))
+        process = g_subprocess_newv((const char *const *)words, G_SUBPROCESS_FLAGS_STDOUT_SILENCE | G_SUBPROCESS_FLAGS_STDERR_PIPE,
+                                    &error);
+    if (!process) {
+        done(data, error->message);
+        return;
+    }
+    struct run *r = g_new(struct run, 1);
+    *r = (struct run){done, data};
+    g_subprocess_communicate_utf8_async(process, NULL, NULL, on_end, r);
+}
+
+/* ---- the window ---------------------------------------------------------------------------------------------------- */
+
+#define FINDINGS_TYPE (findings_get_type())
+G_DECLARE_FINAL_TYPE(PrimeknetFindings, findings, PRIMEKNET, FINDINGS, AdwWindow)
+
+struct _PrimeknetFindings {
+    AdwWindow parent;
+    AdwToastOverlay *toasts;
+    GtkStack *stack;
+    GtkWidget *checking, *page;
+    AdwStatusPage *outcome;
+    AdwPreferencesGroup *group;
+    GPtrArray *rows;
+};
+
+G_DEFINE_FINAL_TYPE(PrimeknetFindings, findings, ADW_TYPE_WINDOW)
+
+static void look(PrimeknetFindings *self);
+
+static void on_done(gpointer data, const char *problem) {
+    PrimeknetFindings *self = data;
+    if (problem) {
+        g_autofree char *escaped = g_markup_escape_text(problem, -1);
+        adw_toast_overlay_add_toast(self->toasts, adw_toast_new(escaped));
+    }
+    look(self);
+    g_object_unref(self);
+}
+
+static void carry_out(GtkButton *button, gpointer data) {
+    gtk_widget_set_sensitive(GTK_WIDGET(button), FALSE);
+    findings_carry_out(g_object_get_data(G_OBJECT(button), "command"), on_done, g_object_ref(data));
+}
+
+static void add_row(PrimeknetFindings *self, const json_t *check) {
+    gboolean problem = strcmp(link_text(check, "result"), "problem") == 0;
+    const char *command = link_text(check, "command"), *advice = link_text(check, "advice");
+    g_autofree char *text = g_strdup_printf(advice[0] ? "%s\n%s" : "%s", link_text(check, "text"), advice);
+    GtkWidget *row = g_object_new(ADW_TYPE_ACTION_ROW, "use-markup", FALSE, "title", link_text(check, "check"), "subtitle", text,
+                                  "icon-name", problem ? "dialog-warning-symbolic" : "dialog-information-symbolic", NULL);
+    if (command[0]) {
+        GtkWidget *button = gtk_button_new_with_label(_("Do It"));
+        gtk_widget_set_valign(button, GTK_ALIGN_CENTER);
+        gtk_widget_set_tooltip_text(button, command);
+        gtk_accessible_update_property(GTK_ACCESSIBLE(button), GTK_ACCESSIBLE_PROPERTY_DESCRIPTION, command, -1);
+        g_object_set_data_full(G_OBJECT(button), "command", g_strdup(command), g_free);
+        g_signal_connect(button, "clicked", G_CALLBACK(carry_out), self);
+        adw_action_row_add_suffix(ADW_ACTION_ROW(row), button);
+    }
+    adw_preferences_group_add(self->group, row);
+    g_ptr_array_add(self->rows, row);
+}
+
+static void conclude(PrimeknetFindings *self, const char *title, const char *why) {
+    adw_status_page_set_title(self->outcome, title);
+    adw_status_page_set_description(self->outcome, why);
+    gtk_stack_set_visible_child(self->stack, GTK_WIDGET(self->outcome));
+}
+
+static void on_checks(GObject *process, GAsyncResult *result, gpointer data) {
+    g_autoptr(PrimeknetFindings) self = data;
+    g_autoptr(GError) error = NULL;
+    g_autofree char *output = NULL, *errors = NULL;
+    const json_t *check;
+    size_t i;
+    if (!g_subprocess_communicate_utf8_finish(G_SUBPROCESS(process), result, &output, &errors, &error)) {
+        conclude(self, _("No Check"), error->message);
+        return;
+    }
+    json_t *checks = json_loads(output, 0, NULL);
+    for (guint row = 0; row < self->rows->len; row++)
+        adw_preferences_group_remove(self->group, g_ptr_array_index(self->rows, row));
+    g_ptr_array_set_size(self->rows, 0);
+    json_array_foreach(checks, i, check)
+        if (strcmp(link_text(check, "result"), "ok") != 0)
+            add_row(self, check);
+    if (!json_is_array(checks))
+        conclude(self, _("No Check"), errors);
+    else if (self->rows->len == 0)
+        conclude(self, _("All Is Well"), NULL);
+    else
+        gtk_stack_set_visible_child(self->stack, self->page);
+    json_decref(checks);
+}
+
+static void look(PrimeknetFindings *self) {
+    g_autoptr(GError) error = NULL;
+    g_autoptr(GSubprocess) process = g_subprocess_new(G_SUBPROCESS_FLAGS_STDOUT_PIPE | G_SUBPROCESS_FLAGS_STDERR_PIPE, &error,
+                                                      "primeknet", "doctor", "--json", NULL);
+    if (!process) {
+        conclude(self, _("No Check"), error->message);
+        return;
+    }
+    gtk_stack_set_visible_child(self->stack, self->checking);
+    g_subprocess_communicate_utf8_async(process, NULL, NULL, on_checks, g_object_ref(self));
+}
+
+static void again(GtkWidget *widget, const char *action, GVariant *parameter) {
+    (void)action;
+    (void)parameter;
+    look(PRIMEKNET_FINDINGS(widget));
+}
+
+static void finalize(GObject *object) {
+    g_ptr_array_unref(PRIMEKNET_FINDINGS(object)->rows);
+    G_OBJECT_CLASS(findings_parent_class)->finalize(object);
+}
+
+static void findings_class_init(PrimeknetFindingsClass *class) {
+    GtkWidgetClass *widget = GTK_WIDGET_CLASS(class);
+    G_OBJECT_CLASS(class)->finalize = finalize;
+    gtk_widget_class_set_template_from_resource(widget, "/org/primeknet/PrimeKnet/findings.ui");
+#define BIND(child) gtk_widget_class_bind_template_child(widget, PrimeknetFindings, child)
+    BIND(toasts), BIND(stack), BIND(checking), BIND(page), BIND(outcome), BIND(group);
+#undef BIND
+    gtk_widget_class_install_action(widget, "findings.again", NULL, again);
+    gtk_widget_class_add_binding_action(widget, GDK_KEY_Escape, 0, "window.close", NULL);
+}
+
+static void findings_init(PrimeknetFindings *self) {
+    self->rows = g_ptr_array_new();
+    gtk_widget_init_template(GTK_WIDGET(self));
+}
+
+void findings_open(GtkWindow *parent) {
+    PrimeknetFindings *self = g_object_new(FINDINGS_TYPE, "transient-for", parent, NULL);
+    look(self);
+    gtk_window_present(GTK_WINDOW(self));
+}

@@ -1,0 +1,139 @@
+#include "config.h"
+
+#include "window/link.h"
+
+#include "daemon/control.h"
+
+#include <gio/gio.h>
+#include <gio/gunixinputstream.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { AGAIN_MS = 1000 }; /* between two looks for a daemon that is away */
+
+/* ---- what the daemon is doing ------------------------------------------------------------------------------------ */
+
+struct link {
+    link_told *told;
+    gpointer data;
+    GDataInputStream *in; /* NULL: not connected */
+    GCancellable *end;
+    guint again;
+};
+
+static gboolean look(gpointer data);
+
+static void lose(struct link *l, const char *why) {
+    g_clear_object(&l->in);
+    l->again = g_timeout_add(AGAIN_MS, look, l);
+    l->told(l->data, NULL, why);
+}
+
+static void on_line(GObject *in, GAsyncResult *result, gpointer data) {
+    g_autoptr(GError) error = NULL;
+    g_autofree char *line = g_data_input_stream_read_line_finish(G_DATA_INPUT_STREAM(in), result, NULL, &error);
+    if (g_error_matches(error, G_IO_ERROR, G_IO_ERROR_CANCELLED))
+        return; /* `data` is gone */
+    struct link *l = data;
+    json_t *status = line ? json_loads(line, 0, NULL) : NULL;
+    const char *refused = link_text(status, "error");
+    if (!json_is_object(status) || refused[0]) {
+        lose(l, refused[0] ? refused : "primeknetd has ended");
+    } else {
+        g_data_input_stream_read_line_async(l->in, G_PRIORITY_DEFAULT, l->end, on_line, l);
+        l->told(l->data, status, NULL);
+    }
+    json_decref(status);
+}
+
+static gboolean look(gpointer data) {
+    static const char watch[] = "{\"command\":\"watch\"}\n";
+    struct link *l = data;
+    struct err err;
+    int fd, res = control_connect(&fd, &err);
+    l->again = 0;
+    if (res < 0) {
+        lose(l, err.text);
+        return G_SOURCE_REMOVE;
+    }
+    g_autoptr(GInputStream) socket = g_unix_input_stream_new(fd, TRUE);
+    l->in = g_data_input_stream_new(socket);
+    if (send(fd, watch, strlen(watch), MSG_NOSIGNAL) < 0)
+        lose(l, "primeknetd has ended");
+    else
+        g_data_input_stream_read_line_async(l->in, G_PRIORITY_DEFAULT, l->end, on_line, l);
+    return G_SOURCE_REMOVE;
+}
+
+struct link *link_watch(link_told *told, gpointer data) {
+    struct link *l = g_new0(struct link, 1);
+    l->told = told;
+    l->data = data;
+    l->end = g_cancellable_new();
+    l->again = g_idle_add(look, l);
+    return l;
+}
+
+void link_end(struct link *l) {
+    g_cancellable_cancel(l->end);
+    g_clear_handle_id(&l->again, g_source_remove);
+    g_clear_object(&l->in);
+    g_object_unref(l->end);
+    g_free(l);
+}
+
+/* ---- requests ---------------------------------------------------------------------------------------------------- */
+
+struct ask {
+    json_t *request, *answer;
+    struct err err;
+    link_told *told;
+    gpointer data;
+};
+
+static void ask_in_thread(GTask *task, gpointer source, gpointer data, GCancellable *cancellable) {
+    (void)source;
+    (void)cancellable;
+    struct ask *a = data;
+    int fd, res = control_connect(&fd, &a->err);
+    if (res == 0) {
+        control_ask(fd, &a->answer, g_steal_pointer(&a->request), &a->err);
+        close(fd);
+    }
+    g_task_return_boolean(task, TRUE);
+}
+
+static void on_answer(GObject *source, GAsyncResult *result, gpointer data) {
+    (void)source;
+    (void)result;
+    struct ask *a = data;
+    if (a->told)
+        a->told(a->data, a->answer, a->answer ? NULL : a->err.text);
+}
+
+static void free_ask(gpointer data) {
+    struct ask *a = data;
+    json_decref(a->request);
+    json_decref(a->answer);
+    g_free(a);
+}
+
+void link_ask(json_t *request, link_told *told, gpointer data) {
+    struct ask *a = g_new0(struct ask, 1);
+    a->request = request;
+    a->told = told;
+    a->data = data;
+    g_autoptr(GTask) task = g_task_new(NULL, NULL, on_answer, a);
+    g_task_set_task_data(task, a, free_ask);
+    g_task_run_in_thread(task, ask_in_thread);
+}
+
+const char *link_text(const json_t *object, const char *key) {
+    const char *text = json_string_value(json_object_get(object, key));
+    return text ? text : "";
+}
+
+double link_number(const json_t *object, const char *key) {
+    return json_number_value(json_object_get(object, key));
+}

@@ -1,0 +1,26 @@
+/* link.h - primeknetd as the window sees it: what it is doing, as that changes, and requests that nothing waits for.
+ *
+ * Everything is called, and calls back, on GTK's thread. */
+#ifndef PRIMEKNET_WINDOW_LINK_H
+#define PRIMEKNET_WINDOW_LINK_H
+
+#include <glib.h>
+#include <jansson.h>
+
+/* answer: the daemon's, which stays the caller's; NULL where there is none, and error says why. */
+typedef void link_told(gpointer data, json_t *answer, const char *error);
+
+struct link;
+
+/* Tells the daemon's status now and after each change, or why there is none; looks for a daemon that is away. */
+struct link *link_watch(link_told *told, gpointer data);
+void link_end(struct link *l);
+
+/* Asks once, on a connection of its own. Takes `request` over. */
+void link_ask(json_t *request, link_told *told, gpointer data);
+
+/* Of an answer: the text, or number, of a key; "" and 0 where there is none. */
+const char *link_text(const json_t *object, const char *key);
+double link_number(const json_t *object, const char *key);
+
+#endif

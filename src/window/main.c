@@ -1,0 +1,96 @@
+/* primeknet-gtk: a window over primeknetd, and an item in the tray where it is asked for. Either may end; the daemon goes on. */
+#include "config.h"
+
+#include "window/link.h"
+#include "window/tray.h"
+#include "window/window.h"
+
+#include <glib/gi18n.h>
+#include <locale.h>
+
+struct app {
+    PrimeknetWindow *window;
+    struct tray *tray; /* NULL: none was asked for */
+    struct link *link;
+};
+
+static void on_told(gpointer data, json_t *status, const char *error) {
+    struct app *a = data;
+    window_tell(a->window, status, error);
+    if (a->tray)
+        tray_tell(a->tray, status);
+}
+
+/* It may come back: from the tray, or while its last settings are on their way. */
+static gboolean on_close(GtkWindow *window, gpointer data) {
+    (void)data;
+    gtk_widget_set_visible(GTK_WIDGET(window), FALSE);
+    gtk_window_set_application(window, NULL);
+    return TRUE;
+}
+
+static void on_startup(GApplication *application, gpointer data) {
+    struct app *a = data;
+    gtk_window_set_default_icon_name(APP_ID);
+    a->window = g_object_ref_sink(window_new());
+    g_signal_connect(a->window, "close-request", G_CALLBACK(on_close), NULL);
+    a->link = link_watch(on_told, a);
+    (void)application;
+}
+
+static void show(GSimpleAction *action, GVariant *parameter, gpointer data) {
+    struct app *a = data;
+    (void)action;
+    (void)parameter;
+    gtk_window_set_application(GTK_WINDOW(a->window), GTK_APPLICATION(g_application_get_default()));
+    gtk_window_present(GTK_WINDOW(a->window));
+}
+
+static void about(GSimpleAction *action, GVariant *parameter, gpointer data) {
+    struct app *a = data;
+    (void)action;
+    (void)parameter;
+    adw_show_about_window(GTK_WINDOW(a->window), "application-name", "PrimeKnet", "application-icon", APP_ID, "version",
+                          PACKAGE_VERSION, "comments", _("A clean microphone"), "license-type", GTK_LICENSE_GPL_3_0, NULL);
+}
+
+static void quit(GSimpleAction *action, GVariant *parameter, gpointer data) {
+    struct app *a = data;
+    (void)action;
+    (void)parameter;
+    gtk_window_close(GTK_WINDOW(a->window));
+    if (a->tray)
+        tray_close(g_steal_pointer(&a->tray));
+}
+
+static int on_command_line(GApplication *application, GApplicationCommandLine *line, gpointer data) {
+    struct app *a = data;
+    if (!g_variant_dict_contains(g_application_command_line_get_options_dict(line), "tray"))
+        show(NULL, NULL, a);
+    else if (!a->tray)
+        a->tray = tray_open(application);
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    static const GOptionEntry options[] = {
+        {"tray", 't', 0, G_OPTION_ARG_NONE, NULL, N_("Start as an item in the tray"), NULL},
+        {0},
+    };
+    struct app a = {0};
+    const GActionEntry actions[] = {{.name = "show", .activate = show}, {.name = "about", .activate = about}, {.name = "quit", .activate = quit}};
+    setlocale(LC_ALL, "");
+    bindtextdomain(GETTEXT_PACKAGE, LOCALEDIR);
+    bind_textdomain_codeset(GETTEXT_PACKAGE, "UTF-8");
+    textdomain(GETTEXT_PACKAGE);
+
+    g_autoptr(AdwApplication) application = adw_application_new(APP_ID, G_APPLICATION_HANDLES_COMMAND_LINE);
+    GApplication *app = G_APPLICATION(application);
+    g_application_add_main_option_entries(app, options);
+    g_action_map_add_action_entries(G_ACTION_MAP(app), actions, G_N_ELEMENTS(actions), &a);
+    gtk_application_set_accels_for_action(GTK_APPLICATION(app), "app.quit", (const char *[]){"<Control>q", NULL});
+    gtk_application_set_accels_for_action(GTK_APPLICATION(app), "window.close", (const char *[]){"<Control>w", NULL});
+    g_signal_connect(app, "startup", G_CALLBACK(on_startup), &a);
+    g_signal_connect(app, "command-line", G_CALLBACK(on_command_line), &a);
+    return g_application_run(app, argc, argv);
+}

@@ -1,0 +1,136 @@
+#include "config.h"
+
+#include "window/setting.h"
+
+#include "window/link.h"
+
+#include <glib/gi18n.h>
+#include <math.h>
+#include <string.h>
+
+enum { REST_MS = 500 };
+
+/* ---- from the user to the daemon --------------------------------------------------------------------------------- */
+
+static void send_next(struct setting *s);
+
+/* The program does not end before all is set. */
+static void hold(struct setting *s) {
+    gboolean busy = s->under_way || s->rest || s->to_set || s->to_keep;
+    if (busy && !s->held)
+        g_application_hold(g_application_get_default());
+    else if (!busy && s->held)
+        g_application_release(g_application_get_default());
+    s->held = busy;
+}
+
+static void on_answer(gpointer data, json_t *answer, const char *error) {
+    struct setting *s = data;
+    (void)answer;
+    s->under_way = FALSE;
+    if (error) {
+        g_clear_handle_id(&s->rest, g_source_remove);
+        s->to_set = s->to_keep = FALSE;
+        s->refused(s->data, error);
+    }
+    send_next(s);
+    hold(s);
+}
+
+/* One request at a time: the last value must be the last to arrive. */
+static void send_next(struct setting *s) {
+    if (s->under_way || (!s->to_set && !s->to_keep))
+        return;
+    link_ask(json_pack("{s:s, s:s, s:s, s:b}", "command", "set", "name", s->name, "value", s->value, "save", s->to_keep),
+             on_answer, s);
+    s->under_way = TRUE;
+    s->to_set = s->to_keep = FALSE;
+}
+
+static gboolean on_rest(gpointer data) {
+    struct setting *s = data;
+    s->rest = 0;
+    s->to_keep = TRUE;
+    send_next(s);
+    return G_SOURCE_REMOVE;
+}
+
+static void on_moved(struct setting *s) {
+    char number[G_ASCII_DTOSTR_BUF_SIZE];
+    if (s->filling)
+        return;
+    g_free(s->value);
+    if (s->scale) {
+        double value = gtk_range_get_value(s->scale);
+        gboolean least = s->least && value <= gtk_adjustment_get_lower(gtk_range_get_adjustment(s->scale));
+        s->value = g_strdup(least ? s->least : g_ascii_formatd(number, sizeof number, "%.4g", value));
+    } else {
+        guint chosen = adw_combo_row_get_selected(ADW_COMBO_ROW(s->row));
+        s->value = g_strdup(chosen < g_strv_length(s->offered) ? s->offered[chosen]
+                                                               : gtk_string_list_get_string(s->titles, chosen));
+    }
+    g_clear_handle_id(&s->rest, g_source_remove);
+    s->rest = g_timeout_add(REST_MS, on_rest, s);
+    s->to_set = TRUE;
+    send_next(s);
+    hold(s);
+}
+
+/* ---- from the daemon to the user --------------------------------------------------------------------------------- */
+
+static void show_choice(struct setting *s, const char *value) {
+    guint at = 0, n = g_strv_length(s->offered);
+    while (at < n && strcmp(s->offered[at], value) != 0)
+        at++;
+    if (g_list_model_get_n_items(G_LIST_MODEL(s->titles)) > n &&
+        (at < n || strcmp(gtk_string_list_get_string(s->titles, n), value) != 0))
+        gtk_string_list_remove(s->titles, n);
+    if (at == n && g_list_model_get_n_items(G_LIST_MODEL(s->titles)) == n)
+        gtk_string_list_append(s->titles, value);
+    adw_combo_row_set_selected(ADW_COMBO_ROW(s->row), at);
+}
+
+void setting_show(struct setting *s, const json_t *status, const char *text) {
+    const json_t *value = json_object_get(json_object_get(status, "settings"), s->name);
+    const char *missing = link_text(json_object_get(status, "missing"), s->name);
+    adw_action_row_set_subtitle(s->row, missing[0] ? missing : text);
+    if (s->under_way || s->rest || !value) /* the user is at it */
+        return;
+    s->filling = TRUE;
+    if (s->scale)
+        gtk_range_set_value(s->scale, json_is_number(value) ? json_number_value(value) : -INFINITY);
+    else
+        show_choice(s, json_string_value(value));
+    s->filling = FALSE;
+}
+
+void setting_offer(struct setting *s, const char *const *values, const char *const *titles) {
+    if (s->offered && g_strv_equal(values, (const char *const *)s->offered))
+        return;
+    s->filling = TRUE;
+    g_strfreev(s->offered);
+    s->offered = g_strdupv((char **)(gpointer)values);
+    gtk_string_list_splice(s->titles, 0, g_list_model_get_n_items(G_LIST_MODEL(s->titles)), titles);
+    s->filling = FALSE;
+}
+
+/* ---- the row ----------------------------------------------------------------------------------------------------- */
+
+static char *format_value(GtkScale *scale, double value, gpointer data) {
+    struct setting *s = data;
+    (void)scale;
+    if (s->least && value <= gtk_adjustment_get_lower(gtk_range_get_adjustment(s->scale)))
+        return g_strdup(_("off"));
+    return g_strdup_printf(s->format, value);
+}
+
+void setting_open(struct setting *s) {
+    if (s->scale) {
+        gtk_scale_set_format_value_func(GTK_SCALE(s->scale), format_value, s, NULL);
+        g_signal_connect_swapped(s->scale, "value-changed", G_CALLBACK(on_moved), s);
+    } else {
+        s->titles = gtk_string_list_new(NULL);
+        adw_combo_row_set_model(ADW_COMBO_ROW(s->row), G_LIST_MODEL(s->titles));
+        g_signal_connect_swapped(s->row, "notify::selected", G_CALLBACK(on_moved), s);
+    }
+}

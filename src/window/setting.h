@@ -1,0 +1,37 @@
+/* setting.h - a setting of the daemon's as a row of the window: a scale, or a choice.
+ *
+ * What the user moves is set at once, and kept in the settings file when it has come to rest; what others set is shown. */
+#ifndef PRIMEKNET_WINDOW_SETTING_H
+#define PRIMEKNET_WINDOW_SETTING_H
+
+#include <adwaita.h>
+#include <jansson.h>
+
+/* The daemon refuses a value, and says why: what is in force is to be shown again. */
+typedef void setting_refused(gpointer data, const char *why);
+
+struct setting {
+    const char *name;
+    AdwActionRow *row;
+    GtkRange *scale;     /* NULL: the row is an AdwComboRow ... */
+    GStrv offered;       /* ... whose first choices stand for these values; the one after them, if any, for what is in force */
+    GtkStringList *titles;
+    const char *format;  /* of the scale's value */
+    const char *least;   /* what the scale's lower end, shown as "off", sets; NULL: that end is like any other value */
+    setting_refused *refused;
+    gpointer data;
+    char *value;         /* what the user has chosen last */
+    gboolean filling;    /* the row is being changed, not by the user */
+    gboolean under_way, to_set, to_keep, held;
+    guint rest;          /* the timer that ends when the user lets go */
+};
+
+/* s: name to data are set. A choice is offered values before it is shown. */
+void setting_open(struct setting *s);
+
+/* The values that can be chosen, and what people call them. */
+void setting_offer(struct setting *s, const char *const *values, const char *const *titles);
+/* What a status says of it. `text` is the row's second line, unless something is missing. */
+void setting_show(struct setting *s, const json_t *status, const char *text);
+
+#endif
