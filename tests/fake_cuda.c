@@ -1,9 +1,9 @@
-/* fake_cuda.c - a stand-in for the CUDA module, for machines without a GPU: the CPU's engine under another name, which
- * fails as it is told. $FAKE_CUDA names a file whose one line is read at every open and every hop:
+/* fake_cuda.c - a stand-in for the CUDA module, for machines without a GPU: the CPU engine under another name, which
+ * fails on demand. $FAKE_CUDA names a file whose one line is read at every open and every hop:
  *
- *   (empty)         all is well
- *   fail ERRNO      it does not open
- *   slow            it opens once this is gone from the file
+ *   (empty)         works
+ *   fail ERRNO      does not open
+ *   slow            opens once this line is gone
  *   late            every hop takes 8 ms
  *   lost            every hop fails */
 #include "config.h"
@@ -47,7 +47,7 @@ static int fake_process(struct engine *e, const struct engine_job *jobs, unsigne
 
 static struct engine_type type = {.name = "cuda", .process = fake_process};
 
-/* Before any thread uses it. */
+/* Runs before any thread uses the type. */
 __attribute__((constructor)) static void complete_type(void) {
     type.close = engine_cpu.close;
     type.reset = engine_cpu.reset;

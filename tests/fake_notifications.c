@@ -1,4 +1,4 @@
-/* The desktop's notifications, on the session bus: a line on stdout for each that is shown. */
+/* A notification service on the session bus: prints one line per notification. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

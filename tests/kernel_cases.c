@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* n_out: channels where an operation does not change their number. */
+/* n_out is the number of channels if the operation does not change it. */
 const struct kernel_case kernel_cases[] = {
     {op_linear, "one value", 1, 1, 1, 0, 0, 0},
     {op_linear, "less than a panel", 5, 32, 3, 0, with_prelu, 0},
@@ -89,8 +89,8 @@ const struct kernel_case kernel_cases[] = {
 const unsigned n_kernel_cases = sizeof kernel_cases / sizeof *kernel_cases;
 const char *const kernel_op_names[] = {"linear", "depthwise", "attend", "conv", "scan", "ssd", "gru", "lstm", "fft", "power"};
 
-enum { GUARD = 16 }; /* keeps what lies behind it aligned */
-static const uint32_t poison = 0x7fc0dead; /* not a number */
+enum { GUARD = 16 }; /* keeps the array behind it aligned */
+static const uint32_t poison = 0x7fc0dead; /* a NaN */
 
 static void set_poison(float *to, size_t n) {
     for (size_t i = 0; i < n; i++)
@@ -139,7 +139,7 @@ static float *packed(struct kernel_work *w, uint32_t *state, unsigned n_in, unsi
     return to;
 }
 
-/* Convolutions of n_taps, two where n_in has room for that, the second with factors. */
+/* Convolutions of n_taps: two if n_in has room for both, the second with factors. */
 static void convs_init(struct kernel_work *w, uint32_t *seed) {
     const struct kernel_case *c = w->c;
     w->linear.n_convs = c->n_in % (2 * LINEAR_PANEL) ? 1 : 2;
@@ -217,7 +217,8 @@ static void conv_init(struct kernel_work *w, uint32_t *seed) {
         .n_rows = c->n_rows,
         .n_channels = c->n_out,
         .n_taps = c->n_taps,
-        .x = random_floats(w, seed, (size_t)c->n_rows * 2 * c->n_out, -100, 100), /* the activation's both ends */
+        .x = random_floats(w, seed, (size_t)c->n_rows * 2 * c->n_out, -100, 100), /* reaches both ends of the
+                                                                                   * activation */
         .x_stride = 2 * c->n_out,
         .taps = random_floats(w, seed, (size_t)c->n_taps * c->n_out, -1, 1),
         .bias = random_floats(w, seed, c->n_out, -1, 1),
@@ -268,7 +269,8 @@ static void ssd_init(struct kernel_work *w, uint32_t *seed) {
         .n_head = 16 * c->n_taps,
         .n_states = c->n_in,
         .epsilon = 1e-5f,
-        .u = random_floats(w, seed, c->n_rows * stride, -.5f, 2), /* seldom B.C = 0: the norm would show what cancelled */
+        .u = random_floats(w, seed, c->n_rows * stride, -.5f, 2), /* B.C is seldom near 0, where the norm would amplify
+                                                                   * rounding */
         .u_stride = stride,
         .step = z + c->n_out,
         .z = z,
@@ -325,7 +327,8 @@ void kernel_work_init(struct kernel_work *w, const struct kernel_case *c, unsign
         break;
     case op_fft: fft_init(w, &state); break;
     case op_power:
-        w->power = (struct power){c->n_rows, c->flags & backwards ? 1 / .3f : .3f, /* of its own results, call after call */
+        w->power = (struct power){c->n_rows, c->flags & backwards ? 1 / .3f : .3f, /* successive calls work on their own
+                                                                                    * results */
                                   output(w, random_floats(w, &state, c->n_rows + POWER_PAD, .5f, c->flags & backwards ? 1 : 1e6f),
                                          c->n_rows)};
         break;

@@ -1,5 +1,5 @@
-/* kernel_cases.h - the kernels' cases: one table for the test, which holds the vectorised forms against the reference,
- * and for the benchmark, which times those that the shipped models run.
+/* kernel_cases.h - one table of cases for the kernels, shared by the test, which compares the vectorised forms with the
+ * reference, and the benchmark, which times those that the shipped models use.
  *
  * A kernel_work holds a case's arguments, filled from a seed: the same seed gives the same values. */
 #ifndef PRIMEKNET_KERNEL_CASES_H
@@ -27,9 +27,9 @@ enum { with_prelu = 1, with_add = 2, overlapping = 4, with_times = 8, tiny_steps
 
 struct kernel_case {
     enum kernel_op op;
-    const char *what; /* where the shipped models have it, or what is odd about it */
+    const char *what; /* where the shipped models use it, or what is special about it */
     unsigned n_rows, n_in, n_out, n_taps, flags;
-    unsigned timed; /* worth a line in the benchmark */
+    unsigned timed; /* in the benchmark */
 };
 
 extern const struct kernel_case kernel_cases[];
@@ -50,26 +50,27 @@ struct kernel_work {
         struct fft fft;
         struct power power;
     };
-    struct depthwise convs[2]; /* of linear */
-    struct fft_plan plan;      /* of fft */
+    struct depthwise convs[2]; /* used by linear */
+    struct fft_plan plan;      /* used by fft */
     struct pool pool;
     struct {
         float *values;
         size_t n;
-    } arrays[16]; /* all that the case has, each between two guards: floats that nobody may write, and not numbers */
+    } arrays[16]; /* all arrays of the case, each between two guards of NaN that nobody may write */
     unsigned n_arrays;
     struct {
         float *values;
         size_t n;
-    } out[2]; /* what the kernel writes, poisoned where it does not read it first: its result, then its state if any */
+    } out[2]; /* the result, then the state if any; poisoned unless the kernel reads it first */
     unsigned n_outs;
     double n_macs; /* multiply-adds in one call */
 };
 
 void kernel_work_init(struct kernel_work *w, const struct kernel_case *c, unsigned seed);
-bool kernel_work_possible(const struct kernel_case *c, const struct kernels *k); /* not all kernels have all forms */
+bool kernel_work_possible(const struct kernel_case *c, const struct kernels *k); /* not every set of kernels has every
+                                                                                  * form */
 void kernel_work_run(struct kernel_work *w, const struct kernels *k);
-bool kernel_work_guarded(const struct kernel_work *w); /* no guard was written to */
+bool kernel_work_guarded(const struct kernel_work *w); /* no guard was overwritten */
 void kernel_work_done(struct kernel_work *w);
 
 #endif

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-#pragma GCC diagnostic ignored "-Wpedantic" /* PipeWire's macros and inline functions are GNU C */
+#pragma GCC diagnostic ignored "-Wpedantic" /* PipeWire's macros and inline functions use GNU C */
 #include <pipewire/pipewire.h>
 #include <pipewire/filter.h>
 
@@ -34,7 +34,7 @@ struct probe {
     _Atomic float loudest;
 };
 
-/* A sample of white noise in [-1,1), depending on the position alone. */
+/* A sample of white noise in [-1,1), a function of the position alone. */
 static float noise(uint64_t position) {
     uint64_t x = position * 0x9e3779b97f4a7c15u;
     x = (x ^ x >> 31) * 0xbf58476d1ce4e5b9u;
@@ -61,7 +61,7 @@ static void keep(struct probe *p, unsigned which, unsigned index, const float *f
 static void record(void *data, struct spa_io_position *position) {
     struct probe *const p = data;
     const unsigned n = (unsigned)position->clock.duration;
-    if (!p->begun || position->clock.id != p->driver) { /* another driver's clock: begin anew */
+    if (!p->begun || position->clock.id != p->driver) { /* another driver's clock: start again */
         p->begun = true;
         p->driver = position->clock.id;
         p->base = position->clock.position;

@@ -1,5 +1,5 @@
-/* The functions below stand before the C library's: this program's and its libraries' calls come here first. The
- * sanitizers have such stand-ins of their own, so under them the guard checks nothing. */
+/* These functions precede the C library's in symbol lookup, so that calls from this program and its libraries come here
+ * first. The sanitizers interpose the same functions, so with them the guard checks nothing. */
 #include "config.h"
 
 #include "rt_guard.h"
@@ -30,7 +30,7 @@ static void check(const char *function) {
 /* The function of that name that would be called without this file. */
 #define NEXT(name) (*(__typeof__(name) **)&(void *){dlsym(RTLD_NEXT, #name)})
 
-/* The C library's own, by the names under which it keeps them for such stand-ins. */
+/* The C library's own functions, under the names that it keeps for this purpose. */
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t n, size_t size);
 void *__libc_realloc(void *memory, size_t size);

@@ -1,11 +1,11 @@
-/* run.h - how a test program ends: its suite is run, and what failed is its exit status. */
+/* run.h - runs a test program's suite; its exit status says whether tests failed. */
 #ifndef PRIMEKNET_TESTS_RUN_H
 #define PRIMEKNET_TESTS_RUN_H
 
 #include <check.h>
 #include <stdlib.h>
 
-/* CK_FORK gives each test a process of its own, unless CK_FORK=no is in the environment; CK_NOFORK gives none. */
+/* CK_FORK runs each test in its own process, unless CK_FORK=no is in the environment; CK_NOFORK does not fork. */
 static inline int run_suite(Suite *suite, enum fork_status fork) {
     SRunner *runner = srunner_create(suite);
     if (fork == CK_NOFORK)

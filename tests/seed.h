@@ -1,5 +1,5 @@
-/* seed.h - where a test's random numbers begin: at SEED of the environment, else always at the same place; printed, so that what
- * failed can be run again. */
+/* seed.h - the seed of a test's random numbers: SEED from the environment, or a default. It is printed, so that a
+ * failure can be reproduced. */
 #ifndef PRIMEKNET_SEED_H
 #define PRIMEKNET_SEED_H
 

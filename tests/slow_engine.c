@@ -1,4 +1,5 @@
-/* Every engine that runs a model named in the file $SLOW takes two and a half times as long for a hop as there is. */
+/* A daemon whose engine is too slow for the model named in the file $SLOW: a hop takes two and a half times its
+ * duration. */
 #include "engine/engine.h"
 #include "model/model.h"
 

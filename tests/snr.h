@@ -1,4 +1,4 @@
-/* snr.h - how far one signal is from another. */
+/* snr.h - the signal-to-noise ratio between two signals. */
 #ifndef PRIMEKNET_TESTS_SNR_H
 #define PRIMEKNET_TESTS_SNR_H
 
@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stddef.h>
 
-/* dB, of n samples each; `should` must not be silence. */
+/* In dB, over n samples; `should` must not be silent. */
 static inline double snr_db(const float *is, const float *should, size_t n) {
     double signal = 0, error = 0;
     for (size_t i = 0; i < n; i++) {

@@ -1,4 +1,4 @@
-/* When a network is too heavy for the machine, and when a heavier one is tried again, second by second. */
+/* When a model is too heavy for the machine, and when a heavier one is tried again, second by second. */
 #include "daemon/carry.h"
 #include "run.h"
 

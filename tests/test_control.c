@@ -1,4 +1,5 @@
-/* The control socket: what is answered, what garbage gets, how little a client can do to the daemon or to others. */
+/* The control socket: answers, responses to garbage, and how little a client can disturb the daemon or other
+ * clients. */
 #include "config.h"
 
 #include "daemon/control.h"

@@ -1,6 +1,6 @@
-/* The CUDA engine for live sound against the CPU engine: the same sound, the same bits twice, whatever goes together.
- * Skipped where no GPU opens. tests/test_engine.c holds it to what every engine promises. TEST_HOPS=N keeps every run
- * of an engine to N hops, for tools that make a GPU slow. */
+/* The CUDA engine for live sound against the CPU engine: the same sound, and the same bits in any batch. Skipped if no
+ * GPU opens. tests/test_engine.c checks what every engine promises. TEST_HOPS=N limits each run to N hops, for tools
+ * that slow a GPU down. */
 #include "engine/engine.h"
 #include "model/model.h"
 #include "run.h"
@@ -41,7 +41,7 @@ static void load(const char *name) {
     ck_assert_msg(model_load(&model, name, &err) == 0, "%s", err.text);
 }
 
-/* Something like speech in noise: a gliding voice of 30 harmonics that comes and goes, over noise and hum. */
+/* A signal like speech in noise: a gliding voice of 30 harmonics that comes and goes, over noise and hum. */
 static float *speech(size_t n, uint32_t seed) {
     float *x = malloc(n * sizeof *x);
     ck_assert_ptr_nonnull(x);
@@ -108,7 +108,7 @@ START_TEST(sounds_like_the_cpu) {
 }
 END_TEST
 
-/* Alone, again after a reset, and beside one to four others in any order of jobs: the same bits. */
+/* The bits are the same alone, after a reset, and beside one to four other streams in any order of jobs. */
 START_TEST(company_changes_nothing) {
     load(models[_i]);
     struct engine *e = open_engine("cuda", N_STREAMS);
@@ -145,14 +145,14 @@ START_TEST(company_changes_nothing) {
 }
 END_TEST
 
-/* Reports why tests are skipped. */
+/* Reports why the tests are skipped. */
 static bool opens(void) {
     struct err err;
     struct engine *e;
     struct engine_options options = {.name = "cuda", .n_streams = 1, .max_hops = 1};
     if (model_load(&model, "small", &err) < 0) {
         printf("%s\n", err.text);
-        return true; /* a failure of the tests, not a lack of a GPU */
+        return true; /* so that the tests fail: a GPU is there */
     }
     bool ok = engine_open(&e, &options, model, &err) == 0;
     if (ok)
@@ -175,6 +175,6 @@ int main(void) {
     tcase_add_loop_test(t, sounds_like_the_cpu, 0, N_MODELS);
     tcase_add_loop_test(t, company_changes_nothing, 0, N_MODELS);
     suite_add_tcase(suite, t);
-    /* a process that has used CUDA cannot fork and go on using it */
+    /* a process that has used CUDA cannot use it after a fork */
     return run_suite(suite, CK_NOFORK);
 }

@@ -1,6 +1,6 @@
-/* The GPU's kernels for many frames against their definitions in double, the published ones of the selective scan and the
- * causal convolution among them; the network's blocks against the CPU's; the engine for files against the CPU engine.
- * Needs an NVIDIA GPU: without one it is skipped. */
+/* The GPU's kernels for many frames against their definitions in double, including those of selective_scan and
+ * causal_conv1d; the network's blocks against the CPU's; the engine for files against the CPU engine. Skipped without
+ * an NVIDIA GPU. */
 #include "engine/engine.h"
 #include "kernels/attend/attend_cuda.h"
 #include "kernels/conv/conv_cuda.h"
@@ -48,7 +48,7 @@ static void ok(int code) {
     ck_assert_msg(!code, "%s", cudaGetErrorString((cudaError_t)code));
 }
 
-/* Around every array of the device lie floats that nobody may write; who reads them gets what is not a number. */
+/* Around every device array lie NaN guards that nobody may write. */
 enum { GUARD = 64 };
 
 static struct array array_of(size_t n, float low, float high) {
@@ -63,7 +63,7 @@ static struct array array_of(size_t n, float low, float high) {
     return a;
 }
 
-/* What the kernels shall write. */
+/* An array for the kernels to write. */
 static struct array poisoned(size_t n) {
     struct array a = array_of(n, 0, 0);
     ok(cudaMemset(a.device, 0xff, n * sizeof(float)));
@@ -86,7 +86,7 @@ static void done(struct array *a) {
     ok(cudaFree(a->device - GUARD));
 }
 
-/* `of` numbers, the first at is[0] and should[0], within `roundings` of the largest. */
+/* Compares `of` values, starting at is[0] and should[0], within `roundings` of the largest. */
 static void check_close(const float *is, const double *should, size_t n, double roundings, const char *what) {
     double largest = 0;
     for (size_t i = 0; i < n; i++)
@@ -96,7 +96,7 @@ static void check_close(const float *is, const double *should, size_t n, double 
                       "%s: [%zu] of %zu is %.9g, should be %.9g (largest %g)", what, i, n, (double)is[i], should[i], largest);
 }
 
-/* weight [n_in][stride], as linear_cuda wants it. */
+/* Packs weight [n_in][stride] for linear_cuda. */
 static struct array packed(struct array weight, unsigned n_in, unsigned n_out, size_t stride) {
     struct array a = array_of(linear_cuda_size(n_in, n_out), 0, 0);
     float *row = malloc(n_in * sizeof *row);
@@ -125,7 +125,7 @@ static double silu(double v) {
 
 enum { linear_prelu = 1, linear_gate = 2, linear_add = 4, linear_skip = 8, linear_norm = 16, linear_scale = 32 };
 
-/* size: about how large inputs and biases are. */
+/* size: the magnitude of inputs and biases. */
 static void check_linear(unsigned frames, unsigned rows, unsigned n_in, unsigned n_out, unsigned flags, bool overlapping, float size) {
     const unsigned width = linear_cuda_width(n_out), n_y = flags & linear_gate ? n_out / 2 : n_out;
     const size_t x_stride = overlapping ? n_in - n_in / 3 : n_in, x_frame = (rows - 1) * x_stride + n_in + 4 * (n_in % 4 == 0);
@@ -182,7 +182,7 @@ static void check_linear(unsigned frames, unsigned rows, unsigned n_in, unsigned
     free(should);
 }
 
-/* cuFFT and what stands in for it, each against the definition. */
+/* cuFFT and its replacement, each against the definition. */
 START_TEST(fft_is_its_formula) {
     static const unsigned sizes[] = {1024, 400, 960, 750, 32};
     const unsigned n = sizes[_i / 2], n_frames = 3, n_bins = n / 2 + 1;
@@ -322,7 +322,7 @@ START_TEST(prime_is_its_formula) {
     const unsigned c = 16u << _i % 3, n_kernels = between(1, 4), frames = between(1, 4), rows = _i < 3 ? 100 : between(1, 104);
     const unsigned width = linear_cuda_width(c), stride = n_kernels * c;
     if (!prime_cuda_fits(rows, c, n_taps[n_kernels - 1]))
-        return; /* over_frequency and linear stand in */
+        return; /* over_frequency and linear are used instead */
     struct array x = array_of((size_t)frames * rows * stride, -1, 1), y = poisoned(x.n), mixed_taps[4], taps[4], weight[4], bias[4];
     struct array weights[4];
     struct prime_cuda a = {.n_frames = frames, .n_rows = rows, .n_channels = c, .n_kernels = n_kernels, .x = x.device, .y = y.device};
@@ -415,7 +415,7 @@ START_TEST(history_is_the_last_frames) {
 END_TEST
 
 /* causal_conv1d with its activation, from zero state over a whole sequence; causal_conv1d_update is the same with calls
- * of one frame. Divided into calls at random, or frame by frame. */
+ * of one frame. Divided into calls at random, and frame by frame. */
 START_TEST(conv_is_the_published_one) {
     seed = 500 + (uint32_t)_i;
     const unsigned batch = _i == 0 ? 128 : between(1, 20), width = 64 * between(1, 4), n_taps = 2 + (unsigned)_i % 3;
@@ -502,7 +502,7 @@ START_TEST(scan_is_the_published_one) {
 }
 END_TEST
 
-/* Mamba-2's recurrence as mamba_ssm defines it, RMSNormGated (norm after gate) included. */
+/* Mamba-2's recurrence as mamba_ssm defines it, including RMSNormGated (norm after gate). */
 START_TEST(ssd_is_its_formula) {
     seed = 700 + (uint32_t)_i;
     const unsigned batch = _i == 0 ? 128 : between(1, 12), n_head = 16u << _i % 3, heads = between(1, 6), width = n_head * heads;
@@ -552,7 +552,7 @@ static double sigmoid(double v) {
     return 1 / (1 + exp(-v));
 }
 
-/* torch.nn.GRU and LSTM from zero state; widths with the weights in registers and not. */
+/* torch.nn.GRU and LSTM from zero state, with widths whose weights fit in registers and others. */
 START_TEST(recurrent_is_its_formula) {
     static const unsigned widths[] = {16, 32, 64, 48, 192, 256};
     seed = 800 + (uint32_t)_i;
@@ -618,7 +618,7 @@ static struct model *load(const char *name) {
     return m;
 }
 
-/* `of` maps are compared, the CPU's being y. */
+/* Compares `of` maps with the CPU's, y. */
 static void compare_block(float *device, const float *y, size_t n, const char *model, const char *block, int *n_failed) {
     float *is = malloc(n * sizeof *is);
     ck_assert_ptr_nonnull(is);
@@ -631,7 +631,7 @@ static void compare_block(float *device, const float *y, size_t n, const char *m
     free(is);
 }
 
-/* A net for n_frames and a stream; all of their memory is the arena's. */
+/* A net for n_frames and a stream, whose memory the arena owns. */
 static void open_net(struct net_cuda **net, struct net_cuda_state *state, struct arena *a, const struct model *m,
                      unsigned n_frames) {
     ck_assert(!net_cuda_new(net, m, NULL) && !net_cuda_state_new(state, m));
@@ -658,7 +658,7 @@ static void close_net(struct net_cuda *net, struct net_cuda_state *state, struct
     net_cuda_free(net);
 }
 
-/* The shapes that have a fixture of their own (training/fixtures.py): input and output of each frame. */
+/* The shapes with a fixture of their own (training/fixtures.py): input and output of each frame. */
 START_TEST(time_stages_match_pytorch) {
     char path[512];
     snprintf(path, sizeof path, FIXTURES "/%s.safetensors", stages[_i]);
@@ -671,7 +671,7 @@ START_TEST(time_stages_match_pytorch) {
     const unsigned n_frames = (unsigned)(n / (2 * map)), first = n_frames / 3;
     float *maps = malloc(n * sizeof *maps), worst = 0;
     rewind(f);
-    ck_assert(maps && fread(maps, sizeof *maps, n, f) == n); /* little-endian, as every machine with such a GPU */
+    ck_assert(maps && fread(maps, sizeof *maps, n, f) == n); /* little-endian, like every machine with such a GPU */
     fclose(f);
     struct net_cuda *net;
     struct net_cuda_state state;
@@ -696,7 +696,7 @@ START_TEST(time_stages_match_pytorch) {
 }
 END_TEST
 
-/* Each block with the CPU's input of it, in two calls. */
+/* Each block with the CPU's input for it, in two calls. */
 START_TEST(blocks_are_the_cpu_s) {
     enum { FRAMES = 60, FIRST = 23 };
     seed = 7;
@@ -708,13 +708,13 @@ START_TEST(blocks_are_the_cpu_s) {
     struct net_cuda *net;
     struct net_cuda_state state;
     struct arena a;
-    unsigned in_float = 0; /* the fastest kernels whose products are not in bfloat16 */
+    unsigned in_float = 0; /* the fastest kernels without bfloat16 products */
     while (kernels_nth(in_float)->linear_bf16)
         in_float++;
     ck_assert(!net_new(&cpu, m, kernels_nth(in_float)) && !net_state_init(cpu, &cpu_state));
     open_net(&net, &state, &a, m, FRAMES);
     const unsigned n_stages = 3 + 2 * g->n_blocks;
-    struct array x[3 + 2 * 16 + 3]; /* features, embed, encode, down, then the stages; mask and rotation at the end */
+    struct array x[3 + 2 * 16 + 3]; /* features, embed, encode, down, the stages, mask and rotation */
     x[0] = array_of((size_t)FRAMES * g->n_positions * 3, -1, 1);
     for (unsigned i = 1; i <= n_stages; i++)
         x[i] = array_of(FRAMES * (i < 3 ? full : half), 0, 0);
@@ -796,7 +796,7 @@ static struct engine *open_engine(const char *name, const char *isa, const struc
     return e;
 }
 
-/* The plainest instruction set that this processor has kernels for. */
+/* The least instruction set that this processor has kernels for. */
 static const char *plainest_isa(void) {
     const char *name = NULL;
     const struct kernels *k;
@@ -820,8 +820,9 @@ static void process(struct engine *e, unsigned stream, unsigned n_hops, const fl
     ck_assert_int_eq(engine_process(e, &job, 1), 0);
 }
 
-/* Whole on one stream, in parts at random on another: the same bits, and the CPU engine's sound. Of sound that is no speech
- * rounding decides where a model wavers: there two of the CPU's instruction sets say how far apart floats may be. */
+/* In one call on one stream, in random parts on another: the same bits, and the CPU engine's sound. Where a model
+ * hesitates, as on sound that is not speech, rounding decides; there the difference of two CPU instruction sets is the
+ * tolerance. */
 static void check_engine(const char *name, unsigned seconds) {
     struct model *m = load(name);
     struct engine *cpu = open_engine("cpu", NULL, m, 1, 1), *plain = open_engine("cpu", plainest_isa(), m, 1, 1),

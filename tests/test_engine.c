@@ -1,5 +1,5 @@
-/* What every engine promises (engine.h): delay, independence of streams and of the number of hops a call, causality,
- * reset, strength, floor and low cut, finite output whatever comes in, and a hop that is real-time safe. */
+/* What every engine promises (engine.h): delay, independence of streams and of the hops per call, causality, reset,
+ * strength, floor and low cut, finite output for any input, and a real-time safe hop. */
 #include "engine/engine.h"
 #include "model/model.h"
 #include "rt_guard.h"
@@ -90,8 +90,8 @@ START_TEST(strength_0_gives_the_delayed_input) {
 }
 END_TEST
 
-/* What a low cut of `cut` bins takes away of n_hops of x, from its definition: of each frame's bin the share of its width that
- * lies below. [n], as late as the output. */
+/* What a low cut of `cut` bins removes from n_hops of x, by its definition: from each bin of a frame the share of its
+ * width that lies below. [n], delayed like the output. */
 static double *cut_away(const float *x, unsigned n_hops, double cut) {
     const struct model_config *g = model_config(model);
     const float *analysis = model_weights(model)->analysis_window, *synthesis = model_weights(model)->synthesis_window;
@@ -136,7 +136,7 @@ START_TEST(a_low_cut_takes_its_share_of_each_bin) {
 }
 END_TEST
 
-/* At 70 Hz, tones: hum goes, voices stay (docs/design.md has this table). */
+/* Tones with a cut at 70 Hz: hum goes, voices stay (docs/design.md has this table). */
 START_TEST(a_low_cut_tells_hum_from_voices) {
     static const struct {
         double hz, least_db, most_db;
@@ -166,7 +166,7 @@ START_TEST(a_low_cut_tells_hum_from_voices) {
 }
 END_TEST
 
-/* A tone between on and off moves on without a step, however often the cut changes. */
+/* A tone passes from on to off without a step, however often the cut changes. */
 START_TEST(a_low_cut_comes_and_goes_smoothly) {
     struct engine *e = open_engine("cpu", models[0], 1);
     const unsigned n_hops = 100, hop = engine_hop(e), n = n_hops * hop;
@@ -196,7 +196,7 @@ START_TEST(a_low_cut_comes_and_goes_smoothly) {
 }
 END_TEST
 
-/* 60 s at once, and in calls of one to seven hops: 110 dB is asked for, the same bits are given. */
+/* 60 s in one call, and in calls of one to seven hops: the same bits. */
 START_TEST(calls_do_not_matter) {
     struct engine *e = open_engine("cpu", models[_i], 2);
     for (unsigned stream = 0; stream < 2; stream++)
@@ -254,7 +254,7 @@ START_TEST(reset_is_fresh) {
 }
 END_TEST
 
-/* However the hops come, and beside a stream that hears no silence. */
+/* For any hops per call, and beside a stream without silence. */
 START_TEST(sound_after_long_silence_begins_anew) {
     struct engine *e = open_engine("cpu", models[_i], 2);
     const unsigned hop = engine_hop(e), half = model_rate(model) / 2 / hop + 1, n_hops = 2 * half + 40;
@@ -339,7 +339,7 @@ START_TEST(anything_in_finite_out) {
 }
 END_TEST
 
-/* At strength 0 the tail is the delayed input, faded out: completed with dry signal it goes on without a step. */
+/* At strength 0 the tail is the delayed input, faded out: adding the dry signal continues it without a step. */
 START_TEST(tail_fades_to_dry) {
     struct engine *e = open_engine(_i & 1 ? "cpu" : "null", models[_i / 2], 1);
     unsigned n_hops = 20, delay = engine_delay(e);
@@ -422,7 +422,7 @@ int main(void) {
     tcase_add_loop_test(t, hop_is_real_time_safe, 0, 2 * N_MODELS);
     tcase_add_test(t, unknown_engine_is_refused);
     suite_add_tcase(suite, t);
-    TCase *minute = tcase_create("minute"); /* of its own: an emulated processor takes half an hour for it */
+    TCase *minute = tcase_create("minute"); /* separate, because an emulated processor takes half an hour for it */
     tcase_set_timeout(minute, 300);
     tcase_add_loop_test(minute, calls_do_not_matter, 0, N_MODELS);
     suite_add_tcase(suite, minute);

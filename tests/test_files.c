@@ -1,4 +1,4 @@
-/* The file tool as a user runs it: the commands on files and `primeknet bench` from the build tree, on files made here. */
+/* The file tool as a user runs it: the file commands and `primeknet bench` from the build tree, on files made here. */
 #include "config.h"
 #include "run.h"
 
@@ -42,7 +42,7 @@ static void slurp(const char *path, char *text, size_t size) {
     fclose(f);
 }
 
-/* Runs ./primeknet with the arguments up to NULL; its output ends up in out_text and err_text. Returns its exit status. */
+/* Runs ./primeknet with arguments up to NULL; its output goes to out_text and err_text. Returns its exit status. */
 static int run(const char *first, ...) {
     char *argv[16] = {"./primeknet", (char *)first};
     va_list args;
@@ -68,7 +68,7 @@ static int run(const char *first, ...) {
     return WEXITSTATUS(status);
 }
 
-/* Noise under a swelling tone, another frequency in each channel. */
+/* Noise under a swelling tone, with another frequency in each channel. */
 static float *make_sound(size_t n, int channels, int rate, float peak) {
     float *x = malloc(n * channels * sizeof *x);
     uint32_t r = 1;
@@ -107,7 +107,7 @@ static double difference_db(const float *a, const float *b, size_t n) {
     return 10 * log10((error + 1e-30) / power);
 }
 
-/* What leaves the sound as it is. */
+/* Options that leave the sound unchanged. */
 #define AS_IT_IS "--strength", "0", "--low-cut-hz", "0"
 
 static const struct {
@@ -115,7 +115,8 @@ static const struct {
     size_t n;
     int format;
     const char *name;
-    double error_db; /* of strength 0 against the input: none or rounding at the model's rate, the resampler's edge at others */
+    double error_db; /* at strength 0 against the input: rounding at the model's rate, the resampler's edge at other
+                      * rates */
 } kinds[] = {
     {48000, 1, 48000, SF_FORMAT_WAV | SF_FORMAT_FLOAT, "a.wav", -110},
     {48000, 2, 1, SF_FORMAT_WAV | SF_FORMAT_FLOAT, "b.wav", -100},
@@ -154,7 +155,7 @@ START_TEST(length_rate_and_place_are_kept) {
 }
 END_TEST
 
-/* Everyday kinds in and out: what cannot be kept of a coded file's format becomes 16 bits. */
+/* Common formats in and out; what a coded file's format cannot keep becomes 16 bits. */
 START_TEST(the_name_says_the_kind_of_file) {
     static const struct {
         const char *out;

@@ -1,5 +1,5 @@
-/* Every vectorised kernel that this processor runs, against the plain reference; the references of what has a closed
- * definition are held to it in double by the network's fixtures (test_net.c). */
+/* Every vectorised kernel that this processor supports, against the plain reference. test_net.c checks the references
+ * through whole networks. */
 #include "kernel_cases.h"
 #include "run.h"
 #include "seed.h"
@@ -12,8 +12,8 @@ static const struct kernels *all[8];
 static unsigned n_all;
 static uint32_t first_seed;
 
-/* How far apart, of the largest: the sums of the longest rows, 256 terms in another order, differ by about 16 roundings. Where
- * what was computed is then rounded to bfloat16, an input may fall on the other side. */
+/* The tolerance relative to the largest value: sums of the longest rows, 256 terms in another order, differ by about 16
+ * roundings. Where results are rounded to bfloat16, a value may round to the neighbour. */
 static float bar(const struct kernel_case *c) {
     return c->flags & in_bf16 && c->flags & (of_norm | of_convs) ? 0x1p-8f : 32 * 0x1p-23f;
 }
@@ -50,7 +50,7 @@ START_TEST(matches_reference) {
 }
 END_TEST
 
-/* The tail of a small frame: every number of rows up to two tiles of every form. */
+/* The remainder of a small frame: every number of rows up to two tiles of every form. */
 START_TEST(any_number_of_rows) {
     for (unsigned rows = 1; rows <= 30; rows++) {
         struct kernel_case linear = {op_linear, "rows", rows, 5, 40, 0, with_add, 0};

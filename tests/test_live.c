@@ -1,12 +1,12 @@
-/* The live path in a real PipeWire: every test starts a private session (tests/pipewire-session) with a fake
- * microphone, opens the node in this process, and looks at what others see of it, to the sample (tests/probe.h).
+/* The live path in a real PipeWire. Every test starts a private session (tests/pipewire-session) with a fake
+ * microphone, opens the node in this process, and checks to the sample what others see of it (tests/probe.h).
  *
- * A busy machine misses cycles of the graph. The recorder knows by the graph's clock which, and what is compared to the sample
- * is a stretch without one. A hop is never late: the clock by which the pump judges that is the graph's too, and it has its
- * next block once the worker is done with those before. So nothing is looked at twice; where a test waits, it is for something
- * that must come.
+ * A busy machine misses cycles of the graph. The recorder knows from the graph's clock which ones, and samples are
+ * compared only in stretches without a missed cycle. Hops are never late, because the pump's clock is the graph's too,
+ * and the pump gets its next block once the worker has finished the previous ones. So nothing is tried twice; a test
+ * waits only for things that must happen.
  *
- * An argument makes the tests longer: test-live 10 runs those that wait ten times as long. */
+ * An argument lengthens the tests: with test-live 10 those that wait run ten times as long. */
 #include "config.h"
 
 #include "model/model.h"

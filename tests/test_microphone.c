@@ -1,4 +1,4 @@
-/* Which source is the microphone that was chosen, by the names that PipeWire gives. */
+/* Which source is the chosen microphone, by the names that PipeWire gives. */
 #include "graph/microphone.h"
 #include "run.h"
 

@@ -1,5 +1,5 @@
-/* The reader of model files: what is right is read whole, what is wrong is refused with one line that names the file
- * and the place, and no bytes whatever make it misbehave (the sanitizers watch when built in). */
+/* The reader of model files: valid files are read completely, invalid ones are rejected with one line that names the
+ * file and the place, and no bytes make it misbehave (build with sanitizers to watch that). */
 #include "model/model.h"
 #include "run.h"
 #include "seed.h"

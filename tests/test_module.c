@@ -1,8 +1,9 @@
-/* Lists what the built CUDA module holds, read from the headers of its own fat binary, and compares that with what
- * configure promised: machine code for every architecture in every .cu file, and PTX of the newest for GPUs to come.
+/* Compares the contents of the built CUDA module, as its fat binary lists them, with what configure promised: in every
+ * .cu file machine code for every architecture, and PTX of the newest for future GPUs.
  *
- * The ELF section .nv_fatbin holds a container a source file: a header (magic, version, its size, the size of what
- * follows), then entries, each with a header (kind, version, its size, the size of what follows, and at byte 28 the architecture). */
+ * The ELF section .nv_fatbin holds one container per source file: a header (magic, version, its size, the size of what
+ * follows), then entries, each with a header (kind, version, its size, the size of what follows, and at byte 28 the
+ * architecture). */
 #include "config.h"
 
 #include <elf.h>

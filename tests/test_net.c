@@ -1,4 +1,5 @@
-/* The network against PyTorch, block by block and whole, in three geometries; fixtures by training/fixtures.py. */
+/* The network against PyTorch, block by block and whole, in three geometries; training/fixtures.py makes the
+ * fixtures. */
 #include "engine/engine.h"
 #include "kernels/kernels.h"
 #include "model/model.h"

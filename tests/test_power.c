@@ -1,4 +1,4 @@
-/* What feeds the machine and whether its GPU sleeps, from trees like the one under /sys. */
+/* The power source, and whether a GPU sleeps, read from trees like the one under /sys. */
 #include "daemon/power.h"
 #include "run.h"
 

@@ -1,5 +1,5 @@
-/* The pump and its worker with an engine of the test's own and a clock that stands unless the test moves it: every run is the same.
- * The sources of both are part of this program, so that a test can wait until the worker has nothing left to do. */
+/* The pump and its worker with the test's own engine and a clock that only the test moves, so that every run is the
+ * same. The sources of both are included, so that a test can wait until the worker has nothing left to do. */
 #include "config.h"
 
 #include "live/futex.h"

@@ -1,4 +1,4 @@
-/* What is noted comes back; what is no such note, or another PipeWire's, brings back nobody. */
+/* Notes of recorders are read back; malformed notes, or those of another PipeWire, bring nobody back. */
 #include "graph/recall.h"
 
 #include <check.h>

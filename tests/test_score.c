@@ -1,4 +1,4 @@
-/* The scores against their definitions, and against the values that the field's own tools give for the same sounds. */
+/* The scores against their definitions, and against values of the standard tools for the same sounds. */
 #include "tool/lab/score.h"
 #include "tool/sound.h"
 #include "run.h"

@@ -1,4 +1,4 @@
-/* What a service manager hears, at a socket in its place. */
+/* What a service manager receives, at a socket in its place. */
 #include "daemon/service.h"
 #include "run.h"
 

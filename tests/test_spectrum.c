@@ -1,4 +1,4 @@
-/* Transform, features and the application of mask and rotation, against their definitions in double. */
+/* Transform, features, and the application of mask and rotation, against their definitions in double. */
 #include "kernels/kernels.h"
 #include "model/model.h"
 #include "seed.h"

@@ -1,6 +1,6 @@
-/* Sound files: any bytes give an enhanced file of the same length, or one line and nothing left behind.
+/* Sound files: any bytes give an enhanced file of the same length, or one line of error and nothing left behind.
  *
- * 16 bits: the allocation that fails. A byte: what OUT's name ends in. The rest is IN. The engine is the delay alone. */
+ * 16 bits: the allocation that fails. A byte: the extension of OUT. The rest is IN. The engine is a plain delay. */
 #include "config.h"
 
 #include "fuzz.h"

@@ -1,7 +1,7 @@
-/* Model files: any bytes give a model that runs, or one line.
+/* Model files: any bytes give a model that runs, or one line of error.
  *
- * 16 bits: the allocation that fails. A byte: 0, and the rest is the file; else the rest is its JSON header, and the data
- * part, of a value that every tensor may hold, is as long as the header asks for and this byte less one. */
+ * 16 bits: the allocation that fails. A byte: if 0, the rest is the file. Otherwise the rest is its JSON header; the
+ * data part holds one valid value throughout and is as long as the header asks for, plus this byte less one. */
 #include "config.h"
 
 #include "fuzz.h"

@@ -1,0 +1,46 @@
+# session.sh - sourced first by the shell tests that run in a private PipeWire. Skips the test if there can be none, and sets:
+#   here, build   the folders of the tests and of the build
+#   tmp, session  a folder for the test, and one in it for pipewire-session; both are removed at the end
+#   children      processes to end with the test
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+build=$(cd "${builddir:-.}" && pwd)
+export PRIMEKNET_MODELS=${PRIMEKNET_MODELS:-$(cd "${srcdir:-$here/..}" && pwd)/models}
+
+skip() { # reason
+    echo "${0##*/}: skipped: $*"
+    exit 77
+}
+"$here/pipewire-session" check || exit 77
+/usr/bin/python3 -c 'import numpy' 2> /dev/null || skip "no python3 with numpy"
+
+tmp=$(mktemp -d) session=$tmp/session children=()
+cleanup() {
+    for child in "${children[@]}"; do
+        kill -CONT "$child" 2> /dev/null || true
+        kill "$child" 2> /dev/null || true
+    done
+    [ ! -d "$session" ] || "$here/pipewire-session" stop "$session"
+    rm -rf "$tmp" || { sleep 1; rm -rf "$tmp"; } # a browser takes a moment to end
+}
+trap cleanup EXIT
+trap 'exit 143' INT TERM
+touch "$tmp/log" "$tmp/told"
+
+ok() { echo "ok: $*"; }
+fail() {
+    echo "FAIL: $*" >&2
+    sed 's/^/  log: /' "$tmp/log" >&2
+    tail -n 5 "$tmp/told" | sed 's/^/  told: /' >&2
+    exit 1
+}
+wait_for() { # seconds command...
+    local tenths=$(($1 * 10))
+    shift
+    for _ in $(seq $tenths); do
+        if "$@" > /dev/null 2>&1; then return 0; fi
+        sleep 0.1
+    done
+    fail "gave up waiting for: $*"
+}
+port() { pw-link -"$1" | grep -qx "$2"; } # i or o, its name
