@@ -87,7 +87,8 @@ const struct kernel_case kernel_cases[] = {
     {op_power, "gains", 171, 0, 0, 0, backwards, 1},
 };
 const unsigned n_kernel_cases = sizeof kernel_cases / sizeof *kernel_cases;
-const char *const kernel_op_names[] = {"linear", "depthwise", "attend", "conv", "scan", "ssd", "gru", "lstm", "fft", "power"};
+const char *const kernel_op_names[] = {"linear", "depthwise", "attend", "conv", "scan",
+                                       "ssd",    "gru",       "lstm",   "fft",  "power"};
 
 enum { GUARD = 16 }; /* keeps the array behind it aligned */
 static const uint32_t poison = 0x7fc0dead; /* a NaN */
@@ -149,7 +150,8 @@ static void convs_init(struct kernel_work *w, uint32_t *seed) {
         w->convs[i] = (struct depthwise){.n_rows = c->n_rows, .n_channels = n, .n_times = 1, .n_taps = c->n_taps,
                                          .x = {random_floats(w, seed, n_x, -1, 1)}, .x_stride = n,
                                          .taps = random_floats(w, seed, c->n_taps * n, -1, 1), .taps_stride = n,
-                                         .times = i ? random_floats(w, seed, c->n_rows * n, -1, 1) : NULL, .times_stride = n};
+                                         .times = i ? random_floats(w, seed, c->n_rows * n, -1,
+                                                                    1) : NULL, .times_stride = n};
     }
     w->linear.convs = w->convs;
 }
@@ -327,10 +329,11 @@ void kernel_work_init(struct kernel_work *w, const struct kernel_case *c, unsign
         break;
     case op_fft: fft_init(w, &state); break;
     case op_power:
-        w->power = (struct power){c->n_rows, c->flags & backwards ? 1 / .3f : .3f, /* successive calls work on their own
+        w->power = (struct power){
+            c->n_rows, c->flags & backwards ? 1 / .3f : .3f, /* successive calls work on their own
                                                                                     * results */
-                                  output(w, random_floats(w, &state, c->n_rows + POWER_PAD, .5f, c->flags & backwards ? 1 : 1e6f),
-                                         c->n_rows)};
+            output(w, random_floats(w, &state, c->n_rows + POWER_PAD, .5f, c->flags & backwards ? 1 : 1e6f),
+                   c->n_rows)};
         break;
     }
 }

@@ -22,8 +22,19 @@
 #include <stdbool.h>
 
 enum kernel_op { op_linear, op_depthwise, op_attend, op_conv, op_scan, op_ssd, op_gru, op_lstm, op_fft, op_power };
-enum { with_prelu = 1, with_add = 2, overlapping = 4, with_times = 8, tiny_steps = 16, in_bf16 = 32, of_norm = 64, of_gate = 128,
-       of_convs = 256, backwards = 512, with_skip = 1024 };
+enum {
+    with_prelu = 1,
+    with_add = 2,
+    overlapping = 4,
+    with_times = 8,
+    tiny_steps = 16,
+    in_bf16 = 32,
+    of_norm = 64,
+    of_gate = 128,
+    of_convs = 256,
+    backwards = 512,
+    with_skip = 1024
+};
 
 struct kernel_case {
     enum kernel_op op;

@@ -20,13 +20,15 @@ static void check_phases(const struct phase *p, unsigned n) {
             ck_assert_msg(is == (s == p[i].n ? p[i].then : CARRY_STAY), "phase %u, second %u: %d", i, s, (int)is);
         }
 }
-#define CHECK(...) check_phases((const struct phase[]){__VA_ARGS__}, sizeof(const struct phase[]){__VA_ARGS__} / sizeof(struct phase))
+#define CHECK(...)                                                                                                     \
+    check_phases((const struct phase[]){__VA_ARGS__}, sizeof(const struct phase[]){__VA_ARGS__} / sizeof(struct phase))
 
 START_TEST(late_hops_for_ten_seconds_are_too_many) {
     CHECK({100, 0, .9f, false, CARRY_STAY}, {10, 5, .9f, false, CARRY_DOWN}, {10, 187, 2, true, CARRY_DOWN});
     CHECK({1000, 4, .9f, false, CARRY_STAY}); /* a few now and then are no reason */
     CHECK({9, 187, 1, false, CARRY_STAY}, {9, 0, 1, false, CARRY_STAY}, {9, 187, 1, false, CARRY_STAY});
-    CHECK({9, 5, 1, false, CARRY_STAY}, {3, 0, 1, false, CARRY_STAY}, {4, 5, 1, false, CARRY_DOWN}); /* a pause is not the end */
+    CHECK({9, 5, 1, false, CARRY_STAY}, {3, 0, 1, false, CARRY_STAY},
+          {4, 5, 1, false, CARRY_DOWN}); /* a pause is not the end */
 }
 END_TEST
 

@@ -16,8 +16,13 @@
 
 enum { SECONDS = 30, LEAST_DB = 80, N_STREAMS = 5, SKIPPED = 77 };
 
-static const char *const models[] = {"small", "base", "large", FIXTURES "/wide.safetensors", FIXTURES "/narrow.safetensors",
-                                     FIXTURES "/mamba2.safetensors", FIXTURES "/gru.safetensors",
+static const char *const models[] = {"small",
+                                     "base",
+                                     "large",
+                                     FIXTURES "/wide.safetensors",
+                                     FIXTURES "/narrow.safetensors",
+                                     FIXTURES "/mamba2.safetensors",
+                                     FIXTURES "/gru.safetensors",
                                      FIXTURES "/lstm.safetensors"};
 enum { N_MODELS = sizeof models / sizeof *models };
 

@@ -93,7 +93,8 @@ static void check_close(const float *is, const double *should, size_t n, double 
         largest = fmax(largest, fabs(should[i]));
     for (size_t i = 0; i < n; i++)
         ck_assert_msg(fabs(is[i] - should[i]) <= roundings * 0x1p-24 * largest,
-                      "%s: [%zu] of %zu is %.9g, should be %.9g (largest %g)", what, i, n, (double)is[i], should[i], largest);
+                      "%s: [%zu] of %zu is %.9g, should be %.9g (largest %g)", what, i, n, (double)is[i], should[i],
+                      largest);
 }
 
 /* Packs weight [n_in][stride] for linear_cuda. */
@@ -126,20 +127,40 @@ static double silu(double v) {
 enum { linear_prelu = 1, linear_gate = 2, linear_add = 4, linear_skip = 8, linear_norm = 16, linear_scale = 32 };
 
 /* size: the magnitude of inputs and biases. */
-static void check_linear(unsigned frames, unsigned rows, unsigned n_in, unsigned n_out, unsigned flags, bool overlapping, float size) {
+static void check_linear(unsigned frames, unsigned rows, unsigned n_in, unsigned n_out, unsigned flags,
+                         bool overlapping, float size) {
     const unsigned width = linear_cuda_width(n_out), n_y = flags & linear_gate ? n_out / 2 : n_out;
-    const size_t x_stride = overlapping ? n_in - n_in / 3 : n_in, x_frame = (rows - 1) * x_stride + n_in + 4 * (n_in % 4 == 0);
+    const size_t x_stride = overlapping ? n_in - n_in / 3 : n_in,
+                 x_frame = (rows - 1) * x_stride + n_in + 4 * (n_in % 4 == 0);
     const size_t y_stride = n_y, y_frame = rows * y_stride;
     struct array x = array_of(frames * x_frame, -size, 2 * size), weight = array_of((size_t)n_in * width, -1, 1);
     struct array weights = packed(weight, n_in, n_out, width);
-    struct array bias = array_of(width, -size, size), prelu = array_of(width, -.5f, .5f), scale = array_of((size_t)frames * n_in, -1, 1);
-    struct array add = array_of(frames * y_frame, -1, 1), skip = array_of(frames * y_frame, -1, 1), blend = array_of(n_out, -1, 1);
+    struct array bias = array_of(width, -size, size), prelu = array_of(width, -.5f, .5f),
+                 scale = array_of((size_t)frames * n_in, -1, 1);
+    struct array add = array_of(frames * y_frame, -1, 1), skip = array_of(frames * y_frame, -1, 1),
+                 blend = array_of(n_out, -1, 1);
     struct array y = poisoned(frames * y_frame);
-    struct linear_cuda a = {frames, rows, n_in, n_out, x.device, x_frame, x_stride, flags & linear_norm ? 1e-5f : 0,
-                            flags & linear_scale ? scale.device : NULL, weights.device, bias.device,
-                            flags & linear_prelu ? prelu.device : NULL, flags & linear_gate,
-                            flags & linear_add ? add.device : NULL, y_frame, y_stride, flags & linear_skip ? skip.device : NULL,
-                            blend.device, y.device, y_frame, y_stride};
+    struct linear_cuda a = {frames,
+                            rows,
+                            n_in,
+                            n_out,
+                            x.device,
+                            x_frame,
+                            x_stride,
+                            flags & linear_norm ? 1e-5f : 0,
+                            flags & linear_scale ? scale.device : NULL,
+                            weights.device,
+                            bias.device,
+                            flags & linear_prelu ? prelu.device : NULL,
+                            flags & linear_gate,
+                            flags & linear_add ? add.device : NULL,
+                            y_frame,
+                            y_stride,
+                            flags & linear_skip ? skip.device : NULL,
+                            blend.device,
+                            y.device,
+                            y_frame,
+                            y_stride};
     linear_cuda(&a, NULL);
     fetch(&y);
     double *should = doubles(frames * y_frame), v[1280];
@@ -216,18 +237,24 @@ START_TEST(fft_is_its_formula) {
 END_TEST
 
 START_TEST(linear_is_its_formula) {
-    static const unsigned flags[] = {0, linear_prelu, linear_norm, linear_norm | linear_gate, linear_add, linear_scale | linear_add,
+    static const unsigned flags[] = {0,
+                                     linear_prelu,
+                                     linear_norm,
+                                     linear_norm | linear_gate,
+                                     linear_add,
+                                     linear_scale | linear_add,
                                      linear_add | linear_skip};
     seed = 1 + (uint32_t)_i;
     check_linear(between(1, 5), between(1, 200), 16 * between(1, 20), 16 * between(1, 16), flags[_i % 7], false, 1);
     check_linear(between(1, 5), between(1, 200), 48 * between(1, 4), 16 * between(1, 4), linear_prelu, true, 1);
-    check_linear(between(1, 5), between(1, 200), 16 * between(1, 4), 64 * between(2, 4), linear_norm | (_i % 2 ? linear_gate : 0),
-                 false, 1);
+    check_linear(between(1, 5), between(1, 200), 16 * between(1, 4), 64 * between(2, 4),
+                 linear_norm | (_i % 2 ? linear_gate : 0), false, 1);
     check_linear(between(1, 3), between(1, 300), 4 * between(1, 40), 4 * between(1, 60), flags[_i % 7], false, 1);
     check_linear(1, 1, 4 * between(1, 40), 4 * between(1, 60), flags[_i % 7], false, 1);
-    check_linear(between(1, 3), between(1, 300), between(1, 16), 16 * between(1, 4), linear_prelu, false, 1); /* embed */
+    check_linear(between(1, 3), between(1, 300), between(1, 16), 16 * between(1, 4), linear_prelu, false,
+                 1); /* embed */
     check_linear(between(1, 3), between(1, 300), 64, between(1, 3), 0, false, 1);                             /* head */
-    check_linear(between(1, 3), between(1, 300), 128, 36, 0, false, 1);                                       /* select */
+    check_linear(between(1, 3), between(1, 300), 128, 36, 0, false, 1); /* select */
     check_linear(between(1, 3), between(1, 300), 16 * between(1, 20), 64, 0, false, 2000);
     check_linear(between(1, 3), between(1, 300), 16 * between(1, 20), 64, 0, false, .001f);
 }
@@ -257,8 +284,10 @@ START_TEST(dense_is_its_formula) {
                         const int frame = (int)f - (int)((2 - t) << layer), row = (int)(r + k) - 1;
                         if (row < 0 || row >= (int)rows)
                             continue;
-                        const float *x = frame < 0 ? past[j].host + (n_past + frame) * rows * c : map[j].host + frame * rows * c;
-                        should[((size_t)f * rows + r) * width + i] += (double)x[row * c + i % c] * taps.host[(t * 3 + k) * width + i];
+                        const float *x = frame < 0 ? past[j].host + (n_past + frame) * rows * c
+                                                   : map[j].host + frame * rows * c;
+                        should[((size_t)f * rows + r) * width + i] += (double)x[row * c + i % c] *
+                                                                      taps.host[(t * 3 + k) * width + i];
                     }
     check_close(y.host, should, y.n, 32, "dense");
     for (unsigned j = 0; j <= layer; j++) {
@@ -274,10 +303,12 @@ END_TEST
 START_TEST(over_frequency_is_its_formula) {
     seed = 200 + (uint32_t)_i;
     const unsigned n_taps[] = {1, 3, 11, 23, 31, 63};
-    const unsigned frames = between(1, 9), rows = between(1, 120), c = 32 * between(1, 3), n = n_taps[_i % 6], n_all = frames * rows;
+    const unsigned frames = between(1, 9), rows = between(1, 120), c = 32 * between(1, 3), n = n_taps[_i % 6],
+                   n_all = frames * rows;
     const bool gate = _i % 3 == 0, with_times = _i % 3 == 1;
     const unsigned n_y = gate ? c / 2 : c;
-    struct array x = array_of((size_t)n_all * (c + 16), -1, 1), taps = array_of(n * c, -1, 1), times = array_of((size_t)n_all * c, -1, 1);
+    struct array x = array_of((size_t)n_all * (c + 16), -1, 1), taps = array_of(n * c, -1, 1),
+                 times = array_of((size_t)n_all * c, -1, 1);
     struct array y = poisoned((size_t)n_all * n_y);
     over_frequency_cuda(&(struct over_frequency_cuda){frames, rows, c, n, x.device, c + 16, taps.device,
                                                       with_times ? times.device : NULL, gate, y.device, n_y}, NULL);
@@ -293,7 +324,9 @@ START_TEST(over_frequency_is_its_formula) {
                         sum[half] += (double)x.host[((size_t)(r / rows * rows) + row) * (c + 16) + i + half * n_y] *
                                      taps.host[k * c + i + half * n_y];
                 }
-            should[(size_t)r * n_y + i] = gate ? sum[0] * sum[1] : with_times ? sum[0] * times.host[(size_t)r * c + i] : sum[0];
+            should[(size_t)r * n_y + i] = gate         ? sum[0] * sum[1]
+                                          : with_times ? sum[0] * times.host[(size_t)r * c + i]
+                                                       : sum[0];
         }
     check_close(y.host, should, y.n, 64, "over frequency");
     done(&x);
@@ -319,13 +352,16 @@ static double at_row(const float *x, size_t stride, int n_rows, int row, const f
 START_TEST(prime_is_its_formula) {
     static const unsigned n_taps[] = {3, 11, 23, 31};
     seed = 250 + (uint32_t)_i;
-    const unsigned c = 16u << _i % 3, n_kernels = between(1, 4), frames = between(1, 4), rows = _i < 3 ? 100 : between(1, 104);
+    const unsigned c = 16u << _i % 3, n_kernels = between(1, 4), frames = between(1, 4),
+                   rows = _i < 3 ? 100 : between(1, 104);
     const unsigned width = linear_cuda_width(c), stride = n_kernels * c;
     if (!prime_cuda_fits(rows, c, n_taps[n_kernels - 1]))
         return; /* over_frequency and linear are used instead */
-    struct array x = array_of((size_t)frames * rows * stride, -1, 1), y = poisoned(x.n), mixed_taps[4], taps[4], weight[4], bias[4];
+    struct array x = array_of((size_t)frames * rows * stride, -1, 1), y = poisoned(x.n), mixed_taps[4], taps[4],
+                 weight[4], bias[4];
     struct array weights[4];
-    struct prime_cuda a = {.n_frames = frames, .n_rows = rows, .n_channels = c, .n_kernels = n_kernels, .x = x.device, .y = y.device};
+    struct prime_cuda a = {.n_frames = frames, .n_rows = rows, .n_channels = c, .n_kernels = n_kernels, .x = x.device,
+                           .y = y.device};
     double *should = doubles(y.n), *mixed = doubles(c);
     for (unsigned k = 0; k < n_kernels; k++) {
         mixed_taps[k] = array_of(n_taps[k] * c, -1, 1);
@@ -370,8 +406,10 @@ END_TEST
 
 START_TEST(attend_is_its_formula) {
     seed = 300 + (uint32_t)_i;
-    const unsigned frames = between(1, 20), rows = between(1, 120), c = 16 * between(1, 16), stride = linear_cuda_width(c);
-    struct array x = array_of((size_t)frames * rows * c, -1, 2), weight = array_of(c * stride, -1, 1), bias = array_of(c, -1, 1);
+    const unsigned frames = between(1, 20), rows = between(1, 120), c = 16 * between(1, 16),
+                   stride = linear_cuda_width(c);
+    struct array x = array_of((size_t)frames * rows * c, -1, 2), weight = array_of(c * stride, -1, 1),
+                 bias = array_of(c, -1, 1);
     struct array y = poisoned(frames * c);
     attend_cuda(&(struct attend_cuda){frames, rows, c, stride, weight.device, bias.device, x.device, y.device}, NULL);
     fetch(&y);
@@ -381,7 +419,8 @@ START_TEST(attend_is_its_formula) {
             should[f * c + o] = bias.host[o];
             for (unsigned r = 0; r < rows; r++)
                 for (unsigned i = 0; i < c; i++)
-                    should[f * c + o] += (double)weight.host[i * stride + o] * x.host[((size_t)f * rows + r) * c + i] / rows;
+                    should[f * c + o] += (double)weight.host[i * stride + o] * x.host[((size_t)f * rows + r) * c + i] /
+                                         rows;
         }
     check_close(y.host, should, y.n, 64, "attend");
     done(&x);
@@ -395,7 +434,8 @@ END_TEST
 START_TEST(history_is_the_last_frames) {
     seed = 400 + (uint32_t)_i;
     const unsigned frames = between(1, 20), rows = between(1, 50), c = 16 * between(1, 4), n_past = between(1, 16);
-    struct array x = array_of((size_t)frames * rows * (c + 16), -1, 1), past = array_of((size_t)n_past * rows * c, -1, 1);
+    struct array x = array_of((size_t)frames * rows * (c + 16), -1, 1),
+                 past = array_of((size_t)n_past * rows * c, -1, 1);
     float *should = malloc(past.n * sizeof *should);
     ck_assert_ptr_nonnull(should);
     for (unsigned p = 0; p < n_past; p++)
@@ -421,13 +461,15 @@ START_TEST(conv_is_the_published_one) {
     const unsigned batch = _i == 0 ? 128 : between(1, 20), width = 64 * between(1, 4), n_taps = 2 + (unsigned)_i % 3;
     const unsigned length = between(1, 60);
     const size_t frame = (size_t)batch * width;
-    struct array x = array_of(length * frame, -3, 3), taps = array_of(n_taps * width, -1, 1), bias = array_of(width, -1, 1);
+    struct array x = array_of(length * frame, -3, 3), taps = array_of(n_taps * width, -1, 1),
+                 bias = array_of(width, -1, 1);
     struct array past = array_of((n_taps - 1) * frame, 0, 0), y = poisoned(length * frame);
     for (unsigned t = 0, n; t < length; t += n) {
         n = _i % 2 ? 1 : between(1, length - t);
         conv_cuda(&(struct conv_cuda){n, batch, width, n_taps, x.device + t * frame, width, past.device, taps.device,
                                       bias.device, y.device + t * frame}, NULL);
-        history_cuda(&(struct history_cuda){n, batch, width, n_taps - 1, x.device + t * frame, width, past.device}, NULL);
+        history_cuda(&(struct history_cuda){n, batch, width, n_taps - 1, x.device + t * frame, width, past.device},
+                     NULL);
     }
     fetch(&y);
     double *should = doubles(y.n);
@@ -454,9 +496,11 @@ END_TEST
 START_TEST(scan_is_the_published_one) {
     seed = 600 + (uint32_t)_i;
     const unsigned batch = _i == 0 ? 128 : between(1, 12), width = 64 * between(1, 4), states = _i % 2 ? 64 : 16;
-    const unsigned length = between(1, 50), rank = between(1, 8), row = 2 * states + (rank + 3) / 4 * 4, n_all = length * batch;
+    const unsigned length = between(1, 50), rank = between(1, 8), row = 2 * states + (rank + 3) / 4 * 4,
+                   n_all = length * batch;
     struct array u = array_of((size_t)n_all * width, -2, 2), select = array_of((size_t)n_all * row, -1, 1);
-    struct array step = array_of(rank * width, -1, 1), bias = array_of(width, -4, 1), z = array_of((size_t)n_all * width, -4, 4);
+    struct array step = array_of(rank * width, -1, 1), bias = array_of(width, -4, 1),
+                 z = array_of((size_t)n_all * width, -4, 4);
     struct array decay = array_of((size_t)width * states, 0, 0), pass = array_of(width, -1, 1);
     struct array h = array_of((size_t)batch * width * states, 0, 0), y = poisoned((size_t)n_all * width);
     double *A = doubles((size_t)width * states);
@@ -468,9 +512,10 @@ START_TEST(scan_is_the_published_one) {
     for (unsigned t = 0, n; t < length; t += n) {
         n = _i % 3 == 2 ? 1 : between(1, length - t);
         const size_t at = (size_t)t * batch;
-        scan_cuda(&(struct scan_cuda){n, batch, width, states, rank, u.device + at * width, select.device + at * row, row,
-                                      step.device, bias.device, z.device + at * width, width, decay.device, pass.device,
-                                      h.device, y.device + at * width}, NULL);
+        scan_cuda(&(struct scan_cuda){n, batch, width, states, rank, u.device + at * width, select.device + at * row,
+                                      row, step.device, bias.device, z.device + at * width, width, decay.device,
+                                      pass.device, h.device, y.device + at * width},
+                  NULL);
     }
     fetch(&y);
     fetch(&h);
@@ -505,7 +550,8 @@ END_TEST
 /* Mamba-2's recurrence as mamba_ssm defines it, including RMSNormGated (norm after gate). */
 START_TEST(ssd_is_its_formula) {
     seed = 700 + (uint32_t)_i;
-    const unsigned batch = _i == 0 ? 128 : between(1, 12), n_head = 16u << _i % 3, heads = between(1, 6), width = n_head * heads;
+    const unsigned batch = _i == 0 ? 128 : between(1, 12), n_head = 16u << _i % 3, heads = between(1, 6),
+                   width = n_head * heads;
     const unsigned states = 16 * (1 + (unsigned)_i % 4), length = between(1, 50), n_all = length * batch;
     const unsigned u_row = width + 2 * states, z_row = (width + heads + 3) / 4 * 4;
     struct array u = array_of((size_t)n_all * u_row, -.5f, 2), z = array_of((size_t)n_all * z_row, -4, 4);
@@ -515,8 +561,9 @@ START_TEST(ssd_is_its_formula) {
         n = _i % 3 == 2 ? 1 : between(1, length - t);
         const size_t at = (size_t)t * batch;
         ssd_cuda(&(struct ssd_cuda){n, batch, width, n_head, states, 1e-5f, u.device + at * u_row, u_row,
-                                    z.device + at * z_row + width, z.device + at * z_row, z_row, decay.device, pass.device,
-                                    h.device, y.device + at * width}, NULL);
+                                    z.device + at * z_row + width, z.device + at * z_row, z_row, decay.device,
+                                    pass.device, h.device, y.device + at * width},
+                 NULL);
     }
     fetch(&y);
     fetch(&h);
@@ -564,9 +611,10 @@ START_TEST(recurrent_is_its_formula) {
     struct array y = poisoned((size_t)length * batch * c);
     for (unsigned t = 0, n; t < length; t += n) {
         n = _i % 3 == 2 ? 1 : between(1, length - t);
-        (n_gates == 3 ? gru_cuda : lstm_cuda)(
-            &(struct recurrent_cuda){n, batch, c, in.device + (size_t)t * batch * all, weight.device, stride, bias.device,
-                                     h.device, cell.device, y.device + (size_t)t * batch * c}, NULL);
+        (n_gates == 3 ? gru_cuda : lstm_cuda)(&(struct recurrent_cuda){n, batch, c, in.device + (size_t)t * batch * all,
+                                                                       weight.device, stride, bias.device, h.device,
+                                                                       cell.device, y.device + (size_t)t * batch * c},
+                                              NULL);
     }
     fetch(&y);
     fetch(&h);
@@ -584,7 +632,8 @@ START_TEST(recurrent_is_its_formula) {
                 const double keep = sigmoid(a[c + i] + sum[c + i]);
                 v[i] = (1 - keep) * tanh(a[2 * c + i] + sigmoid(a[i] + sum[i]) * sum[2 * c + i]) + keep * v[i];
             } else {
-                m[i] = sigmoid(a[c + i] + sum[c + i]) * m[i] + sigmoid(a[i] + sum[i]) * tanh(a[2 * c + i] + sum[2 * c + i]);
+                m[i] = sigmoid(a[c + i] + sum[c + i]) * m[i] +
+                       sigmoid(a[i] + sum[i]) * tanh(a[2 * c + i] + sum[2 * c + i]);
                 v[i] = sigmoid(a[3 * c + i] + sum[3 * c + i]) * tanh(m[i]);
             }
             should[r * c + i] = v[i];
@@ -604,9 +653,14 @@ END_TEST
 
 /* ---- the network's blocks ---- */
 
-static const char *const models[] = {FIXTURES "/wide.safetensors", FIXTURES "/narrow.safetensors",
-                                     FIXTURES "/mamba2.safetensors", FIXTURES "/gru.safetensors", FIXTURES "/lstm.safetensors",
-                                     "small", "base", "large"};
+static const char *const models[] = {FIXTURES "/wide.safetensors",
+                                     FIXTURES "/narrow.safetensors",
+                                     FIXTURES "/mamba2.safetensors",
+                                     FIXTURES "/gru.safetensors",
+                                     FIXTURES "/lstm.safetensors",
+                                     "small",
+                                     "base",
+                                     "large"};
 static const char *const stages[] = {"mamba-16", "mamba2-16", "gru-16", "lstm-16", "mamba-64",
                                      "mamba2-64", "gru-64", "lstm-64", "mamba2-192"};
 enum { N_MODELS = 8, N_FIXTURES = 5, N_STAGES = sizeof stages / sizeof *stages, LEAST_DB = 100 };
@@ -619,7 +673,8 @@ static struct model *load(const char *name) {
 }
 
 /* Compares `of` maps with the CPU's, y. */
-static void compare_block(float *device, const float *y, size_t n, const char *model, const char *block, int *n_failed) {
+static void compare_block(float *device, const float *y, size_t n, const char *model, const char *block,
+                          int *n_failed) {
     float *is = malloc(n * sizeof *is);
     ck_assert_ptr_nonnull(is);
     ok(cudaGetLastError());
@@ -791,7 +846,8 @@ static struct engine *open_engine(const char *name, const char *isa, const struc
                                   unsigned max_hops) {
     struct err err;
     struct engine *e;
-    struct engine_options options = {.name = name, .isa = isa, .exact = true, .n_streams = n_streams, .max_hops = max_hops};
+    struct engine_options options = {.name = name, .isa = isa, .exact = true, .n_streams = n_streams,
+                                     .max_hops = max_hops};
     ck_assert_msg(!engine_open(&e, &options, m, &err), "%s", err.text);
     return e;
 }
@@ -829,7 +885,8 @@ static void check_engine(const char *name, unsigned seconds) {
                   *cuda = open_engine("cuda", NULL, m, 2, 200);
     const unsigned hop = engine_hop(cpu), n_hops = seconds * model_rate(m) / hop, delay = engine_delay(cpu);
     const size_t n = (size_t)n_hops * hop;
-    float *x = make_sound(n), *should = malloc(n * sizeof *x), *whole = malloc(n * sizeof *x), *parts = malloc(n * sizeof *x);
+    float *x = make_sound(n), *should = malloc(n * sizeof *x), *whole = malloc(n * sizeof *x),
+          *parts = malloc(n * sizeof *x);
     float *tail = malloc(2 * delay * sizeof *tail);
     ck_assert(should && whole && parts && tail);
     x[n / 2] = NAN;
@@ -839,7 +896,8 @@ static void check_engine(const char *name, unsigned seconds) {
     process(plain, 0, n_hops, x, parts);
     double db = snr_db(whole, should, n), plain_db = snr_db(parts, should, n);
     printf("%s, %u s: %.1f dB; %s %.1f dB\n", name, seconds, db, engine_name(plain), plain_db);
-    ck_assert_msg(db >= fmin(LEAST_DB, plain_db - 3), "%s: %.1f dB; %s %.1f dB", name, db, engine_name(plain), plain_db);
+    ck_assert_msg(db >= fmin(LEAST_DB, plain_db - 3), "%s: %.1f dB; %s %.1f dB", name, db, engine_name(plain),
+                  plain_db);
     for (unsigned done = 0, some; done < n_hops; done += some) {
         some = between(1, 3) == 1 ? between(1, 20) : between(1, 400);
         some = some < n_hops - done ? some : n_hops - done;

@@ -127,7 +127,8 @@ START_TEST(a_low_cut_takes_its_share_of_each_bin) {
             error += (taken - should[i]) * (taken - should[i]);
             power += should[i] * should[i];
         }
-        ck_assert_msg(error < 1e-8 * power, "%g Hz: %g of what is taken away is wrong", (double)cuts_hz[c], error / power);
+        ck_assert_msg(error < 1e-8 * power, "%g Hz: %g of what is taken away is wrong", (double)cuts_hz[c],
+                      error / power);
         free(y);
         free(should);
     }

@@ -174,9 +174,11 @@ START_TEST(the_name_says_the_kind_of_file) {
     for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
         char out[128];
         snprintf(out, sizeof out, "%s/%s", dir, names[i].out);
-        ck_assert_msg(run("enhance", in_dir("coded.mp3"), out, "--model", "small", AS_IT_IS, NULL) == 0, "%s", err_text);
+        ck_assert_msg(run("enhance", in_dir("coded.mp3"), out, "--model", "small", AS_IT_IS, NULL) == 0, "%s",
+                      err_text);
         float *y = read_sound(out, &info);
-        ck_assert_msg((info.format & (SF_FORMAT_TYPEMASK | SF_FORMAT_SUBMASK)) == names[i].format, "%s: %#x", names[i].out, info.format);
+        ck_assert_msg((info.format & (SF_FORMAT_TYPEMASK | SF_FORMAT_SUBMASK)) == names[i].format, "%s: %#x",
+                      names[i].out, info.format);
         ck_assert_int_eq(info.samplerate, 48000);
         ck_assert_int_ge(info.frames, coded.frames);
         if ((names[i].format & SF_FORMAT_SUBMASK) == SF_FORMAT_PCM_16) {
@@ -227,8 +229,9 @@ START_TEST(a_low_cut_removes_hum) {
     for (unsigned i = 0; i < sizeof cuts / sizeof *cuts; i++) {
         SF_INFO info;
         const char *option = cuts[i].hz ? "--low-cut-hz" : NULL;
-        ck_assert_int_eq(run("enhance", in_dir("hum.wav"), in_dir("cut.wav"), "--model", "small", "--strength", "0", option,
-                             cuts[i].hz, NULL), 0);
+        ck_assert_int_eq(run("enhance", in_dir("hum.wav"), in_dir("cut.wav"), "--model", "small", "--strength", "0",
+                             option, cuts[i].hz, NULL),
+                         0);
         float *y = read_sound(in_dir("cut.wav"), &info);
         double power[2] = {0}, before = 0;
         for (size_t k = n / 4; k < n * 3 / 4; k++) {
@@ -237,7 +240,8 @@ START_TEST(a_low_cut_removes_hum) {
                 power[c] += y[2 * k + c] * y[2 * k + c];
         }
         const double left_db = 10 * log10(power[0] / before), right_db = 10 * log10(power[1] / before);
-        ck_assert_msg(left_db >= cuts[i].left_least_db && left_db <= cuts[i].left_most_db && right_db >= cuts[i].right_least_db,
+        ck_assert_msg(left_db >= cuts[i].left_least_db && left_db <= cuts[i].left_most_db &&
+                          right_db >= cuts[i].right_least_db,
                       "%s: %.2f and %.2f dB", cuts[i].hz ? cuts[i].hz : "default", left_db, right_db);
         free(y);
     }
@@ -331,16 +335,19 @@ START_TEST(garbage_is_refused_by_name) {
     ck_one_line();
     ck_refused(run("enhance", in_dir("good.wav"), out, "--engine", "steam", NULL), 1, "steam", "");
     ck_one_line();
-    ck_refused(run("enhance", in_dir("good.wav"), in_dir("out.xyz"), NULL), 1, "out.xyz", ".xyz is not the extension of a sound file");
+    ck_refused(run("enhance", in_dir("good.wav"), in_dir("out.xyz"), NULL), 1, "out.xyz",
+               ".xyz is not the extension of a sound file");
     ck_one_line();
     ck_assert_ptr_nonnull(strstr(err_text, " .wav .flac .mp3 .ogg "));
     ck_refused(run("enhance", in_dir("good.wav"), in_dir("out"), NULL), 1, "/out: has no extension", " .wav .flac ");
     ck_one_line();
     write_sound(in_dir("three.wav"), SF_FORMAT_WAV | SF_FORMAT_FLOAT, bad, 200, 3, 48000);
-    ck_refused(run("enhance", in_dir("three.wav"), in_dir("out.mp3"), NULL), 1, "out.mp3", "cannot hold 3 channels at 48000 Hz");
+    ck_refused(run("enhance", in_dir("three.wav"), in_dir("out.mp3"), NULL), 1, "out.mp3",
+               "cannot hold 3 channels at 48000 Hz");
     ck_one_line();
     ck_assert_ptr_null(strstr(strstr(err_text, "choose one of"), ".mp3"));
-    ck_refused(run("enhance", in_dir("good.wav"), "/nonexistent/out.wav", NULL), 1, "/nonexistent/out.wav", "No such file");
+    ck_refused(run("enhance", in_dir("good.wav"), "/nonexistent/out.wav", NULL), 1, "/nonexistent/out.wav",
+               "No such file");
     ck_one_line();
     ck_refused(run("enhance", in_dir("good.wav"), dir, NULL), 1, dir, "is a folder");
     ck_one_line();
@@ -387,8 +394,15 @@ START_TEST(an_interrupt_leaves_nothing_behind) {
     x[0] = .5f;
     write_sound(in_dir("long.wav"), SF_FORMAT_WAV | SF_FORMAT_PCM_16, x, n, 1, 48000);
     free(x);
-    char *argv[] = {"./primeknet", "enhance", (char *)in_dir("long.wav"), (char *)in_dir("stopped.wav"), "--model", "large",
-                    "--engine", "cpu", NULL};
+    char *argv[] = {"./primeknet",
+                    "enhance",
+                    (char *)in_dir("long.wav"),
+                    (char *)in_dir("stopped.wav"),
+                    "--model",
+                    "large",
+                    "--engine",
+                    "cpu",
+                    NULL};
     pid_t pid;
     int status;
     ck_assert_int_eq(posix_spawn(&pid, argv[0], NULL, NULL, argv, environ), 0);
@@ -518,7 +532,9 @@ START_TEST(flac_keeps_its_pictures_and_every_comment) {
     FLAC__metadata_iterator_delete(i);
     ck_assert(FLAC__metadata_chain_write(chain, true, false));
     FLAC__metadata_chain_delete(chain);
-    ck_assert_msg(run("enhance", in_dir("cover.flac"), in_dir("cover-out.flac"), "--model", "small", AS_IT_IS, NULL) == 0, "%s", err_text);
+    ck_assert_msg(run("enhance", in_dir("cover.flac"), in_dir("cover-out.flac"), "--model", "small", AS_IT_IS, NULL) ==
+                      0,
+                  "%s", err_text);
     ck_assert_uint_eq(flac_blocks(in_dir("cover-out.flac"), FLAC__METADATA_TYPE_PICTURE, text, sizeof text), 1);
     ck_assert_str_eq(text, picture);
     ck_assert_uint_eq(flac_blocks(in_dir("cover-out.flac"), FLAC__METADATA_TYPE_VORBIS_COMMENT, text, sizeof text), 1);
@@ -558,7 +574,8 @@ START_TEST(mp3_keeps_its_tag_byte_for_byte) {
             ck_assert_int_eq(run("enhance", in_dir("tag.mp3"), in_dir("no.mp3"), "--model", "small", NULL), 1);
             continue;
         }
-        ck_assert_msg(run("enhance", in_dir("tag.mp3"), in_dir("tag-out.mp3"), "--model", "small", NULL) == 0, "%s", err_text);
+        ck_assert_msg(run("enhance", in_dir("tag.mp3"), in_dir("tag-out.mp3"), "--model", "small", NULL) == 0, "%s",
+                      err_text);
         f = fopen(in_dir("tag-out.mp3"), "r");
         ck_assert_uint_eq(fread(got, 1, sizes[i], f), sizes[i]);
         fclose(f);
@@ -583,7 +600,8 @@ START_TEST(a_link_is_written_through) {
     const char *names[][2] = {{"second.wav", "real.wav"}, {"links/dangling.wav", "links/made.wav"}};
     for (int i = 0; i < 2; i++) {
         struct stat link, real;
-        ck_assert_msg(run("enhance", in_dir("from.wav"), in_dir(names[i][0]), "--model", "small", NULL) == 0, "%s", err_text);
+        ck_assert_msg(run("enhance", in_dir("from.wav"), in_dir(names[i][0]), "--model", "small", NULL) == 0, "%s",
+                      err_text);
         ck_assert(lstat(in_dir(names[i][0]), &link) == 0 && S_ISLNK(link.st_mode));
         ck_assert(lstat(in_dir(names[i][1]), &real) == 0 && S_ISREG(real.st_mode));
         ck_assert_int_gt(real.st_size, 10000);
@@ -640,7 +658,8 @@ START_TEST(a_file_written_through_a_pipe_is_whole) {
         fseek(f, 40, SEEK_SET);
         fwrite(&lengths[i], 4, 1, f);
         fclose(f);
-        ck_assert_msg(run("enhance", in_dir("piped.wav"), in_dir("unpiped.wav"), "--model", "small", NULL) == 0, "%s", err_text);
+        ck_assert_msg(run("enhance", in_dir("piped.wav"), in_dir("unpiped.wav"), "--model", "small", NULL) == 0, "%s",
+                      err_text);
         ck_assert_str_eq(err_text, "");
         SF_INFO info;
         free(read_sound(in_dir("unpiped.wav"), &info));
@@ -667,15 +686,18 @@ START_TEST(values_are_taken_as_set_takes_them) {
     write_sound(in_dir("v.wav"), SF_FORMAT_WAV | SF_FORMAT_FLOAT, x, 20000, 1, 48000);
     free(x);
     setenv("XDG_STATE_HOME", dir, 1);
-    ck_assert_msg(run("enhance", in_dir("v.wav"), in_dir("v1.wav"), "--model", "small", "--floor-db", "off", NULL) == 0, "%s", err_text);
+    ck_assert_msg(run("enhance", in_dir("v.wav"), in_dir("v1.wav"), "--model", "small", "--floor-db", "off", NULL) == 0,
+                  "%s", err_text);
     ck_assert_msg(run("enhance", in_dir("v.wav"), in_dir("v2.wav"), "--model", "small", NULL) == 0, "%s", err_text);
     SF_INFO info;
     float *a = read_sound(in_dir("v1.wav"), &info), *b = read_sound(in_dir("v2.wav"), &info);
     ck_assert_int_eq(memcmp(a, b, 20000 * sizeof *a), 0);
     free(a);
     free(b);
-    ck_assert_msg(run("enhance", in_dir("v.wav"), in_dir("v3.wav"), "--model", "auto", "--engine", "cpu", NULL) == 0, "%s", err_text);
-    ck_refused(run("enhance", in_dir("v.wav"), in_dir("refused.wav"), "--model", "auto", "--engine", "steam", NULL), 1, "steam", "");
+    ck_assert_msg(run("enhance", in_dir("v.wav"), in_dir("v3.wav"), "--model", "auto", "--engine", "cpu", NULL) == 0,
+                  "%s", err_text);
+    ck_refused(run("enhance", in_dir("v.wav"), in_dir("refused.wav"), "--model", "auto", "--engine", "steam", NULL), 1,
+               "steam", "");
 }
 END_TEST
 
@@ -683,7 +705,8 @@ END_TEST
 
 static void make_tree(const char *root) {
     static const char *const folders[] = {"", "/sub", "/sub/deep", "/.hidden"};
-    static const char *const files[] = {"/a.wav", "/sub/b.flac", "/sub/deep/c.wav", "/.hidden/d.wav", "/.e.wav", "/notes.txt", "/cover.jpg"};
+    static const char *const files[] = {"/a.wav",  "/sub/b.flac", "/sub/deep/c.wav", "/.hidden/d.wav",
+                                        "/.e.wav", "/notes.txt",  "/cover.jpg"};
     char path[128];
     for (int i = 0; i < 4; i++) {
         snprintf(path, sizeof path, "%s/%s%s", dir, root, folders[i]);
@@ -692,7 +715,8 @@ static void make_tree(const char *root) {
     for (int i = 0; i < 7; i++) {
         float *x = make_sound(20000 + 5000 * i, 1 + i % 2, 48000, .5f);
         snprintf(path, sizeof path, "%s/%s%s", dir, root, files[i]);
-        write_sound(path, (i == 1 ? SF_FORMAT_FLAC : SF_FORMAT_WAV) | SF_FORMAT_PCM_16, x, 20000 + 5000 * i, 1 + i % 2, 48000);
+        write_sound(path, (i == 1 ? SF_FORMAT_FLAC : SF_FORMAT_WAV) | SF_FORMAT_PCM_16, x, 20000 + 5000 * i, 1 + i % 2,
+                    48000);
         free(x);
     }
 }
@@ -715,7 +739,8 @@ START_TEST(a_folder_is_enhanced_as_it_is_built) {
     float *x = make_sound(9000, 1, 16000, .5f);
     write_sound(in_dir("one more.wav"), SF_FORMAT_WAV | SF_FORMAT_PCM_16, x, 9000, 1, 16000);
     free(x);
-    ck_assert_msg(run("enhance", "--out", in_dir("tree/new/clean"), in_dir("tree/"), in_dir("one more.wav"), "--model", "small", NULL) == 0,
+    ck_assert_msg(run("enhance", "--out", in_dir("tree/new/clean"), in_dir("tree/"), in_dir("one more.wav"), "--model",
+                      "small", NULL) == 0,
                   "%s", err_text);
     ck_assert_str_eq(err_text, "");
     char line[256];
@@ -743,7 +768,9 @@ START_TEST(a_file_that_fails_leaves_the_others) {
     free(x);
     char out[128];
     strcpy(out, in_dir("some"));
-    ck_assert_int_eq(run("enhance", in_dir("1.wav"), in_dir("2.wav"), in_dir("5.wav"), in_dir("3.wav"), "--out", out, "--model", "small", NULL), 1);
+    ck_assert_int_eq(run("enhance", in_dir("1.wav"), in_dir("2.wav"), in_dir("5.wav"), in_dir("3.wav"), "--out", out,
+                         "--model", "small", NULL),
+                     1);
     ck_assert_ptr_nonnull(strstr(err_text, "2.wav: frame 50000, channel 1 is not a number\n"));
     ck_assert_ptr_nonnull(strstr(err_text, "5.wav: No such file or directory\n"));
     ck_assert_ptr_nonnull(strstr(out_text, "2 files enhanced in "));
@@ -796,7 +823,8 @@ START_TEST(the_bar_says_what_it_shows) {
     posix_spawn_file_actions_init(&files);
     posix_spawn_file_actions_addopen(&files, 1, "/dev/null", O_WRONLY, 0);
     posix_spawn_file_actions_addopen(&files, 2, ptsname(terminal), O_RDWR | O_NOCTTY, 0);
-    char *argv[] = {"./primeknet", "enhance", "--model", "small", "--out", (char *)in_dir("shown"), (char *)in_dir("bars"), NULL};
+    char *argv[] = {"./primeknet",          "enhance", "--model", "small", "--out", (char *)in_dir("shown"),
+                    (char *)in_dir("bars"), NULL};
     pid_t pid;
     ck_assert_int_eq(posix_spawn(&pid, argv[0], &files, NULL, argv, environ), 0);
     posix_spawn_file_actions_destroy(&files);
@@ -823,7 +851,8 @@ START_TEST(an_interrupt_ends_all_files_and_leaves_nothing_half_written) {
     free(x);
     char out[128];
     strcpy(out, in_dir("halves"));
-    char *argv[] = {"./primeknet", "enhance", (char *)in_dir("long"), "--out", out, "--model", "large", "--engine", "cpu", NULL};
+    char *argv[] = {"./primeknet", "enhance", (char *)in_dir("long"), "--out", out, "--model", "large", "--engine",
+                    "cpu",         NULL};
     pid_t pid;
     int status;
     ck_assert_int_eq(posix_spawn(&pid, argv[0], NULL, NULL, argv, environ), 0);
@@ -874,7 +903,8 @@ static double power(const float *x, size_t n) {
 /* Tone, noise and a room with a direct path and one echo: the pair must be just that, at the level asked for. */
 START_TEST(a_mixture_is_its_parts) {
     enum { n = 48000, n_noise = 16000, echo = 960 };
-    float *tone = malloc(n * sizeof *tone), *noise = make_sound(n_noise, 1, 16000, .5f), room[1000] = {[3] = -.5f, [3 + echo] = .1f};
+    float *tone = malloc(n * sizeof *tone), *noise = make_sound(n_noise, 1, 16000, .5f),
+          room[1000] = {[3] = -.5f, [3 + echo] = .1f};
     for (size_t i = 0; i < n; i++)
         tone[i] = .2f * sinf(6.2832f * 440 * i / 48000);
     write_sound(in_dir("tone.wav"), SF_FORMAT_WAV | SF_FORMAT_FLOAT, tone, n, 1, 48000);
@@ -883,7 +913,8 @@ START_TEST(a_mixture_is_its_parts) {
     FILE *f = fopen(in_dir("rooms.lst"), "w");
     fputs("room.wav\n\n", f);
     fclose(f);
-    ck_assert_msg(run("mix", in_dir("tone.wav"), in_dir("noise.wav"), in_dir("rooms.lst"), "--snr", "10,-5", "--out", dir, NULL) == 0,
+    ck_assert_msg(run("mix", in_dir("tone.wav"), in_dir("noise.wav"), in_dir("rooms.lst"), "--snr", "10,-5", "--out",
+                      dir, NULL) == 0,
                   "%s", err_text);
     for (int level = 0; level < 2; level++) {
         SF_INFO info;
@@ -947,8 +978,9 @@ START_TEST(a_seed_draws_the_same_again) {
     char first[8192];
     const char *seeds[] = {"1", "1", "2"};
     for (int i = 0; i < 3; i++) {
-        ck_assert_msg(run("mix", in_dir("speech.txt"), folder, "--snr", "0,5,10", "--seed", seeds[i], "--out", out, NULL) == 0, "%s",
-                      err_text);
+        ck_assert_msg(
+            run("mix", in_dir("speech.txt"), folder, "--snr", "0,5,10", "--seed", seeds[i], "--out", out, NULL) == 0,
+            "%s", err_text);
         char *table = in_text("drawn/pairs.tsv");
         if (i == 0)
             strcpy(first, table);
@@ -984,12 +1016,14 @@ START_TEST(what_cannot_be_mixed_is_refused) {
     ck_one_line();
     ck_refused(run("mix", good, empty, "--snr", "5", "--out", out, NULL), 1, "empty.txt", "names no file");
     ck_one_line();
-    ck_refused(run("mix", good, "/nonexistent/n.wav", "--snr", "5", "--out", out, NULL), 1, "/nonexistent/n.wav", "No such file");
+    ck_refused(run("mix", good, "/nonexistent/n.wav", "--snr", "5", "--out", out, NULL), 1, "/nonexistent/n.wav",
+               "No such file");
     ck_one_line();
     ck_refused(run("mix", good, good, "--snr", "5", "--out", "/nonexistent", NULL), 1, "/nonexistent", "No such file");
     ck_one_line();
     write_sound(in_dir("slow.wav"), SF_FORMAT_WAV | SF_FORMAT_FLOAT, x, 600, 1, 100);
-    ck_refused(run("mix", good, in_dir("slow.wav"), "--snr", "5", "--out", out, NULL), 1, "slow.wav", "100 Hz cannot be resampled");
+    ck_refused(run("mix", good, in_dir("slow.wav"), "--snr", "5", "--out", out, NULL), 1, "slow.wav",
+               "100 Hz cannot be resampled");
     ck_refused(run("mix", good, good, "--out", out, NULL), 2, "--snr DB[,DB...] is missing", "Usage");
     ck_refused(run("mix", good, good, "--snr", "5,loud", "--out", out, NULL), 2, "--snr", "loud");
     ck_refused(run("mix", good, good, "--snr", "5", "--seed", "1.5", NULL), 2, "--seed", "1.5");
@@ -1009,7 +1043,8 @@ START_TEST(comparing_prints_a_line_a_file) {
     write_sound(in_dir("better.wav"), SF_FORMAT_WAV | SF_FORMAT_FLOAT, x, n - 4800, 1, 48000);
     free(clean);
     free(x);
-    ck_assert_msg(run("compare", in_dir("noisy.wav"), in_dir("clean.wav"), in_dir("better.wav"), NULL) == 0, "%s", err_text);
+    ck_assert_msg(run("compare", in_dir("noisy.wav"), in_dir("clean.wav"), in_dir("better.wav"), NULL) == 0, "%s",
+                  err_text);
     double noisy[3], better[3];
     char *line = strchr(out_text, '\n') + 1;
     ck_assert_int_eq(sscanf(line, "%*[^ ]%lf%lf%lf", &noisy[0], &noisy[1], &noisy[2]), 3);
@@ -1043,7 +1078,8 @@ START_TEST(pesq_is_scored_where_there_is_a_scorer) {
     snprintf(bin, sizeof bin, "%s/bin", dir);
     ck_assert_int_eq(mkdir(bin, 0700), 0);
     FILE *f = fopen(in_dir("bin/python3"), "w");
-    fputs("#!/bin/sh\n[ \"$1\" = -c ] && [ \"$3\" = 16000 ] && [ $(cat | wc -c) = 192000 ] && printf '3.25\\nnan\\n'\n", f);
+    fputs("#!/bin/sh\n[ \"$1\" = -c ] && [ \"$3\" = 16000 ] && [ $(cat | wc -c) = 192000 ] && printf '3.25\\nnan\\n'\n",
+          f);
     fclose(f);
     chmod(in_dir("bin/python3"), 0700);
     const char *before = getenv("PATH");

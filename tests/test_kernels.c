@@ -39,8 +39,8 @@ static void compare(const struct kernel_case *c, const struct kernels *k, unsign
                           kernel_op_names[c->op], c->what, k->name, o, i, (double)is[i], (double)should[i],
                           (double)largest, seed);
     }
-    ck_assert_msg(kernel_work_guarded(&work), "%s, %s, %s: wrote beside an array (seed %u)", kernel_op_names[c->op], c->what,
-                  k->name, seed);
+    ck_assert_msg(kernel_work_guarded(&work), "%s, %s, %s: wrote beside an array (seed %u)", kernel_op_names[c->op],
+                  c->what, k->name, seed);
     kernel_work_done(&work);
     kernel_work_done(&reference);
 }

@@ -67,8 +67,8 @@ static void snr_add(struct snr *s, const float *is, const float *should, size_t 
 static void snr_check(const struct snr *s, const struct kernels *k, const char *name, const char *what) {
     double db = 10 * log10(s->signal / s->error);
     printf("%s, %s: %.1f dB\n", name, what, db);
-    ck_assert_msg(s->signal > 0 && db >= (k->linear_bf16 ? LEAST_BF16_DB : LEAST_DB), "%s: %s, %s: %.1f dB", k->name, name,
-                  what, db);
+    ck_assert_msg(s->signal > 0 && db >= (k->linear_bf16 ? LEAST_BF16_DB : LEAST_DB), "%s: %s, %s: %.1f dB", k->name,
+                  name, what, db);
 }
 
 /* Each block alone: PyTorch's input of it in, its output against PyTorch's. */

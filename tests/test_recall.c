@@ -10,7 +10,8 @@
 
 static char runtime[] = "/tmp/test-recall.XXXXXX", directory[64], file[96];
 
-static const struct recall_stream plain = {.serial = 71, .target = ""}, chosen = {.serial = UINT32_MAX + 9ull, .target = "47"};
+static const struct recall_stream plain = {.serial = 71, .target = ""}, chosen = {.serial = UINT32_MAX + 9ull,
+                                                                                  .target = "47"};
 
 static void write_file(const char *text) {
     FILE *f = fopen(file, "w");
@@ -29,7 +30,8 @@ START_TEST(comes_back) {
     ck_assert(recall_has(&back, 0xdeadbeef, &plain));
     ck_assert(recall_has(&back, 0xdeadbeef, &chosen));
     ck_assert(!recall_has(&back, 1, &plain)); /* another PipeWire's */
-    ck_assert(!recall_has(&back, 0xdeadbeef, &(struct recall_stream){.serial = 71, .target = "30"})); /* chosen otherwise */
+    ck_assert(!recall_has(&back, 0xdeadbeef, &(struct recall_stream){.serial = 71,
+                                                                     .target = "30"})); /* chosen otherwise */
     ck_assert(!recall_has(&back, 0xdeadbeef, &(struct recall_stream){.serial = 72, .target = ""}));
     recall_read(&back, "enhanced_mic.usb");
     ck_assert_uint_eq(back.n, 0);
@@ -38,7 +40,12 @@ END_TEST
 
 START_TEST(garbage) {
     static const char *const files[] = {
-        "", "{", "[]", "null", "{\"instance\": \"x\", \"streams\": 3}", "{\"instance\": -1, \"streams\": [[], 7, null, {}]}",
+        "",
+        "{",
+        "[]",
+        "null",
+        "{\"instance\": \"x\", \"streams\": 3}",
+        "{\"instance\": -1, \"streams\": [[], 7, null, {}]}",
         "{\"instance\": 99999999999, \"streams\": [{\"serial\": -4, \"target\": \"\"}, {\"serial\": 1}]}",
         "{\"instance\": 5, \"streams\": [{\"serial\": \"71\", \"target\": \"\"}, {\"serial\": 71, \"target\": 0}]}",
     };

@@ -102,7 +102,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     const char *path = fuzz_file(in.data, in.size);
     SF_INFO before, after;
-    if (length(path, &before, 1 << 16) >= 1 << 16 || (before.samplerate && before.samplerate < 1000)) /* too long to try */
+    if (length(path, &before, 1 << 16) >= 1 << 16 ||
+        (before.samplerate && before.samplerate < 1000)) /* too long to try */
         return 0;
 
     char out[512], given[64];
@@ -111,7 +112,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     char *words[] = {given, out, NULL};
     n_told = 0;
     fuzz_fail_allocation(fail);
-    const int status = enhance_command.run(&(struct cli_call){.command = &enhance_command, .words = words, .n_words = 2});
+    const int status = enhance_command.run(&(struct cli_call){.command = &enhance_command, .words = words,
+                                                              .n_words = 2});
     fuzz_fail_allocation(0);
 
     unsigned n_left = 0;
