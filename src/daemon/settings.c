@@ -2,6 +2,7 @@
 
 #include "daemon/settings.h"
 
+#include "base/file.h"
 #include "base/text.h"
 #include "daemon/conf.h"
 
@@ -397,48 +398,6 @@ static void quote(const struct settings *s, int setting, char *ret) {
     strcpy(to, "\"");
 }
 
-static void make_parents(char *path) {
-    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        mkdir(path, 0700);
-        *slash = '/';
-    }
-}
-
-/* Whole or not at all; a link stays one, the file keeps its rights. */
-static int replace_file(const char *file, const char *text, size_t n, struct err *err) {
-    char *real = realpath(file, NULL), *part = NULL;
-    struct stat st;
-    int fd = -1, res = 0;
-
-    if (asprintf(&part, "%s.XXXXXX", real ? real : file) < 0) {
-        free(real);
-        return err_set(err, -ENOMEM, "%s: %s", file, strerror(ENOMEM));
-    }
-    if (!real)
-        make_parents(part);
-    fd = mkostemp(part, O_CLOEXEC);
-    if (fd < 0 || (real && (stat(real, &st) < 0 || fchmod(fd, st.st_mode & 07777) < 0)))
-        res = -errno;
-    for (size_t done = 0; res == 0 && done < n;) {
-        ssize_t wrote = write(fd, text + done, n - done);
-        if (wrote >= 0)
-            done += (size_t)wrote;
-        else if (errno != EINTR)
-            res = -errno;
-    }
-    if (res == 0 && (fsync(fd) < 0 || rename(part, real ? real : file) < 0))
-        res = -errno;
-    if (fd >= 0) {
-        close(fd);
-        if (res)
-            unlink(part);
-    }
-    free(part);
-    free(real);
-    return res ? err_set(err, res, "%s: %s", file, strerror(-res)) : 0;
-}
-
 /* As a file shows them. */
 static bool same(const struct settings *a, const struct settings *b, int setting) {
     char x[1024], y[1024];
@@ -475,7 +434,7 @@ int settings_write(const struct settings *s, const char *file, struct err *err) 
         quote(s, i, value);
         n += snprintf(text + n, sizeof text - (size_t)n, "%s = %s;\n", rows[i].name, value);
     }
-    return replace_file(file, text, (size_t)n, err);
+    return file_write(file, text, (size_t)n, err);
 }
 
 int settings_save(struct settings *s, int setting, struct err *err) {
@@ -508,7 +467,7 @@ int settings_save(struct settings *s, int setting, struct err *err) {
         if (!same(&after, i == setting ? s : &before, i))
             res = err_set(err, -EINVAL, "%s: cannot put %s into this file", file, rows[setting].name);
     if (res == 0)
-        res = replace_file(file, next, n_next, err);
+        res = file_write(file, next, n_next, err);
     if (res == 0) {
         strcpy(s->file, file);
         s->lines[setting] = after.lines[setting];

@@ -1,5 +1,7 @@
 #include "graph/recall.h"
 
+#include "base/file.h"
+
 #include <jansson.h>
 #include <limits.h>
 #include <stdio.h>
@@ -9,17 +11,17 @@
 enum { path_max = 4096 };
 
 /* Names in the graph are other programs': one with a slash is no file's name, and nobody is noted. */
-static bool find_path(char ret[path_max], const char *node, const char *suffix) {
+static bool find_path(char ret[path_max], const char *node) {
     const char *runtime = getenv("XDG_RUNTIME_DIR");
     if (!runtime || runtime[0] != '/' || strchr(node, '/'))
         return false;
-    int n = snprintf(ret, path_max, "%s/primeknet/%s.streams%s", runtime, node, suffix);
+    int n = snprintf(ret, path_max, "%s/primeknet/%s.streams", runtime, node);
     return n > 0 && n < path_max;
 }
 
 void recall_read(struct recall *ret, const char *node) {
     char path[path_max];
-    json_t *file = find_path(path, node, "") ? json_load_file(path, 0, NULL) : NULL, *entry;
+    json_t *file = find_path(path, node) ? json_load_file(path, 0, NULL) : NULL, *entry;
     json_int_t instance = json_integer_value(json_object_get(file, "instance"));
     size_t i;
     *ret = (struct recall){.instance = instance > 0 && instance <= UINT32_MAX ? (uint32_t)instance : 0};
@@ -37,16 +39,19 @@ void recall_read(struct recall *ret, const char *node) {
 }
 
 void recall_write(const struct recall *r, const char *node) {
-    char path[path_max], part[path_max];
-    if (!find_path(path, node, "") || !find_path(part, node, ".part"))
+    char path[path_max];
+    struct err err;
+    if (!find_path(path, node))
         return;
     json_t *streams = json_array();
     for (unsigned i = 0; i < r->n; i++) /* a target that is not UTF-8 is none of the session manager's */
         json_array_append_new(streams, json_pack("{s:I, s:s}", "serial", (json_int_t)r->streams[i].serial, "target",
                                                  r->streams[i].target));
     json_t *file = json_pack("{s:I, s:o}", "instance", (json_int_t)r->instance, "streams", streams);
-    if (file && (json_dump_file(file, part, JSON_COMPACT) < 0 || rename(part, path) < 0))
-        remove(part);
+    char *text = file ? json_dumps(file, JSON_COMPACT) : NULL;
+    if (text)
+        file_write(path, text, strlen(text), &err);
+    free(text);
     json_decref(file);
 }
 
