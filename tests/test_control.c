@@ -27,30 +27,41 @@ static unsigned n_answered;
 static unsigned n_seen;
 static size_t text_length;
 static const char zeros[500000];
-static bool ready;
 
-/* "echo" gives "what" back, "wait" also, once it is ready, "long" that many letters; all else is refused. */
-static json_t *answer(void *data, const char *command, const json_t *request) {
+static unsigned waiting_clients[CONTROL_MAX_CLIENTS], n_waiting;
+
+static json_t *long_answer(const json_t *request) {
+    size_t n = (size_t)json_integer_value(json_object_get(request, "n"));
+    char *text = malloc(n + 1);
+    memset(text, 'x', n);
+    text[n] = '\0';
+    json_t *ret = json_pack("{s:s}", "what", text);
+    free(text);
+    return ret;
+}
+
+/* "echo" gives "what" back, "wait" says "it" once it is ready, "long" gives that many letters; all else is refused. */
+static void answer(void *data, unsigned client, const char *command, const json_t *request) {
     ck_assert_ptr_eq(data, runtime);
     n_answered++;
     if (strcmp(command, "watch") == 0) {
-        control_watch(control);
-        return json_pack("{s:i, s:o*}", "seen", ++n_seen, "text", text_length ? json_stringn(zeros, text_length) : NULL);
+        control_watch(control, client);
+        control_reply(control, client,
+                      json_pack("{s:i, s:o*}", "seen", ++n_seen, "text", text_length ? json_stringn(zeros, text_length) : NULL));
+    } else if (strcmp(command, "wait") == 0) {
+        waiting_clients[n_waiting++] = client;
+    } else if (strcmp(command, "echo") == 0) {
+        control_reply(control, client, json_pack("{s:O}", "what", json_object_get(request, "what")));
+    } else if (strcmp(command, "long") == 0) {
+        control_reply(control, client, long_answer(request));
+    } else {
+        control_reply(control, client, control_refuse("no command \"%s\"", command));
     }
-    if (strcmp(command, "wait") == 0 && !ready)
-        return control_later(control);
-    if (strcmp(command, "echo") == 0 || strcmp(command, "wait") == 0)
-        return json_pack("{s:O}", "what", json_object_get(request, "what"));
-    if (strcmp(command, "long") == 0) {
-        size_t n = (size_t)json_integer_value(json_object_get(request, "n"));
-        char *text = malloc(n + 1);
-        memset(text, 'x', n);
-        text[n] = '\0';
-        json_t *ret = json_pack("{s:s}", "what", text);
-        free(text);
-        return ret;
-    }
-    return control_refuse("no command \"%s\"", command);
+}
+
+static void answer_who_waits(void) {
+    while (n_waiting)
+        control_reply(control, waiting_clients[--n_waiting], json_pack("{s:s}", "what", "it"));
 }
 
 static void set_up(void) {
@@ -62,7 +73,7 @@ static void set_up(void) {
     snprintf(name, sizeof name, "%s/primeknet/control", runtime);
     n_answered = n_seen = 0;
     text_length = 0;
-    ready = false;
+    n_waiting = 0;
     ck_assert_msg(control_open(&control, answer, runtime, &err) == 0, "%s", err.text);
 }
 
@@ -350,18 +361,22 @@ START_TEST(later) {
     ck_assert_int_eq(poll(&poll_fd, 1, 0), 0); /* it does not spin */
     ck_assert_uint_eq(n_answered, 2);
     assert_serves(other);
-    control_again(control); /* too early */
     ck_assert_str_eq(heard(waiting), "");
-    ready = true;
+    int third = connect_raw(); /* the place of the one who left is not given away before its answer */
+    say(third, wait, strlen(wait));
+    ck_assert_uint_eq(n_waiting, 3);
+    for (unsigned i = 0; i < n_waiting; i++)
+        for (unsigned k = 0; k < i; k++)
+            ck_assert_uint_ne(waiting_clients[i], waiting_clients[k]);
     n_answered = 0;
-    control_again(control);
-    ck_assert_uint_eq(n_answered, 2);
+    answer_who_waits();
+    ck_assert_str_eq(heard(third), "{\"what\":\"it\"}\n");
     turn();
     ck_assert_str_eq(heard(waiting), "{\"what\":\"it\"}\n{\"what\":\"me\"}\n");
-    control_again(control); /* nobody waits */
-    ck_assert_uint_eq(n_answered, 3);
+    ck_assert_uint_eq(n_answered, 1);
     assert_serves(waiting);
     close(waiting);
+    close(third);
     close(other);
 }
 END_TEST
@@ -428,10 +443,8 @@ static void *serve_all(void *data) {
         if (poll(&fd, 1, 20) > 0)
             control_dispatch(control);
     }
-    if (data) { /* what waits is ready at last */
-        ready = true;
-        control_again(control);
-    }
+    if (data) /* what waits is ready at last */
+        answer_who_waits();
     return data;
 }
 

@@ -30,14 +30,14 @@ struct client {
     char *out;
     size_t n_out, n_sent;
     bool last; /* no more is taken from it: it goes once it has read its answer */
-    bool waits; /* its first line is to be answered later */
+    bool waits; /* for the answer to its last request */
+    bool asking; /* its request is being taken: who called that sends the answer */
     bool watches, stale; /* it is told of changes; there is one that it has not been told of */
 };
 
 struct control {
-    control_answer *answer;
+    control_request *request;
     void *data;
-    bool later, watch; /* so says the answer that is being made */
     int directory, listener, epoll;
     struct sockaddr_un address;
     struct client *clients[CONTROL_MAX_CLIENTS];
@@ -97,18 +97,6 @@ json_t *control_refuse(const char *format, ...) {
     return json_pack("{s:o*}", "error", text ? text : json_string("refused"));
 }
 
-static json_t *answer_line(struct control *c, const char *line, size_t n) {
-    json_error_t error;
-    json_t *request = json_loadb(line, n, JSON_REJECT_DUPLICATES, &error);
-    if (!request)
-        return control_refuse("this is not JSON: %s", error.text);
-    const char *command = json_string_value(json_object_get(request, "command"));
-    json_t *answer = command ? c->answer(c->data, command, request)
-                             : control_refuse("a request is an object with the string \"command\"");
-    json_decref(request);
-    return answer;
-}
-
 static void queue(struct client *k, json_t *answer) {
     char *text = answer ? json_dumps(answer, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
     json_decref(answer);
@@ -137,18 +125,32 @@ static bool send_queued(struct client *k) {
     return true;
 }
 
-/* Answers the first line that is there, or tells who watches of a change. One a turn: the daemon has more to do. */
-static void answer_next(struct control *c, struct client *k) {
+static void ask(struct control *c, unsigned slot, const char *command, const json_t *request) {
+    struct client *k = c->clients[slot];
+    k->waits = k->asking = true;
+    c->request(c->data, slot, command, request);
+    k->asking = false;
+}
+
+static void ask_line(struct control *c, unsigned slot, const char *line, size_t n) {
+    json_error_t error;
+    json_t *request = json_loadb(line, n, JSON_REJECT_DUPLICATES, &error);
+    const char *command = json_string_value(json_object_get(request, "command"));
+    if (command)
+        ask(c, slot, command, request);
+    else
+        queue(c->clients[slot], request ? control_refuse("a request is an object with the string \"command\"")
+                                        : control_refuse("this is not JSON: %s", error.text));
+    json_decref(request);
+}
+
+/* Takes the first line that is there, or tells who watches of a change. One a turn: the daemon has more to do. */
+static void ask_next(struct control *c, unsigned slot) {
+    struct client *k = c->clients[slot];
     char *end = memchr(k->in, '\n', k->n_in);
     if (end) {
         size_t n = (size_t)(end - k->in);
-        c->later = c->watch = false;
-        json_t *answer = answer_line(c, k->in, n);
-        k->watches |= c->watch;
-        k->waits = c->later;
-        if (k->waits)
-            return;
-        queue(k, answer);
+        ask_line(c, slot, k->in, n);
         k->n_in -= n + 1;
         memmove(k->in, end + 1, k->n_in);
     } else if (k->n_in == sizeof k->in) {
@@ -157,7 +159,7 @@ static void answer_next(struct control *c, struct client *k) {
         k->last = true;
     } else if (k->stale) {
         k->stale = false;
-        queue(k, c->answer(c->data, "watch", NULL));
+        ask(c, slot, "watch", NULL);
     }
 }
 
@@ -178,7 +180,8 @@ static int watch(const struct control *c, const struct client *k, unsigned slot,
     return epoll_ctl(c->epoll, operation, k->fd, &event);
 }
 
-static bool serve(struct control *c, struct client *k) {
+static bool serve(struct control *c, unsigned slot) {
+    struct client *k = c->clients[slot];
     if (!k->out && !memchr(k->in, '\n', k->n_in) && !k->last) {
         ssize_t n = recv(k->fd, k->in + k->n_in, sizeof k->in - k->n_in, MSG_DONTWAIT);
         if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
@@ -187,7 +190,7 @@ static bool serve(struct control *c, struct client *k) {
             k->n_in += (size_t)n;
     }
     if (!k->out)
-        answer_next(c, k);
+        ask_next(c, slot);
     return send_queued(k) && (k->out || !k->last);
 }
 
@@ -213,12 +216,12 @@ static void admit(struct control *c) {
 
 /* ---- the server -------------------------------------------------------------------------------------------------- */
 
-int control_open(struct control **ret, control_answer *answer, void *data, struct err *err) {
+int control_open(struct control **ret, control_request *request, void *data, struct err *err) {
     char directory[sizeof ((struct sockaddr_un *)0)->sun_path];
     struct control *c = calloc(1, sizeof *c);
     if (!c)
         return err_set(err, -ENOMEM, "control socket: %s", strerror(ENOMEM));
-    c->answer = answer;
+    c->request = request;
     c->data = data;
     c->directory = c->listener = c->epoll = -1;
     int res = find_place(&c->address, directory, sizeof directory, err);
@@ -276,29 +279,21 @@ void control_dispatch(struct control *c) {
         unsigned slot = events[i].data.u32;
         if (slot == CONTROL_MAX_CLIENTS)
             admit(c);
-        else if (!serve(c, c->clients[slot]) || watch(c, c->clients[slot], slot, EPOLL_CTL_MOD) < 0)
+        else if (!serve(c, slot) || watch(c, c->clients[slot], slot, EPOLL_CTL_MOD) < 0)
             drop(&c->clients[slot]);
     }
 }
 
-json_t *control_later(struct control *c) {
-    c->later = true;
-    return NULL;
+void control_reply(struct control *c, unsigned client, json_t *answer) {
+    struct client *k = c->clients[client];
+    k->waits = false;
+    queue(k, answer);
+    if (!k->asking && (!send_queued(k) || (!k->out && k->last) || watch(c, k, client, EPOLL_CTL_ADD) < 0))
+        drop(&c->clients[client]);
 }
 
-void control_again(struct control *c) {
-    for (unsigned i = 0; i < CONTROL_MAX_CLIENTS; i++) {
-        struct client *k = c->clients[i];
-        if (!k || !k->waits)
-            continue;
-        answer_next(c, k);
-        if (!k->waits && (!send_queued(k) || (!k->out && k->last) || watch(c, k, i, EPOLL_CTL_ADD) < 0))
-            drop(&c->clients[i]);
-    }
-}
-
-void control_watch(struct control *c) {
-    c->watch = true;
+void control_watch(struct control *c, unsigned client) {
+    c->clients[client]->watches = true;
 }
 
 void control_changed(struct control *c) {

@@ -20,21 +20,19 @@ enum {
     CONTROL_MAX_LINE = 16384, /* bytes of a request, its end included */
 };
 
-/* Answers one request, an object with the string "command". The answer is the caller's; NULL: out of memory. */
-typedef json_t *control_answer(void *data, const char *command, const json_t *request);
-/* What control_answer returns where it cannot answer yet: the request waits, and others are served. */
-json_t *control_later(struct control *c);
-/* Has the requests that wait answered, each by another call of control_answer, whether its client is still there or
- * not. */
-void control_again(struct control *c);
+/* Takes one request, an object with the string "command". It is to be answered once by control_reply, at once or later; until
+ * then nothing more is taken from its client, and others are served. */
+typedef void control_request(void *data, unsigned client, const char *command, const json_t *request);
+/* Takes the answer over; NULL: out of memory, the client is cut off. One that has hung up does not hear it. */
+void control_reply(struct control *c, unsigned client, json_t *answer);
 
-/* Called while a request is answered: its client watches, and gets the answer to {"command": "watch"} anew, unasked, for
- * each control_changed. One that reads slowly gets one for many; NULL takes the place of the request. */
-void control_watch(struct control *c);
+/* From now on the client watches: each control_changed asks {"command": "watch"} for it, to be answered at once, with NULL for
+ * the request. One that reads slowly gets one answer for many. */
+void control_watch(struct control *c, unsigned client);
 void control_changed(struct control *c);
 
 /* The socket of a daemon that ended without goodbye is replaced, that of one that runs is -EADDRINUSE. */
-int control_open(struct control **ret, control_answer *answer, void *data, struct err *err);
+int control_open(struct control **ret, control_request *request, void *data, struct err *err);
 void control_close(struct control *c); /* NULL is fine; removes the socket */
 int control_fd(const struct control *c);
 void control_dispatch(struct control *c);

@@ -3,16 +3,30 @@
 #include <math.h>
 #include <string.h>
 
-int nodes_open(struct nodes *s, const struct node_options *options, struct err *err) {
-    struct node *first;
-    int res = node_open(&first, options, err);
+static const char *device_or_null(const char *device) {
+    return strcmp(device, "default") == 0 ? NULL : device;
+}
+
+int nodes_open(struct nodes *s, const struct settings *settings, const struct node_options *options, struct err *err) {
+    struct node_options first = *options;
+    first.microphone = device_or_null(settings->microphone);
+    first.channel = settings->channel;
+    settings_bounds(SETTING_strength, &first.strength_least, &first.strength_greatest);
+    *s = (struct nodes){.options = first};
+    int res = node_open(&s->nodes[0], &first, err);
     if (res)
         return res;
-    *s = (struct nodes){.n = 1, .nodes = {first}, .options = *options};
-    s->options.worker = node_worker(first);
+    s->n = 1;
+    s->options.worker = node_worker(s->nodes[0]);
     s->options.engine = NULL;
     s->options.channel = NULL;
     return 0;
+}
+
+int nodes_microphone(struct nodes *s, const struct settings *settings, struct err *err) {
+    struct err why = {""};
+    int res = node_microphone(s->nodes[0], device_or_null(settings->microphone), settings->channel, &why);
+    return res ? settings_refuse(settings, SETTING_channel, res, why.text, err) : 0;
 }
 
 /* The first, which owns the worker, last. */
@@ -38,7 +52,7 @@ static int open_one(struct nodes *s, enum node_kind kind, const char *device, st
             return 0;
     struct node_options options = s->options;
     options.kind = kind;
-    options.microphone = strcmp(device, "default") == 0 ? NULL : device;
+    options.microphone = device_or_null(device);
     int res = node_open(&s->nodes[s->n], &options, err);
     if (res)
         return res;
@@ -47,7 +61,7 @@ static int open_one(struct nodes *s, enum node_kind kind, const char *device, st
     return 0;
 }
 
-int nodes_follow(struct nodes *s, const struct settings *settings, struct err *err) {
+static int follow_devices(struct nodes *s, const struct settings *settings, struct err *err) {
     char name[256];
     int res = 0;
     for (unsigned i = s->n - 1; i > 0; i--) {
@@ -63,6 +77,25 @@ int nodes_follow(struct nodes *s, const struct settings *settings, struct err *e
         res = open_one(s, NODE_SPEAKER, settings->speaker, err);
     for (unsigned i = 0; res == 0 && settings_more_microphone(settings, i, name); i++)
         res = open_one(s, NODE_MORE_MIC, name, err);
+    return res;
+}
+
+static void set_controls(struct nodes *s, const struct in_force *now) {
+    const struct settings *settings = &now->settings;
+    struct engine_controls controls = {0}; /* bypass */
+    if (!now->bypass)
+        controls = (struct engine_controls){.strength = (float)settings->strength,
+                                            .floor = (float)pow(10.0, settings->floor_db / 20.0),
+                                            .low_cut_hz = (float)settings->low_cut_hz};
+    for (unsigned i = 0; i < s->n; i++) {
+        node_controls(s->nodes[i], (float)settings->strength, now->bypass);
+        pump_control(node_pump(s->nodes[i]), controls);
+    }
+}
+
+int nodes_follow(struct nodes *s, const struct in_force *now, struct err *err) {
+    int res = follow_devices(s, &now->settings, err);
+    set_controls(s, now);
     return res;
 }
 

@@ -5,9 +5,9 @@
 #ifndef PRIMEKNET_NODES_H
 #define PRIMEKNET_NODES_H
 
+#include "daemon/changes.h"
 #include "daemon/engines.h"
 #include "graph/node.h"
-#include "daemon/settings.h"
 
 struct nodes {
     unsigned n;
@@ -18,13 +18,16 @@ struct nodes {
     char devices[WORKER_PUMPS][256];  /* what each was opened for: a microphone's or an output's name, or "default" */
 };
 
-/* Opens the first. options: node_open's for it. */
-int nodes_open(struct nodes *s, const struct node_options *options, struct err *err);
+/* Opens the first, for the settings' microphone. options: the rest of what node_open is to be given. */
+int nodes_open(struct nodes *s, const struct settings *settings, const struct node_options *options, struct err *err);
 void nodes_close(struct nodes *s);
 
-/* Opens and closes the others until they are what the settings ask for; those that stay are not disturbed. Goes as far as
- * it gets where one cannot be opened. */
-int nodes_follow(struct nodes *s, const struct settings *settings, struct err *err);
+/* The first follows the settings' microphone and channel; an error says what these cannot be. */
+int nodes_microphone(struct nodes *s, const struct settings *settings, struct err *err);
+
+/* Opens and closes the others until they are what the settings ask for, and sets the controls of all; those that stay are
+ * not disturbed. Where one cannot be opened that is an error, and all else is done. */
+int nodes_follow(struct nodes *s, const struct in_force *now, struct err *err);
 
 /* What a node does, for people: "enhancing", "idle", ... */
 const char *nodes_state(const struct node *n, bool bypass);

@@ -55,10 +55,10 @@ static void add_microphone(void *data, const struct node_peer *peer) {
                                           words(peer->description), "in_use", peer->linked));
 }
 
-json_t *report_microphones(const struct node *n, const struct settings *s) {
+json_t *report_microphones(const struct report *r) {
     json_t *list = json_array();
-    node_microphones(n, add_microphone, list);
-    return json_pack("{s:o, s:s}", "microphones", list, "chosen", s->microphone);
+    node_microphones(r->nodes->nodes[0], add_microphone, list);
+    return json_pack("{s:o, s:s}", "microphones", list, "chosen", r->now->settings.microphone);
 }
 
 /* ---- settings ---------------------------------------------------------------------------------------------------- */
@@ -73,7 +73,7 @@ static json_t *value(const struct settings *s, int setting) {
 }
 
 bool report_missing(const struct report *r, int setting, char ret[MISSING_BYTES]) {
-    const struct settings *s = r->settings;
+    const struct settings *s = &r->now->settings;
     const struct node *first = r->nodes->nodes[0];
     struct node_status n;
     char name[256];
@@ -104,8 +104,8 @@ json_t *report_setting(const struct report *r, int setting) {
     char missing[MISSING_BYTES];
     bool of_engine = setting == SETTING_model || setting == SETTING_gpu;
     bool is_missing = report_missing(r, setting, missing) || (of_engine && report_missing(r, SETTING_engine, missing));
-    return json_pack("{s:s, s:o, s:o, s:b, s:o}", "name", settings_name(setting), "value", value(r->settings, setting), "file",
-                     words(r->settings->file), "bypass", r->bypass, "missing", is_missing ? words(missing) : json_null());
+    return json_pack("{s:s, s:o, s:o, s:b, s:o}", "name", settings_name(setting), "value", value(&r->now->settings, setting), "file",
+                     words(r->now->settings.file), "bypass", r->now->bypass, "missing", is_missing ? words(missing) : json_null());
 }
 
 static json_t *all_settings(const struct settings *s) {
@@ -122,6 +122,51 @@ static json_t *all_missing(const struct report *r) {
         if (report_missing(r, i, missing))
             json_object_set_new(all, settings_name(i), words(missing));
     return all;
+}
+
+/* ---- one line for people ----------------------------------------------------------------------------------------- */
+
+/* What the first microphone's node does. */
+static void add_first(const struct report *r, char *line, const struct node_status *s, const struct pump_stats *p) {
+    const bool bypass = r->now->bypass;
+    if (!s->connected)
+        text_add(line, REPORT_LINE_BYTES, "Waiting for PipeWire");
+    else if (!s->has_microphone)
+        text_add(line, REPORT_LINE_BYTES, "No microphone; %s", s->n_consumers ? "silence to those who record" : "nobody records");
+    else if (!s->n_consumers)
+        text_add(line, REPORT_LINE_BYTES, "Idle, nobody records; %s, %s", s->microphone, r->engine->text);
+    else if (p->engine_lost)
+        text_add(line, REPORT_LINE_BYTES, "The engine failed; %s as it is", s->microphone);
+    else {
+        text_add(line, REPORT_LINE_BYTES, "%s %s with %s", bypass ? "Bypassed:" : "Enhancing", s->microphone, r->engine->text);
+        if (!bypass && r->now->settings.strength < 1)
+            text_add(line, REPORT_LINE_BYTES, ", strength %.4g", r->now->settings.strength);
+        text_add(line, REPORT_LINE_BYTES, ", delay %.1f ms", s->delay * 1e3 / PUMP_RATE);
+        if (p->late_hops)
+            text_add(line, REPORT_LINE_BYTES, ", %llu late hops", (unsigned long long)p->late_hops);
+    }
+}
+
+void report_line(const struct report *r, char ret[REPORT_LINE_BYTES]) {
+    struct node_status s;
+    struct pump_stats p;
+    node_status(r->nodes->nodes[0], &s);
+    pump_stats(node_pump(r->nodes->nodes[0]), &p);
+    ret[0] = '\0';
+    add_first(r, ret, &s, &p);
+    for (unsigned i = 1; i < r->nodes->n; i++) {
+        const struct node *n = r->nodes->nodes[i];
+        node_status(n, &s);
+        text_add(ret, REPORT_LINE_BYTES, "; %s: %s", node_title(n), nodes_state(n, r->now->bypass));
+        if (s.n_consumers)
+            text_add(ret, REPORT_LINE_BYTES, ", delay %.1f ms", s.delay * 1e3 / PUMP_RATE);
+    }
+    if (r->engine->problem[0] && strcmp(r->now->settings.engine, "auto") != 0)
+        text_add(ret, REPORT_LINE_BYTES, "; %s", r->engine->problem);
+    if (r->engine->too_heavy[0])
+        text_add(ret, REPORT_LINE_BYTES, "; %s is too heavy for this machine now", r->engine->too_heavy);
+    if (r->now->refused[0])
+        text_add(ret, REPORT_LINE_BYTES, "; not the file's settings, but %s: %s", r->now->instead, r->now->refused);
 }
 
 /* ---- the sound --------------------------------------------------------------------------------------------------- */
@@ -203,11 +248,11 @@ json_t *report_status(const struct report *r, bool bands) {
     json_t *recorders = json_array(), *more = json_array();
     node_recorders(first, add_recorder, recorders);
     for (unsigned i = 1; i < r->nodes->n; i++)
-        json_array_append_new(more, one_stream(r->nodes->nodes[i], r->bypass));
+        json_array_append_new(more, one_stream(r->nodes->nodes[i], r->now->bypass));
     json_t *status = json_pack("{s:s, s:s, s:o, s:b, s:o, s:o, s:b, s:o, s:o, s:o}", "version", PACKAGE_VERSION, "state",
-                               nodes_state(first, r->bypass), "recorders", recorders, "bypass", r->bypass, "model",
+                               nodes_state(first, r->now->bypass), "recorders", recorders, "bypass", r->now->bypass, "model",
                                words(r->engine->model), "engine", words(r->engine->engine_name), "swapping",
-                               r->loading || p.swapping, "settings", all_settings(r->settings), "missing", all_missing(r),
+                               r->now->loading || p.swapping, "settings", all_settings(&r->now->settings), "missing", all_missing(r),
                                "streams", more);
     if (!status)
         return NULL;
@@ -225,8 +270,8 @@ json_t *report_status(const struct report *r, bool bands) {
     json_object_set_new(status, "memory_locked", json_string(p.locked));
     json_object_set_new(status, "realtime_refusal", p.realtime ? json_null() : json_string(report_refusal(&p)));
     json_object_set_new(status, "memory_mib", json_real(round(memory_mib() * 10) / 10));
-    json_object_set_new(status, "refused", r->refused[0] ? words(r->refused) : json_null());
-    json_object_set_new(status, "instead", r->refused[0] ? json_string(r->instead) : json_null());
+    json_object_set_new(status, "refused", r->now->refused[0] ? words(r->now->refused) : json_null());
+    json_object_set_new(status, "instead", r->now->refused[0] ? json_string(r->now->instead) : json_null());
     json_object_set_new(status, "problem", r->engine->problem[0] ? words(r->engine->problem) : json_null());
     return status;
 }

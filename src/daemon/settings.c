@@ -274,6 +274,11 @@ int settings_set(struct settings *s, int setting, const char *text, struct err *
     return 0;
 }
 
+void settings_bounds(int setting, double *least, double *greatest) {
+    *least = rows[setting].least;
+    *greatest = rows[setting].greatest;
+}
+
 bool settings_number(const struct settings *s, int setting, double *ret) {
     const struct row *row = &rows[setting];
     const char *field = (const char *)s + row->offset;
@@ -292,7 +297,7 @@ void settings_text(const struct settings *s, int setting, char *ret, size_t size
         return;
     }
     memcpy(&number, field, sizeof number);
-    if (isinf(number)) {
+    if (isinf(number) && row->word) {
         snprintf(ret, size, "%s", row->word);
         return;
     }

@@ -52,6 +52,9 @@ int settings_set(struct settings *s, int setting, const char *text, struct err *
 /* A setting's value as text that settings_set takes. ret: [size], cut if too long; no value needs more than 1024. */
 void settings_text(const struct settings *s, int setting, char *ret, size_t size);
 
+/* Between which numbers a setting that is one may be. */
+void settings_bounds(int setting, double *least, double *greatest);
+
 /* Whether a setting's value is a number, and which. */
 bool settings_number(const struct settings *s, int setting, double *ret);
 

@@ -249,7 +249,11 @@ static int set_microphone(struct node *n, const char *microphone, const char *ch
 }
 
 static void set_parts(struct node *n, const struct node_options *options) {
-    n->params = (struct params){.strength = 1, .controls = options->controls, .data = options->data};
+    n->params = (struct params){.strength = 1,
+                                .least = (float)options->strength_least,
+                                .greatest = (float)options->strength_greatest,
+                                .controls = options->controls,
+                                .data = options->data};
     n->streams = (struct streams){
         .kind = n->kind,
         .name = n->name,

@@ -29,9 +29,10 @@ struct node_options {
     void (*release)(void *data, struct engine *engine);
     void (*changed)(void *data); /* node_status or pump_stats changed in a way that people or service managers care for;
                                   * called from node_dispatch only. May be NULL. */
-    /* Somebody has set these in the node's Props, "strength" and "bypass" among the params, from node_dispatch. May be
-     * NULL. */
+    /* Somebody has set these in the node's Props, "strength" and "bypass" among the params, from node_dispatch: any
+     * numbers, whose validity is the receiver's business. May be NULL. */
     void (*controls)(void *data, float strength, bool bypass);
+    double strength_least, strength_greatest; /* the bounds that the Props show */
     void *data;
 };
 

@@ -21,7 +21,7 @@ static const struct spa_pod *build_props(const struct params *p, struct spa_pod_
 static const struct spa_pod *build_strength_info(const struct params *p, struct spa_pod_builder *b) {
     return spa_pod_builder_add_object(b, SPA_TYPE_OBJECT_PropInfo, SPA_PARAM_PropInfo, SPA_PROP_INFO_name,
             SPA_POD_String("strength"), SPA_PROP_INFO_description, SPA_POD_String("How much of the noise is taken away"),
-            SPA_PROP_INFO_type, SPA_POD_CHOICE_RANGE_Float(p->strength, 0.0f, 1.0f), SPA_PROP_INFO_params,
+            SPA_PROP_INFO_type, SPA_POD_CHOICE_RANGE_Float(p->strength, p->least, p->greatest), SPA_PROP_INFO_params,
             SPA_POD_Bool(true));
 }
 
@@ -63,7 +63,7 @@ static void read_controls(const struct spa_pod *list, float *strength, bool *byp
             number = (float)whole;
         else if (spa_pod_get_float(value, &number) < 0)
             number = NAN;
-        if (strcmp(name, "strength") == 0 && number >= 0 && number <= 1)
+        if (strcmp(name, "strength") == 0 && !isnan(number))
             *strength = number;
         if (strcmp(name, "bypass") == 0 && spa_pod_get_bool(value, &yes) == 0)
             *bypass = yes;

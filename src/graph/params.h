@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 struct params {
-    float strength;
+    float strength, least, greatest; /* what it is; its bounds as others see them */
     bool bypass;
     void (*controls)(void *data, float strength, bool bypass); /* as in node_options; may be NULL */
     void *data;

@@ -22,15 +22,15 @@
 
 enum { N_CLIENTS = 8 };
 
+static struct control *control;
 static struct settings settings;
 
 /* As the daemon answers, where it sets and tells settings. */
-static json_t *answer(void *data, const char *command, const json_t *request) {
+static json_t *answer_to(const char *command, const json_t *request) {
     const char *name = json_string_value(json_object_get(request, "name"));
     const char *value = json_string_value(json_object_get(request, "value"));
     struct err err = {""};
     char text[1024];
-    (void)data;
     if (strcmp(command, "set") != 0)
         return control_refuse("there is no command \"%.40s\"", command);
     if (!name || !value)
@@ -42,7 +42,10 @@ static json_t *answer(void *data, const char *command, const json_t *request) {
     return json_pack("{s:s, s:s}", "name", settings_name(setting), "value", text);
 }
 
-static struct control *control;
+static void answer(void *data, unsigned client, const char *command, const json_t *request) {
+    (void)data;
+    control_reply(control, client, answer_to(command, request));
+}
 
 static void open_control(void) {
     struct err err = {""};

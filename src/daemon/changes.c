@@ -1,0 +1,283 @@
+#include "daemon/changes.h"
+
+#include "base/clock.h"
+#include "base/state.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <systemd/sd-daemon.h>
+
+#define GOOD "settings" /* the state file with the last good settings */
+
+enum {
+    MAX_WAITING = 64, /* more than clients that the control socket serves */
+    LATER = 1,        /* neither done nor refused yet */
+};
+
+struct changes {
+    struct changes_options options;
+    struct in_force now;
+    struct settings next; /* while an engine is loaded: what then comes into force */
+    struct request waiting[MAX_WAITING];
+    unsigned n_waiting;
+};
+
+/* ---- what is remembered ------------------------------------------------------------------------------------------ */
+
+/* A copy of the user's settings, which are in force, for a start at which the file is wrong. */
+static void keep_good(const struct changes *c) {
+    struct settings s;
+    struct err err;
+    char path[STATE_PATH];
+    if (c->options.file || c->now.refused[0] || settings_load(&s, NULL, &err) < 0 || !state_path(path, GOOD))
+        return;
+    if (settings_write(&s, path, &err) < 0)
+        c->options.say(SD_WARNING, "the settings are not kept for a start at which they are wrong: %s", err.text);
+}
+
+/* The settings that are read in place of the file's are still to be saved to it. */
+static bool load_good(struct changes *c) {
+    struct settings good;
+    struct err err;
+    char path[STATE_PATH];
+    if (c->options.file || !state_path(path, GOOD) || settings_load(&good, path, &err) < 0)
+        return false;
+    memcpy(good.file, c->now.settings.file, sizeof good.file);
+    memset(good.lines, 0, sizeof good.lines);
+    c->now.settings = good;
+    return true;
+}
+
+static void load_defaults(struct changes *c) {
+    struct err err;
+    char file[sizeof c->now.settings.file];
+    memcpy(file, c->now.settings.file, sizeof file);
+    settings_parse(&c->now.settings, "", 0, file, &err);
+}
+
+static void refuse_file(struct changes *c, const struct err *err, const char *instead) {
+    memcpy(c->now.refused, err->text, sizeof c->now.refused);
+    c->now.instead = instead;
+}
+
+static int save(struct changes *c, int setting, struct err *err) {
+    char text[sizeof c->now.settings.model];
+    struct err why = {""};
+    int res = settings_save(&c->now.settings, setting, &why);
+    if (res) {
+        settings_text(&c->now.settings, setting, text, sizeof text);
+        return err_set(err, res, "%s is now %s, but not kept: %.300s", settings_name(setting), text, why.text);
+    }
+    memcpy(c->next.file, c->now.settings.file, sizeof c->next.file);
+    keep_good(c);
+    return 0;
+}
+
+/* ---- answers ----------------------------------------------------------------------------------------------------- */
+
+static void end_reload(struct changes *c, int res, const struct err *err) {
+    const struct settings *s = &c->now.settings;
+    if (res == 0) {
+        c->options.say(SD_INFO, "settings reloaded%s%s%s", s->file[0] ? " from " : ": the defaults", s->file,
+                       c->now.refused[0] ? ", as they were before those that are refused" : "");
+        keep_good(c);
+    } else {
+        if (!c->now.refused[0])
+            refuse_file(c, err, "those from before");
+        c->options.say(SD_ERR, "settings not reloaded: %s", err->text);
+    }
+}
+
+static void answer(struct changes *c, const struct request *r, int res, const struct err *err) {
+    struct err why = *err;
+    if (r->what == REQUEST_RELOAD)
+        end_reload(c, res, err);
+    else if (res == 0 && r->save)
+        res = save(c, r->setting, &why);
+    if (r->answer)
+        r->answer(r->data, r, res, &why);
+}
+
+/* An answer may bring another request, which may wait in its turn. */
+static void answer_all(struct changes *c, int res, const struct err *err) {
+    struct request waiting[MAX_WAITING];
+    const unsigned n = c->n_waiting;
+    memcpy(waiting, c->waiting, n * sizeof waiting[0]);
+    c->n_waiting = 0;
+    for (unsigned i = 0; i < n; i++)
+        answer(c, &waiting[i], res, err);
+}
+
+/* The number of the reload that waits; n_waiting: there is none. */
+static unsigned find_reload(const struct changes *c) {
+    unsigned i = 0;
+    while (i < c->n_waiting && c->waiting[i].what != REQUEST_RELOAD)
+        i++;
+    return i;
+}
+
+/* ---- the road ---------------------------------------------------------------------------------------------------- */
+
+static bool same_engine(const struct settings *a, const struct settings *b) {
+    return strcmp(a->model, b->model) == 0 && strcmp(a->engine, b->engine) == 0 && strcmp(a->gpu, b->gpu) == 0;
+}
+
+static bool needs_engine(const struct changes *c, const struct settings *next) {
+    return !same_engine(next, &c->now.settings) || !c->options.has_room(c->options.data, next);
+}
+
+static int put_in_force(struct changes *c, const struct settings *next, const struct ready_engine *e, struct err *err) {
+    int res = c->options.apply(c->options.data, &c->now.settings, next, e, err);
+    if (res)
+        return res;
+    c->now.settings = *next;
+    c->options.follow(c->options.data);
+    return 0;
+}
+
+/* The same change made of what is awaited (`next`) and of what is in force (`now`). LATER: an engine is loaded for it. */
+static int change(struct changes *c, const struct settings *next, const struct settings *now, struct err *err) {
+    const bool supersedes = c->now.loading && (!same_engine(next, &c->next) ||
+                                               settings_streams(next) != settings_streams(&c->next));
+    if (!supersedes && !needs_engine(c, now)) {
+        int res = put_in_force(c, now, NULL, err);
+        if (res == 0)
+            c->next = *next;
+        return res;
+    }
+    if (needs_engine(c, next)) {
+        if (supersedes || !c->now.loading)
+            c->options.load(c->options.data, next);
+        c->next = *next;
+        c->now.loading = true;
+        return LATER;
+    }
+    /* The engine in use is wanted again. */
+    c->options.load(c->options.data, NULL);
+    c->now.loading = false;
+    int res = put_in_force(c, next, NULL, err);
+    answer_all(c, res, err);
+    return res;
+}
+
+static int reload(struct changes *c, struct err *err) {
+    struct settings next;
+    int res = settings_load(&next, c->options.file, err);
+    c->now.refused[0] = '\0'; /* from here on what this file says counts, whatever becomes of one that is on its way */
+    if (res)
+        return res;
+    const unsigned i = find_reload(c);
+    if (i < c->n_waiting) /* this one takes its place */
+        memmove(&c->waiting[i], &c->waiting[i + 1], (--c->n_waiting - i) * sizeof c->waiting[0]);
+    return change(c, &next, &next, err);
+}
+
+static int set(struct changes *c, const struct request *r, struct err *err) {
+    struct settings now = c->now.settings, next = c->now.loading ? c->next : now;
+    int res = settings_set(&now, r->setting, r->value, err);
+    if (res == 0)
+        res = settings_set(&next, r->setting, r->value, err);
+    return res ? res : change(c, &next, &now, err);
+}
+
+static void bypass(struct changes *c, const struct request *r) {
+    c->now.bypass = r->bypass == BYPASS_TOGGLE ? !c->now.bypass : r->bypass == BYPASS_ON;
+    c->options.follow(c->options.data);
+}
+
+void changes_ask(struct changes *c, const struct request *r) {
+    struct err err = {""};
+    int res = 0;
+    if (c->n_waiting == MAX_WAITING)
+        res = err_set(&err, -EBUSY, "too many wait for an engine already");
+    else if (r->what == REQUEST_RELOAD)
+        res = reload(c, &err);
+    else if (r->what == REQUEST_SET)
+        res = set(c, r, &err);
+    else
+        bypass(c, r);
+    if (res == LATER)
+        c->waiting[c->n_waiting++] = *r;
+    else
+        answer(c, r, res, &err);
+}
+
+void changes_loaded(struct changes *c, int res, const struct ready_engine *e, const struct err *err) {
+    struct err why = *err;
+    const struct settings next = c->next;
+    c->now.loading = false;
+    if (res == 0)
+        res = put_in_force(c, &next, e, &why);
+    answer_all(c, res, &why);
+}
+
+int64_t changes_step(struct changes *c, int64_t now) {
+    int64_t until = INT64_MIN;
+    if (!c->now.loading)
+        return INT32_MAX;
+    for (unsigned i = 0; i < c->n_waiting; i++)
+        if (c->waiting[i].until > until)
+            until = c->waiting[i].until;
+    if (now < until)
+        return sooner(until - now, INT32_MAX);
+    struct err err;
+    c->options.load(c->options.data, NULL);
+    c->now.loading = false;
+    answer_all(c, err_set(&err, -ETIMEDOUT, "the engine for it takes too long to load; the settings stay as they were"), &err);
+    return INT32_MAX;
+}
+
+const struct in_force *changes_now(const struct changes *c) {
+    return &c->now;
+}
+
+bool changes_reloading(const struct changes *c) {
+    return find_reload(c) < c->n_waiting;
+}
+
+/* ---- from start to end ------------------------------------------------------------------------------------------- */
+
+int changes_open(struct changes **ret, const struct changes_options *options, struct err *err) {
+    struct changes *c = calloc(1, sizeof *c);
+    if (!c)
+        return err_set(err, -ENOMEM, "%s", strerror(ENOMEM));
+    c->options = *options;
+    *ret = c;
+    return 0;
+}
+
+void changes_close(struct changes *c) {
+    free(c);
+}
+
+/* Whether other settings may help. */
+static bool is_settings_fault(int res) {
+    return res && res != -ENOMEM && res != -EIO;
+}
+
+int changes_start(struct changes *c, struct err *err) {
+    const struct changes_options *o = &c->options;
+    struct settings *s = &c->now.settings;
+    int res = settings_load(s, o->file, err);
+    if (res == 0) {
+        o->say(SD_INFO, "settings: %s", s->file[0] ? s->file : "the defaults, there is no file");
+        res = o->open(o->data, s, err);
+    }
+    if (is_settings_fault(res)) {
+        o->say(SD_ERR, "%s", err->text);
+        refuse_file(c, err, "the last good ones");
+        res = load_good(c) ? o->open(o->data, s, err) : res;
+    }
+    if (is_settings_fault(res)) {
+        c->now.instead = "the defaults";
+        load_defaults(c);
+        res = o->open(o->data, s, err);
+    }
+    if (res)
+        return res;
+    if (c->now.refused[0])
+        o->say(SD_WARNING, "settings in force: %s", c->now.instead);
+    keep_good(c);
+    return 0;
+}

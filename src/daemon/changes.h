@@ -1,0 +1,86 @@
+/* changes.h - the one road for a setting.
+ *
+ * Whoever wants other settings (the file at a SIGHUP, a client of the control socket, a program that sets a node's Props)
+ * makes a request and hands it to changes_ask. There it is validated, applied, remembered and answered, at once unless it
+ * needs another engine. Such a request waits until the engine is loaded; the others go on meanwhile:
+ *
+ * - What needs no engine is in force at once, and stays so when the engine comes.
+ * - A newer request for an engine supersedes the one that is being loaded. Who waits is answered when the newest is decided.
+ * - A newer reload of the file takes the place of one that waits.
+ * - Asking for the engine in use again ends the loading.
+ * - Once the last deadline of those who wait has passed, the loading is taken back and all of them are refused.
+ *
+ * A refused request changes nothing. Each request is answered once, except for a reload that a newer one replaces.
+ *
+ * Threads: one. Knows neither PipeWire nor an engine: changes_options does the work. Errors name the setting or the file's
+ * line. */
+#ifndef PRIMEKNET_CHANGES_H
+#define PRIMEKNET_CHANGES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/settings.h"
+
+struct changes;
+struct ready_engine;
+
+enum { CHANGES_PATIENCE_MS = 120000 }; /* that a request has for its engine, unless it has a reason for another deadline */
+
+struct request {
+    enum { REQUEST_RELOAD, REQUEST_SET, REQUEST_BYPASS } what;
+    int setting;       /* of REQUEST_SET ... */
+    const char *value; /* ... as settings_set takes it; needed until changes_ask returns */
+    bool save;         /* ... also into the file */
+    enum { BYPASS_OFF, BYPASS_ON, BYPASS_TOGGLE } bypass;
+    int64_t until; /* ms, as now_ms(): the deadline */
+    /* Where the answer goes: the result and, if it is an error, why. NULL: nowhere. */
+    void (*answer)(void *data, const struct request *r, int res, const struct err *err);
+    void *data;
+    unsigned client; /* the answer's own */
+};
+
+/* What is in force. */
+struct in_force {
+    struct settings settings;
+    bool bypass;
+    bool loading;                     /* an engine for other settings */
+    char refused[sizeof(struct err)]; /* why the file's settings are not in force, or "" ... */
+    const char *instead;              /* ... and which are, for people */
+};
+
+struct changes_options {
+    const char *file; /* as settings_load takes it */
+    /* Opens all with these settings, or nothing. An error other than -ENOMEM and -EIO may be the settings' fault. */
+    int (*open)(void *data, const struct settings *s, struct err *err);
+    /* Whether the engine in use, or on its way, takes as many signals as these settings ask for. */
+    bool (*has_room)(void *data, const struct settings *s);
+    /* Starts loading the engine for these settings: changes_loaded follows, unless load is called again. NULL: none. */
+    void (*load)(void *data, const struct settings *s);
+    /* Takes what can fail of the step from one to the other, or nothing of it; e: the engine that was loaded, or NULL. */
+    int (*apply)(void *data, const struct settings *now, const struct settings *next, const struct ready_engine *e,
+                 struct err *err);
+    /* Something else is in force: the rest follows. */
+    void (*follow)(void *data);
+    void (*say)(const char *priority, const char *format, ...) __attribute__((format(printf, 2, 3)));
+    void *data;
+};
+
+int changes_open(struct changes **ret, const struct changes_options *options, struct err *err);
+void changes_close(struct changes *c); /* NULL is fine; who waits is not answered */
+
+/* Opens all with the file's settings, or, if they cannot be used, with the last good ones, else with the defaults. */
+int changes_start(struct changes *c, struct err *err);
+
+void changes_ask(struct changes *c, const struct request *r);
+/* What came of changes_options.load; the engine is the receiver's. */
+void changes_loaded(struct changes *c, int res, const struct ready_engine *e, const struct err *err);
+/* Refuses what is too late. Returns the ms until something may be again, or INT32_MAX. */
+int64_t changes_step(struct changes *c, int64_t now);
+
+/* Stays where it is until changes_close. */
+const struct in_force *changes_now(const struct changes *c);
+/* Whether a reload waits. */
+bool changes_reloading(const struct changes *c);
+
+#endif

@@ -1,0 +1,82 @@
+#include "daemon/commands.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <string.h>
+
+static void answer_set(void *data, const struct request *r, int res, const struct err *err) {
+    const struct commands *c = data;
+    control_reply(c->control, r->client, res ? control_refuse("%s", err->text) : report_setting(&c->report, r->setting));
+}
+
+static void answer_bypass(void *data, const struct request *r, int res, const struct err *err) {
+    const struct commands *c = data;
+    control_reply(c->control, r->client,
+                  res ? control_refuse("%s", err->text) : json_pack("{s:b}", "bypass", c->report.now->bypass));
+}
+
+static void refuse(const struct commands *c, unsigned client, const char *why) {
+    control_reply(c->control, client, control_refuse("%s", why));
+}
+
+static void set(struct commands *c, unsigned client, const json_t *request) {
+    const char *name = json_string_value(json_object_get(request, "name"));
+    const char *value = json_string_value(json_object_get(request, "value"));
+    struct err err = {"set takes the strings \"name\" and \"value\""};
+    int setting = name && value ? settings_find(name, &err) : -EINVAL;
+    if (setting < 0) {
+        refuse(c, client, err.text);
+        return;
+    }
+    changes_ask(c->changes, &(struct request){.what = REQUEST_SET,
+                                              .setting = setting,
+                                              .value = value,
+                                              .save = json_is_true(json_object_get(request, "save")),
+                                              .until = now_ms() + CHANGES_PATIENCE_MS,
+                                              .answer = answer_set,
+                                              .data = c,
+                                              .client = client});
+}
+
+static void bypass(struct commands *c, unsigned client, const json_t *request) {
+    static const char *const states[] = {[BYPASS_OFF] = "off", [BYPASS_ON] = "on", [BYPASS_TOGGLE] = "toggle"};
+    const char *state = json_string_value(json_object_get(request, "state"));
+    struct request r = {.what = REQUEST_BYPASS, .answer = answer_bypass, .data = c, .client = client};
+    for (r.bypass = BYPASS_OFF; r.bypass <= BYPASS_TOGGLE; r.bypass++) {
+        if (!state || strcmp(state, states[r.bypass]) != 0)
+            continue;
+        changes_ask(c->changes, &r);
+        return;
+    }
+    refuse(c, client, "bypass is \"on\", \"off\" or \"toggle\"");
+}
+
+static void status(struct commands *c, unsigned client, const json_t *request) {
+    control_reply(c->control, client, report_status(&c->report, json_is_true(json_object_get(request, "bands"))));
+}
+
+static void watch(struct commands *c, unsigned client, const json_t *request) {
+    (void)request;
+    control_watch(c->control, client);
+    control_reply(c->control, client, report_status(&c->report, false));
+}
+
+static void microphones(struct commands *c, unsigned client, const json_t *request) {
+    (void)request;
+    control_reply(c->control, client, report_microphones(&c->report));
+}
+
+void commands_request(void *data, unsigned client, const char *command, const json_t *request) {
+    static const struct {
+        const char *name;
+        void (*run)(struct commands *c, unsigned client, const json_t *request);
+    } commands[] = {{"status", status}, {"watch", watch}, {"microphones", microphones}, {"set", set}, {"bypass", bypass}};
+    struct commands *c = data;
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
+        if (strcmp(command, commands[i].name) == 0) {
+            commands[i].run(c, client, request);
+            return;
+        }
+    control_reply(c->control, client, control_refuse("there is no command \"%.40s\"", command));
+}

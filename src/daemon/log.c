@@ -1,0 +1,117 @@
+#include "daemon/log.h"
+
+#include "base/clock.h"
+#include "daemon/report.h"
+
+#include <ctype.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <systemd/sd-daemon.h>
+#include <unistd.h>
+
+enum {
+    LOST_MS = 1500,         /* without a microphone before it is called lost: changing to another takes a while */
+    LATE_REPORT_MS = 60000, /* between two lines about late hops */
+};
+
+/* Whether stderr goes to the journal, which reads a priority at the start of each line (sd-daemon(3)). */
+static bool logs_to_journal(void) {
+    const char *stream = getenv("JOURNAL_STREAM");
+    unsigned long long device, inode;
+    struct stat st;
+    return stream && sscanf(stream, "%llu:%llu", &device, &inode) == 2 && fstat(STDERR_FILENO, &st) == 0 &&
+           st.st_dev == (dev_t)device && st.st_ino == (ino_t)inode;
+}
+
+void say(const char *priority, const char *format, ...) {
+    char line[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    for (char *c = line; *c; c++) /* names in the graph are other programs' */
+        if (iscntrl((unsigned char)*c))
+            *c = ' ';
+    fprintf(stderr, "%s%s\n", logs_to_journal() ? priority : "primeknetd: ", line);
+}
+
+static void log_microphone(struct log *l, const struct node_status *s) {
+    const struct node_status *old = &l->told;
+    const bool away = s->connected && !s->has_microphone && old->microphone[0];
+    if (!away)
+        l->lost_at = 0;
+    else if (l->lost_at == 0)
+        l->lost_at = now_ms();
+    const bool lost = away && now_ms() - l->lost_at >= LOST_MS;
+    if (lost) {
+        say(SD_WARNING, "the microphone is gone: %s; waiting for one", old->microphone);
+        l->lost_at = 0;
+    }
+    if (s->has_microphone && strcmp(s->microphone, old->microphone) != 0)
+        say(SD_INFO, "microphone: %s", s->microphone);
+    if (s->has_microphone || lost)
+        memcpy(l->told.microphone, s->microphone, sizeof l->told.microphone);
+}
+
+static void log_first(struct log *l, const struct node_status *s, const struct pump_stats *p) {
+    const struct node_status *old = &l->told;
+    if (s->connected != old->connected)
+        say(s->connected ? SD_INFO : SD_WARNING,
+            s->connected ? "PipeWire is back" : "PipeWire is away; waiting for it");
+    log_microphone(l, s);
+    if (s->n_brought_back > old->n_brought_back)
+        say(SD_INFO, "brought back %u who recorded before this start or a break", s->n_brought_back - old->n_brought_back);
+    if (s->connected && s->n_consumers && s->delay != old->delay)
+        say(SD_INFO, "delay: %u samples (%.1f ms)%s", s->delay, s->delay * 1e3 / PUMP_RATE,
+            p->waits ? "" : "; a quantum of it because the audio thread does not wait for the network");
+    if (p->hops > 0 && !l->told_realtime) {
+        if (!p->realtime)
+            say(SD_WARNING, "no real-time priority (%s): hops may be late when the machine is busy", report_refusal(p));
+        l->told_realtime = true;
+    }
+    struct node_status told = *s;
+    memcpy(told.microphone, old->microphone, sizeof told.microphone);
+    l->told = told;
+}
+
+static void log_late_hops(struct log *l, const struct engines_load *load) {
+    if (load->late_hops <= l->told_late_hops || (load->heard && now_ms() < l->next_late_report))
+        return;
+    say(SD_WARNING, "%llu hops were late and sounded as the microphone does",
+        (unsigned long long)(load->late_hops - l->told_late_hops));
+    l->told_late_hops = load->late_hops;
+    l->next_late_report = now_ms() + LATE_REPORT_MS;
+}
+
+/* What a further microphone or the speaker has found, or lost. */
+static void log_further(struct node *node, char told[128]) {
+    struct node_status s;
+    node_status(node, &s);
+    if (!s.connected || strcmp(s.microphone, told) == 0)
+        return;
+    const bool speaker = node_kind(node) == NODE_SPEAKER;
+    if (s.has_microphone)
+        say(SD_INFO, "%s: %s %s", node_title(node), speaker ? "plays on" : "records from", s.microphone);
+    else
+        say(SD_WARNING, "%s: the %s is gone; waiting for one", node_title(node), speaker ? "output" : "microphone");
+    memcpy(told, s.microphone, sizeof s.microphone);
+}
+
+void log_nodes(struct log *l, struct nodes *nodes) {
+    struct node_status status;
+    struct pump_stats stats;
+    node_status(nodes->nodes[0], &status);
+    pump_stats(node_pump(nodes->nodes[0]), &stats);
+    log_first(l, &status, &stats);
+    struct engines_load load = nodes_load(nodes);
+    log_late_hops(l, &load);
+    for (unsigned i = 1; i < nodes->n; i++)
+        log_further(nodes->nodes[i], nodes->told[i]);
+}
+
+int64_t log_due(const struct log *l) {
+    return l->lost_at ? l->lost_at + LOST_MS : INT64_MAX;
+}

@@ -1,0 +1,602 @@
+/* The one road for a setting, with an engine that is loaded when a test says so, nodes that only take notes, and a control
+ * socket where a client matters. */
+#include "config.h"
+
+#include "daemon/changes.h"
+#include "daemon/control.h"
+#include "run.h"
+
+#include <check.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+/* ---- what is around --------------------------------------------------------------------------------------------- */
+
+static char home[] = "/tmp/primeknet-changes-XXXXXX";
+static struct changes *changes;
+static const struct in_force *now;
+
+/* A line for each thing that is done or said, since the last look. */
+static char notes[4096];
+
+static void __attribute__((format(printf, 1, 2))) note(const char *format, ...) {
+    size_t n = strlen(notes);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(notes + n, sizeof notes - n, format, args);
+    va_end(args);
+    strcat(notes, "\n");
+}
+
+static void assert_notes(const char *expected, int line) {
+    ck_assert_msg(strcmp(notes, expected) == 0, "line %d: notes are\n%snot\n%s", line, notes, expected);
+    notes[0] = '\0';
+}
+#define NOTES(expected) assert_notes(expected, __LINE__)
+
+static unsigned room = 1; /* signals that the engine takes */
+static int open_fails, apply_fails;
+static bool says; /* what is said is noted, too */
+
+static int open_all(void *data, const struct settings *s, struct err *err) {
+    ck_assert_ptr_eq(data, home);
+    note("open %s", s->model);
+    if (open_fails && strcmp(s->model, "broken") == 0)
+        return settings_refuse(s, SETTING_model, open_fails, "it is broken", err);
+    return 0;
+}
+
+static bool has_room(void *data, const struct settings *s) {
+    ck_assert_ptr_eq(data, home);
+    return settings_streams(s) <= room;
+}
+
+static void load(void *data, const struct settings *s) {
+    ck_assert_ptr_eq(data, home);
+    note("load %s", s ? s->model : "nothing");
+}
+
+static int apply(void *data, const struct settings *before, const struct settings *next, const struct ready_engine *e,
+                 struct err *err) {
+    ck_assert_ptr_eq(data, home);
+    ck_assert_ptr_eq(before, &now->settings);
+    ck_assert(e || strcmp(before->model, next->model) == 0);
+    return apply_fails ? settings_refuse(next, SETTING_channel, apply_fails, "there is none", err) : 0;
+}
+
+static void follow(void *data) {
+    ck_assert_ptr_eq(data, home);
+    note("%s, %g%s", now->settings.model, now->settings.strength, now->bypass ? ", bypassed" : "");
+}
+
+static void say(const char *priority, const char *format, ...) {
+    char line[1024];
+    va_list args;
+    (void)priority;
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    if (says)
+        note("%s", line);
+}
+
+static void answer(void *data, const struct request *r, int res, const struct err *err) {
+    note("%s %u: %s", (const char *)data, r->client, res ? err->text : "done");
+}
+
+static const char *at(const char *name) {
+    static char path[2][256];
+    static unsigned turn;
+    char *p = path[turn++ % 2];
+    snprintf(p, sizeof path[0], "%s/%s", home, name);
+    return p;
+}
+
+static void put_file(const char *text) {
+    FILE *f = fopen(at("config/primeknet/primeknet.conf"), "w");
+    ck_assert_ptr_nonnull(f);
+    fputs(text, f);
+    fclose(f);
+}
+
+static const char *file_content(const char *path) {
+    static char text[4096];
+    FILE *f = fopen(path, "r");
+    ck_assert_ptr_nonnull(f);
+    text[fread(text, 1, sizeof text - 1, f)] = '\0';
+    fclose(f);
+    return text;
+}
+
+static void open_changes(void) {
+    struct err err = {""};
+    ck_assert_int_eq(changes_open(&changes,
+                                  &(struct changes_options){.open = open_all,
+                                                            .has_room = has_room,
+                                                            .load = load,
+                                                            .apply = apply,
+                                                            .follow = follow,
+                                                            .say = say,
+                                                            .data = home},
+                                  &err),
+                     0);
+    now = changes_now(changes);
+}
+
+static void start(void) {
+    struct err err = {""};
+    ck_assert_msg(changes_start(changes, &err) == 0, "%s", err.text);
+    NOTES("open small\n");
+}
+
+static void set_up(void) {
+    char command[256];
+    strcpy(home + strlen(home) - 6, "XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(home));
+    snprintf(command, sizeof command, "mkdir -p '%s/config/primeknet'", home);
+    ck_assert_int_eq(system(command), 0);
+    setenv("XDG_CONFIG_HOME", at("config"), 1);
+    setenv("XDG_STATE_HOME", at("state"), 1);
+    setenv("XDG_RUNTIME_DIR", home, 1);
+    put_file("model = \"small\"\n");
+    notes[0] = '\0';
+    room = 1;
+    open_fails = apply_fails = 0;
+    says = false;
+    open_changes();
+}
+
+static void tear_down(void) {
+    char command[256];
+    changes_close(changes);
+    snprintf(command, sizeof command, "rm -rf '%s'", home);
+    ck_assert_int_eq(system(command), 0);
+}
+
+/* ---- who asks ---------------------------------------------------------------------------------------------------- */
+
+static struct request client_sets(unsigned client, int setting, const char *value) {
+    return (struct request){.what = REQUEST_SET, .setting = setting, .value = value, .until = 1000, .answer = answer,
+                            .data = "client", .client = client};
+}
+
+static void ask(unsigned client, int setting, const char *value) {
+    struct request r = client_sets(client, setting, value);
+    changes_ask(changes, &r);
+}
+
+static void ask_to_save(unsigned client, int setting, const char *value) {
+    struct request r = client_sets(client, setting, value);
+    r.save = true;
+    changes_ask(changes, &r);
+}
+
+static void hang_up_signal(unsigned number) {
+    changes_ask(changes, &(struct request){.what = REQUEST_RELOAD, .until = 1000, .answer = answer, .data = "reload",
+                                           .client = number});
+}
+
+/* Props have no answer. */
+static void set_props(const char *strength) {
+    changes_ask(changes, &(struct request){.what = REQUEST_SET, .setting = SETTING_strength, .value = strength});
+}
+
+static void bypass(int how) {
+    changes_ask(changes, &(struct request){.what = REQUEST_BYPASS, .bypass = how, .answer = answer, .data = "bypass"});
+}
+
+static void loaded(int res, const char *why) {
+    struct err err = {""};
+    if (res)
+        err_set(&err, res, "%s", why);
+    changes_loaded(changes, res, (const struct ready_engine *)home, &err); /* any address: nobody looks */
+}
+
+/* ---- one at a time ----------------------------------------------------------------------------------------------- */
+
+START_TEST(at_once) {
+    start();
+    ask(1, SETTING_strength, "0.5");
+    NOTES("small, 0.5\nclient 1: done\n");
+    set_props("0.25");
+    NOTES("small, 0.25\n");
+    bypass(BYPASS_TOGGLE);
+    bypass(BYPASS_ON);
+    NOTES("small, 0.25, bypassed\nbypass 0: done\nsmall, 0.25, bypassed\nbypass 0: done\n");
+    bypass(BYPASS_TOGGLE);
+    bypass(BYPASS_OFF);
+    NOTES("small, 0.25\nbypass 0: done\nsmall, 0.25\nbypass 0: done\n");
+    put_file("model = \"small\"; strength = 0.75");
+    hang_up_signal(1);
+    NOTES("small, 0.75\nreload 1: done\n");
+}
+END_TEST
+
+/* The same bounds for all, and the last good value stays. */
+START_TEST(what_cannot_be_is_refused) {
+    start();
+    ask(1, SETTING_strength, "1.5");
+    NOTES("client 1: strength must be a number from 0 to 1\n");
+    static const char *const wrong[] = {"1.0001", "-0.1", "nan", "inf", "-inf", ""};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        set_props(wrong[i]);
+    NOTES("");
+    put_file("model = \"small\"; strength = 1.5");
+    hang_up_signal(1);
+    char text[512];
+    snprintf(text, sizeof text, "reload 1: %s:1: strength must be a number from 0 to 1\n", at("config/primeknet/primeknet.conf"));
+    NOTES(text);
+    ck_assert(now->settings.strength == 1);
+    ck_assert_ptr_nonnull(strstr(now->refused, ":1: strength must be"));
+    ck_assert_str_eq(now->instead, "those from before");
+    apply_fails = -EINVAL;
+    ask(2, SETTING_channel, "FL");
+    NOTES("client 2: channel: there is none\n");
+    ck_assert_str_eq(now->settings.channel, "mix");
+    put_file("model = \"small\"");
+    apply_fails = 0;
+    hang_up_signal(2);
+    NOTES("small, 1\nreload 2: done\n");
+    ck_assert_str_eq(now->refused, "");
+}
+END_TEST
+
+START_TEST(saved_and_remembered) {
+    start();
+    ask_to_save(1, SETTING_strength, "0.5");
+    NOTES("small, 0.5\nclient 1: done\n");
+    ck_assert_str_eq(file_content(at("config/primeknet/primeknet.conf")), "model = \"small\"\nstrength = 0.5;\n");
+    ck_assert_ptr_nonnull(strstr(file_content(at("state/primeknet/settings")), "strength = 0.5;"));
+    ask(2, SETTING_strength, "0.25"); /* not saved */
+    ck_assert_ptr_null(strstr(file_content(at("config/primeknet/primeknet.conf")), "0.25"));
+    notes[0] = '\0';
+    put_file("model = ;"); /* it is the user's to mend, and the value is in force all the same */
+    ask_to_save(3, SETTING_strength, "0.75");
+    ck_assert_ptr_nonnull(strstr(notes, "small, 0.75\nclient 3: strength is now 0.75, but not kept: "));
+    ck_assert_ptr_nonnull(strstr(notes, "primeknet.conf:1: syntax error"));
+    ck_assert_str_eq(file_content(at("config/primeknet/primeknet.conf")), "model = ;");
+}
+END_TEST
+
+/* Without a file the first that is saved begins one, also while an engine is loaded. */
+START_TEST(saved_while_one_loads) {
+    struct err err = {""};
+    ck_assert_int_eq(unlink(at("config/primeknet/primeknet.conf")), 0);
+    ck_assert_int_eq(changes_start(changes, &err), 0);
+    ck_assert_str_eq(now->settings.file, "");
+    ask(1, SETTING_model, "base");
+    ask_to_save(2, SETTING_strength, "0.5");
+    loaded(0, NULL);
+    NOTES("open auto\nload base\nauto, 0.5\nclient 2: done\nbase, 0.5\nclient 1: done\n");
+    ck_assert_str_eq(now->settings.file, at("config/primeknet/primeknet.conf"));
+}
+END_TEST
+
+/* ---- another engine ---------------------------------------------------------------------------------------------- */
+
+START_TEST(an_engine_is_waited_for) {
+    start();
+    ask(1, SETTING_model, "base");
+    NOTES("load base\n");
+    ck_assert(now->loading);
+    loaded(0, NULL);
+    NOTES("base, 1\nclient 1: done\n");
+    ck_assert(!now->loading);
+    ask(1, SETTING_model, "large");
+    loaded(-ENOENT, "there is no such model");
+    NOTES("load large\nclient 1: there is no such model\n");
+    ck_assert_str_eq(now->settings.model, "base");
+    ask(1, SETTING_model, "large");
+    apply_fails = -EINVAL;
+    loaded(0, NULL);
+    NOTES("load large\nclient 1: channel: there is none\n");
+    ck_assert_str_eq(now->settings.model, "base");
+    ask(1, SETTING_speaker, "default"); /* for which the engine has no room */
+    NOTES("load base\n");
+    room = 2;
+    apply_fails = 0;
+    loaded(0, NULL);
+    NOTES("base, 1\nclient 1: done\n");
+    ck_assert_str_eq(now->settings.speaker, "default");
+}
+END_TEST
+
+/* The others go on meanwhile, and what they set outlasts the load, whatever comes of it. */
+START_TEST(requests_while_one_loads) {
+    for (int fails = 0; fails < 2; fails++) {
+        put_file("model = \"small\"");
+        changes_close(changes);
+        open_changes();
+        start();
+        ask(1, SETTING_model, "base");
+        ask(2, SETTING_strength, "0.5");
+        set_props("0.25");
+        bypass(BYPASS_ON);
+        ask(3, SETTING_low_cut_hz, "301");
+        NOTES("load base\nsmall, 0.5\nclient 2: done\nsmall, 0.25\nsmall, 0.25, bypassed\nbypass 0: done\n"
+              "client 3: low_cut_hz must be a number from 0 (off) to 300\n");
+        ask_to_save(4, SETTING_floor_db, "-20");
+        loaded(fails ? -EIO : 0, "broken");
+        NOTES(fails ? "small, 0.25, bypassed\nclient 4: done\nclient 1: broken\n"
+                    : "small, 0.25, bypassed\nclient 4: done\nbase, 0.25, bypassed\nclient 1: done\n");
+        ck_assert(now->settings.floor_db == -20);
+        ck_assert_str_eq(now->settings.model, fails ? "small" : "base");
+    }
+}
+END_TEST
+
+/* The newest wins; who waited is answered with it, and saves what is in force. */
+START_TEST(a_newer_one_supersedes) {
+    start();
+    ask_to_save(1, SETTING_model, "base");
+    ask(2, SETTING_engine, "cpu");
+    NOTES("load base\nload base\n");
+    ask(3, SETTING_model, "large");
+    NOTES("load large\n");
+    ask(4, SETTING_model, "large"); /* the same again is no reason to start anew */
+    NOTES("");
+    loaded(0, NULL);
+    NOTES("large, 1\nclient 1: done\nclient 2: done\nclient 3: done\nclient 4: done\n");
+    ck_assert_str_eq(now->settings.engine, "cpu");
+    ck_assert_str_eq(file_content(at("config/primeknet/primeknet.conf")), "model = \"large\"\n");
+    ask(1, SETTING_model, "base");
+    ask(2, SETTING_model, "small");
+    loaded(-EIO, "broken");
+    NOTES("load base\nload small\nclient 1: broken\nclient 2: broken\n");
+}
+END_TEST
+
+START_TEST(the_engine_in_use_is_wanted_again) {
+    start();
+    ask(1, SETTING_model, "base");
+    ask(2, SETTING_strength, "0.5");
+    ask(3, SETTING_model, "small");
+    NOTES("load base\nsmall, 0.5\nclient 2: done\nload nothing\nsmall, 0.5\nclient 1: done\nclient 3: done\n");
+    ck_assert(!now->loading);
+}
+END_TEST
+
+/* A reload counts as a whole: what was set and not saved is gone, while it is loaded for as well as after. */
+START_TEST(a_reload_between) {
+    start();
+    ask(1, SETTING_strength, "0.5");
+    ask(2, SETTING_model, "base");
+    hang_up_signal(1);
+    NOTES("small, 0.5\nclient 1: done\nload base\nload nothing\nsmall, 1\nclient 2: done\nreload 1: done\n");
+    put_file("model = \"large\"; strength = 0.75");
+    ask(3, SETTING_model, "base");
+    hang_up_signal(2);
+    ask(4, SETTING_strength, "0.25");
+    NOTES("load base\nload large\nsmall, 0.25\nclient 4: done\n");
+    ck_assert(changes_reloading(changes));
+    loaded(0, NULL);
+    NOTES("large, 0.25\nclient 3: done\nreload 2: done\n");
+    ck_assert(!changes_reloading(changes));
+}
+END_TEST
+
+/* Of two reloads that wait the newer one is answered. One that is refused leaves the one that waits alone. */
+START_TEST(a_reload_upon_another) {
+    start();
+    put_file("model = \"base\"");
+    hang_up_signal(1);
+    put_file("model = \"large\"");
+    hang_up_signal(2);
+    loaded(0, NULL);
+    NOTES("load base\nload large\nlarge, 1\nreload 2: done\n");
+    put_file("model = \"base\"");
+    hang_up_signal(3);
+    put_file("model = ");
+    hang_up_signal(4);
+    ck_assert_ptr_nonnull(strstr(notes, "load base\nreload 4: "));
+    ck_assert(changes_reloading(changes));
+    notes[0] = '\0';
+    says = true;
+    loaded(0, NULL);
+    ck_assert_ptr_nonnull(strstr(notes, "as they were before those that are refused\nreload 3: done"));
+    ck_assert_ptr_nonnull(strstr(now->refused, "syntax error"));
+    put_file("model = \"small\"");
+    hang_up_signal(5);
+    put_file("strength = ");
+    hang_up_signal(6);
+    loaded(-EIO, "broken");
+    ck_assert_ptr_nonnull(strstr(notes, "reload 5: broken"));
+    ck_assert_ptr_nonnull(strstr(now->refused, "syntax error")); /* the file as it is now, not as it was */
+}
+END_TEST
+
+START_TEST(a_deadline_passes) {
+    start();
+    ck_assert_int_eq(changes_step(changes, 0), INT32_MAX);
+    struct request r = client_sets(1, SETTING_model, "base");
+    r.until = 3000;
+    changes_ask(changes, &r);
+    ask(2, SETTING_model, "base"); /* until 1000 */
+    NOTES("load base\n");
+    ck_assert_int_eq(changes_step(changes, 400), 2600);
+    ck_assert_int_eq(changes_step(changes, 1400), 1600); /* the engine is still wanted */
+    NOTES("");
+    ck_assert_int_eq(changes_step(changes, 3000), INT32_MAX);
+    NOTES("load nothing\nclient 1: the engine for it takes too long to load; the settings stay as they were\n"
+          "client 2: the engine for it takes too long to load; the settings stay as they were\n");
+    ck_assert(!now->loading);
+    ck_assert_str_eq(now->settings.model, "small");
+    ask(3, SETTING_model, "base"); /* and it can be asked for again */
+    loaded(0, NULL);
+    NOTES("load base\nbase, 1\nclient 3: done\n");
+}
+END_TEST
+
+static void ask_again(void *data, const struct request *r, int res, const struct err *err) {
+    answer(data, r, res, err);
+    if (r->client < 3) {
+        struct request next = client_sets(r->client + 1, SETTING_model, r->client == 1 ? "large" : "base");
+        next.answer = ask_again;
+        changes_ask(changes, &next);
+    }
+}
+
+START_TEST(an_answer_brings_a_request) {
+    start();
+    struct request r = client_sets(1, SETTING_model, "base");
+    r.answer = ask_again;
+    changes_ask(changes, &r);
+    ask(9, SETTING_model, "base");
+    loaded(0, NULL);
+    NOTES("load base\nbase, 1\nclient 1: done\nload large\nclient 9: done\n");
+    loaded(0, NULL);
+    NOTES("large, 1\nclient 2: done\nload base\n");
+    loaded(-EIO, "broken");
+    NOTES("client 3: broken\n");
+}
+END_TEST
+
+/* More than all clients of the control socket. */
+START_TEST(too_many_wait) {
+    start();
+    for (unsigned i = 0; i < 64; i++)
+        ask(i, SETTING_model, i % 2 ? "base" : "large");
+    notes[0] = '\0';
+    ask(64, SETTING_model, "base");
+    NOTES("client 64: too many wait for an engine already\n");
+    loaded(0, NULL);
+    ck_assert_ptr_nonnull(strstr(notes, "client 63: done\n"));
+}
+END_TEST
+
+/* ---- a client that hangs up -------------------------------------------------------------------------------------- */
+
+static struct control *control;
+
+static void reply(void *data, const struct request *r, int res, const struct err *err) {
+    (void)data;
+    control_reply(control, r->client, res ? control_refuse("%s", err->text) : json_pack("{s:s}", "model", now->settings.model));
+}
+
+static void take_request(void *data, unsigned client, const char *command, const json_t *request) {
+    struct request r = client_sets(client, SETTING_model, command);
+    (void)data, (void)request;
+    r.answer = reply;
+    changes_ask(changes, &r);
+}
+
+static int connect_and_ask(const char *line) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    snprintf(address.sun_path, sizeof address.sun_path, "%s", at("primeknet/control"));
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ck_assert_int_eq(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
+    ck_assert_int_eq(send(fd, line, strlen(line), MSG_NOSIGNAL), (ssize_t)strlen(line));
+    struct pollfd server = {.fd = control_fd(control), .events = POLLIN};
+    while (poll(&server, 1, 0) > 0)
+        control_dispatch(control);
+    return fd;
+}
+
+static void assert_hears(int fd, const char *line) {
+    char text[256] = "";
+    ck_assert_int_ge(recv(fd, text, sizeof text - 1, MSG_DONTWAIT), 0);
+    ck_assert_str_eq(text, line);
+}
+
+/* What it asked for comes into force all the same, and its place is free for the next. */
+START_TEST(a_client_hangs_up) {
+    struct err err = {""};
+    start();
+    ck_assert_msg(control_open(&control, take_request, NULL, &err) == 0, "%s", err.text);
+    int gone = connect_and_ask("{\"command\":\"base\"}\n"), stays = connect_and_ask("{\"command\":\"large\"}\n");
+    close(gone);
+    NOTES("load base\nload large\n");
+    loaded(0, NULL);
+    NOTES("large, 1\n");
+    assert_hears(stays, "{\"model\":\"large\"}\n");
+    int next = connect_and_ask("{\"command\":\"small\"}\n");
+    loaded(-EIO, "broken");
+    assert_hears(next, "{\"error\":\"broken\"}\n");
+    close(next);
+    close(stays);
+    control_close(control);
+}
+END_TEST
+
+/* ---- the start --------------------------------------------------------------------------------------------------- */
+
+START_TEST(a_start_with_the_last_good_ones) {
+    struct err err = {""};
+    put_file("model = \"base\"; strength = 0.5");
+    ck_assert_int_eq(changes_start(changes, &err), 0);
+    NOTES("open base\n");
+    put_file("model = \"base\"; strength = 5");
+    changes_close(changes);
+    open_changes();
+    says = true;
+    ck_assert_int_eq(changes_start(changes, &err), 0);
+    char text[1024];
+    snprintf(text, sizeof text, "%s:1: strength must be a number from 0 to 1\nopen base\nsettings in force: the last good ones\n",
+             at("config/primeknet/primeknet.conf"));
+    NOTES(text);
+    ck_assert(now->settings.strength == 0.5);
+    ck_assert_ptr_nonnull(strstr(now->refused, "strength must be"));
+    says = false;
+    apply_fails = -EINVAL;
+    ask(0, SETTING_microphone, "usb");
+    NOTES("client 0: channel: there is none\n"); /* no line of any file */
+    apply_fails = 0;
+    ask_to_save(1, SETTING_strength, "0.25"); /* into the file, which is wrong */
+    ck_assert_ptr_nonnull(strstr(notes, "client 1: strength is now 0.25, but not kept: "));
+    notes[0] = '\0';
+    put_file("model = \"base\"; strength = 1");
+    hang_up_signal(1);
+    NOTES("base, 1\nreload 1: done\n");
+    ck_assert_str_eq(now->refused, "");
+}
+END_TEST
+
+START_TEST(a_start_with_the_defaults) {
+    struct err err = {""};
+    put_file("model = \"broken\"");
+    open_fails = -ENOENT;
+    ck_assert_int_eq(changes_start(changes, &err), 0);
+    NOTES("open broken\nopen auto\n");
+    ck_assert_str_eq(now->instead, "the defaults");
+    ck_assert_ptr_nonnull(strstr(now->refused, "primeknet.conf:1: model: it is broken"));
+    ck_assert_ptr_nonnull(strstr(now->settings.file, "primeknet.conf"));
+    ck_assert_int_ne(access(at("state/primeknet/settings"), F_OK), 0); /* they are not good ones */
+    changes_close(changes);
+    open_changes();
+    open_fails = -ENOMEM; /* no settings' fault: other settings do not help */
+    ck_assert_int_eq(changes_start(changes, &err), -ENOMEM);
+    NOTES("open broken\n");
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("changes");
+    TCase *t = tcase_create("changes");
+    tcase_add_checked_fixture(t, set_up, tear_down);
+    tcase_add_test(t, at_once);
+    tcase_add_test(t, what_cannot_be_is_refused);
+    tcase_add_test(t, saved_and_remembered);
+    tcase_add_test(t, saved_while_one_loads);
+    tcase_add_test(t, an_engine_is_waited_for);
+    tcase_add_test(t, requests_while_one_loads);
+    tcase_add_test(t, a_newer_one_supersedes);
+    tcase_add_test(t, the_engine_in_use_is_wanted_again);
+    tcase_add_test(t, a_reload_between);
+    tcase_add_test(t, a_reload_upon_another);
+    tcase_add_test(t, a_deadline_passes);
+    tcase_add_test(t, an_answer_brings_a_request);
+    tcase_add_test(t, too_many_wait);
+    tcase_add_test(t, a_client_hangs_up);
+    tcase_add_test(t, a_start_with_the_last_good_ones);
+    tcase_add_test(t, a_start_with_the_defaults);
+    suite_add_tcase(suite, t);
+    return run_suite(suite, CK_FORK);
+}
