@@ -12,7 +12,6 @@
 #include <string.h>
 
 enum { n_hops = 2000, line_max = 512 };
-static const float share = .4f; /* of a hop's time; the rest is for the graph, other programs and a slower clock */
 
 /* The processor's name, spaces included, or "unknown". */
 static void processor(char *name, size_t size) {
@@ -63,7 +62,7 @@ int choose_model(struct choice *ret, const char *engine_name, bool measure, cons
     int r = model_load(&model, "base", err);
     if (r < 0)
         return r;
-    c.limit_us = share * 1e6f * model_hop(model) / model_rate(model);
+    c.limit_us = (float)ENGINE_SHARE * 1e6f * model_hop(model) / model_rate(model);
 
     processor(name, sizeof name);
     snprintf(valid_for, sizeof valid_for, "%s %s %s", PACKAGE_VERSION, engine_name, name);

@@ -18,6 +18,10 @@
 
 #include <stdbool.h>
 
+/* The share of a block's time that hops may take, as their p99, where something must be done with them in time: what is
+ * left is for the audio graph, other programs and a slower clock. */
+#define ENGINE_SHARE 0.4
+
 struct engine;
 struct model;
 
