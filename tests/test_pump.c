@@ -262,11 +262,11 @@ static void settle(void) {
         for (unsigned i = 0; i < WORKER_PUMPS && !due; i++) {
             struct feed *const f = atomic_load(&worker->feeds[i]);
             due |= f && atomic_load(&f->retiring);
-            for (unsigned rank = 0; f && rank < N_RANKS; rank++) {
-                const struct lane *const l = atomic_load(&f->active[rank]);
-                due |= l && !atomic_load(&l->unit->lost) &&
-                       (atomic_load(&l->next) + l->unit->hop <= atomic_load(&f->written) ||
-                        atomic_load(&l->next) < atomic_load(&l->base)); /* it has to begin anew */
+            for (unsigned role = 0; f && role < N_ROLES; role++) {
+                const struct engine_stream *const s = atomic_load(&f->active[role]);
+                due |= s && !atomic_load(&s->slot->lost) &&
+                       (atomic_load(&s->next) + s->slot->hop <= atomic_load(&f->written) ||
+                        atomic_load(&s->next) < atomic_load(&s->base)); /* it has to begin anew */
             }
         }
         if (!due)
@@ -316,7 +316,7 @@ START_TEST(delay_is_exact_where_it_waits) {
     open_pump(&granted, 768, 0.5f, 1);
     run(LONG / 12 + 4 * q, q);
     ck_assert(stats().waits && stats().realtime);
-    ck_assert_uint_eq(stats().delay, 768 + HOP - gcd(q, HOP));
+    ck_assert_uint_eq(stats().delay, 768 + HOP - delay_gcd(q, HOP));
     ck_assert_uint_eq(stats().late_hops, 0);
     expect(0, at, stats().delay, 0.5f);
 }
@@ -327,9 +327,113 @@ START_TEST(delay_is_exact_where_it_does_not_wait) {
     open_pump(&refused, 768, 0.5f, 1);
     run(LONG / 12 + 4 * q, q);
     ck_assert(!stats().waits && !stats().realtime);
-    ck_assert_uint_eq(stats().delay, 768 + HOP - gcd(q, HOP) + (q > HOP ? q : HOP));
+    ck_assert_uint_eq(stats().delay, 768 + HOP - delay_gcd(q, HOP) + (q > HOP ? q : HOP));
     ck_assert_uint_eq(stats().late_hops, 0);
     expect(0, at, stats().delay, 0.5f);
+}
+END_TEST
+
+START_TEST(the_delay_that_is_needed) {
+    static const struct {
+        struct delay_stream streams[2];
+        unsigned slack, block_max;
+        bool waits;
+        unsigned delay;
+    } cases[] = {
+        /* one engine; hops end with blocks, or up to hop - block_gcd samples after them */
+        {{{768, 256, 256}}, 0, 256, true, 768},
+        {{{768, 256, 256}}, 0, 1024, true, 768},
+        {{{768, 256, 64}}, 0, 64, true, 768 + 192},
+        {{{768, 256, 32}}, 0, 480, true, 768 + 224},
+        {{{768, 256, 1}}, 0, 441, true, 768 + 255},
+        /* without waiting hops come a block later, or a hop where that is longer */
+        {{{768, 256, 256}}, 0, 256, false, 768 + 256},
+        {{{768, 256, 256}}, 0, 1024, false, 768 + 1024},
+        {{{768, 256, 64}}, 0, 64, false, 768 + 192 + 256},
+        {{{768, 256, 32}}, 0, 480, false, 768 + 224 + 480},
+        /* a resampler's blocks */
+        {{{768, 256, 1}}, DELAY_SLACK, 279, true, 768 + 255 + 2},
+        {{{768, 256, 1}}, DELAY_SLACK, 279, false, 768 + 255 + 2 + 279},
+        /* two engines: the longer delay, the longer hop */
+        {{{768, 256, 256}, {1536, 256, 256}}, 0, 256, true, 1536},
+        {{{768, 256, 256}, {256, 480, 32}}, 0, 256, true, 768},
+        {{{768, 256, 256}, {256, 480, 32}}, 0, 256, false, 768 + 480},
+        {{{768, 256, 256}, {640, 480, 32}}, 0, 1024, false, 640 + 448 + 1024},
+    };
+    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const unsigned n = cases[i].streams[1].hop ? 2 : 1;
+        ck_assert_msg(delay_needed(cases[i].streams, n, cases[i].slack, cases[i].block_max, cases[i].waits) ==
+                              cases[i].delay,
+                "case %u", i);
+    }
+}
+END_TEST
+
+START_TEST(blocks_of_one_quantum) {
+    static const struct {
+        unsigned n;
+        bool changed;
+        struct blocks after;
+    } cases[] = {
+        {256, true, {256, 256, 256, 0, 0}},   {256, false, {256, 256, 256, 0, 0}},
+        {64, true, {64, 64, 64, 0, 512}},     {279, true, {279, 279, 279, 0, 576}},
+        {278, false, {279, 1, 279, 0, 576}},  {281, false, {279, 1, 281, 0, 576}},
+        {282, true, {282, 282, 282, 0, 1414}}, {1024, true, {1024, 1024, 1024, 0, 1696}},
+    };
+    struct blocks b = {0};
+    uint64_t end = 0;
+    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct blocks *const after = &cases[i].after;
+        ck_assert_msg(blocks_add(&b, cases[i].n, end) == cases[i].changed, "case %u", i);
+        ck_assert_msg(b.quantum == after->quantum && b.gcd == after->gcd && b.max == after->max &&
+                              b.slack == after->slack && b.since == after->since,
+                "case %u: quantum %u, gcd %u, max %u, since %u", i, b.quantum, b.gcd, b.max, (unsigned)b.since);
+        end += cases[i].n;
+    }
+}
+END_TEST
+
+/* The table of delay.h. Blocks of 256 samples are 5333 us: 0.4 of that are 2133, 0.3 are 1600. */
+START_TEST(states_of_waiting) {
+    enum { BEGIN, END, BAR, RENEW };
+    static const struct {
+        enum waiting from;
+        unsigned event;
+        enum waiting to;
+    } steps[] = {
+        {AHEAD, BEGIN, WAITS},          {AHEAD, RENEW, AHEAD},        {WAITS, BEGIN, WAITS},
+        {WAITS, END, AHEAD},            {WAITS, BAR, BARRED},         {WAITS, RENEW, WAITS},
+        {BARRED, BEGIN, WAITS_AGAIN},   {BARRED, RENEW, AHEAD},       {WAITS_AGAIN, BEGIN, WAITS_AGAIN},
+        {WAITS_AGAIN, BAR, BARRED},     {WAITS_AGAIN, END, BARRED},   {WAITS_AGAIN, RENEW, WAITS},
+    };
+    for (unsigned i = 0; i < sizeof steps / sizeof *steps; i++) {
+        struct wait w = {.state = steps[i].from, .until = 5};
+        switch (steps[i].event) {
+        case BEGIN: wait_begin(&w); break;
+        case END: wait_end(&w, false, 1000); break;
+        case BAR: wait_end(&w, true, 1000); break;
+        default: wait_renew(&w); break;
+        }
+        ck_assert_msg(w.state == steps[i].to, "step %u", i);
+        ck_assert_uint_eq(w.until, steps[i].event == BAR ? 1000 + 10 * PUMP_RATE : steps[i].event == RENEW ? 0 : 5);
+    }
+    static const struct {
+        enum waiting state;
+        bool realtime;
+        unsigned us;
+        uint64_t end;
+        bool fits;
+    } cases[] = {
+        {AHEAD, true, 2130, 0, true},        {AHEAD, true, 2140, 0, false},      {AHEAD, false, 1, 0, false},
+        {WAITS, true, 2130, 0, true},        {WAITS, true, 2140, 0, false},      {WAITS, false, 1, 0, false},
+        {BARRED, true, 1, 99, false},        {BARRED, true, 1590, 100, true},    {BARRED, true, 1610, 100, false},
+        {BARRED, false, 1, 100, false},      {WAITS_AGAIN, true, 1590, 100, true},
+        {WAITS_AGAIN, true, 1610, 100, false},
+    };
+    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct wait w = {.state = cases[i].state, .until = 100};
+        ck_assert_msg(wait_fits(&w, cases[i].realtime, cases[i].us, 256, cases[i].end) == cases[i].fits, "case %u", i);
+    }
 }
 END_TEST
 
@@ -413,7 +517,7 @@ START_TEST(any_split_gives_the_same_samples) {
         while (at < n) {
             const unsigned before = stats().delay;
             run_block(1 + draw(largest), true);
-            if (stats().delay != before || pump->n_heads > 1)
+            if (stats().delay != before || pump->n_readers > 1)
                 first_quiet = at;
         }
         ck_assert_uint_eq(stats().late_hops, 0);
@@ -435,7 +539,7 @@ START_TEST(the_delay_follows_the_quantum) {
         const unsigned q = quanta[draw(n_quanta)];
         const unsigned before = at ? stats().delay : 0, begin = at;
         run_block(q, true);
-        const unsigned needed = 768 + HOP - gcd(q, HOP) + (_i % 2 ? q > HOP ? q : HOP : 0);
+        const unsigned needed = 768 + HOP - delay_gcd(q, HOP) + (_i % 2 ? q > HOP ? q : HOP : 0);
         ck_assert_msg(stats().delay >= needed && stats().delay >= before, "seed %d: grows at once", _i + 1);
         run(PUMP_RATE * 3 / 2 + 4 * q, q); /* a second, a realignment, fades */
         run(PUMP_RATE / 2, q);
@@ -462,21 +566,21 @@ START_TEST(blocks_of_a_resampler) {
         n_out += b;
         atomic_fetch_add(&clock_ns, a * 1000000000ull / PUMP_RATE);
         settle();
-        if (pump->n_heads > 1)
+        if (pump->n_readers > 1)
             first_quiet = n_out;
     }
     const unsigned delay = stats().delay;
-    ck_assert_uint_eq(delay, 768 + HOP - 1 + SLACK + (_i ? 279 : 0));
+    ck_assert_uint_eq(delay, 768 + HOP - 1 + DELAY_SLACK + (_i ? 279 : 0));
     ck_assert_uint_lt(first_quiet, 3 * PUMP_RATE / 2);
-    int off = (int)SLACK + 1; /* constant, to the sample, and within the slack of what is told */
-    for (int o = -(int)SLACK; o <= (int)SLACK; o++) {
+    int off = (int)DELAY_SLACK + 1; /* constant, to the sample, and within the slack of what is told */
+    for (int o = -(int)DELAY_SLACK; o <= (int)DELAY_SLACK; o++) {
         bool same = true;
         for (unsigned i = first_quiet + delay; i < n_out && same; i++)
             same = out[i] == 0.5f * in[(int)i - (int)delay + o];
         if (same)
             off = o;
     }
-    ck_assert_int_le(off, (int)SLACK);
+    ck_assert_int_le(off, (int)DELAY_SLACK);
     ck_assert_uint_eq(stats().late_hops, 0);
 }
 END_TEST
@@ -549,7 +653,7 @@ START_TEST(waiting_ends_where_hops_take_too_long) {
     ck_assert(!stats().waits); /* not to and fro */
     run(5 * PUMP_RATE, 256);
     run(5 * PUMP_RATE / 6, 256);
-    ck_assert(pump->end > pump->wait_again || !stats().waits);
+    ck_assert(pump->end > pump->wait.until || !stats().waits);
 }
 END_TEST
 
@@ -621,7 +725,7 @@ START_TEST(an_engine_is_exchanged) {
         run_block(256, true);
         ck_assert_uint_lt(at - begin, PUMP_RATE);
         ck_assert(!stats().swapping || stats().delay >= before);
-        if (!sounding && pump->heads[pump->n_heads - 1].lane->unit->engine == &engines[1])
+        if (!sounding && newest(pump)->stream->slot->engine == &engines[1])
             sounding = at;
     }
     ck_assert(engines[0].released);
@@ -1168,7 +1272,7 @@ START_TEST(pumps_with_clocks_of_their_own) {
     expect(PUMP_RATE, at, stats().delay, 0.5f);
     use(1);
     ck_assert_uint_eq(stats().late_hops, 0);
-    ck_assert_uint_eq(stats().delay, 768 + HOP - 1 + SLACK + (_i ? 279 : 0));
+    ck_assert_uint_eq(stats().delay, 768 + HOP - 1 + DELAY_SLACK + (_i ? 279 : 0));
 }
 END_TEST
 
@@ -1321,6 +1425,9 @@ int main(void) {
     tcase_set_timeout(c, 60);
     tcase_add_loop_test(c, delay_is_exact_where_it_waits, 0, n_quanta);
     tcase_add_loop_test(c, delay_is_exact_where_it_does_not_wait, 0, n_quanta);
+    tcase_add_test(c, the_delay_that_is_needed);
+    tcase_add_test(c, blocks_of_one_quantum);
+    tcase_add_test(c, states_of_waiting);
     tcase_add_test(c, waits_only_where_the_hops_fit);
     tcase_add_test(c, waits_while_the_priority_is_there);
     tcase_add_test(c, a_late_hop_gives_dry_without_a_click);

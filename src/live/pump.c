@@ -1,274 +1,292 @@
 #include "config.h"
 
+#include "live/pump.h"
+
+#include "base/clock.h"
+#include "live/delay.h"
 #include "live/feed.h"
+#include "live/futex.h"
+#include "live/slots.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <unistd.h>
 
-#define SLACK 2u                       /* samples by which a resampler's blocks differ, in and out, now and then */
-#define CHUNK 256u                     /* samples rendered at a time */
-#define FADE (PUMP_RATE / 100)         /* samples of every cross-fade, and of the input's fade in and out */
-#define STABLE PUMP_RATE               /* samples a quantum must last before the delay shrinks */
-#define FEED (PUMP_RATE * 3 / 10)      /* samples a new lane is fed before it may sound */
-#define FEED_MAX (2 * PUMP_RATE)       /* samples after which it sounds even if it never caught up beside the old one */
-#define WAIT_AGAIN (10 * PUMP_RATE)    /* samples before waiting is tried again where measured hops forbade it */
-#define LEVEL (PUMP_RATE * 3 / 10)     /* samples, the levels' time constant */
-#define FLOOR_RISE (0.69 / PUMP_RATE)  /* of a level's floor, a sample: 3 dB/s of power */
-#define START (1u << 20)               /* the first position: so that no hop's output lies before 0 */
-#define N_HEADS 4
-#define WAIT_SHARE 0.4                 /* of the quantum that the hops of one callback may take if it is to wait ... */
-#define WAIT_SHARE_AGAIN 0.3           /* ... and after they once took more */
+#define CHUNK 256u                    /* samples rendered at a time */
+#define FADE (PUMP_RATE / 100)        /* samples of every cross-fade, and of the input's fade in and out */
+#define STABLE PUMP_RATE              /* samples a quantum must last before the delay shrinks */
+#define FED_MIN (PUMP_RATE * 3 / 10)  /* samples a stream is fed before it may sound */
+#define FED_MAX (2 * PUMP_RATE)       /* samples after which it sounds even if it never caught up beside the old one */
+#define LEVEL (PUMP_RATE * 3 / 10)    /* samples, the levels' time constant */
+#define FLOOR_RISE (0.69 / PUMP_RATE) /* of a level's floor, per sample: 3 dB/s of power */
+#define START (1u << 20)              /* the first position, so that no hop's output lies before 0 */
+#define N_READERS 4
 
-/* One way of reading: a lane from a position on. After a late hop the engine's tail, then the dry signal. */
-struct head {
-    struct lane *lane;
-    uint64_t at;        /* the next to be read */
-    unsigned faded;     /* samples of its fade in over the heads before it; FADE: it sounds alone */
-    bool lost;
-    const float *tail;  /* [unit->delay] from tail_at on, or NULL */
-    uint64_t tail_at;
+enum state { FRESH, STEADY, FEEDING, FADING }; /* see pump.h */
+
+/* Reads an engine stream's output from a position on. After a late hop it gives the engine's tail, then dry. */
+struct reader {
+    struct engine_stream *stream;
+    uint64_t at;       /* the next position to be read */
+    unsigned faded;    /* samples of its fade in over the readers before it; FADE: it sounds alone */
+    bool lost;         /* a hop was late */
+    const float *tail; /* [delay] from tail_start on, or NULL */
+    uint64_t tail_start;
+};
+
+/* A signal's level: its mean power, and the least of it, which is forgotten slowly. */
+struct level {
+    double power, floor;
+    _Atomic float rms, noise; /* for pump_stats; noise is 0 in the first second */
 };
 
 struct pump {
-    struct feed feed; /* what the worker sees; it is told there whose the fields are */
+    struct feed feed; /* what the worker sees */
 
     /* the owner's */
-    uint64_t seen_written;
+    uint64_t seen_written; /* by pump_alive */
     bool rests;
 
     /* the audio thread's */
-    struct lane *cur, *next; /* what sounds; what is fed beside it, or NULL */
-    struct head heads[N_HEADS];
-    unsigned n_heads;
-    bool fresh;             /* the next block is a stream's first */
-    unsigned target;        /* the delay that the head that sounds or fades in shall have ... */
-    unsigned slack;         /* ... give or take this, ... */
-    bool aim;               /* ... but exactly at first */
-    uint64_t end;           /* of the input so far: a position */
-    uint64_t born;          /* the input before it counts as silence */
-    float gain, last;       /* the input's fade, its last sample */
-    bool held;              /* the microphone went: its last sample stands until it is faded */
-    unsigned quantum;       /* of the blocks since stable_from, give or take a sample */
-    unsigned block_max;     /* longest block that the delay must cover */
-    uint64_t stable_from;
-    unsigned stable_gcd, stable_max;
-    bool wait;
-    uint64_t wait_again;    /* from this position on waiting may be tried again; 0: no such limit */
-    double in_power, out_power, in_floor, out_floor;
+    enum state state;
+    struct engine_stream *cur, *next; /* next: FEEDING and FADING, else NULL */
+    struct reader readers[N_READERS]; /* the last one sounds, or fades in over those before it; none in FRESH */
+    unsigned n_readers;
+    struct blocks blocks;
+    struct wait wait;
+    unsigned block_max;       /* the longest block that the delay must cover, samples */
+    unsigned target;          /* the delay that the last reader shall have ... */
+    bool aim;                 /* ... exactly; else give or take blocks.slack */
+    uint64_t end;             /* the position at which the input ends so far */
+    uint64_t born;            /* the input before this position counts as silence */
+    float gain, last;         /* the input's fade, and its last sample */
+    bool held;                /* the microphone went: its last sample stands until it has faded */
     float heard[CHUNK], other[CHUNK]; /* scratch */
 
-    /* between them */
-    float *sounded;                        /* [RING], what went out, for those who look */
-    _Atomic uint64_t n_sounded;            /* and START */
+    /* between the threads */
+    float *sounded;             /* [RING], what went out, for pump_listen */
+    _Atomic uint64_t n_sounded; /* START more than the samples that went out */
     _Atomic bool mute;
-    _Atomic int holder;                    /* who works on the audio thread's part: see hold() */
+    _Atomic int holder;                   /* who works on the audio thread's part: see hold() */
     _Atomic uint64_t due_hops, late_hops; /* late_hops is written last and read first, so it is never the greater */
-    _Atomic unsigned delay;
-    _Atomic float in_rms, out_rms, in_noise, out_noise;
-    _Atomic bool waits;
-    _Atomic(struct lane *) sounding;
-    _Atomic bool swapping;
+    _Atomic unsigned delay;               /* = target */
+    _Atomic bool waits, swapping;
+    _Atomic(struct engine_stream *) sounding;
+    struct level in_level, out_level;
 };
 
 enum { NOBODY, AUDIO, OWNER };
 
-static unsigned gcd(unsigned a, unsigned b) {
-    while (b) {
-        const unsigned rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
+static bool is_done(const struct engine_stream *stream, uint64_t start) {
+    return atomic_load_explicit(done_mark(stream, start), memory_order_acquire) == start;
 }
-
-static bool is_done(const struct lane *l, uint64_t s) {
-    return atomic_load_explicit(done_slot(l, s), memory_order_acquire) == s;
-}
-
-/* ---- the audio thread: delays and lanes -------------------------------------------------------------------------- */
 
 /* The hop whose output holds a position. */
-static uint64_t hop_of(const struct lane *l, uint64_t x) {
-    const uint64_t at = x + l->unit->delay;
-    return at - (at - l->grid) % l->unit->hop;
+static uint64_t hop_of(const struct engine_stream *stream, uint64_t x) {
+    const uint64_t at = x + stream->slot->delay;
+    return at - (at - stream->grid) % stream->slot->hop;
 }
 
-/* The lane starts at the end of the input so far, which is a block's beginning. */
-static void lane_begin(struct pump *p, struct lane *l) {
-    l->grid = p->end;
-    l->g = l->unit->hop;
-    atomic_store_explicit(&l->base, p->end, memory_order_release);
+static struct reader *newest(struct pump *p) {
+    return &p->readers[p->n_readers - 1];
 }
 
-static struct head *top(struct pump *p) {
-    return &p->heads[p->n_heads - 1];
-}
-
-/* Another way of reading fades in over the present ones. False when there are too many fades under way: try again. */
-static bool push_head(struct pump *p, struct lane *l, uint64_t at) {
-    if (p->n_heads == N_HEADS)
+/* Fades another reader in over the present ones. False where too many fades are under way: try again. */
+static bool add_reader(struct pump *p, struct engine_stream *stream, uint64_t at) {
+    if (p->n_readers == N_READERS)
         return false;
-    p->heads[p->n_heads++] = (struct head){.lane = l, .at = at};
+    p->readers[p->n_readers++] = (struct reader){.stream = stream, .at = at};
     return true;
 }
 
-/* Least delay at which a lane can be read, if everything is computed at once: block ends lie g apart, hop ends hop
- * apart. */
-static unsigned lane_delay(const struct lane *l, unsigned g) {
-    return l->unit->delay + l->unit->hop - g;
+/* ---- the audio thread: engine streams ---------------------------------------------------------------------------- */
+
+/* The stream begins anew at the end of the input so far, which is a block's beginning. */
+static void stream_begin(struct pump *p, struct engine_stream *stream) {
+    stream->grid = p->end;
+    stream->block_gcd = stream->slot->hop;
+    atomic_store_explicit(&stream->base, p->end, memory_order_release);
 }
 
-static unsigned delay_for(const struct pump *p, unsigned g, unsigned block_max, bool wait) {
-    unsigned delay = lane_delay(p->cur, g), hop = p->cur->unit->hop;
-    if (p->next) {
-        const unsigned other = lane_delay(p->next, p->next->g);
-        delay = other > delay ? other : delay;
-        hop = p->next->unit->hop > hop ? p->next->unit->hop : hop;
-    }
-    return delay + p->slack + (wait ? 0 : block_max > hop ? block_max : hop);
-}
-
-/* May the audio thread wait for all the hops that a block of n samples can release, the other pumps' running too? */
-static bool may_wait(const struct pump *p, unsigned n) {
-    if (!worker_realtime(p->feed.worker) || p->end < p->wait_again)
-        return false;
-    double us = 0;
-    for (unsigned rank = 0; rank < N_RANKS; rank++) {
-        const struct lane *const l = atomic_load_explicit(&p->feed.active[rank], memory_order_relaxed);
-        if (l) {
-            const unsigned n_hops = (l->unit->hop - l->g + n) / l->unit->hop;
-            const unsigned n_lanes = atomic_load_explicit(&l->unit->n_lanes[rank], memory_order_relaxed);
-            us += unit_cost_us(l->unit, n_hops, n_lanes ? n_lanes : 1); /* 0: the worker has not seen this one yet */
-        }
-    }
-    return us < (p->wait_again ? WAIT_SHARE_AGAIN : WAIT_SHARE) * n * 1e6 / PUMP_RATE;
-}
-
-static void begin_swap(struct pump *p, struct lane *next) {
-    lane_begin(p, next);
+/* To FEEDING: a stream begins beside the one that sounds. */
+static void feed_beside(struct pump *p, struct engine_stream *next) {
+    stream_begin(p, next);
+    p->state = FEEDING;
     p->next = next;
     atomic_store(&p->feed.active[FED], next);
 }
 
-/* One lane alone. */
-static void sound(struct pump *p, struct lane *l) {
-    p->cur = l;
+/* To FADING: the stream that was fed fades in over the one that sounds, and its hops come first. */
+static bool fade_over(struct pump *p, uint64_t at) {
+    if (!add_reader(p, p->next, at))
+        return false;
+    p->state = FADING;
+    atomic_store(&p->feed.active[AUDIBLE], p->next);
+    atomic_store(&p->feed.active[FED], p->cur);
+    return true;
+}
+
+/* To STEADY: one stream alone. A pair that is then no longer used goes back to the owner, through the worker. */
+static void sound_alone(struct pump *p, struct engine_stream *stream) {
+    struct stream_pair *const cur = p->cur->pair, *const next = p->next ? p->next->pair : cur;
+    p->state = STEADY;
+    p->cur = stream;
     p->next = NULL;
-    atomic_store(&p->feed.active[SOUNDS], l);
+    atomic_store(&p->feed.active[AUDIBLE], stream);
     atomic_store(&p->feed.active[FED], NULL);
-    atomic_store(&p->sounding, l);
+    atomic_store(&p->sounding, stream);
+    if (stream->pair != cur)
+        atomic_store(&p->feed.retiring, cur);
+    else if (stream->pair != next)
+        atomic_store(&p->feed.retiring, next);
 }
 
-/* The engine that was handed in, while nothing sounds: at once. */
-static void adopt(struct pump *p) {
-    struct seat *const seat = atomic_load(&p->feed.retiring) ? NULL : atomic_exchange(&p->feed.incoming, NULL);
-    if (seat) {
-        struct seat *const old = p->cur->seat;
-        sound(p, &seat->lanes[0]);
-        atomic_store(&p->feed.retiring, old);
+/* The pair that was handed in; NULL where there is none, or one before it is still on its way back. */
+static struct stream_pair *take_incoming(struct pump *p) {
+    if (atomic_load(&p->feed.retiring) || !atomic_load_explicit(&p->feed.incoming, memory_order_relaxed))
+        return NULL;
+    return atomic_exchange(&p->feed.incoming, NULL);
+}
+
+static bool is_swap(const struct pump *p) {
+    return p->next && p->next->slot != p->cur->slot;
+}
+
+/* Whether the stream that is fed may sound from the position that is read next: its frames are full there, it was fed
+ * long enough, and it keeps up, or will never. */
+static bool is_ready(struct pump *p) {
+    const struct engine_stream *const next = p->next;
+    const uint64_t fed = p->end - next->grid, at = newest(p)->at;
+    if (at < next->grid + next->slot->delay || fed < FED_MIN)
+        return false;
+    return fed >= FED_MAX || is_done(next, hop_of(next, at - 1));
+}
+
+static bool is_read(const struct pump *p, const struct engine_stream *stream) {
+    for (unsigned i = 0; i < p->n_readers; i++) {
+        if (p->readers[i].stream == stream)
+            return true;
+    }
+    return false;
+}
+
+/* The transitions of pump.h's table that come between blocks. */
+static void step_streams(struct pump *p) {
+    struct stream_pair *pair;
+    switch (p->state) {
+    case FRESH:
+        break;
+    case STEADY:
+        pair = take_incoming(p);
+        if (!pair)
+            break;
+        feed_beside(p, &pair->streams[0]);
+        /* fall through */
+    case FEEDING:
+        if (is_swap(p) && atomic_load(&p->next->slot->lost))
+            sound_alone(p, p->cur);
+        else if (is_ready(p))
+            fade_over(p, newest(p)->at);
+        break;
+    case FADING:
+        if (!is_read(p, p->cur))
+            sound_alone(p, p->next);
+        break;
     }
 }
 
-/* Takes in, sounds and retires lanes. Called between blocks. */
-static void step_lanes(struct pump *p) {
-    if (!p->next && !atomic_load(&p->feed.retiring) && atomic_load_explicit(&p->feed.incoming, memory_order_relaxed)) {
-        struct seat *const seat = atomic_exchange(&p->feed.incoming, NULL);
-        if (seat)
-            begin_swap(p, &seat->lanes[0]);
-    }
-    if (!p->next)
-        return;
+/* ---- the audio thread: the delay --------------------------------------------------------------------------------- */
 
-    bool read = false; /* is the old lane still? */
-    for (unsigned i = 0; i < p->n_heads; i++)
-        read |= p->heads[i].lane == p->cur;
-    if (top(p)->lane == p->cur) {
-        if (atomic_load(&p->next->unit->lost) && p->next->unit != p->cur->unit) { /* the new one failed: keep the old */
-            struct seat *const failed = p->next->seat;
-            sound(p, p->cur);
-            atomic_store(&p->feed.retiring, failed);
-            return;
+/* The delay that is needed where the present stream's block ends lie block_gcd apart. */
+static unsigned delay_for(const struct pump *p, unsigned block_gcd, unsigned block_max, bool waits) {
+    const struct engine_slot *const cur = p->cur->slot, *const next = p->next ? p->next->slot : cur;
+    const struct delay_stream streams[] = {
+        {cur->delay, cur->hop, block_gcd},
+        {next->delay, next->hop, p->next ? p->next->block_gcd : block_gcd},
+    };
+    return delay_needed(streams, 2, p->blocks.slack, block_max, waits);
+}
+
+/* May the audio thread wait for all the hops that a block of n samples can release, the other pumps' running too? */
+static bool may_wait(const struct pump *p, unsigned n) {
+    double us = 0;
+    for (unsigned role = 0; role < N_ROLES; role++) {
+        const struct engine_stream *const s = atomic_load_explicit(&p->feed.active[role], memory_order_relaxed);
+        if (s) {
+            const unsigned n_hops = (s->slot->hop - s->block_gcd + n) / s->slot->hop;
+            const unsigned n_streams = atomic_load_explicit(&s->slot->n_streams[role], memory_order_relaxed);
+            us += slot_cost_us(s->slot, n_hops, n_streams ? n_streams : 1); /* 0: the worker has not seen it yet */
         }
-        const uint64_t fed = p->end - p->next->grid;
-        const uint64_t at = top(p)->at;
-        const bool steady = at >= p->next->grid + p->next->unit->delay; /* all frames of what is read are full */
-        const bool caught_up = fed >= FEED && steady && is_done(p->next, hop_of(p->next, at - 1));
-        if ((caught_up || (steady && fed >= FEED_MAX)) && push_head(p, p->next, at)) {
-            atomic_store(&p->feed.active[SOUNDS], p->next); /* what will sound comes first */
-            atomic_store(&p->feed.active[FED], p->cur);
-        }
-    } else if (!read) {
-        struct seat *const old = p->cur->seat;
-        sound(p, p->next);
-        if (old != p->cur->seat)
-            atomic_store(&p->feed.retiring, old);
     }
+    return wait_fits(&p->wait, worker_realtime(p->feed.worker), us, n, p->end);
+}
+
+/* From FRESH to STEADY, where a stream's first block of n samples comes. */
+static void begin_reading(struct pump *p, unsigned n) {
+    const bool waits = may_wait(p, n);
+    if (waits)
+        wait_begin(&p->wait);
+    else if (wait_now(&p->wait))
+        wait_end(&p->wait, false, p->end);
+    p->block_max = n;
+    p->target = delay_for(p, p->cur->block_gcd, n, waits);
+    p->readers[0] = (struct reader){.stream = p->cur, .at = p->end - p->target, .faded = FADE};
+    p->n_readers = 1;
+    p->state = STEADY;
+}
+
+/* Where the quantum has been stable and one stream sounds alone, the delay may shrink to what these blocks need. If
+ * hops would then end inside blocks, the pair's other stream begins at this block's beginning instead (FEEDING), and
+ * the delay shrinks once that sounds. Returns the delay from now on. */
+static unsigned shrink(struct pump *p, unsigned n, unsigned delay) {
+    if (p->state != STEADY || p->n_readers != 1 || p->end - p->blocks.since < STABLE)
+        return delay;
+    const unsigned block_gcd = delay_gcd(p->cur->slot->hop, p->blocks.gcd);
+    const bool waits = wait_now(&p->wait) || may_wait(p, p->blocks.max);
+    const unsigned less = delay_for(p, block_gcd, p->blocks.max, waits);
+    if (less >= delay)
+        return delay;
+    if ((p->end - p->cur->grid) % block_gcd) {
+        struct engine_stream *const streams = p->cur->pair->streams;
+        feed_beside(p, &streams[p->cur == &streams[0]]);
+        p->next->block_gcd = delay_gcd(p->next->block_gcd, n);
+        return delay;
+    }
+    p->cur->block_gcd = block_gcd;
+    p->block_max = p->blocks.max;
+    if (waits && !wait_now(&p->wait))
+        wait_begin(&p->wait);
+    return less;
 }
 
 /* Sees a block of n samples coming: what the delay must be from now on, and whether to wait. */
 static void step_delay(struct pump *p, unsigned n) {
-    if (n > p->quantum + SLACK || n + SLACK < p->quantum) {
-        p->quantum = n;
-        p->slack = 0;
-        p->stable_from = p->end;
-        p->stable_gcd = p->stable_max = 0;
-        p->wait_again = 0;
-    }
-    p->stable_gcd = gcd(p->stable_gcd, n);
-    p->stable_max = n > p->stable_max ? n : p->stable_max;
+    if (blocks_add(&p->blocks, n, p->end))
+        wait_renew(&p->wait);
     p->block_max = n > p->block_max ? n : p->block_max;
-    p->cur->g = gcd(p->cur->g, n);
+    p->cur->block_gcd = delay_gcd(p->cur->block_gcd, n);
     if (p->next)
-        p->next->g = gcd(p->next->g, n);
-
-    if (p->fresh) {
-        p->block_max = n;
-        p->wait = may_wait(p, n);
-        p->target = delay_for(p, p->cur->g, n, p->wait);
-        p->heads[0] = (struct head){.lane = p->cur, .at = p->end - p->target, .faded = FADE};
-        p->n_heads = 1;
-        p->fresh = false;
+        p->next->block_gcd = delay_gcd(p->next->block_gcd, n);
+    if (p->state == FRESH) {
+        begin_reading(p, n);
         return;
     }
-
-    if (p->wait && !may_wait(p, n)) {
-        p->wait = false;
-        if (p->end > p->stable_from && !p->next) /* it was allowed at this quantum before */
-            p->wait_again = p->end + WAIT_AGAIN;
-    }
-    unsigned delay = delay_for(p, p->cur->g, p->block_max, p->wait);
-    if (delay < p->target)
-        delay = p->target;
-    /* Only what is stable, and sounds alone, may shrink. */
-    if (!p->next && p->n_heads == 1 && p->end - p->stable_from >= STABLE) {
-        const unsigned g = gcd(p->cur->unit->hop, p->stable_gcd);
-        const bool wait = p->wait || may_wait(p, p->stable_max);
-        const unsigned less = delay_for(p, g, p->stable_max, wait);
-        if (less < delay) {
-            if ((p->end - p->cur->grid) % g) { /* the blocks' ends miss the hops': start hops at a block's beginning */
-                struct lane *const lanes = p->cur->seat->lanes;
-                begin_swap(p, &lanes[p->cur == &lanes[0]]);
-                p->next->g = gcd(p->next->g, n);
-            } else {
-                p->cur->g = g;
-                p->block_max = p->stable_max;
-                p->wait = wait;
-                delay = less;
-            }
-        }
-    }
+    if (wait_now(&p->wait) && !may_wait(p, n))
+        wait_end(&p->wait, p->end > p->blocks.since && p->state == STEADY, p->end); /* a swap's hops bar nothing */
+    unsigned delay = delay_for(p, p->cur->block_gcd, p->block_max, wait_now(&p->wait));
+    delay = shrink(p, n, delay > p->target ? delay : p->target);
     p->aim |= p->target != delay;
     p->target = delay;
 }
 
-/* Brings the head that sounds to where the target is, when n_out samples are to be read after the input so far. */
-static void step_head(struct pump *p, unsigned n_out) {
+/* Brings the signal to where the target is, when n_out samples are to be read after the input so far. */
+static void step_reader(struct pump *p, unsigned n_out) {
     const uint64_t at = p->end - n_out - p->target;
-    const int64_t off = (int64_t)(top(p)->at - at);
-    const int64_t slack = p->aim ? 0 : (int64_t)p->slack;
-    if ((off >= -slack && off <= slack) || push_head(p, top(p)->lane, at))
+    const int64_t off = (int64_t)(newest(p)->at - at);
+    const int64_t slack = p->aim ? 0 : (int64_t)p->blocks.slack;
+    if ((off >= -slack && off <= slack) || add_reader(p, newest(p)->stream, at))
         p->aim = false;
 }
 
@@ -278,22 +296,22 @@ static float square(float x) {
     return x * x;
 }
 
-/* power: the sum of a block's squares. */
-static void level(double *mean, _Atomic float *rms, float power, unsigned n) {
+/* Follows the mean power of blocks of n samples, whose squares sum to `power`; its floor falls at once and rises
+ * slowly. `settled`: the first second is over. */
+static void level_add(struct level *l, float power, unsigned n, bool settled) {
     if (isfinite(power))
-        *mean += (power / n - *mean) * n / (n + LEVEL);
-    atomic_store_explicit(rms, sqrtf((float)*mean), memory_order_relaxed);
+        l->power += (power / n - l->power) * n / (n + LEVEL);
+    l->floor = settled ? fmin(l->power, l->floor * (1 + FLOOR_RISE * n)) : l->power;
+    atomic_store_explicit(&l->rms, sqrtf((float)l->power), memory_order_relaxed);
+    atomic_store_explicit(&l->noise, settled ? sqrtf((float)l->floor) : 0, memory_order_relaxed);
 }
 
-/* Follows a level down at once and up slowly: what is left of it where nobody speaks. */
-static void floor_of(const struct pump *p, double *floor, _Atomic float *rms, double mean, unsigned n) {
-    const bool settled = p->end - p->born >= PUMP_RATE;
-    *floor = settled ? fmin(mean, *floor * (1 + FLOOR_RISE * n)) : mean;
-    atomic_store_explicit(rms, settled ? sqrtf((float)*floor) : 0, memory_order_relaxed);
+static bool is_settled(const struct pump *p) {
+    return p->end - p->born >= PUMP_RATE;
 }
 
-/* Takes the block into the dry ring. Where the microphone ends its last sample fades away, where it begins it fades
- * in: with its first sample that is not 0, for a stream's first blocks may be empty. */
+/* Takes the block into the dry ring. Where the microphone ends, its last sample fades out. Where it begins, it fades in
+ * from its first sample that is not 0, since a stream's first blocks may be empty. */
 static void take(struct pump *p, const float *in, unsigned n) {
     const bool mute = atomic_load_explicit(&p->mute, memory_order_relaxed);
     const float step = 1.0f / FADE;
@@ -309,8 +327,7 @@ static void take(struct pump *p, const float *in, unsigned n) {
         power += square(x);
     }
     p->end += n;
-    level(&p->in_power, &p->in_rms, power, n);
-    floor_of(p, &p->in_floor, &p->in_noise, p->in_power, n);
+    level_add(&p->in_level, power, n, is_settled(p));
     atomic_store_explicit(&p->feed.written, p->end, memory_order_release);
 }
 
@@ -323,32 +340,35 @@ static void read_dry(const struct pump *p, uint64_t x, float *out, unsigned n) {
     }
 }
 
-static void head_read(const struct pump *p, struct head *h, float *out, unsigned n) {
-    const struct lane *const l = h->lane;
-    const struct unit *const u = l->unit;
-    uint64_t x = h->at;
-    h->at += n;
+/* The next n samples of a reader. */
+static void read_on(const struct pump *p, struct reader *r, float *out, unsigned n) {
+    const struct engine_stream *const stream = r->stream;
+    const unsigned hop = stream->slot->hop, delay = stream->slot->delay;
+    uint64_t x = r->at;
+    r->at += n;
     while (n) {
         unsigned len = n;
-        if (!h->lost && x + u->delay < l->grid) { /* before the lane's first hop: only after a restart, so silence */
-            len = l->grid - u->delay - x < n ? (unsigned)(l->grid - u->delay - x) : n;
+        if (!r->lost && x + delay < stream->grid) { /* before the stream's first hop */
+            const uint64_t before = stream->grid - delay - x;
+            len = before < n ? (unsigned)before : n;
             read_dry(p, x, out, len);
-        } else if (!h->lost) {
-            const uint64_t s = hop_of(l, x), end = s + u->hop - u->delay;
-            if (!is_done(l, s)) {
-                h->lost = true;
-                h->tail = s > l->grid && is_done(l, s - u->hop) ? tail_slot(l, s - u->hop) : NULL;
-                h->tail_at = s - u->delay;
+        } else if (!r->lost) {
+            const uint64_t start = hop_of(stream, x), end = start + hop - delay;
+            if (!is_done(stream, start)) {
+                const bool has_tail = start > stream->grid && is_done(stream, start - hop);
+                r->lost = true;
+                r->tail = has_tail ? tail_of(stream, start - hop) : NULL;
+                r->tail_start = start - delay;
                 continue;
             }
             len = end - x < n ? (unsigned)(end - x) : n;
-            ring_get(l->wet, x, out, len);
-        } else if (h->tail && x - h->tail_at < u->delay) {
-            const unsigned at = (unsigned)(x - h->tail_at);
-            len = u->delay - at < n ? u->delay - at : n;
+            ring_get(stream->wet, x, out, len);
+        } else if (r->tail && x - r->tail_start < delay) {
+            const unsigned at = (unsigned)(x - r->tail_start);
+            len = delay - at < n ? delay - at : n;
             read_dry(p, x, out, len);
             for (unsigned i = 0; i < len; i++)
-                out[i] = h->tail[at + i] + (1 - u->fade[at + i]) * out[i];
+                out[i] = r->tail[at + i] + (1 - stream->slot->fade[at + i]) * out[i];
         } else {
             read_dry(p, x, out, len);
         }
@@ -358,28 +378,31 @@ static void head_read(const struct pump *p, struct head *h, float *out, unsigned
     }
 }
 
-/* The block's output: every head faded in over those before it. */
+/* The next n <= CHUNK samples of all readers, each faded in over those before it. Those that no longer sound end. */
+static void mix_readers(struct pump *p, unsigned n) {
+    unsigned alone = 0;
+    read_on(p, &p->readers[0], p->heard, n);
+    for (unsigned r = 1; r < p->n_readers; r++) {
+        struct reader *const reader = &p->readers[r];
+        read_on(p, reader, p->other, n);
+        for (unsigned i = 0; i < n; i++) {
+            const unsigned faded = reader->faded + i + 1 < FADE ? reader->faded + i + 1 : FADE;
+            p->heard[i] += (p->other[i] - p->heard[i]) * ((float)faded / FADE);
+        }
+        reader->faded = reader->faded + n < FADE ? reader->faded + n : FADE;
+        if (reader->faded == FADE)
+            alone = r;
+    }
+    p->n_readers -= alone;
+    memmove(p->readers, p->readers + alone, p->n_readers * sizeof *p->readers);
+}
+
+/* The block's output: n samples. */
 static void render(struct pump *p, float *out, unsigned n) {
     float power = 0;
     for (unsigned done = 0; done < n;) {
         const unsigned len = n - done < CHUNK ? n - done : CHUNK;
-        head_read(p, &p->heads[0], p->heard, len);
-        unsigned alone = 0;
-        for (unsigned h = 1; h < p->n_heads; h++) {
-            struct head *const head = &p->heads[h];
-            head_read(p, head, p->other, len);
-            for (unsigned i = 0; i < len; i++) {
-                const unsigned faded = head->faded + i + 1 < FADE ? head->faded + i + 1 : FADE;
-                p->heard[i] += (p->other[i] - p->heard[i]) * ((float)faded / FADE);
-            }
-            head->faded = head->faded + len < FADE ? head->faded + len : FADE;
-            if (head->faded == FADE)
-                alone = h;
-        }
-        if (alone) {
-            p->n_heads -= alone;
-            memmove(p->heads, p->heads + alone, p->n_heads * sizeof *p->heads);
-        }
+        mix_readers(p, len);
         for (unsigned i = 0; i < len; i++)
             power += square(p->heard[i]);
         memcpy(out + done, p->heard, len * sizeof *out);
@@ -388,25 +411,27 @@ static void render(struct pump *p, float *out, unsigned n) {
     const uint64_t n_sounded = atomic_load_explicit(&p->n_sounded, memory_order_relaxed);
     ring_put(p->sounded, n_sounded, out, n);
     atomic_store_explicit(&p->n_sounded, n_sounded + n, memory_order_release);
-    level(&p->out_power, &p->out_rms, power, n);
-    floor_of(p, &p->out_floor, &p->out_noise, p->out_power, n);
+    level_add(&p->out_level, power, n, is_settled(p));
 }
 
-/* Counts the hops whose first sample is due in the n that are read next, and of these those that are not there; where they
- * are there again they fade in. */
-static void judge(struct pump *p, unsigned n) {
-    const struct head *const h = top(p);
-    const struct lane *const l = h->lane;
-    const struct unit *const u = l->unit;
-    if (atomic_load(&u->lost))
+/* ---- the audio thread: hops -------------------------------------------------------------------------------------- */
+
+/* Counts the hops whose first sample is due in the n that are read next, and those among them that are late. Where hops
+ * are there again after a late one, they fade in. */
+static void count_late(struct pump *p, unsigned n) {
+    const struct reader *const r = newest(p);
+    const struct engine_stream *const stream = r->stream;
+    const struct engine_slot *const slot = stream->slot;
+    if (atomic_load(&slot->lost))
         return;
-    const uint64_t from = h->at, to = from + n;
+    const uint64_t from = r->at, to = from + n;
     bool all = true;
     uint64_t n_due = 0, n_late = 0;
-    for (uint64_t s = from + u->delay < l->grid ? l->grid : hop_of(l, from); s < to + u->delay; s += u->hop) {
-        const bool due = s - u->delay >= from;
+    uint64_t start = from + slot->delay < stream->grid ? stream->grid : hop_of(stream, from);
+    for (; start < to + slot->delay; start += slot->hop) {
+        const bool due = start - slot->delay >= from;
         n_due += due;
-        if (!is_done(l, s)) {
+        if (!is_done(stream, start)) {
             all = false;
             n_late += due;
         }
@@ -414,41 +439,26 @@ static void judge(struct pump *p, unsigned n) {
     atomic_fetch_add_explicit(&p->due_hops, n_due, memory_order_relaxed);
     if (n_late)
         atomic_fetch_add_explicit(&p->late_hops, n_late, memory_order_release);
-    if (h->lost && all)
-        push_head(p, h->lane, h->at);
+    if (r->lost && all)
+        add_reader(p, r->stream, r->at);
 }
 
-/* Has the worker dealt with all that the next n samples need? What cannot be there yet, where a head reads too early
+/* Has the worker dealt with all that the next n samples need? What cannot be there yet, where a reader reads too early
  * for a delay that has just grown, is not waited for. */
-static bool served(const struct pump *p, unsigned n) {
-    for (unsigned i = 0; i < p->n_heads; i++) {
-        const struct head *const h = &p->heads[i];
-        const struct lane *const l = h->lane;
-        const uint64_t to = h->at + n;
-        if ((h->lost && i + 1 < p->n_heads) || atomic_load(&l->unit->lost) || to + l->unit->delay <= l->grid)
+static bool is_served(const struct pump *p, unsigned n) {
+    for (unsigned i = 0; i < p->n_readers; i++) {
+        const struct reader *const r = &p->readers[i];
+        const struct engine_stream *const stream = r->stream;
+        const struct engine_slot *const slot = stream->slot;
+        const uint64_t to = r->at + n;
+        if ((r->lost && i + 1 < p->n_readers) || atomic_load(&slot->lost) || to + slot->delay <= stream->grid)
             continue;
-        const uint64_t released = p->end - (p->end - l->grid) % l->unit->hop, needed = hop_of(l, to - 1) + l->unit->hop;
-        if (atomic_load_explicit(&l->next, memory_order_acquire) < (needed < released ? needed : released))
+        const uint64_t released = p->end - (p->end - stream->grid) % slot->hop;
+        const uint64_t needed = hop_of(stream, to - 1) + slot->hop;
+        if (atomic_load_explicit(&stream->next, memory_order_acquire) < (needed < released ? needed : released))
             return false;
     }
     return true;
-}
-
-static bool is_due(const struct lane *l, uint64_t before, uint64_t end) {
-    return l && (end - l->grid) / l->unit->hop != (before - l->grid) / l->unit->hop;
-}
-
-static void show(struct pump *p) {
-    const bool swapping = p->next && p->next->unit != p->cur->unit;
-    if (atomic_load_explicit(&p->delay, memory_order_relaxed) != p->target ||
-        atomic_load_explicit(&p->waits, memory_order_relaxed) != p->wait ||
-        atomic_load_explicit(&p->swapping, memory_order_relaxed) != swapping) {
-        atomic_store_explicit(&p->delay, p->target, memory_order_relaxed);
-        atomic_store_explicit(&p->waits, p->wait, memory_order_relaxed);
-        atomic_store_explicit(&p->swapping, swapping, memory_order_relaxed);
-        atomic_store(&p->feed.notify, true);
-    }
-    atomic_store_explicit(&p->sounding, top(p)->lane, memory_order_relaxed);
 }
 
 static void wait_until(struct pump *p, uint64_t deadline_ns, unsigned n) {
@@ -456,51 +466,81 @@ static void wait_until(struct pump *p, uint64_t deadline_ns, unsigned n) {
     for (;;) {
         const uint32_t progress = atomic_load(&p->feed.progress);
         const uint64_t now = now_ns();
-        if (served(p, n) || now >= deadline_ns)
+        if (is_served(p, n) || now >= deadline_ns)
             break;
         futex_wait(&p->feed.progress, progress, deadline_ns - now);
     }
     atomic_store(&p->feed.waiting, false);
 }
 
+/* Did the input between two positions complete a hop? */
+static bool completes_hop(const struct engine_stream *stream, uint64_t before, uint64_t end) {
+    const unsigned hop = stream->slot->hop;
+    return (end - stream->grid) / hop != (before - stream->grid) / hop;
+}
+
+/* Wakes the worker where hops are complete, or where it has something to pass on to the owner. */
+static void hand_over(struct pump *p, uint64_t before, uint64_t due_ns) {
+    if (completes_hop(p->cur, before, p->end) || (p->next && completes_hop(p->next, before, p->end)) ||
+        atomic_load(&p->feed.notify) || atomic_load_explicit(&p->feed.retiring, memory_order_relaxed))
+        worker_post(p->feed.worker, &p->feed, due_ns);
+}
+
+/* ---- the audio thread: blocks ------------------------------------------------------------------------------------ */
+
+/* Tells others what has changed. */
+static void show(struct pump *p) {
+    const bool swapping = is_swap(p), waits = wait_now(&p->wait);
+    if (atomic_load_explicit(&p->delay, memory_order_relaxed) != p->target ||
+        atomic_load_explicit(&p->waits, memory_order_relaxed) != waits ||
+        atomic_load_explicit(&p->swapping, memory_order_relaxed) != swapping) {
+        atomic_store_explicit(&p->delay, p->target, memory_order_relaxed);
+        atomic_store_explicit(&p->waits, waits, memory_order_relaxed);
+        atomic_store_explicit(&p->swapping, swapping, memory_order_relaxed);
+        atomic_store(&p->feed.notify, true);
+    }
+    atomic_store_explicit(&p->sounding, newest(p)->stream, memory_order_relaxed);
+}
+
 static void block(struct pump *p, const float *in, unsigned n_in, float *out, unsigned n_out) {
     const uint64_t now = now_ns(), deadline_ns = now + n_in * (1000000000u / PUMP_RATE / 2);
+    bool wait = false;
     if (n_in) {
-        if (!p->fresh)
-            step_lanes(p);
+        step_streams(p);
         step_delay(p, n_in);
-        if (n_in != n_out && n_in <= n_out + SLACK && n_out <= n_in + SLACK)
-            p->slack = SLACK;
+        if (n_in != n_out && n_in <= n_out + DELAY_SLACK && n_out <= n_in + DELAY_SLACK)
+            p->blocks.slack = DELAY_SLACK;
         atomic_store_explicit(&p->feed.quantum, n_in, memory_order_relaxed);
         show(p);
-    }
-    /* Only a worker that has nothing left of earlier blocks can serve this one in time. */
-    const bool wait = n_in && p->wait && served(p, 0);
-    const uint64_t before = p->end;
-    if (n_in) {
+        /* Only a worker that has nothing left of earlier blocks can serve this one in time. */
+        wait = wait_now(&p->wait) && is_served(p, 0);
+        const uint64_t before = p->end;
         take(p, in, n_in);
-        if (is_due(p->cur, before, p->end) || is_due(p->next, before, p->end) || atomic_load(&p->feed.notify) ||
-            atomic_load_explicit(&p->feed.retiring, memory_order_relaxed))
-            worker_post(p->feed.worker, &p->feed, p->wait ? deadline_ns : now + n_in * (1000000000ull / PUMP_RATE));
+        hand_over(p, before, wait_now(&p->wait) ? deadline_ns : now + n_in * (1000000000ull / PUMP_RATE));
     }
-    if (n_out && !p->fresh) {
-        step_head(p, n_out);
+    if (n_out && p->state != FRESH) {
+        step_reader(p, n_out);
         if (wait)
             wait_until(p, deadline_ns, n_out);
-        judge(p, n_out);
+        count_late(p, n_out);
         render(p, out, n_out);
     } else if (n_out) {
         memset(out, 0, n_out * sizeof *out);
     }
 }
 
+/* The audio thread's part is its own while blocks come. While it stands the owner works on it. False: it is taken. */
 static bool hold(struct pump *p, int who) {
     int nobody = NOBODY;
     return atomic_compare_exchange_strong(&p->holder, &nobody, who);
 }
 
+static void let_go(struct pump *p) {
+    atomic_store(&p->holder, NOBODY);
+}
+
 void pump_process(struct pump *p, const float *in, unsigned n_in, float *out, unsigned n_out) {
-    if (!hold(p, AUDIO)) { /* after a pause, and the owner just exchanges the engine */
+    if (!hold(p, AUDIO)) { /* after a pause, and the owner is just exchanging the engine */
         if (n_out)
             memset(out, 0, n_out * sizeof *out);
         return;
@@ -514,34 +554,32 @@ void pump_process(struct pump *p, const float *in, unsigned n_in, float *out, un
         n_in -= i;
         n_out -= o;
     }
-    atomic_store(&p->holder, NOBODY);
+    let_go(p);
 }
 
+/* To FRESH. Nothing sounds, so a swap ends here, with the new engine unless that is lost, and an engine that was handed
+ * in is taken at once. */
 static void restart(struct pump *p) {
-    if (p->next && p->next->unit != p->cur->unit) { /* no need to fade now */
-        struct seat *old = p->cur->seat;
-        if (atomic_load(&p->next->unit->lost))
-            old = p->next->seat;
-        sound(p, old == p->cur->seat ? p->next : p->cur);
-        atomic_store(&p->feed.retiring, old);
-    } else {
-        sound(p, p->cur);
+    sound_alone(p, is_swap(p) && !atomic_load(&p->next->slot->lost) ? p->next : p->cur);
+    struct stream_pair *const pair = take_incoming(p);
+    if (pair) {
+        p->next = &pair->streams[0];
+        sound_alone(p, p->next);
     }
-    adopt(p);
+    p->state = FRESH;
+    p->n_readers = 0;
+    p->blocks.quantum = 0;
     p->born = p->end;
     p->gain = p->last = 0;
     p->held = false;
-    p->in_power = p->out_power = 0;
-    p->n_heads = 0;
-    p->quantum = 0;
-    p->fresh = true;
-    lane_begin(p, p->cur);
+    p->in_level.power = p->out_level.power = 0;
+    stream_begin(p, p->cur);
 }
 
 void pump_restart(struct pump *p) {
-    if (hold(p, AUDIO)) {
+    if (hold(p, AUDIO)) { /* else the owner is restarting it */
         restart(p);
-        atomic_store(&p->holder, NOBODY);
+        let_go(p);
     }
 }
 
@@ -573,8 +611,8 @@ int pump_open(struct pump **ret, struct worker *w) {
         pump_free(p);
         return r;
     }
-    p->cur = &p->feed.seats->lanes[0];
-    atomic_init(&p->delay, p->cur->unit->delay);
+    p->cur = &p->feed.pairs->streams[0];
+    atomic_init(&p->delay, p->cur->slot->delay);
     restart(p);
     *ret = p;
     return 0;
@@ -589,9 +627,9 @@ void pump_close(struct pump *p) {
 
 void pump_control(struct pump *p, struct engine_controls controls) {
     p->feed.controls = controls;
-    for (struct seat *seat = p->feed.seats; seat; seat = seat->link) {
+    for (struct stream_pair *pair = p->feed.pairs; pair; pair = pair->following) {
         for (unsigned i = 0; i < PUMP_STREAMS; i++)
-            engine_control(seat->unit->engine, seat->lanes[i].stream, controls);
+            engine_control(pair->slot->engine, pair->streams[i].number, controls);
     }
 }
 
@@ -599,11 +637,11 @@ int pump_fd(const struct pump *p) {
     return p->feed.event;
 }
 
+/* While the audio thread stands, its part of an exchange of engines is done here. */
 void pump_dispatch(struct pump *p) {
     eventfd_t count;
     eventfd_read(p->feed.event, &count);
     worker_tidy(p->feed.worker, &p->feed);
-    /* While the audio thread stands its part is done here. */
     if (!p->rests && now_ns() - atomic_load(&p->feed.last_block_ns) < PAUSED_NS)
         return;
     if (!atomic_load(&p->feed.incoming) && !atomic_load(&p->swapping))
@@ -611,10 +649,10 @@ void pump_dispatch(struct pump *p) {
     if (hold(p, OWNER)) {
         restart(p);
         atomic_store(&p->swapping, false);
-        atomic_store(&p->holder, NOBODY);
+        let_go(p);
         worker_post(p->feed.worker, &p->feed, now_ns());
     } else {
-        eventfd_write(p->feed.event, 1); /* its last block: again in a moment */
+        eventfd_write(p->feed.event, 1); /* the audio thread's last block: again in a moment */
     }
 }
 
@@ -628,28 +666,28 @@ void pump_mute(struct pump *p, bool mute) {
 }
 
 void pump_stats(const struct pump *p, struct pump_stats *ret) {
-    const struct unit *const u = atomic_load(&p->sounding)->unit;
+    const struct engine_slot *const slot = atomic_load(&p->sounding)->slot;
     const uint64_t late_hops = atomic_load_explicit(&p->late_hops, memory_order_acquire);
     *ret = (struct pump_stats){
         .hops = atomic_load(&p->feed.hops),
         .due_hops = atomic_load(&p->due_hops),
         .late_hops = late_hops,
         .skipped_hops = atomic_load(&p->feed.skipped_hops),
-        .hop_p50_us = atomic_load(&u->hops.p50_us),
-        .hop_p99_us = atomic_load(&u->hops.p99_us),
-        .hop_max_us = atomic_load(&u->hops.max_us),
+        .hop_p50_us = atomic_load(&slot->hops.p50_us),
+        .hop_p99_us = atomic_load(&slot->hops.p99_us),
+        .hop_max_us = atomic_load(&slot->hops.max_us),
         .delay = atomic_load(&p->delay),
         .quantum = atomic_load(&p->feed.quantum),
-        .in_rms = atomic_load(&p->in_rms),
-        .out_rms = atomic_load(&p->out_rms),
-        .in_noise = atomic_load(&p->in_noise),
-        .out_noise = atomic_load(&p->out_noise),
+        .in_rms = atomic_load(&p->in_level.rms),
+        .out_rms = atomic_load(&p->out_level.rms),
+        .in_noise = atomic_load(&p->in_level.noise),
+        .out_noise = atomic_load(&p->out_level.noise),
         .realtime = worker_ask_realtime(p->feed.worker),
         .refusal = worker_refusal(p->feed.worker),
         .locked = worker_locked(p->feed.worker),
         .waits = atomic_load(&p->waits),
         .swapping = atomic_load(&p->feed.incoming) || atomic_load(&p->swapping),
-        .engine_lost = atomic_load(&u->lost),
+        .engine_lost = atomic_load(&slot->lost),
     };
 }
 
@@ -662,13 +700,13 @@ void pump_listen(const struct pump *p, float *in, float *out, unsigned n) {
 
 bool pump_alive(struct pump *p) {
     bool alive = true;
-    for (unsigned i = 0; i < N_RANKS; i++) {
-        const struct lane *const l = atomic_load(&p->feed.active[i]);
-        if (!l || atomic_load(&l->unit->lost))
+    for (unsigned role = 0; role < N_ROLES; role++) {
+        const struct engine_stream *const stream = atomic_load(&p->feed.active[role]);
+        if (!stream || atomic_load(&stream->slot->lost))
             continue;
-        /* Where the worker has not begun the lane, or not begun it anew, next is of before. */
-        const uint64_t base = atomic_load(&l->base), next = atomic_load(&l->next);
-        alive &= (next > base ? next : base) + l->unit->hop > p->seen_written;
+        /* A stream that the worker has not begun yet, or not begun anew, still has next as it was before. */
+        const uint64_t base = atomic_load(&stream->base), next = atomic_load(&stream->next);
+        alive &= (next > base ? next : base) + stream->slot->hop > p->seen_written;
     }
     p->seen_written = atomic_load(&p->feed.written);
     return alive;

@@ -1,9 +1,9 @@
-/* worker.h - the one thread that runs engines, for every pump: hops that are due together go through the engine as one
- * batch where that takes less than one after another; what is needed first comes first. docs/live-path.md tells who waits
- * for whom.
+/* worker.h - the one thread that runs engines, for all pumps. Of the hops that are due it computes the one needed
+ * first; those that an engine computes faster together go as one batch. docs/live-path.md says who waits for whom.
  *
- * Threads: everything here on one thread, the owner's, which is the pumps' owner too. The worker's own thread
- * allocates, locks and prints nothing.
+ * Threads: every function here runs on the owner's thread, which owns the pumps too. worker_open, worker_engine and
+ * worker_close allocate, start and join; the worker's own thread allocates, locks and prints nothing. Errors are
+ * -errno.
  *
  * Ownership: an engine given to the worker is the worker's until options.release gives it back, on the owner's thread,
  * once the last pump has let go of it: from pump_dispatch, pump_close, worker_engine or worker_close. */
@@ -24,27 +24,29 @@ struct worker;
 struct worker_options {
     const struct rt *rt;   /* makes the thread */
     struct engine *engine; /* the first one, with PUMP_STREAMS streams for every pump that there will be */
-    unsigned hop_p99_us;   /* of that engine: wall-clock time of a warm hop, measured, all but the slowest 1 % */
-    void (*release)(void *data, struct engine *engine); /* nobody needs it any more: close it */
+    unsigned hop_p99_us;   /* of that engine: the p99 of a warm hop's wall-clock time, measured */
+    void (*release)(void *data, struct engine *engine); /* called when nobody needs the engine any more: close it */
     void *data;
 };
 
-/* Whether an engine with such a hop and delay, in samples, is one for live sound. */
+/* Are an engine's hop and delay, in samples, short enough for live sound? */
 bool worker_takes(unsigned hop, unsigned delay);
 
 /* Starts the thread, with real-time priority if options.rt grants it. The worker owns options.engine only after
- * success. -EINVAL where the engine's hop and window are too long for live sound. */
+ * success. -EINVAL where worker_takes refuses the engine, -ENOMEM, or what options.rt->start returned. */
 int worker_open(struct worker **ret, const struct worker_options *options);
 void worker_close(struct worker *w); /* NULL is fine; after its pumps are closed; releases every engine */
 
-/* Takes an engine in, for all pumps: each feeds it live beside the present one for at least 300 ms, then cross-fades it
- * in at the same delay. An engine that still waits for its turn in a pump is replaced. Returns 0, -ENOMEM, -EINVAL or,
- * where it has too few streams, -ENOSPC, the engine then still the caller's. */
+/* Hands an engine to all pumps: each feeds it beside the present one for at least 300 ms, then cross-fades to it at
+ * the same delay. It replaces an engine that still waits for its turn in a pump. hop_p99_us as in worker_options.
+ * Returns 0; or -ENOMEM, -EINVAL, or -ENOSPC where it has too few streams, and the engine is then still the caller's.
+ */
 int worker_engine(struct worker *w, struct engine *engine, unsigned hop_p99_us);
-/* What of the process is locked in memory: "all"; "buffers", all samples that are under way; "none", at least not all of these. */
+/* What of the process is locked in memory: "all"; "buffers", the samples under way; or "none", not even all of these.
+ */
 const char *worker_locked(const struct worker *w);
 unsigned worker_hop(const struct worker *w); /* samples, of the newest engine */
-/* Why the thread was refused real-time priority, -errno; 0 where it was not, though it may still wait for it. */
+/* Why the thread was refused real-time priority: -errno; 0 where it was not, though it may not have it yet. */
 int worker_refusal(const struct worker *w);
 
 #endif

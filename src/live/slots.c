@@ -1,0 +1,152 @@
+#include "config.h"
+
+#include "live/slots.h"
+
+#include "live/feed.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+
+static bool all_locked = true;
+
+void *touched(size_t n, size_t size) {
+    void *const memory = calloc(n, size);
+    if (memory)
+        memset(memory, 0, n * size);
+    __asm__ volatile("" : : "r"(memory) : "memory"); /* or the compiler drops the memset */
+    if (memory && mlock(memory, n * size) < 0)
+        all_locked = false;
+    return memory;
+}
+
+bool touched_locked(void) {
+    return all_locked;
+}
+
+/* ---- engines ----------------------------------------------------------------------------------------------------- */
+
+int slot_new(struct engine_slot **ret, struct engine *engine, unsigned hop_p99_us) {
+    const unsigned hop = engine_hop(engine), delay = engine_delay(engine);
+    if (!worker_takes(hop, delay))
+        return -EINVAL;
+    struct engine_slot *const slot = touched(1, sizeof *slot);
+    if (!slot)
+        return -ENOMEM;
+    slot->engine = engine;
+    slot->hop = hop;
+    slot->delay = delay;
+    slot->fade = engine_fade(engine);
+    slot->together = engine_together(engine);
+    slot->n_pairs = engine_streams(engine) / PUMP_STREAMS;
+    if (slot->n_pairs > WORKER_PUMPS)
+        slot->n_pairs = WORKER_PUMPS;
+    for (unsigned i = 0; i < WORKER_PUMPS; i++)
+        times_seed(&slot->batches[i], (i + 1) * hop_p99_us);
+    *ret = slot;
+    return 0;
+}
+
+void slot_add(struct engine_slots *slots, struct engine_slot *slot) {
+    slot->older = slots->newest;
+    slots->newest = slot;
+}
+
+static void release(struct engine_slots *slots, struct engine_slot *slot) {
+    struct engine_slot **at = &slots->newest;
+    while (*at != slot)
+        at = &(*at)->older;
+    *at = slot->older;
+    slots->release(slots->data, slot->engine);
+    free(slot);
+}
+
+void slots_release(struct engine_slots *slots) {
+    while (slots->newest)
+        release(slots, slots->newest);
+}
+
+void slots_release_unused(struct engine_slots *slots) {
+    for (struct engine_slot *slot = slots->newest, *older; slot; slot = older) {
+        older = slot->older;
+        if (!slot->n_taken && (slot != slots->newest || (older && older->n_taken)))
+            release(slots, slot);
+    }
+}
+
+static unsigned batch_us(const struct engine_slot *slot, unsigned n) {
+    return n ? atomic_load_explicit(&slot->batches[n - 1].p99_us, memory_order_relaxed) : 0;
+}
+
+/* In batches, each hop goes with the other streams' hops, and the first may have to wait for a batch of theirs that had
+ * begun. One by one, each hop may come after one of every other stream. */
+unsigned slot_cost_us(const struct engine_slot *slot, unsigned n_hops, unsigned n_streams) {
+    return slot->together ? n_hops * batch_us(slot, n_streams) + batch_us(slot, n_streams - 1)
+                          : n_hops * n_streams * batch_us(slot, 1);
+}
+
+/* ---- pairs of streams -------------------------------------------------------------------------------------------- */
+
+void pair_free(struct stream_pair *pair) {
+    if (!pair)
+        return;
+    for (unsigned i = 0; i < PUMP_STREAMS; i++) {
+        free(pair->streams[i].done);
+        free(pair->streams[i].wet);
+        free(pair->streams[i].tails);
+        free(pair->streams[i].in);
+        free(pair->streams[i].out);
+    }
+    free(pair);
+}
+
+int pair_new(struct stream_pair **ret, struct engine_slot *slot, unsigned number) {
+    if (number >= slot->n_pairs)
+        return -ENOSPC;
+    struct stream_pair *const pair = touched(1, sizeof *pair);
+    if (!pair)
+        return -ENOMEM;
+    pair->slot = slot;
+    pair->number = number;
+    pair->n_kept = RING / slot->hop;
+    for (unsigned i = 0; i < PUMP_STREAMS; i++) {
+        struct engine_stream *const stream = &pair->streams[i];
+        stream->pair = pair;
+        stream->slot = slot;
+        stream->number = number * PUMP_STREAMS + i;
+        stream->done = touched(pair->n_kept, sizeof *stream->done);
+        stream->wet = touched(RING, sizeof *stream->wet);
+        stream->tails = touched((size_t)pair->n_kept * slot->delay + 1, sizeof *stream->tails);
+        stream->in = touched(slot->hop, sizeof *stream->in);
+        stream->out = touched(slot->hop, sizeof *stream->out);
+        if (!stream->done || !stream->wet || !stream->tails || !stream->in || !stream->out) {
+            pair_free(pair);
+            return -ENOMEM;
+        }
+    }
+    *ret = pair;
+    return 0;
+}
+
+void pair_take(struct feed *f, struct stream_pair *pair) {
+    pair->following = f->pairs;
+    f->pairs = pair;
+    pair->slot->pairs[pair->number] = pair;
+    pair->slot->n_taken++;
+    for (unsigned i = 0; i < PUMP_STREAMS; i++)
+        engine_control(pair->slot->engine, pair->streams[i].number, f->controls);
+}
+
+void pair_leave(struct engine_slots *slots, struct feed *f, struct stream_pair *pair) {
+    struct stream_pair **at = &f->pairs;
+    while (*at != pair)
+        at = &(*at)->following;
+    *at = pair->following;
+    pair->slot->pairs[pair->number] = NULL;
+    pair->slot->n_taken--;
+    pair_free(pair);
+    slots_release_unused(slots);
+}

@@ -1,0 +1,27 @@
+/* times.h - how long batches of hops take: percentiles of the last TIMES_KEPT of them, from a histogram.
+ *
+ * Threads: times_seed before the worker's thread sees it, times_add on the worker's thread; the percentiles may be read
+ * from any thread. times_add is real-time safe. */
+#ifndef PRIMEKNET_TIMES_H
+#define PRIMEKNET_TIMES_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#define TIMES_KEPT 2048 /* batches */
+#define TIMES_BINS 336  /* 16 per octave from 1 us: about 4 % each, up to 2 s */
+
+struct times {
+    uint16_t bin[TIMES_KEPT]; /* of batch n % TIMES_KEPT */
+    uint16_t count[TIMES_BINS];
+    uint64_t n;       /* batches so far */
+    unsigned seed_us; /* the least p99 for the first batches; 0 where only measured times count */
+    _Atomic unsigned p50_us, p99_us, max_us;
+};
+
+/* p99 starts at `us`, measured elsewhere, and stays at least there until 1000 batches are measured. */
+void times_seed(struct times *t, unsigned us);
+/* Adds a batch that took `ns`. */
+void times_add(struct times *t, uint64_t ns);
+
+#endif
