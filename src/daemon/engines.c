@@ -3,6 +3,7 @@
 #include "daemon/carry.h"
 #include "engine/choose.h"
 #include "base/clock.h"
+#include "base/memory.h"
 #include "engine/measure.h"
 #include "model/model.h"
 #include "daemon/notify.h"
@@ -10,7 +11,6 @@
 #include "base/text.h"
 
 #include <errno.h>
-#include <malloc.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -87,7 +87,7 @@ static void close_engine(struct engine *engine) {
     struct model *model = (struct model *)engine_model(engine); /* const to those who only run it */
     engine_close(engine);
     model_free(model);
-    malloc_trim(0); /* a large model's memory back to the system, now that a smaller one may have taken its place */
+    memory_trim(); /* a smaller one may have taken its place */
 }
 
 static int load_model(struct model **ret, const char *name, const struct settings *s, struct err *err) {

@@ -5,6 +5,7 @@
 #include "config.h"
 
 #include "base/clock.h"
+#include "base/memory.h"
 #include "daemon/changes.h"
 #include "daemon/commands.h"
 #include "daemon/control.h"
@@ -352,6 +353,7 @@ int main(int argc, char **argv) {
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGTERM);
     pthread_sigmask(SIG_BLOCK, &set, NULL);
+    memory_begin();
 
     for (int c; (c = getopt_long(argc, argv, "c:khV", options, NULL)) != -1;) {
         switch (c) {

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/fpu.h"
+#include "base/memory.h"
 #include "live/feed.h"
 #include "live/futex.h"
 #include "live/slots.h"
@@ -13,7 +14,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
-#include <sys/mman.h>
 
 #define BEHIND (PUMP_RATE / 10) /* samples, besides a quantum, that a stream may lag before hops are skipped */
 #define GATHER_NS 200000        /* that a hop waits for others: what blocks of one cycle of the graph lie apart */
@@ -352,7 +352,7 @@ bool worker_ask_realtime(struct worker *w) {
 
 /* Locks all of the process that there is now, weights and states among it, where the limit is that high. */
 static void lock_all(struct worker *w) {
-    w->all_locked = mlockall(MCL_CURRENT | MCL_ONFAULT) == 0;
+    w->all_locked = memory_lock();
 }
 
 int worker_engine(struct worker *w, struct engine *engine, unsigned hop_p99_us) {
