@@ -1,4 +1,4 @@
-#include "model/model.h"
+#include "model/model_type.h"
 
 #include <endian.h>
 #include <errno.h>
@@ -17,23 +17,6 @@
 #define FORMAT "primeknet-1"
 
 enum { MAX_FILE_BYTES = 256 << 20, MAX_HEADER_BYTES = 4 << 20, MAX_SHOWN = 64 };
-
-struct tensor {
-    char name[SCHEMA_MAX_NAME];
-    size_t shape[SCHEMA_MAX_DIMS + 1]; /* ends with 0 */
-    size_t n;                   /* values */
-    size_t begin, end;          /* byte offsets in the file's data part */
-    float *data;
-    const float **field;        /* the pointer in the model's weights that will point to the data */
-};
-
-struct model {
-    char *name;
-    struct model_config config;
-    struct weights weights;
-    struct tensor *tensors;
-    unsigned n_tensors;
-};
 
 /* The file being read, for the functions that may have to report what is wrong with it. */
 struct reader {
@@ -564,38 +547,4 @@ void model_free(struct model *m) {
     free(m->tensors);
     free(m->name);
     free(m);
-}
-
-const char *model_name(const struct model *m) {
-    return m->name;
-}
-
-unsigned model_rate(const struct model *m) {
-    return m->config.rate;
-}
-
-unsigned model_hop(const struct model *m) {
-    return m->config.hop;
-}
-
-unsigned model_delay(const struct model *m) {
-    return m->config.synthesis - m->config.hop;
-}
-
-const struct model_config *model_config(const struct model *m) {
-    return &m->config;
-}
-
-const struct weights *model_weights(const struct model *m) {
-    return &m->weights;
-}
-
-unsigned model_band_below(const struct model_config *g, unsigned bin, float *share) {
-    unsigned above = 0;
-    while (above < g->n_bands && (float)bin >= model_band_centre(g, above))
-        above++;
-    const unsigned below = above ? above - 1 : 0;
-    const float centre = model_band_centre(g, below);
-    *share = above && above < g->n_bands ? ((float)bin - centre) / (model_band_centre(g, above) - centre) : 0;
-    return below;
 }

@@ -3,9 +3,7 @@
 
 #include "tool/cli.h"
 
-#include "engine/choose.h"
 #include "tool/enhance.h"
-#include "model/model.h"
 #include "tool/replace.h"
 #include "tool/sound_file.h"
 
@@ -30,7 +28,7 @@ static atomic_int interrupted; /* the signal's number, or 0 */
 struct arguments {
     char **words; /* terminated by NULL */
     const char *out, *model, *engine;
-    struct engine_controls controls;
+    float strength, floor_db, low_cut_hz;
 };
 
 struct file {
@@ -41,8 +39,7 @@ struct file {
 
 struct batch {
     const struct arguments *args;
-    struct model *model;
-    const char *engine; /* the kind of engine that opened */
+    struct primeknet *first; /* each thread opens another like it */
     struct file *files;
     size_t n, room;
     size_t n_others; /* files in folders without the extension of a sound file */
@@ -251,7 +248,8 @@ static void file_done(struct batch *b, int code, const struct err *err) {
 static void *work(void *data) {
     struct batch *b = data;
     const struct arguments *a = b->args;
-    struct enhancer e = {.model = b->model, .engine = b->engine, .controls = a->controls, .stop = &interrupted};
+    struct enhancer e = {.like = b->first, .strength = a->strength, .floor_db = a->floor_db, .low_cut_hz = a->low_cut_hz,
+                         .stop = &interrupted};
     for (size_t i; !interrupted && (i = atomic_fetch_add(&b->next, 1)) < b->n;) {
         struct file *f = &b->files[i];
         struct err err;
@@ -277,7 +275,7 @@ static unsigned count_cores(void) {
 static int run_all(struct batch *b) {
     pthread_t threads[MOST_THREADS];
     unsigned wanted = count_cores(), n = 0;
-    if (strcmp(b->engine, "cuda") == 0 && wanted > MOST_ON_GPU)
+    if (strcmp(primeknet_engine(b->first), "cuda") == 0 && wanted > MOST_ON_GPU)
         wanted = MOST_ON_GPU;
     if (wanted > b->n)
         wanted = (unsigned)b->n;
@@ -316,9 +314,9 @@ static int parse(struct arguments *a, const struct cli_call *call) {
         return cli_misuse(call->command, "--floor-db: '%s' is neither off nor a number from -60 to 0", floor_text);
     if (low_cut && !cli_number(low_cut, 0, 300, &low_cut_hz))
         return cli_misuse(call->command, "--low-cut-hz: '%s' is not a number from 0 to 300", low_cut);
-    a->controls = (struct engine_controls){.strength = (float)share,
-                                           .floor = (float)pow(10, floor_db / 20),
-                                           .low_cut_hz = (float)low_cut_hz};
+    a->strength = (float)share;
+    a->floor_db = (float)floor_db;
+    a->low_cut_hz = (float)low_cut_hz;
     return cli_done;
 }
 
@@ -336,16 +334,10 @@ static void await_signals(void) {
             sigaction(signals[i], &ends, NULL);
 }
 
-/* Checks that the engine opens and which kind it is; each thread then opens its own. */
 static int open_network(struct batch *b) {
-    const struct engine_options options = {.name = b->args->engine, .n_streams = 1, .max_hops = 2};
-    struct engine *e;
-    struct err err;
-    if (choose_engine(&b->model, &e, b->args->model, &options, &err) < 0)
-        return cli_fail("%s", err.text);
-    b->engine = engine_kind(e);
-    engine_close(e);
-    return cli_done;
+    char error[PRIMEKNET_ERROR];
+    b->first = primeknet_open(b->args->model, b->args->engine, 1, 1, error);
+    return b->first ? cli_done : cli_fail("%s", error);
 }
 
 static void print_sum(const struct batch *b) {
@@ -381,7 +373,7 @@ static int run_enhance(const struct cli_call *call) {
         free(b.files[i].out);
     }
     free(b.files);
-    model_free(b.model);
+    primeknet_close(b.first);
     if (interrupted)
         raise(interrupted); /* only now that no partial file is left */
     return status;

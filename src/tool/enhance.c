@@ -1,11 +1,11 @@
 /* enhance.c - enhances one sound file.
  *
- * Each channel is a stream of one engine. Blocks are read, resampled to the model's rate, enhanced, resampled back,
- * limited and written. The delay of engine and limiter is dropped at the start and made up with silence at the end. */
+ * Each channel is a stream of one handle of the library. Blocks are read, resampled to the model's rate, enhanced,
+ * resampled back, limited and written. The delay of library and limiter is dropped at the start and made up with silence
+ * at the end. */
 #include "tool/enhance.h"
 
 #include "tool/limiter.h"
-#include "model/model.h"
 #include "tool/replace.h"
 #include "tool/sound.h"
 #include "tool/sound_file.h"
@@ -20,7 +20,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The most hops per channel, and in all, that go to the engine in one call. */
+/* The most hops per channel, and in all, that go to the library in one call. */
 enum { most_hops = 768, most_hops_in_all = 1536, most_channels = 64 };
 
 /* Interleaved frames waiting for the next step. */
@@ -40,11 +40,10 @@ struct job {
     struct replace replace;
     struct limiter *limiter;
     soxr_t to_model, to_file; /* NULL if the rates are equal */
-    struct engine_job *streams;
-    unsigned block_hops; /* hops read and given to the engine at once */
-    float *planes;       /* [channels][block_hops * hop] */
+    size_t block;             /* frames read and given to the library at once: whole hops */
+    float **planes;           /* [streams][block]; NULL for streams without a channel */
     struct frames at_model, enhanced, at_file;
-    size_t drop_model, drop_file; /* frames still to be dropped for the delays of engine and limiter */
+    size_t drop_model, drop_file; /* frames still to be dropped for the delays of library and limiter */
     uint64_t n_read, n_written;
     float steps; /* quantisation steps of `out`, see steps_per_unit */
 };
@@ -99,7 +98,7 @@ static int append(struct job *j, struct frames *to, soxr_t resampler, double rat
 }
 
 static double file_per_model(const struct job *j) {
-    return (double)j->info.samplerate / model_rate(j->by->model);
+    return (double)j->info.samplerate / primeknet_rate(j->by->like);
 }
 
 /* How many quantisation steps an integer format has per unit of amplitude; 0 for other formats. */
@@ -133,34 +132,30 @@ static int write_ready(struct job *j) {
 
 /* The engine is lost: close it, so that the next file opens another. */
 static int engine_failed(struct job *j, int code) {
-    err_set(j->err, code, "%s: the engine failed: %s", j->in_name, engine_name(j->by->opened));
+    err_set(j->err, code, "%s: the engine failed: %s", j->in_name, primeknet_about(j->by->opened));
     enhancer_done(j->by);
     return code;
 }
 
 /* Enhances, resamples, limits and writes all complete hops. */
 static int run_hops(struct job *j) {
-    unsigned channels = j->info.channels, hop = engine_hop(j->by->opened);
+    const unsigned channels = j->info.channels, hop = primeknet_hop(j->by->opened);
     int code;
-    for (size_t n_hops; (n_hops = j->at_model.n / hop) > 0;) {
-        if (n_hops > j->block_hops)
-            n_hops = j->block_hops;
-        size_t n = n_hops * hop;
-        for (unsigned c = 0; c < channels; c++) {
-            float *plane = j->planes + c * j->block_hops * hop;
+    for (size_t n; (n = j->at_model.n / hop * hop) > 0;) {
+        if (n > j->block)
+            n = j->block;
+        for (unsigned c = 0; c < channels; c++)
             for (size_t i = 0; i < n; i++)
-                plane[i] = j->at_model.data[i * channels + c];
-            j->streams[c] = (struct engine_job){.stream = c, .n_hops = n_hops, .in = plane, .out = plane};
-        }
+                j->planes[c][i] = j->at_model.data[i * channels + c];
         frames_drop(&j->at_model, n, channels);
-        if ((code = engine_process(j->by->opened, j->streams, channels)) < 0)
+        if ((code = primeknet_process(j->by->opened, (const float *const *)j->planes, j->planes, n)) < 0)
             return engine_failed(j, code);
         float *room = frames_grow(&j->enhanced, n, channels);
         if (!room)
             return out_of_memory(j);
         for (unsigned c = 0; c < channels; c++)
             for (size_t i = 0; i < n; i++)
-                room[i * channels + c] = j->planes[c * j->block_hops * hop + i];
+                room[i * channels + c] = j->planes[c][i];
         j->enhanced.n += n;
         size_t drop = n < j->drop_model ? n : j->drop_model;
         frames_drop(&j->enhanced, drop, channels);
@@ -195,11 +190,10 @@ static int take(struct job *j, const float *data, size_t n) {
 }
 
 static int run(struct job *j, _Atomic float *share) {
-    const unsigned channels = (unsigned)j->info.channels, hop = engine_hop(j->by->opened);
-    const size_t block = (size_t)j->block_hops * hop;
-    float *data = malloc(block * channels * sizeof *data);
+    const unsigned channels = (unsigned)j->info.channels, hop = primeknet_hop(j->by->opened);
+    float *data = malloc(j->block * channels * sizeof *data);
     int code = data ? 0 : out_of_memory(j);
-    for (sf_count_t n; code == 0 && (n = sf_readf_float(j->in, data, (sf_count_t)block)) > 0;) {
+    for (sf_count_t n; code == 0 && (n = sf_readf_float(j->in, data, (sf_count_t)j->block)) > 0;) {
         if ((code = check_finite(j, data, (size_t)n)) < 0)
             break;
         j->n_read += (uint64_t)n;
@@ -222,26 +216,34 @@ static int run(struct job *j, _Atomic float *share) {
 
 /* ---- start and end --------------------------------------------------------------------------------------------- */
 
-static int open_engine(struct enhancer *e, unsigned channels, unsigned block_hops, struct err *err) {
-    if (e->opened && engine_streams(e->opened) < channels)
+static int open_handle(struct enhancer *e, unsigned channels, size_t block, struct err *err) {
+    if (e->opened && e->n_streams < channels)
         enhancer_done(e);
     if (!e->opened) {
-        const struct engine_options options = {.name = e->engine, .n_streams = channels, .max_hops = block_hops};
-        const int code = engine_open(&e->opened, &options, e->model, err);
-        if (code < 0)
-            return code;
+        e->opened = primeknet_open_like(e->like, channels, (unsigned)block, err->text);
+        if (!e->opened)
+            return -ENODEV;
+        e->n_streams = channels;
     }
     for (unsigned c = 0; c < channels; c++) {
-        engine_reset(e->opened, c);
-        engine_control(e->opened, c, e->controls);
+        primeknet_reset(e->opened, c);
+        primeknet_control(e->opened, c, e->strength, e->floor_db, e->low_cut_hz);
     }
     return 0;
+}
+
+static bool make_planes(struct job *j, unsigned channels) {
+    j->planes = calloc(j->by->n_streams, sizeof *j->planes);
+    bool ok = j->planes;
+    for (unsigned c = 0; ok && c < channels; c++)
+        ok = (j->planes[c] = malloc(j->block * sizeof **j->planes));
+    return ok;
 }
 
 static int open_resamplers(struct job *j) {
     const soxr_quality_spec_t best = soxr_quality_spec(SOUND_RESAMPLING, 0);
     const unsigned rate = (unsigned)j->info.samplerate, channels = (unsigned)j->info.channels;
-    const unsigned models = model_rate(j->by->model);
+    const unsigned models = primeknet_rate(j->by->like);
     soxr_error_t error;
     if (rate == models)
         return 0;
@@ -282,13 +284,12 @@ static int open_all(struct job *j) {
     if (channels > most_channels)
         return err_set(j->err, -EINVAL, "%s: has %u channels; at most %d are supported", j->in_name, channels,
                        most_channels);
-    j->block_hops = channels * most_hops > most_hops_in_all ? most_hops_in_all / channels : most_hops;
-    if ((code = open_engine(j->by, channels, j->block_hops, j->err)) < 0)
+    j->block = channels * most_hops > most_hops_in_all ? most_hops_in_all / channels : most_hops;
+    j->block *= primeknet_hop(j->by->like);
+    if ((code = open_handle(j->by, channels, j->block, j->err)) < 0)
         return code;
-    j->drop_model = engine_delay(j->by->opened);
-    j->streams = calloc(channels, sizeof *j->streams);
-    j->planes = calloc((size_t)channels * j->block_hops * engine_hop(j->by->opened), sizeof *j->planes);
-    if (!j->streams || !j->planes || limiter_new(&j->limiter, (unsigned)j->info.samplerate, channels) < 0)
+    j->drop_model = primeknet_delay(j->by->opened);
+    if (!make_planes(j, channels) || limiter_new(&j->limiter, (unsigned)j->info.samplerate, channels) < 0)
         return out_of_memory(j);
     j->drop_file = limiter_delay(j->limiter);
     code = open_resamplers(j);
@@ -323,7 +324,8 @@ static void close_all(struct job *j) {
     soxr_delete(j->to_model);
     soxr_delete(j->to_file);
     limiter_free(j->limiter);
-    free(j->streams);
+    for (unsigned c = 0; j->planes && c < j->by->n_streams; c++)
+        free(j->planes[c]);
     free(j->planes);
     free(j->at_model.data);
     free(j->enhanced.data);
@@ -343,6 +345,6 @@ int enhance_file(struct enhancer *e, const char *in, const char *out, _Atomic fl
 }
 
 void enhancer_done(struct enhancer *e) {
-    engine_close(e->opened);
+    primeknet_close(e->opened);
     e->opened = NULL;
 }

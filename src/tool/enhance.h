@@ -1,19 +1,20 @@
 /* enhance.h - the network applied to whole sound files. Rate, channels, length and tags are kept; no delay is added.
  *
- * An enhancer belongs to one thread; several may share a model. */
+ * An enhancer belongs to one thread. */
 #ifndef PRIMEKNET_ENHANCE_H
 #define PRIMEKNET_ENHANCE_H
 
-#include "engine/engine.h"
+#include "base/err.h"
+#include "lib/primeknet.h"
 
 #include <stdatomic.h>
 
 struct enhancer {
-    const struct model *model;
-    const char *engine;     /* as in engine_options */
-    struct engine_controls controls;
-    const atomic_int *stop; /* stops enhance_file when it is not 0 */
-    struct engine *opened;  /* NULL at first; reused from file to file, with streams for the most channels so far */
+    const struct primeknet *like; /* of the model and engine to use */
+    float strength, floor_db, low_cut_hz;
+    const atomic_int *stop;       /* stops enhance_file when it is not 0 */
+    struct primeknet *opened;     /* NULL at first; reused from file to file ... */
+    unsigned n_streams;           /* ... with streams for the most channels so far */
 };
 
 /* Enhances `in` to `out`, which is replaced only once the new file is complete and may be `in`. *share is the share

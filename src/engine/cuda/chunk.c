@@ -139,7 +139,7 @@ static unsigned frames_that_fit(struct chunk *c, size_t used, unsigned max_hops)
 }
 
 static int allocate(struct chunk *c, const struct engine_options *options, struct err *err) {
-    const unsigned hop = engine_hop(&c->head);
+    const unsigned hop = model_hop(c->head.model);
     int code;
     if ((code = cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking)))
         return cuda_failed(err, code, "cannot use the GPU");
@@ -232,7 +232,7 @@ static int run_frames(struct chunk *c, unsigned stream, unsigned n_frames, const
 
 static int chunk_process(struct engine *e, const struct engine_job *jobs, unsigned n_jobs) {
     struct chunk *c = (struct chunk *)e;
-    const unsigned hop = engine_hop(e);
+    const unsigned hop = model_hop(e->model);
     for (unsigned j = 0; j < n_jobs; j++)
         for (unsigned done = 0; done < jobs[j].n_hops;) {
             const unsigned left = jobs[j].n_hops - done, n = left < c->n_frames ? left : c->n_frames;
@@ -250,7 +250,7 @@ static void chunk_reset(struct engine *e, unsigned stream) {
 
 static void chunk_tail(const struct engine *e, unsigned stream, float *tail) {
     const struct chunk *c = (const struct chunk *)e;
-    cudaMemcpyAsync(tail, c->streams[stream].overlap, engine_delay(e) * sizeof *tail, cudaMemcpyDeviceToHost,
+    cudaMemcpyAsync(tail, c->streams[stream].overlap, model_delay(e->model) * sizeof *tail, cudaMemcpyDeviceToHost,
                     c->stream);
     cudaStreamSynchronize(c->stream);
 }

@@ -1,8 +1,8 @@
 /* cuda.h - what the parts of the CUDA module share, and what the program looks up in it.
  *
  * The module runs the network in two ways, each an engine type: hop.c replays a captured graph hop by hop (live sound),
- * chunk.c processes many frames at once (files). module.c picks the device and one of the two. The module uses symbols
- * of the program (model.h, err.h), so programs are linked with -rdynamic. */
+ * chunk.c processes many frames at once (files). module.c picks the device and one of the two. The module has copies of
+ * base/err.c and model/access.c and uses no symbol of the program or library that loads it. */
 #ifndef PRIMEKNET_CUDA_H
 #define PRIMEKNET_CUDA_H
 

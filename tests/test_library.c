@@ -1,0 +1,390 @@
+/* What primeknet.h promises: the engine's output to the bit for any pushes, the delay that it tells, streams, reset, controls,
+ * handles that share a model, errors for what is wrong, and calls that are real-time safe. The engine of one handle can be made
+ * to fail. */
+#include "engine/engine.h"
+#include "lib/primeknet.h"
+#include "model/model.h"
+#include "rt_guard.h"
+#include "run.h"
+#include "seed.h"
+
+#include <check.h>
+#include <errno.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WIDE FIXTURES "/wide.safetensors"
+static const char *const models[] = {WIDE, FIXTURES "/narrow.safetensors", FIXTURES "/low-delay.safetensors"};
+enum { N_MODELS = sizeof models / sizeof *models, N_STREAMS = 3, N_HOPS = 40 };
+
+static bool fails;
+int __real_engine_process(struct engine *e, const struct engine_job *jobs, unsigned n_jobs);
+int __wrap_engine_process(struct engine *e, const struct engine_job *jobs, unsigned n_jobs);
+int __wrap_engine_process(struct engine *e, const struct engine_job *jobs, unsigned n_jobs) {
+    return fails ? -EIO : __real_engine_process(e, jobs, n_jobs);
+}
+
+static uint32_t seed;
+
+static uint32_t draw(uint32_t n) {
+    seed = seed * 1664525 + 1013904223;
+    return (uint32_t)((uint64_t)seed * n >> 32);
+}
+
+static void *get(size_t n, size_t size) {
+    void *memory = calloc(n, size);
+    ck_assert_ptr_nonnull(memory);
+    return memory;
+}
+
+static float *noise(size_t n) {
+    float *x = get(n, sizeof *x);
+    for (size_t i = 0; i < n; i++)
+        x[i] = (float)draw(1 << 24) / 0x1p24f - .5f;
+    return x;
+}
+
+static struct primeknet *open_handle(const char *model, unsigned n_streams, unsigned block) {
+    char error[PRIMEKNET_ERROR];
+    struct primeknet *p = primeknet_open(model, "cpu", n_streams, block, error);
+    ck_assert_msg(p, "%s", error);
+    return p;
+}
+
+/* What the engine alone makes of x, a whole number of hops. */
+static float *engine_output(const char *path, struct engine_controls controls, const float *x, size_t n) {
+    struct err err;
+    struct model *model;
+    struct engine *e;
+    ck_assert_msg(model_load(&model, path, &err) == 0, "%s", err.text);
+    const struct engine_options options = {.name = "cpu", .n_streams = 1, .max_hops = 1};
+    ck_assert_msg(engine_open(&e, &options, model, &err) == 0, "%s", err.text);
+    engine_control(e, 0, controls);
+    float *y = get(n, sizeof *y);
+    const struct engine_job job = {.n_hops = (unsigned)(n / engine_hop(e)), .in = x, .out = y};
+    ck_assert_int_eq(engine_process(e, &job, 1), 0);
+    engine_close(e);
+    model_free(model);
+    return y;
+}
+
+static const struct engine_controls fresh = {.strength = 1};
+
+/* y is `wanted`, n_later samples later. */
+static void check_later(const float *y, const float *wanted, size_t n, size_t n_later) {
+    for (size_t i = 0; i < n; i++) {
+        const float due = i < n_later ? 0 : wanted[i - n_later];
+        ck_assert_msg(y[i] == due, "sample %zu is %.9g, not %.9g", i, (double)y[i], (double)due);
+    }
+}
+
+static unsigned divisor(unsigned a, unsigned b) {
+    return b ? divisor(b, a % b) : a;
+}
+
+/* Each call passes a random number of samples of some of the streams. */
+static void push_at_random(struct primeknet *p, unsigned grain, float *const x[], float *y[], size_t n) {
+    size_t done[N_STREAMS] = {0};
+    for (bool more = true; more;) {
+        const float *in[N_STREAMS] = {0};
+        float *out[N_STREAMS] = {0};
+        size_t now = grain * (size_t)draw(draw(4) ? 400 / grain + 2 : 5000 / grain + 2);
+        for (unsigned s = 0; s < N_STREAMS; s++)
+            if (draw(4) && done[s] + now <= n) {
+                in[s] = x[s] + done[s];
+                out[s] = y[s] + done[s];
+                done[s] += now;
+            }
+        ck_assert_int_eq(primeknet_process(p, in, out, now), 0);
+        more = false;
+        for (unsigned s = 0; s < N_STREAMS; s++)
+            more = more || done[s] + 6000 < n;
+    }
+    for (unsigned s = 0; s < N_STREAMS; s++) { /* the rest, in place */
+        const float *in[N_STREAMS] = {0};
+        float *out[N_STREAMS] = {0};
+        memcpy(y[s] + done[s], x[s] + done[s], (n - done[s]) * sizeof *x[s]);
+        in[s] = out[s] = y[s] + done[s];
+        ck_assert_int_eq(primeknet_process(p, in, out, n - done[s]), 0);
+    }
+}
+
+START_TEST(any_pushes_give_the_engines_output) {
+    const char *model = models[_i % N_MODELS];
+    struct primeknet *p = open_handle(model, 1, 1);
+    const unsigned hop = primeknet_hop(p), blocks[] = {1, 96, hop, 7 * hop};
+    primeknet_close(p);
+    const unsigned block = blocks[_i / N_MODELS], grain = divisor(block, hop);
+    const size_t n = (size_t)N_HOPS * hop + 6000 / hop * hop;
+    p = open_handle(model, N_STREAMS, block);
+    float *x[N_STREAMS], *y[N_STREAMS];
+    for (unsigned s = 0; s < N_STREAMS; s++) {
+        x[s] = noise(n);
+        y[s] = get(n, sizeof *y[s]);
+    }
+    push_at_random(p, grain, x, y, n);
+    for (unsigned s = 0; s < N_STREAMS; s++) {
+        float *wanted = engine_output(model, fresh, x[s], n);
+        check_later(y[s], wanted, n, hop - grain);
+        free(wanted);
+        free(x[s]);
+        free(y[s]);
+    }
+    primeknet_close(p);
+}
+END_TEST
+
+START_TEST(delay_is_as_told) {
+    struct primeknet *p = open_handle(models[_i % N_MODELS], 1, 1);
+    const unsigned hop = primeknet_hop(p), blocks[] = {1, 96, hop, 7 * hop}, block = blocks[_i / N_MODELS];
+    primeknet_close(p);
+    p = open_handle(models[_i % N_MODELS], 1, block);
+    const size_t n = 28 * (size_t)block / divisor(block, hop) * hop, at = n / 3;
+    float *x = get(n, sizeof *x), *y = get(n, sizeof *y);
+    x[at] = 1;
+    ck_assert_int_eq(primeknet_control(p, 0, 0, -INFINITY, 0), 0); /* strength 0: the delayed input */
+    for (size_t i = 0; i < n; i += block)
+        ck_assert_int_eq(primeknet_process(p, &(const float *){x + i}, &(float *){y + i}, block), 0);
+    for (size_t i = 0; i < n; i++)
+        ck_assert_msg(fabsf(y[i] - (i == at + primeknet_delay(p))) < 1e-5f, "block %u: sample %zu is %g, not as after %u", block, i,
+                      (double)y[i], primeknet_delay(p));
+    free(x);
+    free(y);
+    primeknet_close(p);
+}
+END_TEST
+
+START_TEST(a_call_that_is_no_multiple_is_refused) {
+    struct primeknet *p = open_handle(WIDE, 1, 96);
+    float x[96] = {0};
+    ck_assert_int_eq(primeknet_process(p, &(const float *){x}, &(float *){x}, 64), 0); /* 32 divides both 96 and 256 */
+    ck_assert_int_eq(primeknet_process(p, &(const float *){x}, &(float *){x}, 48), -EINVAL);
+    ck_assert_int_eq(primeknet_process(p, &(const float *){x}, &(float *){x}, 0), 0);
+    primeknet_close(p);
+}
+END_TEST
+
+START_TEST(controls_are_the_engines) {
+    struct primeknet *p = open_handle(WIDE, 2, 1);
+    const size_t n = (size_t)N_HOPS * primeknet_hop(p);
+    float *x = noise(n), *y[2] = {get(n, sizeof **y), get(n, sizeof **y)};
+    ck_assert_int_eq(primeknet_control(p, 1, .7f, -20, 100), 0);
+    ck_assert_int_eq(primeknet_process(p, (const float *[]){x, x}, y, n), 0);
+    float *wanted[] = {engine_output(WIDE, fresh, x, n),
+                       engine_output(WIDE, (struct engine_controls){.strength = .7f, .floor = .1f, .low_cut_hz = 100}, x, n)};
+    for (unsigned s = 0; s < 2; s++) {
+        check_later(y[s], wanted[s], n, primeknet_hop(p) - 1);
+        free(wanted[s]);
+        free(y[s]);
+    }
+    free(x);
+    primeknet_close(p);
+}
+END_TEST
+
+START_TEST(a_stream_that_is_reset_is_fresh) {
+    struct primeknet *p = open_handle(WIDE, 1, 1);
+    const size_t n = (size_t)N_HOPS * primeknet_hop(p);
+    float *x = noise(n), *y = get(n, sizeof *y), *wanted = engine_output(WIDE, fresh, x, n);
+    ck_assert_int_eq(primeknet_process(p, &(const float *){x}, &y, n - 77), 0);
+    ck_assert_int_eq(primeknet_reset(p, 0), 0);
+    ck_assert_int_eq(primeknet_process(p, &(const float *){x}, &y, n), 0);
+    check_later(y, wanted, n, primeknet_hop(p) - 1);
+    free(x);
+    free(y);
+    free(wanted);
+    primeknet_close(p);
+}
+END_TEST
+
+START_TEST(what_is_no_number_counts_as_0) {
+    struct primeknet *p = open_handle(WIDE, 2, 1);
+    const size_t n = (size_t)N_HOPS * primeknet_hop(p);
+    float *x = noise(n), *z = get(n, sizeof *z), *y[2] = {get(n, sizeof **y), get(n, sizeof **y)};
+    memcpy(z, x, n * sizeof *x);
+    for (unsigned i = 0; i < 99; i++) {
+        const size_t at = draw((uint32_t)n);
+        x[at] = i % 3 ? i % 2 ? INFINITY : -INFINITY : NAN;
+        z[at] = 0;
+    }
+    ck_assert_int_eq(primeknet_process(p, (const float *[]){x, z}, y, n), 0);
+    check_later(y[0], y[1], n, 0);
+    ck_assert(isfinite(y[0][n - 1]));
+    free(x);
+    free(z);
+    free(y[0]);
+    free(y[1]);
+    primeknet_close(p);
+}
+END_TEST
+
+static void check_refused(const char *model, const char *engine, unsigned n_streams, unsigned block, const char *why) {
+    char error[PRIMEKNET_ERROR];
+    ck_assert_ptr_null(primeknet_open(model, engine, n_streams, block, NULL));
+    ck_assert_ptr_null(primeknet_open(model, engine, n_streams, block, error));
+    ck_assert_msg(strstr(error, why), "'%s' does not say '%s'", error, why);
+    ck_assert_ptr_null(strchr(error, '\n'));
+}
+
+START_TEST(what_cannot_be_opened_says_why) {
+    char error[PRIMEKNET_ERROR];
+    check_refused(NULL, "cpu", 1, 1, "model");
+    check_refused(WIDE, NULL, 1, 1, "engine");
+    check_refused(WIDE, "abacus", 1, 1, "abacus");
+    check_refused("nobody", "cpu", 1, 1, "nobody");
+    check_refused("/nowhere/x.safetensors", "cpu", 1, 1, "/nowhere/x.safetensors: No such file");
+    check_refused(FIXTURES "/wide.output", "cpu", 1, 1, "wide.output: header is not JSON");
+    check_refused("./Makefile", "cpu", 1, 1, "./Makefile: not a safetensors file");
+    check_refused(WIDE, "cpu", 0, 1, "n_streams: 0");
+    check_refused(WIDE, "cpu", 1025, 1, "n_streams: 1025");
+    check_refused(WIDE, "cpu", 1, 0, "block: 0");
+    check_refused(WIDE, "cpu", 1, 1048577, "block: 1048577");
+    ck_assert_ptr_null(primeknet_open_like(NULL, 1, 1, error));
+    ck_assert_ptr_nonnull(strstr(error, "no handle"));
+    primeknet_close(NULL);
+}
+END_TEST
+
+START_TEST(arguments_that_are_wrong_are_refused) {
+    struct primeknet *p = open_handle(WIDE, 2, 1);
+    float x[300] = {0};
+    const float *in[2] = {x};
+    float *out[2] = {0};
+    ck_assert_int_eq(primeknet_process(p, in, out, 300), -EINVAL); /* in[0] has no out[0] */
+    ck_assert_int_eq(primeknet_process(p, NULL, out, 300), -EINVAL);
+    ck_assert_int_eq(primeknet_process(p, in, NULL, 300), -EINVAL);
+    ck_assert_int_eq(primeknet_process(NULL, in, out, 300), -EINVAL);
+    ck_assert_int_eq(primeknet_reset(p, 2), -EINVAL);
+    ck_assert_int_eq(primeknet_control(p, 2, 1, 0, 0), -EINVAL);
+    const float wrong[][3] = {{-.1f, 0, 0}, {1.1f, 0, 0}, {NAN, 0, 0}, {1, 1, 0}, {1, NAN, 0}, {1, 0, -1}, {1, 0, NAN}, {1, 0, 24001}};
+    for (unsigned i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        ck_assert_int_eq(primeknet_control(p, 0, wrong[i][0], wrong[i][1], wrong[i][2]), -EINVAL);
+    primeknet_close(p);
+}
+END_TEST
+
+START_TEST(a_handle_outlives_the_one_it_is_like) {
+    struct primeknet *first = open_handle("small", 1, 1), *p = primeknet_open_like(first, 2, 256, NULL);
+    ck_assert_ptr_nonnull(p);
+    ck_assert_str_eq(primeknet_about(p), primeknet_about(first));
+    ck_assert_ptr_eq(strstr(primeknet_about(p), "small on cpu ("), primeknet_about(p));
+    ck_assert_str_eq(primeknet_engine(p), "cpu");
+    ck_assert_uint_eq(primeknet_rate(p), 48000);
+    ck_assert_uint_eq(primeknet_hop(p), 256);
+    ck_assert_uint_eq(primeknet_delay(p), 768);
+    ck_assert_uint_eq(primeknet_delay(first), 1023);
+    primeknet_close(first);
+    float x[256] = {0};
+    ck_assert_int_eq(primeknet_process(p, (const float *[]){x, NULL}, (float *[]){x, NULL}, 256), 0);
+    primeknet_close(p);
+}
+END_TEST
+
+struct part {
+    struct primeknet *p;
+    const float *x;
+    float *y;
+    size_t n;
+};
+
+static void *run_part(void *data) {
+    const struct part *t = data;
+    for (size_t i = 0, now; i < t->n; i += now) {
+        now = t->n - i < 100 ? t->n - i : 100;
+        if (primeknet_process(t->p, &(const float *){t->x + i}, &(float *){t->y + i}, now) < 0)
+            abort();
+    }
+    return NULL;
+}
+
+START_TEST(handles_run_side_by_side) {
+    struct part parts[3];
+    pthread_t threads[3];
+    for (unsigned i = 0; i < 3; i++) {
+        struct part *t = &parts[i];
+        t->p = i == 1 ? primeknet_open_like(parts[0].p, 1, 1, NULL) : open_handle(WIDE, 1, 1);
+        t->n = (size_t)N_HOPS * primeknet_hop(t->p);
+        t->x = noise(t->n);
+        t->y = get(t->n, sizeof *t->y);
+    }
+    for (unsigned i = 0; i < 3; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, run_part, &parts[i]), 0);
+    for (unsigned i = 0; i < 1000; i++) /* from this thread meanwhile; it changes nothing */
+        ck_assert_int_eq(primeknet_control(parts[i % 3].p, 0, 1, -INFINITY, 0), 0);
+    for (unsigned i = 0; i < 3; i++) {
+        struct part *t = &parts[i];
+        ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
+        float *wanted = engine_output(WIDE, fresh, t->x, t->n);
+        check_later(t->y, wanted, t->n, primeknet_hop(t->p) - 1);
+        free(wanted);
+        free((void *)t->x);
+        free(t->y);
+        primeknet_close(t->p);
+    }
+}
+END_TEST
+
+START_TEST(calls_are_real_time_safe) {
+    struct primeknet *p = open_handle(models[_i], 2, 1);
+    float *x[] = {noise(3000), noise(3000)};
+    int failed = 0;
+    rt_guard_enter();
+    for (unsigned i = 0; i < 3000; i += 100)
+        failed |= primeknet_process(p, (const float *[]){x[0] + i, x[1] + i}, (float *[]){x[0] + i, x[1] + i}, 100);
+    failed |= primeknet_process(p, (const float *const *)x, x, 3000);
+    failed |= primeknet_control(p, 1, .5f, -10, 70);
+    failed |= primeknet_reset(p, 0);
+    failed |= primeknet_delay(p) == 0 || !primeknet_about(p) || !primeknet_engine(p);
+    rt_guard_leave();
+    ck_assert_int_eq(failed, 0);
+    free(x[0]);
+    free(x[1]);
+    primeknet_close(p);
+}
+END_TEST
+
+START_TEST(a_lost_engine_is_silent) {
+    struct primeknet *p = open_handle(WIDE, 2, 1);
+    float *x = noise(3000), *y = noise(3000), *other = noise(1);
+    const float untouched = *other;
+    fails = true;
+    ck_assert_int_eq(primeknet_process(p, (const float *[]){x, NULL}, (float *[]){y, other}, 3000), -EIO);
+    fails = false;
+    for (unsigned i = 0; i < 3000; i++)
+        ck_assert(y[i] == 0);
+    ck_assert_int_eq(primeknet_reset(p, 0), 0);
+    y[0] = 1;
+    ck_assert_int_eq(primeknet_process(p, (const float *[]){x, NULL}, (float *[]){y, other}, 1), -EIO);
+    ck_assert(y[0] == 0 && *other == untouched);
+    free(x);
+    free(y);
+    free(other);
+    primeknet_close(p);
+}
+END_TEST
+
+int main(void) {
+    seed = seed_of_run(20261124);
+    Suite *suite = suite_create("library");
+    TCase *t = tcase_create("library");
+    tcase_set_timeout(t, 300);
+    tcase_add_loop_test(t, any_pushes_give_the_engines_output, 0, 4 * N_MODELS);
+    tcase_add_loop_test(t, delay_is_as_told, 0, 4 * N_MODELS);
+    tcase_add_test(t, a_call_that_is_no_multiple_is_refused);
+    tcase_add_test(t, controls_are_the_engines);
+    tcase_add_test(t, a_stream_that_is_reset_is_fresh);
+    tcase_add_test(t, what_is_no_number_counts_as_0);
+    tcase_add_test(t, what_cannot_be_opened_says_why);
+    tcase_add_test(t, arguments_that_are_wrong_are_refused);
+    tcase_add_test(t, a_handle_outlives_the_one_it_is_like);
+    tcase_add_test(t, handles_run_side_by_side);
+    tcase_add_loop_test(t, calls_are_real_time_safe, 0, N_MODELS);
+    tcase_add_test(t, a_lost_engine_is_silent);
+    suite_add_tcase(suite, t);
+    return run_suite(suite, CK_FORK);
+}
