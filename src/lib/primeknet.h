@@ -1,18 +1,18 @@
-/* primeknet.h - speech enhancement in real time: samples in, the same number of enhanced samples out, a fixed delay later.
+/* primeknet.h - speech enhancement in real time: samples in, the same number of enhanced samples out after a fixed delay.
  *
- * A handle is a model on an engine with n streams, each one signal with a memory and controls of its own; the channels of a
- * stereo signal are two streams. A fresh stream has strength 1, no floor and no low cut. Samples are float, full scale 1.0,
- * at the model's rate: 48 kHz for the models that come with the library. Samples that are not finite count as 0.
+ * A handle holds a model, an engine that runs it and n streams. A stream is one signal with its own state and controls;
+ * the channels of stereo sound are two streams. A fresh stream has strength 1, no floor and no low cut. Samples are
+ * float, full scale 1.0, at the model's rate, which is 48 kHz in the models that come with the library. Samples that are
+ * not finite count as 0.
  *
- * Threads: handles are independent of each other. Of one handle, primeknet_process and primeknet_reset may be called from one
- * thread at a time, primeknet_control and all that reads from any thread at any time, and primeknet_close when no other call
- * runs. primeknet_open_like counts as a call that reads.
+ * Threads: handles are independent of each other. For one handle, call primeknet_process and primeknet_reset from one
+ * thread at a time, primeknet_close when no other call runs, and everything else from any thread at any time.
  *
- * Real time: on the engine cpu, everything but open and close is safe there: it allocates, locks and prints nothing and makes
- * no system call. primeknet_process computes in the thread that calls it, once per hop of input. On the engine cuda,
- * primeknet_process waits for the GPU.
+ * Real time: on the engine cpu every function except open, open_like and close is real-time safe: it does not allocate,
+ * lock, print or make system calls. primeknet_process runs the network on the calling thread, once per hop of input. On
+ * the engine cuda it waits for the GPU.
  *
- * Functions that return int return 0 or a negative errno, -EINVAL where an argument is wrong. */
+ * Functions that return int return 0 or a negative errno; -EINVAL means that an argument is wrong. */
 #ifndef PRIMEKNET_H
 #define PRIMEKNET_H
 
@@ -22,50 +22,52 @@
 extern "C" {
 #endif
 
-enum { PRIMEKNET_ERROR = 512 }; /* bytes for the line that tells what is wrong */
+enum { PRIMEKNET_ERROR = 512 }; /* bytes of an error line */
 
 struct primeknet;
 
-/* Opens a model: "small", "base", "large", "auto" or a file, named by a path with a '/' or ending in ".safetensors". Names are
- * looked for in $PRIMEKNET_MODELS where that is set, else where the models are installed. "auto" is the best that this machine
- * carries in real time; the first time it measures that, for seconds.
+/* Opens a model: "small", "base", "large", "auto", or a file if the name contains a '/' or ends in ".safetensors". Names
+ * are looked up in $PRIMEKNET_MODELS if that is set, else where models are installed. "auto" is the best model that this
+ * machine can run in real time; the first call measures that, which takes seconds.
  *
- * engine: "cpu", "cuda" or "auto", the best that opens. n_streams: 1 to 1024.
+ * engine: "cpu", "cuda", or "auto" for the best that opens. n_streams: 1 to 1024.
  *
- * block: how many samples a call of primeknet_process usually passes, 1 to 1048576. Let g be the greatest common divisor of
- * block and the hop: every call must pass a multiple of g, and the delay is the least for that. With block 1 any number may be
- * passed; with the hop, or a multiple of it, the delay is a hop shorter. A block of many hops lets a GPU compute them
- * together.
+ * block: how many samples each call of primeknet_process usually passes, 1 to 1048576. Every call must pass a multiple of
+ * the greatest common divisor of block and hop; the larger that is, the shorter the delay. With block 1 calls may pass any
+ * number of samples. With a multiple of the hop the delay is a hop less a sample shorter, and a GPU computes the hops of a
+ * block together.
  *
- * Returns NULL on failure, with one line in error, which may be NULL. */
+ * Returns NULL on failure and writes one line to error, unless that is NULL. */
 struct primeknet *primeknet_open(const char *model, const char *engine, unsigned n_streams, unsigned block,
                                  char error[PRIMEKNET_ERROR]);
 
-/* Opens another handle of the same model and engine. The two share the model's weights; either may be closed first. */
+/* Opens another handle with the same model and engine. The handles share the model's weights and may be closed in any
+ * order. */
 struct primeknet *primeknet_open_like(const struct primeknet *p, unsigned n_streams, unsigned block,
                                       char error[PRIMEKNET_ERROR]);
 
-void primeknet_close(struct primeknet *p); /* NULL is fine */
+void primeknet_close(struct primeknet *p); /* p may be NULL */
 
-unsigned primeknet_rate(const struct primeknet *p);       /* Hz */
-unsigned primeknet_hop(const struct primeknet *p);        /* samples that the network processes at once */
-unsigned primeknet_delay(const struct primeknet *p);      /* samples between input and output */
-const char *primeknet_engine(const struct primeknet *p);  /* what it runs on: "cpu" or "cuda" */
-const char *primeknet_about(const struct primeknet *p);   /* for people: "base on cpu (AVX-512)" or the like */
+unsigned primeknet_rate(const struct primeknet *p);      /* Hz */
+unsigned primeknet_hop(const struct primeknet *p);       /* samples that the network processes at once */
+unsigned primeknet_delay(const struct primeknet *p);     /* samples between input and output */
+const char *primeknet_engine(const struct primeknet *p); /* what it runs on: "cpu" or "cuda" */
+const char *primeknet_about(const struct primeknet *p);  /* for people, such as "base on cpu (AVX-512)" */
 
-/* Passes n samples of each stream: in[stream] and out[stream] are arrays of n samples, which may be the same array but must not
- * overlap otherwise. A stream whose in[stream] is NULL stands still. The streams of one call are computed together where the
- * engine gains from that.
+/* Passes n samples of each stream: in[stream] and out[stream] are arrays of n samples, which may be the same array but
+ * must not overlap otherwise. A stream whose in[stream] is NULL is left alone. An engine may compute the streams of one
+ * call together.
  *
- * Returns -EIO where the engine is lost, as when a GPU fails: the outputs are then silent, in this call and all later ones. */
+ * Returns -EIO if the engine is lost, for example because a GPU failed: the outputs are then silent, now and in all later
+ * calls. */
 int primeknet_process(struct primeknet *p, const float *const in[], float *const out[], size_t n);
 
-/* Sets what is made of the network's gains, from the next hop on, without a click. strength, 0 to 1: the exponent of the gain;
- * at 0 the output is the delayed input. floor_db, 0 or less: the least gain; -INFINITY is none. low_cut_hz: what lies below is
- * removed, whatever the strength; 0 is off. */
+/* Sets how the network's gains are applied, from the next hop on, without a click. strength: the gain's exponent, 0 (the
+ * delayed input) to 1. floor_db: the least gain, 0 or less; -INFINITY is none. low_cut_hz: removes what lies below,
+ * whatever the strength, up to half the rate; 0 is off. */
 int primeknet_control(struct primeknet *p, unsigned stream, float strength, float floor_db, float low_cut_hz);
 
-/* Makes the stream a fresh one; its controls stay. */
+/* Makes a stream fresh; its controls stay. */
 int primeknet_reset(struct primeknet *p, unsigned stream);
 
 #ifdef __cplusplus
