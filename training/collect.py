@@ -25,7 +25,7 @@ from prepare import RATE, decode, level
 
 # Rate, seconds between clips, kbit/s. At 64 Opus codes a spectrum, as the codecs do that most recordings went through, and not a
 # voice's excitation, as it does of speech at less: a network learns to tell speech from noise by that.
-PACKS = {'noise': (RATE, .05, 40), 'speech_full': (RATE, .12, 64), 'speech_wide': (16000, .12, 64)}
+PACKS = {'noise': (RATE, .05, 96), 'speech_full': (RATE, .12, 64), 'speech_wide': (16000, .12, 64)}
 NOISE = 10 ** (-24 / 20), 10 ** (-1.5 / 20)            # active RMS and peak, at most; the codec overshoots by a little
 SPEECH = 10 ** (-26 / 20), .98
 FADE = np.linspace(0, 1, RATE // 200)
@@ -33,6 +33,7 @@ SHORTEST, LONGEST = .2, 30                             # seconds
 MINUTES = {'noise': 20, 'music': 5, 'speech': 60}      # at most: of a package, its music, a narrator
 SHARES = {'music': .2, 'low': .18}                     # of all noise so far, at most; low: rates below 32 kHz
 BANDS = np.geomspace(100, 6000, 17)                    # Hz; all that the lowest rate of any codec leaves
+OCTAVES = np.geomspace(100, 6400, 7)                   # Hz; in which speech is told from its background
 SOUND, ARCHIVE = (re.compile(rf'\.({of})$', re.I) for of in ('wav|ogg|oga|flac|mp3|opus|aiff?|au', 'pk3|wz|zip|jar'))
 MUSIC = re.compile(r'music|bgm|soundtrack|ringtone|theme(?=[^/]*$)|tunes?\b|songs?\b|\bmus\b', re.I)
 VOICE = re.compile(re.sub(r'\s', '', r'''
@@ -81,14 +82,25 @@ def detector():
     return lambda x: (model.audio_forward(resampled(x, RATE, 16000)) > .5).sum() * .032
 
 
+def contrast_of(x, rate):
+    """dB from a recording's background up to its voice. The background is what the quietest tenth of the frames has in each octave: every
+    sound of speech leaves some of them, so words show it that follow each other without a pause. Digital silence says nothing of it."""
+    n = rate // 50
+    power = np.abs(np.fft.rfft(x[:len(x) // n * n].reshape(-1, n) * np.hanning(n))) ** 2
+    bins = (OCTAVES[OCTAVES < rate / 2] * n / rate).astype(int)
+    octaves = np.add.reduceat(power[:, :n * 6400 // rate + 1], bins, axis=1)
+    quiet, loud = np.quantile(octaves[power.sum(1) > 3 / 16 * n * n * 10 ** -8.5], [.1, .95], axis=0).sum(1)
+    return 10 * np.log10(loud / quiet)
+
+
 def sounding(x, contrast, rate=RATE):
-    """-> what is loud, with a little before and after, and its first sample; contrast: dB that speech must have between loud and
-    quiet, 0 for noise"""
+    """-> what is loud, with a little before and after, and its first sample; contrast: dB that speech must have over its background,
+    0 for noise"""
     frame = rate // 50
     db = 10 * np.log10((x[:len(x) // frame * frame].reshape(-1, frame) ** 2).mean(1) + 1e-12)
     leave_out_if(not db.max() > -50, 'silent')
-    low, high = np.quantile(db[db > -85], [.1, .95])   # digital silence says nothing of the noise
-    leave_out_if(high - low < contrast, 'noisy')
+    low = np.quantile(db[db > -85], .1)
+    leave_out_if(contrast and contrast_of(x, rate) < contrast, 'noisy')
     loud = np.flatnonzero(db > max(db.max() - 40, min(low + 6, db.max() - 25) if contrast else -85))
     leave_out_if((loud[-1] + 1 - loud[0]) * frame < SHORTEST * rate, 'short')
     start = max(0, loud[0] - 3) * frame
@@ -102,7 +114,7 @@ def clip(x, rate, spoken, heard):
     x = x[:, (x ** 2).mean(0).argmax()]
     x = x - x.mean()
     leave_out_if((np.abs(x) > .995 * np.abs(x).max()).mean() > .005, 'clipped')
-    x, _ = sounding(resampled(x, rate, RATE), (30 if len(x) > 1.5 * rate else 24) if spoken else 0)
+    x, _ = sounding(resampled(x, rate, RATE), (33 if len(x) > 1.5 * rate else 27) if spoken else 0)
     x = x[max(0, len(x) - LONGEST * RATE) // 2:][:LONGEST * RATE]
     seconds, speech = len(x) / RATE, heard(np.pad(x / np.abs(x).max() * .5, (RATE * 3 // 10, RATE // 2)))
     leave_out_if(spoken and speech < (.4 if seconds > 1.2 else .25) * seconds, 'not speech')

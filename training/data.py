@@ -18,7 +18,7 @@ FASTEST = 1.18                                          # how much a voice is sp
 FASTEST_NOISE = 2.
 STOCK = 4                                               # batches made at once: of so few clips a map takes no longer for being larger
 ALONE, CLEAN = .1, .1                                   # parts of the clips: noise alone; speech that must come through untouched
-QUIET = .12                                             # part of the noise that is 27 to 42 dB under the speech
+SNR = (-8, 2.5), (2.5, 15), (15, 42)                    # dB, a third of the noise each; the last is quiet and must go all the same
 SILENT = .08                                            # part of the clips that begin with nothing at all
 AFTER = .45                                             # part of the clips that come after another
 CODED = 1 / 3                                           # part of what is heard of a pack that went through a codec, at most
@@ -247,8 +247,13 @@ class Mixer:
         return db(step * self.edge(self.between(n, 0, self.samples / RATE), .03))
 
     def babble(self, n):
-        v = sum(self.crop(self.full if i % 2 else self.wide, n) * db(self.between(n, 0, 10)) for i in range(6))
-        return convolve(v, self.rooms(n, n)[0])
+        """Four to twelve voices, by threes at places of their own in measured rooms."""
+        total = 0
+        for i in range(4):
+            v = sum(self.crop(self.full if k % 2 else self.wide, n) * db(self.between(n, 0, 10)) for k in range(i, i + 3))
+            h = self.responses[(self.rand(n) * self.full_rooms).long()]
+            total = total + convolve(v, h / h.norm(dim=1, keepdim=True)) * (self.chance(n, .6) if i else 1)
+        return total
 
     def steady(self, n):
         """Air and fans: noise of a random colour that swells slowly, sometimes with mains hum or the tones of a rotor."""
@@ -322,8 +327,10 @@ class Mixer:
         return v * self.jump(n, .2, 15) + self.randn(n, self.samples) * 1e-3, chosen[:, 2:3]
 
     def snr(self, n, babble):
-        """dB; of quiet noise that must go all the same there is some in each batch."""
-        return torch.where(self.rand(n, 1) < QUIET, self.between(n, 27, 42), self.between(n, 8. * babble - 8, 27))
+        """dB; babble is no louder than speech."""
+        low, high = torch.tensor(SNR, device=self.device)[torch.randint(len(SNR), (n,), device=self.device, generator=self.gen)].T[..., None]
+        low = torch.maximum(low, low * (1 - babble))
+        return low + (high - low) * self.rand(n, 1)
 
     def background(self, n, clean):
         """Noise by its level against speech at 0 dB, babble no louder than that: of voices alike nobody knows which is wanted. In

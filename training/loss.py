@@ -13,8 +13,13 @@ def mean(x, counts):
     return (x * counts).sum(1, keepdim=True) / counts.sum(1, keepdim=True)
 
 
+def phases(loss):
+    """A configuration's [loss], {term: [weight in the stable phase, in the decay]} -> both phases' {term: weight}"""
+    return [{k: w[i] for k, w in loss.items()} for i in range(2)]
+
+
 class Loss:
-    """loss(noisy, clean, known, start) -> total, {term: value before its weight}. known [B,1]: Hz above which clean says nothing;
+    """loss(noisy, clean, known, start) -> total, {term: value before its weight, 0 where that is 0}. known [B,1]: Hz above which clean says nothing;
     start [B,1]: the first sample that counts. metric: of metric.py, for clips that it is to judge; `judged` is what it learns from."""
 
     def __init__(self, net, samples, device, weights, metric=None):
@@ -68,6 +73,19 @@ class Loss:
         passed = ((Y * C.conj()).real * w).sum(2) / ((C.abs().square() * w).sum(2) + 1e-9)
         return -(((passed.clamp(0, 1) + .2) / 1.2).log() * onset).sum() / onset.sum().clamp_min(1)
 
+    def inconsistency(self, mh, ph, y, w):
+        """How far the spectrum that was asked for is from that of the sound it gives, where frames overlap whole."""
+        m, p = self.net.features(self.net.stft(y))
+        L, whole = self.net.linear, -(self.net.window // self.net.hop - 1)
+        return ((mh[..., :L] * ph - m[..., :L] * p).abs().square() * w)[:, :whole].mean()
+
+    def spoken(self, silent, clean, y):
+        """y, with the clean clip where no frame has speech: PESQ is to rate speech, the other terms pauses."""
+        r = self.net.window // self.net.hop             # frames that a sample lies in
+        heard = F.max_pool1d(F.pad((~silent).float()[:, None], (0, r - 1)), r, 1)
+        heard = F.interpolate(heard, scale_factor=float(self.net.hop), mode='linear')[:, 0, :self.end]
+        return clean + (y - clean) * heard
+
     def disliked(self, clean, y):
         """[B]: by how much the discriminator's score is below the best."""
         if self.metric is None:
@@ -111,12 +129,15 @@ class Loss:
         edge = (mask * last).sum(-1, keepdim=True) / last.sum(-1, keepdim=True)
         terms['follow'] = ((mask - edge.detach().clamp_max(1)).square() * (1 - known_at) * counts[..., None]).mean()
 
-        n = noisy.shape[1]
-        y, clean = (lowpass(x, known)[:, :self.end] * (self.sample >= start) for x in (net.istft(Y, n), clean))
+        y = net.istft(Y, noisy.shape[1])
+        zero = torch.zeros_like(terms['follow'])
+        terms['consistency'] = self.inconsistency(mh, ph, y, wl) if self.weights['consistency'] else zero
+        y, clean = (lowpass(x, known)[:, :self.end] * (self.sample >= start) for x in (y, clean))
         terms['snr'] = ((y - clean).square().sum(1) + 1e-4).log().mean() - (clean.square().sum(1) + 1e-4).log().mean()
         speech = (rms(clean) > 1e-3).float()[:, 0]      # what follows means nothing without
-        for term, of in ('pesq', 'perceptual'), ('mos', 'worse'), ('metric', 'disliked'):
+        pesq = lambda clean, y: self.perceptual(clean, self.spoken(silent, clean, y))
+        for term, of in ('pesq', pesq), ('mos', self.worse), ('metric', self.disliked):
+            terms[term] = zero
             if self.weights[term]:
-                each = getattr(self, of)(clean.float(), y.float()).float()
-                terms[term] = (each * speech).sum() / speech.sum().clamp_min(1)
+                terms[term] = (of(clean.float(), y.float()).float() * speech).sum() / speech.sum().clamp_min(1)
         return sum(self.weights[k] * v for k, v in terms.items()), terms

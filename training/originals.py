@@ -9,8 +9,10 @@ recording's band ends is measured: files of any rate come from telephones and MP
 """
 import argparse
 import csv
+import io
 import os
 import re
+import subprocess
 from collections import Counter, defaultdict
 from concurrent.futures import ProcessPoolExecutor
 
@@ -22,7 +24,7 @@ from prepare import RATE, WIDE, level
 
 FULL = 14000                                            # Hz: what reaches up to here is full band
 KBITS, GAP = 96, .12                                    # of Opus; seconds between clips
-CONTRAST = 25                                           # dB between loud and quiet frames of speech, at least
+CONTRAST = 28                                           # dB from the background of speech up to it, at least
 LONGEST = 30                                            # seconds of one noise
 PART = 55e6                                             # bytes of a file, at most 5 % more
 NEVER = re.compile(r'alsa-utils|asterisk-prompt-(fr-armelle|es-co)|\bp2(32|57)\b')    # heard in the product's own demonstration, and in VoiceBank's test
@@ -37,12 +39,19 @@ def band(x, rate):
     return 500 * (1 + int(np.flatnonzero(groups > total.max() * 1e-7)[-1]))
 
 
+def read(path):
+    """-> samples [n, channels], rate; ffmpeg decodes what libsndfile does not know"""
+    if path.endswith('.webm'):
+        path = io.BytesIO(subprocess.run(['ffmpeg', '-v', 'error', '-i', path, '-f', 'au', '-'], stdin=subprocess.DEVNULL, capture_output=True).stdout)
+    return soundfile.read(path, dtype='float32', always_2d=True)
+
+
 def prepared(job):
     """-> (rate, measured band, first sample taken, gain in dB, int16 samples), or why it is left out"""
     path, kind = job
     spoken = kind in ('speech', 'voice')
     try:
-        x, rate = soundfile.read(path, dtype='float32', always_2d=True)
+        x, rate = read(path)
         leave_out_if(len(x) < .1 * rate, 'short')
         x = x[:, (x ** 2).mean(0).argmax()]
         x = x - x.mean()
@@ -101,7 +110,7 @@ def recordings(folder, sources, evaluated):
         if 'train' not in sources.get(source, ('', ''))[0] or speaker in evaluated:
             continue
         for f in sorted(files):
-            if SOUND.search(f) and f.split('_', 1)[-1] not in evaluated and not NEVER.search(f'{source}/{speaker}/{f}'):
+            if (SOUND.search(f) or f.endswith('.webm')) and f.split('_', 1)[-1] not in evaluated and not NEVER.search(f'{source}/{speaker}/{f}'):
                 found.append((kind, source, speaker, os.path.join(place, f)))
     return found
 

@@ -10,7 +10,7 @@ import tomllib
 import torch
 
 from data import RATE, Mixer
-from loss import Loss
+from loss import Loss, phases
 from network import Net
 from train import Average, step_gradients
 
@@ -33,7 +33,7 @@ def main():
     net = Net(**config['network']).to(device)
     opt = torch.optim.AdamW(net.parameters(), 1e-3, fused=cuda)
     mixer = Mixer(a.data, int(a.seconds * RATE), device, 0)
-    loss, average = Loss(net, mixer.samples, device, config['loss']), Average(net)
+    loss, average = Loss(net, mixer.samples, device, phases(config['loss'])[1]), Average(net)
     if cuda:
         net.core = torch.compile(net.core, dynamic=False)
 

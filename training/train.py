@@ -3,8 +3,9 @@
 CONFIG is one of configs/; DATA is what prepare.py wrote; the weights to begin from are averaged ones or a model file. OUT gets
 weights.ema (averaged weights: what is exported and scored), checkpoint.pt (to resume from), curve.tsv and curve.png.
 `torchrun --nproc-per-node N train.py ...` uses N GPUs of one host.
-The schedule is one of time: N minutes are N minutes on any machine. The learning rate is constant after its warm-up and falls to zero
-in the last part, so a run that is cut off before and resumed elsewhere goes on as if nothing had been.
+The schedule is one of time: N minutes are N minutes on any machine. In its stable phase the learning rate is constant after its warm-up, in
+the decay it falls to zero; each term of the loss has a weight for either. A run that is cut off and resumed elsewhere goes on as if
+nothing had been.
 """
 import argparse
 import os
@@ -17,7 +18,7 @@ import torch.distributed as dist
 from tqdm import tqdm
 
 from data import RATE, Mixer
-from loss import Loss
+from loss import Loss, phases
 from metric import Metric
 from network import GEOMETRY, Net
 from unfold import calibrate, unfold
@@ -155,11 +156,19 @@ def train(config, data, out, weights=None, resume=False, device='cuda' if torch.
         if processes > 1:                               # each had clips of its own
             for v in net.state_dict().values():
                 dist.broadcast(v, 0)
-    metric = Metric(device, max(1, min(16, os.cpu_count() // processes - 2))) if config['loss']['metric'] else None
-    sources = [(mixer, t['batch'], Gradients(net, Loss(net, samples, device, config['loss'], metric), True))]
+    stable, decay = phases(config['loss'])
+    metric = Metric(device, max(1, min(16, os.cpu_count() // processes - 2))) if stable['metric'] or decay['metric'] else None
     if t['long_every']:                                 # as much sound in fewer clips: too few for a batch norm's statistics
         mixer_long = mixer.of_length(samples * t['batch'] // t['long_batch'])
-        sources.append((mixer_long, t['long_batch'], Gradients(net, Loss(net, mixer_long.samples, device, config['loss']), False)))
+
+    def sources_of(weights):
+        sources = [(mixer, t['batch'], Gradients(net, Loss(net, samples, device, weights, metric), True))]
+        if t['long_every']:
+            sources.append((mixer_long, t['long_batch'], Gradients(net, Loss(net, mixer_long.samples, device, weights), False)))
+        return sources
+
+    sources = [sources_of(stable)]
+    sources.append(sources[0] if decay == stable else sources_of(decay))
     average, used, step, rows = Average(net), 0., 0, []
     if resume:
         ck = torch.load(at('checkpoint.pt'), map_location=device)
@@ -171,11 +180,12 @@ def train(config, data, out, weights=None, resume=False, device='cuda' if torch.
             metric.load(ck['metric'])
     if device != 'cpu':
         net.core = torch.compile(net.core, dynamic=False)
-        for source, n, gradients in sources:            # all minutes of it before the clock starts
+        each = sources[0] if sources[1] is sources[0] else sources[0] + sources[1]
+        for source, n, gradients in each:               # all minutes of it before the clock starts
             for _ in range(WARM):
                 gradients(source.batch(n))
         pool = torch.cuda.graph_pool_handle()
-        for source, n, gradients in sources:
+        for source, n, gradients in each:
             gradients.capture(source.batch(n), pool)
 
     def keep(seconds):
@@ -199,11 +209,12 @@ def train(config, data, out, weights=None, resume=False, device='cuda' if torch.
     while seconds < total:
         for group in opt.param_groups:
             group['lr'] = rate_at(t, step, seconds / total)
-        source, n, gradients = sources[t['long_every'] > 0 and (step + 1) % t['long_every'] == 0]
+        falling = seconds / total > 1 - t['decay']
+        source, n, gradients = sources[falling][t['long_every'] > 0 and (step + 1) % t['long_every'] == 0]
         terms = gradients(source.batch(n))
         terms = terms | dict(norm=step_gradients(net, processes, t['clip']))
         opt.step()
-        if gradients.loss.metric:
+        if gradients.loss.metric and gradients.loss.weights['metric']:
             metric.learn(*gradients.loss.judged)
         step += 1
         average.update(net, step)

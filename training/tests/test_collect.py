@@ -95,7 +95,7 @@ def test_speech_by_band_without_narrators_of_the_evaluation(run):
     files = {'klettres/de/full.wav': sound(0, voice=True, hiss=.03), 'klettres/de/wide.wav': sound(1, voice=True),
              'klettres/es/low.wav': sound(2, voice=True), 'klettres/fr/fr.wav': sound(3, voice=True),
              'klettres/hu/bang.wav': np.pad(sound(4), RATE // 2) + sound(7, seconds=2) * 1e-3,
-             'klettres/nl/noisy.wav': sound(5, voice=True) + sound(6) * .1}
+             'klettres/nl/noisy.wav': sound(5, voice=True) + sound(6) * .3}
     taken = run('letters', files, '--speech', 'letters', rates={'klettres/es/low.wav': 32000})
     assert {pack: {*of} for pack, of in taken.items()} == {
         'speech_full': {'deb-letters/klettres/de'}, 'speech_wide': {'deb-letters/klettres/de', 'deb-letters/klettres/es'}}

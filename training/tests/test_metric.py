@@ -6,7 +6,7 @@ import torch
 
 import metric as metric_module
 import train as training
-from loss import Loss
+from loss import Loss, phases
 from metric import Metric
 from network import Net
 from test_training import Reads, config
@@ -44,7 +44,7 @@ def test_what_pesq_says_is_learnt(soon):
     torch.manual_seed(0)
     metric = Waits('cpu', 1)
     net = Net(c=4, blocks=1, nt=1, nf=1)
-    loss = Loss(net, SAMPLES + net.window, 'cpu', config(1, metric=.4)['loss'], metric)
+    loss = Loss(net, SAMPLES + net.window, 'cpu', phases(config(1, metric=.4)['loss'])[1], metric)
     clean = voice(6, 0)
     noise = torch.randn(6, SAMPLES) * clean.square().mean().sqrt()
     for level in [1, .3, .1, .02] * 8:

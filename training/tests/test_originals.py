@@ -1,5 +1,6 @@
 """Toy recordings: speech is bursts of noise with pauses, of a band that is given."""
 import csv
+import shutil
 import subprocess
 import sys
 
@@ -55,6 +56,35 @@ def test_what_is_taken_is_trimmed_levelled_and_where_the_index_says(run, tmp_pat
         assert 2 * rate < len(x) < 2.5 * rate
         y = files[f'speech/s/{i}/1.wav'][0][int(r['trimmed']):][:len(x)] * 10 ** (float(r['gain_db']) / 20)
         assert np.abs(x - y)[200:-200].max() < .01
+
+
+def spoken(seed, rate=16000, seconds=1.5):
+    """Sounds of different octaves that follow each other without a pause."""
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal(int(seconds * rate))
+    bands = [sosfilt(butter(4, hz, 'band', fs=rate, output='sos'), x) for hz in ((120, 700), (300, 3000), (2500, 7000))]
+    sounds = np.arange(len(x)) // (rate // 12) % 3
+    return .1 * np.select([sounds == i for i in range(3)], bands)
+
+
+@pytest.mark.parametrize('snr_db, taken', [(60, True), (26, True), (15, False)])
+def test_words_without_a_pause_are_not_taken_for_noisy(run, snr_db, taken):
+    x = spoken(0)
+    x += np.random.default_rng(1).standard_normal(len(x)) * level(x, 16000) * 10 ** (-snr_db / 20)
+    rows = run({'speech/s/a/1.wav': (bursts(16000, 8000), 16000), 'speech/s/b/1.wav': (x, 16000)}, {'s': 'train'})
+    assert [r['speaker_or_clip'] for r in rows] == ['a', 'b'][:1 + taken]
+
+
+@pytest.mark.skipif(not shutil.which('ffmpeg'), reason='no ffmpeg')
+def test_webm_is_read(run, tmp_path):
+    x = bursts(48000, 24000)
+    path = tmp_path / 'originals/speech/s/a/1.webm'
+    path.parent.mkdir(parents=True)
+    soundfile.write(tmp_path / 'x.wav', x, 48000)
+    subprocess.run(['ffmpeg', '-v', 'error', '-i', tmp_path / 'x.wav', '-b:a', '128k', path], check=True)
+    path.with_name('2.webm').write_bytes(b'no sound')
+    row, = run({}, {'s': 'train'})
+    assert int(row['samples']) / 48000 == pytest.approx(2, abs=.4)
 
 
 def test_nothing_that_is_judged_with_is_taken(run, tmp_path):
