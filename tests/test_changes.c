@@ -1,5 +1,5 @@
-/* The one road for a setting, with an engine that is loaded when a test says so, nodes that only take notes, and a control
- * socket where a client matters. */
+/* The one road for a setting, with an engine that is loaded when a test says so, nodes that only take notes, and a
+ * control socket where a client matters. */
 #include "config.h"
 
 #include "daemon/changes.h"
@@ -232,7 +232,8 @@ START_TEST(what_cannot_be_is_refused) {
     put_file("model = \"small\"; strength = 1.5");
     hang_up_signal(1);
     char text[512];
-    snprintf(text, sizeof text, "reload 1: %s:1: strength must be a number from 0 to 1\n", at("config/primeknet/primeknet.conf"));
+    snprintf(text, sizeof text, "reload 1: %s:1: strength must be a number from 0 to 1\n",
+             at("config/primeknet/primeknet.conf"));
     NOTES(text);
     ck_assert(now->settings.strength == 1);
     ck_assert_ptr_nonnull(strstr(now->refused, ":1: strength must be"));
@@ -478,7 +479,8 @@ static struct control *control;
 
 static void reply(void *data, const struct request *r, int res, const struct err *err) {
     (void)data;
-    control_reply(control, r->client, res ? control_refuse("%s", err->text) : json_pack("{s:s}", "model", now->settings.model));
+    control_reply(control, r->client,
+                  res ? control_refuse("%s", err->text) : json_pack("{s:s}", "model", now->settings.model));
 }
 
 static void take_request(void *data, unsigned client, const char *command, const json_t *request) {
@@ -539,7 +541,8 @@ START_TEST(a_start_with_the_last_good_ones) {
     says = true;
     ck_assert_int_eq(changes_start(changes, &err), 0);
     char text[1024];
-    snprintf(text, sizeof text, "%s:1: strength must be a number from 0 to 1\nopen base\nsettings in force: the last good ones\n",
+    snprintf(text, sizeof text,
+             "%s:1: strength must be a number from 0 to 1\nopen base\nsettings in force: the last good ones\n",
              at("config/primeknet/primeknet.conf"));
     NOTES(text);
     ck_assert(now->settings.strength == 0.5);

@@ -347,8 +347,8 @@ START_TEST(client_that_does_not_read) {
 }
 END_TEST
 
-/* Who waits for an answer holds nobody up, and gets the answers to what came after it in their turn; who leaves meanwhile
- * has asked all the same. */
+/* Who waits for an answer holds nobody up, and gets the answers to what came after it in their turn; who leaves
+ * meanwhile has asked all the same. */
 START_TEST(later) {
     static const char wait[] = "{\"command\":\"wait\",\"what\":\"it\"}\n";
     int waiting = connect_raw(), gone = connect_raw(), other = connect_raw();

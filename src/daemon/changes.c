@@ -136,7 +136,8 @@ static int put_in_force(struct changes *c, const struct settings *next, const st
     return 0;
 }
 
-/* The same change made of what is awaited (`next`) and of what is in force (`now`). LATER: an engine is loaded for it. */
+/* The same change made of what is awaited (`next`) and of what is in force (`now`). LATER: an engine is loaded for
+ * it. */
 static int change(struct changes *c, const struct settings *next, const struct settings *now, struct err *err) {
     const bool supersedes = c->now.loading && (!same_engine(next, &c->next) ||
                                                settings_streams(next) != settings_streams(&c->next));
@@ -224,7 +225,8 @@ int64_t changes_step(struct changes *c, int64_t now) {
     struct err err;
     c->options.load(c->options.data, NULL);
     c->now.loading = false;
-    answer_all(c, err_set(&err, -ETIMEDOUT, "the engine for it takes too long to load; the settings stay as they were"), &err);
+    answer_all(c, err_set(&err, -ETIMEDOUT, "the engine for it takes too long to load; the settings stay as they were"),
+               &err);
     return INT32_MAX;
 }
 

@@ -1,19 +1,20 @@
 /* changes.h - the one road for a setting.
  *
- * Whoever wants other settings (the file at a SIGHUP, a client of the control socket, a program that sets a node's Props)
- * makes a request and hands it to changes_ask. There it is validated, applied, remembered and answered, at once unless it
- * needs another engine. Such a request waits until the engine is loaded; the others go on meanwhile:
+ * Whoever wants other settings (the file at a SIGHUP, a client of the control socket, a program that sets a node's
+ * Props) makes a request and hands it to changes_ask. There it is validated, applied, remembered and answered, at once
+ * unless it needs another engine. Such a request waits until the engine is loaded; the others go on meanwhile:
  *
  * - What needs no engine is in force at once, and stays so when the engine comes.
- * - A newer request for an engine supersedes the one that is being loaded. Who waits is answered when the newest is decided.
+ * - A newer request for an engine supersedes the one that is being loaded. Who waits is answered when the newest is
+ *   decided.
  * - A newer reload of the file takes the place of one that waits.
  * - Asking for the engine in use again ends the loading.
  * - Once the last deadline of those who wait has passed, the loading is taken back and all of them are refused.
  *
  * A refused request changes nothing. Each request is answered once, except for a reload that a newer one replaces.
  *
- * Threads: one. Knows neither PipeWire nor an engine: changes_options does the work. Errors name the setting or the file's
- * line. */
+ * Threads: one. Knows neither PipeWire nor an engine: changes_options does the work. Errors name the setting or the
+ * file's line. */
 #ifndef PRIMEKNET_CHANGES_H
 #define PRIMEKNET_CHANGES_H
 
@@ -25,7 +26,7 @@
 struct changes;
 struct ready_engine;
 
-enum { CHANGES_PATIENCE_MS = 120000 }; /* that a request has for its engine, unless it has a reason for another deadline */
+enum { CHANGES_PATIENCE_MS = 120000 }; /* from a request to its usual deadline */
 
 struct request {
     enum { REQUEST_RELOAD, REQUEST_SET, REQUEST_BYPASS } what;
@@ -57,7 +58,8 @@ struct changes_options {
     bool (*has_room)(void *data, const struct settings *s);
     /* Starts loading the engine for these settings: changes_loaded follows, unless load is called again. NULL: none. */
     void (*load)(void *data, const struct settings *s);
-    /* Takes what can fail of the step from one to the other, or nothing of it; e: the engine that was loaded, or NULL. */
+    /* Takes what can fail of the step from one to the other, or nothing of it; e: the engine that was loaded, or
+     * NULL. */
     int (*apply)(void *data, const struct settings *now, const struct settings *next, const struct ready_engine *e,
                  struct err *err);
     /* Something else is in force: the rest follows. */

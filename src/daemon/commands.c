@@ -7,7 +7,8 @@
 
 static void answer_set(void *data, const struct request *r, int res, const struct err *err) {
     const struct commands *c = data;
-    control_reply(c->control, r->client, res ? control_refuse("%s", err->text) : report_setting(&c->report, r->setting));
+    control_reply(c->control, r->client,
+                  res ? control_refuse("%s", err->text) : report_setting(&c->report, r->setting));
 }
 
 static void answer_bypass(void *data, const struct request *r, int res, const struct err *err) {
@@ -71,7 +72,8 @@ void commands_request(void *data, unsigned client, const char *command, const js
     static const struct {
         const char *name;
         void (*run)(struct commands *c, unsigned client, const json_t *request);
-    } commands[] = {{"status", status}, {"watch", watch}, {"microphones", microphones}, {"set", set}, {"bypass", bypass}};
+    } commands[] = {
+        {"status", status}, {"watch", watch}, {"microphones", microphones}, {"set", set}, {"bypass", bypass}};
     struct commands *c = data;
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
         if (strcmp(command, commands[i].name) == 0) {

@@ -40,8 +40,8 @@ static void skip(struct conf *c) {
 }
 
 static int syntax_error(const struct conf *c, struct err *err) {
-    return err_set(err, -EINVAL, "%s:%d: syntax error: a setting is NAME = VALUE, words stand in \"quotation marks\"", c->file,
-                   c->line);
+    return err_set(err, -EINVAL, "%s:%d: syntax error: a setting is NAME = VALUE, words stand in \"quotation marks\"",
+                   c->file, c->line);
 }
 
 /* To the next character that is neither blank nor in a comment. */

@@ -19,7 +19,7 @@
 enum {
     BACKLOG = 16,
     MAX_ANSWER = 1 << 20, /* bytes that a client takes */
-    ANSWER_S = 1,         /* that a client waits before it asks whether the daemon is alive, and for an answer to that */
+    ANSWER_S = 1, /* that a client waits before it asks whether the daemon is alive, and for an answer to that */
 };
 
 /* A client has one answer at most under way: while it does not read that, nothing of it is read. */
@@ -170,8 +170,8 @@ static void drop(struct client **k) {
     *k = NULL;
 }
 
-/* What to wait for: room for the answer (or, with something left to answer or to tell, just the next turn), else the next
- * line. */
+/* What to wait for: room for the answer (or, with something left to answer or to tell, just the next turn), else the
+ * next line. */
 static int watch(const struct control *c, const struct client *k, unsigned slot, int operation) {
     if (k->waits) /* for nothing that it does */
         return epoll_ctl(c->epoll, EPOLL_CTL_DEL, k->fd, NULL);
@@ -309,7 +309,8 @@ void control_changed(struct control *c) {
 
 /* ---- the client -------------------------------------------------------------------------------------------------- */
 
-static const char silent[] = "primeknetd does not answer: it is stopped, or it hangs; systemctl --user restart primeknet starts it anew";
+static const char silent[] =
+    "primeknetd does not answer: it is stopped, or it hangs; systemctl --user restart primeknet starts it anew";
 
 int control_connect(int *ret, struct err *err) {
     char directory[sizeof ((struct sockaddr_un *)0)->sun_path];
@@ -360,8 +361,8 @@ static bool is_alive(void) {
     return alive;
 }
 
-/* One line; nothing can follow it before the next request. It may take its time while the daemon is alive: a large model
- * takes a while to load. *ret is the caller's. */
+/* One line; nothing can follow it before the next request. It may take its time while the daemon is alive: a large
+ * model takes a while to load. *ret is the caller's. */
 static int receive_line(int fd, char **ret) {
     size_t n = 0, size = 0;
     char *text = NULL;

@@ -20,14 +20,14 @@ enum {
     CONTROL_MAX_LINE = 16384, /* bytes of a request, its end included */
 };
 
-/* Takes one request, an object with the string "command". It is to be answered once by control_reply, at once or later; until
- * then nothing more is taken from its client, and others are served. */
+/* Takes one request, an object with the string "command". It is to be answered once by control_reply, at once or
+ * later; until then nothing more is taken from its client, and others are served. */
 typedef void control_request(void *data, unsigned client, const char *command, const json_t *request);
 /* Takes the answer over; NULL: out of memory, the client is cut off. One that has hung up does not hear it. */
 void control_reply(struct control *c, unsigned client, json_t *answer);
 
-/* From now on the client watches: each control_changed asks {"command": "watch"} for it, to be answered at once, with NULL for
- * the request. One that reads slowly gets one answer for many. */
+/* From now on the client watches: each control_changed asks {"command": "watch"} for it, to be answered at once,
+ * with NULL for the request. One that reads slowly gets one answer for many. */
 void control_watch(struct control *c, unsigned client);
 void control_changed(struct control *c);
 
@@ -40,10 +40,11 @@ void control_dispatch(struct control *c);
 /* An answer that refuses. */
 json_t *control_refuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* The socket of a daemon that runs, for control_ask, to be closed with close(2). -EPERM: not this user's, but root's by sudo. */
+/* The socket of a daemon that runs, for control_ask, to be closed with close(2). -EPERM: not this user's, but root's
+ * by sudo. */
 int control_connect(int *ret, struct err *err);
-/* Asks and waits for the answer as long as the daemon is alive; where it is not -ETIMEDOUT, after two seconds. A refusal is
- * -EINVAL, with its line in err. Takes `request` over; NULL is -ENOMEM. */
+/* Asks and waits for the answer as long as the daemon is alive; where it is not -ETIMEDOUT, after two seconds. A
+ * refusal is -EINVAL, with its line in err. Takes `request` over; NULL is -ENOMEM. */
 int control_ask(int fd, json_t **ret, json_t *request, struct err *err);
 
 #endif

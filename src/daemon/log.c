@@ -63,7 +63,8 @@ static void log_first(struct log *l, const struct node_status *s, const struct p
             s->connected ? "PipeWire is back" : "PipeWire is away; waiting for it");
     log_microphone(l, s);
     if (s->n_brought_back > old->n_brought_back)
-        say(SD_INFO, "brought back %u who recorded before this start or a break", s->n_brought_back - old->n_brought_back);
+        say(SD_INFO, "brought back %u who recorded before this start or a break",
+            s->n_brought_back - old->n_brought_back);
     if (s->connected && s->n_consumers && s->delay != old->delay)
         say(SD_INFO, "delay: %u samples (%.1f ms)%s", s->delay, s->delay * 1e3 / PUMP_RATE,
             p->waits ? "" : "; a quantum of it because the audio thread does not wait for the network");

@@ -21,7 +21,8 @@ struct log {
     int64_t next_late_report; /* ms */
 };
 
-/* A line for each thing that has changed since the last call: PipeWire, microphones and outputs, the delay, late hops. */
+/* A line for each thing that has changed since the last call: PipeWire, microphones and outputs, the delay, late
+ * hops. */
 void log_nodes(struct log *l, struct nodes *nodes);
 /* When log_nodes is to be called again at the latest, in ms as now_ms(), or INT64_MAX. */
 int64_t log_due(const struct log *l);

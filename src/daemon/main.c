@@ -1,7 +1,8 @@
-/* primeknetd: lifecycle only. Opens settings, engines, nodes and the control socket, and waits for all of them in one loop.
+/* primeknetd: lifecycle only. Opens settings, engines, nodes and the control socket, and waits for all of them in one
+ * loop.
  *
- * Threads: this one waits for signals, for the nodes, for an engine that is loaded, for clients and for its own next moment.
- * Sound is on others, and so is whatever takes a while (engines.h). */
+ * Threads: this one waits for signals, for the nodes, for an engine that is loaded, for clients and for its own next
+ * moment. Sound is on others, and so is whatever takes a while (engines.h). */
 #include "config.h"
 
 #include "base/clock.h"
@@ -91,8 +92,8 @@ static void controls_set(void *data, float strength, bool bypass) {
 /* The engine and the node that the settings ask for. */
 static int open_all(void *data, const struct settings *s, struct err *err) {
     struct daemon *d = data;
-    int res = engines_open(&d->engines,
-                           &(struct engines_options){.settings = s, .loaded = engine_loaded, .data = d, .say = say}, err);
+    int res = engines_open(
+        &d->engines, &(struct engines_options){.settings = s, .loaded = engine_loaded, .data = d, .say = say}, err);
     if (res)
         return res;
     const struct ready_engine *first = engines_now(d->engines);
@@ -263,7 +264,8 @@ static int start(struct daemon *d, const char *file, struct err *err) {
         return res;
     }
     d->commands.changes = d->changes;
-    d->commands.report = (struct report){.nodes = &d->nodes, .engine = engines_now(d->engines), .now = changes_now(d->changes)};
+    d->commands.report =
+        (struct report){.nodes = &d->nodes, .engine = engines_now(d->engines), .now = changes_now(d->changes)};
     engines_run(d->engines, node_worker(d->nodes.nodes[0]));
     follow(d);
     return 0;
@@ -304,7 +306,7 @@ static int check_config(const char *file) {
     struct err err = {""};
     int res = settings_load(&s, file, &err);
     if (res == 0)
-        res = engines_check(&s, &err);
+        res = loader_check(&s, &err);
     if (res)
         say(SD_ERR, "%s", err.text);
     else

@@ -111,7 +111,8 @@ struct engines_load nodes_load(const struct nodes *s) {
         load.engine_lost |= stats.engine_lost && !stats.swapping;
         load.swapping |= stats.swapping;
         load.late_hops += stats.late_hops;
-        load.share = fmaxf(load.share, (float)stats.hop_p50_us * PUMP_RATE / 1e6f / (float)worker_hop(s->options.worker));
+        load.share =
+            fmaxf(load.share, (float)stats.hop_p50_us * PUMP_RATE / 1e6f / (float)worker_hop(s->options.worker));
     }
     return load;
 }

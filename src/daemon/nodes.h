@@ -1,5 +1,5 @@
-/* nodes.h - all that is enhanced at once: the first microphone, which is always there, and what the settings speaker and
- * more_microphones ask for besides. Every one is a node of its own; one worker runs the network for all.
+/* nodes.h - all that is enhanced at once: the first microphone, which is always there, and what the settings speaker
+ * and more_microphones ask for besides. Every one is a node of its own; one worker runs the network for all.
  *
  * Threads: everything on one thread, the nodes' owner. */
 #ifndef PRIMEKNET_NODES_H
@@ -25,8 +25,8 @@ void nodes_close(struct nodes *s);
 /* The first follows the settings' microphone and channel; an error says what these cannot be. */
 int nodes_microphone(struct nodes *s, const struct settings *settings, struct err *err);
 
-/* Opens and closes the others until they are what the settings ask for, and sets the controls of all; those that stay are
- * not disturbed. Where one cannot be opened that is an error, and all else is done. */
+/* Opens and closes the others until they are what the settings ask for, and sets the controls of all; those that
+ * stay are not disturbed. Where one cannot be opened that is an error, and all else is done. */
 int nodes_follow(struct nodes *s, const struct in_force *now, struct err *err);
 
 /* What a node does, for people: "enhancing", "idle", ... */

@@ -21,8 +21,9 @@ static void *show(void *data) {
         sd_bus_set_method_call_timeout(bus, PATIENCE_US);
         /* Replaces none, has no actions or hints, and stays as long as the desktop likes. */
         sd_bus_call_method(bus, "org.freedesktop.Notifications", "/org/freedesktop/Notifications",
-                           "org.freedesktop.Notifications", "Notify", NULL, NULL, "susssasa{sv}i", "PrimeKnet", (uint32_t)0,
-                           "audio-input-microphone", m->summary, m->body, (unsigned)0, (unsigned)0, (int32_t)-1);
+                           "org.freedesktop.Notifications", "Notify", NULL, NULL, "susssasa{sv}i", "PrimeKnet",
+                           (uint32_t)0, "audio-input-microphone", m->summary, m->body, (unsigned)0, (unsigned)0,
+                           (int32_t)-1);
     }
     sd_bus_flush_close_unref(bus);
     free(m);

@@ -2,8 +2,8 @@
 #ifndef PRIMEKNET_NOTIFY_H
 #define PRIMEKNET_NOTIFY_H
 
-/* Returns at once: a thread of its own asks, for a few seconds at most. Where no bus or nobody shows notifications, nothing
- * happens. */
+/* Returns at once: a thread of its own asks, for a few seconds at most. Where no bus or nobody shows notifications,
+ * nothing happens. */
 void notify(const char *summary, const char *body);
 
 #endif

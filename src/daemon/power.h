@@ -9,8 +9,8 @@
 /* A battery of the machine's own (not a mouse's) runs down, and no mains feeds it. */
 bool power_on_battery(const char *sys);
 
-/* Every NVIDIA GPU is suspended: a laptop draws its screen with another one, and this one would wake for us alone. False
- * where there is none. */
+/* Every NVIDIA GPU is suspended: a laptop draws its screen with another one, and this one would wake for us alone.
+ * False where there is none. */
 bool power_gpu_sleeps(const char *sys);
 
 #endif

@@ -87,7 +87,8 @@ bool report_missing(const struct report *r, int setting, char ret[MISSING_BYTES]
     if (setting == SETTING_model && r->engine->too_heavy[0])
         text_add(ret, MISSING_BYTES, "%s is too heavy for this machine now; %s runs instead", r->engine->too_heavy,
                  r->engine->model);
-    if (setting == SETTING_microphone && strcmp(s->microphone, "default") != 0 && !node_knows(first, NODE_MIC, s->microphone))
+    if (setting == SETTING_microphone && strcmp(s->microphone, "default") != 0 &&
+        !node_knows(first, NODE_MIC, s->microphone))
         text_add(ret, MISSING_BYTES, "there is no \"%s\" now; it is used as soon as there is", s->microphone);
     if (setting == SETTING_channel && n.lacks_channel)
         text_add(ret, MISSING_BYTES, "%s has no channel %s; all that it has are mixed", n.microphone, s->channel);
@@ -96,7 +97,8 @@ bool report_missing(const struct report *r, int setting, char ret[MISSING_BYTES]
         text_add(ret, MISSING_BYTES, "there is no output \"%s\" now; it is used as soon as there is", s->speaker);
     for (unsigned i = 0; setting == SETTING_more_microphones && settings_more_microphone(s, i, name); i++)
         if (!node_knows(first, NODE_MORE_MIC, name))
-            text_add(ret, MISSING_BYTES, "%sthere is no \"%s\" now; it is used as soon as there is", ret[0] ? "; " : "", name);
+            text_add(ret, MISSING_BYTES, "%sthere is no \"%s\" now; it is used as soon as there is", ret[0] ? "; " : "",
+                     name);
     return ret[0];
 }
 
@@ -104,8 +106,9 @@ json_t *report_setting(const struct report *r, int setting) {
     char missing[MISSING_BYTES];
     bool of_engine = setting == SETTING_model || setting == SETTING_gpu;
     bool is_missing = report_missing(r, setting, missing) || (of_engine && report_missing(r, SETTING_engine, missing));
-    return json_pack("{s:s, s:o, s:o, s:b, s:o}", "name", settings_name(setting), "value", value(&r->now->settings, setting), "file",
-                     words(r->now->settings.file), "bypass", r->now->bypass, "missing", is_missing ? words(missing) : json_null());
+    return json_pack("{s:s, s:o, s:o, s:b, s:o}", "name", settings_name(setting), "value",
+                     value(&r->now->settings, setting), "file", words(r->now->settings.file), "bypass", r->now->bypass,
+                     "missing", is_missing ? words(missing) : json_null());
 }
 
 static json_t *all_settings(const struct settings *s) {
@@ -132,13 +135,15 @@ static void add_first(const struct report *r, char *line, const struct node_stat
     if (!s->connected)
         text_add(line, REPORT_LINE_BYTES, "Waiting for PipeWire");
     else if (!s->has_microphone)
-        text_add(line, REPORT_LINE_BYTES, "No microphone; %s", s->n_consumers ? "silence to those who record" : "nobody records");
+        text_add(line, REPORT_LINE_BYTES, "No microphone; %s",
+                 s->n_consumers ? "silence to those who record" : "nobody records");
     else if (!s->n_consumers)
         text_add(line, REPORT_LINE_BYTES, "Idle, nobody records; %s, %s", s->microphone, r->engine->text);
     else if (p->engine_lost)
         text_add(line, REPORT_LINE_BYTES, "The engine failed; %s as it is", s->microphone);
     else {
-        text_add(line, REPORT_LINE_BYTES, "%s %s with %s", bypass ? "Bypassed:" : "Enhancing", s->microphone, r->engine->text);
+        text_add(line, REPORT_LINE_BYTES, "%s %s with %s", bypass ? "Bypassed:" : "Enhancing", s->microphone,
+                 r->engine->text);
         if (!bypass && r->now->settings.strength < 1)
             text_add(line, REPORT_LINE_BYTES, ", strength %.4g", r->now->settings.strength);
         text_add(line, REPORT_LINE_BYTES, ", delay %.1f ms", s->delay * 1e3 / PUMP_RATE);
@@ -202,8 +207,9 @@ static void add_hops(json_t *status, const struct node_status *n, const struct p
 }
 
 static json_t *device(const struct node_status *n) {
-    return n->has_microphone ? json_pack("{s:o, s:o}", "name", words(n->microphone_name), "description", words(n->microphone))
-                             : json_null();
+    return n->has_microphone
+               ? json_pack("{s:o, s:o}", "name", words(n->microphone_name), "description", words(n->microphone))
+               : json_null();
 }
 
 /* As PipeWire passes on what rtkit and the kernel answer. */
@@ -249,11 +255,11 @@ json_t *report_status(const struct report *r, bool bands) {
     node_recorders(first, add_recorder, recorders);
     for (unsigned i = 1; i < r->nodes->n; i++)
         json_array_append_new(more, one_stream(r->nodes->nodes[i], r->now->bypass));
-    json_t *status = json_pack("{s:s, s:s, s:o, s:b, s:o, s:o, s:b, s:o, s:o, s:o}", "version", PACKAGE_VERSION, "state",
-                               nodes_state(first, r->now->bypass), "recorders", recorders, "bypass", r->now->bypass, "model",
-                               words(r->engine->model), "engine", words(r->engine->engine_name), "swapping",
-                               r->now->loading || p.swapping, "settings", all_settings(&r->now->settings), "missing", all_missing(r),
-                               "streams", more);
+    json_t *status = json_pack("{s:s, s:s, s:o, s:b, s:o, s:o, s:b, s:o, s:o, s:o}", "version", PACKAGE_VERSION,
+                               "state", nodes_state(first, r->now->bypass), "recorders", recorders, "bypass",
+                               r->now->bypass, "model", words(r->engine->model), "engine",
+                               words(r->engine->engine_name), "swapping", r->now->loading || p.swapping, "settings",
+                               all_settings(&r->now->settings), "missing", all_missing(r), "streams", more);
     if (!status)
         return NULL;
     json_object_set_new(status, "brought_back", brought_back(first));

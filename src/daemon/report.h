@@ -1,5 +1,5 @@
-/* report.h - what the daemon tells about itself: the answers to "status", "set" and "microphones" as JSON, and a line for the
- * service's status.
+/* report.h - what the daemon tells about itself: the answers to "status", "set" and "microphones" as JSON, and a line
+ * for the service's status.
  *
  * On the thread that owns the nodes. Every object is the caller's; NULL: out of memory. */
 #ifndef PRIMEKNET_REPORT_H

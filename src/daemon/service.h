@@ -12,7 +12,8 @@ void service_ready(void);
 void service_reloading(void);
 void service_stopping(void);
 
-/* One line for people, "systemctl --user status" shows it; cut where it is too long. Sent only if it is another than the last. */
+/* One line for people, "systemctl --user status" shows it; cut where it is too long. Sent only if it is another than
+ * the last. */
 void service_status(const char *text);
 
 /* Milliseconds between two calls of service_alive that keep the watchdog quiet; -1, as for poll(2), without one. */

@@ -58,8 +58,8 @@ static bool fits_more_microphones(const char *text) {
     if (!nth_name(text, 0, first) || strcmp(first, "default") == 0 || !fits_source(first))
         return false;
     const char *comma = strchr(text, ',');
-    return !comma || (!strchr(comma + 1, ',') && nth_name(text, 1, second) && strcmp(second, "default") != 0 && fits_source(second) &&
-                      strcmp(first, second) != 0);
+    return !comma || (!strchr(comma + 1, ',') && nth_name(text, 1, second) && strcmp(second, "default") != 0 &&
+                      fits_source(second) && strcmp(first, second) != 0);
 }
 
 static bool ends_in(const char *text, const char *end) {
@@ -411,7 +411,8 @@ static bool same(const struct settings *a, const struct settings *b, int setting
     return strcmp(x, y) == 0;
 }
 
-/* The text with the setting in it, at most MAX_FILE_BYTES, into ret[MAX_FILE_BYTES + 1]; settings_parse takes the text. */
+/* The text with the setting in it, at most MAX_FILE_BYTES, into ret[MAX_FILE_BYTES + 1]; settings_parse takes the
+ * text. */
 static int put_value(char *ret, size_t *ret_n, const char *text, size_t n, const struct settings *s, int setting) {
     char value[2 * 1024 + 3];
     struct conf conf;
@@ -421,7 +422,8 @@ static int put_value(char *ret, size_t *ret_n, const char *text, size_t n, const
         found = strcmp(old.name, rows[setting].name) == 0;
     quote(s, setting, value);
     if (found) {
-        m = snprintf(ret, MAX_FILE_BYTES + 1, "%.*s%s%s", (int)(old.value - text), text, value, old.value + old.n_value);
+        m = snprintf(ret, MAX_FILE_BYTES + 1, "%.*s%s%s", (int)(old.value - text), text, value,
+                     old.value + old.n_value);
     } else {
         bool open = n > 0 && text[n - 1] != '\n';
         m = snprintf(ret, MAX_FILE_BYTES + 1, "%s%s%s = %s;\n", text, open ? "\n" : "", rows[setting].name, value);

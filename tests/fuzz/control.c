@@ -1,9 +1,9 @@
-/* The control socket: whatever clients send in whatever pieces, each answer is one line with one object, and the next client is
- * served.
+/* The control socket: whatever clients send in whatever pieces, each answer is one line with one object, and the next
+ * client is served.
  *
- * A byte: the allocation that fails, of every 256. A byte: 1, and the rest is what a server answers to our own client; else
- * the rest are turns of a byte, client (3 bits) and action (0..3 send as many bytes as the next byte says, 4 hear, 5 end,
- * 6 end sending, 7 a turn of the server's). */
+ * A byte: the allocation that fails, of every 256. A byte: 1, and the rest is what a server answers to our own
+ * client; else the rest are turns of a byte, client (3 bits) and action (0..3 send as many bytes as the next byte
+ * says, 4 hear, 5 end, 6 end sending, 7 a turn of the server's). */
 #include "config.h"
 
 #include "fuzz.h"

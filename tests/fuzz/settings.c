@@ -1,7 +1,7 @@
 /* Settings: any text gives settings that can be written and read again, or one line.
  *
- * A byte: which allocation fails. A byte: the setting that is then set; its upper bit: and saved to the file. A byte: the
- * length of its new value, which follows; the rest is the file. */
+ * A byte: which allocation fails. A byte: the setting that is then set; its upper bit: and saved to the file. A
+ * byte: the length of its new value, which follows; the rest is the file. */
 #include "config.h"
 
 #include "fuzz.h"

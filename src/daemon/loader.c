@@ -1,0 +1,323 @@
+#include "daemon/loader.h"
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/text.h"
+#include "daemon/power.h"
+#include "engine/choose.h"
+#include "engine/measure.h"
+#include "live/pump.h"
+#include "model/model.h"
+
+#include <errno.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <systemd/sd-daemon.h>
+#include <unistd.h>
+
+enum { WARM_UP_HOPS = 200 }; /* about a second of sound: caches, page tables and the processor's clock settle */
+
+struct loader {
+    loader_say *say;
+    int event;
+    bool busy, has_thread;
+    pthread_t thread;
+    atomic_bool dropped; /* nobody waits for it any more */
+    atomic_bool done;    /* the thread ends */
+    struct load_task task;     /* stands still while it is done ... */
+    struct load_result result; /* ... and this is the thread's meanwhile */
+};
+
+/* ---- one engine -------------------------------------------------------------------------------------------------- */
+
+void loader_close_engine(struct engine *engine) {
+    if (!engine)
+        return;
+    struct model *model = (struct model *)engine_model(engine); /* const to those who only run it */
+    engine_close(engine);
+    model_free(model);
+    memory_trim(); /* a smaller one may have taken its place */
+}
+
+static int load_model(struct model **ret, const char *name, const struct settings *s, struct err *err) {
+    struct err why = {""};
+    struct model *model;
+    int res = model_load(&model, name, &why);
+    if (res)
+        return settings_refuse(s, SETTING_model, res, why.text, err);
+    if (model_rate(model) != PUMP_RATE)
+        res = err_set(&why, -EINVAL, "%.200s works at %u Hz and is for files only; live sound has %d Hz", name,
+                      model_rate(model), PUMP_RATE);
+    else if (!worker_takes(model_hop(model), model_delay(model)))
+        res = err_set(&why, -EINVAL, "%.200s: its hop and window are too long for live sound", name);
+    if (res) {
+        model_free(model);
+        return settings_refuse(s, SETTING_model, res, why.text, err);
+    }
+    *ret = model;
+    return 0;
+}
+
+int loader_check(const struct settings *s, struct err *err) {
+    struct model *model = NULL;
+    int res = strcmp(s->model, "auto") ? load_model(&model, s->model, s, err) : 0;
+    model_free(model);
+    return res;
+}
+
+/* The next one that takes less; NULL: there is none. */
+static const char *lighter_than(const char *model) {
+    return !strcmp(model, "small") ? NULL : !strcmp(model, "large") ? "base" : "small";
+}
+
+/* Times hops of an engine that was just opened. -EBUSY: most take longer than a hop, and something else runs
+ * instead: this is the GPU, or a model that the machine did not carry before. Otherwise a slow engine is all there
+ * is, with a warning. */
+static int warm_up(struct loader *l, struct ready_engine *r, int64_t start, struct err *err) {
+    float us[WARM_UP_HOPS];
+    const float hop_us = 1e6f * (float)engine_hop(r->engine) / PUMP_RATE;
+    int n = measure_hops(r->engine, WARM_UP_HOPS, CLOCK_MONOTONIC, us, hop_us, WARM_UP_HOPS / 4, &l->dropped);
+    if (n < 0)
+        return err_set(err, n, "engine %s: it failed during warm-up", engine_kind(r->engine));
+    const float most_us = measure_percentile(us, (unsigned)n, 0.9); /* the slowest may be the host's doing */
+    if (r->gpu && most_us > hop_us)
+        return err_set(err, -EBUSY,
+                       "engine cuda: a hop of %.0f us takes %.0f us: another program keeps the GPU busy, or it is "
+                       "too slow",
+                       hop_us, most_us);
+    if (l->task.role == HEAVIER && most_us > hop_us)
+        return err_set(err, -EBUSY, "a hop of %.0f us takes %.0f us", hop_us, most_us);
+    r->hop_p99_us = (unsigned)ceilf(measure_percentile(us, (unsigned)n, 0.99));
+    l->say(SD_INFO, "%s: p99 %u us of a hop's %.0f us, loaded in %d ms", r->text, r->hop_p99_us, hop_us,
+           (int)(now_ms() - start));
+    if (measure_percentile(us, (unsigned)n, 0.5) > hop_us)
+        l->say(SD_WARNING, "%s is too slow for this machine: hops will be late and sound as the microphone does",
+               r->text);
+    return 0;
+}
+
+/* The model on one engine, open and warm. */
+static int open_engine(struct loader *l, struct ready_engine *ret, const char *model_name_or_path, const char *engine,
+                       struct err *err) {
+    const struct settings *s = &l->task.settings;
+    struct ready_engine r = {.n_streams = PUMP_STREAMS * l->task.n_pumps, .gpu = !strcmp(engine, "cuda")};
+    struct model *model;
+    const int64_t start = now_ms();
+    int res = load_model(&model, model_name_or_path, s, err);
+    if (res)
+        return res;
+    struct engine_options options = {.name = engine, .gpu = s->gpu, .n_streams = r.n_streams, .max_hops = 1};
+    res = engine_open(&r.engine, &options, model, err);
+    if (res) {
+        model_free(model);
+        return res;
+    }
+    text_copy(r.model, sizeof r.model, model_name(model));
+    text_copy(r.engine_name, sizeof r.engine_name, engine_name(r.engine));
+    snprintf(r.text, sizeof r.text, "%s on %s", r.model, r.engine_name);
+    res = warm_up(l, &r, start, err);
+    if (res) {
+        loader_close_engine(r.engine);
+        return res;
+    }
+    *ret = r;
+    return 0;
+}
+
+/* On the CPU: this model, or with "auto" the one that this processor carries. That is measured if it never was,
+ * which takes seconds, unless in a hurry. */
+static int open_cpu(struct loader *l, struct ready_engine *ret, const char *model, struct err *err) {
+    const bool hurry = l->task.role == REPLACEMENT;
+    struct err why = {""};
+    struct choice choice;
+    if (!strcmp(model, "auto")) {
+        int res = choose_model(&choice, "cpu", !hurry, &l->dropped, &why);
+        if (res)
+            return settings_refuse(&l->task.settings, SETTING_model, res, why.text, err);
+        model = choice.model;
+        if (choice.p99_us > 0)
+            l->say(SD_INFO, "model %s: p99 of a hop of base is %.0f us here, the limit is %.0f us%s", model,
+                   choice.p99_us, choice.limit_us, choice.remembered ? " (measured earlier)" : "");
+    }
+    const char *fitting = model;
+    for (unsigned i = 0; i < l->task.n_lighter; i++)
+        fitting = lighter_than(fitting);
+    int res = open_engine(l, ret, fitting, "cpu", err);
+    if (res)
+        return res;
+    ret->lighter = lighter_than(fitting);
+    ret->n_lighter = l->task.n_lighter;
+    if (l->task.n_lighter)
+        text_copy(ret->too_heavy, sizeof ret->too_heavy, model);
+    return 0;
+}
+
+static int open_gpu(struct loader *l, struct ready_engine *ret, struct err *err) {
+    const char *model = l->task.settings.model;
+    l->result.touched = true;
+    return open_engine(l, ret, !strcmp(model, "auto") ? "large" : model, "cuda", err);
+}
+
+/* ---- the GPU ----------------------------------------------------------------------------------------------------- */
+
+bool loader_wants_gpu(const struct settings *s) {
+    return strcmp(s->engine, "cpu") != 0;
+}
+
+int loader_spares_gpu(const struct settings *s, bool awake, struct err *err) {
+    const char *sys = getenv("PRIMEKNET_SYS"); /* of tests */
+    if (!sys)
+        sys = "/sys";
+    if (strcmp(s->engine, "auto") != 0)
+        return 0;
+    if (power_on_battery(sys))
+        return err_set(err, -EAGAIN,
+                       "the machine runs on battery, so the GPU is not used (engine = \"cuda\" uses it anyway)");
+    if (!awake && power_gpu_sleeps(sys)) /* while it is in use it cannot sleep */
+        return err_set(err, -EAGAIN, "the GPU is asleep and is not woken (engine = \"cuda\" wakes it)");
+    return 0;
+}
+
+/* Whether a GPU that was refused with this code may be had later. */
+static bool may_come(int why) {
+    return why == -EAGAIN || why == -EBUSY || why == -EIO || why == -ENOMEM;
+}
+
+/* The GPU's engine for new settings, or why there is none. */
+static int try_gpu(struct loader *l, struct ready_engine *ret, struct err *err) {
+    if (l->task.poisoned)
+        return err_set(err, -EIO, "%s", LOADER_POISONED);
+    int why = loader_spares_gpu(&l->task.settings, l->task.awake, err);
+    return why ? why : open_gpu(l, ret, err);
+}
+
+/* What new settings ask for, or what comes nearest to it. */
+static int open_asked(struct loader *l, struct ready_engine *ret, struct err *err) {
+    const struct settings *s = &l->task.settings;
+    struct err problem = {""};
+    int why = loader_wants_gpu(s) ? try_gpu(l, ret, &problem) : 0;
+    if (loader_wants_gpu(s) && !why)
+        return 0;
+    int res = why ? loader_check(s, err) : 0; /* it may be the model's doing, or another model may run */
+    if (!res && why && l->task.demanded >= 0 && !may_come(why)) {
+        static const char prefix[] = "engine "; /* which the setting's name says already */
+        const size_t skip = strncmp(problem.text, prefix, strlen(prefix)) ? 0 : strlen(prefix);
+        res = settings_refuse(s, l->task.demanded, why, problem.text + skip, err);
+    }
+    /* Who asks for the GPU gets the CPU's own model instead; who asks for a model on any engine gets that. */
+    if (!res)
+        res = open_cpu(l, ret, strcmp(s->engine, "cuda") ? s->model : "auto", err);
+    if (res)
+        return res;
+    memcpy(ret->problem, problem.text, sizeof ret->problem);
+    ret->why = why;
+    return 0;
+}
+
+/* ---- tasks ------------------------------------------------------------------------------------------------------- */
+
+static void do_task(struct loader *l) {
+    struct load_result *r = &l->result;
+    const struct settings *s = &l->task.settings;
+    r->res = l->task.role == ASKED    ? open_asked(l, &r->ready, &r->err)
+             : l->task.role == WANTED ? open_gpu(l, &r->ready, &r->err)
+                                      : open_cpu(l, &r->ready, loader_wants_gpu(s) ? "auto" : s->model, &r->err);
+}
+
+static void *run_thread(void *data) {
+    struct loader *l = data;
+    do_task(l);
+    l->done = true;
+    eventfd_write(l->event, 1);
+    return NULL;
+}
+
+static void prepare(struct loader *l, const struct load_task *task) {
+    l->task = *task;
+    l->result = (struct load_result){0};
+    l->dropped = l->done = false;
+}
+
+void loader_begin(struct loader *l, const struct load_task *task) {
+    prepare(l, task);
+    l->busy = true;
+    l->has_thread = pthread_create(&l->thread, NULL, run_thread, l) == 0;
+    if (!l->has_thread)
+        run_thread(l); /* which holds everything up, but is done */
+}
+
+void loader_run(struct loader *l, const struct load_task *task, struct load_result *ret) {
+    prepare(l, task);
+    do_task(l);
+    *ret = l->result;
+}
+
+void loader_drop(struct loader *l) {
+    l->dropped = true;
+}
+
+bool loader_dropped(const struct loader *l) {
+    return l->dropped;
+}
+
+const struct load_task *loader_task(const struct loader *l) {
+    return &l->task;
+}
+
+bool loader_busy(const struct loader *l) {
+    return l->busy;
+}
+
+static void join(struct loader *l, struct load_result *ret) {
+    if (l->has_thread)
+        pthread_join(l->thread, NULL);
+    l->busy = false;
+    *ret = l->result;
+}
+
+bool loader_take(struct loader *l, struct load_result *ret) {
+    eventfd_t count;
+    eventfd_read(l->event, &count);
+    if (!l->busy || !l->done)
+        return false;
+    join(l, ret);
+    return true;
+}
+
+int loader_fd(const struct loader *l) {
+    return l->event;
+}
+
+int loader_open(struct loader **ret, loader_say *say, struct err *err) {
+    struct loader *l = calloc(1, sizeof *l);
+    if (!l)
+        return err_set(err, -ENOMEM, "%s", strerror(ENOMEM));
+    l->say = say;
+    l->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (l->event < 0) {
+        int res = err_set(err, -errno, "eventfd: %s", strerror(errno));
+        free(l);
+        return res;
+    }
+    *ret = l;
+    return 0;
+}
+
+void loader_close(struct loader *l) {
+    if (!l)
+        return;
+    if (l->busy) {
+        struct load_result dropped;
+        l->dropped = true;
+        join(l, &dropped);
+        if (dropped.res == 0)
+            loader_close_engine(dropped.ready.engine);
+    }
+    close(l->event);
+    free(l);
+}
