@@ -187,7 +187,7 @@ static int read_mixer(struct reader *r, struct model_config *c) {
         return bad_key(r, "mixer", "must be 'mamba', 'mamba2', 'gru' or 'lstm'");
     c->mixer = (enum model_mixer)word;
     c->d_inner = c->channels;
-    if (c->mixer == MODEL_GRU || c->mixer == MODEL_LSTM)
+    if (c->mixer != MODEL_MAMBA && c->mixer != MODEL_MAMBA2)
         return 0;
     if ((code = get_integer(r, &c->d_state, "d_state", 16, 64)) ||
         (code = get_integer(r, &c->d_conv, "d_conv", 2, 8)) || (code = get_integer(r, &expand, "expand", 1, 4)))

@@ -53,9 +53,8 @@ void mixer_scratch_init(struct mixer_scratch *t, struct pool *pool, const struct
 
 void mixer_state_init(struct mixer_state *s, struct pool *pool, const struct model_config *g) {
     size_t rows = g->n_half;
-    bool recurrent = g->mixer == MODEL_GRU || g->mixer == MODEL_LSTM;
-    s->h = pool_floats(pool, rows * g->d_inner * (recurrent ? 1 : g->d_state));
-    if (!recurrent)
+    s->h = pool_floats(pool, rows * g->d_inner * (g->d_conv ? g->d_state : 1));
+    if (g->d_conv)
         s->past = pool_floats(pool, (g->d_conv - 1) * rows * model_convolved(g));
     if (g->mixer == MODEL_LSTM)
         s->cell = pool_floats(pool, rows * g->channels);

@@ -282,7 +282,7 @@ static struct hop_shape shape_of(const struct model_config *g) {
         s.first_segment[k + 1] = s.n_segments;
     }
     const size_t frame = (size_t)g->n_half * g->channels, n_layers = (size_t)g->n_blocks * g->n_time;
-    const bool convolves = g->mixer == MODEL_MAMBA || g->mixer == MODEL_MAMBA2;
+    const bool convolves = g->d_conv > 0;
     const size_t inner = (size_t)g->n_half * g->d_inner, rings = (size_t)g->depth * s.n_ring;
     s.overlap = s.past + g->window - g->hop;
     s.encoder = s.overlap + g->synthesis - g->hop;

@@ -295,7 +295,7 @@ void net_cuda_state_layout(struct net_cuda_state *s, const struct model *model, 
         s->phase[i] = arena_take(a, n_past * g->n_half * c);
     }
     for (unsigned i = 0; i < g->n_blocks * g->n_time; i++) {
-        const bool convolves = g->mixer == MODEL_MAMBA || g->mixer == MODEL_MAMBA2;
+        const bool convolves = g->d_conv > 0;
         const size_t rows = g->n_half;
         if (convolves)
             s->mixers[i].past = arena_take(a, (g->d_conv - 1) * rows * model_convolved(g));
@@ -385,7 +385,7 @@ static const float *mix(const struct net_cuda *n, const struct time_layer *t, st
         gru_cuda(&recurrent, n->stream);
     if (g->mixer == MODEL_LSTM)
         lstm_cuda(&recurrent, n->stream);
-    if (g->mixer == MODEL_GRU || g->mixer == MODEL_LSTM)
+    if (!g->d_conv)
         return n->after;
 
     conv_cuda(&(struct conv_cuda){.n_frames = n_frames, .n_rows = rows, .n_channels = seen, .n_taps = g->d_conv,
