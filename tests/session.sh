@@ -1,4 +1,5 @@
-# session.sh - sourced first by the shell tests that run in a private PipeWire. Skips the test if there can be none, and sets:
+# session.sh - sourced first by the shell tests that run in a private PipeWire. Skips the test if there can be none, and
+# sets:
 #   here, build   the folders of the tests and of the build
 #   tmp, session  a folder for the test, and one in it for pipewire-session; both are removed at the end
 #   children      processes to end with the test
