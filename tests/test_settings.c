@@ -63,12 +63,11 @@ START_TEST(empty_is_defaults) {
     struct settings s;
     struct err err;
     ck_assert_int_eq(parse(&s, "", &err), 0);
-    ck_assert(s.strength == 1.0 && s.floor_db == -INFINITY && s.low_cut_hz == 70.0);
-    ck_assert_str_eq(s.model, "auto");
-    ck_assert_str_eq(s.engine, "auto");
-    ck_assert_str_eq(s.gpu, "0");
-    ck_assert_str_eq(s.microphone, "default");
-    ck_assert_str_eq(s.channel, "mix");
+#define NUMBER(name, fallback, ...) ck_assert_msg(s.name == fallback, #name);
+#define TEXT(name, size, fallback, ...) ck_assert_str_eq(s.name, fallback);
+#include "daemon/settings.def"
+#undef NUMBER
+#undef TEXT
     for (int i = 0; i < N_SETTINGS; i++)
         ck_assert_int_eq(s.lines[i], 0);
 }
@@ -596,14 +595,14 @@ START_TEST(shipped_file_is_the_defaults) {
     struct settings shipped, none;
     struct err err = {""};
     ck_assert_int_eq(parse(&none, "", &err), 0);
-    ck_assert_msg(settings_load(&shipped, SRCDIR "/etc/primeknet.conf", &err) == 0, "%s", err.text);
+    ck_assert_msg(settings_load(&shipped, SHIPPED, &err) == 0, "%s", err.text);
     assert_same_values(&shipped, &none);
     for (int i = 0; i < N_SETTINGS; i++)
-        ck_assert_msg(shipped.lines[i] > 0, "etc/primeknet.conf lacks %s", names[i]);
+        ck_assert_msg(shipped.lines[i] > 0, "etc/primeknet.conf.in lacks %s", names[i]);
 }
 END_TEST
 
-START_TEST(manual_names_every_setting) {
+START_TEST(manual_names_every_setting_and_default) {
     static char text[65536];
     FILE *f = fopen(SRCDIR "/man/primeknet.conf.5.in", "r");
     ck_assert_ptr_nonnull(f);
@@ -612,6 +611,8 @@ START_TEST(manual_names_every_setting) {
     for (int i = 0; i < N_SETTINGS; i++) {
         char item[64];
         snprintf(item, sizeof item, ".It Ic %s", names[i]);
+        ck_assert_msg(strstr(text, item), "man/primeknet.conf.5.in lacks '%s'", item);
+        snprintf(item, sizeof item, "@default_%s@", names[i]);
         ck_assert_msg(strstr(text, item), "man/primeknet.conf.5.in lacks '%s'", item);
     }
 }
@@ -644,7 +645,7 @@ int main(void) {
     tcase_add_test(files, save_touches_nothing_else);
     tcase_add_test(files, save_begins_the_users_file);
     tcase_add_test(files, shipped_file_is_the_defaults);
-    tcase_add_test(files, manual_names_every_setting);
+    tcase_add_test(files, manual_names_every_setting_and_default);
     suite_add_tcase(suite, text);
     suite_add_tcase(suite, files);
     return run_suite(suite, CK_FORK);

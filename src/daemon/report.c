@@ -269,9 +269,9 @@ json_t *report_status(const struct report *r, bool bands) {
     if (n.n_consumers && bands)
         add_bands(status, node_pump(first));
     add_hops(status, &n, &p);
-    json_object_set_new(status, "hop_p50_us", json_integer(p.hop_p50_us));
-    json_object_set_new(status, "hop_p99_us", json_integer(p.hop_p99_us));
-    json_object_set_new(status, "hop_max_us", json_integer(p.hop_max_us));
+#define ROW(name) json_object_set_new(status, "hop_" #name "_us", json_integer(p.hop_##name##_us));
+    TIMES_STATISTICS(ROW)
+#undef ROW
     json_object_set_new(status, "realtime", json_boolean(p.realtime));
     json_object_set_new(status, "memory_locked", json_string(p.locked));
     json_object_set_new(status, "realtime_refusal", p.realtime ? json_null() : json_string(report_refusal(&p)));

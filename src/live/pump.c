@@ -673,9 +673,9 @@ void pump_stats(const struct pump *p, struct pump_stats *ret) {
         .due_hops = atomic_load(&p->due_hops),
         .late_hops = late_hops,
         .skipped_hops = atomic_load(&p->feed.skipped_hops),
-        .hop_p50_us = atomic_load(&slot->hops.p50_us),
-        .hop_p99_us = atomic_load(&slot->hops.p99_us),
-        .hop_max_us = atomic_load(&slot->hops.max_us),
+#define ROW(name) .hop_##name##_us = atomic_load(&slot->hops.name##_us),
+        TIMES_STATISTICS(ROW)
+#undef ROW
         .delay = atomic_load(&p->delay),
         .quantum = atomic_load(&p->feed.quantum),
         .in_rms = atomic_load(&p->in_level.rms),

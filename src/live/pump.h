@@ -42,6 +42,7 @@
 #define PRIMEKNET_PUMP_H
 
 #include "live/worker.h"
+#include "live/times.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -57,9 +58,10 @@ struct pump_stats {
     uint64_t due_hops;     /* hops whose time came to sound */
     uint64_t late_hops;    /* those among them that were not there yet: dry sounded instead */
     uint64_t skipped_hops; /* hops never computed, because the worker was too far behind; each is late as well */
-    unsigned hop_p50_us;   /* of the engine's last 2048 hops, for whichever pump, from when they could start */
-    unsigned hop_p99_us;
-    unsigned hop_max_us;
+    /* hop_p50_us and its like: of the engine's last 2048 hops, for whichever pump, from when they could start */
+#define ROW(name) unsigned hop_##name##_us;
+    TIMES_STATISTICS(ROW)
+#undef ROW
     unsigned delay;        /* samples, now: what is to be published */
     unsigned quantum;      /* samples, of the last block */
     float in_rms, out_rms; /* linear, full scale 1.0, over about 0.3 s */
