@@ -8,6 +8,7 @@
 
 #include <check.h>
 #include <errno.h>
+#include <math.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -189,9 +190,8 @@ static void hang_up_signal(unsigned number) {
                                            .client = number});
 }
 
-/* Props have no answer. */
-static void set_props(const char *strength) {
-    changes_ask(changes, &(struct request){.what = REQUEST_SET, .setting = SETTING_strength, .value = strength});
+static void set_props(float strength) {
+    changes_ask_controls(changes, strength, now->bypass);
 }
 
 static void bypass(int how) {
@@ -211,7 +211,7 @@ START_TEST(at_once) {
     start();
     ask(1, SETTING_strength, "0.5");
     NOTES("small, 0.5\nclient 1: done\n");
-    set_props("0.25");
+    set_props(0.25f);
     NOTES("small, 0.25\n");
     bypass(BYPASS_TOGGLE);
     bypass(BYPASS_ON);
@@ -219,6 +219,13 @@ START_TEST(at_once) {
     bypass(BYPASS_TOGGLE);
     bypass(BYPASS_OFF);
     NOTES("small, 0.25\nbypass 0: done\nsmall, 0.25\nbypass 0: done\n");
+    changes_ask_controls(changes, 0.7f, true);
+    NOTES("small, 0.7\nsmall, 0.7, bypassed\n");
+    ck_assert(now->settings.strength == 0.7); /* not the float next to it */
+    changes_ask_controls(changes, 0.7f, true); /* nothing new */
+    NOTES("");
+    changes_ask_controls(changes, 2, false); /* one is refused, the other is not */
+    NOTES("small, 0.7\n");
     put_file("model = \"small\"; strength = 0.75");
     hang_up_signal(1);
     NOTES("small, 0.75\nreload 1: done\n");
@@ -230,7 +237,7 @@ START_TEST(what_cannot_be_is_refused) {
     start();
     ask(1, SETTING_strength, "1.5");
     NOTES("client 1: strength must be a number from 0 to 1\n");
-    static const char *const wrong[] = {"1.0001", "-0.1", "nan", "inf", "-inf", ""};
+    static const float wrong[] = {1.0001f, -0.1f, NAN, INFINITY, -INFINITY, 1e30f};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
         set_props(wrong[i]);
     NOTES("");
@@ -323,7 +330,7 @@ START_TEST(requests_while_one_loads) {
         start();
         ask(1, SETTING_model, "base");
         ask(2, SETTING_strength, "0.5");
-        set_props("0.25");
+        set_props(0.25f);
         bypass(BYPASS_ON);
         ask(3, SETTING_low_cut_hz, "301");
         NOTES("load base\nsmall, 0.5\nclient 2: done\nsmall, 0.25\nsmall, 0.25, bypassed\nbypass 0: done\n"

@@ -204,6 +204,17 @@ void changes_ask(struct changes *c, const struct request *r) {
         answer(c, r, res, &err);
 }
 
+void changes_ask_controls(struct changes *c, float strength, bool bypass_on) {
+    if (strength != (float)c->now.settings.strength) {
+        struct settings wanted = {.strength = strength};
+        char value[64];
+        settings_text(&wanted, SETTING_strength, value, sizeof value);
+        changes_ask(c, &(struct request){.what = REQUEST_SET, .setting = SETTING_strength, .value = value});
+    }
+    if (bypass_on != c->now.bypass)
+        changes_ask(c, &(struct request){.what = REQUEST_BYPASS, .bypass = bypass_on ? BYPASS_ON : BYPASS_OFF});
+}
+
 void changes_loaded(struct changes *c, int res, const struct ready_engine *e, const struct err *err) {
     struct err why = *err;
     const struct settings next = c->next;

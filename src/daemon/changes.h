@@ -75,6 +75,9 @@ void changes_close(struct changes *c); /* NULL is fine; who waits is not answere
 int changes_start(struct changes *c, struct err *err);
 
 void changes_ask(struct changes *c, const struct request *r);
+/* The requests of who has set a node's Props, which bring any numbers: 0.7, not the float next to it. The Props show
+ * what came of it. */
+void changes_ask_controls(struct changes *c, float strength, bool bypass);
 /* What came of changes_options.load; the engine is the receiver's. */
 void changes_loaded(struct changes *c, int res, const struct ready_engine *e, const struct err *err);
 /* Refuses what is too late. Returns the ms until something may be again, or INT32_MAX. */

@@ -13,11 +13,11 @@
 #include "daemon/engines.h"
 #include "daemon/log.h"
 #include "daemon/nodes.h"
+#include "daemon/options.h"
 #include "daemon/service.h"
 #include "daemon/settings.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -32,7 +32,6 @@
 
 enum {
     STATUS_MS = 1000,  /* between two looks at the late hops while somebody records */
-    EXIT_MISUSE = 2,   /* arguments that cannot be used, or another daemon runs: starting again does not help */
     EXIT_RESTART = 75, /* EX_TEMPFAIL of sysexits.h: a new process is wanted, in primeknet.service too */
 };
 
@@ -73,18 +72,9 @@ static void engine_loaded(void *data, int res, const struct ready_engine *e, con
     d->changed = true;
 }
 
-/* Somebody has set a node's Props. Rounded: 0.7, and not the float next to it. */
 static void controls_set(void *data, float strength, bool bypass) {
     struct daemon *d = data;
-    struct settings wanted = changes_now(d->changes)->settings;
-    char value[64];
-    if (strength != (float)wanted.strength) {
-        wanted.strength = strength;
-        settings_text(&wanted, SETTING_strength, value, sizeof value);
-        changes_ask(d->changes, &(struct request){.what = REQUEST_SET, .setting = SETTING_strength, .value = value});
-    }
-    if (bypass != changes_now(d->changes)->bypass)
-        changes_ask(d->changes, &(struct request){.what = REQUEST_BYPASS, .bypass = bypass ? BYPASS_ON : BYPASS_OFF});
+    changes_ask_controls(d->changes, strength, bypass);
 }
 
 /* ---- what changes.h asks for ------------------------------------------------------------------------------------- */
@@ -314,39 +304,9 @@ static int check_config(const char *file) {
     return res ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
-static void print_help(void) {
-    static const struct {
-        const char *name, *allowed;
-    } rows[] = {
-#define NUMBER(name, fallback, least, greatest, word, allowed) {#name, allowed},
-#define TEXT(name, size, fallback, least, greatest, fits, allowed) {#name, allowed},
-#include "daemon/settings.def"
-#undef NUMBER
-#undef TEXT
-    };
-    puts("Usage: primeknetd [--config FILE] [--check-config]\n\n"
-         "Offers \"Enhanced Mic\", the microphone without noise, to every application on PipeWire.\n\n"
-         "  -c, --config FILE   settings from FILE instead of $XDG_CONFIG_HOME/primeknet/primeknet.conf\n"
-         "                      or " SYSCONFDIR "/primeknet/primeknet.conf\n"
-         "  -k, --check-config  say whether the settings are fine, and end\n"
-         "  -h, --help          this\n"
-         "  -V, --version       the version\n\n"
-         "Settings, see primeknet.conf(5); SIGHUP reads them again:\n");
-    for (int i = 0; i < N_SETTINGS; i++)
-        printf("  %-16s  %s\n", rows[i].name, rows[i].allowed);
-}
-
 int main(int argc, char **argv) {
-    static const struct option options[] = {
-        {"config", required_argument, NULL, 'c'},
-        {"check-config", no_argument, NULL, 'k'},
-        {"help", no_argument, NULL, 'h'},
-        {"version", no_argument, NULL, 'V'},
-        {NULL, 0, NULL, 0},
-    };
     struct daemon d = {0};
-    const char *file = NULL;
-    bool check = false;
+    struct options options;
     sigset_t set;
 
     /* First of all: a thread that is made before would take the signal and end the daemon. */
@@ -357,38 +317,18 @@ int main(int argc, char **argv) {
     pthread_sigmask(SIG_BLOCK, &set, NULL);
     memory_begin();
 
-    for (int c; (c = getopt_long(argc, argv, "c:khV", options, NULL)) != -1;) {
-        switch (c) {
-        case 'c':
-            file = optarg;
-            break;
-        case 'k':
-            check = true;
-            break;
-        case 'h':
-            print_help();
-            return EXIT_SUCCESS;
-        case 'V':
-            puts("primeknetd " PACKAGE_VERSION);
-            return EXIT_SUCCESS;
-        default:
-            fputs("primeknetd --help tells the options\n", stderr);
-            return EXIT_MISUSE;
-        }
-    }
-    if (optind < argc) {
-        fprintf(stderr, "primeknetd: \"%s\" is no option; primeknetd --help tells them\n", argv[optind]);
-        return EXIT_MISUSE;
-    }
-    if (check)
-        return check_config(file);
+    const int parsed = options_parse(&options, argc, argv);
+    if (parsed >= 0)
+        return parsed;
+    if (options.check)
+        return check_config(options.file);
 
     int signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     if (signals < 0) {
         say(SD_ERR, "signalfd: %s", strerror(errno));
         return EXIT_FAILURE;
     }
-    int status = live(&d, file, signals);
+    int status = live(&d, options.file, signals);
     close(signals);
     return status;
 }
