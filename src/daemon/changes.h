@@ -8,7 +8,7 @@
  * - A newer request for an engine supersedes the one that is being loaded. Who waits is answered when the newest is
  *   decided.
  * - A newer reload of the file takes the place of one that waits.
- * - Asking for the engine in use again ends the loading.
+ * - A request for the engine in use ends the loading.
  * - Once the last deadline of those who wait has passed, the loading is taken back and all of them are refused.
  *
  * A refused request changes nothing. Each request is answered once, except for a reload that a newer one replaces.
@@ -52,7 +52,8 @@ struct in_force {
 
 struct changes_options {
     const char *file; /* as settings_load takes it */
-    /* Opens all with these settings, or nothing. An error other than -ENOMEM and -EIO may be the settings' fault. */
+    /* Opens everything with these settings, or nothing. Errors other than -ENOMEM and -EIO may be the settings'
+     * fault. */
     int (*open)(void *data, const struct settings *s, struct err *err);
     /* Whether the engine in use, or on its way, takes as many signals as these settings ask for. */
     bool (*has_room)(void *data, const struct settings *s);
@@ -62,7 +63,7 @@ struct changes_options {
      * NULL. */
     int (*apply)(void *data, const struct settings *now, const struct settings *next, const struct ready_engine *e,
                  struct err *err);
-    /* Something else is in force: the rest follows. */
+    /* Does the rest, after what is in force has changed. */
     void (*follow)(void *data);
     void (*say)(const char *priority, const char *format, ...) __attribute__((format(printf, 2, 3)));
     void *data;
@@ -71,16 +72,16 @@ struct changes_options {
 int changes_open(struct changes **ret, const struct changes_options *options, struct err *err);
 void changes_close(struct changes *c); /* NULL is fine; who waits is not answered */
 
-/* Opens all with the file's settings, or, if they cannot be used, with the last good ones, else with the defaults. */
+/* Opens everything with the file's settings or, if they cannot be used, the last good ones, else the defaults. */
 int changes_start(struct changes *c, struct err *err);
 
 void changes_ask(struct changes *c, const struct request *r);
 /* The requests of who has set a node's Props, which bring any numbers: 0.7, not the float next to it. The Props show
  * what came of it. */
 void changes_ask_controls(struct changes *c, float strength, bool bypass);
-/* What came of changes_options.load; the engine is the receiver's. */
+/* The result of changes_options.load; takes ownership of the engine. */
 void changes_loaded(struct changes *c, int res, const struct ready_engine *e, const struct err *err);
-/* Refuses what is too late. Returns the ms until something may be again, or INT32_MAX. */
+/* Refuses requests whose deadline has passed. Returns the ms until it must be called again, or INT32_MAX. */
 int64_t changes_step(struct changes *c, int64_t now);
 
 /* Stays where it is until changes_close. */

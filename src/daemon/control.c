@@ -18,21 +18,21 @@
 
 enum {
     BACKLOG = 16,
-    MAX_ANSWER = 1 << 20, /* bytes that a client takes */
+    MAX_ANSWER = 1 << 20, /* bytes that a client accepts */
     ANSWER_S = 1, /* that a client waits before it asks whether the daemon is alive, and for an answer to that */
 };
 
-/* A client has one answer at most under way: while it does not read that, nothing of it is read. */
+/* A client has at most one answer pending: until it has read that, no further request is read. */
 struct client {
     int fd; /* -1: free */
     char in[CONTROL_MAX_LINE];
     size_t n_in;
     char *out;
     size_t n_out, n_sent;
-    bool last; /* no more is taken from it: it goes once it has read its answer */
-    bool waits; /* for the answer to its last request */
-    bool asking; /* its request is being taken: who called that sends the answer */
-    bool watches, stale; /* it is told of changes; there is one that it has not been told of */
+    bool last; /* disconnect once it has read its answer */
+    bool waits; /* for an answer that comes later */
+    bool asking; /* its request is being handled: the caller sends the answer */
+    bool watches, stale; /* it is told of changes; one has not been told yet */
 };
 
 struct control {
@@ -60,7 +60,7 @@ static int find_place(struct sockaddr_un *ret, char *directory, size_t size, str
     return 0;
 }
 
-/* The directory, ours alone, locked by the daemon that has its socket there. */
+/* Makes the directory the user's alone, and locks it for as long as the daemon has its socket there. */
 static int lock_directory(const char *path, struct err *err) {
     struct stat st;
     if (mkdir(path, 0700) < 0 && errno != EEXIST)
@@ -144,7 +144,7 @@ static void ask_line(struct control *c, unsigned slot, const char *line, size_t 
     json_decref(request);
 }
 
-/* Takes the first line that is there, or tells who watches of a change. One a turn: the daemon has more to do. */
+/* Handles the first line received, or tells a watching client of a change. One per turn: the daemon has more to do. */
 static void ask_next(struct control *c, unsigned slot) {
     struct client *k = c->clients[slot];
     char *end = memchr(k->in, '\n', k->n_in);
@@ -173,7 +173,7 @@ static void drop(struct client **k) {
 /* What to wait for: room for the answer (or, with something left to answer or to tell, just the next turn), else the
  * next line. */
 static int watch(const struct control *c, const struct client *k, unsigned slot, int operation) {
-    if (k->waits) /* for nothing that it does */
+    if (k->waits) /* until its answer is there */
         return epoll_ctl(c->epoll, EPOLL_CTL_DEL, k->fd, NULL);
     bool more = k->out || k->stale || memchr(k->in, '\n', k->n_in);
     struct epoll_event event = {.events = more ? EPOLLOUT : EPOLLIN, .data.u32 = slot};
@@ -349,7 +349,7 @@ static int send_all(int fd, const char *text, size_t n) {
     return 0;
 }
 
-/* Whether the daemon answers others meanwhile: any answer will do. */
+/* Whether the daemon answers another request meanwhile. */
 static bool is_alive(void) {
     static const char ask[] = "{\"command\":\"status\"}\n";
     char answer;
@@ -417,7 +417,7 @@ int control_ask(int fd, json_t **ret, json_t *request, struct err *err) {
     free(text);
     if (!json_is_object(answer)) {
         json_decref(answer);
-        return err_set(err, -EPROTO, "primeknetd gave an answer that is none");
+        return err_set(err, -EPROTO, "primeknetd's answer is not valid");
     }
     const char *refused = json_string_value(json_object_get(answer, "error"));
     if (refused) {

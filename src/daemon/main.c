@@ -1,8 +1,7 @@
-/* primeknetd: lifecycle only. Opens settings, engines, nodes and the control socket, and waits for all of them in one
+/* primeknetd: its life from start to end. Opens settings, engines, nodes and the control socket, and serves them in one
  * loop.
  *
- * Threads: this one waits for signals, for the nodes, for an engine that is loaded, for clients and for its own next
- * moment. Sound is on others, and so is whatever takes a while (engines.h). */
+ * Threads: this one never blocks for long. Sound has its own threads, and so has loading an engine (loader.h). */
 #include "config.h"
 
 #include "base/clock.h"
@@ -39,7 +38,7 @@ struct daemon {
     struct changes *changes;
     struct engines *engines;
     struct nodes nodes;
-    struct commands commands; /* commands.control is NULL where it could not be opened: that is no reason not to run */
+    struct commands commands; /* commands.control is NULL if it could not be opened: the daemon runs without */
     struct log log;
     bool wants_restart;
     bool changed; /* there is something to tell */
@@ -79,7 +78,7 @@ static void controls_set(void *data, float strength, bool bypass) {
 
 /* ---- what changes.h asks for ------------------------------------------------------------------------------------- */
 
-/* The engine and the node that the settings ask for. */
+/* Opens the engine and the first node. */
 static int open_all(void *data, const struct settings *s, struct err *err) {
     struct daemon *d = data;
     int res = engines_open(
@@ -157,7 +156,7 @@ static void reload(struct daemon *d) {
                                               .data = d});
 }
 
-/* Handles every signal that has come. Returns whether it is time to end. */
+/* Handles all pending signals. Returns whether to exit. */
 static bool handle_signals(struct daemon *d, int fd) {
     struct signalfd_siginfo info;
     while (read(fd, &info, sizeof info) == sizeof info) {
@@ -168,13 +167,13 @@ static bool handle_signals(struct daemon *d, int fd) {
     return false;
 }
 
-/* A process that the GPU's errors have not poisoned: the service manager starts it. Returns whether there is one. */
+/* Only a new process can use the GPU again, and only a service manager starts one. Returns whether to exit. */
 static bool restart(struct daemon *d) {
     d->wants_restart = service_is_managed();
     if (d->wants_restart) {
-        say(SD_INFO, "ending, so that the service manager starts a process that can use the GPU");
+        say(SD_INFO, "exiting, so that the service manager starts a process that can use the GPU");
     } else {
-        say(SD_WARNING, "the GPU can be used by another process only: end primeknetd and start it again");
+        say(SD_WARNING, "only a new process can use the GPU again: restart primeknetd");
         engines_no_restart(d->engines);
     }
     return d->wants_restart;
@@ -235,7 +234,7 @@ static int run(struct daemon *d, int signals) {
 
 /* ---- from start to end ------------------------------------------------------------------------------------------- */
 
-/* Opens all, or nothing. */
+/* Opens everything or nothing. */
 static int start(struct daemon *d, const char *file, struct err *err) {
     int res = changes_open(&d->changes,
                            &(struct changes_options){.file = file,
@@ -276,7 +275,7 @@ static int live(struct daemon *d, const char *file, int signals) {
         control_close(d->commands.control);
         return EXIT_FAILURE;
     }
-    d->log.told.connected = true; /* goes without saying */
+    d->log.told.connected = true; /* not worth a line */
     tell(d);
     service_ready();
     res = run(d, signals);
@@ -290,7 +289,7 @@ static int live(struct daemon *d, const char *file, int signals) {
     return res ? EXIT_FAILURE : d->wants_restart ? EXIT_RESTART : EXIT_SUCCESS;
 }
 
-/* Whether the daemon would take this file. */
+/* --check-config */
 static int check_config(const char *file) {
     struct settings s;
     struct err err = {""};
@@ -309,7 +308,7 @@ int main(int argc, char **argv) {
     struct options options;
     sigset_t set;
 
-    /* First of all: a thread that is made before would take the signal and end the daemon. */
+    /* Before any thread exists: one with signals unblocked would receive them and end the daemon. */
     sigemptyset(&set);
     sigaddset(&set, SIGHUP);
     sigaddset(&set, SIGINT);

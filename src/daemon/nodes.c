@@ -29,7 +29,7 @@ int nodes_microphone(struct nodes *s, const struct settings *settings, struct er
     return res ? settings_refuse(settings, SETTING_channel, res, why.text, err) : 0;
 }
 
-/* The first, which owns the worker, last. */
+/* Closes the first node last, because it owns the worker. */
 void nodes_close(struct nodes *s) {
     while (s->n)
         node_close(s->nodes[--s->n]);
@@ -45,7 +45,7 @@ static bool is_wanted(const struct settings *settings, enum node_kind kind, cons
     return false;
 }
 
-/* Unless it is there already. */
+/* Opens a node, unless it is open already. */
 static int open_one(struct nodes *s, enum node_kind kind, const char *device, struct err *err) {
     for (unsigned i = 1; i < s->n; i++)
         if (node_kind(s->nodes[i]) == kind && strcmp(s->devices[i], device) == 0)

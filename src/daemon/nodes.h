@@ -1,7 +1,7 @@
-/* nodes.h - all that is enhanced at once: the first microphone, which is always there, and what the settings speaker
- * and more_microphones ask for besides. Every one is a node of its own; one worker runs the network for all.
+/* nodes.h - the nodes in use: the first microphone's, which is always there, and those that the settings speaker and
+ * more_microphones ask for. One worker runs the network for all.
  *
- * Threads: everything on one thread, the nodes' owner. */
+ * Threads: one, the nodes' owner. */
 #ifndef PRIMEKNET_NODES_H
 #define PRIMEKNET_NODES_H
 
@@ -12,28 +12,28 @@
 struct nodes {
     unsigned n;
     struct node *nodes[WORKER_PUMPS]; /* the first microphone's is the first */
-    char told[WORKER_PUMPS][128];     /* what the log was told that each is linked to: the owner's, "" at first */
+    char told[WORKER_PUMPS][128];     /* log.c's: the device that the log names for each, "" at first */
     /* nodes.c's own */
     struct node_options options;
     char devices[WORKER_PUMPS][256];  /* what each was opened for: a microphone's or an output's name, or "default" */
 };
 
-/* Opens the first, for the settings' microphone. options: the rest of what node_open is to be given. */
+/* Opens the first node for the settings' microphone. options: everything else that node_open needs. */
 int nodes_open(struct nodes *s, const struct settings *settings, const struct node_options *options, struct err *err);
 void nodes_close(struct nodes *s);
 
-/* The first follows the settings' microphone and channel; an error says what these cannot be. */
+/* Makes the first node follow the settings' microphone and channel. An error names the setting that is wrong. */
 int nodes_microphone(struct nodes *s, const struct settings *settings, struct err *err);
 
-/* Opens and closes the others until they are what the settings ask for, and sets the controls of all; those that
- * stay are not disturbed. Where one cannot be opened that is an error, and all else is done. */
+/* Opens and closes the other nodes as the settings ask, without disturbing those that stay, and sets the controls of
+ * all. If a node cannot be opened, returns an error after doing the rest. */
 int nodes_follow(struct nodes *s, const struct in_force *now, struct err *err);
 
 /* What a node does, for people: "enhancing", "idle", ... */
 const char *nodes_state(const struct node *n, bool bypass);
-/* For a watchdog, as pump_alive: of all. */
+/* Whether the pumps of all nodes are alive, for the watchdog. */
 bool nodes_alive(const struct nodes *s);
-/* Sums over all, for engines_step. */
+/* The load of all nodes together, for engines_step. */
 struct engines_load nodes_load(const struct nodes *s);
 
 #endif

@@ -2,8 +2,8 @@
 #ifndef PRIMEKNET_NOTIFY_H
 #define PRIMEKNET_NOTIFY_H
 
-/* Returns at once: a thread of its own asks, for a few seconds at most. Where no bus or nobody shows notifications,
- * nothing happens. */
+/* Returns at once; a thread sends it, and gives up after a few seconds. Nothing happens without a session bus or a
+ * notification service. */
 void notify(const char *summary, const char *body);
 
 #endif

@@ -1,16 +1,15 @@
-/* power.h - whether a GPU had better be left alone: the machine lives on its battery, or its NVIDIA GPU is asleep.
+/* power.h - whether a GPU should be left alone, because the machine runs on battery or its NVIDIA GPU is asleep.
  *
- * As Linux tells it under `sys`: "/sys", but for tests. Opens files; any thread. */
+ * Reads what Linux tells under `sys`, which is "/sys" except in tests. Any thread. */
 #ifndef PRIMEKNET_POWER_H
 #define PRIMEKNET_POWER_H
 
 #include <stdbool.h>
 
-/* A battery of the machine's own (not a mouse's) runs down, and no mains feeds it. */
+/* A battery of the machine (not a mouse's) discharges, and no mains supply is online. */
 bool power_on_battery(const char *sys);
 
-/* Every NVIDIA GPU is suspended: a laptop draws its screen with another one, and this one would wake for us alone.
- * False where there is none. */
+/* Every NVIDIA GPU is suspended, as in a laptop that draws its screen with another one. False if there is none. */
 bool power_gpu_sleeps(const char *sys);
 
 #endif

@@ -22,12 +22,12 @@ static double memory_mib(void) {
     return (double)resident * (double)sysconf(_SC_PAGESIZE) / (1 << 20);
 }
 
-/* To a tenth: nobody measures more. Digital silence is null. */
+/* In tenths of a dB. Digital silence is null. */
 static json_t *db(double amplitude) {
     return amplitude > 0 ? json_real(round(200 * log10(amplitude)) / 10) : json_null();
 }
 
-/* Other programs' words, and the names of files, may be anything. */
+/* Text from other programs and names of files, which may hold any bytes. */
 static json_t *words(const char *text) {
     char clean[1024];
     text_copy(clean, sizeof clean, text);
@@ -43,7 +43,7 @@ static void add_brought_back(void *data, const struct node_peer *peer) {
         add_recorder(data, peer);
 }
 
-/* Those of the recorders, or players, who were asked back. */
+/* The recorders, or players, that were reconnected. */
 static json_t *brought_back(const struct node *n) {
     json_t *list = json_array();
     node_recorders(n, add_brought_back, list);
@@ -176,7 +176,7 @@ void report_line(const struct report *r, char ret[REPORT_LINE_BYTES]) {
 
 /* ---- the sound --------------------------------------------------------------------------------------------------- */
 
-/* What can only be said while somebody records. */
+/* Adds what is known only while somebody records. */
 static void add_sound(json_t *status, const struct pump_stats *p) {
     json_object_set_new(status, "level_in_db", db(p->in_rms));
     json_object_set_new(status, "level_out_db", db(p->out_rms));
@@ -212,10 +212,10 @@ static json_t *device(const struct node_status *n) {
                : json_null();
 }
 
-/* As PipeWire passes on what rtkit and the kernel answer. */
+/* The errors are rtkit's and the kernel's, passed on by PipeWire. */
 const char *report_refusal(const struct pump_stats *p) {
     switch (-p->refusal) {
-    case 0: return "nobody has granted it yet";
+    case 0: return "it has not been granted yet";
     case ENOTSUP: return "the limits do not allow it, and rtkit cannot be asked";
     case ENOENT: return "the limits do not allow it, and rtkit is not installed";
     case EACCES: return "the limits do not allow it, and rtkit denies it";
@@ -224,7 +224,7 @@ const char *report_refusal(const struct pump_stats *p) {
     }
 }
 
-/* One of those besides the first microphone. */
+/* A node other than the first microphone's. */
 static json_t *one_stream(struct node *node, bool bypass) {
     struct node_status n;
     struct pump_stats p;

@@ -1,7 +1,7 @@
-/* report.h - what the daemon tells about itself: the answers to "status", "set" and "microphones" as JSON, and a line
+/* report.h - what the daemon reports about itself: the answers to "status", "set" and "microphones" as JSON, and a line
  * for the service's status.
  *
- * On the thread that owns the nodes. Every object is the caller's; NULL: out of memory. */
+ * Threads: the nodes' owner. The caller owns every object returned; NULL means out of memory. */
 #ifndef PRIMEKNET_REPORT_H
 #define PRIMEKNET_REPORT_H
 
@@ -18,19 +18,19 @@ struct report {
 
 enum { MISSING_BYTES = 1024 };
 
-/* What a setting in force asks for and cannot have now, for people. False: nothing. */
+/* Says what a setting in force asks for but cannot have now. False if it has everything. */
 bool report_missing(const struct report *r, int setting, char ret[MISSING_BYTES]);
 
 enum { REPORT_LINE_BYTES = 2048 };
 
-/* What the daemon does and what keeps it from what it should, in one line for people. */
+/* Says in one line what the daemon does, and what keeps it from doing what it should. */
 void report_line(const struct report *r, char ret[REPORT_LINE_BYTES]);
 
-/* bands: also the bars of bands.h, before and after, while somebody records. */
+/* bands: also the levels of bands.h, before and after, while somebody records. */
 json_t *report_status(const struct report *r, bool bands);
-/* One setting as it is now: the answer to who has set it. */
+/* One setting as it is now: the answer to "set". */
 json_t *report_setting(const struct report *r, int setting);
-/* Why the network's thread has no real-time priority. */
+/* Why the worker has no real-time priority. */
 const char *report_refusal(const struct pump_stats *p);
 json_t *report_microphones(const struct report *r);
 

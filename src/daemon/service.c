@@ -20,7 +20,7 @@ void service_ready(void) {
     sd_notify(0, "READY=1");
 }
 
-/* The time tells the manager which of two reloads this answers (needed by Type=notify-reload). */
+/* The time tells the manager which reload this answers; Type=notify-reload needs it. */
 void service_reloading(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -41,7 +41,7 @@ void service_status(const char *text) {
     sd_notifyf(0, "STATUS=%s", last);
 }
 
-/* A third: one call may come late, and one may find nothing alive, before the manager acts. */
+/* A third of the manager's limit: one call may be late, and one may be left out, before it acts. */
 int service_watchdog_ms(void) {
     uint64_t usec;
     if (sd_watchdog_enabled(0, &usec) <= 0)

@@ -1,22 +1,21 @@
-/* service.h - what the service manager is told, as sd_notify(3) has it. Everything does nothing where no manager
- * listens ($NOTIFY_SOCKET is not set). One thread, not real-time safe. */
+/* service.h - notifies the service manager, by sd_notify(3). Nothing happens if none listens ($NOTIFY_SOCKET is not
+ * set). One thread, not real-time safe. */
 #ifndef PRIMEKNET_SERVICE_H
 #define PRIMEKNET_SERVICE_H
 
 #include <stdbool.h>
 
-bool service_is_managed(void); /* by one that starts the program again where its exit status asks for that */
+bool service_is_managed(void); /* by one that restarts the program if its exit status asks for that */
 
 void service_ready(void);
-/* Followed by service_ready when the reload is over, whatever came of it. */
+/* service_ready must follow when the reload ends, successful or not. */
 void service_reloading(void);
 void service_stopping(void);
 
-/* One line for people, "systemctl --user status" shows it; cut where it is too long. Sent only if it is another than
- * the last. */
+/* Sets the line that "systemctl --user status" shows, cut if too long. Sent only if it differs from the last. */
 void service_status(const char *text);
 
-/* Milliseconds between two calls of service_alive that keep the watchdog quiet; -1, as for poll(2), without one. */
+/* How often service_alive must be called to satisfy the watchdog, in ms; -1 without a watchdog, as for poll(2). */
 int service_watchdog_ms(void);
 void service_alive(void);
 

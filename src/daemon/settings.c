@@ -24,7 +24,7 @@
 
 /* ---- what a text setting may hold -------------------------------------------------------------------------------- */
 
-/* Sound that comes out is not to go in again. */
+/* What comes out must not go in again. */
 static bool fits_source(const char *text) {
     return text[0] && strncmp(text, "enhanced_mic", strlen("enhanced_mic")) != 0;
 }
@@ -33,7 +33,7 @@ static bool fits_sink(const char *text) {
     return text[0] && strcmp(text, "enhanced_speaker") != 0;
 }
 
-/* The i-th of names with commas between them, less the blanks around it. False: there is none, or no name can be so. */
+/* The i-th of the names separated by commas, without blanks around it. False if there is none or it is too long. */
 static bool nth_name(const char *text, unsigned i, char ret[256]) {
     for (; i > 0; i--) {
         text = strchr(text, ',');
@@ -52,7 +52,7 @@ static bool nth_name(const char *text, unsigned i, char ret[256]) {
     return true;
 }
 
-/* Other names than default, which is the first microphone's. */
+/* "default" is the first microphone's, so not allowed here. */
 static bool fits_more_microphones(const char *text) {
     char first[256], second[256];
     if (!nth_name(text, 0, first) || strcmp(first, "default") == 0 || !fits_source(first))
@@ -170,7 +170,7 @@ static bool is_clean_text(const char *text) {
     return true;
 }
 
-/* Refuses a text that no setting can hold; `place` is "FILE:LINE: ", or "" where there is none. */
+/* Refuses a text that the setting cannot hold; `place` is "FILE:LINE: " or "". */
 static int check_text(const struct row *row, const char *text, size_t n, const char *place, struct err *err) {
     const size_t most = row->size > 0 ? row->size : sizeof defaults.model;
     if (n >= most)
@@ -403,7 +403,7 @@ static void quote(const struct settings *s, int setting, char *ret) {
     strcpy(to, "\"");
 }
 
-/* As a file shows them. */
+/* Whether a file would show the same value. */
 static bool same(const struct settings *a, const struct settings *b, int setting) {
     char x[1024], y[1024];
     settings_text(a, setting, x, sizeof x);
@@ -456,7 +456,7 @@ int settings_save(struct settings *s, int setting, struct err *err) {
     else if (own)
         strcpy(file, s->file);
     else if (user_file(file, sizeof file) < 0)
-        res = err_set(err, -ENOENT, "neither XDG_CONFIG_HOME nor HOME says where settings are to be kept");
+        res = err_set(err, -ENOENT, "neither XDG_CONFIG_HOME nor HOME says where to save settings");
     if (res == 0) {
         res = read_file(text, &n, file, err);
         if (res == -ENOENT && !own && s->file[0])
@@ -470,7 +470,7 @@ int settings_save(struct settings *s, int setting, struct err *err) {
         res = err_set(err, -EFBIG, "%s: no room for another setting", file);
     if (res == 0)
         res = settings_parse(&after, next, n_next, file, err);
-    for (int i = 0; res == 0 && i < N_SETTINGS; i++) /* nothing is written that reads back as anything else */
+    for (int i = 0; res == 0 && i < N_SETTINGS; i++) /* write nothing that would read back differently */
         if (!same(&after, i == setting ? s : &before, i))
             res = err_set(err, -EINVAL, "%s: cannot put %s into this file", file, rows[setting].name);
     if (res == 0)
