@@ -4,195 +4,13 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <stdbool.h>
+#include <regex.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#pragma GCC diagnostic ignored "-Wpedantic" /* PipeWire's inline functions are GNU C */
-#include <spa/utils/string.h>
-
-/* C's own letters and digits, whatever the locale. */
-static bool is_digit(char c) {
-    return c >= '0' && c <= '9';
-}
-
-static bool is_letter(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
-static bool is_blank(char c) {
-    return c == ' ' || (c >= '\t' && c <= '\r');
-}
-
-static int hex_digit(char c) {
-    return is_digit(c) ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
-/* The character that many bytes ahead; '\0': the text ends before it. */
-static char peek(const struct conf *c, size_t ahead) {
-    return (size_t)(c->end - c->at) > ahead ? c->at[ahead] : '\0';
-}
-
-static void skip(struct conf *c) {
-    if (c->at < c->end && *c->at++ == '\n')
-        c->line++;
-}
-
-static int syntax_error(const struct conf *c, struct err *err) {
-    return err_set(err, -EINVAL, "%s:%d: syntax error: a setting is NAME = VALUE, words stand in \"quotation marks\"",
-                   c->file, c->line);
-}
-
-/* To the next character that is neither blank nor in a comment. */
-static int skip_blanks(struct conf *c, struct err *err) {
-    for (;;) {
-        while (is_blank(peek(c, 0)))
-            skip(c);
-        if (peek(c, 0) == '#' || (peek(c, 0) == '/' && peek(c, 1) == '/')) {
-            while (c->at < c->end && *c->at != '\n')
-                c->at++;
-        } else if (peek(c, 0) == '/' && peek(c, 1) == '*') {
-            const int line = c->line;
-            for (c->at += 2; c->at < c->end && !(peek(c, 0) == '*' && peek(c, 1) == '/');)
-                skip(c);
-            if (c->at == c->end)
-                return err_set(err, -EINVAL, "%s:%d: this comment does not end", c->file, line);
-            c->at += 2;
-        } else {
-            return 0;
-        }
-    }
-}
-
-/* ---- values ------------------------------------------------------------------------------------------------------ */
-
-static void add_byte(struct conf_setting *s, char byte) {
-    if (s->n_text + 1 < sizeof s->text)
-        s->text[s->n_text] = byte;
-    s->n_text++;
-}
-
-/* What the backslash ahead stands for; one that begins no escape stands for itself. */
-static void read_escape(struct conf *c, struct conf_setting *s) {
-    static const char letters[] = "nrtf\"\\", bytes[] = "\n\r\t\f\"\\";
-    const char letter = peek(c, 1);
-    const char *found = letter ? strchr(letters, letter) : NULL;
-    if (found) {
-        add_byte(s, bytes[found - letters]);
-        c->at += 2;
-    } else if (letter == 'x' && hex_digit(peek(c, 2)) >= 0 && hex_digit(peek(c, 3)) >= 0) {
-        add_byte(s, (char)(hex_digit(peek(c, 2)) << 4 | hex_digit(peek(c, 3))));
-        c->at += 4;
-    } else {
-        add_byte(s, '\\');
-        c->at++;
-    }
-}
-
-static int read_string(struct conf *c, struct conf_setting *s, struct err *err) {
-    const int line = c->line;
-    for (c->at++; c->at < c->end && *c->at != '"';) {
-        if (*c->at == '\\') {
-            read_escape(c, s);
-        } else {
-            add_byte(s, *c->at);
-            skip(c);
-        }
-    }
-    if (c->at == c->end)
-        return err_set(err, -EINVAL, "%s:%d: these quotation marks are not closed", c->file, line);
-    s->n_value = (size_t)(++c->at - s->value);
-    return 0;
-}
-
-/* Strings side by side, and what may stand between them. */
-static int read_text(struct conf *c, struct conf_setting *s, struct err *err) {
-    int res = 0;
-    s->kind = CONF_TEXT;
-    while (res == 0 && peek(c, 0) == '"') {
-        res = read_string(c, s, err);
-        if (res == 0)
-            res = skip_blanks(c, err);
-    }
-    return res;
-}
-
-static const char *skip_digits(const char *at, const char *end) {
-    while (at < end && is_digit(*at))
-        at++;
-    return at;
-}
-
-/* The end of the number that begins at `at`, and whether it is a whole one. NULL: none begins there. */
-static const char *find_number_end(const char *at, const char *end, bool *whole) {
-    at += at < end && (*at == '-' || *at == '+');
-    *whole = true;
-    if (end - at > 2 && at[0] == '0' && (at[1] == 'x' || at[1] == 'X') && hex_digit(at[2]) >= 0) {
-        for (at += 2; at < end && hex_digit(*at) >= 0;)
-            at++;
-    } else {
-        const char *first = at;
-        at = skip_digits(at, end);
-        const bool point = at < end && *at == '.';
-        const char *stop = point ? skip_digits(at + 1, end) : at;
-        if (stop - first - point == 0)
-            return NULL;
-        at = stop;
-        bool exponent = at < end && (*at == 'e' || *at == 'E');
-        if (exponent) {
-            const char *digits = at + 1 + (at + 1 < end && (at[1] == '-' || at[1] == '+'));
-            at = skip_digits(digits, end);
-            if (at == digits)
-                return NULL;
-        }
-        *whole = !point && !exponent;
-    }
-    for (int i = 0; i < 2 && *whole && at < end && *at == 'L'; i++) /* as a long of C is written */
-        at++;
-    return at < end && (is_letter(*at) || is_digit(*at) || *at == '_' || *at == '.') ? NULL : at;
-}
-
-static int read_number(struct conf *c, struct conf_setting *s, struct err *err) {
-    char digits[64];
-    bool whole;
-    const char *stop = find_number_end(c->at, c->end, &whole);
-    if (!stop)
-        return syntax_error(c, err);
-    s->n_value = (size_t)(stop - s->value);
-    const size_t most = whole ? 24 : sizeof digits;
-    bool fits = s->n_value < most;
-    if (fits) {
-        memcpy(digits, s->value, s->n_value);
-        digits[s->n_value] = '\0';
-        errno = 0;
-        s->number = whole ? (double)strtoll(digits, NULL, strpbrk(digits, "xX") ? 16 : 10) : spa_strtod(digits, NULL);
-        fits = !whole || (errno == 0 && s->number >= INT_MIN && s->number <= INT_MAX);
-    }
-    if (!fits)
-        return err_set(err, -ERANGE, "%s:%d: the number %.*s is too large", c->file, c->line,
-                       s->n_value < 40 ? (int)s->n_value : 40, s->value);
-    s->kind = whole ? CONF_WHOLE : CONF_REAL;
-    c->at = stop;
-    return 0;
-}
-
-static int read_value(struct conf *c, struct conf_setting *s, struct err *err) {
-    const char first = peek(c, 0);
-    s->value = c->at;
-    if (first == '"')
-        return read_text(c, s, err);
-    if (is_digit(first) || first == '-' || first == '+' || first == '.')
-        return read_number(c, s, err);
-    if (!is_letter(first) && first != '(' && first != '[' && first != '{')
-        return syntax_error(c, err);
-    s->kind = CONF_OTHER;
-    return 0;
-}
-
-/* ---- settings ---------------------------------------------------------------------------------------------------- */
-
-int conf_open(struct conf *ret, const char *text, size_t n, const char *file, struct err *err) {
+/* Refuses what libconfig would take, or call no more than a syntax error. */
+static int check_text(const char *text, size_t n, const char *file, struct err *err) {
     int line = 1;
     if (n >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0)
         return err_set(err, -EINVAL, "%s:1: the file begins with a byte order mark; save it as plain UTF-8", file);
@@ -202,42 +20,112 @@ int conf_open(struct conf *ret, const char *text, size_t n, const char *file, st
             return err_set(err, -EINVAL, "%s:%d: not UTF-8", file, line);
         if (text[i] == '\0')
             return err_set(err, -EINVAL, "%s:%d: a NUL byte; this is not a text file", file, line);
+        if (i == 0 || text[i - 1] == '\n') { /* where libconfig looks for it */
+            size_t word = i + strspn(text + i, " \t");
+            if (strncmp(text + word, "@include", strlen("@include")) == 0)
+                return err_set(err, -EINVAL, "%s:%d: @include is not taken; all settings stand in one file", file, line);
+        }
         line += text[i] == '\n';
     }
-    *ret = (struct conf){.file = file, .at = text, .end = text + n, .line = 1};
     return 0;
 }
 
-static int read_setting(struct conf *c, struct conf_setting *s, struct err *err) {
-    size_t n = 0;
-    if (peek(c, 0) == '@')
-        return err_set(err, -EINVAL, "%s:%d: @include is not taken; all settings stand in one file", c->file, c->line);
-    if (!is_letter(peek(c, 0)))
-        return syntax_error(c, err);
-    while (is_letter(peek(c, n)) || is_digit(peek(c, n)) || peek(c, n) == '-' || peek(c, n) == '_')
-        n++;
-    snprintf(s->name, sizeof s->name, "%.*s", n < sizeof s->name ? (int)n : (int)sizeof s->name - 1, c->at);
-    s->line = c->line;
-    c->at += n;
+/* Follows the text when libconfig reads it, which takes a comment or a string without an end for the end. */
+static const char end_name[] = "end_of_settings", end_text[] = "\nend_of_settings = 0;";
 
-    int res = skip_blanks(c, err);
-    if (res == 0 && peek(c, 0) != '=' && peek(c, 0) != ':')
-        res = syntax_error(c, err);
-    if (res == 0) {
-        c->at++;
-        res = skip_blanks(c, err);
+static int syntax_error(const struct conf *c, int n_lines, struct err *err) {
+    const char *what = config_error_text(&c->config);
+    const int line = config_error_line(&c->config);
+    return err_set(err, -EINVAL, "%s:%d: %s", c->file, line < n_lines ? line : n_lines,
+                   what && strcmp(what, "syntax error") != 0
+                       ? what
+                       : "syntax error: a setting is NAME = VALUE, words stand in \"quotation marks\"");
+}
+
+int conf_open(struct conf *ret, const char *text, size_t n, const char *file, struct err *err) {
+    struct conf c = {.file = file, .text = malloc(n + sizeof end_text)};
+    int n_lines = 1;
+    if (!c.text)
+        return err_set(err, -ENOMEM, "%s: %s", file, strerror(ENOMEM));
+    memcpy(c.text, text, n);
+    memcpy(c.text + n, end_text, sizeof end_text);
+    for (size_t i = 0; i + 1 < n; i++)
+        n_lines += text[i] == '\n';
+    config_init(&c.config);
+    int res = check_text(c.text, n, file, err);
+    if (res == 0 && !config_read_string(&c.config, c.text))
+        res = syntax_error(&c, n_lines, err);
+    if (res == 0 && !config_lookup(&c.config, end_name))
+        res = err_set(err, -EINVAL, "%s:%d: a comment or \"quotation marks\" do not end", file, n_lines);
+    if (res)
+        conf_close(&c);
+    else
+        *ret = c;
+    return res;
+}
+
+void conf_close(struct conf *c) {
+    config_destroy(&c->config);
+    free(c->text);
+}
+
+/* Finds the value in the text, from the setting's line on: libconfig tells the line alone. */
+static void find_value(const struct conf *c, struct conf_setting *s) {
+    char pattern[256];
+    const char *line = c->text;
+    regex_t regex;
+    regmatch_t match[3];
+    for (int i = 1; i < s->line && line; i++)
+        line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL;
+    int n = snprintf(pattern, sizeof pattern,
+                     "(^|[;,[:space:]])%s[[:space:]]*[=:][[:space:]]*(\"([^\"\\]|\\\\.)*\"|[-+.0-9][-+.0-9a-zA-Z]*)",
+                     s->name);
+    if (!line || strchr(s->name, '*') || n >= (int)sizeof pattern || regcomp(&regex, pattern, REG_EXTENDED | REG_NEWLINE))
+        return;
+    if (regexec(&regex, line, 3, match, 0) == 0) {
+        s->value = (size_t)(line - c->text + match[2].rm_so);
+        s->n_value = (size_t)(match[2].rm_eo - match[2].rm_so);
     }
-    if (res == 0)
-        res = read_value(c, s, err);
-    if (res == 0 && s->kind != CONF_OTHER)
-        res = skip_blanks(c, err);
-    if (res == 0 && (peek(c, 0) == ';' || peek(c, 0) == ','))
-        c->at++;
-    return res ? res : 1;
+    regfree(&regex);
+}
+
+/* libconfig 1.5 wraps whole numbers that do not fit. */
+static int check_whole(const struct conf *c, const struct conf_setting *s, struct err *err) {
+    const char *digits = c->text + s->value;
+    char *end;
+    errno = 0;
+    long long number = strtoll(digits, &end, 0);
+    if (s->n_value >= 10 && (errno == ERANGE || number < INT_MIN || number > INT_MAX))
+        return err_set(err, -ERANGE, "%s:%d: the number %.*s is too large", c->file, s->line, (int)(end - digits), digits);
+    return 0;
 }
 
 int conf_next(struct conf *c, struct conf_setting *ret, struct err *err) {
-    memset(ret, 0, sizeof *ret);
-    int res = skip_blanks(c, err);
-    return res ? res : c->at == c->end ? 0 : read_setting(c, ret, err);
+    const config_setting_t *root = config_root_setting(&c->config);
+    const config_setting_t *value = config_setting_get_elem(root, (unsigned)c->next);
+    if (!value || strcmp(config_setting_name(value), end_name) == 0)
+        return 0;
+    c->next++;
+    *ret = (struct conf_setting){.name = config_setting_name(value), .line = (int)config_setting_source_line(value)};
+    find_value(c, ret);
+    int res = 0;
+    switch (config_setting_type(value)) {
+    case CONFIG_TYPE_INT:
+    case CONFIG_TYPE_INT64:
+        ret->kind = CONF_WHOLE;
+        ret->number = (double)config_setting_get_int64(value);
+        res = check_whole(c, ret, err);
+        break;
+    case CONFIG_TYPE_FLOAT:
+        ret->kind = CONF_REAL;
+        ret->number = config_setting_get_float(value);
+        break;
+    case CONFIG_TYPE_STRING:
+        ret->kind = CONF_TEXT;
+        ret->text = config_setting_get_string(value);
+        break;
+    default:
+        ret->kind = CONF_OTHER;
+    }
+    return res ? res : 1;
 }

@@ -203,7 +203,7 @@ static int read_setting(struct settings *s, const struct conf_setting *from, con
         return err_set(err, -EINVAL, "%s:%d: a duplicate: %s stands in line %d already", file, from->line, row->name,
                        s->lines[setting]);
     snprintf(place, sizeof place, "%s:%d: ", file, from->line);
-    int res = from->kind == CONF_TEXT ? check_text(row, from->text, from->n_text, place, err) : 0;
+    int res = from->kind == CONF_TEXT ? check_text(row, from->text, strlen(from->text), place, err) : 0;
     if (res)
         return res;
     const bool number = from->kind == CONF_WHOLE || (from->kind == CONF_REAL && row->size == 0);
@@ -236,6 +236,7 @@ int settings_parse(struct settings *ret, const char *text, size_t n, const char 
         if (res)
             break;
     }
+    conf_close(&conf);
     if (res == 0)
         *ret = s;
     return res;
@@ -412,18 +413,23 @@ static bool same(const struct settings *a, const struct settings *b, int setting
 }
 
 /* The text with the setting in it, at most MAX_FILE_BYTES, into ret[MAX_FILE_BYTES + 1]; settings_parse takes the
- * text. */
+ * text. -EINVAL: where the value stands cannot be told. */
 static int put_value(char *ret, size_t *ret_n, const char *text, size_t n, const struct settings *s, int setting) {
     char value[2 * 1024 + 3];
     struct conf conf;
     struct conf_setting old;
-    int found = conf_open(&conf, text, n, "", NULL), m;
-    while (found == 0 && conf_next(&conf, &old, NULL) > 0)
+    bool found = false;
+    int res = conf_open(&conf, text, n, "", NULL), m;
+    if (res)
+        return res;
+    while (!found && conf_next(&conf, &old, NULL) > 0)
         found = strcmp(old.name, rows[setting].name) == 0;
+    conf_close(&conf);
+    if (found && old.n_value == 0)
+        return -EINVAL;
     quote(s, setting, value);
     if (found) {
-        m = snprintf(ret, MAX_FILE_BYTES + 1, "%.*s%s%s", (int)(old.value - text), text, value,
-                     old.value + old.n_value);
+        m = snprintf(ret, MAX_FILE_BYTES + 1, "%.*s%s%s", (int)old.value, text, value, text + old.value + old.n_value);
     } else {
         bool open = n > 0 && text[n - 1] != '\n';
         m = snprintf(ret, MAX_FILE_BYTES + 1, "%s%s%s = %s;\n", text, open ? "\n" : "", rows[setting].name, value);
@@ -432,6 +438,11 @@ static int put_value(char *ret, size_t *ret_n, const char *text, size_t n, const
         return -EFBIG;
     *ret_n = (size_t)m;
     return 0;
+}
+
+static int refuse_save(const struct settings *s, int setting, struct err *err) {
+    return settings_refuse(s, setting, -EINVAL, "cannot be changed where it stands; write NAME = VALUE on a line of its own",
+                           err);
 }
 
 int settings_write(const struct settings *s, const char *file, struct err *err) {
@@ -466,13 +477,18 @@ int settings_save(struct settings *s, int setting, struct err *err) {
     }
     if (res == 0)
         res = settings_parse(&before, text, n, file, err);
-    if (res == 0 && put_value(next, &n_next, text, n, s, setting) < 0)
-        res = err_set(err, -EFBIG, "%s: no room for another setting", file);
-    if (res == 0)
-        res = settings_parse(&after, next, n_next, file, err);
+    if (res == 0) {
+        res = put_value(next, &n_next, text, n, s, setting);
+        if (res == -EFBIG)
+            err_set(err, res, "%s: no room for another setting", file);
+        else if (res)
+            refuse_save(&before, setting, err);
+        else
+            res = settings_parse(&after, next, n_next, file, err);
+    }
     for (int i = 0; res == 0 && i < N_SETTINGS; i++) /* write nothing that would read back differently */
         if (!same(&after, i == setting ? s : &before, i))
-            res = err_set(err, -EINVAL, "%s: cannot put %s into this file", file, rows[setting].name);
+            res = refuse_save(&before, setting, err);
     if (res == 0)
         res = file_write(file, next, n_next, err);
     if (res == 0) {
