@@ -11,6 +11,7 @@
 
 #include "model/model.h"
 #include "graph/node.h"
+#include "graph/pipewire.h"
 #include "probe.h"
 #include "rt_guard.h"
 #include "run.h"
@@ -118,6 +119,23 @@ void __wrap_engine_reset(struct engine *e, unsigned stream) {
     rt_guard_enter();
     __real_engine_reset(e, stream);
     rt_guard_leave();
+}
+
+/* The source's, for those who tell it a lie. */
+static const struct pw_stream_events *source_events;
+static void *source_data;
+
+void __real_pw_stream_add_listener(
+        struct pw_stream *stream, struct spa_hook *hook, const struct pw_stream_events *events, void *data);
+void __wrap_pw_stream_add_listener(
+        struct pw_stream *stream, struct spa_hook *hook, const struct pw_stream_events *events, void *data);
+void __wrap_pw_stream_add_listener(
+        struct pw_stream *stream, struct spa_hook *hook, const struct pw_stream_events *events, void *data) {
+    if (events->io_changed) {
+        source_events = events;
+        source_data = data;
+    }
+    __real_pw_stream_add_listener(stream, hook, events, data);
 }
 
 /* ---- session and node -------------------------------------------------------------------------------------------- */
@@ -682,6 +700,20 @@ START_TEST(nodes_that_are_destroyed_come_back) {
 }
 END_TEST
 
+/* As PipeWire before 1.2 gives it where a new microphone's memory has the file descriptor's number of one that is gone. */
+START_TEST(a_clock_that_stands_is_replaced) {
+    static struct spa_io_position gone;
+    start_session("");
+    open_node("null", 1, NULL);
+    open_probe();
+    until_heard(true);
+    source_events->io_changed(source_data, SPA_IO_Position, &gone, sizeof gone);
+    spin_until(status().n_consumers == 0);
+    link_ports("enhanced_mic:capture_MONO", "recorder:second");
+    until_heard(true);
+}
+END_TEST
+
 /* WirePlumber 0.4 ends where a node goes that is idle: so all run. */
 START_TEST(nodes_of_the_others_come_back) {
     start_session("");
@@ -1065,6 +1097,7 @@ static int run(void) {
     TCase *const faults = tcase_create("faults");
     tcase_add_checked_fixture(faults, setup, teardown);
     tcase_add_test(faults, nodes_that_are_destroyed_come_back);
+    tcase_add_test(faults, a_clock_that_stands_is_replaced);
     tcase_add_test(faults, nodes_of_the_others_come_back);
     tcase_add_test(faults, a_busy_graph_does_not_hold_up_another_microphone);
     tcase_add_test(faults, pipewire_goes_amid_a_change);

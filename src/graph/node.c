@@ -143,6 +143,11 @@ static void on_lost(void *data) {
     n->broken = true;
 }
 
+static void on_frozen(void *data, uint64_t count) {
+    (void)count;
+    on_lost(data);
+}
+
 static void take_down(struct node *n) {
     streams_close(&n->streams);
     registry_disconnect(&n->registry);
@@ -311,11 +316,13 @@ static int open_library(struct node *n, struct err *err) {
     if (!n->threads.utils)
         n->threads.utils = pw_thread_utils_get();
     n->streams.data_loop = n->threads.data_loop;
+    n->streams.owner_loop = n->loop;
+    n->streams.frozen = pw_loop_add_event(n->loop, on_frozen, n);
     n->registry.context = n->context;
     n->repair.timer = pw_loop_add_timer(n->loop, on_repair, n);
     n->fade.timer = pw_loop_add_timer(n->loop, on_muted, n);
-    if (!n->repair.timer || !n->fade.timer)
-        return err_set(err, -EIO, "PipeWire's client library gives no timers: %s", strerror(errno));
+    if (!n->streams.frozen || !n->repair.timer || !n->fade.timer)
+        return err_set(err, -EIO, "PipeWire's client library gives no timers or events: %s", strerror(errno));
     return 0;
 }
 
@@ -362,6 +369,8 @@ void node_close(struct node *n) {
         pw_loop_destroy_source(n->loop, n->pump_source);
     pump_close(n->pump);
     worker_close(n->own_worker);
+    if (n->streams.frozen)
+        pw_loop_destroy_source(n->loop, n->streams.frozen);
     if (n->repair.timer)
         pw_loop_destroy_source(n->loop, n->repair.timer);
     if (n->fade.timer)

@@ -5,6 +5,9 @@
 #include <string.h>
 
 #define SILENT_CYCLES 3 /* without the capture stream before the pacer drives the source */
+/* Calls in a row at the same clock, of which a cycle has a few. Before 1.2, PipeWire finds memory that it shares by its
+ * file descriptor's number: where a new driver has the number of one that is gone, the streams get the old one's clock. */
+#define FROZEN_CALLS 32
 
 struct pw_stream *streams_visible(const struct streams *s) {
     return s->kind == NODE_SPEAKER ? s->capture : s->source;
@@ -27,8 +30,12 @@ static void on_source_process(void *data) {
     if (!s->loop.clock)
         return;
     const struct spa_io_clock *const clock = &s->loop.clock->clock;
-    if (clock->position == s->loop.position && clock->nsec == s->loop.nsec)
+    if (clock->position == s->loop.position && clock->nsec == s->loop.nsec) {
+        if (++s->loop.n_repeats == FROZEN_CALLS)
+            pw_loop_signal_event(s->owner_loop, s->frozen);
         return;
+    }
+    s->loop.n_repeats = 0;
     const bool same_quantum = clock->duration == s->loop.duration;
     s->loop.position = clock->position;
     s->loop.nsec = clock->nsec;

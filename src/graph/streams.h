@@ -24,6 +24,8 @@ struct streams {
     struct params *params;
     struct pw_data_loop *data_loop;
     void (*changed)(void *data); /* a stream has another state: see streams_close_lost */
+    struct pw_loop *owner_loop;
+    struct spa_source *frozen;   /* an event of owner_loop's: the source's clock stands, so the connection is of no use */
     void *data;
     char group[320], latency[32]; /* node.group and node.latency */
 
@@ -40,6 +42,7 @@ struct streams {
         /* Of the cycle that the source last ran in: where the clock was, as drivers may be at the same position, and its
          * duration in samples of the graph. */
         uint64_t position, nsec, duration;
+        unsigned n_repeats;             /* calls since then at which the clock stood there still */
         unsigned n_silent;              /* cycles of the pacer since the capture stream's last */
         bool idle;                      /* nobody records */
     } loop;
