@@ -1,6 +1,8 @@
-"""Pairs of what ordinary noisy speech does not show: python3 cases.py PAIRS DATA OUT [--music REGEX] [--laughter DIR] [--singing DIR]
+"""Pairs of what ordinary noisy speech does not show: python3 cases.py PAIRS DATA OUT [--music REGEX] [--laughter DIR]
+[--singing DIR]
 
-PAIRS is a folder of pairs that evaluate.py reads, DATA what prepare.py packs, OUT another folder of pairs, a kind for each case:
+PAIRS is a folder of pairs that evaluate.py reads, DATA what prepare.py packs, OUT another folder of pairs, a kind for
+each case:
 clean      clean speech alone: must come through untouched
 noise      noise alone: must go
 headset    a pair through a telephone's band, 300 to 3400 Hz, at 8 kHz

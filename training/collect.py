@@ -1,12 +1,13 @@
-"""Collect noise and speech from unpacked Debian packages: python3 collect.py PACKAGES OUT [--speech NAME...] [--without DATA]
+"""Collect noise and speech from unpacked Debian packages: python3 collect.py PACKAGES OUT [--speech NAME...] [--without
+DATA]
 
-PACKAGES has a folder of the files of each package (apt-get download NAME && dpkg -x NAME_*.deb PACKAGES/NAME). OUT gets what
-prepare.py reads: index.tsv and noise_0.opus, of the packages after --speech speech_full_0.opus (48 kHz) and
-speech_wide_0.opus (16 kHz) instead. Noise leaves out what its path calls speech, singing or cries, or silero-vad hears as
-speech; speech what silero-vad does not hear as speech, what is noisy, and narrators of the evaluation's pairs. Both leave out what is
-short, silent or clipped, what exceeds a share, and copies, at whatever level and rate, of what is already there and of DATA's noise;
-of DATA's speech a package may have a better copy.
-Licences are yours to read, in usr/share/doc/NAME/copyright of each package: the sounds of hedgewars-data, for one, are under the GFDL.
+PACKAGES has a folder of the files of each package (apt-get download NAME && dpkg -x NAME_*.deb PACKAGES/NAME). OUT gets
+what prepare.py reads: index.tsv and noise_0.opus, of the packages after --speech speech_full_0.opus (48 kHz) and
+speech_wide_0.opus (16 kHz) instead. Noise leaves out what its path calls speech, singing or cries, or silero-vad hears
+as speech; speech what silero-vad does not hear as speech, what is noisy, and narrators of the evaluation's pairs. Both
+leave out what is short, silent or clipped, what exceeds a share, and copies, at whatever level and rate, of what is
+already there and of DATA's noise; of DATA's speech a package may have a better copy. Licences are yours to read, in
+usr/share/doc/NAME/copyright of each package: the sounds of hedgewars-data, for one, are under the GFDL.
 """
 import argparse
 import csv
@@ -23,8 +24,8 @@ import soxr
 
 from prepare import RATE, decode, level
 
-# Rate, seconds between clips, kbit/s. At 64 Opus codes a spectrum, as the codecs do that most recordings went through, and not a
-# voice's excitation, as it does of speech at less: a network learns to tell speech from noise by that.
+# Rate, seconds between clips, kbit/s. At 64 Opus codes a spectrum, as the codecs do that most recordings went through,
+# and not a voice's excitation, as it does of speech at less: a network learns to tell speech from noise by that.
 PACKS = {'noise': (RATE, .05, 96), 'speech_full': (RATE, .12, 64), 'speech_wide': (16000, .12, 64)}
 NOISE = 10 ** (-24 / 20), 10 ** (-1.5 / 20)            # active RMS and peak, at most; the codec overshoots by a little
 SPEECH = 10 ** (-26 / 20), .98
@@ -83,8 +84,9 @@ def detector():
 
 
 def contrast_of(x, rate):
-    """dB from a recording's background up to its voice. The background is what the quietest tenth of the frames has in each octave: every
-    sound of speech leaves some of them, so words show it that follow each other without a pause. Digital silence says nothing of it."""
+    """dB from a recording's background up to its voice. The background is what the quietest tenth of the frames has in
+    each octave: every sound of speech leaves some of them, so words show it that follow each other without a pause.
+    Digital silence says nothing of it."""
     n = rate // 50
     power = np.abs(np.fft.rfft(x[:len(x) // n * n].reshape(-1, n) * np.hanning(n))) ** 2
     bins = (OCTAVES[OCTAVES < rate / 2] * n / rate).astype(int)
@@ -94,8 +96,8 @@ def contrast_of(x, rate):
 
 
 def sounding(x, contrast, rate=RATE):
-    """-> what is loud, with a little before and after, and its first sample; contrast: dB that speech must have over its background,
-    0 for noise"""
+    """-> what is loud, with a little before and after, and its first sample; contrast: dB that speech must have over
+    its background, 0 for noise"""
     frame = rate // 50
     db = 10 * np.log10((x[:len(x) // frame * frame].reshape(-1, frame) ** 2).mean(1) + 1e-12)
     leave_out_if(not db.max() > -50, 'silent')

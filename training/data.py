@@ -1,7 +1,8 @@
 """Noisy clips and their targets, made anew for every step from packed audio that lies in the GPU's memory.
 
-prepare.py writes the packs: speech_full.i16, noise.i16 at 48 kHz, speech_wide.i16, noise_wide.i16 at 16 kHz, each with _coded.i16 beside
-it for what went through a codec at a low rate, and rooms_full.i16, rooms_wide.i16. Every clip is [batch, samples] at 48 kHz; an argument or result [batch, 1] is one number a clip.
+prepare.py writes the packs: speech_full.i16, noise.i16 at 48 kHz, speech_wide.i16, noise_wide.i16 at 16 kHz, each with
+_coded.i16 beside it for what went through a codec at a low rate, and rooms_full.i16, rooms_wide.i16. Every clip is
+[batch, samples] at 48 kHz; an argument or result [batch, 1] is one number a clip.
 """
 import copy
 import math
@@ -42,9 +43,11 @@ def lowpass(x, hz):
 
 
 def faster(x, factor, samples):
-    """x [n,m] played `factor` [n,1] times as fast: `samples` of it, so m >= samples * factor. Pitch and formants move with it.
+    """x [n,m] played `factor` [n,1] times as fast: `samples` of it, so m >= samples * factor. Pitch and formants move
+    with it.
 
-    Cubic interpolation of the signal at twice its rate: where there was nothing above 16 kHz what it adds is 40 dB down.
+    Cubic interpolation of the signal at twice its rate: where there was nothing above 16 kHz what it adds is 40 dB
+    down.
     """
     twice = torch.fft.irfft(torch.fft.rfft(x), n=2 * x.shape[1]) * 2
     at = torch.arange(samples, device=x.device) * factor.double() * 2
@@ -102,8 +105,8 @@ class Pack:
 
 
 class Mixer:
-    """batch(n) -> noisy, target [n, samples], the frequency above which the target is not known [n,1], and the first sample that
-    counts [n,1]."""
+    """batch(n) -> noisy, target [n, samples], the frequency above which the target is not known [n,1], and the first
+    sample that counts [n,1]."""
 
     def __init__(self, folder, samples, device, seed):
         self.device = device
@@ -164,15 +167,17 @@ class Mixer:
         return torch.fft.irfft(torch.fft.rfft(x) * db(gain), n=self.samples)
 
     def microphone(self, x):
-        """Most voices brighter than the packs have them, as a codec at a low rate darkens what it keeps, and some without the lowest
-        tones, as of a microphone that cuts them: up to 12 dB more, growing from 1.5 to 8 kHz; a high-pass at 60 to 200 Hz."""
+        """Most voices brighter than the packs have them, as a codec at a low rate darkens what it keeps, and some
+        without the lowest tones, as of a microphone that cuts them: up to 12 dB more, growing from 1.5 to 8 kHz; a
+        high-pass at 60 to 200 Hz."""
         f = torch.linspace(0, RATE / 2, x.shape[1] // 2 + 1, device=self.device)
         bright = self.between(len(x), 0, 12) * self.chance(len(x), .7) * ((f - 1500) / 6500).clamp(0, 1)
         low = self.between(len(x), 60, 200) * self.chance(len(x), .3)
         return torch.fft.irfft(torch.fft.rfft(x) * db(bright) / (1 + (low / f.clamp_min(1)) ** 4).sqrt(), n=x.shape[1])
 
     def rooms(self, full, n):
-        """-> whole response, and its direct and early (30 ms) part; of the first `full` rows full band, half of all rows dry."""
+        """-> whole response, and its direct and early (30 ms) part; of the first `full` rows full band, half of all
+        rows dry."""
         t = torch.arange(ROOM, device=self.device) / RATE
         h = self.randn(n, ROOM) * torch.exp(-6.9 * t / self.between(n, .1, .8)) * (t > .0015)
         h = h / h.norm(dim=1, keepdim=True) * db(self.between(n, -15, 3))
@@ -189,9 +194,9 @@ class Mixer:
         return torch.arange(513, device=self.device) * RATE / 1024 >= self.between(n, low, high)[..., None]
 
     def coded(self, x):
-        """As codecs leave it that round a spectrum to few steps (Vorbis, MP3, AAC, what Bluetooth uses): with holes between the
-        strong bins. The packs' speech went through one of another kind, and much of their noise through one of this: what is
-        full of holes must not be noise for that."""
+        """As codecs leave it that round a spectrum to few steps (Vorbis, MP3, AAC, what Bluetooth uses): with holes
+        between the strong bins. The packs' speech went through one of another kind, and much of their noise through one
+        of this: what is full of holes must not be noise for that."""
         X = spectrum(x, 512)
         around = F.avg_pool1d(X.abs().square(), 17, 1, 8, count_include_pad=False)
         step = (around / 2).sqrt() * self.between(len(x), .5, 3)[..., None] + 1e-9
@@ -215,8 +220,8 @@ class Mixer:
         return self.edge(start, .01) * (1 - self.edge(stop, .01))
 
     def pauses(self, s):
-        """In every three seconds pauses of 0.3 to 2 s, a third of them before its first word, and of 0.15 to 0.6 s; in long
-        clips of 4 to 12 s as well."""
+        """In every three seconds pauses of 0.3 to 2 s, a third of them before its first word, and of 0.15 to 0.6 s; in
+        long clips of 4 to 12 s as well."""
         n, length = s.shape[0], self.samples / RATE
         kinds = (.6, .3, 2.), (.3, .15, .6), (.1 if length > 15 else 0, 4., 12.)
         for first in range(0, max(1, int(length)), 3):
@@ -228,8 +233,8 @@ class Mixer:
         return s
 
     def bright_starts(self, s):
-        """Nothing before a bright sound (S, F, Sh) for 0.3 to 2 s or, in half of the rows, from the start on: that a first word begins
-        so is rare, and what is bright and has no voice before it is easily taken for noise."""
+        """Nothing before a bright sound (S, F, Sh) for 0.3 to 2 s or, in half of the rows, from the start on: that a
+        first word begins so is rare, and what is bright and has no voice before it is easily taken for noise."""
         e = s[:, :self.samples // 480 * 480].reshape(len(s), -1, 480)
         e = torch.fft.rfft(e).abs().square()
         bright, e = e[..., 30:].sum(2), e.sum(2)        # above 3 kHz, and in all
@@ -256,7 +261,8 @@ class Mixer:
         return total
 
     def steady(self, n):
-        """Air and fans: noise of a random colour that swells slowly, sometimes with mains hum or the tones of a rotor."""
+        """Air and fans: noise of a random colour that swells slowly, sometimes with mains hum or the tones of a
+        rotor."""
         t = self.ramp / RATE
         wave = lambda hz: torch.sin(2 * math.pi * hz * t + self.rand(n, 1) * 6.28)
         v = self.equalise(self.randn(n, self.samples), 20., 1.) * (1 + .7 * wave(self.between(n, .1, 3.1)))
@@ -276,8 +282,9 @@ class Mixer:
         return self.sometimes(.5, lambda h: F.avg_pool1d(h[:, None], 9, 1, 4)[:, 0], h)
 
     def recording(self, n):
-        """Of what was recorded, others: at another speed, backwards, as the steady hiss of its long-term spectrum, without a
-        codec's traces, in a room, through another response. What is not changed here the network soon knows by heart."""
+        """Of what was recorded, others: at another speed, backwards, as the steady hiss of its long-term spectrum,
+        without a codec's traces, in a room, through another response. What is not changed here the network soon knows
+        by heart."""
         speed = torch.where(self.rand(n, 1) < .6, FASTEST_NOISE ** self.between(n, -1, 1), 1.)
         most = self.enough(FASTEST_NOISE)
         x = self.crop(self.noises, n, most)
@@ -297,8 +304,8 @@ class Mixer:
         return torch.fft.irfft(X * torch.polar(torch.ones_like(turn), turn), n=x.shape[1])
 
     def thuds(self, n):
-        """A desk that is bumped, steps, doors, wind on the microphone: sparse low resonances or, half of them, bursts of low noise,
-        of 20 to 200 ms."""
+        """A desk that is bumped, steps, doors, wind on the microphone: sparse low resonances or, half of them, bursts
+        of low noise, of 20 to 200 ms."""
         t = torch.arange(ROOM, device=self.device) / RATE
         burst = lowpass(self.randn(n, ROOM), self.between(n, 150, 800)) * torch.exp(-t / (.01 * 7 ** self.rand(n, 1)))
         modes = 0
@@ -311,7 +318,8 @@ class Mixer:
         return convolve((self.rand(n, self.samples) < often).float() * (.2 + self.rand(n, self.samples)), modes)
 
     def noise(self, n):
-        """In half of the clips of one kind, in the others of as many as come together; and which have babble in it [n,1]."""
+        """In half of the clips of one kind, in the others of as many as come together; and which have babble in it
+        [n,1]."""
         parts = self.recording, self.recording, self.babble, self.steady, self.clicks, self.thuds
         shares = .75, .3, .25, .4, .15, .15
         often = torch.tensor(shares, device=self.device)
@@ -333,8 +341,9 @@ class Mixer:
         return low + (high - low) * self.rand(n, 1)
 
     def background(self, n, clean):
-        """Noise by its level against speech at 0 dB, babble no louder than that: of voices alike nobody knows which is wanted. In
-        long clips other noise at another level every few seconds: a state that has settled on one must let go of it."""
+        """Noise by its level against speech at 0 dB, babble no louder than that: of voices alike nobody knows which is
+        wanted. In long clips other noise at another level every few seconds: a state that has settled on one must let
+        go of it."""
         scenes = max(1, round(self.samples / RATE / 6))
         total, past = 0, 1
         for i in range(scenes):
@@ -353,14 +362,16 @@ class Mixer:
         return self.sometimes(.15, self.bright_starts, s)
 
     def after(self, full, x):
-        """x, in a part of the rows after some of another row, and where that part ends [n,1], 0 elsewhere: a file begins from silence,
-        but in a stream it is after other speech, noise and levels that speech must come through."""
+        """x, in a part of the rows after some of another row, and where that part ends [n,1], 0 elsewhere: a file
+        begins from silence, but in a stream it is after other speech, noise and levels that speech must come
+        through."""
         n = len(x)
         start = (self.between(n, .15, .5) * self.samples).floor() * self.chance(n, AFTER)
         return torch.where(self.ramp < start, another(full, x), x), start
 
     def band(self, full, n):
-        """Where the microphone's band ends [n,1]: telephones, 16 kHz headsets (half of the wide speech), codecs, or nowhere.
+        """Where the microphone's band ends [n,1]: telephones, 16 kHz headsets (half of the wide speech), codecs, or
+        nowhere.
 
         Speech and noise end together. Were it the speech alone, its noise could be told by what lies above 8 kHz.
         """

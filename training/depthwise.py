@@ -13,7 +13,8 @@ def depthwise_reference(x, w, kt, kf, dt=1):
 
 
 def depthwise(maps, w, kt, kf, dt=1):
-    """n maps [B,T,F,C], w [n, kt*kf, C] -> [B,T,F,n*C], side by side: kt taps in the past at spacing dt, kf centred in frequency.
+    """n maps [B,T,F,C], w [n, kt*kf, C] -> [B,T,F,n*C], side by side: kt taps in the past at spacing dt, kf centred in
+    frequency.
 
     On CUDA C must be a power of two, kt 1 or 3 and kf 3.
     """

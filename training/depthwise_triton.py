@@ -1,7 +1,7 @@
 """The depthwise convolution of depthwise.py as Triton kernels.
 
-A position is one (batch, time, frequency); positions are numbered through, so that a tap is a constant distance and only the
-borders of frequency and time need a mask. Several maps have their outputs side by side, in rows of N channels.
+A position is one (batch, time, frequency); positions are numbered through, so that a tap is a constant distance and
+only the borders of frequency and time need a mask. Several maps have their outputs side by side, in rows of N channels.
 """
 import torch
 import triton
@@ -31,7 +31,8 @@ def _fwd(x, w, y, P, T: tl.constexpr, F: tl.constexpr, C: tl.constexpr, N: tl.co
 
 @triton.jit
 def _tap(k: tl.constexpr, ahead: tl.constexpr, dy, w, v, p, t, f, c, P, dx, sum, T: tl.constexpr, F: tl.constexpr, C: tl.constexpr, N: tl.constexpr):
-    """One tap, three in frequency: what the output `ahead` frames later, k - 1 positions lower, adds to dx and to the tap's own gradient."""
+    """One tap, three in frequency: what the output `ahead` frames later, k - 1 positions lower, adds to dx and to the
+    tap's own gradient."""
     o: tl.constexpr = k % 3 - 1
     ok = (p < P) & (t + ahead < T) & (f - o >= 0) & (f - o < F)
     g = tl.load(dy + (p - o + ahead * F)[:, None] * N + c, mask=ok[:, None], other=0.0).to(tl.float32)

@@ -21,8 +21,8 @@ def read_weights():
 
 
 class Dnsmos:
-    """mos(x [B,n] at 48 kHz) -> [B,3]: speech, background and overall quality, 1 to 5. The measure was made for 9 s; any
-    length of .2 s and more has a value."""
+    """mos(x [B,n] at 48 kHz) -> [B,3]: speech, background and overall quality, 1 to 5. The measure was made for 9 s;
+    any length of .2 s and more has a value."""
 
     def __init__(self, device):
         w = {k: v.to(device) for k, v in read_weights().items()}

@@ -1,13 +1,15 @@
-"""Score enhanced audio: python3 evaluate.py PAIRS ENHANCED [--delay N] [--dnsmos] [--distillmos] [--jobs N]
-[--out FILE.tsv] [--against FILE.tsv] [--pictures DIR [--of NAME...]]
+"""Score enhanced audio: python3 evaluate.py PAIRS ENHANCED [--delay N] [--dnsmos] [--distillmos] [--jobs N] [--out
+FILE.tsv] [--against FILE.tsv] [--pictures DIR [--of NAME...]]
 
-PAIRS holds pairs.tsv (name, rate, snr_db, ...) and NAME_clean.flac, NAME_noisy.flac; ENHANCED, made by any tool, NAME_noisy.* or
-NAME.* of the same rate, or is a table that --out wrote. Where the table has a column `start`, so many samples at the beginning are not scored. The first part of
-a name is its kind. Means with 95 % intervals of what measures.py defines (of `left` medians) are given for all, for what is below
-2.5 dB SNR, for each kind and for each SNR; with --dnsmos also of DNSMOS P.835 (OVRL, SIG, BAK), with --distillmos of Distill-MOS.
-Where a clip is there in a kind that ends in `cold` and in one that ends in `warm`, the warm one's over the cold one's follow.
+PAIRS holds pairs.tsv (name, rate, snr_db, ...) and NAME_clean.flac, NAME_noisy.flac; ENHANCED, made by any tool,
+NAME_noisy.* or NAME.* of the same rate, or is a table that --out wrote. Where the table has a column `start`, so many
+samples at the beginning are not scored. The first part of a name is its kind. Means with 95 % intervals of what
+measures.py defines (of `left` medians) are given for all, for what is below 2.5 dB SNR, for each kind and for each SNR;
+with --dnsmos also of DNSMOS P.835 (OVRL, SIG, BAK), with --distillmos of Distill-MOS. Where a clip is there in a kind
+that ends in `cold` and in one that ends in `warm`, the warm one's over the cold one's follow.
 
---out writes a row for each clip; --against compares with such a table of the same pairs: the mean difference of each clip to itself.
+--out writes a row for each clip; --against compares with such a table of the same pairs: the mean difference of each
+clip to itself.
 """
 import argparse
 import csv
@@ -28,7 +30,8 @@ KEYS = *NAMES, 'OVRL', 'SIG', 'BAK', 'distillmos'
 
 
 def gate(noisy, rate):
-    """A plain energy gate, to compare with: 10 ms frames less than 6 dB over the quiet ones are turned down by 30 dB."""
+    """A plain energy gate, to compare with: 10 ms frames less than 6 dB over the quiet ones are turned down by 30
+    dB."""
     n = rate // 100
     e = (np.resize(noisy, -(-len(noisy) // n) * n).reshape(-1, n) ** 2).mean(1)
     open_ = maximum_filter1d((e > 4 * np.quantile(e, .1)).astype(float), 11)

@@ -1,8 +1,8 @@
 """python3 export.py CHECKPOINT.ema OUT.safetensors --name NAME [--licence TEXT] [--training TEXT]
 
-Writes a trained checkpoint as a model file (docs/model-format.md). What training keeps apart and inference need not is folded in
-double precision: batch norms and layer norms' gains into the linear layers beside them, the branches' gains into the layers
-that end them, pairs of linear layers with nothing between into one, -exp of the scan's logarithms.
+Writes a trained checkpoint as a model file (docs/model-format.md). What training keeps apart and inference need not is
+folded in double precision: batch norms and layer norms' gains into the linear layers beside them, the branches' gains
+into the layers that end them, pairs of linear layers with nothing between into one, -exp of the scan's logarithms.
 """
 import argparse, json, math, struct
 import numpy as np, torch
@@ -14,7 +14,8 @@ LICENCE = 'GPL-3.0-or-later'
 
 
 def write(path, metadata, tensors, half=False):
-    """safetensors: length, JSON header, float32 data (float16 if `half`, but for the windows); the same bytes for the same input."""
+    """safetensors: length, JSON header, float32 data (float16 if `half`, but for the windows); the same bytes for the
+    same input."""
     tensors = {name: t.astype('<f2' if half and not name.startswith('window.') else '<f4') for name, t in tensors.items()}
     header, offset = {'__metadata__': metadata}, 0
     for name, t in tensors.items():

@@ -1,9 +1,9 @@
 """python3 fixtures.py OUT_DIR: what tests/test_net.c holds the engine against.
 
-For small networks of random weights, NAME.safetensors, the model; NAME.blocks, the maps between the blocks, frame by frame
-from zero state; NAME.output, some seconds through the whole network. The input is the formula below, the same to the bit in C.
-For time stages in shapes of their own, NAME.safetensors and NAME.time, input and output frame by frame. All but the models is
-little-endian float32.
+For small networks of random weights, NAME.safetensors, the model; NAME.blocks, the maps between the blocks, frame by
+frame from zero state; NAME.output, some seconds through the whole network. The input is the formula below, the same to
+the bit in C. For time stages in shapes of their own, NAME.safetensors and NAME.time, input and output frame by frame.
+All but the models is little-endian float32.
 """
 import os, sys
 import numpy as np, torch
@@ -27,7 +27,8 @@ STAGES = {  # [2 positions, frames, channels]
 
 
 def signal(n):
-    """Noise from a 32-bit congruential generator, louder and softer by turns: full of everything, silent now and then."""
+    """Noise from a 32-bit congruential generator, louder and softer by turns: full of everything, silent now and
+    then."""
     state, out = 1, np.empty(n, np.float32)
     for i in range(n):
         state = (1664525 * state + 1013904223) % 2 ** 32
@@ -67,8 +68,8 @@ def blocks(net, w):
 
 
 def coarse(net):
-    """Weights that float16 holds, folded or not: one of two linear layers in a row is 1, norms neither scale nor shift, and all
-    that the time stage has not is 0."""
+    """Weights that float16 holds, folded or not: one of two linear layers in a row is 1, norms neither scale nor shift,
+    and all that the time stage has not is 0."""
     for p in net.parameters():
         p.data.zero_()
     g = torch.Generator().manual_seed(5)

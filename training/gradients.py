@@ -1,8 +1,10 @@
-"""How the terms of the loss pull at a network: python3 gradients.py CONFIG WEIGHTS DATA [--batches N] [--clips N] [--seconds S]
+"""How the terms of the loss pull at a network: python3 gradients.py CONFIG WEIGHTS DATA [--batches N] [--clips N]
+[--seconds S]
 
-WEIGHTS are averaged weights or a model file, DATA is what prepare.py wrote. For each term: its value, the norm of its gradient in all parameters
-times its weight in the decay, and the cosine of its gradient to each other term's and to that of the weighted sum; means over batches of the same
-clips for all. Terms of which the cosine is negative fight. The discriminator's, which only a training has, is left out.
+WEIGHTS are averaged weights or a model file, DATA is what prepare.py wrote. For each term: its value, the norm of its
+gradient in all parameters times its weight in the decay, and the cosine of its gradient to each other term's and to
+that of the weighted sum; means over batches of the same clips for all. Terms of which the cosine is negative fight. The
+discriminator's, which only a training has, is left out.
 """
 import argparse
 import tomllib

@@ -1,16 +1,17 @@
 """Pairs to judge networks by: python3 judge.py RECORDINGS ROOMS FLOORS OUT [--count N] [--seed N]
 
-RECORDINGS holds speech/SOURCE/SPEAKER/FILE and noise/SOURCE/FOLDER/FILE, of which training has heard nothing. ROOMS.flac holds
-responses of 24000 samples at 48 kHz and ROOMS.tsv their source and place; FLOORS.opus what microphones add in pauses and FLOORS.tsv
-where each clip lies (start_sample, samples, rate, source, clip). Of both only what prepare.for_judging() names is used.
+RECORDINGS holds speech/SOURCE/SPEAKER/FILE and noise/SOURCE/FOLDER/FILE, of which training has heard nothing.
+ROOMS.flac holds responses of 24000 samples at 48 kHz and ROOMS.tsv their source and place; FLOORS.opus what microphones
+add in pauses and FLOORS.tsv where each clip lies (start_sample, samples, rate, source, clip). Of both only what
+prepare.for_judging() names is used.
 
-OUT gets a folder of pairs that evaluate.py reads: N of 48 kHz (full) and N of 16 kHz (wide), 5.5 s to be scored in each, at -5 to 25 dB.
-Every second one is `cold` and begins with these, every second one `warm`: 10 s of the same voice, noise and room come first. A third of
-the cold ones are there in the warm form as well, from which evaluate.py tells what a cold start costs. The same folders and seed make
-the same files, bit for bit.
+OUT gets a folder of pairs that evaluate.py reads: N of 48 kHz (full) and N of 16 kHz (wide), 5.5 s to be scored in
+each, at -5 to 25 dB. Every second one is `cold` and begins with these, every second one `warm`: 10 s of the same voice,
+noise and room come first. A third of the cold ones are there in the warm form as well, from which evaluate.py tells
+what a cold start costs. The same folders and seed make the same files, bit for bit.
 
-Two thirds of the speech are in a room: the clean file has what arrives within 50 ms of its first sound, the rest must go as noise must.
-A voice whose own background is less than 5 dB below the noise to be added is passed over.
+Two thirds of the speech are in a room: the clean file has what arrives within 50 ms of its first sound, the rest must
+go as noise must. A voice whose own background is less than 5 dB below the noise to be added is passed over.
 """
 import argparse
 import csv
@@ -107,7 +108,8 @@ def read_floors(path):
 
 
 def voice_for(voices, first, least, rng):
-    """-> source, name and utterances of a voice whose background is low enough, of the `first` source or of the next that has one"""
+    """-> source, name and utterances of a voice whose background is low enough, of the `first` source or of the next
+    that has one"""
     sources = sorted(voices)
     for k in range(len(sources)):
         source = sources[(first + k) % len(sources)]
@@ -139,7 +141,8 @@ def spoken(words, samples, pause, rng):
 
 
 def lasting(x, samples, rng):
-    """So many samples from anywhere in x, repeated with crossfades where it is shorter; that its end is not silence is tried for."""
+    """So many samples from anywhere in x, repeated with crossfades where it is shorter; that its end is not silence is
+    tried for."""
     fade = np.linspace(0, 1, FADE)
     while len(x) < samples:
         x = np.concatenate([x[:-FADE], x[-FADE:] * fade[::-1] + x[:FADE] * fade, x[FADE:]])

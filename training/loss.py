@@ -19,8 +19,9 @@ def phases(loss):
 
 
 class Loss:
-    """loss(noisy, clean, known, start) -> total, {term: value before its weight, 0 where that is 0}. known [B,1]: Hz above which clean says nothing;
-    start [B,1]: the first sample that counts. metric: of metric.py, for clips that it is to judge; `judged` is what it learns from."""
+    """loss(noisy, clean, known, start) -> total, {term: value before its weight, 0 where that is 0}. known [B,1]: Hz
+    above which clean says nothing; start [B,1]: the first sample that counts. metric: of metric.py, for clips that it
+    is to judge; `judged` is what it learns from."""
 
     def __init__(self, net, samples, device, weights, metric=None):
         self.net, self.weights, self.metric = net, weights, metric
@@ -51,8 +52,9 @@ class Loss:
         return silent, after & (e > 3e-3 * usual) & ~silent
 
     def silence(self, power_out, power_noisy, usual_noisy, silent):
-        """Decibels left over -45 in frames without speech, as a part of 45; 55 dB under the clip's level [B,1] nothing is heard. Their
-        mean over frames and groups, and that of the energy in each second, which is what is loudest there."""
+        """Decibels left over -45 in frames without speech, as a part of 45; 55 dB under the clip's level [B,1] nothing
+        is heard. Their mean over frames and groups, and that of the energy in each second, which is what is loudest
+        there."""
         least = usual_noisy[..., None] * 10 ** -5.5 + 1e-12
 
         def left(out, noisy, where):
@@ -67,8 +69,8 @@ class Loss:
         return left(power_out, power_noisy, silent[..., None]), left(energy(power_out), energy(power_noisy), counts[..., None] > 0)
 
     def cut(self, C, Y, known, onset):
-        """How much of the speech C is not in Y at word starts: 0 where all is, 1.8 where nothing is. Noise that comes with it does not
-        count as speech; where little came through, a little more is worth more."""
+        """How much of the speech C is not in Y at word starts: 0 where all is, 1.8 where nothing is. Noise that comes
+        with it does not count as speech; where little came through, a little more is worth more."""
         w = (self.bin_hz < known).float()[:, None]
         passed = ((Y * C.conj()).real * w).sum(2) / ((C.abs().square() * w).sum(2) + 1e-9)
         return -(((passed.clamp(0, 1) + .2) / 1.2).log() * onset).sum() / onset.sum().clamp_min(1)
@@ -96,8 +98,8 @@ class Loss:
         return self.metric(maps)
 
     def worse(self, clean, y):
-        """[B]: by how much DNSMOS is below the clean clip's own, which is no higher goal than a listener's. Noise 45 dB under
-        both keeps the measure's gradient to what can be heard: it is largest where nearly nothing is."""
+        """[B]: by how much DNSMOS is below the clean clip's own, which is no higher goal than a listener's. Noise 45 dB
+        under both keeps the measure's gradient to what can be heard: it is largest where nearly nothing is."""
         noise = self.hiss * rms(clean)
         with torch.no_grad():
             owed = self.opinion(clean + noise)

@@ -1,12 +1,13 @@
-"""What lies between the first and the last linear layer of Mamba, as Triton kernels: causal convolution, selection, scan, gate.
+"""What lies between the first and the last linear layer of Mamba, as Triton kernels: causal convolution, selection,
+scan, gate.
 
     u, z = convolve(x), z        of xz [N,T,2D] = x and z side by side
     dt, B, C = u @ select.T      select [D+2S,D]: the step sizes' two matrices are multiplied out beforehand
     y = scan(u, softplus(dt + bias), A, B, C, Dv)
     g = y * silu(z)              -> [N,T,D]
 
-As separate operations these are some forty passes over maps of D channels forward and back, and matrices a few columns wide;
-here a map is read where it is used, and written once. D is a power of two. network.py's Mamba is the definition.
+As separate operations these are some forty passes over maps of D channels forward and back, and matrices a few columns
+wide; here a map is read where it is used, and written once. D is a power of two. network.py's Mamba is the definition.
 """
 import torch
 import triton
@@ -16,7 +17,8 @@ from prefetch import WORKS, prefetch
 
 SEQUENCES, RUN = 8, 48                                  # of a program of the convolution: side by side, and time steps one by one
 CHANNELS = 32                                           # of a program of the scan, which is one warp: `large` has 24 on each
-                                                        # multiprocessor, and their registers are such that all or half find room
+                                                        # multiprocessor, and their registers are such that all or half
+                                                        # find room
 KEEP = 32                                               # steps between states that the scan keeps for its gradients
 AHEAD = 4 if WORKS else 0                               # steps of the scan that the second-level cache is told of its inputs before
 
@@ -57,8 +59,8 @@ def _convolve(xz, w, b, u, N, T: tl.constexpr, D: tl.constexpr, K: tl.constexpr,
 def _convolve_bwd(xz, w, b, du, dxz, dw, db, N, T: tl.constexpr, D: tl.constexpr, K: tl.constexpr, G: tl.constexpr, RUN: tl.constexpr):
     """dxz gets the first half of its rows. Three steps beyond the run are computed for the inputs that reach into them.
 
-    The sums d1, d2, d3 change at each step. Were it the last three gradients that move on from one variable to the next, all zero
-    at first, Triton 3.6's compiler (not its interpreter) would take them for zero ever after.
+    The sums d1, d2, d3 change at each step. Were it the last three gradients that move on from one variable to the
+    next, all zero at first, Triton 3.6's compiler (not its interpreter) would take them for zero ever after.
     """
     n = (tl.program_id(0) * G + tl.arange(0, G)).to(tl.int64)[:, None]
     d = tl.arange(0, D)[None, :]
@@ -103,8 +105,8 @@ def _convolve_bwd(xz, w, b, du, dxz, dw, db, N, T: tl.constexpr, D: tl.constexpr
 @triton.jit
 def _scan(u, dbc, xz, bias, A, Dv, y, g, kept, T: tl.constexpr, D: tl.constexpr, S: tl.constexpr, BD: tl.constexpr, KEEP: tl.constexpr,
           AHEAD: tl.constexpr):
-    """A program is one warp and walks through time; the next step's inputs are loaded before the present step is computed. kept: the states
-    that every KEEP steps begin with."""
+    """A program is one warp and walks through time; the next step's inputs are loaded before the present step is
+    computed. kept: the states that every KEEP steps begin with."""
     W: tl.constexpr = D + 2 * S
     n = tl.program_id(0).to(tl.int64)
     d = tl.program_id(1) * BD + tl.arange(0, BD)
@@ -138,7 +140,8 @@ def _scan(u, dbc, xz, bias, A, Dv, y, g, kept, T: tl.constexpr, D: tl.constexpr,
 
 @triton.jit
 def _states(u, dbc, bias, A, kept, hs, T: tl.constexpr, D: tl.constexpr, S: tl.constexpr, BD: tl.constexpr, KEEP: tl.constexpr):
-    """The state after each step, from those that are kept: KEEP steps a program, which together are limited by what memory takes."""
+    """The state after each step, from those that are kept: KEEP steps a program, which together are limited by what
+    memory takes."""
     W: tl.constexpr = D + 2 * S
     n = tl.program_id(0).to(tl.int64)
     d = tl.program_id(1) * BD + tl.arange(0, BD)
@@ -159,8 +162,8 @@ def _states(u, dbc, bias, A, kept, hs, T: tl.constexpr, D: tl.constexpr, S: tl.c
 
 @triton.jit
 def _scan_bwd(u, dbc, xz, bias, A, Dv, y, hs, dg, du, ddbc, dxz, part, dbias, dA, dD, T: tl.constexpr, D: tl.constexpr, S: tl.constexpr, BD: tl.constexpr):
-    """part [blocks of channels,N,T,2S]: their shares of the gradients of B and C, in float32. These sums over channels are matrix
-    products of which one column is used: that takes fewer instructions than exchanges between lanes."""
+    """part [blocks of channels,N,T,2S]: their shares of the gradients of B and C, in float32. These sums over channels
+    are matrix products of which one column is used: that takes fewer instructions than exchanges between lanes."""
     W: tl.constexpr = D + 2 * S
     n = tl.program_id(0).to(tl.int64)
     block = tl.program_id(1)

@@ -1,8 +1,9 @@
-"""A discriminator that learns what WB-PESQ (ITU-T P.862.2) says of the network's output, for the network to please: MetricGAN
-(Fu et al., ICML 2019, arXiv 1905.04874), in a form near CMGAN's (Cao, Abdulatif and Yang, Interspeech 2022, arXiv 2203.15149).
+"""A discriminator that learns what WB-PESQ (ITU-T P.862.2) says of the network's output, for the network to please:
+MetricGAN (Fu et al., ICML 2019, arXiv 1905.04874), in a form near CMGAN's (Cao, Abdulatif and Yang, Interspeech 2022,
+arXiv 2203.15149).
 
-The measure itself runs in processes of its own; the discriminator learns from the pairs that it has finished, of the last some
-hundred steps. Every process of a training has a discriminator of its own; a checkpoint has the first one's.
+The measure itself runs in processes of its own; the discriminator learns from the pairs that it has finished, of the
+last some hundred steps. Every process of a training has a discriminator of its own; a checkpoint has the first one's.
 """
 import multiprocessing
 
@@ -48,7 +49,8 @@ class Discriminator(nn.Module):
 
 
 class Metric:
-    """metric(maps [N,2,T,F]) -> [N]: what is missing of the best score; zero until the discriminator knows something."""
+    """metric(maps [N,2,T,F]) -> [N]: what is missing of the best score; zero until the discriminator knows
+    something."""
 
     def __init__(self, device, workers):
         self.device = device
@@ -72,14 +74,16 @@ class Metric:
         self.kept += len(good)
 
     def send(self):
-        """What is leaving the GPU goes to the processes once it is there: waiting for it would let the GPU wait for the host."""
+        """What is leaving the GPU goes to the processes once it is there: waiting for it would let the GPU wait for the
+        host."""
         there, clean, y, maps = self.leaving
         if there is None or there.query():
             self.asked.append((self.pool.starmap_async(measured, list(zip(clean.numpy(), y.numpy())), 1), maps))
             self.leaving = None
 
     def learn(self, clean, y, maps):
-        """One step; every second time these clips, [N,n] at 16 kHz, are sent to be measured, unless the processes are late."""
+        """One step; every second time these clips, [N,n] at 16 kHz, are sent to be measured, unless the processes are
+        late."""
         while self.asked and self.asked[0][0].ready():
             scores, of = self.asked.pop(0)
             self.keep(of, scores.get())

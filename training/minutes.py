@@ -1,8 +1,10 @@
-"""What an hour does to a stream: python3 minutes.py make PAIRS STREAM.flac; enhance it to OUT; python3 minutes.py score PAIRS OUT FRESH
+"""What an hour does to a stream: python3 minutes.py make PAIRS STREAM.flac; enhance it to OUT; python3 minutes.py score
+PAIRS OUT FRESH
 
-PAIRS is a folder that evaluate.py reads. STREAM is one long recording: after 1, 10 and 60 minutes a dozen of the pairs' noisy files,
-the probes, one after the other; before and between them others, louder and softer, with pauses of up to twenty seconds. FRESH holds
-the probes enhanced each alone from a fresh start. The table compares the two by WB-PESQ and SI-SDR.
+PAIRS is a folder that evaluate.py reads. STREAM is one long recording: after 1, 10 and 60 minutes a dozen of the pairs'
+noisy files, the probes, one after the other; before and between them others, louder and softer, with pauses of up to
+twenty seconds. FRESH holds the probes enhanced each alone from a fresh start. The table compares the two by WB-PESQ and
+SI-SDR.
 """
 import sys
 

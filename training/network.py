@@ -33,8 +33,8 @@ def step_sizes(n):
     return inverse_softplus(torch.exp(torch.rand(n) * math.log(.1 / .001) + math.log(.001)))
 
 
-# What mixes along time. Each is [N,T,d] -> [N,T,d] from zero state; step takes one frame [N,d] and what the step before it
-# returned beside its output (None at first): the definition, one frame at a time.
+# What mixes along time. Each is [N,T,d] -> [N,T,d] from zero state; step takes one frame [N,d] and what the step before
+# it returned beside its output (None at first): the definition, one frame at a time.
 
 class Mamba(nn.Module):
     """Gu & Dao, arXiv 2312.00752, without the norm before it."""
@@ -63,8 +63,8 @@ class Mamba(nn.Module):
         return self.out(scan(x, *self.select(x), self.D.float()) * F.silu(z))
 
     def between(self, before, x, after):
-        """after(self(before(x))) by the kernels of a GPU. Matrices with nothing between them are multiplied out, so the maps
-        between them need not be."""
+        """after(self(before(x))) by the kernels of a GPU. Matrices with nothing between them are multiplied out, so the
+        maps between them need not be."""
         with torch.autocast(x.device.type, enabled=False):
             inp, bias = self.inp.weight @ before.weight, self.inp.weight @ before.bias
             select = torch.cat([self.dtp.weight @ self.xp.weight[:self.rank], self.xp.weight[self.rank:]])
@@ -123,8 +123,9 @@ class Mamba2(nn.Module):
 
 
 class Recurrent(nn.Module):
-    """A recurrent layer of PyTorch, which on a GPU is one of cuDNN's: left as it is by the compiler, which would write every step out,
-    and in float32. It is always in training: else cuDNN has no gradients, which clips need whose batch norms use averages."""
+    """A recurrent layer of PyTorch, which on a GPU is one of cuDNN's: left as it is by the compiler, which would write
+    every step out, and in float32. It is always in training: else cuDNN has no gradients, which clips need whose batch
+    norms use averages."""
 
     def __init__(self, rnn):
         super().__init__()
@@ -206,8 +207,8 @@ class TimeBlock(nn.Module):
 class FreqBlock(nn.Module):
     """Channel attention and group prime-kernel network within one frame: [B,T,F,C].
 
-    The long kernels run as matrix products with banded (Toeplitz) matrices, one a channel, channels first: that is several
-    times the arithmetic of the sums they stand for, and on a GPU's matrix units several times as fast.
+    The long kernels run as matrix products with banded (Toeplitz) matrices, one a channel, channels first: that is
+    several times the arithmetic of the sums they stand for, and on a GPU's matrix units several times as fast.
     """
 
     def __init__(self, c, positions, kernels):
@@ -235,7 +236,8 @@ class FreqBlock(nn.Module):
         return (w @ self.band).view(-1, n, n)
 
     def mix(self):
-        """The groups' matrices as one, zero between groups: its gradient, a product over all rows, keeps a GPU busier than theirs."""
+        """The groups' matrices as one, zero between groups: its gradient, a product over all rows, keeps a GPU busier
+        than theirs."""
         C, n = len(self.pw[0].weight), len(self.pw)
         return torch.cat([F.pad(p.weight, (i * C, (n - 1 - i) * C)) for i, p in enumerate(self.pw)])
 
@@ -341,10 +343,12 @@ class Up(nn.Module):
 
 
 def windows(length, synthesis):
-    """Analysis window and, over its last `synthesis` samples, the synthesis window: their product there is a Hann window.
+    """Analysis window and, over its last `synthesis` samples, the synthesis window: their product there is a Hann
+    window.
 
-    Both are square-root Hann where they are as long as each other; else analysis rises slowly and falls as fast as synthesis,
-    so that frequencies are told apart by the long one while a sample is complete when the short one has passed.
+    Both are square-root Hann where they are as long as each other; else analysis rises slowly and falls as fast as
+    synthesis, so that frequencies are told apart by the long one while a sample is complete when the short one has
+    passed.
     """
     product = torch.hann_window(synthesis)
     rise = length - synthesis // 2

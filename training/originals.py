@@ -1,11 +1,12 @@
 """Prepare original recordings for training: python3 originals.py FOLDER SOURCES OUT [--without PAIRS...]
 
-FOLDER/KIND/SOURCE/SPEAKER/FILE holds recordings as they were published: KIND is speech, voice (laughter, coughs, singing: sounds that
-must come through like speech), noise or music (noise too). SOURCES is a table with the columns source, use and licence. A source
-that it does not name, or that is there to judge with, stays out, and so does every speaker and noise of the tables PAIRS (pairs.tsv
-of an evaluation). OUT gets what prepare.py reads: index.tsv, speech_full_N.opus and noise_N.opus (48 kHz, 96 kbit/s), speech_wide_N.flac and
-noise_wide_N.flac (16 kHz, what has nothing above 8 kHz), each smaller than 60 MB; and sources.tsv, for model cards. Where a
-recording's band ends is measured: files of any rate come from telephones and MP3s.
+FOLDER/KIND/SOURCE/SPEAKER/FILE holds recordings as they were published: KIND is speech, voice (laughter, coughs,
+singing: sounds that must come through like speech), noise or music (noise too). SOURCES is a table with the columns
+source, use and licence. A source that it does not name, or that is there to judge with, stays out, and so does every
+speaker and noise of the tables PAIRS (pairs.tsv of an evaluation). OUT gets what prepare.py reads: index.tsv,
+speech_full_N.opus and noise_N.opus (48 kHz, 96 kbit/s), speech_wide_N.flac and noise_wide_N.flac (16 kHz, what has
+nothing above 8 kHz), each smaller than 60 MB; and sources.tsv, for model cards. Where a recording's band ends is
+measured: files of any rate come from telephones and MP3s.
 """
 import argparse
 import csv

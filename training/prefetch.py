@@ -1,4 +1,5 @@
-"""A hint for the GPU's second-level cache: what a kernel is going to load needs neither registers nor waiting meanwhile."""
+"""A hint for the GPU's second-level cache: what a kernel is going to load needs neither registers nor waiting
+meanwhile."""
 import os
 
 import triton

@@ -1,11 +1,12 @@
 """Unpack training audio: python3 prepare.py OUT DATA... [--coded DATA...] [--spoken REGEX] [--often REGEX]
 
-Each DATA holds index.tsv (file, start_sample, samples, rate, source, speaker_or_clip) and the files it names, at 48 kHz (speech_full*,
-noise*) or 16 kHz (speech_wide*, noise_wide*: nothing above 8 kHz), as originals.py and collect.py write them; and rooms_full.flac,
-rooms_wide.flac: room responses of half a second at 48 kHz, one after the other, with rooms_full.tsv (source, place) where some of them are
-for judging. OUT gets the same audio as raw 16-bit mono at its own rate for train.py, and what --coded names, which went through a
-codec at a low rate, in files of its own: training hears those in a third of its clips at most. Left out are rooms and microphones'
-floors that judge.py has, and noise clips whose names say that they are speech (a network that hears those learns to remove speech).
+Each DATA holds index.tsv (file, start_sample, samples, rate, source, speaker_or_clip) and the files it names, at 48 kHz
+(speech_full*, noise*) or 16 kHz (speech_wide*, noise_wide*: nothing above 8 kHz), as originals.py and collect.py write
+them; and rooms_full.flac, rooms_wide.flac: room responses of half a second at 48 kHz, one after the other, with
+rooms_full.tsv (source, place) where some of them are for judging. OUT gets the same audio as raw 16-bit mono at its own
+rate for train.py, and what --coded names, which went through a codec at a low rate, in files of its own: training hears
+those in a third of its clips at most. Left out are rooms and microphones' floors that judge.py has, and noise clips
+whose names say that they are speech (a network that hears those learns to remove speech).
 """
 import argparse
 import csv
@@ -37,12 +38,14 @@ def pieces(path):
 
 
 def for_judging(name):
-    """One real room or floor of a microphone in six (SOURCE/PLACE, SOURCE/CLIP), chosen by a hash: judge.py has these, training must not."""
+    """One real room or floor of a microphone in six (SOURCE/PLACE, SOURCE/CLIP), chosen by a hash: judge.py has these,
+    training must not."""
     return hashlib.md5(name.encode()).digest()[0] % 6 == 0
 
 
 def read_index(data):
-    """-> {'speech_full': [segment], ...}; a segment lasts until the next one starts, positions at 48 kHz in the joined files."""
+    """-> {'speech_full': [segment], ...}; a segment lasts until the next one starts, positions at 48 kHz in the joined
+    files."""
     packs, offset = {}, {}
     with open(os.path.join(data, 'index.tsv')) as f:
         rows = list(csv.DictReader(f, delimiter='\t'))

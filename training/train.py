@@ -1,10 +1,10 @@
 """Train a model: python3 train.py CONFIG DATA OUT [--weights FILE] [--resume] [--minutes N]
 
-CONFIG is one of configs/; DATA is what prepare.py wrote; the weights to begin from are averaged ones or a model file. OUT gets
-weights.ema (averaged weights: what is exported and scored), checkpoint.pt (to resume from), curve.tsv and curve.png.
-`torchrun --nproc-per-node N train.py ...` uses N GPUs of one host.
-The schedule is one of time: N minutes are N minutes on any machine. In its stable phase the learning rate is constant after its warm-up, in
-the decay it falls to zero; each term of the loss has a weight for either. A run that is cut off and resumed elsewhere goes on as if
+CONFIG is one of configs/; DATA is what prepare.py wrote; the weights to begin from are averaged ones or a model file.
+OUT gets weights.ema (averaged weights: what is exported and scored), checkpoint.pt (to resume from), curve.tsv and
+curve.png. `torchrun --nproc-per-node N train.py ...` uses N GPUs of one host. The schedule is one of time: N minutes
+are N minutes on any machine. In its stable phase the learning rate is constant after its warm-up, in the decay it falls
+to zero; each term of the loss has a weight for either. A run that is cut off and resumed elsewhere goes on as if
 nothing had been.
 """
 import argparse
@@ -45,9 +45,9 @@ class Average:
 class Gradients:
     """gradients(clips) -> the loss's terms; the parameters have their gradients then. Clips are of one shape.
 
-    After capture() all of it is one CUDA graph: the host asks for one thing instead of thousands that take less time on the
-    GPU than they take to be asked for. Graphs that are never needed together share the memory `pool`. Where something in it
-    cannot become part of a graph, all stays as it was.
+    After capture() all of it is one CUDA graph: the host asks for one thing instead of thousands that take less time on
+    the GPU than they take to be asked for. Graphs that are never needed together share the memory `pool`. Where
+    something in it cannot become part of a graph, all stays as it was.
     """
 
     def __init__(self, net, loss, training):
@@ -99,7 +99,8 @@ def rate_at(t, step, part):
 
 
 def step_gradients(net, processes, most):
-    """Mean over processes, clipped to the norm `most`; nothing at all where one number is not finite. -> the norm before"""
+    """Mean over processes, clipped to the norm `most`; nothing at all where one number is not finite. -> the norm
+    before"""
     grads = [p.grad for p in net.parameters()]
     flat = torch.cat([g.flatten() for g in grads])
     if processes > 1:

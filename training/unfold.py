@@ -1,7 +1,7 @@
 """A model file as a network that can be trained on: export.py's way back, for the mixer `mamba`.
 
-What export.py folded stays folded where training can go on from there: layer norms' gains are one, of two linear layers with nothing
-between them one is the identity. Batch norms need clips, of which calibrate() takes the statistics.
+What export.py folded stays folded where training can go on from there: layer norms' gains are one, of two linear layers
+with nothing between them one is the identity. Batch norms need clips, of which calibrate() takes the statistics.
 """
 import json
 import math
@@ -118,8 +118,8 @@ class Unfolder:
 
 @torch.no_grad()
 def calibrate(net, noisy):
-    """Gives every batch norm the statistics of these clips [B,n] and the gain that undoes them: the network computes what it did,
-    and in training, with the statistics of each batch, nearly so."""
+    """Gives every batch norm the statistics of these clips [B,n] and the gain that undoes them: the network computes
+    what it did, and in training, with the statistics of each batch, nearly so."""
     taken = {}
 
     def take(m, args):

@@ -1,4 +1,5 @@
-"""The network and its kernels against their definitions, at toy size; without a GPU Triton's interpreter runs the kernels."""
+"""The network and its kernels against their definitions, at toy size; without a GPU Triton's interpreter runs the
+kernels."""
 import pytest
 import torch
 

@@ -14,7 +14,8 @@ from prepare import level
 
 
 def bursts(rate, hz, seed=0, seconds=2.):
-    """A tenth of a second of sound after another of nearly nothing, with half a second of that before and after it all."""
+    """A tenth of a second of sound after another of nearly nothing, with half a second of that before and after it
+    all."""
     rng = np.random.default_rng(seed)
     n = int(seconds * rate)
     x = rng.standard_normal(n) * (np.arange(n) // (rate // 10) % 2)

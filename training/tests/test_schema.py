@@ -1,4 +1,5 @@
-"""What the exporter writes and what the engine's schema (schema.h) demands: the same names and shapes, for every mixer."""
+"""What the exporter writes and what the engine's schema (schema.h) demands: the same names and shapes, for every
+mixer."""
 import json
 import re
 from pathlib import Path
