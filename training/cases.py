@@ -95,7 +95,8 @@ def cases(pairs, music, people, count):
     for r, rate, clean, noisy in mixed:
         yield 'noise', rate, -np.inf, np.zeros(len(clean)), noisy - clean, '', r['noise']
     for r, rate, clean, noisy in mixed:
-        yield 'headset', 8000, float(r['snr_db']), telephone(clean, rate), telephone(noisy, rate), r['speech'], r['noise']
+        yield 'headset', 8000, float(r['snr_db']), telephone(clean, rate), telephone(noisy,
+                                                                                     rate), r['speech'], r['noise']
     for i, (r, rate, clean, _) in enumerate(some(wide, count)):
         voices = [q[2] / level(q[2]) for q in wide if q[0]['speech'] != r['speech']]
         babble = sum(np.resize(voices[(5 * i + k) % len(voices)], len(clean)) for k in range(6))
@@ -132,7 +133,8 @@ def main():
         ap.error(f'{a.pairs}: babble is of other voices at 16 kHz: there are to be two at least')
     os.makedirs(a.out, exist_ok=True)
     music = clips(a.data, a.music)[:a.count]
-    people = {kind: recordings(folder)[:a.count] for kind, folder in (('laughter', a.laughter), ('singing', a.singing)) if folder}
+    people = {kind: recordings(folder)[:a.count] for kind, folder in (('laughter', a.laughter), ('singing', a.singing))
+              if folder}
     n = {}
     with open(os.path.join(a.out, 'pairs.tsv'), 'w') as table:
         print('name', 'rate', 'snr_db', 'start', 'speech', 'noise', sep='\t', file=table)

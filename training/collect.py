@@ -68,7 +68,8 @@ def sounds(folder):
                 found[name] = lambda path=path: path
             elif ARCHIVE.search(path) and zipfile.is_zipfile(path):
                 z = zipfile.ZipFile(path)
-                found |= {f'{name}/{i}': lambda z=z, i=i: io.BytesIO(z.read(i)) for i in filter(SOUND.search, z.namelist())}
+                found |= {f'{name}/{i}': lambda z=z, i=i: io.BytesIO(z.read(i))
+                          for i in filter(SOUND.search, z.namelist())}
     return found
 
 

@@ -255,7 +255,8 @@ class Mixer:
         """Four to twelve voices, by threes at places of their own in measured rooms."""
         total = 0
         for i in range(4):
-            v = sum(self.crop(self.full if k % 2 else self.wide, n) * db(self.between(n, 0, 10)) for k in range(i, i + 3))
+            v = sum(self.crop(self.full if k % 2 else self.wide, n) * db(self.between(n, 0, 10))
+                    for k in range(i, i + 3))
             h = self.responses[(self.rand(n) * self.full_rooms).long()]
             total = total + convolve(v, h / h.norm(dim=1, keepdim=True)) * (self.chance(n, .6) if i else 1)
         return total
@@ -349,14 +350,16 @@ class Mixer:
         for i in range(scenes):
             v, babble = self.noise(n)
             v = v / (rms(v) + 1e-6) * db(-torch.where(clean, self.between(n, 50, 80), self.snr(n, babble)))
-            until = self.edge(self.between(n, i + .5, i + 1.5) * self.samples / RATE / scenes, .05) if i + 1 < scenes else 0
+            until = self.edge(self.between(n, i + .5, i + 1.5) * self.samples / RATE / scenes,
+                              .05) if i + 1 < scenes else 0
             total, past = total + v * past * (1 - until), until
         return total
 
     def speech(self, full, n, speed):
         """speed [n,1] makes other speakers of those there are."""
         most = self.enough(FASTEST)
-        s = faster(torch.cat([self.crop(self.full, full, most), self.crop(self.wide, n - full, most)]), speed, self.samples)
+        s = faster(torch.cat([self.crop(self.full, full, most), self.crop(self.wide, n - full, most)]), speed,
+                   self.samples)
         s = self.sometimes(.35, self.coded, self.microphone(s))
         s = self.pauses(self.equalise(s + another(full, s) * db(self.between(n, -10, 0)) * self.chance(n, .08)))
         return self.sometimes(.15, self.bright_starts, s)

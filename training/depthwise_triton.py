@@ -13,7 +13,8 @@ PROGRAMS = {3: 132 * 2, 1: 132 * 6}                     # of the backward pass: 
 
 
 @triton.jit
-def _fwd(x, w, y, P, T: tl.constexpr, F: tl.constexpr, C: tl.constexpr, N: tl.constexpr, KT: tl.constexpr, DT: tl.constexpr, BP: tl.constexpr):
+def _fwd(x, w, y, P, T: tl.constexpr, F: tl.constexpr, C: tl.constexpr, N: tl.constexpr, KT: tl.constexpr,
+         DT: tl.constexpr, BP: tl.constexpr):
     p = tl.program_id(0) * BP + tl.arange(0, BP)
     c = tl.arange(0, C)[None, :]
     f = p % F
@@ -30,7 +31,8 @@ def _fwd(x, w, y, P, T: tl.constexpr, F: tl.constexpr, C: tl.constexpr, N: tl.co
 
 
 @triton.jit
-def _tap(k: tl.constexpr, ahead: tl.constexpr, dy, w, v, p, t, f, c, P, dx, sum, T: tl.constexpr, F: tl.constexpr, C: tl.constexpr, N: tl.constexpr):
+def _tap(k: tl.constexpr, ahead: tl.constexpr, dy, w, v, p, t, f, c, P, dx, sum, T: tl.constexpr, F: tl.constexpr,
+         C: tl.constexpr, N: tl.constexpr):
     """One tap, three in frequency: what the output `ahead` frames later, k - 1 positions lower, adds to dx and to the
     tap's own gradient."""
     o: tl.constexpr = k % 3 - 1
@@ -40,7 +42,8 @@ def _tap(k: tl.constexpr, ahead: tl.constexpr, dy, w, v, p, t, f, c, P, dx, sum,
 
 
 @triton.jit
-def _bwd(x, dy, w, dx, dw, P, T: tl.constexpr, F: tl.constexpr, C: tl.constexpr, N: tl.constexpr, KT: tl.constexpr, DT: tl.constexpr, BP: tl.constexpr, TILES: tl.constexpr,
+def _bwd(x, dy, w, dx, dw, P, T: tl.constexpr, F: tl.constexpr, C: tl.constexpr, N: tl.constexpr, KT: tl.constexpr,
+         DT: tl.constexpr, BP: tl.constexpr, TILES: tl.constexpr,
          FETCH: tl.constexpr):
     """Both gradients from one reading of dy; KT is 1 or 3. The taps' sums stay in registers from tile to tile."""
     c = tl.arange(0, C)[None, :]
@@ -97,14 +100,16 @@ def _(maps, w, kt, dt):
 
 
 @torch.library.custom_op("primeknet::depthwise_bwd", mutates_args=())
-def depthwise_bwd_op(maps: list[torch.Tensor], w: torch.Tensor, dy: torch.Tensor, kt: int, dt: int) -> list[torch.Tensor]:
+def depthwise_bwd_op(maps: list[torch.Tensor], w: torch.Tensor, dy: torch.Tensor, kt: int,
+                     dt: int) -> list[torch.Tensor]:
     """-> the gradient of w, then those of the maps"""
     B, T, F, C = maps[0].shape
     P, N, BP = B * T * F, C * len(maps), max(8, 1024 // C)
     tiles = triton.cdiv(triton.cdiv(P, BP), PROGRAMS[kt])
     dw, dmaps = torch.zeros(w.shape, device=w.device), [torch.empty_like(x) for x in maps]
     for i, x in enumerate(maps):
-        _bwd[(triton.cdiv(P, BP * tiles),)](x, dy[..., i * C:], w[i], dmaps[i], dw[i], P, T, F, C, N, kt, dt, BP, tiles, WORKS, num_warps=4)
+        _bwd[(triton.cdiv(P, BP * tiles),)](x, dy[..., i * C:], w[i], dmaps[i], dw[i], P, T, F, C, N, kt, dt, BP, tiles,
+                                            WORKS, num_warps=4)
     return [dw, *dmaps]
 
 

@@ -27,7 +27,8 @@ class Dnsmos:
     def __init__(self, device):
         w = {k: v.to(device) for k, v in read_weights().items()}
         self.transform = torch.cat([w[f'time2freq/stft-{part}/kernel:0'] for part in ('real', 'imag')]).mT
-        self.convolutions = [(w[f'conv2d{i}/kernel:0'], w[f'conv2d{i}/bias:0']) for i in ('', *(f'_{k}' for k in range(1, 7)))]
+        self.convolutions = [(w[f'conv2d{i}/kernel:0'], w[f'conv2d{i}/bias:0'])
+                             for i in ('', *(f'_{k}' for k in range(1, 7)))]
         dense = 'mos_estimator_logpow/dense{}/{}/ReadVariableOp/resource:0'
         self.layers = [(w[dense.format(i, 'MatMul')].T, w[dense.format(i, 'BiasAdd')]) for i in ('', '_1', '_3')]
         self.curves = torch.tensor(CURVES, device=device).T

@@ -76,7 +76,8 @@ def sounds(a, pair):
     rate = int(pair['rate'])
     clean, noisy = (soundfile.read(os.path.join(a.pairs, f"{pair['name']}_{k}.flac"))[0] for k in ('clean', 'noisy'))
     plain = dict(clean=lambda: clean, noisy=lambda: noisy, gate=lambda: gate(noisy, rate))
-    y = plain[a.enhanced]() if a.enhanced in plain else read_enhanced(a.enhanced, pair['name'], clean, a.delay * rate // 48000)
+    y = plain[a.enhanced]() if a.enhanced in plain else read_enhanced(a.enhanced, pair['name'], clean,
+                                                                      a.delay * rate // 48000)
     return rate, *(x[int(pair.get('start', 0)):] for x in (clean, noisy, y))
 
 
@@ -100,7 +101,8 @@ def groups(rows):
     kind = lambda r: r['name'].split('_')[0]
     found = {'all': rows, f'< {LOW_SNR} dB': [r for r in rows if float(r['snr_db']) < LOW_SNR]}
     found |= {k: [r for r in rows if kind(r) == k] for k in sorted({kind(r) for r in rows}, reverse=True)}
-    return found | {f'{s:g} dB': [r for r in rows if float(r['snr_db']) == s] for s in sorted({float(r['snr_db']) for r in rows})}
+    return found | {f'{s:g} dB': [r for r in rows if float(r['snr_db']) == s]
+                    for s in sorted({float(r['snr_db']) for r in rows})}
 
 
 def cell(values, middle=False):
@@ -155,7 +157,8 @@ def main():
     names = {p['name'] for p in pairs}
     if unknown := set(a.of or ()) - names:
         ap.error(f"no such clip in {a.pairs}: {', '.join(sorted(unknown))}")
-    tables = {path: read_table(path) for path in (a.enhanced, a.against) if path and (path == a.against or os.path.isfile(path))}
+    tables = {path: read_table(path) for path in (a.enhanced, a.against) if path
+              and (path == a.against or os.path.isfile(path))}
     for path, of in tables.items():
         if names != {r['name'] for r in of}:
             ap.error(f'{path}: not of the clips of {a.pairs}')
@@ -167,7 +170,8 @@ def main():
     keys = [k for k in KEYS if k in rows[0]]
     table(groups(rows), keys)
     by_name = {r['name']: r for r in rows}
-    if twins := [(r, by_name[w]) for n, r in by_name.items() if (w := n.replace('cold_', 'warm_')) != n and w in by_name]:
+    if twins := [(r, by_name[w]) for n, r in by_name.items() if (w := n.replace('cold_', 'warm_')) != n
+                 and w in by_name]:
         print('\nwarm over cold, the same clips:')
         table(groups(differences([(w, c) for c, w in twins], keys)), keys)
     if a.against:
@@ -178,7 +182,8 @@ def main():
     worst = sorted((r for r in rows if r['pesq'] == r['pesq']), key=lambda r: r['pesq'])[:5]
     print('\nworst by pesq:')
     for r in worst:
-        print(' ', r['name'], r['snr_db'], 'dB', f"pesq {r['pesq']:.2f}, SI-SDR {r['si_sdr']:.1f} dB,", r.get('speech', ''), r.get('noise', ''))
+        print(' ', r['name'], r['snr_db'], 'dB', f"pesq {r['pesq']:.2f}, SI-SDR {r['si_sdr']:.1f} dB,",
+              r.get('speech', ''), r.get('noise', ''))
     if a.pictures:
         os.makedirs(a.pictures, exist_ok=True)
         for name in a.of or [r['name'] for r in worst]:

@@ -16,10 +16,12 @@ LICENCE = 'GPL-3.0-or-later'
 def write(path, metadata, tensors, half=False):
     """safetensors: length, JSON header, float32 data (float16 if `half`, but for the windows); the same bytes for the
     same input."""
-    tensors = {name: t.astype('<f2' if half and not name.startswith('window.') else '<f4') for name, t in tensors.items()}
+    tensors = {name: t.astype('<f2' if half and not name.startswith('window.') else '<f4')
+               for name, t in tensors.items()}
     header, offset = {'__metadata__': metadata}, 0
     for name, t in tensors.items():
-        header[name] = {'dtype': f'F{8 * t.itemsize}', 'shape': list(t.shape), 'data_offsets': [offset, offset + t.nbytes]}
+        header[name] = {'dtype': f'F{8 * t.itemsize}', 'shape': list(t.shape),
+                        'data_offsets': [offset, offset + t.nbytes]}
         offset += t.nbytes
     text = json.dumps(header, separators=(',', ':')).encode()
     text += b' ' * (-len(text) % 8)
@@ -143,7 +145,8 @@ class Folder:
         analysis, synthesis = net.win.double(), net.back.double()
         self.put('window.analysis', analysis)
         overlapped = (analysis[-net.synthesis:] * synthesis).view(-1, self.hop).sum(0)
-        assert torch.allclose(overlapped, overlapped[:1].expand(self.hop), rtol=1e-5), 'the windows do not undo each other'
+        assert torch.allclose(overlapped, overlapped[:1].expand(self.hop),
+                              rtol=1e-5), 'the windows do not undo each other'
         self.put('window.synthesis', synthesis / overlapped.repeat(net.synthesis // self.hop))
         self.linear('embed', *self.after(*self.pair(net.embed[0]), net.embed[1]))
         self.put('embed.prelu', net.embed[2].w)

@@ -90,7 +90,8 @@ def read_rooms(path):
     """-> {source/place: [response]}"""
     places = {}
     with open(path + '.tsv') as f:
-        for r, h in zip(csv.DictReader(f, delimiter='\t'), soundfile.read(path + '.flac')[0].reshape(-1, ROOM), strict=True):
+        for r, h in zip(csv.DictReader(f, delimiter='\t'), soundfile.read(path + '.flac')[0].reshape(-1, ROOM),
+                        strict=True):
             places.setdefault(f"{r['source']}/{r['place']}", []).append(h)
     return {name: h for name, h in places.items() if for_judging(name)}
 
@@ -180,10 +181,12 @@ def main():
     ap.add_argument('--count', type=int, default=102, help='of each band')
     ap.add_argument('--seed', type=int, default=0)
     a = ap.parse_args()
-    speech = files(os.path.join(a.recordings, 'speech'), lambda p: (m := VOICE.search(p)) and m[0] or os.path.basename(os.path.dirname(p)))
+    speech = files(os.path.join(a.recordings, 'speech'), lambda p: (m := VOICE.search(p)) and m[0]
+                   or os.path.basename(os.path.dirname(p)))
     recorded = files(os.path.join(a.recordings, 'noise'), lambda p: PART.sub('', stem(p)))
     rooms, floors = read_rooms(a.rooms), read_floors(a.floors)
-    some = lambda of, good: {s: kept for s, names in of.items() if (kept := {n: p for n, p in names.items() if good(p)})}
+    some = lambda of, good: {s: kept for s, names in of.items()
+                             if (kept := {n: p for n, p in names.items() if good(p)})}
     lasts = lambda paths: sum(soundfile.info(p).duration for p in paths) * RATE >= NOISE
     bands = {'full': (RATE, some(speech, lambda p: rate(p[0]) >= FULL_SPEECH), some(recorded, lambda p: lasts(p) and rate(p[0]) >= FULL_NOISE)),
              'wide': (16000, some(speech, lambda p: rate(p[0]) <= FULL_SPEECH), some(recorded, lasts))}
@@ -194,7 +197,8 @@ def main():
             for i in range(a.count):
                 rng, snr_db = np.random.default_rng([a.seed, out_rate, i]), SNRS[i % len(SNRS)]
                 speaker, of_speaker, words = voice_for(voices, i // 2, snr_db + BACKGROUND, rng)
-                source, name = noise_for(noises | {'floor': floors} if band == 'wide' and snr_db >= FLOOR_SNR else noises, rng)
+                source, name = noise_for(noises | {'floor': floors} if band == 'wide' and snr_db >= FLOOR_SNR
+                                         else noises, rng)
                 x = floors[name] if source == 'floor' else noise(noises[source][name])
                 place = sorted(rooms)[rng.integers(len(rooms))] if rng.random() < 2 / 3 else ''
                 h = rooms[place][rng.integers(len(rooms[place]))] if place else None
@@ -204,7 +208,8 @@ def main():
                     clip = f'{band}-{form}_{i:03}'
                     for part, y in zip(('clean', 'noisy'), both[:, BEFORE * out_rate // RATE - start:]):
                         soundfile.write(os.path.join(a.out, f'{clip}_{part}.flac'), y, out_rate)
-                    print(clip, out_rate, snr_db, start, f'{speaker}/{of_speaker}', f'{source}/{name}', place, sep='\t', file=table)
+                    print(clip, out_rate, snr_db, start, f'{speaker}/{of_speaker}', f'{source}/{name}', place, sep='\t',
+                          file=table)
 
 
 if __name__ == '__main__':

@@ -66,7 +66,8 @@ class Loss:
         seconds = (second[:, None] == second[::self.second]).float()
         counts = silent.float() @ seconds
         energy = lambda p: ((p.mean(2) * silent) @ seconds / counts.clamp_min(1))[..., None]
-        return left(power_out, power_noisy, silent[..., None]), left(energy(power_out), energy(power_noisy), counts[..., None] > 0)
+        return left(power_out, power_noisy, silent[..., None]), left(energy(power_out), energy(power_noisy),
+                                                                     counts[..., None] > 0)
 
     def cut(self, C, Y, known, onset):
         """How much of the speech C is not in Y at word starts: 0 where all is, 1.8 where nothing is. Noise that comes

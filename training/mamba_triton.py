@@ -56,7 +56,8 @@ def _convolve(xz, w, b, u, N, T: tl.constexpr, D: tl.constexpr, K: tl.constexpr,
 
 
 @triton.jit
-def _convolve_bwd(xz, w, b, du, dxz, dw, db, N, T: tl.constexpr, D: tl.constexpr, K: tl.constexpr, G: tl.constexpr, RUN: tl.constexpr):
+def _convolve_bwd(xz, w, b, du, dxz, dw, db, N, T: tl.constexpr, D: tl.constexpr, K: tl.constexpr, G: tl.constexpr,
+                  RUN: tl.constexpr):
     """dxz gets the first half of its rows. Three steps beyond the run are computed for the inputs that reach into them.
 
     The sums d1, d2, d3 change at each step. Were it the last three gradients that move on from one variable to the
@@ -103,7 +104,8 @@ def _convolve_bwd(xz, w, b, du, dxz, dw, db, N, T: tl.constexpr, D: tl.constexpr
 
 
 @triton.jit
-def _scan(u, dbc, xz, bias, A, Dv, y, g, kept, T: tl.constexpr, D: tl.constexpr, S: tl.constexpr, BD: tl.constexpr, KEEP: tl.constexpr,
+def _scan(u, dbc, xz, bias, A, Dv, y, g, kept, T: tl.constexpr, D: tl.constexpr, S: tl.constexpr, BD: tl.constexpr,
+          KEEP: tl.constexpr,
           AHEAD: tl.constexpr):
     """A program is one warp and walks through time; the next step's inputs are loaded before the present step is
     computed. kept: the states that every KEEP steps begin with."""
@@ -139,7 +141,8 @@ def _scan(u, dbc, xz, bias, A, Dv, y, g, kept, T: tl.constexpr, D: tl.constexpr,
 
 
 @triton.jit
-def _states(u, dbc, bias, A, kept, hs, T: tl.constexpr, D: tl.constexpr, S: tl.constexpr, BD: tl.constexpr, KEEP: tl.constexpr):
+def _states(u, dbc, bias, A, kept, hs, T: tl.constexpr, D: tl.constexpr, S: tl.constexpr, BD: tl.constexpr,
+            KEEP: tl.constexpr):
     """The state after each step, from those that are kept: KEEP steps a program, which together are limited by what
     memory takes."""
     W: tl.constexpr = D + 2 * S
@@ -161,7 +164,8 @@ def _states(u, dbc, bias, A, kept, hs, T: tl.constexpr, D: tl.constexpr, S: tl.c
 
 
 @triton.jit
-def _scan_bwd(u, dbc, xz, bias, A, Dv, y, hs, dg, du, ddbc, dxz, part, dbias, dA, dD, T: tl.constexpr, D: tl.constexpr, S: tl.constexpr, BD: tl.constexpr):
+def _scan_bwd(u, dbc, xz, bias, A, Dv, y, hs, dg, du, ddbc, dxz, part, dbias, dA, dD, T: tl.constexpr, D: tl.constexpr,
+              S: tl.constexpr, BD: tl.constexpr):
     """part [blocks of channels,N,T,2S]: their shares of the gradients of B and C, in float32. These sums over channels
     are matrix products of which one column is used: that takes fewer instructions than exchanges between lanes."""
     W: tl.constexpr = D + 2 * S
@@ -201,7 +205,8 @@ def _scan_bwd(u, dbc, xz, bias, A, Dv, y, hs, dg, du, ddbc, dxz, part, dbias, dA
         dtu = dt * ut
         dh += g[:, None] * c[None, :]
         at = s[:, None] + tl.arange(0, 8)[None, :]      # the least width that a product has
-        tl.store(to + S + at, tl.dot(tl.trans(h.to(tl.float32)), tl.broadcast_to(g[:, None], (BD, 8))), mask=at == s[:, None])
+        tl.store(to + S + at, tl.dot(tl.trans(h.to(tl.float32)), tl.broadcast_to(g[:, None], (BD, 8))),
+                 mask=at == s[:, None])
         tl.store(to + at, tl.dot(tl.trans(dh), tl.broadcast_to(dtu[:, None], (BD, 8))), mask=at == s[:, None])
         dhe = dh * tl.exp2(dt[:, None] * a)
         dha = dhe * hp.to(tl.float32)
@@ -226,7 +231,8 @@ def _grid(N, T):
 
 
 @torch.library.custom_op("primeknet::mamba", mutates_args=())
-def mamba_op(xz: torch.Tensor, conv_w: torch.Tensor, conv_b: torch.Tensor, select: torch.Tensor, bias: torch.Tensor, A: torch.Tensor,
+def mamba_op(xz: torch.Tensor, conv_w: torch.Tensor, conv_b: torch.Tensor, select: torch.Tensor, bias: torch.Tensor,
+             A: torch.Tensor,
              Dv: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     N, T, D, S = *xz.shape[:2], xz.shape[2] // 2, A.shape[1]
     u, y, g = (xz.new_empty(N, T, D) for _ in range(3))
@@ -246,9 +252,11 @@ def _(xz, conv_w, conv_b, select, bias, A, Dv):
 
 
 @torch.library.custom_op("primeknet::mamba_bwd", mutates_args=())
-def mamba_bwd_op(xz: torch.Tensor, conv_w: torch.Tensor, conv_b: torch.Tensor, select: torch.Tensor, bias: torch.Tensor, A: torch.Tensor, Dv: torch.Tensor,
+def mamba_bwd_op(xz: torch.Tensor, conv_w: torch.Tensor, conv_b: torch.Tensor, select: torch.Tensor, bias: torch.Tensor,
+                 A: torch.Tensor, Dv: torch.Tensor,
                  u: torch.Tensor, dbc: torch.Tensor, y: torch.Tensor, kept: torch.Tensor,
-                 dg: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+                 dg: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor,
+                                            torch.Tensor, torch.Tensor]:
     N, T, D, S = *xz.shape[:2], xz.shape[2] // 2, A.shape[1]
     BD = min(D, CHANNELS)
     dxz, du, ddbc = torch.empty_like(xz), torch.empty_like(u), torch.empty_like(dbc)
@@ -257,12 +265,14 @@ def mamba_bwd_op(xz: torch.Tensor, conv_w: torch.Tensor, conv_b: torch.Tensor, s
     dA, dD, dbias, dw, db = sums.split([D * S, D, D, conv_w.numel(), D])
     hs = torch.empty(N, T, D, S, dtype=torch.bfloat16, device=xz.device)
     _states[(N, D // BD, kept.shape[1])](u, dbc, bias, A, kept, hs, T, D, S, BD, KEEP, num_warps=1)
-    _scan_bwd[(N, D // BD)](u, dbc, xz, bias, A, Dv, y, hs, dg.contiguous(), du, ddbc, dxz, part, dbias, dA, dD, T, D, S, BD, num_warps=1, maxnreg=152)
+    _scan_bwd[(N, D // BD)](u, dbc, xz, bias, A, Dv, y, hs, dg.contiguous(), du, ddbc, dxz, part, dbias, dA, dD, T, D,
+                            S, BD, num_warps=1, maxnreg=152)
     ddbc[..., D:] = part.sum(0)
     rows = ddbc.view(N * T, -1)
     dselect = rows.t() @ u.view(N * T, D)
     du.view(N * T, D).addmm_(rows, select)
-    _convolve_bwd[_grid(N, T)](xz, conv_w, conv_b, du, dxz, dw, db, N, T, D, conv_w.shape[1], SEQUENCES, RUN, num_warps=4)
+    _convolve_bwd[_grid(N, T)](xz, conv_w, conv_b, du, dxz, dw, db, N, T, D, conv_w.shape[1], SEQUENCES, RUN,
+                               num_warps=4)
     return dxz, dw.view(conv_w.shape).clone(), db.clone(), dselect, dbias.clone(), dA.view(A.shape).clone(), dD.clone()
 
 

@@ -24,7 +24,8 @@ from pesq import pesq
 from pystoi import stoi
 from scipy.signal import resample_poly, stft
 
-NAMES = ('pesq', 'estoi', 'si_sdr', 'cut_2_4', 'cut_4_8', 'between', 'pause', 'pause_worst', 'onset', 'sibilant', 'lsd', 'left')
+NAMES = ('pesq', 'estoi', 'si_sdr', 'cut_2_4', 'cut_4_8', 'between', 'pause', 'pause_worst', 'onset', 'sibilant', 'lsd',
+         'left')
 LEAST_DB = -60.
 
 
@@ -97,7 +98,8 @@ def onset(clean, y, rate):
     power = (c ** 2).mean(1) + 1e-12
     usual = np.median(power[power > 1e-3 * power.max()])
     loud = power > 1e-3 * usual
-    starts = [i for i in range(5, len(loud) - 5) if loud[i] and not loud[i - 5:i].any() and power[i:i + 5].mean() > .03 * usual]
+    starts = [i for i in range(5, len(loud) - 5) if loud[i] and not loud[i - 5:i].any()
+              and power[i:i + 5].mean() > .03 * usual]
     first = np.zeros_like(loud)
     for i in starts:
         first[i:i + 5] = True
@@ -137,11 +139,13 @@ def measure(clean, noisy, y, rate):
         return values | dict(left=10 * np.log10((y ** 2).sum() / (noisy ** 2).sum() + 1e-12))
     c, m, e = (at_16k(x, rate) for x in (clean, noisy, y))
     if y.any():
-        values |= dict(pesq=pesq(8000, clean, y, 'nb') if rate == 8000 else pesq(16000, c, e, 'wb'), si_sdr=si_sdr(clean, y))
+        values |= dict(pesq=pesq(8000, clean, y, 'nb') if rate == 8000
+                       else pesq(16000, c, e, 'wb'), si_sdr=si_sdr(clean, y))
     else:                                               # of silence neither can be computed
         values['pesq'] = 1.
     values['cut_2_4'], values['cut_4_8'] = cut(c, m, e)
     values['pause'], values['pause_worst'] = pauses(clean, noisy, y, rate)
     if rate == 48000:
         values['lsd'] = lsd(clean, y)
-    return values | dict(estoi=stoi(c, e, 16000, extended=True), between=between(c, m, e), onset=onset(clean, y, rate), sibilant=sibilant(c, e))
+    return values | dict(estoi=stoi(c, e, 16000, extended=True), between=between(c, m, e), onset=onset(clean, y, rate),
+                         sibilant=sibilant(c, e))

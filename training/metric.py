@@ -38,7 +38,8 @@ class Discriminator(nn.Module):
         super().__init__()
         layers, before = [], 2
         for i, size in enumerate((5, 5, 3, 3)):
-            layers += [nn.Conv2d(before, c << i, size, 2, size // 2), nn.InstanceNorm2d(c << i, affine=True), nn.PReLU(c << i)]
+            layers += [nn.Conv2d(before, c << i, size, 2, size // 2), nn.InstanceNorm2d(c << i, affine=True),
+                       nn.PReLU(c << i)]
             before = c << i
         self.body = nn.Sequential(*layers)
         self.head = nn.Sequential(nn.Linear(before, before), nn.LeakyReLU(.2), nn.Linear(before, 1), nn.Sigmoid())

@@ -70,7 +70,8 @@ class Mamba(nn.Module):
             select = torch.cat([self.dtp.weight @ self.xp.weight[:self.rank], self.xp.weight[self.rank:]])
             out = after.weight @ self.out.weight
         xz = F.linear(x, inp, bias)
-        g = mamba_op(xz, self.conv_w, self.conv_b, select.to(xz.dtype), self.dtp.bias, -torch.exp(self.A_log), self.D)[0]
+        g = mamba_op(xz, self.conv_w, self.conv_b, select.to(xz.dtype), self.dtp.bias, -torch.exp(self.A_log),
+                     self.D)[0]
         return F.linear(g, out, after.bias)
 
     def step(self, x, carried=None):
@@ -118,7 +119,8 @@ class Mamba2(nn.Module):
         past, h = carried or (x.new_zeros(len(x), self.taps - 1, x.shape[1]), 0)
         past, x = torch.cat([past[:, 1:], x[:, None]], 1), convolve(x[:, None], past, self.conv_w, self.conv_b)[:, 0]
         (x, B, C), dt = self.split(x), F.softplus(dt + self.dt_bias)
-        h = torch.exp(dt * -torch.exp(self.A_log))[..., None, None] * h + (dt[..., None] * x)[..., None] * B[:, None, None]
+        h = torch.exp(dt * -torch.exp(self.A_log))[..., None, None] * h + (dt[..., None] * x)[..., None] * B[:, None,
+                                                                                                             None]
         return self.close((h * C[:, None, None]).sum(-1) + self.D[:, None] * x, z), (past, h)
 
 
@@ -149,7 +151,8 @@ class GRU(Recurrent):
     def step(self, x, h=None):
         m = self.rnn
         h = torch.zeros_like(x) if h is None else h
-        a, b = F.linear(x, m.weight_ih_l0, m.bias_ih_l0).chunk(3, -1), F.linear(h, m.weight_hh_l0, m.bias_hh_l0).chunk(3, -1)
+        a, b = F.linear(x, m.weight_ih_l0, m.bias_ih_l0).chunk(3, -1), F.linear(h, m.weight_hh_l0,
+                                                                                m.bias_hh_l0).chunk(3, -1)
         reset, keep = torch.sigmoid(a[0] + b[0]), torch.sigmoid(a[1] + b[1])
         h = (1 - keep) * torch.tanh(a[2] + reset * b[2]) + keep * h
         return h, h
@@ -171,7 +174,8 @@ class LSTM(Recurrent):
 
 
 def make_mixer(word, c, state, head):
-    return {'mamba': lambda: Mamba(c, state), 'mamba2': lambda: Mamba2(c, state, head), 'gru': lambda: GRU(c), 'lstm': lambda: LSTM(c)}[word]()
+    return {'mamba': lambda: Mamba(c, state), 'mamba2': lambda: Mamba2(c, state, head), 'gru': lambda: GRU(c),
+            'lstm': lambda: LSTM(c)}[word]()
 
 
 def add(x, y, scale):
@@ -360,7 +364,8 @@ GEOMETRY = 'win', 'band_mean', 'band_spread'            # what of a network's st
 
 
 class Net(nn.Module):
-    def __init__(self, c=32, blocks=4, nt=2, nf=2, state=16, depth=4, rate=48000, window=1024, hop=256, linear=171, bands=30, compress=.3, synthesis=None,
+    def __init__(self, c=32, blocks=4, nt=2, nf=2, state=16, depth=4, rate=48000, window=1024, hop=256, linear=171,
+                 bands=30, compress=.3, synthesis=None,
                  mixer='mamba', head=16, kernels=(3, 11, 23, 31)):
         super().__init__()
         self.cfg = {k: v for k, v in locals().items() if k not in ('self', '__class__')}
@@ -392,7 +397,8 @@ class Net(nn.Module):
             self.register_buffer('band_spread', tri)                       # mask of a bin from its bands
 
     def stft(self, w):                                                     # [B,n] -> [B,T,bins], frame t ends at sample (t+1)*hop
-        return torch.stft(F.pad(w, (self.window - self.hop, 0)), self.window, self.hop, window=self.win, center=False, return_complex=True).transpose(1, 2) / 16
+        return torch.stft(F.pad(w, (self.window - self.hop, 0)), self.window, self.hop, window=self.win, center=False,
+                          return_complex=True).transpose(1, 2) / 16
 
     def istft(self, X, n):                                                 # undelayed: sample i is complete synthesis-hop samples later
         r = self.synthesis // self.hop

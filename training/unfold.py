@@ -25,8 +25,10 @@ class Unfolder:
             raise SystemExit(f"{path}: its mixer is {text['mixer']}; only mamba can be trained on")
         v = {k: json.loads(text[k]) for k in ('channels', 'blocks', 'time_layers', 'frequency_layers', 'd_state', 'depth', 'rate', 'window', 'hop',
                                               'linear_bins', 'band_edges', 'compression', 'synthesis', 'kernels')}
-        net = self.net = Net(v['channels'], v['blocks'], v['time_layers'], v['frequency_layers'], v['d_state'], v['depth'], v['rate'], v['window'],
-                             v['hop'], v['linear_bins'], max(0, len(v['band_edges']) - 1), v['compression'], v['synthesis'],
+        net = self.net = Net(v['channels'], v['blocks'], v['time_layers'], v['frequency_layers'], v['d_state'],
+                             v['depth'], v['rate'], v['window'],
+                             v['hop'], v['linear_bins'], max(0,
+                                                             len(v['band_edges']) - 1), v['compression'], v['synthesis'],
                              kernels=tuple(v['kernels'])).eval()
         self.norms()
         self.linear('embed', net.embed[0])

@@ -44,7 +44,8 @@ def run(tmp_path, monkeypatch):
         monkeypatch.setattr(sys, 'argv', ['collect.py', str(tmp_path / 'packages'), str(out), *map(str, args)])
         collect.main()
         packs, names = prepare.read_index(out)
-        sounds = {pack: collect.resampled(prepare.decoded(out, names, pack, 1) / 32768, prepare.rate_of(pack), RATE) for pack in packs}
+        sounds = {pack: collect.resampled(prepare.decoded(out, names, pack, 1) / 32768, prepare.rate_of(pack), RATE)
+                  for pack in packs}
         return {pack: {s['name']: sounds[pack][s['start']:s['stop']] for s in of} for pack, of in packs.items()}
     return run
 
@@ -98,7 +99,8 @@ def test_speech_by_band_without_narrators_of_the_evaluation(run):
              'klettres/nl/noisy.wav': sound(5, voice=True) + sound(6) * .3}
     taken = run('letters', files, '--speech', 'letters', rates={'klettres/es/low.wav': 32000})
     assert {pack: {*of} for pack, of in taken.items()} == {
-        'speech_full': {'deb-letters/klettres/de'}, 'speech_wide': {'deb-letters/klettres/de', 'deb-letters/klettres/es'}}
+        'speech_full': {'deb-letters/klettres/de'}, 'speech_wide': {'deb-letters/klettres/de',
+                                                                    'deb-letters/klettres/es'}}
     for name, x, y in [('de', 'de/full', 'full'), ('de', 'de/wide', 'wide'), ('es', 'es/low', 'wide')]:
         y = taken['speech_' + y]['deb-letters/klettres/' + name]
         assert begins_as(y, files[f'klettres/{x}.wav'])

@@ -24,10 +24,12 @@ def tone(hz, seconds, rate):
 @pytest.fixture(scope='module')
 def folder(tmp_path_factory):
     top, rng = tmp_path_factory.mktemp('judge'), np.random.default_rng(0)
-    for path, rate in ('speech/near/ann', 48000), ('speech/far/bob', 16000), ('noise/road/-', 44100), ('noise/old/-', 16000):
+    for path, rate in ('speech/near/ann', 48000), ('speech/far/bob', 16000), ('noise/road/-', 44100), ('noise/old/-',
+                                                                                                       16000):
         (top / path).mkdir(parents=True)
         for i in range(3):
-            x = np.append(tone(200 + 50 * i, 1.5, rate), np.zeros(rate // 4)) if 'speech' in path else rng.standard_normal(2 * rate) * .1
+            x = np.append(tone(200 + 50 * i, 1.5, rate),
+                          np.zeros(rate // 4)) if 'speech' in path else rng.standard_normal(2 * rate) * .1
             soundfile.write(top / path / f'0000a{i}_take_{i}.wav', x, rate)
     rooms = np.zeros((4, 24000))
     rooms[:, 12] = .9
@@ -37,12 +39,14 @@ def folder(tmp_path_factory):
     soundfile.write(top / 'floors.opus', rng.standard_normal(16000 * 6) * .01, 16000, format='OGG', subtype='OPUS')
     (top / 'floors.tsv').write_text('file\tstart_sample\tsamples\trate\tsource\tclip\n'
                                     + ''.join(f'floors.opus\t{i * 48000}\t40000\t16000\t{s}\t{n}\n'
-                                              for i, (s, n) in enumerate([('floor-phone', FLOORS[0]), ('street', FLOORS[0])])))
+                                              for i, (s,
+                                                      n) in enumerate([('floor-phone', FLOORS[0]), ('street', FLOORS[0])])))
     return top
 
 
 def made(folder, out, *options):
-    subprocess.run([sys.executable, judge.__file__, folder, folder / 'rooms', folder / 'floors', out, *options], check=True)
+    subprocess.run([sys.executable, judge.__file__, folder, folder / 'rooms', folder / 'floors', out, *options],
+                   check=True)
     with open(out / 'pairs.tsv') as f:
         return list(csv.DictReader(f, delimiter='\t'))
 

@@ -51,7 +51,8 @@ def test_the_future_changes_nothing_before_it(word):
         (mask, rotation), (mask2, rotation2) = net.core(x), net.core(y)
     assert mask.shape == (2, 100, 201) and rotation.shape == (2, 100, 201, 2)
     assert mask.isfinite().all() and rotation.isfinite().all()
-    assert torch.allclose(mask[:, :60], mask2[:, :60], atol=1e-6) and torch.allclose(rotation[:, :60], rotation2[:, :60], atol=1e-6)
+    assert torch.allclose(mask[:, :60], mask2[:, :60], atol=1e-6) and torch.allclose(rotation[:, :60],
+                                                                                     rotation2[:, :60], atol=1e-6)
     assert not torch.allclose(mask[:, 60:], mask2[:, 60:])
 
 

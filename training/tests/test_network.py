@@ -96,7 +96,8 @@ def test_depthwise_kernels(kt, dt, c, n):
     maps, w = [torch.randn(2, 7, 5, c, device=device) for _ in range(n)], torch.randn(n, kt * 3, c, device=device)
     plain = lambda w, *maps: torch.cat([depthwise_reference(x, k, kt, 3, dt) for x, k in zip(maps, w)], -1)
     same(lambda w, *maps: depthwise_op(maps, w, kt, dt), plain, (w, *maps), torch.float32, 1e-5)
-    same(lambda *maps: depthwise_op(maps, w, kt, dt), lambda *maps: plain(w.double(), *maps), maps, torch.bfloat16, 1e-2)
+    same(lambda *maps: depthwise_op(maps, w, kt, dt), lambda *maps: plain(w.double(), *maps), maps, torch.bfloat16,
+         1e-2)
 
 
 @pytest.mark.parametrize('c,dtype', [(32, torch.float32), (16, torch.bfloat16)])
@@ -119,6 +120,7 @@ def test_mamba_kernels(c, dtype, monkeypatch):
     y.backward(g)
     plain.backward(g.double())
     errors = dict(y=relative(y, plain), x=relative(x.grad, z.grad))
-    errors |= {k: relative(p.grad, dict(exact.named_parameters())[k].grad) for k, p in m.named_parameters() if p.grad is not None}
+    errors |= {k: relative(p.grad, dict(exact.named_parameters())[k].grad) for k, p in m.named_parameters()
+               if p.grad is not None}
     assert len(errors) == 2 + 4 + 9
     assert max(errors.values()) < (1e-2 if dtype == torch.float32 else 5e-2), errors

@@ -40,9 +40,11 @@ def run(tmp_path):
 
 def test_a_recording_goes_where_its_band_ends(run):
     rows = run({f'speech/s/{name}/1.wav': (bursts(rate, hz), rate) for name, rate, hz in (('a', 48000, 24000), ('b', 44100, 7000), ('c', 16000, 8000))} |
-               {'noise/n/-/1.wav': (bursts(48000, 24000, 1), 48000), 'noise/n/-/2.wav': (bursts(22050, 6000, 2), 22050)}, {'s': 'train', 'n': 'train'})
+               {'noise/n/-/1.wav': (bursts(48000, 24000, 1), 48000),
+                'noise/n/-/2.wav': (bursts(22050, 6000, 2), 22050)}, {'s': 'train', 'n': 'train'})
     assert {(r['speaker_or_clip'], r['file']) for r in rows} == {
-        ('a', 'speech_full_0.opus'), ('b', 'speech_wide_0.flac'), ('c', 'speech_wide_0.flac'), ('-/1.wav', 'noise_0.opus'), ('-/2.wav', 'noise_wide_0.flac')}
+        ('a', 'speech_full_0.opus'), ('b', 'speech_wide_0.flac'), ('c', 'speech_wide_0.flac'), ('-/1.wav',
+                                                                                                'noise_0.opus'), ('-/2.wav', 'noise_wide_0.flac')}
     bands = {r['speaker_or_clip']: int(r['band']) for r in rows}
     assert bands['a'] > 20000 and 7000 <= bands['b'] < 11000 and bands['c'] == 8000 and 6000 <= bands['-/2.wav'] < 9000
 

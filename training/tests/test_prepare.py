@@ -8,7 +8,8 @@ import soundfile
 
 import prepare
 
-FLOOR = {out: next(f'floor-x/{i}' for i in range(99) if prepare.for_judging(f'floor-x/{i}') == out) for out in (False, True)}
+FLOOR = {out: next(f'floor-x/{i}' for i in range(99) if prepare.for_judging(f'floor-x/{i}') == out)
+         for out in (False, True)}
 
 
 def write(folder, clips):

@@ -15,19 +15,25 @@ from network import Net
 SCHEMA = next((Path(__file__).parents[2] / 'src').rglob('schema.h')).read_text()
 PARTS = {name: re.findall(r'\b([TLM])\((\w+), "([\w.]*)", (\w+), (.*)\)(?: /\*.*\*/)?(?: \\)?$', rows, re.M)
          for name, rows in re.findall(r'#define SCHEMA_(\w+)\(T, L, M\) \\\n((?:.*\\\n)*.*\n)', SCHEMA)}
-HAS = {'ANY': ('mamba', 'mamba2', 'gru', 'lstm'), 'CONVOLVED': ('mamba', 'mamba2'), 'MAMBA': ('mamba',), 'MAMBA2': ('mamba2',), 'GRU': ('gru',),
+HAS = {'ANY': ('mamba', 'mamba2', 'gru', 'lstm'), 'CONVOLVED': ('mamba', 'mamba2'), 'MAMBA': ('mamba',),
+       'MAMBA2': ('mamba2',), 'GRU': ('gru',),
        'LSTM': ('lstm',)}
 
 
 def configuration(text):
     """The C side's struct model_config, as far as shapes depend on it."""
     v = {k: json.loads(t) for k, t in text.items() if k not in ('format', 'name', 'licence', 'training', 'mixer', 'band_gain_maximum')}
-    g = SimpleNamespace(channels=v['channels'], window=v['window'], synthesis=v['synthesis'], depth=v['depth'], n_blocks=v['blocks'],
+    g = SimpleNamespace(channels=v['channels'], window=v['window'], synthesis=v['synthesis'], depth=v['depth'],
+                        n_blocks=v['blocks'],
                         n_time=v['time_layers'], n_freq=v['frequency_layers'], kernels=v['kernels'], n_kernels=len(v['kernels']),
-                        n_positions=v['linear_bins'] + max(0, len(v['band_edges']) - 1), mixer=text['mixer'], d_inner=v.get('expand', 1) * v['channels'],
-                        d_state=v.get('d_state', 0), d_conv=v.get('d_conv', 0), step_rank=v.get('step_rank', 0), head=v.get('head', 0))
+                        n_positions=v['linear_bins'] + max(0,
+                                                           len(v['band_edges']) - 1), mixer=text['mixer'], d_inner=v.get('expand', 1) * v['channels'],
+                        d_state=v.get('d_state', 0), d_conv=v.get('d_conv', 0), step_rank=v.get('step_rank',
+                                                                                                0), head=v.get('head',
+                                                                                                               0))
     g.convolved = g.d_inner + (2 * g.d_state if g.mixer == 'mamba2' else 0)
-    g.mixer_in = {'mamba': lambda: 2 * g.d_inner, 'mamba2': lambda: g.convolved + g.d_inner + g.d_inner // g.head, 'gru': lambda: 3 * g.channels,
+    g.mixer_in = {'mamba': lambda: 2 * g.d_inner, 'mamba2': lambda: g.convolved + g.d_inner + g.d_inner // g.head,
+                  'gru': lambda: 3 * g.channels,
                   'lstm': lambda: 4 * g.channels}[g.mixer]()
     return g
 
@@ -40,7 +46,8 @@ def demanded(g):
         for kind, _, name, when, shape in PARTS[rows]:
             if g.mixer not in HAS[when]:
                 continue
-            expression = shape.replace('g->', 'g.').replace('/', '//').replace('model_mixer_in(g)', 'g.mixer_in').replace('model_convolved(g)', 'g.convolved')
+            expression = shape.replace('g->', 'g.').replace('/', '//').replace('model_mixer_in(g)',
+                                                                               'g.mixer_in').replace('model_convolved(g)', 'g.convolved')
             sizes = list(eval(f'({expression},)', {'g': g, 'n': n}))
             full = '.'.join(filter(None, (prefix, name)))
             if kind == 'T':

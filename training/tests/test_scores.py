@@ -188,7 +188,8 @@ def test_a_network_over_spectra_is_run_frame_by_frame():
     class Session:
         """Gives each frame as it came and counts them in its state."""
         def get_inputs(self):
-            return [types.SimpleNamespace(name='spectrum', shape=[1, 257, 1, 2]), types.SimpleNamespace(name='seen', shape=[1])]
+            return [types.SimpleNamespace(name='spectrum', shape=[1, 257, 1, 2]),
+                    types.SimpleNamespace(name='seen', shape=[1])]
 
         def run(self, outputs, inputs):
             self.seen = inputs['seen']

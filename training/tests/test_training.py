@@ -42,9 +42,11 @@ class Reads:
 
 
 def config(minutes, **loss):
-    weights = dict(magnitude=9., complex=3., consistency=0., snr=.04, pesq=0., silence=.12, bursts=.1, onset=.1, mos=0., metric=0., follow=.05) | loss
+    weights = dict(magnitude=9., complex=3., consistency=0., snr=.04, pesq=0., silence=.12, bursts=.1, onset=.1, mos=0.,
+                   metric=0., follow=.05) | loss
     return dict(network=dict(c=8, blocks=1, nt=1, nf=1),
-                training=dict(clip_seconds=SAMPLES / 48000, batch=1, long_every=0, long_batch=1, learning_rate=3e-3, warmup_steps=5, clip=1., minutes=minutes, decay=.2, save_minutes=9., seed=0),
+                training=dict(clip_seconds=SAMPLES / 48000, batch=1, long_every=0, long_batch=1, learning_rate=3e-3,
+                              warmup_steps=5, clip=1., minutes=minutes, decay=.2, save_minutes=9., seed=0),
                 loss={k: [w, w] for k, w in weights.items()})
 
 
@@ -139,7 +141,8 @@ def test_gradients_are_clipped_as_one(most, length):
 
 
 def one_of_two(rank, out):
-    os.environ |= dict(RANK=str(rank), WORLD_SIZE='2', LOCAL_RANK=str(rank), MASTER_ADDR='127.0.0.1', MASTER_PORT='29517')
+    os.environ |= dict(RANK=str(rank), WORLD_SIZE='2', LOCAL_RANK=str(rank), MASTER_ADDR='127.0.0.1',
+                       MASTER_PORT='29517')
     torch.set_num_threads(1)
     training.LOG_EVERY, training.Clock = 2, Reads
     net = training.train(config(3 / 60), None, out + str(rank), device='cpu', mixer=OneClip(rank))
@@ -171,7 +174,8 @@ def test_blended_weights_have_the_statistics_of_clips():
 @pytest.fixture
 def mixer(tmp_path):
     rng = np.random.default_rng(0)
-    for name, n in dict(speech_full=1600000, speech_wide=600000, noise=2400000, noise_wide=800000, rooms_full=48000, rooms_wide=72000).items():
+    for name, n in dict(speech_full=1600000, speech_wide=600000, noise=2400000, noise_wide=800000, rooms_full=48000,
+                        rooms_wide=72000).items():
         (rng.standard_normal(n) * 3000).astype(np.int16).tofile(tmp_path / (name + '.i16'))
     return Mixer(str(tmp_path), 96000, 'cpu', 7)
 
@@ -314,7 +318,8 @@ def test_the_decay_has_weights_of_its_own(tmp_path, monkeypatch):
     monkeypatch.setattr(training, 'Clock', Reads)
     used = []
     compute = training.Gradients.compute
-    monkeypatch.setattr(training.Gradients, 'compute', lambda self, clips: used.append(self.loss.weights) or compute(self, clips))
+    monkeypatch.setattr(training.Gradients, 'compute', lambda self, clips: used.append(self.loss.weights)
+                        or compute(self, clips))
     c = config(10 / 60)
     c['loss'] |= dict(onset=[0., .1], consistency=[.5, 0.])
     training.train(c, None, str(tmp_path), device='cpu', mixer=OneClip())
@@ -398,7 +403,8 @@ def test_what_happens_sometimes_is_made_for_hardly_more_rows(mixer):
 
 def test_a_third_of_the_noise_is_loud_and_a_third_quiet(mixer):
     quiet = mixer.snr(4000, torch.zeros(4000, 1))
-    assert [(quiet < 2.5).float().mean().item(), (quiet > 15).float().mean().item()] == pytest.approx([1 / 3] * 2, abs=.03)
+    assert [(quiet < 2.5).float().mean().item(), (quiet > 15).float().mean().item()] == pytest.approx([1 / 3] * 2,
+                                                                                                      abs=.03)
     assert quiet.min() < -7 and quiet.max() > 40
     babble = mixer.snr(4000, torch.ones(4000, 1))
     assert babble.min() >= 0 and (babble < 2.5).float().mean().item() == pytest.approx(1 / 3, abs=.03)
@@ -504,7 +510,8 @@ def test_silence_is_worth_its_decibels():
     burst = noise * 1e-5                                # two frames in the first second of three, of which the second has no silence
     burst[:, 50:52] = 1
     frames, seconds = (x.item() for x in of(burst))
-    assert frames == pytest.approx(2 / 212, abs=.005) and seconds == pytest.approx((45 - 10 * math.log10(94)) / 45 / 2, abs=.01)
+    assert frames == pytest.approx(2 / 212, abs=.005) and seconds == pytest.approx((45 - 10 * math.log10(94)) / 45 / 2,
+                                                                                   abs=.01)
 
 
 def test_not_finite_gradients_change_nothing():

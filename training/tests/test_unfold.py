@@ -68,7 +68,9 @@ def test_what_is_no_model_file_is_named(net, tmp_path):
     path = tmp_path / 'a.safetensors'
     export(net, path, 'a')
     whole = path.read_bytes()
-    for damaged in whole[:5000], b'', whole.replace(b'"encoder.0.taps"', b'"encoder.0.tops"'), whole.replace(b'"channels":"8"', b'"channels":"9"'):
+    for damaged in whole[:5000], b'', whole.replace(b'"encoder.0.taps"',
+                                                    b'"encoder.0.tops"'), whole.replace(b'"channels":"8"',
+                                                                                        b'"channels":"9"'):
         path.write_bytes(damaged)
         with pytest.raises(SystemExit, match=str(path)):
             unfold(str(path))
