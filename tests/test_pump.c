@@ -243,14 +243,12 @@ static void sine(double frequency) {
         in[i] = (float)(0.5 * sin(2 * M_PI * frequency * i / PUMP_RATE));
 }
 
-/* How often the worker went to sleep, or was about to: a futex. */
+/* How often a thread of the pump or the worker went to sleep, or was about to: a futex. */
 static _Atomic uint32_t n_sleeps;
 
 static bool wait_told(_Atomic uint32_t *word, uint32_t value, uint64_t timeout_ns) {
-    if (worker && word == &worker->posted) {
-        atomic_fetch_add(&n_sleeps, 1);
-        futex_wake(&n_sleeps);
-    }
+    atomic_fetch_add(&n_sleeps, 1);
+    futex_wake(&n_sleeps);
     return futex_wait(word, value, timeout_ns);
 }
 
@@ -605,7 +603,8 @@ START_TEST(cycles_that_one_side_missed_leave_no_delay) {
 }
 END_TEST
 
-/* The audio thread waits no longer than half the block, though the clock stands for it otherwise: it moves once it waits. */
+/* The audio thread waits no longer than half the block, though the clock stands for it otherwise: it moves once it
+ * waits. */
 static void *move_clock(void *arg) {
     (void)arg;
     while (!atomic_load(&pump->feed.waiting))
@@ -941,27 +940,34 @@ START_TEST(the_microphone_goes_and_comes) {
 }
 END_TEST
 
-/* Whatever happens, sound goes in and sound goes out: late and skipped hops, a slow and a lost engine, another engine, another
- * quantum and so another alignment, a block that a side missed, a block without a microphone, output that is not finite. The input
- * is never 0, so a run of zeros is the pump's own doing. */
+/* Whatever happens, sound goes in and sound goes out: late and skipped hops, a slow and a lost engine, another engine,
+ * another quantum and so another alignment, a block that a side missed, a block without a microphone, output that is
+ * not finite. The input is never 0, so a run of zeros is the pump's own doing. */
 START_TEST(sound_never_turns_into_zeros) {
     seed = first_seed + (unsigned)_i;
     for (unsigned i = 0; i < LONG; i++)
         in[i] = in[i] == 0 ? 0.5f : in[i];
     open_pump(_i % 2 ? &refused : &granted, 768, 0.5f, 1);
-    unsigned q = 256, n_engines = 1, n_zeros = 0, missed = 0;
+    struct engine *stalled = NULL;
+    unsigned q = 256, n_engines = 1, n_zeros = 0, missed = 0, stalled_at = 0;
     while (at < LONG / 2) {
         const float *from = in + at;
         unsigned n_in = q, n_out = q;
         switch (draw(24)) {
         case 0: q = quanta[2 + draw(6)]; break;
-        case 1: stall(&engines[n_engines - 1], _i % 2 && draw(2)); break;
+        case 1:
+            stalled = _i % 2 && !stalled ? &engines[n_engines - 1] : NULL;
+            if (stalled) {
+                stall(stalled, true);
+                stalled_at = at;
+            }
+            break;
         case 2: atomic_store(&engines[n_engines - 1].cost_us, draw(8) * 1000); break;
         case 3: atomic_store(&engines[n_engines - 1].nan_at, engines[n_engines - 1].n_hops + 1 + draw(8)); break;
         case 4: n_in = q + draw(3); break;
         case 5: n_out = 0; break;
         case 6:
-            if (q < FADE && at - missed > 4 * FADE) { /* it fades out and in again; another one meanwhile would be silence */
+            if (q < FADE && at - missed > 4 * FADE) { /* it fades out and in; another one meanwhile would be silence */
                 from = NULL;
                 missed = at;
             }
@@ -983,7 +989,11 @@ START_TEST(sound_never_turns_into_zeros) {
         pump_process(pump, from, n_in, out, n_out);
         rt_guard_leave();
         at += n_in;
-        const bool stalled = atomic_load(&engines[0].stall) || atomic_load(&engines[1].stall) || atomic_load(&engines[2].stall);
+        if (!stalled || at - stalled_at > RING / 4) { /* longer, and the worker would find its input overwritten */
+            for (unsigned i = 0; i < 3; i++)
+                stall(&engines[i], false);
+            stalled = NULL;
+        }
         if (!stalled)
             settle();
         atomic_fetch_add(&clock_ns, n_in * 1000000000ull / PUMP_RATE);
@@ -1168,8 +1178,8 @@ START_TEST(hops_go_one_by_one_where_batches_gain_nothing) {
 }
 END_TEST
 
-/* One by one, two hops of 900 us are 0.34 of the block and two of 1200 us 0.45. Together, a callback may find a batch of
- * the other's begun and then goes in one with it: three times 600 us are 0.34, and 1000 us 0.56. */
+/* One by one, two hops of 900 us are 0.34 of the block and two of 1200 us 0.45. Together, a callback may find a batch
+ * of the other's begun and then goes in one with it: three times 600 us are 0.34, and 1000 us 0.56. */
 START_TEST(waiting_counts_what_the_others_cost) {
     const unsigned p99_us[] = {900, 1200, 600, 1000};
     const bool fits = _i % 2 == 0;
