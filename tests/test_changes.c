@@ -272,7 +272,7 @@ START_TEST(saved_and_remembered) {
     notes[0] = '\0';
     put_file("model = ;"); /* it is the user's to mend, and the value is in force all the same */
     ask_to_save(3, SETTING_strength, "0.75");
-    ck_assert_ptr_nonnull(strstr(notes, "small, 0.75\nclient 3: strength is now 0.75, but not kept: "));
+    ck_assert_ptr_nonnull(strstr(notes, "small, 0.75\nclient 3: strength is now 0.75, but not saved: "));
     ck_assert_ptr_nonnull(strstr(notes, "primeknet.conf:1: syntax error"));
     ck_assert_str_eq(file_content(at("config/primeknet/primeknet.conf")), "model = ;");
 }
@@ -484,6 +484,114 @@ START_TEST(too_many_wait) {
 }
 END_TEST
 
+/* ---- profiles ---------------------------------------------------------------------------------------------------- */
+
+static void use(const char *name, const char *description) {
+    changes_ask(changes,
+                &(struct request){.what = REQUEST_MICROPHONE, .name = name, .description = description, .until = 1000});
+}
+
+static const char with_profiles[] = "model = \"small\"\n"
+                                    "profiles = ( { microphone = \"Blue Yeti\"; strength = 0.5; },\n"
+                                    "{ microphone = \"alsa_input.usb-Headset-00.mono\"; model = \"base\"; "
+                                    "strength = 0.25 } )\n";
+
+/* By description, by name, and by the device if its name has changed; another microphone has none. */
+START_TEST(a_profile_comes_and_goes) {
+    put_file(with_profiles);
+    start();
+    ck_assert_int_eq(now->profile, -1);
+    use("alsa_input.usb-Yeti-00.stereo", "Blue Yeti");
+    NOTES("small, 0.5\n");
+    ck_assert_int_eq(now->profile, 0);
+    use("alsa_input.usb-Yeti-00.stereo", "Blue Yeti"); /* nothing new */
+    NOTES("");
+    use("alsa_input.usb-Headset-00.analog-stereo", "Headset");
+    NOTES("load base\n");
+    ck_assert_int_eq(now->profile, 0);
+    use("alsa_input.usb-Headset-00.analog-stereo", "Headset"); /* it is told again and again */
+    ask(1, SETTING_low_cut_hz, "90");
+    loaded(0, NULL);
+    NOTES("base, 0.25\nclient 1: done\n");
+    ck_assert_int_eq(now->profile, 1);
+    ck_assert(now->settings.low_cut_hz == 90);
+    use("another", "Another");
+    NOTES("load small\n");
+    use("alsa_input.usb-Headset-00.mono", "Headset");
+    NOTES("load nothing\nbase, 0.25\n");
+    use("alsa_input.usb-Headset-00.mono", "Blue Yeti"); /* the name counts more */
+    NOTES("");
+    put_file("model = \"base\"\nprofiles = ( { microphone = \"alsa_input.usb-Headset-00.mono\"; strength = 0.25 },\n"
+             "{ microphone = \"Blue Yeti\"; strength = 0.5; } )\n");
+    hang_up_signal(1);
+    NOTES("base, 0.25\nreload 1: done\n");
+}
+END_TEST
+
+/* A value is set and saved where it comes from. */
+START_TEST(a_profile_is_set_and_saved) {
+    put_file(with_profiles);
+    start();
+    use("", "Blue Yeti");
+    use("yeti", "Blue Yeti");
+    set_props(0.75f);
+    NOTES("small, 0.5\nsmall, 0.75\n");
+    use("another", "Another");
+    use("yeti", "Blue Yeti");
+    NOTES("small\nsmall, 0.75\n");
+    ask_to_save(1, SETTING_strength, "0.625");
+    ask_to_save(2, SETTING_low_cut_hz, "90"); /* which the profile does not have */
+    NOTES("small, 0.625\nclient 1: done\nsmall, 0.625\nclient 2: done\n");
+    ck_assert_ptr_nonnull(
+        strstr(file_content(at("config/primeknet/primeknet.conf")), "\"Blue Yeti\"; strength = 0.625; },\n"));
+    ck_assert_ptr_nonnull(
+        strstr(file_content(at("config/primeknet/primeknet.conf")), "strength = 0.25 } )\nlow_cut_hz = 90.0;\n"));
+    ck_assert_ptr_nonnull(strstr(file_content(at("state/primeknet/settings")), "strength = 0.625;\n}, {\n"));
+    /* not the profile that is in force */
+    put_file("model = \"small\"\nprofiles = ( { microphone = \"Red\"; strength = 1; } )\n");
+    ask_to_save(3, SETTING_strength, "0.125");
+    ck_assert_ptr_nonnull(strstr(notes, "client 3: strength is now 0.125, but not saved: "));
+}
+END_TEST
+
+/* The last good state: without the profile, until the settings are read again. */
+START_TEST(a_profile_that_cannot_be_had) {
+    put_file(with_profiles);
+    start();
+    says = true;
+    use("alsa_input.usb-Headset-00.mono", "Headset");
+    loaded(-ENOENT, "model: no such model");
+    NOTES("load base\nthe profile of Headset is not used: model: no such model\n");
+    ck_assert_int_eq(now->profile, -1);
+    use("alsa_input.usb-Headset-00.mono", "Headset");
+    ask(1, SETTING_strength, "0.75");
+    NOTES("small, 0.75\nclient 1: done\n");
+    says = false;
+    hang_up_signal(1);
+    loaded(0, NULL);
+    NOTES("load base\nbase, 0.25\nreload 1: done\n");
+    use("yeti", "Blue Yeti");
+    loaded(0, NULL);
+    NOTES("load small\nsmall, 0.5\n");
+    use("alsa_input.usb-Headset-00.mono", "Headset");
+    loaded(-EIO, "broken");
+    use("yeti", "Blue Yeti"); /* whose profile can be had */
+    NOTES("load base\nsmall\nsmall, 0.5\n");
+    use("another", "Another");
+    notes[0] = '\0';
+    use("alsa_input.usb-Headset-00.mono", "Headset"); /* which is tried once more */
+    loaded(0, NULL);
+    NOTES("load base\nbase, 0.25\n");
+    use("yeti", "Blue Yeti"); /* from a profile to one that cannot be had */
+    loaded(0, NULL);
+    NOTES("load small\nsmall, 0.5\n");
+    use("alsa_input.usb-Headset-00.mono", "Headset");
+    loaded(-EIO, "broken");
+    NOTES("load base\nsmall\n");
+    ck_assert_int_eq(now->profile, -1);
+}
+END_TEST
+
 /* ---- a client that hangs up -------------------------------------------------------------------------------------- */
 
 static struct control *control;
@@ -564,7 +672,7 @@ START_TEST(a_start_with_the_last_good_ones) {
     NOTES("client 0: channel: there is none\n"); /* no line of any file */
     apply_fails = 0;
     ask_to_save(1, SETTING_strength, "0.25"); /* into the file, which is wrong */
-    ck_assert_ptr_nonnull(strstr(notes, "client 1: strength is now 0.25, but not kept: "));
+    ck_assert_ptr_nonnull(strstr(notes, "client 1: strength is now 0.25, but not saved: "));
     notes[0] = '\0';
     put_file("model = \"base\"; strength = 0.875");
     hang_up_signal(1);
@@ -608,6 +716,9 @@ int main(void) {
     tcase_add_test(t, a_deadline_passes);
     tcase_add_test(t, an_answer_brings_a_request);
     tcase_add_test(t, too_many_wait);
+    tcase_add_test(t, a_profile_comes_and_goes);
+    tcase_add_test(t, a_profile_is_set_and_saved);
+    tcase_add_test(t, a_profile_that_cannot_be_had);
     tcase_add_test(t, a_client_hangs_up);
     tcase_add_test(t, a_start_with_the_last_good_ones);
     tcase_add_test(t, a_start_with_the_defaults);

@@ -198,6 +198,18 @@ static const struct {
     {"strength = [1.0];", 1, "strength must be"},
     {"strength = (1.0);", 1, "strength must be"},
     {"strength = { a = 1; };", 1, "strength must be"},
+    {"\nprofiles = 1", 2, "profiles must be a list, ( { microphone = NAME; ... }, ... )"},
+    {"profiles = (\n1 )", 2, "profiles must be a list"},
+    {"profiles = { microphone = \"a\" }", 1, "profiles must be a list"},
+    {"profiles = ( {", 1, "syntax error"},
+    {"\nprofiles = ( { strength = 1; } )", 2, "this profile does not name its microphone"},
+    {"profiles = ( {\nmicrophone = \"default\"} )", 2, "a profile has one microphone, by its name"},
+    {"profiles = ( { microphone = \"a\";\nengine = \"cpu\" } )", 2,
+     "may have strength, floor_db, low_cut_hz and model"},
+    {"profiles = ( { microphone = \"a\"; microphone = \"b\" } )", 1, "duplicate"},
+    {"profiles = ( { microphone = \"a\"; strength = 2 } )", 1, "strength must be a number from 0 to 1"},
+    {"profiles = ( { microphone = \"a\"; strength = 4294967297 } )", 1, "too large"},
+    {"profiles = ( { microphone = \"a\"; profiles = ( ) } )", 1, "there is no setting \"profiles\""},
     {"strength = 1e400;", 1, "strength must be"},
     {"strength = -1e400;", 1, "strength must be"},
     {"strength = nan;", 1, "syntax error"},
@@ -236,7 +248,8 @@ static const struct {
     {"channel = \"1\";", 1, "channel must be"},
     {"channel = \"\";", 1, "channel must be"},
     {"strength = 1;\nmodel = \"x\";\nstrength = 1;", 3, "duplicate setting name"},
-    {"microphone = \"enhanced_mic\";", 1, "microphone must be \"default\" (the system's) or the node.name of another source"},
+    {"microphone = \"enhanced_mic\";", 1,
+     "microphone must be \"default\" (the system's) or the node.name of another source"},
     {"more_microphones = \"usb,enhanced_mic.usb\";", 1, "more_microphones must be"},
     {"speaker = \"enhanced_speaker\";", 1, "speaker must be"},
     {"floor-db = -3;", 1, "there is no setting \"floor-db\""},
@@ -491,7 +504,8 @@ START_TEST(set_takes_what_a_file_takes) {
         before = s;
         int setting = settings_find(cases[i].name, NULL), res = settings_set(&s, setting, cases[i].value, &err);
         if (cases[i].words) {
-            ck_assert_msg(res < 0 && strstr(err.text, cases[i].words), "%s %s: %s", cases[i].name, cases[i].value, err.text);
+            ck_assert_msg(res < 0 && strstr(err.text, cases[i].words), "%s %s: %s", cases[i].name, cases[i].value,
+                          err.text);
             ck_assert_mem_eq(&s, &before, sizeof s);
             continue;
         }
@@ -504,7 +518,8 @@ START_TEST(set_takes_what_a_file_takes) {
     ck_assert_str_eq(err.text, "there is no setting \"flor_db\"; did you mean floor_db?");
     ck_assert_int_lt(settings_find("", &err), 0);
     ck_assert_str_eq(err.text, "there is no setting \"\"; primeknet.conf(5) tells them");
-    ck_assert_int_lt(settings_find("a name that is longer than any setting has, or may ever have in this program", NULL), 0);
+    ck_assert_int_lt(
+        settings_find("a name that is longer than any setting has, or may ever have in this program", NULL), 0);
 }
 END_TEST
 
@@ -534,7 +549,7 @@ START_TEST(save_changes_one_value) {
     ck_assert_msg(settings_load(&s, at("t.conf"), &err) == 0, "%s", err.text);
     int setting = settings_find(saved[_i].name, NULL);
     ck_assert_msg(settings_set(&s, setting, saved[_i].value, &err) == 0, "%s", err.text);
-    ck_assert_msg(settings_save(&s, setting, &err) == 0, "%s", err.text);
+    ck_assert_msg(settings_save(&s, -1, setting, &err) == 0, "%s", err.text);
     ck_assert_str_eq(content(at("t.conf")), saved[_i].after);
     ck_assert_int_eq(settings_load(&again, at("t.conf"), &err), 0);
     assert_same_values(&s, &again);
@@ -559,9 +574,62 @@ START_TEST(save_refuses_what_it_cannot_find) {
     ck_assert_msg(settings_load(&s, at("t.conf"), &err) == 0, "%s", err.text);
     int setting = settings_find(not_saved[_i].name, NULL);
     ck_assert_int_eq(settings_set(&s, setting, not_saved[_i].value, &err), 0);
-    ck_assert_int_lt(settings_save(&s, setting, &err), 0);
+    ck_assert_int_lt(settings_save(&s, -1, setting, &err), 0);
     ck_assert_msg(strstr(err.text, "cannot be changed where it stands"), "%s", err.text);
     ck_assert_str_eq(content(at("t.conf")), not_saved[_i].text);
+}
+END_TEST
+
+START_TEST(profiles) {
+    struct settings s, again;
+    struct err err = {""};
+    put("t.conf", "strength = 1; profiles = ( { microphone = \"a\"; floor_db = \"off\"; low_cut_hz = 12.5 },\n"
+                  "{ /* b */ model = \"base\", microphone = \"b \\\"c\\\"\" } )\nfloor_db = -20 # d");
+    ck_assert_msg(settings_load(&s, at("t.conf"), &err) == 0, "%s", err.text);
+    ck_assert_uint_eq(s.n_profiles, 2);
+    ck_assert_int_eq(s.profiles[1].line, 2);
+    ck_assert_str_eq(s.profiles[1].microphone, "b \"c\"");
+    again = s;
+    settings_use_profile(&again, 0);
+    ck_assert(again.strength == 1 && again.floor_db == -INFINITY && again.low_cut_hz == 12.5);
+    ck_assert_str_eq(again.model, s.model);
+
+    /* each value goes where it comes from */
+    ck_assert_int_eq(settings_set_in(&s, 1, SETTING_model, "large", &err), 0);
+    ck_assert_int_eq(settings_set_in(&s, 1, SETTING_strength, "0.5", &err), 0);
+    ck_assert_int_lt(settings_set_in(&s, 1, SETTING_model, "a/b", &err), 0);
+    ck_assert(s.strength == 0.5);
+    ck_assert_int_eq(settings_save(&s, 1, SETTING_model, &err), 0);
+    ck_assert_int_eq(settings_save(&s, 1, SETTING_strength, &err), 0);
+    ck_assert_str_eq(content(at("t.conf")),
+                     "strength = 0.5; profiles = ( { microphone = \"a\"; floor_db = \"off\"; low_cut_hz = 12.5 },\n"
+                     "{ /* b */ model = \"large\", microphone = \"b \\\"c\\\"\" } )\nfloor_db = -20 # d");
+
+    /* a copy is the same again */
+    ck_assert_int_eq(settings_write(&s, at("copy.conf"), &err), 0);
+    ck_assert_msg(settings_load(&again, at("copy.conf"), &err) == 0, "%s", err.text);
+    assert_same_values(&s, &again);
+    ck_assert_uint_eq(again.n_profiles, 2);
+    for (unsigned i = 0; i < 2; i++) {
+        again.profiles[i].line = s.profiles[i].line;
+        ck_assert_mem_eq(&again.profiles[i], &s.profiles[i], sizeof s.profiles[i]);
+    }
+
+    /* one line for both: not where it belongs, so not at all */
+    static const char both[] =
+        "profiles = ( { microphone = \"a\"; model = \"small\" }, { model = \"base\"; microphone = \"b\" } )";
+    put("t.conf", both);
+    ck_assert_int_eq(settings_load(&s, at("t.conf"), &err), 0);
+    ck_assert_int_eq(settings_set_in(&s, 1, SETTING_model, "large", &err), 0);
+    ck_assert_int_lt(settings_save(&s, 1, SETTING_model, &err), 0);
+    ck_assert_ptr_nonnull(strstr(err.text, "cannot be changed where it stands"));
+    ck_assert_str_eq(content(at("t.conf")), both);
+
+    char many[1024] = "profiles = (\n";
+    for (int i = 0; i <= MAX_PROFILES; i++)
+        strcat(many, i ? ", { microphone = \"a\" }\n" : "{ microphone = \"a\" }\n");
+    strcat(many, ")");
+    assert_refused(many, strlen(many), MAX_PROFILES + 2, "more than 8 profiles");
 }
 END_TEST
 
@@ -577,7 +645,7 @@ START_TEST(save_touches_nothing_else) {
     ck_assert_int_eq(settings_load(&s, NULL, &err), 0);
     settings_set(&s, SETTING_strength, "0.5", &err);
     settings_set(&s, SETTING_gpu, "2", &err);
-    ck_assert_msg(settings_save(&s, SETTING_gpu, &err) == 0, "%s", err.text);
+    ck_assert_msg(settings_save(&s, -1, SETTING_gpu, &err) == 0, "%s", err.text);
     ck_assert_str_eq(content(at("dotfiles/p.conf")), "gpu = 2;\n");
     ck_assert_int_eq(lstat(at(".config/primeknet/primeknet.conf"), &st), 0);
     ck_assert(S_ISLNK(st.st_mode));
@@ -586,7 +654,7 @@ START_TEST(save_touches_nothing_else) {
 
     /* a file that is broken by now is the user's to mend */
     put("dotfiles/p.conf", "gpu = ;\n");
-    ck_assert_int_lt(settings_save(&s, SETTING_gpu, &err), 0);
+    ck_assert_int_lt(settings_save(&s, -1, SETTING_gpu, &err), 0);
     ck_assert_ptr_nonnull(strstr(err.text, "primeknet.conf:1: syntax error"));
     ck_assert_str_eq(content(at("dotfiles/p.conf")), "gpu = ;\n");
 }
@@ -598,7 +666,7 @@ START_TEST(save_begins_the_users_file) {
     unlink(SYSCONFDIR "/primeknet/primeknet.conf");
     ck_assert_int_eq(settings_load(&s, NULL, &err), 0);
     settings_set(&s, SETTING_strength, "0.5", &err);
-    ck_assert_msg(settings_save(&s, SETTING_strength, &err) == 0, "%s", err.text);
+    ck_assert_msg(settings_save(&s, -1, SETTING_strength, &err) == 0, "%s", err.text);
     ck_assert_str_eq(content(at(".config/primeknet/primeknet.conf")), "strength = 0.5;\n");
     ck_assert_str_eq(s.file, at(".config/primeknet/primeknet.conf"));
 
@@ -610,7 +678,7 @@ START_TEST(save_begins_the_users_file) {
     fclose(f);
     ck_assert_int_eq(settings_load(&s, NULL, &err), 0);
     settings_set(&s, SETTING_strength, "0.75", &err);
-    ck_assert_msg(settings_save(&s, SETTING_strength, &err) == 0, "%s", err.text);
+    ck_assert_msg(settings_save(&s, -1, SETTING_strength, &err) == 0, "%s", err.text);
     ck_assert_str_eq(content(at(".config/primeknet/primeknet.conf")), "# ours\ngpu = 4;\nstrength = 0.75;\n");
     ck_assert_str_eq(content(SYSCONFDIR "/primeknet/primeknet.conf"), "# ours\ngpu = 4;\n");
     unlink(SYSCONFDIR "/primeknet/primeknet.conf");
@@ -669,6 +737,7 @@ int main(void) {
     tcase_add_test(text, set_takes_what_a_file_takes);
     tcase_add_loop_test(files, save_changes_one_value, 0, sizeof saved / sizeof saved[0]);
     tcase_add_loop_test(files, save_refuses_what_it_cannot_find, 0, sizeof not_saved / sizeof not_saved[0]);
+    tcase_add_test(files, profiles);
     tcase_add_test(files, save_touches_nothing_else);
     tcase_add_test(files, save_begins_the_users_file);
     tcase_add_test(files, shipped_file_is_the_defaults);

@@ -2,6 +2,8 @@
 
 #include "base/clock.h"
 #include "base/state.h"
+#include "base/text.h"
+#include "graph/microphone.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -18,7 +20,11 @@ enum {
 struct changes {
     struct changes_options options;
     struct in_force now;
-    struct settings next; /* while an engine is loaded: what then comes into force */
+    struct settings base;   /* what is in force, without the profile */
+    struct settings next;   /* while an engine is loaded: the base that then comes into force ... */
+    struct settings loaded; /* ... with the profile that it is loaded for */
+    char name[256], description[256]; /* of the microphone in use */
+    bool no_profile;        /* its profile cannot be had */
     struct request waiting[MAX_WAITING];
     unsigned n_waiting;
 };
@@ -43,17 +49,17 @@ static bool load_good(struct changes *c) {
     char path[STATE_PATH];
     if (c->options.file || !state_path(path, GOOD) || settings_load(&good, path, &err) < 0)
         return false;
-    memcpy(good.file, c->now.settings.file, sizeof good.file);
+    memcpy(good.file, c->base.file, sizeof good.file);
     memset(good.lines, 0, sizeof good.lines);
-    c->now.settings = good;
+    c->base = good;
     return true;
 }
 
 static void load_defaults(struct changes *c) {
     struct err err;
-    char file[sizeof c->now.settings.file];
-    memcpy(file, c->now.settings.file, sizeof file);
-    settings_parse(&c->now.settings, "", 0, file, &err);
+    char file[sizeof c->base.file];
+    memcpy(file, c->base.file, sizeof file);
+    settings_parse(&c->base, "", 0, file, &err);
 }
 
 static void refuse_file(struct changes *c, const struct err *err, const char *instead) {
@@ -62,14 +68,15 @@ static void refuse_file(struct changes *c, const struct err *err, const char *in
 }
 
 static int save(struct changes *c, int setting, struct err *err) {
-    char text[sizeof c->now.settings.model];
+    char text[sizeof c->base.model];
     struct err why = {""};
-    int res = settings_save(&c->now.settings, setting, &why);
+    int res = settings_save(&c->base, c->now.profile, setting, &why);
     if (res) {
         settings_text(&c->now.settings, setting, text, sizeof text);
-        return err_set(err, res, "%s is now %s, but not kept: %.300s", settings_name(setting), text, why.text);
+        return err_set(err, res, "%s is now %s, but not saved: %.300s", settings_name(setting), text, why.text);
     }
-    memcpy(c->next.file, c->now.settings.file, sizeof c->next.file);
+    memcpy(c->next.file, c->base.file, sizeof c->next.file);
+    memcpy(c->now.settings.file, c->base.file, sizeof c->now.settings.file);
     keep_good(c);
     return 0;
 }
@@ -89,8 +96,20 @@ static void end_reload(struct changes *c, int res, const struct err *err) {
     }
 }
 
+/* The profile of the microphone in use cannot be had: without it. */
+static void refuse_profile(struct changes *c, const struct err *err) {
+    if (c->no_profile)
+        return;
+    c->options.say(SD_ERR, "the profile of %s is not used: %s", c->description, err->text);
+    c->no_profile = true;
+    changes_ask(c, &(struct request){.what = REQUEST_MICROPHONE, .name = c->name, .description = c->description,
+                                     .until = now_ms() + CHANGES_PATIENCE_MS});
+}
+
 static void answer(struct changes *c, const struct request *r, int res, const struct err *err) {
     struct err why = *err;
+    if (res && r->what == REQUEST_MICROPHONE)
+        refuse_profile(c, err);
     if (r->what == REQUEST_RELOAD)
         end_reload(c, res, err);
     else if (res == 0 && r->save)
@@ -123,34 +142,60 @@ static bool same_engine(const struct settings *a, const struct settings *b) {
     return strcmp(a->model, b->model) == 0 && strcmp(a->engine, b->engine) == 0 && strcmp(a->gpu, b->gpu) == 0;
 }
 
+/* The profile of these settings that fits the microphone in use best; -1: none does. */
+static int find_profile(const struct changes *c, const struct settings *s) {
+    int best = -1, most = 0;
+    for (unsigned i = 0; i < s->n_profiles && !c->no_profile && c->name[0]; i++) {
+        const int fits = microphone_fits(s->profiles[i].microphone, c->name, c->description);
+        if (fits > most) {
+            most = fits;
+            best = (int)i;
+        }
+    }
+    return best;
+}
+
+static struct settings with_profile(const struct changes *c, const struct settings *base) {
+    struct settings s = *base;
+    const int profile = find_profile(c, base);
+    if (profile >= 0)
+        settings_use_profile(&s, (unsigned)profile);
+    return s;
+}
+
 static bool needs_engine(const struct changes *c, const struct settings *next) {
     return !same_engine(next, &c->now.settings) || !c->options.has_room(c->options.data, next);
 }
 
-static int put_in_force(struct changes *c, const struct settings *next, const struct ready_engine *e, struct err *err) {
-    int res = c->options.apply(c->options.data, &c->now.settings, next, e, err);
+static int put_in_force(struct changes *c, const struct settings *base, const struct ready_engine *e, struct err *err) {
+    const struct settings next = with_profile(c, base);
+    int res = c->options.apply(c->options.data, &c->now.settings, &next, e, err);
     if (res)
         return res;
-    c->now.settings = *next;
+    c->base = *base;
+    c->now.settings = next;
+    c->now.profile = find_profile(c, base);
     c->options.follow(c->options.data);
     return 0;
 }
 
-/* The same change made of what is awaited (`next`) and of what is in force (`now`). LATER: an engine is loaded for
- * it. */
+/* The same change made of what is awaited (`next`) and of what is in force (`now`), both without the profile. LATER: an
+ * engine is loaded for it. */
 static int change(struct changes *c, const struct settings *next, const struct settings *now, struct err *err) {
-    const bool supersedes = c->now.loading && (!same_engine(next, &c->next) ||
-                                               settings_streams(next) != settings_streams(&c->next));
-    if (!supersedes && !needs_engine(c, now)) {
+    const struct settings wanted = with_profile(c, next), at_once = with_profile(c, now);
+    const bool supersedes = c->now.loading && (!same_engine(&wanted, &c->loaded) ||
+                                               settings_streams(&wanted) != settings_streams(&c->loaded));
+    if (!supersedes && !needs_engine(c, &at_once)) {
         int res = put_in_force(c, now, NULL, err);
         if (res == 0)
             c->next = *next;
         return res;
     }
-    if (needs_engine(c, next)) {
+    if (needs_engine(c, &wanted)) {
         if (supersedes || !c->now.loading)
-            c->options.load(c->options.data, next);
+            c->options.load(c->options.data, &wanted);
         c->next = *next;
+        c->loaded = wanted;
         c->now.loading = true;
         return LATER;
     }
@@ -168,6 +213,7 @@ static int reload(struct changes *c, struct err *err) {
     c->now.refused[0] = '\0'; /* from here on what this file says counts, whatever becomes of one that is on its way */
     if (res)
         return res;
+    c->no_profile = false;
     const unsigned i = find_reload(c);
     if (i < c->n_waiting) /* this one takes its place */
         memmove(&c->waiting[i], &c->waiting[i + 1], (--c->n_waiting - i) * sizeof c->waiting[0]);
@@ -175,11 +221,29 @@ static int reload(struct changes *c, struct err *err) {
 }
 
 static int set(struct changes *c, const struct request *r, struct err *err) {
-    struct settings now = c->now.settings, next = c->now.loading ? c->next : now;
-    int res = settings_set(&now, r->setting, r->value, err);
+    struct settings now = c->base, next = c->now.loading ? c->next : now;
+    int res = settings_set_in(&now, find_profile(c, &now), r->setting, r->value, err);
     if (res == 0)
-        res = settings_set(&next, r->setting, r->value, err);
+        res = settings_set_in(&next, find_profile(c, &next), r->setting, r->value, err);
     return res ? res : change(c, &next, &now, err);
+}
+
+/* Another microphone is in use. */
+static int microphone(struct changes *c, const struct request *r, struct err *err) {
+    const struct settings now = c->base, next = c->now.loading ? c->next : now;
+    if (r->name != c->name) { /* else it is the same once more, without its profile */
+        char name[sizeof c->name], description[sizeof c->description];
+        text_copy(name, sizeof name, r->name);
+        text_copy(description, sizeof description, r->description);
+        if (strcmp(name, c->name) == 0 && strcmp(description, c->description) == 0)
+            return 0;
+        strcpy(c->name, name);
+        strcpy(c->description, description);
+        c->no_profile = false;
+    }
+    if (!c->now.loading && find_profile(c, &now) == c->now.profile)
+        return 0;
+    return change(c, &next, &now, err);
 }
 
 static void bypass(struct changes *c, const struct request *r) {
@@ -196,6 +260,8 @@ void changes_ask(struct changes *c, const struct request *r) {
         res = reload(c, &err);
     else if (r->what == REQUEST_SET)
         res = set(c, r, &err);
+    else if (r->what == REQUEST_MICROPHONE)
+        res = microphone(c, r, &err);
     else
         bypass(c, r);
     if (res == LATER)
@@ -256,6 +322,7 @@ int changes_open(struct changes **ret, const struct changes_options *options, st
     if (!c)
         return err_set(err, -ENOMEM, "%s", strerror(ENOMEM));
     c->options = *options;
+    c->now.profile = -1;
     *ret = c;
     return 0;
 }
@@ -269,23 +336,29 @@ static bool is_settings_fault(int res) {
     return res && res != -ENOMEM && res != -EIO;
 }
 
+/* Opens everything with the base; no microphone is in use yet. */
+static int open_with(struct changes *c, struct err *err) {
+    c->now.settings = c->base;
+    return c->options.open(c->options.data, &c->now.settings, err);
+}
+
 int changes_start(struct changes *c, struct err *err) {
     const struct changes_options *o = &c->options;
-    struct settings *s = &c->now.settings;
+    struct settings *s = &c->base;
     int res = settings_load(s, o->file, err);
     if (res == 0) {
         o->say(SD_INFO, "settings: %s", s->file[0] ? s->file : "the defaults, there is no file");
-        res = o->open(o->data, s, err);
+        res = open_with(c, err);
     }
     if (is_settings_fault(res)) {
         o->say(SD_ERR, "%s", err->text);
         refuse_file(c, err, "the last good ones");
-        res = load_good(c) ? o->open(o->data, s, err) : res;
+        res = load_good(c) ? open_with(c, err) : res;
     }
     if (is_settings_fault(res)) {
         c->now.instead = "the defaults";
         load_defaults(c);
-        res = o->open(o->data, s, err);
+        res = open_with(c, err);
     }
     if (res)
         return res;

@@ -11,6 +11,9 @@
  * - A request for the engine in use ends the loading.
  * - Once the last deadline of those who wait has passed, the loading is taken back and all of them are refused.
  *
+ * What is in force are the settings with the profile of the microphone in use, if there is one: a request, too. A value
+ * is set, and saved, where it comes from. A profile that cannot be had is left out until the settings are read again.
+ *
  * A refused request changes nothing. Each request is answered once, except for a reload that a newer one replaces.
  *
  * Threads: one. Knows neither PipeWire nor an engine: changes_options does the work. Errors name the setting or the
@@ -29,10 +32,11 @@ struct ready_engine;
 enum { CHANGES_PATIENCE_MS = 120000 }; /* from a request to its usual deadline */
 
 struct request {
-    enum { REQUEST_RELOAD, REQUEST_SET, REQUEST_BYPASS } what;
+    enum { REQUEST_RELOAD, REQUEST_SET, REQUEST_BYPASS, REQUEST_MICROPHONE } what;
     int setting;       /* of REQUEST_SET ... */
     const char *value; /* ... as settings_set takes it; needed until changes_ask returns */
     bool save;         /* ... also into the file */
+    const char *name, *description; /* of REQUEST_MICROPHONE: the one in use from now on; needed as long */
     enum { BYPASS_OFF, BYPASS_ON, BYPASS_TOGGLE } bypass;
     int64_t until; /* ms, as now_ms(): the deadline */
     /* Where the answer goes: the result and, if it is an error, why. NULL: nowhere. */
@@ -44,6 +48,7 @@ struct request {
 /* What is in force. */
 struct in_force {
     struct settings settings;
+    int profile; /* of these settings: whose values they have; -1: none's */
     bool bypass;
     bool loading;                     /* an engine for other settings */
     char refused[sizeof(struct err)]; /* why the file's settings are not in force, or "" ... */

@@ -23,7 +23,8 @@ static int check_text(const char *text, size_t n, const char *file, struct err *
         if (i == 0 || text[i - 1] == '\n') { /* where libconfig looks for it */
             size_t word = i + strspn(text + i, " \t");
             if (strncmp(text + word, "@include", strlen("@include")) == 0)
-                return err_set(err, -EINVAL, "%s:%d: @include is not taken; all settings stand in one file", file, line);
+                return err_set(err, -EINVAL, "%s:%d: @include is not taken; all settings stand in one file", file,
+                               line);
         }
         line += text[i] == '\n';
     }
@@ -78,9 +79,10 @@ static void find_value(const struct conf *c, struct conf_setting *s) {
     for (int i = 1; i < s->line && line; i++)
         line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL;
     int n = snprintf(pattern, sizeof pattern,
-                     "(^|[;,[:space:]])%s[[:space:]]*[=:][[:space:]]*(\"([^\"\\]|\\\\.)*\"|[-+.0-9][-+.0-9a-zA-Z]*)",
+                     "(^|[;,{[:space:]])%s[[:space:]]*[=:][[:space:]]*(\"([^\"\\]|\\\\.)*\"|[-+.0-9][-+.0-9a-zA-Z]*)",
                      s->name);
-    if (!line || strchr(s->name, '*') || n >= (int)sizeof pattern || regcomp(&regex, pattern, REG_EXTENDED | REG_NEWLINE))
+    if (!line || strchr(s->name, '*') || n >= (int)sizeof pattern ||
+        regcomp(&regex, pattern, REG_EXTENDED | REG_NEWLINE))
         return;
     if (regexec(&regex, line, 3, match, 0) == 0) {
         s->value = (size_t)(line - c->text + match[2].rm_so);
@@ -96,13 +98,14 @@ static int check_whole(const struct conf *c, const struct conf_setting *s, struc
     errno = 0;
     long long number = strtoll(digits, &end, 0);
     if (s->n_value >= 10 && (errno == ERANGE || number < INT_MIN || number > INT_MAX))
-        return err_set(err, -ERANGE, "%s:%d: the number %.*s is too large", c->file, s->line, (int)(end - digits), digits);
+        return err_set(err, -ERANGE, "%s:%d: the number %.*s is too large", c->file, s->line, (int)(end - digits),
+                       digits);
     return 0;
 }
 
 int conf_next(struct conf *c, struct conf_setting *ret, struct err *err) {
-    const config_setting_t *root = config_root_setting(&c->config);
-    const config_setting_t *value = config_setting_get_elem(root, (unsigned)c->next);
+    const config_setting_t *group = c->group ? c->group : config_root_setting(&c->config);
+    const config_setting_t *value = config_setting_get_elem(group, c->next);
     if (!value || strcmp(config_setting_name(value), end_name) == 0)
         return 0;
     c->next++;
@@ -124,8 +127,25 @@ int conf_next(struct conf *c, struct conf_setting *ret, struct err *err) {
         ret->kind = CONF_TEXT;
         ret->text = config_setting_get_string(value);
         break;
+    case CONFIG_TYPE_LIST:
+        ret->kind = CONF_LIST;
+        ret->list = value;
+        break;
     default:
         ret->kind = CONF_OTHER;
     }
     return res ? res : 1;
+}
+
+int conf_group(struct conf *ret, const struct conf *c, const struct conf_setting *list, unsigned i, int *line) {
+    const config_setting_t *group = config_setting_get_elem(list->list, i);
+    if (!group)
+        return 0;
+    *line = (int)config_setting_source_line(group);
+    if (!config_setting_is_group(group))
+        return -EINVAL;
+    *ret = *c;
+    ret->group = group;
+    ret->next = 0;
+    return 1;
 }

@@ -14,14 +14,16 @@ struct conf {
     const char *file; /* for messages */
     char *text;
     config_t config;
-    int next;
+    const config_setting_t *group; /* whose settings are read; NULL: those of the file itself */
+    unsigned next;
 };
 
 enum conf_kind {
     CONF_TEXT,
     CONF_WHOLE, /* a number that fits an int */
     CONF_REAL,
-    CONF_OTHER, /* true, false, a list or a group */
+    CONF_LIST,  /* of groups: conf_group */
+    CONF_OTHER, /* true, false, an array or a group */
 };
 
 struct conf_setting {
@@ -29,6 +31,7 @@ struct conf_setting {
     int line;
     enum conf_kind kind;
     double number;
+    const config_setting_t *list; /* of CONF_LIST */
     const char *text; /* of CONF_TEXT; lives until conf_close, as name does */
     /* Where the value stands in the text, from its first to its last byte; n_value is 0 if that is not known, because
      * the setting is not written as NAME = VALUE without a comment in it. */
@@ -38,6 +41,10 @@ struct conf_setting {
 /* Reads n bytes of text, which are copied; file is not. -EINVAL: they are no settings; then nothing is to be closed. */
 int conf_open(struct conf *ret, const char *text, size_t n, const char *file, struct err *err);
 void conf_close(struct conf *c);
+
+/* The i-th group of a CONF_LIST of c, to be read by conf_next and not closed, and its line. 1: there is one; 0:
+ * there are no more; -EINVAL: it is no group. */
+int conf_group(struct conf *ret, const struct conf *c, const struct conf_setting *list, unsigned i, int *line);
 
 /* 1: there is a setting; 0: that was all; or a negative errno. */
 int conf_next(struct conf *c, struct conf_setting *ret, struct err *err);

@@ -76,6 +76,17 @@ static void controls_set(void *data, float strength, bool bypass) {
     changes_ask_controls(d->changes, strength, bypass);
 }
 
+/* Tells the changes which microphone is in use. */
+static void tell_microphone(struct daemon *d) {
+    struct node_status s;
+    node_status(d->nodes.nodes[0], &s);
+    if (s.has_microphone)
+        changes_ask(d->changes, &(struct request){.what = REQUEST_MICROPHONE,
+                                                  .name = s.microphone_name,
+                                                  .description = s.microphone,
+                                                  .until = now_ms() + CHANGES_PATIENCE_MS});
+}
+
 /* ---- what changes.h asks for ------------------------------------------------------------------------------------- */
 
 /* Opens the engine and the first node. */
@@ -216,6 +227,8 @@ static int run(struct daemon *d, int signals) {
         if (n > 0 && fds[CONTROL].revents)
             control_dispatch(d->commands.control);
 
+        if (d->changed)
+            tell_microphone(d);
         if (d->changed && d->commands.control)
             control_changed(d->commands.control);
         now = now_ms();
@@ -296,6 +309,10 @@ static int check_config(const char *file) {
     int res = settings_load(&s, file, &err);
     if (res == 0)
         res = loader_check(&s, &err);
+    for (unsigned i = 0; res == 0 && i < s.n_profiles; i++) {
+        settings_use_profile(&s, i);
+        res = loader_check(&s, &err);
+    }
     if (res)
         say(SD_ERR, "%s", err.text);
     else

@@ -264,6 +264,9 @@ json_t *report_status(const struct report *r, bool bands) {
         return NULL;
     json_object_set_new(status, "brought_back", brought_back(first));
     json_object_set_new(status, "microphone", device(&n));
+    json_object_set_new(status, "profile", r->now->profile < 0
+                                               ? json_null()
+                                               : words(r->now->settings.profiles[r->now->profile].microphone));
     if (n.n_consumers)
         add_sound(status, &p);
     if (n.n_consumers && bands)

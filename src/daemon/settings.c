@@ -21,6 +21,7 @@
 #include <spa/utils/string.h>
 
 #define MAX_FILE_BYTES 65536
+#define PROFILES "profiles" /* the list of them in a file */
 
 /* ---- what a text setting may hold -------------------------------------------------------------------------------- */
 
@@ -220,6 +221,98 @@ static int read_setting(struct settings *s, const struct conf_setting *from, con
     return 0;
 }
 
+/* ---- profiles ---------------------------------------------------------------------------------------------------- */
+
+/* Where a profile holds a setting. NULL: it cannot. */
+static char *profile_text(struct profile *p, int setting, size_t *size) {
+    switch (setting) {
+#define ROW(name, bytes) \
+    case SETTING_##name: \
+        *size = bytes; \
+        return p->name;
+        PROFILE_SETTINGS(ROW)
+#undef ROW
+    default:
+        return NULL;
+    }
+}
+
+/* One setting in a profile; `read` holds what was read of it before. */
+static int read_in_profile(struct profile *p, struct settings *read, const struct conf_setting *from, const char *file,
+                           struct err *err) {
+    int res = read_setting(read, from, file, err);
+    if (res)
+        return res;
+    const int setting = find_row(from->name, NULL);
+    size_t size;
+    char *text = profile_text(p, setting, &size);
+    if (text)
+        settings_text(read, setting, text, size);
+    else if (setting == SETTING_microphone && strcmp(read->microphone, "default") != 0)
+        strcpy(p->microphone, read->microphone);
+    else
+        return err_set(err, -EINVAL,
+                       "%s:%d: a profile has one microphone, by its name, and may have strength, floor_db, "
+                       "low_cut_hz and model",
+                       file, from->line);
+    return 0;
+}
+
+static int read_profile(struct settings *s, struct conf *group, int line, struct err *err) {
+    struct settings read = defaults;
+    struct conf_setting setting;
+    struct profile p = {.line = line};
+    int res;
+    while ((res = conf_next(group, &setting, err)) > 0) {
+        res = read_in_profile(&p, &read, &setting, group->file, err);
+        if (res)
+            return res;
+    }
+    if (res < 0)
+        return res;
+    if (!p.microphone[0])
+        return err_set(err, -EINVAL, "%s:%d: this profile does not name its microphone", group->file, line);
+    if (s->n_profiles == MAX_PROFILES)
+        return err_set(err, -EINVAL, "%s:%d: there are more than %d profiles", group->file, line, MAX_PROFILES);
+    s->profiles[s->n_profiles++] = p;
+    return 0;
+}
+
+static int read_profiles(struct settings *s, const struct conf *conf, const struct conf_setting *from,
+                         struct err *err) {
+    struct conf group;
+    int line = from->line, res = from->kind == CONF_LIST ? 0 : -EINVAL;
+    for (unsigned i = 0; res == 0 && (res = conf_group(&group, conf, from, i, &line)) > 0; i++) {
+        res = read_profile(s, &group, line, err);
+        if (res)
+            return res;
+    }
+    return res ? err_set(err, res, "%s:%d: profiles must be a list, ( { microphone = NAME; ... }, ... )", conf->file,
+                         line)
+               : 0;
+}
+
+void settings_use_profile(struct settings *s, unsigned profile) {
+    for (int i = 0; i < N_SETTINGS; i++) {
+        size_t size;
+        const char *text = profile_text(&s->profiles[profile], i, &size);
+        if (text && text[0] && settings_set(s, i, text, NULL) == 0)
+            s->lines[i] = s->profiles[profile].line;
+    }
+}
+
+int settings_set_in(struct settings *s, int profile, int setting, const char *text, struct err *err) {
+    size_t size;
+    char *to = profile < 0 ? NULL : profile_text(&s->profiles[profile], setting, &size);
+    if (!to || !to[0])
+        return settings_set(s, setting, text, err);
+    struct settings valid = *s;
+    int res = settings_set(&valid, setting, text, err);
+    if (res == 0)
+        settings_text(&valid, setting, to, size);
+    return res;
+}
+
 int settings_parse(struct settings *ret, const char *text, size_t n, const char *file, struct err *err) {
     struct settings s = defaults;
     struct conf conf;
@@ -232,7 +325,8 @@ int settings_parse(struct settings *ret, const char *text, size_t n, const char 
     if (res)
         return res;
     while ((res = conf_next(&conf, &setting, err)) > 0) {
-        res = read_setting(&s, &setting, file, err);
+        res = strcmp(setting.name, PROFILES) == 0 ? read_profiles(&s, &conf, &setting, err)
+                                                  : read_setting(&s, &setting, file, err);
         if (res)
             break;
     }
@@ -404,30 +498,60 @@ static void quote(const struct settings *s, int setting, char *ret) {
     strcpy(to, "\"");
 }
 
-/* Whether a file would show the same value. */
-static bool same(const struct settings *a, const struct settings *b, int setting) {
-    char x[1024], y[1024];
-    settings_text(a, setting, x, sizeof x);
-    settings_text(b, setting, y, sizeof y);
-    return strcmp(x, y) == 0;
+/* Whether a file would show the same values. */
+static bool same(const struct settings *a, const struct settings *b) {
+    for (int i = 0; i < N_SETTINGS; i++) {
+        char x[1024], y[1024];
+        settings_text(a, i, x, sizeof x);
+        settings_text(b, i, y, sizeof y);
+        if (strcmp(x, y) != 0)
+            return false;
+    }
+    for (unsigned i = 0; i < a->n_profiles && i < b->n_profiles; i++) {
+        const struct profile *p = &a->profiles[i], *q = &b->profiles[i];
+        if (strcmp(p->microphone, q->microphone) != 0)
+            return false;
+#define ROW(name, size) \
+    if (strcmp(p->name, q->name) != 0) \
+        return false;
+        PROFILE_SETTINGS(ROW)
+#undef ROW
+    }
+    return a->n_profiles == b->n_profiles;
 }
 
-/* The text with the setting in it, at most MAX_FILE_BYTES, into ret[MAX_FILE_BYTES + 1]; settings_parse takes the
- * text. -EINVAL: where the value stands cannot be told. */
-static int put_value(char *ret, size_t *ret_n, const char *text, size_t n, const struct settings *s, int setting) {
-    char value[2 * 1024 + 3];
-    struct conf conf;
-    struct conf_setting old;
-    bool found = false;
-    int res = conf_open(&conf, text, n, "", NULL), m;
+static bool find_setting(struct conf_setting *ret, struct conf *conf, const char *name) {
+    while (conf_next(conf, ret, NULL) > 0)
+        if (strcmp(ret->name, name) == 0)
+            return true;
+    return false;
+}
+
+/* Where the value stands of a setting outside profiles, or in one of them. 1: there; 0: the setting is not in the text;
+ * -EINVAL: it cannot be told. */
+static int find_value(struct conf_setting *ret, const char *text, size_t n, int profile, int setting) {
+    struct conf conf, group;
+    bool found;
+    int line, res = conf_open(&conf, text, n, "", NULL);
     if (res)
         return res;
-    while (!found && conf_next(&conf, &old, NULL) > 0)
-        found = strcmp(old.name, rows[setting].name) == 0;
+    if (profile < 0)
+        found = find_setting(ret, &conf, rows[setting].name);
+    else
+        found = find_setting(ret, &conf, PROFILES) && conf_group(&group, &conf, ret, (unsigned)profile, &line) > 0 &&
+                find_setting(ret, &group, rows[setting].name);
     conf_close(&conf);
-    if (found && old.n_value == 0)
-        return -EINVAL;
-    quote(s, setting, value);
+    return found && ret->n_value ? 1 : found || profile >= 0 ? -EINVAL : 0;
+}
+
+/* The text, which settings_parse takes, with this value of the setting, at most MAX_FILE_BYTES, into
+ * ret[MAX_FILE_BYTES + 1]. -EINVAL: where the value stands cannot be told. */
+static int put_value(char *ret, size_t *ret_n, const char *text, size_t n, int profile, int setting,
+                     const char *value) {
+    struct conf_setting old;
+    int found = find_value(&old, text, n, profile, setting), m;
+    if (found < 0)
+        return found;
     if (found) {
         m = snprintf(ret, MAX_FILE_BYTES + 1, "%.*s%s%s", (int)old.value, text, value, text + old.value + old.n_value);
     } else {
@@ -441,27 +565,62 @@ static int put_value(char *ret, size_t *ret_n, const char *text, size_t n, const
 }
 
 static int refuse_save(const struct settings *s, int setting, struct err *err) {
-    return settings_refuse(s, setting, -EINVAL, "cannot be changed where it stands; write NAME = VALUE on a line of its own",
-                           err);
+    return settings_refuse(s, setting, -EINVAL,
+                           "cannot be changed where it stands; write NAME = VALUE on a line of its own", err);
+}
+
+/* One setting per line, indented. Returns the bytes written. */
+static int print_setting(char *ret, size_t size, const char *indent, const struct settings *s, int setting) {
+    char value[2 * 1024 + 3];
+    quote(s, setting, value);
+    return snprintf(ret, size, "%s%s = %s;\n", indent, rows[setting].name, value);
 }
 
 int settings_write(const struct settings *s, const char *file, struct err *err) {
-    char text[N_SETTINGS * (2 * 1024 + 64)], value[2 * 1024 + 3];
+    char text[MAX_FILE_BYTES];
     int n = 0;
-    for (int i = 0; i < N_SETTINGS; i++) {
-        quote(s, i, value);
-        n += snprintf(text + n, sizeof text - (size_t)n, "%s = %s;\n", rows[i].name, value);
+    for (int i = 0; i < N_SETTINGS; i++)
+        n += print_setting(text + n, sizeof text - (size_t)n, "", s, i);
+    for (unsigned i = 0; i < s->n_profiles; i++) {
+        struct settings used = *s;
+        size_t size;
+        settings_use_profile(&used, i);
+        strcpy(used.microphone, s->profiles[i].microphone);
+        n += snprintf(text + n, sizeof text - (size_t)n, i ? "}, {\n" : PROFILES " = ( {\n");
+        n += print_setting(text + n, sizeof text - (size_t)n, "    ", &used, SETTING_microphone);
+        for (int k = 0; k < N_SETTINGS; k++) {
+            const char *given = profile_text(&used.profiles[i], k, &size);
+            if (given && given[0])
+                n += print_setting(text + n, sizeof text - (size_t)n, "    ", &used, k);
+        }
     }
+    if (s->n_profiles)
+        n += snprintf(text + n, sizeof text - (size_t)n, "} );\n");
     return file_write(file, text, (size_t)n, err);
 }
 
-int settings_save(struct settings *s, int setting, struct err *err) {
+/* What is to be saved, and the value as it is written: of a profile of these settings, if it has it, else of all. */
+static void choose_value(struct settings *s, int *profile, int setting, char *text, char *value) {
+    size_t size;
+    const char *given = *profile < 0 ? NULL : profile_text(&s->profiles[*profile], setting, &size);
+    struct settings used = *s;
+    if (!given || !given[0])
+        *profile = -1;
+    else
+        settings_use_profile(&used, (unsigned)*profile);
+    settings_text(&used, setting, text, 1024);
+    quote(&used, setting, value);
+}
+
+int settings_save(struct settings *s, int profile, int setting, struct err *err) {
     struct settings before = defaults, after = defaults;
     char *text = calloc(1, MAX_FILE_BYTES + 1), *next = calloc(1, MAX_FILE_BYTES + 1), file[sizeof s->file];
     bool own = s->file[0] && strcmp(s->file, SYSCONFDIR "/primeknet/primeknet.conf") != 0;
+    char shown[1024], value[2 * 1024 + 3];
     size_t n = 0, n_next = 0;
     int res = 0;
 
+    choose_value(s, &profile, setting, shown, value);
     if (!text || !next)
         res = err_set(err, -ENOMEM, "%s", strerror(ENOMEM));
     else if (own)
@@ -478,7 +637,7 @@ int settings_save(struct settings *s, int setting, struct err *err) {
     if (res == 0)
         res = settings_parse(&before, text, n, file, err);
     if (res == 0) {
-        res = put_value(next, &n_next, text, n, s, setting);
+        res = put_value(next, &n_next, text, n, profile, setting, value);
         if (res == -EFBIG)
             err_set(err, res, "%s: no room for another setting", file);
         else if (res)
@@ -486,9 +645,12 @@ int settings_save(struct settings *s, int setting, struct err *err) {
         else
             res = settings_parse(&after, next, n_next, file, err);
     }
-    for (int i = 0; res == 0 && i < N_SETTINGS; i++) /* write nothing that would read back differently */
-        if (!same(&after, i == setting ? s : &before, i))
+    if (res == 0) { /* write nothing that would read back differently */
+        bool there = profile < 0 || ((unsigned)profile < before.n_profiles &&
+                                     strcmp(before.profiles[profile].microphone, s->profiles[profile].microphone) == 0);
+        if (!there || settings_set_in(&before, profile, setting, shown, NULL) < 0 || !same(&before, &after))
             res = refuse_save(&before, setting, err);
+    }
     if (res == 0)
         res = file_write(file, next, n_next, err);
     if (res == 0) {

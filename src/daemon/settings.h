@@ -20,6 +20,23 @@ enum {
     N_SETTINGS
 };
 
+/* The settings that may be others while Enhanced Mic uses a certain microphone: name, bytes of the value as text. */
+#define PROFILE_SETTINGS(ROW) \
+    ROW(strength, 16) \
+    ROW(floor_db, 16) \
+    ROW(low_cut_hz, 16) \
+    ROW(model, 1024)
+
+struct profile {
+    char microphone[256]; /* as settings.microphone has it, but for "default" */
+#define ROW(name, size) char name[size]; /* as settings_set takes it; "": as without the profile */
+    PROFILE_SETTINGS(ROW)
+#undef ROW
+    int line;
+};
+
+enum { MAX_PROFILES = 8 };
+
 struct settings {
 #define NUMBER(name, ...) double name;
 #define TEXT(name, size, ...) char name[size];
@@ -27,6 +44,8 @@ struct settings {
 #undef NUMBER
 #undef TEXT
     char file[1024];       /* where they come from; "" for the defaults */
+    unsigned n_profiles;
+    struct profile profiles[MAX_PROFILES];
     int lines[N_SETTINGS]; /* the line of each in that file, 0 for a default */
 };
 
@@ -49,6 +68,10 @@ const char *settings_name(int setting);
 
 /* Gives one setting a new value, as text: "0.7", "off", "base". An invalid value changes nothing. */
 int settings_set(struct settings *s, int setting, const char *text, struct err *err);
+/* The same where the value comes from: the profile with that number, if it has the setting. -1: no profile. */
+int settings_set_in(struct settings *s, int profile, int setting, const char *text, struct err *err);
+/* Gives the settings that a profile of s has the values that they have there. */
+void settings_use_profile(struct settings *s, unsigned profile);
 /* A setting's value as text that settings_set takes. ret: [size], cut if too long; no value needs more than 1024. */
 void settings_text(const struct settings *s, int setting, char *ret, size_t size);
 
@@ -60,8 +83,8 @@ bool settings_number(const struct settings *s, int setting, double *ret);
 
 /* Writes one setting of s into the file that s comes from, and leaves the rest alone: comments, order, the other
  * settings. Settings from the system's file, or from none, go to the user's file, which starts as a copy; s->file then
- * names that. */
-int settings_save(struct settings *s, int setting, struct err *err);
+ * names that. profile: as for settings_set_in. */
+int settings_save(struct settings *s, int profile, int setting, struct err *err);
 
 /* Replaces `file` by one with all settings of s. */
 int settings_write(const struct settings *s, const char *file, struct err *err);

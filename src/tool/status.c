@@ -62,6 +62,8 @@ static void print_controls(FILE *f, const json_t *s) {
         fprintf(f, ", floor %.4g dB", number_of(settings, "floor_db"));
     if (number_of(settings, "low_cut_hz") > 0)
         fprintf(f, ", low cut %.4g Hz", number_of(settings, "low_cut_hz"));
+    if (json_is_string(json_object_get(s, "profile")))
+        fprintf(f, "; the profile of %s", text_of(s, "profile"));
     if (is_true(s, "bypass"))
         fputs("; bypassed: the microphone unchanged", f);
 }

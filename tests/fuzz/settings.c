@@ -64,7 +64,7 @@ static void save(const struct fuzz_input *in, int setting, const char *value, un
     if (settings_set(&now, setting, value, &err))
         return;
     fuzz_fail_allocation(fail);
-    const int code = settings_save(&now, setting, &err);
+    const int code = settings_save(&now, -1, setting, &err);
     fuzz_fail_allocation(0);
     fuzz_check(settings_load(&after, file, &err) == 0);
     if (code) {
