@@ -1,6 +1,7 @@
-/* bench-chunk [MODEL [FILE]]: times file work on a GPU, a line of JSON per case: 1, 4 and 8 s of sound with all hops in one
- * call, and ten minutes in calls of 768 hops, as `primeknet enhance` makes them. Times are host to host: copies, analysis,
- * network and synthesis. With a sound file at the model's rate: the SNR of its first channel against the CPU engine's. */
+/* bench-chunk [MODEL [FILE]]: times file work on a GPU, a line of JSON per case: 1, 4 and 8 s of sound with all hops in
+ * one call, and ten minutes in calls of 768 hops, as `primeknet enhance` makes them. Times are host to host: copies,
+ * analysis, network and synthesis. With a sound file at the model's rate: the SNR of its first channel against the CPU
+ * engine's. */
 #include "engine/engine.h"
 #include "engine/measure.h"
 #include "model/model.h"
@@ -107,9 +108,10 @@ int main(int argc, char **argv) {
                 ms[i - 3] = (float)took;
         }
         const double p50 = measure_percentile(ms, n_calls, .5), p99 = measure_percentile(ms, n_calls, .99);
-        printf("{\"model\": \"%s\", \"engine\": \"%s\", \"seconds\": %u, \"hops\": %u, \"p50_ms\": %.2f, \"p99_ms\": %.2f, "
-               "\"times_real_time\": %.0f}\n", model_name, engine_name(engine), seconds[s], n_hops, p50, p99,
-               1e3 * seconds[s] / p50);
+        printf("{\"model\": \"%s\", \"engine\": \"%s\", \"seconds\": %u, \"hops\": %u, \"p50_ms\": %.2f, \"p99_ms\": "
+               "%.2f, "
+               "\"times_real_time\": %.0f}\n",
+               model_name, engine_name(engine), seconds[s], n_hops, p50, p99, 1e3 * seconds[s] / p50);
     }
     const unsigned n_hops = ten_minutes * rate / hop;
     started = now_ms();
@@ -117,7 +119,8 @@ int main(int argc, char **argv) {
         if (time_call(engine, long_call, in, out) < 0)
             return fail("the engine failed");
     const double took_ms = now_ms() - started;
-    printf("{\"model\": \"%s\", \"engine\": \"%s\", \"seconds\": %u, \"hops\": %u, \"opened_ms\": %.0f, \"times_real_time\": %.0f}\n",
+    printf("{\"model\": \"%s\", \"engine\": \"%s\", \"seconds\": %u, \"hops\": %u, \"opened_ms\": %.0f, "
+           "\"times_real_time\": %.0f}\n",
            model_name, engine_name(engine), ten_minutes, n_hops, opened_ms, ten_minutes * 1e3 / took_ms);
     if (argc > 2) {
         unsigned n_file;

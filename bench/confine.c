@@ -1,7 +1,7 @@
 /* confine [-m] GROUP COMMAND...: runs the command as the unit's options have systemd run it, where no systemd is:
  * NoNewPrivileges, SystemCallFilter, SystemCallErrorNumber=EPERM, SystemCallArchitectures=native,
- * RestrictAddressFamilies=AF_UNIX, RestrictNamespaces, LockPersonality; -m adds MemoryDenyWriteExecute. GROUP holds the filter's calls, a name a line:
- * systemd-analyze syscall-filter names what @system-service stands for. */
+ * RestrictAddressFamilies=AF_UNIX, RestrictNamespaces, LockPersonality; -m adds MemoryDenyWriteExecute. GROUP holds the
+ * filter's calls, a name a line: systemd-analyze syscall-filter names what @system-service stands for. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <sched.h>

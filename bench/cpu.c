@@ -1,7 +1,8 @@
-/* bench-cpu MODEL...: one round of bench/machine's one-core figures, one thread and a line of JSON per case: the real-time
- * factor of each model (`small`, `base`, `large` or a file) with each instruction set that this processor supports, and
- * what its matrix products and exponentials alone take: the same products, repeated in the cache by our kernel and by
- * OpenBLAS, and as many exponentials of simd.h, compiled for this processor. Times are the thread's CPU time. */
+/* bench-cpu MODEL...: one round of bench/machine's one-core figures, one thread and a line of JSON per case: the
+ * real-time factor of each model (`small`, `base`, `large` or a file) with each instruction set that this processor
+ * supports, and what its matrix products and exponentials alone take: the same products, repeated in the cache by our
+ * kernel and by OpenBLAS, and as many exponentials of simd.h, compiled for this processor. Times are the thread's CPU
+ * time. */
 #include "config.h"
 
 #include "engine/engine.h"
@@ -25,7 +26,12 @@
 #include <cblas.h>
 #endif
 
-enum { MAX_SHAPES = 512, MAX_INPUTS = 1 << 20, N_EXPONENTIALS = 4096, N_REPEATS = 16 /* much longer than reading the clock */ };
+enum {
+    MAX_SHAPES = 512,
+    MAX_INPUTS = 1 << 20,
+    N_EXPONENTIALS = 4096,
+    N_REPEATS = 16 /* much longer than reading the clock */
+};
 
 static const double round_s = .2; /* for one model and instruction set */
 
@@ -40,9 +46,9 @@ static struct {
 
 static void record_linear(const struct linear *a) {
     if (hop.n_shapes < MAX_SHAPES && (size_t)a->n_rows * a->n_in <= MAX_INPUTS)
-        hop.shapes[hop.n_shapes++] = (struct linear){.n_rows = a->n_rows, .n_in = a->n_in, .n_out = a->n_out, .x = inputs,
-                                                     .x_stride = a->n_in, .weight = a->weight, .bias = a->bias, .y = a->y,
-                                                     .y_stride = a->y_stride};
+        hop.shapes[hop.n_shapes++] = (struct linear){.n_rows = a->n_rows, .n_in = a->n_in, .n_out = a->n_out,
+                                                     .x = inputs, .x_stride = a->n_in, .weight = a->weight,
+                                                     .bias = a->bias, .y = a->y, .y_stride = a->y_stride};
     hop.n_macs += (double)a->n_rows * a->n_in * a->n_out;
 }
 
@@ -101,8 +107,8 @@ static double products_us(void (*product)(const struct linear *a), void (*halves
 #ifdef HAVE_OPENBLAS
 /* Of as many numbers: packed weights stand for weights in rows. */
 static void blas(const struct linear *a) {
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (blasint)a->n_rows, (blasint)a->n_out, (blasint)a->n_in, 1, a->x,
-                (blasint)(a->x_stride > a->n_in ? a->x_stride : a->n_in), a->weight, (blasint)a->n_out, 0, a->y,
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (blasint)a->n_rows, (blasint)a->n_out, (blasint)a->n_in, 1,
+                a->x, (blasint)(a->x_stride > a->n_in ? a->x_stride : a->n_in), a->weight, (blasint)a->n_out, 0, a->y,
                 (blasint)a->y_stride);
 }
 #endif
@@ -161,8 +167,9 @@ static int round_of(const char *name) {
         double sum = 0;
         for (unsigned h = 0; h < n; h++)
             sum += us[h];
-        printf("{\"model\": \"%s\", \"isa\": \"%s\", \"rtf\": %.5f, \"p50\": %.5f, \"products\": %.5f}\n", model_name(model),
-               k->name, sum / n / hop_us, measure_percentile(us, n, .5) / hop_us, products_us(k->linear, k->linear_bf16) / hop_us);
+        printf("{\"model\": \"%s\", \"isa\": \"%s\", \"rtf\": %.5f, \"p50\": %.5f, \"products\": %.5f}\n",
+               model_name(model), k->name, sum / n / hop_us, measure_percentile(us, n, .5) / hop_us,
+               products_us(k->linear, k->linear_bf16) / hop_us);
     }
 end:
     net_state_done(&state);

@@ -43,8 +43,9 @@ static int measure(struct engine *e, const float *sound, unsigned n_hops, float 
         return code;
     float p50 = measure_percentile(us, n_hops, .5), p99 = measure_percentile(us, n_hops, .99);
     printf("{\"model\": \"%s\", \"engine\": \"%s\", \"paced\": %s, \"hops\": %u, \"p50_us\": %.1f, \"p99_us\": %.1f, "
-           "\"max_us\": %.1f, \"cpu_us\": %.1f}\n", model_name(engine_model(e)), engine_name(e), hop_ns ? "true" : "false",
-           n_hops, p50, p99, us[n_hops - 1], (double)cpu_ns / 1000 / n_hops);
+           "\"max_us\": %.1f, \"cpu_us\": %.1f}\n",
+           model_name(engine_model(e)), engine_name(e), hop_ns ? "true" : "false", n_hops, p50, p99, us[n_hops - 1],
+           (double)cpu_ns / 1000 / n_hops);
     return 0;
 }
 

@@ -1,7 +1,7 @@
-/* bench-hours MODEL SOUND [HOURS]: the CPU engine after hours (1) of a sound: "silence", "noise", "dc", "full" (a square of full
- * scale) or a sound file at the model's rate, over and over. Says, and ends with 1 where it is not so: all of its state is
- * finite, no more than twice as large in the last tenth as before, and free of denormals; after a reset it gives what a
- * fresh one gives, to the bit; its delay is what it was. As fast as the machine allows.
+/* bench-hours MODEL SOUND [HOURS]: the CPU engine after hours (1) of a sound: "silence", "noise", "dc", "full" (a
+ * square of full scale) or a sound file at the model's rate, over and over. Says, and ends with 1 where it is not so:
+ * all of its state is finite, no more than twice as large in the last tenth as before, and free of denormals; after a
+ * reset it gives what a fresh one gives, to the bit; its delay is what it was. As fast as the machine allows.
  *
  * The engine's source is part of this program, for its state. */
 #include "engine/engine_cpu.c"
@@ -66,7 +66,9 @@ static int read_sound(struct sound *s, unsigned rate) {
             return 0;
     SF_INFO info = {0};
     SNDFILE *f = sf_open(s->name, SFM_READ, &info);
-    s->file = f && info.channels == 1 && (unsigned)info.samplerate == rate ? malloc((size_t)info.frames * sizeof *s->file) : NULL;
+    s->file = f && info.channels == 1 && (unsigned)info.samplerate == rate
+                  ? malloc((size_t)info.frames * sizeof *s->file)
+                  : NULL;
     if (s->file)
         s->n = (size_t)sf_readf_float(f, s->file, info.frames);
     sf_close(f);
@@ -86,7 +88,8 @@ int main(int argc, char **argv) {
     const struct engine_options options = {.name = "cpu", .n_streams = 2, .max_hops = 1};
     if (argc < 3 || argc > 4 || model_load(&model, argv[1], &err) || read_sound(&sound, model_rate(model)) ||
         engine_open(&e, &options, model, &err)) {
-        fprintf(stderr, "bench-hours: %s\n", err.text[0] ? err.text : "MODEL SOUND [HOURS], SOUND a mono file at its rate");
+        fprintf(stderr, "bench-hours: %s\n",
+                err.text[0] ? err.text : "MODEL SOUND [HOURS], SOUND a mono file at its rate");
         return 1;
     }
     const unsigned h = engine_hop(e), delay = engine_delay(e);
@@ -108,7 +111,8 @@ int main(int argc, char **argv) {
         float *const most = i < n_hops / 10 * 9 ? &before : &late;
         *most = fmaxf(*most, last.largest);
     }
-    printf("%s, %s, %.2f h (%llu hops): %zu values of state, %zu not finite, %zu denormal, largest %g, in the last tenth %g\n",
+    printf("%s, %s, %.2f h (%llu hops): %zu values of state, %zu not finite, %zu denormal, largest %g, in the last "
+           "tenth %g\n",
            model_name(model), sound.name, hours, (unsigned long long)n_hops, last.n, last.n_not_finite, last.n_denormal,
            (double)before, (double)late);
     good &= late <= 2 * before + 1e-6f;

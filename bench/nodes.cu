@@ -1,11 +1,12 @@
 // nodes [KERNELS...]: what a hop's graph costs beside the network, host to host, p50 and p99 of 20 000 replays.
 //
 // First graphs of so many empty kernels (1, 22 and 100), each waiting for the one before, with and without programmatic
-// dependent launch: no hop of as many kernels can be faster. Then ways of launching them, back to back and paced as live
-// sound is: as one graph; as one that is launched ahead, when the hop before is done, behind a wait for a word that the
-// host writes when the next hop is there; as two graphs, the first of one kernel. Then analysis and synthesis alone, for a
-// window of 1024 and hops of 256: the engine's two kernels, and cuFFT's transforms with the least that must stand around
-// them (windows, overlap-add, samples to and from the host), where libcufft is to be had. Built by bench/cuda-bundle.
+// dependent launch: no hop of as many kernels can be faster. Then ways of launching them, back to back and paced as
+// live sound is: as one graph; as one that is launched ahead, when the hop before is done, behind a wait for a word
+// that the host writes when the next hop is there; as two graphs, the first of one kernel. Then analysis and synthesis
+// alone, for a window of 1024 and hops of 256: the engine's two kernels, and cuFFT's transforms with the least that
+// must stand around them (windows, overlap-add, samples to and from the host), where libcufft is to be had. Built by
+// bench/cuda-bundle.
 #include "kernels/hop/chain.cuh"
 
 #include <algorithm>
@@ -266,8 +267,8 @@ static void own_nodes(const float *window, const float *in) {
     const analyse_args there = {s, slot, in, window, d_roots, copied(edges), spectrum, features};
     const synthesise_args back = {s, spectrum, gain, rotation, window, d_roots, copied(bands), copied(shares),
                                   mapped<unsigned long long>(HOP), tail, done};
-    // In turn, like cuFFT's: ahead of its turn `synthesise` reads the ticket and the spectrum before it waits, which in a
-    // hop are long there by then.
+    // In turn, like cuFFT's: ahead of its turn `synthesise` reads the ticket and the spectrum before it waits, which in
+    // a hop are long there by then.
     measure("analysis and synthesis, the engine's two kernels", [&] {
         analyse<WINDOW / 2><<<1, THREADS, fft_bytes(s), stream>>>(there);
         synthesise<WINDOW / 2><<<1, THREADS, fft_bytes(s), stream>>>(back);
@@ -289,7 +290,8 @@ int main(int argc, char **argv) {
     for (unsigned n : sizes)
         for (bool overlap : {false, true}) {
             char name[80];
-            snprintf(name, sizeof name, "%u empty kernels, launched %s", n, overlap ? "ahead of their turn" : "in turn");
+            snprintf(name, sizeof name, "%u empty kernels, launched %s", n,
+                     overlap ? "ahead of their turn" : "in turn");
             measure(name, [&] { empty_nodes(n, overlap); });
         }
     prctl(PR_SET_TIMERSLACK, 1); // as precise as a real-time thread's sleep

@@ -1,6 +1,6 @@
 /* bench-streams MODEL [ENGINE]: what several live streams on one worker cost, a line of JSON per case. First the engine
- * alone, with batches of 1, 2 and 3 hops; then pumps in real time, 15 s each: one stream; three whose blocks coincide; three
- * whose clocks differ by 300 parts in a million. */
+ * alone, with batches of 1, 2 and 3 hops; then pumps in real time, 15 s each: one stream; three whose blocks coincide;
+ * three whose clocks differ by 300 parts in a million. */
 #include "engine/engine.h"
 #include "engine/measure.h"
 #include "model/model.h"
@@ -59,8 +59,10 @@ static int measure_batches(struct engine *e) {
     float one = measure_percentile(us[0], N_HOPS, .5);
     for (unsigned n = 1; n <= N_STREAMS; n++) {
         float p50 = measure_percentile(us[n - 1], N_HOPS, .5);
-        printf("{\"model\": \"%s\", \"engine\": \"%s\", \"batch\": %u, \"p50_us\": %.0f, \"of_one\": %.2f, \"p99_us\": %.0f}\n",
-               model_name(engine_model(e)), engine_name(e), n, p50, p50 / one, measure_percentile(us[n - 1], N_HOPS, .99));
+        printf("{\"model\": \"%s\", \"engine\": \"%s\", \"batch\": %u, \"p50_us\": %.0f, \"of_one\": %.2f, \"p99_us\": "
+               "%.0f}\n",
+               model_name(engine_model(e)), engine_name(e), n, p50, p50 / one,
+               measure_percentile(us[n - 1], N_HOPS, .99));
     }
     for (unsigned j = 0; j < N_STREAMS; j++)
         engine_reset(e, PUMP_STREAMS * j);
@@ -124,11 +126,12 @@ static int run(struct engine *e, unsigned n, double drift, const char *what, dou
         waits += stats.waits;
     }
     *one = *one > 0 ? *one : share;
-    printf("{\"model\": \"%s\", \"engine\": \"%s\", \"live\": \"%s\", \"core_percent\": %.1f, \"of_one\": %.2f, \"p50_us\": %u, "
+    printf("{\"model\": \"%s\", \"engine\": \"%s\", \"live\": \"%s\", \"core_percent\": %.1f, \"of_one\": %.2f, "
+           "\"p50_us\": %u, "
            "\"p99_us\": %u, \"hops\": %llu, \"late\": %llu, \"waiting\": %llu, \"batches\": [%u, %u, %u]}\n",
-           model_name(engine_model(e)), engine_name(e), what, 100 * share, share / *one, stats.hop_p50_us, stats.hop_p99_us,
-           (unsigned long long)hops, (unsigned long long)late, (unsigned long long)waits, n_batches[1], n_batches[2],
-           n_batches[3]);
+           model_name(engine_model(e)), engine_name(e), what, 100 * share, share / *one, stats.hop_p50_us,
+           stats.hop_p99_us, (unsigned long long)hops, (unsigned long long)late, (unsigned long long)waits,
+           n_batches[1], n_batches[2], n_batches[3]);
     for (unsigned i = 0; i < n; i++)
         pump_close(streams[i].pump);
     worker_close(worker);

@@ -46,8 +46,9 @@ static void answer(void *data, unsigned client, const char *command, const json_
     n_answered++;
     if (strcmp(command, "watch") == 0) {
         control_watch(control, client);
-        control_reply(control, client,
-                      json_pack("{s:i, s:o*}", "seen", ++n_seen, "text", text_length ? json_stringn(zeros, text_length) : NULL));
+        control_reply(
+            control, client,
+            json_pack("{s:i, s:o*}", "seen", ++n_seen, "text", text_length ? json_stringn(zeros, text_length) : NULL));
     } else if (strcmp(command, "wait") == 0) {
         waiting_clients[n_waiting++] = client;
     } else if (strcmp(command, "echo") == 0) {
@@ -217,20 +218,34 @@ static const struct {
     size_t n;
 } garbage[] = {
 #define LINE(text) {text "\n", sizeof text}
-    LINE(""),          LINE("status"),      LINE("{}"),     LINE("[]"),       LINE("[\"command\"]"), LINE("{\"command\":1}"),
-    LINE("null"),      LINE("\xFF\xFE"),    LINE("{\"a\":"), LINE("{} {}"),    LINE("GET / HTTP/1.1\r"),
-    LINE("{\"command\":\"echo\"}"),  LINE("{\"command\":\"no such\"}"), LINE("{\"command\":\"echo\",\"command\":\"echo\"}"),
-    LINE("{\"command\":\"\\u0000\"}"), LINE("\0\0\0"),
+    LINE(""),
+    LINE("status"),
+    LINE("{}"),
+    LINE("[]"),
+    LINE("[\"command\"]"),
+    LINE("{\"command\":1}"),
+    LINE("null"),
+    LINE("\xFF\xFE"),
+    LINE("{\"a\":"),
+    LINE("{} {}"),
+    LINE("GET / HTTP/1.1\r"),
+    LINE("{\"command\":\"echo\"}"),
+    LINE("{\"command\":\"no such\"}"),
+    LINE("{\"command\":\"echo\",\"command\":\"echo\"}"),
+    LINE("{\"command\":\"\\u0000\"}"),
+    LINE("\0\0\0"),
 };
 
 START_TEST(garbage_is_refused) {
     int fd = connect_raw();
     say(fd, garbage[_i].text, garbage[_i].n);
     const char *text = heard(fd);
-    if (strstr(garbage[_i].text, "echo\"}") && !strstr(garbage[_i].text, ",")) { /* answered, with nothing: no answer fits */
+    /* answered, with nothing: no answer fits */
+    if (strstr(garbage[_i].text, "echo\"}") && !strstr(garbage[_i].text, ",")) {
         ck_assert_str_eq(text, "(end)");
     } else {
-        ck_assert_msg(strncmp(text, "{\"error\":\"", 10) == 0 && strchr(text, '\n') == text + strlen(text) - 1, "%s", text);
+        ck_assert_msg(strncmp(text, "{\"error\":\"", 10) == 0 && strchr(text, '\n') == text + strlen(text) - 1, "%s",
+                      text);
         assert_serves(fd);
     }
     close(fd);
@@ -493,7 +508,8 @@ START_TEST(an_answer_that_takes_its_time) {
     pthread_create(&server, NULL, serve_all, runtime);
     pthread_create(&timer, NULL, get_ready, NULL);
     ck_assert_int_eq(control_connect(&fd, &err), 0);
-    ck_assert_msg(control_ask(fd, &got, json_pack("{s:s, s:s}", "command", "wait", "what", "it"), &err) == 0, "%s", err.text);
+    ck_assert_msg(control_ask(fd, &got, json_pack("{s:s, s:s}", "command", "wait", "what", "it"), &err) == 0, "%s",
+                  err.text);
     ck_assert_str_eq(json_string_value(json_object_get(got, "what")), "it");
     json_decref(got);
     pthread_join(timer, NULL);

@@ -1,6 +1,6 @@
-/* What primeknet.h promises: the engine's output to the bit for any pushes, the delay that it tells, streams, reset, controls,
- * handles that share a model, errors for what is wrong, and calls that are real-time safe. The engine of one handle can be made
- * to fail. */
+/* What primeknet.h promises: the engine's output to the bit for any pushes, the delay that it tells, streams, reset,
+ * controls, handles that share a model, errors for what is wrong, and calls that are real-time safe. The engine of one
+ * handle can be made to fail. */
 #include "engine/engine.h"
 #include "lib/primeknet.h"
 #include "model/model.h"
@@ -151,8 +151,8 @@ START_TEST(delay_is_as_told) {
     for (size_t i = 0; i < n; i += block)
         ck_assert_int_eq(primeknet_process(p, &(const float *){x + i}, &(float *){y + i}, block), 0);
     for (size_t i = 0; i < n; i++)
-        ck_assert_msg(fabsf(y[i] - (i == at + primeknet_delay(p))) < 1e-5f, "block %u: sample %zu is %g, not as after %u", block, i,
-                      (double)y[i], primeknet_delay(p));
+        ck_assert_msg(fabsf(y[i] - (i == at + primeknet_delay(p))) < 1e-5f,
+                      "block %u: sample %zu is %g, not as after %u", block, i, (double)y[i], primeknet_delay(p));
     free(x);
     free(y);
     primeknet_close(p);
@@ -176,7 +176,8 @@ START_TEST(controls_are_the_engines) {
     ck_assert_int_eq(primeknet_control(p, 1, .7f, -20, 100), 0);
     ck_assert_int_eq(primeknet_process(p, (const float *[]){x, x}, y, n), 0);
     float *wanted[] = {engine_output(WIDE, fresh, x, n),
-                       engine_output(WIDE, (struct engine_controls){.strength = .7f, .floor = .1f, .low_cut_hz = 100}, x, n)};
+                       engine_output(WIDE, (struct engine_controls){.strength = .7f, .floor = .1f, .low_cut_hz = 100},
+                                     x, n)};
     for (unsigned s = 0; s < 2; s++) {
         check_later(y[s], wanted[s], n, primeknet_hop(p) - 1);
         free(wanted[s]);
@@ -261,7 +262,8 @@ START_TEST(arguments_that_are_wrong_are_refused) {
     ck_assert_int_eq(primeknet_process(NULL, in, out, 300), -EINVAL);
     ck_assert_int_eq(primeknet_reset(p, 2), -EINVAL);
     ck_assert_int_eq(primeknet_control(p, 2, 1, 0, 0), -EINVAL);
-    const float wrong[][3] = {{-.1f, 0, 0}, {1.1f, 0, 0}, {NAN, 0, 0}, {1, 1, 0}, {1, NAN, 0}, {1, 0, -1}, {1, 0, NAN}, {1, 0, 24001}};
+    const float wrong[][3] = {{-.1f, 0, 0}, {1.1f, 0, 0}, {NAN, 0, 0}, {1, 1, 0},
+                              {1, NAN, 0},  {1, 0, -1},   {1, 0, NAN}, {1, 0, 24001}};
     for (unsigned i = 0; i < sizeof wrong / sizeof *wrong; i++)
         ck_assert_int_eq(primeknet_control(p, 0, wrong[i][0], wrong[i][1], wrong[i][2]), -EINVAL);
     primeknet_close(p);

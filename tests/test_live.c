@@ -243,8 +243,8 @@ static struct pump_stats stats(void) {
     return stats_of(node);
 }
 
-/* The node dispatches on this thread, so the wait for a link must not stand in its way: PipeWire 1.4's pw-link ends when
- * the node has agreed. */
+/* The node dispatches on this thread, so the wait for a link must not stand in its way: PipeWire 1.4's pw-link ends
+ * when the node has agreed. */
 static int try_link(const char *from, const char *to) {
     char *const command[] = {"pw-link", (char *)from, (char *)to, NULL};
     pid_t pid;
@@ -364,7 +364,8 @@ static bool has_its_delay(const struct node *n) {
     return s.quantum && s.delay == expected_delay(s.quantum, s.waits);
 }
 
-/* The node comes to add the delay that it must, and says so, and the graph so many samples more. Returns what it said. */
+/* The node comes to add the delay that it must, and says so, and the graph so many samples more. Returns what it
+ * said. */
 static struct pump_stats expect_delay(const struct node *n, unsigned more_samples, float factor, double *error_db) {
     struct pump_stats s;
     unsigned index;
@@ -436,8 +437,8 @@ static void may_be_realtime(bool may) {
     ck_assert_int_eq((int)syscall(SYS_capset, &header, data), 0);
 }
 
-/* All threads of this process but this one and the worker's, where the limits allow it: who misses no cycle sooner has a
- * stretch without a missed one. */
+/* All threads of this process but this one and the worker's, where the limits allow it: who misses no cycle sooner has
+ * a stretch without a missed one. */
 static void raise_data_loops(void) {
     DIR *const tasks = opendir("/proc/self/task");
     for (struct dirent *task; (task = readdir(tasks));) {
@@ -502,8 +503,8 @@ static double sample(unsigned which, int index) {
     return probe_recorded(probe, which, (unsigned)index);
 }
 
-/* Where the highest peak of the correlation of both sources lies, in fractions of a sample; NAN where the two are not the
- * same. */
+/* Where the highest peak of the correlation of both sources lies, in fractions of a sample; NAN where the two are not
+ * the same. */
 static double lag(unsigned index) {
     const int range = 4000, n = 8192;
     double *const c = calloc((size_t)range, sizeof *c);
@@ -557,8 +558,8 @@ START_TEST(recorders_of_both_worlds_get_it) {
     open_node("null", 1, NULL);
     open_probe();
     shell("timeout 60 parec --device=enhanced_mic --rate=44100 --channels=2 --format=float32le --latency-msec=50 "
-            "> %s/parec & timeout 60 pw-record --target enhanced_mic --rate 44100 --channels 2 --format f32 %s/pw.wav &",
-            directory, directory);
+          "> %s/parec & timeout 60 pw-record --target enhanced_mic --rate 44100 --channels 2 --format f32 %s/pw.wav &",
+          directory, directory);
     spin_until(has_size("parec", 1000000) && has_size("pw.wav", 1000000)); /* 2.8 s */
     const char *const names[] = {"parec", "pw.wav"};
     for (int i = 0; i < 2; i++) {
@@ -591,7 +592,8 @@ static unsigned serial_of(const char *name) {
     char command[256];
     unsigned serial = 0;
     snprintf(command, sizeof command,
-            "timeout 5 pw-cli info %s < /dev/null 2> /dev/null | sed -n 's/.*object.serial = \"\\(.*\\)\"/\\1/p'", name);
+            "timeout 5 pw-cli info %s < /dev/null 2> /dev/null | sed -n 's/.*object.serial = \"\\(.*\\)\"/\\1/p'",
+            name);
     FILE *const info = popen(command, "r");
     if (fscanf(info, "%u", &serial) != 1)
         serial = 0;
@@ -700,7 +702,8 @@ START_TEST(nodes_that_are_destroyed_come_back) {
 }
 END_TEST
 
-/* As PipeWire before 1.2 gives it where a new microphone's memory has the file descriptor's number of one that is gone. */
+/* As PipeWire before 1.2 gives it where a new microphone's memory has the file descriptor's number of one that is
+ * gone. */
 START_TEST(a_clock_that_stands_is_replaced) {
     static struct spa_io_position gone;
     start_session("");
@@ -726,9 +729,9 @@ START_TEST(nodes_of_the_others_come_back) {
         const char *parts[3];
         const char *links[2][2]; /* the first is lost with the first part */
     } all[2] = {{{"enhanced_mic.usb_mic", "capture.enhanced_mic.usb_mic", "pacer.enhanced_mic.usb_mic"},
-                        {{"enhanced_mic.usb_mic:capture_MONO", "recorder:second"}, {"player:out", "usb_mic:input_MONO"}}},
-            {{"enhanced_speaker", "playback.enhanced_speaker", "pacer.enhanced_speaker"},
-                    {{"player:out", "enhanced_speaker:playback_MONO"}, {"null_out:monitor_FL", "recorder:second"}}}};
+                 {{"enhanced_mic.usb_mic:capture_MONO", "recorder:second"}, {"player:out", "usb_mic:input_MONO"}}},
+                {{"enhanced_speaker", "playback.enhanced_speaker", "pacer.enhanced_speaker"},
+                 {{"player:out", "enhanced_speaker:playback_MONO"}, {"null_out:monitor_FL", "recorder:second"}}}};
     for (unsigned i = 0; i < 2; i++) {
         link_ports(all[i].links[0][0], all[i].links[0][1]);
         link_ports(all[i].links[1][0], all[i].links[1][1]);
@@ -752,8 +755,9 @@ START_TEST(a_busy_graph_does_not_hold_up_another_microphone) {
     shell("%s add-mic %s/s other", SESSION, directory);
     link_ports("player:out", "other:input_MONO");
     until_heard(true);
-    shell("while pw-link fake_mic:capture_MONO other:input_MONO; do pw-link -d fake_mic:capture_MONO other:input_MONO; done "
-            "> /dev/null 2>&1 &");
+    shell("while pw-link fake_mic:capture_MONO other:input_MONO; do pw-link -d fake_mic:capture_MONO other:input_MONO; "
+          "done "
+          "> /dev/null 2>&1 &");
     struct err err;
     for (unsigned i = 0; i < 4; i++) {
         const char *const name = i % 2 ? "fake_mic" : "other";
@@ -818,7 +822,8 @@ START_TEST(what_keeps_a_node_from_opening_is_told) {
 }
 END_TEST
 
-/* The streams and the pacer of a node share a data loop, so that one waits for the right one. PipeWire 1.2 and later. */
+/* The streams and the pacer of a node share a data loop, so that one waits for the right one. PipeWire 1.2 and
+ * later. */
 START_TEST(one_data_loop_of_several) {
     start_session("");
     shell("mkdir -p $XDG_CONFIG_HOME/pipewire/%s.d; echo 'context.properties = { context.num-data-loops = 2 }' > "
@@ -980,7 +985,8 @@ START_TEST(the_speaker_follows_the_output_and_never_itself) {
     open_speaker();
     open_speaker_probe();
     until_heard(true);
-    shell("pactl load-module module-null-sink sink_name=other_out sink_properties=device.description=Other > /dev/null");
+    shell(
+        "pactl load-module module-null-sink sink_name=other_out sink_properties=device.description=Other > /dev/null");
     shell("pactl set-default-sink other_out &");
     spin_until(strcmp(status().microphone, "Other") == 0);
     until_heard(false);

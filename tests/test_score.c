@@ -63,8 +63,8 @@ START_TEST(segmental_snr_is_held_at_both_ends) {
 }
 END_TEST
 
-/* What pystoi 0.4.1 gives for these sounds. Its resampler lets a little pass above 4 kHz of a file at 8 kHz, where the highest
- * band ends. */
+/* What pystoi 0.4.1 gives for these sounds. Its resampler lets a little pass above 4 kHz of a file at 8 kHz, where the
+ * highest band ends. */
 static const struct {
     unsigned rate;
     double stoi, tolerance;

@@ -1,4 +1,5 @@
-/* memory.h - the process's memory: what is in use is kept from being swapped out, what is not goes back to the system. */
+/* memory.h - the process's memory: what is in use is kept from being swapped out, what is not goes back to the
+ * system. */
 #ifndef PRIMEKNET_MEMORY_H
 #define PRIMEKNET_MEMORY_H
 

@@ -5,8 +5,8 @@
 #ifndef PRIMEKNET_MICROPHONE_H
 #define PRIMEKNET_MICROPHONE_H
 
-/* How well a source fits what was chosen. 3: by its name; 2: by what people call it; 1: it is the same device by another
- * name, of another profile or number; 0: not at all. */
+/* How well a source fits what was chosen. 3: by its name; 2: by what people call it; 1: it is the same device by
+ * another name, of another profile or number; 0: not at all. */
 int microphone_fits(const char *chosen, const char *name, const char *description);
 
 #endif

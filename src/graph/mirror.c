@@ -98,7 +98,8 @@ static bool is_default(const struct mirror *m) {
 }
 
 /* While no microphone is there this node is the default, for want of another, and WirePlumber then takes a recorder
- * that asked for it for one that follows the default (target "-1"): with the next microphone it would be moved there. */
+ * that asked for it for one that follows the default (target "-1"): with the next microphone it would be moved
+ * there. */
 static void set_target(struct mirror *m, uint32_t id, const char *key, const char *value) {
     const bool object = strcmp(key, "target.object") == 0; /* what people choose; target.node is the manager's own */
     const bool follows = value && strcmp(value, "-1") == 0;

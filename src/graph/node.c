@@ -61,7 +61,7 @@ static void start_timer(struct node *n, struct spa_source *timer, unsigned ms) {
     pw_loop_update_timer(n->loop, timer, &in, NULL, false);
 }
 
-/* ---- what the graph has and what should be ------------------------------------------------------------------------- */
+/* ---- what the graph has and what should be ----------------------------------------------------------------------- */
 
 static bool is_wrong(const struct node *n) {
     const struct streams *const s = &n->streams;
@@ -452,8 +452,9 @@ bool node_knows(const struct node *n, enum node_kind kind, const char *device) {
     const struct mirror *const m = &n->registry.mirror;
     for (unsigned i = 0; i < m->n_nodes; i++) {
         const struct mirror_node *const node = &m->nodes[i];
-        if (kind == NODE_SPEAKER ? node->role == ROLE_OUTPUT && strcmp(node->name, device) == 0
-                                 : node->role == ROLE_MICROPHONE && microphone_fits(device, node->name, node->description))
+        if (kind == NODE_SPEAKER
+                ? node->role == ROLE_OUTPUT && strcmp(node->name, device) == 0
+                : node->role == ROLE_MICROPHONE && microphone_fits(device, node->name, node->description))
             return true;
     }
     return !m->complete;

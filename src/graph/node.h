@@ -23,7 +23,8 @@ struct node_options {
     const char *microphone; /* node.name, node.description or object.serial of the microphone, as microphone.h has it;
                              * NULL or "": the system's default. Of a speaker: the output's node.name */
     const char *channel;    /* "mix" (or NULL), a channel's name such as "FR" or "AUX1", or its number from "1" */
-    struct worker *worker;  /* that runs the network; NULL: the node opens one, with threads as PipeWire makes its own */
+    struct worker *worker;  /* that runs the network; NULL: the node opens one, with threads as PipeWire makes its
+                             * own */
     struct engine *engine;  /* and the rest, down to data, as in worker_options: for the worker that it opens */
     unsigned hop_p99_us;
     void (*release)(void *data, struct engine *engine);
@@ -40,7 +41,8 @@ struct node_status {
     bool connected;       /* to PipeWire */
     bool has_microphone;  /* it sends samples, or would if somebody recorded; of a speaker: there is an output */
     unsigned n_consumers; /* links that leave "Enhanced Mic"; of a speaker: those that bring it samples */
-    unsigned n_brought_back; /* of these: links of those who were asked back, as they were linked before the node was gone */
+    unsigned n_brought_back; /* of these: links of those who were asked back, as they were linked before the node was
+                              * gone */
     unsigned n_recorders; /* of these: to others than level meters (streams with stream.monitor) */
     unsigned rate;        /* of the graph, Hz; 0 while it stands */
     unsigned delay;       /* samples at 48 kHz, ours alone */
@@ -52,7 +54,8 @@ struct node_status {
 
 /* Succeeds without PipeWire too: it is tried again. options.engine is released where this fails. Strings are copied. */
 int node_open(struct node **ret, const struct node_options *options, struct err *err);
-void node_close(struct node *n); /* NULL is fine; closes the worker that it opened, whose other nodes are gone by then */
+void node_close(struct node *n); /* NULL is fine; closes the worker that it opened, whose other nodes are gone by
+                                  * then */
 
 int node_fd(const struct node *n);
 /* Does what is to be done and returns 0, or -errno when the loop itself is broken. Does not block. */
@@ -70,8 +73,8 @@ struct node_peer {
     bool brought_back;       /* it was asked back, as it was linked to us before this node was gone */
 };
 typedef void node_each(void *data, const struct node_peer *peer);
-/* Whether the graph has such a microphone, as microphone.h has it, that is none of our own, or NODE_SPEAKER: such an output.
- * True as long as that is not known. */
+/* Whether the graph has such a microphone, as microphone.h has it, that is none of our own, or NODE_SPEAKER: such an
+ * output. True as long as that is not known. */
 bool node_knows(const struct node *n, enum node_kind kind, const char *device);
 /* The microphones there are but for our own, and who records from us or plays to us, one call each. */
 void node_microphones(const struct node *n, node_each *each, void *data);

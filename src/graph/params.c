@@ -19,10 +19,10 @@ static const struct spa_pod *build_props(const struct params *p, struct spa_pod_
 }
 
 static const struct spa_pod *build_strength_info(const struct params *p, struct spa_pod_builder *b) {
-    return spa_pod_builder_add_object(b, SPA_TYPE_OBJECT_PropInfo, SPA_PARAM_PropInfo, SPA_PROP_INFO_name,
-            SPA_POD_String("strength"), SPA_PROP_INFO_description, SPA_POD_String("How much of the noise is taken away"),
-            SPA_PROP_INFO_type, SPA_POD_CHOICE_RANGE_Float(p->strength, p->least, p->greatest), SPA_PROP_INFO_params,
-            SPA_POD_Bool(true));
+    return spa_pod_builder_add_object(
+        b, SPA_TYPE_OBJECT_PropInfo, SPA_PARAM_PropInfo, SPA_PROP_INFO_name, SPA_POD_String("strength"),
+        SPA_PROP_INFO_description, SPA_POD_String("How much of the noise is taken away"), SPA_PROP_INFO_type,
+        SPA_POD_CHOICE_RANGE_Float(p->strength, p->least, p->greatest), SPA_PROP_INFO_params, SPA_POD_Bool(true));
 }
 
 static const struct spa_pod *build_bypass_info(const struct params *p, struct spa_pod_builder *b) {
@@ -88,7 +88,8 @@ void params_set(struct params *p, uint32_t id, const struct spa_pod *param) {
 
 bool params_device(struct params *p, uint32_t id, const struct spa_pod *param) {
     struct spa_latency_info info;
-    if (id != SPA_PARAM_Latency || !param || spa_latency_parse(param, &info) < 0 || info.direction != p->device.direction)
+    if (id != SPA_PARAM_Latency || !param || spa_latency_parse(param, &info) < 0 ||
+        info.direction != p->device.direction)
         return false;
     p->device = info;
     return true;

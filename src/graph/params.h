@@ -1,5 +1,5 @@
-/* params.h - the parameters of a node's visible stream: Props that others may set ("strength", "bypass"), and the latency
- * that it publishes. The thread of the node's owner. */
+/* params.h - the parameters of a node's visible stream: Props that others may set ("strength", "bypass"), and the
+ * latency that it publishes. The thread of the node's owner. */
 #ifndef PRIMEKNET_PARAMS_H
 #define PRIMEKNET_PARAMS_H
 

@@ -1,8 +1,8 @@
-/* recall.h - who records from a node of this program, or plays to it, noted outside of the process, so that the next one, after
- * a crash or an upgrade, can bring them back.
+/* recall.h - who records from a node of this program, or plays to it, noted outside of the process, so that the next
+ * one, after a crash or an upgrade, can bring them back.
  *
- * One file a node in $XDG_RUNTIME_DIR/primeknet, which ends with the login, as PipeWire does. Nothing depends on it: where it
- * cannot be read or written nobody is brought back. Any one thread; not real-time safe. */
+ * One file a node in $XDG_RUNTIME_DIR/primeknet, which ends with the login, as PipeWire does. Nothing depends on it:
+ * where it cannot be read or written nobody is brought back. Any one thread; not real-time safe. */
 #ifndef PRIMEKNET_RECALL_H
 #define PRIMEKNET_RECALL_H
 

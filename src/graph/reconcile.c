@@ -102,7 +102,7 @@ static void choose_target(const struct mirror *m, struct wishes *w) {
         snprintf(w->title, sizeof w->title, "Enhanced Mic: %s", found->description);
 }
 
-/* ---- what the session manager should know -------------------------------------------------------------------------- */
+/* ---- what the session manager should know ------------------------------------------------------------------------ */
 
 /* False: there is no room, and the node's turn comes with the next call. */
 static bool set_target(struct wishes *w, uint32_t node, const char *key, uint64_t serial) {

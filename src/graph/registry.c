@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- objects as they come and go ----------------------------------------------------------------------------------- */
+/* ---- objects as they come and go --------------------------------------------------------------------------------- */
 
 static uint32_t number_of(const struct spa_dict *props, const char *key) {
     const char *const text = spa_dict_lookup(props, key);
@@ -65,14 +65,15 @@ static void on_global(void *data, uint32_t id, uint32_t permissions, const char 
         add_port(&r->mirror, id, props);
     else if (strcmp(type, PW_TYPE_INTERFACE_Link) == 0)
         add_link(&r->mirror, id, props);
-    else if (strcmp(type, PW_TYPE_INTERFACE_Metadata) == 0 && strcmp(text_of(props, PW_KEY_METADATA_NAME), "default") == 0)
+    else if (strcmp(type, PW_TYPE_INTERFACE_Metadata) == 0 &&
+             strcmp(text_of(props, PW_KEY_METADATA_NAME), "default") == 0)
         mirror_add_metadata(&r->mirror, id);
     else
         return;
     r->changed(r->data);
 }
 
-/* ---- objects that are watched -------------------------------------------------------------------------------------- */
+/* ---- objects that are watched ------------------------------------------------------------------------------------ */
 
 struct watched {
     struct spa_list list;

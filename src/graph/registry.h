@@ -24,8 +24,9 @@ struct registry {
     int asked;               /* the number of the question that follows all that the graph has */
 
     /* The session manager's metadata, on a connection of its own. PipeWire reads no more of a connection while another
-     * owes it an answer: to who sets a node's parameters, the node's owner; to who binds metadata, theirs. Were the nodes
-     * on the one that binds, the session manager and this one could wait for each other for ever, and all others too. */
+     * owes it an answer: to who sets a node's parameters, the node's owner; to who binds metadata, theirs. Were the
+     * nodes on the one that binds, the session manager and this one could wait for each other for ever, and all others
+     * too. */
     struct {
         uint32_t id; /* of the metadata that it is for, or MIRROR_NONE */
         struct pw_core *core;

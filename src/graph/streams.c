@@ -5,8 +5,9 @@
 #include <string.h>
 
 #define SILENT_CYCLES 3 /* without the capture stream before the pacer drives the source */
-/* Calls in a row at the same clock, of which a cycle has a few. Before 1.2, PipeWire finds memory that it shares by its
- * file descriptor's number: where a new driver has the number of one that is gone, the streams get the old one's clock. */
+/* Calls in a row at the same clock, of which a cycle has a few. Before 1.2, PipeWire finds memory that it shares by
+ * its file descriptor's number: where a new driver has the number of one that is gone, the streams get the old one's
+ * clock. */
 #define FROZEN_CALLS 32
 
 struct pw_stream *streams_visible(const struct streams *s) {
@@ -242,7 +243,8 @@ static int connect_stream(const struct streams *s, struct pw_stream *stream, enu
     struct spa_pod_builder builder = SPA_POD_BUILDER_INIT(buffer, sizeof buffer);
     struct spa_audio_info_raw info = SPA_AUDIO_INFO_RAW_INIT(
             .format = SPA_AUDIO_FORMAT_F32P, .rate = PUMP_RATE, .channels = 1, .position = {channel});
-    /* A block comes in and goes out again only after its stream's own turn, so one buffer would do for every other cycle. */
+    /* A block comes in and goes out again only after its stream's own turn, so one buffer would do for every other
+     * cycle. */
     const struct spa_pod *params[2 + PARAMS_CONTROLS] = {
         spa_format_audio_raw_build(&builder, SPA_PARAM_EnumFormat, &info),
         spa_pod_builder_add_object(&builder, SPA_TYPE_OBJECT_ParamBuffers, SPA_PARAM_Buffers, SPA_PARAM_BUFFERS_buffers,
@@ -254,8 +256,8 @@ static int connect_stream(const struct streams *s, struct pw_stream *stream, enu
             visible ? 2 + PARAMS_CONTROLS : 2);
 }
 
-/* Properties that both streams and the pacer share: scheduled together, on one data loop where PipeWire (from 1.2 on) has
- * several, never linked to each other. part: "" for the visible stream. */
+/* Properties that both streams and the pacer share: scheduled together, on one data loop where PipeWire (from 1.2 on)
+ * has several, never linked to each other. part: "" for the visible stream. */
 static struct pw_properties *properties(const struct streams *s, const char *part, const char *part_title) {
     struct pw_properties *const p = pw_properties_new(PW_KEY_NODE_GROUP, s->group, PW_KEY_NODE_LINK_GROUP, s->group,
             PW_KEY_NODE_VIRTUAL, "true", "resample.prefill", "true", NULL);
@@ -397,7 +399,7 @@ bool streams_close_lost(struct streams *s, bool waits) {
     return source || capture || pacer;
 }
 
-/* ---- while they are open ------------------------------------------------------------------------------------------- */
+/* ---- while they are open ----------------------------------------------------------------------------------------- */
 
 uint32_t streams_capture_id(const struct streams *s) {
     return s->capture ? pw_stream_get_node_id(s->capture) : SPA_ID_INVALID;

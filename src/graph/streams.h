@@ -4,8 +4,8 @@
  * The other one, the device stream, is linked to the microphone or the output. The pacer, a node without ports, drives
  * the source while the capture stream stays away.
  *
- * Threads: the functions on the thread of the node's owner; the callbacks that move samples on PipeWire's data loop, where
- * nothing allocates, locks or waits. The part "loop" belongs to the data loop: others change it by way of
+ * Threads: the functions on the thread of the node's owner; the callbacks that move samples on PipeWire's data loop,
+ * where nothing allocates, locks or waits. The part "loop" belongs to the data loop: others change it by way of
  * pw_data_loop_invoke. */
 #ifndef PRIMEKNET_STREAMS_H
 #define PRIMEKNET_STREAMS_H
@@ -25,7 +25,8 @@ struct streams {
     struct pw_data_loop *data_loop;
     void (*changed)(void *data); /* a stream has another state: see streams_close_lost */
     struct pw_loop *owner_loop;
-    struct spa_source *frozen;   /* an event of owner_loop's: the source's clock stands, so the connection is of no use */
+    struct spa_source *frozen;   /* an event of owner_loop's: the source's clock stands, so the connection is of no
+                                  * use */
     void *data;
     char group[320], latency[32]; /* node.group and node.latency */
 
@@ -39,8 +40,8 @@ struct streams {
     struct {
         struct pw_stream *input;        /* = capture, or NULL: its samples are ignored */
         struct spa_io_position *clock;  /* of the source */
-        /* Of the cycle that the source last ran in: where the clock was, as drivers may be at the same position, and its
-         * duration in samples of the graph. */
+        /* Of the cycle that the source last ran in: where the clock was, as drivers may be at the same position, and
+         * its duration in samples of the graph. */
         uint64_t position, nsec, duration;
         unsigned n_repeats;             /* calls since then at which the clock stood there still */
         unsigned n_silent;              /* cycles of the pacer since the capture stream's last */

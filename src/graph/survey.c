@@ -64,7 +64,8 @@ static void on_source_info(void *data, const struct pw_node_info *info) {
         pw_node_enum_params((struct pw_node *)s->proxy, 0, SPA_PARAM_Props, 0, UINT32_MAX, NULL);
 }
 
-static void on_source_param(void *data, int seq, uint32_t id, uint32_t index, uint32_t next, const struct spa_pod *param) {
+static void on_source_param(void *data, int seq, uint32_t id, uint32_t index, uint32_t next,
+                            const struct spa_pod *param) {
     (void)seq, (void)index, (void)next;
     struct source *s = data;
     if (id != SPA_PARAM_Props || !param || !spa_pod_is_object(param))
@@ -73,7 +74,8 @@ static void on_source_param(void *data, int seq, uint32_t id, uint32_t index, ui
     SPA_POD_OBJECT_FOREACH((const struct spa_pod_object *)param, prop) {
         bool muted;
         float volumes[64];
-        if ((prop->key == SPA_PROP_mute || prop->key == SPA_PROP_softMute) && spa_pod_get_bool(&prop->value, &muted) == 0)
+        if ((prop->key == SPA_PROP_mute || prop->key == SPA_PROP_softMute) &&
+            spa_pod_get_bool(&prop->value, &muted) == 0)
             s->told.muted |= muted;
         if (prop->key == SPA_PROP_channelVolumes) {
             uint32_t n = spa_pod_copy_array(&prop->value, SPA_TYPE_Float, volumes, 64);
@@ -331,8 +333,8 @@ int survey_set_default_source(struct survey *d, const char *name, struct err *er
         if (!value)
             return err_set(err, -ENOMEM, "%s", strerror(ENOMEM));
     }
-    pw_metadata_set_property(d->metadata, PW_ID_CORE, "default.configured.audio.source", value ? "Spa:String:JSON" : NULL,
-                             value);
+    pw_metadata_set_property(d->metadata, PW_ID_CORE, "default.configured.audio.source",
+                             value ? "Spa:String:JSON" : NULL, value);
     free(value);
     return settle(d, err);
 }

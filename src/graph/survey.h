@@ -1,7 +1,8 @@
 /* survey.h - PipeWire's graph as it is at one moment, for commands that look and end: the sources and how they are set,
  * the sound cards, which source is the default, whether a session manager is there.
  *
- * One thread; calls block, for 3 s at most where PipeWire hangs. What is returned is the snapshot's, until it is closed. */
+ * One thread; calls block, for 3 s at most where PipeWire hangs. What is returned is the snapshot's, until it is
+ * closed. */
 #ifndef PRIMEKNET_SURVEY_H
 #define PRIMEKNET_SURVEY_H
 

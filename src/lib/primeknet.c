@@ -97,10 +97,11 @@ static struct primeknet *make(struct shared *shared, struct engine *engine, unsi
     return p;
 }
 
-static int open_engine(struct engine **ret, const struct model *model, const char *kind, unsigned n_streams, unsigned block,
-                       struct err *err) {
+static int open_engine(struct engine **ret, const struct model *model, const char *kind, unsigned n_streams,
+                       unsigned block, struct err *err) {
     const unsigned hop = model_hop(model);
-    const struct engine_options options = {.name = kind, .n_streams = n_streams, .max_hops = block > hop ? block / hop : 1};
+    const struct engine_options options = {.name = kind, .n_streams = n_streams,
+                                           .max_hops = block > hop ? block / hop : 1};
     return engine_open(ret, &options, model, err);
 }
 
@@ -239,7 +240,8 @@ int primeknet_process(struct primeknet *p, const float *const in[], float *const
             if (in[i])
                 take(p, i, in[i], n);
             if (in[i] && s->n_waiting >= hop)
-                p->jobs[n_jobs++] = (struct engine_job){i, (unsigned)(s->n_waiting / hop), s->waiting, s->ready + s->n_ready};
+                p->jobs[n_jobs++] = (struct engine_job){i, (unsigned)(s->n_waiting / hop), s->waiting,
+                                                        s->ready + s->n_ready};
         }
         p->lost = n_jobs && engine_process(p->engine, p->jobs, n_jobs) < 0;
         more = false;

@@ -1,9 +1,10 @@
-/* primeknet.h - speech enhancement in real time: samples in, the same number of enhanced samples out after a fixed delay.
+/* primeknet.h - speech enhancement in real time: samples in, the same number of enhanced samples out after a fixed
+ * delay.
  *
  * A handle holds a model, an engine that runs it and n streams. A stream is one signal with its own state and controls;
  * the channels of stereo sound are two streams. A fresh stream has strength 1, no floor and no low cut. Samples are
- * float, full scale 1.0, at the model's rate, which is 48 kHz in the models that come with the library. Samples that are
- * not finite count as 0.
+ * float, full scale 1.0, at the model's rate, which is 48 kHz in the models that come with the library. Samples that
+ * are not finite count as 0.
  *
  * Threads: handles are independent of each other. For one handle, call primeknet_process and primeknet_reset from one
  * thread at a time, primeknet_close when no other call runs, and everything else from any thread at any time.
@@ -26,16 +27,16 @@ enum { PRIMEKNET_ERROR = 512 }; /* bytes of an error line */
 
 struct primeknet;
 
-/* Opens a model: "small", "base", "large", "auto", or a file if the name contains a '/' or ends in ".safetensors". Names
- * are looked up in $PRIMEKNET_MODELS if that is set, else where models are installed. "auto" is the best model that this
- * machine can run in real time; the first call measures that, which takes seconds.
+/* Opens a model: "small", "base", "large", "auto", or a file if the name contains a '/' or ends in ".safetensors".
+ * Names are looked up in $PRIMEKNET_MODELS if that is set, else where models are installed. "auto" is the best model
+ * that this machine can run in real time; the first call measures that, which takes seconds.
  *
  * engine: "cpu", "cuda", or "auto" for the best that opens. n_streams: 1 to 1024.
  *
- * block: how many samples each call of primeknet_process usually passes, 1 to 1048576. Every call must pass a multiple of
- * the greatest common divisor of block and hop; the larger that is, the shorter the delay. With block 1 calls may pass any
- * number of samples. With a multiple of the hop the delay is a hop less a sample shorter, and a GPU computes the hops of a
- * block together.
+ * block: how many samples each call of primeknet_process usually passes, 1 to 1048576. Every call must pass a multiple
+ * of the greatest common divisor of block and hop; the larger that is, the shorter the delay. With block 1 calls may
+ * pass any number of samples. With a multiple of the hop the delay is a hop less a sample shorter, and a GPU computes
+ * the hops of a block together.
  *
  * Returns NULL on failure and writes one line to error, unless that is NULL. */
 struct primeknet *primeknet_open(const char *model, const char *engine, unsigned n_streams, unsigned block,
@@ -58,13 +59,13 @@ const char *primeknet_about(const struct primeknet *p);  /* for people, such as 
  * must not overlap otherwise. A stream whose in[stream] is NULL is left alone. An engine may compute the streams of one
  * call together.
  *
- * Returns -EIO if the engine is lost, for example because a GPU failed: the outputs are then silent, now and in all later
- * calls. */
+ * Returns -EIO if the engine is lost, for example because a GPU failed: the outputs are then silent, now and in all
+ * later calls. */
 int primeknet_process(struct primeknet *p, const float *const in[], float *const out[], size_t n);
 
-/* Sets how the network's gains are applied, from the next hop on, without a click. strength: the gain's exponent, 0 (the
- * delayed input) to 1. floor_db: the least gain, 0 or less; -INFINITY is none. low_cut_hz: removes what lies below,
- * whatever the strength, up to half the rate; 0 is off. */
+/* Sets how the network's gains are applied, from the next hop on, without a click. strength: the gain's exponent, 0
+ * (the delayed input) to 1. floor_db: the least gain, 0 or less; -INFINITY is none. low_cut_hz: removes what lies
+ * below, whatever the strength, up to half the rate; 0 is off. */
 int primeknet_control(struct primeknet *p, unsigned stream, float strength, float floor_db, float low_cut_hz);
 
 /* Makes a stream fresh; its controls stay. */

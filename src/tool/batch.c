@@ -248,8 +248,8 @@ static void file_done(struct batch *b, int code, const struct err *err) {
 static void *work(void *data) {
     struct batch *b = data;
     const struct arguments *a = b->args;
-    struct enhancer e = {.like = b->first, .strength = a->strength, .floor_db = a->floor_db, .low_cut_hz = a->low_cut_hz,
-                         .stop = &interrupted};
+    struct enhancer e = {.like = b->first, .strength = a->strength, .floor_db = a->floor_db,
+                         .low_cut_hz = a->low_cut_hz, .stop = &interrupted};
     for (size_t i; !interrupted && (i = atomic_fetch_add(&b->next, 1)) < b->n;) {
         struct file *f = &b->files[i];
         struct err err;

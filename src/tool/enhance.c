@@ -1,8 +1,8 @@
 /* enhance.c - enhances one sound file.
  *
  * Each channel is a stream of one handle of the library. Blocks are read, resampled to the model's rate, enhanced,
- * resampled back, limited and written. The delay of library and limiter is dropped at the start and made up with silence
- * at the end. */
+ * resampled back, limited and written. The delay of library and limiter is dropped at the start and made up with
+ * silence at the end. */
 #include "tool/enhance.h"
 
 #include "tool/limiter.h"

@@ -7,7 +7,7 @@
 #include <glib/gi18n.h>
 #include <string.h>
 
-/* ---- commands ------------------------------------------------------------------------------------------------------ */
+/* ---- commands ---------------------------------------------------------------------------------------------------- */
 
 struct run {
     findings_done *done;
@@ -32,8 +32,8 @@ void findings_carry_out(const char *command, findings_done *done, gpointer data)
     g_autoptr(GError) error = NULL;
     g_autoptr(GSubprocess) process = NULL;
     if (g_shell_parse_argv(command, NULL, &words, &error))
-        process = g_subprocess_newv((const char *const *)words, G_SUBPROCESS_FLAGS_STDOUT_SILENCE | G_SUBPROCESS_FLAGS_STDERR_PIPE,
-                                    &error);
+        process = g_subprocess_newv((const char *const *)words,
+                                    G_SUBPROCESS_FLAGS_STDOUT_SILENCE | G_SUBPROCESS_FLAGS_STDERR_PIPE, &error);
     if (!process) {
         done(data, error->message);
         return;
@@ -43,7 +43,7 @@ void findings_carry_out(const char *command, findings_done *done, gpointer data)
     g_subprocess_communicate_utf8_async(process, NULL, NULL, on_end, r);
 }
 
-/* ---- the window ---------------------------------------------------------------------------------------------------- */
+/* ---- the window -------------------------------------------------------------------------------------------------- */
 
 #define FINDINGS_TYPE (findings_get_type())
 G_DECLARE_FINAL_TYPE(PrimeknetFindings, findings, PRIMEKNET, FINDINGS, AdwWindow)
@@ -81,8 +81,9 @@ static void add_row(PrimeknetFindings *self, const json_t *check) {
     gboolean problem = strcmp(link_text(check, "result"), "problem") == 0;
     const char *command = link_text(check, "command"), *advice = link_text(check, "advice");
     g_autofree char *text = g_strdup_printf(advice[0] ? "%s\n%s" : "%s", link_text(check, "text"), advice);
-    GtkWidget *row = g_object_new(ADW_TYPE_ACTION_ROW, "use-markup", FALSE, "title", link_text(check, "check"), "subtitle", text,
-                                  "icon-name", problem ? "dialog-warning-symbolic" : "dialog-information-symbolic", NULL);
+    GtkWidget *row = g_object_new(ADW_TYPE_ACTION_ROW, "use-markup", FALSE, "title", link_text(check, "check"),
+                                  "subtitle", text, "icon-name",
+                                  problem ? "dialog-warning-symbolic" : "dialog-information-symbolic", NULL);
     if (command[0]) {
         GtkWidget *button = gtk_button_new_with_label(_("Do It"));
         gtk_widget_set_valign(button, GTK_ALIGN_CENTER);
@@ -130,8 +131,8 @@ static void on_checks(GObject *process, GAsyncResult *result, gpointer data) {
 
 static void look(PrimeknetFindings *self) {
     g_autoptr(GError) error = NULL;
-    g_autoptr(GSubprocess) process = g_subprocess_new(G_SUBPROCESS_FLAGS_STDOUT_PIPE | G_SUBPROCESS_FLAGS_STDERR_PIPE, &error,
-                                                      "primeknet", "doctor", "--json", NULL);
+    g_autoptr(GSubprocess) process = g_subprocess_new(G_SUBPROCESS_FLAGS_STDOUT_PIPE | G_SUBPROCESS_FLAGS_STDERR_PIPE,
+                                                      &error, "primeknet", "doctor", "--json", NULL);
     if (!process) {
         conclude(self, _("No Check"), error->message);
         return;

@@ -32,7 +32,8 @@ void spectrum_show(PrimeknetSpectrum *self, const json_t *status) {
 static void snapshot(GtkWidget *widget, GtkSnapshot *snapshot) {
     PrimeknetSpectrum *self = PRIMEKNET_SPECTRUM(widget);
     GtkStyleContext *style = gtk_widget_get_style_context(widget);
-    float width = (float)gtk_widget_get_width(widget), height = (float)gtk_widget_get_height(widget), step = width / BANDS;
+    float width = (float)gtk_widget_get_width(widget), height = (float)gtk_widget_get_height(widget),
+          step = width / BANDS;
     GdkRGBA before, after;
     gtk_style_context_get_color(style, &before);
     before.alpha = 0.25f;
@@ -40,7 +41,8 @@ static void snapshot(GtkWidget *widget, GtkSnapshot *snapshot) {
         gtk_style_context_get_color(style, &after);
     for (int side = 0; side < 2; side++)
         for (int band = 0; band < BANDS; band++) {
-            float x = roundf(step * (float)band), y = MAX(1, roundf(height * self->share[side][band])), inset = side ? 3 : 0;
+            float x = roundf(step * (float)band), y = MAX(1, roundf(height * self->share[side][band])),
+                  inset = side ? 3 : 0;
             graphene_rect_t bar = GRAPHENE_RECT_INIT(x + 1 + inset, height - y, roundf(step) - 3 - 2 * inset, y);
             gtk_snapshot_append_color(snapshot, side ? &after : &before, &bar);
         }

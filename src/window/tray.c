@@ -53,8 +53,8 @@ static void set_strength(struct tray *t, double strength) {
                            g_ascii_formatd(value, sizeof value, "%.2f", strength), "save", TRUE), NULL, NULL);
 }
 
-static void on_call(GDBusConnection *bus, const char *sender, const char *path, const char *interface, const char *method,
-                    GVariant *parameters, GDBusMethodInvocation *invocation, gpointer data) {
+static void on_call(GDBusConnection *bus, const char *sender, const char *path, const char *interface,
+                    const char *method, GVariant *parameters, GDBusMethodInvocation *invocation, gpointer data) {
     struct tray *t = data;
     (void)bus, (void)sender, (void)path, (void)interface;
     if (strcmp(method, "Activate") == 0) {
@@ -64,7 +64,8 @@ static void on_call(GDBusConnection *bus, const char *sender, const char *path, 
     } else { /* Scroll */
         int delta;
         g_variant_get(parameters, "(i&s)", &delta, NULL);
-        t->now = CLAMP(t->now + (delta < 0 ? scroll_step : -scroll_step), 0, 1); /* up is negative; several may come at once */
+        /* up is negative; several may come at once */
+        t->now = CLAMP(t->now + (delta < 0 ? scroll_step : -scroll_step), 0, 1);
         set_strength(t, t->now);
     }
     g_dbus_method_invocation_return_value(invocation, NULL);
@@ -76,8 +77,8 @@ static const char *describe(const struct tray *t) {
     return !t->runs ? _("Enhanced Mic is off") : t->bypass ? _("Noise is not removed") : _("Noise is removed");
 }
 
-static GVariant *on_get(GDBusConnection *bus, const char *sender, const char *path, const char *interface, const char *property,
-                        GError **error, gpointer data) {
+static GVariant *on_get(GDBusConnection *bus, const char *sender, const char *path, const char *interface,
+                        const char *property, GError **error, gpointer data) {
     const struct tray *t = data;
     (void)bus, (void)sender, (void)path, (void)interface, (void)error;
     if (strcmp(property, "IconName") == 0)
@@ -97,11 +98,13 @@ static GVariant *on_get(GDBusConnection *bus, const char *sender, const char *pa
 
 static void check(DbusmenuMenuitem *item, gboolean checked) {
     dbusmenu_menuitem_property_set_int(item, DBUSMENU_MENUITEM_PROP_TOGGLE_STATE,
-                                       checked ? DBUSMENU_MENUITEM_TOGGLE_STATE_CHECKED : DBUSMENU_MENUITEM_TOGGLE_STATE_UNCHECKED);
+                                       checked ? DBUSMENU_MENUITEM_TOGGLE_STATE_CHECKED
+                                               : DBUSMENU_MENUITEM_TOGGLE_STATE_UNCHECKED);
 }
 
 void tray_tell(struct tray *t, const json_t *status) {
-    gboolean bypass = json_is_true(json_object_get(status, "bypass")), differs = t->runs != !!status || t->bypass != bypass;
+    gboolean bypass = json_is_true(json_object_get(status, "bypass")),
+             differs = t->runs != !!status || t->bypass != bypass;
     t->runs = !!status;
     t->bypass = bypass;
     t->now = link_number(json_object_get(status, "settings"), "strength");
@@ -175,8 +178,8 @@ static void make_menu(struct tray *t) {
 static void on_watcher(GDBusConnection *bus, const char *name, const char *owner, gpointer data) {
     (void)name, (void)data;
     g_dbus_connection_call(bus, owner, "/StatusNotifierWatcher", WATCHER, "RegisterStatusNotifierItem",
-                           g_variant_new("(s)", g_dbus_connection_get_unique_name(bus)), NULL, G_DBUS_CALL_FLAGS_NONE, -1, NULL,
-                           NULL, NULL);
+                           g_variant_new("(s)", g_dbus_connection_get_unique_name(bus)), NULL, G_DBUS_CALL_FLAGS_NONE,
+                           -1, NULL, NULL, NULL);
 }
 
 struct tray *tray_open(GApplication *application) {
@@ -187,7 +190,8 @@ struct tray *tray_open(GApplication *application) {
     t->bus = g_application_get_dbus_connection(application);
     make_menu(t);
     t->object = g_dbus_connection_register_object(t->bus, ITEM_PATH, node->interfaces[0], &table, t, NULL, NULL);
-    t->watch = g_bus_watch_name_on_connection(t->bus, WATCHER, G_BUS_NAME_WATCHER_FLAGS_NONE, on_watcher, NULL, NULL, NULL);
+    t->watch = g_bus_watch_name_on_connection(t->bus, WATCHER, G_BUS_NAME_WATCHER_FLAGS_NONE, on_watcher, NULL, NULL,
+                                              NULL);
     g_application_hold(application);
     return t;
 }

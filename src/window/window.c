@@ -42,7 +42,7 @@ static void say(gpointer data, const char *text) {
     adw_toast_overlay_add_toast(self->toasts, adw_toast_new(escaped));
 }
 
-/* ---- levels: asked for while somebody records and the window is drawn --------------------------------------------- */
+/* ---- levels: asked for while somebody records and the window is drawn -------------------------------------------- */
 
 static void show_level(GtkLevelBar *bar, GtkLabel *label, const json_t *status, const char *key) {
     const json_t *level = json_object_get(status, key);
@@ -55,8 +55,9 @@ static void show_level(GtkLevelBar *bar, GtkLabel *label, const json_t *status, 
 /* level_in_db and its like are there while somebody records. */
 static void show_sound(PrimeknetWindow *self, const json_t *status) {
     const json_t *reduction = json_object_get(status, "noise_reduction_db");
-    g_autofree char *noise = json_is_number(reduction) ? g_strdup_printf(_("%.0f dB"), fmax(0, json_number_value(reduction)))
-                                                       : g_strdup("–");
+    g_autofree char *noise = json_is_number(reduction)
+                                 ? g_strdup_printf(_("%.0f dB"), fmax(0, json_number_value(reduction)))
+                                 : g_strdup("–");
     g_autofree char *delay = g_strdup_printf(_("%.1f ms"), link_number(status, "delay_ms"));
     show_level(self->before, self->before_text, status, "level_in_db");
     show_level(self->after, self->after_text, status, "level_out_db");
@@ -88,7 +89,7 @@ static void on_drawn(PrimeknetWindow *self) {
         self->next_levels = g_timeout_add(LEVELS_MS, ask_levels, self);
 }
 
-/* ---- what the daemon is doing -------------------------------------------------------------------------------------- */
+/* ---- what the daemon is doing ------------------------------------------------------------------------------------ */
 
 static const char *name_of_state(const char *state) {
     static const struct {
@@ -141,9 +142,9 @@ static char *describe_speaker(const json_t *status) {
 static void show_settings(PrimeknetWindow *self) {
     const json_t *status = self->status;
     const char *problem = link_text(status, "problem");
-    g_autofree char *network = g_strdup_printf(json_is_true(json_object_get(status, "swapping")) ? _("%s on %s, another on its way in")
-                                                                                               : _("%s on %s"),
-                                               link_text(status, "model"), link_text(status, "engine"));
+    g_autofree char *network = g_strdup_printf(
+        json_is_true(json_object_get(status, "swapping")) ? _("%s on %s, another on its way in") : _("%s on %s"),
+        link_text(status, "model"), link_text(status, "engine"));
     g_autofree char *speaker = describe_speaker(status);
     for (int i = STRENGTH; i <= LOW_CUT; i++)
         setting_show(&self->settings[i], status, "");
@@ -197,7 +198,7 @@ void window_tell(PrimeknetWindow *self, json_t *status, const char *why_none) {
     link_ask(json_pack("{s:s}", "command", "microphones"), on_microphones, g_object_ref(self));
 }
 
-/* ---- what the user does -------------------------------------------------------------------------------------------- */
+/* ---- what the user does ------------------------------------------------------------------------------------------ */
 
 static void on_refused(gpointer data, const char *why) {
     PrimeknetWindow *self = data;
@@ -218,8 +219,9 @@ static void on_bypassed(gpointer data, json_t *answer, const char *error) {
 
 static void on_switch(PrimeknetWindow *self) {
     if (!self->filling)
-        link_ask(json_pack("{s:s, s:s}", "command", "bypass", "state", gtk_switch_get_active(self->enhances) ? "off" : "on"),
-                 on_bypassed, g_object_ref(self));
+        link_ask(
+            json_pack("{s:s, s:s}", "command", "bypass", "state", gtk_switch_get_active(self->enhances) ? "off" : "on"),
+            on_bypassed, g_object_ref(self));
 }
 
 static void on_done(gpointer data, const char *problem) {
@@ -241,10 +243,11 @@ static void check(GtkWidget *widget, const char *action, GVariant *parameter) {
     findings_open(GTK_WINDOW(widget));
 }
 
-/* ---- from start to end --------------------------------------------------------------------------------------------- */
+/* ---- from start to end ------------------------------------------------------------------------------------------- */
 
 static void open_settings(PrimeknetWindow *self) {
-    static const char *const microphones[] = {"default", NULL}, *const models[] = {"auto", "small", "base", "large", NULL};
+    static const char *const microphones[] = {"default", NULL}, *const models[] = {"auto", "small", "base", "large",
+                                                                                   NULL};
     static const char *const engines[] = {"auto", "cpu", "cuda", NULL}, *const speakers[] = {"off", "default", NULL};
     const char *microphone_titles[] = {_("The system's default"), NULL};
     const char *speaker_titles[] = {_("Off"), _("The system's output"), NULL};
@@ -252,8 +255,10 @@ static void open_settings(PrimeknetWindow *self) {
     const char *engine_titles[] = {_("Automatic"), _("Processor"), _("NVIDIA GPU"), NULL};
     const struct setting settings[N_SETTINGS] = {
         [STRENGTH] = {.name = "strength", .row = self->strength_row, .scale = self->strength, .format = "%.2f"},
-        [FLOOR] = {.name = "floor_db", .row = self->floor_row, .scale = self->floor, .format = _("%.0f dB"), .least = "off"},
-        [LOW_CUT] = {.name = "low_cut_hz", .row = self->low_cut_row, .scale = self->low_cut, .format = _("%.0f Hz"), .least = "0"},
+        [FLOOR] = {.name = "floor_db", .row = self->floor_row, .scale = self->floor, .format = _("%.0f dB"),
+                   .least = "off"},
+        [LOW_CUT] = {.name = "low_cut_hz", .row = self->low_cut_row, .scale = self->low_cut, .format = _("%.0f Hz"),
+                     .least = "0"},
         [MICROPHONE] = {.name = "microphone", .row = self->microphone},
         [MODEL] = {.name = "model", .row = self->model},
         [ENGINE] = {.name = "engine", .row = self->engine},

@@ -1,5 +1,6 @@
-/* fuzz.h - what the fuzz targets share. A target is LLVMFuzzerTestOneInput, called by libFuzzer or, for the inputs that are
- * kept in corpus/, by replay.c; it aborts where something that must hold does not. One thread, but for what a target starts.
+/* fuzz.h - what the fuzz targets share. A target is LLVMFuzzerTestOneInput, called by libFuzzer or, for the inputs that
+ * are kept in corpus/, by replay.c; it aborts where something that must hold does not. One thread, but for what a
+ * target starts.
  *
  * Targets are linked with --wrap for the functions that allocate, so that an input can say which allocation fails. */
 #ifndef PRIMEKNET_FUZZ_H
@@ -27,7 +28,8 @@ unsigned fuzz_short(struct fuzz_input *in); /* little-endian, 16 bits */
 
 /* A regular file without a name that holds these bytes. Returns its path, good until the next call. */
 const char *fuzz_file(const uint8_t *data, size_t size);
-/* A directory of this process's own, in memory where the system has a place for that; removed at exit with the files in it. */
+/* A directory of this process's own, in memory where the system has a place for that; removed at exit with the files in
+ * it. */
 const char *fuzz_directory(void);
 
 #endif

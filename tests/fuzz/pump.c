@@ -1,6 +1,6 @@
 /* Pumps and their worker: blocks of any sizes in and out, engines that are late, fail, give what is no number or are
- * exchanged, pauses and mutes, a second pump that comes and goes. What goes out is always sound that came in, and in the
- * end the signal stands where the delay says.
+ * exchanged, pauses and mutes, a second pump that comes and goes. What goes out is always sound that came in, and in
+ * the end the signal stands where the delay says.
  *
  * A byte: which allocation fails when the worker (4 bits) and the pump (4 bits) are opened. A byte: real-time priority
  * refused, position checked at the end, first engine (6 bits). The rest are turns, see act(). */
@@ -297,7 +297,8 @@ static void close_stream(struct stream *s) {
 }
 
 static void act(struct fuzz_input *input, struct stream **now) {
-    static const unsigned quanta[] = {256, 32, 64, 128, 480, 1024, 2048, 8192, 1, 300, 441, 8917, 16384, 16999, 100, 5000};
+    static const unsigned quanta[] = {256, 32,  64,  128,  480,   1024,  2048, 8192,
+                                      1,   300, 441, 8917, 16384, 16999, 100,  5000};
     const unsigned what = fuzz_byte(input), n = what / 16;
     struct stream *s = *now;
     struct engine *e = &engines[n % n_engines];
@@ -348,7 +349,8 @@ static void act(struct fuzz_input *input, struct stream **now) {
     }
 }
 
-/* Whatever was, the signal comes back to where the delay says: of the engine that sounds, or, where that failed, as it came in. */
+/* Whatever was, the signal comes back to where the delay says: of the engine that sounds, or, where that failed, as it
+ * came in. */
 static void check_position(struct stream *s) {
     const unsigned settled = s->at + 4 * PUMP_RATE;
     unsigned delay_now = 0, since = 0; /* it may change until the last: the slow hops are forgotten one by one */
@@ -396,7 +398,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     in_worker = worker_sleeps = worker_stalls = worker_ended = false;
 
     const unsigned fail = fuzz_byte(&input), how = fuzz_byte(&input);
-    const struct rt rt = {.start = start, .raise = how & 1 ? refuse : grant, .raised = how & 1 ? never : always, .join = join};
+    const struct rt rt = {.start = start, .raise = how & 1 ? refuse : grant, .raised = how & 1 ? never : always,
+                          .join = join};
     struct engine *const first = make_engine(how >> 2);
     const struct worker_options o = {
         .rt = &rt, .engine = first, .hop_p99_us = 1, .release = release, .data = engines};
