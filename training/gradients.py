@@ -3,7 +3,7 @@
 
 WEIGHTS are averaged weights or a model file, DATA is what prepare.py wrote. For each term: its value, the norm of its
 gradient in all parameters times its weight in the decay, and the cosine of its gradient to each other term's and to
-that of the weighted sum; means over batches of the same clips for all. Terms of which the cosine is negative fight. The
+that of the weighted sum; means over batches, of norms the median. Terms of which the cosine is negative fight. The
 discriminator's, which only a training has, is left out.
 """
 import argparse
@@ -58,7 +58,7 @@ def main():
     loss = Loss(net, mixer.samples, device, phases(config['loss'])[1] | dict(metric=0.))
     found = [pulls(net, loss, mixer.batch(a.clips)) for _ in range(a.batches)]
     names = list(found[0][0])
-    norms = torch.stack([torch.stack([g.norm() for g in gradients.values()]) for _, gradients in found]).mean(0)
+    norms = torch.stack([torch.stack([g.norm() for g in gradients.values()]) for _, gradients in found]).median(0).values
     angles = torch.stack([cosines(gradients) for _, gradients in found]).mean(0)
     print(f"{'':12}{'value':>12}{'norm':>12}" + ''.join(f'{k:>12}' for k in (*names, 'sum')))
     for k, norm, row in zip(names, norms.tolist(), angles.tolist()):
