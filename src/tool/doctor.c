@@ -37,7 +37,7 @@ static const char *const words[] = {"ok", "note", "problem"};
 
 /* What the checks have found out so far. */
 struct doctor {
-    json_t *checks;       /* {"check", "result", "text", "advice"}, in the order of the output */
+    json_t *checks;       /* {"check", "result", "text", "advice", "command"}, in the order of the output */
     bool as_json;
     struct settings settings;
     struct survey *survey; /* NULL without PipeWire */
@@ -46,15 +46,24 @@ struct doctor {
     json_t *status;       /* from the running daemon, or NULL */
 };
 
-/* Adds one check. advice: what to do, one sentence, or NULL. */
+/* Adds one check. advice: what to do, one sentence, or NULL; braces mark a command in it that is enough by itself. */
 static void __attribute__((format(printf, 5, 6)))
 tell(struct doctor *d, enum result result, const char *check, const char *advice, const char *format, ...) {
     va_list args;
     va_start(args, format);
     json_t *text = json_vsprintf(format, args);
     va_end(args);
-    json_t *line = json_pack("{s:s, s:s, s:o*, s:s?}", "check", check, "result", words[result], "text",
-                             text ? text : json_string("?"), "advice", advice);
+    const char *open = advice ? strchr(advice, '{') : NULL, *end = open ? strchr(open, '}') : NULL;
+    json_t *plain = json_null(), *command = json_null();
+    if (end) {
+        int n = (int)(end - open - 1);
+        plain = json_sprintf("%.*s%.*s%s", (int)(open - advice), advice, n, open + 1, end + 1);
+        command = json_sprintf("%.*s", n, open + 1);
+    } else if (advice) {
+        plain = json_string(advice);
+    }
+    json_t *line = json_pack("{s:s, s:s, s:o*, s:o*, s:o*}", "check", check, "result", words[result], "text",
+                             text ? text : json_string("?"), "advice", plain, "command", command);
     if (!d->as_json)
         printf("%-8s %-16s %s\n", words[result], check, text_of(line, "text"));
     json_array_append_new(d->checks, line);
@@ -116,12 +125,12 @@ static void check_sound_server(struct doctor *d) {
              "does not run; PulseAudio does, which PrimeKnet cannot use");
     else if (res == -EHOSTDOWN)
         tell(d, PROBLEM, "PipeWire",
-             "start PipeWire: systemctl --user --now enable pipewire pipewire-pulse wireplumber (Debian: sudo apt "
+             "start PipeWire: {systemctl --user --now enable pipewire pipewire-pulse wireplumber} (Debian: sudo apt "
              "install "
              "pipewire-audio first)",
              "does not run, or not for this user");
     else if (res)
-        tell(d, PROBLEM, "PipeWire", "restart PipeWire: systemctl --user restart pipewire", "%s", err.text);
+        tell(d, PROBLEM, "PipeWire", "restart PipeWire: {systemctl --user restart pipewire}", "%s", err.text);
     if (res)
         return;
     tell(d, FINE, "PipeWire", NULL, "%s runs", survey_version(d->survey));
@@ -130,7 +139,7 @@ static void check_sound_server(struct doctor *d) {
              "they use PulseAudio instead of PipeWire, so they do not see Enhanced Mic");
     else if (!server[0])
         tell(d, PROBLEM, "applications",
-             "systemctl --user --now enable pipewire-pulse (Debian: sudo apt install pipewire-pulse first)",
+             "{systemctl --user --now enable pipewire-pulse} (Debian: sudo apt install pipewire-pulse first)",
              "nothing serves those that use PulseAudio, such as browsers and most call programs");
     else
         tell(d, FINE, "applications", NULL, "PipeWire serves those that use PulseAudio");
@@ -138,7 +147,7 @@ static void check_sound_server(struct doctor *d) {
         tell(d, FINE, "session manager", NULL, "runs");
     else
         tell(d, PROBLEM, "session manager",
-             "start one: systemctl --user --now enable wireplumber (Debian: sudo apt install wireplumber first)",
+             "start one: {systemctl --user --now enable wireplumber} (Debian: sudo apt install wireplumber first)",
              "none runs, so no application is connected to a microphone");
 }
 
@@ -168,10 +177,10 @@ static void check_settings(struct doctor *d) {
         use_running_settings(d);
     if (res) {
         tell(d, PROBLEM, "settings",
-             "correct that line (see primeknet.conf(5)), then: systemctl --user reload primeknet", "%s%s%s",
+             "correct that line (see primeknet.conf(5)), then: {systemctl --user reload primeknet}", "%s%s%s",
              err.text, instead[0] ? "; in force: " : "", instead);
     } else if (instead[0]) {
-        tell(d, PROBLEM, "settings", "once the file is correct: systemctl --user reload primeknet",
+        tell(d, PROBLEM, "settings", "once the file is correct: {systemctl --user reload primeknet}",
              "in force: %s, not the file: %s", instead, text_of(d->status, "refused"));
     } else {
         tell(d, FINE, "settings", NULL, "%s",
@@ -181,7 +190,7 @@ static void check_settings(struct doctor *d) {
 
 static void check_service(struct doctor *d) {
     const struct systemd_unit *unit = &d->unit;
-    const char *enable = "primeknet setup";
+    const char *enable = "{primeknet setup}";
     if (!d->systemd)
         tell(d, NOTE, "service", NULL, "no systemd runs for this user, so nothing starts primeknetd at login");
     else if (strcmp(unit->load, "not-found") == 0)
@@ -192,7 +201,7 @@ static void check_service(struct doctor *d) {
         tell(d, PROBLEM, "service", "systemctl --user unmask primeknet; primeknet setup", "its unit is %s", unit->load);
     else if (strcmp(unit->active, "failed") == 0)
         tell(d, PROBLEM, "service",
-             "journalctl --user -u primeknet -n 20 says why; then: systemctl --user restart primeknet",
+             "journalctl --user -u primeknet -n 20 says why; then: {systemctl --user restart primeknet}",
              "failed (%s, exit status %d)", unit->result, unit->status);
     else if (strcmp(unit->active, "active") != 0)
         tell(d, PROBLEM, "service", enable, "%s, %s", unit->active, unit->file[0] ? unit->file : "not enabled");
@@ -219,10 +228,10 @@ static void check_daemon(struct doctor *d, int res, const char *why_not) {
     if (!runs && d->systemd && strcmp(d->unit.active, "active") != 0)
         return; /* the service's check reports it */
     if (!d->status)
-        tell(d, PROBLEM, "daemon", d->systemd ? "systemctl --user restart primeknet" : "start primeknetd", "%s",
+        tell(d, PROBLEM, "daemon", d->systemd ? "{systemctl --user restart primeknet}" : "start primeknetd", "%s",
              runs ? why_not : "does not run");
     else if (strcmp(text_of(d->status, "version"), PACKAGE_VERSION) != 0)
-        tell(d, NOTE, "daemon", "systemctl --user restart primeknet", "version %s still runs; %s is installed",
+        tell(d, NOTE, "daemon", "{systemctl --user restart primeknet}", "version %s still runs; %s is installed",
              text_of(d->status, "version"), PACKAGE_VERSION);
     else
         tell(d, FINE, "daemon", NULL, "%s", text_of(d->status, "state"));
@@ -280,11 +289,11 @@ static const struct survey_source *find_microphone(const struct doctor *d) {
 static bool check_sound(struct doctor *d, const char *check, const struct survey_source *source) {
     char advice[320];
     if (source->muted) {
-        snprintf(advice, sizeof advice, "wpctl set-mute %u 0, or unmute \"%.128s\" in the sound settings", source->id,
+        snprintf(advice, sizeof advice, "{wpctl set-mute %u 0}, or unmute \"%.128s\" in the sound settings", source->id,
                  source->description);
         tell(d, PROBLEM, check, advice, "%s is muted", source->description);
     } else if (source->volume < 1e-3) { /* -60 dB */
-        snprintf(advice, sizeof advice, "wpctl set-volume %u 1.0, or turn \"%.128s\" up in the sound settings",
+        snprintf(advice, sizeof advice, "{wpctl set-volume %u 1.0}, or turn \"%.128s\" up in the sound settings",
                  source->id, source->description);
         tell(d, PROBLEM, check, advice, "the volume of %s is zero", source->description);
     } else {
@@ -328,7 +337,7 @@ static void check_enhanced(struct doctor *d) {
     const char *by_default = survey_default_source(d->survey);
     if (!enhanced) {
         if (d->status)
-            tell(d, PROBLEM, "Enhanced Mic", "systemctl --user restart primeknet", "is missing from PipeWire");
+            tell(d, PROBLEM, "Enhanced Mic", "{systemctl --user restart primeknet}", "is missing from PipeWire");
         return;
     }
     check_sound(d, "Enhanced Mic", enhanced);
@@ -337,7 +346,7 @@ static void check_enhanced(struct doctor *d) {
         tell(d, FINE, "default source", NULL, "Enhanced Mic: applications use it by default");
     else
         tell(d, NOTE, "default source",
-             "choose Enhanced Mic in your applications, or for all of them: primeknet setup --default",
+             "choose Enhanced Mic in your applications, or for all of them: {primeknet setup --default}",
              "%s: applications use it by default", source ? source->description : "none");
 }
 
@@ -394,7 +403,7 @@ static void check_realtime(struct doctor *d) {
     if (rtkit == 0 && !d->status) {
         tell(d, FINE, "real time", NULL, "%s", limits_do ? "this user's limits allow it" : "rtkit grants it");
     } else if (rtkit == 0) {
-        tell(d, PROBLEM, "real time", "systemctl --user restart primeknet",
+        tell(d, PROBLEM, "real time", "{systemctl --user restart primeknet}",
              "the network's thread has no real-time priority (%s), though %s now%s",
              text_of(d->status, "realtime_refusal"), limits_do ? "this user's limits allow it" : "rtkit grants it",
              means);
@@ -436,7 +445,7 @@ static void check_gpu(struct doctor *d) {
         problem += strlen(prefix);
     if (problem[0])
         tell(d, wanted ? PROBLEM : access("/proc/driver/nvidia/version", F_OK) == 0 ? NOTE : FINE, "GPU",
-             wanted ? "solve that, or use the processor: primeknet set engine auto --save" : NULL,
+             wanted ? "solve that, or use the processor: {primeknet set engine auto --save}" : NULL,
              "%s; the processor is used", problem);
     else if (strncmp(engine, "cuda", 4) == 0 || !d->status)
         tell(d, FINE, "GPU", NULL, "can be used");
@@ -444,7 +453,8 @@ static void check_gpu(struct doctor *d) {
         tell(d, FINE, "GPU", NULL, "released while nobody records");
 }
 
-static const char *const lighter = "use a lighter model: primeknet model auto --save, or primeknet model small --save";
+static const char *const lighter =
+    "use a lighter model: {primeknet model auto --save}, or primeknet model small --save";
 
 /* Judges the hops of past recordings; returns false if there were too few. */
 static bool judge_hops(struct doctor *d) {
@@ -452,7 +462,7 @@ static bool judge_hops(struct doctor *d) {
     const char *too_heavy = text_of(json_object_get(d->status, "missing"), "model");
     if (too_heavy[0]) {
         tell(d, PROBLEM, "speed",
-             "stop what keeps the processor busy, or keep the lighter model: primeknet model small --save", "%s",
+             "stop what keeps the processor busy, or keep the lighter model: {primeknet model small --save}", "%s",
              too_heavy);
         return true;
     }
@@ -460,7 +470,7 @@ static bool judge_hops(struct doctor *d) {
         return false;
     bool cpu = strncmp(text_of(d->status, "engine"), "cpu", 3) == 0;
     if (late > late_share * hops)
-        tell(d, PROBLEM, "speed", cpu ? lighter : "stop what else uses the GPU, or: primeknet set engine cpu --save",
+        tell(d, PROBLEM, "speed", cpu ? lighter : "stop what else uses the GPU, or: {primeknet set engine cpu --save}",
              "%.0f of %.0f hops of %s were late, so the microphone came through unenhanced", late, hops,
              text_of(d->status, "model"));
     else
@@ -500,7 +510,7 @@ static void check_speed(struct doctor *d) {
                                  : "");
     }
     if (res < 0)
-        tell(d, PROBLEM, "speed", "choose another model: primeknet model auto --save", "%s", err.text);
+        tell(d, PROBLEM, "speed", "choose another model: {primeknet model auto --save}", "%s", err.text);
     engine_close(e);
     model_free(model);
 }
@@ -569,7 +579,7 @@ const struct cli_command doctor_command = {
     .name = "doctor",
     .summary = "find problems and say how to fix them",
     .run = run_doctor,
-    .options = {{'j', "json", .help = "an array of objects with check, result, text and advice"}},
+    .options = {{'j', "json", .help = "an array of objects with check, result, text, advice and command"}},
     .about = "Finds what keeps Enhanced Mic from working, and says what to do. Changes nothing.\n"
              "Exit status: 0 no problems, 1 problems, 2 usage error.\n",
 };

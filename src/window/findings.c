@@ -22,7 +22,7 @@ static void on_end(GObject *process, GAsyncResult *result, gpointer data) {
     if (!ok)
         r->done(r->data, error->message);
     else if (!g_subprocess_get_successful(G_SUBPROCESS(process)))
-        r->done(r->data, errors && g_strstrip(errors)[0] ? errors : _("It failed, and did not say why"));
+        r->done(r->data, errors && g_strstrip(errors)[0] ? errors : _("The command failed without a message"));
     else
         r->done(r->data, NULL);
 }
@@ -81,11 +81,11 @@ static void add_row(PrimeknetFindings *self, const json_t *check) {
     gboolean problem = strcmp(link_text(check, "result"), "problem") == 0;
     const char *command = link_text(check, "command"), *advice = link_text(check, "advice");
     g_autofree char *text = g_strdup_printf(advice[0] ? "%s\n%s" : "%s", link_text(check, "text"), advice);
+    const char *icon = problem ? "dialog-warning-symbolic" : "dialog-information-symbolic";
     GtkWidget *row = g_object_new(ADW_TYPE_ACTION_ROW, "use-markup", FALSE, "title", link_text(check, "check"),
-                                  "subtitle", text, "icon-name",
-                                  problem ? "dialog-warning-symbolic" : "dialog-information-symbolic", NULL);
+                                  "subtitle", text, "icon-name", icon, NULL);
     if (command[0]) {
-        GtkWidget *button = gtk_button_new_with_label(_("Do It"));
+        GtkWidget *button = gtk_button_new_with_label(_("Fix"));
         gtk_widget_set_valign(button, GTK_ALIGN_CENTER);
         gtk_widget_set_tooltip_text(button, command);
         gtk_accessible_update_property(GTK_ACCESSIBLE(button), GTK_ACCESSIBLE_PROPERTY_DESCRIPTION, command, -1);
@@ -110,7 +110,7 @@ static void on_checks(GObject *process, GAsyncResult *result, gpointer data) {
     const json_t *check;
     size_t i;
     if (!g_subprocess_communicate_utf8_finish(G_SUBPROCESS(process), result, &output, &errors, &error)) {
-        conclude(self, _("No Check"), error->message);
+        conclude(self, _("Could Not Check"), error->message);
         return;
     }
     json_t *checks = json_loads(output, 0, NULL);
@@ -121,7 +121,7 @@ static void on_checks(GObject *process, GAsyncResult *result, gpointer data) {
         if (strcmp(link_text(check, "result"), "ok") != 0)
             add_row(self, check);
     if (!json_is_array(checks))
-        conclude(self, _("No Check"), errors);
+        conclude(self, _("Could Not Check"), errors);
     else if (self->rows->len == 0)
         conclude(self, _("All Is Well"), NULL);
     else
@@ -131,10 +131,10 @@ static void on_checks(GObject *process, GAsyncResult *result, gpointer data) {
 
 static void look(PrimeknetFindings *self) {
     g_autoptr(GError) error = NULL;
-    g_autoptr(GSubprocess) process = g_subprocess_new(G_SUBPROCESS_FLAGS_STDOUT_PIPE | G_SUBPROCESS_FLAGS_STDERR_PIPE,
-                                                      &error, "primeknet", "doctor", "--json", NULL);
+    const GSubprocessFlags pipes = G_SUBPROCESS_FLAGS_STDOUT_PIPE | G_SUBPROCESS_FLAGS_STDERR_PIPE;
+    g_autoptr(GSubprocess) process = g_subprocess_new(pipes, &error, "primeknet", "doctor", "--json", NULL);
     if (!process) {
-        conclude(self, _("No Check"), error->message);
+        conclude(self, _("Could Not Check"), error->message);
         return;
     }
     gtk_stack_set_visible_child(self->stack, self->checking);

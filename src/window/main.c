@@ -1,5 +1,4 @@
-/* primeknet-gtk: a window over primeknetd, and an item in the tray where it is asked for. Either may end; the daemon
- * goes on. */
+/* primeknet-gtk: a window over primeknetd, and an item in the tray if asked for. The daemon outlives both. */
 #include "config.h"
 
 #include "window/link.h"
@@ -51,9 +50,9 @@ static void about(GSimpleAction *action, GVariant *parameter, gpointer data) {
     struct app *a = data;
     (void)action;
     (void)parameter;
-    adw_show_about_window(GTK_WINDOW(a->window), "application-name", "PrimeKnet", "application-icon", APP_ID, "version",
-                          PACKAGE_VERSION, "comments", _("A clean microphone"), "license-type", GTK_LICENSE_GPL_3_0,
-                          NULL);
+    adw_show_about_window(GTK_WINDOW(a->window), "application-name", "PrimeKnet", "application-icon", APP_ID,
+                          "version", PACKAGE_VERSION, "comments", _("A clean microphone"),
+                          "license-type", GTK_LICENSE_GPL_3_0, NULL);
 }
 
 static void quit(GSimpleAction *action, GVariant *parameter, gpointer data) {
@@ -80,8 +79,11 @@ int main(int argc, char **argv) {
         {0},
     };
     struct app a = {0};
-    const GActionEntry actions[] = {{.name = "show", .activate = show}, {.name = "about", .activate = about},
-                                    {.name = "quit", .activate = quit}};
+    static const GActionEntry actions[] = {
+        {.name = "show", .activate = show},
+        {.name = "about", .activate = about},
+        {.name = "quit", .activate = quit},
+    };
     setlocale(LC_ALL, "");
     bindtextdomain(GETTEXT_PACKAGE, LOCALEDIR);
     bind_textdomain_codeset(GETTEXT_PACKAGE, "UTF-8");

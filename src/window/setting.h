@@ -1,6 +1,6 @@
 /* setting.h - a setting of the daemon's as a row of the window: a scale, or a choice.
  *
- * What the user moves is set at once, and kept in the settings file when it has come to rest; what others set is
+ * What the user moves is set at once, and written into the settings file when it has come to rest; what others set is
  * shown. */
 #ifndef PRIMEKNET_WINDOW_SETTING_H
 #define PRIMEKNET_WINDOW_SETTING_H
@@ -15,8 +15,7 @@ struct setting {
     const char *name;
     AdwActionRow *row;
     GtkRange *scale;     /* NULL: the row is an AdwComboRow ... */
-    GStrv offered;       /* ... whose first choices stand for these values; the one after them, if any, for what is in
-                          * force */
+    GStrv offered;       /* ... whose choices are these values, and what is in force where it is none of them */
     GtkStringList *titles;
     const char *format;  /* of the scale's value */
     const char *least;   /* what the scale's lower end, shown as "off", sets; NULL: that end is like any other value */

@@ -32,8 +32,7 @@ void spectrum_show(PrimeknetSpectrum *self, const json_t *status) {
 static void snapshot(GtkWidget *widget, GtkSnapshot *snapshot) {
     PrimeknetSpectrum *self = PRIMEKNET_SPECTRUM(widget);
     GtkStyleContext *style = gtk_widget_get_style_context(widget);
-    float width = (float)gtk_widget_get_width(widget), height = (float)gtk_widget_get_height(widget),
-          step = width / BANDS;
+    float height = (float)gtk_widget_get_height(widget), step = (float)gtk_widget_get_width(widget) / BANDS;
     GdkRGBA before, after;
     gtk_style_context_get_color(style, &before);
     before.alpha = 0.25f;
@@ -41,9 +40,9 @@ static void snapshot(GtkWidget *widget, GtkSnapshot *snapshot) {
         gtk_style_context_get_color(style, &after);
     for (int side = 0; side < 2; side++)
         for (int band = 0; band < BANDS; band++) {
-            float x = roundf(step * (float)band), y = MAX(1, roundf(height * self->share[side][band])),
-                  inset = side ? 3 : 0;
-            graphene_rect_t bar = GRAPHENE_RECT_INIT(x + 1 + inset, height - y, roundf(step) - 3 - 2 * inset, y);
+            float x = roundf(step * (float)band) + 1, y = MAX(1, roundf(height * self->share[side][band]));
+            float inset = side ? 3 : 0;
+            graphene_rect_t bar = GRAPHENE_RECT_INIT(x + inset, height - y, roundf(step) - 3 - 2 * inset, y);
             gtk_snapshot_append_color(snapshot, side ? &after : &before, &bar);
         }
     g_signal_emit(self, drawn, 0);

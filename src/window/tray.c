@@ -64,8 +64,7 @@ static void on_call(GDBusConnection *bus, const char *sender, const char *path, 
     } else { /* Scroll */
         int delta;
         g_variant_get(parameters, "(i&s)", &delta, NULL);
-        /* up is negative; several may come at once */
-        t->now = CLAMP(t->now + (delta < 0 ? scroll_step : -scroll_step), 0, 1);
+        t->now = CLAMP(t->now + (delta < 0 ? scroll_step : -scroll_step), 0, 1); /* several may come before a status */
         set_strength(t, t->now);
     }
     g_dbus_method_invocation_return_value(invocation, NULL);
@@ -97,14 +96,13 @@ static GVariant *on_get(GDBusConnection *bus, const char *sender, const char *pa
 }
 
 static void check(DbusmenuMenuitem *item, gboolean checked) {
-    dbusmenu_menuitem_property_set_int(item, DBUSMENU_MENUITEM_PROP_TOGGLE_STATE,
-                                       checked ? DBUSMENU_MENUITEM_TOGGLE_STATE_CHECKED
-                                               : DBUSMENU_MENUITEM_TOGGLE_STATE_UNCHECKED);
+    int state = checked ? DBUSMENU_MENUITEM_TOGGLE_STATE_CHECKED : DBUSMENU_MENUITEM_TOGGLE_STATE_UNCHECKED;
+    dbusmenu_menuitem_property_set_int(item, DBUSMENU_MENUITEM_PROP_TOGGLE_STATE, state);
 }
 
 void tray_tell(struct tray *t, const json_t *status) {
-    gboolean bypass = json_is_true(json_object_get(status, "bypass")),
-             differs = t->runs != !!status || t->bypass != bypass;
+    gboolean bypass = json_is_true(json_object_get(status, "bypass"));
+    gboolean differs = t->runs != !!status || t->bypass != bypass;
     t->runs = !!status;
     t->bypass = bypass;
     t->now = link_number(json_object_get(status, "settings"), "strength");

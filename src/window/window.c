@@ -17,7 +17,6 @@ enum { STRENGTH, FLOOR, LOW_CUT, MICROPHONE, MODEL, ENGINE, SPEAKER, N_SETTINGS 
 struct _PrimeknetWindow {
     AdwApplicationWindow parent;
     AdwToastOverlay *toasts;
-    GtkStack *stack;
     AdwStatusPage *away;
     GtkWidget *present;
     AdwActionRow *switch_row, *recorders_row;
@@ -55,13 +54,11 @@ static void show_level(GtkLevelBar *bar, GtkLabel *label, const json_t *status, 
 /* level_in_db and its like are there while somebody records. */
 static void show_sound(PrimeknetWindow *self, const json_t *status) {
     const json_t *reduction = json_object_get(status, "noise_reduction_db");
-    g_autofree char *noise = json_is_number(reduction)
-                                 ? g_strdup_printf(_("%.0f dB"), fmax(0, json_number_value(reduction)))
-                                 : g_strdup("–");
+    g_autofree char *noise = g_strdup_printf(_("%.0f dB"), fmax(0, json_number_value(reduction)));
     g_autofree char *delay = g_strdup_printf(_("%.1f ms"), link_number(status, "delay_ms"));
     show_level(self->before, self->before_text, status, "level_in_db");
     show_level(self->after, self->after_text, status, "level_out_db");
-    gtk_label_set_text(self->noise_text, noise);
+    gtk_label_set_text(self->noise_text, json_is_number(reduction) ? noise : "–");
     gtk_label_set_text(self->delay_text, link_number(status, "delay_ms") > 0 ? delay : "–");
     spectrum_show(self->spectrum, status);
 }
@@ -99,8 +96,8 @@ static const char *name_of_state(const char *state) {
         {"no microphone", N_("There is no microphone")},
         {"idle", N_("Idle: nobody records")},
         {"enhancing", N_("Enhancing")},
-        {"bypassed", N_("Bypassed: the microphone as it is")},
-        {"engine lost", N_("The engine failed: the microphone as it is")},
+        {"bypassed", N_("Bypassed: the microphone unchanged")},
+        {"engine lost", N_("The engine failed: the microphone unchanged")},
         {"no output", N_("There is no output")},
     };
     for (size_t i = 0; i < G_N_ELEMENTS(names); i++)
@@ -135,16 +132,16 @@ static char *describe_speaker(const json_t *status) {
         return g_strdup("");
     if (json_array_size(players) == 0)
         return g_strdup(_("Nobody plays"));
-    return g_strdup_printf(_("%s: %s plays, %.1f ms of delay"), name_of_state(link_text(speaker, "state")), names,
+    return g_strdup_printf(_("%s, played to by %s, delay %.1f ms"), name_of_state(link_text(speaker, "state")), names,
                            link_number(speaker, "delay_ms"));
 }
 
 static void show_settings(PrimeknetWindow *self) {
     const json_t *status = self->status;
     const char *problem = link_text(status, "problem");
-    g_autofree char *network = g_strdup_printf(
-        json_is_true(json_object_get(status, "swapping")) ? _("%s on %s, another on its way in") : _("%s on %s"),
-        link_text(status, "model"), link_text(status, "engine"));
+    gboolean swapping = json_is_true(json_object_get(status, "swapping"));
+    g_autofree char *network = g_strdup_printf(swapping ? _("%s on %s, loading another") : _("%s on %s"),
+                                               link_text(status, "model"), link_text(status, "engine"));
     g_autofree char *speaker = describe_speaker(status);
     for (int i = STRENGTH; i <= LOW_CUT; i++)
         setting_show(&self->settings[i], status, "");
@@ -183,13 +180,13 @@ static void show_switch(PrimeknetWindow *self) {
 void window_tell(PrimeknetWindow *self, json_t *status, const char *why_none) {
     json_decref(self->status);
     self->status = json_incref(status);
+    gtk_widget_set_visible(GTK_WIDGET(self->away), !status);
+    gtk_widget_set_visible(self->present, !!status);
     if (!status) {
         adw_status_page_set_description(self->away, why_none);
-        gtk_stack_set_visible_child(self->stack, GTK_WIDGET(self->away));
         return;
     }
     g_autofree char *recorders = join(json_object_get(status, "recorders"));
-    gtk_stack_set_visible_child(self->stack, self->present);
     adw_action_row_set_subtitle(self->switch_row, name_of_state(link_text(status, "state")));
     adw_action_row_set_subtitle(self->recorders_row, recorders);
     show_switch(self);
@@ -218,10 +215,9 @@ static void on_bypassed(gpointer data, json_t *answer, const char *error) {
 }
 
 static void on_switch(PrimeknetWindow *self) {
+    const char *bypass = gtk_switch_get_active(self->enhances) ? "off" : "on";
     if (!self->filling)
-        link_ask(
-            json_pack("{s:s, s:s}", "command", "bypass", "state", gtk_switch_get_active(self->enhances) ? "off" : "on"),
-            on_bypassed, g_object_ref(self));
+        link_ask(json_pack("{s:s, s:s}", "command", "bypass", "state", bypass), on_bypassed, g_object_ref(self));
 }
 
 static void on_done(gpointer data, const char *problem) {
@@ -246,9 +242,9 @@ static void check(GtkWidget *widget, const char *action, GVariant *parameter) {
 /* ---- from start to end ------------------------------------------------------------------------------------------- */
 
 static void open_settings(PrimeknetWindow *self) {
-    static const char *const microphones[] = {"default", NULL}, *const models[] = {"auto", "small", "base", "large",
-                                                                                   NULL};
-    static const char *const engines[] = {"auto", "cpu", "cuda", NULL}, *const speakers[] = {"off", "default", NULL};
+    static const char *const microphones[] = {"default", NULL}, *const speakers[] = {"off", "default", NULL};
+    static const char *const models[] = {"auto", "small", "base", "large", NULL};
+    static const char *const engines[] = {"auto", "cpu", "cuda", NULL};
     const char *microphone_titles[] = {_("The system's default"), NULL};
     const char *speaker_titles[] = {_("Off"), _("The system's output"), NULL};
     const char *model_titles[] = {_("Automatic"), "small", "base", "large", NULL};
@@ -281,7 +277,7 @@ static void window_class_init(PrimeknetWindowClass *class) {
     g_type_ensure(SPECTRUM_TYPE);
     gtk_widget_class_set_template_from_resource(widget, "/org/primeknet/PrimeKnet/window.ui");
 #define BIND(child) gtk_widget_class_bind_template_child(widget, PrimeknetWindow, child)
-    BIND(toasts), BIND(stack), BIND(away), BIND(present), BIND(switch_row), BIND(recorders_row), BIND(enhances);
+    BIND(toasts), BIND(away), BIND(present), BIND(switch_row), BIND(recorders_row), BIND(enhances);
     BIND(before), BIND(after), BIND(before_text), BIND(after_text), BIND(noise_text), BIND(delay_text), BIND(spectrum);
     BIND(strength_row), BIND(floor_row), BIND(low_cut_row), BIND(strength), BIND(floor), BIND(low_cut);
     BIND(microphone), BIND(model), BIND(engine), BIND(speaker);

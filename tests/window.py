@@ -1,0 +1,322 @@
+"""What tests/test_window does in its session: DIRECTORY is for files. The window is read and moved from outside, by its
+accessible tree and by the keyboard."""
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+import wave
+
+import gi
+
+gi.require_version('Atspi', '2.0')
+from gi.repository import Atspi, Gio, GLib  # noqa: E402
+
+TMP = sys.argv[1]
+CONFIG = f'{TMP}/primeknet.conf'
+PATIENCE_S = 60
+open(CONFIG, 'w').write('model = "small"\n')
+
+
+def wait(what, until):
+    end = time.monotonic() + PATIENCE_S
+    while time.monotonic() < end:
+        try:
+            if value := until():
+                return value
+        except (GLib.Error, AttributeError):  # of the tree, while it changes
+            pass
+        GLib.MainContext.default().iteration(False)
+        time.sleep(0.1)
+    raise SystemExit(f'FAIL: {what}\n' + '\n'.join(f'{role} {name!r}' for role, name, _ in tree()))
+
+
+def ok(what):
+    print(f'ok: {what}', flush=True)
+
+
+def run(*words):
+    return subprocess.run(words, check=True, capture_output=True, text=True).stdout
+
+
+def status():
+    try:
+        return json.loads(run('primeknet', 'status', '--json'))
+    except subprocess.CalledProcessError:
+        return None
+
+
+def setting(name):
+    return status()['settings'][name]
+
+
+# ---- what the window shows -------------------------------------------------------------------------------------------
+
+
+def has(node, state):
+    return node.get_state_set().contains(state)
+
+
+def tree():
+    """Role, name and object of all that is on the screen."""
+    found, left = [], [Atspi.get_desktop(0)]
+    while left:
+        node = left.pop()
+        if not node:
+            continue
+        role = node.get_role_name()
+        if role == 'application':
+            node.set_cache_mask(Atspi.Cache.NONE)
+        if role not in ('desktop frame', 'application') and not has(node, Atspi.StateType.VISIBLE):
+            continue
+        found.append((role, node.get_name(), node))
+        left += [node.get_child_at_index(i) for i in reversed(range(node.get_child_count()))]
+    return found
+
+
+def find(role, name):
+    return next((node for r, n, node in tree() if r == role and n == name), None)
+
+
+def shows(text):
+    return any(text in name for role, name, _ in tree() if role == 'label')
+
+
+def value(role, name):
+    return find(role, name).get_value_iface().get_current_value()
+
+
+def choice(name):
+    """What a row with choices shows."""
+    left, texts = [find('combo box', name)], []
+    while left:
+        node = left.pop()
+        texts += [node.get_name()] if node.get_role_name() == 'label' else []
+        left += [node.get_child_at_index(i) for i in range(node.get_child_count())]
+    return texts
+
+
+def press(*keys):
+    run('xdotool', 'key', '--delay', '50', *keys)
+
+
+def start(*words):
+    return subprocess.Popen(words, stderr=sys.stderr)
+
+
+def daemon_starts():
+    return start('primeknetd', '--config', CONFIG)
+
+
+def window_shows(process):
+    search = ['xdotool', 'search', '--onlyvisible', '--class', 'primeknet-gtk']
+    window = wait('no window', lambda: subprocess.run(search, capture_output=True, text=True).stdout.split())[-1]
+    run('xdotool', 'windowfocus', '--sync', window)
+
+
+# ---- the daemon away, and there --------------------------------------------------------------------------------------
+
+gtk = start('primeknet-gtk')
+window_shows(gtk)
+wait('the absence is not shown', lambda: shows('Enhanced Mic Is Off') and shows('primeknetd is not running'))
+assert not find('slider', 'Strength')
+daemon = daemon_starts()
+wait('the daemon is not shown', lambda: find('slider', 'Strength') and not shows('Enhanced Mic Is Off'))
+wait('the microphone is not shown', lambda: 'Fake microphone fake_mic' in choice('Microphone'))
+wait('the state is not shown', lambda: shows('Idle: nobody records'))
+ok('shows that the daemon is away, and that it has come')
+
+controls = 'check box', 'slider', 'combo box', 'push button', 'level bar'
+wordless = [role for role, name, _ in tree() if not name and role in controls]
+assert not wordless, wordless
+ok('each control has a name')
+
+# ---- every control, by the keyboard ----------------------------------------------------------------------------------
+
+press('alt+r')
+wait('the switch does nothing', lambda: status()['bypass'])
+press('alt+r')
+wait('the switch does nothing twice', lambda: not status()['bypass'])
+press('alt+s', 'Left', 'Left')
+wait('strength is not set', lambda: setting('strength') == 0.9)
+press('alt+f', 'Right', 'Right')
+wait('floor is not set', lambda: setting('floor_db') == -58)
+press('alt+l', 'Right')
+wait('low cut is not set', lambda: setting('low_cut_hz') == 80)
+press('alt+f', 'Home')
+wait('floor is not off', lambda: setting('floor_db') == 'off')
+
+
+def offers():
+    return any(role == 'list item' and has(node, Atspi.StateType.FOCUSED) for role, _, node in tree())
+
+
+def choose(key, downs):
+    wait('choices stay', lambda: not offers())
+    press(key)
+    wait(f'{key} offers nothing', offers)
+    press(*['Down'] * downs, 'Return')
+
+
+choose('alt+m', 1)
+wait('the microphone is not set', lambda: setting('microphone') == 'fake_mic')
+choose('alt+n', 2)
+wait('the network is not set', lambda: setting('model') == 'base')
+choose('alt+e', 1)
+wait('the engine is not set', lambda: setting('engine') == 'cpu')
+choose('alt+o', 1)
+wait('the speaker is not set', lambda: setting('speaker') == 'default')
+wait('the speaker is not shown', lambda: 'Nobody plays' in choice('Output'))
+wanted = ['strength = 0.9', 'floor_db = "off"', 'low_cut_hz = 80', 'microphone = "fake_mic"', 'model = "base"',
+          'engine = "cpu"', 'speaker = "default"']
+wait('not kept', lambda: all(line in open(CONFIG).read() for line in wanted))
+ok('each control does what it says, and is kept')
+
+choose('alt+e', 2)  # there is no GPU's module
+wait('a refusal is not told', lambda: shows('the module is not installed'))
+wait('the refused value stays', lambda: 'Processor' in choice('Engine'))
+assert setting('engine') == 'cpu'
+ok('tells a refusal, and shows what is in force')
+
+# ---- what others change ----------------------------------------------------------------------------------------------
+
+run('primeknet', 'set', 'strength', '0.5')
+wait('strength is not followed', lambda: value('slider', 'Strength') == 0.5)
+run('primeknet', 'set', 'floor-db', '-18')
+wait('floor is not followed', lambda: value('slider', 'Floor') == -18)
+run('primeknet', 'set', 'low-cut-hz', '100')
+wait('low cut is not followed', lambda: value('slider', 'Low cut') == 100)
+run('primeknet', 'bypass', 'on')
+wait('bypass is not followed', lambda: not has(find('check box', 'Remove noise'), Atspi.StateType.CHECKED))
+run('primeknet', 'bypass', 'off')
+run('primeknet', 'model', 'small')
+wait('the network is not followed', lambda: any(text.startswith('small on cpu') for text in choice('Network')))
+run(os.path.join(os.path.dirname(__file__), 'pipewire-session'), 'add-mic', os.path.join(TMP, 'session'), 'usb_mic')
+run('primeknet', 'use', 'usb')
+wait('another microphone is not followed', lambda: choice('Microphone').count('Fake microphone usb_mic') == 2)
+run('primeknet', 'use', 'fake_mic')
+run('primeknet', 'set', 'speaker', 'off')
+wait('the speaker is not followed', lambda: 'Off' in choice('Output'))
+assert setting('strength') == 0.5 and 'strength = 0.9' in open(CONFIG).read(), 'the window kept what others set'
+ok('follows what others change, and keeps nothing of it')
+
+with wave.open(f'{TMP}/noise.wav', 'wb') as f:
+    f.setparams((1, 2, 48000, 0, 'NONE', ''))
+    f.writeframes(os.urandom(120 * 2 * 48000))
+player = start('pw-cat', '--playback', '--target', '0', '-P', '{ node.name = player }', f'{TMP}/noise.wav')
+recorder = start('pw-record', '--target', 'enhanced_mic', f'{TMP}/recorded.wav')
+wait('no player', lambda: 'player:output_MONO' in run('pw-link', '-o').split())
+run('pw-link', 'player:output_MONO', 'fake_mic:input_MONO')
+wait('who records is not shown', lambda: shows('pw-record') and shows('Enhancing'))
+wait('no level', lambda: value('level bar', 'Level before') > 30)
+wait('no noise is removed', lambda: any(re.fullmatch('[1-9][0-9]* dB', name) for _, name, _ in tree()))
+assert shows(' ms')
+player.kill(), recorder.kill()
+wait('the end of the recording is not shown', lambda: shows('nobody') and value('level bar', 'Level before') == 0)
+ok('shows who records, levels, noise and delay')
+
+# ---- problems --------------------------------------------------------------------------------------------------------
+
+
+def muted():
+    return 'yes' in run('pactl', 'get-source-mute', 'fake_mic')
+
+
+run('pactl', 'set-source-mute', 'fake_mic', '1')
+frame = find('frame', 'PrimeKnet').get_action_iface()
+frame.do_action([frame.get_action_name(i) for i in range(frame.get_n_actions())].index('win.check'))
+wait('the mute is not found', lambda: shows('Fake microphone fake_mic is muted'))
+buttons = [node for role, name, node in tree() if role == 'push button' and name.startswith('Fix')]
+assert muted() and buttons
+for button in buttons:
+    if 'set-mute' in button.get_description():
+        button.get_action_iface().do_action(0)
+wait('the mute is not undone', lambda: not muted() and not shows('Fake microphone fake_mic is muted'))
+press('Escape')
+ok('finds problems, and solves one')
+
+# ---- the daemon ends, the window ends --------------------------------------------------------------------------------
+
+daemon.terminate(), daemon.wait()
+wait('the end is not shown', lambda: shows('Enhanced Mic Is Off'))
+daemon = daemon_starts()
+wait('the return is not shown', lambda: find('slider', 'Strength'))
+window_shows(gtk)
+press('alt+s', 'Left', 'ctrl+w') # what is on its way when the window is closed is kept
+assert gtk.wait(PATIENCE_S) == 0
+wait('the last movement is lost', lambda: setting('strength') == 0.85 and 'strength = 0.85' in open(CONFIG).read())
+ok('ends without the daemon')
+
+# ---- the tray --------------------------------------------------------------------------------------------------------
+
+bus = Gio.bus_get_sync(Gio.BusType.SESSION)
+items = []
+
+
+def on_call(bus, sender, path, interface, method, parameters, invocation):
+    items.append(parameters[0])
+    invocation.return_value(None)
+
+
+WATCHER = 'org.kde.StatusNotifierWatcher'
+node = Gio.DBusNodeInfo.new_for_xml(f'<node><interface name="{WATCHER}"><method name="RegisterStatusNotifierItem">'
+                                    '<arg name="service" type="s" direction="in"/></method></interface></node>')
+bus.register_object('/StatusNotifierWatcher', node.interfaces[0], on_call, None, None)
+gtk = start('primeknet-gtk', '--tray')
+time.sleep(2)
+Gio.bus_own_name_on_connection(bus, WATCHER, Gio.BusNameOwnerFlags.NONE, None, None)
+wait('no item', lambda: items)
+
+
+def call(path, interface, method, parameters):
+    return bus.call_sync(items[0], path, interface, method, parameters, None, Gio.DBusCallFlags.NONE, 5000, None)
+
+
+def item(method, *parameters):
+    return call('/StatusNotifierItem', 'org.kde.StatusNotifierItem', method, GLib.Variant(*parameters))
+
+
+def icon():
+    return call('/StatusNotifierItem', 'org.freedesktop.DBus.Properties', 'Get',
+                GLib.Variant('(ss)', ('org.kde.StatusNotifierItem', 'IconName')))[0]
+
+
+def menu():
+    """label: (id, whether it is checked)"""
+    found, left = {}, [call('/MenuBar', 'com.canonical.dbusmenu', 'GetLayout', GLib.Variant('(iias)', (0, -1, [])))[1]]
+    while left:
+        number, properties, children = left.pop()
+        found[properties.get('label')] = number, properties.get('toggle-state') == 1
+        left += children
+    return found
+
+
+def click(label):
+    event = menu()[label][0], 'clicked', GLib.Variant('i', 0), 0
+    call('/MenuBar', 'com.canonical.dbusmenu', 'Event', GLib.Variant('(isvu)', event))
+
+
+wait('the tray does not show that noise is removed', lambda: menu()['_Remove noise'][1] and 'audio-input' in icon())
+click('_Remove noise')
+wait('the menu does not switch', lambda: status()['bypass'] and not menu()['_Remove noise'][1] and 'muted' in icon())
+item('SecondaryActivate', '(ii)', (0, 0))
+wait('a middle click does not switch', lambda: not status()['bypass'])
+click('0.50')
+wait('the menu does not set the strength', lambda: setting('strength') == 0.5)
+wait('the menu does not show the strength', lambda: menu()['0.50'][1] and not menu()['1.00'][1])
+item('Scroll', '(is)', (-120, 'vertical'))
+wait('the wheel does not raise the strength', lambda: setting('strength') == 0.55)
+assert not find('frame', 'PrimeKnet')
+item('Activate', '(ii)', (0, 0))
+window_shows(gtk)
+wait('a click opens no window', lambda: find('slider', 'Strength'))
+press('ctrl+w')
+wait('the window stays', lambda: not find('frame', 'PrimeKnet'))
+click('_Open PrimeKnet')
+wait('the menu opens no window', lambda: find('slider', 'Strength'))
+assert gtk.poll() is None
+click('_Quit')
+assert gtk.wait(PATIENCE_S) == 0 and status()
+ok('the tray switches, sets the strength, opens the window and ends it')
+daemon.terminate()
