@@ -9,9 +9,10 @@
  * An argument lengthens the tests: with test-live 10 those that wait run ten times as long. */
 #include "config.h"
 
-#include "model/model.h"
 #include "graph/node.h"
 #include "graph/pipewire.h"
+#include "manager.h"
+#include "model/model.h"
 #include "probe.h"
 #include "rt_guard.h"
 #include "run.h"
@@ -53,6 +54,7 @@ static char directory[64]; /* of all sessions; "s" in it is the present one's */
 static struct model *model;
 static struct node *node, *more[2]; /* those beside it share its worker */
 static struct probe *probe;
+static struct manager *manager;
 static unsigned n_released;
 
 /* ---- the linker puts these in between: the graph's clock, and a guard around what PipeWire's data loop and the worker
@@ -298,6 +300,7 @@ static void open_speaker_probe(void) {
 static void setup(void) {
     node = more[0] = more[1] = NULL;
     probe = NULL;
+    manager = NULL;
     n_released = 0;
     atomic_store(&n_guarded_blocks, 0);
     atomic_store(&n_guarded_hops, 0);
@@ -308,6 +311,7 @@ static void teardown(void) {
     node_close(more[0]);
     node_close(more[1]);
     node_close(node);
+    manager_close(manager);
     shell("%s stop %s/s", SESSION, directory);
 }
 
@@ -1068,6 +1072,161 @@ START_TEST(several_at_once) {
 }
 END_TEST
 
+/* ---- a session manager that does as it is told, in the order of the test ------------------------------------------------- */
+
+static void open_managed(void) {
+    start_session("MANAGER=none");
+    manager = manager_open();
+    ck_assert_ptr_nonnull(manager);
+    open_node("null", 1, NULL);
+    probe = probe_open(PEAK, on_cycle);
+    ck_assert_ptr_nonnull(probe);
+}
+
+static void link_managed(const char *from, const char *to) {
+    spin_until(manager_link(manager, from, to));
+}
+
+static void add_microphone(const char *name) {
+    char input[64];
+    snprintf(input, sizeof input, "%s:input_MONO", name);
+    shell("%s add-mic %s/s %s", SESSION, directory, name);
+    link_managed("player:out", input);
+}
+
+static bool captures(const char *name) {
+    return strcmp(status().microphone_name, name) == 0;
+}
+
+static bool has_target(const char *recorder, const char *key, uint64_t serial) {
+    char value[64], wanted[64] = "";
+    if (serial)
+        snprintf(wanted, sizeof wanted, "%llu", (unsigned long long)serial);
+    manager_get(manager, manager_node(manager, recorder), key, value, sizeof value);
+    return strcmp(value, wanted) == 0;
+}
+
+START_TEST(links_in_the_order_of_the_manager) {
+    open_managed();
+    link_managed("enhanced_mic:capture_MONO", "recorder:second"); /* before there is a microphone */
+    spin_until(status().n_consumers == 1);
+    ck_assert(!status().has_microphone);
+    record(4096);
+    link_managed("player:out", "fake_mic:input_MONO");
+    link_managed("fake_mic:capture_MONO", "capture.enhanced_mic:input_MONO");
+    spin_until(captures("fake_mic"));
+    until_heard(true);
+    add_microphone("other");
+    link_managed("other:capture_MONO", "capture.enhanced_mic:input_MONO"); /* before the other one's is gone */
+    spin_until(captures("other"));
+    ck_assert(manager_unlink(manager, "fake_mic:capture_MONO", "capture.enhanced_mic:input_MONO"));
+    until_heard(true);
+    ck_assert(captures("other"));
+    ck_assert(manager_unlink(manager, "other:capture_MONO", "capture.enhanced_mic:input_MONO"));
+    spin_until(!status().has_microphone);
+    until_heard(false);
+    record(4096);
+    link_managed("null_out:monitor_MONO", "capture.enhanced_mic:input_MONO"); /* what is played, for want of another */
+    link_managed("player:out", "null_out:playback_MONO");
+    link_managed("fake_mic:capture_MONO", "recorder:first");
+    record(PUMP_RATE / 4);
+    probe_peak(probe);
+    record(PUMP_RATE / 4);
+    ck_assert_double_eq(probe_peak(probe), 0);
+    ck_assert(!status().has_microphone);
+    link_managed("fake_mic:capture_MONO", "capture.enhanced_mic:input_MONO");
+    spin_until(captures("fake_mic"));
+    until_heard(true);
+    ck_assert_uint_eq(status().n_consumers, 1);
+}
+END_TEST
+
+/* The capture stream goes amid the fade to another microphone: the next one asks for that, and is not muted. */
+START_TEST(a_node_is_destroyed_amid_a_change) {
+    struct err err;
+    open_managed();
+    add_microphone("other");
+    link_managed("player:out", "fake_mic:input_MONO");
+    link_managed("enhanced_mic:capture_MONO", "recorder:second");
+    const char *const names[] = {"other", "fake_mic", "other"};
+    for (unsigned i = 0; i < 3; i++) {
+        char microphone[64];
+        const uint64_t serial = manager_serial(manager, "capture.enhanced_mic");
+        ck_assert_int_eq(node_microphone(node, names[i], NULL, &err), 0);
+        if (i > 0) /* the last one's */
+            ck_assert(manager_destroy(manager, i == 1 ? "capture.enhanced_mic" : "pacer.enhanced_mic"));
+        spin_until(manager_node(manager, "capture.enhanced_mic") && manager_serial(manager, "capture.enhanced_mic") != serial);
+        spin_until(manager_node(manager, "pacer.enhanced_mic"));
+        snprintf(microphone, sizeof microphone, "%s:capture_MONO", names[i]);
+        link_managed(microphone, "capture.enhanced_mic:input_MONO");
+        spin_until(captures(names[i]));
+        until_heard(true);
+    }
+}
+END_TEST
+
+/* Who recorded before the source was destroyed is asked back, by the manager of then: it came before the former one was
+ * gone. */
+START_TEST(recorders_are_asked_back_by_the_next_manager) {
+    open_managed();
+    link_managed("enhanced_mic:capture_MONO", "recorder:second");
+    spin_until(status().n_recorders == 1);
+    const uint64_t serial = manager_serial(manager, "enhanced_mic");
+    struct manager *const former = manager;
+    manager = manager_open();
+    ck_assert_ptr_nonnull(manager);
+    spin_until(manager_serial(manager, "enhanced_mic") == serial);
+    manager_close(former);
+    spin_until(manager_node(manager, "recorder") && manager_destroy(manager, "enhanced_mic"));
+    spin_until(manager_serial(manager, "enhanced_mic") > serial);
+    spin_until(has_target("recorder", "target.object", manager_serial(manager, "enhanced_mic")));
+    link_managed("enhanced_mic:capture_MONO", "recorder:second");
+    spin_until(status().n_recorders == 1);
+}
+END_TEST
+
+START_TEST(who_was_misled_gets_back_what_it_asked_for) {
+    open_managed();
+    link_managed("enhanced_mic:capture_MONO", "recorder:second");
+    spin_until(status().n_recorders == 1);
+    const uint32_t recorder = manager_node(manager, "recorder"), player = manager_node(manager, "player");
+    manager_set(manager, 0, "default.audio.source", "{\"name\":\"enhanced_mic\"}");
+    manager_set(manager, recorder, "target.node", "-1");
+    manager_set(manager, 0, "default.audio.source", "{\"name\":\"fake_mic\"}");
+    spin_until(has_target("recorder", "target.node", 0));
+    /* Whom people had follow the default follows it. */
+    manager_set(manager, 0, "default.configured.audio.source", "{\"name\":\"enhanced_mic\"}");
+    manager_set(manager, 0, "default.audio.source", "{\"name\":\"enhanced_mic\"}");
+    manager_set(manager, recorder, "target.node", "-1");
+    manager_set(manager, 0, "default.configured.audio.source", NULL);
+    manager_set(manager, 0, "default.audio.source", "{\"name\":\"enhanced_mic\"}");
+    manager_set(manager, player, "target.node", "-1");
+    manager_set(manager, 0, "default.audio.source", "{\"name\":\"fake_mic\"}");
+    spin_until(has_target("player", "target.node", 0));
+    ck_assert(!has_target("recorder", "target.node", 0));
+}
+END_TEST
+
+/* One of several waits for its microphone, and takes no other. */
+START_TEST(another_microphone_comes_and_goes_with_its_stream) {
+    open_managed();
+    open_more(0, NODE_MORE_MIC, "usb_mic");
+    spin_until(manager_node(manager, "enhanced_mic.usb_mic"));
+    add_microphone("other");
+    for (unsigned i = 0; i < 2; i++) {
+        struct node_status s;
+        spin_until((node_status(more[0], &s), s.connected && node_knows(more[0], NODE_MIC, "other")));
+        ck_assert_uint_eq(manager_node(manager, "capture.enhanced_mic.usb_mic"), 0);
+        add_microphone("usb_mic");
+        link_managed("usb_mic:capture_MONO", "capture.enhanced_mic.usb_mic:input_MONO");
+        spin_until((node_status(more[0], &s), strcmp(s.microphone_name, "usb_mic") == 0));
+        ck_assert_str_eq(node_title(more[0]), "Enhanced Mic: Fake microphone usb_mic");
+        ck_assert(manager_destroy(manager, "usb_mic"));
+        spin_until(!manager_node(manager, "capture.enhanced_mic.usb_mic"));
+    }
+}
+END_TEST
+
 /* ---- frame ------------------------------------------------------------------------------------------------------- */
 
 static int run(void) {
@@ -1100,6 +1259,14 @@ static int run(void) {
     tcase_add_test(several, the_speaker_stands_while_nobody_plays);
     tcase_add_test(several, several_at_once);
     suite_add_tcase(s, several);
+    TCase *const managed = tcase_create("managed");
+    tcase_add_checked_fixture(managed, setup, teardown);
+    tcase_add_test(managed, links_in_the_order_of_the_manager);
+    tcase_add_test(managed, a_node_is_destroyed_amid_a_change);
+    tcase_add_test(managed, recorders_are_asked_back_by_the_next_manager);
+    tcase_add_test(managed, who_was_misled_gets_back_what_it_asked_for);
+    tcase_add_test(managed, another_microphone_comes_and_goes_with_its_stream);
+    suite_add_tcase(s, managed);
     TCase *const faults = tcase_create("faults");
     tcase_add_checked_fixture(faults, setup, teardown);
     tcase_add_test(faults, nodes_that_are_destroyed_come_back);

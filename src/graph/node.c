@@ -76,8 +76,9 @@ static int follow_capture(struct node *n) {
     const struct wishes *const w = &n->wishes;
     if (n->fade.state == FADE_DONE) {
         n->fade.state = FADE_NONE;
-        streams_close_capture(&n->streams);
-        pump_mute(n->pump, false); /* there is no input now, and what comes fades in */
+        if (is_wrong(n))
+            streams_close_capture(&n->streams);
+        pump_mute(n->pump, false); /* what comes next fades in */
     }
     if (!w->capture)
         streams_close_capture(&n->streams);
