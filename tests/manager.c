@@ -185,7 +185,7 @@ static const struct pw_impl_metadata_events metadata_events = {
     .property = on_property,
 };
 
-/* ---- what the test tells it ---------------------------------------------------------------------------------------- */
+/* ---- what the test calls ----------------------------------------------------------------------------------------- */
 
 struct manager *manager_open(void) {
     pw_init(NULL, NULL);

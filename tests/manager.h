@@ -1,5 +1,5 @@
-/* manager.h - a session manager that does only what a test tells it, so that the graph changes in the order that the test
- * says. It gives the graph's nodes their ports, holds the metadata "default", and makes and removes links.
+/* manager.h - a session manager that does only what a test tells it, so that the test chooses the order in which the
+ * graph changes. It gives nodes their ports, owns the metadata "default", and makes and removes links.
  *
  * Uses a thread and a connection of its own; call everything here from one thread. */
 #ifndef PRIMEKNET_MANAGER_H

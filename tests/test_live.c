@@ -441,8 +441,8 @@ static void may_be_realtime(bool may) {
     ck_assert_int_eq((int)syscall(SYS_capset, &header, data), 0);
 }
 
-/* All threads of this process but this one and the worker's, where the limits allow it: who misses no cycle sooner has
- * a stretch without a missed one. */
+/* All threads of this process but this one and the worker's, where the limits allow it: who misses no cycle sooner
+ * has a stretch without a missed one. */
 static void raise_data_loops(void) {
     DIR *const tasks = opendir("/proc/self/task");
     for (struct dirent *task; (task = readdir(tasks));) {
@@ -1072,7 +1072,7 @@ START_TEST(several_at_once) {
 }
 END_TEST
 
-/* ---- a session manager that does as it is told, in the order of the test ------------------------------------------------- */
+/* ---- a session manager that does what the test says, in that order ----------------------------------------------- */
 
 static void open_managed(void) {
     start_session("MANAGER=none");
@@ -1155,7 +1155,7 @@ START_TEST(a_node_is_destroyed_amid_a_change) {
         ck_assert_int_eq(node_microphone(node, names[i], NULL, &err), 0);
         if (i > 0) /* the last one's */
             ck_assert(manager_destroy(manager, i == 1 ? "capture.enhanced_mic" : "pacer.enhanced_mic"));
-        spin_until(manager_node(manager, "capture.enhanced_mic") && manager_serial(manager, "capture.enhanced_mic") != serial);
+        spin_until(manager_serial(manager, "capture.enhanced_mic") > serial);
         spin_until(manager_node(manager, "pacer.enhanced_mic"));
         snprintf(microphone, sizeof microphone, "%s:capture_MONO", names[i]);
         link_managed(microphone, "capture.enhanced_mic:input_MONO");
@@ -1180,8 +1180,10 @@ START_TEST(recorders_are_asked_back_by_the_next_manager) {
     spin_until(manager_node(manager, "recorder") && manager_destroy(manager, "enhanced_mic"));
     spin_until(manager_serial(manager, "enhanced_mic") > serial);
     spin_until(has_target("recorder", "target.object", manager_serial(manager, "enhanced_mic")));
+    ck_assert_uint_eq(status().n_brought_back, 0);
     link_managed("enhanced_mic:capture_MONO", "recorder:second");
     spin_until(status().n_recorders == 1);
+    ck_assert_uint_eq(status().n_brought_back, 1);
 }
 END_TEST
 

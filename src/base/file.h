@@ -6,8 +6,8 @@
 
 #include <stddef.h>
 
-/* Replaces what path holds, or makes it, with the folders that are missing: nobody ever reads half of it. A link stays
- * one, a file keeps its rights, a new one is its owner's alone. 0, or -errno with the path in err. */
+/* Replaces the file at path, or creates it and the missing folders; nobody ever reads half of it. A symbolic link stays
+ * one, a file keeps its mode, a new one is readable by its owner alone. 0, or -errno with the path in err. */
 int file_write(const char *path, const char *text, size_t n, struct err *err);
 
 #endif

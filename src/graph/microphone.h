@@ -1,12 +1,12 @@
-/* microphone.h - which of the sources is the microphone that was chosen.
+/* microphone.h - finds the chosen microphone among the sources.
  *
- * A name such as "alsa_input.usb-Maker_Model_Serial-00.2.analog-stereo" holds the device (for built-in cards: where it
- * sits), that it is the second of two alike, and the profile that the card is switched to. Any thread. */
+ * A name such as "alsa_input.usb-Maker_Model_Serial-00.2.analog-stereo" consists of the device (for built-in cards: its
+ * slot), its number among devices of the same kind, and the card's profile. Any thread. */
 #ifndef PRIMEKNET_MICROPHONE_H
 #define PRIMEKNET_MICROPHONE_H
 
-/* How well a source fits what was chosen. 3: by its name; 2: by what people call it; 1: it is the same device by
- * another name, of another profile or number; 0: not at all. */
+/* How well a source matches the choice. 3: its name does; 2: its description does; 1: the same device with another
+ * profile or number; 0: it does not. */
 int microphone_fits(const char *chosen, const char *name, const char *description);
 
 #endif

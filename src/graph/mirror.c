@@ -97,9 +97,8 @@ static bool is_default(const struct mirror *m) {
     return strcmp(m->default_name, m->own.name) == 0;
 }
 
-/* While no microphone is there this node is the default, for want of another, and WirePlumber then takes a recorder
- * that asked for it for one that follows the default (target "-1"): with the next microphone it would be moved
- * there. */
+/* Without a microphone this node is the default, for want of another. WirePlumber then marks a recorder that asked for
+ * this node as one that follows the default (target "-1"), and would move it to the next microphone. */
 static void set_target(struct mirror *m, uint32_t id, const char *key, const char *value) {
     const bool object = strcmp(key, "target.object") == 0; /* what people choose; target.node is the manager's own */
     const bool follows = value && strcmp(value, "-1") == 0;
@@ -118,7 +117,7 @@ static void set_target(struct mirror *m, uint32_t id, const char *key, const cha
     target->misled_by = !misled ? NULL : object ? "target.object" : "target.node";
 }
 
-/* A default is told as { "name": "..." }. */
+/* A default is written as { "name": "..." }. */
 static void read_name(char ret[256], const char *value) {
     json_t *const object = value ? json_loads(value, 0, NULL) : NULL;
     const char *const name = json_string_value(json_object_get(object, "name"));

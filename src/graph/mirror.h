@@ -1,8 +1,8 @@
-/* mirror.h - what the session's graph has, as far as one node must know it: plain data, without PipeWire.
+/* mirror.h - a node's copy of what the graph has: plain data, no PipeWire.
  *
- * registry.c fills it with what PipeWire says, reconcile.c decides by it, and tests play any order of events into it.
- * Objects may come and go in any order: a link's nodes may be unknown, a port's node gone. Where memory runs out an
- * object is left out. One thread. */
+ * registry.c fills it with what PipeWire reports, reconcile.c decides by it, and tests feed it events in any order.
+ * Objects come and go in any order: a link's nodes may be unknown, a port's node gone. An object for which there is no
+ * memory is left out. One thread. */
 #ifndef PRIMEKNET_MIRROR_H
 #define PRIMEKNET_MIRROR_H
 
@@ -28,23 +28,23 @@ enum mirror_role {
 struct mirror_node {
     uint32_t id;
     enum mirror_role role;
-    char name[256], description[128], application[128]; /* the last: who it belongs to, or "" */
-    bool meter;                  /* ROLE_RECORDER: it only shows levels */
-    bool watched;                /* registry.c's: the node is bound, so that meter is known */
-    uint64_t serial;             /* object.serial */
+    char name[256], description[128], application[128]; /* the last: the application's name, or "" */
+    bool meter;      /* ROLE_RECORDER: it only shows levels */
+    bool watched;    /* used by registry.c: the node is bound, so meter is up to date */
+    uint64_t serial; /* object.serial */
 
-    /* What reconcile decided, and needs again. */
-    bool linked;       /* to this node, by its visible stream */
+    /* reconcile's memory. */
+    bool linked;       /* to this node's visible stream */
     bool awaited;      /* asked back, not linked yet */
     bool brought_back; /* asked back, and linked since */
 };
 
-/* What the metadata says of a node. It comes by another connection than the nodes, so the node may not be known yet, or
- * the next one may have its id; the metadata itself says when the target is gone. */
+/* A node's entry in the metadata. It arrives on another connection than the nodes, so the node may still be unknown, or
+ * its id may have passed to another one. The metadata itself reports when an entry goes. */
 struct mirror_target {
     uint32_t id;
-    char object[128]; /* target.object: what people chose for it last, or "" */
-    /* The key by which the session manager made it follow the default, while this node was the default for want of
+    char object[128]; /* target.object: what the user chose for it last, or "" */
+    /* The key with which the session manager made it follow the default while this node was the default for want of
      * another; or NULL. */
     const char *misled_by;
 };
@@ -56,16 +56,16 @@ struct mirror_port {
 
 struct mirror_link {
     uint32_t id, from, to; /* nodes */
-    bool active;           /* samples flow; known of watched links alone */
-    bool watched;          /* registry.c's: the link is bound, so that active is known */
+    bool active;           /* samples flow; only watched links report it */
+    bool watched;          /* used by registry.c: the link is bound, so active is up to date */
 };
 
 struct mirror_metadata {
-    uint32_t id; /* of an object "default" */
+    uint32_t id; /* of a metadata object "default" */
 };
 
 struct mirror {
-    /* The node that looks: set by node.c. */
+    /* The node itself: set by node.c. */
     struct {
         enum node_kind kind;
         const char *name;                 /* node.name of its visible stream */
@@ -79,38 +79,38 @@ struct mirror {
     struct mirror_link *links;
     struct mirror_target *targets;
     struct mirror_metadata *metadata;
-    bool complete;     /* all that PipeWire had at the connection has come */
+    bool complete;     /* everything the graph had when the node connected has arrived */
     uint32_t instance; /* PipeWire's cookie */
 
-    /* What the metadata says; of a speaker, of sinks. */
-    bool metadata_complete;                      /* all that it held has come */
+    /* What the metadata says of sources; for a speaker, of sinks. */
+    bool metadata_complete;                       /* everything it held has arrived */
     char default_name[256], configured_name[256]; /* node.name, or "" */
 
-    struct recall noted; /* who is to be asked back after this process or this node is gone */
-    uint64_t recalled;   /* this node's serial when they were asked last */
+    struct recall noted; /* whom to ask back if this process or this node goes */
+    uint64_t recalled;   /* this node's serial when it last asked them */
 };
 
-/* Each adds an object and returns it, zeroed but for its id, until the next object is added; NULL: no memory. */
+/* Each adds an object, zeroed but for its id. The pointer is valid until the next object is added; NULL: no memory. */
 struct mirror_node *mirror_add_node(struct mirror *m, uint32_t id);
 struct mirror_port *mirror_add_port(struct mirror *m, uint32_t id);
 struct mirror_link *mirror_add_link(struct mirror *m, uint32_t id);
 void mirror_add_metadata(struct mirror *m, uint32_t id);
-void mirror_remove(struct mirror *m, uint32_t id); /* one that is not known is fine */
+void mirror_remove(struct mirror *m, uint32_t id); /* an unknown id is fine */
 
-struct mirror_node *mirror_node(const struct mirror *m, uint32_t id); /* NULL: not known */
+struct mirror_node *mirror_node(const struct mirror *m, uint32_t id); /* NULL: unknown */
 struct mirror_link *mirror_link(const struct mirror *m, uint32_t id);
-struct mirror_target *mirror_target(const struct mirror *m, uint32_t id); /* NULL: the metadata says nothing of it */
+struct mirror_target *mirror_target(const struct mirror *m, uint32_t id); /* NULL: no entry */
 
 /* The role of a node of that media.class (may be NULL) and node.name. */
 enum mirror_role mirror_role(const char *class, const char *name);
 
-/* A property of the session manager's metadata: subject 0 for the defaults, else a node; key NULL: all of the subject's
- * are gone; value NULL: this one is gone. */
+/* A property of the session manager's metadata. subject 0: the defaults; otherwise a node. key NULL: all properties of
+ * the subject are gone; value NULL: this one is. */
 void mirror_property(struct mirror *m, uint32_t subject, const char *key, const char *value);
-/* The metadata is gone, and with it what was chosen; the default stays until other metadata says otherwise. */
+/* The metadata object is gone, and its entries with it; the default stays until the next one names another. */
 void mirror_lose_metadata(struct mirror *m);
 
-/* Forgets the graph; own and noted stay. */
+/* Forgets the graph; keeps own and noted. */
 void mirror_clear(struct mirror *m);
 
 #endif

@@ -15,10 +15,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#define RECONNECT_FIRST_MS 100 /* pauses between attempts to reach PipeWire: doubled from here ... */
+#define RECONNECT_FIRST_MS 100 /* the pause between attempts to reach PipeWire, doubled from here ... */
 #define RECONNECT_MAX_MS 2000  /* ... to here */
-#define ANSWER_MS 5000         /* after which a connection that was never served is given up */
-#define MUTED_MS 400           /* that a change of microphone waits for the fade: two of the longest quanta */
+#define ANSWER_MS 5000         /* a connection that is not served for so long is given up */
+#define MUTED_MS 400           /* a change of microphone waits so long for the fade: two of the longest quanta */
 
 struct node {
     enum node_kind kind;
@@ -40,15 +40,15 @@ struct node {
     struct registry registry;
     struct wishes wishes; /* as computed last */
 
-    /* What callbacks leave for the end of the dispatch. */
+    /* Set by callbacks, acted on at the end of the dispatch. */
     bool stale;  /* the graph or a stream has changed: reconcile */
     bool broken; /* the connection is gone: take it down */
-    bool dirty;  /* tell the owner */
+    bool dirty;  /* the owner should look: call changed */
 
     struct {
         struct spa_source *timer;
         unsigned pause_ms;
-        bool waiting; /* for the timer, to open what is missing */
+        bool waiting; /* the timer runs: then open what is missing */
     } repair;
     struct {
         struct spa_source *timer;
@@ -61,7 +61,7 @@ static void start_timer(struct node *n, struct spa_source *timer, unsigned ms) {
     pw_loop_update_timer(n->loop, timer, &in, NULL, false);
 }
 
-/* ---- what the graph has and what should be ----------------------------------------------------------------------- */
+/* ---- following the graph ----------------------------------------------------------------------------------------- */
 
 static bool is_wrong(const struct node *n) {
     const struct streams *const s = &n->streams;
@@ -70,8 +70,8 @@ static bool is_wrong(const struct node *n) {
            (strcmp(s->target, w->target) != 0 || (w->microphone != MIRROR_NONE && strcmp(s->channel, w->channel) != 0));
 }
 
-/* The capture stream comes, goes, and changes to another microphone or channel: the input is faded out, then the stream
- * opened anew with what is wanted by then. */
+/* Opens and closes the capture stream as wished. For another microphone or channel it fades the input out, then opens
+ * the stream anew with what is wished by then. */
 static int follow_capture(struct node *n) {
     const struct wishes *const w = &n->wishes;
     if (n->fade.state == FADE_DONE) {
@@ -99,7 +99,7 @@ static void on_muted(void *data, uint64_t expirations) {
     n->stale = true;
 }
 
-/* Computes what should be from what the graph has, and does it. */
+/* Computes the wishes from the mirror and carries them out. */
 static int follow_graph(struct node *n) {
     struct mirror *const m = &n->registry.mirror;
     const struct wishes *const w = &n->wishes;
@@ -198,7 +198,7 @@ static void on_repair(void *data, uint64_t expirations) {
     struct node *const n = data;
     if (n->repair.waiting)
         repair(n);
-    else if (!n->registry.mirror.complete) /* who took the connection has never served it */
+    else if (!n->registry.mirror.complete) /* the connection was accepted but never served */
         n->broken = true;
 }
 
@@ -210,7 +210,7 @@ int node_dispatch(struct node *n) {
         n->dirty = true; /* who could be chosen may be another, too */
         n->broken |= follow_graph(n) < 0;
     }
-    /* Somebody may destroy a node, and PipeWire may give one up. It is opened anew after a pause; the others go on. */
+    /* A user may destroy a node, and PipeWire may give one up. It is opened anew after a pause; the others go on. */
     if (streams_close_lost(&n->streams, n->wishes.microphone == MIRROR_NONE)) {
         repair_later(n);
         n->stale = true;
@@ -301,7 +301,7 @@ static int open_pump(struct node *n, const struct node_options *options, struct 
     return n->pump_source ? 0 : err_set(err, -EIO, "the pump cannot be watched: %s", strerror(errno));
 }
 
-/* PipeWire's client library: the loop of this thread, the context, the data loop, timers. */
+/* Starts PipeWire's client library: this thread's loop, the context, the data loop, timers. */
 static int open_library(struct node *n, struct err *err) {
     n->loop = pw_loop_new(NULL);
     if (!n->loop)
@@ -408,7 +408,7 @@ void node_controls(struct node *n, float strength, bool bypass) {
         params_publish(&n->params, streams_visible(&n->streams));
 }
 
-/* ---- what is told ------------------------------------------------------------------------------------------------ */
+/* ---- status ------------------------------------------------------------------------------------------------------ */
 
 enum node_kind node_kind(const struct node *n) {
     return n->kind;
@@ -438,6 +438,7 @@ void node_status(const struct node *n, struct node_status *ret) {
         .has_microphone = n->wishes.microphone != MIRROR_NONE,
         .n_consumers = n->wishes.n_consumers,
         .n_recorders = n->wishes.n_recorders,
+        .n_brought_back = n->wishes.n_brought_back,
         .rate = atomic_load(&n->streams.rate),
         .delay = stats.delay,
         .lacks_channel = n->wishes.lacks_channel,
@@ -453,9 +454,9 @@ bool node_knows(const struct node *n, enum node_kind kind, const char *device) {
     const struct mirror *const m = &n->registry.mirror;
     for (unsigned i = 0; i < m->n_nodes; i++) {
         const struct mirror_node *const node = &m->nodes[i];
-        if (kind == NODE_SPEAKER
-                ? node->role == ROLE_OUTPUT && strcmp(node->name, device) == 0
-                : node->role == ROLE_MICROPHONE && microphone_fits(device, node->name, node->description))
+        const bool output = node->role == ROLE_OUTPUT && strcmp(node->name, device) == 0;
+        const bool microphone = node->role == ROLE_MICROPHONE && microphone_fits(device, node->name, node->description);
+        if (kind == NODE_SPEAKER ? output : microphone)
             return true;
     }
     return !m->complete;

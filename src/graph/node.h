@@ -1,12 +1,11 @@
-/* node.h - a virtual node of PipeWire's graph: a source "Enhanced Mic", with the capture stream that follows a
- * microphone, or the sink "Enhanced Speaker", with the playback stream that follows an output.
+/* node.h - a virtual node of PipeWire's graph: the source "Enhanced Mic", whose capture stream follows a microphone,
+ * or the sink "Enhanced Speaker", whose playback stream follows an output.
  *
- * The only file that knows PipeWire's graph. A node owns its connection (tried again with a growing pause while
- * PipeWire is away), and so a data loop, the two streams and the pump between them. Nothing here prints; node_status
- * tells.
+ * A node owns a connection to PipeWire (retried with a growing pause while PipeWire is away), a data loop, two
+ * streams and the pump between them. Nothing here prints; node_status reports.
  *
- * Threads: everything on the thread that opened the node, which calls node_dispatch whenever node_fd is readable.
- * Block the signals that the program handles before node_open: threads are started there. */
+ * Threads: call everything on the thread that opened the node, and node_dispatch whenever node_fd is readable. Block
+ * the signals that the program handles before node_open, which starts threads. */
 #ifndef PRIMEKNET_NODE_H
 #define PRIMEKNET_NODE_H
 
@@ -15,7 +14,7 @@
 
 struct node;
 
-/* Names that others see: "enhanced_mic"; "enhanced_mic." and the microphone's name; "enhanced_speaker". */
+/* Their node.name: "enhanced_mic"; "enhanced_mic." and the microphone's name; "enhanced_speaker". */
 enum node_kind { NODE_MIC, NODE_MORE_MIC, NODE_SPEAKER };
 
 struct node_options {
@@ -23,15 +22,14 @@ struct node_options {
     const char *microphone; /* node.name, node.description or object.serial of the microphone, as microphone.h has it;
                              * NULL or "": the system's default. Of a speaker: the output's node.name */
     const char *channel;    /* "mix" (or NULL), a channel's name such as "FR" or "AUX1", or its number from "1" */
-    struct worker *worker;  /* that runs the network; NULL: the node opens one, with threads as PipeWire makes its
-                             * own */
-    struct engine *engine;  /* and the rest, down to data, as in worker_options: for the worker that it opens */
+    struct worker *worker;  /* NULL: the node opens one, with threads made as PipeWire makes its own ... */
+    struct engine *engine;  /* ... and with this and the next two, as in worker_options */
     unsigned hop_p99_us;
     void (*release)(void *data, struct engine *engine);
-    void (*changed)(void *data); /* node_status or pump_stats changed in a way that people or service managers care for;
-                                  * called from node_dispatch only. May be NULL. */
-    /* Somebody has set these in the node's Props, "strength" and "bypass" among the params, from node_dispatch: any
-     * numbers, whose validity is the receiver's business. May be NULL. */
+    void (*changed)(void *data); /* node_status, pump_stats or what node_microphones lists may have changed; called from
+                                  * node_dispatch only. May be NULL. */
+    /* Another program has set "strength" or "bypass" in the node's Props; called from node_dispatch only. strength is
+     * what was set: out of bounds, infinite or NaN too. May be NULL. */
     void (*controls)(void *data, float strength, bool bypass);
     double strength_least, strength_greatest; /* the bounds that the Props show */
     void *data;
@@ -39,53 +37,52 @@ struct node_options {
 
 struct node_status {
     bool connected;       /* to PipeWire */
-    bool has_microphone;  /* it sends samples, or would if somebody recorded; of a speaker: there is an output */
-    unsigned n_consumers; /* links that leave "Enhanced Mic"; of a speaker: those that bring it samples */
-    unsigned n_brought_back; /* of these: links of those who were asked back, as they were linked before the node was
-                              * gone */
-    unsigned n_recorders; /* of these: to others than level meters (streams with stream.monitor) */
+    bool has_microphone;  /* it sends samples, or would if somebody recorded; speaker: there is an output */
+    unsigned n_consumers; /* links from the visible stream; speaker: links to it that carry samples */
+    unsigned n_recorders; /* of these: not to level meters (streams with stream.monitor) */
+    unsigned n_brought_back; /* applications that were linked before the node was gone, and are again at its wish */
     unsigned rate;        /* of the graph, Hz; 0 while it stands */
-    unsigned delay;       /* samples at 48 kHz, ours alone */
-    bool lacks_channel;   /* the microphone does not have the channel that was chosen: its mix is taken */
-    char microphone[128]; /* what the capture stream is linked to, for people: node.description, or ""; of a speaker:
-                           * the output, what the playback stream is linked to */
-    char microphone_name[128]; /* the same, its node.name */
+    unsigned delay;       /* this node's own, in samples at 48 kHz */
+    bool lacks_channel;   /* the microphone does not have the chosen channel: its mix is taken */
+    char microphone[128]; /* node.description of the linked microphone, or ""; speaker: of the output */
+    char microphone_name[128]; /* its node.name */
 };
 
-/* Succeeds without PipeWire too: it is tried again. options.engine is released where this fails. Strings are copied. */
+/* Succeeds without PipeWire, which is then tried again. On failure it releases options.engine. Copies all strings. */
 int node_open(struct node **ret, const struct node_options *options, struct err *err);
-void node_close(struct node *n); /* NULL is fine; closes the worker that it opened, whose other nodes are gone by
-                                  * then */
+/* NULL is fine. Closes the worker that the node opened: close the nodes that share it first. */
+void node_close(struct node *n);
 
 int node_fd(const struct node *n);
-/* Does what is to be done and returns 0, or -errno when the loop itself is broken. Does not block. */
+/* Handles all events without blocking. 0, or -errno when the loop itself is broken. */
 int node_dispatch(struct node *n);
 
-/* Another microphone or channel, as in node_options: faded, consumers stay linked. -EINVAL where channel makes no
- * sense. Not for a speaker. */
+/* Changes to another microphone or channel, as in node_options, with a fade; applications stay linked. -EINVAL if
+ * channel is none. Not for a speaker. */
 int node_microphone(struct node *n, const char *microphone, const char *channel, struct err *err);
 
-/* Another node of the graph, as long as the call that gives it lasts. */
+/* Another node of the graph; valid during the call. */
 struct node_peer {
     const char *name;        /* node.name */
     const char *description; /* for people */
-    bool linked;             /* it is what we capture from */
-    bool brought_back;       /* it was asked back, as it was linked to us before this node was gone */
+    bool linked;             /* it is the microphone in use */
+    bool brought_back;       /* as in node_status */
 };
 typedef void node_each(void *data, const struct node_peer *peer);
-/* Whether the graph has such a microphone, as microphone.h has it, that is none of our own, or NODE_SPEAKER: such an
- * output. True as long as that is not known. */
+/* Whether the graph has that microphone (as in microphone.h, but for this program's own) or, NODE_SPEAKER, that output.
+ * True until the graph is known. */
 bool node_knows(const struct node *n, enum node_kind kind, const char *device);
-/* The microphones there are but for our own, and who records from us or plays to us, one call each. */
+/* One call for each microphone but this program's own, or for each application that records from the node or plays to
+ * it. */
 void node_microphones(const struct node *n, node_each *each, void *data);
 void node_recorders(const struct node *n, node_each *each, void *data);
 
-/* What the node's Props show. */
+/* Sets what the node's Props show. */
 void node_controls(struct node *n, float strength, bool bypass);
 
 enum node_kind node_kind(const struct node *n);
-const char *node_name(const struct node *n);  /* what others see: its node.name ... */
-const char *node_title(const struct node *n); /* ... and what people call it, "Enhanced Mic" or the like */
+const char *node_name(const struct node *n);  /* node.name of the visible stream */
+const char *node_title(const struct node *n); /* its node.description: "Enhanced Mic" or the like */
 struct pump *node_pump(const struct node *n); /* for pump_control, pump_stats, pump_alive */
 struct worker *node_worker(const struct node *n);
 void node_status(const struct node *n, struct node_status *ret);

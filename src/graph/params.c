@@ -1,6 +1,5 @@
 #include "graph/params.h"
 
-#include <math.h>
 #include <string.h>
 
 /* ---- Props ------------------------------------------------------------------------------------------------------- */
@@ -19,15 +18,15 @@ static const struct spa_pod *build_props(const struct params *p, struct spa_pod_
 }
 
 static const struct spa_pod *build_strength_info(const struct params *p, struct spa_pod_builder *b) {
-    return spa_pod_builder_add_object(
-        b, SPA_TYPE_OBJECT_PropInfo, SPA_PARAM_PropInfo, SPA_PROP_INFO_name, SPA_POD_String("strength"),
-        SPA_PROP_INFO_description, SPA_POD_String("How much of the noise is taken away"), SPA_PROP_INFO_type,
-        SPA_POD_CHOICE_RANGE_Float(p->strength, p->least, p->greatest), SPA_PROP_INFO_params, SPA_POD_Bool(true));
+    return spa_pod_builder_add_object(b, SPA_TYPE_OBJECT_PropInfo, SPA_PARAM_PropInfo, SPA_PROP_INFO_name,
+            SPA_POD_String("strength"), SPA_PROP_INFO_description, SPA_POD_String("How much of the noise is removed"),
+            SPA_PROP_INFO_type, SPA_POD_CHOICE_RANGE_Float(p->strength, p->least, p->greatest), SPA_PROP_INFO_params,
+            SPA_POD_Bool(true));
 }
 
 static const struct spa_pod *build_bypass_info(const struct params *p, struct spa_pod_builder *b) {
     return spa_pod_builder_add_object(b, SPA_TYPE_OBJECT_PropInfo, SPA_PARAM_PropInfo, SPA_PROP_INFO_name,
-            SPA_POD_String("bypass"), SPA_PROP_INFO_description, SPA_POD_String("The sound as it is"),
+            SPA_POD_String("bypass"), SPA_PROP_INFO_description, SPA_POD_String("Pass the sound through unchanged"),
             SPA_PROP_INFO_type, SPA_POD_CHOICE_Bool(p->bypass), SPA_PROP_INFO_params, SPA_POD_Bool(true));
 }
 
@@ -44,6 +43,18 @@ void params_publish(const struct params *p, struct pw_stream *visible) {
     pw_stream_update_params(visible, &props, 1);
 }
 
+/* ret stays where the value is no number. */
+static void read_number(const struct spa_pod *value, float *ret) {
+    double real;
+    int32_t whole;
+    if (spa_pod_get_double(value, &real) == 0)
+        *ret = (float)real;
+    else if (spa_pod_get_int(value, &whole) == 0)
+        *ret = (float)whole;
+    else
+        spa_pod_get_float(value, ret);
+}
+
 static void read_controls(const struct spa_pod *list, float *strength, bool *bypass) {
     struct spa_pod_parser parser;
     struct spa_pod_frame frame;
@@ -53,18 +64,9 @@ static void read_controls(const struct spa_pod *list, float *strength, bool *byp
     if (spa_pod_parser_push_struct(&parser, &frame) < 0)
         return;
     while (spa_pod_parser_get_string(&parser, &name) >= 0 && spa_pod_parser_get_pod(&parser, &value) >= 0) {
-        float number = NAN;
-        double real;
-        int32_t whole;
         bool yes;
-        if (spa_pod_get_double(value, &real) == 0)
-            number = (float)real;
-        else if (spa_pod_get_int(value, &whole) == 0)
-            number = (float)whole;
-        else if (spa_pod_get_float(value, &number) < 0)
-            number = NAN;
-        if (strcmp(name, "strength") == 0 && !isnan(number))
-            *strength = number;
+        if (strcmp(name, "strength") == 0)
+            read_number(value, strength);
         if (strcmp(name, "bypass") == 0 && spa_pod_get_bool(value, &yes) == 0)
             *bypass = yes;
     }

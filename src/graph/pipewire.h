@@ -1,5 +1,5 @@
-/* pipewire.h - PipeWire's headers. Their macros and inline functions are GNU C, so the files that include this one are
- * not held to ISO C. */
+/* pipewire.h - PipeWire's headers. Their macros and inline functions are GNU C, so files that include this one are not
+ * checked for ISO C. */
 #ifndef PRIMEKNET_PIPEWIRE_H
 #define PRIMEKNET_PIPEWIRE_H
 

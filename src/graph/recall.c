@@ -10,7 +10,7 @@
 
 enum { path_max = 4096 };
 
-/* Names in the graph are other programs': one with a slash is no file's name, and nobody is noted. */
+/* A name with a slash, which other programs may choose, is no file name: such a node has no note. */
 static bool find_path(char ret[path_max], const char *node) {
     const char *runtime = getenv("XDG_RUNTIME_DIR");
     if (!runtime || runtime[0] != '/' || strchr(node, '/'))
@@ -44,7 +44,7 @@ void recall_write(const struct recall *r, const char *node) {
     if (!find_path(path, node))
         return;
     json_t *streams = json_array();
-    for (unsigned i = 0; i < r->n; i++) /* a target that is not UTF-8 is none of the session manager's */
+    for (unsigned i = 0; i < r->n; i++) /* jansson refuses a target that is not UTF-8 */
         json_array_append_new(streams, json_pack("{s:I, s:s}", "serial", (json_int_t)r->streams[i].serial, "target",
                                                  r->streams[i].target));
     json_t *file = json_pack("{s:I, s:o}", "instance", (json_int_t)r->instance, "streams", streams);

@@ -34,7 +34,7 @@ static unsigned count_links(struct mirror *m, struct wishes *w) {
             if (peer)
                 peer->linked = true;
             n_linked++;
-            w->n_consumers += !speaker || link->active; /* players often stay linked when they pause */
+            w->n_consumers += !speaker || link->active; /* players often stay linked while they pause */
             w->n_recorders += speaker ? link->active : !(peer && peer->meter);
         }
         if (speaker ? is_link_of(link->from, m->own.source) : is_link_of(link->to, m->own.capture))
@@ -43,8 +43,8 @@ static unsigned count_links(struct mirror *m, struct wishes *w) {
     return n_linked;
 }
 
-/* A session manager that has no microphone may link the capture stream to what is played. Nobody wants to send that
- * unasked. */
+/* A session manager without a microphone may link the capture stream to an output's monitor. Nobody wants to send
+ * what is played unless they chose it. */
 static bool is_played(const struct mirror *m, uint32_t id) {
     const struct mirror_node *const node = mirror_node(m, id);
     return node && node->role == ROLE_OUTPUT && !(m->own.microphone && strcmp(m->own.microphone, node->name) == 0);
@@ -52,8 +52,8 @@ static bool is_played(const struct mirror *m, uint32_t id) {
 
 /* ---- what the device stream asks for ----------------------------------------------------------------------------- */
 
-/* The microphone of the settings. Where that is the default, and the default is another Enhanced Mic of this program,
- * then that one's microphone: sound is enhanced once. NULL: what the session manager takes for the default. */
+/* The microphone of the settings. If they ask for the default and that is another Enhanced Mic, the latter's
+ * microphone: sound is enhanced once. NULL: the session manager chooses. */
 static const char *chosen_microphone(const struct mirror *m) {
     const size_t prefix = strlen(MORE_MIC);
     if (m->own.microphone || m->own.kind != NODE_MIC)
@@ -61,7 +61,7 @@ static const char *chosen_microphone(const struct mirror *m) {
     return strncmp(m->default_name, MORE_MIC, prefix) == 0 ? m->default_name + prefix : NULL;
 }
 
-/* The source that is the chosen microphone, whatever its name is now; NULL: it is not there. */
+/* The source that matches the chosen microphone best; NULL: none does. */
 static const struct mirror_node *find_microphone(const struct mirror *m, const char *chosen) {
     const struct mirror_node *found = NULL;
     int best = 0;
@@ -76,7 +76,7 @@ static const struct mirror_node *find_microphone(const struct mirror *m, const c
     return found;
 }
 
-/* The name of the chosen channel of that microphone; NULL: it does not have it, or none was chosen. */
+/* The name of the chosen channel; NULL: the microphone does not have it, or none was chosen. */
 static const char *find_channel(const struct mirror *m, uint32_t microphone) {
     const int number = channel_number(m->own.channel);
     for (unsigned i = 0; number != 0 && i < m->n_ports; i++) {
@@ -96,13 +96,13 @@ static void choose_target(const struct mirror *m, struct wishes *w) {
     snprintf(w->target, sizeof w->target, "%s", found ? found->name : chosen ? chosen : "");
     snprintf(w->channel, sizeof w->channel, "%s", channel ? channel : "MONO");
     w->lacks_channel = linked && channel_number(m->own.channel) != 0 && !channel;
-    /* One of several has its microphone or none, where the first falls back on another one, and is called as it is. */
+    /* Without its microphone the first node falls back on another one, a further node on none. */
     w->capture = m->own.kind != NODE_MORE_MIC || found;
     if (m->own.kind == NODE_MORE_MIC && found)
         snprintf(w->title, sizeof w->title, "Enhanced Mic: %s", found->description);
 }
 
-/* ---- what the session manager should know ------------------------------------------------------------------------ */
+/* ---- what to tell the session manager ---------------------------------------------------------------------------- */
 
 /* False: there is no room, and the node's turn comes with the next call. */
 static bool set_target(struct wishes *w, uint32_t node, const char *key, uint64_t serial) {
@@ -112,7 +112,7 @@ static bool set_target(struct wishes *w, uint32_t node, const char *key, uint64_
     return true;
 }
 
-/* Once another device is the default, recorders that were misled are given back what they asked for. */
+/* Once another device is the default, removes the target that misled a recorder, so that its own choice holds again. */
 static void give_back(struct mirror *m, struct wishes *w) {
     if (!m->default_name[0] || strcmp(m->default_name, m->own.name) == 0)
         return;
@@ -131,8 +131,8 @@ static struct recall_stream recall_stream(const struct mirror *m, const struct m
     return stream;
 }
 
-/* Who was linked to this node before it was gone, and is alive, is asked back by what people use to move a stream: the
- * session manager takes the node's new serial for another one. */
+/* Asks back whoever was linked to this node before it was gone and is still there. It does so as a user moves a stream,
+ * with the node's new serial, since the session manager takes the node for another one. */
 static void ask_back(struct mirror *m, struct wishes *w, enum mirror_role role, uint64_t serial) {
     if (m->recalled == serial)
         return;
@@ -145,8 +145,8 @@ static void ask_back(struct mirror *m, struct wishes *w, enum mirror_role role, 
     }
 }
 
-/* Those who follow a default are the session manager's, and stay its: they are not noted while this node is the
- * default. */
+/* Notes who is linked or awaited. While this node is the default nobody is noted: those who follow a default are left
+ * to the session manager. */
 static void note(struct mirror *m, struct wishes *w, enum mirror_role role) {
     struct recall now = {.instance = m->instance};
     const bool is_default = strcmp(m->default_name, m->own.name) == 0;
@@ -170,14 +170,13 @@ static void recall(struct mirror *m, struct wishes *w) {
         struct mirror_node *const node = &m->nodes[i];
         node->brought_back = node->linked && (node->awaited || node->brought_back);
         node->awaited &= !node->linked;
+        w->n_brought_back += node->brought_back;
     }
     if (!own || !m->complete || !m->metadata_complete)
         return;
     ask_back(m, w, role, own->serial);
     note(m, w, role);
 }
-
-/* ------------------------------------------------------------------------------------------------------------------ */
 
 void reconcile(struct mirror *m, struct wishes *ret) {
     const bool speaker = m->own.kind == NODE_SPEAKER;
@@ -192,6 +191,6 @@ void reconcile(struct mirror *m, struct wishes *ret) {
     if (ret->quiet)
         ret->microphone = MIRROR_NONE;
     choose_target(m, ret);
-    /* The capture stream of a speaker never stays away, but without an output nobody sets the pace. */
+    /* A speaker's capture stream never stays away, but without an output nothing drives it. */
     ret->pacing = n_linked && (!speaker || ret->microphone == MIRROR_NONE);
 }

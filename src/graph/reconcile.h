@@ -1,7 +1,7 @@
-/* reconcile.h - what a node wants of the graph, computed from what the graph has.
+/* reconcile.h - what a node should do, computed from what the graph has.
  *
- * Once after every dispatch that changed the mirror. Without new events a second call wants the same, but for the
- * targets: these are given once. Knows nothing of PipeWire; one thread. */
+ * Called once after every dispatch that changed the mirror. Without new events a second call gives the same, except
+ * that it gives each target once, and the next ones if the array was full. No PipeWire here; one thread. */
 #ifndef PRIMEKNET_RECONCILE_H
 #define PRIMEKNET_RECONCILE_H
 
@@ -9,32 +9,32 @@
 
 struct wishes {
     /* Who is linked. */
-    unsigned n_consumers, n_recorders; /* as in node_status */
-    uint32_t microphone;               /* what the device stream is linked to, or MIRROR_NONE */
-    bool quiet;                        /* the capture stream hears only what is played, which nobody asked for */
+    unsigned n_consumers, n_recorders, n_brought_back; /* as in node_status */
+    uint32_t microphone;               /* the node that the device stream is linked to, or MIRROR_NONE */
+    bool quiet;                        /* ignore the capture stream: it is linked to an output's monitor unasked */
 
     /* What the streams should be. */
-    bool capture;      /* the capture stream is wanted */
-    char target[256];  /* the device stream's target: node.name or object.serial, or "": the session manager's choice */
-    char channel[16];  /* that the capture stream asks for; "MONO" is the mix */
-    bool lacks_channel; /* the linked microphone does not have the channel that was chosen */
-    bool pacing;       /* the pacer runs */
-    char title[288];   /* node.description of the visible stream, or "": as it is */
+    bool capture;       /* open the capture stream */
+    char target[256];   /* the device stream's target: node.name or object.serial, or "": the session manager chooses */
+    char channel[16];   /* the channel that the capture stream asks for; "MONO" is the mix */
+    bool lacks_channel; /* the linked microphone does not have the chosen channel */
+    bool pacing;        /* run the pacer */
+    char title[288];    /* node.description of the visible stream, or "": as it is */
 
-    /* What the session manager should know. */
-    uint32_t metadata; /* the object to listen to, or MIRROR_NONE */
+    /* What to tell the session manager. */
+    uint32_t metadata; /* the metadata object to listen to, or MIRROR_NONE */
     unsigned n_targets;
     struct wishes_target {
         uint32_t node;
         const char *key;
-        uint64_t serial; /* the value; 0: the property is to be removed */
+        uint64_t serial; /* the value; 0: remove the property */
     } targets[RECALL_STREAMS];
     bool noted; /* mirror.noted has changed: write it */
 };
 
 void reconcile(struct mirror *m, struct wishes *ret);
 
-/* "mix" and NULL: 0; a number from 1 on: itself; any other text: -1, a name. */
+/* "mix" and NULL: 0; a number from 1 on: that number; any other text: -1, a name. */
 int channel_number(const char *channel);
 
 #endif

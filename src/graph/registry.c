@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- objects as they come and go --------------------------------------------------------------------------------- */
+/* ---- objects ----------------------------------------------------------------------------------------------------- */
 
 static uint32_t number_of(const struct spa_dict *props, const char *key) {
     const char *const text = spa_dict_lookup(props, key);
@@ -73,7 +73,7 @@ static void on_global(void *data, uint32_t id, uint32_t permissions, const char 
     r->changed(r->data);
 }
 
-/* ---- objects that are watched ------------------------------------------------------------------------------------ */
+/* ---- watched objects --------------------------------------------------------------------------------------------- */
 
 struct watched {
     struct spa_list list;
@@ -133,7 +133,7 @@ static void unwatch(struct watched *w) {
     free(w);
 }
 
-/* Recorders, for whether they are meters; a speaker's links, for whether samples flow. */
+/* Binds recorders, to learn whether they are meters, and a speaker's links, to learn whether samples flow. */
 static void watch_all(struct registry *r) {
     struct mirror *const m = &r->mirror;
     struct watched *w;
@@ -195,7 +195,7 @@ static void on_core_error(void *data, uint32_t id, int seq, int result, const ch
 }
 
 static void on_manager_done(void *data, uint32_t id, int seq) {
-    (void)id, (void)seq; /* there is one question */
+    (void)id, (void)seq; /* only one was asked for */
     struct registry *const r = data;
     r->mirror.metadata_complete = true;
     r->changed(r->data);

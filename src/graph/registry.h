@@ -1,7 +1,7 @@
-/* registry.h - the connections to PipeWire, and what they tell of the graph, written into a mirror.
+/* registry.h - the connections to PipeWire, which keep a mirror of the graph.
  *
- * Callbacks only note what they are told and say that it changed; registry_follow does what reconcile.h wishes. One
- * thread, the owner's. */
+ * Callbacks only write into the mirror and call changed; registry_follow carries out the wishes that concern the
+ * registry and the metadata. One thread, the node owner's. */
 #ifndef PRIMEKNET_REGISTRY_H
 #define PRIMEKNET_REGISTRY_H
 
@@ -12,7 +12,7 @@
 struct registry {
     /* Set by the owner. */
     struct pw_context *context;
-    void (*changed)(void *data); /* the mirror has */
+    void (*changed)(void *data); /* the mirror has changed */
     void (*lost)(void *data);    /* a connection is gone: registry_disconnect once the callbacks are left */
     void *data;
 
@@ -21,14 +21,14 @@ struct registry {
     struct pw_registry *registry;
     struct spa_hook core_listener, registry_listener;
     struct spa_list watched; /* bound objects */
-    int asked;               /* the number of the question that follows all that the graph has */
+    int asked;               /* the sync whose answer follows everything the graph has */
 
-    /* The session manager's metadata, on a connection of its own. PipeWire reads no more of a connection while another
-     * owes it an answer: to who sets a node's parameters, the node's owner; to who binds metadata, theirs. Were the
-     * nodes on the one that binds, the session manager and this one could wait for each other for ever, and all others
-     * too. */
+    /* The session manager's metadata, on a connection of its own. PipeWire stops reading a client's connection while
+     * another client owes that one an answer: a node's owner, when it sets the node's parameters; the metadata's
+     * owner, when it binds metadata. If one connection did both, the session manager and this program could block
+     * each other. */
     struct {
-        uint32_t id; /* of the metadata that it is for, or MIRROR_NONE */
+        uint32_t id; /* of the metadata object, or MIRROR_NONE */
         struct pw_core *core;
         struct pw_metadata *metadata; /* or NULL */
         struct spa_hook core_listener, metadata_listener;
@@ -36,10 +36,10 @@ struct registry {
 };
 
 void registry_init(struct registry *r); /* after context, changed, lost, data and mirror.own.name are set */
-int registry_connect(struct registry *r); /* 0, or -errno; what was opened then is closed by registry_disconnect */
+int registry_connect(struct registry *r); /* 0, or -errno: then registry_disconnect closes what was opened */
 void registry_disconnect(struct registry *r);
 
-/* Listens to the metadata, watches what must be watched, and sets the targets. */
+/* Listens to the metadata, binds what must be watched, and sets the targets. */
 void registry_follow(struct registry *r, const struct wishes *w);
 
 #endif

@@ -25,7 +25,7 @@ static const float *samples(const struct pw_buffer *b) {
     return SPA_PTROFF(d->data, d->chunk->offset, const float);
 }
 
-/* Once a cycle, after the capture stream, or instead of it where no microphone sends. */
+/* Once per cycle: after the capture stream, or in its place while no microphone sends. */
 static void on_source_process(void *data) {
     struct streams *const s = data;
     if (!s->loop.clock)
@@ -50,7 +50,7 @@ static void on_source_process(void *data) {
 
     struct pw_buffer *in = NULL, *newer;
     while (s->loop.input && (newer = pw_stream_dequeue_buffer(s->loop.input))) {
-        if (in) { /* left over from a cycle that the source missed: it must not delay what follows */
+        if (in) { /* left from a cycle that the source missed: it must not delay what follows */
             if (wanted)
                 pump_process(s->pump, samples(in), n_samples(in), NULL, 0);
             pw_stream_queue_buffer(s->loop.input, in);
@@ -61,7 +61,7 @@ static void on_source_process(void *data) {
     const float *from = n_in ? samples(in) : NULL;
     struct pw_buffer *const out = wanted ? pw_stream_dequeue_buffer(s->source) : NULL;
     if (out) {
-        /* What is asked for was worked out in the last cycle, so where the quantum changed it is of the old one. */
+        /* requested was computed in the last cycle: after a change of quantum it is the old one's. */
         struct spa_data *const d = &out->buffer->datas[0];
         const unsigned room = d->maxsize / (unsigned)sizeof(float);
         const unsigned due = (unsigned)(clock->duration * PUMP_RATE / clock->rate.denom);
@@ -95,9 +95,8 @@ static void on_capture_process(void *data) {
     trigger(s);
 }
 
-/* Runs in every cycle while somebody records, before the capture stream or after it. Where that stays away no
- * microphone sends, and without a trigger those who record would stand still; a cycle that it only missed is not worth
- * one. */
+/* Runs in every cycle while somebody records, before the capture stream or after it. If that stays away, no microphone
+ * sends, and without a trigger the recorders would stall. A single missed cycle needs none. */
 static void on_pacer_process(void *data, struct spa_io_position *position) {
     (void)position;
     struct streams *const s = data;
@@ -114,7 +113,7 @@ static int clock_from(struct spa_loop *loop, bool async, uint32_t seq, const voi
     return 0;
 }
 
-/* PipeWire says it on the main thread; when this is over the area before is no longer looked at, and may go. */
+/* Called on the main thread. When it returns, the data loop no longer reads the former area, which may go. */
 static void on_source_io(void *data, uint32_t id, void *area, uint32_t size) {
     struct streams *const s = data;
     (void)size;
@@ -129,7 +128,7 @@ static int input_from(struct spa_loop *loop, bool async, uint32_t seq, const voi
     return 0;
 }
 
-/* Waits until the data loop has done it: the stream before is no longer looked at. */
+/* When it returns, the data loop no longer reads the former stream. */
 static void set_input(struct streams *s, struct pw_stream *stream) {
     pw_data_loop_invoke(s->data_loop, input_from, 0, &stream, sizeof stream, true, s);
 }
@@ -145,8 +144,7 @@ void streams_publish_latency(struct streams *s) {
         return;
     struct pump_stats stats;
     pump_stats(s->pump, &stats);
-    /* Where the graph has another rate both streams hold samples in their resamplers, counted at the rate of what goes
-     * in. */
+    /* If the graph has another rate, both streams hold samples in their resamplers, counted at the input's rate. */
     struct pw_time in = {0}, out = {0};
     if (s->capture)
         pw_stream_get_time_n(s->capture, &in, sizeof in);
@@ -189,7 +187,7 @@ static void on_source_param(void *data, uint32_t id, const struct spa_pod *param
 static void on_capture_state(void *data, enum pw_stream_state old, enum pw_stream_state state, const char *error) {
     (void)old, (void)error;
     struct streams *const s = data;
-    if (state == PW_STREAM_STATE_PAUSED && s->source) /* blocks of before would come out as delay */
+    if (state == PW_STREAM_STATE_PAUSED && s->source) /* old blocks would add to the delay */
         pw_stream_flush(s->capture, false);
     on_state(s, s->capture, state);
 }
@@ -243,8 +241,7 @@ static int connect_stream(const struct streams *s, struct pw_stream *stream, enu
     struct spa_pod_builder builder = SPA_POD_BUILDER_INIT(buffer, sizeof buffer);
     struct spa_audio_info_raw info = SPA_AUDIO_INFO_RAW_INIT(
             .format = SPA_AUDIO_FORMAT_F32P, .rate = PUMP_RATE, .channels = 1, .position = {channel});
-    /* A block comes in and goes out again only after its stream's own turn, so one buffer would do for every other
-     * cycle. */
+    /* A block is returned only after its stream's own turn, so a single buffer would serve every other cycle. */
     const struct spa_pod *params[2 + PARAMS_CONTROLS] = {
         spa_format_audio_raw_build(&builder, SPA_PARAM_EnumFormat, &info),
         spa_pod_builder_add_object(&builder, SPA_TYPE_OBJECT_ParamBuffers, SPA_PARAM_Buffers, SPA_PARAM_BUFFERS_buffers,
@@ -256,8 +253,8 @@ static int connect_stream(const struct streams *s, struct pw_stream *stream, enu
             visible ? 2 + PARAMS_CONTROLS : 2);
 }
 
-/* Properties that both streams and the pacer share: scheduled together, on one data loop where PipeWire (from 1.2 on)
- * has several, never linked to each other. part: "" for the visible stream. */
+/* The properties that both streams and the pacer share: they are scheduled together, run on one data loop even where
+ * PipeWire (from 1.2 on) has several, and are never linked to each other. part: "" for the visible stream. */
 static struct pw_properties *properties(const struct streams *s, const char *part, const char *part_title) {
     struct pw_properties *const p = pw_properties_new(PW_KEY_NODE_GROUP, s->group, PW_KEY_NODE_LINK_GROUP, s->group,
             PW_KEY_NODE_VIRTUAL, "true", "resample.prefill", "true", NULL);
@@ -346,7 +343,7 @@ static void close_source(struct streams *s) {
         return;
     spa_hook_remove(&s->source_listener);
     atomic_store(&s->running, false);
-    set_input(s, s->quiet ? NULL : s->capture); /* a trigger that was under way is over */
+    set_input(s, s->quiet ? NULL : s->capture); /* waits for a trigger that is under way */
     pw_stream_destroy(s->source);
     s->source = NULL;
     s->loop.clock = NULL;
@@ -380,7 +377,7 @@ void streams_close(struct streams *s) {
     atomic_store(&s->rate, 0);
 }
 
-/* One that waits for a microphone or an output may call that an error, which passes. */
+/* PipeWire may report an error while a stream waits for a microphone or an output; that passes. */
 static bool is_lost(struct pw_stream *stream, bool waits) {
     const enum pw_stream_state state = stream ? pw_stream_get_state(stream, NULL) : PW_STREAM_STATE_PAUSED;
     return state == PW_STREAM_STATE_UNCONNECTED || (state == PW_STREAM_STATE_ERROR && !waits);

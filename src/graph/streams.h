@@ -1,11 +1,11 @@
-/* streams.h - one node's streams: samples come in by the capture stream, go through the pump and out by the source.
+/* streams.h - one node's streams: samples enter by the capture stream, pass the pump and leave by the source.
  *
- * Applications see one of them, the visible stream: a microphone's source, a speaker's capture stream, which is a sink.
- * The other one, the device stream, is linked to the microphone or the output. The pacer, a node without ports, drives
- * the source while the capture stream stays away.
+ * Applications see one of them, the visible stream: a microphone's source, or a speaker's capture stream, which is a
+ * sink. The other one, the device stream, is linked to the microphone or the output. The pacer, a node without ports,
+ * drives the source while the capture stream stays away.
  *
- * Threads: the functions on the thread of the node's owner; the callbacks that move samples on PipeWire's data loop,
- * where nothing allocates, locks or waits. The part "loop" belongs to the data loop: others change it by way of
+ * Threads: call the functions on the node owner's thread. The callbacks that move samples run on PipeWire's data loop
+ * and never allocate, lock or wait. struct streams.loop belongs to the data loop: others change it with
  * pw_data_loop_invoke. */
 #ifndef PRIMEKNET_STREAMS_H
 #define PRIMEKNET_STREAMS_H
@@ -23,10 +23,9 @@ struct streams {
     struct pump *pump;
     struct params *params;
     struct pw_data_loop *data_loop;
-    void (*changed)(void *data); /* a stream has another state: see streams_close_lost */
+    void (*changed)(void *data); /* the state of a stream has changed: see streams_close_lost */
     struct pw_loop *owner_loop;
-    struct spa_source *frozen;   /* an event of owner_loop's: the source's clock stands, so the connection is of no
-                                  * use */
+    struct spa_source *frozen; /* an event of owner_loop: the source's clock stands still, so the connection is useless */
     void *data;
     char group[320], latency[32]; /* node.group and node.latency */
 
@@ -34,32 +33,32 @@ struct streams {
     struct pw_stream *capture, *source;
     struct pw_filter *pacer;
     struct spa_hook capture_listener, source_listener, pacer_listener;
-    char target[256], channel[16]; /* as the device stream and the capture stream were opened with */
+    char target[256], channel[16]; /* what the device stream and the capture stream were opened with */
     bool quiet, pacing;
 
     struct {
         struct pw_stream *input;        /* = capture, or NULL: its samples are ignored */
         struct spa_io_position *clock;  /* of the source */
-        /* Of the cycle that the source last ran in: where the clock was, as drivers may be at the same position, and
-         * its duration in samples of the graph. */
+        /* The clock in the last cycle of the source: two drivers may be at the same position. duration is in samples of
+         * the graph. */
         uint64_t position, nsec, duration;
-        unsigned n_repeats;             /* calls since then at which the clock stood there still */
-        unsigned n_silent;              /* cycles of the pacer since the capture stream's last */
+        unsigned n_repeats;             /* calls in a row that found the clock there */
+        unsigned n_silent;              /* the pacer's cycles since the capture stream's last one */
         bool idle;                      /* nobody records */
     } loop;
-    _Atomic bool begin;                 /* somebody records who did not before */
-    _Atomic bool running;               /* the source's converter is set up: before, a trigger would run it half-made */
-    _Atomic unsigned n_consumers, rate; /* rate: of the graph, Hz, in the last cycle */
+    _Atomic bool begin;                 /* the first recorder has come: restart the pump */
+    _Atomic bool running;               /* the source's converter is set up; a trigger before that would break it */
+    _Atomic unsigned n_consumers, rate; /* rate: of the graph in the last cycle, Hz */
 };
 
-/* 0, or -errno: the stream may then be open in part, and is closed with the others. */
+/* 0, or -errno: then streams_close closes what was opened. */
 int streams_open_capture(struct streams *s, struct pw_core *core, const char *target, const char *channel);
 int streams_open_source(struct streams *s, struct pw_core *core, const char *target);
 int streams_open_pacer(struct streams *s, struct pw_core *core);
-/* One that is not open is fine. */
+/* Fine for streams that are not open. */
 void streams_close_capture(struct streams *s);
 void streams_close(struct streams *s); /* all of them */
-/* Closes those that PipeWire has taken away; waits: nothing is linked to the device stream. True: there was one. */
+/* Closes those that PipeWire has taken away. waits: the device stream is linked to nothing. True: it closed one. */
 bool streams_close_lost(struct streams *s, bool waits);
 
 /* The stream that applications see, or NULL. */
@@ -69,7 +68,7 @@ uint32_t streams_capture_id(const struct streams *s);
 uint32_t streams_source_id(const struct streams *s);
 
 void streams_set_title(struct streams *s); /* title has changed */
-void streams_set_quiet(struct streams *s, bool quiet); /* ignores what the capture stream hears */
+void streams_set_quiet(struct streams *s, bool quiet); /* ignore the capture stream's samples */
 void streams_set_pacing(struct streams *s, bool pacing);
 void streams_set_consumers(struct streams *s, unsigned n);
 void streams_publish_latency(struct streams *s);

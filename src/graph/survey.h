@@ -1,8 +1,7 @@
-/* survey.h - PipeWire's graph as it is at one moment, for commands that look and end: the sources and how they are set,
- * the sound cards, which source is the default, whether a session manager is there.
+/* survey.h - a snapshot of PipeWire's graph, for commands that look and end: the sources and their settings, the sound
+ * cards, the default source, whether there is a session manager.
  *
- * One thread; calls block, for 3 s at most where PipeWire hangs. What is returned is the snapshot's, until it is
- * closed. */
+ * One thread. Calls block, for 3 s at most if PipeWire hangs. Pointers are valid until survey_close. */
 #ifndef PRIMEKNET_SURVEY_H
 #define PRIMEKNET_SURVEY_H
 
