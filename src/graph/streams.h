@@ -25,7 +25,7 @@ struct streams {
     struct pw_data_loop *data_loop;
     void (*changed)(void *data); /* the state of a stream has changed: see streams_close_lost */
     struct pw_loop *owner_loop;
-    struct spa_source *frozen; /* an event of owner_loop: the source's clock stands still, so the connection is useless */
+    struct spa_source *frozen; /* an event of owner_loop: the source's clock stands still, so reconnect */
     void *data;
     char group[320], latency[32]; /* node.group and node.latency */
 
