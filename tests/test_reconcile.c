@@ -454,6 +454,7 @@ END_TEST
 int main(void) {
     Suite *suite = suite_create("reconcile");
     TCase *tcase = tcase_create("reconcile");
+    tcase_set_timeout(tcase, 60); /* 2000 orders under a sanitizer, on a busy machine */
     tcase_add_loop_test(tcase, scripted, 0, sizeof scripts / sizeof *scripts);
     tcase_add_test(tcase, any_order_leads_to_the_same);
     tcase_add_test(tcase, many_are_given_back_in_turn);
