@@ -1,0 +1,42 @@
+/* core.h - what the LADSPA and LV2 plugins share: any block size and rate around libprimeknet, with a fixed delay.
+ *
+ * A hop is computed by the core's own thread while the host does other things. What is due and not computed yet, the
+ * host's thread computes itself; it then waits for at most one hop that the other thread has begun, which inherits its
+ * priority meanwhile. The output therefore never depends on timing, and a host that renders faster than real time needs
+ * no special mode.
+ *
+ * Threads: core_run on one thread at a time, and nothing else meanwhile. core_run does not allocate or print; it locks as
+ * described. */
+#ifndef PRIMEKNET_CORE_H
+#define PRIMEKNET_CORE_H
+
+#include <stdbool.h>
+
+enum { CORE_CHANNELS = 2 };
+
+/* As the host sets them; values out of range count as the nearest in range, and what is no number as the first. */
+struct core_controls {
+    float strength;   /* 0 to 1 */
+    float floor_db;   /* -60 (none) to 0 */
+    float low_cut_hz; /* 0 (off) to 280 */
+    float model;      /* an index: 0 auto, 1 small, 2 base, 3 large */
+    bool bypass;      /* the input, with the same delay */
+};
+
+struct core;
+
+/* Returns NULL if memory runs out or the rate cannot be resampled. */
+struct core *core_open(unsigned n_channels, double rate);
+void core_close(struct core *c);
+
+/* Starts anew, without anything that was heard before, and loads the model of the controls if it is not loaded: not for
+ * an audio thread. Until a model could be loaded the input passes, delayed. */
+void core_activate(struct core *c, const struct core_controls *controls);
+
+/* in and out: [n_channels][n]; in[i] and out[j] may be the same arrays. A new model is loaded in the background and
+ * replaces the old one in a cross-fade; only in the first block, and without real-time priority, the call loads it. */
+void core_run(struct core *c, const struct core_controls *controls, const float *const in[], float *const out[], unsigned n);
+
+unsigned core_delay(const struct core *c); /* samples at the host's rate */
+
+#endif

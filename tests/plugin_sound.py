@@ -1,0 +1,89 @@
+"""Sound for tests/test_hosts: makes it, and compares what a host made of it with the library's output."""
+import ctypes
+import struct
+import sys
+
+import numpy as np
+
+DELAY, BLOCK = 1024, 256
+
+
+def load(path):
+    data = open(path, 'rb').read()
+    channels = struct.unpack_from('<H', data, data.index(b'fmt ') + 10)[0]
+    at = data.index(b'data') + 8
+    n = (len(data) - at) // (4 * channels) * channels
+    return np.frombuffer(data[at:], np.float32, n).reshape(-1, channels)
+
+
+def make(path, channels):
+    rng, n = np.random.default_rng(7), 4 * 48000
+    t = np.arange(n) / 48000
+    voice = sum(np.sin(2 * np.pi * 140 * k * t) / k for k in range(1, 30)) * np.clip(np.sin(2 * np.pi * 2.5 * t), 0, 1)
+    x = 0.05 * voice[:, None] + 0.02 * rng.standard_normal((n, channels))
+    if channels == 1: # bursts of half a second
+        x[t % 1.2 > 0.5] = 0
+    data = x.astype(np.float32).tobytes()
+    with open(path, 'wb') as f:
+        f.write(struct.pack('<4sI4s4sIHHIIHH4sI', b'RIFF', 36 + len(data), b'WAVE', b'fmt ', 16, 3, channels, 48000,
+                            48000 * 4 * channels, 4 * channels, 32, b'data', len(data)) + data)
+
+
+class Library:
+    """The library's output for one channel, with its delay of 768 samples; model small."""
+
+    def __init__(self, floor_db=-np.inf):
+        self.lib, error = ctypes.CDLL('libprimeknet.so.0'), ctypes.create_string_buffer(512)
+        self.lib.primeknet_open.restype = ctypes.c_void_p
+        self.lib.primeknet_control.argtypes = [ctypes.c_void_p, ctypes.c_uint, ctypes.c_float, ctypes.c_float, ctypes.c_float]
+        self.handle = ctypes.c_void_p(self.lib.primeknet_open(b'small', b'cpu', 1, BLOCK, error))
+        assert self.handle, error.value
+        self.lib.primeknet_control(self.handle, 0, 1, floor_db, 70)
+
+    def enhance(self, x):
+        y = np.array(x[:len(x) // BLOCK * BLOCK])
+        row = (ctypes.c_void_p * 1)(y.ctypes.data)
+        self.lib.primeknet_reset(self.handle, 0)
+        assert self.lib.primeknet_process(self.handle, row, row, ctypes.c_size_t(len(y))) == 0
+        return y
+
+
+def compare(before, after, floor_db):
+    x, y, library = load(before), load(after), Library(floor_db if floor_db > -60 else -np.inf)
+    for channel in range(x.shape[1]):
+        wanted = library.enhance(x[:, channel])
+        later = DELAY - 768
+        n = min(len(wanted), len(y) - later)
+        assert n > 3 * 48000, f'{after} has {len(y)} samples only'
+        differs = np.flatnonzero(y[later:later + n, channel] != wanted[:n])
+        assert len(differs) == 0, f'channel {channel}: {len(differs)} of {n} samples differ, the first at {differs[0]}'
+
+
+def chain(path):
+    """The microphone on the left, the enhanced one on the right. With each burst of sound after silence the network begins anew; on
+    a machine too busy for real time a burst may lack cycles, but not all bursts do."""
+    x, n, library = load(path), 20000, Library()
+    sound = np.flatnonzero(x[:, 0])
+    begins = sound[np.flatnonzero(np.diff(sound, prepend=-48000) > 26000)]
+    later = DELAY - 768
+    for start in begins:
+        if len(x) < start + n + later:
+            break
+        for at in range(max(0, start - BLOCK + 1), start + 1): # where hops begin depends on the first cycles' quantum
+            for length in (2048, n // BLOCK * BLOCK):
+                wanted = library.enhance(x[at:at + length, 0])
+                if not (x[at + later:at + later + length, 1] == wanted).all():
+                    break
+            else:
+                assert wanted.any()
+                return
+    raise SystemExit(f'none of {len(begins)} bursts of sound gave the library\'s output')
+
+
+if __name__ == '__main__':
+    if sys.argv[1] == 'make':
+        make(sys.argv[2], int(sys.argv[3]))
+    elif sys.argv[1] == 'compare':
+        compare(sys.argv[2], sys.argv[3], float(sys.argv[4]))
+    else:
+        chain(sys.argv[2])
