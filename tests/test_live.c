@@ -709,7 +709,7 @@ END_TEST
 /* As PipeWire before 1.2 gives it where a new microphone's memory has the file descriptor's number of one that is
  * gone. */
 START_TEST(a_clock_that_stands_is_replaced) {
-    static struct spa_io_position gone;
+    static struct spa_io_position gone = {.clock = {.rate = {1, PUMP_RATE}, .duration = HOP}};
     start_session("");
     open_node("null", 1, NULL);
     open_probe();
