@@ -174,7 +174,7 @@ wait('not kept', lambda: all(line in open(CONFIG).read() for line in wanted))
 ok('each control does what it says, and is kept')
 
 choose('alt+e', 2)  # there is no GPU, or no module for it
-wait('a refusal is not told', lambda: shows('engine cuda: '))
+wait('a refusal is not told', lambda: shows('cuda: '))
 wait('the refused value stays', lambda: 'Processor' in choice('Engine'))
 assert setting('engine') == 'cpu'
 ok('tells a refusal, and shows what is in force')
