@@ -4,6 +4,7 @@
 #include "engine/engine.h"
 #include "lib/primeknet.h"
 #include "model/model.h"
+#include "draw.h"
 #include "rt_guard.h"
 #include "run.h"
 #include "seed.h"
@@ -27,19 +28,6 @@ int __real_engine_process(struct engine *e, const struct engine_job *jobs, unsig
 int __wrap_engine_process(struct engine *e, const struct engine_job *jobs, unsigned n_jobs);
 int __wrap_engine_process(struct engine *e, const struct engine_job *jobs, unsigned n_jobs) {
     return fails ? -EIO : __real_engine_process(e, jobs, n_jobs);
-}
-
-static uint32_t seed;
-
-static uint32_t draw(uint32_t n) {
-    seed = seed * 1664525 + 1013904223;
-    return (uint32_t)((uint64_t)seed * n >> 32);
-}
-
-static void *get(size_t n, size_t size) {
-    void *memory = calloc(n, size);
-    ck_assert_ptr_nonnull(memory);
-    return memory;
 }
 
 static float *noise(size_t n) {
@@ -371,7 +359,7 @@ START_TEST(a_lost_engine_is_silent) {
 END_TEST
 
 int main(void) {
-    seed = seed_of_run(20261124);
+    draw_seed = seed_of_run(20261124);
     Suite *suite = suite_create("library");
     TCase *t = tcase_create("library");
     tcase_set_timeout(t, 300);

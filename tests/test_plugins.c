@@ -2,6 +2,7 @@
  * reported, at any rate and in bypass; a change of model while sound runs; controls that are no numbers. */
 #include "lib/primeknet.h"
 #include "plugins/core.h"
+#include "draw.h"
 #include "run.h"
 #include "seed.h"
 
@@ -15,19 +16,6 @@
 enum { N = 60000 };
 
 static const struct core_controls plain = {.strength = 1, .floor_db = -60, .low_cut_hz = 70, .model = 1};
-static uint32_t seed;
-
-static uint32_t draw(uint32_t n) {
-    seed = seed * 1664525 + 1013904223;
-    return (uint32_t)((uint64_t)seed * n >> 32);
-}
-
-static void *get(size_t n, size_t size) {
-    void *memory = calloc(n, size);
-    ck_assert_ptr_nonnull(memory);
-    return memory;
-}
-
 static float *noise(size_t n) {
     float *x = get(n, sizeof *x);
     for (size_t i = 0; i < n; i++)
@@ -249,7 +237,7 @@ START_TEST(without_a_model_the_input_passes) {
 END_TEST
 
 int main(void) {
-    seed = seed_of_run(20261124);
+    draw_seed = seed_of_run(20261124);
     Suite *suite = suite_create("plugins");
     TCase *t = tcase_create("plugins");
     tcase_set_timeout(t, 300);
