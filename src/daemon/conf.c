@@ -70,8 +70,7 @@ void conf_close(struct conf *c) {
     free(c->text);
 }
 
-/* Finds the value in the text, from the setting's line on: libconfig tells the line alone. */
-static void find_value(const struct conf *c, struct conf_setting *s) {
+void conf_place(const struct conf *c, struct conf_setting *s) {
     char pattern[256];
     const char *line = c->text;
     regex_t regex;
@@ -92,7 +91,8 @@ static void find_value(const struct conf *c, struct conf_setting *s) {
 }
 
 /* libconfig 1.5 wraps whole numbers that do not fit. */
-static int check_whole(const struct conf *c, const struct conf_setting *s, struct err *err) {
+static int check_whole(const struct conf *c, struct conf_setting *s, struct err *err) {
+    conf_place(c, s);
     const char *digits = c->text + s->value;
     char *end;
     errno = 0;
@@ -110,7 +110,6 @@ int conf_next(struct conf *c, struct conf_setting *ret, struct err *err) {
         return 0;
     c->next++;
     *ret = (struct conf_setting){.name = config_setting_name(value), .line = (int)config_setting_source_line(value)};
-    find_value(c, ret);
     int res = 0;
     switch (config_setting_type(value)) {
     case CONFIG_TYPE_INT:

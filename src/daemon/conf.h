@@ -33,9 +33,7 @@ struct conf_setting {
     double number;
     const config_setting_t *list; /* of CONF_LIST */
     const char *text; /* of CONF_TEXT; lives until conf_close, as name does */
-    /* Where the value stands in the text, from its first to its last byte; n_value is 0 if that is not known, because
-     * the setting is not written as NAME = VALUE without a comment in it. */
-    size_t value, n_value;
+    size_t value, n_value; /* conf_place's; n_value is 0 before it, and where it finds none */
 };
 
 /* Reads n bytes of text, which are copied; file is not. -EINVAL: they are no settings; then nothing is to be closed. */
@@ -48,5 +46,9 @@ int conf_group(struct conf *ret, const struct conf *c, const struct conf_setting
 
 /* 1: there is a setting; 0: that was all; or a negative errno. */
 int conf_next(struct conf *c, struct conf_setting *ret, struct err *err);
+
+/* Finds where the value of a setting of c, or of its groups, stands in the text, from its first to its last byte:
+ * libconfig tells the line alone. None is found unless the setting is written as NAME = VALUE without a comment in it. */
+void conf_place(const struct conf *c, struct conf_setting *s);
 
 #endif

@@ -540,6 +540,8 @@ static int find_value(struct conf_setting *ret, const char *text, size_t n, int 
     else
         found = find_setting(ret, &conf, PROFILES) && conf_group(&group, &conf, ret, (unsigned)profile, &line) > 0 &&
                 find_setting(ret, &group, rows[setting].name);
+    if (found)
+        conf_place(&conf, ret);
     conf_close(&conf);
     return found && ret->n_value ? 1 : found || profile >= 0 ? -EINVAL : 0;
 }
