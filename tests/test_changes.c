@@ -4,6 +4,7 @@
 
 #include "daemon/changes.h"
 #include "daemon/control.h"
+#include "content.h"
 #include "run.h"
 
 #include <check.h>
@@ -107,19 +108,7 @@ static const char *at(const char *name) {
 }
 
 static void put_file(const char *text) {
-    FILE *f = fopen(at("config/primeknet/primeknet.conf"), "w");
-    ck_assert_ptr_nonnull(f);
-    fputs(text, f);
-    fclose(f);
-}
-
-static const char *file_content(const char *path) {
-    static char text[4096];
-    FILE *f = fopen(path, "r");
-    ck_assert_ptr_nonnull(f);
-    text[fread(text, 1, sizeof text - 1, f)] = '\0';
-    fclose(f);
-    return text;
+    put_content(at("config/primeknet/primeknet.conf"), text);
 }
 
 static void open_changes(void) {
@@ -265,16 +254,16 @@ START_TEST(saved_and_remembered) {
     start();
     ask_to_save(1, SETTING_strength, "0.5");
     NOTES("small, 0.5\nclient 1: done\n");
-    ck_assert_str_eq(file_content(at("config/primeknet/primeknet.conf")), "model = \"small\"\nstrength = 0.5;\n");
-    ck_assert_ptr_nonnull(strstr(file_content(at("state/primeknet/settings")), "strength = 0.5;"));
+    ck_assert_str_eq(content(at("config/primeknet/primeknet.conf")), "model = \"small\"\nstrength = 0.5;\n");
+    ck_assert_ptr_nonnull(strstr(content(at("state/primeknet/settings")), "strength = 0.5;"));
     ask(2, SETTING_strength, "0.25"); /* not saved */
-    ck_assert_ptr_null(strstr(file_content(at("config/primeknet/primeknet.conf")), "0.25"));
+    ck_assert_ptr_null(strstr(content(at("config/primeknet/primeknet.conf")), "0.25"));
     notes[0] = '\0';
     put_file("model = ;"); /* it is the user's to mend, and the value is in force all the same */
     ask_to_save(3, SETTING_strength, "0.75");
     ck_assert_ptr_nonnull(strstr(notes, "small, 0.75\nclient 3: strength is now 0.75, but not saved: "));
     ck_assert_ptr_nonnull(strstr(notes, "primeknet.conf:1: syntax error"));
-    ck_assert_str_eq(file_content(at("config/primeknet/primeknet.conf")), "model = ;");
+    ck_assert_str_eq(content(at("config/primeknet/primeknet.conf")), "model = ;");
 }
 END_TEST
 
@@ -358,7 +347,7 @@ START_TEST(a_newer_one_supersedes) {
     loaded(0, NULL);
     NOTES("large\nclient 1: done\nclient 2: done\nclient 3: done\nclient 4: done\n");
     ck_assert_str_eq(now->settings.engine, "cpu");
-    ck_assert_str_eq(file_content(at("config/primeknet/primeknet.conf")), "model = \"large\"\n");
+    ck_assert_str_eq(content(at("config/primeknet/primeknet.conf")), "model = \"large\"\n");
     ask(1, SETTING_model, "base");
     ask(2, SETTING_model, "small");
     loaded(-EIO, "broken");
@@ -543,10 +532,10 @@ START_TEST(a_profile_is_set_and_saved) {
     ask_to_save(2, SETTING_low_cut_hz, "90"); /* which the profile does not have */
     NOTES("small, 0.625\nclient 1: done\nsmall, 0.625\nclient 2: done\n");
     ck_assert_ptr_nonnull(
-        strstr(file_content(at("config/primeknet/primeknet.conf")), "\"Blue Yeti\"; strength = 0.625; },\n"));
+        strstr(content(at("config/primeknet/primeknet.conf")), "\"Blue Yeti\"; strength = 0.625; },\n"));
     ck_assert_ptr_nonnull(
-        strstr(file_content(at("config/primeknet/primeknet.conf")), "strength = 0.25 } )\nlow_cut_hz = 90.0;\n"));
-    ck_assert_ptr_nonnull(strstr(file_content(at("state/primeknet/settings")), "strength = 0.625;\n}, {\n"));
+        strstr(content(at("config/primeknet/primeknet.conf")), "strength = 0.25 } )\nlow_cut_hz = 90.0;\n"));
+    ck_assert_ptr_nonnull(strstr(content(at("state/primeknet/settings")), "strength = 0.625;\n}, {\n"));
     /* not the profile that is in force */
     put_file("model = \"small\"\nprofiles = ( { microphone = \"Red\"; strength = 1; } )\n");
     ask_to_save(3, SETTING_strength, "0.125");

@@ -1,5 +1,6 @@
 #include "engine/choose.h"
 #include "engine/measure.h"
+#include "content.h"
 #include "run.h"
 
 #include <check.h>
@@ -21,12 +22,6 @@ static struct choice choose(void) {
     return c;
 }
 
-static void write_file(const char *text) {
-    FILE *f = fopen(file, "w");
-    fputs(text, f);
-    fclose(f);
-}
-
 START_TEST(measured_once_then_remembered) {
     struct choice first = choose();
     ck_assert(!first.remembered);
@@ -41,20 +36,18 @@ START_TEST(measured_once_then_remembered) {
 END_TEST
 
 START_TEST(what_holds_for_another_machine_or_is_garbage_is_measured_again) {
-    char line[512];
     choose();
-    FILE *f = fopen(file, "r");
-    ck_assert_ptr_nonnull(fgets(line, sizeof line, f));
-    fclose(f);
+    char *line = strdup(content(file));
     char other[600];
     snprintf(other, sizeof other, "%.*s of another kind\n", (int)strcspn(line, "\n"), line);
     const char *garbage[] = {other, "", "\n", "base", "base 100", "base x y", "enormous 100 1 cpu z\n", "\xff\xfe"};
     for (unsigned i = 0; i < sizeof garbage / sizeof *garbage; i++) {
-        write_file(garbage[i]);
+        put_content(file, garbage[i]);
         ck_assert_msg(!choose().remembered, "'%s' was believed", garbage[i]);
     }
-    write_file(line);
+    put_content(file, line);
     ck_assert(choose().remembered);
+    free(line);
 }
 END_TEST
 

@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include "daemon/control.h"
+#include "content.h"
 #include "run.h"
 #include "seed.h"
 
@@ -172,9 +173,7 @@ START_TEST(leftovers) {
         int fd = socket(AF_UNIX, SOCK_STREAM, 0);
         struct sockaddr_un address = {.sun_family = AF_UNIX};
         strcpy(address.sun_path, name);
-        FILE *f = fopen(i == 1 ? name : victim, "w");
-        ck_assert_ptr_nonnull(f);
-        fclose(f);
+        put_content(i == 1 ? name : victim, "");
         if (i == 0)
             ck_assert_int_eq(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
         if (i == 2)

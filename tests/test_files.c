@@ -1,5 +1,6 @@
 /* The file tool as a user runs it: the file commands and `primeknet bench` from the build tree, on files made here. */
 #include "config.h"
+#include "content.h"
 #include "run.h"
 
 #include <FLAC/metadata.h>
@@ -36,10 +37,9 @@ static const char *in_dir(const char *name) {
 }
 
 static void slurp(const char *path, char *text, size_t size) {
-    FILE *f = fopen(path, "r");
-    ck_assert_ptr_nonnull(f);
-    text[fread(text, 1, size - 1, f)] = 0;
-    fclose(f);
+    const char *all = content(path);
+    ck_assert_uint_lt(strlen(all), size);
+    strcpy(text, all);
 }
 
 /* Runs ./primeknet with arguments up to NULL; its output goes to out_text and err_text. Returns its exit status. */
@@ -302,15 +302,13 @@ START_TEST(garbage_is_refused_by_name) {
     ck_one_line();
 
     snprintf(name, sizeof name, "%s/text.wav", dir);
-    FILE *f = fopen(name, "w");
-    fputs("this is no sound", f);
-    fclose(f);
+    put_content(name, "this is no sound");
     ck_refused(run("enhance", name, out, NULL), 1, "text.wav", "is not a sound file in a format that libsndfile reads");
     ck_one_line();
     ck_refused(run("enhance", dir, out, NULL), 1, dir, "is a folder");
     ck_one_line();
 
-    fclose(fopen(in_dir("none.wav"), "w"));
+    put_content(in_dir("none.wav"), "");
     ck_refused(run("enhance", in_dir("none.wav"), out, NULL), 1, "none.wav", "is empty");
     ck_one_line();
 
@@ -910,9 +908,7 @@ START_TEST(a_mixture_is_its_parts) {
     write_sound(in_dir("tone.wav"), SF_FORMAT_WAV | SF_FORMAT_FLOAT, tone, n, 1, 48000);
     write_sound(in_dir("noise.wav"), SF_FORMAT_WAV | SF_FORMAT_FLOAT, noise, n_noise, 1, 16000);
     write_sound(in_dir("room.wav"), SF_FORMAT_WAV | SF_FORMAT_FLOAT, room, 1000, 1, 48000);
-    FILE *f = fopen(in_dir("rooms.lst"), "w");
-    fputs("room.wav\n\n", f);
-    fclose(f);
+    put_content(in_dir("rooms.lst"), "room.wav\n\n");
     ck_assert_msg(run("mix", in_dir("tone.wav"), in_dir("noise.wav"), in_dir("rooms.lst"), "--snr", "10,-5", "--out",
                       dir, NULL) == 0,
                   "%s", err_text);
@@ -1001,7 +997,7 @@ START_TEST(what_cannot_be_mixed_is_refused) {
     write_sound(in_dir("silent.wav"), SF_FORMAT_WAV | SF_FORMAT_PCM_16, x, 600, 1, 48000);
     x[5] = .5f;
     write_sound(in_dir("click.wav"), SF_FORMAT_WAV | SF_FORMAT_PCM_16, x, 600, 1, 48000);
-    fclose(fopen(in_dir("empty.txt"), "w"));
+    put_content(in_dir("empty.txt"), "");
     char good[128], silent[128], empty[128], out[128]; /* in_dir keeps but a few names */
     strcpy(good, in_dir("click.wav"));
     strcpy(silent, in_dir("silent.wav"));
@@ -1077,10 +1073,8 @@ START_TEST(pesq_is_scored_where_there_is_a_scorer) {
     char bin[128], path[8192];
     snprintf(bin, sizeof bin, "%s/bin", dir);
     ck_assert_int_eq(mkdir(bin, 0700), 0);
-    FILE *f = fopen(in_dir("bin/python3"), "w");
-    fputs("#!/bin/sh\n[ \"$1\" = -c ] && [ \"$3\" = 16000 ] && [ $(cat | wc -c) = 192000 ] && printf '3.25\\nnan\\n'\n",
-          f);
-    fclose(f);
+    put_content(in_dir("bin/python3"), "#!/bin/sh\n[ \"$1\" = -c ] && [ \"$3\" = 16000 ] && "
+                                       "[ $(cat | wc -c) = 192000 ] && printf '3.25\\nnan\\n'\n");
     chmod(in_dir("bin/python3"), 0700);
     const char *before = getenv("PATH");
     snprintf(path, sizeof path, "%s:%s", bin, before);
@@ -1089,9 +1083,7 @@ START_TEST(pesq_is_scored_where_there_is_a_scorer) {
     ck_assert_ptr_nonnull(strstr(out_text, "WB-PESQ"));
     ck_assert_ptr_nonnull(strstr(out_text, " 3.25\n"));
     ck_assert_ptr_nonnull(strstr(out_text, " -\n"));
-    f = fopen(in_dir("bin/python3"), "w");
-    fputs("#!/bin/sh\nexit 3\n", f);
-    fclose(f);
+    put_content(in_dir("bin/python3"), "#!/bin/sh\nexit 3\n");
     ck_assert_int_eq(run("compare", in_dir("a.wav"), in_dir("a.wav"), NULL), 0);
     ck_assert_ptr_null(strstr(out_text, "WB-PESQ"));
     ck_assert_ptr_nonnull(strstr(out_text, "pip install pesq"));
@@ -1101,9 +1093,7 @@ END_TEST
 #ifdef HAVE_CAIRO
 START_TEST(a_plot_is_a_picture) {
 #ifdef SANITIZED
-    FILE *kept = fopen(in_dir("suppressions"), "w"); /* fontconfig keeps what it has read */
-    fputs("leak:libfontconfig\n", kept);
-    fclose(kept);
+    put_content(in_dir("suppressions"), "leak:libfontconfig\n"); /* fontconfig keeps what it has read */
     char suppressions[128];
     snprintf(suppressions, sizeof suppressions, "suppressions=%s:print_suppressions=0", in_dir("suppressions"));
     setenv("LSAN_OPTIONS", suppressions, 1);

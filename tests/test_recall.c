@@ -1,4 +1,5 @@
 /* Notes of recorders are read back; malformed notes, or those of another PipeWire, bring nobody back. */
+#include "content.h"
 #include "graph/recall.h"
 
 #include <check.h>
@@ -12,13 +13,6 @@ static char runtime[] = "/tmp/test-recall.XXXXXX", directory[64], file[96];
 
 static const struct recall_stream plain = {.serial = 71, .target = ""}, chosen = {.serial = UINT32_MAX + 9ull,
                                                                                   .target = "47"};
-
-static void write_file(const char *text) {
-    FILE *f = fopen(file, "w");
-    ck_assert_ptr_nonnull(f);
-    fputs(text, f);
-    fclose(f);
-}
 
 START_TEST(comes_back) {
     struct recall r = {.instance = 0xdeadbeef}, back;
@@ -51,7 +45,7 @@ START_TEST(garbage) {
     };
     struct recall r;
     for (unsigned i = 0; i < sizeof files / sizeof *files; i++) {
-        write_file(files[i]);
+        put_content(file, files[i]);
         recall_read(&r, "enhanced_mic");
         ck_assert_msg(r.n == 0, "%s", files[i]);
     }

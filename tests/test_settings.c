@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include "daemon/settings.h"
+#include "content.h"
 #include "run.h"
 
 #include <check.h>
@@ -17,14 +18,6 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
-
-static const char *const names[N_SETTINGS] = {
-#define NUMBER(name, ...) #name,
-#define TEXT(name, ...) #name,
-#include "daemon/settings.def"
-#undef NUMBER
-#undef TEXT
-};
 
 #ifdef SANITIZED
 /* libconfig 1.5 leaks the string that it was reading at a syntax error. */
@@ -371,10 +364,7 @@ static void put(const char *name, const char *text) {
     char command[512];
     snprintf(command, sizeof command, "mkdir -p \"$(dirname '%s')\"", at(name));
     ck_assert_int_eq(system(command), 0);
-    FILE *f = fopen(at(name), "w");
-    ck_assert_ptr_nonnull(f);
-    fputs(text, f);
-    fclose(f);
+    put_content(at(name), text);
 }
 
 /* A decimal comma in the user's language changes nothing. */
@@ -426,10 +416,7 @@ START_TEST(system_file_and_none) {
     ck_assert_int_eq(settings_load(&s, NULL, &err), 0);
     ck_assert_str_eq(s.file, "");
     ck_assert_int_eq(system("mkdir -p '" SYSCONFDIR "/primeknet'"), 0);
-    FILE *f = fopen(SYSCONFDIR "/primeknet/primeknet.conf", "w");
-    ck_assert_ptr_nonnull(f);
-    fputs("strength = 0.4;", f);
-    fclose(f);
+    put_content(SYSCONFDIR "/primeknet/primeknet.conf", "strength = 0.4;");
     ck_assert_int_eq(settings_load(&s, NULL, &err), 0);
     ck_assert(s.strength == 0.4);
     put(".config/primeknet/primeknet.conf", "strength = ;");
@@ -470,15 +457,6 @@ START_TEST(what_is_no_file) {
     }
 }
 END_TEST
-
-static const char *content(const char *path) {
-    static char text[70000];
-    FILE *f = fopen(path, "r");
-    ck_assert_ptr_nonnull(f);
-    text[fread(text, 1, sizeof text - 1, f)] = '\0';
-    fclose(f);
-    return text;
-}
 
 START_TEST(set_takes_what_a_file_takes) {
     static const struct {
@@ -672,10 +650,7 @@ START_TEST(save_begins_the_users_file) {
 
     ck_assert_int_eq(unlink(at(".config/primeknet/primeknet.conf")), 0);
     ck_assert_int_eq(system("mkdir -p '" SYSCONFDIR "/primeknet'"), 0);
-    FILE *f = fopen(SYSCONFDIR "/primeknet/primeknet.conf", "w");
-    ck_assert_ptr_nonnull(f);
-    fputs("# ours\ngpu = 4;\n", f);
-    fclose(f);
+    put_content(SYSCONFDIR "/primeknet/primeknet.conf", "# ours\ngpu = 4;\n");
     ck_assert_int_eq(settings_load(&s, NULL, &err), 0);
     settings_set(&s, SETTING_strength, "0.75", &err);
     ck_assert_msg(settings_save(&s, -1, SETTING_strength, &err) == 0, "%s", err.text);
@@ -692,21 +667,17 @@ START_TEST(shipped_file_is_the_defaults) {
     ck_assert_msg(settings_load(&shipped, SHIPPED, &err) == 0, "%s", err.text);
     assert_same_values(&shipped, &none);
     for (int i = 0; i < N_SETTINGS; i++)
-        ck_assert_msg(shipped.lines[i] > 0, "etc/primeknet.conf.in lacks %s", names[i]);
+        ck_assert_msg(shipped.lines[i] > 0, "etc/primeknet.conf.in lacks %s", settings_name(i));
 }
 END_TEST
 
 START_TEST(manual_names_every_setting_and_default) {
-    static char text[65536];
-    FILE *f = fopen(SRCDIR "/man/primeknet.conf.5.in", "r");
-    ck_assert_ptr_nonnull(f);
-    text[fread(text, 1, sizeof text - 1, f)] = '\0';
-    fclose(f);
+    const char *text = content(SRCDIR "/man/primeknet.conf.5.in");
     for (int i = 0; i < N_SETTINGS; i++) {
         char item[64];
-        snprintf(item, sizeof item, ".It Ic %s", names[i]);
+        snprintf(item, sizeof item, ".It Ic %s", settings_name(i));
         ck_assert_msg(strstr(text, item), "man/primeknet.conf.5.in lacks '%s'", item);
-        snprintf(item, sizeof item, "@default_%s@", names[i]);
+        snprintf(item, sizeof item, "@default_%s@", settings_name(i));
         ck_assert_msg(strstr(text, item), "man/primeknet.conf.5.in lacks '%s'", item);
     }
 }

@@ -9,15 +9,6 @@
 #include <stdlib.h>
 
 static void print_help(void) {
-    static const struct {
-        const char *name, *allowed;
-    } rows[] = {
-#define NUMBER(name, fallback, least, greatest, word, allowed) {#name, allowed},
-#define TEXT(name, size, fallback, least, greatest, fits, allowed) {#name, allowed},
-#include "daemon/settings.def"
-#undef NUMBER
-#undef TEXT
-    };
     puts("Usage: primeknetd [--config FILE] [--check-config]\n\n"
          "Offers \"Enhanced Mic\", the microphone without noise, to every application on PipeWire.\n\n"
          "  -c, --config FILE   settings from FILE instead of $XDG_CONFIG_HOME/primeknet/primeknet.conf\n"
@@ -27,7 +18,7 @@ static void print_help(void) {
          "  -V, --version       the version\n\n"
          "Settings, see primeknet.conf(5); SIGHUP reads them again:\n");
     for (int i = 0; i < N_SETTINGS; i++)
-        printf("  %-16s  %s\n", rows[i].name, rows[i].allowed);
+        printf("  %-16s  %s\n", settings_name(i), settings_allowed(i));
 }
 
 int options_parse(struct options *ret, int argc, char **argv) {

@@ -97,19 +97,17 @@ static bool fits_channel(const char *text) {
 /* ---- the table --------------------------------------------------------------------------------------------------- */
 
 struct row {
-    const char *name;
     size_t offset, size; /* size 0: a double */
     double least, greatest;
     const char *word;
     bool (*fits)(const char *text);
-    const char *allowed;
 };
 
 static const struct row rows[N_SETTINGS] = {
 #define NUMBER(name, fallback, least, greatest, word, allowed) \
-    {#name, offsetof(struct settings, name), 0, least, greatest, word, NULL, allowed},
+    {offsetof(struct settings, name), 0, least, greatest, word, NULL},
 #define TEXT(name, size, fallback, least, greatest, fits, allowed) \
-    {#name, offsetof(struct settings, name), size, least, greatest, NULL, fits, allowed},
+    {offsetof(struct settings, name), size, least, greatest, NULL, fits},
 #include "daemon/settings.def"
 #undef NUMBER
 #undef TEXT
@@ -127,9 +125,9 @@ static const struct settings defaults = {
 static int find_row(const char *name, struct err *err) {
     struct likest l = {.word = name};
     for (int i = 0; i < N_SETTINGS; i++) {
-        if (strcmp(rows[i].name, name) == 0)
+        if (strcmp(settings_name(i), name) == 0)
             return i;
-        likest_try(&l, rows[i].name);
+        likest_try(&l, settings_name(i));
     }
     return l.name ? err_set(err, -ENOENT, "there is no setting \"%.40s\"; did you mean %s?", name, l.name)
                   : err_set(err, -ENOENT, "there is no setting \"%.40s\"; primeknet.conf(5) tells them", name);
@@ -155,10 +153,6 @@ int settings_find(const char *name, struct err *err) {
     return find_row(spelled, err);
 }
 
-const char *settings_name(int setting) {
-    return rows[setting].name;
-}
-
 /* ---- a file's text ----------------------------------------------------------------------------------------------- */
 
 static bool is_clean_text(const char *text) {
@@ -172,12 +166,13 @@ static bool is_clean_text(const char *text) {
 }
 
 /* Refuses a text that the setting cannot hold; `place` is "FILE:LINE: " or "". */
-static int check_text(const struct row *row, const char *text, size_t n, const char *place, struct err *err) {
-    const size_t most = row->size > 0 ? row->size : sizeof defaults.model;
+static int check_text(int setting, const char *text, size_t n, const char *place, struct err *err) {
+    const size_t most = rows[setting].size > 0 ? rows[setting].size : sizeof defaults.model;
     if (n >= most)
-        return err_set(err, -EINVAL, "%s%s is longer than %zu bytes", place, row->name, most - 1);
+        return err_set(err, -EINVAL, "%s%s is longer than %zu bytes", place, settings_name(setting), most - 1);
     if (strlen(text) != n || !is_clean_text(text))
-        return err_set(err, -EINVAL, "%s%s holds a control character or is not UTF-8", place, row->name);
+        return err_set(err, -EINVAL, "%s%s holds a control character or is not UTF-8", place,
+                       settings_name(setting));
     return 0;
 }
 
@@ -201,10 +196,10 @@ static int read_setting(struct settings *s, const struct conf_setting *from, con
         return err_set(err, setting, "%s:%d: %s", file, from->line, why.text);
     const struct row *row = &rows[setting];
     if (s->lines[setting])
-        return err_set(err, -EINVAL, "%s:%d: a duplicate: %s stands in line %d already", file, from->line, row->name,
-                       s->lines[setting]);
+        return err_set(err, -EINVAL, "%s:%d: a duplicate: %s stands in line %d already", file, from->line,
+                       settings_name(setting), s->lines[setting]);
     snprintf(place, sizeof place, "%s:%d: ", file, from->line);
-    int res = from->kind == CONF_TEXT ? check_text(row, from->text, strlen(from->text), place, err) : 0;
+    int res = from->kind == CONF_TEXT ? check_text(setting, from->text, strlen(from->text), place, err) : 0;
     if (res)
         return res;
     const bool number = from->kind == CONF_WHOLE || (from->kind == CONF_REAL && row->size == 0);
@@ -215,7 +210,7 @@ static int read_setting(struct settings *s, const struct conf_setting *from, con
     else if (from->kind == CONF_TEXT && row->fits && row->fits(from->text))
         strcpy((char *)s + row->offset, from->text);
     else
-        return err_set(err, -EINVAL, "%s%s must be %s%s", place, row->name, row->allowed,
+        return err_set(err, -EINVAL, "%s%s must be %s%s", place, settings_name(setting), settings_allowed(setting),
                        from->kind == CONF_OTHER ? "; words stand in \"quotation marks\"" : "");
     s->lines[setting] = from->line;
     return 0;
@@ -338,8 +333,8 @@ int settings_parse(struct settings *ret, const char *text, size_t n, const char 
 
 int settings_refuse(const struct settings *s, int setting, int code, const char *what, struct err *err) {
     if (s->lines[setting] == 0)
-        return err_set(err, code, "%s: %s", rows[setting].name, what);
-    return err_set(err, code, "%s:%d: %s: %s", s->file, s->lines[setting], rows[setting].name, what);
+        return err_set(err, code, "%s: %s", settings_name(setting), what);
+    return err_set(err, code, "%s:%d: %s: %s", s->file, s->lines[setting], settings_name(setting), what);
 }
 
 /* ---- one setting by itself --------------------------------------------------------------------------------------- */
@@ -352,7 +347,7 @@ static bool is_number(const char *text, double *ret) {
 int settings_set(struct settings *s, int setting, const char *text, struct err *err) {
     const struct row *row = &rows[setting];
     double number;
-    int res = check_text(row, text, strlen(text), "", err);
+    int res = check_text(setting, text, strlen(text), "", err);
     if (res)
         return res;
     const bool numeric = is_number(text, &number) && in_bounds(row, number);
@@ -364,7 +359,7 @@ int settings_set(struct settings *s, int setting, const char *text, struct err *
     else if (row->fits && row->fits(text))
         strcpy((char *)s + row->offset, text);
     else
-        return err_set(err, -EINVAL, "%s must be %s", row->name, row->allowed);
+        return err_set(err, -EINVAL, "%s must be %s", settings_name(setting), settings_allowed(setting));
     s->lines[setting] = 0;
     return 0;
 }
@@ -536,10 +531,10 @@ static int find_value(struct conf_setting *ret, const char *text, size_t n, int 
     if (res)
         return res;
     if (profile < 0)
-        found = find_setting(ret, &conf, rows[setting].name);
+        found = find_setting(ret, &conf, settings_name(setting));
     else
         found = find_setting(ret, &conf, PROFILES) && conf_group(&group, &conf, ret, (unsigned)profile, &line) > 0 &&
-                find_setting(ret, &group, rows[setting].name);
+                find_setting(ret, &group, settings_name(setting));
     if (found)
         conf_place(&conf, ret);
     conf_close(&conf);
@@ -558,7 +553,7 @@ static int put_value(char *ret, size_t *ret_n, const char *text, size_t n, int p
         m = snprintf(ret, MAX_FILE_BYTES + 1, "%.*s%s%s", (int)old.value, text, value, text + old.value + old.n_value);
     } else {
         bool open = n > 0 && text[n - 1] != '\n';
-        m = snprintf(ret, MAX_FILE_BYTES + 1, "%s%s%s = %s;\n", text, open ? "\n" : "", rows[setting].name, value);
+        m = snprintf(ret, MAX_FILE_BYTES + 1, "%s%s%s = %s;\n", text, open ? "\n" : "", settings_name(setting), value);
     }
     if (m < 0 || m > MAX_FILE_BYTES)
         return -EFBIG;
@@ -575,7 +570,7 @@ static int refuse_save(const struct settings *s, int setting, struct err *err) {
 static int print_setting(char *ret, size_t size, const char *indent, const struct settings *s, int setting) {
     char value[2 * 1024 + 3];
     quote(s, setting, value);
-    return snprintf(ret, size, "%s%s = %s;\n", indent, rows[setting].name, value);
+    return snprintf(ret, size, "%s%s = %s;\n", indent, settings_name(setting), value);
 }
 
 int settings_write(const struct settings *s, const char *file, struct err *err) {

@@ -64,7 +64,11 @@ unsigned settings_streams(const struct settings *s);
 
 /* The setting of that name, spelled as in the file or as in commands ("floor-db"). -ENOENT if there is none. */
 int settings_find(const char *name, struct err *err);
+
+/* A setting's name in a file, and what completes the sentence "NAME must be ...". Programs without PipeWire have these
+ * two as well (setting_names.c). */
 const char *settings_name(int setting);
+const char *settings_allowed(int setting);
 
 /* Gives one setting a new value, as text: "0.7", "off", "base". An invalid value changes nothing. */
 int settings_set(struct settings *s, int setting, const char *text, struct err *err);

@@ -1,20 +1,10 @@
 /* primeknet complete: answers the shells' completion scripts (completions/). It prints one line per word that fits,
  * with a tab and a short explanation if there is one, and ":files" if a file name fits too. */
+#include "daemon/settings.h"
 #include "tool/cli.h"
 
 #include <stdio.h>
 #include <string.h>
-
-static const struct {
-    const char *name, *allowed;
-} settings[] = {
-#define NUMBER(name, fallback, least, greatest, word, allowed) {#name, allowed},
-#define TEXT(name, size, fallback, least, greatest, fits, allowed) {#name, allowed},
-#include "daemon/settings.def"
-#undef NUMBER
-#undef TEXT
-};
-enum { N_SETTINGS = sizeof settings / sizeof *settings };
 
 /* Prints the word if it continues what is typed so far. */
 static void offer(const char *typed, const char *word, const char *about) {
@@ -43,8 +33,8 @@ static void spell(char ret[32], const char *name) {
 static void offer_settings(const char *typed) {
     char name[32];
     for (int i = 0; i < N_SETTINGS; i++) {
-        spell(name, settings[i].name);
-        offer(typed, name, settings[i].allowed);
+        spell(name, settings_name(i));
+        offer(typed, name, settings_allowed(i));
     }
 }
 
@@ -53,10 +43,10 @@ static void offer_values(const char *typed, const char *setting) {
     char wanted[32], name[32], word[32];
     spell(wanted, setting);
     for (int i = 0; i < N_SETTINGS; i++) {
-        spell(name, settings[i].name);
+        spell(name, settings_name(i));
         if (strcmp(name, wanted) != 0)
             continue;
-        for (const char *c = settings[i].allowed; (c = strchr(c, '"')); c += strlen(word) + 2) {
+        for (const char *c = settings_allowed(i); (c = strchr(c, '"')); c += strlen(word) + 2) {
             snprintf(word, sizeof word, "%.*s", (int)strcspn(c + 1, "\""), c + 1);
             offer(typed, word, "");
         }

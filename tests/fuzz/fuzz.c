@@ -116,3 +116,13 @@ const char *fuzz_directory(void) {
     }
     return made;
 }
+
+unsigned fuzz_n_files(void) {
+    unsigned n = 0;
+    DIR *d = opendir(fuzz_directory());
+    fuzz_check(d);
+    for (const struct dirent *e; (e = readdir(d));)
+        n += e->d_name[0] != '.';
+    closedir(d);
+    return n;
+}

@@ -31,5 +31,7 @@ const char *fuzz_file(const uint8_t *data, size_t size);
 /* A directory of this process's own, in memory where the system has a place for that; removed at exit with the files in
  * it. */
 const char *fuzz_directory(void);
+/* How many files are in it, but for hidden ones. */
+unsigned fuzz_n_files(void);
 
 #endif

@@ -9,7 +9,6 @@
 #include "daemon/settings.h"
 
 #include <ctype.h>
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,13 +74,7 @@ static void save(const struct fuzz_input *in, int setting, const char *value, un
         same_but(&before, &after, setting);
     }
     unlink(file);
-    unsigned n_left = 0;
-    DIR *d = opendir(fuzz_directory());
-    fuzz_check(d);
-    for (const struct dirent *e; (e = readdir(d));)
-        n_left += e->d_name[0] != '.';
-    closedir(d);
-    fuzz_check(n_left == 0);
+    fuzz_check(fuzz_n_files() == 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
