@@ -45,3 +45,12 @@ wait_for() { # seconds command...
     fail "gave up waiting for: $*"
 }
 port() { pw-link -"$1" | grep -qx "$2"; } # i or o, its name
+connect() { # an output, an input
+    wait_for 60 port o "$1"
+    wait_for 60 port i "$2"
+    pw-link "$1" "$2"
+}
+status_is() { # what must hold of s, the daemon's status, in Python
+    timeout 5 "$build/primeknet" status --json |
+        /usr/bin/python3 -c "import json, sys; s = json.load(sys.stdin); sys.exit(not ($1))"
+}
