@@ -15,6 +15,7 @@ BATCHES, CLIPS, SECONDS = 4, 16, 2
 
 
 def blend(a, b, part):
+    """a, b: states of one shape -> a + part * (b - a); what is not a float is b's."""
     return {k: v + part * (b[k] - v) if v.is_floating_point() else b[k] for k, v in a.items()}
 
 

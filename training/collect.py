@@ -54,6 +54,7 @@ class LeftOut(Exception):
 
 
 def leave_out_if(condition, why):
+    """Raises LeftOut with the reason `why`."""
     if condition:
         raise LeftOut(why)
 
@@ -74,6 +75,7 @@ def sounds(folder):
 
 
 def resampled(x, rate, to):
+    """x [n] at `rate` -> at the rate `to`."""
     return x if rate == to else soxr.resample(x, rate, to)
 
 
@@ -202,6 +204,8 @@ def collect(packages, speech, seen):
 
 
 def write(out, pack, clips, index):
+    """Writes a pack's clips, [(name, int16 samples at the pack's rate)], as one Opus file, and a line for each into
+    `index`."""
     rate, gap, kbits = PACKS[pack]
     file, gap, at = pack + '_0.opus', np.zeros(int(gap * rate), np.int16), 0
     with soundfile.SoundFile(os.path.join(out, file), 'w', rate, 1, format='OGG', subtype='OPUS',

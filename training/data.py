@@ -28,10 +28,12 @@ FULL_KNOWN, WIDE_KNOWN = 15500., 7800.                  # Hz above which the pac
 
 
 def rms(x):
+    """[n,samples] -> [n,1]."""
     return x.square().mean(1, keepdim=True).sqrt()
 
 
 def db(x):
+    """dB -> factor of an amplitude."""
     return 10 ** (x / 20)
 
 
@@ -69,10 +71,12 @@ def spectrum(x, hop):
 
 
 def sound(X, hop, samples):
+    """X [n,T,513] as spectrum() gives it -> [n,samples]."""
     return torch.istft(X.mT, 1024, hop, window=torch.hann_window(1024, device=X.device), length=samples)
 
 
 def convolve(x, h):
+    """x [n,samples] through responses h [n,ROOM] -> [n,samples]."""
     n = x.shape[1] + ROOM
     return torch.fft.irfft(torch.fft.rfft(x, n) * torch.fft.rfft(h, n), n)[:, :x.shape[1]]
 
@@ -121,6 +125,7 @@ class Mixer:
         self.set_length(samples)
 
     def set_length(self, samples):
+        """From now on clips have so many samples."""
         self.samples, self.stock = samples, []
         self.ramp = torch.arange(samples, device=self.device)
         f = torch.linspace(0, RATE / 2, samples // 2 + 1, device=self.device)
@@ -135,15 +140,19 @@ class Mixer:
         return other
 
     def rand(self, *shape):
+        """Uniform in 0 to 1, from the mixer's generator."""
         return torch.rand(*shape, device=self.device, generator=self.gen)
 
     def randn(self, *shape):
+        """Normal, of variance 1, from the mixer's generator."""
         return torch.randn(*shape, device=self.device, generator=self.gen)
 
     def between(self, n, low, high):
+        """[n,1], uniform in low to high."""
         return low + (high - low) * self.rand(n, 1)
 
     def chance(self, n, p):
+        """[n,1], 1 with probability p, else 0."""
         return (self.rand(n, 1) < p).float()
 
     def sometimes(self, p, change, x):
@@ -157,6 +166,7 @@ class Mixer:
         return next_fast_len(math.ceil(self.samples * speed) + 4)
 
     def crop(self, pack, n, samples=None):
+        """[n,samples] from anywhere in a pack; a clip's length if `samples` is not given."""
         return pack.crop(n, samples or self.samples, self.rand)
 
     def equalise(self, x, strength=8., p=.5):
@@ -386,12 +396,14 @@ class Mixer:
         return torch.where(wide & (kind > .7), self.between(n, 7600, 8400), cut)
 
     def batch(self, n):
+        """n clips, as the class says. STOCK batches are made at once."""
         if not self.stock or len(self.stock[0][0]) != n:
             made = self.make(n * STOCK)
             self.stock = [[x[i::STOCK].contiguous() for x in made] for i in range(STOCK)]
         return self.stock.pop()
 
     def make(self, n):
+        """n clips; the first half of them are full band."""
         full = n // 2
         role = self.rand(n, 1)
         alone, clean = role < ALONE, role > 1 - CLEAN

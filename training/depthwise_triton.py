@@ -86,6 +86,7 @@ def _bwd(x, dy, w, dx, dw, P, T: tl.constexpr, F: tl.constexpr, C: tl.constexpr,
 
 @torch.library.custom_op("primeknet::depthwise", mutates_args=())
 def depthwise_op(maps: list[torch.Tensor], w: torch.Tensor, kt: int, dt: int) -> torch.Tensor:
+    """n maps [B,T,F,C], w [n,kt*3,C] -> [B,T,F,n*C]; kt taps in the past at spacing dt, 3 centred in frequency."""
     B, T, F, C = maps[0].shape
     P, N, BP = B * T * F, C * len(maps), max(16, 2048 // C)
     y = maps[0].new_empty(B, T, F, N)

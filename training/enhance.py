@@ -14,6 +14,7 @@ from network import Net
 
 
 def load(path, device):
+    """The network of averaged weights, in evaluation mode."""
     ck = torch.load(path, map_location=device)
     net = Net(**ck['cfg']).to(device).eval()
     net.load_state_dict(ck['ema'])

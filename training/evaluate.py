@@ -51,6 +51,7 @@ def dnsmos():
 
 @cache
 def distillmos():
+    """-> function of samples at 16 kHz that gives {name: score}, as does dnsmos()"""
     import torch
     from distillmos import ConvTransformerSQAModel
     with redirect_stdout(None):                         # it says where its weights are
@@ -106,6 +107,7 @@ def groups(rows):
 
 
 def cell(values, middle=False):
+    """The mean of the finite values with its 95 % interval, or their median, as text."""
     v = np.array([x for x in values if np.isfinite(x)])
     if not len(v):
         return '-'
@@ -129,6 +131,7 @@ def differences(pairs, keys):
 
 
 def picture(path, rate, **sounds):
+    """Writes the spectrograms of sounds [n] at `rate`, by their titles."""
     import matplotlib
     matplotlib.use('Agg')
     import matplotlib.pyplot as plt

@@ -43,9 +43,11 @@ class Folder:
                 raise SystemExit(f'{name} holds a value that is not finite')
 
     def put(self, name, tensor):
+        """Takes one tensor, of any shape."""
         self.out[name] = tensor.detach().double().cpu().numpy()
 
     def linear(self, name, weight, bias):
+        """weight [out,in], bias [out]."""
         self.put(name + '.weight', weight)
         self.put(name + '.bias', bias)
 
@@ -67,6 +69,7 @@ class Folder:
         return weight * gain[:, None], (bias - norm.running_mean.double()) * gain + norm.bias.detach().double()
 
     def dense(self, name, block, c):
+        """A DenseBlock of c channels: each layer's taps [3,3,(i+1)*c], matrix and PReLU."""
         k = 0
         for i in range(block.depth):
             self.put(f'{name}.{i}.taps', torch.cat(list(block.w[k:k + i + 1]), -1).view(3, 3, (i + 1) * c))
@@ -75,12 +78,14 @@ class Folder:
             self.put(f'{name}.{i}.prelu', block.act[i].w)
 
     def up(self, name, up):
+        """An Up: the layers of even and odd positions, the PReLU, the head."""
         self.linear(f'{name}.even', *self.after(*self.pair(up.even), up.norm))
         self.linear(f'{name}.odd', *self.after(*self.pair(up.odd), up.norm))
         self.put(f'{name}.prelu', up.act.w)
         self.linear(f'{name}.head', *self.pair(up.head))
 
     def time_layer(self, name, m):
+        """A TimeBlock, with its branches' gains folded in."""
         self.linear(f'{name}.gate', *self.before(*self.pair(m.gate), m.n1))
         w, b = self.pair(m.proj)
         self.linear(f'{name}.proj', w * m.b1.detach().double()[:, None], b * m.b1.detach().double())
@@ -92,11 +97,12 @@ class Folder:
     # What mixes in time, with the linear layers before and after it.
 
     def mamba(self, name, m, before, after):
+        """A Mamba. before, after: (weight, bias) of the linear layers on either side; so for each mixer."""
         inner = m.inp.weight.detach().double()
         self.linear(f'{name}.in', inner @ before[0], inner @ before[1])
         self.put(f'{name}.conv.taps', m.conv_w.t())
         self.put(f'{name}.conv.bias', m.conv_b)
-        step, select = m.xp.weight.split([m.rank, 2 * m.state])
+        step, select = m.xp.weight.split([m.dt_rank, 2 * m.state])
         self.put(f'{name}.select.weight', torch.cat([select, step]))
         self.linear(f'{name}.step', *self.pair(m.dtp))
         self.put(f'{name}.decay', -torch.exp(m.A_log.double()))
@@ -104,6 +110,7 @@ class Folder:
         self.linear(f'{name}.out', after[0] @ m.out.weight.detach().double(), after[1])
 
     def mamba2(self, name, m, before, after):
+        """A Mamba2; its norm's gain goes into the layer after it."""
         inner = m.inp.weight.detach().double()
         bias = inner @ before[1]
         bias[-len(m.dt_bias):] += m.dt_bias.detach().double()
@@ -115,18 +122,21 @@ class Folder:
         self.linear(f'{name}.out', after[0] @ (m.out.weight * m.norm.weight).detach().double(), after[1])
 
     def gru(self, name, m, before, after):
+        """A GRU: its input matrix goes into the layer before it."""
         w, b = m.rnn.weight_ih_l0.detach().double(), m.rnn.bias_ih_l0.detach().double()
         self.linear(f'{name}.in', w @ before[0], w @ before[1] + b)
         self.linear(f'{name}.state', m.rnn.weight_hh_l0, m.rnn.bias_hh_l0)
         self.linear(f'{name}.out', *after)
 
     def lstm(self, name, m, before, after):
+        """An LSTM: its input matrix goes into the layer before it, its two biases into one."""
         w, b = m.rnn.weight_ih_l0.detach().double(), (m.rnn.bias_ih_l0.double() + m.rnn.bias_hh_l0.double()).detach()
         self.linear(f'{name}.in', w @ before[0], w @ before[1] + b)
         self.put(f'{name}.state.weight', m.rnn.weight_hh_l0)
         self.linear(f'{name}.out', *after)
 
     def freq_layer(self, name, m):
+        """A FreqBlock, with its branches' gains folded in."""
         self.linear(f'{name}.gate', *self.before(*self.pair(m.gate), m.n1))
         self.put(f'{name}.gate.taps', m.dw)
         self.linear(f'{name}.attention', *self.pair(m.attn))
@@ -141,6 +151,7 @@ class Folder:
         self.linear(f'{name}.down', w * m.b2.detach().double()[:, None], b * m.b2.detach().double())
 
     def collect(self):
+        """Takes all tensors, in the order of the file."""
         net, c = self.net, self.cfg['c']
         analysis, synthesis = net.win.double(), net.back.double()
         self.put('window.analysis', analysis)
@@ -176,6 +187,7 @@ def band_edges(net):
 
 
 def metadata(net, name, licence, training):
+    """-> {key: text}: the header's __metadata__, docs/model-format.md."""
     cfg, layer = net.cfg, net.stages[0].time[0]
     values = {
         'rate': cfg['rate'], 'window': net.window, 'synthesis': net.synthesis, 'hop': net.hop, 'linear_bins': net.linear,
@@ -186,17 +198,19 @@ def metadata(net, name, licence, training):
     if layer.word in ('mamba', 'mamba2'):
         m = layer.mixer
         values |= {'d_state': m.state, 'd_conv': m.taps, 'expand': m.out.in_features // cfg['c']}
-        values |= {'step_rank': m.rank} if layer.word == 'mamba' else {'head': m.head}
+        values |= {'step_rank': m.dt_rank} if layer.word == 'mamba' else {'head': m.head_dim}
     text = {'format': FORMAT, 'name': name, 'licence': licence, 'training': training, 'mixer': layer.word,
             'band_gain_maximum': 'none'}
     return text | {k: json.dumps(v) for k, v in values.items()}
 
 
 def export(net, path, name, licence=LICENCE, training='random weights, for tests', half=False):
+    """Writes the network as the model file `path`."""
     write(path, metadata(net.eval(), name, licence, training), Folder(net).out, half)
 
 
 def load(checkpoint):
+    """-> the network in evaluation mode, and the checkpoint {ema, cfg, step}."""
     from network import Net
     ck = torch.load(checkpoint, map_location='cpu', weights_only=True)
     net = Net(**ck['cfg'])

@@ -94,6 +94,8 @@ def coarse(net):
 
 
 def network(path, geometry, mixer, seconds):
+    """Writes a small network, PATH.safetensors; what it makes of a signal, PATH.output; and, for FRAMES frames, what
+    each of its parts gives, PATH.blocks. `seconds` of signal; all float32."""
     torch.manual_seed(7)
     net = Net(c=16, blocks=2, nt=1, nf=1, mixer=mixer, **geometry)
     shake(net)
@@ -116,6 +118,8 @@ def network(path, geometry, mixer, seconds):
 
 
 def stage(path, frames, shape):
+    """Writes a network of one time layer, PATH.safetensors, and what goes into it and comes out, PATH.time: float32
+    [frames,2,positions,channels]."""
     net = Net(blocks=1, nt=1, nf=1, depth=1, kernels=(1,), **TINY, **shape)
     coarse(net)
     export(net, path + '.safetensors', os.path.basename(path), half=True)

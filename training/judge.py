@@ -37,6 +37,7 @@ PREFIX, PART = re.compile(r'^[0-9a-f]{6}_'), re.compile(r'(-[A-Z]-\d+|_\d+)$')
 
 
 def stem(path):
+    """A file's name without its ending and without a prefix of six hexadecimal digits."""
     return PREFIX.sub('', os.path.splitext(os.path.basename(path))[0])
 
 
@@ -53,6 +54,7 @@ def files(folder, key):
 
 @cache
 def rate(path):
+    """Hz."""
     return 16000 if path.endswith('.sln16') else soundfile.info(path).samplerate
 
 
@@ -64,6 +66,7 @@ def read(path):
 
 
 def power(x):
+    """Mean squares of x [n] at 48 kHz in frames of 20 ms: [n // 960]."""
     return (x[:len(x) // 960 * 960].reshape(-1, 960) ** 2).mean(1) + 1e-14
 
 
@@ -83,6 +86,7 @@ def voice(paths):
 
 @cache
 def noise(paths):
+    """The recordings, one after the other, at 48 kHz."""
     return np.concatenate([read(p) for p in paths])
 
 

@@ -234,6 +234,8 @@ def _grid(N, T):
 def mamba_op(xz: torch.Tensor, conv_w: torch.Tensor, conv_b: torch.Tensor, select: torch.Tensor, bias: torch.Tensor,
              A: torch.Tensor,
              Dv: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """xz [N,T,2D], conv_w [D,4], conv_b [D], select [D+2S,D], bias [D], A [D,S], Dv [D] -> g [N,T,D]; and for the
+    gradients u, dbc, y and every KEEPth state."""
     N, T, D, S = *xz.shape[:2], xz.shape[2] // 2, A.shape[1]
     u, y, g = (xz.new_empty(N, T, D) for _ in range(3))
     _convolve[_grid(N, T)](xz, conv_w, conv_b, u, N, T, D, conv_w.shape[1], SEQUENCES, RUN, num_warps=4)
@@ -257,6 +259,7 @@ def mamba_bwd_op(xz: torch.Tensor, conv_w: torch.Tensor, conv_b: torch.Tensor, s
                  u: torch.Tensor, dbc: torch.Tensor, y: torch.Tensor, kept: torch.Tensor,
                  dg: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor,
                                             torch.Tensor, torch.Tensor]:
+    """The gradients of mamba_op's seven inputs, from them, what it kept and dg [N,T,D]."""
     N, T, D, S = *xz.shape[:2], xz.shape[2] // 2, A.shape[1]
     BD = min(D, CHANNELS)
     dxz, du, ddbc = torch.empty_like(xz), torch.empty_like(u), torch.empty_like(dbc)

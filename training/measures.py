@@ -30,6 +30,7 @@ LEAST_DB = -60.
 
 
 def decibel(ratio):
+    """A ratio of powers -> dB, no less than LEAST_DB."""
     return 10 * np.log10(np.maximum(ratio, 10 ** (LEAST_DB / 10)))
 
 
@@ -45,10 +46,12 @@ def frames(x, rate):
 
 
 def frame_power(x, rate):
+    """-> [frames of 20 ms]"""
     return (frames(x, rate) ** 2).mean(1) + 1e-12
 
 
 def si_sdr(clean, y):
+    """Of one rate -> dB."""
     clean, y = clean - clean.mean(), y - y.mean()
     s = clean * (clean @ y) / (clean @ clean)
     return 10 * np.log10((s @ s) / ((y - s) @ (y - s)))
@@ -94,6 +97,7 @@ def pauses(clean, noisy, y, rate):
 
 
 def onset(clean, y, rate):
+    """-> dB"""
     c, e = frames(clean, rate), frames(y, rate)
     power = (c ** 2).mean(1) + 1e-12
     usual = np.median(power[power > 1e-3 * power.max()])
@@ -129,6 +133,7 @@ def lsd(clean, y):
 
 
 def at_16k(x, rate):
+    """x [n] at `rate` -> at 16 kHz."""
     return x if rate == 16000 else resample_poly(x, 16000, rate)
 
 

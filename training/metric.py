@@ -66,6 +66,7 @@ class Metric:
         return self.trust * (1 - functional_call(self.net, self.fixed, maps))
 
     def keep(self, maps, scores):
+        """Adds pairs to learn from: maps [n,2,T,F], and a score or None for each."""
         if not self.kept:
             self.maps = torch.empty(KEPT, *maps.shape[1:], dtype=torch.float16, device=self.device)
             self.scores = torch.empty(KEPT, device=self.device)
@@ -111,10 +112,12 @@ class Metric:
         return dict(net=self.net.state_dict(), opt=self.opt.state_dict(), learnt=self.learnt)
 
     def load(self, state):
+        """Takes what state() gave."""
         self.net.load_state_dict(state['net'])
         self.opt.load_state_dict(state['opt'])
         self.learnt = state['learnt']
         self.trust.fill_(trust(self.learnt))
 
     def close(self):
+        """Ends the processes."""
         self.pool.terminate()

@@ -38,6 +38,7 @@ def plan(pairs):
 
 
 def make(pairs, path):
+    """Writes the stream as the file `path`, 48 kHz."""
     at = 0
     with soundfile.SoundFile(path, 'w', RATE, 1) as f:
         for start, (_, rate, _, noisy), gain, _ in plan(pairs):
@@ -48,6 +49,7 @@ def make(pairs, path):
 
 
 def score(pairs, path, fresh):
+    """Prints by how much the probes in the enhanced stream `path` differ from those in the folder `fresh`."""
     rows = []
     for start, (row, rate, clean, _), _, minute in plan(pairs):
         if minute is None:

@@ -25,6 +25,7 @@ def convolve(x, past, w, b):
 
 
 def inverse_softplus(x):
+    """y > 0 -> the x whose softplus is y."""
     return x + torch.log(-torch.expm1(-x))
 
 
@@ -42,19 +43,20 @@ class Mamba(nn.Module):
     def __init__(self, d, state=16, conv=4, expand=2):
         super().__init__()
         di = d * expand
-        self.rank, self.state, self.taps = max(1, math.ceil(d / 16)), state, conv
+        self.dt_rank, self.state, self.taps = max(1, math.ceil(d / 16)), state, conv
         self.inp = nn.Linear(d, 2 * di, bias=False)
         self.conv_w = nn.Parameter(torch.randn(di, conv) / math.sqrt(conv))
         self.conv_b = nn.Parameter(torch.zeros(di))
-        self.xp = nn.Linear(di, self.rank + 2 * state, bias=False)
-        self.dtp = nn.Linear(self.rank, di)
+        self.xp = nn.Linear(di, self.dt_rank + 2 * state, bias=False)
+        self.dtp = nn.Linear(self.dt_rank, di)
         self.dtp.bias.data = step_sizes(di)
         self.A_log = nn.Parameter(torch.log(torch.arange(1, state + 1).float()).repeat(di, 1))
         self.D = nn.Parameter(torch.ones(di))
         self.out = nn.Linear(di, d, bias=False)
 
     def select(self, x):
-        dt, B, C = self.xp(x).split([self.rank, self.state, self.state], -1)
+        """x [...,inner] -> step sizes [...,inner], A [inner,state], B and C [...,state]."""
+        dt, B, C = self.xp(x).split([self.dt_rank, self.state, self.state], -1)
         return F.softplus(self.dtp(dt)), -torch.exp(self.A_log.float()), B, C
 
     def forward(self, x):
@@ -67,7 +69,7 @@ class Mamba(nn.Module):
         maps between them need not be."""
         with torch.autocast(x.device.type, enabled=False):
             inp, bias = self.inp.weight @ before.weight, self.inp.weight @ before.bias
-            select = torch.cat([self.dtp.weight @ self.xp.weight[:self.rank], self.xp.weight[self.rank:]])
+            select = torch.cat([self.dtp.weight @ self.xp.weight[:self.dt_rank], self.xp.weight[self.dt_rank:]])
             out = after.weight @ self.out.weight
         xz = F.linear(x, inp, bias)
         g = mamba_op(xz, self.conv_w, self.conv_b, select.to(xz.dtype), self.dtp.bias, -torch.exp(self.A_log),
@@ -84,12 +86,12 @@ class Mamba(nn.Module):
 
 
 class Mamba2(nn.Module):
-    """Dao & Gu, arXiv 2405.21060: a step size and a decay for each head of `head` channels, B and C for all heads."""
+    """Dao & Gu, arXiv 2405.21060: a step size and a decay for each head of `head_dim` channels, B and C for all heads."""
 
-    def __init__(self, d, state=16, head=16, conv=4, expand=2):
+    def __init__(self, d, state=16, head_dim=16, conv=4, expand=2):
         super().__init__()
-        self.inner, self.state, self.head, self.taps = d * expand, state, head, conv
-        n, seen = self.inner // head, self.inner + 2 * state
+        self.inner, self.state, self.head_dim, self.taps = d * expand, state, head_dim, conv
+        n, seen = self.inner // head_dim, self.inner + 2 * state
         self.widths = [seen, self.inner, n]                                # x, B, C together; z; dt
         self.inp = nn.Linear(d, sum(self.widths), bias=False)
         self.conv_w = nn.Parameter(torch.randn(seen, conv) / math.sqrt(conv))
@@ -101,11 +103,12 @@ class Mamba2(nn.Module):
         self.out = nn.Linear(self.inner, d, bias=False)
 
     def split(self, x):
-        """x [...,seen] -> heads [...,n,head], B and C [...,state]."""
+        """x [...,seen] -> heads [...,n,head_dim], B and C [...,state]."""
         x, B, C = x.split([self.inner, self.state, self.state], -1)
-        return x.unflatten(-1, (-1, self.head)), B, C
+        return x.unflatten(-1, (-1, self.head_dim)), B, C
 
     def close(self, y, z):
+        """Heads y [...,n,head_dim] and z [...,inner] -> [...,d]."""
         return self.out(self.norm(y.flatten(-2) * F.silu(z)))
 
     def forward(self, x):
@@ -173,8 +176,9 @@ class LSTM(Recurrent):
         return h, (h, cell)
 
 
-def make_mixer(word, c, state, head):
-    return {'mamba': lambda: Mamba(c, state), 'mamba2': lambda: Mamba2(c, state, head), 'gru': lambda: GRU(c),
+def make_mixer(word, c, state, head_dim):
+    """The mixer of that name for c channels; head_dim is for mamba2 alone."""
+    return {'mamba': lambda: Mamba(c, state), 'mamba2': lambda: Mamba2(c, state, head_dim), 'gru': lambda: GRU(c),
             'lstm': lambda: LSTM(c)}[word]()
 
 
@@ -186,18 +190,19 @@ def add(x, y, scale):
 class TimeBlock(nn.Module):
     """Gated channel mixing, then the mixer, along time for each position alone: [N,T,C]."""
 
-    def __init__(self, c, mixer='mamba', state=16, head=16):
+    def __init__(self, c, mixer='mamba', state=16, head_dim=16):
         super().__init__()
         self.n1, self.n2 = nn.LayerNorm(c), nn.LayerNorm(c)
         self.gate, self.proj = nn.Linear(c, 2 * c), nn.Linear(c, c)
         self.word = mixer
         self.inp = nn.Linear(c, c)
-        self.add_module(mixer, make_mixer(mixer, c, state, head))          # a checkpoint's names say which it is
+        self.add_module(mixer, make_mixer(mixer, c, state, head_dim))          # a checkpoint's names say which it is
         self.out = nn.Linear(c, c)
         self.b1, self.b2 = nn.Parameter(torch.full((c,), .1)), nn.Parameter(torch.full((c,), .1))
 
     @property
     def mixer(self):
+        """The module that mixes along time."""
         return getattr(self, self.word)
 
     def forward(self, x):
@@ -259,6 +264,8 @@ class FreqBlock(nn.Module):
 
 
 class TwoStage(nn.Module):
+    """Time layers, then frequency layers, each group with a skip around it: [B,T,F,C]."""
+
     def __init__(self, c, positions, nt, nf, kernels, **mixing):
         super().__init__()
         self.time = nn.ModuleList([TimeBlock(c, **mixing) for _ in range(nt)])
@@ -266,6 +273,7 @@ class TwoStage(nn.Module):
         self.bt, self.bf = nn.Parameter(torch.zeros(c)), nn.Parameter(torch.zeros(c))
 
     def along_time(self, x):
+        """[B,T,F,C] -> [B,T,F,C]."""
         B, T, Fp, C = x.shape
         h = skip = x.transpose(1, 2).reshape(B * Fp, T, C)
         for m in self.time:
@@ -273,6 +281,7 @@ class TwoStage(nn.Module):
         return add(h, skip, self.bt).view(B, Fp, T, C).transpose(1, 2).contiguous()
 
     def along_frequency(self, x):
+        """[B,T,F,C] -> [B,T,F,C]."""
         h = x
         for m in self.freq:
             h = m(h)
@@ -283,11 +292,15 @@ class TwoStage(nn.Module):
 
 
 class Norm(nn.BatchNorm1d):
+    """Batch norm over all dimensions but the last."""
+
     def forward(self, x):
         return super().forward(x.reshape(-1, x.shape[-1])).view(x.shape)
 
 
 class PReLU(nn.Module):
+    """One slope for each channel, the last dimension."""
+
     def __init__(self, c):
         super().__init__()
         self.w = nn.Parameter(torch.full((c,), .25))
@@ -364,6 +377,10 @@ GEOMETRY = 'win', 'band_mean', 'band_spread'            # what of a network's st
 
 
 class Net(nn.Module):
+    """c channels; `blocks` of nt time and nf frequency layers; `state` numbers of state for each channel of a Mamba,
+    and heads of `head` channels in Mamba-2; dense blocks of `depth` layers. At `rate` Hz: frames of `window` samples,
+    every `hop`; `linear` bins and, above them, `bands`; magnitudes to the power `compress`."""
+
     def __init__(self, c=32, blocks=4, nt=2, nf=2, state=16, depth=4, rate=48000, window=1024, hop=256, linear=171,
                  bands=30, compress=.3, synthesis=None,
                  mixer='mamba', head=16, kernels=(3, 11, 23, 31)):
@@ -374,7 +391,7 @@ class Net(nn.Module):
         bins, P = window // 2 + 1, linear + bands
         self.embed = nn.Sequential(nn.Linear(3, c), Norm(c), PReLU(c))
         self.enc, self.down = DenseBlock(c, depth), Down(c)
-        self.stages = nn.ModuleList([TwoStage(c, (P - 3) // 2 + 1, nt, nf, kernels, mixer=mixer, state=state, head=head) for _ in range(blocks)])
+        self.stages = nn.ModuleList([TwoStage(c, (P - 3) // 2 + 1, nt, nf, kernels, mixer=mixer, state=state, head_dim=head) for _ in range(blocks)])
         self.mask_dec, self.phase_dec = DenseBlock(c, depth), DenseBlock(c, depth)
         self.mask_up, self.phase_up = Up(c, 1, P), Up(c, 2, P)
         self.slope = nn.Parameter(torch.ones(P))
@@ -396,11 +413,13 @@ class Net(nn.Module):
             self.register_buffer('band_mean', member / member.sum(0))      # power of a band
             self.register_buffer('band_spread', tri)                       # mask of a bin from its bands
 
-    def stft(self, w):                                                     # [B,n] -> [B,T,bins], frame t ends at sample (t+1)*hop
+    def stft(self, w):
+        """[B,n] -> [B,T,bins]; frame t ends at sample (t+1)*hop."""
         return torch.stft(F.pad(w, (self.window - self.hop, 0)), self.window, self.hop, window=self.win, center=False,
                           return_complex=True).transpose(1, 2) / 16
 
-    def istft(self, X, n):                                                 # undelayed: sample i is complete synthesis-hop samples later
+    def istft(self, X, n):
+        """[B,T,bins] -> [B,n], undelayed: sample i is complete synthesis-hop samples later."""
         r = self.synthesis // self.hop
         fr = (torch.fft.irfft(X * 16, n=self.window)[..., -self.synthesis:] * self.back).unflatten(2, (r, self.hop))
         y = sum(F.pad(fr[:, :, k], (0, 0, k, r - 1 - k)) for k in range(r)).flatten(1)
@@ -416,7 +435,8 @@ class Net(nn.Module):
             m = torch.cat([m, power.clamp_min(1e-12) ** (self.compress / 2)], -1)
         return m, L / mag
 
-    def core(self, x):                                                     # [B,T,P,3] -> mask [B,T,P], rotation [B,T,P,2]
+    def core(self, x):
+        """[B,T,P,3] -> mask [B,T,P], rotation [B,T,P,2]."""
         h = self.down(self.enc(self.embed(x)))
         for s in self.stages:
             h = s(h)

@@ -88,6 +88,7 @@ class Part:
         self.gap = np.zeros(int(GAP * rate), np.int16)
 
     def add(self, x, index, *what):
+        """Writes samples x [n] at the pack's rate, and their line, which ends with `what`, into `index`."""
         if self.file and os.path.getsize(self.file.name) > PART:
             self.file.close()
             self.file = None

