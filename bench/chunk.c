@@ -26,14 +26,14 @@ static int fail(const char *why) {
     return EXIT_FAILURE;
 }
 
-/* Milliseconds of one call; negative where the engine failed. */
+/* Milliseconds of one call; negative if the engine failed. */
 static double time_call(struct engine *e, unsigned n_hops, const float *in, float *out) {
     struct engine_job job = {.n_hops = n_hops, .in = in, .out = out};
     double started = now_ms();
     return engine_process(e, &job, 1) ? -1 : now_ms() - started;
 }
 
-/* The first channel of a file, in whole hops; NULL where it cannot be read. */
+/* The first channel of a file, in whole hops; NULL if it cannot be read. */
 static float *read_file(const char *name, const struct model *model, unsigned *n_hops) {
     SF_INFO info = {0};
     SNDFILE *file = sf_open(name, SFM_READ, &info);
@@ -56,7 +56,7 @@ static float *read_file(const char *name, const struct model *model, unsigned *n
     return x;
 }
 
-/* Signal to difference from the CPU engine; NaN where an engine failed. */
+/* SNR against the CPU engine's output; NaN if an engine failed. */
 static double parity_db(struct engine *engine, const struct model *model, const float *x, unsigned n_hops) {
     const size_t n = (size_t)n_hops * model_hop(model);
     struct engine_options how = {.name = "cpu", .exact = true, .n_streams = 1, .max_hops = 1};

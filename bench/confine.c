@@ -1,7 +1,7 @@
-/* confine [-m] GROUP COMMAND...: runs the command as the unit's options have systemd run it, where no systemd is:
+/* confine [-m] GROUP COMMAND...: runs the command, without systemd, under the restrictions of the unit's options:
  * NoNewPrivileges, SystemCallFilter, SystemCallErrorNumber=EPERM, SystemCallArchitectures=native,
- * RestrictAddressFamilies=AF_UNIX, RestrictNamespaces, LockPersonality; -m adds MemoryDenyWriteExecute. GROUP holds the
- * filter's calls, a name a line: systemd-analyze syscall-filter names what @system-service stands for. */
+ * RestrictAddressFamilies=AF_UNIX, RestrictNamespaces, LockPersonality; -m adds MemoryDenyWriteExecute. GROUP is a
+ * file with the calls that the filter allows, one per line, as systemd-analyze syscall-filter lists @system-service. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <sched.h>
@@ -36,7 +36,7 @@ static void allow_group(scmp_filter_ctx filter, const char *group) {
             check(seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 1, SCMP_A0(SCMP_CMP_EQ, AF_UNIX, 0)), name);
         else if (call == SCMP_SYS(clone) || call == SCMP_SYS(unshare))
             check(seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 1, SCMP_A0(SCMP_CMP_MASKED_EQ, namespaces, 0)), name);
-        else if (call == SCMP_SYS(clone3)) /* its flags lie in memory: systemd answers ENOSYS too, and clone is used */
+        else if (call == SCMP_SYS(clone3)) /* its flags cannot be filtered: with ENOSYS, as from systemd, libc uses clone */
             check(seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), call, 0), name);
         else if (call == SCMP_SYS(personality))
             check(seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 1, SCMP_A0(SCMP_CMP_EQ, 0, 0)), name);

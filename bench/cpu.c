@@ -1,8 +1,7 @@
-/* bench-cpu MODEL...: one round of bench/machine's one-core figures, one thread and a line of JSON per case: the
- * real-time factor of each model (`small`, `base`, `large` or a file) with each instruction set that this processor
- * supports, and what its matrix products and exponentials alone take: the same products, repeated in the cache by our
- * kernel and by OpenBLAS, and as many exponentials of simd.h, compiled for this processor. Times are the thread's CPU
- * time. */
+/* bench-cpu MODEL...: one round of bench/machine's figures for one core, a line of JSON per case: the real-time
+ * factor of each model (`small`, `base`, `large` or a file) with each instruction set that this processor supports;
+ * and the time of its matrix products alone, with operands in the cache, by our kernel and by OpenBLAS, and of its
+ * exponentials alone (simd.h). Times are CPU time of the one thread. */
 #include "config.h"
 
 #include "engine/engine.h"
@@ -37,7 +36,7 @@ static const double round_s = .2; /* for one model and instruction set */
 
 static float inputs[MAX_INPUTS]; /* of any shape */
 
-/* What one hop calls. */
+/* The operations of one hop. */
 static struct {
     unsigned n_shapes;
     struct linear shapes[MAX_SHAPES];
@@ -86,7 +85,7 @@ static int record(const struct model *m, struct net **net, struct net_state *sta
     return 0;
 }
 
-/* The median of many runs of each shape, added up; `halves`, where there is one, for those shapes that it can do. */
+/* The sum over all shapes of the median of many runs. `halves`, unless NULL, runs the shapes that it supports. */
 static double products_us(void (*product)(const struct linear *a), void (*halves)(const struct linear *a)) {
     double sum = 0;
     for (unsigned s = 0; s < hop.n_shapes; s++) {
@@ -105,7 +104,7 @@ static double products_us(void (*product)(const struct linear *a), void (*halves
 }
 
 #ifdef HAVE_OPENBLAS
-/* Of as many numbers: packed weights stand for weights in rows. */
+/* The order of the weights does not matter for the time, so the packed ones serve. */
 static void blas(const struct linear *a) {
     cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (blasint)a->n_rows, (blasint)a->n_out, (blasint)a->n_in, 1,
                 a->x, (blasint)(a->x_stride > a->n_in ? a->x_stride : a->n_in), a->weight, (blasint)a->n_out, 0, a->y,

@@ -1,6 +1,6 @@
 /* bench-hop MODEL [ENGINE [HOPS PACED]]: times hops from input samples to output samples, as live sound runs them: HOPS
- * back to back, then PACED in real time (20 000 each). Prints a line of JSON for each. PRIMEKNET_CUDA_WAIT=spin|block
- * chooses how the engine waits for the GPU. */
+ * back to back, then PACED in real time (both 20 000 by default). Prints a line of JSON for each.
+ * PRIMEKNET_CUDA_WAIT=spin|block chooses how the engine waits for the GPU. */
 #include "engine/engine.h"
 #include "engine/measure.h"
 #include "model/model.h"

@@ -32,7 +32,7 @@ def load(path, device):
 
 
 class Hop:
-    """`step` turns the hop in self.input into that in self.output. Maps are [positions, channels]."""
+    """step() reads the hop in self.input and writes self.output. Maps are [positions, channels]."""
 
     def __init__(self, path, device):
         m, self.t = load(path, device)
@@ -181,7 +181,7 @@ def distance_db(name, hops=150):
 
 
 def measure(name, net, run, hops, paced):
-    """A hop goes from page-locked memory to page-locked memory, and the host waits for it."""
+    """One hop from page-locked memory to page-locked memory; waits for it."""
     host_in, host_out = torch.rand(net.hop).sub_(.5).mul_(.4).pin_memory(), torch.empty(net.hop).pin_memory()
     took, cpu_ns, due = [], 0, time.monotonic_ns()
     for i in range(hops + 50):

@@ -1,16 +1,16 @@
-/* bench-hours MODEL SOUND [HOURS]: the CPU engine after hours (1) of a sound: "silence", "noise", "dc", "full" (a
- * square of full scale) or a sound file at the model's rate, over and over. Says, and ends with 1 where it is not so:
- * all of its state is finite, no more than twice as large in the last tenth as before, and free of denormals; after a
- * reset it gives what a fresh one gives, to the bit; its delay is what it was. As fast as the machine allows.
+/* bench-hours MODEL SOUND [HOURS]: runs the CPU engine, as fast as it can, over HOURS (1) of a sound: "silence",
+ * "noise", "dc", "full" (a square wave of full scale) or a sound file at the model's rate, repeated. Exit status 1
+ * unless all of its state is finite, free of denormals and in the last tenth no more than twice as large as before,
+ * a reset engine gives the same bits as a fresh one, and the delay has not changed.
  *
- * The engine's source is part of this program, for its state. */
+ * Includes the engine's source, to read its state. */
 #include "engine/engine_cpu.c"
 #include "model/pool.c"
 
 #include <sndfile.h>
 #include <stdint.h>
 
-enum { N_CHECK = 400 }; /* hops that are compared at the end */
+enum { N_CHECK = 400 }; /* hops compared at the end */
 
 struct extent {
     float largest;

@@ -1,6 +1,6 @@
-/* Times every kernel on the shapes of the shipped models: ns a call and GFLOP/s, for each instruction set that this
- * processor runs, and beside the linear layers, without their activations, OpenBLAS on one thread where that was found.
- * The table of cases is the tests' own. The least of many runs is what the kernel can do. */
+/* bench-kernels: times every kernel on the shapes of the shipped models, in ns per call and GFLOP/s, for each
+ * instruction set that this processor supports, and beside each linear layer, without its activation, OpenBLAS on one
+ * thread if it was found. The cases are those of the tests. A time is the least of many runs. */
 #include "config.h"
 
 #include "kernel_cases.h"
@@ -36,7 +36,7 @@ static double least_ns(void (*run)(struct kernel_work *w, const struct kernels *
 }
 
 #ifdef HAVE_OPENBLAS
-/* The product alone, of as many numbers: packed weights stand for weights in rows. */
+/* The product alone. The order of the weights does not matter for the time, so the packed ones serve. */
 static void peer(struct kernel_work *w, const struct kernels *k) {
     const struct linear *a = &w->linear;
     (void)k;

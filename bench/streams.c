@@ -1,6 +1,6 @@
-/* bench-streams MODEL [ENGINE]: what several live streams on one worker cost, a line of JSON per case. First the engine
- * alone, with batches of 1, 2 and 3 hops; then pumps in real time, 15 s each: one stream; three whose blocks coincide;
- * three whose clocks differ by 300 parts in a million. */
+/* bench-streams MODEL [ENGINE]: the cost of several live streams on one worker, a line of JSON per case. First the engine
+ * alone, with batches of 1, 2 and 3 hops; then pumps in real time for 15 s each: one stream; three whose blocks
+ * coincide; three whose clocks differ by 300 ppm. */
 #include "engine/engine.h"
 #include "engine/measure.h"
 #include "model/model.h"
@@ -38,7 +38,7 @@ static void fill(float *x, unsigned n) {
 
 /* ---- the engine alone -------------------------------------------------------------------------------------------- */
 
-/* Taken in turns, so that all sizes find the machine alike. */
+/* The sizes take turns, so that all see the same load of the machine. */
 static int measure_batches(struct engine *e) {
     static float sound[N_STREAMS][PUMP_DELAY_MAX], us[N_STREAMS][N_HOPS];
     for (unsigned i = 0; i < N_WARM + N_HOPS; i++) {
@@ -79,7 +79,7 @@ struct stream {
     float in[BLOCK];
 };
 
-/* An audio thread: a block when its time has come. */
+/* An audio thread: processes each block at its time. */
 static void *play(void *data) {
     struct stream *s = data;
     float out[BLOCK];

@@ -1,4 +1,4 @@
-"""Noisy clips and their targets, made anew for every step from packed audio that lies in the GPU's memory.
+"""Noisy clips and their targets, made anew for every step from packed audio in the GPU's memory.
 
 prepare.py writes the packs: speech_full.i16, noise.i16 at 48 kHz, speech_wide.i16, noise_wide.i16 at 16 kHz, each with
 _coded.i16 beside it for what went through a codec at a low rate, and rooms_full.i16, rooms_wide.i16. Every clip is
@@ -15,16 +15,16 @@ from scipy.fft import next_fast_len
 
 RATE, WIDE = 48000, 16000
 ROOM = 24000                                            # samples of one room response
-FASTEST = 1.18                                          # how much a voice is sped up at most, and the inverse of the slowest
+FASTEST = 1.18                                          # a voice's speed is between 1 / FASTEST and FASTEST
 FASTEST_NOISE = 2.
-STOCK = 4                                               # batches made at once: of so few clips a map takes no longer for being larger
-ALONE, CLEAN = .1, .1                                   # parts of the clips: noise alone; speech that must come through untouched
-SNR = (-8, 2.5), (2.5, 15), (15, 42)                    # dB, a third of the noise each; the last is quiet and must go all the same
-SILENT = .08                                            # part of the clips that begin with nothing at all
-AFTER = .45                                             # part of the clips that come after another
-CODED = 1 / 3                                           # part of what is heard of a pack that went through a codec, at most
-NARROW = .25                                            # part of recorded noise that has nothing above 8 kHz, where there is such
-FULL_KNOWN, WIDE_KNOWN = 15500., 7800.                  # Hz above which the packs' speech says nothing
+STOCK = 4                                               # batches made at once: with few clips, larger maps take no longer
+ALONE, CLEAN = .1, .1                                   # shares of the clips: noise alone; speech that must stay as it is
+SNR = (-8, 2.5), (2.5, 15), (15, 42)                    # dB, each for a third of the noise; the quiet last third must be removed, too
+SILENT = .08                                            # share of the clips that begin with digital silence
+AFTER = .45                                             # share of the clips that follow the end of another one
+CODED = 1 / 3                                           # share of the coded audio in what is drawn from a pack, at most
+NARROW = .25                                            # share of recorded noise from noise_wide, if there is any
+FULL_KNOWN, WIDE_KNOWN = 15500., 7800.                  # Hz up to which the packs' speech is a target
 
 
 def rms(x):
@@ -38,7 +38,7 @@ def db(x):
 
 
 def lowpass(x, hz):
-    """hz [batch,1]: 400 Hz wide raised-cosine edge that ends at hz."""
+    """x [batch,samples], hz [batch,1]: low-pass with a raised-cosine edge, 400 Hz wide, that ends at hz."""
     f = torch.linspace(0, RATE / 2, x.shape[1] // 2 + 1, device=x.device)
     g = ((hz - f) / 400).clamp(0, 1)
     return torch.fft.irfft(torch.fft.rfft(x) * (.5 - .5 * torch.cos(math.pi * g)), n=x.shape[1])
@@ -87,7 +87,7 @@ def another(full, x):
 
 
 class Pack:
-    """Audio at `rate` in a GPU's memory, and what of it went through a codec after the rest."""
+    """Audio at `rate` in the GPU's memory; what went through a codec comes last."""
 
     def __init__(self, folder, name, rate, device):
         paths = [os.path.join(folder, name + ending) for ending in ('.i16', '_coded.i16')]
@@ -156,13 +156,14 @@ class Mixer:
         return (self.rand(n, 1) < p).float()
 
     def sometimes(self, p, change, x):
-        """x, of which a part p of the rows is as change() has them, which is asked for hardly any more than these."""
+        """x [n,samples] with a share p of its rows, drawn anew, replaced by change(rows). change() sees hardly more rows
+        than that."""
         some = torch.randperm(len(x), generator=self.gen, device=self.device)[:math.ceil(p * len(x))]
         chosen = self.chance(len(some), p * len(x) / len(some)) > 0
         return x.index_copy(0, some, torch.where(chosen, change(x[some]), x[some]))
 
     def enough(self, speed):
-        """Samples that suffice to be played so fast, and are quickly transformed."""
+        """How many samples make a clip at that speed; a length with a fast transform."""
         return next_fast_len(math.ceil(self.samples * speed) + 4)
 
     def crop(self, pack, n, samples=None):
@@ -177,9 +178,8 @@ class Mixer:
         return torch.fft.irfft(torch.fft.rfft(x) * db(gain), n=self.samples)
 
     def microphone(self, x):
-        """Most voices brighter than the packs have them, as a codec at a low rate darkens what it keeps, and some
-        without the lowest tones, as of a microphone that cuts them: up to 12 dB more, growing from 1.5 to 8 kHz; a
-        high-pass at 60 to 200 Hz."""
+        """Brightens most voices by up to 12 dB, growing from 1.5 to 8 kHz, since codecs at low rates darken them; gives
+        some a high-pass at 60 to 200 Hz, as some microphones have."""
         f = torch.linspace(0, RATE / 2, x.shape[1] // 2 + 1, device=self.device)
         bright = self.between(len(x), 0, 12) * self.chance(len(x), .7) * ((f - 1500) / 6500).clamp(0, 1)
         low = self.between(len(x), 60, 200) * self.chance(len(x), .3)
@@ -204,9 +204,9 @@ class Mixer:
         return torch.arange(513, device=self.device) * RATE / 1024 >= self.between(n, low, high)[..., None]
 
     def coded(self, x):
-        """As codecs leave it that round a spectrum to few steps (Vorbis, MP3, AAC, what Bluetooth uses): with holes
-        between the strong bins. The packs' speech went through one of another kind, and much of their noise through one
-        of this: what is full of holes must not be noise for that."""
+        """What a codec that quantises spectra coarsely (Vorbis, MP3, AAC, Bluetooth's) leaves: holes between the strong
+        bins. Much of the packs' noise has such holes; their speech, from a codec of another kind, has none: a network
+        would take holes for noise."""
         X = spectrum(x, 512)
         around = F.avg_pool1d(X.abs().square(), 17, 1, 8, count_include_pad=False)
         step = (around / 2).sqrt() * self.between(len(x), .5, 3)[..., None] + 1e-9
@@ -214,7 +214,7 @@ class Mixer:
         return sound(torch.where(self.above(len(x), 1500, 5000), Y, X), 512, x.shape[1])
 
     def regrained(self, x):
-        """With the grain of white noise above some frequency, without the holes that a codec left there."""
+        """Fills the holes that a codec left above some frequency with noise of the same spectrum."""
         X = spectrum(x, 256)
         around = F.avg_pool2d(X.abs().square()[:, None], (3, 9), 1, (1, 4), count_include_pad=False)[:, 0].sqrt()
         grain = spectrum(self.randn(*x.shape), 256)
@@ -243,8 +243,8 @@ class Mixer:
         return s
 
     def bright_starts(self, s):
-        """Nothing before a bright sound (S, F, Sh) for 0.3 to 2 s or, in half of the rows, from the start on: that a
-        first word begins so is rare, and what is bright and has no voice before it is easily taken for noise."""
+        """Silence before a bright sound (S, F, Sh), for 0.3 to 2 s or, in half of the rows, from the start on. First
+        words rarely begin with one, so the network would take it for noise."""
         e = s[:, :self.samples // 480 * 480].reshape(len(s), -1, 480)
         e = torch.fft.rfft(e).abs().square()
         bright, e = e[..., 30:].sum(2), e.sum(2)        # above 3 kHz, and in all
@@ -262,7 +262,7 @@ class Mixer:
         return db(step * self.edge(self.between(n, 0, self.samples / RATE), .03))
 
     def babble(self, n):
-        """Four to twelve voices, by threes at places of their own in measured rooms."""
+        """Three to twelve voices, each three at one place in a measured room."""
         total = 0
         for i in range(4):
             v = sum(self.crop(self.full if k % 2 else self.wide, n) * db(self.between(n, 0, 10))
@@ -293,9 +293,8 @@ class Mixer:
         return self.sometimes(.5, lambda h: F.avg_pool1d(h[:, None], 9, 1, 4)[:, 0], h)
 
     def recording(self, n):
-        """Of what was recorded, others: at another speed, backwards, as the steady hiss of its long-term spectrum,
-        without a codec's traces, in a room, through another response. What is not changed here the network soon knows
-        by heart."""
+        """Recorded noise, varied so that the network cannot learn it by heart: at another speed, backwards, as steady
+        hiss of its long-term spectrum, without a codec's traces, in a room, through another response."""
         speed = torch.where(self.rand(n, 1) < .6, FASTEST_NOISE ** self.between(n, -1, 1), 1.)
         most = self.enough(FASTEST_NOISE)
         x = self.crop(self.noises, n, most)
@@ -309,14 +308,14 @@ class Mixer:
         return self.equalise(x, 12.)
 
     def scattered(self, x):
-        """The phases of its whole spectrum drawn anew: events are spread over the clip, tones and colour stay."""
+        """Random phases for its whole spectrum: spreads events over the clip, keeps tones and colour."""
         X = torch.fft.rfft(x)
         turn = self.rand(*X.shape) * 2 * math.pi
         return torch.fft.irfft(X * torch.polar(torch.ones_like(turn), turn), n=x.shape[1])
 
     def thuds(self, n):
-        """A desk that is bumped, steps, doors, wind on the microphone: sparse low resonances or, half of them, bursts
-        of low noise, of 20 to 200 ms."""
+        """Bumps of a desk, steps, doors, wind: sparse low resonances or, in half of the rows, bursts of low noise, 20
+        to 200 ms long."""
         t = torch.arange(ROOM, device=self.device) / RATE
         burst = lowpass(self.randn(n, ROOM), self.between(n, 150, 800)) * torch.exp(-t / (.01 * 7 ** self.rand(n, 1)))
         modes = 0
@@ -329,8 +328,8 @@ class Mixer:
         return convolve((self.rand(n, self.samples) < often).float() * (.2 + self.rand(n, self.samples)), modes)
 
     def noise(self, n):
-        """In half of the clips of one kind, in the others of as many as come together; and which have babble in it
-        [n,1]."""
+        """-> noise [n,samples], of one kind in half of the clips, of any number of kinds in the others; and which clips
+        have babble [n,1]."""
         parts = self.recording, self.recording, self.babble, self.steady, self.clicks, self.thuds
         shares = .75, .3, .25, .4, .15, .15
         often = torch.tensor(shares, device=self.device)
@@ -352,9 +351,9 @@ class Mixer:
         return low + (high - low) * self.rand(n, 1)
 
     def background(self, n, clean):
-        """Noise by its level against speech at 0 dB, babble no louder than that: of voices alike nobody knows which is
-        wanted. In long clips other noise at another level every few seconds: a state that has settled on one must let
-        go of it."""
+        """Noise [n,samples] at its level below speech of 0 dB. Babble is no louder than speech: among equal voices
+        nobody knows which one is wanted. In long clips noise and level change every few seconds, so that the network's
+        state does not settle on one."""
         scenes = max(1, round(self.samples / RATE / 6))
         total, past = 0, 1
         for i in range(scenes):
@@ -366,7 +365,7 @@ class Mixer:
         return total
 
     def speech(self, full, n, speed):
-        """speed [n,1] makes other speakers of those there are."""
+        """[n,samples], the first `full` rows full band. speed [n,1] turns the packs' speakers into others."""
         most = self.enough(FASTEST)
         s = faster(torch.cat([self.crop(self.full, full, most), self.crop(self.wide, n - full, most)]), speed,
                    self.samples)
@@ -375,9 +374,8 @@ class Mixer:
         return self.sometimes(.15, self.bright_starts, s)
 
     def after(self, full, x):
-        """x, in a part of the rows after some of another row, and where that part ends [n,1], 0 elsewhere: a file
-        begins from silence, but in a stream it is after other speech, noise and levels that speech must come
-        through."""
+        """-> x, in a share of the rows after the beginning of another row, and where that ends [n,1], 0 elsewhere. In a
+        stream speech follows other speech, noise and levels."""
         n = len(x)
         start = (self.between(n, .15, .5) * self.samples).floor() * self.chance(n, AFTER)
         return torch.where(self.ramp < start, another(full, x), x), start

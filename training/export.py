@@ -1,8 +1,8 @@
 """python3 export.py CHECKPOINT.ema OUT.safetensors --name NAME [--licence TEXT] [--training TEXT]
 
-Writes a trained checkpoint as a model file (docs/model-format.md). What training keeps apart and inference need not is
-folded in double precision: batch norms and layer norms' gains into the linear layers beside them, the branches' gains
-into the layers that end them, pairs of linear layers with nothing between into one, -exp of the scan's logarithms.
+Writes a trained checkpoint as a model file (docs/model-format.md). Folds, in double precision, what only training
+keeps apart: batch norms and layer norms' gains into the linear layers beside them, the branches' gains into the layers
+that end them, two linear layers in a row into one, -exp of the scan's logarithms.
 """
 import argparse, json, math, struct
 import numpy as np, torch

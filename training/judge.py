@@ -146,8 +146,8 @@ def spoken(words, samples, pause, rng):
 
 
 def lasting(x, samples, rng):
-    """So many samples from anywhere in x, repeated with crossfades where it is shorter; that its end is not silence is
-    tried for."""
+    """[samples] from anywhere in x, which is repeated with crossfades if it is shorter; prefers a part whose end is not
+    silent."""
     fade = np.linspace(0, 1, FADE)
     while len(x) < samples:
         x = np.concatenate([x[:-FADE], x[-FADE:] * fade[::-1] + x[:FADE] * fade, x[FADE:]])
@@ -167,7 +167,7 @@ def in_room(x, h):
 
 
 def mixed(words, x, h, snr_db, rng):
-    """-> [clean, noisy], both with what comes before the part to be scored, by which SNR and level are told"""
+    """-> [2, samples]: clean and noisy. The part to be scored comes last and sets SNR and level."""
     s = np.concatenate([spoken(words, BEFORE, 0, rng), spoken(words, SCORED, rng.uniform(.3, 1), rng)])
     s, clean = (s, s) if h is None else in_room(s, h)
     x = lasting(x, BEFORE + SCORED, rng)

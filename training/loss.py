@@ -70,27 +70,27 @@ class Loss:
                                                                      counts[..., None] > 0)
 
     def cut(self, C, Y, known, onset):
-        """How much of the speech C is not in Y at word starts: 0 where all is, 1.8 where nothing is. Noise that comes
-        with it does not count as speech; where little came through, a little more is worth more."""
+        """How much of the speech C is missing in Y at word starts: 0 if nothing is, 1.8 if all is. Noise does not
+        count as speech. The less comes through, the more a little of it is worth."""
         w = (self.bin_hz < known).float()[:, None]
         passed = ((Y * C.conj()).real * w).sum(2) / ((C.abs().square() * w).sum(2) + 1e-9)
         return -(((passed.clamp(0, 1) + .2) / 1.2).log() * onset).sum() / onset.sum().clamp_min(1)
 
     def inconsistency(self, mh, ph, y, w):
-        """How far the spectrum that was asked for is from that of the sound it gives, where frames overlap whole."""
+        """How far the network's spectrum is from the spectrum of its output, in frames that overlap completely."""
         m, p = self.net.features(self.net.stft(y))
         L, whole = self.net.linear, -(self.net.window // self.net.hop - 1)
         return ((mh[..., :L] * ph - m[..., :L] * p).abs().square() * w)[:, :whole].mean()
 
     def spoken(self, silent, clean, y):
-        """y, with the clean clip where no frame has speech: PESQ is to rate speech, the other terms pauses."""
+        """y [B,n], replaced by the clean clip in pauses: PESQ rates speech, other terms rate pauses."""
         r = self.net.window // self.net.hop             # frames that a sample lies in
         heard = F.max_pool1d(F.pad((~silent).float()[:, None], (0, r - 1)), r, 1)
         heard = F.interpolate(heard, scale_factor=float(self.net.hop), mode='linear')[:, 0, :self.end]
         return clean + (y - clean) * heard
 
     def disliked(self, clean, y):
-        """[B]: by how much the discriminator's score is below the best."""
+        """[B]: how far the discriminator's score is below the best."""
         if self.metric is None:
             return torch.zeros_like(clean[:, 0])
         maps = [self.net.features(self.net.stft(x))[0][..., :self.net.linear] for x in (clean, y)]
@@ -99,8 +99,8 @@ class Loss:
         return self.metric(maps)
 
     def worse(self, clean, y):
-        """[B]: by how much DNSMOS is below the clean clip's own, which is no higher goal than a listener's. Noise 45 dB
-        under both keeps the measure's gradient to what can be heard: it is largest where nearly nothing is."""
+        """[B]: how far DNSMOS of y is below that of the clean clip. Noise 45 dB below both keeps the gradient to what
+        can be heard: it would be largest where there is next to nothing."""
         noise = self.hiss * rms(clean)
         with torch.no_grad():
             owed = self.opinion(clean + noise)

@@ -1,23 +1,24 @@
-"""What evaluate.py measures of a clip, from `clean`, `noisy` and `y`, the enhanced: 1-D and of one length. Of what a
-clip has no place for, or too little, a measure is nan.
+"""The measures of evaluate.py, each of `clean`, `noisy` and the enhanced `y`, 1-D and of one length. A measure is nan
+if a clip has too little of what it looks at.
 
-pesq, estoi  WB-PESQ and ESTOI at 16 kHz; of files at 8 kHz the narrow-band PESQ; of silence PESQ is 1
-si_sdr       dB, at the file's rate; of silence none
-cut_2_4, cut_4_8   %: of the bins of 2-4 and of 4-8 kHz in which speech dominates, those that come out more than 6 dB
-under the clean
-             file. Speech dominates where it is 6 dB over the noise, 10 dB over the clean file's quietest twentieth at that frequency and
-             not 60 dB under its loudest bin. Frames of 32 ms
-between      dB, how loud noise comes through between the harmonics of voiced speech: in the bins of 100 to 4000 Hz that are at least
-             .3 of the pitch away from its multiples and in which noise is the louder, mean over voiced frames of 64 ms, no less than -60
-pause, pause_worst   dB, what is left in pauses: output over input in 20 ms frames whose clean level is 30 dB under the
-median speech
-             frame, no less than -60; the median of these frames, and what a tenth of them is above
-onset        dB, how much louder speech comes through in the 100 ms after a pause than elsewhere: negative where words are cut
-sibilant     dB, how loud speech comes through at 3-8 kHz where most of its energy is there, no less than -20
-lsd          dB, distance of log spectra above 8 kHz, of files at 48 kHz
-left         dB, output over input where the clean file is silent from end to end
+pesq, estoi  WB-PESQ and ESTOI at 16 kHz; narrow-band PESQ of files at 8 kHz; PESQ is 1 if y is silent
+si_sdr       dB, at the file's rate; none if y is silent
+cut_2_4, cut_4_8
+             %: of the bins of 2-4 and of 4-8 kHz in which speech dominates, those that are more than 6 dB below the
+             clean file. Speech dominates where it is 6 dB over the noise, 10 dB over the clean file's quietest
+             twentieth at that frequency and within 60 dB of its loudest bin. Frames of 32 ms
+between      dB, the level of noise between the harmonics of voiced speech: in the bins of 100 to 4000 Hz that are at
+             least .3 of the pitch away from its multiples and in which noise is louder; mean over voiced frames of
+             64 ms, no less than -60
+pause, pause_worst
+             dB, what is left in pauses: output over input in 20 ms frames whose clean level is 30 dB below the median
+             speech frame, no less than -60; median and 90th percentile of these frames
+onset        dB, the level of speech in the 100 ms after a pause, over that elsewhere: negative if words are cut
+sibilant     dB, the level of speech at 3-8 kHz in frames with most of their energy there, no less than -20
+lsd          dB, distance of log spectra above 8 kHz, for files at 48 kHz
+left         dB, output over input if the clean file is silent from end to end
 
-How loud speech or noise comes through is told by the projection on it alone, so that the other one does not count.
+The level of speech or noise is that of the projection on it alone, so that the other one does not count.
 """
 import numpy as np
 from pesq import pesq

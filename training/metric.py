@@ -50,8 +50,7 @@ class Discriminator(nn.Module):
 
 
 class Metric:
-    """metric(maps [N,2,T,F]) -> [N]: what is missing of the best score; zero until the discriminator knows
-    something."""
+    """metric(maps [N,2,T,F]) -> [N]: how far the score is below the best; 0 until the discriminator has learnt."""
 
     def __init__(self, device, workers):
         self.device = device
@@ -76,7 +75,7 @@ class Metric:
         self.kept += len(good)
 
     def send(self):
-        """What is leaving the GPU goes to the processes once it is there: waiting for it would let the GPU wait for the
+        """Hands clips to the processes once the GPU has copied them; does not wait, or the GPU would wait for the
         host."""
         there, clean, y, maps = self.leaving
         if there is None or there.query():
@@ -108,7 +107,7 @@ class Metric:
         self.trust.fill_(trust(self.learnt))
 
     def state(self):
-        """What a run goes on from; the pairs are measured anew."""
+        """For a checkpoint. The pairs are not kept."""
         return dict(net=self.net.state_dict(), opt=self.opt.state_dict(), learnt=self.learnt)
 
     def load(self, state):

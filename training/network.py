@@ -34,8 +34,8 @@ def step_sizes(n):
     return inverse_softplus(torch.exp(torch.rand(n) * math.log(.1 / .001) + math.log(.001)))
 
 
-# What mixes along time. Each is [N,T,d] -> [N,T,d] from zero state; step takes one frame [N,d] and what the step before
-# it returned beside its output (None at first): the definition, one frame at a time.
+# Mixers along time. Each is [N,T,d] -> [N,T,d] from a state of zeros. step is the definition, one frame at a time: it
+# takes [N,d] and the state that the step before returned (None at first), and returns the output and the next state.
 
 class Mamba(nn.Module):
     """Gu & Dao, arXiv 2312.00752, without the norm before it."""
@@ -65,8 +65,8 @@ class Mamba(nn.Module):
         return self.out(scan(x, *self.select(x), self.D.float()) * F.silu(z))
 
     def between(self, before, x, after):
-        """after(self(before(x))) by the kernels of a GPU. Matrices with nothing between them are multiplied out, so the
-        maps between them need not be."""
+        """after(self(before(x))) by the GPU's kernels, x [N,T,d]. Matrices in a row are multiplied first, which saves the
+        maps between them."""
         with torch.autocast(x.device.type, enabled=False):
             inp, bias = self.inp.weight @ before.weight, self.inp.weight @ before.bias
             select = torch.cat([self.dtp.weight @ self.xp.weight[:self.dt_rank], self.xp.weight[self.dt_rank:]])
@@ -128,9 +128,8 @@ class Mamba2(nn.Module):
 
 
 class Recurrent(nn.Module):
-    """A recurrent layer of PyTorch, which on a GPU is one of cuDNN's: left as it is by the compiler, which would write
-    every step out, and in float32. It is always in training: else cuDNN has no gradients, which clips need whose batch
-    norms use averages."""
+    """A recurrent layer of PyTorch, on a GPU cuDNN's, in float32. The compiler leaves it alone, or it would unroll
+    every step. Always in training mode, without which cuDNN gives no gradients."""
 
     def __init__(self, rnn):
         super().__init__()
@@ -245,8 +244,7 @@ class FreqBlock(nn.Module):
         return (w @ self.band).view(-1, n, n)
 
     def mix(self):
-        """The groups' matrices as one, zero between groups: its gradient, a product over all rows, keeps a GPU busier
-        than theirs."""
+        """The groups' matrices as one, zeros between groups: the gradient is one large product instead of several."""
         C, n = len(self.pw[0].weight), len(self.pw)
         return torch.cat([F.pad(p.weight, (i * C, (n - 1 - i) * C)) for i, p in enumerate(self.pw)])
 

@@ -1,5 +1,4 @@
-"""A hint for the GPU's second-level cache: what a kernel is going to load needs neither registers nor waiting
-meanwhile."""
+"""Prefetches into the GPU's second-level cache, without registers and without waiting."""
 import os
 
 import triton

@@ -52,7 +52,7 @@ def main():
         average.update(net, 1000)
 
     def took(f, *args):
-        """-> ms until all is done, and until the last of it has been asked for"""
+        """-> ms until all is done, and until the last kernel is launched"""
         if cuda:
             torch.cuda.synchronize()
         start = time.time()

@@ -46,9 +46,9 @@ class Average:
 class Gradients:
     """gradients(clips) -> the loss's terms; the parameters have their gradients then. Clips are of one shape.
 
-    After capture() all of it is one CUDA graph: the host asks for one thing instead of thousands that take less time on
-    the GPU than they take to be asked for. Graphs that are never needed together share the memory `pool`. Where
-    something in it cannot become part of a graph, all stays as it was.
+    After capture() all of it is one CUDA graph: the host launches one thing instead of thousands of kernels that take
+    less time than their launch. Graphs that never run at once share the memory `pool`. What cannot be captured runs as
+    before.
     """
 
     def __init__(self, net, loss, training):
@@ -103,8 +103,8 @@ def rate_at(t, step, part):
 
 
 def step_gradients(net, processes, most):
-    """Mean over processes, clipped to the norm `most`; nothing at all where one number is not finite. -> the norm
-    before"""
+    """Averages the gradients over processes and clips them to the norm `most`; zeros all if one number is not finite.
+    -> the norm before"""
     grads = [p.grad for p in net.parameters()]
     flat = torch.cat([g.flatten() for g in grads])
     if processes > 1:

@@ -1,7 +1,7 @@
 """A model file as a network that can be trained on: export.py's way back, for the mixer `mamba`.
 
-What export.py folded stays folded where training can go on from there: layer norms' gains are one, of two linear layers
-with nothing between them one is the identity. Batch norms need clips, of which calibrate() takes the statistics.
+What export.py folded stays folded: layer norms' gains are 1, and of two linear layers in a row one is the identity.
+Batch norms need the statistics of clips, which calibrate() takes.
 """
 import json
 import math
@@ -73,7 +73,7 @@ class Unfolder:
         self.put(layer.bias, name + '.bias')
 
     def branch(self, name, weight, bias, gain):
-        """The matrix and offset that end a branch, rows of a usual size, and the branch's gain."""
+        """Fills the layer that ends a branch, its rows scaled to norm USUAL, and puts the scale into the branch's gain."""
         self.put(weight, name + '.weight')
         self.put(bias, name + '.bias')
         size = (weight.data.norm(dim=1) / USUAL).clamp_min(1e-6)
