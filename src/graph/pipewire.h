@@ -19,4 +19,18 @@
 #include <spa/pod/parser.h>
 #include <spa/support/thread.h>
 
+#include <stdint.h>
+#include <stdlib.h>
+
+/* A property's value; without the property "" or UINT32_MAX, the id of no object. */
+static inline const char *props_text(const struct spa_dict *props, const char *key) {
+    const char *const text = spa_dict_lookup(props, key);
+    return text ? text : "";
+}
+
+static inline uint32_t props_number(const struct spa_dict *props, const char *key) {
+    const char *const text = spa_dict_lookup(props, key);
+    return text ? (uint32_t)strtoul(text, NULL, 10) : UINT32_MAX;
+}
+
 #endif

@@ -10,38 +10,28 @@
 
 /* ---- objects ----------------------------------------------------------------------------------------------------- */
 
-static uint32_t number_of(const struct spa_dict *props, const char *key) {
-    const char *const text = spa_dict_lookup(props, key);
-    return text ? (uint32_t)strtoul(text, NULL, 10) : MIRROR_NONE;
-}
-
-static const char *text_of(const struct spa_dict *props, const char *key) {
-    const char *const text = spa_dict_lookup(props, key);
-    return text ? text : "";
-}
-
 static void add_node(struct mirror *m, uint32_t id, const struct spa_dict *props) {
     struct mirror_node *const node = mirror_add_node(m, id);
     if (!node)
         return;
-    text_copy(node->name, sizeof node->name, text_of(props, PW_KEY_NODE_NAME));
-    text_copy(node->description, sizeof node->description, text_of(props, PW_KEY_NODE_DESCRIPTION));
-    text_copy(node->application, sizeof node->application, text_of(props, PW_KEY_APP_NAME));
+    text_copy(node->name, sizeof node->name, props_text(props, PW_KEY_NODE_NAME));
+    text_copy(node->description, sizeof node->description, props_text(props, PW_KEY_NODE_DESCRIPTION));
+    text_copy(node->application, sizeof node->application, props_text(props, PW_KEY_APP_NAME));
     if (!node->description[0])
         text_copy(node->description, sizeof node->description, node->name);
     node->role = mirror_role(spa_dict_lookup(props, PW_KEY_MEDIA_CLASS), node->name);
-    node->serial = strtoull(text_of(props, PW_KEY_OBJECT_SERIAL), NULL, 10);
+    node->serial = strtoull(props_text(props, PW_KEY_OBJECT_SERIAL), NULL, 10);
 }
 
 static void add_port(struct mirror *m, uint32_t id, const struct spa_dict *props) {
     const char *const channel = spa_dict_lookup(props, PW_KEY_AUDIO_CHANNEL);
-    if (strcmp(text_of(props, PW_KEY_PORT_DIRECTION), "out") != 0 || !channel)
+    if (strcmp(props_text(props, PW_KEY_PORT_DIRECTION), "out") != 0 || !channel)
         return;
     struct mirror_port *const port = mirror_add_port(m, id);
     if (!port)
         return;
-    port->node = number_of(props, PW_KEY_NODE_ID);
-    port->number = number_of(props, PW_KEY_PORT_ID);
+    port->node = props_number(props, PW_KEY_NODE_ID);
+    port->number = props_number(props, PW_KEY_PORT_ID);
     snprintf(port->channel, sizeof port->channel, "%s", channel);
 }
 
@@ -49,8 +39,8 @@ static void add_link(struct mirror *m, uint32_t id, const struct spa_dict *props
     struct mirror_link *const link = mirror_add_link(m, id);
     if (!link)
         return;
-    link->from = number_of(props, PW_KEY_LINK_OUTPUT_NODE);
-    link->to = number_of(props, PW_KEY_LINK_INPUT_NODE);
+    link->from = props_number(props, PW_KEY_LINK_OUTPUT_NODE);
+    link->to = props_number(props, PW_KEY_LINK_INPUT_NODE);
 }
 
 static void on_global(void *data, uint32_t id, uint32_t permissions, const char *type, uint32_t version,
@@ -66,7 +56,7 @@ static void on_global(void *data, uint32_t id, uint32_t permissions, const char 
     else if (strcmp(type, PW_TYPE_INTERFACE_Link) == 0)
         add_link(&r->mirror, id, props);
     else if (strcmp(type, PW_TYPE_INTERFACE_Metadata) == 0 &&
-             strcmp(text_of(props, PW_KEY_METADATA_NAME), "default") == 0)
+             strcmp(props_text(props, PW_KEY_METADATA_NAME), "default") == 0)
         mirror_add_metadata(&r->mirror, id);
     else
         return;

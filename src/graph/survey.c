@@ -1,6 +1,7 @@
 #include "graph/survey.h"
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "graph/pipewire.h"
 
 #include <errno.h>
@@ -36,16 +37,7 @@ struct survey {
     bool broken;
 };
 
-static void copy(char *ret, size_t size, const char *text) {
-    snprintf(ret, size, "%s", text ? text : "");
-}
-
-#define COPY(to, props, key) copy(to, sizeof to, spa_dict_lookup(props, key))
-
-static uint32_t number_of(const struct spa_dict *props, const char *key) {
-    const char *text = spa_dict_lookup(props, key);
-    return text ? (uint32_t)strtoul(text, NULL, 10) : UINT32_MAX;
-}
+#define COPY(to, props, key) text_copy(to, sizeof to, props_text(props, key))
 
 /* ---- what comes -------------------------------------------------------------------------------------------------- */
 
@@ -53,13 +45,13 @@ static void on_source_info(void *data, const struct pw_node_info *info) {
     struct source *s = data;
     if (!info->props)
         return;
-    s->told.device = number_of(info->props, PW_KEY_DEVICE_ID);
+    s->told.device = props_number(info->props, PW_KEY_DEVICE_ID);
     COPY(s->told.name, info->props, PW_KEY_NODE_NAME);
     COPY(s->told.description, info->props, PW_KEY_NODE_DESCRIPTION);
     COPY(s->told.profile, info->props, "api.bluez5.profile");
     COPY(s->told.codec, info->props, "api.bluez5.codec");
     if (!s->told.description[0])
-        copy(s->told.description, sizeof s->told.description, s->told.name);
+        text_copy(s->told.description, sizeof s->told.description, s->told.name);
     if (info->change_mask & PW_NODE_CHANGE_MASK_PARAMS)
         pw_node_enum_params((struct pw_node *)s->proxy, 0, SPA_PARAM_Props, 0, UINT32_MAX, NULL);
 }
@@ -103,7 +95,8 @@ static int on_metadata(void *data, uint32_t subject, const char *key, const char
     if (!to)
         return 0;
     json_t *object = value ? json_loads(value, 0, NULL) : NULL;
-    copy(to, sizeof d->default_source, json_string_value(json_object_get(object, "name")));
+    const char *name = json_string_value(json_object_get(object, "name"));
+    text_copy(to, sizeof d->default_source, name ? name : "");
     json_decref(object);
     return 0;
 }
@@ -162,7 +155,7 @@ static const struct pw_registry_events registry_events = {
 
 static void on_core_info(void *data, const struct pw_core_info *info) {
     struct survey *d = data;
-    copy(d->version, sizeof d->version, info->version);
+    text_copy(d->version, sizeof d->version, info->version);
 }
 
 static void on_core_done(void *data, uint32_t id, int seq) {

@@ -30,15 +30,12 @@ bool touched_locked(void) {
 /* ---- engines ----------------------------------------------------------------------------------------------------- */
 
 int slot_new(struct engine_slot **ret, struct engine *engine, unsigned hop_p99_us) {
-    const unsigned hop = engine_hop(engine), delay = engine_delay(engine);
-    if (!worker_takes(hop, delay))
-        return -EINVAL;
     struct engine_slot *const slot = touched(1, sizeof *slot);
     if (!slot)
         return -ENOMEM;
     slot->engine = engine;
-    slot->hop = hop;
-    slot->delay = delay;
+    slot->hop = engine_hop(engine);
+    slot->delay = engine_delay(engine);
     slot->fade = engine_fade(engine);
     slot->together = engine_together(engine);
     slot->n_pairs = engine_streams(engine) / PUMP_STREAMS;

@@ -77,8 +77,7 @@ struct engine_slots {
     void *data;
 };
 
-/* Makes a slot, not yet among the others. hop_p99_us: of the warm engine, measured. -EINVAL where worker_takes does
- * not, -ENOMEM. */
+/* Makes a slot, not yet among the others. hop_p99_us: of the warm engine, measured. -ENOMEM. */
 int slot_new(struct engine_slot **ret, struct engine *engine, unsigned hop_p99_us);
 void slot_add(struct engine_slots *slots, struct engine_slot *slot); /* it becomes the newest */
 void slots_release(struct engine_slots *slots);                      /* all, at the end */

@@ -350,15 +350,20 @@ bool worker_ask_realtime(struct worker *w) {
 
 /* ---- the owner --------------------------------------------------------------------------------------------------- */
 
-/* Locks all of the process that there is now, weights and states among it, where the limit is that high. */
-static void lock_all(struct worker *w) {
-    w->all_locked = memory_lock();
+bool worker_takes(unsigned hop, unsigned delay) {
+    return hop && delay + hop + BLOCK_MAX <= PUMP_DELAY_MAX;
+}
+
+static int new_slot(struct engine_slot **ret, struct engine *engine, unsigned hop_p99_us) {
+    if (!worker_takes(engine_hop(engine), engine_delay(engine)))
+        return -EINVAL;
+    return slot_new(ret, engine, hop_p99_us);
 }
 
 int worker_engine(struct worker *w, struct engine *engine, unsigned hop_p99_us) {
     struct stream_pair *pairs[WORKER_PUMPS] = {0};
     struct engine_slot *slot;
-    int r = slot_new(&slot, engine, hop_p99_us);
+    int r = new_slot(&slot, engine, hop_p99_us);
     if (r < 0)
         return r;
     for (unsigned i = 0, number = 0; i < WORKER_PUMPS && r == 0; i++) {
@@ -382,7 +387,7 @@ int worker_engine(struct worker *w, struct engine *engine, unsigned hop_p99_us) 
             pair_leave(&w->slots, f, untaken);
         eventfd_write(f->event, 1); /* a pump whose audio thread stands takes it in pump_dispatch */
     }
-    lock_all(w);
+    w->all_locked = memory_lock(); /* weights and states among it */
     slots_release_unused(&w->slots);
     return 0;
 }
@@ -405,7 +410,7 @@ int worker_add(struct worker *w, struct feed *f) {
         f->number = i;
         pair_take(f, pair);
         atomic_store(&w->feeds[i], f);
-        lock_all(w);
+        w->all_locked = memory_lock(); /* weights and states among it */
         return 0;
     }
     return -ENOSPC;
@@ -433,10 +438,6 @@ void worker_tidy(struct worker *w, struct feed *f) {
     }
 }
 
-bool worker_takes(unsigned hop, unsigned delay) {
-    return hop && delay + hop + BLOCK_MAX <= PUMP_DELAY_MAX;
-}
-
 const char *worker_locked(const struct worker *w) {
     return w->all_locked ? "all" : touched_locked() ? "buffers" : "none";
 }
@@ -456,7 +457,7 @@ int worker_open(struct worker **ret, const struct worker_options *options) {
     w->rt = *options->rt;
     w->slots.release = options->release;
     w->slots.data = options->data;
-    int r = slot_new(&w->slots.newest, options->engine, options->hop_p99_us);
+    int r = new_slot(&w->slots.newest, options->engine, options->hop_p99_us);
     if (r == 0)
         r = w->rt.start(w->rt.data, &w->thread, serve, w);
     if (r < 0) {
