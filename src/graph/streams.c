@@ -157,19 +157,25 @@ void streams_publish_latency(struct streams *s) {
 
 /* ---- states and parameters --------------------------------------------------------------------------------------- */
 
+static void publish_anew(struct streams *s) {
+    s->params->published_ns = 0;
+    streams_publish_latency(s);
+}
+
 static void on_state(struct streams *s, struct pw_stream *stream, enum pw_stream_state state) {
-    if (stream == streams_visible(s) && state == PW_STREAM_STATE_PAUSED) { /* its ports are new */
-        s->params->published_ns = 0;
-        streams_publish_latency(s);
-    }
+    if (stream == streams_visible(s) && state == PW_STREAM_STATE_PAUSED) /* its ports are new */
+        publish_anew(s);
     s->changed(s->data);
 }
 
 static void on_param(struct streams *s, struct pw_stream *stream, uint32_t id, const struct spa_pod *param) {
-    if (stream == streams_visible(s))
+    if (stream == streams_visible(s)) {
         params_set(s->params, id, param);
-    else if (params_device(s->params, id, param))
+        if (id == SPA_PARAM_Format && param) /* PipeWire 1.4 may have made its ports after the pause began */
+            publish_anew(s);
+    } else if (params_device(s->params, id, param)) {
         streams_publish_latency(s);
+    }
 }
 
 static void on_source_state(void *data, enum pw_stream_state old, enum pw_stream_state state, const char *error) {
