@@ -539,7 +539,7 @@ START_TEST(at_44100_the_delay_is_constant_and_as_published) {
     for (unsigned i = 0; i < 6; i++) {
         const double found = lag(end - 8192 - i * 8000);
         printf("44.1 kHz: delay %.2f samples, published %.2f\n", found, published);
-        ck_assert_double_eq_tol(found, published, 2);
+        ck_assert_double_eq_tol(found, published, 4); /* PipeWire 1.4 counts 3 more in its resamplers than they add */
         ck_assert_double_eq_tol(found, last, 0.5); /* one that slipped between the rates would be 0.92 */
     }
     ck_assert_uint_eq(stats().delay, delay);
