@@ -24,13 +24,12 @@ def configuration(text):
     """The C side's struct model_config, as far as shapes depend on it."""
     v = {k: json.loads(t) for k, t in text.items() if k not in ('format', 'name', 'licence', 'training', 'mixer', 'band_gain_maximum')}
     g = SimpleNamespace(channels=v['channels'], window=v['window'], synthesis=v['synthesis'], depth=v['depth'],
-                        n_blocks=v['blocks'],
-                        n_time=v['time_layers'], n_freq=v['frequency_layers'], kernels=v['kernels'], n_kernels=len(v['kernels']),
-                        n_positions=v['linear_bins'] + max(0,
-                                                           len(v['band_edges']) - 1), mixer=text['mixer'], d_inner=v.get('expand', 1) * v['channels'],
-                        d_state=v.get('d_state', 0), d_conv=v.get('d_conv', 0), step_rank=v.get('step_rank',
-                                                                                                0), head=v.get('head',
-                                                                                                               0))
+                        n_blocks=v['blocks'], n_time=v['time_layers'], n_freq=v['frequency_layers'],
+                        kernels=v['kernels'], n_kernels=len(v['kernels']),
+                        n_positions=v['linear_bins'] + max(0, len(v['band_edges']) - 1), mixer=text['mixer'],
+                        d_inner=v.get('expand', 1) * v['channels'], d_state=v.get('d_state', 0),
+                        d_conv=v.get('d_conv', 0), step_rank=v.get('step_rank', 0), head=v.get('head', 0))
+    g.n_half = (g.n_positions - 1) // 2
     g.convolved = g.d_inner + (2 * g.d_state if g.mixer == 'mamba2' else 0)
     g.mixer_in = {'mamba': lambda: 2 * g.d_inner, 'mamba2': lambda: g.convolved + g.d_inner + g.d_inner // g.head,
                   'gru': lambda: 3 * g.channels,
