@@ -41,7 +41,7 @@ class Loss:
         if weights['mos']:
             from dnsmos import Dnsmos
             self.opinion = Dnsmos(device)
-            self.hiss = torch.randn(self.end, generator=torch.Generator().manual_seed(0)).to(device) * 10 ** (-45 / 20)
+        self.hiss = torch.randn(self.end, generator=torch.Generator().manual_seed(0)).to(device) * 10 ** (-45 / 20)
 
     def silent_and_onset(self, power_clean, usual_noisy, counts):
         """Frames [B,T] without speech, and those with speech less than 100 ms after such a one."""
@@ -137,8 +137,12 @@ class Loss:
         terms['consistency'] = self.inconsistency(mh, ph, y, wl) if self.weights['consistency'] else zero
         y, clean = (lowpass(x, known)[:, :self.end] * (self.sample >= start) for x in (y, clean))
         terms['snr'] = ((y - clean).square().sum(1) + 1e-4).log().mean() - (clean.square().sum(1) + 1e-4).log().mean()
-        speech = (rms(clean) > 1e-3).float()[:, 0]      # what follows means nothing without
-        pesq = lambda clean, y: self.perceptual(clean, self.spoken(silent, clean, y))
+        some = rms(clean) > 1e-3
+        speech = some.float()[:, 0]                     # what follows means nothing without
+
+        def pesq(clean, y):                             # of a clip of zeros it would be no number
+            return self.perceptual(*(torch.where(some, x, self.hiss) for x in (clean, self.spoken(silent, clean, y))))
+
         for term, of in ('pesq', pesq), ('mos', self.worse), ('metric', self.disliked):
             terms[term] = zero
             if self.weights[term]:

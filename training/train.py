@@ -228,7 +228,8 @@ def train(config, data, out, weights=None, resume=False, device='cuda' if torch.
         average.update(net, step)
         sums.append(torch.stack(list(terms.values())))
         if step % LOG_EVERY == 0 or step == first + 1:
-            means = dict(zip(terms, torch.stack(sums).mean(0).tolist()))
+            sums = torch.stack(sums)
+            means = dict(zip(terms, sums.nanmean(0).tolist())) | dict(dropped=(~sums[:, -1].isfinite()).float().mean().item())
             seconds, sums = clock.read(), []
             rows.append((step, seconds, means))
             bar.n = round(seconds)

@@ -300,6 +300,21 @@ def test_pesq_rates_speech_alone():
     assert (hops[:20] > .8).all() and (hops[21:26] < .01).all() and (hops[28:44] > .8).all()
 
 
+def test_a_clip_without_speech_takes_nothing_from_the_others():
+    """PESQ divides by the level of what is spoken."""
+    pytest.importorskip('torch_pesq')
+    torch.manual_seed(0)
+    net = Net(c=4, blocks=1, nt=1, nf=1)
+    noisy, clean = (x.repeat(2, 3) for x in OneClip().batch(1)[:2])
+    known, start = torch.full((2, 1), 24000.), torch.zeros(2, 1)
+    clean[1] = 0
+    loss = Loss(net, 3 * SAMPLES, 'cpu', phases(config(1, pesq=.1)['loss'])[0])
+    value, terms = loss(noisy, clean, known, start)
+    value.backward()
+    assert all(v.isfinite() for v in terms.values()) and terms['pesq'] > 0
+    assert all(p.grad.isfinite().all() for p in net.parameters() if p.grad is not None)
+
+
 def test_a_spectrum_that_no_sound_has_is_inconsistent():
     net = Net(c=4, blocks=1, nt=1, nf=1)
     loss = Loss(net, SAMPLES, 'cpu', phases(config(1)['loss'])[0])
