@@ -747,6 +747,32 @@ START_TEST(nodes_of_the_others_come_back) {
 }
 END_TEST
 
+/* Whoever chose a node that somebody destroys is linked to the one that comes in its place. */
+START_TEST(who_chose_a_destroyed_node_is_brought_back) {
+    start_session("");
+    open_node("null", 1, NULL);
+    shell("%s add-mic %s/s usb_mic", SESSION, directory);
+    open_more(0, NODE_MORE_MIC, "usb_mic");
+    open_more(1, NODE_SPEAKER, NULL);
+    shell("pactl set-default-source fake_mic"); /* who follows the default is the session manager's to bring back */
+    shell("timeout 100 pw-record --target enhanced_mic %s/first.wav 2> /dev/null & "
+          "timeout 100 pw-record --target enhanced_mic.usb_mic %s/second.wav 2> /dev/null & "
+          "head -c 40000000 /dev/zero | timeout 100 pacat --playback --device=enhanced_speaker &",
+            directory, directory);
+    const struct node *const nodes[] = {node, more[0], more[1]};
+    const char *const names[] = {"enhanced_mic", "enhanced_mic.usb_mic", "enhanced_speaker"};
+    struct node_status n;
+    for (unsigned i = 0; i < 3; i++)
+        spin_until((node_status(nodes[i], &n), n.n_recorders == 1));
+    for (unsigned i = 0; i < 3; i++) {
+        destroy(names[i]);
+        spin_until((node_status(nodes[i], &n), n.n_recorders == 1 && n.n_brought_back == 1));
+    }
+    for (unsigned i = 0; i < 3; i++) /* and nobody else is taken from where they are */
+        spin_until((node_status(nodes[i], &n), n.n_recorders == 1 && n.n_brought_back == 1));
+}
+END_TEST
+
 /* Links come and go all the while. */
 START_TEST(a_busy_graph_does_not_hold_up_another_microphone) {
     start_session("");
@@ -1270,6 +1296,7 @@ static int run(void) {
     tcase_add_test(faults, nodes_that_are_destroyed_come_back);
     tcase_add_test(faults, a_clock_that_stands_is_replaced);
     tcase_add_test(faults, nodes_of_the_others_come_back);
+    tcase_add_test(faults, who_chose_a_destroyed_node_is_brought_back);
     tcase_add_test(faults, a_busy_graph_does_not_hold_up_another_microphone);
     tcase_add_test(faults, pipewire_goes_amid_a_change);
     tcase_add_test(faults, what_keeps_a_node_from_opening_is_told);

@@ -164,6 +164,16 @@ static const struct script scripts[] = {
         "= notes 7:101 back 0",
         "- 52", "- 11", "own 10 12", "node 12 Audio/Source enhanced_mic 102",
         "= sets 40:target.object:102"}},
+    {"who played is asked back to the speaker", NODE_SPEAKER, {
+        "noted 7 -", "noted 8 -", "own 10 11", "node 10 Audio/Sink enhanced_speaker 100",
+        "node 40 Stream/Output/Audio player 7", "node 41 Stream/Input/Audio rec 8", "complete", "metadata 5", "told",
+        "= sets 40:target.object:100 notes 7",
+        "link 51 40 10",
+        "= sets - notes 7 back 1",
+        "- 51", "own - 11", "- 10",
+        "= sets - notes 7 back 0",
+        "own 12 11", "node 12 Audio/Sink enhanced_speaker 102",
+        "= sets 40:target.object:102"}},
     {"who chose otherwise since is not asked back", NODE_MIC, {
         "noted 7 -", "noted 8 55", OWN, "complete", "told", "set 40 target.object 30", "set 41 target.object 55",
         "node 40 Stream/Input/Audio a 7", "node 41 Stream/Input/Audio b 8", "node 42 Stream/Input/Audio c 9",
