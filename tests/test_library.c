@@ -328,12 +328,42 @@ START_TEST(calls_are_real_time_safe) {
         failed |= primeknet_process(p, (const float *[]){x[0] + i, x[1] + i}, (float *[]){x[0] + i, x[1] + i}, 100);
     failed |= primeknet_process(p, (const float *const *)x, x, 3000);
     failed |= primeknet_control(p, 1, .5f, -10, 70);
+    failed |= !isfinite(primeknet_voice(p, 0));
     failed |= primeknet_reset(p, 0);
     failed |= primeknet_delay(p) == 0 || !primeknet_about(p) || !primeknet_engine(p);
     rt_guard_leave();
     ck_assert_int_eq(failed, 0);
     free(x[0]);
     free(x[1]);
+    primeknet_close(p);
+}
+END_TEST
+
+/* Whether it is right is tests/test_voice's to show. */
+START_TEST(voice_is_a_probability_or_unknown) {
+    struct primeknet *p = open_handle(models[_i], 2, 1);
+    const unsigned hop = primeknet_hop(p);
+    float *x = noise(20 * hop);
+    x[7] = NAN;
+    x[9] = INFINITY;
+    ck_assert(isnan(primeknet_voice(p, 0)));
+    ck_assert_int_eq(primeknet_process(p, (const float *[]){x, NULL}, (float *[]){x, NULL}, hop - 1), 0);
+    ck_assert(isnan(primeknet_voice(p, 0)));
+    for (unsigned i = hop - 1; i < 19 * hop; i += 100) {
+        ck_assert_int_eq(primeknet_process(p, (const float *[]){x + i, NULL}, (float *[]){x + i, NULL}, 100), 0);
+        const float voice = primeknet_voice(p, 0);
+        ck_assert(voice >= 0 && voice <= 1);
+    }
+    ck_assert(isnan(primeknet_voice(p, 1)) && isnan(primeknet_voice(p, 2)) && isnan(primeknet_voice(NULL, 0)));
+    ck_assert_int_eq(primeknet_control(p, 0, 0, -INFINITY, 0), 0);
+    ck_assert_int_eq(primeknet_process(p, (const float *[]){x, NULL}, (float *[]){x, NULL}, hop), 0);
+    ck_assert(isnan(primeknet_voice(p, 0)));
+    ck_assert_int_eq(primeknet_control(p, 0, 1, -INFINITY, 0), 0);
+    ck_assert_int_eq(primeknet_process(p, (const float *[]){x, NULL}, (float *[]){x, NULL}, hop), 0);
+    ck_assert(isfinite(primeknet_voice(p, 0)));
+    ck_assert_int_eq(primeknet_reset(p, 0), 0);
+    ck_assert(isnan(primeknet_voice(p, 0)));
+    free(x);
     primeknet_close(p);
 }
 END_TEST
@@ -374,6 +404,7 @@ int main(void) {
     tcase_add_test(t, a_handle_outlives_the_one_it_is_like);
     tcase_add_test(t, handles_run_side_by_side);
     tcase_add_loop_test(t, calls_are_real_time_safe, 0, N_MODELS);
+    tcase_add_loop_test(t, voice_is_a_probability_or_unknown, 0, N_MODELS);
     tcase_add_test(t, a_lost_engine_is_silent);
     suite_add_tcase(suite, t);
     return run_suite(suite, CK_FORK);

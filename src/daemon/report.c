@@ -184,6 +184,9 @@ static void add_sound(json_t *status, const struct pump_stats *p) {
     json_object_set_new(status, "noise_in_db", known ? db(p->in_noise) : json_null());
     json_object_set_new(status, "noise_reduction_db",
                         known ? db(p->in_noise / fmaxf(p->out_noise, 1e-6f)) : json_null());
+    const bool heard = isfinite(p->speech);
+    json_object_set_new(status, "voice", heard ? json_real(round((double)p->speech * 100) / 100) : json_null());
+    json_object_set_new(status, "voice_active", heard ? json_boolean(p->speaks) : json_null());
 }
 
 static void add_bands(json_t *status, const struct pump *pump) {

@@ -170,3 +170,8 @@ void engine_control(struct engine *e, unsigned stream, struct engine_controls co
     e->controls[stream].floor = controls.floor;
     e->controls[stream].low_cut = controls.low_cut_hz * (float)g->window / (float)g->rate;
 }
+
+float engine_strength(const struct engine *e, unsigned stream) {
+    assert(stream < e->n_streams);
+    return e->controls[stream].strength;
+}

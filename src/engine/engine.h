@@ -79,6 +79,7 @@ const float *engine_fade(const struct engine *e); /* [engine_delay()] */
 
 /* Takes effect with the next hop; overlap-add fades between the old and new controls. */
 void engine_control(struct engine *e, unsigned stream, struct engine_controls controls);
+float engine_strength(const struct engine *e, unsigned stream); /* as set last; any thread */
 
 /* Releases what stays when no engine is open: a GPU's context, so that the GPU can sleep. The next engine there opens
  * more slowly. */

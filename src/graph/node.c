@@ -115,6 +115,7 @@ static int follow_graph(struct node *n) {
             recall_write(&m->noted, n->name);
     } while (w->n_targets == RECALL_STREAMS); /* there may be more */
     streams_set_consumers(&n->streams, w->n_consumers);
+    streams_publish_voice(&n->streams);
     streams_set_quiet(&n->streams, w->quiet);
     streams_set_pacing(&n->streams, w->pacing);
     if (w->title[0] && strcmp(w->title, n->title) != 0) {
@@ -234,6 +235,7 @@ static void on_pump(void *data, int fd, uint32_t mask) {
     struct node *const n = data;
     pump_dispatch(n->pump);
     streams_publish_latency(&n->streams);
+    streams_publish_voice(&n->streams);
     n->dirty = true;
 }
 

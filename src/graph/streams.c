@@ -1,6 +1,7 @@
 #include "graph/streams.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,6 +10,7 @@
  * its file descriptor's number: where a new driver has the number of one that is gone, the streams get the old one's
  * clock. */
 #define FROZEN_CALLS 32
+#define VOICE "primeknet.voice" /* a property of the visible node */
 
 struct pw_stream *streams_visible(const struct streams *s) {
     return s->kind == NODE_SPEAKER ? s->capture : s->source;
@@ -155,6 +157,20 @@ void streams_publish_latency(struct streams *s) {
     params_publish_latency(s->params, streams_visible(s), ns);
 }
 
+/* ---- voice activity ---------------------------------------------------------------------------------------------- */
+
+void streams_publish_voice(struct streams *s) {
+    struct pump_stats stats;
+    pump_stats(s->pump, &stats);
+    const bool known = atomic_load(&s->n_consumers) && isfinite(stats.speech);
+    const char *const voice = !known ? "unknown" : stats.speaks ? "true" : "false";
+    if (!streams_visible(s) || strcmp(s->voice, voice) == 0)
+        return;
+    s->voice = voice;
+    const struct spa_dict_item item = SPA_DICT_ITEM_INIT(VOICE, voice);
+    pw_stream_update_properties(streams_visible(s), &SPA_DICT_INIT(&item, 1));
+}
+
 /* ---- states and parameters --------------------------------------------------------------------------------------- */
 
 static void publish_anew(struct streams *s) {
@@ -274,10 +290,13 @@ static struct pw_properties *properties(const struct streams *s, const char *par
     return p;
 }
 
-static struct pw_properties *visible_properties(const struct streams *s, const char *class) {
+static struct pw_properties *visible_properties(struct streams *s, const char *class) {
     struct pw_properties *const p = properties(s, "", "");
-    if (p)
-        pw_properties_set(p, PW_KEY_MEDIA_CLASS, class);
+    if (!p)
+        return NULL;
+    pw_properties_set(p, PW_KEY_MEDIA_CLASS, class);
+    s->voice = "unknown";
+    pw_properties_set(p, VOICE, s->voice);
     return p;
 }
 

@@ -35,6 +35,7 @@ struct streams {
     struct spa_hook capture_listener, source_listener, pacer_listener;
     char target[256], channel[16]; /* what the device stream and the capture stream were opened with */
     bool quiet, pacing;
+    const char *voice; /* the visible stream's property "primeknet.voice": "true", "false" or "unknown" */
 
     struct {
         struct pw_stream *input;        /* = capture, or NULL: its samples are ignored */
@@ -72,6 +73,7 @@ void streams_set_quiet(struct streams *s, bool quiet); /* ignore the capture str
 void streams_set_pacing(struct streams *s, bool pacing);
 void streams_set_consumers(struct streams *s, unsigned n);
 void streams_publish_latency(struct streams *s);
+void streams_publish_voice(struct streams *s); /* sets that property */
 
 /* The enum spa_audio_channel of a channel's name such as "FL", SPA_AUDIO_CHANNEL_UNKNOWN for another text. */
 uint32_t streams_channel(const char *name);

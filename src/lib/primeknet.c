@@ -2,6 +2,7 @@
 
 #include "engine/choose.h"
 #include "engine/engine.h"
+#include "engine/voice.h"
 #include "model/model.h"
 
 #include <errno.h>
@@ -25,6 +26,8 @@ struct stream {
     float *ready;   /* [room + hop] output */
     size_t n_waiting, n_ready;
     size_t n_done, n_taken; /* samples of the present call: all, of this round */
+    struct voice voice;
+    _Atomic float probability; /* = voice.probability */
 };
 
 struct primeknet {
@@ -63,6 +66,8 @@ static void clear(struct primeknet *p, struct stream *s) {
     s->n_waiting = 0;
     s->n_ready = engine_hop(p->engine) - p->grain;
     memset(s->ready, 0, s->n_ready * sizeof *s->ready);
+    voice_restart(&s->voice);
+    atomic_store_explicit(&s->probability, s->voice.probability, memory_order_relaxed);
 }
 
 /* Takes the engine over; the handle counts as a user of the model only once it is there. */
@@ -84,6 +89,7 @@ static struct primeknet *make(struct shared *shared, struct engine *engine, unsi
         s->waiting = malloc(p->room * sizeof *s->waiting);
         s->ready = malloc((p->room + hop) * sizeof *s->ready);
         ok = s->waiting && s->ready;
+        voice_init(&s->voice, model_rate(engine_model(engine)), hop, engine_delay(engine));
         if (ok)
             clear(p, s);
     }
@@ -215,6 +221,16 @@ static void take(struct primeknet *p, unsigned i, const float *in, size_t n) {
     s->n_waiting += s->n_taken;
 }
 
+/* Whether the job's hops are speech. What is not finite counts as silence, as in the engine. */
+static void listen(struct primeknet *p, const struct engine_job *job) {
+    struct stream *s = &p->streams[job->stream];
+    const unsigned hop = engine_hop(p->engine);
+    for (unsigned i = 0; i < job->n_hops; i++)
+        voice_hop(&s->voice, job->in + (size_t)i * hop, job->out + (size_t)i * hop, hop,
+                  engine_strength(p->engine, job->stream));
+    atomic_store_explicit(&s->probability, s->voice.probability, memory_order_relaxed);
+}
+
 /* As many samples as were taken, of those that are ready. */
 static void give(struct primeknet *p, unsigned i, float *out) {
     struct stream *s = &p->streams[i];
@@ -244,6 +260,8 @@ int primeknet_process(struct primeknet *p, const float *const in[], float *const
                                                         s->ready + s->n_ready};
         }
         p->lost = n_jobs && engine_process(p->engine, p->jobs, n_jobs) < 0;
+        for (unsigned i = 0; i < n_jobs && !p->lost; i++)
+            listen(p, &p->jobs[i]);
         more = false;
         for (unsigned i = 0; i < n_streams; i++)
             if (in[i]) {
@@ -274,4 +292,10 @@ int primeknet_reset(struct primeknet *p, unsigned stream) {
     if (!p->lost)
         engine_reset(p->engine, stream);
     return 0;
+}
+
+float primeknet_voice(const struct primeknet *p, unsigned stream) {
+    return p && stream < engine_streams(p->engine)
+               ? atomic_load_explicit(&p->streams[stream].probability, memory_order_relaxed)
+               : NAN;
 }

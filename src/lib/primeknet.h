@@ -71,6 +71,11 @@ int primeknet_control(struct primeknet *p, unsigned stream, float strength, floa
 /* Makes a stream fresh; its controls stay. */
 int primeknet_reset(struct primeknet *p, unsigned stream);
 
+/* The probability, 0 to 1, that the last hop of the stream's output is speech: above 0.5 somebody probably speaks. NAN:
+ * unknown, because no hop is complete yet or the strength is 0; a high floor makes noise count as speech. To learn it
+ * of every hop, pass no more than a hop per call. */
+float primeknet_voice(const struct primeknet *p, unsigned stream);
+
 #ifdef __cplusplus
 }
 #endif

@@ -668,7 +668,8 @@ void pump_mute(struct pump *p, bool mute) {
 }
 
 void pump_stats(const struct pump *p, struct pump_stats *ret) {
-    const struct engine_slot *const slot = atomic_load(&p->sounding)->slot;
+    const struct engine_stream *const stream = atomic_load(&p->sounding);
+    const struct engine_slot *const slot = stream->slot;
     const uint64_t late_hops = atomic_load_explicit(&p->late_hops, memory_order_acquire);
     *ret = (struct pump_stats){
         .hops = atomic_load(&p->feed.hops),
@@ -684,6 +685,8 @@ void pump_stats(const struct pump *p, struct pump_stats *ret) {
         .out_rms = atomic_load(&p->out_level.rms),
         .in_noise = atomic_load(&p->in_level.noise),
         .out_noise = atomic_load(&p->out_level.noise),
+        .speech = atomic_load_explicit(&stream->speech, memory_order_relaxed),
+        .speaks = atomic_load_explicit(&stream->speaks, memory_order_relaxed),
         .realtime = worker_ask_realtime(p->feed.worker),
         .refusal = worker_refusal(p->feed.worker),
         .locked = worker_locked(p->feed.worker),

@@ -66,6 +66,8 @@ struct pump_stats {
     unsigned quantum;      /* samples, of the last block */
     float in_rms, out_rms; /* linear, full scale 1.0, over about 0.3 s */
     float in_noise, out_noise; /* linear, the least of the levels, forgotten at 3 dB/s; 0 in the first second */
+    float speech;          /* the probability that the last hop's output is speech, as in voice.h; NAN: unknown */
+    bool speaks;           /* somebody does: holds through short gaps */
     bool realtime;         /* the worker has real-time priority; else ... */
     int refusal;           /* ... why not: -errno, or 0 where it was not refused */
     const char *locked;    /* see worker_locked */
@@ -83,7 +85,7 @@ void pump_close(struct pump *p); /* NULL is fine; not while the worker is closed
 void pump_control(struct pump *p, struct engine_controls controls);
 
 /* A file descriptor that is readable when there is work for pump_dispatch: an engine that came or is no longer used,
- * or a change of delay, waits, engine_lost or swapping in pump_stats. */
+ * or a change of delay, waits, speaks, engine_lost or swapping in pump_stats. */
 int pump_fd(const struct pump *p);
 void pump_dispatch(struct pump *p);
 

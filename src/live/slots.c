@@ -117,6 +117,8 @@ int pair_new(struct stream_pair **ret, struct engine_slot *slot, unsigned number
         stream->done = touched(pair->n_kept, sizeof *stream->done);
         stream->wet = touched(RING, sizeof *stream->wet);
         stream->tails = touched((size_t)pair->n_kept * slot->delay + 1, sizeof *stream->tails);
+        voice_init(&stream->voice, PUMP_RATE, slot->hop, slot->delay);
+        atomic_init(&stream->speech, stream->voice.probability);
         stream->in = touched(slot->hop, sizeof *stream->in);
         stream->out = touched(slot->hop, sizeof *stream->out);
         if (!stream->done || !stream->wet || !stream->tails || !stream->in || !stream->out) {

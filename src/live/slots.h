@@ -7,6 +7,7 @@
 #ifndef PRIMEKNET_SLOTS_H
 #define PRIMEKNET_SLOTS_H
 
+#include "engine/voice.h"
 #include "live/times.h"
 #include "live/worker.h"
 
@@ -54,10 +55,13 @@ struct engine_stream {
     _Atomic uint64_t *done; /* [n_kept], at start / hop % n_kept: the last hop there whose output can be read */
     float *wet;             /* [RING], by position */
     float *tails;           /* [n_kept][delay], engine_tail after each hop */
+    _Atomic float speech;   /* voice.probability ... */
+    _Atomic bool speaks;    /* ... and voice.active, for pump_stats */
     /* the worker's */
     uint64_t begun;     /* the base that the worker knows */
     unsigned n_unclean; /* hops to come whose frames still hold a gap in the input */
     float *in, *out;    /* [hop] */
+    struct voice voice;
 };
 
 /* A pump's streams of an engine. */

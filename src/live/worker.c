@@ -98,6 +98,14 @@ static unsigned unclean_hops(const struct engine_slot *slot) {
     return 2 * ((slot->delay + slot->hop - 1) / slot->hop);
 }
 
+static void show_voice(struct feed *f, struct engine_stream *stream) {
+    const struct voice *const v = &stream->voice;
+    const float before = atomic_exchange_explicit(&stream->speech, v->probability, memory_order_relaxed);
+    const bool spoke = atomic_exchange_explicit(&stream->speaks, v->active, memory_order_relaxed);
+    if (spoke != v->active || !isnan(before) != !isnan(v->probability))
+        tell(f);
+}
+
 /* Finds the stream's next hop, and skips those that it is too far behind for. False: its samples are not all there. */
 static bool next_hop(struct feed *f, struct engine_stream *stream, uint64_t *start) {
     struct engine_slot *const slot = stream->slot;
@@ -106,6 +114,8 @@ static bool next_hop(struct feed *f, struct engine_stream *stream, uint64_t *sta
     const uint64_t base = atomic_load_explicit(&stream->base, memory_order_acquire);
     if (base != stream->begun) {
         engine_reset(slot->engine, stream->number);
+        voice_restart(&stream->voice);
+        show_voice(f, stream);
         stream->begun = base;
         stream->n_unclean = 0;
         atomic_store_explicit(&stream->next, base, memory_order_release);
@@ -233,6 +243,8 @@ static void publish(const struct due_hop *d) {
         stream->n_unclean--;
         return;
     }
+    voice_hop(&stream->voice, stream->in, stream->out, slot->hop, engine_strength(slot->engine, stream->number));
+    show_voice(d->feed, stream);
     ring_put(stream->wet, d->start - slot->delay, stream->out, slot->hop);
     engine_tail(slot->engine, stream->number, tail_of(stream, d->start));
     atomic_store_explicit(done_mark(stream, d->start), d->start, memory_order_release);

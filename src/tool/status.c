@@ -125,6 +125,9 @@ static int print_status(FILE *f, const json_t *s, bool with_levels, const char *
     if (is_number(s, "noise_reduction_db"))
         LINE("noise", fprintf(f, "%.0f dBFS in, reduced by %.0f dB", number_of(s, "noise_in_db"),
                               fmax(0, number_of(s, "noise_reduction_db"))));
+    if (with_levels && is_number(s, "voice"))
+        LINE("voice", fprintf(f, "%s, probability %.2f", is_true(s, "voice_active") ? "speech" : "none",
+                              number_of(s, "voice")));
     if (number_of(s, "delay_ms") > 0)
         LINE("delay", fprintf(f, "%.1f ms", number_of(s, "delay_ms")));
     LINE("hops", print_hops(f, s));

@@ -223,6 +223,11 @@ void engine_control(struct engine *e, unsigned stream, struct engine_controls co
     fuzz_check(!e->released && stream < WORKER_STREAMS && controls.strength >= 0 && controls.floor >= 0);
 }
 
+float engine_strength(const struct engine *e, unsigned stream) {
+    fuzz_check(!e->released && stream < WORKER_STREAMS);
+    return (float)(stream % 2);
+}
+
 static struct engine *make_engine(unsigned what) {
     static const unsigned hops[] = {256, 64, 128, 480}, delays[] = {3, 1, 2, 7}; /* in hops */
     struct engine *e = &engines[n_engines++];
