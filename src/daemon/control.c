@@ -24,7 +24,7 @@ enum {
 
 /* A client has at most one answer pending: until it has read that, no further request is read. */
 struct client {
-    int fd; /* -1: free */
+    int fd;
     char in[CONTROL_MAX_LINE];
     size_t n_in;
     char *out;

@@ -184,8 +184,18 @@ static void put_number(struct settings *s, const struct row *row, double number)
         memcpy(field, &number, sizeof number);
 }
 
-static bool in_bounds(const struct row *row, double number) {
-    return number >= row->least && number <= row->greatest;
+/* Gives a setting its value: a number or a text, either may be NULL. False if the setting cannot have it. */
+static bool put(struct settings *s, int setting, const double *number, const char *text) {
+    const struct row *row = &rows[setting];
+    if (number && *number >= row->least && *number <= row->greatest)
+        put_number(s, row, *number);
+    else if (text && row->word && strcmp(text, row->word) == 0)
+        put_number(s, row, -INFINITY);
+    else if (text && row->fits && row->fits(text))
+        strcpy((char *)s + row->offset, text);
+    else
+        return false;
+    return true;
 }
 
 static int read_setting(struct settings *s, const struct conf_setting *from, const char *file, struct err *err) {
@@ -194,7 +204,6 @@ static int read_setting(struct settings *s, const struct conf_setting *from, con
     int setting = find_row(from->name, &why);
     if (setting < 0)
         return err_set(err, setting, "%s:%d: %s", file, from->line, why.text);
-    const struct row *row = &rows[setting];
     if (s->lines[setting])
         return err_set(err, -EINVAL, "%s:%d: a duplicate: %s stands in line %d already", file, from->line,
                        settings_name(setting), s->lines[setting]);
@@ -202,14 +211,8 @@ static int read_setting(struct settings *s, const struct conf_setting *from, con
     int res = from->kind == CONF_TEXT ? check_text(setting, from->text, strlen(from->text), place, err) : 0;
     if (res)
         return res;
-    const bool number = from->kind == CONF_WHOLE || (from->kind == CONF_REAL && row->size == 0);
-    if (number && in_bounds(row, from->number))
-        put_number(s, row, from->number);
-    else if (from->kind == CONF_TEXT && row->word && strcmp(from->text, row->word) == 0)
-        put_number(s, row, -INFINITY);
-    else if (from->kind == CONF_TEXT && row->fits && row->fits(from->text))
-        strcpy((char *)s + row->offset, from->text);
-    else
+    const bool number = from->kind == CONF_WHOLE || (from->kind == CONF_REAL && rows[setting].size == 0);
+    if (!put(s, setting, number ? &from->number : NULL, from->kind == CONF_TEXT ? from->text : NULL))
         return err_set(err, -EINVAL, "%s%s must be %s%s", place, settings_name(setting), settings_allowed(setting),
                        from->kind == CONF_OTHER ? "; words stand in \"quotation marks\"" : "");
     s->lines[setting] = from->line;
@@ -345,20 +348,13 @@ static bool is_number(const char *text, double *ret) {
 }
 
 int settings_set(struct settings *s, int setting, const char *text, struct err *err) {
-    const struct row *row = &rows[setting];
     double number;
     int res = check_text(setting, text, strlen(text), "", err);
     if (res)
         return res;
-    const bool numeric = is_number(text, &number) && in_bounds(row, number);
     const bool whole = text[strspn(text, "0123456789")] == '\0';
-    if (numeric && (whole || row->size == 0))
-        put_number(s, row, number);
-    else if (row->word && strcmp(text, row->word) == 0)
-        put_number(s, row, -INFINITY);
-    else if (row->fits && row->fits(text))
-        strcpy((char *)s + row->offset, text);
-    else
+    const bool numeric = is_number(text, &number) && (whole || rows[setting].size == 0);
+    if (!put(s, setting, numeric ? &number : NULL, text))
         return err_set(err, -EINVAL, "%s must be %s", settings_name(setting), settings_allowed(setting));
     s->lines[setting] = 0;
     return 0;
@@ -493,26 +489,46 @@ static void quote(const struct settings *s, int setting, char *ret) {
     strcpy(to, "\"");
 }
 
+/* One setting per line, indented. Returns the bytes written. */
+static int print_setting(char *ret, size_t size, const char *indent, const struct settings *s, int setting) {
+    char value[2 * 1024 + 3];
+    quote(s, setting, value);
+    return snprintf(ret, size, "%s%s = %s;\n", indent, settings_name(setting), value);
+}
+
+/* All settings of s, as text of a file. Returns its length. ret: [MAX_FILE_BYTES], which is enough. */
+static size_t print_settings(char *ret, const struct settings *s) {
+    int n = 0;
+    for (int i = 0; i < N_SETTINGS; i++)
+        n += print_setting(ret + n, MAX_FILE_BYTES - (size_t)n, "", s, i);
+    for (unsigned i = 0; i < s->n_profiles; i++) {
+        struct settings used = *s;
+        size_t size;
+        settings_use_profile(&used, i);
+        strcpy(used.microphone, s->profiles[i].microphone);
+        n += snprintf(ret + n, MAX_FILE_BYTES - (size_t)n, i ? "}, {\n" : PROFILES " = ( {\n");
+        n += print_setting(ret + n, MAX_FILE_BYTES - (size_t)n, "    ", &used, SETTING_microphone);
+        for (int k = 0; k < N_SETTINGS; k++) {
+            const char *given = profile_text(&used.profiles[i], k, &size);
+            if (given && given[0])
+                n += print_setting(ret + n, MAX_FILE_BYTES - (size_t)n, "    ", &used, k);
+        }
+    }
+    if (s->n_profiles)
+        n += snprintf(ret + n, MAX_FILE_BYTES - (size_t)n, "} );\n");
+    return (size_t)n;
+}
+
+int settings_write(const struct settings *s, const char *file, struct err *err) {
+    char text[MAX_FILE_BYTES];
+    return file_write(file, text, print_settings(text, s), err);
+}
+
 /* Whether a file would show the same values. */
 static bool same(const struct settings *a, const struct settings *b) {
-    for (int i = 0; i < N_SETTINGS; i++) {
-        char x[1024], y[1024];
-        settings_text(a, i, x, sizeof x);
-        settings_text(b, i, y, sizeof y);
-        if (strcmp(x, y) != 0)
-            return false;
-    }
-    for (unsigned i = 0; i < a->n_profiles && i < b->n_profiles; i++) {
-        const struct profile *p = &a->profiles[i], *q = &b->profiles[i];
-        if (strcmp(p->microphone, q->microphone) != 0)
-            return false;
-#define ROW(name, size) \
-    if (strcmp(p->name, q->name) != 0) \
-        return false;
-        PROFILE_SETTINGS(ROW)
-#undef ROW
-    }
-    return a->n_profiles == b->n_profiles;
+    char x[MAX_FILE_BYTES], y[MAX_FILE_BYTES];
+    const size_t n = print_settings(x, a);
+    return print_settings(y, b) == n && memcmp(x, y, n) == 0;
 }
 
 static bool find_setting(struct conf_setting *ret, struct conf *conf, const char *name) {
@@ -564,36 +580,6 @@ static int put_value(char *ret, size_t *ret_n, const char *text, size_t n, int p
 static int refuse_save(const struct settings *s, int setting, struct err *err) {
     return settings_refuse(s, setting, -EINVAL,
                            "cannot be changed where it stands; write NAME = VALUE on a line of its own", err);
-}
-
-/* One setting per line, indented. Returns the bytes written. */
-static int print_setting(char *ret, size_t size, const char *indent, const struct settings *s, int setting) {
-    char value[2 * 1024 + 3];
-    quote(s, setting, value);
-    return snprintf(ret, size, "%s%s = %s;\n", indent, settings_name(setting), value);
-}
-
-int settings_write(const struct settings *s, const char *file, struct err *err) {
-    char text[MAX_FILE_BYTES];
-    int n = 0;
-    for (int i = 0; i < N_SETTINGS; i++)
-        n += print_setting(text + n, sizeof text - (size_t)n, "", s, i);
-    for (unsigned i = 0; i < s->n_profiles; i++) {
-        struct settings used = *s;
-        size_t size;
-        settings_use_profile(&used, i);
-        strcpy(used.microphone, s->profiles[i].microphone);
-        n += snprintf(text + n, sizeof text - (size_t)n, i ? "}, {\n" : PROFILES " = ( {\n");
-        n += print_setting(text + n, sizeof text - (size_t)n, "    ", &used, SETTING_microphone);
-        for (int k = 0; k < N_SETTINGS; k++) {
-            const char *given = profile_text(&used.profiles[i], k, &size);
-            if (given && given[0])
-                n += print_setting(text + n, sizeof text - (size_t)n, "    ", &used, k);
-        }
-    }
-    if (s->n_profiles)
-        n += snprintf(text + n, sizeof text - (size_t)n, "} );\n");
-    return file_write(file, text, (size_t)n, err);
 }
 
 /* What is to be saved, and the value as it is written: of a profile of these settings, if it has it, else of all. */
