@@ -43,6 +43,15 @@ static const struct script scripts[] = {
     {"links of objects without an id are no links of ours", NODE_MIC, {
         "link 50 4294967295 4294967295",
         "= microphone - consumers 0 recorders 0 pacing 0"}},
+    {"the microphone is the one beyond the echo canceller", NODE_MIC, {
+        OWN, "node 30 Audio/Source mic", "port 60 30 0 FL", "choose - FL",
+        "node 20 Audio/Source/Internal enhanced_mic_echo", "node 21 Stream/Input/Audio capture.enhanced_mic_echo",
+        "link 50 20 10",
+        "= microphone -",
+        "link 51 30 21",
+        "= microphone 30 channel FL lacks 0",
+        "- 51",
+        "= microphone -"}},
     {"the new microphone's link comes before the old one's end", NODE_MIC, {
         OWN, "node 30 Audio/Source a", "node 31 Audio/Source b", "link 50 30 10",
         "= microphone 30",

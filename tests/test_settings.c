@@ -141,6 +141,8 @@ START_TEST(bounds_of_every_row) {
 END_TEST
 
 START_TEST(channels) {
+    assert_accepted("echo_cancel = true;");
+    assert_accepted("echo_cancel = \"false\";");
     assert_accepted("channel = \"mix\";");
     assert_accepted("channel = \"FL\";");
     assert_accepted("channel = \"AUX63\";");
@@ -235,6 +237,10 @@ static const struct {
     {"more_microphones = \"a,a\";", 1, "more_microphones must be"},
     {"more_microphones = \"a,b,c\";", 1, "more_microphones must be"},
     {"speaker = true;", 1, "speaker must be"},
+    {"echo_cancel = 1;", 1, "echo_cancel must be \"true\" or \"false\""},
+    {"echo_cancel = \"on\";", 1, "echo_cancel must be"},
+    {"model = true;", 1, "model must be"},
+    {"strength = true;", 1, "strength must be"},
     {"channel = \"fl\";", 1, "channel must be"},
     {"channel = \"UNK\";", 1, "channel must be"},
     {"channel = \"AUX64\";", 1, "channel must be"},

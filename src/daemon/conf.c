@@ -126,6 +126,10 @@ int conf_next(struct conf *c, struct conf_setting *ret, struct err *err) {
         ret->kind = CONF_TEXT;
         ret->text = config_setting_get_string(value);
         break;
+    case CONFIG_TYPE_BOOL:
+        ret->kind = CONF_SWITCH;
+        ret->text = config_setting_get_bool(value) ? "true" : "false";
+        break;
     case CONFIG_TYPE_LIST:
         ret->kind = CONF_LIST;
         ret->list = value;

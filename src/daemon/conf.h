@@ -22,8 +22,9 @@ enum conf_kind {
     CONF_TEXT,
     CONF_WHOLE, /* a number that fits an int */
     CONF_REAL,
+    CONF_SWITCH, /* true or false */
     CONF_LIST,  /* of groups: conf_group */
-    CONF_OTHER, /* true, false, an array or a group */
+    CONF_OTHER, /* an array or a group */
 };
 
 struct conf_setting {
@@ -32,7 +33,7 @@ struct conf_setting {
     enum conf_kind kind;
     double number;
     const config_setting_t *list; /* of CONF_LIST */
-    const char *text; /* of CONF_TEXT; lives until conf_close, as name does */
+    const char *text; /* of CONF_TEXT and CONF_SWITCH; lives until conf_close, as name does */
     size_t value, n_value; /* conf_place's; n_value is 0 before it, and where it finds none */
 };
 

@@ -95,6 +95,8 @@ bool report_missing(const struct report *r, int setting, char ret[MISSING_BYTES]
     if (setting == SETTING_speaker && strcmp(s->speaker, "off") != 0 && strcmp(s->speaker, "default") != 0 &&
         !node_knows(first, NODE_SPEAKER, s->speaker))
         text_add(ret, MISSING_BYTES, "there is no output \"%s\" now; it is used as soon as there is", s->speaker);
+    if (setting == SETTING_echo_cancel && n.echo_problem[0])
+        text_add(ret, MISSING_BYTES, "%s; the echo stays", n.echo_problem);
     for (unsigned i = 0; setting == SETTING_more_microphones && settings_more_microphone(s, i, name); i++)
         if (!node_knows(first, NODE_MORE_MIC, name))
             text_add(ret, MISSING_BYTES, "%sthere is no \"%s\" now; it is used as soon as there is", ret[0] ? "; " : "",

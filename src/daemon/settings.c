@@ -84,6 +84,11 @@ static bool fits_gpu(const char *text) {
     return strncmp(text, "GPU-", 4) == 0 && text[4] && strspn(text + 4, "0123456789abcdefABCDEF-") == strlen(text + 4);
 }
 
+/* In a file it also stands without quotation marks. */
+static bool fits_switch(const char *text) {
+    return strcmp(text, "true") == 0 || strcmp(text, "false") == 0;
+}
+
 /* The names that PipeWire has for channels. */
 static bool fits_channel(const char *text) {
     if (strcmp(text, "mix") == 0)
@@ -212,9 +217,10 @@ static int read_setting(struct settings *s, const struct conf_setting *from, con
     if (res)
         return res;
     const bool number = from->kind == CONF_WHOLE || (from->kind == CONF_REAL && rows[setting].size == 0);
-    if (!put(s, setting, number ? &from->number : NULL, from->kind == CONF_TEXT ? from->text : NULL))
+    const bool bare = from->kind == CONF_SWITCH, word = bare ? rows[setting].fits == fits_switch : from->kind == CONF_TEXT;
+    if (!put(s, setting, number ? &from->number : NULL, word ? from->text : NULL))
         return err_set(err, -EINVAL, "%s%s must be %s%s", place, settings_name(setting), settings_allowed(setting),
-                       from->kind == CONF_OTHER ? "; words stand in \"quotation marks\"" : "");
+                       from->kind == CONF_OTHER || bare ? "; words stand in \"quotation marks\"" : "");
     s->lines[setting] = from->line;
     return 0;
 }
@@ -476,7 +482,7 @@ static void quote(const struct settings *s, int setting, char *ret) {
     char text[1024], *to = ret;
     double number;
     settings_text(s, setting, text, sizeof text);
-    if (settings_number(s, setting, &number)) {
+    if (settings_number(s, setting, &number) || rows[setting].fits == fits_switch) {
         strcpy(ret, text);
         return;
     }

@@ -86,7 +86,8 @@ enum mirror_role mirror_role(const char *class, const char *name) {
     if (!class)
         return ROLE_OTHER;
     if (begins(class, "Audio/Source"))
-        return strcmp(name, MIC) == 0 || begins(name, MORE_MIC) ? ROLE_OTHER : ROLE_MICROPHONE;
+        return strcmp(name, MIC) == 0 || begins(name, MORE_MIC) || strcmp(name, ECHO_SOURCE) == 0 ? ROLE_OTHER
+                                                                                                 : ROLE_MICROPHONE;
     return begins(class, "Audio/Sink")                   ? ROLE_OUTPUT
            : strcmp(class, "Stream/Input/Audio") == 0  ? ROLE_RECORDER
            : strcmp(class, "Stream/Output/Audio") == 0 ? ROLE_PLAYER

@@ -17,6 +17,9 @@
 #define MIC "enhanced_mic"     /* node.name of the first microphone's node ... */
 #define MORE_MIC MIC "."       /* ... and how the others' begin: their microphone's name follows */
 
+#define ECHO_SOURCE MIC "_echo"             /* node.name of the echo canceller's source ... */
+#define ECHO_CAPTURE "capture." ECHO_SOURCE /* ... and of its capture stream: see echo.h */
+
 enum mirror_role {
     ROLE_OTHER,
     ROLE_MICROPHONE, /* a source, none of this program's */

@@ -3,6 +3,7 @@
 #include "graph/node.h"
 
 #include "base/text.h"
+#include "graph/echo.h"
 #include "graph/microphone.h"
 #include "graph/reconcile.h"
 #include "graph/registry.h"
@@ -38,6 +39,8 @@ struct node {
     struct params params;
     struct streams streams;
     struct registry registry;
+    struct echo echo;
+    bool wants_echo;
     struct wishes wishes; /* as computed last */
 
     /* Set by callbacks, acted on at the end of the dispatch. */
@@ -63,11 +66,35 @@ static void start_timer(struct node *n, struct spa_source *timer, unsigned ms) {
 
 /* ---- following the graph ----------------------------------------------------------------------------------------- */
 
+/* Of the capture stream, or of the echo canceller in front of it. */
+static bool is_for(const struct node *n, const char *target, const char *channel) {
+    const struct wishes *const w = &n->wishes;
+    return strcmp(target, w->target) == 0 && (w->microphone == MIRROR_NONE || strcmp(channel, w->channel) == 0);
+}
+
+static bool cancels_echo(const struct node *n) {
+    return strcmp(n->streams.target, ECHO_SOURCE) == 0;
+}
+
 static bool is_wrong(const struct node *n) {
     const struct streams *const s = &n->streams;
+    const bool echo = n->wants_echo && !n->echo.problem.text[0];
+    if (n->kind == NODE_SPEAKER || !s->capture)
+        return false;
+    return echo ? !cancels_echo(n) || !n->echo.module || !is_for(n, n->echo.target, n->echo.channel)
+                : !is_for(n, s->target, s->channel);
+}
+
+static int open_capture(struct node *n) {
     const struct wishes *const w = &n->wishes;
-    return n->kind != NODE_SPEAKER && s->capture &&
-           (strcmp(s->target, w->target) != 0 || (w->microphone != MIRROR_NONE && strcmp(s->channel, w->channel) != 0));
+    if (!n->wants_echo)
+        echo_unload(&n->echo);
+    else if (!n->echo.problem.text[0] && !(n->echo.module && is_for(n, n->echo.target, n->echo.channel))) {
+        echo_unload(&n->echo);
+        echo_load(&n->echo, n->loop, w->target, w->channel, n->streams.group);
+        n->dirty = true;
+    }
+    return streams_open_capture(&n->streams, n->registry.core, n->echo.module ? ECHO_SOURCE : w->target, w->channel);
 }
 
 /* Opens and closes the capture stream as wished. For another microphone or channel it fades the input out, then opens
@@ -83,7 +110,7 @@ static int follow_capture(struct node *n) {
     if (!w->capture)
         streams_close_capture(&n->streams);
     else if (!n->streams.capture && n->registry.core && !n->repair.waiting)
-        return streams_open_capture(&n->streams, n->registry.core, w->target, w->channel);
+        return open_capture(n);
     if (is_wrong(n) && n->fade.state == FADE_NONE) {
         n->fade.state = FADE_OUT;
         pump_mute(n->pump, true);
@@ -152,6 +179,7 @@ static void on_frozen(void *data, uint64_t count) {
 
 static void take_down(struct node *n) {
     streams_close(&n->streams);
+    echo_unload(&n->echo);
     registry_disconnect(&n->registry);
     follow_graph(n);
     n->broken = false;
@@ -271,6 +299,7 @@ static void set_parts(struct node *n, const struct node_options *options) {
         .data = n,
         .loop.position = UINT64_MAX,
     };
+    n->echo = (struct echo){.changed = on_graph_changed, .data = n};
     n->registry = (struct registry){
         .changed = on_graph_changed,
         .lost = on_lost,
@@ -401,6 +430,14 @@ int node_microphone(struct node *n, const char *microphone, const char *channel,
     return r;
 }
 
+void node_echo(struct node *n, bool wanted) {
+    if (n->wants_echo == wanted)
+        return;
+    n->wants_echo = wanted;
+    n->echo.problem.text[0] = '\0';
+    n->broken |= follow_graph(n) < 0;
+}
+
 void node_controls(struct node *n, float strength, bool bypass) {
     if (strength == n->params.strength && bypass == n->params.bypass)
         return;
@@ -443,6 +480,7 @@ void node_status(const struct node *n, struct node_status *ret) {
         .n_brought_back = n->wishes.n_brought_back,
         .rate = atomic_load(&n->streams.rate),
         .delay = stats.delay,
+        .echo_problem = n->echo.problem.text,
         .lacks_channel = n->wishes.lacks_channel,
     };
     const struct mirror_node *const microphone = mirror_node(&n->registry.mirror, n->wishes.microphone);

@@ -43,6 +43,7 @@ struct node_status {
     unsigned n_brought_back; /* applications that were linked before the node was gone, and are again at its wish */
     unsigned rate;        /* of the graph, Hz; 0 while it stands */
     unsigned delay;       /* this node's own, in samples at 48 kHz */
+    const char *echo_problem; /* why the echo canceller that was asked for does not run; "": it does, or was not */
     bool lacks_channel;   /* the microphone does not have the chosen channel: its mix is taken */
     char microphone[128]; /* node.description of the linked microphone, or ""; speaker: of the output */
     char microphone_name[128]; /* its node.name */
@@ -60,6 +61,10 @@ int node_dispatch(struct node *n);
 /* Changes to another microphone or channel, as in node_options, with a fade; applications stay linked. -EINVAL if
  * channel is none. Not for a speaker. */
 int node_microphone(struct node *n, const char *microphone, const char *channel, struct err *err);
+
+/* Whether the sound of the outputs is to be removed from the microphone (echo.h), with a fade. Where that cannot be done,
+ * the microphone stays as it is, and node_status says why. Not for a speaker. */
+void node_echo(struct node *n, bool wanted);
 
 /* Another node of the graph; valid during the call. */
 struct node_peer {

@@ -456,6 +456,16 @@ static void check_gpu(struct doctor *d) {
 static const char *const lighter =
     "use a lighter model: {primeknet model auto --save}, or primeknet model small --save";
 
+static void check_echo(struct doctor *d) {
+    const char *missing = text_of(json_object_get(d->status, "missing"), "echo_cancel");
+    if (missing[0])
+        tell(d, PROBLEM, "echo",
+             "install PipeWire's echo canceller (Debian: libspa-0.2-modules) and restart primeknet, or do without: "
+             "{primeknet set echo-cancel false --save}", "%s", missing);
+    else if (strcmp(text_of(json_object_get(d->status, "settings"), "echo_cancel"), "true") == 0)
+        tell(d, FINE, "echo", NULL, "what the outputs play is removed from the microphone");
+}
+
 /* Judges the hops of past recordings; returns false if there were too few. */
 static bool judge_hops(struct doctor *d) {
     double hops = number_of(d->status, "hops"), late = number_of(d->status, "late_hops");
@@ -563,6 +573,7 @@ static int run_doctor(const struct cli_call *call) {
     if (d.survey) {
         check_microphone(&d);
         check_enhanced(&d);
+        check_echo(&d);
     }
     check_realtime(&d);
     check_gpu(&d);
