@@ -217,7 +217,8 @@ static int read_setting(struct settings *s, const struct conf_setting *from, con
     if (res)
         return res;
     const bool number = from->kind == CONF_WHOLE || (from->kind == CONF_REAL && rows[setting].size == 0);
-    const bool bare = from->kind == CONF_SWITCH, word = bare ? rows[setting].fits == fits_switch : from->kind == CONF_TEXT;
+    const bool bare = from->kind == CONF_SWITCH;
+    const bool word = bare ? rows[setting].fits == fits_switch : from->kind == CONF_TEXT;
     if (!put(s, setting, number ? &from->number : NULL, word ? from->text : NULL))
         return err_set(err, -EINVAL, "%s%s must be %s%s", place, settings_name(setting), settings_allowed(setting),
                        from->kind == CONF_OTHER || bare ? "; words stand in \"quotation marks\"" : "");

@@ -37,7 +37,8 @@ struct voice {
 void voice_init(struct voice *v, unsigned rate, unsigned hop, unsigned delay);
 /* Forgets the signal, but not how loud the voice is. */
 void voice_restart(struct voice *v);
-/* The next hop, in and out [hop]; what is not finite counts as 0. strength: as in engine_controls; 0 leaves the probability unknown. */
+/* The next hop, in and out [hop]; what is not finite counts as 0. strength: as in engine_controls; 0 leaves the
+ * probability unknown. */
 void voice_hop(struct voice *v, const float *in, const float *out, unsigned hop, float strength);
 
 #endif

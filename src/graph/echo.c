@@ -68,8 +68,8 @@ void echo_load(struct echo *e, struct pw_loop *loop, const char *target, const c
     if (e->module)
         pw_impl_module_add_listener(e->module, &e->listener, &module_events, e);
     else
-        err_set(&e->problem, -errno, "PipeWire's echo canceller cannot be loaded (" MODULE ", aec/libspa-aec-webrtc): %s",
-                strerror(errno));
+        err_set(&e->problem, -errno,
+                "PipeWire's echo canceller cannot be loaded (" MODULE ", aec/libspa-aec-webrtc): %s", strerror(errno));
 }
 
 void echo_unload(struct echo *e) {
