@@ -36,7 +36,7 @@ static void allow_group(scmp_filter_ctx filter, const char *group) {
             check(seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 1, SCMP_A0(SCMP_CMP_EQ, AF_UNIX, 0)), name);
         else if (call == SCMP_SYS(clone) || call == SCMP_SYS(unshare))
             check(seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 1, SCMP_A0(SCMP_CMP_MASKED_EQ, namespaces, 0)), name);
-        else if (call == SCMP_SYS(clone3)) /* its flags cannot be filtered: with ENOSYS, as from systemd, libc uses clone */
+        else if (call == SCMP_SYS(clone3)) /* its flags cannot be filtered: libc then uses clone */
             check(seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), call, 0), name);
         else if (call == SCMP_SYS(personality))
             check(seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 1, SCMP_A0(SCMP_CMP_EQ, 0, 0)), name);

@@ -1,5 +1,5 @@
-/* bench-streams MODEL [ENGINE]: the cost of several live streams on one worker, a line of JSON per case. First the engine
- * alone, with batches of 1, 2 and 3 hops; then pumps in real time for 15 s each: one stream; three whose blocks
+/* bench-streams MODEL [ENGINE]: the cost of several live streams on one worker, a line of JSON per case. First the
+ * engine alone, with batches of 1, 2 and 3 hops; then pumps in real time for 15 s each: one stream; three whose blocks
  * coincide; three whose clocks differ by 300 ppm. */
 #include "engine/engine.h"
 #include "engine/measure.h"

@@ -1,5 +1,5 @@
-/* What the plugins share (plugins/core.h): the library's output to the bit at 48 kHz, whatever the blocks; the delay that is
- * reported, at any rate and in bypass; a change of model while sound runs; controls that are no numbers. */
+/* What the plugins share (plugins/core.h): the library's output to the bit at 48 kHz, whatever the blocks; the delay
+ * that is reported, at any rate and in bypass; a change of model while sound runs; controls that are no numbers. */
 #include "lib/primeknet.h"
 #include "plugins/core.h"
 #include "draw.h"
@@ -67,7 +67,8 @@ START_TEST(output_is_the_librarys) {
         run_core(c, &controls, z, n, most[_i / 2]);
         for (unsigned i = 0; i < n_channels; i++)
             for (size_t k = 0; k < n; k++)
-                ck_assert_msg(z[i][k] == y[i][k], "channel %u, sample %zu: %.9g, not %.9g", i, k, (double)z[i][k], (double)y[i][k]);
+                ck_assert_msg(z[i][k] == y[i][k], "channel %u, sample %zu: %.9g, not %.9g", i, k, (double)z[i][k],
+                              (double)y[i][k]);
         core_activate(c, &controls);
         free(z[0]);
         free(z[1]);
@@ -110,7 +111,8 @@ START_TEST(delay_is_as_reported) {
         all += pow((double)due[i], 2);
     }
     /* 500 Hz that is t late differs by 2 pi 500 t: half a sample's time is allowed. */
-    ck_assert_msg(sqrt(error / all) < 2 * M_PI * 500 * .6 / rates[_i] + .002, "at %g Hz: %g of the signal is wrong", rates[_i],
+    ck_assert_msg(sqrt(error / all) < 2 * M_PI * 500 * .6 / rates[_i] + .002, "at %g Hz: %g of the signal is wrong",
+                  rates[_i],
                   sqrt(error / all));
     free(x[0]);
     free(x[1]);

@@ -194,7 +194,8 @@ static const struct rt granted = {
     .start = start_plain, .raise = raise_granted, .raised = raised_true, .join = join_plain};
 static const struct rt refused = {
     .start = start_plain, .raise = raise_refused, .raised = raised_false, .join = join_plain};
-static const struct rt later = {.start = start_plain, .raise = raise_granted, .raised = raised_later, .join = join_plain};
+static const struct rt later = {.start = start_plain, .raise = raise_granted, .raised = raised_later,
+                                .join = join_plain};
 
 /* ---- a pump under test ------------------------------------------------------------------------------------------- */
 

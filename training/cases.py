@@ -7,9 +7,9 @@ clean      clean speech alone: must come through untouched
 noise      noise alone: must go
 headset    a pair through a telephone's band, 300 to 3400 Hz, at 8 kHz
 babble     speech under six other voices as loud together as it is
-thuds      speech 5 dB over bumps of a desk: a burst of noise in every second, low (most of it under 600 Hz) and gone in a tenth of one
+thuds      speech 5 dB over bumps of a desk: every second a low burst of noise that lasts a tenth of one
 music      speech 5 dB over music: clips of DATA's noise whose names match
-after      a pair after another one, of other speech, noise and level: what a stream has heard must not spoil what follows
+after      a pair after one of other speech, noise and level: what a stream has heard must not spoil what follows
 muted      the same with five seconds of digital silence between
 laughter   the recordings in a folder, alone: must come through; laughter-noisy: 15 dB over the noise of a pair
 singing    the same of another folder
@@ -113,7 +113,8 @@ def cases(pairs, music, people, count):
         for i, (r, rate, clean, noisy) in enumerate(mixed):
             _, before_rate, _, before = mixed[i - 1]
             before = resample_poly(before, rate, before_rate)
-            yield kind, rate, float(r['snr_db']), clean, np.concatenate([before, np.zeros(seconds * rate), noisy]), r['speech'], r['noise']
+            noisy = np.concatenate([before, np.zeros(seconds * rate), noisy])
+            yield kind, rate, float(r['snr_db']), clean, noisy, r['speech'], r['noise']
     for kind, found in people.items():
         for i, (name, x) in enumerate(found):
             r, rate, clean, noisy = mixed[i % len(mixed)]

@@ -45,7 +45,7 @@ VOICE = re.compile(re.sub(r'\s', '', r'''
     |boy|baby|child|oops|wow|yes|no|hey|eek|uh|oof|argh?|huh|yay|yeah|cry|crying|players?)(?![a-z])
     |/(?!fx|ui)[a-z]{2}(_[a-z]{2})?/'''), re.I)
 DOUBTFUL = re.compile(r'/eric_matyas/|eurovision\.ogg|lotr', re.I)  # whether those who licensed it could is in doubt
-EVALUATED = re.compile(r'[/_](ro|gd|fr|be|fa)[/.]|/persian/')      # languages of the narrators of the evaluation's pairs
+EVALUATED = re.compile(r'[/_](ro|gd|fr|be|fa)[/.]|/persian/')      # languages of the evaluation's narrators
 TUXPAINT = re.compile(r'.*(?:_desc|/\d|_outline|_filled)(?:_(\w+))?\.ogg$')      # what is spoken, and its language
 
 
@@ -180,7 +180,8 @@ def collect(packages, speech, seen):
     for package in sorted(os.listdir(packages)):
         found, outcomes, spoken = sounds(os.path.join(packages, package)), Counter(), package in speech
         for path in sorted(found, key=lambda path: hashlib.md5(path.encode()).digest()):
-            name, kind = name_in_index(package, path, spoken), 'speech' if spoken else 'music' if MUSIC.search(path) else 'noise'
+            name = name_in_index(package, path, spoken)
+            kind = 'speech' if spoken else 'music' if MUSIC.search(path) else 'noise'
             owner = name if spoken else (package, kind)
             try:
                 leave_out_if(name is None, 'name')

@@ -17,9 +17,9 @@ RATE, WIDE = 48000, 16000
 ROOM = 24000                                            # samples of one room response
 FASTEST = 1.18                                          # a voice's speed is between 1 / FASTEST and FASTEST
 FASTEST_NOISE = 2.
-STOCK = 4                                               # batches made at once: with few clips, larger maps take no longer
-ALONE, CLEAN = .1, .1                                   # shares of the clips: noise alone; speech that must stay as it is
-SNR = (-8, 2.5), (2.5, 15), (15, 42)                    # dB, each for a third of the noise; the quiet last third must be removed, too
+STOCK = 4                                               # batches made at once: for few clips that takes no longer
+ALONE, CLEAN = .1, .1                                   # shares of the clips: noise alone; speech to be left alone
+SNR = (-8, 2.5), (2.5, 15), (15, 42)                    # dB, each for a third of the noise
 SILENT = .08                                            # share of the clips that begin with digital silence
 AFTER = .45                                             # share of the clips that follow the end of another one
 CODED = 1 / 3                                           # share of the coded audio in what is drawn from a pack, at most
@@ -118,7 +118,8 @@ class Mixer:
         self.gen.manual_seed(seed)
         packs = ('speech_full', RATE), ('speech_wide', WIDE), ('noise', RATE), ('noise_wide', WIDE)
         self.full, self.wide, self.noises, self.noises_wide = (Pack(folder, *p, device) for p in packs)
-        rooms = [torch.from_numpy(np.fromfile(os.path.join(folder, k + '.i16'), np.int16)).to(device).view(-1, ROOM).float() for k in ('rooms_full', 'rooms_wide')]
+        rooms = [torch.from_numpy(np.fromfile(os.path.join(folder, f'rooms_{k}.i16'), np.int16)).to(device)
+                 .view(-1, ROOM).float() for k in ('full', 'wide')]
         self.responses = torch.cat(rooms)
         self.responses /= self.responses.abs().amax(1, keepdim=True)
         self.full_rooms = len(rooms[0])                 # the rest has nothing above 8 kHz: for wide speech only
@@ -156,8 +157,8 @@ class Mixer:
         return (self.rand(n, 1) < p).float()
 
     def sometimes(self, p, change, x):
-        """x [n,samples] with a share p of its rows, drawn anew, replaced by change(rows). change() sees hardly more rows
-        than that."""
+        """x [n,samples] with a share p of its rows, drawn anew, replaced by change(rows). change() sees hardly more
+        rows than that."""
         some = torch.randperm(len(x), generator=self.gen, device=self.device)[:math.ceil(p * len(x))]
         chosen = self.chance(len(some), p * len(x) / len(some)) > 0
         return x.index_copy(0, some, torch.where(chosen, change(x[some]), x[some]))
@@ -338,7 +339,7 @@ class Mixer:
         v = torch.zeros(n, self.samples, device=self.device)
         for i, (part, share) in enumerate(zip(parts, shares)):
             expected = n * (share + share / sum(shares)) / 2
-            most = min(n, math.ceil(expected + 3 * expected ** .5))    # a number that the host knows; one clip of a thousand goes without
+            most = min(n, math.ceil(expected + 3 * expected ** .5))    # known to the host; too few for one in 1000
             rows = chosen[:, i].argsort(descending=True)[:most]
             x = part(most)
             v.index_add_(0, rows, x / (rms(x) + 1e-4) * db(self.between(most, -6, 6)) * chosen[rows, i:i + 1])
@@ -346,7 +347,8 @@ class Mixer:
 
     def snr(self, n, babble):
         """dB; babble is no louder than speech."""
-        low, high = torch.tensor(SNR, device=self.device)[torch.randint(len(SNR), (n,), device=self.device, generator=self.gen)].T[..., None]
+        third = torch.randint(len(SNR), (n,), device=self.device, generator=self.gen)
+        low, high = torch.tensor(SNR, device=self.device)[third].T[..., None]
         low = torch.maximum(low, low * (1 - babble))
         return low + (high - low) * self.rand(n, 1)
 
@@ -418,7 +420,8 @@ class Mixer:
         active = ((e * loud).sum(1, keepdim=True) / loud.sum(1, keepdim=True).clamp_min(1)).sqrt()
         v = v * active.clamp_min(1e-2)
         cut = self.band(full, n)
-        m, target = self.sometimes(.1, self.coded, lowpass(s + v, cut)), lowpass(target, cut)    # as a headset's radio link may
+        m = self.sometimes(.1, self.coded, lowpass(s + v, cut))    # by a headset's radio link
+        target = lowpass(target, cut)
         known = torch.where(cut < known + 1000, RATE / 2, known)    # all of it: there is nothing above the edge
         gain = self.jump(n, min(1., .033 * self.samples / RATE), 12)
         m, target = m * gain, target * gain

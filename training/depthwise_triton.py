@@ -9,7 +9,7 @@ import triton.language as tl
 
 from prefetch import WORKS, prefetch
 
-PROGRAMS = {3: 132 * 2, 1: 132 * 6}                     # of the backward pass: as many as find room on 132 multiprocessors at once
+PROGRAMS = {3: 132 * 2, 1: 132 * 6}                     # of the backward pass, for 132 multiprocessors
 
 
 @triton.jit
@@ -53,8 +53,7 @@ def _bwd(x, dy, w, dx, dw, P, T: tl.constexpr, F: tl.constexpr, C: tl.constexpr,
         p = (i * tl.num_programs(0) + tl.program_id(0)) * BP + tl.arange(0, BP)
         f = p % F
         t = (p // F) % T
-        if FETCH:                                       # the second-level cache is told of the next tile, and of the last of the
-                                                        # gradients that reach into it
+        if FETCH:                                       # prefetches the next tile, and the last of the gradients that reach into it
             q = tl.minimum(p + tl.num_programs(0) * BP, P - 1)[:, None]
             part = tl.arange(0, max(1, C // 16))[None, :] * 16
             prefetch(x + q * C + part)

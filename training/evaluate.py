@@ -146,7 +146,8 @@ def picture(path, rate, **sounds):
 def main():
     ap = argparse.ArgumentParser(description='Score enhanced audio.')
     ap.add_argument('pairs')
-    ap.add_argument('enhanced', help='a folder; or a table of it; or `noisy` or `clean` for the pairs themselves, `gate` for an energy gate')
+    ap.add_argument('enhanced',
+                    help='a folder; or a table of it; or `noisy`, `clean` (the pairs themselves) or `gate`')
     ap.add_argument('--delay', type=int, default=0, help='samples at 48 kHz by which the tool delays')
     ap.add_argument('--dnsmos', action='store_true')
     ap.add_argument('--distillmos', action='store_true')

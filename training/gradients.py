@@ -24,7 +24,8 @@ def pulls(net, loss, clips):
     gradients = {}
     for k, v in terms.items():
         each = torch.autograd.grad(v, parameters, retain_graph=True, allow_unused=True)
-        gradients[k] = loss.weights[k] * torch.cat([(torch.zeros_like(p) if g is None else g).flatten() for p, g in zip(parameters, each)])
+        flat = [(torch.zeros_like(p) if g is None else g).flatten() for p, g in zip(parameters, each)]
+        gradients[k] = loss.weights[k] * torch.cat(flat)
     return {k: v.item() for k, v in terms.items()}, gradients
 
 
@@ -58,11 +59,13 @@ def main():
     loss = Loss(net, mixer.samples, device, phases(config['loss'])[1] | dict(metric=0.))
     found = [pulls(net, loss, mixer.batch(a.clips)) for _ in range(a.batches)]
     names = list(found[0][0])
-    norms = torch.stack([torch.stack([g.norm() for g in gradients.values()]) for _, gradients in found]).median(0).values
+    norms = torch.stack([torch.stack([g.norm() for g in gradients.values()]) for _, gradients in found])
+    norms = norms.median(0).values
     angles = torch.stack([cosines(gradients) for _, gradients in found]).mean(0)
     print(f"{'':12}{'value':>12}{'norm':>12}" + ''.join(f'{k:>12}' for k in (*names, 'sum')))
     for k, norm, row in zip(names, norms.tolist(), angles.tolist()):
-        print(f'{k:12}{sum(terms[k] for terms, _ in found) / len(found):12.4f}{norm:12.4f}' + ''.join(f'{c:12.2f}' for c in row))
+        value = sum(terms[k] for terms, _ in found) / len(found)
+        print(f'{k:12}{value:12.4f}{norm:12.4f}' + ''.join(f'{c:12.2f}' for c in row))
 
 
 if __name__ == '__main__':

@@ -29,7 +29,7 @@ BEFORE, SCORED = 10 * RATE, 11 * RATE // 2
 ROOM, EARLY, FADE = RATE // 2, RATE // 20, RATE // 100
 SNRS = -5, 0, 5, 10, 15, 20, 25
 FLOOR_SNR = 10                                          # what a microphone adds is this far below speech, or farther
-BACKGROUND = 5                                          # dB from the noise down to what a voice's recording has of its own
+BACKGROUND = 5                                          # dB from the noise down to a recording's own
 WORD, NOISE = RATE, 3 * RATE // 2                       # the least that is used of an utterance and of a noise
 FULL_SPEECH, FULL_NOISE = 22050, 44100                  # the least rates of what a pair of 48 kHz is made of
 VOICE = re.compile(r'Baby \d+')                         # where one folder has several voices, and file names tell them
@@ -172,7 +172,8 @@ def mixed(words, x, h, snr_db, rng):
     s, clean = (s, s) if h is None else in_room(s, h)
     x = lasting(x, BEFORE + SCORED, rng)
     loud = level(s[-SCORED:])
-    both = np.stack([clean, s + x / x[-SCORED:].std() * loud * 10 ** (-snr_db / 20)]) / loud * 10 ** (rng.uniform(-38, -16) / 20)
+    both = np.stack([clean, s + x / x[-SCORED:].std() * loud * 10 ** (-snr_db / 20)])
+    both = both / loud * 10 ** (rng.uniform(-38, -16) / 20)
     return both * min(1, .98 / np.abs(both).max())
 
 
@@ -192,7 +193,8 @@ def main():
     some = lambda of, good: {s: kept for s, names in of.items()
                              if (kept := {n: p for n, p in names.items() if good(p)})}
     lasts = lambda paths: sum(soundfile.info(p).duration for p in paths) * RATE >= NOISE
-    bands = {'full': (RATE, some(speech, lambda p: rate(p[0]) >= FULL_SPEECH), some(recorded, lambda p: lasts(p) and rate(p[0]) >= FULL_NOISE)),
+    bands = {'full': (RATE, some(speech, lambda p: rate(p[0]) >= FULL_SPEECH),
+                      some(recorded, lambda p: lasts(p) and rate(p[0]) >= FULL_NOISE)),
              'wide': (16000, some(speech, lambda p: rate(p[0]) <= FULL_SPEECH), some(recorded, lasts))}
     os.makedirs(a.out, exist_ok=True)
     with open(os.path.join(a.out, 'pairs.tsv'), 'w') as table:

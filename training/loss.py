@@ -5,7 +5,7 @@ from scipy.fft import prev_fast_len
 
 from data import RATE, at_16k, lowpass, rms
 
-USUAL = .065                                            # mean squared magnitude of a noisy clip, compressed; the geometric mean of training's
+USUAL = .065                                            # mean squared compressed magnitude of a noisy clip of training
 
 
 def mean(x, counts):
@@ -25,7 +25,7 @@ class Loss:
 
     def __init__(self, net, samples, device, weights, metric=None):
         self.net, self.weights, self.metric = net, weights, metric
-        self.end = 6 * prev_fast_len((samples - net.window) // 6)    # the last frames lack their overlap; quick at 16 kHz, too
+        self.end = 6 * prev_fast_len((samples - net.window) // 6)    # without the last frames, which lack overlap
         self.sample = torch.arange(self.end, device=device)
         self.bin_hz = torch.arange(net.window // 2 + 1, device=device) * RATE / net.window
         linear = self.bin_hz[:net.linear]
@@ -34,7 +34,7 @@ class Loss:
         group = torch.cat([torch.arange(net.linear) // 19, net.linear // 19 + torch.arange(net.bands) // 10]).to(device)
         self.group = F.one_hot(group).float()
         self.group /= self.group.sum(0)                 # power of a group of positions is the mean of theirs
-        self.recent, self.second = round(.1 * RATE / net.hop), round(RATE / net.hop)    # frames in 100 ms, and in a second
+        self.recent, self.second = round(.1 * RATE / net.hop), round(RATE / net.hop)    # frames in 100 ms, in 1 s
         if weights['pesq']:
             from perceptual import Pesq
             self.perceptual = Pesq(RATE, self.end, device)

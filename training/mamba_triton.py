@@ -15,12 +15,11 @@ import triton.language as tl
 
 from prefetch import WORKS, prefetch
 
-SEQUENCES, RUN = 8, 48                                  # of a program of the convolution: side by side, and time steps one by one
-CHANNELS = 32                                           # of a program of the scan, which is one warp: `large` has 24 on each
-                                                        # multiprocessor, and their registers are such that all or half
-                                                        # find room
+SEQUENCES, RUN = 8, 48                                  # of the convolution's programs: sequences, time steps
+CHANNELS = 32                                           # of a program of the scan, which is one warp; `large` has 24 on a
+                                                        # multiprocessor, whose registers hold all of them, or half
 KEEP = 32                                               # steps between states that the scan keeps for its gradients
-AHEAD = 4 if WORKS else 0                               # steps of the scan that the second-level cache is told of its inputs before
+AHEAD = 4 if WORKS else 0                               # steps of the scan whose inputs are prefetched
 
 
 @triton.jit
@@ -123,7 +122,8 @@ def _scan(u, dbc, xz, bias, A, Dv, y, g, kept, T: tl.constexpr, D: tl.constexpr,
     bn, cn = tl.load(dbc + o * W + D + s), tl.load(dbc + o * W + D + S + s)
     for t in range(T):
         tl.store(to + t // KEEP * (D * S), h, mask=(t % KEEP == 0) & (ds >= 0))
-        ut, dt, z, b, c = un.to(tl.float32), _softplus(dtn.to(tl.float32) + db), zn.to(tl.float32), bn.to(tl.float32), cn.to(tl.float32)
+        ut, dt, z = un.to(tl.float32), _softplus(dtn.to(tl.float32) + db), zn.to(tl.float32)
+        b, c = bn.to(tl.float32), cn.to(tl.float32)
         p = n * T + tl.minimum(t + 1, T - 1)
         un, dtn, zn = tl.load(u + p * D + d), tl.load(dbc + p * W + d), tl.load(xz + p * (2 * D) + D + d)
         bn, cn = tl.load(dbc + p * W + D + s), tl.load(dbc + p * W + D + S + s)
@@ -157,7 +157,8 @@ def _states(u, dbc, bias, A, kept, hs, T: tl.constexpr, D: tl.constexpr, S: tl.c
     for i in range(KEEP):
         t = k * KEEP + i
         o = n * T + tl.minimum(t, T - 1)
-        ut, dt, b = tl.load(u + o * D + d).to(tl.float32), tl.load(dbc + o * W + d).to(tl.float32), tl.load(dbc + o * W + D + s).to(tl.float32)
+        ut, dt = tl.load(u + o * D + d).to(tl.float32), tl.load(dbc + o * W + d).to(tl.float32)
+        b = tl.load(dbc + o * W + D + s).to(tl.float32)
         dt = _softplus(dt + db)
         h = tl.exp2(dt[:, None] * a) * h + (dt * ut)[:, None] * b[None, :]
         tl.store(hs + o * (D * S) + ds, h.to(hs.dtype.element_ty), mask=t < T)
@@ -189,7 +190,8 @@ def _scan_bwd(u, dbc, xz, bias, A, Dv, y, hs, dg, du, ddbc, dxz, part, dbias, dA
     to = part + ((block * tl.num_programs(0) + n) * T + T - 1) * (2 * S)
     for k in range(T):
         t = T - 1 - k
-        ut, raw, z, yt, g = un.to(tl.float32), dtn.to(tl.float32) + db, zn.to(tl.float32), yn.to(tl.float32), gn.to(tl.float32)
+        ut, raw, z = un.to(tl.float32), dtn.to(tl.float32) + db, zn.to(tl.float32)
+        yt, g = yn.to(tl.float32), gn.to(tl.float32)
         b, c = bn.to(tl.float32), cn.to(tl.float32)
         hp = hn
         begun = tl.where(t > 0, 1.0, 0.0)               # before the first step there is no state

@@ -72,7 +72,8 @@ def pitch(power):
     window = np.fft.irfft(np.abs(np.fft.rfft(np.hanning(1024), 2048)) ** 2)
     r = np.fft.irfft(power, axis=0)[:202] / (window[:202, None] / window[0])
     at, before, after = r[40:201], r[39:200], r[41:]
-    peak = (at >= before) & (at >= after) & (at > .9 * at.max(0)) & (at > .6 * r[0])    # the first: multiples of it are as high
+    # The first such peak: its multiples are as high.
+    peak = (at >= before) & (at >= after) & (at > .9 * at.max(0)) & (at > .6 * r[0])
     return np.where(peak.any(0), 16000 / (40 + peak.argmax(0)), 0)
 
 

@@ -13,7 +13,7 @@ from torch.func import functional_call
 
 KEPT, FIRST = 4096, 600                                 # pairs it learns from; how many there must be at the beginning
 BATCH, EQUAL = 32, 4                                    # pairs a step, and how many of them have the clean clip twice
-SILENT, RISE = 200, 300                                 # its steps before the network hears of it, and until it hears all
+SILENT, RISE = 200, 300                                 # its steps before it counts, and until it counts in full
 BEST = 4.644                                            # WB-PESQ of two equal files
 
 

@@ -64,7 +64,8 @@ def score(pairs, path, fresh):
     print('minute  probes  WB-PESQ  SI-SDR  against a fresh start; largest loss of one probe')
     for minute in MINUTES:
         d = np.array([r[1:] for r in rows if r[0] == minute])
-        print(f'{minute:6}  {len(d):6}  {d[:, 0].mean():+7.3f}  {d[:, 1].mean():+6.2f}  {d[:, 0].min():+.3f}, {d[:, 1].min():+.2f} dB')
+        (pesq_mean, sdr_mean), (pesq_least, sdr_least) = d.mean(0), d.min(0)
+        print(f'{minute:6}  {len(d):6}  {pesq_mean:+7.3f}  {sdr_mean:+6.2f}  {pesq_least:+.3f}, {sdr_least:+.2f} dB')
 
 
 def main():

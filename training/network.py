@@ -65,8 +65,8 @@ class Mamba(nn.Module):
         return self.out(scan(x, *self.select(x), self.D.float()) * F.silu(z))
 
     def between(self, before, x, after):
-        """after(self(before(x))) by the GPU's kernels, x [N,T,d]. Matrices in a row are multiplied first, which saves the
-        maps between them."""
+        """after(self(before(x))) by the GPU's kernels, x [N,T,d]. Matrices in a row are multiplied first, which saves
+        the maps between them."""
         with torch.autocast(x.device.type, enabled=False):
             inp, bias = self.inp.weight @ before.weight, self.inp.weight @ before.bias
             select = torch.cat([self.dtp.weight @ self.xp.weight[:self.dt_rank], self.xp.weight[self.dt_rank:]])
@@ -86,7 +86,7 @@ class Mamba(nn.Module):
 
 
 class Mamba2(nn.Module):
-    """Dao & Gu, arXiv 2405.21060: a step size and a decay for each head of `head_dim` channels, B and C for all heads."""
+    """Dao & Gu, arXiv 2405.21060: a step size and a decay for each head of head_dim channels, B and C for all heads."""
 
     def __init__(self, d, state=16, head_dim=16, conv=4, expand=2):
         super().__init__()
@@ -113,7 +113,8 @@ class Mamba2(nn.Module):
 
     def forward(self, x):
         x, z, dt = self.inp(x).split(self.widths, -1)
-        x, B, C = self.split(convolve(x, x.new_zeros(len(x), self.taps - 1, x.shape[2]), self.conv_w, self.conv_b).to(z.dtype))
+        x = convolve(x, x.new_zeros(len(x), self.taps - 1, x.shape[2]), self.conv_w, self.conv_b)
+        x, B, C = self.split(x.to(z.dtype))
         y = ssd(x, F.softplus(dt.float() + self.dt_bias), -torch.exp(self.A_log.float()), B, C)
         return self.close(y + self.D[:, None] * x, z)
 
@@ -169,7 +170,8 @@ class LSTM(Recurrent):
     def step(self, x, carried=None):
         m = self.rnn
         h, cell = carried or (torch.zeros_like(x), torch.zeros_like(x))
-        put, keep, new, show = (F.linear(x, m.weight_ih_l0, m.bias_ih_l0) + F.linear(h, m.weight_hh_l0, m.bias_hh_l0)).chunk(4, -1)
+        gates = F.linear(x, m.weight_ih_l0, m.bias_ih_l0) + F.linear(h, m.weight_hh_l0, m.bias_hh_l0)
+        put, keep, new, show = gates.chunk(4, -1)
         cell = torch.sigmoid(keep) * cell + torch.sigmoid(put) * torch.tanh(new)
         h = torch.sigmoid(show) * torch.tanh(cell)
         return h, (h, cell)
@@ -208,7 +210,10 @@ class TimeBlock(nn.Module):
         a, b = self.gate(self.n1(x)).chunk(2, -1)
         x = add(x, self.proj(a * b), self.b1)
         y = self.n2(x)
-        y = self.mixer.between(self.inp, y, self.out) if x.is_cuda and self.word == 'mamba' else self.out(self.mixer(self.inp(y)))
+        if x.is_cuda and self.word == 'mamba':
+            y = self.mixer.between(self.inp, y, self.out)
+        else:
+            y = self.out(self.mixer(self.inp(y)))
         return add(x, y, self.b2)
 
 
@@ -255,7 +260,8 @@ class FreqBlock(nn.Module):
         x = add(x, self.proj(y * self.attn(y.mean(2, keepdim=True))), self.b1)
         n = F.pad(self.n2(x), (0, 0, 0, self.pad)).view(-1, C)
         u = (self.up.weight @ n.t() + self.up.bias[:, None]).view(-1, B * T, P + self.pad)
-        a, b = (torch.bmm(u, k).view(len(u), -1) for k in self.banded([w for ws in (self.w1, self.w2) for w in ws]).chunk(2))
+        kernels = self.banded([*self.w1, *self.w2]).chunk(2)
+        a, b = (torch.bmm(u, k).view(len(u), -1) for k in kernels)
         g = (self.mix() @ a + torch.cat([p.bias for p in self.pw])[:, None]) * b
         y = g.t() @ self.down.weight.t() + self.down.bias
         return add(x, y.view(B, T, -1, C)[:, :, :P], self.b2)
@@ -371,7 +377,7 @@ def windows(length, synthesis):
     return analysis, product / analysis[-synthesis:].clamp_min(1e-6)
 
 
-GEOMETRY = 'win', 'band_mean', 'band_spread'            # what of a network's state its settings say and training does not
+GEOMETRY = 'win', 'band_mean', 'band_spread'            # what of a network's state its settings determine
 
 
 class Net(nn.Module):
@@ -389,7 +395,8 @@ class Net(nn.Module):
         bins, P = window // 2 + 1, linear + bands
         self.embed = nn.Sequential(nn.Linear(3, c), Norm(c), PReLU(c))
         self.enc, self.down = DenseBlock(c, depth), Down(c)
-        self.stages = nn.ModuleList([TwoStage(c, (P - 3) // 2 + 1, nt, nf, kernels, mixer=mixer, state=state, head_dim=head) for _ in range(blocks)])
+        self.stages = nn.ModuleList([TwoStage(c, (P - 3) // 2 + 1, nt, nf, kernels, mixer=mixer, state=state,
+                                              head_dim=head) for _ in range(blocks)])
         self.mask_dec, self.phase_dec = DenseBlock(c, depth), DenseBlock(c, depth)
         self.mask_up, self.phase_up = Up(c, 1, P), Up(c, 2, P)
         self.slope = nn.Parameter(torch.ones(P))

@@ -28,7 +28,8 @@ KBITS, GAP = 96, .12                                    # of Opus; seconds betwe
 CONTRAST = 28                                           # dB from the background of speech up to it, at least
 LONGEST = 30                                            # seconds of one noise
 PART = 55e6                                             # bytes of a file, at most 5 % more
-NEVER = re.compile(r'alsa-utils|asterisk-prompt-(fr-armelle|es-co)|\bp2(32|57)\b')    # heard in the product's own demonstration, and in VoiceBank's test
+# Heard in the product's own demonstration, and in VoiceBank's test.
+NEVER = re.compile(r'alsa-utils|asterisk-prompt-(fr-armelle|es-co)|\bp2(32|57)\b')
 
 
 def band(x, rate):
@@ -44,7 +45,8 @@ def band(x, rate):
 def read(path):
     """-> samples [n, channels], rate; ffmpeg decodes what libsndfile does not know"""
     if path.endswith('.webm'):
-        path = io.BytesIO(subprocess.run(['ffmpeg', '-v', 'error', '-i', path, '-f', 'au', '-'], stdin=subprocess.DEVNULL, capture_output=True).stdout)
+        path = io.BytesIO(subprocess.run(['ffmpeg', '-v', 'error', '-i', path, '-f', 'au', '-'],
+                                         stdin=subprocess.DEVNULL, capture_output=True).stdout)
     return soundfile.read(path, dtype='float32', always_2d=True)
 
 
@@ -94,7 +96,8 @@ class Part:
             self.file = None
         if not self.file:
             self.name, self.at = f"{self.pack}_{self.count}.{'opus' if self.rate == RATE else 'flac'}", 0
-            opus = dict(format='OGG', subtype='OPUS', compression_level=1 - (KBITS - 6) / 250)    # libsndfile's way to say a bit rate
+            # libsndfile's way to say a bit rate
+            opus = dict(format='OGG', subtype='OPUS', compression_level=1 - (KBITS - 6) / 250)
             self.file = soundfile.SoundFile(os.path.join(self.out, self.name), 'w', self.rate, 1, **opus
                                             if self.rate == RATE else dict(subtype='PCM_16'))
             self.count += 1
@@ -114,8 +117,8 @@ def recordings(folder, sources, evaluated):
         if 'train' not in sources.get(source, ('', ''))[0] or speaker in evaluated:
             continue
         for f in sorted(files):
-            if (SOUND.search(f) or f.endswith('.webm')) and f.split('_',
-                                                                    1)[-1] not in evaluated and not NEVER.search(f'{source}/{speaker}/{f}'):
+            if ((SOUND.search(f) or f.endswith('.webm')) and f.split('_', 1)[-1] not in evaluated
+                    and not NEVER.search(f'{source}/{speaker}/{f}')):
                 found.append((kind, source, speaker, os.path.join(place, f)))
     return found
 
@@ -138,7 +141,8 @@ def main():
         with open(table) as f:
             evaluated |= {r[k] for r in csv.DictReader(f, delimiter='\t') for k in ('speech', 'noise')}
     found = recordings(a.folder, sources, evaluated)
-    parts = {pack: Part(a.out, pack, rate) for pack, rate in (('speech_full', RATE), ('speech_wide', WIDE), ('noise', RATE), ('noise_wide', WIDE))}
+    rates = dict(speech_full=RATE, speech_wide=WIDE, noise=RATE, noise_wide=WIDE)
+    parts = {pack: Part(a.out, pack, rate) for pack, rate in rates.items()}
     seconds, outcomes, clips, speakers = Counter(), defaultdict(Counter), Counter(), defaultdict(set)
     with ProcessPoolExecutor(a.jobs) as pool, open(os.path.join(a.out, 'index.tsv'), 'w') as index:
         print('file', 'start_sample', 'samples', 'rate', 'source', 'speaker_or_clip', 'band', 'trimmed', 'gain_db',
@@ -152,7 +156,8 @@ def main():
                 outcomes[source][what] += 1
                 continue
             rate, hz, start, gain, x = what
-            pack = ('speech_full' if rate == RATE else 'speech_wide') if spoken else 'noise' if rate == RATE else 'noise_wide'
+            full, wide = ('speech_full', 'speech_wide') if spoken else ('noise', 'noise_wide')
+            pack = full if rate == RATE else wide
             parts[pack].add(x, index, source, speaker if spoken
                             else f'{speaker}/{os.path.basename(path)}', hz, start, f'{gain:.1f}')
             seconds[source, speaker] += len(x) / rate

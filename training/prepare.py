@@ -55,12 +55,13 @@ def read_index(data):
         pack = pack_of(r['file'])
         segments = packs.setdefault(pack, [])
         if r['file'] not in offset:
-            offset[r['file']] = sum(soundfile.info(os.path.join(data, f)).frames * RATE // soundfile.info(os.path.join(data, f)).samplerate
-                                    for f in offset if pack_of(f) == pack)
+            infos = [soundfile.info(os.path.join(data, f)) for f in offset if pack_of(f) == pack]
+            offset[r['file']] = sum(i.frames * RATE // i.samplerate for i in infos)
         start = offset[r['file']] + int(r['start_sample']) * RATE // int(r['rate'])
         if segments:
             segments[-1]['stop'] = start
-        segments.append(dict(start=start, stop=start + int(r['samples']) * RATE // int(r['rate']), name=r['source'] + '/' + r['speaker_or_clip']))
+        stop = start + int(r['samples']) * RATE // int(r['rate'])
+        segments.append(dict(start=start, stop=stop, name=r['source'] + '/' + r['speaker_or_clip']))
     return packs, list(offset)
 
 
@@ -77,7 +78,8 @@ def rate_of(pack):
 def decoded(data, files, pack, jobs):
     """The joined samples of a pack's files, [n] int16 at their rate."""
     with ProcessPoolExecutor(jobs) as pool:
-        return np.concatenate(list(pool.map(decode, [j for f in files if pack_of(f) == pack for j in pieces(os.path.join(data, f))])))
+        jobs = [j for f in files if pack_of(f) == pack for j in pieces(os.path.join(data, f))]
+        return np.concatenate(list(pool.map(decode, jobs)))
 
 
 def level(x, rate=RATE):
@@ -113,7 +115,7 @@ def main():
     ap.add_argument('--coded', nargs='+', default=[], metavar='DATA',
                     help='what went through a codec at a low rate: a third of the clips at most')
     ap.add_argument('--spoken', default='$^', help='names of noise clips to leave out')
-    ap.add_argument('--often', default='$^', help='names of speech to write three times, so that training hears it as often')
+    ap.add_argument('--often', default='$^', help='names of speech to write three times')
     ap.add_argument('--jobs', type=int, default=os.cpu_count())
     a = ap.parse_args()
     os.makedirs(a.out, exist_ok=True)
@@ -132,7 +134,8 @@ def main():
                     hours[pack] = f.tell() / 2 / rate_of(pack) / 3600
         print(*(f'{pack}{ending}: {h:.2f} h' for pack, h in hours.items()), sep='\n')
     for band in 'full', 'wide':
-        np.concatenate([rooms(data, band) for data in a.data + a.coded]).tofile(os.path.join(a.out, f'rooms_{band}.i16'))
+        responses = np.concatenate([rooms(data, band) for data in a.data + a.coded])
+        responses.tofile(os.path.join(a.out, f'rooms_{band}.i16'))
 
 
 if __name__ == '__main__':

@@ -66,7 +66,8 @@ def main():
     for _ in range(3):
         step()
     ms, asked = sorted(took(step) for _ in range(3))[1]
-    print(f'a step of {a.clips} clips of {a.seconds:g} s: {ms:.1f} ms ({asked:.1f} until the host has asked for it), {a.clips / ms * 1e3:.1f} clips a second')
+    print(f'a step of {a.clips} clips of {a.seconds:g} s: {ms:.1f} ms ({asked:.1f} until the host has asked for it), '
+          f'{a.clips / ms * 1e3:.1f} clips a second')
     clips = mixer.batch(a.clips)
     for name, f, *args in ('clips', mixer.batch, a.clips), ('network and loss', forward, clips), ('with gradients',
                                                                                                   backward, clips):

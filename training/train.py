@@ -154,7 +154,8 @@ def train(config, data, out, weights=None, resume=False, device='cuda' if torch.
     folded = bool(weights) and weights.endswith('.safetensors')
     if weights:
         state = unfold(weights).state_dict() if folded else torch.load(weights, map_location=device)['ema']
-        net.load_state_dict(state | {k: v for k, v in net.state_dict().items() if k in GEOMETRY})    # windows may be others
+        own = {k: v for k, v in net.state_dict().items() if k in GEOMETRY}    # windows may be others
+        net.load_state_dict(state | own)
     opt = torch.optim.AdamW(net.parameters(), t['learning_rate'], betas=(.9, .99), weight_decay=.01,
                             fused=device != 'cpu')
     samples = int(t['clip_seconds'] * RATE)
@@ -165,14 +166,17 @@ def train(config, data, out, weights=None, resume=False, device='cuda' if torch.
             for v in net.state_dict().values():
                 dist.broadcast(v, 0)
     stable, decay = phases(config['loss'])
-    metric = Metric(device, max(1, min(16, os.cpu_count() // processes - 2))) if stable['metric'] or decay['metric'] else None
-    if t['long_every']:                                 # as much sound in fewer clips: too few for a batch norm's statistics
+    metric = None
+    if stable['metric'] or decay['metric']:
+        metric = Metric(device, max(1, min(16, os.cpu_count() // processes - 2)))
+    if t['long_every']:                                 # as much sound in fewer clips: too few for batch norms
         mixer_long = mixer.of_length(samples * t['batch'] // t['long_batch'])
 
     def sources_of(weights):
         sources = [(mixer, t['batch'], Gradients(net, Loss(net, samples, device, weights, metric), True))]
         if t['long_every']:
-            sources.append((mixer_long, t['long_batch'], Gradients(net, Loss(net, mixer_long.samples, device, weights), False)))
+            long_loss = Loss(net, mixer_long.samples, device, weights)
+            sources.append((mixer_long, t['long_batch'], Gradients(net, long_loss, False)))
         return sources
 
     sources = [sources_of(stable)]
@@ -201,7 +205,8 @@ def train(config, data, out, weights=None, resume=False, device='cuda' if torch.
             return
         os.makedirs(out, exist_ok=True)                 # what cleans a folder up may come by while a run goes on
         save(at('weights.ema'), dict(ema=average.state, cfg=net.cfg, step=step))
-        save(at('checkpoint.pt'), dict(net=net.state_dict(), opt=opt.state_dict(), ema=average.state, gen=mixer.gen.get_state(), used=seconds, step=step, rows=rows,
+        save(at('checkpoint.pt'), dict(net=net.state_dict(), opt=opt.state_dict(), ema=average.state,
+                                       gen=mixer.gen.get_state(), used=seconds, step=step, rows=rows,
                                        metric=metric and metric.state()))
         if rows:
             picture(rows, at('curve.png'))

@@ -23,12 +23,12 @@ class Unfolder:
             text = f.metadata()
         if text['mixer'] != 'mamba':
             raise SystemExit(f"{path}: its mixer is {text['mixer']}; only mamba can be trained on")
-        v = {k: json.loads(text[k]) for k in ('channels', 'blocks', 'time_layers', 'frequency_layers', 'd_state', 'depth', 'rate', 'window', 'hop',
-                                              'linear_bins', 'band_edges', 'compression', 'synthesis', 'kernels')}
+        v = {k: json.loads(text[k]) for k in (
+            'channels', 'blocks', 'time_layers', 'frequency_layers', 'd_state', 'depth', 'rate', 'window', 'hop',
+            'linear_bins', 'band_edges', 'compression', 'synthesis', 'kernels')}
         net = self.net = Net(v['channels'], v['blocks'], v['time_layers'], v['frequency_layers'], v['d_state'],
-                             v['depth'], v['rate'], v['window'],
-                             v['hop'], v['linear_bins'], max(0,
-                                                             len(v['band_edges']) - 1), v['compression'], v['synthesis'],
+                             v['depth'], v['rate'], v['window'], v['hop'], v['linear_bins'],
+                             max(0, len(v['band_edges']) - 1), v['compression'], v['synthesis'],
                              kernels=tuple(v['kernels'])).eval()
         self.norms()
         self.linear('embed', net.embed[0])
@@ -73,7 +73,8 @@ class Unfolder:
         self.put(layer.bias, name + '.bias')
 
     def branch(self, name, weight, bias, gain):
-        """Fills the layer that ends a branch, its rows scaled to norm USUAL, and puts the scale into the branch's gain."""
+        """Fills the layer that ends a branch, its rows scaled to the norm USUAL; the scale goes into the branch's
+        gain."""
         self.put(weight, name + '.weight')
         self.put(bias, name + '.bias')
         size = (weight.data.norm(dim=1) / USUAL).clamp_min(1e-6)

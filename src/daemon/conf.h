@@ -49,7 +49,7 @@ int conf_group(struct conf *ret, const struct conf *c, const struct conf_setting
 int conf_next(struct conf *c, struct conf_setting *ret, struct err *err);
 
 /* Finds where the value of a setting of c, or of its groups, stands in the text, from its first to its last byte:
- * libconfig tells the line alone. None is found unless the setting is written as NAME = VALUE without a comment in it. */
+ * libconfig tells the line alone. None is found unless the setting is written as NAME = VALUE without a comment. */
 void conf_place(const struct conf *c, struct conf_setting *s);
 
 #endif

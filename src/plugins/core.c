@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Samples at the models' rate unless it says otherwise. HOP and DELAY are those of the models that come with the library. */
+/* In samples at the models' rate, if nothing else is said. HOP and DELAY are those of the library's own models. */
 enum {
     RATE = 48000,
     HOP = 256,
@@ -119,7 +119,8 @@ static struct primeknet *load(const struct core *c, unsigned model) {
     char error[PRIMEKNET_ERROR];
     struct primeknet *p = primeknet_open(models[model], "cpu", c->n_channels, HOP, error);
     if (p && (primeknet_rate(p) != RATE || primeknet_hop(p) != HOP || primeknet_delay(p) != DELAY)) {
-        snprintf(error, sizeof error, "%s: the plugins take models at %d Hz with hops of %d samples", models[model], RATE, HOP);
+        snprintf(error, sizeof error, "%s: the plugins take models at %d Hz with hops of %d samples", models[model],
+                 RATE, HOP);
         primeknet_close(p);
         p = NULL;
     }
@@ -390,7 +391,8 @@ static bool begins_with_another_model(struct core *c) {
     return other && sched_getscheduler(0) == SCHED_OTHER;
 }
 
-void core_run(struct core *c, const struct core_controls *controls, const float *const in[], float *const out[], unsigned n) {
+void core_run(struct core *c, const struct core_controls *controls, const float *const in[], float *const out[],
+              unsigned n) {
     take_controls(c, controls);
     if (begins_with_another_model(c))
         core_activate(c, controls);

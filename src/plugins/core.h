@@ -5,8 +5,8 @@
  * priority meanwhile. The output therefore never depends on timing, and a host that renders faster than real time needs
  * no special mode.
  *
- * Threads: core_run on one thread at a time, and nothing else meanwhile. core_run does not allocate or print; it locks as
- * described. */
+ * Threads: core_run on one thread at a time, and nothing else meanwhile. core_run does not allocate or print; it locks
+ * as described. */
 #ifndef PRIMEKNET_CORE_H
 #define PRIMEKNET_CORE_H
 
@@ -35,7 +35,8 @@ void core_activate(struct core *c, const struct core_controls *controls);
 
 /* in and out: [n_channels][n]; in[i] and out[j] may be the same arrays. A new model is loaded in the background and
  * replaces the old one in a cross-fade; only in the first block, and without real-time priority, the call loads it. */
-void core_run(struct core *c, const struct core_controls *controls, const float *const in[], float *const out[], unsigned n);
+void core_run(struct core *c, const struct core_controls *controls, const float *const in[], float *const out[],
+              unsigned n);
 
 unsigned core_delay(const struct core *c); /* samples at the host's rate */
 

@@ -81,7 +81,7 @@ static void cleanup(LADSPA_Handle handle) {
 }
 
 #define FUNCTIONS                                                                                                      \
-    .Maker = "PrimeKnet", .Copyright = "GPL-3.0-or-later", .instantiate = instantiate, .connect_port = connect_port,       \
+    .Maker = "PrimeKnet", .Copyright = "GPL-3.0-or-later", .instantiate = instantiate, .connect_port = connect_port,   \
     .activate = activate, .run = run, .cleanup = cleanup
 
 static const LADSPA_Descriptor mono = {

@@ -183,7 +183,8 @@ static int undo(struct systemd *m) {
     read_before(&b);
     int status = restore_default(&b);
     if (b.microphone && settings_load(&s, NULL, &err) == 0 &&
-        (settings_set(&s, SETTING_microphone, "default", &err) < 0 || settings_save(&s, -1, SETTING_microphone, &err) < 0))
+        (settings_set(&s, SETTING_microphone, "default", &err) < 0 ||
+         settings_save(&s, -1, SETTING_microphone, &err) < 0))
         status = cli_fail("%s", err.text);
     if (systemd_unit(m, &unit, UNIT, &err) < 0 ||
         (strcmp(unit.load, "not-found") != 0 &&

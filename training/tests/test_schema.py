@@ -22,7 +22,8 @@ HAS = {'ANY': ('mamba', 'mamba2', 'gru', 'lstm'), 'CONVOLVED': ('mamba', 'mamba2
 
 def configuration(text):
     """The C side's struct model_config, as far as shapes depend on it."""
-    v = {k: json.loads(t) for k, t in text.items() if k not in ('format', 'name', 'licence', 'training', 'mixer', 'band_gain_maximum')}
+    words = 'format', 'name', 'licence', 'training', 'mixer', 'band_gain_maximum'
+    v = {k: json.loads(t) for k, t in text.items() if k not in words}
     g = SimpleNamespace(channels=v['channels'], window=v['window'], synthesis=v['synthesis'], depth=v['depth'],
                         n_blocks=v['blocks'], n_time=v['time_layers'], n_freq=v['frequency_layers'],
                         kernels=v['kernels'], n_kernels=len(v['kernels']),
@@ -45,8 +46,8 @@ def demanded(g):
         for kind, _, name, when, shape in PARTS[rows]:
             if g.mixer not in HAS[when]:
                 continue
-            expression = shape.replace('g->', 'g.').replace('/', '//').replace('model_mixer_in(g)',
-                                                                               'g.mixer_in').replace('model_convolved(g)', 'g.convolved')
+            expression = shape.replace('g->', 'g.').replace('/', '//')
+            expression = expression.replace('model_mixer_in(g)', 'g.mixer_in').replace('model_convolved(g)', 'g.convolved')
             sizes = list(eval(f'({expression},)', {'g': g, 'n': n}))
             full = '.'.join(filter(None, (prefix, name)))
             if kind == 'T':
