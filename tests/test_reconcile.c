@@ -5,8 +5,10 @@
  *   node ID CLASS NAME [SERIAL]    port ID NODE NUMBER CHANNEL    link ID FROM TO    metadata ID    - ID
  *   meter ID    active ID 0|1    complete    told    lost-metadata    set SUBJECT KEY VALUE    unset SUBJECT [KEY]
  *   own CAPTURE SOURCE    choose MICROPHONE|- CHANNEL|-    noted SERIAL TARGET|-
+ *   listens ID    app NAME on|off|auto
  *   = [consumers N] [recorders N] [back N] [microphone ID|-] [quiet 0|1] [capture 0|1] [target NAME|-] [channel NAME]
  *     [lacks 0|1] [pacing 0|1] [metadata ID|-] [sets NODE:KEY:SERIAL...|-] [title TEXT|-] [notes SERIAL[:TARGET]...|-]
+ *     [choices NAME:on|off...|-]
  * reconcile is called at "=" only: the events between two of them come in one dispatch. */
 #include "graph/reconcile.h"
 #include "run.h"
@@ -15,6 +17,7 @@
 #include <check.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { MOST_LINES = 40, MOST_WORDS = 32 };
@@ -26,6 +29,7 @@ struct script {
 };
 
 #define OWN "own 10 11", "node 10 Stream/Input/Audio capture 100", "node 11 Audio/Source enhanced_mic 101"
+#define KNOWN OWN, "node 30 Audio/Source mic 130", "link 50 30 10", "metadata 5", "complete", "told"
 
 static const struct script scripts[] = {
     {"nothing is known", NODE_MIC, {
@@ -206,6 +210,128 @@ static const struct script scripts[] = {
         "= notes 8",
         "set 0 default.audio.source {\"name\":\"enhanced_mic\"}",
         "= notes -"}},
+    {"a choice moves who records now, and who comes", NODE_MIC, {
+        KNOWN, "node 40 Stream/Input/Audio rec 7", "listens 40", "node 41 Stream/Input/Audio other 8", "listens 41",
+        "= sets -",
+        "app rec on",
+        "= sets 40:target.object:101 choices rec:on",
+        "= sets -",
+        "set 40 target.object 101",
+        "= sets -",
+        "node 42 Stream/Input/Audio rec 9",
+        "= sets -",
+        "listens 42",
+        "= sets 42:target.object:101",
+        "app other off", "app nobody off",
+        "= sets 41:target.object:130 choices nobody:off,other:off,rec:on",
+        "set 42 target.object 101", "set 41 target.object 130", "app rec off",
+        "= sets 40:target.object:130,42:target.object:130",
+        "set 40 target.object 130", "set 42 target.object 130",
+        "= sets - choices nobody:off,other:off,rec:off"}},
+    {"nobody is moved before all is known", NODE_MIC, {
+        "app rec on", "app away off", OWN, "metadata 5", "node 40 Stream/Input/Audio rec 7", "listens 40",
+        "node 41 Stream/Input/Audio away 8", "listens 41",
+        "= sets -",
+        "complete",
+        "= sets -",
+        "told",
+        "= sets 40:target.object:101",
+        "node 30 Audio/Source mic 130", "link 50 30 10",
+        "= sets 41:target.object:130"}},
+    {"another node moves nobody", NODE_MORE_MIC, {
+        "app rec on", KNOWN, "node 40 Stream/Input/Audio rec 7", "listens 40",
+        "= sets -"}},
+    {"whom people move elsewhere stays there, and its choice ends", NODE_MIC, {
+        KNOWN, "node 31 Audio/Source usb 131", "app rec on", "node 40 Stream/Input/Audio rec 7", "listens 40",
+        "= sets 40:target.object:101",
+        "set 40 target.object 101",
+        "= sets - choices rec:on",
+        "set 40 target.object 131",
+        "= sets - choices -",
+        "app rec on",
+        "= sets 40:target.object:101",
+        "set 40 target.object 101",
+        "= sets - choices rec:on",
+        "set 40 target.object -1",
+        "= sets - choices -",
+        "app rec off",
+        "= sets - choices rec:off",
+        "set 40 target.object 131",
+        "= sets - choices rec:off",
+        "set 40 target.object 101",
+        "= sets - choices -"}},
+    {"what was set before a choice is heard of is not people's", NODE_MIC, {
+        KNOWN, "node 31 Audio/Source usb 131", "node 40 Stream/Input/Audio rec 7", "listens 40", "app rec on",
+        "= sets 40:target.object:101",
+        "set 40 target.object 131",
+        "= sets - choices rec:on",
+        "set 40 target.object 101",
+        "= sets - choices rec:on"}},
+    {"who is elsewhere from the start stays", NODE_MIC, {
+        "app rec on", "app away off", KNOWN, "node 31 Audio/Source usb 131", "set 40 target.object 131",
+        "set 41 target.object 101", "set 42 target.object 77", "node 40 Stream/Input/Audio rec 7", "listens 40",
+        "node 41 Stream/Input/Audio away 8", "listens 41", "node 42 Stream/Input/Audio rec 9", "listens 42",
+        "= sets 42:target.object:101 choices away:off,rec:on"}},
+    {"a former node's entry is not the next one's", NODE_MIC, {
+        KNOWN, "app rec on", "node 40 Stream/Input/Audio rec 7", "listens 40", "set 40 target.object 101",
+        "= sets -",
+        "- 40", "node 40 Stream/Input/Audio rec 8", "listens 40", "set 40 target.node -1",
+        "= sets 40:target.object:101",
+        "- 40", "node 40 Stream/Input/Audio other 9", "link 51 11 40",
+        "= notes 9"}},
+    {"the node is another one, the microphone is another one", NODE_MIC, {
+        KNOWN, "node 31 Audio/Source usb 131", "app rec on", "app away off", "node 40 Stream/Input/Audio rec 7",
+        "listens 40", "node 41 Stream/Input/Audio away 8", "listens 41",
+        "= sets 40:target.object:101,41:target.object:130",
+        "set 40 target.object 101", "set 41 target.object 130",
+        "= sets -",
+        "link 52 31 10",
+        "= sets 41:target.object:131",
+        "set 41 target.object 131",
+        "- 11", "own 10 12", "node 12 Audio/Source enhanced_mic 102",
+        "= sets 40:target.object:102",
+        "set 40 target.object 102", "- 52", "- 31", "- 50",
+        "= sets - choices away:off,rec:on",
+        "link 53 30 10",
+        "= sets 41:target.object:130 choices away:off,rec:on"}},
+    {"the default leads here, too", NODE_MIC, {
+        KNOWN, "set 0 default.audio.source {\"name\":\"enhanced_mic\"}",
+        "set 0 default.configured.audio.source {\"name\":\"enhanced_mic\"}",
+        "app rec on", "node 40 Stream/Input/Audio rec 7", "listens 40",
+        "= sets 40:target.object:101",
+        "set 40 target.object 101",
+        "= sets -",
+        "set 40 target.object -1",
+        "= sets - choices rec:on",
+        "app rec off",
+        "= sets 40:target.object:130",
+        "set 40 target.object 130",
+        "= sets -",
+        "set 40 target.object -1",
+        "= sets - choices -"}},
+    {"who was misled is not given back from where it was chosen to be", NODE_MIC, {
+        KNOWN, "set 0 default.audio.source {\"name\":\"enhanced_mic\"}", "set 40 target.object -1",
+        "node 40 Stream/Input/Audio rec 7", "listens 40", "app rec on",
+        "= sets 40:target.object:101",
+        "set 0 default.audio.source {\"name\":\"mic\"}", "set 40 target.object 101",
+        "= sets - choices rec:on"}},
+    {"without a choice a recorder is the session manager's", NODE_MIC, {
+        KNOWN, "app rec on", "node 40 Stream/Input/Audio rec 7", "listens 40",
+        "= sets 40:target.object:101",
+        "set 40 target.object 101", "app rec auto",
+        "= sets 40:target.node:0,40:target.object:0 choices -",
+        "= sets -",
+        "unset 40 target.node", "unset 40 target.object",
+        "= sets -",
+        "app rec on",
+        "= sets 40:target.object:101"}},
+    {"the next session manager is told anew", NODE_MIC, {
+        KNOWN, "app rec on", "node 40 Stream/Input/Audio rec 7", "listens 40",
+        "= sets 40:target.object:101",
+        "lost-metadata",
+        "= sets -",
+        "told",
+        "= sets 40:target.object:101 choices rec:on"}},
     {"the next session manager is followed when the former one is gone", NODE_MIC, {
         "metadata 5", "metadata 6",
         "= metadata 5",
@@ -288,6 +414,10 @@ static void play_event(struct play *p, char *const *a) {
         mirror_remove(m, number(a[1]));
     else if (strcmp(event, "meter") == 0)
         mirror_node(m, number(a[1]))->meter = true;
+    else if (strcmp(event, "listens") == 0)
+        mirror_node(m, number(a[1]))->listens = true;
+    else if (strcmp(event, "app") == 0)
+        mirror_choose(m, a[1], strcmp(a[2], "auto") == 0 ? NULL : a[2]);
     else if (strcmp(event, "active") == 0)
         mirror_link(m, number(a[1]))->active = strcmp(a[2], "1") == 0;
     else if (strcmp(event, "complete") == 0)
@@ -327,6 +457,18 @@ static void describe_notes(const struct recall *r, char ret[512]) {
                 r->streams[i].target[0] ? ":" : "", r->streams[i].target);
 }
 
+static void describe_choices(json_t *choices, char ret[512]) {
+    char *const text = json_dumps(choices, JSON_COMPACT | JSON_SORT_KEYS);
+    unsigned n = 0;
+    for (const char *c = text; *c; c++)
+        if (!strchr("{}\"", *c))
+            ret[n++] = *c;
+    ret[n] = '\0';
+    free(text);
+    if (!n)
+        strcpy(ret, "-");
+}
+
 static void describe_id(uint32_t id, char ret[512]) {
     snprintf(ret, 512, id == MIRROR_NONE ? "-" : "%u", id);
 }
@@ -341,6 +483,8 @@ static void describe(const struct play *p, const char *what, char ret[512]) {
         describe_sets(w, ret);
     else if (strcmp(what, "notes") == 0)
         describe_notes(&p->m.noted, ret);
+    else if (strcmp(what, "choices") == 0)
+        describe_choices(p->m.choices, ret);
     else if (strcmp(what, "target") == 0)
         snprintf(ret, 512, "%s", w->target[0] ? w->target : "-");
     else if (strcmp(what, "channel") == 0)
@@ -363,7 +507,13 @@ static void describe(const struct play *p, const char *what, char ret[512]) {
 
 static void begin(struct play *p, enum node_kind kind) {
     *p = (struct play){.m.own = {.kind = kind, .capture = MIRROR_NONE, .source = MIRROR_NONE,
-                               .name = kind == NODE_SPEAKER ? "enhanced_speaker" : "enhanced_mic"}};
+                               .name = kind == NODE_SPEAKER ? "enhanced_speaker" : "enhanced_mic"},
+                        .m.choices = json_object()};
+}
+
+static void end(struct play *p) {
+    mirror_clear(&p->m);
+    json_decref(p->m.choices);
 }
 
 static void play_line(struct play *p, const char *line, const char *title) {
@@ -386,7 +536,7 @@ START_TEST(scripted) {
     begin(&p, scripts[_i].kind);
     for (unsigned i = 0; i < MOST_LINES && scripts[_i].lines[i]; i++)
         play_line(&p, scripts[_i].lines[i], scripts[_i].title);
-    mirror_clear(&p.m);
+    end(&p);
     ck_assert_uint_eq(p.m.n_nodes + p.m.n_links + p.m.n_ports + p.m.n_targets + p.m.n_metadata, 0);
 }
 END_TEST
@@ -446,7 +596,7 @@ START_TEST(any_order_leads_to_the_same) {
         play_line(&p, "= microphone 30 target usb channel FR lacks 0 consumers 2 recorders 2 capture 1 quiet 0 "
                       "pacing 1 metadata 5 sets -", "any order");
         ck_assert_uint_eq(p.m.noted.n, 3);
-        mirror_clear(&p.m);
+        end(&p);
     }
 }
 END_TEST
@@ -466,7 +616,7 @@ START_TEST(many_are_given_back_in_turn) {
         n += p.w.n_targets;
     } while (p.w.n_targets && ++calls < 10);
     ck_assert_uint_eq(n, MANY);
-    mirror_clear(&p.m);
+    end(&p);
 }
 END_TEST
 

@@ -68,12 +68,29 @@ static void microphones(struct commands *c, unsigned client, const json_t *reque
     control_reply(c->control, client, report_microphones(&c->report));
 }
 
+static void apps(struct commands *c, unsigned client, const json_t *request) {
+    (void)request;
+    control_reply(c->control, client, report_applications(&c->report));
+}
+
+static void app(struct commands *c, unsigned client, const json_t *request) {
+    const char *name = json_string_value(json_object_get(request, "name"));
+    const char *choice = json_string_value(json_object_get(request, "choice"));
+    struct err err = {"app takes the strings \"name\" and \"choice\", which is \"on\", \"off\" or \"auto\""};
+    bool is_auto = choice && strcmp(choice, "auto") == 0;
+    int res = -EINVAL;
+    if (name && choice && (is_auto || strcmp(choice, "on") == 0 || strcmp(choice, "off") == 0))
+        res = node_choose(c->report.nodes->nodes[0], name, is_auto ? NULL : choice, &err);
+    control_reply(c->control, client, res ? control_refuse("%s", err.text) : report_applications(&c->report));
+}
+
 void commands_request(void *data, unsigned client, const char *command, const json_t *request) {
     static const struct {
         const char *name;
         void (*run)(struct commands *c, unsigned client, const json_t *request);
     } commands[] = {
-        {"status", status}, {"watch", watch}, {"microphones", microphones}, {"set", set}, {"bypass", bypass}};
+        {"status", status}, {"watch", watch}, {"microphones", microphones}, {"apps", apps},
+        {"app", app}, {"set", set}, {"bypass", bypass}};
     struct commands *c = data;
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
         if (strcmp(command, commands[i].name) == 0) {

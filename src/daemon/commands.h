@@ -3,6 +3,8 @@
  *     {"command": "status"}                              report_status; "bands": true for the bars, too
  *     {"command": "watch"}                               the same, and anew after each change
  *     {"command": "microphones"}                         report_microphones
+ *     {"command": "apps"}                                report_applications
+ *     {"command": "app", "name": NAME, "choice": "on"}   or "off", "auto": the same, after it
  *     {"command": "set", "name": NAME, "value": TEXT}    report_setting; "save": true writes it into the file, too
  *     {"command": "bypass", "state": "on"}               or "off", "toggle"; the answer is {"bypass": true or false}
  *

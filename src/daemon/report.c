@@ -61,6 +61,36 @@ json_t *report_microphones(const struct report *r) {
     return json_pack("{s:o, s:s}", "microphones", list, "chosen", r->now->settings.microphone);
 }
 
+/* An application may record several times, and from several sources. */
+static void add_application(void *data, const struct node_application *a) {
+    json_t *list = data, *entry, *found = NULL, *from, *source;
+    json_t *name = words(a->name), *description = a->from ? words(a->from) : NULL;
+    size_t i;
+    json_array_foreach(list, i, entry)
+        if (json_equal(json_object_get(entry, "name"), name))
+            found = entry;
+    if (!found) {
+        found = json_pack("{s:O, s:s?, s:[], s:b}", "name", name, "choice", a->choice, "from", "enhanced", false);
+        json_array_append_new(list, found);
+    }
+    from = json_object_get(found, "from");
+    bool known = false;
+    json_array_foreach(from, i, source)
+        known |= json_equal(source, description);
+    if (description && !known)
+        json_array_append(from, description);
+    if (a->enhanced)
+        json_object_set_new(found, "enhanced", json_true());
+    json_decref(description);
+    json_decref(name);
+}
+
+json_t *report_applications(const struct report *r) {
+    json_t *list = json_array();
+    node_applications(r->nodes->nodes[0], add_application, list);
+    return json_pack("{s:o}", "applications", list);
+}
+
 /* ---- settings ---------------------------------------------------------------------------------------------------- */
 
 static json_t *value(const struct settings *s, int setting) {

@@ -1,4 +1,4 @@
-/* report.h - what the daemon reports about itself: the answers to "status", "set" and "microphones" as JSON, and a line
+/* report.h - what the daemon reports about itself: the answers to "status", "set", "microphones" and "apps" as JSON, and a line
  * for the service's status.
  *
  * Threads: the nodes' owner. The caller owns every object returned; NULL means out of memory. */
@@ -33,5 +33,7 @@ json_t *report_setting(const struct report *r, int setting);
 /* Why the worker has no real-time priority. */
 const char *report_refusal(const struct pump_stats *p);
 json_t *report_microphones(const struct report *r);
+/* The applications that record, and those for which there is a choice. */
+json_t *report_applications(const struct report *r);
 
 #endif

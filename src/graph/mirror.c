@@ -1,6 +1,5 @@
 #include "graph/mirror.h"
 
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,6 +63,9 @@ void mirror_remove(struct mirror *m, uint32_t id) {
     drop(m->ports, &m->n_ports, sizeof *m->ports, id);
     drop(m->links, &m->n_links, sizeof *m->links, id);
     drop(m->metadata, &m->n_metadata, sizeof *m->metadata, id);
+    struct mirror_target *const target = mirror_target(m, id);
+    if (target)
+        target->former = true;
 }
 
 struct mirror_node *mirror_node(const struct mirror *m, uint32_t id) {
@@ -76,6 +78,23 @@ struct mirror_link *mirror_link(const struct mirror *m, uint32_t id) {
 
 struct mirror_target *mirror_target(const struct mirror *m, uint32_t id) {
     return find(m->targets, m->n_targets, sizeof *m->targets, id);
+}
+
+const char *mirror_application(const struct mirror_node *node) {
+    return node->application[0] ? node->application : node->description;
+}
+
+bool mirror_choose(struct mirror *m, const char *application, const char *choice) {
+    if (choice && json_object_set_new(m->choices, application, json_string(choice)) < 0)
+        return false;
+    if (!choice)
+        json_object_del(m->choices, application);
+    for (unsigned i = 0; i < m->n_nodes; i++) {
+        struct mirror_node *const node = &m->nodes[i];
+        if (node->listens && strcmp(mirror_application(node), application) == 0)
+            node->due = choice ? DUE_MOVE : DUE_RELEASE;
+    }
+    return true;
 }
 
 static bool begins(const char *text, const char *with) {
@@ -105,6 +124,8 @@ static void set_target(struct mirror *m, uint32_t id, const char *key, const cha
     const bool follows = value && strcmp(value, "-1") == 0;
     const bool misled = follows && is_default(m) && strcmp(m->configured_name, m->own.name) != 0;
     struct mirror_target *target = mirror_target(m, id);
+    if (target && target->former)
+        *target = (struct mirror_target){.id = id};
     if (!target) {
         struct mirror_target *const targets = realloc(m->targets, (m->n_targets + 1) * sizeof *targets);
         if (!targets)
@@ -146,6 +167,10 @@ void mirror_lose_metadata(struct mirror *m) {
     m->metadata_complete = false;
     m->configured_name[0] = '\0';
     m->n_targets = 0;
+    for (unsigned i = 0; i < m->n_nodes; i++) { /* nobody has been asked to move any more */
+        m->nodes[i].asked = 0;
+        m->nodes[i].settled = false;
+    }
 }
 
 void mirror_clear(struct mirror *m) {
@@ -154,5 +179,5 @@ void mirror_clear(struct mirror *m) {
     free(m->links);
     free(m->targets);
     free(m->metadata);
-    *m = (struct mirror){.own = m->own, .noted = m->noted};
+    *m = (struct mirror){.own = m->own, .choices = m->choices, .noted = m->noted};
 }

@@ -9,6 +9,7 @@
 #include "graph/node.h"
 #include "graph/recall.h"
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -33,23 +34,29 @@ struct mirror_node {
     enum mirror_role role;
     char name[256], description[128], application[128]; /* the last: the application's name, or "" */
     bool meter;      /* ROLE_RECORDER: it only shows levels */
-    bool watched;    /* used by registry.c: the node is bound, so meter is up to date */
+    bool listens;    /* ROLE_RECORDER: it takes a microphone, for an application; it is no meter, no half of a filter,
+                      * and does not record what is played */
+    bool watched;    /* used by registry.c: the node is bound, so meter and listens are up to date */
     uint64_t serial; /* object.serial */
 
     /* reconcile's memory. */
     bool linked;       /* to this node's visible stream */
     bool awaited;      /* asked back, not linked yet */
     bool brought_back; /* asked back, and linked since */
+    uint64_t asked;    /* the serial of the node that it was last asked to move to; 0: none */
+    bool settled;      /* its target has been what its application's choice asks for */
+    enum { DUE_NOTHING, DUE_MOVE, DUE_RELEASE } due; /* what a new choice of its application asks for */
 };
 
 /* A node's entry in the metadata. It arrives on another connection than the nodes, so the node may still be unknown, or
- * its id may have passed to another one. The metadata itself reports when an entry goes. */
+ * its id may have passed to another one. PipeWire clears the entry when its node goes, but need not say so. */
 struct mirror_target {
     uint32_t id;
     char object[128]; /* target.object: what the user chose for it last, or "" */
     /* The key with which the session manager made it follow the default while this node was the default for want of
      * another; or NULL. */
     const char *misled_by;
+    bool former; /* a node with this id went after the last report: the entry may have been its */
 };
 
 struct mirror_port {
@@ -89,6 +96,7 @@ struct mirror {
     bool metadata_complete;                       /* everything it held has arrived */
     char default_name[256], configured_name[256]; /* node.name, or "" */
 
+    json_t *choices;     /* of NODE_MIC: as in choices.h; NULL: none */
     struct recall noted; /* whom to ask back if this process or this node goes */
     uint64_t recalled;   /* this node's serial when it last asked them */
 };
@@ -104,6 +112,11 @@ struct mirror_node *mirror_node(const struct mirror *m, uint32_t id); /* NULL: u
 struct mirror_link *mirror_link(const struct mirror *m, uint32_t id);
 struct mirror_target *mirror_target(const struct mirror *m, uint32_t id); /* NULL: no entry */
 
+/* The application that a recorder belongs to, as people know it. */
+const char *mirror_application(const struct mirror_node *node);
+/* Takes a choice for an application: "on", "off", or NULL for none. False: no memory. */
+bool mirror_choose(struct mirror *m, const char *application, const char *choice);
+
 /* The role of a node of that media.class (may be NULL) and node.name. */
 enum mirror_role mirror_role(const char *class, const char *name);
 
@@ -113,7 +126,7 @@ void mirror_property(struct mirror *m, uint32_t subject, const char *key, const 
 /* The metadata object is gone, and its entries with it; the default stays until the next one names another. */
 void mirror_lose_metadata(struct mirror *m);
 
-/* Forgets the graph; keeps own and noted. */
+/* Forgets the graph; keeps own, noted and choices. */
 void mirror_clear(struct mirror *m);
 
 #endif

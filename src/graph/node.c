@@ -3,6 +3,7 @@
 #include "graph/node.h"
 
 #include "base/text.h"
+#include "graph/choices.h"
 #include "graph/echo.h"
 #include "graph/microphone.h"
 #include "graph/reconcile.h"
@@ -140,6 +141,8 @@ static int follow_graph(struct node *n) {
         registry_follow(&n->registry, w);
         if (w->noted)
             recall_write(&m->noted, n->name);
+        if (w->chosen)
+            choices_write(m->choices);
     } while (w->n_targets == RECALL_STREAMS); /* there may be more */
     streams_set_consumers(&n->streams, w->n_consumers);
     streams_publish_voice(&n->streams);
@@ -309,6 +312,8 @@ static void set_parts(struct node *n, const struct node_options *options) {
     snprintf(n->streams.group, sizeof n->streams.group, "%s-%ld", n->name, (long)getpid());
     registry_init(&n->registry);
     recall_read(&n->registry.mirror.noted, n->name);
+    if (n->kind == NODE_MIC)
+        n->registry.mirror.choices = choices_read();
 }
 
 static int open_pump(struct node *n, const struct node_options *options, struct err *err) {
@@ -413,6 +418,7 @@ void node_close(struct node *n) {
         pw_loop_leave(n->loop);
     if (n->loop)
         pw_loop_destroy(n->loop);
+    json_decref(n->registry.mirror.choices);
     free(n->microphone);
     free(n->channel);
     free(n);
@@ -524,4 +530,48 @@ void node_recorders(const struct node *n, node_each *each, void *data) {
             each(data, &(struct node_peer){peer->name, peer->application[0] ? peer->application : peer->description,
                                false, peer->brought_back});
     }
+}
+
+/* Tells the sources that a recorder takes. */
+static void tell_sources(const struct node *n, const struct mirror_node *recorder, node_application_each *each,
+        void *data) {
+    const struct mirror *const m = &n->registry.mirror;
+    const char *const name = mirror_application(recorder);
+    struct node_application a = {.name = name, .choice = choices_find(m->choices, name)};
+    for (unsigned i = 0; i < m->n_links; i++) {
+        const struct mirror_link *const link = &m->links[i];
+        const struct mirror_node *const from = link->to == recorder->id ? mirror_node(m, link->from) : NULL;
+        if (!from)
+            continue;
+        a.from = from->description;
+        a.enhanced = from->id == streams_source_id(&n->streams);
+        each(data, &a);
+    }
+    if (!a.from)
+        each(data, &a);
+}
+
+void node_applications(const struct node *n, node_application_each *each, void *data) {
+    const struct mirror *const m = &n->registry.mirror;
+    const char *name;
+    json_t *choice;
+    for (unsigned i = 0; i < m->n_nodes; i++)
+        if (m->nodes[i].listens)
+            tell_sources(n, &m->nodes[i], each, data);
+    json_object_foreach(m->choices, name, choice)
+        each(data, &(struct node_application){.name = name, .choice = json_string_value(choice)});
+}
+
+int node_choose(struct node *n, const char *application, const char *choice, struct err *err) {
+    struct mirror *const m = &n->registry.mirror;
+    bool known = choices_find(m->choices, application);
+    for (unsigned i = 0; i < m->n_nodes && !known; i++)
+        known = m->nodes[i].listens && strcmp(mirror_application(&m->nodes[i]), application) == 0;
+    if (!known)
+        return err_set(err, -ENOENT, "no application \"%s\" records", application);
+    if (!mirror_choose(m, application, choice))
+        return err_set(err, -ENOMEM, "the choice is not kept: out of memory");
+    choices_write(m->choices);
+    n->broken |= follow_graph(n) < 0;
+    return 0;
 }

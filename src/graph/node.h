@@ -73,6 +73,14 @@ struct node_peer {
     bool linked;             /* it is the microphone in use */
     bool brought_back;       /* as in node_status */
 };
+/* An application that records, or for which there is a choice. */
+struct node_application {
+    const char *name;   /* for people */
+    const char *choice; /* "on", "off" or NULL: none */
+    const char *from;   /* the source that it takes, for people; NULL: none now */
+    bool enhanced;      /* from is this node */
+};
+typedef void node_application_each(void *data, const struct node_application *a);
 typedef void node_each(void *data, const struct node_peer *peer);
 /* Whether the graph has that microphone (as in microphone.h, but for this program's own) or, NODE_SPEAKER, that output.
  * True until the graph is known. */
@@ -81,6 +89,14 @@ bool node_knows(const struct node *n, enum node_kind kind, const char *device);
  * it. */
 void node_microphones(const struct node *n, node_each *each, void *data);
 void node_recorders(const struct node *n, node_each *each, void *data);
+
+/* One call for each source that an application's recorder takes, for each recorder that takes none, and for each
+ * choice. NODE_MIC only. */
+void node_applications(const struct node *n, node_application_each *each, void *data);
+/* Moves an application's recorders, those to come too, to the node ("on") or to its microphone ("off"), until people
+ * move one elsewhere; NULL: leaves them to the session manager. -ENOENT if there is neither a recorder nor a choice.
+ * NODE_MIC only. */
+int node_choose(struct node *n, const char *application, const char *choice, struct err *err);
 
 /* Sets what the node's Props show. */
 void node_controls(struct node *n, float strength, bool bypass);

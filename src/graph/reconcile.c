@@ -1,5 +1,6 @@
 #include "graph/reconcile.h"
 
+#include "graph/choices.h"
 #include "graph/microphone.h"
 
 #include <limits.h>
@@ -117,6 +118,10 @@ static void choose_target(const struct mirror *m, struct wishes *w) {
 
 /* ---- what to tell the session manager ---------------------------------------------------------------------------- */
 
+static bool is_default(const struct mirror *m) {
+    return strcmp(m->default_name, m->own.name) == 0;
+}
+
 /* False: there is no room, and the node's turn comes with the next call. */
 static bool set_target(struct wishes *w, uint32_t node, const char *key, uint64_t serial) {
     if (w->n_targets == RECALL_STREAMS)
@@ -127,7 +132,7 @@ static bool set_target(struct wishes *w, uint32_t node, const char *key, uint64_
 
 /* Once another device is the default, removes the target that misled a recorder, so that its own choice holds again. */
 static void give_back(struct mirror *m, struct wishes *w) {
-    if (!m->default_name[0] || strcmp(m->default_name, m->own.name) == 0)
+    if (!m->default_name[0] || is_default(m))
         return;
     for (unsigned i = 0; i < m->n_targets; i++) {
         struct mirror_target *const target = &m->targets[i];
@@ -155,6 +160,8 @@ static void ask_back(struct mirror *m, struct wishes *w, enum mirror_role role, 
         const struct recall_stream stream = recall_stream(m, node);
         node->awaited = node->role == role && !node->linked && recall_has(&m->noted, m->instance, &stream) &&
                         set_target(w, node->id, "target.object", serial);
+        if (node->awaited)
+            node->asked = serial;
     }
 }
 
@@ -162,11 +169,10 @@ static void ask_back(struct mirror *m, struct wishes *w, enum mirror_role role, 
  * to the session manager. */
 static void note(struct mirror *m, struct wishes *w, enum mirror_role role) {
     struct recall now = {.instance = m->instance};
-    const bool is_default = strcmp(m->default_name, m->own.name) == 0;
     for (unsigned i = 0; i < m->n_nodes; i++) {
         const struct mirror_node *const node = &m->nodes[i];
         const struct recall_stream stream = recall_stream(m, node);
-        if (node->role == role && !is_default && ((node->linked && !node->meter) || node->awaited))
+        if (node->role == role && !is_default(m) && ((node->linked && !node->meter) || node->awaited))
             recall_add(&now, &stream);
     }
     if (recall_same(&now, &m->noted))
@@ -191,6 +197,88 @@ static void recall(struct mirror *m, struct wishes *w) {
     note(m, w, role);
 }
 
+/* ---- what people chose for applications -------------------------------------------------------------------------- */
+
+enum leads {
+    LEADS_NOWHERE, /* nothing was chosen for the recorder, or a node that is gone */
+    LEADS_HERE,    /* to this node */
+    LEADS_DEFAULT, /* to the default, which is this node */
+    LEADS_AWAY,
+};
+
+/* Where the metadata leads a recorder. */
+static enum leads leads(const struct mirror *m, const struct mirror_node *own, const struct mirror_target *target) {
+    char *end;
+    if (!target || target->former || !target->object[0])
+        return LEADS_NOWHERE;
+    if (strcmp(target->object, "-1") == 0)
+        return target->misled_by ? LEADS_NOWHERE : is_default(m) ? LEADS_DEFAULT : LEADS_AWAY;
+    const uint64_t serial = strtoull(target->object, &end, 10);
+    for (unsigned i = 0; i < m->n_nodes; i++) {
+        const struct mirror_node *const node = &m->nodes[i];
+        if (*end ? strcmp(node->name, target->object) == 0 : node->serial == serial)
+            return node == own ? LEADS_HERE : LEADS_AWAY;
+    }
+    return LEADS_NOWHERE;
+}
+
+static void move_to(struct wishes *w, struct mirror_node *node, struct mirror_target *target, uint64_t serial) {
+    if (!set_target(w, node->id, "target.object", serial))
+        return;
+    node->asked = serial;
+    node->settled = false;
+    node->due = DUE_NOTHING;
+    if (target)
+        target->misled_by = NULL; /* this target is not to be given back */
+}
+
+/* Moves a recorder to where the choice for its application asks for. If it is elsewhere after it was there, people have
+ * moved it, and the choice ends. A recorder that is elsewhere from the start stays there: people moved it while this
+ * program did not run, or the entry is of a former node with the same id. */
+static void keep_choice(struct mirror *m, struct wishes *w, struct mirror_node *node, bool on,
+        const struct mirror_node *own) {
+    struct mirror_target *const target = mirror_target(m, node->id);
+    const struct mirror_node *const goal = on ? own : mirror_node(m, w->microphone);
+    const enum leads to = leads(m, own, target);
+    const bool settled = node->settled, there = goal && node->asked == goal->serial;
+    const bool here = to == LEADS_HERE || (to == LEADS_DEFAULT && settled);
+    if (on ? here : to == LEADS_AWAY) {
+        node->settled = true;
+        node->due = DUE_NOTHING;
+        if (!on && goal && !there && node->asked && strtoull(target->object, NULL, 10) == node->asked)
+            move_to(w, node, target, goal->serial); /* from the microphone that this node used before */
+    } else if (node->due == DUE_MOVE || to == LEADS_NOWHERE || (on && to == LEADS_DEFAULT)) {
+        if (goal && (node->due == DUE_MOVE || settled || !there))
+            move_to(w, node, target, goal->serial);
+    } else if (settled) {
+        json_object_del(m->choices, mirror_application(node));
+        w->chosen = true;
+    }
+}
+
+/* Leaves a recorder to the session manager, as if nobody had ever moved it. */
+static void release(struct wishes *w, struct mirror_node *node) {
+    if (!set_target(w, node->id, "target.node", 0) || !set_target(w, node->id, "target.object", 0))
+        return;
+    node->asked = 0;
+    node->settled = false;
+    node->due = DUE_NOTHING;
+}
+
+static void keep_choices(struct mirror *m, struct wishes *w) {
+    const struct mirror_node *const own = mirror_node(m, m->own.source);
+    if (m->own.kind != NODE_MIC || !own || !m->complete || !m->metadata_complete)
+        return;
+    for (unsigned i = 0; i < m->n_nodes; i++) {
+        struct mirror_node *const node = &m->nodes[i];
+        const char *const choice = node->listens ? choices_find(m->choices, mirror_application(node)) : NULL;
+        if (node->due == DUE_RELEASE)
+            release(w, node);
+        else if (choice)
+            keep_choice(m, w, node, strcmp(choice, "on") == 0, own);
+    }
+}
+
 void reconcile(struct mirror *m, struct wishes *ret) {
     const bool speaker = m->own.kind == NODE_SPEAKER;
     *ret = (struct wishes){
@@ -198,11 +286,12 @@ void reconcile(struct mirror *m, struct wishes *ret) {
         .metadata = m->n_metadata ? m->metadata[0].id : MIRROR_NONE,
     };
     const unsigned n_linked = count_links(m, ret);
-    recall(m, ret);
-    give_back(m, ret);
     ret->quiet = !speaker && is_played(m, ret->microphone);
     if (ret->quiet)
         ret->microphone = MIRROR_NONE;
+    recall(m, ret);
+    keep_choices(m, ret);
+    give_back(m, ret);
     choose_target(m, ret);
     /* A speaker's capture stream never stays away, but without an output nothing drives it. */
     ret->pacing = n_linked && (!speaker || ret->microphone == MIRROR_NONE);

@@ -29,7 +29,8 @@ struct wishes {
         const char *key;
         uint64_t serial; /* the value; 0: remove the property */
     } targets[RECALL_STREAMS];
-    bool noted; /* mirror.noted has changed: write it */
+    bool noted;  /* mirror.noted has changed: write it */
+    bool chosen; /* mirror.choices has: likewise */
 };
 
 void reconcile(struct mirror *m, struct wishes *ret);

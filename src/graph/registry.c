@@ -79,6 +79,10 @@ static void on_recorder_info(void *data, const struct pw_node_info *info) {
     if (!node || !(info->change_mask & PW_NODE_CHANGE_MASK_PROPS) || !info->props)
         return;
     node->meter = spa_atob(spa_dict_lookup(info->props, PW_KEY_STREAM_MONITOR));
+    node->listens = !node->meter && !spa_dict_lookup(info->props, PW_KEY_NODE_LINK_GROUP) &&
+                    !spa_atob(spa_dict_lookup(info->props, PW_KEY_STREAM_CAPTURE_SINK));
+    if (!node->application[0])
+        text_copy(node->application, sizeof node->application, text_of(info->props, PW_KEY_APP_PROCESS_BINARY));
     w->registry->changed(w->registry->data);
 }
 
@@ -123,7 +127,7 @@ static void unwatch(struct watched *w) {
     free(w);
 }
 
-/* Binds recorders, to learn whether they are meters, and a speaker's links, to learn whether samples flow. */
+/* Binds recorders, to learn what they are for, and a speaker's links, to learn whether samples flow. */
 static void watch_all(struct registry *r) {
     struct mirror *const m = &r->mirror;
     struct watched *w;

@@ -14,6 +14,7 @@
 
 const struct cli_command *const cli_commands[] = {
     &status_command, &monitor_command, &set_command, &bypass_command, &mics_command, &use_command, &model_command,
+    &apps_command, &app_command,
 #ifdef HAVE_DAEMON
     &setup_command, &doctor_command,
 #endif

@@ -13,7 +13,8 @@ enum { CLI_MAX_ARGUMENTS = 4, CLI_MAX_OPTIONS = 8 };
 
 /* What a word on the command line is, for completion. */
 enum cli_kind {
-    CLI_ANY, CLI_FILE, CLI_COMMAND, CLI_SETTING, CLI_VALUE, CLI_MICROPHONE, CLI_MODEL, CLI_ENGINE, CLI_SWITCH
+    CLI_ANY, CLI_FILE, CLI_COMMAND, CLI_SETTING, CLI_VALUE, CLI_MICROPHONE, CLI_MODEL, CLI_ENGINE, CLI_SWITCH,
+    CLI_APPLICATION, CLI_CHOICE
 };
 
 struct cli_argument {
@@ -49,7 +50,7 @@ struct cli_command {
 };
 
 extern const struct cli_command status_command, monitor_command, set_command, bypass_command, mics_command, use_command,
-    model_command, setup_command, doctor_command, enhance_command, plot_command, mix_command, compare_command,
+    model_command, apps_command, app_command, setup_command, doctor_command, enhance_command, plot_command, mix_command, compare_command,
     bench_command, help_command, version_command, complete_command;
 extern const struct cli_command *const cli_commands[]; /* terminated by NULL */
 

@@ -1,8 +1,9 @@
-/* primeknet set, bypass, use, model, mics: commands to a running primeknetd. */
+/* primeknet set, bypass, use, model, mics, apps, app: commands to a running primeknetd. */
 #include "config.h"
 
 #include "tool/cli.h"
 
+#include "base/text.h"
 #include "daemon/control.h"
 
 #include <stdio.h>
@@ -141,31 +142,36 @@ const struct cli_command mics_command = {
     .about = "Lists the microphones: the name for primeknet use, and a description. * marks the one in use.\n",
 };
 
-/* Finds the microphone with that name or description, or the only one that contains the words. Prints an error
- * otherwise. */
+/* Finds what has that name, or else what contains the words in its name or description. Returns how many do; *ret is one
+ * of them. */
+static int find(const json_t **ret, const json_t *list, const char *wanted) {
+    const json_t *one;
+    size_t i;
+    int n_found = 0;
+    json_array_foreach(list, i, one) {
+        const char *name = text_of(one, "name"), *description = text_of(one, "description");
+        const bool is_it = strcmp(name, wanted) == 0;
+        if (!is_it && (!wanted[0] || (!strcasestr(name, wanted) && !strcasestr(description, wanted))))
+            continue;
+        *ret = one;
+        if (is_it)
+            return 1;
+        n_found++;
+    }
+    return n_found;
+}
+
+/* Finds the only microphone that the words fit. Prints an error otherwise. */
 static bool find_microphone(char *ret, size_t size, const char *wanted) {
     if (!wanted[0]) {
         cli_fail("the name is empty; primeknet mics lists the microphones");
         return false;
     }
-    json_t *answer = cli_ask(json_pack("{s:s}", "command", "microphones")), *mic;
+    json_t *answer = cli_ask(json_pack("{s:s}", "command", "microphones"));
     if (!answer)
         return false;
-    const json_t *found = NULL, *mics = json_object_get(answer, "microphones");
-    size_t i;
-    int n_found = 0;
-    json_array_foreach(mics, i, mic) {
-        const char *name = text_of(mic, "name"), *description = text_of(mic, "description");
-        if (strcmp(name, wanted) == 0) {
-            found = mic;
-            n_found = 1;
-            break;
-        }
-        if (strcasestr(name, wanted) || strcasestr(description, wanted)) {
-            found = mic;
-            n_found++;
-        }
-    }
+    const json_t *found;
+    const int n_found = find(&found, json_object_get(answer, "microphones"), wanted);
     if (n_found == 1)
         snprintf(ret, size, "%s", text_of(found, "name"));
     else if (n_found > 1)
@@ -190,4 +196,102 @@ const struct cli_command use_command = {
     .arguments = {{"MICROPHONE", .kind = CLI_MICROPHONE}},
     .options = {SAVE},
     .about = "Switches to another microphone: a name that primeknet mics lists, a part of one, or default.\n",
+};
+
+/* ---- applications ------------------------------------------------------------------------------------------------ */
+
+static void print_application(const json_t *app, int width) {
+    const json_t *from = json_object_get(app, "from"), *source;
+    size_t i;
+    printf("%c %-*s  ", json_is_true(json_object_get(app, "enhanced")) ? '*' : ' ', width, text_of(app, "name"));
+    json_array_foreach(from, i, source)
+        printf("%s%s", i ? ", " : "", json_string_value(source));
+    if (json_array_size(from) == 0)
+        fputs("nothing now", stdout);
+    if (text_of(app, "choice")[0])
+        printf(" (chosen: %s)", text_of(app, "choice"));
+    putchar('\n');
+}
+
+static int run_apps(const struct cli_call *call) {
+    json_t *answer = cli_ask(json_pack("{s:s}", "command", "apps")), *app;
+    if (!answer)
+        return cli_failed;
+    const json_t *apps = json_object_get(answer, "applications");
+    size_t i;
+    int width = 0;
+    if (cli_option(call, 'j'))
+        cli_print_json(answer);
+    else if (json_array_size(apps) == 0)
+        puts("No application records.");
+    else {
+        json_array_foreach(apps, i, app) {
+            int n = (int)strlen(text_of(app, "name"));
+            width = n > width ? n : width;
+        }
+        json_array_foreach(apps, i, app)
+            print_application(app, width);
+    }
+    json_decref(answer);
+    return cli_done;
+}
+
+const struct cli_command apps_command = {
+    .name = "apps",
+    .summary = "list the applications that record",
+    .run = run_apps,
+    .options = {{'j', "json", .help = "as one JSON object, for scripts; see primeknet(1)"}},
+    .about = "Lists the applications that record, what they record, and what primeknet app chose for them. * marks those\n"
+             "that record Enhanced Mic.\n",
+};
+
+/* Finds the only application that the words fit. Otherwise prints an error that names those that there are. */
+static bool find_application(char *ret, size_t size, const char *wanted) {
+    json_t *answer = cli_ask(json_pack("{s:s}", "command", "apps")), *app;
+    if (!answer)
+        return false;
+    const json_t *apps = json_object_get(answer, "applications"), *found;
+    const int n_found = find(&found, apps, wanted);
+    char names[512] = "";
+    size_t i;
+    if (n_found == 1)
+        snprintf(ret, size, "%s", text_of(found, "name"));
+    json_array_foreach(apps, i, app)
+        text_add(names, sizeof names, "%s%s", i ? ", " : "", text_of(app, "name"));
+    if (!names[0])
+        cli_fail("there is no application \"%s\": none records", wanted);
+    else if (n_found > 1)
+        cli_fail("\"%s\" matches %d applications; there are: %s", wanted, n_found, names);
+    else if (n_found == 0)
+        cli_fail("there is no application \"%s\"; there are: %s", wanted, names);
+    json_decref(answer);
+    return n_found == 1;
+}
+
+static int run_app(const struct cli_call *call) {
+    const char *choice = call->words[1];
+    char name[256];
+    if (strcmp(choice, "on") != 0 && strcmp(choice, "off") != 0 && strcmp(choice, "auto") != 0)
+        return cli_misuse(&app_command, "'%s' is not on, off or auto", choice);
+    if (!find_application(name, sizeof name, call->words[0]))
+        return cli_failed;
+    json_t *answer = cli_ask(json_pack("{s:s, s:s, s:s}", "command", "app", "name", name, "choice", choice));
+    if (!answer)
+        return cli_failed;
+    if (strcmp(choice, "auto") == 0)
+        printf("%s records what it asks for itself\n", name);
+    else
+        printf("%s records %s, from now on\n", name, strcmp(choice, "on") == 0 ? "Enhanced Mic" : "the microphone itself");
+    json_decref(answer);
+    return cli_done;
+}
+
+const struct cli_command app_command = {
+    .name = "app",
+    .summary = "move an application to Enhanced Mic or away from it",
+    .run = run_app,
+    .arguments = {{"NAME", .kind = CLI_APPLICATION}, {"on|off|auto", .kind = CLI_CHOICE}},
+    .about = "Moves an application that records to Enhanced Mic (on) or to the microphone that Enhanced Mic uses (off), now\n"
+             "and whenever it records, until it is moved by other means. auto forgets the choice: the application records\n"
+             "what it asks for itself. NAME is a name that primeknet apps lists, or a part of one.\n",
 };

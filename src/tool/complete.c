@@ -23,6 +23,14 @@ static void offer_microphones(const char *typed) {
     json_decref(answer);
 }
 
+static void offer_applications(const char *typed) {
+    json_t *answer = cli_ask(json_pack("{s:s}", "command", "apps")), *app;
+    size_t i;
+    json_array_foreach(json_object_get(answer, "applications"), i, app)
+        offer(typed, text_of(app, "name"), "");
+    json_decref(answer);
+}
+
 /* A setting's name as commands spell it, with dashes. */
 static void spell(char ret[32], const char *name) {
     snprintf(ret, 32, "%s", name);
@@ -79,6 +87,12 @@ static void offer_kind(enum cli_kind kind, const char *typed, const char *before
         offer(typed, "on", "");
         offer(typed, "off", "");
         offer(typed, "toggle", "");
+        break;
+    case CLI_APPLICATION: offer_applications(typed); break;
+    case CLI_CHOICE:
+        offer(typed, "on", "");
+        offer(typed, "off", "");
+        offer(typed, "auto", "");
         break;
     case CLI_ANY: break;
     }
