@@ -82,7 +82,7 @@ static void on_recorder_info(void *data, const struct pw_node_info *info) {
     node->listens = !node->meter && !spa_dict_lookup(info->props, PW_KEY_NODE_LINK_GROUP) &&
                     !spa_atob(spa_dict_lookup(info->props, PW_KEY_STREAM_CAPTURE_SINK));
     if (!node->application[0])
-        text_copy(node->application, sizeof node->application, text_of(info->props, PW_KEY_APP_PROCESS_BINARY));
+        text_copy(node->application, sizeof node->application, props_text(info->props, PW_KEY_APP_PROCESS_BINARY));
     w->registry->changed(w->registry->data);
 }
 
