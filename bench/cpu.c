@@ -70,7 +70,7 @@ static int record(const struct model *m, struct net **net, struct net_state *sta
     const struct model_config *g = model_config(m);
     recorder = *kernels_nth(0);
     recorder.linear = record_linear;
-    recorder.linear_bf16 = NULL;
+    recorder.linear_pairs = NULL;
     recorder.conv = record_conv;
     recorder.scan = record_scan;
     memset(&hop, 0, sizeof hop);
@@ -168,7 +168,7 @@ static int round_of(const char *name) {
             sum += us[h];
         printf("{\"model\": \"%s\", \"isa\": \"%s\", \"rtf\": %.5f, \"p50\": %.5f, \"products\": %.5f}\n",
                model_name(model), k->name, sum / n / hop_us, measure_percentile(us, n, .5) / hop_us,
-               products_us(k->linear, k->linear_bf16) / hop_us);
+               products_us(k->linear, k->linear_pairs) / hop_us);
     }
 end:
     net_state_done(&state);

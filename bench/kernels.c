@@ -69,14 +69,14 @@ int main(void) {
                 printf(" %13s %8s", "", "");
                 continue;
             }
-            kernel_work_init(&w, &kernel_cases[c], 1);
+            kernel_work_init(&w, &kernel_cases[c], k, 1);
             report(&w, least_ns(ours, &w, k));
             kernel_work_done(&w);
         }
 #ifdef HAVE_OPENBLAS
-        if (kernel_cases[c].op == op_linear && !(kernel_cases[c].flags & (overlapping | in_bf16))) {
+        if (kernel_cases[c].op == op_linear && !(kernel_cases[c].flags & (overlapping | in_pairs))) {
             struct kernel_work w;
-            kernel_work_init(&w, &kernel_cases[c], 1);
+            kernel_work_init(&w, &kernel_cases[c], &kernels_reference, 1);
             report(&w, least_ns(peer, &w, NULL));
             kernel_work_done(&w);
         }

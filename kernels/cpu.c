@@ -28,8 +28,11 @@ extern const struct kernels KERNELS;
 const struct kernels KERNELS = {
     .name = KERNELS_NAME,
     .linear = linear_cpu,
+#ifdef PAIRS
+    .linear_pairs = linear_pairs_cpu,
 #ifdef __AVX512BF16__
-    .linear_bf16 = linear_bf16_cpu,
+    .bf16 = true,
+#endif
 #endif
     .depthwise = depthwise_cpu,
     .attend = attend_cpu,

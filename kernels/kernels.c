@@ -11,11 +11,8 @@
 #include "kernels/scan/scan.h"
 #include "kernels/ssd/ssd.h"
 
-#include <stdbool.h>
-#include <stddef.h>
-
 /* from cpu.c, compiled once for each */
-extern const struct kernels kernels_avx512_bf16, kernels_avx512, kernels_avx2, kernels_baseline;
+extern const struct kernels kernels_avx512_bf16, kernels_avx512_vnni, kernels_avx512, kernels_avx2, kernels_baseline;
 
 const struct kernels kernels_reference = {
     .name = "reference",
@@ -37,17 +34,13 @@ static bool has_avx512(void) {
            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw");
 }
 
-static bool has_bf16(void) {
-    return has_avx512() && __builtin_cpu_supports("avx512bf16");
-}
-
 /* Intel processors take longer for products of bfloat16 pairs than for floats (docs/cpu.md). */
 static bool has_fast_bf16(void) {
-    return has_bf16() && !__builtin_cpu_is("intel");
+    return has_avx512() && __builtin_cpu_supports("avx512bf16") && !__builtin_cpu_is("intel");
 }
 
-static bool has_slow_bf16(void) {
-    return has_bf16() && __builtin_cpu_is("intel");
+static bool has_vnni(void) {
+    return has_avx512() && __builtin_cpu_supports("avx512vnni");
 }
 
 static bool has_avx2(void) {
@@ -66,8 +59,8 @@ static const struct {
 } table[] = {
 #ifdef __x86_64__
     {has_fast_bf16, &kernels_avx512_bf16},
+    {has_vnni, &kernels_avx512_vnni},
     {has_avx512, &kernels_avx512},
-    {has_slow_bf16, &kernels_avx512_bf16},
     {has_avx2, &kernels_avx2},
 #endif
     {always, &kernels_baseline},

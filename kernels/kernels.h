@@ -5,6 +5,9 @@
 #ifndef PRIMEKNET_KERNELS_H
 #define PRIMEKNET_KERNELS_H
 
+#include <stdbool.h>
+#include <stddef.h>
+
 struct linear;
 struct depthwise;
 struct attend;
@@ -19,7 +22,8 @@ struct power;
 struct kernels {
     const char *name; /* the instruction set, for people */
     void (*linear)(const struct linear *a);
-    void (*linear_bf16)(const struct linear *a); /* NULL if it would not be faster */
+    void (*linear_pairs)(const struct linear *a); /* NULL if it would not be faster */
+    bool bf16; /* pairs are of bfloat16, not of int16 */
     void (*depthwise)(const struct depthwise *a);
     void (*attend)(const struct attend *a);
     void (*conv)(const struct conv *a);
@@ -32,6 +36,13 @@ struct kernels {
 };
 
 extern const struct kernels kernels_reference; /* in float */
+
+/* The same with all products in float. */
+static inline struct kernels kernels_in_float(const struct kernels *k) {
+    struct kernels in_float = *k;
+    in_float.linear_pairs = NULL;
+    return in_float;
+}
 
 /* The kernels that this processor supports, best first, without the reference; NULL after the last. There is at least
  * one. */

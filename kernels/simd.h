@@ -35,6 +35,7 @@ typedef float vf_unaligned __attribute__((vector_size(LANES * sizeof(float)), al
 #define FOLD(a, b, ...) __builtin_shuffle(a, b, (vi){__VA_ARGS__})
 #endif
 
+
 typedef int int_alias __attribute__((may_alias));
 
 static inline vf load(const float *p) {
@@ -47,6 +48,10 @@ static inline void store(float *p, vf x) {
 
 static inline vf splat(float x) {
     return x - (vf){0};
+}
+
+static inline vf magnitude(vf x) {
+    return (vf)((vi)x & INT_MAX);
 }
 
 /* GNU C has no minimum or maximum, and compilers do not reliably recognise one in a comparison and a selection. */
@@ -75,7 +80,7 @@ static inline vf minimum(vf a, vf b) {
 #endif
 }
 
-/* Rows that one kernel writes for another: floats, or pairs of bfloat16 in a float's place. */
+/* Rows that one kernel writes for another: floats, or pairs in a float's place, which put() makes of bfloat16 only. */
 struct rows {
     float *v; /* the row that put() writes to */
     size_t stride; /* in floats */
@@ -162,6 +167,22 @@ static inline vf other_half(vf x) {
     return FOLD(x, x, 4, 5, 6, 7, 0, 1, 2, 3);
 #else
     return FOLD(x, x, 2, 3, 0, 1);
+#endif
+}
+
+/* The greatest of all elements. */
+static inline float greatest(vf x) {
+#if LANES == 16
+    return _mm512_reduce_max_ps((__m512)x);
+#else
+    x = maximum(x, other_half(x));
+#if LANES == 8
+    x = maximum(x, FOLD(x, x, 2, 3, 0, 1, 6, 7, 4, 5));
+    x = maximum(x, FOLD(x, x, 1, 0, 3, 2, 5, 4, 7, 6));
+#else
+    x = maximum(x, FOLD(x, x, 1, 0, 3, 2));
+#endif
+    return x[0];
 #endif
 }
 

@@ -33,19 +33,19 @@ const struct kernel_case kernel_cases[] = {
     {op_linear, "of convs, two blocks", 201, 64, 16, 5, of_convs | with_prelu, 0},
     {op_linear, "of convs, prime 31, small", 100, 16, 16, 31, of_convs, 1},
     {op_linear, "of convs, large", 100, 256, 64, 11, of_convs | with_add, 1},
-    {op_linear, "bf16, one row", 1, 16, 1, 0, in_bf16, 0},
-    {op_linear, "bf16, panels and a bit", 15, 48, 35, 0, in_bf16 | with_add | with_prelu, 0},
-    {op_linear, "bf16, proj, small", 100, 16, 16, 0, in_bf16 | with_add, 1},
-    {op_linear, "bf16, down, large", 100, 192, 64, 0, in_bf16 | with_prelu | overlapping, 1},
-    {op_linear, "bf16, select, small", 100, 32, 33, 0, in_bf16, 1},
-    {op_linear, "bf16, dense, large", 201, 256, 64, 0, in_bf16 | with_prelu, 1},
-    {op_linear, "bf16, in, base", 100, 32, 128, 0, in_bf16, 1},
-    {op_linear, "bf16, in, large", 100, 64, 256, 0, in_bf16, 1},
-    {op_linear, "bf16, of a norm, one row", 1, 16, 1, 0, in_bf16 | of_norm, 0},
-    {op_linear, "bf16, of a norm, small", 100, 16, 64, 0, in_bf16 | of_norm, 1},
-    {op_linear, "bf16, of a gate, small", 100, 16, 16, 0, in_bf16 | of_gate | with_add, 1},
-    {op_linear, "bf16, of convs, two blocks", 201, 128, 16, 5, in_bf16 | of_convs | with_prelu, 0},
-    {op_linear, "bf16, of convs, prime 31, small", 100, 16, 16, 31, in_bf16 | of_convs, 1},
+    {op_linear, "pairs, one row", 1, 16, 1, 0, in_pairs, 0},
+    {op_linear, "pairs, panels and a bit", 15, 48, 35, 0, in_pairs | with_add | with_prelu, 0},
+    {op_linear, "pairs, proj, small", 100, 16, 16, 0, in_pairs | with_add, 1},
+    {op_linear, "pairs, down, large", 100, 192, 64, 0, in_pairs | with_prelu | overlapping, 1},
+    {op_linear, "pairs, select, small", 100, 32, 33, 0, in_pairs, 1},
+    {op_linear, "pairs, dense, large", 201, 256, 64, 0, in_pairs | with_prelu, 1},
+    {op_linear, "pairs, in, base", 100, 32, 128, 0, in_pairs, 1},
+    {op_linear, "pairs, in, large", 100, 64, 256, 0, in_pairs, 1},
+    {op_linear, "pairs, of a norm, one row", 1, 16, 1, 0, in_pairs | of_norm, 0},
+    {op_linear, "pairs, of a norm, small", 100, 16, 64, 0, in_pairs | of_norm, 1},
+    {op_linear, "pairs, of a gate, small", 100, 16, 16, 0, in_pairs | of_gate | with_add, 1},
+    {op_linear, "pairs, of convs, two blocks", 201, 128, 16, 5, in_pairs | of_convs | with_prelu, 0},
+    {op_linear, "pairs, of convs, prime 31, small", 100, 16, 16, 31, in_pairs | of_convs, 1},
     {op_depthwise, "one row", 1, 3, 16, 3, 0, 0},
     {op_depthwise, "a short last tile", 11, 1, 32, 5, with_times, 0},
     {op_depthwise, "one tap", 9, 1, 16, 1, 0, 0},
@@ -133,10 +133,15 @@ static float *output(struct kernel_work *w, float *values, size_t n) {
     return values;
 }
 
-static float *packed(struct kernel_work *w, uint32_t *state, unsigned n_in, unsigned n_out, bool bf16) {
+static float *packed(struct kernel_work *w, uint32_t *state, unsigned n_in, unsigned n_out, float *steps) {
     float *weight = random_floats(w, state, (size_t)n_in * n_out, -1, 1);
     float *to = random_floats(w, state, (size_t)linear_padded(n_out) * n_in, 0, 0);
-    (bf16 ? linear_bf16_pack : linear_pack)(to, weight, n_out, n_in);
+    if (!steps)
+        linear_pack(to, weight, n_out, n_in);
+    else if (w->bf16)
+        linear_bf16_pack(to, weight, n_out, n_in);
+    else
+        linear_int16_pack(to, steps, weight, n_out, n_in);
     return to;
 }
 
@@ -160,6 +165,7 @@ static void linear_init(struct kernel_work *w, uint32_t *seed) {
     const struct kernel_case *c = w->c;
     size_t width = linear_padded(c->n_out), x_stride = c->flags & overlapping ? c->n_in - c->n_in / 3 : 2 * c->n_in + 3,
            n_y = (c->n_rows - 1) * (width + 5) + width;
+    float *steps = c->flags & in_pairs ? random_floats(w, seed, width, 0, 0) : NULL;
     w->linear = (struct linear){
         .n_rows = c->n_rows,
         .n_in = c->n_in,
@@ -171,7 +177,8 @@ static void linear_init(struct kernel_work *w, uint32_t *seed) {
         .x = random_floats(w, seed, c->n_rows * x_stride + c->n_in, -1, 1.5f),
         .x_stride = x_stride,
         .epsilon = 1e-5f,
-        .weight = packed(w, seed, c->n_in, c->n_out, c->flags & in_bf16),
+        .weight = packed(w, seed, c->n_in, c->n_out, steps),
+        .steps = steps,
         .bias = random_floats(w, seed, width, -1, 1),
         .prelu = c->flags & with_prelu ? random_floats(w, seed, width, -.5f, .5f) : NULL,
         .y = output(w, c->flags & with_add ? random_floats(w, seed, n_y, -1, 1) : guarded(w, n_y), n_y),
@@ -294,10 +301,10 @@ static void fft_init(struct kernel_work *w, uint32_t *seed) {
                           output(w, guarded(w, n + 2), inverse ? n : n + 2)};
 }
 
-void kernel_work_init(struct kernel_work *w, const struct kernel_case *c, unsigned seed) {
+void kernel_work_init(struct kernel_work *w, const struct kernel_case *c, const struct kernels *k, unsigned seed) {
     uint32_t state = seed;
     size_t n = (size_t)c->n_rows * c->n_out;
-    *w = (struct kernel_work){.c = c};
+    *w = (struct kernel_work){.c = c, .bf16 = k->bf16};
     switch (c->op) {
     case op_linear: linear_init(w, &state); break;
     case op_depthwise: depthwise_init(w, &state); break;
@@ -319,7 +326,7 @@ void kernel_work_init(struct kernel_work *w, const struct kernel_case *c, unsign
     case op_attend:
         w->attend = (struct attend){.n_rows = c->n_rows,
                                     .n_channels = c->n_out,
-                                    .weight = packed(w, &state, c->n_out, c->n_out, false),
+                                    .weight = packed(w, &state, c->n_out, c->n_out, NULL),
                                     .bias = random_floats(w, &state, c->n_out, .5f, 1),
                                     .x = random_floats(w, &state, 2 * n, -1, 1),
                                     .y = output(w, guarded(w, n), n),
@@ -339,18 +346,18 @@ void kernel_work_init(struct kernel_work *w, const struct kernel_case *c, unsign
 }
 
 bool kernel_work_possible(const struct kernel_case *c, const struct kernels *k) {
-    return !(c->flags & in_bf16) || k->linear_bf16;
+    return !(c->flags & in_pairs) || k->linear_pairs;
 }
 
 void kernel_work_run(struct kernel_work *w, const struct kernels *k) {
     switch (w->c->op) {
     case op_linear:
-        if (!(w->c->flags & in_bf16))
+        if (!(w->c->flags & in_pairs))
             k->linear(&w->linear);
-        else if (k == &kernels_reference)
-            linear_bf16_ref(&w->linear);
+        else if (k != &kernels_reference)
+            k->linear_pairs(&w->linear);
         else
-            k->linear_bf16(&w->linear);
+            (w->bf16 ? linear_bf16_ref : linear_int16_ref)(&w->linear);
         break;
     case op_depthwise: k->depthwise(&w->depthwise); break;
     case op_attend: k->attend(&w->attend); break;

@@ -28,7 +28,7 @@ enum {
     overlapping = 4,
     with_times = 8,
     tiny_steps = 16,
-    in_bf16 = 32,
+    in_pairs = 32,
     of_norm = 64,
     of_gate = 128,
     of_convs = 256,
@@ -49,6 +49,7 @@ extern const char *const kernel_op_names[];
 
 struct kernel_work {
     const struct kernel_case *c;
+    bool bf16; /* the pairs of the kernels that it is for */
     union {
         struct linear linear;
         struct depthwise depthwise;
@@ -77,7 +78,7 @@ struct kernel_work {
     double n_macs; /* multiply-adds in one call */
 };
 
-void kernel_work_init(struct kernel_work *w, const struct kernel_case *c, unsigned seed);
+void kernel_work_init(struct kernel_work *w, const struct kernel_case *c, const struct kernels *k, unsigned seed);
 bool kernel_work_possible(const struct kernel_case *c, const struct kernels *k); /* not every set of kernels has every
                                                                                   * form */
 void kernel_work_run(struct kernel_work *w, const struct kernels *k);

@@ -763,10 +763,8 @@ START_TEST(blocks_are_the_cpu_s) {
     struct net_cuda *net;
     struct net_cuda_state state;
     struct arena a;
-    unsigned in_float = 0; /* the fastest kernels without bfloat16 products */
-    while (kernels_nth(in_float)->linear_bf16)
-        in_float++;
-    ck_assert(!net_new(&cpu, m, kernels_nth(in_float)) && !net_state_init(cpu, &cpu_state));
+    const struct kernels in_float = kernels_in_float(kernels_nth(0));
+    ck_assert(!net_new(&cpu, m, &in_float) && !net_state_init(cpu, &cpu_state));
     open_net(&net, &state, &a, m, FRAMES);
     const unsigned n_stages = 3 + 2 * g->n_blocks;
     struct array x[3 + 2 * 16 + 3]; /* features, embed, encode, down, the stages, mask and rotation */

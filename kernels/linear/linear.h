@@ -11,8 +11,10 @@
  * bias, prelu, add, skip and blend are read and written. y may be add; it may not be an input of v. n_in is at most
  * LINEAR_MAX_IN and, unless v is a map, a multiple of 16.
  *
- * The bfloat16 form rounds weights (when packed) and inputs to bfloat16 (8 bits of mantissa) and sums the products in
- * float; n_in is then a multiple of 16. */
+ * Forms of pairs take two inputs per step; n_in is then a multiple of 16. One rounds weights (when packed) and inputs to
+ * bfloat16 (8 bits of mantissa) and sums the products in float. The other rounds to int16: inputs to multiples of the
+ * row's largest / LINEAR_MOST (of a norm the largest that it can have, sqrt(n_in) / LINEAR_MOST), an output's weights to
+ * multiples of its own step, so large that sums of products stay within 32 bits. These sums are exact. */
 #ifndef PRIMEKNET_LINEAR_H
 #define PRIMEKNET_LINEAR_H
 
@@ -31,6 +33,7 @@ struct linear {
     unsigned n_convs;
     const struct depthwise *convs;
     const float *weight; /* packed for the form that is called */
+    const float *steps;  /* of the weights, only in the int16 form */
     const float *bias;
     const float *prelu; /* may be NULL */
     const float *add;   /* [n_rows][add_stride]; may be NULL */
@@ -41,7 +44,10 @@ struct linear {
 };
 
 /* LINEAR_NARROW: a last panel with at most this many outputs is computed faster. */
-enum { LINEAR_PANEL = 16, LINEAR_MAX_IN = 2048, LINEAR_NARROW = 4 };
+enum { LINEAR_PANEL = 16, LINEAR_MAX_IN = 2048, LINEAR_NARROW = 4, LINEAR_MOST = 8191 };
+
+/* The int16 form's least largest input of a row, so that its inverse is finite. */
+#define LINEAR_LEAST 1e-20f
 
 static inline unsigned linear_padded(unsigned n_out) {
     return (n_out + LINEAR_PANEL - 1) / LINEAR_PANEL * LINEAR_PANEL;
@@ -50,10 +56,12 @@ static inline unsigned linear_padded(unsigned n_out) {
 /* weight [n_out][n_in] -> packed [linear_padded(n_out) * n_in], which must start as zeros. */
 void linear_pack(float *packed, const float *weight, unsigned n_out, unsigned n_in);
 
-/* The same for the bfloat16 form: [panel][n_in / 2][16] pairs of bfloat16, which take half the space. */
+/* The same for pairs: [panel][n_in / 2][16] of them, which take half the space. steps [n_out]. */
 void linear_bf16_pack(float *packed, const float *weight, unsigned n_out, unsigned n_in);
+void linear_int16_pack(float *packed, float *steps, const float *weight, unsigned n_out, unsigned n_in);
 
 void linear_ref(const struct linear *a);
 void linear_bf16_ref(const struct linear *a);
+void linear_int16_ref(const struct linear *a);
 
 #endif

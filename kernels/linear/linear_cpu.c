@@ -1,31 +1,50 @@
 /* Tiles of at most ROWS positions by PANELS panels of outputs stay in registers while the inputs stream past. Inputs
  * that are not a map are computed first, for a block of positions that fits the first-level cache. Positions are
- * divided evenly among blocks and tiles. The bfloat16 form rounds inputs while it gathers them and takes two per
- * step. */
+ * divided evenly among blocks and tiles. The form of pairs rounds each row of inputs once it is gathered, in place,
+ * and takes two per step: bfloat16 where the processor multiplies it, else int16. */
 #include "kernels/depthwise/depthwise.h"
 #include "kernels/linear/linear.h"
 #include "kernels/simd.h"
 
+#include <math.h>
+
 #if LANES == 16 /* 32 registers: 28 sums, 2 weights */
-enum { ROWS = 14, PANELS = 2 };
+enum { ROWS = 14, PAIR_ROWS = 14, PANELS = 2 };
 #elif LANES == 8 /* 16 registers: 12 sums, 2 weights, an input */
-enum { ROWS = 6, PANELS = 1 };
+enum { ROWS = 6, PAIR_ROWS = 5, PANELS = 1 }; /* pairs need a register for their product */
 #elif defined __aarch64__ /* 32 registers: 24 sums, 4 weights, an input */
-enum { ROWS = 6, PANELS = 1 };
+enum { ROWS = 6, PAIR_ROWS = 6, PANELS = 1 };
 #else /* 16 registers: 12 sums, a product, an input */
-enum { ROWS = 3, PANELS = 1 };
+enum { ROWS = 3, PAIR_ROWS = 3, PANELS = 1 };
+#endif
+
+#if defined __AVX512BF16__
+#define PAIRS
+typedef vf pair_sums;
+#elif defined __SSE2__
+#define PAIRS
+#define INT16
+typedef vi pair_sums;
 #endif
 
 enum { GATHERED = 8192 /* floats: 32 KiB */, LEAST_BLOCK = 14 };
 
-enum { PANEL_VECTORS = LINEAR_PANEL / LANES };
+enum { PANEL_VECTORS = LINEAR_PANEL / LANES, TILE_VECTORS = PANELS * PANEL_VECTORS };
 
-/* The inputs of some positions: floats, or pairs of bfloat16, which have the same width. */
+/* The inputs of some positions: floats, or pairs, which have the same width. */
 struct linear_inputs {
     const float *v;
-    size_t stride;
+    size_t stride; /* in floats */
     unsigned n_steps;
+    const float *steps; /* each row's, of int16; LANES can be read from any on */
 };
+
+static inline struct linear_inputs linear_inputs_from(struct linear_inputs a, unsigned row) {
+    a.v += row * a.stride;
+    if (a.steps)
+        a.steps += row;
+    return a;
+}
 
 /* ---- inputs of a block ---- */
 
@@ -36,6 +55,52 @@ static inline __attribute__((always_inline)) void linear_map(const struct linear
         for (size_t i = 0; i < a->n_in; i += LANES)
             put(to, i, load(x + i));
 }
+
+#ifdef INT16
+/* Rounds 16 values, which fit, to int16. */
+static inline void linear_put(float *to, size_t i, const vf x[PANEL_VECTORS]) {
+#if LANES == 16
+    *(__m256i_u *)(to + i / 2) = _mm512_cvtsepi32_epi16(_mm512_cvtps_epi32((__m512)x[0]));
+#elif LANES == 8 /* packs the lower and the upper halves */
+    const __m256i both = _mm256_packs_epi32(_mm256_cvtps_epi32((__m256)x[0]), _mm256_cvtps_epi32((__m256)x[1]));
+    *(__m256i_u *)(to + i / 2) = _mm256_permute4x64_epi64(both, 0xd8);
+#else
+    for (unsigned v = 0; v < PANEL_VECTORS; v += 2)
+        *(__m128i_u *)(to + i / 2 + 2 * v) =
+            _mm_packs_epi32(_mm_cvtps_epi32((__m128)x[v]), _mm_cvtps_epi32((__m128)x[v + 1]));
+#endif
+}
+
+/* The greatest magnitude of a row. */
+static inline __attribute__((always_inline)) float linear_largest(const float *x, size_t n) {
+    vf most[PANEL_VECTORS];
+    UNROLL
+    for (unsigned v = 0; v < PANEL_VECTORS; v++)
+        most[v] = splat(LINEAR_LEAST);
+    for (size_t i = 0; i < n; i += LINEAR_PANEL)
+        UNROLL
+        for (unsigned v = 0; v < PANEL_VECTORS; v++)
+            most[v] = maximum(most[v], magnitude(load(x + i + v * LANES)));
+    UNROLL
+    for (unsigned v = 1; v < PANEL_VECTORS; v++)
+        most[0] = maximum(most[0], most[v]);
+    return greatest(most[0]);
+}
+
+/* Rounds a row of x, which may be `to`, to int16. Returns the step. */
+static inline __attribute__((always_inline)) float linear_round(float *to, const float *x, size_t n) {
+    const float largest = linear_largest(x, n);
+    const vf scale = splat(LINEAR_MOST / largest);
+    for (size_t i = 0; i < n; i += LINEAR_PANEL) {
+        vf scaled[PANEL_VECTORS];
+        UNROLL
+        for (unsigned v = 0; v < PANEL_VECTORS; v++)
+            scaled[v] = load(x + i + v * LANES) * scale;
+        linear_put(to, i, scaled);
+    }
+    return largest * (1.f / LINEAR_MOST);
+}
+#endif
 
 /* Positions per tile of the norm: their sums and sums of squares fill one vector. */
 enum { NORM_ROWS = LANES / 2 };
@@ -64,15 +129,32 @@ static inline __attribute__((always_inline)) void linear_norm_tile(const struct 
         }
     }
     const vf mean = across_each(sum) * share;
-    const vf scale = inverse_root(other_half(mean) - mean * mean + a->epsilon);
+    vf scale = inverse_root(other_half(mean) - mean * mean + a->epsilon);
+#ifdef INT16
+    if (to.pairs)
+        scale *= LINEAR_MOST / sqrtf((float)n);
+#endif
     store(scales, scale);
     store(shifts, mean * scale);
-    for (size_t i = 0; i < n; i += LANES) {
+    for (size_t i = 0; i < n; i += LINEAR_PANEL) {
         const float *from = x;
         struct rows y = to;
         UNROLL
-        for (unsigned r = 0; r < rows; r++, from += stride, y.v += y.stride)
-            put(y, i, (load(from + i) - splat(*from)) * splat(scales[r]) - splat(shifts[r]));
+        for (unsigned r = 0; r < rows; r++, from += stride, y.v += y.stride) {
+            vf normal[PANEL_VECTORS];
+            UNROLL
+            for (unsigned v = 0; v < PANEL_VECTORS; v++)
+                normal[v] = (load(from + i + v * LANES) - splat(*from)) * splat(scales[r]) - splat(shifts[r]);
+#ifdef INT16
+            if (to.pairs) {
+                linear_put(y.v, i, normal);
+                continue;
+            }
+#endif
+            UNROLL
+            for (unsigned v = 0; v < PANEL_VECTORS; v++)
+                put(y, i + v * LANES, normal[v]);
+        }
     }
 }
 
@@ -104,88 +186,105 @@ static inline __attribute__((always_inline)) void linear_convs(const struct line
         depthwise_rows(a->convs + i, row, rows, to, column);
 }
 
-static inline __attribute__((always_inline)) void linear_gather(const struct linear *args, struct rows to, unsigned row,
-                                                                unsigned rows) {
-    const struct linear a = *args; /* a copy, because the compiler must assume that stores change *args */
-    switch (a.of) {
-    case LINEAR_OF_MAP: linear_map(&a, to, row, rows); break;
-    case LINEAR_OF_NORM: linear_norm(&a, to, row, rows); break;
-    case LINEAR_OF_GATE: linear_gate(&a, to, row, rows); break;
-    case LINEAR_OF_CONVS: linear_convs(&a, to, row, rows); break;
+/* ---- products ---- */
+
+#ifdef PAIRS
+static inline vi splat_pair(const float *p) {
+    return *(const int_alias *)p - (vi){0};
+}
+
+static inline pair_sums linear_pairs(pair_sums sum, vi weight, vi in) {
+#if defined __AVX512BF16__
+    return (vf)_mm512_dpbf16_ps((__m512)sum, (__m512bh)weight, (__m512bh)in);
+#elif defined __AVX512VNNI__
+    return (vi)_mm512_dpwssd_epi32((__m512i)sum, (__m512i)weight, (__m512i)in);
+#elif LANES == 16
+    return sum + (vi)_mm512_madd_epi16((__m512i)weight, (__m512i)in);
+#elif LANES == 8
+    return sum + (vi)_mm256_madd_epi16((__m256i)weight, (__m256i)in);
+#else
+    return sum + (vi)_mm_madd_epi16((__m128i)weight, (__m128i)in);
+#endif
+}
+
+#endif
+
+enum { SHARED = 3 }; /* rows per pointer: addressing one or two strides further is free */
+#define EACH_SHARED UNROLL for (unsigned r = 0; r < rows; r += SHARED)
+#define EACH_SUM UNROLL for (unsigned r = 0; r < rows; r++) UNROLL for (unsigned v = 0; v < n; v++)
+
+/* The sums of a tile of floats, with bias. */
+static inline __attribute__((always_inline)) void linear_sums(const struct linear *a, struct linear_inputs from,
+                                                              unsigned panel, vf sum[ROWS][TILE_VECTORS],
+                                                              const unsigned rows, const unsigned n) {
+    const size_t next_panel = (size_t)from.n_steps * LINEAR_PANEL, stride = from.stride;
+    const float *in[(ROWS + SHARED - 1) / SHARED], *w = a->weight + panel * next_panel, *end = w + next_panel;
+    EACH_SHARED in[r / SHARED] = from.v + r * stride;
+    EACH_SUM sum[r][v] = load(a->bias + panel * LINEAR_PANEL + v * LANES);
+    for (; w < end; w += LINEAR_PANEL) {
+        vf weight[TILE_VECTORS];
+        UNROLL
+        for (unsigned v = 0; v < n; v++)
+            weight[v] = load(w + (v / PANEL_VECTORS) * next_panel + v % PANEL_VECTORS * LANES);
+        EACH_SUM sum[r][v] += splat(in[r / SHARED][r % SHARED * stride]) * weight[v];
+        EACH_SHARED in[r / SHARED]++;
     }
 }
 
-/* ---- products ---- */
-
-static inline vf linear_product(vf sum, vf weight, const float *in, const bool pairs) {
-#ifdef __AVX512BF16__
-    if (pairs)
-        return (vf)_mm512_dpbf16_ps((__m512)sum, (__m512bh)weight, (__m512bh)_mm512_set1_epi32(*(const int_alias *)in));
+#ifdef PAIRS
+/* The same of pairs. */
+static inline __attribute__((always_inline)) void linear_sums_pairs(const struct linear *a, struct linear_inputs from,
+                                                                    unsigned panel, vf sum[ROWS][TILE_VECTORS],
+                                                                    const unsigned rows, const unsigned n) {
+    const size_t next_panel = (size_t)from.n_steps * LINEAR_PANEL, stride = from.stride, out = panel * LINEAR_PANEL;
+    const float *in[(ROWS + SHARED - 1) / SHARED], *w = a->weight + panel * next_panel, *end = w + next_panel;
+    pair_sums exact[ROWS][TILE_VECTORS];
+    EACH_SHARED in[r / SHARED] = from.v + r * stride;
+    EACH_SUM exact[r][v] = (pair_sums){0};
+    for (; w < end; w += LINEAR_PANEL) {
+        vi weight[TILE_VECTORS];
+        UNROLL
+        for (unsigned v = 0; v < n; v++)
+            weight[v] = (vi)load(w + (v / PANEL_VECTORS) * next_panel + v % PANEL_VECTORS * LANES);
+        EACH_SUM exact[r][v] = linear_pairs(exact[r][v], weight[v], splat_pair(in[r / SHARED] + r % SHARED * stride));
+        EACH_SHARED in[r / SHARED]++;
+    }
+#ifdef INT16
+    EACH_SUM sum[r][v] = __builtin_convertvector(exact[r][v], vf) *
+                             (splat(from.steps[r]) * load(a->steps + out + v * LANES)) +
+                         load(a->bias + out + v * LANES);
+#else
+    EACH_SUM sum[r][v] = exact[r][v] + load(a->bias + out + v * LANES);
 #endif
-    (void)pairs;
-    return sum + splat(*in) * weight;
 }
+#endif
 
 static inline __attribute__((always_inline)) void linear_tile(const struct linear *a, struct linear_inputs from,
                                                               unsigned row, unsigned panel, const unsigned rows,
                                                               const unsigned panels, const bool pairs) {
-    enum { SHARED = 3 }; /* rows per pointer: addressing one or two strides further is free */
     const unsigned n = panels * PANEL_VECTORS;
-    const size_t next_panel = (size_t)from.n_steps * LINEAR_PANEL, stride = from.stride;
-    const float *in[(ROWS + SHARED - 1) / SHARED], *w = a->weight + panel * next_panel, *end = w + next_panel;
     const size_t out = panel * LINEAR_PANEL;
-    vf sum[ROWS][PANELS * PANEL_VECTORS];
-    UNROLL
-    for (unsigned r = 0; r < rows; r += SHARED)
-        in[r / SHARED] = from.v + r * stride;
-    UNROLL
-    for (unsigned r = 0; r < rows; r++)
-        UNROLL
-        for (unsigned v = 0; v < n; v++)
-            sum[r][v] = load(a->bias + out + v * LANES);
-    for (; w < end; w += LINEAR_PANEL) {
-        vf weight[PANELS * PANEL_VECTORS];
-        UNROLL
-        for (unsigned v = 0; v < n; v++)
-            weight[v] = load(w + (v / PANEL_VECTORS) * next_panel + v % PANEL_VECTORS * LANES);
-        UNROLL
-        for (unsigned r = 0; r < rows; r++)
-            UNROLL
-            for (unsigned v = 0; v < n; v++)
-                sum[r][v] = linear_product(sum[r][v], weight[v], in[r / SHARED] + r % SHARED * stride, pairs);
-        UNROLL
-        for (unsigned r = 0; r < rows; r += SHARED)
-            in[r / SHARED]++;
-    }
+    vf sum[ROWS][TILE_VECTORS];
+    (void)pairs; /* NEON has none */
+#ifdef PAIRS
+    if (pairs)
+        linear_sums_pairs(a, from, panel, sum, rows, n);
+    else
+#endif
+        linear_sums(a, from, panel, sum, rows, n);
     if (a->prelu)
-        UNROLL
-        for (unsigned r = 0; r < rows; r++)
-            UNROLL
-            for (unsigned v = 0; v < n; v++)
-                sum[r][v] = maximum(sum[r][v], splat(0)) +
-                            load(a->prelu + out + v * LANES) * minimum(sum[r][v], splat(0));
+        EACH_SUM sum[r][v] = maximum(sum[r][v], splat(0)) +
+                             load(a->prelu + out + v * LANES) * minimum(sum[r][v], splat(0));
     if (a->add) {
         const float *add = a->add + row * a->add_stride + out;
-        UNROLL
-        for (unsigned r = 0; r < rows; r++, add += a->add_stride)
-            UNROLL
-            for (unsigned v = 0; v < n; v++)
-                sum[r][v] += load(add + v * LANES);
+        EACH_SUM sum[r][v] += load(add + r * a->add_stride + v * LANES);
     }
     if (a->skip) {
         const float *skip = a->skip + row * a->add_stride + out;
-        UNROLL
-        for (unsigned r = 0; r < rows; r++, skip += a->add_stride)
-            UNROLL
-            for (unsigned v = 0; v < n; v++)
-                sum[r][v] += load(a->blend + out + v * LANES) * load(skip + v * LANES);
+        EACH_SUM sum[r][v] += load(a->blend + out + v * LANES) * load(skip + r * a->add_stride + v * LANES);
     }
     float *y = a->y + row * a->y_stride + out;
-    UNROLL
-    for (unsigned r = 0; r < rows; r++, y += a->y_stride)
-        UNROLL
-        for (unsigned v = 0; v < n; v++)
-            store(y + v * LANES, sum[r][v]);
+    EACH_SUM store(y + r * a->y_stride + v * LANES, sum[r][v]);
 }
 
 static inline __attribute__((always_inline)) void linear_rows(const struct linear *a, struct linear_inputs from,
@@ -222,37 +321,61 @@ static inline bool linear_is_narrow(const struct linear *a, unsigned n_steps) {
            !a->add && !a->skip;
 }
 
-static inline vf linear_products(vf sum, vf weight, const float *in, const bool pairs) {
-#ifdef __AVX512BF16__
-    if (pairs)
-        return (vf)_mm512_dpbf16_ps((__m512)sum, (__m512bh)weight, (__m512bh)load(in));
-#endif
-    (void)pairs;
-    return sum + load(in) * weight;
+/* A column's sums over inputs, element by element, for each of `rows` rows. */
+static inline __attribute__((always_inline)) void linear_narrow_sums(struct linear_inputs from, const float *column,
+                                                                     vf sum[LANES], const unsigned rows) {
+    UNROLL
+    for (unsigned r = 0; r < LANES; r++)
+        sum[r] = splat(0);
+    for (unsigned i = 0; i < from.n_steps; i += LANES) {
+        const vf weight = load(column + i);
+        UNROLL
+        for (unsigned r = 0; r < rows; r++)
+            sum[r] += load(from.v + r * from.stride + i) * weight;
+    }
 }
+
+#ifdef PAIRS
+static inline __attribute__((always_inline)) void linear_narrow_pairs(struct linear_inputs from, const float *column,
+                                                                      vf sum[LANES], const unsigned rows) {
+    pair_sums exact[LANES];
+    UNROLL
+    for (unsigned r = 0; r < LANES; r++)
+        exact[r] = (pair_sums){0};
+    for (unsigned i = 0; i < from.n_steps; i += LANES) {
+        const vi weight = (vi)load(column + i);
+        UNROLL
+        for (unsigned r = 0; r < rows; r++)
+            exact[r] = linear_pairs(exact[r], weight, (vi)load(from.v + r * from.stride + i));
+    }
+    UNROLL
+    for (unsigned r = 0; r < LANES; r++)
+        sum[r] = __builtin_convertvector(exact[r], vf);
+}
+#endif
 
 static inline __attribute__((always_inline)) void linear_narrow_tile(const struct linear *a, struct linear_inputs from,
                                                                      const float *columns, unsigned row, size_t out,
                                                                      const unsigned rows, const bool pairs) {
     const unsigned n = a->n_out % LINEAR_PANEL;
+    (void)pairs;
     float *y = a->y + row * a->y_stride + out;
     for (unsigned r = 0; r < rows; r++)
         for (unsigned v = 0; v < LINEAR_PANEL; v += LANES)
             store(y + r * a->y_stride + v, load(a->bias + out + v));
     for (unsigned o = 0; o < n; o++, columns += from.n_steps) {
         float sums[LANES];
-        vf sum[LANES];
-        UNROLL
-        for (unsigned r = 0; r < LANES; r++)
-            sum[r] = splat(0);
-        for (unsigned i = 0; i < from.n_steps; i += LANES) {
-            const vf weight = load(columns + i);
-            const float *in = from.v + i;
-            UNROLL
-            for (unsigned r = 0; r < rows; r++, in += from.stride)
-                sum[r] = linear_products(sum[r], weight, in, pairs);
-        }
-        store(sums, across_each(sum) + a->bias[out + o]);
+        vf sum[LANES], scale = splat(1);
+#ifdef PAIRS
+        if (pairs) {
+            linear_narrow_pairs(from, columns, sum, rows);
+#ifdef INT16
+            scale = load(from.steps) * a->steps[out + o];
+#endif
+        } else
+#endif
+            linear_narrow_sums(from, columns, sum, rows);
+        store(sums, across_each(sum) * scale + a->bias[out + o]);
         for (unsigned r = 0; r < rows; r++)
             y[r * a->y_stride + o] = sums[r];
     }
@@ -269,7 +392,7 @@ static inline __attribute__((always_inline)) void linear_narrow(const struct lin
             columns[o * from.n_steps + i] = w[i * LINEAR_PANEL + o];
     for (unsigned done = 0; done < rows; done += rows < LANES ? 1 : LANES) {
         const unsigned first = rows >= LANES && rows - done < LANES ? rows - LANES : done;
-        const struct linear_inputs tile = {from.v + first * from.stride, from.stride, from.n_steps};
+        const struct linear_inputs tile = linear_inputs_from(from, first);
         if (rows < LANES)
             linear_narrow_tile(a, tile, columns, row + first, out, 1, pairs);
         else
@@ -282,11 +405,12 @@ static inline __attribute__((always_inline)) void linear_tiles(const struct line
                                                                unsigned row, unsigned rows, const bool pairs) {
     const struct linear a = *args;
     const bool narrow = linear_is_narrow(&a, from.n_steps);
-    const unsigned n_panels = linear_padded(a.n_out) / LINEAR_PANEL - narrow, n_tiles = (rows + ROWS - 1) / ROWS;
+    const unsigned n_panels = linear_padded(a.n_out) / LINEAR_PANEL - narrow;
+    const unsigned most = pairs ? PAIR_ROWS : ROWS, n_tiles = (rows + most - 1) / most;
     for (unsigned panel = 0; panel < n_panels; panel += PANELS)
         for (unsigned t = 0; t < n_tiles; t++) {
             unsigned first = rows * t / n_tiles, n = rows * (t + 1) / n_tiles - first;
-            struct linear_inputs tile = {from.v + first * from.stride, from.stride, from.n_steps};
+            struct linear_inputs tile = linear_inputs_from(from, first);
             if (PANELS == 1 || panel + PANELS > n_panels)
                 linear_rows(&a, tile, row + first, n, panel, 1, pairs);
             else
@@ -296,52 +420,83 @@ static inline __attribute__((always_inline)) void linear_tiles(const struct line
         linear_narrow(&a, from, row, rows, pairs);
 }
 
-/* Separate functions, so that each has all registers. */
-static __attribute__((noinline)) void linear_gather_floats(const struct linear *a, float *v, unsigned row,
-                                                           unsigned rows) {
-    linear_gather(a, (struct rows){v, a->n_in, false}, row, rows);
-}
-
-static __attribute__((noinline)) void linear_tiles_floats(const struct linear *a, const float *v, size_t stride,
-                                                          unsigned row, unsigned rows) {
-    linear_tiles(a, (struct linear_inputs){v, stride, a->n_in}, row, rows, false);
-}
-
-#ifdef __AVX512BF16__
-static __attribute__((noinline)) void linear_gather_pairs(const struct linear *a, float *v, unsigned row,
-                                                          unsigned rows) {
-    linear_gather(a, (struct rows){v, a->n_in / 2, true}, row, rows);
-}
-
-static __attribute__((noinline)) void linear_tiles_pairs(const struct linear *a, const float *v, size_t stride,
-                                                         unsigned row, unsigned rows) {
-    linear_tiles(a, (struct linear_inputs){v, stride, a->n_in / 2}, row, rows, true);
-}
-#endif
-
-static inline __attribute__((always_inline)) void
-linear_blocks(const struct linear *a, unsigned n_steps,
-              void (*gather)(const struct linear *a, float *v, unsigned row, unsigned rows),
-              void (*tiles)(const struct linear *a, const float *v, size_t stride, unsigned row, unsigned rows)) {
-    float v[LEAST_BLOCK * LINEAR_MAX_IN];
-    const unsigned most = n_steps * LEAST_BLOCK > GATHERED ? LEAST_BLOCK : GATHERED / n_steps;
-    const unsigned n_blocks = (a->n_rows + most - 1) / most;
-    for (unsigned b = 0; b < n_blocks; b++) {
-        unsigned row = a->n_rows * b / n_blocks, rows = a->n_rows * (b + 1) / n_blocks - row;
-        gather(a, v, row, rows);
-        tiles(a, v, n_steps, row, rows);
+static inline __attribute__((always_inline)) void linear_gather(const struct linear *args, struct rows to, unsigned row,
+                                                                unsigned rows) {
+    const struct linear a = *args; /* a copy, because the compiler must assume that stores change *args */
+    switch (a.of) {
+    case LINEAR_OF_MAP: linear_map(&a, to, row, rows); break;
+    case LINEAR_OF_NORM: linear_norm(&a, to, row, rows); break;
+    case LINEAR_OF_GATE: linear_gate(&a, to, row, rows); break;
+    case LINEAR_OF_CONVS: linear_convs(&a, to, row, rows); break;
     }
 }
 
-static void linear_cpu(const struct linear *a) {
-    if (a->of == LINEAR_OF_MAP)
-        linear_tiles_floats(a, a->x, a->x_stride, 0, a->n_rows);
-    else
-        linear_blocks(a, a->n_in, linear_gather_floats, linear_tiles_floats);
+/* Separate functions, so that each has all registers. */
+static __attribute__((noinline)) void linear_gather_floats(const struct linear *a, struct rows to, unsigned row,
+                                                           unsigned rows) {
+    linear_gather(a, to, row, rows);
 }
 
-#ifdef __AVX512BF16__
-static void linear_bf16_cpu(const struct linear *a) {
-    linear_blocks(a, a->n_in / 2, linear_gather_pairs, linear_tiles_pairs);
+static __attribute__((noinline)) void linear_tiles_floats(const struct linear *a, struct linear_inputs from,
+                                                          unsigned row, unsigned rows) {
+    linear_tiles(a, from, row, rows, false);
+}
+
+/* How many blocks the rows are divided into, and how many rows a block has at most. */
+static inline unsigned linear_blocks(const struct linear *a) {
+    const unsigned most = a->n_in * LEAST_BLOCK > GATHERED ? LEAST_BLOCK : GATHERED / a->n_in;
+    return (a->n_rows + most - 1) / most;
+}
+
+static void linear_cpu(const struct linear *a) {
+    float v[LEAST_BLOCK * LINEAR_MAX_IN];
+    if (a->of == LINEAR_OF_MAP) {
+        linear_tiles_floats(a, (struct linear_inputs){a->x, a->x_stride, a->n_in, NULL}, 0, a->n_rows);
+        return;
+    }
+    const unsigned n_blocks = linear_blocks(a);
+    for (unsigned b = 0; b < n_blocks; b++) {
+        unsigned row = a->n_rows * b / n_blocks, rows = a->n_rows * (b + 1) / n_blocks - row;
+        linear_gather_floats(a, (struct rows){v, a->n_in, false}, row, rows);
+        linear_tiles_floats(a, (struct linear_inputs){v, a->n_in, a->n_in, NULL}, row, rows);
+    }
+}
+
+#ifdef PAIRS
+static __attribute__((noinline)) void linear_gather_pairs(const struct linear *a, float *v, float *steps, unsigned row,
+                                                          unsigned rows) {
+#ifdef INT16
+    const size_t n = a->n_in;
+    if (a->of == LINEAR_OF_NORM) {
+        linear_norm(a, (struct rows){v, n, true}, row, rows);
+        for (unsigned r = 0; r < rows; r++)
+            steps[r] = sqrtf((float)n) * (1.f / LINEAR_MOST);
+        return;
+    }
+    const bool is_map = a->of == LINEAR_OF_MAP;
+    const float *x = is_map ? a->x + row * a->x_stride : v;
+    if (!is_map)
+        linear_gather_floats(a, (struct rows){v, n, false}, row, rows);
+    for (unsigned r = 0; r < rows; r++, x += is_map ? a->x_stride : n)
+        steps[r] = linear_round(v + r * n, x, n);
+#else
+    (void)steps;
+    linear_gather(a, (struct rows){v, a->n_in, true}, row, rows);
+#endif
+}
+
+static __attribute__((noinline)) void linear_tiles_pairs(const struct linear *a, struct linear_inputs from,
+                                                         unsigned row, unsigned rows) {
+    linear_tiles(a, from, row, rows, true);
+}
+
+static void linear_pairs_cpu(const struct linear *a) {
+    float v[LEAST_BLOCK * LINEAR_MAX_IN], steps[GATHERED / LINEAR_PANEL + LANES];
+    const unsigned n_blocks = linear_blocks(a);
+    for (unsigned b = 0; b < n_blocks; b++) {
+        unsigned row = a->n_rows * b / n_blocks, rows = a->n_rows * (b + 1) / n_blocks - row;
+        linear_gather_pairs(a, v, steps, row, rows);
+        linear_tiles_pairs(a, (struct linear_inputs){v, a->n_in, a->n_in / 2, steps}, row, rows);
+    }
 }
 #endif

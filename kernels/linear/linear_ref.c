@@ -3,7 +3,6 @@
 #include "kernels/depthwise/depthwise.h"
 
 #include <math.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -12,6 +11,12 @@ void linear_pack(float *packed, const float *weight, unsigned n_out, unsigned n_
         for (unsigned i = 0; i < n_in; i++)
             packed[((size_t)(o / LINEAR_PANEL) * n_in + i) * LINEAR_PANEL + o % LINEAR_PANEL] =
                 weight[(size_t)o * n_in + i];
+}
+
+/* Where half a pair lies. */
+static char *half_of(const float *packed, unsigned o, unsigned i, unsigned n_in) {
+    size_t pair = ((size_t)(o / LINEAR_PANEL) * (n_in / 2) + i / 2) * LINEAR_PANEL + o % LINEAR_PANEL;
+    return (char *)(packed + pair) + i % 2 * sizeof(int16_t);
 }
 
 /* Rounds to nearest, ties to even; infinities and NaN do not occur. */
@@ -31,10 +36,26 @@ static float from_bf16(uint16_t x) {
 void linear_bf16_pack(float *packed, const float *weight, unsigned n_out, unsigned n_in) {
     for (unsigned o = 0; o < n_out; o++)
         for (unsigned i = 0; i < n_in; i++) {
-            size_t pair = ((size_t)(o / LINEAR_PANEL) * (n_in / 2) + i / 2) * LINEAR_PANEL + o % LINEAR_PANEL;
             uint16_t half = bf16(weight[(size_t)o * n_in + i]);
-            memcpy((char *)(packed + pair) + i % 2 * sizeof half, &half, sizeof half);
+            memcpy(half_of(packed, o, i, n_in), &half, sizeof half);
         }
+}
+
+/* The bound on the sum of an output's weights leaves room for their rounding. */
+void linear_int16_pack(float *packed, float *steps, const float *weight, unsigned n_out, unsigned n_in) {
+    const float most_sum = (float)(INT32_MAX / LINEAR_MOST - LINEAR_MAX_IN);
+    for (unsigned o = 0; o < n_out; o++, weight += n_in) {
+        float largest = LINEAR_LEAST, sum = 0;
+        for (unsigned i = 0; i < n_in; i++) {
+            largest = fmaxf(largest, fabsf(weight[i]));
+            sum += fabsf(weight[i]);
+        }
+        steps[o] = fmaxf(largest / INT16_MAX, sum / most_sum);
+        for (unsigned i = 0; i < n_in; i++) {
+            int16_t half = (int16_t)lrintf(weight[i] / steps[o]);
+            memcpy(half_of(packed, o, i, n_in), &half, sizeof half);
+        }
+    }
 }
 
 static float weight_of(const struct linear *a, unsigned o, unsigned i) {
@@ -42,10 +63,15 @@ static float weight_of(const struct linear *a, unsigned o, unsigned i) {
 }
 
 static float bf16_weight_of(const struct linear *a, unsigned o, unsigned i) {
-    size_t pair = ((size_t)(o / LINEAR_PANEL) * (a->n_in / 2) + i / 2) * LINEAR_PANEL + o % LINEAR_PANEL;
     uint16_t half;
-    memcpy(&half, (const char *)(a->weight + pair) + i % 2 * sizeof half, sizeof half);
+    memcpy(&half, half_of(a->weight, o, i, a->n_in), sizeof half);
     return from_bf16(half);
+}
+
+static int16_t int16_weight_of(const struct linear *a, unsigned o, unsigned i) {
+    int16_t half;
+    memcpy(&half, half_of(a->weight, o, i, a->n_in), sizeof half);
+    return half;
 }
 
 static void norm(const struct linear *a, const float *x, float *v) {
@@ -84,15 +110,40 @@ static void inputs(const struct linear *a, unsigned row, float v[LINEAR_MAX_IN])
     }
 }
 
-static void layer(const struct linear *a, float (*weight)(const struct linear *a, unsigned o, unsigned i),
-                  bool rounds) {
+/* The products of an output with inputs v. */
+typedef float product(const struct linear *a, const float *v, unsigned o);
+
+static float float_product(const struct linear *a, const float *v, unsigned o) {
+    float sum = a->bias[o];
+    for (unsigned i = 0; i < a->n_in; i++)
+        sum += v[i] * weight_of(a, o, i);
+    return sum;
+}
+
+static float bf16_product(const struct linear *a, const float *v, unsigned o) {
+    float sum = a->bias[o];
+    for (unsigned i = 0; i < a->n_in; i++)
+        sum += from_bf16(bf16(v[i])) * bf16_weight_of(a, o, i);
+    return sum;
+}
+
+static float int16_product(const struct linear *a, const float *v, unsigned o) {
+    float largest = a->of == LINEAR_OF_NORM ? sqrtf((float)a->n_in) : LINEAR_LEAST;
+    int32_t sum = 0;
+    if (a->of != LINEAR_OF_NORM)
+        for (unsigned i = 0; i < a->n_in; i++)
+            largest = fmaxf(largest, fabsf(v[i]));
+    for (unsigned i = 0; i < a->n_in; i++)
+        sum += (int32_t)lrintf(v[i] * (LINEAR_MOST / largest)) * int16_weight_of(a, o, i);
+    return (float)sum * (largest * (1.f / LINEAR_MOST) * a->steps[o]) + a->bias[o];
+}
+
+static void layer(const struct linear *a, product *of) {
     float v[LINEAR_MAX_IN];
     for (unsigned r = 0; r < a->n_rows; r++) {
         inputs(a, r, v);
         for (unsigned o = 0; o < linear_padded(a->n_out); o++) {
-            float sum = a->bias[o];
-            for (unsigned i = 0; i < a->n_in; i++)
-                sum += (rounds ? from_bf16(bf16(v[i])) : v[i]) * weight(a, o, i);
+            float sum = of(a, v, o);
             if (a->prelu && sum < 0)
                 sum *= a->prelu[o];
             if (a->add)
@@ -105,9 +156,13 @@ static void layer(const struct linear *a, float (*weight)(const struct linear *a
 }
 
 void linear_ref(const struct linear *a) {
-    layer(a, weight_of, false);
+    layer(a, float_product);
 }
 
 void linear_bf16_ref(const struct linear *a) {
-    layer(a, bf16_weight_of, true);
+    layer(a, bf16_product);
+}
+
+void linear_int16_ref(const struct linear *a) {
+    layer(a, int16_product);
 }

@@ -49,7 +49,7 @@ struct engine_options {
     unsigned max_hops;  /* hops of one job worth computing together: 1 for live sound, more for files, for which an
                          * engine may use more memory. Jobs may have any number of hops regardless. */
     const char *isa;    /* cpu: the instruction set, named as in kernels.c; NULL is the best */
-    bool exact;         /* cpu: matrix products in float even where bfloat16 would be faster, for comparisons */
+    bool exact;         /* cpu: matrix products in float even where rounded ones would be faster, for comparisons */
 };
 
 /* Opens an engine and allocates everything it needs. The model must outlive it. Returns 0 or a negative errno. */

@@ -23,7 +23,7 @@ struct stream {
 struct engine_net {
     struct engine head;
     char name[32];
-    const struct kernels *kernels;
+    struct kernels kernels;
     struct stft *stft;
     struct net *net;
     struct stream *streams;
@@ -46,10 +46,10 @@ static void cpu_close(struct engine *e) {
     free(c);
 }
 
-static int allocate(struct engine_net *c, const struct kernels *kernels) {
+static int allocate(struct engine_net *c) {
     const struct model_config *g = model_config(c->head.model);
     int code;
-    if ((code = stft_new(&c->stft, c->head.model, kernels)) || (code = net_new(&c->net, c->head.model, kernels)))
+    if ((code = stft_new(&c->stft, c->head.model, &c->kernels)) || (code = net_new(&c->net, c->head.model, &c->kernels)))
         return code;
     if (!(c->streams = calloc(c->head.n_streams, sizeof *c->streams)))
         return -ENOMEM;
@@ -69,7 +69,7 @@ static int allocate(struct engine_net *c, const struct kernels *kernels) {
 static const struct kernels *kernels_wanted(const struct engine_options *options) {
     const struct kernels *k;
     for (unsigned i = 0; (k = kernels_nth(i)); i++)
-        if ((!options->isa || !strcmp(options->isa, k->name)) && !(options->exact && k->linear_bf16))
+        if (!options->isa || !strcmp(options->isa, k->name))
             break;
     return k;
 }
@@ -85,8 +85,8 @@ static int cpu_open(struct engine **ret, const struct engine *head, const struct
     c->head = *head;
     snprintf(c->name, sizeof c->name, "cpu (%s)", kernels->name);
     c->head.name = c->name;
-    c->kernels = kernels;
-    int code = allocate(c, kernels);
+    c->kernels = options->exact ? kernels_in_float(kernels) : *kernels;
+    int code = allocate(c);
     if (code) {
         cpu_close(&c->head);
         return err_set(err, code, "engine cpu: out of memory");
@@ -102,9 +102,9 @@ static void process_hop(struct engine_net *c, unsigned stream, const float *in, 
     for (unsigned i = 0; i < g->hop; i++)
         c->in[i] = isfinite(in[i]) ? fmaxf(-ENGINE_LOUDEST, fminf(in[i], ENGINE_LOUDEST)) : 0;
     stft_analyse(c->stft, &s->stft, c->in, c->spectrum);
-    spectrum_features(g, c->kernels, c->spectrum, c->features);
+    spectrum_features(g, &c->kernels, c->spectrum, c->features);
     net_run(c->net, &s->net, c->features, c->mask, c->rotation);
-    spectrum_apply(g, c->kernels, c->mask, c->rotation, control->strength, control->floor, c->spectrum);
+    spectrum_apply(g, &c->kernels, c->mask, c->rotation, control->strength, control->floor, c->spectrum);
     spectrum_cut(g, control->low_cut, c->spectrum);
     stft_synthesise(c->stft, &s->stft, c->spectrum, out);
 }

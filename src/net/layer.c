@@ -14,11 +14,18 @@ static float *copied(struct pool *pool, const float *from, unsigned n_values, un
 void layer_init(struct layer *l, struct pool *pool, const struct kernels *k, const struct linear_weights *w,
                 const float *prelu) {
     const unsigned n_in = l->n_in = w->n_in, n_out = l->n_out = w->n_out;
-    const bool bf16 = l->bf16 = k->linear_bf16 && n_out > LINEAR_NARROW && n_in % LINEAR_PANEL == 0 &&
-                                n_in <= LINEAR_MAX_IN;
-    l->weight = pool_floats(pool, (size_t)linear_padded(n_out) * n_in / (bf16 ? 2 : 1));
-    if (l->weight)
-        (bf16 ? linear_bf16_pack : linear_pack)(l->weight, w->weight, n_out, n_in);
+    const bool pairs = l->pairs = k->linear_pairs && n_out > (k->bf16 ? LINEAR_NARROW : LINEAR_PANEL) &&
+                                  n_in % LINEAR_PANEL == 0 && n_in <= LINEAR_MAX_IN;
+    l->weight = pool_floats(pool, (size_t)linear_padded(n_out) * n_in / (pairs ? 2 : 1));
+    l->steps = pool_floats(pool, linear_padded(n_out));
+    if (l->weight && l->steps) {
+        if (!pairs)
+            linear_pack(l->weight, w->weight, n_out, n_in);
+        else if (k->bf16)
+            linear_bf16_pack(l->weight, w->weight, n_out, n_in);
+        else
+            linear_int16_pack(l->weight, l->steps, w->weight, n_out, n_in);
+    }
     l->bias = copied(pool, w->bias, n_out, linear_padded(n_out));
     l->prelu = prelu ? copied(pool, prelu, n_out, linear_padded(n_out)) : NULL;
 }
@@ -28,12 +35,13 @@ void layer_run_of(const struct layer *l, const struct kernels *k, struct linear 
     of.n_in = l->n_in;
     of.n_out = l->n_out;
     of.weight = l->weight;
+    of.steps = l->steps;
     of.bias = l->bias;
     of.prelu = l->prelu;
     of.add = add;
     of.y = y;
     of.add_stride = of.y_stride = y_stride;
-    (l->bf16 ? k->linear_bf16 : k->linear)(&of);
+    (l->pairs ? k->linear_pairs : k->linear)(&of);
 }
 
 void layer_run(const struct layer *l, const struct kernels *k, unsigned n_rows, const float *x, size_t x_stride,

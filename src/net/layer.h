@@ -11,12 +11,12 @@ struct kernels;
 
 struct layer {
     unsigned n_in, n_out;
-    bool bf16; /* weights and products are bfloat16 */
-    float *weight, *bias, *prelu;
+    bool pairs; /* weights and products are bfloat16 or int16 */
+    float *weight, *bias, *prelu, *steps;
 };
 
-/* prelu [n_out]; NULL means no activation. Products use bfloat16 if the kernels are faster with it and there are more
- * than a few outputs. */
+/* prelu [n_out]; NULL means no activation. Products use pairs if the kernels have them and there are enough outputs
+ * to make up for the rounding. */
 void layer_init(struct layer *l, struct pool *pool, const struct kernels *k, const struct linear_weights *w,
                 const float *prelu);
 
