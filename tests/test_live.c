@@ -229,6 +229,15 @@ static void open_more(unsigned i, enum node_kind kind, const char *microphone) {
     pump_control(node_pump(more[i]), (struct engine_controls){0});
 }
 
+/* A session with every kind of node, and a second microphone, usb_mic. */
+static void start_all(void) {
+    start_session("");
+    open_node("null", 1, NULL);
+    shell("%s add-mic %s/s usb_mic", SESSION, directory);
+    open_more(0, NODE_MORE_MIC, "usb_mic");
+    open_more(1, NODE_SPEAKER, NULL);
+}
+
 static struct node_status status(void) {
     struct node_status s;
     node_status(node, &s);
@@ -719,11 +728,7 @@ END_TEST
 
 /* WirePlumber 0.4 ends where a node goes that is idle: so all run. */
 START_TEST(nodes_of_the_others_come_back) {
-    start_session("");
-    open_node("null", 1, NULL);
-    shell("%s add-mic %s/s usb_mic", SESSION, directory);
-    open_more(0, NODE_MORE_MIC, "usb_mic");
-    open_more(1, NODE_SPEAKER, NULL);
+    start_all();
     probe = probe_open(PEAK, on_cycle);
     const struct {
         const char *parts[3];
@@ -749,11 +754,7 @@ END_TEST
 
 /* Whoever chose a node that somebody destroys is linked to the one that comes in its place. */
 START_TEST(who_chose_a_destroyed_node_is_brought_back) {
-    start_session("");
-    open_node("null", 1, NULL);
-    shell("%s add-mic %s/s usb_mic", SESSION, directory);
-    open_more(0, NODE_MORE_MIC, "usb_mic");
-    open_more(1, NODE_SPEAKER, NULL);
+    start_all();
     shell("pactl set-default-source fake_mic"); /* who follows the default is the session manager's to bring back */
     shell("timeout 100 pw-record --target enhanced_mic %s/first.wav 2> /dev/null & "
           "timeout 100 pw-record --target enhanced_mic.usb_mic %s/second.wav 2> /dev/null & "

@@ -113,7 +113,7 @@ enum mirror_role mirror_role(const char *class, const char *name) {
                                                        : ROLE_OTHER;
 }
 
-static bool is_default(const struct mirror *m) {
+bool mirror_is_default(const struct mirror *m) {
     return strcmp(m->default_name, m->own.name) == 0;
 }
 
@@ -122,7 +122,7 @@ static bool is_default(const struct mirror *m) {
 static void set_target(struct mirror *m, uint32_t id, const char *key, const char *value) {
     const bool object = strcmp(key, "target.object") == 0; /* what people choose; target.node is the manager's own */
     const bool follows = value && strcmp(value, "-1") == 0;
-    const bool misled = follows && is_default(m) && strcmp(m->configured_name, m->own.name) != 0;
+    const bool misled = follows && mirror_is_default(m) && strcmp(m->configured_name, m->own.name) != 0;
     struct mirror_target *target = mirror_target(m, id);
     if (target && target->former)
         *target = (struct mirror_target){.id = id};

@@ -117,6 +117,8 @@ const char *mirror_application(const struct mirror_node *node);
 /* Takes a choice for an application: "on", "off", or NULL for none. False: no memory. */
 bool mirror_choose(struct mirror *m, const char *application, const char *choice);
 
+bool mirror_is_default(const struct mirror *m); /* this node is */
+
 /* The role of a node of that media.class (may be NULL) and node.name. */
 enum mirror_role mirror_role(const char *class, const char *name);
 

@@ -118,10 +118,6 @@ static void choose_target(const struct mirror *m, struct wishes *w) {
 
 /* ---- what to tell the session manager ---------------------------------------------------------------------------- */
 
-static bool is_default(const struct mirror *m) {
-    return strcmp(m->default_name, m->own.name) == 0;
-}
-
 /* False: there is no room, and the node's turn comes with the next call. */
 static bool set_target(struct wishes *w, uint32_t node, const char *key, uint64_t serial) {
     if (w->n_targets == RECALL_STREAMS)
@@ -132,7 +128,7 @@ static bool set_target(struct wishes *w, uint32_t node, const char *key, uint64_
 
 /* Once another device is the default, removes the target that misled a recorder, so that its own choice holds again. */
 static void give_back(struct mirror *m, struct wishes *w) {
-    if (!m->default_name[0] || is_default(m))
+    if (!m->default_name[0] || mirror_is_default(m))
         return;
     for (unsigned i = 0; i < m->n_targets; i++) {
         struct mirror_target *const target = &m->targets[i];
@@ -172,7 +168,7 @@ static void note(struct mirror *m, struct wishes *w, enum mirror_role role) {
     for (unsigned i = 0; i < m->n_nodes; i++) {
         const struct mirror_node *const node = &m->nodes[i];
         const struct recall_stream stream = recall_stream(m, node);
-        if (node->role == role && !is_default(m) && ((node->linked && !node->meter) || node->awaited))
+        if (node->role == role && !mirror_is_default(m) && ((node->linked && !node->meter) || node->awaited))
             recall_add(&now, &stream);
     }
     if (recall_same(&now, &m->noted))
@@ -212,7 +208,7 @@ static enum leads leads(const struct mirror *m, const struct mirror_node *own, c
     if (!target || target->former || !target->object[0])
         return LEADS_NOWHERE;
     if (strcmp(target->object, "-1") == 0)
-        return target->misled_by ? LEADS_NOWHERE : is_default(m) ? LEADS_DEFAULT : LEADS_AWAY;
+        return target->misled_by ? LEADS_NOWHERE : mirror_is_default(m) ? LEADS_DEFAULT : LEADS_AWAY;
     const uint64_t serial = strtoull(target->object, &end, 10);
     for (unsigned i = 0; i < m->n_nodes; i++) {
         const struct mirror_node *const node = &m->nodes[i];

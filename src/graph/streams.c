@@ -160,11 +160,13 @@ void streams_publish_latency(struct streams *s) {
 /* ---- voice activity ---------------------------------------------------------------------------------------------- */
 
 void streams_publish_voice(struct streams *s) {
+    if (!streams_visible(s))
+        return;
     struct pump_stats stats;
     pump_stats(s->pump, &stats);
     const bool known = atomic_load(&s->n_consumers) && isfinite(stats.speech);
     const char *const voice = !known ? "unknown" : stats.speaks ? "true" : "false";
-    if (!streams_visible(s) || strcmp(s->voice, voice) == 0)
+    if (strcmp(s->voice, voice) == 0)
         return;
     s->voice = voice;
     const struct spa_dict_item item = SPA_DICT_ITEM_INIT(VOICE, voice);

@@ -104,6 +104,18 @@ const struct cli_command bypass_command = {
 
 /* ---- microphones ------------------------------------------------------------------------------------------------- */
 
+/* The width of the widest name in a list of objects. */
+static int name_width(const json_t *list) {
+    const json_t *one;
+    size_t i;
+    int width = 0;
+    json_array_foreach(list, i, one) {
+        const int n = (int)strlen(text_of(one, "name"));
+        width = n > width ? n : width;
+    }
+    return width;
+}
+
 static int run_mics(const struct cli_call *call) {
     json_t *answer = cli_ask(json_pack("{s:s}", "command", "microphones")), *mic;
     if (!answer)
@@ -114,12 +126,8 @@ static int run_mics(const struct cli_call *call) {
         return cli_done;
     }
     const json_t *mics = json_object_get(answer, "microphones");
+    const int width = name_width(mics);
     size_t i;
-    int width = 0;
-    json_array_foreach(mics, i, mic) {
-        int n = (int)strlen(text_of(mic, "name"));
-        width = n > width ? n : width;
-    }
     json_array_foreach(mics, i, mic)
         printf("%c %-*s  %s\n", json_is_true(json_object_get(mic, "in_use")) ? '*' : ' ', width, text_of(mic, "name"),
                text_of(mic, "description"));
@@ -218,20 +226,15 @@ static int run_apps(const struct cli_call *call) {
     if (!answer)
         return cli_failed;
     const json_t *apps = json_object_get(answer, "applications");
+    const int width = name_width(apps);
     size_t i;
-    int width = 0;
     if (cli_option(call, 'j'))
         cli_print_json(answer);
     else if (json_array_size(apps) == 0)
         puts("No application records.");
-    else {
-        json_array_foreach(apps, i, app) {
-            int n = (int)strlen(text_of(app, "name"));
-            width = n > width ? n : width;
-        }
+    else
         json_array_foreach(apps, i, app)
             print_application(app, width);
-    }
     json_decref(answer);
     return cli_done;
 }
