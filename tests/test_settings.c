@@ -523,6 +523,10 @@ static const struct {
     {"floor_db = -3", "floor_db", "off", "floor_db = \"off\""},
     {"microphone = \"x\";", "microphone", "a\\b \"c\" \xC3\xA4", "microphone = \"a\\\\b \\\"c\\\" \xC3\xA4\";"},
     {"microphone = \"x\"", "microphone", "12", "microphone = \"12\""},
+    {"", "echo_cancel", "true", "echo_cancel = true;\n"},
+    {"echo_cancel = \"true\"", "echo_cancel", "false", "echo_cancel = false"},
+    {"# echo_cancel = true\necho_cancel = True; # yes\n", "echo_cancel", "false",
+     "# echo_cancel = true\necho_cancel = false; # yes\n"},
     {"strength = 1\r\ngpu = 0\r\n", "strength", "0.5", "strength = 0.5\r\ngpu = 0\r\n"},
 };
 

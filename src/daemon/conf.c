@@ -78,7 +78,7 @@ void conf_place(const struct conf *c, struct conf_setting *s) {
     for (int i = 1; i < s->line && line; i++)
         line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL;
     int n = snprintf(pattern, sizeof pattern,
-                     "(^|[;,{[:space:]])%s[[:space:]]*[=:][[:space:]]*(\"([^\"\\]|\\\\.)*\"|[-+.0-9][-+.0-9a-zA-Z]*)",
+                     "(^|[;,{[:space:]])%s[[:space:]]*[=:][[:space:]]*(\"([^\"\\]|\\\\.)*\"|[-+.0-9a-zA-Z]+)",
                      s->name);
     if (!line || strchr(s->name, '*') || n >= (int)sizeof pattern ||
         regcomp(&regex, pattern, REG_EXTENDED | REG_NEWLINE))
