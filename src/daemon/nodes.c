@@ -95,7 +95,7 @@ static void set_controls(struct nodes *s, const struct in_force *now) {
 
 int nodes_follow(struct nodes *s, const struct in_force *now, struct err *err) {
     int res = follow_devices(s, &now->settings, err);
-    node_echo(s->nodes[0], strcmp(now->settings.echo_cancel, "true") == 0);
+    node_echo(s->nodes[0], now->settings.echo_cancel);
     set_controls(s, now);
     return res;
 }

@@ -84,11 +84,6 @@ static bool fits_gpu(const char *text) {
     return strncmp(text, "GPU-", 4) == 0 && text[4] && strspn(text + 4, "0123456789abcdefABCDEF-") == strlen(text + 4);
 }
 
-/* In a file it also stands without quotation marks. */
-static bool fits_switch(const char *text) {
-    return strcmp(text, "true") == 0 || strcmp(text, "false") == 0;
-}
-
 /* The names that PipeWire has for channels. */
 static bool fits_channel(const char *text) {
     if (strcmp(text, "mix") == 0)
@@ -102,28 +97,26 @@ static bool fits_channel(const char *text) {
 /* ---- the table --------------------------------------------------------------------------------------------------- */
 
 struct row {
-    size_t offset, size; /* size 0: a double */
+    enum { IS_NUMBER, IS_TEXT, IS_SWITCH } type;
+    size_t offset, size; /* of its field in struct settings */
     double least, greatest;
     const char *word;
     bool (*fits)(const char *text);
 };
 
 static const struct row rows[N_SETTINGS] = {
-#define NUMBER(name, fallback, least, greatest, word, allowed) \
-    {offsetof(struct settings, name), 0, least, greatest, word, NULL},
-#define TEXT(name, size, fallback, least, greatest, fits, allowed) \
-    {offsetof(struct settings, name), size, least, greatest, NULL, fits},
+#define FIELD(name) offsetof(struct settings, name), sizeof((struct settings *)0)->name
+#define NUMBER(name, fallback, least, greatest, word, allowed) {IS_NUMBER, FIELD(name), least, greatest, word, NULL},
+#define TEXT(name, size, fallback, least, greatest, fits, allowed) {IS_TEXT, FIELD(name), least, greatest, NULL, fits},
+#define SWITCH(name, fallback) {IS_SWITCH, FIELD(name), 1, 0, NULL, NULL},
 #include "daemon/settings.def"
-#undef NUMBER
-#undef TEXT
 };
 
 static const struct settings defaults = {
 #define NUMBER(name, fallback, ...) .name = fallback,
 #define TEXT(name, size, fallback, ...) .name = fallback,
+#define SWITCH(name, fallback) .name = fallback,
 #include "daemon/settings.def"
-#undef NUMBER
-#undef TEXT
 };
 
 /* The row of that name. */
@@ -172,7 +165,7 @@ static bool is_clean_text(const char *text) {
 
 /* Refuses a text that the setting cannot hold; `place` is "FILE:LINE: " or "". */
 static int check_text(int setting, const char *text, size_t n, const char *place, struct err *err) {
-    const size_t most = rows[setting].size > 0 ? rows[setting].size : sizeof defaults.model;
+    const size_t most = rows[setting].type == IS_TEXT ? rows[setting].size : sizeof defaults.model;
     if (n >= most)
         return err_set(err, -EINVAL, "%s%s is longer than %zu bytes", place, settings_name(setting), most - 1);
     if (strlen(text) != n || !is_clean_text(text))
@@ -183,7 +176,7 @@ static int check_text(int setting, const char *text, size_t n, const char *place
 
 static void put_number(struct settings *s, const struct row *row, double number) {
     char *field = (char *)s + row->offset;
-    if (row->size > 0)
+    if (row->type == IS_TEXT)
         snprintf(field, row->size, "%d", (int)number);
     else
         memcpy(field, &number, sizeof number);
@@ -192,10 +185,13 @@ static void put_number(struct settings *s, const struct row *row, double number)
 /* Gives a setting its value: a number or a text, either may be NULL. False if the setting cannot have it. */
 static bool put(struct settings *s, int setting, const double *number, const char *text) {
     const struct row *row = &rows[setting];
+    const bool on = text && strcmp(text, "true") == 0, off = text && strcmp(text, "false") == 0;
     if (number && *number >= row->least && *number <= row->greatest)
         put_number(s, row, *number);
     else if (text && row->word && strcmp(text, row->word) == 0)
         put_number(s, row, -INFINITY);
+    else if (row->type == IS_SWITCH && (on || off))
+        *(bool *)((char *)s + row->offset) = on;
     else if (text && row->fits && row->fits(text))
         strcpy((char *)s + row->offset, text);
     else
@@ -216,9 +212,9 @@ static int read_setting(struct settings *s, const struct conf_setting *from, con
     int res = from->kind == CONF_TEXT ? check_text(setting, from->text, strlen(from->text), place, err) : 0;
     if (res)
         return res;
-    const bool number = from->kind == CONF_WHOLE || (from->kind == CONF_REAL && rows[setting].size == 0);
+    const bool number = from->kind == CONF_WHOLE || (from->kind == CONF_REAL && rows[setting].type == IS_NUMBER);
     const bool bare = from->kind == CONF_SWITCH;
-    const bool word = bare ? rows[setting].fits == fits_switch : from->kind == CONF_TEXT;
+    const bool word = bare ? rows[setting].type == IS_SWITCH : from->kind == CONF_TEXT;
     if (!put(s, setting, number ? &from->number : NULL, word ? from->text : NULL))
         return err_set(err, -EINVAL, "%s%s must be %s%s", place, settings_name(setting), settings_allowed(setting),
                        from->kind == CONF_OTHER || bare ? "; words stand in \"quotation marks\"" : "");
@@ -360,7 +356,7 @@ int settings_set(struct settings *s, int setting, const char *text, struct err *
     if (res)
         return res;
     const bool whole = text[strspn(text, "0123456789")] == '\0';
-    const bool numeric = is_number(text, &number) && (whole || rows[setting].size == 0);
+    const bool numeric = is_number(text, &number) && (whole || rows[setting].type == IS_NUMBER);
     if (!put(s, setting, numeric ? &number : NULL, text))
         return err_set(err, -EINVAL, "%s must be %s", settings_name(setting), settings_allowed(setting));
     s->lines[setting] = 0;
@@ -375,7 +371,9 @@ void settings_bounds(int setting, double *least, double *greatest) {
 bool settings_number(const struct settings *s, int setting, double *ret) {
     const struct row *row = &rows[setting];
     const char *field = (const char *)s + row->offset;
-    if (row->size > 0)
+    if (row->type == IS_SWITCH)
+        return false;
+    if (row->type == IS_TEXT)
         return is_number(field, ret) && *ret >= row->least && *ret <= row->greatest;
     memcpy(ret, field, sizeof *ret);
     return isfinite(*ret);
@@ -385,8 +383,8 @@ void settings_text(const struct settings *s, int setting, char *ret, size_t size
     const struct row *row = &rows[setting];
     const void *field = (const char *)s + row->offset;
     double number;
-    if (row->size > 0) {
-        snprintf(ret, size, "%s", (const char *)field);
+    if (row->type != IS_NUMBER) {
+        snprintf(ret, size, "%s", row->type == IS_TEXT ? (const char *)field : *(const bool *)field ? "true" : "false");
         return;
     }
     memcpy(&number, field, sizeof number);
@@ -483,7 +481,7 @@ static void quote(const struct settings *s, int setting, char *ret) {
     char text[1024], *to = ret;
     double number;
     settings_text(s, setting, text, sizeof text);
-    if (settings_number(s, setting, &number) || rows[setting].fits == fits_switch) {
+    if (settings_number(s, setting, &number) || rows[setting].type == IS_SWITCH) {
         strcpy(ret, text);
         return;
     }

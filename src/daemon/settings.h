@@ -12,11 +12,8 @@
 #include "base/err.h"
 
 enum {
-#define NUMBER(name, ...) SETTING_##name,
-#define TEXT(name, ...) SETTING_##name,
+#define ROW(name, allowed) SETTING_##name,
 #include "daemon/settings.def"
-#undef NUMBER
-#undef TEXT
     N_SETTINGS
 };
 
@@ -40,9 +37,8 @@ enum { MAX_PROFILES = 8 };
 struct settings {
 #define NUMBER(name, ...) double name;
 #define TEXT(name, size, ...) char name[size];
+#define SWITCH(name, fallback) bool name;
 #include "daemon/settings.def"
-#undef NUMBER
-#undef TEXT
     char file[1024];       /* where they come from; "" for the defaults */
     unsigned n_profiles;
     struct profile profiles[MAX_PROFILES];

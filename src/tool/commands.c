@@ -62,11 +62,8 @@ const struct cli_command set_command = {
     .arguments = {{"NAME", .kind = CLI_SETTING}, {"VALUE", .kind = CLI_VALUE}},
     .options = {SAVE},
     .about = "Changes a setting of the running primeknetd. primeknet.conf(5) explains the settings:\n\n"
-#define NUMBER(name, fallback, least, greatest, word, allowed) "  " #name ": " allowed "\n"
-#define TEXT(name, size, fallback, least, greatest, fits, allowed) "  " #name ": " allowed "\n"
+#define ROW(name, allowed) "  " #name ": " allowed "\n"
 #include "daemon/settings.def"
-#undef NUMBER
-#undef TEXT
 };
 
 static int run_model(const struct cli_call *call) {
