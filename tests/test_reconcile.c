@@ -417,7 +417,7 @@ static void play_event(struct play *p, char *const *a) {
     else if (strcmp(event, "listens") == 0)
         mirror_node(m, number(a[1]))->listens = true;
     else if (strcmp(event, "app") == 0)
-        mirror_choose(m, a[1], strcmp(a[2], "auto") == 0 ? NULL : a[2]);
+        ck_assert_int_eq(mirror_choose(m, a[1], a[2]), 0);
     else if (strcmp(event, "active") == 0)
         mirror_link(m, number(a[1]))->active = strcmp(a[2], "1") == 0;
     else if (strcmp(event, "complete") == 0)

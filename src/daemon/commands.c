@@ -1,6 +1,7 @@
 #include "daemon/commands.h"
 
 #include "base/clock.h"
+#include "graph/choices.h"
 
 #include <errno.h>
 #include <string.h>
@@ -76,11 +77,11 @@ static void apps(struct commands *c, unsigned client, const json_t *request) {
 static void app(struct commands *c, unsigned client, const json_t *request) {
     const char *name = json_string_value(json_object_get(request, "name"));
     const char *choice = json_string_value(json_object_get(request, "choice"));
-    struct err err = {"app takes the strings \"name\" and \"choice\", which is \"on\", \"off\" or \"auto\""};
-    bool is_auto = choice && strcmp(choice, "auto") == 0;
-    int res = -EINVAL;
-    if (name && choice && (is_auto || strcmp(choice, "on") == 0 || strcmp(choice, "off") == 0))
-        res = node_choose(c->report.nodes->nodes[0], name, is_auto ? NULL : choice, &err);
+    struct err err;
+    int res = name && choice ? node_choose(c->report.nodes->nodes[0], name, choice, &err) : -EINVAL;
+    if (res == -EINVAL)
+        err_set(&err, res, "app takes the strings \"name\" and \"choice\", which is \"" CHOICE_ON "\", \"" CHOICE_OFF
+                           "\" or \"" CHOICE_AUTO "\"");
     control_reply(c->control, client, res ? control_refuse("%s", err.text) : report_applications(&c->report));
 }
 

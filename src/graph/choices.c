@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/state.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,11 +14,9 @@ json_t *choices_read(void) {
     json_t *const choices = json_object(), *file = state_path(path, APPLICATIONS) ? json_load_file(path, 0, NULL) : NULL;
     json_t *choice;
     const char *application;
-    json_object_foreach(file, application, choice) {
-        const char *const text = json_string_value(choice);
-        if (text && (strcmp(text, "on") == 0 || strcmp(text, "off") == 0))
-            json_object_set(choices, application, choice);
-    }
+    json_object_foreach(file, application, choice)
+        if (json_is_string(choice))
+            choices_set(choices, application, json_string_value(choice));
     json_decref(file);
     return choices;
 }
@@ -33,4 +32,14 @@ void choices_write(const json_t *choices) {
 
 const char *choices_find(const json_t *choices, const char *application) {
     return json_string_value(json_object_get(choices, application));
+}
+
+int choices_set(json_t *choices, const char *application, const char *choice) {
+    if (strcmp(choice, CHOICE_AUTO) == 0)
+        json_object_del(choices, application);
+    else if (strcmp(choice, CHOICE_ON) != 0 && strcmp(choice, CHOICE_OFF) != 0)
+        return -EINVAL;
+    else if (json_object_set_new(choices, application, json_string(choice)) < 0)
+        return -ENOMEM;
+    return 0;
 }

@@ -1,5 +1,7 @@
 #include "graph/mirror.h"
 
+#include "graph/choices.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,17 +86,16 @@ const char *mirror_application(const struct mirror_node *node) {
     return node->application[0] ? node->application : node->description;
 }
 
-bool mirror_choose(struct mirror *m, const char *application, const char *choice) {
-    if (choice && json_object_set_new(m->choices, application, json_string(choice)) < 0)
-        return false;
-    if (!choice)
-        json_object_del(m->choices, application);
+int mirror_choose(struct mirror *m, const char *application, const char *choice) {
+    int res = choices_set(m->choices, application, choice);
+    if (res)
+        return res;
     for (unsigned i = 0; i < m->n_nodes; i++) {
         struct mirror_node *const node = &m->nodes[i];
         if (node->listens && strcmp(mirror_application(node), application) == 0)
-            node->due = choice ? DUE_MOVE : DUE_RELEASE;
+            node->due = choices_find(m->choices, application) ? DUE_MOVE : DUE_RELEASE;
     }
-    return true;
+    return 0;
 }
 
 static bool begins(const char *text, const char *with) {

@@ -114,8 +114,8 @@ struct mirror_target *mirror_target(const struct mirror *m, uint32_t id); /* NUL
 
 /* The application that a recorder belongs to, as people know it. */
 const char *mirror_application(const struct mirror_node *node);
-/* Takes a choice for an application: "on", "off", or NULL for none. False: no memory. */
-bool mirror_choose(struct mirror *m, const char *application, const char *choice);
+/* Takes a choice for an application, as choices_set does. */
+int mirror_choose(struct mirror *m, const char *application, const char *choice);
 
 bool mirror_is_default(const struct mirror *m); /* this node is */
 

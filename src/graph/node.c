@@ -569,8 +569,9 @@ int node_choose(struct node *n, const char *application, const char *choice, str
         known = m->nodes[i].listens && strcmp(mirror_application(&m->nodes[i]), application) == 0;
     if (!known)
         return err_set(err, -ENOENT, "no application \"%s\" records", application);
-    if (!mirror_choose(m, application, choice))
-        return err_set(err, -ENOMEM, "the choice is not kept: out of memory");
+    int res = mirror_choose(m, application, choice);
+    if (res)
+        return err_set(err, res, "\"%s\" is not kept: %s", choice, strerror(-res));
     choices_write(m->choices);
     n->broken |= follow_graph(n) < 0;
     return 0;

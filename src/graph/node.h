@@ -76,7 +76,7 @@ struct node_peer {
 /* An application that records, or for which there is a choice. */
 struct node_application {
     const char *name;   /* for people */
-    const char *choice; /* "on", "off" or NULL: none */
+    const char *choice; /* CHOICE_ON, CHOICE_OFF or NULL: none */
     const char *from;   /* the source that it takes, for people; NULL: none now */
     bool enhanced;      /* from is this node */
 };
@@ -93,9 +93,9 @@ void node_recorders(const struct node *n, node_each *each, void *data);
 /* One call for each source that an application's recorder takes, for each recorder that takes none, and for each
  * choice. NODE_MIC only. */
 void node_applications(const struct node *n, node_application_each *each, void *data);
-/* Moves an application's recorders, those to come too, to the node ("on") or to its microphone ("off"), until people
- * move one elsewhere; NULL: leaves them to the session manager. -ENOENT if there is neither a recorder nor a choice.
- * NODE_MIC only. */
+/* Moves an application's recorders, those to come too, to the node (CHOICE_ON) or to its microphone (CHOICE_OFF), until
+ * people move one elsewhere; CHOICE_AUTO leaves them to the session manager. -ENOENT if there is neither a recorder nor
+ * a choice. NODE_MIC only. */
 int node_choose(struct node *n, const char *application, const char *choice, struct err *err);
 
 /* Sets what the node's Props show. */

@@ -271,7 +271,7 @@ static void keep_choices(struct mirror *m, struct wishes *w) {
         if (node->due == DUE_RELEASE)
             release(w, node);
         else if (choice)
-            keep_choice(m, w, node, strcmp(choice, "on") == 0, own);
+            keep_choice(m, w, node, strcmp(choice, CHOICE_ON) == 0, own);
     }
 }
 

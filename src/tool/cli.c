@@ -22,8 +22,7 @@ const struct cli_command *const cli_commands[] = {
     &help_command, &version_command, &complete_command, NULL,
 };
 
-/* ---- helpers for commands
- * ------------------------------------------------------------------------------------------ */
+/* ---- helpers for commands ---------------------------------------------------------------------------------------- */
 
 int cli_fail(const char *format, ...) {
     va_list args;
@@ -214,6 +213,18 @@ static int take_short(struct cli_call *call, char *letters, char ***next) {
     return status;
 }
 
+static int check_one_of(const struct cli_command *c, const char *name, const char *word) {
+    char allowed[64] = "";
+    size_t n;
+    for (const char *one = name; *one; one += n + (one[n] == '|')) {
+        n = strcspn(one, "|");
+        if (strlen(word) == n && strncmp(one, word, n) == 0)
+            return GO_ON;
+        text_add(allowed, sizeof allowed, "%s%.*s", one == name ? "" : one[n] ? ", " : " or ", (int)n, one);
+    }
+    return cli_misuse(c, "'%s' is not %s", word, allowed);
+}
+
 /* getopt will not do: an argument may begin with a dash ("set floor-db -18"). Collects the arguments at the start of
  * argv. */
 static int parse(struct cli_call *call, char **argv) {
@@ -239,6 +250,9 @@ static int parse(struct cli_call *call, char **argv) {
     for (const struct cli_argument *a = c->arguments; a->name; a++, i++) {
         if (i >= call->n_words && !a->optional)
             return cli_misuse(c, "%s is missing", a->name);
+        if (i < call->n_words && a->kind == CLI_ONE_OF &&
+            (status = check_one_of(c, a->name, call->words[i])) != GO_ON)
+            return status;
         n_most = a->many ? UINT_MAX : n_most + 1;
     }
     if (call->n_words > n_most)

@@ -11,10 +11,11 @@
 enum { cli_done = 0, cli_failed = 1, cli_misused = 2, cli_cut_short = 3 };
 enum { CLI_MAX_ARGUMENTS = 4, CLI_MAX_OPTIONS = 8 };
 
-/* What a word on the command line is, for completion. */
+/* What a word on the command line is, for completion. CLI_ONE_OF: one of the words in the argument's name, which is
+ * such as "on|off"; others are misuse. */
 enum cli_kind {
-    CLI_ANY, CLI_FILE, CLI_COMMAND, CLI_SETTING, CLI_VALUE, CLI_MICROPHONE, CLI_MODEL, CLI_ENGINE, CLI_SWITCH,
-    CLI_APPLICATION, CLI_CHOICE
+    CLI_ANY, CLI_FILE, CLI_COMMAND, CLI_SETTING, CLI_VALUE, CLI_MICROPHONE, CLI_MODEL, CLI_ENGINE, CLI_APPLICATION,
+    CLI_ONE_OF
 };
 
 struct cli_argument {

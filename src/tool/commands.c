@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "daemon/control.h"
+#include "graph/choices.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -94,7 +95,7 @@ const struct cli_command bypass_command = {
     .name = "bypass",
     .summary = "turn bypass on or off: the microphone unchanged",
     .run = run_bypass,
-    .arguments = {{"on|off|toggle", .kind = CLI_SWITCH, .optional = true}},
+    .arguments = {{"on|off|toggle", .kind = CLI_ONE_OF, .optional = true}},
     .about = "With bypass on, Enhanced Mic passes the microphone through unchanged, with the same delay. Without an\n"
              "argument, prints whether it is on.\n",
 };
@@ -271,17 +272,16 @@ static bool find_application(char *ret, size_t size, const char *wanted) {
 static int run_app(const struct cli_call *call) {
     const char *choice = call->words[1];
     char name[256];
-    if (strcmp(choice, "on") != 0 && strcmp(choice, "off") != 0 && strcmp(choice, "auto") != 0)
-        return cli_misuse(&app_command, "'%s' is not on, off or auto", choice);
     if (!find_application(name, sizeof name, call->words[0]))
         return cli_failed;
     json_t *answer = cli_ask(json_pack("{s:s, s:s, s:s}", "command", "app", "name", name, "choice", choice));
     if (!answer)
         return cli_failed;
-    if (strcmp(choice, "auto") == 0)
+    if (strcmp(choice, CHOICE_AUTO) == 0)
         printf("%s records what it asks for itself\n", name);
     else
-        printf("%s records %s, from now on\n", name, strcmp(choice, "on") == 0 ? "Enhanced Mic" : "the microphone itself");
+        printf("%s records %s, from now on\n", name,
+               strcmp(choice, CHOICE_ON) == 0 ? "Enhanced Mic" : "the microphone itself");
     json_decref(answer);
     return cli_done;
 }
@@ -290,8 +290,8 @@ const struct cli_command app_command = {
     .name = "app",
     .summary = "move an application to Enhanced Mic or away from it",
     .run = run_app,
-    .arguments = {{"NAME", .kind = CLI_APPLICATION}, {"on|off|auto", .kind = CLI_CHOICE}},
-    .about = "Moves an application that records to Enhanced Mic (on) or to the microphone that Enhanced Mic uses (off), now\n"
-             "and whenever it records, until it is moved by other means. auto forgets the choice: the application records\n"
-             "what it asks for itself. NAME is a name that primeknet apps lists, or a part of one.\n",
+    .arguments = {{"NAME", .kind = CLI_APPLICATION}, {CHOICE_ON "|" CHOICE_OFF "|" CHOICE_AUTO, .kind = CLI_ONE_OF}},
+    .about = "Moves an application that records to Enhanced Mic (on) or to the microphone that Enhanced Mic uses (off),\n"
+             "now and whenever it records, until it is moved by other means. auto forgets the choice: the application\n"
+             "records what it asks for itself. NAME is a name that primeknet apps lists, or a part of one.\n",
 };

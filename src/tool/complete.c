@@ -69,8 +69,18 @@ static void offer_values(const char *typed, const char *setting) {
     }
 }
 
-/* Completes one word of that kind; `before` is the word before it. */
-static void offer_kind(enum cli_kind kind, const char *typed, const char *before) {
+/* Offers the words in a name such as "on|off". */
+static void offer_one_of(const char *typed, const char *name) {
+    char word[32];
+    for (size_t n; *name; name += n + (name[n] == '|')) {
+        n = strcspn(name, "|");
+        snprintf(word, sizeof word, "%.*s", (int)n, name);
+        offer(typed, word, "");
+    }
+}
+
+/* Completes one word of that kind and name; `before` is the word before it. */
+static void offer_kind(enum cli_kind kind, const char *name, const char *typed, const char *before) {
     switch (kind) {
     case CLI_FILE: puts(":files"); break;
     case CLI_COMMAND:
@@ -83,17 +93,8 @@ static void offer_kind(enum cli_kind kind, const char *typed, const char *before
     case CLI_MICROPHONE: offer_values(typed, "microphone"); break;
     case CLI_MODEL: offer_values(typed, "model"); break;
     case CLI_ENGINE: offer_values(typed, "engine"); break;
-    case CLI_SWITCH:
-        offer(typed, "on", "");
-        offer(typed, "off", "");
-        offer(typed, "toggle", "");
-        break;
     case CLI_APPLICATION: offer_applications(typed); break;
-    case CLI_CHOICE:
-        offer(typed, "on", "");
-        offer(typed, "off", "");
-        offer(typed, "auto", "");
-        break;
+    case CLI_ONE_OF: offer_one_of(typed, name); break;
     case CLI_ANY: break;
     }
 }
@@ -123,7 +124,7 @@ static int run(const struct cli_call *call) {
     const struct cli_option *awaiting = NULL;
     const struct cli_argument *argument;
     if (call->n_words == 1)
-        offer_kind(CLI_COMMAND, typed, "");
+        offer_kind(CLI_COMMAND, "", typed, "");
     if (!c)
         return cli_done;
     argument = c->arguments;
@@ -137,9 +138,9 @@ static int run(const struct cli_call *call) {
             argument++;
     }
     if (awaiting)
-        offer_kind(awaiting->kind, typed, "");
+        offer_kind(awaiting->kind, awaiting->value, typed, "");
     else if (argument->name && typed[0] != '-')
-        offer_kind(argument->kind, typed, call->words[call->n_words - 2]);
+        offer_kind(argument->kind, argument->name, typed, call->words[call->n_words - 2]);
     else
         offer_options(c, typed);
     return cli_done;
