@@ -260,7 +260,8 @@ class FreqBlock(nn.Module):
         x = add(x, self.proj(y * self.attn(y.mean(2, keepdim=True))), self.b1)
         n = F.pad(self.n2(x), (0, 0, 0, self.pad)).view(-1, C)
         u = (self.up.weight @ n.t() + self.up.bias[:, None]).view(-1, B * T, P + self.pad)
-        kernels = self.banded([*self.w1, *self.w2]).chunk(2)
+        # torch.compile cannot unpack a ParameterList by *.
+        kernels = self.banded([w for ws in (self.w1, self.w2) for w in ws]).chunk(2)
         a, b = (torch.bmm(u, k).view(len(u), -1) for k in kernels)
         g = (self.mix() @ a + torch.cat([p.bias for p in self.pw])[:, None]) * b
         y = g.t() @ self.down.weight.t() + self.down.bias

@@ -124,3 +124,12 @@ def test_mamba_kernels(c, dtype, monkeypatch):
                if p.grad is not None}
     assert len(errors) == 2 + 4 + 9
     assert max(errors.values()) < (1e-2 if dtype == torch.float32 else 5e-2), errors
+
+
+def test_the_compiler_traces_the_network(net):
+    """As train.py compiles it, without the code that makes kernels of it."""
+    x = torch.randn(1, 6, net.linear + net.bands, 3)
+    with torch.no_grad():
+        traced = torch.compile(net.core, dynamic=False, backend='eager', fullgraph=True)(x)
+        for a, b in zip(traced, net.core(x)):
+            torch.testing.assert_close(a, b)
