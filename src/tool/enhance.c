@@ -20,8 +20,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The most hops per channel, and in all, that go to the library in one call. */
-enum { most_hops = 768, most_hops_in_all = 1536, most_channels = 64 };
+/* How many hops of all channels go to the library in one call: many to a GPU, which computes them together, and few to a
+ * processor, which has the first samples sooner and keeps them in its cache. */
+enum { hops_on_gpu = 1536, hops_on_cpu = 64, most_channels = 64 };
 
 /* Interleaved frames waiting for the next step. */
 struct frames {
@@ -284,8 +285,8 @@ static int open_all(struct job *j) {
     if (channels > most_channels)
         return err_set(j->err, -EINVAL, "%s: has %u channels; at most %d are supported", j->in_name, channels,
                        most_channels);
-    j->block = channels * most_hops > most_hops_in_all ? most_hops_in_all / channels : most_hops;
-    j->block *= primeknet_hop(j->by->like);
+    const unsigned hops = strcmp(primeknet_engine(j->by->like), "cuda") == 0 ? hops_on_gpu : hops_on_cpu;
+    j->block = hops / (channels > 1 ? channels : 2) * primeknet_hop(j->by->like);
     if ((code = open_handle(j->by, channels, j->block, j->err)) < 0)
         return code;
     j->drop_model = primeknet_delay(j->by->opened);
