@@ -610,6 +610,13 @@ START_TEST(profiles) {
         ck_assert_mem_eq(&again.profiles[i], &s.profiles[i], sizeof s.profiles[i]);
     }
 
+    /* which is not written again */
+    struct stat once, twice;
+    ck_assert_int_eq(stat(at("copy.conf"), &once), 0);
+    ck_assert_int_eq(settings_write(&s, at("copy.conf"), &err), 0);
+    ck_assert_int_eq(stat(at("copy.conf"), &twice), 0);
+    ck_assert_uint_eq(once.st_ino, twice.st_ino);
+
     /* one line for both: not where it belongs, so not at all */
     static const char both[] =
         "profiles = ( { microphone = \"a\"; model = \"small\" }, { model = \"base\"; microphone = \"b\" } )";

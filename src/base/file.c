@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,11 +19,28 @@ static void make_parents(char *path) {
     }
 }
 
+/* Whether the file has this content already. */
+static bool has_content(const char *path, const char *text, size_t n) {
+    FILE *f = fopen(path, "re");
+    if (!f)
+        return false;
+    size_t i = 0;
+    while (i < n && fgetc(f) == (unsigned char)text[i])
+        i++;
+    const bool same = i == n && fgetc(f) == EOF && !ferror(f);
+    fclose(f);
+    return same;
+}
+
 int file_write(const char *path, const char *text, size_t n, struct err *err) {
     char *real = realpath(path, NULL), *part = NULL;
     struct stat st;
     int fd = -1, res = 0;
 
+    if (real && has_content(real, text, n)) {
+        free(real);
+        return 0;
+    }
     if (asprintf(&part, "%s.XXXXXX", real ? real : path) < 0) {
         free(real);
         return err_set(err, -ENOMEM, "%s: %s", path, strerror(ENOMEM));

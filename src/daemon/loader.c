@@ -164,6 +164,9 @@ static int open_cpu(struct loader *l, struct ready_engine *ret, const char *mode
 
 static int open_gpu(struct loader *l, struct ready_engine *ret, struct err *err) {
     const char *model = l->task.settings.model;
+    int res = engine_find_cuda(err);
+    if (res)
+        return res;
     l->result.touched = true;
     return open_engine(l, ret, !strcmp(model, "auto") ? "large" : model, "cuda", err);
 }

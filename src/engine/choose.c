@@ -116,7 +116,9 @@ int choose_engine(struct model **ret, struct engine **ret_engine, const char *mo
         return load_and_open(ret, ret_engine, model, options, err);
     if (strcmp(how.name, "auto") == 0 || strcmp(how.name, "cuda") == 0) {
         how.name = "cuda";
-        const int r = load_and_open(ret, ret_engine, "large", &how, err);
+        int r = engine_find_cuda(err);
+        if (r == 0)
+            r = load_and_open(ret, ret_engine, "large", &how, err);
         if (r == 0 || strcmp(options->name, "cuda") == 0)
             return r;
         how.name = "cpu";

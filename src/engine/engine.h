@@ -56,6 +56,9 @@ struct engine_options {
 int engine_open(struct engine **ret, const struct engine_options *options, const struct model *model, struct err *err);
 void engine_close(struct engine *e); /* e may be NULL */
 
+/* Whether the module of engine "cuda" is there, which is asked before a model is read for it: 0 or a negative errno. */
+int engine_find_cuda(struct err *err);
+
 const char *engine_name(const struct engine *e); /* for people, such as "cpu (AVX-512)" */
 const char *engine_kind(const struct engine *e); /* the name in engine_options: "cpu", "cuda" or "null" */
 const struct model *engine_model(const struct engine *e);

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Loaded once, by the first engine_open, and kept. */
+/* Loaded once, by the first that asks for it, and kept. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static const struct cuda_module *cuda;
 
@@ -39,11 +39,16 @@ static int load(struct err *err) {
     return 0;
 }
 
-static int cuda_open(struct engine **ret, const struct engine *head, const struct engine_options *options,
-                     struct err *err) {
+int engine_find_cuda(struct err *err) {
     pthread_mutex_lock(&lock);
     int code = cuda ? 0 : load(err);
     pthread_mutex_unlock(&lock);
+    return code;
+}
+
+static int cuda_open(struct engine **ret, const struct engine *head, const struct engine_options *options,
+                     struct err *err) {
+    int code = engine_find_cuda(err);
     return code ? code : cuda->open(ret, head, options, err); /* fills in its own type */
 }
 
