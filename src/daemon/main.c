@@ -40,6 +40,7 @@ struct daemon {
     struct nodes nodes;
     struct commands commands; /* commands.control is NULL if it could not be opened: the daemon runs without */
     struct log log;
+    bool ready; /* the service manager has been told so */
     bool wants_restart;
     bool changed; /* there is something to tell */
     int64_t next_alive, next_status; /* ms, as now_ms() */
@@ -195,6 +196,10 @@ static bool restart(struct daemon *d) {
 static int run(struct daemon *d, int signals) {
     int alive_ms = service_watchdog_ms();
     for (;;) {
+        if (!d->ready && nodes_settled(&d->nodes)) {
+            d->ready = true;
+            service_ready();
+        }
         struct engines_load load = nodes_load(&d->nodes);
         int64_t now = now_ms(), wait = engines_step(d->engines, &load);
         if (engines_wants_restart(d->engines, load.heard) && restart(d))
@@ -290,7 +295,6 @@ static int live(struct daemon *d, const char *file, int signals) {
     }
     d->log.told.connected = true; /* not worth a line */
     tell(d);
-    service_ready();
     res = run(d, signals);
     if (res)
         say(SD_ERR, "%s", strerror(-res));

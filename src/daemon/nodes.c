@@ -131,6 +131,16 @@ const char *nodes_state(const struct node *n, bool bypass) {
                                                 : "enhancing";
 }
 
+bool nodes_settled(const struct nodes *s) {
+    bool settled = true;
+    for (unsigned i = 0; i < s->n; i++) {
+        struct node_status status;
+        node_status(s->nodes[i], &status);
+        settled &= status.settled;
+    }
+    return settled;
+}
+
 bool nodes_alive(const struct nodes *s) {
     bool alive = true;
     for (unsigned i = 0; i < s->n; i++)

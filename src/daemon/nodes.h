@@ -31,6 +31,7 @@ int nodes_follow(struct nodes *s, const struct in_force *now, struct err *err);
 
 /* What a node does, for people: "enhancing", "idle", ... */
 const char *nodes_state(const struct node *n, bool bypass);
+bool nodes_settled(const struct nodes *s); /* all are: see node_status */
 /* Whether the pumps of all nodes are alive, for the watchdog. */
 bool nodes_alive(const struct nodes *s);
 /* The load of all nodes together, for engines_step. */

@@ -49,6 +49,8 @@ struct node {
     bool broken; /* the connection is gone: take it down */
     bool dirty;  /* the owner should look: call changed */
 
+    bool settled; /* as in node_status */
+
     struct {
         struct spa_source *timer;
         unsigned pause_ms;
@@ -127,6 +129,19 @@ static void on_muted(void *data, uint64_t expirations) {
     n->stale = true;
 }
 
+/* Whether applications see the node, and what they get is what they are to get. */
+static bool is_complete(const struct node *n) {
+    const struct mirror *const m = &n->registry.mirror;
+    const enum mirror_role role = n->kind == NODE_SPEAKER ? ROLE_OUTPUT : ROLE_MICROPHONE;
+    bool linked = n->wishes.microphone != MIRROR_NONE || !n->wishes.capture;
+    if (!m->complete || !mirror_node(m, n->kind == NODE_SPEAKER ? m->own.capture : m->own.source))
+        return false;
+    for (unsigned i = 0; i < m->n_nodes && !linked; i++)
+        if (m->nodes[i].role == role)
+            return false;
+    return true;
+}
+
 /* Computes the wishes from the mirror and carries them out. */
 static int follow_graph(struct node *n) {
     struct mirror *const m = &n->registry.mirror;
@@ -152,6 +167,7 @@ static int follow_graph(struct node *n) {
         memcpy(n->title, w->title, sizeof n->title);
         streams_set_title(&n->streams);
     }
+    n->settled |= is_complete(n);
     return follow_capture(n);
 }
 
@@ -228,6 +244,7 @@ static void repair(struct node *n) {
 static void on_repair(void *data, uint64_t expirations) {
     (void)expirations;
     struct node *const n = data;
+    n->settled = n->dirty = true;
     if (n->repair.waiting)
         repair(n);
     else if (!n->registry.mirror.complete) /* the connection was accepted but never served */
@@ -480,6 +497,7 @@ void node_status(const struct node *n, struct node_status *ret) {
     pump_stats(n->pump, &stats);
     *ret = (struct node_status){
         .connected = n->registry.core != NULL,
+        .settled = n->settled,
         .has_microphone = n->wishes.microphone != MIRROR_NONE,
         .n_consumers = n->wishes.n_consumers,
         .n_recorders = n->wishes.n_recorders,
