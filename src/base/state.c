@@ -6,14 +6,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool state_path(char ret[STATE_PATH], const char *file) {
-    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+bool user_path(char *ret, size_t size, const char *variable, const char *fallback, const char *file) {
+    const char *folder = getenv(variable), *home = getenv("HOME");
     int n = -1;
-    if (state && state[0] == '/')
-        n = snprintf(ret, STATE_PATH, "%s/primeknet/%s", state, file);
-    else if (home && home[0] == '/')
-        n = snprintf(ret, STATE_PATH, "%s/.local/state/primeknet/%s", home, file);
-    return n >= 0 && n < STATE_PATH;
+    if (folder && folder[0] == '/')
+        n = snprintf(ret, size, "%s/primeknet/%s", folder, file);
+    else if (fallback && home && home[0] == '/')
+        n = snprintf(ret, size, "%s/%s/primeknet/%s", home, fallback, file);
+    return n >= 0 && (size_t)n < size;
+}
+
+bool state_path(char ret[STATE_PATH], const char *file) {
+    return user_path(ret, STATE_PATH, "XDG_STATE_HOME", ".local/state", file);
 }
 
 bool state_read(const char *file, char *ret, size_t size) {

@@ -9,7 +9,12 @@
 
 enum { STATE_PATH = 4096 };
 
-/* The path of the state file with that name. False if there is no such folder to use. */
+/* The path of one of this program's files in a folder of the XDG Base Directory Specification: $VARIABLE/primeknet/FILE
+ * or, where the variable is no absolute path, ~/FALLBACK/primeknet/FILE, unless fallback is NULL. False: there is no
+ * such folder, or the path is too long. */
+bool user_path(char *ret, size_t size, const char *variable, const char *fallback, const char *file);
+
+/* The path of the state file with that name. False: as above. */
 bool state_path(char ret[STATE_PATH], const char *file);
 
 /* Reads a file of one line, without the newline. Returns false if there is none; ret is then untouched or holds part of

@@ -1,9 +1,7 @@
 #include "base/text.h"
 
 #include <stdarg.h>
-#include <stdbool.h>
 #include <stdio.h>
-#include <string.h>
 
 static const char ellipsis[] = "\u2026";
 enum { ELLIPSIS = sizeof ellipsis - 1, LONGEST_NAME = 32 };

@@ -2,7 +2,13 @@
 #ifndef PRIMEKNET_TEXT_H
 #define PRIMEKNET_TEXT_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
+
+static inline bool text_begins(const char *text, const char *with) {
+    return strncmp(text, with, strlen(with)) == 0;
+}
 
 /* The length in bytes of the UTF-8 character at s (RFC 3629: no surrogates, no overlong forms), or 0 if there is none.
  * n > 0. */

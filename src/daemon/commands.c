@@ -78,7 +78,7 @@ static void app(struct commands *c, unsigned client, const json_t *request) {
     const char *name = json_string_value(json_object_get(request, "name"));
     const char *choice = json_string_value(json_object_get(request, "choice"));
     struct err err;
-    int res = name && choice ? node_choose(c->report.nodes->nodes[0], name, choice, &err) : -EINVAL;
+    int res = name && choice ? node_choose(c->report.nodes->all[0].node, name, choice, &err) : -EINVAL;
     if (res == -EINVAL)
         err_set(&err, res, "app takes the strings \"name\" and \"choice\", which is \"" CHOICE_ON "\", \"" CHOICE_OFF
                            "\" or \"" CHOICE_AUTO "\"");

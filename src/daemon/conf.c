@@ -22,7 +22,7 @@ static int check_text(const char *text, size_t n, const char *file, struct err *
             return err_set(err, -EINVAL, "%s:%d: a NUL byte; this is not a text file", file, line);
         if (i == 0 || text[i - 1] == '\n') { /* where libconfig looks for it */
             size_t word = i + strspn(text + i, " \t");
-            if (strncmp(text + word, "@include", strlen("@include")) == 0)
+            if (text_begins(text + word, "@include"))
                 return err_set(err, -EINVAL, "%s:%d: @include is not taken; all settings stand in one file", file,
                                line);
         }

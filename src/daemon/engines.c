@@ -52,11 +52,8 @@ static const struct settings *in_force(const struct engines *e) {
     return e->options.settings;
 }
 
-static void __attribute__((format(printf, 2, 3))) set_problem(struct engines *e, const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    vsnprintf(e->now.problem, sizeof e->now.problem, format, args);
-    va_end(args);
+static void set_problem(struct engines *e, const char *problem) {
+    snprintf(e->now.problem, sizeof e->now.problem, "%s", problem);
 }
 
 /* On the desktop: who enhances a call does not look at the log. */
@@ -187,7 +184,7 @@ static void tell_refused(struct engines *e, enum role role, int res, const struc
     } else if (role == WANTED) {
         if (strcmp(e->now.problem, err->text) != 0)
             e->options.say(SD_WARNING, "%s; %s", err->text, e->now.text);
-        set_problem(e, "%s", err->text);
+        set_problem(e, err->text);
         happens(e, refusal(res));
     } else {
         e->options.say(SD_ERR, role == REPLACEMENT ? "cannot replace the engine that failed, trying again: %s"
@@ -236,7 +233,7 @@ void engines_ask(struct engines *e, const struct settings *s) {
 static void replace_lost_engine(struct engines *e) {
     e->replace_at = now_ms() + REPLACE_MS;
     if (e->now.gpu)
-        set_problem(e, "%s", LOADER_POISONED);
+        set_problem(e, LOADER_POISONED);
     e->options.say(SD_ERR, "%s; the microphone passes through unchanged",
                    e->now.gpu ? "the GPU's engine failed (the GPU was lost or reset)" : "the engine failed");
     happens(e, LOST);
@@ -297,7 +294,7 @@ static int64_t step_recording(struct engines *e, int64_t now) {
     if (loader_spares_gpu(in_force(e), e->context, &why)) {
         if (in_use)
             e->options.say(SD_INFO, "%s; the CPU takes over", why.text);
-        set_problem(e, "%s", why.text);
+        set_problem(e, why.text);
         happens(e, SPARED);
     } else if (!in_use) {
         happens(e, RECORDING);

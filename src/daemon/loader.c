@@ -214,7 +214,7 @@ static int open_asked(struct loader *l, struct ready_engine *ret, struct err *er
     int res = why ? loader_check(s, err) : 0; /* it may be the model's doing, or another model may run */
     if (!res && why && l->task.demanded >= 0 && !may_come(why)) {
         static const char prefix[] = "engine "; /* which the setting's name says already */
-        const size_t skip = strncmp(problem.text, prefix, strlen(prefix)) ? 0 : strlen(prefix);
+        const size_t skip = text_begins(problem.text, prefix) ? strlen(prefix) : 0;
         res = settings_refuse(s, l->task.demanded, why, problem.text + skip, err);
     }
     /* Who asks for the GPU gets the CPU's own model instead; who asks for a model on any engine gets that. */

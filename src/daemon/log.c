@@ -56,8 +56,9 @@ static void log_microphone(struct log *l, const struct node_status *s) {
         memcpy(l->told.microphone, s->microphone, sizeof l->told.microphone);
 }
 
-static void log_first(struct log *l, const struct node_status *s, const struct pump_stats *p) {
+static void log_first(struct log *l, const struct node_status *s) {
     const struct node_status *old = &l->told;
+    const struct pump_stats *p = &s->pump;
     if (s->connected != old->connected)
         say(s->connected ? SD_INFO : SD_WARNING,
             s->connected ? "PipeWire is back" : "PipeWire is away; waiting for it");
@@ -65,8 +66,8 @@ static void log_first(struct log *l, const struct node_status *s, const struct p
     if (s->n_brought_back > old->n_brought_back)
         say(SD_INFO, "brought back %u who recorded before this start or a break",
             s->n_brought_back - old->n_brought_back);
-    if (s->connected && s->n_consumers && s->delay != old->delay)
-        say(SD_INFO, "delay: %u samples (%.1f ms)%s", s->delay, s->delay * 1e3 / PUMP_RATE,
+    if (s->connected && s->n_consumers && p->delay != old->pump.delay)
+        say(SD_INFO, "delay: %u samples (%.1f ms)%s", p->delay, p->delay * 1e3 / PUMP_RATE,
             p->waits ? "" : "; a quantum of it because the audio thread does not wait for the network");
     if (p->hops > 0 && !l->told_realtime) {
         if (!p->realtime)
@@ -103,14 +104,12 @@ static void log_further(struct node *node, char told[128]) {
 
 void log_nodes(struct log *l, struct nodes *nodes) {
     struct node_status status;
-    struct pump_stats stats;
-    node_status(nodes->nodes[0], &status);
-    pump_stats(node_pump(nodes->nodes[0]), &stats);
-    log_first(l, &status, &stats);
+    node_status(nodes->all[0].node, &status);
+    log_first(l, &status);
     struct engines_load load = nodes_load(nodes);
     log_late_hops(l, &load);
     for (unsigned i = 1; i < nodes->n; i++)
-        log_further(nodes->nodes[i], nodes->told[i]);
+        log_further(nodes->all[i].node, nodes->all[i].told);
 }
 
 int64_t log_due(const struct log *l) {

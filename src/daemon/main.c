@@ -80,7 +80,7 @@ static void controls_set(void *data, float strength, bool bypass) {
 /* Tells the changes which microphone is in use. */
 static void tell_microphone(struct daemon *d) {
     struct node_status s;
-    node_status(d->nodes.nodes[0], &s);
+    node_status(d->nodes.all[0].node, &s);
     if (s.has_microphone)
         changes_ask(d->changes, &(struct request){.what = REQUEST_MICROPHONE,
                                                   .name = s.microphone_name,
@@ -218,12 +218,12 @@ static int run(struct daemon *d, int signals) {
             [CONTROL] = {.fd = d->commands.control ? control_fd(d->commands.control) : -1, .events = POLLIN},
         };
         for (unsigned i = 0; i < d->nodes.n; i++)
-            fds[NODES + i] = (struct pollfd){.fd = node_fd(d->nodes.nodes[i]), .events = POLLIN};
+            fds[NODES + i] = (struct pollfd){.fd = node_fd(d->nodes.all[i].node), .events = POLLIN};
         int n = poll(fds, NODES + d->nodes.n, wait > 0 ? (int)wait : 0);
         if (n < 0 && errno != EINTR)
             return -errno;
         for (unsigned i = 0; n > 0 && i < d->nodes.n; i++) {
-            int res = fds[NODES + i].revents ? node_dispatch(d->nodes.nodes[i]) : 0;
+            int res = fds[NODES + i].revents ? node_dispatch(d->nodes.all[i].node) : 0;
             if (res < 0)
                 return res;
         }
@@ -273,7 +273,7 @@ static int start(struct daemon *d, const char *file, struct err *err) {
     d->commands.changes = d->changes;
     d->commands.report =
         (struct report){.nodes = &d->nodes, .engine = engines_now(d->engines), .now = changes_now(d->changes)};
-    engines_run(d->engines, node_worker(d->nodes.nodes[0]));
+    engines_run(d->engines, node_worker(d->nodes.all[0].node));
     follow(d);
     return 0;
 }

@@ -13,11 +13,11 @@ int nodes_open(struct nodes *s, const struct settings *settings, const struct no
     first.channel = settings->channel;
     settings_bounds(SETTING_strength, &first.strength_least, &first.strength_greatest);
     *s = (struct nodes){.options = first};
-    int res = node_open(&s->nodes[0], &first, err);
+    int res = node_open(&s->all[0].node, &first, err);
     if (res)
         return res;
     s->n = 1;
-    s->options.worker = node_worker(s->nodes[0]);
+    s->options.worker = node_worker(s->all[0].node);
     s->options.engine = NULL;
     s->options.channel = NULL;
     return 0;
@@ -25,14 +25,14 @@ int nodes_open(struct nodes *s, const struct settings *settings, const struct no
 
 int nodes_microphone(struct nodes *s, const struct settings *settings, struct err *err) {
     struct err why = {""};
-    int res = node_microphone(s->nodes[0], device_or_null(settings->microphone), settings->channel, &why);
+    int res = node_microphone(s->all[0].node, device_or_null(settings->microphone), settings->channel, &why);
     return res ? settings_refuse(settings, SETTING_channel, res, why.text, err) : 0;
 }
 
 /* Closes the first node last, because it owns the worker. */
 void nodes_close(struct nodes *s) {
     while (s->n)
-        node_close(s->nodes[--s->n]);
+        node_close(s->all[--s->n].node);
 }
 
 static bool is_wanted(const struct settings *settings, enum node_kind kind, const char *device) {
@@ -48,16 +48,16 @@ static bool is_wanted(const struct settings *settings, enum node_kind kind, cons
 /* Opens a node, unless it is open already. */
 static int open_one(struct nodes *s, enum node_kind kind, const char *device, struct err *err) {
     for (unsigned i = 1; i < s->n; i++)
-        if (node_kind(s->nodes[i]) == kind && strcmp(s->devices[i], device) == 0)
+        if (node_kind(s->all[i].node) == kind && strcmp(s->all[i].device, device) == 0)
             return 0;
     struct node_options options = s->options;
     options.kind = kind;
     options.microphone = device_or_null(device);
-    int res = node_open(&s->nodes[s->n], &options, err);
+    int res = node_open(&s->all[s->n].node, &options, err);
     if (res)
         return res;
-    s->told[s->n][0] = '\0';
-    strcpy(s->devices[s->n++], device);
+    s->all[s->n].told[0] = '\0';
+    strcpy(s->all[s->n++].device, device);
     return 0;
 }
 
@@ -65,13 +65,11 @@ static int follow_devices(struct nodes *s, const struct settings *settings, stru
     char name[256];
     int res = 0;
     for (unsigned i = s->n - 1; i > 0; i--) {
-        if (is_wanted(settings, node_kind(s->nodes[i]), s->devices[i]))
+        if (is_wanted(settings, node_kind(s->all[i].node), s->all[i].device))
             continue;
-        node_close(s->nodes[i]);
+        node_close(s->all[i].node);
         s->n--;
-        memmove(&s->nodes[i], &s->nodes[i + 1], (s->n - i) * sizeof s->nodes[0]);
-        memmove(&s->told[i], &s->told[i + 1], (s->n - i) * sizeof s->told[0]);
-        memmove(&s->devices[i], &s->devices[i + 1], (s->n - i) * sizeof s->devices[0]);
+        memmove(&s->all[i], &s->all[i + 1], (s->n - i) * sizeof s->all[0]);
     }
     if (strcmp(settings->speaker, "off") != 0)
         res = open_one(s, NODE_SPEAKER, settings->speaker, err);
@@ -88,14 +86,14 @@ static void set_controls(struct nodes *s, const struct in_force *now) {
                                             .floor = (float)pow(10.0, settings->floor_db / 20.0),
                                             .low_cut_hz = (float)settings->low_cut_hz};
     for (unsigned i = 0; i < s->n; i++) {
-        node_controls(s->nodes[i], (float)settings->strength, now->bypass);
-        pump_control(node_pump(s->nodes[i]), controls);
+        node_controls(s->all[i].node, (float)settings->strength, now->bypass);
+        pump_control(node_pump(s->all[i].node), controls);
     }
 }
 
 int nodes_follow(struct nodes *s, const struct in_force *now, struct err *err) {
     int res = follow_devices(s, &now->settings, err);
-    node_echo(s->nodes[0], now->settings.echo_cancel);
+    node_echo(s->all[0].node, now->settings.echo_cancel);
     set_controls(s, now);
     return res;
 }
@@ -103,30 +101,26 @@ int nodes_follow(struct nodes *s, const struct in_force *now, struct err *err) {
 struct engines_load nodes_load(const struct nodes *s) {
     struct engines_load load = {0};
     for (unsigned i = 0; i < s->n; i++) {
-        struct node_status status;
-        struct pump_stats stats;
-        node_status(s->nodes[i], &status);
-        pump_stats(node_pump(s->nodes[i]), &stats);
-        load.heard |= status.n_consumers > 0;
-        load.recording |= status.n_recorders > 0;
-        load.engine_lost |= stats.engine_lost && !stats.swapping;
-        load.swapping |= stats.swapping;
-        load.late_hops += stats.late_hops;
+        struct node_status n;
+        node_status(s->all[i].node, &n);
+        load.heard |= n.n_consumers > 0;
+        load.recording |= n.n_recorders > 0;
+        load.engine_lost |= n.pump.engine_lost && !n.pump.swapping;
+        load.swapping |= n.pump.swapping;
+        load.late_hops += n.pump.late_hops;
         load.share =
-            fmaxf(load.share, (float)stats.hop_p50_us * PUMP_RATE / 1e6f / (float)worker_hop(s->options.worker));
+            fmaxf(load.share, (float)n.pump.hop_p50_us * PUMP_RATE / 1e6f / (float)worker_hop(s->options.worker));
     }
     return load;
 }
 
 const char *nodes_state(const struct node *n, bool bypass) {
     struct node_status s;
-    struct pump_stats p;
     node_status(n, &s);
-    pump_stats(node_pump(n), &p);
     return !s.connected                         ? "no PipeWire"
            : !s.has_microphone                  ? node_kind(n) == NODE_SPEAKER ? "no output" : "no microphone"
            : !s.n_consumers                     ? "idle"
-           : p.engine_lost                      ? "engine lost"
+           : s.pump.engine_lost                  ? "engine lost"
            : bypass                             ? "bypassed"
                                                 : "enhancing";
 }
@@ -135,7 +129,7 @@ bool nodes_settled(const struct nodes *s) {
     bool settled = true;
     for (unsigned i = 0; i < s->n; i++) {
         struct node_status status;
-        node_status(s->nodes[i], &status);
+        node_status(s->all[i].node, &status);
         settled &= status.settled;
     }
     return settled;
@@ -144,6 +138,6 @@ bool nodes_settled(const struct nodes *s) {
 bool nodes_alive(const struct nodes *s) {
     bool alive = true;
     for (unsigned i = 0; i < s->n; i++)
-        alive &= pump_alive(node_pump(s->nodes[i]));
+        alive &= pump_alive(node_pump(s->all[i].node));
     return alive;
 }

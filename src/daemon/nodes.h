@@ -11,11 +11,12 @@
 
 struct nodes {
     unsigned n;
-    struct node *nodes[WORKER_PUMPS]; /* the first microphone's is the first */
-    char told[WORKER_PUMPS][128];     /* log.c's: the device that the log names for each, "" at first */
-    /* nodes.c's own */
-    struct node_options options;
-    char devices[WORKER_PUMPS][256];  /* what each was opened for: a microphone's or an output's name, or "default" */
+    struct {
+        struct node *node;
+        char device[256]; /* what it was opened for: a microphone's or an output's name, or "default" */
+        char told[128];   /* log.c's: the device that the log names for it, "" at first */
+    } all[WORKER_PUMPS];  /* the first microphone's is the first */
+    struct node_options options; /* nodes.c's own */
 };
 
 /* Opens the first node for the settings' microphone. options: everything else that node_open needs. */

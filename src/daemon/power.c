@@ -1,5 +1,7 @@
 #include "daemon/power.h"
 
+#include "base/text.h"
+
 #include <dirent.h>
 #include <stdio.h>
 #include <string.h>
@@ -49,7 +51,7 @@ bool power_gpu_sleeps(const char *sys) {
     for (const struct dirent *entry; devices && (entry = readdir(devices));) {
         read_line(vendor, directory, entry->d_name, "vendor");
         read_line(class, directory, entry->d_name, "class");
-        if (strcmp(vendor, "0x10de") != 0 || strncmp(class, "0x03", 4) != 0) /* NVIDIA; a display controller */
+        if (strcmp(vendor, "0x10de") != 0 || !text_begins(class, "0x03")) /* NVIDIA; a display controller */
             continue;
         read_line(status, directory, entry->d_name, "power/runtime_status");
         n_gpus++;

@@ -57,7 +57,7 @@ static void add_microphone(void *data, const struct node_peer *peer) {
 
 json_t *report_microphones(const struct report *r) {
     json_t *list = json_array();
-    node_microphones(r->nodes->nodes[0], add_microphone, list);
+    node_microphones(r->nodes->all[0].node, add_microphone, list);
     return json_pack("{s:o, s:s}", "microphones", list, "chosen", r->now->settings.microphone);
 }
 
@@ -87,7 +87,7 @@ static void add_application(void *data, const struct node_application *a) {
 
 json_t *report_applications(const struct report *r) {
     json_t *list = json_array();
-    node_applications(r->nodes->nodes[0], add_application, list);
+    node_applications(r->nodes->all[0].node, add_application, list);
     return json_pack("{s:o}", "applications", list);
 }
 
@@ -104,7 +104,7 @@ static json_t *value(const struct settings *s, int setting) {
 
 bool report_missing(const struct report *r, int setting, char ret[MISSING_BYTES]) {
     const struct settings *s = &r->now->settings;
-    const struct node *first = r->nodes->nodes[0];
+    const struct node *first = r->nodes->all[0].node;
     struct node_status n;
     char name[256];
     node_status(first, &n);
@@ -162,7 +162,7 @@ static json_t *all_missing(const struct report *r) {
 /* ---- one line for people ----------------------------------------------------------------------------------------- */
 
 /* What the first microphone's node does. */
-static void add_first(const struct report *r, char *line, const struct node_status *s, const struct pump_stats *p) {
+static void add_first(const struct report *r, char *line, const struct node_status *s) {
     const bool bypass = r->now->bypass;
     if (!s->connected)
         text_add(line, REPORT_LINE_BYTES, "Waiting for PipeWire");
@@ -171,32 +171,30 @@ static void add_first(const struct report *r, char *line, const struct node_stat
                  s->n_consumers ? "silence to those who record" : "nobody records");
     else if (!s->n_consumers)
         text_add(line, REPORT_LINE_BYTES, "Idle, nobody records; %s, %s", s->microphone, r->engine->text);
-    else if (p->engine_lost)
+    else if (s->pump.engine_lost)
         text_add(line, REPORT_LINE_BYTES, "The engine failed; %s as it is", s->microphone);
     else {
         text_add(line, REPORT_LINE_BYTES, "%s %s with %s", bypass ? "Bypassed:" : "Enhancing", s->microphone,
                  r->engine->text);
         if (!bypass && r->now->settings.strength < 1)
             text_add(line, REPORT_LINE_BYTES, ", strength %.4g", r->now->settings.strength);
-        text_add(line, REPORT_LINE_BYTES, ", delay %.1f ms", s->delay * 1e3 / PUMP_RATE);
-        if (p->late_hops)
-            text_add(line, REPORT_LINE_BYTES, ", %llu late hops", (unsigned long long)p->late_hops);
+        text_add(line, REPORT_LINE_BYTES, ", delay %.1f ms", s->pump.delay * 1e3 / PUMP_RATE);
+        if (s->pump.late_hops)
+            text_add(line, REPORT_LINE_BYTES, ", %llu late hops", (unsigned long long)s->pump.late_hops);
     }
 }
 
 void report_line(const struct report *r, char ret[REPORT_LINE_BYTES]) {
     struct node_status s;
-    struct pump_stats p;
-    node_status(r->nodes->nodes[0], &s);
-    pump_stats(node_pump(r->nodes->nodes[0]), &p);
+    node_status(r->nodes->all[0].node, &s);
     ret[0] = '\0';
-    add_first(r, ret, &s, &p);
+    add_first(r, ret, &s);
     for (unsigned i = 1; i < r->nodes->n; i++) {
-        const struct node *n = r->nodes->nodes[i];
+        const struct node *n = r->nodes->all[i].node;
         node_status(n, &s);
         text_add(ret, REPORT_LINE_BYTES, "; %s: %s", node_title(n), nodes_state(n, r->now->bypass));
         if (s.n_consumers)
-            text_add(ret, REPORT_LINE_BYTES, ", delay %.1f ms", s.delay * 1e3 / PUMP_RATE);
+            text_add(ret, REPORT_LINE_BYTES, ", delay %.1f ms", s.pump.delay * 1e3 / PUMP_RATE);
     }
     if (r->engine->problem[0] && strcmp(r->now->settings.engine, "auto") != 0)
         text_add(ret, REPORT_LINE_BYTES, "; %s", r->engine->problem);
@@ -233,7 +231,8 @@ static void add_bands(json_t *status, const struct pump *pump) {
     }
 }
 
-static void add_hops(json_t *status, const struct node_status *n, const struct pump_stats *p) {
+static void add_hops(json_t *status, const struct node_status *n) {
+    const struct pump_stats *p = &n->pump;
     json_object_set_new(status, "delay_ms", json_real(round(p->delay * 1e5 / PUMP_RATE) / 100));
     json_object_set_new(status, "quantum", json_integer(p->quantum));
     json_object_set_new(status, "hops", json_integer((json_int_t)p->due_hops));
@@ -262,9 +261,7 @@ const char *report_refusal(const struct pump_stats *p) {
 /* A node other than the first microphone's. */
 static json_t *one_stream(struct node *node, bool bypass) {
     struct node_status n;
-    struct pump_stats p;
     node_status(node, &n);
-    pump_stats(node_pump(node), &p);
     bool speaker = node_kind(node) == NODE_SPEAKER;
     json_t *users = json_array();
     node_recorders(node, add_recorder, users);
@@ -274,26 +271,25 @@ static json_t *one_stream(struct node *node, bool bypass) {
                                speaker ? "output" : "microphone", device(&n));
     json_object_set_new(stream, "brought_back", brought_back(node));
     if (n.n_consumers)
-        add_sound(stream, &p);
-    add_hops(stream, &n, &p);
+        add_sound(stream, &n.pump);
+    add_hops(stream, &n);
     return stream;
 }
 
 json_t *report_status(const struct report *r, bool bands) {
-    struct node *first = r->nodes->nodes[0];
+    struct node *first = r->nodes->all[0].node;
     struct node_status n;
-    struct pump_stats p;
+    const struct pump_stats *p = &n.pump;
     node_status(first, &n);
-    pump_stats(node_pump(first), &p);
 
     json_t *recorders = json_array(), *more = json_array();
     node_recorders(first, add_recorder, recorders);
     for (unsigned i = 1; i < r->nodes->n; i++)
-        json_array_append_new(more, one_stream(r->nodes->nodes[i], r->now->bypass));
+        json_array_append_new(more, one_stream(r->nodes->all[i].node, r->now->bypass));
     json_t *status = json_pack("{s:s, s:s, s:o, s:b, s:o, s:o, s:b, s:o, s:o, s:o}", "version", PACKAGE_VERSION,
                                "state", nodes_state(first, r->now->bypass), "recorders", recorders, "bypass",
                                r->now->bypass, "model", words(r->engine->model), "engine",
-                               words(r->engine->engine_name), "swapping", r->now->loading || p.swapping, "settings",
+                               words(r->engine->engine_name), "swapping", r->now->loading || p->swapping, "settings",
                                all_settings(&r->now->settings), "missing", all_missing(r), "streams", more);
     if (!status)
         return NULL;
@@ -303,16 +299,16 @@ json_t *report_status(const struct report *r, bool bands) {
                                                ? json_null()
                                                : words(r->now->settings.profiles[r->now->profile].microphone));
     if (n.n_consumers)
-        add_sound(status, &p);
+        add_sound(status, p);
     if (n.n_consumers && bands)
         add_bands(status, node_pump(first));
-    add_hops(status, &n, &p);
-#define ROW(name) json_object_set_new(status, "hop_" #name "_us", json_integer(p.hop_##name##_us));
+    add_hops(status, &n);
+#define ROW(name) json_object_set_new(status, "hop_" #name "_us", json_integer(p->hop_##name##_us));
     TIMES_STATISTICS(ROW)
 #undef ROW
-    json_object_set_new(status, "realtime", json_boolean(p.realtime));
-    json_object_set_new(status, "memory_locked", json_string(p.locked));
-    json_object_set_new(status, "realtime_refusal", p.realtime ? json_null() : json_string(report_refusal(&p)));
+    json_object_set_new(status, "realtime", json_boolean(p->realtime));
+    json_object_set_new(status, "memory_locked", json_string(p->locked));
+    json_object_set_new(status, "realtime_refusal", p->realtime ? json_null() : json_string(report_refusal(p)));
     json_object_set_new(status, "memory_mib", json_real(round(memory_mib() * 10) / 10));
     json_object_set_new(status, "refused", r->now->refused[0] ? words(r->now->refused) : json_null());
     json_object_set_new(status, "instead", r->now->refused[0] ? json_string(r->now->instead) : json_null());

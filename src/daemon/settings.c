@@ -3,8 +3,10 @@
 #include "daemon/settings.h"
 
 #include "base/file.h"
+#include "base/state.h"
 #include "base/text.h"
 #include "daemon/conf.h"
+#include "graph/node.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -27,11 +29,11 @@
 
 /* What comes out must not go in again. */
 static bool fits_source(const char *text) {
-    return text[0] && strncmp(text, "enhanced_mic", strlen("enhanced_mic")) != 0;
+    return text[0] && !text_begins(text, ENHANCED_MIC);
 }
 
 static bool fits_sink(const char *text) {
-    return text[0] && strcmp(text, "enhanced_speaker") != 0;
+    return text[0] && strcmp(text, ENHANCED_SPEAKER) != 0;
 }
 
 /* The i-th of the names separated by commas, without blanks around it. False if there is none or it is too long. */
@@ -81,7 +83,7 @@ static bool fits_engine(const char *text) {
 
 /* As nvidia-smi -L prints it: "GPU-" and hexadecimal digits in groups. */
 static bool fits_gpu(const char *text) {
-    return strncmp(text, "GPU-", 4) == 0 && text[4] && strspn(text + 4, "0123456789abcdefABCDEF-") == strlen(text + 4);
+    return text_begins(text, "GPU-") && text[4] && strspn(text + 4, "0123456789abcdefABCDEF-") == strlen(text + 4);
 }
 
 /* The names that PipeWire has for channels. */
@@ -238,6 +240,13 @@ static char *profile_text(struct profile *p, int setting, size_t *size) {
     }
 }
 
+/* What a profile has for a setting. NULL: nothing. */
+static const char *profile_value(const struct profile *p, int setting) {
+    size_t size;
+    const char *text = profile_text((struct profile *)p, setting, &size);
+    return text && text[0] ? text : NULL;
+}
+
 /* One setting in a profile; `read` holds what was read of it before. */
 static int read_in_profile(struct profile *p, struct settings *read, const struct conf_setting *from, const char *file,
                            struct err *err) {
@@ -295,9 +304,8 @@ static int read_profiles(struct settings *s, const struct conf *conf, const stru
 
 void settings_use_profile(struct settings *s, unsigned profile) {
     for (int i = 0; i < N_SETTINGS; i++) {
-        size_t size;
-        const char *text = profile_text(&s->profiles[profile], i, &size);
-        if (text && text[0] && settings_set(s, i, text, NULL) == 0)
+        const char *text = profile_value(&s->profiles[profile], i);
+        if (text && settings_set(s, i, text, NULL) == 0)
             s->lines[i] = s->profiles[profile].line;
     }
 }
@@ -446,15 +454,8 @@ static int load_file(struct settings *ret, const char *file, struct err *err) {
     return res;
 }
 
-/* The XDG Base Directory Specification: a relative $XDG_CONFIG_HOME counts as none. */
-static int user_file(char *ret, size_t size) {
-    const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
-    int n = -1;
-    if (config && config[0] == '/')
-        n = snprintf(ret, size, "%s/primeknet/primeknet.conf", config);
-    else if (home && home[0] == '/')
-        n = snprintf(ret, size, "%s/.config/primeknet/primeknet.conf", home);
-    return n < 0 || (size_t)n >= size ? -ENOENT : 0;
+static bool user_file(char *ret, size_t size) {
+    return user_path(ret, size, "XDG_CONFIG_HOME", ".config", "primeknet.conf");
 }
 
 int settings_load(struct settings *ret, const char *file, struct err *err) {
@@ -462,9 +463,7 @@ int settings_load(struct settings *ret, const char *file, struct err *err) {
     if (file)
         return load_file(ret, file, err);
 
-    int res = user_file(path, sizeof path);
-    if (res == 0)
-        res = load_file(ret, path, err);
+    int res = user_file(path, sizeof path) ? load_file(ret, path, err) : -ENOENT;
     if (res == -ENOENT || res == -ENOTDIR)
         res = load_file(ret, SYSCONFDIR "/primeknet/primeknet.conf", err);
     if (res == -ENOENT || res == -ENOTDIR) {
@@ -508,16 +507,13 @@ static size_t print_settings(char *ret, const struct settings *s) {
         n += print_setting(ret + n, MAX_FILE_BYTES - (size_t)n, "", s, i);
     for (unsigned i = 0; i < s->n_profiles; i++) {
         struct settings used = *s;
-        size_t size;
         settings_use_profile(&used, i);
         strcpy(used.microphone, s->profiles[i].microphone);
         n += snprintf(ret + n, MAX_FILE_BYTES - (size_t)n, i ? "}, {\n" : PROFILES " = ( {\n");
         n += print_setting(ret + n, MAX_FILE_BYTES - (size_t)n, "    ", &used, SETTING_microphone);
-        for (int k = 0; k < N_SETTINGS; k++) {
-            const char *given = profile_text(&used.profiles[i], k, &size);
-            if (given && given[0])
+        for (int k = 0; k < N_SETTINGS; k++)
+            if (profile_value(&s->profiles[i], k))
                 n += print_setting(ret + n, MAX_FILE_BYTES - (size_t)n, "    ", &used, k);
-        }
     }
     if (s->n_profiles)
         n += snprintf(ret + n, MAX_FILE_BYTES - (size_t)n, "} );\n");
@@ -589,10 +585,8 @@ static int refuse_save(const struct settings *s, int setting, struct err *err) {
 
 /* What is to be saved, and the value as it is written: of a profile of these settings, if it has it, else of all. */
 static void choose_value(struct settings *s, int *profile, int setting, char *text, char *value) {
-    size_t size;
-    const char *given = *profile < 0 ? NULL : profile_text(&s->profiles[*profile], setting, &size);
     struct settings used = *s;
-    if (!given || !given[0])
+    if (*profile < 0 || !profile_value(&s->profiles[*profile], setting))
         *profile = -1;
     else
         settings_use_profile(&used, (unsigned)*profile);
@@ -613,7 +607,7 @@ int settings_save(struct settings *s, int profile, int setting, struct err *err)
         res = err_set(err, -ENOMEM, "%s", strerror(ENOMEM));
     else if (own)
         strcpy(file, s->file);
-    else if (user_file(file, sizeof file) < 0)
+    else if (!user_file(file, sizeof file))
         res = err_set(err, -ENOENT, "neither XDG_CONFIG_HOME nor HOME says where to save settings");
     if (res == 0) {
         res = read_file(text, &n, file, err);

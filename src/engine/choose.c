@@ -5,6 +5,7 @@
 #include "engine/measure.h"
 #include "model/model.h"
 #include "base/state.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -22,7 +23,7 @@ static void processor(char *name, size_t size) {
     char line[line_max];
     while (fgets(line, sizeof line, f)) {
         char *value = strchr(line, ':');
-        if (!strncmp(line, "model name", 10) && value) {
+        if (text_begins(line, "model name") && value) {
             value[strcspn(value, "\n")] = 0;
             snprintf(name, size, "%.200s", value + 1 + strspn(value + 1, " \t"));
             break;

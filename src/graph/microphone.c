@@ -1,23 +1,17 @@
 #include "graph/microphone.h"
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <string.h>
-
-static bool begins(const char *name, const char *with) {
-    return strncmp(name, with, strlen(with)) == 0;
-}
+#include "base/text.h"
 
 /* The part of a sound card's or a headset's name that stays the same; 0 for other names. */
 static size_t device_length(const char *name) {
-    if (!begins(name, "alsa_input.") && !begins(name, "bluez_input."))
+    if (!text_begins(name, "alsa_input.") && !text_begins(name, "bluez_input."))
         return 0;
     const char *device = strchr(name, '.') + 1, *profile = strrchr(device, '.');
     size_t n = profile ? (size_t)(profile - name) : strlen(name);
     size_t digits = n;
     while (digits > 0 && name[digits - 1] >= '0' && name[digits - 1] <= '9')
         digits--;
-    if (begins(device, "usb-") && digits < n && digits > (size_t)(device - name) && name[digits - 1] == '.')
+    if (text_begins(device, "usb-") && digits < n && digits > (size_t)(device - name) && name[digits - 1] == '.')
         n = digits - 1; /* counted among its like, in the order of plugging in */
     return n;
 }

@@ -1,5 +1,6 @@
 #include "graph/mirror.h"
 
+#include "base/text.h"
 #include "graph/choices.h"
 
 #include <stdio.h>
@@ -16,6 +17,14 @@ static void *find(const void *array, unsigned n, size_t size, uint32_t id) {
     return NULL;
 }
 
+/* The array with one more element, zeroed but for its id. NULL: no memory. */
+static void *grow(void *array, unsigned n, size_t size, uint32_t id) {
+    char *const objects = realloc(array, (n + 1) * size);
+    if (objects)
+        memcpy(memset(objects + n * size, 0, size), &id, sizeof id);
+    return objects;
+}
+
 static void drop(void *array, unsigned *n, size_t size, uint32_t id) {
     char *const object = find(array, *n, size, id);
     if (!object)
@@ -26,38 +35,33 @@ static void drop(void *array, unsigned *n, size_t size, uint32_t id) {
 }
 
 struct mirror_node *mirror_add_node(struct mirror *m, uint32_t id) {
-    struct mirror_node *const nodes = realloc(m->nodes, (m->n_nodes + 1) * sizeof *nodes);
+    struct mirror_node *const nodes = grow(m->nodes, m->n_nodes, sizeof *nodes, id);
     if (!nodes)
         return NULL;
     m->nodes = nodes;
-    nodes[m->n_nodes] = (struct mirror_node){.id = id};
     return &nodes[m->n_nodes++];
 }
 
 struct mirror_port *mirror_add_port(struct mirror *m, uint32_t id) {
-    struct mirror_port *const ports = realloc(m->ports, (m->n_ports + 1) * sizeof *ports);
+    struct mirror_port *const ports = grow(m->ports, m->n_ports, sizeof *ports, id);
     if (!ports)
         return NULL;
     m->ports = ports;
-    ports[m->n_ports] = (struct mirror_port){.id = id};
     return &ports[m->n_ports++];
 }
 
 struct mirror_link *mirror_add_link(struct mirror *m, uint32_t id) {
-    struct mirror_link *const links = realloc(m->links, (m->n_links + 1) * sizeof *links);
+    struct mirror_link *const links = grow(m->links, m->n_links, sizeof *links, id);
     if (!links)
         return NULL;
     m->links = links;
-    links[m->n_links] = (struct mirror_link){.id = id};
     return &links[m->n_links++];
 }
 
 void mirror_add_metadata(struct mirror *m, uint32_t id) {
-    struct mirror_metadata *const metadata = realloc(m->metadata, (m->n_metadata + 1) * sizeof *metadata);
-    if (!metadata)
-        return;
-    m->metadata = metadata;
-    metadata[m->n_metadata++] = (struct mirror_metadata){.id = id};
+    struct mirror_metadata *const metadata = grow(m->metadata, m->n_metadata, sizeof *metadata, id);
+    m->metadata = metadata ? metadata : m->metadata;
+    m->n_metadata += metadata != NULL;
 }
 
 void mirror_remove(struct mirror *m, uint32_t id) {
@@ -98,17 +102,14 @@ int mirror_choose(struct mirror *m, const char *application, const char *choice)
     return 0;
 }
 
-static bool begins(const char *text, const char *with) {
-    return strncmp(text, with, strlen(with)) == 0;
-}
-
 enum mirror_role mirror_role(const char *class, const char *name) {
     if (!class)
         return ROLE_OTHER;
-    if (begins(class, "Audio/Source"))
-        return strcmp(name, MIC) == 0 || begins(name, MORE_MIC) || strcmp(name, ECHO_SOURCE) == 0 ? ROLE_OTHER
-                                                                                                 : ROLE_MICROPHONE;
-    return begins(class, "Audio/Sink")                   ? ROLE_OUTPUT
+    if (text_begins(class, "Audio/Source"))
+        return strcmp(name, ENHANCED_MIC) == 0 || text_begins(name, MORE_MIC) || strcmp(name, ECHO_SOURCE) == 0
+                   ? ROLE_OTHER
+                   : ROLE_MICROPHONE;
+    return text_begins(class, "Audio/Sink")            ? ROLE_OUTPUT
            : strcmp(class, "Stream/Input/Audio") == 0  ? ROLE_RECORDER
            : strcmp(class, "Stream/Output/Audio") == 0 ? ROLE_PLAYER
                                                        : ROLE_OTHER;
@@ -128,12 +129,11 @@ static void set_target(struct mirror *m, uint32_t id, const char *key, const cha
     if (target && target->former)
         *target = (struct mirror_target){.id = id};
     if (!target) {
-        struct mirror_target *const targets = realloc(m->targets, (m->n_targets + 1) * sizeof *targets);
+        struct mirror_target *const targets = grow(m->targets, m->n_targets, sizeof *targets, id);
         if (!targets)
             return;
         m->targets = targets;
         target = &targets[m->n_targets++];
-        *target = (struct mirror_target){.id = id};
     }
     if (object)
         snprintf(target->object, sizeof target->object, "%s", value ? value : "");

@@ -15,10 +15,9 @@
 
 #define MIRROR_NONE UINT32_MAX /* the id of no object */
 
-#define MIC "enhanced_mic"     /* node.name of the first microphone's node ... */
-#define MORE_MIC MIC "."       /* ... and how the others' begin: their microphone's name follows */
+#define MORE_MIC ENHANCED_MIC "." /* how node.name of further microphones begins: their microphone's name follows */
 
-#define ECHO_SOURCE MIC "_echo"             /* node.name of the echo canceller's source ... */
+#define ECHO_SOURCE ENHANCED_MIC "_echo"             /* node.name of the echo canceller's source ... */
 #define ECHO_CAPTURE "capture." ECHO_SOURCE /* ... and of its capture stream: see echo.h */
 
 enum mirror_role {

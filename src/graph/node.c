@@ -393,7 +393,7 @@ int node_open(struct node **ret, const struct node_options *options, struct err 
     n->data = options->data;
     n->repair.pause_ms = RECONNECT_FIRST_MS;
     const bool speaker = n->kind == NODE_SPEAKER, more = n->kind == NODE_MORE_MIC;
-    snprintf(n->name, sizeof n->name, "%s%s", speaker ? "enhanced_speaker" : more ? MORE_MIC : MIC,
+    snprintf(n->name, sizeof n->name, "%s%s", speaker ? ENHANCED_SPEAKER : more ? MORE_MIC : ENHANCED_MIC,
             more ? options->microphone : "");
     snprintf(n->title, sizeof n->title, "%s%s%s", speaker ? "Enhanced Speaker" : "Enhanced Mic", more ? ": " : "",
             more ? options->microphone : "");
@@ -493,8 +493,6 @@ struct worker *node_worker(const struct node *n) {
 }
 
 void node_status(const struct node *n, struct node_status *ret) {
-    struct pump_stats stats;
-    pump_stats(n->pump, &stats);
     *ret = (struct node_status){
         .connected = n->registry.core != NULL,
         .settled = n->settled,
@@ -503,10 +501,10 @@ void node_status(const struct node *n, struct node_status *ret) {
         .n_recorders = n->wishes.n_recorders,
         .n_brought_back = n->wishes.n_brought_back,
         .rate = atomic_load(&n->streams.rate),
-        .delay = stats.delay,
         .echo_problem = n->echo.problem.text,
         .lacks_channel = n->wishes.lacks_channel,
     };
+    pump_stats(n->pump, &ret->pump);
     const struct mirror_node *const microphone = mirror_node(&n->registry.mirror, n->wishes.microphone);
     if (microphone) {
         text_copy(ret->microphone, sizeof ret->microphone, microphone->description);
@@ -545,8 +543,7 @@ void node_recorders(const struct node *n, node_each *each, void *data) {
             continue;
         const struct mirror_node *const peer = mirror_node(m, speaker ? link->from : link->to);
         if (peer)
-            each(data, &(struct node_peer){peer->name, peer->application[0] ? peer->application : peer->description,
-                               false, peer->brought_back});
+            each(data, &(struct node_peer){peer->name, mirror_application(peer), false, peer->brought_back});
     }
 }
 

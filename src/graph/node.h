@@ -14,7 +14,9 @@
 
 struct node;
 
-/* Their node.name: "enhanced_mic"; "enhanced_mic." and the microphone's name; "enhanced_speaker". */
+#define ENHANCED_MIC "enhanced_mic"
+#define ENHANCED_SPEAKER "enhanced_speaker"
+/* Their node.name: ENHANCED_MIC; ENHANCED_MIC "." and the microphone's name; ENHANCED_SPEAKER. */
 enum node_kind { NODE_MIC, NODE_MORE_MIC, NODE_SPEAKER };
 
 struct node_options {
@@ -26,7 +28,7 @@ struct node_options {
     struct engine *engine;  /* ... and with this and the next two, as in worker_options */
     unsigned hop_p99_us;
     void (*release)(void *data, struct engine *engine);
-    void (*changed)(void *data); /* node_status, pump_stats or what node_microphones lists may have changed; called from
+    void (*changed)(void *data); /* node_status or what node_microphones lists may have changed; called from
                                   * node_dispatch only. May be NULL. */
     /* Another program has set "strength" or "bypass" in the node's Props; called from node_dispatch only. strength is
      * what was set: out of bounds, infinite or NaN too. May be NULL. */
@@ -44,11 +46,11 @@ struct node_status {
     unsigned n_recorders; /* of these: not to level meters (streams with stream.monitor) */
     unsigned n_brought_back; /* applications that were linked before the node was gone, and are again at its wish */
     unsigned rate;        /* of the graph, Hz; 0 while it stands */
-    unsigned delay;       /* this node's own, in samples at 48 kHz */
     const char *echo_problem; /* why the echo canceller that was asked for does not run; "": it does, or was not */
     bool lacks_channel;   /* the microphone does not have the chosen channel: its mix is taken */
     char microphone[128]; /* node.description of the linked microphone, or ""; speaker: of the output */
     char microphone_name[128]; /* its node.name */
+    struct pump_stats pump;
 };
 
 /* Succeeds without PipeWire, which is then tried again. On failure it releases options.engine. Copies all strings. */
@@ -64,8 +66,8 @@ int node_dispatch(struct node *n);
  * channel is none. Not for a speaker. */
 int node_microphone(struct node *n, const char *microphone, const char *channel, struct err *err);
 
-/* Whether the sound of the outputs is to be removed from the microphone (echo.h), with a fade. Where that cannot be done,
- * the microphone stays as it is, and node_status says why. Not for a speaker. */
+/* Whether the sound of the outputs is to be removed from the microphone (echo.h), with a fade. Where that cannot be
+ * done, the microphone stays as it is, and node_status says why. Not for a speaker. */
 void node_echo(struct node *n, bool wanted);
 
 /* Another node of the graph; valid during the call. */
@@ -106,7 +108,7 @@ void node_controls(struct node *n, float strength, bool bypass);
 enum node_kind node_kind(const struct node *n);
 const char *node_name(const struct node *n);  /* node.name of the visible stream */
 const char *node_title(const struct node *n); /* its node.description: "Enhanced Mic" or the like */
-struct pump *node_pump(const struct node *n); /* for pump_control, pump_stats, pump_alive */
+struct pump *node_pump(const struct node *n); /* for pump_control, pump_listen, pump_alive */
 struct worker *node_worker(const struct node *n);
 void node_status(const struct node *n, struct node_status *ret);
 

@@ -1,6 +1,7 @@
 #include "graph/recall.h"
 
 #include "base/file.h"
+#include "base/state.h"
 
 #include <jansson.h>
 #include <limits.h>
@@ -8,19 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { path_max = 4096 };
-
 /* A name with a slash, which other programs may choose, is no file name: such a node has no note. */
-static bool find_path(char ret[path_max], const char *node) {
-    const char *runtime = getenv("XDG_RUNTIME_DIR");
-    if (!runtime || runtime[0] != '/' || strchr(node, '/'))
-        return false;
-    int n = snprintf(ret, path_max, "%s/primeknet/%s.streams", runtime, node);
-    return n > 0 && n < path_max;
+static bool find_path(char ret[STATE_PATH], const char *node) {
+    char file[STATE_PATH];
+    snprintf(file, sizeof file, "%s.streams", node);
+    return !strchr(node, '/') && user_path(ret, STATE_PATH, "XDG_RUNTIME_DIR", NULL, file);
 }
 
 void recall_read(struct recall *ret, const char *node) {
-    char path[path_max];
+    char path[STATE_PATH];
     json_t *file = find_path(path, node) ? json_load_file(path, 0, NULL) : NULL, *entry;
     json_int_t instance = json_integer_value(json_object_get(file, "instance"));
     size_t i;
@@ -39,7 +36,7 @@ void recall_read(struct recall *ret, const char *node) {
 }
 
 void recall_write(const struct recall *r, const char *node) {
-    char path[path_max];
+    char path[STATE_PATH];
     struct err err;
     if (!find_path(path, node))
         return;

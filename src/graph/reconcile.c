@@ -1,5 +1,6 @@
 #include "graph/reconcile.h"
 
+#include "base/text.h"
 #include "graph/choices.h"
 #include "graph/microphone.h"
 
@@ -69,10 +70,9 @@ static bool is_played(const struct mirror *m, uint32_t id) {
 /* The microphone of the settings. If they ask for the default and that is another Enhanced Mic, the latter's
  * microphone: sound is enhanced once. NULL: the session manager chooses. */
 static const char *chosen_microphone(const struct mirror *m) {
-    const size_t prefix = strlen(MORE_MIC);
     if (m->own.microphone || m->own.kind != NODE_MIC)
         return m->own.microphone;
-    return strncmp(m->default_name, MORE_MIC, prefix) == 0 ? m->default_name + prefix : NULL;
+    return text_begins(m->default_name, MORE_MIC) ? m->default_name + strlen(MORE_MIC) : NULL;
 }
 
 /* The source that matches the chosen microphone best; NULL: none does. */

@@ -157,7 +157,17 @@ void streams_publish_latency(struct streams *s) {
     params_publish_latency(s->params, streams_visible(s), ns);
 }
 
-/* ---- voice activity ---------------------------------------------------------------------------------------------- */
+/* ---- properties -------------------------------------------------------------------------------------------------- */
+
+static void publish(struct streams *s, const char *key, const char *value) {
+    const struct spa_dict_item item = SPA_DICT_ITEM_INIT(key, value);
+    if (streams_visible(s))
+        pw_stream_update_properties(streams_visible(s), &SPA_DICT_INIT(&item, 1));
+}
+
+void streams_set_title(struct streams *s) {
+    publish(s, PW_KEY_NODE_DESCRIPTION, s->title);
+}
 
 void streams_publish_voice(struct streams *s) {
     if (!streams_visible(s))
@@ -169,8 +179,7 @@ void streams_publish_voice(struct streams *s) {
     if (strcmp(s->voice, voice) == 0)
         return;
     s->voice = voice;
-    const struct spa_dict_item item = SPA_DICT_ITEM_INIT(VOICE, voice);
-    pw_stream_update_properties(streams_visible(s), &SPA_DICT_INIT(&item, 1));
+    publish(s, VOICE, voice);
 }
 
 /* ---- states and parameters --------------------------------------------------------------------------------------- */
@@ -431,12 +440,6 @@ uint32_t streams_capture_id(const struct streams *s) {
 
 uint32_t streams_source_id(const struct streams *s) {
     return s->source ? pw_stream_get_node_id(s->source) : SPA_ID_INVALID;
-}
-
-void streams_set_title(struct streams *s) {
-    const struct spa_dict_item item = SPA_DICT_ITEM_INIT(PW_KEY_NODE_DESCRIPTION, s->title);
-    if (streams_visible(s))
-        pw_stream_update_properties(streams_visible(s), &SPA_DICT_INIT(&item, 1));
 }
 
 void streams_set_quiet(struct streams *s, bool quiet) {

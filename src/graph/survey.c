@@ -136,7 +136,7 @@ static void on_global(void *data, uint32_t id, uint32_t permissions, const char 
     struct survey *d = data;
     const char *class = props ? spa_dict_lookup(props, PW_KEY_MEDIA_CLASS) : NULL;
     const char *metadata = props ? spa_dict_lookup(props, PW_KEY_METADATA_NAME) : NULL;
-    if (strcmp(type, PW_TYPE_INTERFACE_Node) == 0 && class && strncmp(class, "Audio/Source", 12) == 0) {
+    if (strcmp(type, PW_TYPE_INTERFACE_Node) == 0 && class && text_begins(class, "Audio/Source")) {
         add_source(d, id);
     } else if (strcmp(type, PW_TYPE_INTERFACE_Device) == 0 && class && strcmp(class, "Audio/Device") == 0) {
         add_device(d, id, props);

@@ -1,5 +1,6 @@
 /* primeknet complete: answers the shells' completion scripts (completions/). It prints one line per word that fits,
  * with a tab and a short explanation if there is one, and ":files" if a file name fits too. */
+#include "base/text.h"
 #include "daemon/settings.h"
 #include "tool/cli.h"
 
@@ -8,7 +9,7 @@
 
 /* Prints the word if it continues what is typed so far. */
 static void offer(const char *typed, const char *word, const char *about) {
-    if (strncmp(word, typed, strlen(typed)) == 0)
+    if (text_begins(word, typed))
         printf(about[0] ? "%s\t%s\n" : "%s\n", word, about);
 }
 

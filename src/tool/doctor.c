@@ -3,6 +3,7 @@
 
 #include "tool/cli.h"
 
+#include "base/text.h"
 #include "engine/choose.h"
 #include "daemon/control.h"
 #include "graph/survey.h"
@@ -10,6 +11,7 @@
 #include "tool/systemd.h"
 #include "engine/measure.h"
 #include "graph/microphone.h"
+#include "graph/node.h"
 #include "model/model.h"
 #include "daemon/settings.h"
 
@@ -26,7 +28,6 @@
 #include <unistd.h>
 
 #define UNIT "primeknet.service"
-#define ENHANCED "enhanced_mic"
 
 enum { N_HOPS = 400, FEW_HOPS = 1000 };
 static const double digital_silence_db = -120; /* quieter than the noise of any microphone */
@@ -307,10 +308,10 @@ static void check_microphone(struct doctor *d) {
     const struct survey_source *mic = find_microphone(d), *source;
     bool any = false, missing = strcmp(d->settings.microphone, "default") != 0;
     for (unsigned i = 0; (source = survey_source(d->survey, i)); i++) {
-        any |= strcmp(source->name, ENHANCED) != 0;
+        any |= strcmp(source->name, ENHANCED_MIC) != 0;
         missing &= !is_chosen(d, source);
     }
-    if (mic && strcmp(mic->name, ENHANCED) == 0)
+    if (mic && strcmp(mic->name, ENHANCED_MIC) == 0)
         mic = NULL;
     if (!any) {
         tell(d, PROBLEM, "microphone", "plug one in or switch it on; laptops may have a key or a slider for it",
@@ -333,7 +334,7 @@ static void check_microphone(struct doctor *d) {
 }
 
 static void check_enhanced(struct doctor *d) {
-    const struct survey_source *enhanced = survey_find(d->survey, ENHANCED);
+    const struct survey_source *enhanced = survey_find(d->survey, ENHANCED_MIC);
     const char *by_default = survey_default_source(d->survey);
     if (!enhanced) {
         if (d->status)
@@ -342,7 +343,7 @@ static void check_enhanced(struct doctor *d) {
     }
     check_sound(d, "Enhanced Mic", enhanced);
     const struct survey_source *source = survey_find(d->survey, by_default);
-    if (strcmp(by_default, ENHANCED) == 0)
+    if (strcmp(by_default, ENHANCED_MIC) == 0)
         tell(d, FINE, "default source", NULL, "Enhanced Mic: applications use it by default");
     else
         tell(d, NOTE, "default source",
@@ -441,13 +442,13 @@ static void check_gpu(struct doctor *d) {
         problem = res ? err.text : "";
     }
     const char *prefix = "engine cuda: ";
-    if (strncmp(problem, prefix, strlen(prefix)) == 0)
+    if (text_begins(problem, prefix))
         problem += strlen(prefix);
     if (problem[0])
         tell(d, wanted ? PROBLEM : access("/proc/driver/nvidia/version", F_OK) == 0 ? NOTE : FINE, "GPU",
              wanted ? "solve that, or use the processor: {primeknet set engine auto --save}" : NULL,
              "%s; the processor is used", problem);
-    else if (strncmp(engine, "cuda", 4) == 0 || !d->status)
+    else if (text_begins(engine, "cuda") || !d->status)
         tell(d, FINE, "GPU", NULL, "can be used");
     else
         tell(d, FINE, "GPU", NULL, "released while nobody records");
@@ -478,7 +479,7 @@ static bool judge_hops(struct doctor *d) {
     }
     if (hops < FEW_HOPS)
         return false;
-    bool cpu = strncmp(text_of(d->status, "engine"), "cpu", 3) == 0;
+    bool cpu = text_begins(text_of(d->status, "engine"), "cpu");
     if (late > late_share * hops)
         tell(d, PROBLEM, "speed", cpu ? lighter : "stop what else uses the GPU, or: {primeknet set engine cpu --save}",
              "%.0f of %.0f hops of %s were late, so the microphone came through unenhanced", late, hops,
@@ -496,7 +497,7 @@ static void check_speed(struct doctor *d) {
     struct model *model = NULL;
     struct engine *e = NULL;
     struct err err = {""};
-    if (judge_hops(d) || strncmp(text_of(d->status, "engine"), "cuda", 4) == 0)
+    if (judge_hops(d) || text_begins(text_of(d->status, "engine"), "cuda"))
         return;
     int res = 0;
     if (!name[0]) {

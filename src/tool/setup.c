@@ -6,10 +6,12 @@
 
 #include "engine/choose.h"
 #include "daemon/control.h"
+#include "graph/node.h"
 #include "graph/survey.h"
 #include "tool/systemd.h"
 #include "daemon/settings.h"
 #include "base/state.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -19,7 +21,6 @@
 #include <unistd.h>
 
 #define UNIT "primeknet.service"
-#define ENHANCED "enhanced_mic"
 #define STATE "setup"
 
 enum { APPEAR_MS = 5000, POLL_MS = 100 };
@@ -94,7 +95,7 @@ static int await_enhanced(struct survey **ret, struct err *err) {
     for (int ms = 0;; ms += POLL_MS) {
         struct survey *d;
         int res = survey_open(&d, err);
-        if (res == 0 && survey_has_session_manager(d) && survey_find(d, ENHANCED)) {
+        if (res == 0 && survey_has_session_manager(d) && survey_find(d, ENHANCED_MIC)) {
             *ret = d;
             return 0;
         }
@@ -115,11 +116,11 @@ static int make_default(const struct settings *s) {
         return cli_fail("%s; primeknet doctor says why", err.text);
     const char *chosen = survey_configured_source(d);
     int status = cli_done;
-    if (strcmp(chosen, ENHANCED) != 0) {
+    if (strcmp(chosen, ENHANCED_MIC) != 0) {
         struct before b;
         read_before(&b);
         snprintf(b.default_source, sizeof b.default_source, "%s", chosen);
-        bool keep = chosen[0] && strncmp(chosen, ENHANCED, strlen(ENHANCED)) != 0 && survey_find(d, chosen) &&
+        bool keep = chosen[0] && !text_begins(chosen, ENHANCED_MIC) && survey_find(d, chosen) &&
                     strcmp(s->microphone, "default") == 0;
         b.microphone |= keep;
         json_t *answer = NULL;
@@ -130,7 +131,7 @@ static int make_default(const struct settings *s) {
                                                       "value", chosen, "save", true))))
             status = cli_failed;
         json_decref(answer);
-        if (status == cli_done && survey_set_default_source(d, ENHANCED, &err) < 0)
+        if (status == cli_done && survey_set_default_source(d, ENHANCED_MIC, &err) < 0)
             status = cli_fail("%s", err.text);
     }
     survey_close(d);
@@ -166,7 +167,7 @@ static int restore_default(const struct before *b) {
         return cli_done; /* nothing to do: without Enhanced Mic the default changes by itself */
     if (res)
         return cli_fail("%s", err.text);
-    if (strcmp(survey_configured_source(d), ENHANCED) == 0) {
+    if (strcmp(survey_configured_source(d), ENHANCED_MIC) == 0) {
         res = survey_set_default_source(d, b->default_source, &err);
         if (res == 0)
             printf("default   %s\n", b->default_source[0] ? b->default_source : "chosen by the session manager");

@@ -1,5 +1,7 @@
 #include "tool/sound_file.h"
 
+#include "base/text.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -43,7 +45,7 @@ int sound_file_open(SNDFILE **ret, SF_INFO *info, const char *path, struct err *
 int sound_file_failed(SNDFILE *f, const char *path, const char *done, struct err *err) {
     static const char prefix[] = "System error : ";
     const char *text = sf_error(f) == SF_ERR_SYSTEM ? sf_strerror(f) : "the sound is damaged";
-    if (strncmp(text, prefix, strlen(prefix)) == 0)
+    if (text_begins(text, prefix))
         text += strlen(prefix);
     const size_t n = strlen(text);
     return err_set(err, -EIO, "%s: cannot be %s: %.*s", path, done, (int)(n && text[n - 1] == '.' ? n - 1 : n), text);
