@@ -38,10 +38,11 @@ OCTAVES = np.geomspace(100, 6400, 7)                   # Hz; in which speech is 
 SOUND, ARCHIVE = (re.compile(rf'\.({of})$', re.I) for of in ('wav|ogg|oga|flac|mp3|opus|aiff?|au', 'pk3|wz|zip|jar'))
 MUSIC = re.compile(r'music|bgm|soundtrack|ringtone|theme(?=[^/]*$)|tunes?\b|songs?\b|\bmus\b', re.I)
 VOICE = re.compile(re.sub(r'\s', '', r'''
-    voice|voix|speech|spoken|speak|talk|announc|taunt|vocal|vox|choir|scream|shout|yell|laugh|giggl|cackl|pain(?!t)|death|dying
-    |grunt|groan|moan|(?<!s)ouch|cough|sneeze|sigh(?!t)|gasp|whisper|burp|cheer|hello|goodbye|human|wom[ae]n|female|girl|narrat
-    |dialog|phrase|(?<![a-z])(ack|select)\d|_(ack|attack|select)|(?<!s)words?\b|alphabet|letters?/|countdown|hurt|insult|breath
-    |kiss|snor(e|ing)|beatbox|codriver|help_up|burns|woohoo|hohoho|damn|(?<![a-z])(say|says|sing|chant|die|dies|dead|male|man
+    voice|voix|speech|spoken|speak|talk|announc|taunt|vocal|vox|choir|scream|shout|yell|laugh|giggl|cackl|pain(?!t)
+    |death|dying|grunt|groan|moan|(?<!s)ouch|cough|sneeze|sigh(?!t)|gasp|whisper|burp|cheer|hello|goodbye|human
+    |wom[ae]n|female|girl|narrat|dialog|phrase|(?<![a-z])(ack|select)\d|_(ack|attack|select)|(?<!s)words?\b|alphabet
+    |letters?/|countdown|hurt|insult|breath|kiss|snor(e|ing)|beatbox|codriver|help_up|burns|woohoo|hohoho|damn
+    |(?<![a-z])(say|says|sing|chant|die|dies|dead|male|man
     |boy|baby|child|oops|wow|yes|no|hey|eek|uh|oof|argh?|huh|yay|yeah|cry|crying|players?)(?![a-z])
     |/(?!fx|ui)[a-z]{2}(_[a-z]{2})?/'''), re.I)
 DOUBTFUL = re.compile(r'/eric_matyas/|eurovision\.ogg|lotr', re.I)  # whether those who licensed it could is in doubt

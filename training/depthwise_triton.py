@@ -53,7 +53,7 @@ def _bwd(x, dy, w, dx, dw, P, T: tl.constexpr, F: tl.constexpr, C: tl.constexpr,
         p = (i * tl.num_programs(0) + tl.program_id(0)) * BP + tl.arange(0, BP)
         f = p % F
         t = (p // F) % T
-        if FETCH:                                       # prefetches the next tile, and the last of the gradients that reach into it
+        if FETCH:                                       # the next tile, and the last gradients that reach into it
             q = tl.minimum(p + tl.num_programs(0) * BP, P - 1)[:, None]
             part = tl.arange(0, max(1, C // 16))[None, :] * 16
             prefetch(x + q * C + part)

@@ -16,8 +16,8 @@ import triton.language as tl
 from prefetch import WORKS, prefetch
 
 SEQUENCES, RUN = 8, 48                                  # of the convolution's programs: sequences, time steps
-CHANNELS = 32                                           # of a program of the scan, which is one warp; `large` has 24 on a
-                                                        # multiprocessor, whose registers hold all of them, or half
+CHANNELS = 32                                           # of a program of the scan, which is one warp; `large` has 24
+                                                        # on a multiprocessor, whose registers hold all, or half
 KEEP = 32                                               # steps between states that the scan keeps for its gradients
 AHEAD = 4 if WORKS else 0                               # steps of the scan whose inputs are prefetched
 

@@ -234,7 +234,8 @@ def train(config, data, out, weights=None, resume=False, device='cuda' if torch.
         sums.append(torch.stack(list(terms.values())))
         if step % LOG_EVERY == 0 or step == first + 1:
             sums = torch.stack(sums)
-            means = dict(zip(terms, sums.nanmean(0).tolist())) | dict(dropped=(~sums[:, -1].isfinite()).float().mean().item())
+            means = dict(zip(terms, sums.nanmean(0).tolist()))
+            means['dropped'] = (~sums[:, -1].isfinite()).float().mean().item()
             seconds, sums = clock.read(), []
             rows.append((step, seconds, means))
             bar.n = round(seconds)

@@ -24,7 +24,8 @@ lib.primeknet_control.argtypes = [ctypes.c_void_p, ctypes.c_uint, ctypes.c_float
 options = onnxruntime.SessionOptions()
 options.intra_op_num_threads = 1
 silero = onnxruntime.InferenceSession(
-    os.path.join(importlib.util.find_spec('silero_vad').submodule_search_locations[0], 'data', 'silero_vad.onnx'), options)
+    os.path.join(importlib.util.find_spec('silero_vad').submodule_search_locations[0], 'data', 'silero_vad.onnx'),
+    options)
 
 
 def by_silero(x):

@@ -11,10 +11,10 @@
  * bias, prelu, add, skip and blend are read and written. y may be add; it may not be an input of v. n_in is at most
  * LINEAR_MAX_IN and, unless v is a map, a multiple of 16.
  *
- * Forms of pairs take two inputs per step; n_in is then a multiple of 16. One rounds weights (when packed) and inputs to
- * bfloat16 (8 bits of mantissa) and sums the products in float. The other rounds to int16: inputs to multiples of the
- * row's largest / LINEAR_MOST (of a norm the largest that it can have, sqrt(n_in) / LINEAR_MOST), an output's weights to
- * multiples of its own step, so large that sums of products stay within 32 bits. These sums are exact. */
+ * Forms of pairs take two inputs per step; n_in is then a multiple of 16. One rounds weights (when packed) and inputs
+ * to bfloat16 (8 bits of mantissa) and sums the products in float. The other rounds to int16: inputs to multiples of
+ * the row's largest / LINEAR_MOST (of a norm the largest that it can have, sqrt(n_in) / LINEAR_MOST), an output's
+ * weights to multiples of its own step, so large that sums of products stay within 32 bits. These sums are exact. */
 #ifndef PRIMEKNET_LINEAR_H
 #define PRIMEKNET_LINEAR_H
 

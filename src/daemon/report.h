@@ -1,5 +1,5 @@
-/* report.h - what the daemon reports about itself: the answers to "status", "set", "microphones" and "apps" as JSON, and
- * a line for the service's status.
+/* report.h - what the daemon reports about itself: the answers to "status", "set", "microphones" and "apps" as JSON,
+ * and a line for the service's status.
  *
  * Threads: the nodes' owner. The caller owns every object returned; NULL means out of memory. */
 #ifndef PRIMEKNET_REPORT_H

@@ -49,7 +49,8 @@ static void cpu_close(struct engine *e) {
 static int allocate(struct engine_net *c) {
     const struct model_config *g = model_config(c->head.model);
     int code;
-    if ((code = stft_new(&c->stft, c->head.model, &c->kernels)) || (code = net_new(&c->net, c->head.model, &c->kernels)))
+    const struct model *model = c->head.model;
+    if ((code = stft_new(&c->stft, model, &c->kernels)) || (code = net_new(&c->net, model, &c->kernels)))
         return code;
     if (!(c->streams = calloc(c->head.n_streams, sizeof *c->streams)))
         return -ENOMEM;

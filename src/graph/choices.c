@@ -11,8 +11,8 @@
 
 json_t *choices_read(void) {
     char path[STATE_PATH];
-    json_t *const choices = json_object(), *file = state_path(path, APPLICATIONS) ? json_load_file(path, 0, NULL) : NULL;
-    json_t *choice;
+    json_t *const choices = json_object(), *choice;
+    json_t *const file = state_path(path, APPLICATIONS) ? json_load_file(path, 0, NULL) : NULL;
     const char *application;
     json_object_foreach(file, application, choice)
         if (json_is_string(choice))

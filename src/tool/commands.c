@@ -148,8 +148,8 @@ const struct cli_command mics_command = {
     .about = "Lists the microphones: the name for primeknet use, and a description. * marks the one in use.\n",
 };
 
-/* Finds what has that name, or else what contains the words in its name or description. Returns how many do; *ret is one
- * of them. */
+/* Finds what has that name, or else what contains the words in its name or description. Returns how many do; *ret is
+ * one of them. */
 static int find(const json_t **ret, const json_t *list, const char *wanted) {
     const json_t *one;
     size_t i;
@@ -242,8 +242,8 @@ const struct cli_command apps_command = {
     .summary = "list the applications that record",
     .run = run_apps,
     .options = {{'j', "json", .help = "as one JSON object, for scripts; see primeknet(1)"}},
-    .about = "Lists the applications that record, what they record, and what primeknet app chose for them. * marks those\n"
-             "that record Enhanced Mic.\n",
+    .about = "Lists the applications that record, what they record, and what primeknet app chose for them. * marks\n"
+             "those that record Enhanced Mic.\n",
 };
 
 /* Finds the only application that the words fit. Otherwise prints an error that names those that there are. */
@@ -291,7 +291,7 @@ const struct cli_command app_command = {
     .summary = "move an application to Enhanced Mic or away from it",
     .run = run_app,
     .arguments = {{"NAME", .kind = CLI_APPLICATION}, {CHOICE_ON "|" CHOICE_OFF "|" CHOICE_AUTO, .kind = CLI_ONE_OF}},
-    .about = "Moves an application that records to Enhanced Mic (on) or to the microphone that Enhanced Mic uses (off),\n"
-             "now and whenever it records, until it is moved by other means. auto forgets the choice: the application\n"
-             "records what it asks for itself. NAME is a name that primeknet apps lists, or a part of one.\n",
+    .about = "Moves an application that records to Enhanced Mic (on) or to the microphone that Enhanced Mic uses\n"
+             "(off), now and whenever it records, until it is moved by other means. auto forgets the choice: the\n"
+             "application records what it asks for itself. NAME is a name that primeknet apps lists, or a part of one.\n",
 };

@@ -69,7 +69,8 @@ def test_noise_is_levelled_and_lies_where_the_index_says(run):
 
 def test_noise_leaves_out(run):
     taken = run('game', {
-        'game/a.wav': sound(0), 'game/near.wav': sound(0) * .3, 'game/other.wav': sound(1), 'game/silent.wav': sound(2) * 1e-3,
+        'game/a.wav': sound(0), 'game/near.wav': sound(0) * .3, 'game/other.wav': sound(1),
+        'game/silent.wav': sound(2) * 1e-3,
         'game/short.wav': np.pad(sound(3, seconds=.1), RATE // 2), 'game/clipped.wav': np.clip(sound(4), -.1, .1),
         'game/low.wav': sound(5), 'game/scream.wav': sound(6), 'game/eric_matyas/1.wav': sound(7),
         'game/somebody.wav': sound(8, voice=True)}, rates={'game/near.wav': 32000, 'game/low.wav': 16000})
@@ -112,13 +113,15 @@ def test_no_noise_again(run, tmp_path, rate, pack):
     data = tmp_path / 'data'
     data.mkdir()
     soundfile.write(data / (pack + '.flac'), resample_poly(sound(2) * .2, rate // 16000, RATE // 16000), rate)
-    (data / 'index.tsv').write_text('file\tstart_sample\tsamples\trate\tsource\tspeaker_or_clip\n' f'{pack}.flac\t0\t{rate}\t{rate}\ta\tb\n')
+    (data / 'index.tsv').write_text('file\tstart_sample\tsamples\trate\tsource\tspeaker_or_clip\n'
+                                    f'{pack}.flac\t0\t{rate}\t{rate}\ta\tb\n')
     taken = run('rain', {'2.wav': sound(2), '5.wav': sound(5)}, '--without', data)['noise']
     assert {*taken} == {'debian/rain/5.wav'}
 
 
 def test_music_has_a_share(run):
-    taken = run('game', {f'{kind}/{i}.wav': sound(10 * len(kind) + i) for kind in ('music', 'rain') for i in range(6)})['noise']
+    files = {f'{kind}/{i}.wav': sound(10 * len(kind) + i) for kind in ('music', 'rain') for i in range(6)}
+    taken = run('game', files)['noise']
     music = sum('music' in n for n in taken)
     assert len(taken) - music == 6 and 1 <= music <= 2
 
@@ -127,4 +130,5 @@ def test_a_narrator_has_a_share(run, tmp_path, monkeypatch):
     monkeypatch.setitem(collect.MINUTES, 'speech', 1.5 / 60)
     files = {f'{who}/{i}.wav': sound(10 * i + len(who), voice=True) for who in ('a', 'bb') for i in range(5)}
     run('many', files, '--speech', 'many')
-    assert [s['name'] for s in prepare.read_index(tmp_path / 'out')[0]['speech_wide']] == ['deb-many/a'] * 2 + ['deb-many/bb'] * 2
+    speech = prepare.read_index(tmp_path / 'out')[0]['speech_wide']
+    assert [s['name'] for s in speech] == ['deb-many/a'] * 2 + ['deb-many/bb'] * 2

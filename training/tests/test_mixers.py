@@ -12,7 +12,8 @@ from ssd import CHUNK, ssd, ssd_reference
 WORDS = ['mamba', 'mamba2', 'gru', 'lstm']
 
 
-@pytest.mark.parametrize('word,shape,state,head', [(w, (2, 64, 16), 16, 16) for w in WORDS] + [('mamba2', (2, 64, 192), 64, 64)])
+@pytest.mark.parametrize('word,shape,state,head',
+                         [(w, (2, 64, 16), 16, 16) for w in WORDS] + [('mamba2', (2, 64, 192), 64, 64)])
 def test_one_frame_at_a_time_is_the_whole_clip(word, shape, state, head):
     torch.manual_seed(4)
     m = make_mixer(word, shape[2], state, head)

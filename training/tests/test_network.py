@@ -47,7 +47,8 @@ def test_analysis_then_synthesis_is_identity(synthesis):
 def scan_inputs(device='cpu', dtype=torch.float64, n=2, t=5, d=4, s=3):
     torch.manual_seed(1)
     r = lambda *shape: torch.randn(*shape, dtype=dtype, device=device)
-    return [x.requires_grad_() for x in (r(n, t, d), r(n, t, d).exp() * .3, -r(d, s).exp(), r(n, t, s), r(n, t, s), r(d))]
+    return [x.requires_grad_()
+            for x in (r(n, t, d), r(n, t, d).exp() * .3, -r(d, s).exp(), r(n, t, s), r(n, t, s), r(d))]
 
 
 def test_scan_gradients():

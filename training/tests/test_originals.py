@@ -31,20 +31,24 @@ def run(tmp_path):
             path = tmp_path / 'originals' / path
             path.parent.mkdir(parents=True, exist_ok=True)
             soundfile.write(path, x, rate, 'PCM_24')
-        (tmp_path / 'sources.tsv').write_text('source\tuse\tlicence\n' + ''.join(f'{s}\t{use}\tCC0\n' for s, use in sources.items()))
-        subprocess.run([sys.executable, originals.__file__, tmp_path / 'originals', tmp_path / 'sources.tsv', tmp_path / 'out', '--jobs', '1', *args], check=True)
+        (tmp_path / 'sources.tsv').write_text('source\tuse\tlicence\n'
+                                              + ''.join(f'{s}\t{use}\tCC0\n' for s, use in sources.items()))
+        subprocess.run([sys.executable, originals.__file__, tmp_path / 'originals', tmp_path / 'sources.tsv',
+                        tmp_path / 'out', '--jobs', '1', *args], check=True)
         with open(tmp_path / 'out/index.tsv') as f:
             return list(csv.DictReader(f, delimiter='\t'))
     return run
 
 
 def test_a_recording_goes_where_its_band_ends(run):
-    rows = run({f'speech/s/{name}/1.wav': (bursts(rate, hz), rate) for name, rate, hz in (('a', 48000, 24000), ('b', 44100, 7000), ('c', 16000, 8000))} |
-               {'noise/n/-/1.wav': (bursts(48000, 24000, 1), 48000),
+    rows = run({'speech/s/a/1.wav': (bursts(48000, 24000), 48000),
+                'speech/s/b/1.wav': (bursts(44100, 7000), 44100),
+                'speech/s/c/1.wav': (bursts(16000, 8000), 16000),
+                'noise/n/-/1.wav': (bursts(48000, 24000, 1), 48000),
                 'noise/n/-/2.wav': (bursts(22050, 6000, 2), 22050)}, {'s': 'train', 'n': 'train'})
     assert {(r['speaker_or_clip'], r['file']) for r in rows} == {
-        ('a', 'speech_full_0.opus'), ('b', 'speech_wide_0.flac'), ('c', 'speech_wide_0.flac'), ('-/1.wav',
-                                                                                                'noise_0.opus'), ('-/2.wav', 'noise_wide_0.flac')}
+        ('a', 'speech_full_0.opus'), ('b', 'speech_wide_0.flac'), ('c', 'speech_wide_0.flac'),
+        ('-/1.wav', 'noise_0.opus'), ('-/2.wav', 'noise_wide_0.flac')}
     bands = {r['speaker_or_clip']: int(r['band']) for r in rows}
     assert bands['a'] > 20000 and 7000 <= bands['b'] < 11000 and bands['c'] == 8000 and 6000 <= bands['-/2.wav'] < 9000
 
@@ -93,8 +97,9 @@ def test_webm_is_read(run, tmp_path):
 def test_nothing_that_is_judged_with_is_taken(run, tmp_path):
     (tmp_path / 'pairs.tsv').write_text('name\tspeech\tnoise\nx\theard\train.wav\n')
     speech, noise = (bursts(16000, 8000), 16000), (bursts(48000, 24000), 48000)
-    rows = run({'speech/mine/a/1.wav': speech, 'speech/mine/heard/1.wav': speech, 'speech/judges/b/1.wav': speech, 'speech/unknown/c/1.wav': speech,
-                'speech/mine/p232/1.wav': speech, 'noise/mine/-/00ff_rain.wav': noise, 'noise/mine/-/00ff_wind.wav': noise},
+    rows = run({'speech/mine/a/1.wav': speech, 'speech/mine/heard/1.wav': speech, 'speech/judges/b/1.wav': speech,
+                'speech/unknown/c/1.wav': speech, 'speech/mine/p232/1.wav': speech, 'noise/mine/-/00ff_rain.wav': noise,
+                'noise/mine/-/00ff_wind.wav': noise},
                {'mine': 'train, its story judge', 'judges': 'judge'}, '--without', tmp_path / 'pairs.tsv')
     assert [r['speaker_or_clip'] for r in rows] == ['-/00ff_wind.wav', 'a']
 
@@ -102,7 +107,11 @@ def test_nothing_that_is_judged_with_is_taken(run, tmp_path):
 def test_a_narrator_has_a_share_and_files_are_small(run, tmp_path, monkeypatch):
     monkeypatch.setattr(originals, 'PART', 1000)
     monkeypatch.setattr(originals, 'MINUTES', {'speech': 3 / 60})
-    monkeypatch.setattr(subprocess, 'run', lambda args, check: (monkeypatch.setattr(sys, 'argv', [str(a) for a in args[1:]]), originals.main()))
+
+    def run_here(args, check):
+        monkeypatch.setattr(sys, 'argv', [str(a) for a in args[1:]])
+        originals.main()
+    monkeypatch.setattr(subprocess, 'run', run_here)
     rows = run({f'speech/s/a/{i}.wav': (bursts(16000, 8000, i), 16000) for i in range(4)}, {'s': 'train'})
     assert [(r['file'], r['start_sample']) for r in rows] == [('speech_wide_0.flac', '0'), ('speech_wide_1.flac', '0')]
     assert (tmp_path / 'out/sources.tsv').read_text().splitlines()[1].split('\t')[:4] == ['s', 'CC0', '2', '1']

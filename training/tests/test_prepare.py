@@ -40,8 +40,8 @@ def run(tmp_path):
 
 @pytest.fixture
 def data(tmp_path):
-    write(tmp_path / 'data', [('noise', 'a/rain', .1), ('noise', 'a/scream', .2), ('noise_wide', FLOOR[False], .3), ('noise_wide', FLOOR[True], .4),
-                              ('speech_wide', 'b/c', .5), ('speech_full', 'b/d', .6)])
+    write(tmp_path / 'data', [('noise', 'a/rain', .1), ('noise', 'a/scream', .2), ('noise_wide', FLOOR[False], .3),
+                              ('noise_wide', FLOOR[True], .4), ('speech_wide', 'b/c', .5), ('speech_full', 'b/d', .6)])
     return tmp_path / 'data'
 
 
@@ -73,7 +73,8 @@ def test_rooms_to_judge_with_are_left_out(run, data, tmp_path):
     judged = [prepare.for_judging('aachen/' + p) for p in places]
     assert 0 < sum(judged) < 24
     soundfile.write(data / 'rooms_full.flac', np.repeat(np.arange(24) / 100, prepare.ROOM), 48000)
-    (data / 'rooms_full.tsv').write_text('room\tsource\tplace\n' + ''.join(f'{i}\taachen\t{p}\n' for i, p in enumerate(places)))
+    (data / 'rooms_full.tsv').write_text('room\tsource\tplace\n'
+                                         + ''.join(f'{i}\taachen\t{p}\n' for i, p in enumerate(places)))
     (tmp_path / 'more').mkdir()
     (tmp_path / 'more/index.tsv').write_text('file\tstart_sample\tsamples\trate\tsource\tspeaker_or_clip\n')
     soundfile.write(tmp_path / 'more/rooms_full.flac', np.full(prepare.ROOM, .5), 48000)

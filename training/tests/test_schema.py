@@ -47,7 +47,7 @@ def demanded(g):
             if g.mixer not in HAS[when]:
                 continue
             expression = shape.replace('g->', 'g.').replace('/', '//')
-            expression = expression.replace('model_mixer_in(g)', 'g.mixer_in').replace('model_convolved(g)', 'g.convolved')
+            expression = re.sub(r'model_(mixer_in|convolved)\(g\)', r'g.\1', expression)
             sizes = list(eval(f'({expression},)', {'g': g, 'n': n}))
             full = '.'.join(filter(None, (prefix, name)))
             if kind == 'T':

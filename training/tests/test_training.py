@@ -75,7 +75,8 @@ def test_one_clip_is_learnt_and_resumed(tmp_path, monkeypatch):
 
 def test_the_learning_rate_waits_for_the_end():
     t = dict(learning_rate=1., warmup_steps=10, decay=.25)
-    assert [training.rate_at(t, *at) for at in ((4, 0), (9, 0), (500, .1), (500, .75), (500, .875), (500, 1), (500, 1.1))] == [.5, 1, 1, 1, .5, 0, 0]
+    rates = {(4, 0): .5, (9, 0): 1, (500, .1): 1, (500, .75): 1, (500, .875): .5, (500, 1): 0, (500, 1.1): 0}
+    assert {at: training.rate_at(t, *at) for at in rates} == rates
 
 
 def test_a_run_goes_on_as_if_nothing_had_been(tmp_path, monkeypatch):
@@ -293,7 +294,8 @@ def test_pesq_rates_speech_alone():
     net = Net(c=4, blocks=1, nt=1, nf=1)
     loss = Loss(net, SAMPLES, 'cpu', phases(config(1)['loss'])[0])
     silent = torch.zeros(1, SAMPLES // net.hop + 1, dtype=torch.bool)
-    silent[:, 20:30] = True                             # frame 30 is the first to end in the hop after sample 30 * 256, and begins 768 before it
+    # Frame 30 is the first to end in the hop after sample 30 * 256, and begins 768 before it.
+    silent[:, 20:30] = True
     clean, y = torch.zeros(1, loss.end), torch.ones(1, loss.end)
     x = loss.spoken(silent, clean, y)[0]
     hops = torch.stack([part.mean() for part in x[:44 * 256].split(256)])
@@ -368,7 +370,9 @@ def test_word_starts_count_what_of_the_speech_comes_through():
 
 
 def test_words_may_begin_bright_after_silence(mixer):
-    tone = lambda hz, start, stop: torch.sin(2 * math.pi * hz * mixer.ramp / RATE) * ((mixer.ramp >= start * RATE) & (mixer.ramp < stop * RATE))
+    def tone(hz, start, stop):
+        sounds = (mixer.ramp >= start * RATE) & (mixer.ramp < stop * RATE)
+        return torch.sin(2 * math.pi * hz * mixer.ramp / RATE) * sounds
     voice = tone(200, 0, .8) + tone(200, 1, 2)
     word = (voice + .3 * tone(5000, .8, 1)).repeat(64, 1)
     y = mixer.bright_starts(word)
@@ -522,7 +526,8 @@ def test_silence_is_worth_its_decibels():
     for down, owed in (0, 1), (20, 25 / 45), (40, 5 / 45):
         assert [x.item() for x in of(noise * 10 ** (-down / 10))] == pytest.approx([owed, owed], abs=.01)
 
-    burst = noise * 1e-5                                # two frames in the first second of three, of which the second has no silence
+    # Two frames in the first second of three, of which the second has no silence.
+    burst = noise * 1e-5
     burst[:, 50:52] = 1
     frames, seconds = (x.item() for x in of(burst))
     assert frames == pytest.approx(2 / 212, abs=.005) and seconds == pytest.approx((45 - 10 * math.log10(94)) / 45 / 2,
