@@ -275,7 +275,7 @@ static void ssd_init(struct kernel_work *w, uint32_t *seed) {
     w->ssd = (struct ssd){
         .n_rows = c->n_rows,
         .n_channels = c->n_out,
-        .n_head = 16 * c->n_taps,
+        .head_dim = 16 * c->n_taps,
         .n_states = c->n_in,
         .epsilon = 1e-5f,
         .u = random_floats(w, seed, c->n_rows * stride, -.5f, 2), /* B.C is seldom near 0, where the norm would amplify

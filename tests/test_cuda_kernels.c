@@ -550,8 +550,8 @@ END_TEST
 /* Mamba-2's recurrence as mamba_ssm defines it, including RMSNormGated (norm after gate). */
 START_TEST(ssd_is_its_formula) {
     seed = 700 + (uint32_t)_i;
-    const unsigned batch = _i == 0 ? 128 : between(1, 12), n_head = 16u << _i % 3, heads = between(1, 6),
-                   width = n_head * heads;
+    const unsigned batch = _i == 0 ? 128 : between(1, 12), head_dim = 16u << _i % 3, heads = between(1, 6),
+                   width = head_dim * heads;
     const unsigned states = 16 * (1 + (unsigned)_i % 4), length = between(1, 50), n_all = length * batch;
     const unsigned u_row = width + 2 * states, z_row = (width + heads + 3) / 4 * 4;
     struct array u = array_of((size_t)n_all * u_row, -.5f, 2), z = array_of((size_t)n_all * z_row, -4, 4);
@@ -560,7 +560,7 @@ START_TEST(ssd_is_its_formula) {
     for (unsigned t = 0, n; t < length; t += n) {
         n = _i % 3 == 2 ? 1 : between(1, length - t);
         const size_t at = (size_t)t * batch;
-        ssd_cuda(&(struct ssd_cuda){n, batch, width, n_head, states, 1e-5f, u.device + at * u_row, u_row,
+        ssd_cuda(&(struct ssd_cuda){n, batch, width, head_dim, states, 1e-5f, u.device + at * u_row, u_row,
                                     z.device + at * z_row + width, z.device + at * z_row, z_row, decay.device,
                                     pass.device, h.device, y.device + at * width},
                  NULL);
@@ -572,11 +572,11 @@ START_TEST(ssd_is_its_formula) {
         const float *in = u.host + r * u_row, *B = in + width, *C = B + states, *gate = z.host + r * z_row;
         double *out = should + r * width, squares = 0;
         for (unsigned d = 0; d < width; d++) {
-            const double q = gate[width + d / n_head], dt = log1p(exp(-fabs(q))) + fmax(q, 0);
+            const double q = gate[width + d / head_dim], dt = log1p(exp(-fabs(q))) + fmax(q, 0);
             double *x = state + (r % batch * width + d) * states;
-            out[d] = (double)pass.host[d / n_head] * in[d];
+            out[d] = (double)pass.host[d / head_dim] * in[d];
             for (unsigned s = 0; s < states; s++) {
-                x[s] = exp2(dt * decay.host[d / n_head]) * x[s] + dt * B[s] * in[d];
+                x[s] = exp2(dt * decay.host[d / head_dim]) * x[s] + dt * B[s] * in[d];
                 out[d] += C[s] * x[s];
             }
             out[d] *= silu(gate[d]);

@@ -74,7 +74,7 @@ struct hop_shape {
     unsigned window, synthesis, hop, n_bins, n_linear, n_bands, n_positions, n_half;
     unsigned channels, depth, n_kernels;
     enum hop_mixer mixer;
-    unsigned d_inner, d_state, d_conv, step_rank, head, n_ring;
+    unsigned d_inner, d_state, d_conv, step_rank, head_dim, n_ring;
     unsigned d_seen; /* channels in the mixer's convolution */
     unsigned n_segments, first_segment[HOP_MAX_KERNELS + 1]; /* first_segment: of each kernel */
     struct {

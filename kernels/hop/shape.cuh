@@ -61,7 +61,7 @@ static __host__ __device__ inline unsigned rounded(unsigned n) {
 /* Floats per position. */
 static inline unsigned time_floats(const hop_shape &s) {
     const unsigned mixing = s.mixer == HOP_MAMBA    ? 2 * s.d_inner + rounded(2 * s.d_state + s.step_rank)
-                            : s.mixer == HOP_MAMBA2 ? s.d_seen + s.d_inner + rounded(s.d_inner / s.head)
+                            : s.mixer == HOP_MAMBA2 ? s.d_seen + s.d_inner + rounded(s.d_inner / s.head_dim)
                                                       : 9 * s.channels;
     return 3 * s.channels + mixing;
 }

@@ -10,7 +10,7 @@ template <class Stage>
 static __device__ const float *mamba2(Stage &stage, const hop_shape &s, const hop_time &t, unsigned first,
                                       const float *x, float *room) {
     const unsigned c = s.channels, d = s.d_inner, n = s.d_state, seen = s.d_seen, half = s.n_half,
-                   heads = d / s.head, stride = rounded(heads), n_past = s.d_conv - 1;
+                   heads = d / s.head_dim, stride = rounded(heads), n_past = s.d_conv - 1;
     float *u = carve(room, ROWS * seen), *z = carve(room, ROWS * d), *steps = carve(room, ROWS * stride);
     stage.in.fetch(t.in, c, seen + d + heads, c);
     stage.in.template run<true>([&](unsigned r, unsigned i, unsigned) { return four(x + r * c + i); },
@@ -37,7 +37,7 @@ static __device__ const float *mamba2(Stage &stage, const hop_shape &s, const ho
                           s.norm_epsilon);
     __syncthreads();
     for (unsigned j = threadIdx.x; j < ROWS * d; j += THREADS) {
-        const unsigned r = j / d, o = j % d, head = o / s.head;
+        const unsigned r = j / d, o = j % d, head = o / s.head_dim;
         const float *b = u + r * seen + d, *cs = b + n, v = u[r * seen + o], dt = steps[r * stride + head];
         const float keep = exp2f(dt * t.decay[head]);
         float y = t.pass[head] * v, *h = stage.state + s.scan + ((size_t)t.index * half + first + r) * n * d + o;

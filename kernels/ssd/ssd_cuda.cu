@@ -25,7 +25,7 @@ template <int STATES> __global__ __launch_bounds__(THREADS) void ssd(const __gri
 
     /* Outside the recurrence a thread has one channel, c, of the frames group, group + GROUPS, ... */
     const unsigned column = thread % CHANNELS, group = thread / CHANNELS, c = first_channel + column,
-                   head = c / a.n_head;
+                   head = c / a.head_dim;
     const bool has = c < a.n_channels;
     const float decay = has ? a.decay[head] : 0, pass = has ? a.pass[head] : 0;
 

@@ -11,7 +11,7 @@ extern "C" {
 #endif
 
 struct ssd_cuda {
-    unsigned n_frames, n_rows, n_channels, n_head, n_states; /* n_states: 16, 32, 48 or 64 */
+    unsigned n_frames, n_rows, n_channels, head_dim, n_states; /* n_states: 16, 32, 48 or 64 */
     float epsilon;
     const float *u; /* [n_frames * n_rows][u_stride]: u, B, C */
     size_t u_stride;

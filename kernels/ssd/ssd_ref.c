@@ -10,10 +10,10 @@ void ssd_ref(const struct ssd *a) {
         const float *u = a->u + r * a->u_stride, *b = u + n, *c = b + a->n_states, *z = a->z + r * a->z_stride;
         float *step = a->step + r * a->z_stride, *h = a->h + (size_t)r * n * a->n_states, *y = a->y + r * a->u_stride;
         double squares = 0;
-        for (unsigned k = 0; k < n / a->n_head; k++)
+        for (unsigned k = 0; k < n / a->head_dim; k++)
             step[k] = fmaxf(step[k], 0) + log1pf(expf(-fabsf(step[k])));
         for (unsigned d = 0; d < n; d++) {
-            unsigned k = d / a->n_head;
+            unsigned k = d / a->head_dim;
             float keep = exp2f(step[k] * a->decay[k]), sum = a->pass[k] * u[d];
             for (unsigned s = 0; s < a->n_states; s++) {
                 float *state = h + ((size_t)(d / SCAN_GROUP) * a->n_states + s) * SCAN_GROUP + d % SCAN_GROUP;

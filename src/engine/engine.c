@@ -10,7 +10,7 @@
 /* Best first: "auto" takes the first that opens. The null engine opens only by name. */
 static const struct engine_type *const types[] = {&engine_cuda, &engine_cpu};
 
-static void free_head(struct engine *e) {
+static void free_common(struct engine *e) {
     free(e->fade);
     free(e->controls);
     free(e->n_silent);
@@ -20,22 +20,22 @@ static void free_head(struct engine *e) {
 static int open_type(struct engine **ret, const struct engine_type *type, const struct engine_options *options,
                      const struct model *model, struct err *err) {
     const unsigned n_streams = options->n_streams;
-    struct engine *e, head = {.type = type, .name = type->name, .model = model, .n_streams = n_streams};
-    head.fade = calloc(model_delay(model), sizeof *head.fade);
-    head.controls = calloc(n_streams, sizeof *head.controls);
-    head.n_silent = calloc(n_streams, sizeof *head.n_silent);
-    head.jobs = calloc(n_streams, 2 * sizeof *head.jobs);
+    struct engine *e, common = {.type = type, .name = type->name, .model = model, .n_streams = n_streams};
+    common.fade = calloc(model_delay(model), sizeof *common.fade);
+    common.controls = calloc(n_streams, sizeof *common.controls);
+    common.n_silent = calloc(n_streams, sizeof *common.n_silent);
+    common.jobs = calloc(n_streams, 2 * sizeof *common.jobs);
     int code = 0;
-    if (!head.fade || !head.controls || !head.n_silent || !head.jobs)
+    if (!common.fade || !common.controls || !common.n_silent || !common.jobs)
         code = err_set(err, -ENOMEM, "engine %s: out of memory", type->name);
     if (!code) {
-        stft_fade(model, head.fade);
+        stft_fade(model, common.fade);
         for (unsigned i = 0; i < n_streams; i++)
-            head.controls[i].strength = 1;
-        code = type->open(&e, &head, options, err);
+            common.controls[i].strength = 1;
+        code = type->open(&e, &common, options, err);
     }
     if (code) {
-        free_head(&head);
+        free_common(&common);
         return code;
     }
     *ret = e;
@@ -58,7 +58,7 @@ int engine_open(struct engine **ret, const struct engine_options *options, const
 void engine_close(struct engine *e) {
     if (!e)
         return;
-    free_head(e);
+    free_common(e);
     e->type->close(e);
 }
 

@@ -21,7 +21,7 @@ struct stream {
 };
 
 struct engine_net {
-    struct engine head;
+    struct engine common;
     char name[32];
     struct kernels kernels;
     struct stft *stft;
@@ -47,14 +47,14 @@ static void cpu_close(struct engine *e) {
 }
 
 static int allocate(struct engine_net *c) {
-    const struct model_config *g = model_config(c->head.model);
+    const struct model_config *g = model_config(c->common.model);
     int code;
-    const struct model *model = c->head.model;
+    const struct model *model = c->common.model;
     if ((code = stft_new(&c->stft, model, &c->kernels)) || (code = net_new(&c->net, model, &c->kernels)))
         return code;
-    if (!(c->streams = calloc(c->head.n_streams, sizeof *c->streams)))
+    if (!(c->streams = calloc(c->common.n_streams, sizeof *c->streams)))
         return -ENOMEM;
-    for (unsigned i = 0; i < c->head.n_streams; i++) {
+    for (unsigned i = 0; i < c->common.n_streams; i++) {
         stft_state_init(c->stft, &c->streams[i].stft, &c->streams[i].pool);
         if (!pool_ok(&c->streams[i].pool) || (code = net_state_init(c->net, &c->streams[i].net)))
             return -ENOMEM;
@@ -75,7 +75,7 @@ static const struct kernels *kernels_wanted(const struct engine_options *options
     return k;
 }
 
-static int cpu_open(struct engine **ret, const struct engine *head, const struct engine_options *options,
+static int cpu_open(struct engine **ret, const struct engine *common, const struct engine_options *options,
                     struct err *err) {
     const struct kernels *kernels = kernels_wanted(options);
     if (!kernels)
@@ -83,22 +83,22 @@ static int cpu_open(struct engine **ret, const struct engine *head, const struct
     struct engine_net *c = calloc(1, sizeof *c);
     if (!c)
         return err_set(err, -ENOMEM, "engine cpu: out of memory");
-    c->head = *head;
+    c->common = *common;
     snprintf(c->name, sizeof c->name, "cpu (%s)", kernels->name);
-    c->head.name = c->name;
+    c->common.name = c->name;
     c->kernels = options->exact ? kernels_in_float(kernels) : *kernels;
     int code = allocate(c);
     if (code) {
-        cpu_close(&c->head);
+        cpu_close(&c->common);
         return err_set(err, code, "engine cpu: out of memory");
     }
-    *ret = &c->head;
+    *ret = &c->common;
     return 0;
 }
 
 static void process_hop(struct engine_net *c, unsigned stream, const float *in, float *out) {
-    const struct model_config *g = model_config(c->head.model);
-    const struct engine_control *control = &c->head.controls[stream];
+    const struct model_config *g = model_config(c->common.model);
+    const struct engine_control *control = &c->common.controls[stream];
     struct stream *s = &c->streams[stream];
     for (unsigned i = 0; i < g->hop; i++)
         c->in[i] = isfinite(in[i]) ? fmaxf(-ENGINE_LOUDEST, fminf(in[i], ENGINE_LOUDEST)) : 0;

@@ -46,10 +46,10 @@ int engine_find_cuda(struct err *err) {
     return code;
 }
 
-static int cuda_open(struct engine **ret, const struct engine *head, const struct engine_options *options,
+static int cuda_open(struct engine **ret, const struct engine *common, const struct engine_options *options,
                      struct err *err) {
     int code = engine_find_cuda(err);
-    return code ? code : cuda->open(ret, head, options, err); /* fills in its own type */
+    return code ? code : cuda->open(ret, common, options, err); /* fills in its own type */
 }
 
 void engine_cuda_rest(void) {

@@ -10,7 +10,7 @@
 #include <string.h>
 
 struct engine_delay_line {
-    struct engine head;
+    struct engine common;
     struct pool pool;
     float **past; /* [n_streams][delay + hop]: samples not yet output, oldest first, then room for a hop */
 };
@@ -22,21 +22,21 @@ static void null_close(struct engine *e) {
     free(d);
 }
 
-static int null_open(struct engine **ret, const struct engine *head, const struct engine_options *options,
+static int null_open(struct engine **ret, const struct engine *common, const struct engine_options *options,
                      struct err *err) {
     (void)options;
     struct engine_delay_line *d = calloc(1, sizeof *d);
     if (!d)
         return err_set(err, -ENOMEM, "engine null: out of memory");
-    d->head = *head;
-    d->past = calloc(head->n_streams, sizeof *d->past);
-    for (unsigned i = 0; d->past && i < head->n_streams; i++)
-        d->past[i] = pool_floats(&d->pool, engine_delay(head) + engine_hop(head));
+    d->common = *common;
+    d->past = calloc(common->n_streams, sizeof *d->past);
+    for (unsigned i = 0; d->past && i < common->n_streams; i++)
+        d->past[i] = pool_floats(&d->pool, engine_delay(common) + engine_hop(common));
     if (!d->past || !pool_ok(&d->pool)) {
-        null_close(&d->head);
+        null_close(&d->common);
         return err_set(err, -ENOMEM, "engine null: out of memory");
     }
-    *ret = &d->head;
+    *ret = &d->common;
     return 0;
 }
 

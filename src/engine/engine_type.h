@@ -28,9 +28,10 @@ struct engine {
 struct engine_type {
     const char *name; /* as in engine_options */
     bool together;    /* see engine_together */
-    /* Allocates the engine's struct. engine.c has filled in `head` and copies it to the struct's first member on
+    /* Allocates the engine's struct. engine.c has filled in `common` and copies it to the struct's first member on
      * success. close frees what open allocated. */
-    int (*open)(struct engine **ret, const struct engine *head, const struct engine_options *options, struct err *err);
+    int (*open)(struct engine **ret, const struct engine *common, const struct engine_options *options,
+                struct err *err);
     void (*close)(struct engine *e);
     int (*process)(struct engine *e, const struct engine_job *jobs, unsigned n_jobs);
     void (*reset)(struct engine *e, unsigned stream);

@@ -197,9 +197,9 @@ static int read_mixer(struct reader *r, struct model_config *c) {
     c->d_inner = expand * c->channels;
     if (c->mixer == MODEL_MAMBA)
         return get_integer(r, &c->step_rank, "step_rank", 1, 64);
-    if ((code = get_integer(r, &c->head, "head", 16, c->d_inner)))
+    if ((code = get_integer(r, &c->head_dim, "head", 16, c->d_inner)))
         return code;
-    if (c->head % 16 || c->d_inner % c->head)
+    if (c->head_dim % 16 || c->d_inner % c->head_dim)
         return bad_key(r, "head", "not a multiple of 16 that divides expand times channels");
     return 0;
 }
@@ -425,7 +425,7 @@ static int check_decays(struct reader *r, const struct model *m) {
     if (g->mixer == MODEL_MAMBA)
         n = (size_t)g->d_inner * g->d_state;
     else if (g->mixer == MODEL_MAMBA2)
-        n = g->d_inner / g->head;
+        n = g->d_inner / g->head_dim;
     for (unsigned b = 0; b < g->n_blocks; b++)
         for (unsigned i = 0; i < g->n_time; i++) {
             const struct time_weights *t = &m->weights.blocks[b].time[i];

@@ -27,7 +27,7 @@ struct model_config {
     unsigned n_kernels, kernels[MODEL_MAX_KERNELS];
     enum model_mixer mixer;
     unsigned d_inner;                           /* also the channels of the state of a GRU or an LSTM */
-    unsigned d_state, d_conv, step_rank, head;  /* 0 if the mixer has no such thing; head: channels per head */
+    unsigned d_state, d_conv, step_rank, head_dim; /* 0 if the mixer has no such thing; head_dim: channels per head */
 };
 
 /* Channels in the mixer's convolution: u and, in Mamba-2, B and C. Only for Mamba and Mamba-2. */
@@ -48,7 +48,7 @@ unsigned model_band_below(const struct model_config *g, unsigned bin, float *sha
 static inline unsigned model_mixer_in(const struct model_config *g) {
     switch (g->mixer) {
     case MODEL_MAMBA: return 2 * g->d_inner;
-    case MODEL_MAMBA2: return model_convolved(g) + g->d_inner + g->d_inner / g->head;
+    case MODEL_MAMBA2: return model_convolved(g) + g->d_inner + g->d_inner / g->head_dim;
     case MODEL_GRU: return 3 * g->channels;
     default: return 4 * g->channels;
     }

@@ -56,8 +56,8 @@ enum { MODEL_MAX_BANDS = 256, MODEL_MAX_KERNELS = 8, MODEL_MAX_DEPTH = 5, MODEL_
     L(step, "step", MAMBA, g->d_inner, g->step_rank) \
     T(decay, "decay", MAMBA, g->d_inner, g->d_state) /* A of the selective scan, nowhere positive */ \
     T(pass, "pass", MAMBA, g->d_inner) /* D of the selective scan */ \
-    T(head_decay, "decay", MAMBA2, g->d_inner / g->head) \
-    T(head_pass, "pass", MAMBA2, g->d_inner / g->head) \
+    T(head_decay, "decay", MAMBA2, g->d_inner / g->head_dim) \
+    T(head_pass, "pass", MAMBA2, g->d_inner / g->head_dim) \
     L(gru_state, "state", GRU, 3 * g->channels, g->channels) \
     M(lstm_state, "state", LSTM, 4 * g->channels, g->channels) \
     L(out, "out", ANY, g->channels, g->d_inner) /* from the mixer */

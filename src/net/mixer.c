@@ -29,7 +29,7 @@ void mixer_init(struct mixer *m, struct pool *pool, const struct kernels *k, con
         break;
     case MODEL_MAMBA2:
         m->decay = pool_floats(pool, SSD_MAX_HEADS);
-        for (unsigned i = 0; m->decay && i < g->d_inner / g->head; i++)
+        for (unsigned i = 0; m->decay && i < g->d_inner / g->head_dim; i++)
             m->decay[i] = (float)(w->head_decay[i] * M_LOG2E);
         m->pass = w->head_pass;
         break;
@@ -88,7 +88,7 @@ static void mamba2(const struct mixer *m, const struct kernels *k, const struct 
                    struct mixer_state *s) {
     const struct model_config *g = m->config;
     const unsigned n = model_convolved(g);
-    k->ssd(&(struct ssd){.n_rows = g->n_half, .n_channels = g->d_inner, .n_head = g->head, .n_states = g->d_state,
+    k->ssd(&(struct ssd){.n_rows = g->n_half, .n_channels = g->d_inner, .head_dim = g->head_dim, .n_states = g->d_state,
                          .epsilon = g->norm_epsilon, .u = t->u, .u_stride = n, .step = t->in + n + g->d_inner,
                          .z = t->in + n, .z_stride = t->in_row, .decay = m->decay, .pass = m->pass, .h = s->h,
                          .y = t->u});

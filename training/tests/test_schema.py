@@ -29,10 +29,10 @@ def configuration(text):
                         kernels=v['kernels'], n_kernels=len(v['kernels']),
                         n_positions=v['linear_bins'] + max(0, len(v['band_edges']) - 1), mixer=text['mixer'],
                         d_inner=v.get('expand', 1) * v['channels'], d_state=v.get('d_state', 0),
-                        d_conv=v.get('d_conv', 0), step_rank=v.get('step_rank', 0), head=v.get('head', 0))
+                        d_conv=v.get('d_conv', 0), step_rank=v.get('step_rank', 0), head_dim=v.get('head', 0))
     g.n_half = (g.n_positions - 1) // 2
     g.convolved = g.d_inner + (2 * g.d_state if g.mixer == 'mamba2' else 0)
-    g.mixer_in = {'mamba': lambda: 2 * g.d_inner, 'mamba2': lambda: g.convolved + g.d_inner + g.d_inner // g.head,
+    g.mixer_in = {'mamba': lambda: 2 * g.d_inner, 'mamba2': lambda: g.convolved + g.d_inner + g.d_inner // g.head_dim,
                   'gru': lambda: 3 * g.channels,
                   'lstm': lambda: 4 * g.channels}[g.mixer]()
     return g

@@ -14,7 +14,8 @@
  * have another layout. */
 struct cuda_module {
     const char *version;
-    int (*open)(struct engine **ret, const struct engine *head, const struct engine_options *options, struct err *err);
+    int (*open)(struct engine **ret, const struct engine *common, const struct engine_options *options,
+                struct err *err);
     void (*rest)(void); /* releases the context; call it when no engine is open */
 };
 

@@ -32,7 +32,7 @@ enum {
 enum wait { WAIT_NAP, WAIT_SPIN, WAIT_BLOCK };
 
 struct engine_hop {
-    struct engine head;
+    struct engine common;
     char name[96];
     int device;
     enum wait wait;
@@ -152,7 +152,7 @@ static void mamba_layout(struct layout *l, const struct model_config *g, struct 
 
 static void mamba2_layout(struct layout *l, const struct model_config *g, struct hop_time *t,
                           const struct time_weights *w) {
-    const unsigned heads = g->d_inner / g->head;
+    const unsigned heads = g->d_inner / g->head_dim;
     t->decay = decay_layout(l, w->head_decay, heads, 1);
     t->pass = copied(l, w->head_pass, heads);
 }
@@ -269,7 +269,7 @@ static struct hop_shape shape_of(const struct model_config *g) {
         .window = g->window, .synthesis = g->synthesis, .hop = g->hop, .n_bins = g->n_bins, .n_linear = g->n_linear,
         .n_bands = g->n_bands, .n_positions = g->n_positions, .n_half = g->n_half, .channels = g->channels,
         .depth = g->depth, .n_kernels = g->n_kernels, .d_inner = g->d_inner, .d_state = g->d_state, .d_conv = g->d_conv,
-        .step_rank = g->step_rank, .mixer = (enum hop_mixer)g->mixer, .head = g->head,
+        .step_rank = g->step_rank, .mixer = (enum hop_mixer)g->mixer, .head_dim = g->head_dim,
         .d_seen = model_convolved(g), .n_ring = (1u << g->depth) + 1, .scale = g->scale, .compression = g->compression,
         .mask_ceiling = g->mask_ceiling, .mask_minimum = g->mask_minimum, .band_gain_maximum = g->band_gain_maximum,
         .rotation_epsilon = g->rotation_epsilon, .magnitude_minimum = g->magnitude_minimum,
@@ -311,10 +311,10 @@ static void scratch_layout(struct layout *l, const struct hop_shape *s, struct h
 }
 
 static int allocate_host(struct engine_hop *h) {
-    const struct model_config *g = model_config(h->head.model);
+    const struct model_config *g = model_config(h->common.model);
     struct hop_net *n = &h->net;
     n->blocks = calloc(g->n_blocks, sizeof *n->blocks);
-    h->now = calloc(h->head.n_streams, sizeof *h->now);
+    h->now = calloc(h->common.n_streams, sizeof *h->now);
     if (!n->blocks || !h->now)
         return -ENOMEM;
     for (unsigned b = 0; b < g->n_blocks; b++) {
@@ -333,7 +333,7 @@ static int allocate_host(struct engine_hop *h) {
 
 static int upload(struct engine_hop *h, struct err *err) {
     struct layout l = {.shape = &h->net.shape};
-    weights_layout(&l, h->head.model, &h->net);
+    weights_layout(&l, h->common.model, &h->net);
     const size_t size = l.n * sizeof *l.host;
     int code = cudaMalloc((void **)&h->weights, size);
     if (code)
@@ -341,14 +341,14 @@ static int upload(struct engine_hop *h, struct err *err) {
     l = (struct layout){.shape = l.shape, .host = calloc(1, size), .device = h->weights};
     if (!l.host)
         return err_set(err, -ENOMEM, "engine cuda: out of memory");
-    weights_layout(&l, h->head.model, &h->net);
+    weights_layout(&l, h->common.model, &h->net);
     code = cudaMemcpy(h->weights, l.host, size, cudaMemcpyHostToDevice);
     free(l.host);
     return code ? cuda_failed(err, code, "cannot copy the model") : 0;
 }
 
 static int allocate_device(struct engine_hop *h, struct err *err) {
-    const unsigned n_streams = h->head.n_streams;
+    const unsigned n_streams = h->common.n_streams;
     struct hop_net *n = &h->net;
     struct hop_shape *s = &n->shape;
     const size_t size = n_streams * s->n_state * sizeof(float);
@@ -415,10 +415,10 @@ static int make_graphs(struct engine_hop *h, struct err *err) {
     if (needed > (size_t)most)
         return err_set(err, -ENOTSUP,
                        "engine cuda: %s: channels = %u with %u kernels needs %zu KiB of shared memory, the GPU has %d",
-                       model_name(h->head.model), s->channels, s->n_kernels, needed / 1024, most / 1024);
+                       model_name(h->common.model), s->channels, s->n_kernels, needed / 1024, most / 1024);
     if (code)
         return cuda_failed(err, code, "cannot prepare the kernels");
-    for (unsigned i = 0; i < HOP_MAX_SLOTS && i < h->head.n_streams; i++)
+    for (unsigned i = 0; i < HOP_MAX_SLOTS && i < h->common.n_streams; i++)
         if ((code = capture(h, i + 1, &h->graphs[i])))
             return cuda_failed(err, code, "cannot capture the graph");
     if ((code = cudaStreamSynchronize(h->stream)))
@@ -449,13 +449,13 @@ static void hop_close(struct engine *e) {
     free(h);
 }
 
-static int hop_open(struct engine **ret, const struct engine *head, const struct engine_options *options,
+static int hop_open(struct engine **ret, const struct engine *common, const struct engine_options *options,
                     struct err *err) {
     (void)options;
     struct engine_hop *h = calloc(1, sizeof *h);
     if (!h)
         return err_set(err, -ENOMEM, "engine cuda: out of memory");
-    h->head = *head;
+    h->common = *common;
     const char *wait = getenv("PRIMEKNET_CUDA_WAIT");
     h->wait = wait && !strcmp(wait, "spin") ? WAIT_SPIN : wait && !strcmp(wait, "block") ? WAIT_BLOCK : WAIT_NAP;
     struct cudaDeviceProp properties;
@@ -464,15 +464,15 @@ static int hop_open(struct engine **ret, const struct engine *head, const struct
         code = cuda_failed(err, code, "cannot query the GPU");
     else {
         snprintf(h->name, sizeof h->name, "cuda (%.80s)", properties.name);
-        h->head.name = h->name;
+        h->common.name = h->name;
         if (allocate_host(h))
             code = err_set(err, -ENOMEM, "engine cuda: out of memory");
     }
     if (code || (code = upload(h, err)) || (code = allocate_device(h, err)) || (code = make_graphs(h, err))) {
-        hop_close(&h->head);
+        hop_close(&h->common);
         return code;
     }
-    *ret = &h->head;
+    *ret = &h->common;
     return 0;
 }
 
@@ -542,7 +542,7 @@ static int run_together(struct engine_hop *h, const struct engine_job *const *jo
     h->n_slots = n_jobs;
     for (unsigned i = 0; i < n_jobs; i++) {
         const unsigned stream = jobs[i]->stream;
-        const struct engine_control *control = &h->head.controls[stream];
+        const struct engine_control *control = &h->common.controls[stream];
         h->net.asked[i] = (struct hop_slot){.stream = stream, .now = h->now[stream], .ticket = h->ticket,
                                             .strength = control->strength, .floor = control->floor,
                                             .low_cut = control->low_cut};

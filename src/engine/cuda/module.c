@@ -168,9 +168,9 @@ static int check_capability(int device, struct err *err) {
     return 0;
 }
 
-static int open_engine(struct engine **ret, const struct engine *head, const struct engine_options *options,
+static int open_engine(struct engine **ret, const struct engine *common, const struct engine_options *options,
                        struct err *err) {
-    struct engine with_type = *head;
+    struct engine with_type = *common;
     int device, code = find_device(&device, options->gpu ? options->gpu : "0", err);
     if (code || (code = check_capability(device, err)))
         return code;

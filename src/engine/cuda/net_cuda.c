@@ -143,7 +143,7 @@ static void mamba_init(struct arena *a, const struct model_config *g, struct tim
 
 static void mamba2_init(struct arena *a, const struct model_config *g, struct time_layer *t,
                         const struct time_weights *w) {
-    const unsigned n = g->d_inner / g->head;
+    const unsigned n = g->d_inner / g->head_dim;
     t->decay = decay_copy(a, w->head_decay, n);
     t->pass = arena_copy(a, w->head_pass, n);
 }
@@ -396,7 +396,7 @@ static const float *mix(const struct net_cuda *n, const struct time_layer *t, st
                                         .n_past = g->d_conv - 1, .x = n->inner, .x_stride = row, .past = s->past},
                  n->stream);
     if (g->mixer == MODEL_MAMBA2) {
-        ssd_cuda(&(struct ssd_cuda){.n_frames = n_frames, .n_rows = rows, .n_channels = d, .n_head = g->head,
+        ssd_cuda(&(struct ssd_cuda){.n_frames = n_frames, .n_rows = rows, .n_channels = d, .head_dim = g->head_dim,
                                     .n_states = g->d_state, .epsilon = g->norm_epsilon, .u = n->u, .u_stride = seen,
                                     .step = n->inner + seen + d, .z = n->inner + seen, .z_stride = row,
                                     .decay = t->decay,
