@@ -1,5 +1,5 @@
 /* The one road for a setting, with an engine that is loaded when a test says so, nodes that only take notes, and a
- * control socket where a client matters. */
+ * control socket where a client matters. More than 700 lines, because every case needs these. */
 #include "config.h"
 
 #include "daemon/changes.h"

@@ -6,6 +6,8 @@
  * and the pump gets its next block once the worker has finished the previous ones. So nothing is tried twice; a test
  * waits only for things that must happen.
  *
+ * More than 700 lines, because every case needs the session, the node and the recorder.
+ *
  * An argument lengthens the tests: with test-live 10 those that wait run ten times as long. */
 #include "config.h"
 

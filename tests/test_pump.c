@@ -1,5 +1,6 @@
 /* The pump and its worker with the test's own engine and a clock that only the test moves, so that every run is the
- * same. The sources of both are included, so that a test can wait until the worker has nothing left to do. */
+ * same. The sources of both are included, so that a test can wait until the worker has nothing left to do. More than
+ * 700 lines, because every case needs that engine, that clock and those sources. */
 #include "config.h"
 
 #include "live/futex.h"

@@ -1,4 +1,4 @@
-/* One file of more than 700 lines: the states of pump.h and the readers' cross-fades share what only the audio thread
+/* More than 700 lines, because the states of pump.h and the readers' cross-fades share what only the audio thread
  * touches, and none of it is for others to see. */
 #include "config.h"
 
