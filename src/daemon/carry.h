@@ -1,4 +1,4 @@
-/* carry.h - whether the machine carries the model that runs, judged once a second: when a lighter one shall take
+/* carry.h - whether the machine carries the model that runs, judged once a second: when a lighter one should take
  * over, and when the heavier one is worth another try. Knows neither clock nor model. */
 #ifndef PRIMEKNET_CARRY_H
 #define PRIMEKNET_CARRY_H

@@ -81,8 +81,8 @@ void changes_close(struct changes *c); /* NULL is fine; who waits is not answere
 int changes_start(struct changes *c, struct err *err);
 
 void changes_ask(struct changes *c, const struct request *r);
-/* The requests of who has set a node's Props, which bring any numbers: 0.7, not the float next to it. The Props show
- * what came of it. */
+/* Makes the requests of a program that has set a node's Props. A strength is taken as people write it: 0.7, not the
+ * float nearest to it. The Props show the result. */
 void changes_ask_controls(struct changes *c, float strength, bool bypass);
 /* The result of changes_options.load; takes ownership of the engine. */
 void changes_loaded(struct changes *c, int res, const struct ready_engine *e, const struct err *err);

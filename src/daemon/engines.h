@@ -20,25 +20,24 @@ struct engines;
 
 struct engines_options {
     const struct settings *settings; /* those in force */
-    /* What engines_ask asked for is there, engines_take's or engines_give_back's, or it is refused and why; from
-     * engines_step. */
+    /* Tells the outcome of engines_ask: an engine, to be passed to engines_take or engines_give_back, or why there is
+     * none. Called from engines_step. */
     void (*loaded)(void *data, int res, const struct ready_engine *e, const struct err *err);
     void *data;
     loader_say *say; /* any thread */
 };
 
-/* Opens what the settings ask for, before it returns. A GPU that cannot be had is no reason not to: the CPU is
- * there. */
+/* Opens the engine that the settings ask for, or the CPU's if the GPU's cannot be opened, before it returns. */
 int engines_open(struct engines **ret, const struct engines_options *options, struct err *err);
 void engines_close(struct engines *e); /* NULL is fine; after the worker is closed; waits for the loader */
 /* The engine that the worker was given last; after engines_open, what node_open is to be given. */
 const struct ready_engine *engines_now(const struct engines *e);
 void engines_run(struct engines *e, struct worker *worker); /* the worker has taken the first one */
 
-/* Has the loader check other settings and load the engine that they ask for; options.loaded tells what came of it.
- * Refused are a model that is not for live sound and, if the settings newly ask for it, a GPU that this machine does
- * not have; one that only cannot be had now is waited for (ready_engine.problem). What was asked for before, or is
- * being loaded for another reason, is dropped, without a call of options.loaded. NULL takes the request back. */
+/* Has the loader check other settings and load the engine that they ask for; options.loaded tells the outcome. A model
+ * that is not for live sound is refused, and so is a GPU that this machine does not have if the settings newly ask for
+ * it; a GPU that is only unavailable now is tried again later (ready_engine.problem). An earlier request, or an engine
+ * that is being loaded for another reason, is dropped without a call of options.loaded. NULL takes the request back. */
 void engines_ask(struct engines *e, const struct settings *s);
 /* Hands such an engine to the worker, or closes it. */
 int engines_take(struct engines *e, const struct ready_engine *ready, const struct settings *s, struct err *err);
@@ -49,7 +48,7 @@ void engines_retry(struct engines *e);
 /* An engine that the worker gives back, or that it never had, and its model. NULL is fine. */
 void engines_give_back(struct engines *e, struct engine *engine);
 
-/* How the sound goes, of all pumps together. */
+/* The state of the sound, of all pumps together. */
 struct engines_load {
     bool heard;         /* somebody records, or plays to the speaker, if only a level meter ... */
     bool recording;     /* ... or more than that */

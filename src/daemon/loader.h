@@ -18,7 +18,7 @@ struct ready_engine {
     char problem[512];   /* why it is not the GPU's although that was asked for, or "" */
     int why;             /* the error code of `problem`, or 0 */
     char too_heavy[48];  /* the model that would run if this machine carried it, or "" ... */
-    unsigned n_lighter;  /* ... by so many models lighter is what runs */
+    unsigned n_lighter;  /* ... and how many models lighter the running one is */
     const char *lighter; /* the next one; NULL: none */
 };
 
@@ -80,7 +80,7 @@ void loader_close_engine(struct engine *engine);
 
 /* Whether the settings ask for a GPU. */
 bool loader_wants_gpu(const struct settings *s);
-/* Whether "auto" leaves the GPU alone now: it is not worth a battery, nor waking for us alone. -EAGAIN and why, or
+/* Whether "auto" leaves the GPU alone now, because the machine runs on battery or the GPU sleeps. -EAGAIN and why, or
  * 0. */
 int loader_spares_gpu(const struct settings *s, bool awake, struct err *err);
 

@@ -17,7 +17,7 @@ enum {
     N_SETTINGS
 };
 
-/* The settings that may be others while Enhanced Mic uses a certain microphone: name, bytes of the value as text. */
+/* The settings that a profile may replace while Enhanced Mic uses its microphone: name, bytes of the value as text. */
 #define PROFILE_SETTINGS(ROW) \
     ROW(strength, 16) \
     ROW(floor_db, 16) \
@@ -89,7 +89,7 @@ int settings_save(struct settings *s, int profile, int setting, struct err *err)
 /* Replaces `file` by one with all settings of s. */
 int settings_write(const struct settings *s, const char *file, struct err *err);
 
-/* The error that a setting's value cannot be used: "FILE:LINE: model: what". Returns `code`. */
+/* Writes that a setting's value cannot be used, "FILE:LINE: model: what", and returns `code`. */
 int settings_refuse(const struct settings *s, int setting, int code, const char *what, struct err *err);
 
 #endif

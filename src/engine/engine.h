@@ -18,8 +18,8 @@
 
 #include <stdbool.h>
 
-/* The share of a block's time that hops may take, as their p99, where something must be done with them in time: what is
- * left is for the audio graph, other programs and a slower clock. */
+/* The share of a block's time that the p99 of its hops may take where they must be done in time. The rest is for the
+ * audio graph, other programs and a slower clock. */
 #define ENGINE_SHARE 0.4
 
 struct engine;

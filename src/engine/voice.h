@@ -1,8 +1,8 @@
 /* voice.h - voice activity: the probability that a hop of an engine's output is speech.
  *
- * A network leaves little but speech, so the level of its output tells. It is taken in the band of speech, over 30 ms,
- * and compared with the level that this voice has had so far, because microphones differ. A strength below 1 leaves
- * noise in the output; what the full strength would leave is estimated from the input.
+ * A network leaves little but speech, so the level of its output shows it. The level is measured in the band of speech
+ * over 30 ms and compared with this voice's level so far, because microphones differ. A strength below 1 leaves noise
+ * in the output; what the full strength would leave is estimated from the input.
  *
  * Threads: none; real-time safe. */
 #ifndef PRIMEKNET_VOICE_H

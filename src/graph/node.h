@@ -86,8 +86,8 @@ struct node_application {
 };
 typedef void node_application_each(void *data, const struct node_application *a);
 typedef void node_each(void *data, const struct node_peer *peer);
-/* Whether the graph has that microphone (as in microphone.h, but for this program's own) or, NODE_SPEAKER, that output.
- * True until the graph is known. */
+/* Whether the graph has that microphone (as in microphone.h; this program's own do not count) or, NODE_SPEAKER, that
+ * output. True until the graph is known. */
 bool node_knows(const struct node *n, enum node_kind kind, const char *device);
 /* One call for each microphone but this program's own, or for each application that records from the node or plays to
  * it. */

@@ -1,4 +1,4 @@
-/* survey.h - a snapshot of PipeWire's graph, for commands that look and end: the sources and their settings, the sound
+/* survey.h - a snapshot of PipeWire's graph, for commands that look once: the sources and their settings, the sound
  * cards, the default source, whether there is a session manager.
  *
  * One thread. Calls block, for 3 s at most if PipeWire hangs. Pointers are valid until survey_close. */

@@ -56,8 +56,8 @@ struct wait {
     uint64_t until; /* BARRED, WAITS_AGAIN: not before this position */
 };
 
-bool wait_now(const struct wait *w); /* does the audio thread wait? */
-/* Do hops of cost_us fit into a block of n samples at position `end`? */
+bool wait_now(const struct wait *w); /* whether the audio thread waits */
+/* Whether hops of cost_us fit into a block of n samples at position `end`. */
 bool wait_fits(const struct wait *w, bool realtime, double cost_us, unsigned n, uint64_t end);
 /* The transitions of the table: the hops fit; they do not, `barred` where they did before at this quantum; another
  * quantum. */

@@ -51,8 +51,8 @@ void worker_remove(struct worker *w, struct feed *f);
 void worker_tidy(struct worker *w, struct feed *f);
 /* Hands hops over, needed by due_ns on the monotonic clock, and wakes the worker if it sleeps. Real-time safe. */
 void worker_post(struct worker *w, struct feed *f, uint64_t due_ns);
-/* Has the worker real-time priority? As last known: real-time safe; as the kernel says now: a system call. Any thread.
- */
+/* Whether the worker has real-time priority: as last known, real-time safe; as the kernel says now, by a system call.
+ * Any thread. */
 bool worker_realtime(const struct worker *w);
 bool worker_ask_realtime(struct worker *w);
 

@@ -17,8 +17,8 @@
  *   worker_tidy frees it  <---------------------------------------------- `retired`, and `event` if there is news
  *
  * One coordinate: the position, the count of samples that came in. Rings of input (dry) and of every engine stream's
- * output (wet) are indexed by it. With input sample i goes out the signal at position i - delay, so a late hop cannot
- * make the delay grow: its samples lie where the reader has already passed.
+ * output (wet) are indexed by it. When input sample i comes in, the signal at position i - delay goes out. So a late
+ * hop cannot make the delay grow: the reader has already passed its samples.
  *
  * What a pump does with its engine streams. A realignment feeds the other stream of the same pair, a swap a stream of
  * another engine:

@@ -16,7 +16,7 @@ struct rt {
     /* Asks for real-time priority just below the audio loop's. Where it is refused the thread goes on without. It may
      * come later than this returns, and others may take it away again. */
     int (*raise)(void *data, pthread_t thread);
-    /* Does the thread of that number have it now? From any thread. */
+    /* Whether the thread with that number has it now. From any thread. */
     bool (*raised)(void *data, pid_t tid);
     void (*join)(void *data, pthread_t thread);
 };

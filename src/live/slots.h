@@ -18,7 +18,7 @@
 
 struct feed;
 
-/* Of a pump's engine streams, what the worker does first comes first. */
+/* What a pump uses an engine stream for, in the order in which the worker serves them. */
 enum role { AUDIBLE, FED, N_ROLES };
 
 /* An engine. */
@@ -85,7 +85,7 @@ struct engine_slots {
 int slot_new(struct engine_slot **ret, struct engine *engine, unsigned hop_p99_us);
 void slot_add(struct engine_slots *slots, struct engine_slot *slot); /* it becomes the newest */
 void slots_release(struct engine_slots *slots);                      /* all, at the end */
-/* Gives back the engines without pairs. The newest stays for pumps to come, where nothing better is left. */
+/* Gives back the engines without pairs, but keeps the newest for pumps to come where nothing better is left. */
 void slots_release_unused(struct engine_slots *slots);
 
 /* Makes pair `number` of a slot, whose place must be free; pair_take puts it there. -ENOSPC where the engine has too
@@ -99,9 +99,9 @@ void pair_leave(struct engine_slots *slots, struct feed *f, struct stream_pair *
 /* The p99 of what n_hops of one stream take where n_streams run in the slot, this one among them. Any thread. */
 unsigned slot_cost_us(const struct engine_slot *slot, unsigned n_hops, unsigned n_streams);
 
-/* Zeroed memory, already backed by pages and, where the limit allows it, locked: real-time threads must not fault it
- * in. NULL: there is none. To be freed with free. */
+/* Zeroed memory, already backed by pages and, where the limit allows it, locked, because real-time threads must not
+ * fault it in. NULL: there is none. Free it with free. */
 void *touched(size_t n, size_t size);
-bool touched_locked(void); /* was all of it locked? */
+bool touched_locked(void); /* whether all of it was locked */
 
 #endif

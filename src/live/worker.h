@@ -29,7 +29,7 @@ struct worker_options {
     void *data;
 };
 
-/* Are an engine's hop and delay, in samples, short enough for live sound? */
+/* Whether an engine's hop and delay, in samples, are short enough for live sound. */
 bool worker_takes(unsigned hop, unsigned delay);
 
 /* Starts the thread, with real-time priority if options.rt grants it. The worker owns options.engine only after

@@ -1,9 +1,8 @@
 /* core.h - what the LADSPA and LV2 plugins share: any block size and rate around libprimeknet, with a fixed delay.
  *
- * A hop is computed by the core's own thread while the host does other things. What is due and not computed yet, the
- * host's thread computes itself; it then waits for at most one hop that the other thread has begun, which inherits its
- * priority meanwhile. The output therefore never depends on timing, and a host that renders faster than real time needs
- * no special mode.
+ * The core's own thread computes hops while the host does other things. The host's thread computes those that are due
+ * and not begun; it waits for at most one hop that the other thread has begun, which inherits its priority meanwhile.
+ * So the output never depends on timing, and a host that renders faster than real time needs no special mode.
  *
  * Threads: core_run on one thread at a time, and nothing else meanwhile. core_run does not allocate or print; it locks
  * as described. */
@@ -14,7 +13,7 @@
 
 enum { CORE_CHANNELS = 2 };
 
-/* As the host sets them; values out of range count as the nearest in range, and what is no number as the first. */
+/* As the host sets them. A value out of range counts as the nearest in range, one that is no number as the lowest. */
 struct core_controls {
     float strength;   /* 0 to 1 */
     float floor_db;   /* -60 (none) to 0 */
