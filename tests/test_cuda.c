@@ -21,6 +21,7 @@ static const char *const models[] = {"small",
                                      "large",
                                      FIXTURES "/wide.safetensors",
                                      FIXTURES "/narrow.safetensors",
+                                     FIXTURES "/long-hop.safetensors",
                                      FIXTURES "/mamba2.safetensors",
                                      FIXTURES "/gru.safetensors",
                                      FIXTURES "/lstm.safetensors"};

@@ -655,6 +655,7 @@ END_TEST
 
 static const char *const models[] = {FIXTURES "/wide.safetensors",
                                      FIXTURES "/narrow.safetensors",
+                                     FIXTURES "/long-hop.safetensors",
                                      FIXTURES "/mamba2.safetensors",
                                      FIXTURES "/gru.safetensors",
                                      FIXTURES "/lstm.safetensors",
@@ -663,7 +664,7 @@ static const char *const models[] = {FIXTURES "/wide.safetensors",
                                      "large"};
 static const char *const stages[] = {"mamba-16", "mamba2-16", "gru-16", "lstm-16", "mamba-64",
                                      "mamba2-64", "gru-64", "lstm-64", "mamba2-192"};
-enum { N_MODELS = 8, N_FIXTURES = 5, N_STAGES = sizeof stages / sizeof *stages, LEAST_DB = 100 };
+enum { N_MODELS = 9, N_FIXTURES = 6, N_STAGES = sizeof stages / sizeof *stages, LEAST_DB = 100 };
 
 static struct model *load(const char *name) {
     struct err err;

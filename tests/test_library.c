@@ -20,7 +20,8 @@
 #include <string.h>
 
 #define WIDE FIXTURES "/wide.safetensors"
-static const char *const models[] = {WIDE, FIXTURES "/narrow.safetensors", FIXTURES "/low-delay.safetensors"};
+static const char *const models[] = {WIDE, FIXTURES "/narrow.safetensors", FIXTURES "/long-hop.safetensors",
+                                     FIXTURES "/low-delay.safetensors"};
 enum { N_MODELS = sizeof models / sizeof *models, N_STREAMS = 3, N_HOPS = 40 };
 
 static bool fails;

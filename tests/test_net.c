@@ -1,4 +1,4 @@
-/* The network against PyTorch, block by block and whole, in three geometries; training/fixtures.py makes the
+/* The network against PyTorch, block by block and whole, in four geometries; training/fixtures.py makes the
  * fixtures. */
 #include "engine/engine.h"
 #include "kernels/kernels.h"
@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const char *const names[] = {"wide", "narrow", "low-delay", "mamba2", "gru", "lstm"};
+static const char *const names[] = {"wide", "narrow", "long-hop", "low-delay", "mamba2", "gru", "lstm"};
 static const char *const stages[] = {"mamba-16", "mamba2-16", "gru-16", "lstm-16", "mamba-64",
                                      "mamba2-64", "gru-64", "lstm-64", "mamba2-192"};
 enum { N_NAMES = sizeof names / sizeof *names, N_STAGES = sizeof stages / sizeof *stages, LEAST_DB = 90,

@@ -9,11 +9,14 @@
 #include <check.h>
 #include <math.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
-enum { N = 60000 };
+enum { N = 60000, DELAY = 1024 };
+static char directory[32]; /* of a test's own models */
 
 static const struct core_controls plain = {.strength = 1, .floor_db = -60, .low_cut_hz = 70, .model = 1};
 static float *noise(size_t n) {
@@ -39,32 +42,57 @@ static void run_core(struct core *c, const struct core_controls *controls, float
     }
 }
 
-/* What the library makes of x, `later` samples later than its own delay. */
-static float *wanted(const char *model, float floor_db, float low_cut_hz, const float *x, size_t n, unsigned later) {
-    struct primeknet *p = primeknet_open(model, "cpu", 1, 256, NULL);
+/* What the library makes of x, as late as a core's output. */
+static float *wanted(const char *model, float floor_db, float strength, const float *x, size_t n) {
+    struct primeknet *p = primeknet_open(model, "cpu", 1, DELAY, NULL);
     ck_assert_ptr_nonnull(p);
-    const size_t whole = n / 256 * 256;
+    const unsigned hop = primeknet_hop(p), later = DELAY - primeknet_delay(p);
     float *y = get(n + later, sizeof *y);
-    primeknet_control(p, 0, 1, floor_db, low_cut_hz);
-    ck_assert_int_eq(primeknet_process(p, &(const float *){x}, &(float *){y + later}, whole), 0);
+    primeknet_control(p, 0, strength, floor_db, strength > 0 ? 70 : 0);
+    ck_assert_int_eq(primeknet_process(p, &(const float *){x}, &(float *){y + later}, n / hop * hop), 0);
     primeknet_close(p);
     return y;
 }
 
+static void link_model(const char *name, const char *to) {
+    char path[64];
+    snprintf(path, sizeof path, "%s/%s.safetensors", directory, name);
+    ck_assert_int_eq(symlink(to, path), 0);
+}
+
+/* small keeps its hop of 256, base is a network with one of 512. */
+static void take_models_of_two_hops(void) {
+    strcpy(directory, "/tmp/primeknet-plugins-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(directory));
+    link_model("small", FIXTURES "/../../models/small.safetensors");
+    link_model("base", FIXTURES "/long-hop.safetensors");
+    ck_assert_int_eq(setenv("PRIMEKNET_MODELS", directory, 1), 0);
+}
+
+static void return_to_models(void) {
+    char command[64];
+    snprintf(command, sizeof command, "rm -r %s", directory);
+    ck_assert_int_eq(system(command), 0);
+    ck_assert_int_eq(unsetenv("PRIMEKNET_MODELS"), 0);
+}
+
 START_TEST(output_is_the_librarys) {
-    const unsigned most[] = {0, 1, 64, 480, 2048, 9000}, n_channels = 1 + _i % 2, n = _i / 2 == 1 ? N / 4 : N;
+    const unsigned most[] = {0, 1, 64, 480, 2048, 9000}, n_channels = 1 + _i % 2, model = 1 + _i / 2 % 2;
+    const unsigned n = most[_i / 4] == 1 ? N / 4 : N;
     struct core_controls controls = plain;
     controls.floor_db = -25;
+    controls.model = (float)model;
+    take_models_of_two_hops();
     struct core *c = open_core(n_channels, 48000, &controls);
-    ck_assert_uint_eq(core_delay(c), 1024);
+    ck_assert_uint_eq(core_delay(c), DELAY);
     float *x[2] = {noise(n), noise(n)}, *y[2];
     for (unsigned i = 0; i < 2; i++)
-        y[i] = wanted("small", -25, 70, x[i], n, 256);
+        y[i] = wanted(model == 1 ? "small" : "base", -25, 1, x[i], n);
     for (unsigned again = 0; again < 2; again++) { /* and once more, after nothing was heard */
         float *z[2] = {get(n, sizeof **z), get(n, sizeof **z)};
         for (unsigned i = 0; i < 2; i++)
             memcpy(z[i], x[i], n * sizeof **z);
-        run_core(c, &controls, z, n, most[_i / 2]);
+        run_core(c, &controls, z, n, most[_i / 4]);
         for (unsigned i = 0; i < n_channels; i++)
             for (size_t k = 0; k < n; k++)
                 ck_assert_msg(z[i][k] == y[i][k], "channel %u, sample %zu: %.9g, not %.9g", i, k, (double)z[i][k],
@@ -78,6 +106,7 @@ START_TEST(output_is_the_librarys) {
         free(y[i]);
     }
     core_close(c);
+    return_to_models();
 }
 END_TEST
 
@@ -161,15 +190,21 @@ START_TEST(bypass_comes_and_goes_without_a_click) {
 }
 END_TEST
 
+/* The models that are installed, and those of two hops in either direction. */
 START_TEST(a_new_model_takes_over_while_sound_runs) {
+    const char *const names[] = {"small", "base"};
+    const unsigned first = _i == 2;
     struct core_controls controls = plain;
+    if (_i)
+        take_models_of_two_hops();
+    controls.model = 1 + (float)first;
     struct core *c = open_core(1, 48000, &controls);
     const size_t n = 48000 * 12;
-    float *x = noise(n), *y = get(n, sizeof *y), *old = wanted("small", -INFINITY, 70, x, n, 256),
-          *new = wanted("base", -INFINITY, 70, x, n, 256);
+    float *x = noise(n), *y = get(n, sizeof *y), *old = wanted(names[first], -INFINITY, 1, x, n),
+          *new = wanted(names[!first], -INFINITY, 1, x, n);
     size_t changed = 0;
     for (size_t i = 0; i + 256 <= n; i += 256) {
-        controls.model = i < 48000 ? 1 : 2;
+        controls.model = 1 + (float)(i < 48000 ? first : !first);
         core_run(c, &controls, &(const float *){x + i}, &(float *){y + i}, 256);
         if (i >= 48000 && !changed) /* the file is read meanwhile */
             nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
@@ -191,6 +226,42 @@ START_TEST(a_new_model_takes_over_while_sound_runs) {
     free(old);
     free(new);
     core_close(c);
+    if (_i)
+        return_to_models();
+}
+END_TEST
+
+START_TEST(the_delay_is_every_models) {
+    const size_t n = 48000 * 12;
+    struct core_controls controls = plain;
+    controls.strength = controls.low_cut_hz = 0;
+    take_models_of_two_hops();
+    struct core *c = open_core(1, 48000, &controls);
+    float *x = noise(n), *y = get(n, sizeof *y);
+    float *both[] = {wanted("small", -INFINITY, 0, x, n), wanted("base", -INFINITY, 0, x, n)};
+    unsigned n_of[2] = {0};
+    for (size_t i = 0, now; i < n; i += now) {
+        now = draw(600) < n - i ? draw(600) : 1;
+        now = now < n - i ? now : n - i;
+        controls.model = 1 + (float)(i / 96000 % 2);
+        core_run(c, &controls, &(const float *){x + i}, &(float *){y + i}, (unsigned)now);
+        if (draw(4) == 0) /* the files are read meanwhile */
+            nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+    }
+    for (size_t i = 0; i < n; i++) {
+        const float due = i < DELAY ? 0 : x[i - DELAY];
+        ck_assert_msg(fabsf(y[i] - due) < 1e-6f, "sample %zu: %.9g, not %.9g", i, (double)y[i], (double)due);
+        for (unsigned m = 0; m < 2; m++) /* they round differently */
+            n_of[m] += y[i] == both[m][i] && y[i] != both[!m][i];
+    }
+    ck_assert_uint_gt(n_of[0], 48000);
+    ck_assert_uint_gt(n_of[1], 48000);
+    free(x);
+    free(y);
+    free(both[0]);
+    free(both[1]);
+    core_close(c);
+    return_to_models();
 }
 END_TEST
 
@@ -198,7 +269,7 @@ START_TEST(the_first_block_may_bring_the_model) {
     struct core_controls controls = plain;
     controls.model = 2;
     struct core *c = open_core(1, 48000, &controls);
-    float *x = noise(N), *y = wanted("small", -INFINITY, 70, x, N, 256);
+    float *x = noise(N), *y = wanted("small", -INFINITY, 1, x, N);
     core_run(c, &plain, &(const float *){x}, &x, N);
     for (size_t k = 0; k < N; k++)
         ck_assert(x[k] == y[k]);
@@ -231,7 +302,7 @@ START_TEST(without_a_model_the_input_passes) {
     float *x = noise(N), *y = get(N, sizeof *y);
     core_run(c, &plain, &(const float *){x}, &y, N);
     for (size_t k = 0; k < N; k++)
-        ck_assert(y[k] == (k < 1024 ? 0 : x[k - 1024]));
+        ck_assert(y[k] == (k < DELAY ? 0 : x[k - DELAY]));
     free(x);
     free(y);
     core_close(c);
@@ -243,11 +314,12 @@ int main(void) {
     Suite *suite = suite_create("plugins");
     TCase *t = tcase_create("plugins");
     tcase_set_timeout(t, 300);
-    tcase_add_loop_test(t, output_is_the_librarys, 0, 12);
+    tcase_add_loop_test(t, output_is_the_librarys, 0, 24);
     tcase_add_loop_test(t, delay_is_as_reported, 0, N_RATES);
     tcase_add_loop_test(t, bypass_is_the_input_later, 0, N_RATES);
     tcase_add_test(t, bypass_comes_and_goes_without_a_click);
-    tcase_add_test(t, a_new_model_takes_over_while_sound_runs);
+    tcase_add_loop_test(t, a_new_model_takes_over_while_sound_runs, 0, 3);
+    tcase_add_test(t, the_delay_is_every_models);
     tcase_add_test(t, the_first_block_may_bring_the_model);
     tcase_add_test(t, controls_may_be_anything);
     tcase_add_test(t, without_a_model_the_input_passes);

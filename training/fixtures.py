@@ -16,6 +16,7 @@ TINY = dict(rate=8000, window=32, hop=16, linear=3, bands=2)  # two positions af
 NETWORKS = {  # geometry, mixer, seconds
     'wide': (dict(rate=48000, window=1024, hop=256, linear=171, bands=30), 'mamba', 10),
     'narrow': (dict(rate=16000, window=400, hop=100, linear=201, bands=0), 'mamba', 10),
+    'long-hop': (dict(rate=48000, window=1024, hop=512, linear=3, bands=2), 'mamba', 2),
     'low-delay': (dict(rate=8000, window=64, synthesis=32, hop=16, linear=3, bands=2), 'mamba', 2),
     'mamba2': (TINY, 'mamba2', 2),
     'gru': (TINY, 'gru', 2),

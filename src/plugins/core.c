@@ -13,15 +13,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* In samples at the models' rate, if nothing else is said. HOP and DELAY are those of the library's own models. */
+/* In samples at the models' rate, if nothing else is said. A handle's delay is its model's window less a hop, and its
+ * hops are computed in one hop more. So DELAY, the window of the library's own models, is the delay of each of them,
+ * whatever its hop. */
 enum {
     RATE = 48000,
-    HOP = 256,
-    DELAY = 768,
+    DELAY = 1024,
+    STEP = 256,            /* the hop without a model; the other thread looks for work once in it */
     RING = 1 << 15,        /* kept of input and output */
     CHUNK = 2048,          /* of the host's block, processed at once */
     MID = 6 * CHUNK + 16,  /* a chunk resampled, from 8 kHz at least */
-    HISTORY = 56 * HOP,    /* that a new model hears before it is heard */
+    HISTORY = 14 * DELAY,  /* that a new model hears before it is heard */
     SPARE = 4,             /* host's samples by which resamplers' counts may differ */
     QUALITY = 8,           /* of speexdsp's resampler, 0 to 10 */
     FADE = 480,            /* host's samples of a cross-fade to or from bypass */
@@ -54,7 +56,7 @@ struct core {
     _Atomic uint64_t n_in; /* samples that came in so far */
 
     pthread_mutex_t lock;   /* of what follows, but for reading n_out */
-    _Atomic uint64_t n_out; /* samples computed so far */
+    _Atomic uint64_t n_out; /* the output is complete up to here: a multiple of the handle's hop */
     struct primeknet *handle, *next, *old; /* next takes over; old is to be closed */
     unsigned loaded;                       /* the model of the newest handle; N_MODELS: none */
     float set[3];                          /* controls of `handle` */
@@ -82,45 +84,57 @@ static void update_controls(struct core *c) {
         set_controls(c, c->next);
 }
 
-/* Passes the input, with the delay of a handle. */
-static void pass(struct core *c, size_t at) {
+static unsigned hop_of(const struct primeknet *p) {
+    return p ? primeknet_hop(p) : STEP;
+}
+
+/* A handle's hop: the input that ends at n_out, to the output that begins there. Without a handle the input passes. */
+static void compute(const struct core *c, struct primeknet *p, float *const out[]) {
+    const unsigned hop = hop_of(p);
+    const uint64_t at = c->n_out;
+    const float *in[CORE_CHANNELS];
     for (unsigned i = 0; i < c->n_channels; i++)
-        for (unsigned k = 0; k < HOP; k++)
-            c->channels[i].out[at + k] = c->channels[i].in[(at + k + RING - DELAY) % RING];
+        in[i] = c->channels[i].in + (at - hop) % RING;
+    if (p && primeknet_process(p, in, out, hop) == 0)
+        return;
+    for (unsigned i = 0; i < c->n_channels; i++)
+        for (unsigned k = 0; k < hop; k++)
+            out[i][k] = c->channels[i].in[(at + k + RING - DELAY) % RING];
+}
+
+/* The new handle's hop fades in over the old one's, as far as that goes. */
+static void take_over(struct core *c, float *const out[]) {
+    float fresh[CORE_CHANNELS][DELAY];
+    const unsigned hop = hop_of(c->next), fade = hop_of(c->handle) < hop ? hop_of(c->handle) : hop;
+    compute(c, c->next, (float *[]){fresh[0], fresh[1]});
+    for (unsigned i = 0; i < c->n_channels; i++)
+        for (unsigned k = 0; k < hop; k++)
+            out[i][k] = k < fade ? out[i][k] + (fresh[i][k] - out[i][k]) * (float)(k + 1) / (float)fade : fresh[i][k];
+    c->old = c->handle;
+    c->handle = c->next;
+    c->next = NULL;
 }
 
 static void compute_hop(struct core *c) {
-    const size_t at = c->n_out % RING;
-    const float *in[CORE_CHANNELS];
-    float *out[CORE_CHANNELS], fresh[CORE_CHANNELS][HOP];
-    for (unsigned i = 0; i < c->n_channels; i++) {
-        in[i] = c->channels[i].in + at;
-        out[i] = c->channels[i].out + at;
-    }
+    float *out[CORE_CHANNELS];
+    for (unsigned i = 0; i < c->n_channels; i++)
+        out[i] = c->channels[i].out + c->n_out % RING;
     update_controls(c);
-    if (!c->handle || primeknet_process(c->handle, in, out, HOP) < 0)
-        pass(c, at);
-    if (c->next) {
-        float *to[CORE_CHANNELS] = {fresh[0], fresh[1]};
-        primeknet_process(c->next, in, to, HOP);
-        for (unsigned i = 0; i < c->n_channels; i++)
-            for (unsigned k = 0; k < HOP; k++)
-                out[i][k] += (fresh[i][k] - out[i][k]) * (float)(k + 1) / HOP;
-        c->old = c->handle;
-        c->handle = c->next;
-        c->next = NULL;
-    }
-    c->n_out += HOP;
+    compute(c, c->handle, out);
+    if (c->next && c->n_out % hop_of(c->next) == 0)
+        take_over(c, out);
+    c->n_out += hop_of(c->handle);
 }
 
 /* ---- the core's own thread ------------------------------------------------------------------------------------- */
 
 static struct primeknet *load(const struct core *c, unsigned model) {
     char error[PRIMEKNET_ERROR];
-    struct primeknet *p = primeknet_open(models[model], "cpu", c->n_channels, HOP, error);
-    if (p && (primeknet_rate(p) != RATE || primeknet_hop(p) != HOP || primeknet_delay(p) != DELAY)) {
-        snprintf(error, sizeof error, "%s: the plugins take models at %d Hz with hops of %d samples", models[model],
-                 RATE, HOP);
+    struct primeknet *p = primeknet_open(models[model], "cpu", c->n_channels, DELAY, error);
+    if (p && (primeknet_rate(p) != RATE || DELAY % primeknet_hop(p) ||
+              primeknet_delay(p) + primeknet_hop(p) != DELAY)) {
+        snprintf(error, sizeof error, "%s: the plugins take models at %d Hz with windows of %d samples", models[model],
+                 RATE, DELAY);
         primeknet_close(p);
         p = NULL;
     }
@@ -129,9 +143,15 @@ static struct primeknet *load(const struct core *c, unsigned model) {
     return p;
 }
 
-/* Copies the input from `from` to what is computed, with the lock held. */
-static size_t copy_history(const struct core *c, uint64_t from, float *to[]) {
-    const size_t n = c->n_out - from;
+/* How far p must have heard to take over with the next hop that it can: all but that hop. With the lock held. */
+static uint64_t heard_before(const struct core *c, const struct primeknet *p) {
+    const unsigned hop = hop_of(p);
+    return (c->n_out - 1) / hop * hop;
+}
+
+/* Copies the input between two positions, with the lock held. */
+static size_t copy_history(const struct core *c, uint64_t from, uint64_t end, float *to[]) {
+    const size_t n = end - from;
     for (unsigned i = 0; i < c->n_channels; i++)
         for (size_t k = 0; k < n; k++)
             to[i][k] = c->channels[i].in[(from + k) % RING];
@@ -140,19 +160,21 @@ static size_t copy_history(const struct core *c, uint64_t from, float *to[]) {
 
 /* Lets p hear what came last, until it is as far as the present handle, and hands it over. */
 static void hand_over(struct core *c, struct primeknet *p, float *history[]) {
+    const unsigned hop = hop_of(p);
     pthread_mutex_lock(&c->lock);
     set_controls(c, p);
-    uint64_t heard = c->n_out > HISTORY ? c->n_out - HISTORY : 0;
-    size_t n;
-    while ((n = copy_history(c, heard, history)) > 2 * HOP) {
+    uint64_t end = heard_before(c, p), heard = end > HISTORY ? end - HISTORY : 0;
+    while (end - heard > 2 * hop) {
+        const size_t n = copy_history(c, heard, end, history);
         pthread_mutex_unlock(&c->lock);
         primeknet_process(p, (const float *const *)history, history, n);
-        heard += n;
+        heard = end;
         pthread_mutex_lock(&c->lock);
-        if (c->n_out - heard > HISTORY)
-            heard = c->n_out - HISTORY;
+        end = heard_before(c, p);
+        if (end - heard > HISTORY)
+            heard = end - HISTORY;
     }
-    primeknet_process(p, (const float *const *)history, history, n);
+    primeknet_process(p, (const float *const *)history, history, copy_history(c, heard, end, history));
     c->next = p;
     pthread_mutex_unlock(&c->lock);
 }
@@ -175,9 +197,9 @@ static void *run(void *data) {
         bool more = true;
         while (more) {
             pthread_mutex_lock(&c->lock);
-            if (c->n_in - c->n_out >= HOP)
+            if (c->n_in >= c->n_out)
                 compute_hop(c);
-            more = c->n_in - c->n_out >= HOP;
+            more = c->n_in >= c->n_out;
             struct primeknet *old = c->old;
             c->old = NULL;
             const unsigned model = c->model;
@@ -210,7 +232,7 @@ static bool open_channel(struct core *c, struct channel *h) {
         if (!h->to_model || !h->to_host)
             return false;
     }
-    c->delay = (unsigned)lround((DELAY + HOP) * (double)c->rate / RATE + resamplers_delay(c));
+    c->delay = (unsigned)lround(DELAY * (double)c->rate / RATE + resamplers_delay(c));
     c->dry_size = c->delay + CHUNK;
     h->dry = calloc(c->dry_size, sizeof *h->dry);
     return h->dry;
@@ -307,31 +329,32 @@ void core_activate(struct core *c, const struct core_controls *controls) {
         }
     }
     c->n_ready = c->rate != RATE ? SPARE : 0;
-    c->n_in = c->n_out = 0;
+    c->n_in = 0;
+    c->n_out = hop_of(c->handle);
     c->wet = controls->bypass ? 0 : 1;
     pthread_mutex_unlock(&c->lock);
 }
 
 /* ---- the host's thread ----------------------------------------------------------------------------------------- */
 
-/* n samples of each channel's `mid` in, and n in their place that are a hop and a handle's delay older. */
+/* n samples of each channel's `mid` in, and n in their place that are DELAY older. */
 static void exchange(struct core *c, unsigned n) {
     const uint64_t before = c->n_in, now = before + n;
     for (unsigned i = 0; i < c->n_channels; i++)
         for (unsigned k = 0; k < n; k++)
             c->channels[i].in[(before + k) % RING] = c->channels[i].mid[k];
     c->n_in = now;
-    if (c->n_out + HOP < now) { /* what is due; the rest is the other thread's */
+    if (c->n_out < now) { /* what is due; the rest is the other thread's */
         pthread_mutex_lock(&c->lock);
-        while (c->n_out + HOP < now)
+        while (c->n_out < now)
             compute_hop(c);
         pthread_mutex_unlock(&c->lock);
     }
-    if (now / HOP > before / HOP)
+    if (now / STEP > before / STEP)
         sem_post(&c->work);
     for (unsigned i = 0; i < c->n_channels; i++)
         for (unsigned k = 0; k < n; k++)
-            c->channels[i].mid[k] = before + k < HOP ? 0 : c->channels[i].out[(before + k - HOP) % RING];
+            c->channels[i].mid[k] = c->channels[i].out[(before + k) % RING];
 }
 
 static unsigned resample(SpeexResamplerState *s, const float *in, unsigned n, float *out, unsigned room) {
