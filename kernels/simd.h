@@ -217,12 +217,13 @@ static inline vf inverse_root(vf x) {
 /* How many such functions a kernel computes in parallel. */
 enum { ABREAST = 4 };
 
-/* x[i] = 2^x[i] for n values <= 127, with a relative error of 1e-7, exact at 0; below 2^-126 the result is at most
- * that. Splits x = k + f, evaluates a minimax polynomial for 2^f, and adds k to the exponent. Adding 1.5 times a power
- * of two rounds x and leaves k in the low bits. AVX-512 has a table of 2^(i / 32) in two registers: k then counts
- * 32nds, and the polynomial is shorter. Each value is a long chain of dependent instructions, so the n values, a
- * compile-time constant of at most ABREAST, advance one step at a time together. */
-static inline __attribute__((always_inline)) void exp2_each(vf *x, const unsigned n) {
+/* x[i] = 2^x[i] for n values <= 127, with a relative error of 1e-7 (4e-6 if `rough`), exact at 0; below 2^-126 the
+ * result is at most that. Splits x = k + f, evaluates a minimax polynomial for 2^f, and adds k to the exponent. Adding
+ * 1.5 times a power of two rounds x and leaves k in the low bits. AVX-512 has a table of 2^(i / 32) in two registers,
+ * AVX2 one of 2^(i / 8) in one: k then counts 32nds or eighths, and the polynomial is shorter. Each value is a long
+ * chain of dependent instructions, so the n values, a compile-time constant of at most ABREAST, advance one step at a
+ * time together. */
+static inline __attribute__((always_inline)) void exp2_each(vf *x, const unsigned n, const bool rough) {
     vf shifted[ABREAST], y[ABREAST];
 #define EACH UNROLL for (unsigned i = 0; i < n; i++)
 #if LANES == 16
@@ -233,6 +234,7 @@ static inline __attribute__((always_inline)) void exp2_each(vf *x, const unsigne
         0x3fd744fd, 0x3fdbfbb8, 0x3fe0ccdf, 0x3fe5b907, 0x3feac0c7, 0x3fefe4ba, 0x3ff5257d, 0x3ffa83b3,
     };
     vf power[ABREAST];
+    (void)rough;
     EACH shifted[i] = x[i] + 0x1.8p18f;
     EACH power[i] = (vf)_mm512_permutex2var_epi32(_mm512_load_si512(powers), (__m512i)shifted[i],
                                                   _mm512_load_si512(powers + 16));
@@ -241,8 +243,22 @@ static inline __attribute__((always_inline)) void exp2_each(vf *x, const unsigne
     EACH y[i] = 2.40228862e-1f * x[i] + 6.93157315e-1f;
     EACH y[i] = (y[i] * x[i] + 1.f) * power[i];
     EACH x[i] = (vf)_mm512_scalef_ps((__m512)y[i], (__m512)shifted[i]); /* times 2^k */
+#elif LANES == 8 /* too few registers: one value after the other */
+    const vi powers = { /* less i eighths in the exponent, which come with k */
+        0x3f800000, 0x3f7b95c2, 0x3f7837f0, 0x3f75fed7,
+        0x3f7504f3, 0x3f75672a, 0x3f7744fd, 0x3f7ac0c7};
+    EACH {
+        shifted[i] = x[i] + 0x1.8p20f;
+        x[i] -= shifted[i] - 0x1.8p20f;
+        const vi k = (vi)_mm256_max_epi32((__m256i)shifted[i], _mm256_castps_si256(_mm256_set1_ps(0x1.8p20f - 126)));
+        y[i] = (vf)((vi)_mm256_permutevar8x32_epi32((__m256i)powers, (__m256i)k) + (k << 20));
+        y[i] += y[i] * x[i] * (rough ? 2.40226507e-1f * x[i] + 6.93309810e-1f
+                                     : (5.55041087e-2f * x[i] + 2.40257617e-1f) * x[i] + 6.93147181e-1f);
+        x[i] = y[i];
+    }
 #else
-    EACH { /* too few registers: one value after the other */
+    (void)rough;
+    EACH {
         x[i] = maximum(x[i], splat(-126));
         shifted[i] = x[i] + 0x1.8p23f;
         x[i] -= shifted[i] - 0x1.8p23f;
@@ -258,7 +274,7 @@ static inline __attribute__((always_inline)) void exp2_each(vf *x, const unsigne
 }
 
 static inline vf exp2_bounded(vf x) {
-    exp2_each(&x, 1);
+    exp2_each(&x, 1, false);
     return x;
 }
 

@@ -2,33 +2,42 @@
 #include "kernels/scan/scan.h"
 #include "kernels/simd.h"
 
+/* Vectors per group of channels. */
+enum { PARTS = SCAN_GROUP / LANES };
+
 static inline __attribute__((always_inline)) void scan_row(const struct scan *a, unsigned row) {
     const size_t n = a->n_channels, n_states = a->n_states;
-    const float *u = a->u + row * n, *step = a->step + row * n, *b = a->select + row * a->select_stride,
-                *c = b + n_states;
-    float *y = a->y + row * n;
-    for (size_t d = 0; d < n; d += LANES) {
-        size_t first = d / SCAN_GROUP * n_states * SCAN_GROUP + d % SCAN_GROUP;
-        const float *decay = a->decay + first;
-        float *h = a->h + row * n * n_states + first;
-        vf dt = load(step + d), dtu = dt * load(u + d), sum = load(a->pass + d) * load(u + d);
-        for (size_t s = 0; s < n_states; s += ABREAST) {
-            vf state[ABREAST];
+    const float *u = a->u + row * n, *step = a->step + row * n, *decay = a->decay;
+    float *y = a->y + row * n, *h = a->h + row * n * n_states;
+    for (size_t d = 0; d < n; d += SCAN_GROUP) {
+        const float *b = a->select + row * a->select_stride, *c = b + n_states;
+        vf dt[PARTS], dtu[PARTS], sum[PARTS];
+        UNROLL
+        for (unsigned p = 0; p < PARTS; p++) {
+            const size_t at = d + p * LANES;
+            dt[p] = load(step + at);
+            dtu[p] = dt[p] * load(u + at);
+            sum[p] = load(a->pass + at) * load(u + at);
+        }
+        for (size_t s = 0; s < n_states; s += ABREAST / PARTS) {
+            vf state[ABREAST]; /* a state's parts lie one after the other */
             UNROLL
-            for (size_t i = 0; i < ABREAST; i++)
-                state[i] = dt * load(decay + (s + i) * SCAN_GROUP);
-            exp2_each(state, ABREAST);
+            for (unsigned i = 0; i < ABREAST; i++, decay += LANES)
+                state[i] = dt[i % PARTS] * load(decay);
+            exp2_each(state, ABREAST, true);
             UNROLL
-            for (size_t i = 0; i < ABREAST; i++)
-                state[i] = state[i] * load(h + (s + i) * SCAN_GROUP) + dtu * b[s + i];
+            for (unsigned i = 0; i < ABREAST; i++)
+                state[i] = state[i] * load(h + i * LANES) + dtu[i % PARTS] * b[s + i / PARTS];
             UNROLL
-            for (size_t i = 0; i < ABREAST; i++) {
-                __builtin_prefetch(h + (s + i) * SCAN_GROUP + 2 * n * n_states);
-                store(h + (s + i) * SCAN_GROUP, state[i]);
-                sum += state[i] * c[s + i];
+            for (unsigned i = 0; i < ABREAST; i++, h += LANES) {
+                __builtin_prefetch(h + 2 * n * n_states);
+                store(h, state[i]);
+                sum[i % PARTS] += state[i] * c[s + i / PARTS];
             }
         }
-        store(y + d, sum);
+        UNROLL
+        for (unsigned p = 0; p < PARTS; p++)
+            store(y + d + p * LANES, sum[p]);
     }
 }
 
