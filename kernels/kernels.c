@@ -11,8 +11,13 @@
 #include "kernels/scan/scan.h"
 #include "kernels/ssd/ssd.h"
 
+#ifdef __x86_64__
+#include <cpuid.h>
+#endif
+
 /* from cpu.c, compiled once for each */
-extern const struct kernels kernels_avx512_bf16, kernels_avx512_vnni, kernels_avx512, kernels_avx2, kernels_baseline;
+extern const struct kernels kernels_avx512_bf16, kernels_avx512_vnni, kernels_avx512, kernels_avx_vnni,
+    kernels_avx2, kernels_baseline;
 
 const struct kernels kernels_reference = {
     .name = "reference",
@@ -46,6 +51,13 @@ static bool has_vnni(void) {
 static bool has_avx2(void) {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 }
+
+/* Compilers do not all know its name. */
+static bool has_avx_vnni(void) {
+    enum { FEATURES = 7, AVX_VNNI = 1 << 4 };
+    unsigned a = 0, b, c, d;
+    return has_avx2() && __get_cpuid_count(FEATURES, 1, &a, &b, &c, &d) && a & AVX_VNNI;
+}
 #endif
 
 static bool always(void) {
@@ -61,6 +73,7 @@ static const struct {
     {has_fast_bf16, &kernels_avx512_bf16},
     {has_vnni, &kernels_avx512_vnni},
     {has_avx512, &kernels_avx512},
+    {has_avx_vnni, &kernels_avx_vnni},
     {has_avx2, &kernels_avx2},
 #endif
     {always, &kernels_baseline},

@@ -11,7 +11,11 @@
 #if LANES == 16 /* 32 registers: 28 sums, 2 weights */
 enum { ROWS = 14, PAIR_ROWS = 14, PANELS = 2 };
 #elif LANES == 8 /* 16 registers: 12 sums, 2 weights, an input */
+#ifdef __AVXVNNI__
+enum { ROWS = 6, PAIR_ROWS = 6, PANELS = 1 };
+#else
 enum { ROWS = 6, PAIR_ROWS = 5, PANELS = 1 }; /* pairs need a register for their product */
+#endif
 #elif defined __aarch64__ /* 32 registers: 24 sums, 4 weights, an input */
 enum { ROWS = 6, PAIR_ROWS = 6, PANELS = 1 };
 #else /* 16 registers: 12 sums, a product, an input */
@@ -200,6 +204,8 @@ static inline pair_sums linear_pairs(pair_sums sum, vi weight, vi in) {
     return (vi)_mm512_dpwssd_epi32((__m512i)sum, (__m512i)weight, (__m512i)in);
 #elif LANES == 16
     return sum + (vi)_mm512_madd_epi16((__m512i)weight, (__m512i)in);
+#elif defined __AVXVNNI__
+    return (vi)_mm256_dpwssd_avx_epi32((__m256i)sum, (__m256i)weight, (__m256i)in);
 #elif LANES == 8
     return sum + (vi)_mm256_madd_epi16((__m256i)weight, (__m256i)in);
 #else
