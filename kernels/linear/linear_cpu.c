@@ -406,6 +406,15 @@ static inline __attribute__((always_inline)) void linear_narrow(const struct lin
     }
 }
 
+/* Brings the weights of a tile's panels into the first-level cache; no panels after the last. */
+static inline void linear_fetch(const struct linear *a, unsigned n_steps, unsigned panel) {
+    const unsigned n_panels = linear_padded(a->n_out) / LINEAR_PANEL, end = panel + PANELS;
+    const float *const weights = a->weight;
+    const size_t length = (size_t)n_steps * LINEAR_PANEL;
+    for (size_t i = panel * length; i < (end < n_panels ? end : n_panels) * length; i += LINEAR_PANEL)
+        __builtin_prefetch(weights + i);
+}
+
 /* The tiles of some positions, from `row` on. */
 static inline __attribute__((always_inline)) void linear_tiles(const struct linear *args, struct linear_inputs from,
                                                                unsigned row, unsigned rows, const bool pairs) {
@@ -413,7 +422,8 @@ static inline __attribute__((always_inline)) void linear_tiles(const struct line
     const bool narrow = linear_is_narrow(&a, from.n_steps);
     const unsigned n_panels = linear_padded(a.n_out) / LINEAR_PANEL - narrow;
     const unsigned most = pairs ? PAIR_ROWS : ROWS, n_tiles = (rows + most - 1) / most;
-    for (unsigned panel = 0; panel < n_panels; panel += PANELS)
+    for (unsigned panel = 0; panel < n_panels; panel += PANELS) {
+        linear_fetch(&a, from.n_steps, panel + PANELS);
         for (unsigned t = 0; t < n_tiles; t++) {
             unsigned first = rows * t / n_tiles, n = rows * (t + 1) / n_tiles - first;
             struct linear_inputs tile = linear_inputs_from(from, first);
@@ -422,6 +432,7 @@ static inline __attribute__((always_inline)) void linear_tiles(const struct line
             else
                 linear_rows(&a, tile, row + first, n, panel, PANELS, pairs);
         }
+    }
     if (narrow)
         linear_narrow(&a, from, row, rows, pairs);
 }
@@ -501,6 +512,7 @@ static void linear_pairs_cpu(const struct linear *a) {
     const unsigned n_blocks = linear_blocks(a);
     for (unsigned b = 0; b < n_blocks; b++) {
         unsigned row = a->n_rows * b / n_blocks, rows = a->n_rows * (b + 1) / n_blocks - row;
+        linear_fetch(a, a->n_in / 2, 0);
         linear_gather_pairs(a, v, steps, row, rows);
         linear_tiles_pairs(a, (struct linear_inputs){v, a->n_in, a->n_in / 2, steps}, row, rows);
     }
