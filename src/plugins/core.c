@@ -58,6 +58,7 @@ struct core {
     pthread_mutex_t lock;   /* of what follows, but for reading n_out */
     _Atomic uint64_t n_out; /* the output is complete up to here: a multiple of the handle's hop */
     struct primeknet *handle, *next, *old; /* next takes over; old is to be closed */
+    uint64_t heard;                        /* next has heard the input up to here */
     unsigned loaded;                       /* the model of the newest handle; N_MODELS: none */
     float set[3];                          /* controls of `handle` */
 };
@@ -88,10 +89,10 @@ static unsigned hop_of(const struct primeknet *p) {
     return p ? primeknet_hop(p) : STEP;
 }
 
-/* A handle's hop: the input that ends at n_out, to the output that begins there. Without a handle the input passes. */
-static void compute(const struct core *c, struct primeknet *p, float *const out[]) {
+/* A handle's hop: from the input that ends at `at` to the output that begins there. Without a handle the input passes.
+ */
+static void compute(const struct core *c, struct primeknet *p, uint64_t at, float *const out[]) {
     const unsigned hop = hop_of(p);
-    const uint64_t at = c->n_out;
     const float *in[CORE_CHANNELS];
     for (unsigned i = 0; i < c->n_channels; i++)
         in[i] = c->channels[i].in + (at - hop) % RING;
@@ -102,11 +103,14 @@ static void compute(const struct core *c, struct primeknet *p, float *const out[
             out[i][k] = c->channels[i].in[(at + k + RING - DELAY) % RING];
 }
 
-/* The new handle's hop fades in over the old one's, as far as that goes. */
+/* Where a hop of the new handle ends together with the old one's, it fades in over that, as far as that goes. */
 static void take_over(struct core *c, float *const out[]) {
     float fresh[CORE_CHANNELS][DELAY];
     const unsigned hop = hop_of(c->next), fade = hop_of(c->handle) < hop ? hop_of(c->handle) : hop;
-    compute(c, c->next, (float *[]){fresh[0], fresh[1]});
+    for (; c->heard + hop <= c->n_out; c->heard += hop)
+        compute(c, c->next, c->heard + hop, (float *[]){fresh[0], fresh[1]});
+    if (c->heard < c->n_out)
+        return;
     for (unsigned i = 0; i < c->n_channels; i++)
         for (unsigned k = 0; k < hop; k++)
             out[i][k] = k < fade ? out[i][k] + (fresh[i][k] - out[i][k]) * (float)(k + 1) / (float)fade : fresh[i][k];
@@ -120,8 +124,8 @@ static void compute_hop(struct core *c) {
     for (unsigned i = 0; i < c->n_channels; i++)
         out[i] = c->channels[i].out + c->n_out % RING;
     update_controls(c);
-    compute(c, c->handle, out);
-    if (c->next && c->n_out % hop_of(c->next) == 0)
+    compute(c, c->handle, c->n_out, out);
+    if (c->next)
         take_over(c, out);
     c->n_out += hop_of(c->handle);
 }
@@ -143,10 +147,9 @@ static struct primeknet *load(const struct core *c, unsigned model) {
     return p;
 }
 
-/* How far p must have heard to take over with the next hop that it can: all but that hop. With the lock held. */
-static uint64_t heard_before(const struct core *c, const struct primeknet *p) {
-    const unsigned hop = hop_of(p);
-    return (c->n_out - 1) / hop * hop;
+/* The input that the present handle has heard, as far as it is whole hops of p. With the lock held. */
+static uint64_t heard_so_far(const struct core *c, const struct primeknet *p) {
+    return (c->n_out - hop_of(c->handle)) / hop_of(p) * hop_of(p);
 }
 
 /* Copies the input between two positions, with the lock held. */
@@ -163,19 +166,20 @@ static void hand_over(struct core *c, struct primeknet *p, float *history[]) {
     const unsigned hop = hop_of(p);
     pthread_mutex_lock(&c->lock);
     set_controls(c, p);
-    uint64_t end = heard_before(c, p), heard = end > HISTORY ? end - HISTORY : 0;
+    uint64_t end = heard_so_far(c, p), heard = end > HISTORY ? end - HISTORY : 0;
     while (end - heard > 2 * hop) {
         const size_t n = copy_history(c, heard, end, history);
         pthread_mutex_unlock(&c->lock);
         primeknet_process(p, (const float *const *)history, history, n);
         heard = end;
         pthread_mutex_lock(&c->lock);
-        end = heard_before(c, p);
+        end = heard_so_far(c, p);
         if (end - heard > HISTORY)
             heard = end - HISTORY;
     }
     primeknet_process(p, (const float *const *)history, history, copy_history(c, heard, end, history));
     c->next = p;
+    c->heard = end;
     pthread_mutex_unlock(&c->lock);
 }
 
@@ -314,6 +318,10 @@ void core_activate(struct core *c, const struct core_controls *controls) {
         c->loaded = c->model;
         c->handle = load(c, c->loaded);
         memset(c->set, 0xff, sizeof c->set); /* not numbers: they are set with the next hop */
+    } else if (c->next) {
+        primeknet_close(c->handle);
+        c->handle = c->next;
+        c->next = NULL;
     }
     for (unsigned i = 0; i < c->n_channels; i++) {
         struct channel *h = &c->channels[i];
