@@ -82,6 +82,8 @@ static void app(struct commands *c, unsigned client, const json_t *request) {
     if (res == -EINVAL)
         err_set(&err, res, "app takes the strings \"name\" and \"choice\", which is \"" CHOICE_ON "\", \"" CHOICE_OFF
                            "\" or \"" CHOICE_AUTO "\"");
+    if (res == 0)
+        control_changed(c->control); /* nothing in the graph may change with it */
     control_reply(c->control, client, res ? control_refuse("%s", err.text) : report_applications(&c->report));
 }
 

@@ -55,10 +55,14 @@ static void add_microphone(void *data, const struct node_peer *peer) {
                                           words(peer->description), "in_use", peer->linked));
 }
 
-json_t *report_microphones(const struct report *r) {
+static json_t *microphones(const struct report *r) {
     json_t *list = json_array();
     node_microphones(r->nodes->all[0].node, add_microphone, list);
-    return json_pack("{s:o, s:s}", "microphones", list, "chosen", r->now->settings.microphone);
+    return list;
+}
+
+json_t *report_microphones(const struct report *r) {
+    return json_pack("{s:o, s:s}", "microphones", microphones(r), "chosen", r->now->settings.microphone);
 }
 
 /* An application may record several times, and from several sources. */
@@ -85,10 +89,14 @@ static void add_application(void *data, const struct node_application *a) {
     json_decref(name);
 }
 
-json_t *report_applications(const struct report *r) {
+static json_t *applications(const struct report *r) {
     json_t *list = json_array();
     node_applications(r->nodes->all[0].node, add_application, list);
-    return json_pack("{s:o}", "applications", list);
+    return list;
+}
+
+json_t *report_applications(const struct report *r) {
+    return json_pack("{s:o}", "applications", applications(r));
 }
 
 /* ---- settings ---------------------------------------------------------------------------------------------------- */
@@ -293,6 +301,8 @@ json_t *report_status(const struct report *r, bool bands) {
                                all_settings(&r->now->settings), "missing", all_missing(r), "streams", more);
     if (!status)
         return NULL;
+    json_object_set_new(status, "microphones", microphones(r));
+    json_object_set_new(status, "applications", applications(r));
     json_object_set_new(status, "brought_back", brought_back(first));
     json_object_set_new(status, "microphone", device(&n));
     json_object_set_new(status, "profile", r->now->profile < 0
