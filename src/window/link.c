@@ -110,6 +110,7 @@ static void on_answer(GObject *source, GAsyncResult *result, gpointer data) {
     struct ask *a = data;
     if (a->told)
         a->told(a->data, a->answer, a->answer ? NULL : a->err.text);
+    g_application_release(g_application_get_default());
 }
 
 static void free_ask(gpointer data) {
@@ -126,12 +127,22 @@ void link_ask(json_t *request, link_told *told, gpointer data) {
     a->data = data;
     g_autoptr(GTask) task = g_task_new(NULL, NULL, on_answer, a);
     g_task_set_task_data(task, a, free_ask);
+    g_application_hold(g_application_get_default());
     g_task_run_in_thread(task, ask_in_thread);
 }
 
 const char *link_text(const json_t *object, const char *key) {
     const char *text = json_string_value(json_object_get(object, key));
     return text ? text : "";
+}
+
+char *link_join(const json_t *texts, const char *none) {
+    g_autoptr(GString) all = g_string_new(NULL);
+    const json_t *text;
+    size_t i;
+    json_array_foreach(texts, i, text)
+        g_string_append_printf(all, i ? ", %s" : "%s", json_string_value(text));
+    return g_strdup(all->len ? all->str : none);
 }
 
 double link_number(const json_t *object, const char *key) {

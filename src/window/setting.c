@@ -14,14 +14,12 @@ enum { REST_MS = 500 };
 
 static void send_next(struct setting *s);
 
-/* The program does not end before all is set. */
-static void hold(struct setting *s) {
-    gboolean busy = s->under_way || s->rest || s->to_set || s->to_keep;
-    if (busy && !s->held)
-        g_application_hold(g_application_get_default());
-    else if (!busy && s->held)
-        g_application_release(g_application_get_default());
-    s->held = busy;
+/* The program does not end before the value is kept. */
+static void cancel_rest(struct setting *s) {
+    if (!s->rest)
+        return;
+    g_clear_handle_id(&s->rest, g_source_remove);
+    g_application_release(g_application_get_default());
 }
 
 static void on_answer(gpointer data, json_t *answer, const char *error) {
@@ -29,12 +27,11 @@ static void on_answer(gpointer data, json_t *answer, const char *error) {
     (void)answer;
     s->under_way = FALSE;
     if (error) {
-        g_clear_handle_id(&s->rest, g_source_remove);
+        cancel_rest(s);
         s->to_set = s->to_keep = FALSE;
         s->refused(s->data, error);
     }
     send_next(s);
-    hold(s);
 }
 
 /* One request at a time: the last value must be the last to arrive. */
@@ -52,6 +49,7 @@ static gboolean on_rest(gpointer data) {
     s->rest = 0;
     s->to_keep = TRUE;
     send_next(s);
+    g_application_release(g_application_get_default());
     return G_SOURCE_REMOVE;
 }
 
@@ -64,16 +62,18 @@ static void on_moved(struct setting *s) {
         double value = gtk_range_get_value(s->scale);
         gboolean least = s->least && value <= gtk_adjustment_get_lower(gtk_range_get_adjustment(s->scale));
         s->value = g_strdup(least ? s->least : g_ascii_formatd(number, sizeof number, "%.4g", value));
+    } else if (s->toggle) {
+        s->value = g_strdup(gtk_switch_get_active(s->toggle) ? "true" : "false");
     } else {
         guint chosen = adw_combo_row_get_selected(ADW_COMBO_ROW(s->row));
         s->value = g_strdup(chosen < g_strv_length(s->offered) ? s->offered[chosen]
                                                                : gtk_string_list_get_string(s->titles, chosen));
     }
-    g_clear_handle_id(&s->rest, g_source_remove);
+    cancel_rest(s);
     s->rest = g_timeout_add(REST_MS, on_rest, s);
+    g_application_hold(g_application_get_default());
     s->to_set = TRUE;
     send_next(s);
-    hold(s);
 }
 
 /* ---- from the daemon to the user --------------------------------------------------------------------------------- */
@@ -90,6 +90,11 @@ static void show_choice(struct setting *s, const char *value) {
     adw_combo_row_set_selected(ADW_COMBO_ROW(s->row), at);
 }
 
+void setting_turn(GtkSwitch *toggle, gboolean on) {
+    if (gtk_switch_get_active(toggle) != on)
+        gtk_switch_set_active(toggle, on);
+}
+
 void setting_show(struct setting *s, const json_t *status, const char *text) {
     const json_t *value = json_object_get(json_object_get(status, "settings"), s->name);
     const char *missing = link_text(json_object_get(status, "missing"), s->name);
@@ -99,6 +104,8 @@ void setting_show(struct setting *s, const json_t *status, const char *text) {
     s->filling = TRUE;
     if (s->scale)
         gtk_range_set_value(s->scale, json_is_number(value) ? json_number_value(value) : -INFINITY);
+    else if (s->toggle)
+        setting_turn(s->toggle, strcmp(json_string_value(value), "true") == 0);
     else
         show_choice(s, json_string_value(value));
     s->filling = FALSE;
@@ -128,6 +135,8 @@ void setting_open(struct setting *s) {
     if (s->scale) {
         gtk_scale_set_format_value_func(GTK_SCALE(s->scale), format_value, s, NULL);
         g_signal_connect_swapped(s->scale, "value-changed", G_CALLBACK(on_moved), s);
+    } else if (s->toggle) {
+        g_signal_connect_swapped(s->toggle, "notify::active", G_CALLBACK(on_moved), s);
     } else {
         s->titles = gtk_string_list_new(NULL);
         adw_combo_row_set_model(ADW_COMBO_ROW(s->row), G_LIST_MODEL(s->titles));

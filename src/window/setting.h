@@ -1,4 +1,4 @@
-/* setting.h - a setting of the daemon's as a row of the window: a scale, or a choice.
+/* setting.h - a setting of the daemon's as a row of the window: a scale, a switch, or a choice.
  *
  * What the user moves is set at once, and written into the settings file when it has come to rest; what others set is
  * shown. */
@@ -14,7 +14,8 @@ typedef void setting_refused(gpointer data, const char *why);
 struct setting {
     const char *name;
     AdwActionRow *row;
-    GtkRange *scale;     /* NULL: the row is an AdwComboRow ... */
+    GtkRange *scale;     /* or ... */
+    GtkSwitch *toggle;   /* or, if both are NULL, the row is an AdwComboRow ... */
     GStrv offered;       /* ... whose choices are these values, and what is in force where it is none of them */
     GtkStringList *titles;
     const char *format;  /* of the scale's value */
@@ -23,7 +24,7 @@ struct setting {
     gpointer data;
     char *value;         /* what the user has chosen last */
     gboolean filling;    /* the row is being changed, not by the user */
-    gboolean under_way, to_set, to_keep, held;
+    gboolean under_way, to_set, to_keep;
     guint rest;          /* the timer that ends when the user lets go */
 };
 
@@ -34,5 +35,8 @@ void setting_open(struct setting *s);
 void setting_offer(struct setting *s, const char *const *values, const char *const *titles);
 /* What a status says of it. `text` is the row's second line, unless something is missing. */
 void setting_show(struct setting *s, const json_t *status, const char *text);
+
+/* Turns a switch, unless it is so: that would end a movement of the user's that is still animated, without effect. */
+void setting_turn(GtkSwitch *toggle, gboolean on);
 
 #endif

@@ -2,6 +2,7 @@
 
 #include "window/window.h"
 
+#include "window/applications.h"
 #include "window/findings.h"
 #include "window/link.h"
 #include "window/setting.h"
@@ -12,7 +13,7 @@
 #include <string.h>
 
 enum { LEVELS_MS = 100, METER_DB = 60 };
-enum { STRENGTH, FLOOR, LOW_CUT, MICROPHONE, MODEL, ENGINE, SPEAKER, N_SETTINGS };
+enum { STRENGTH, FLOOR, LOW_CUT, ECHO_CANCEL, MICROPHONE, MODEL, ENGINE, SPEAKER, N_SETTINGS };
 
 struct _PrimeknetWindow {
     AdwApplicationWindow parent;
@@ -20,11 +21,12 @@ struct _PrimeknetWindow {
     AdwStatusPage *away;
     GtkWidget *present;
     AdwActionRow *switch_row, *recorders_row;
-    GtkSwitch *enhances;
-    GtkLevelBar *before, *after;
-    GtkLabel *before_text, *after_text, *noise_text, *delay_text;
+    GtkSwitch *enhances, *echo;
+    GtkLevelBar *before, *after, *voice;
+    GtkLabel *before_text, *after_text, *voice_text, *noise_text, *delay_text;
     PrimeknetSpectrum *spectrum;
-    AdwActionRow *strength_row, *floor_row, *low_cut_row, *microphone, *model, *engine, *speaker;
+    PrimeknetApplications *applications;
+    AdwActionRow *strength_row, *floor_row, *low_cut_row, *echo_row, *microphone, *model, *engine, *speaker;
     GtkRange *strength, *floor, *low_cut;
     struct setting settings[N_SETTINGS];
     json_t *status;      /* the last that was told, or NULL */
@@ -35,8 +37,7 @@ struct _PrimeknetWindow {
 
 G_DEFINE_FINAL_TYPE(PrimeknetWindow, window, ADW_TYPE_APPLICATION_WINDOW)
 
-static void say(gpointer data, const char *text) {
-    PrimeknetWindow *self = data;
+static void say(PrimeknetWindow *self, const char *text) {
     g_autofree char *escaped = g_markup_escape_text(text, -1);
     adw_toast_overlay_add_toast(self->toasts, adw_toast_new(escaped));
 }
@@ -51,6 +52,13 @@ static void show_level(GtkLevelBar *bar, GtkLabel *label, const json_t *status, 
     gtk_label_set_text(label, text);
 }
 
+static void show_voice(PrimeknetWindow *self, const json_t *status) {
+    const json_t *voice = json_object_get(status, "voice");
+    g_autofree char *text = g_strdup_printf(_("%.0f %%"), 100 * json_number_value(voice));
+    gtk_level_bar_set_value(self->voice, json_number_value(voice));
+    gtk_label_set_text(self->voice_text, json_is_number(voice) ? text : "");
+}
+
 /* level_in_db and its like are there while somebody records. */
 static void show_sound(PrimeknetWindow *self, const json_t *status) {
     const json_t *reduction = json_object_get(status, "noise_reduction_db");
@@ -58,6 +66,7 @@ static void show_sound(PrimeknetWindow *self, const json_t *status) {
     g_autofree char *delay = g_strdup_printf(_("%.1f ms"), link_number(status, "delay_ms"));
     show_level(self->before, self->before_text, status, "level_in_db");
     show_level(self->after, self->after_text, status, "level_out_db");
+    show_voice(self, status);
     gtk_label_set_text(self->noise_text, json_is_number(reduction) ? noise : "–");
     gtk_label_set_text(self->delay_text, link_number(status, "delay_ms") > 0 ? delay : "–");
     spectrum_show(self->spectrum, status);
@@ -106,16 +115,6 @@ static const char *name_of_state(const char *state) {
     return state;
 }
 
-static char *join(const json_t *names) {
-    g_autoptr(GStrvBuilder) builder = g_strv_builder_new();
-    const json_t *name;
-    size_t i;
-    json_array_foreach(names, i, name)
-        g_strv_builder_add(builder, json_string_value(name));
-    g_auto(GStrv) all = g_strv_builder_end(builder);
-    return all[0] ? g_strjoinv(", ", all) : g_strdup(_("nobody"));
-}
-
 static const json_t *find_speaker(const json_t *status) {
     const json_t *stream;
     size_t i;
@@ -127,7 +126,7 @@ static const json_t *find_speaker(const json_t *status) {
 
 static char *describe_speaker(const json_t *status) {
     const json_t *speaker = find_speaker(status), *players = json_object_get(speaker, "players");
-    g_autofree char *names = join(players);
+    g_autofree char *names = link_join(players, "");
     if (!speaker)
         return g_strdup("");
     if (json_array_size(players) == 0)
@@ -145,35 +144,30 @@ static void show_settings(PrimeknetWindow *self) {
     g_autofree char *speaker = describe_speaker(status);
     for (int i = STRENGTH; i <= LOW_CUT; i++)
         setting_show(&self->settings[i], status, "");
+    setting_show(&self->settings[ECHO_CANCEL], status, _("Removes what the loudspeakers play"));
     setting_show(&self->settings[MICROPHONE], status, link_text(json_object_get(status, "microphone"), "description"));
     setting_show(&self->settings[MODEL], status, network);
     setting_show(&self->settings[ENGINE], status, problem);
     setting_show(&self->settings[SPEAKER], status, speaker);
 }
 
-static void on_microphones(gpointer data, json_t *answer, const char *error) {
-    PrimeknetWindow *self = data;
+static void offer_microphones(PrimeknetWindow *self) {
     g_autoptr(GStrvBuilder) values = g_strv_builder_new(), titles = g_strv_builder_new();
     const json_t *microphone;
     size_t i;
-    (void)error;
     g_strv_builder_add(values, "default");
     g_strv_builder_add(titles, _("The system's default"));
-    json_array_foreach(json_object_get(answer, "microphones"), i, microphone) {
+    json_array_foreach(json_object_get(self->status, "microphones"), i, microphone) {
         g_strv_builder_add(values, link_text(microphone, "name"));
         g_strv_builder_add(titles, link_text(microphone, "description"));
     }
     g_auto(GStrv) v = g_strv_builder_end(values), t = g_strv_builder_end(titles);
-    if (answer && self->status) {
-        setting_offer(&self->settings[MICROPHONE], (const char *const *)v, (const char *const *)t);
-        show_settings(self);
-    }
-    g_object_unref(self);
+    setting_offer(&self->settings[MICROPHONE], (const char *const *)v, (const char *const *)t);
 }
 
 static void show_switch(PrimeknetWindow *self) {
     self->filling = TRUE;
-    gtk_switch_set_active(self->enhances, !json_is_true(json_object_get(self->status, "bypass")));
+    setting_turn(self->enhances, !json_is_true(json_object_get(self->status, "bypass")));
     self->filling = FALSE;
 }
 
@@ -186,13 +180,14 @@ void window_tell(PrimeknetWindow *self, json_t *status, const char *why_none) {
         adw_status_page_set_description(self->away, why_none);
         return;
     }
-    g_autofree char *recorders = join(json_object_get(status, "recorders"));
+    g_autofree char *recorders = link_join(json_object_get(status, "recorders"), _("nobody"));
     adw_action_row_set_subtitle(self->switch_row, name_of_state(link_text(status, "state")));
     adw_action_row_set_subtitle(self->recorders_row, recorders);
     show_switch(self);
     show_sound(self, status);
+    applications_show(self->applications, status);
+    offer_microphones(self);
     show_settings(self);
-    link_ask(json_pack("{s:s}", "command", "microphones"), on_microphones, g_object_ref(self));
 }
 
 /* ---- what the user does ------------------------------------------------------------------------------------------ */
@@ -242,10 +237,9 @@ static void check(GtkWidget *widget, const char *action, GVariant *parameter) {
 /* ---- from start to end ------------------------------------------------------------------------------------------- */
 
 static void open_settings(PrimeknetWindow *self) {
-    static const char *const microphones[] = {"default", NULL}, *const speakers[] = {"off", "default", NULL};
+    static const char *const speakers[] = {"off", "default", NULL};
     static const char *const models[] = {"auto", "small", "base", "large", NULL};
     static const char *const engines[] = {"auto", "cpu", "cuda", NULL};
-    const char *microphone_titles[] = {_("The system's default"), NULL};
     const char *speaker_titles[] = {_("Off"), _("The system's output"), NULL};
     const char *model_titles[] = {_("Automatic"), "small", "base", "large", NULL};
     const char *engine_titles[] = {_("Automatic"), _("Processor"), _("NVIDIA GPU"), NULL};
@@ -255,6 +249,7 @@ static void open_settings(PrimeknetWindow *self) {
                    .least = "off"},
         [LOW_CUT] = {.name = "low_cut_hz", .row = self->low_cut_row, .scale = self->low_cut, .format = _("%.0f Hz"),
                      .least = "0"},
+        [ECHO_CANCEL] = {.name = "echo_cancel", .row = self->echo_row, .toggle = self->echo},
         [MICROPHONE] = {.name = "microphone", .row = self->microphone},
         [MODEL] = {.name = "model", .row = self->model},
         [ENGINE] = {.name = "engine", .row = self->engine},
@@ -266,7 +261,6 @@ static void open_settings(PrimeknetWindow *self) {
         self->settings[i].data = self;
         setting_open(&self->settings[i]);
     }
-    setting_offer(&self->settings[MICROPHONE], microphones, microphone_titles);
     setting_offer(&self->settings[MODEL], models, model_titles);
     setting_offer(&self->settings[ENGINE], engines, engine_titles);
     setting_offer(&self->settings[SPEAKER], speakers, speaker_titles);
@@ -274,14 +268,18 @@ static void open_settings(PrimeknetWindow *self) {
 
 static void window_class_init(PrimeknetWindowClass *class) {
     GtkWidgetClass *widget = GTK_WIDGET_CLASS(class);
+    g_type_ensure(APPLICATIONS_TYPE);
     g_type_ensure(SPECTRUM_TYPE);
     gtk_widget_class_set_template_from_resource(widget, "/org/primeknet/PrimeKnet/window.ui");
 #define BIND(child) gtk_widget_class_bind_template_child(widget, PrimeknetWindow, child)
     BIND(toasts), BIND(away), BIND(present), BIND(switch_row), BIND(recorders_row), BIND(enhances);
-    BIND(before), BIND(after), BIND(before_text), BIND(after_text), BIND(noise_text), BIND(delay_text), BIND(spectrum);
+    BIND(before), BIND(after), BIND(voice), BIND(before_text), BIND(after_text), BIND(voice_text);
+    BIND(noise_text), BIND(delay_text), BIND(spectrum), BIND(applications);
     BIND(strength_row), BIND(floor_row), BIND(low_cut_row), BIND(strength), BIND(floor), BIND(low_cut);
+    BIND(echo_row), BIND(echo);
     BIND(microphone), BIND(model), BIND(engine), BIND(speaker);
 #undef BIND
+    gtk_widget_class_bind_template_callback(widget, say);
     gtk_widget_class_bind_template_callback(widget, on_switch);
     gtk_widget_class_bind_template_callback(widget, on_drawn);
     gtk_widget_class_install_action(widget, "win.start", NULL, start);
@@ -290,11 +288,11 @@ static void window_class_init(PrimeknetWindowClass *class) {
 
 static void window_init(PrimeknetWindow *self) {
     gtk_widget_init_template(GTK_WIDGET(self));
-    for (int i = 0; i < 2; i++) { /* loud is neither good nor bad */
-        GtkLevelBar *bar = i ? self->after : self->before;
-        gtk_level_bar_remove_offset_value(bar, GTK_LEVEL_BAR_OFFSET_LOW);
-        gtk_level_bar_remove_offset_value(bar, GTK_LEVEL_BAR_OFFSET_HIGH);
-        gtk_level_bar_remove_offset_value(bar, GTK_LEVEL_BAR_OFFSET_FULL);
+    GtkLevelBar *const bars[] = {self->before, self->after, self->voice};
+    for (size_t i = 0; i < G_N_ELEMENTS(bars); i++) { /* much is neither good nor bad */
+        gtk_level_bar_remove_offset_value(bars[i], GTK_LEVEL_BAR_OFFSET_LOW);
+        gtk_level_bar_remove_offset_value(bars[i], GTK_LEVEL_BAR_OFFSET_HIGH);
+        gtk_level_bar_remove_offset_value(bars[i], GTK_LEVEL_BAR_OFFSET_FULL);
     }
     open_settings(self);
 }
