@@ -1,12 +1,12 @@
-"""What tests/test_window does in its session: DIRECTORY is for files. The window is read and moved from outside, by its
-accessible tree and by the keyboard."""
+"""What tests/test_window does in its session: DIRECTORY is for files, and has noisy.wav. The window is read and moved
+from outside, by its accessible tree and by the keyboard."""
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
-import wave
 
 import gi
 
@@ -14,6 +14,7 @@ gi.require_version('Atspi', '2.0')
 from gi.repository import Atspi, Gio, GLib  # noqa: E402
 
 TMP = sys.argv[1]
+WAYLAND = 'WAYLAND_DISPLAY' in os.environ
 CONFIG = f'{TMP}/primeknet.conf'
 PATIENCE_S = 60
 open(CONFIG, 'w').write('model = "small"\n')
@@ -98,7 +99,15 @@ def choice(name):
 
 
 def press(*keys):
-    run('xdotool', 'key', '--delay', '50', *keys)
+    """Keys such as 'Left' and 'ctrl+w', one after another."""
+    if not WAYLAND:
+        run('xdotool', 'key', '--delay', '50', *keys)
+        return
+    words = []
+    for *modifiers, key in (k.split('+') for k in keys):
+        words += [word for m in modifiers for word in ('-M', m)] + ['-k', key]
+        words += [word for m in modifiers for word in ('-m', m)] + ['-s', '50']
+    run('wtype', *words)
 
 
 def start(*words):
@@ -109,7 +118,17 @@ def daemon_starts():
     return start('primeknetd', '--config', CONFIG)
 
 
-def window_shows(process):
+def focused(node):
+    """The title of the window that has the keyboard, in a tree of sway's; None."""
+    inner = (focused(inner) for inner in node['nodes'] + node['floating_nodes'])
+    return node['name'] if node['focused'] else next(filter(None, inner), None)
+
+
+def window_shows():
+    """Waits for the window, and for the keyboard to be its: nobody manages windows on the X server."""
+    if WAYLAND:
+        wait('no window', lambda: focused(json.loads(run('swaymsg', '-t', 'get_tree'))) == 'PrimeKnet')
+        return
     search = ['xdotool', 'search', '--onlyvisible', '--class', 'primeknet-gtk']
     window = wait('no window', lambda: subprocess.run(search, capture_output=True, text=True).stdout.split())[-1]
     run('xdotool', 'windowfocus', '--sync', window)
@@ -118,7 +137,7 @@ def window_shows(process):
 # ---- the daemon away, and there --------------------------------------------------------------------------------------
 
 gtk = start('primeknet-gtk')
-window_shows(gtk)
+window_shows()
 wait('the absence is not shown', lambda: shows('Enhanced Mic Is Off') and shows('primeknetd is not running'))
 assert not find('slider', 'Strength')
 daemon = daemon_starts()
@@ -127,9 +146,14 @@ wait('the microphone is not shown', lambda: 'Fake microphone fake_mic' in choice
 wait('the state is not shown', lambda: shows('Idle: nobody records'))
 ok('shows that the daemon is away, and that it has come')
 
-controls = 'check box', 'slider', 'combo box', 'push button', 'level bar'
-wordless = [role for role, name, _ in tree() if not name and role in controls]
-assert not wordless, wordless
+
+def assert_named():
+    controls = 'check box', 'slider', 'combo box', 'push button', 'level bar'
+    wordless = [role for role, name, _ in tree() if not name and role in controls]
+    assert not wordless, wordless
+
+
+assert_named()
 ok('each control has a name')
 
 # ---- every control, by the keyboard ----------------------------------------------------------------------------------
@@ -144,6 +168,8 @@ press('alt+f', 'Right', 'Right')
 wait('floor is not set', lambda: setting('floor_db') == -58)
 press('alt+l', 'Right')
 wait('low cut is not set', lambda: setting('low_cut_hz') == 80)
+press('alt+c')
+wait('the echo is not cancelled', lambda: setting('echo_cancel') == 'true')
 press('alt+f', 'Home')
 wait('floor is not off', lambda: setting('floor_db') == 'off')
 
@@ -156,7 +182,7 @@ def choose(key, downs):
     wait('choices stay', lambda: not offers())
     press(key)
     wait(f'{key} offers nothing', offers)
-    press(*['Down'] * downs, 'Return')
+    press('Home', *['Down'] * downs, 'Return')
 
 
 choose('alt+m', 1)
@@ -169,7 +195,7 @@ choose('alt+o', 1)
 wait('the speaker is not set', lambda: setting('speaker') == 'default')
 wait('the speaker is not shown', lambda: 'Nobody plays' in choice('Output'))
 wanted = ['strength = 0.9', 'floor_db = "off"', 'low_cut_hz = 80', 'microphone = "fake_mic"', 'model = "base"',
-          'engine = "cpu"', 'speaker = "default"']
+          'echo_cancel = true', 'engine = "cpu"', 'speaker = "default"']
 wait('not kept', lambda: all(line in open(CONFIG).read() for line in wanted))
 ok('each control does what it says, and is kept')
 
@@ -190,6 +216,8 @@ wait('low cut is not followed', lambda: value('slider', 'Low cut') == 100)
 run('primeknet', 'bypass', 'on')
 wait('bypass is not followed', lambda: not has(find('check box', 'Remove noise'), Atspi.StateType.CHECKED))
 run('primeknet', 'bypass', 'off')
+run('primeknet', 'set', 'echo-cancel', 'false')
+wait('echo is not followed', lambda: not has(find('check box', 'Cancel echo'), Atspi.StateType.CHECKED))
 run('primeknet', 'model', 'small')
 wait('the network is not followed', lambda: any(text.startswith('small on cpu') for text in choice('Network')))
 run(os.path.join(os.path.dirname(__file__), 'pipewire-session'), 'add-mic', os.path.join(TMP, 'session'), 'usb_mic')
@@ -201,20 +229,52 @@ wait('the speaker is not followed', lambda: 'Off' in choice('Output'))
 assert setting('strength') == 0.5 and 'strength = 0.9' in open(CONFIG).read(), 'the window kept what others set'
 ok('follows what others change, and keeps nothing of it')
 
-with wave.open(f'{TMP}/noise.wav', 'wb') as f:
-    f.setparams((1, 2, 48000, 0, 'NONE', ''))
-    f.writeframes(os.urandom(120 * 2 * 48000))
-player = start('pw-cat', '--playback', '--target', '0', '-P', '{ node.name = player }', f'{TMP}/noise.wav')
+player = start('pw-cat', '--playback', '--target', '0', '-P', '{ node.name = player }', f'{TMP}/noisy.wav')
 recorder = start('pw-record', '--target', 'enhanced_mic', f'{TMP}/recorded.wav')
 wait('no player', lambda: 'player:output_MONO' in run('pw-link', '-o').split())
 run('pw-link', 'player:output_MONO', 'fake_mic:input_MONO')
 wait('who records is not shown', lambda: shows('pw-record') and shows('Enhancing'))
 wait('no level', lambda: value('level bar', 'Level before') > 30)
 wait('no noise is removed', lambda: any(re.fullmatch('[1-9][0-9]* dB', name) for _, name, _ in tree()))
+wait('no voice in speech', lambda: value('level bar', 'Voice activity') > 0.5)
+wait('voice in noise', lambda: value('level bar', 'Voice activity') < 0.5)
 assert shows(' ms')
 player.kill(), recorder.kill()
 wait('the end of the recording is not shown', lambda: shows('nobody') and value('level bar', 'Level before') == 0)
 ok('shows who records, levels, noise and delay')
+
+# ---- applications ----------------------------------------------------------------------------------------------------
+
+
+def application():
+    """What the daemon says of pw-record: what was chosen for it, and what it records."""
+    return next(((a['choice'], a['from']) for a in status()['applications'] if a['name'] == 'pw-record'), None)
+
+
+wait('applications are shown that do not record', lambda: shows('No application records'))
+recorder = start('pw-record', '--target', 'fake_mic', f'{TMP}/recorded.wav')
+wait('no row for who records', lambda: {'Fake microphone fake_mic', 'Automatic'} <= set(choice('pw-record')))
+assert_named()
+press('alt+s')
+for _ in range(20):
+    if has(find('combo box', 'pw-record'), Atspi.StateType.FOCUSED):
+        break
+    press('shift+Tab')
+choose('Return', 1)
+wait('not moved to Enhanced Mic', lambda: application() == ('on', ['Enhanced Mic']))
+wait('the move is not shown', lambda: {'Enhanced Mic', 'On'} <= set(choice('pw-record')))
+choose('Return', 2)
+wait('not moved away', lambda: application() == ('off', ['Fake microphone fake_mic']))
+run('primeknet', 'app', 'pw-record', 'on')
+wait('a choice is not followed', lambda: {'Enhanced Mic', 'On'} <= set(choice('pw-record')))
+recorder.kill()
+wait('the end is not shown', lambda: 'Nothing now' in choice('pw-record'))
+run('primeknet', 'app', 'pw-record', 'off')
+wait('a choice for who does not record is not followed', lambda: 'Off' in choice('pw-record'))
+choose('Return', 0)
+wait('the choice is not forgotten', lambda: not application())
+wait('who is forgotten is shown', lambda: not find('combo box', 'pw-record') and shows('No application records'))
+ok('moves applications, and shows where others move them')
 
 # ---- problems --------------------------------------------------------------------------------------------------------
 
@@ -242,7 +302,7 @@ daemon.terminate(), daemon.wait()
 wait('the end is not shown', lambda: shows('Enhanced Mic Is Off'))
 daemon = daemon_starts()
 wait('the return is not shown', lambda: find('slider', 'Strength'))
-window_shows(gtk)
+window_shows()
 press('alt+s', 'Left', 'ctrl+w') # what is on its way when the window is closed is kept
 assert gtk.wait(PATIENCE_S) == 0
 wait('the last movement is lost', lambda: setting('strength') == 0.85 and 'strength = 0.85' in open(CONFIG).read())
@@ -259,13 +319,16 @@ def on_call(bus, sender, path, interface, method, parameters, invocation):
     invocation.return_value(None)
 
 
+recorder = start('pw-record', '--target', 'fake_mic', f'{TMP}/recorded.wav')
+wait('nobody records', application)
+run('primeknet', 'app', 'pw-record', 'off')
 WATCHER = 'org.kde.StatusNotifierWatcher'
 node = Gio.DBusNodeInfo.new_for_xml(f'<node><interface name="{WATCHER}"><method name="RegisterStatusNotifierItem">'
                                     '<arg name="service" type="s" direction="in"/></method></interface></node>')
 bus.register_object('/StatusNotifierWatcher', node.interfaces[0], on_call, None, None)
 gtk = start('primeknet-gtk', '--tray')
 time.sleep(2)
-Gio.bus_own_name_on_connection(bus, WATCHER, Gio.BusNameOwnerFlags.NONE, None, None)
+watcher = Gio.bus_own_name_on_connection(bus, WATCHER, Gio.BusNameOwnerFlags.NONE, None, None)
 wait('no item', lambda: items)
 
 
@@ -309,8 +372,10 @@ item('Scroll', '(is)', (-120, 'vertical'))
 wait('the wheel does not raise the strength', lambda: setting('strength') == 0.55)
 assert not find('frame', 'PrimeKnet')
 item('Activate', '(ii)', (0, 0))
-window_shows(gtk)
+window_shows()
 wait('a click opens no window', lambda: find('slider', 'Strength'))
+wait('a choice from before is not shown', lambda: 'Off' in choice('pw-record'))
+assert application() == ('off', ['Fake microphone fake_mic'])
 press('ctrl+w')
 wait('the window stays', lambda: not find('frame', 'PrimeKnet'))
 click('_Open PrimeKnet')
@@ -318,5 +383,63 @@ wait('the menu opens no window', lambda: find('slider', 'Strength'))
 assert gtk.poll() is None
 click('_Quit')
 assert gtk.wait(PATIENCE_S) == 0 and status()
+recorder.kill()
+Gio.bus_unown_name(watcher)
 ok('the tray switches, sets the strength, opens the window and ends it')
+
+# ---- a panel ---------------------------------------------------------------------------------------------------------
+
+CHANNEL = """<channel name="xfce4-panel" version="1.0">
+<property name="configver" type="int" value="2"/>
+<property name="panels" type="array"><value type="int" value="1"/>
+    <property name="panel-1" type="empty">
+        <property name="position" type="string" value="p=6;x=0;y=0"/>
+        <property name="position-locked" type="bool" value="true"/>
+        <property name="length" type="uint" value="100"/>
+        <property name="plugin-ids" type="array"><value type="int" value="1"/></property>
+    </property>
+</property>
+<property name="plugins" type="empty"><property name="plugin-1" type="string" value="systray"/></property>
+</channel>
+"""
+
+
+def colours():
+    """How many there are where the panel shows the first item."""
+    return int(run('import', '-window', 'root', '-crop', '20x20+0+0', '-format', '%k', 'info:'))
+
+
+def menu_shows():
+    """The panel and the item's tooltip are less high."""
+    shown = subprocess.run(['xdotool', 'search', '--onlyvisible', '--class', 'wrapper', 'getwindowgeometry', '%@'],
+                           capture_output=True, text=True).stdout
+    return any(int(height) > 80 for height in re.findall(r'Geometry: \d+x(\d+)', shown))
+
+
+def point(button):
+    run('xdotool', 'click', button)
+
+
+if not WAYLAND and shutil.which('xfce4-panel') and shutil.which('import'):
+    channels = os.environ['XDG_CONFIG_HOME'] + '/xfce4/xfconf/xfce-perchannel-xml'
+    os.makedirs(channels)
+    with open(f'{channels}/xfce4-panel.xml', 'w') as file:
+        file.write(CHANNEL)
+    panel = start('env', 'NO_AT_BRIDGE=1', 'xfce4-panel', '--disable-wm-check')
+    gtk = start('primeknet-gtk', '--tray')
+    wait('the panel does not show the item', lambda: colours() > 10)
+    run('xdotool', 'mousemove', '10', '10')
+    point('2')
+    wait('a middle click on the panel does not switch', lambda: status()['bypass'])
+    point('5')
+    wait('the wheel on the panel does not lower the strength', lambda: setting('strength') == 0.5)
+    point('3')
+    wait('the panel shows no menu', menu_shows)
+    press('Down', 'Return')
+    wait("the panel's menu does not switch", lambda: not status()['bypass'])
+    point('1')
+    window_shows()
+    wait('a click on the panel opens no window', lambda: find('slider', 'Strength'))
+    gtk.terminate(), panel.terminate()
+    ok('so it does in the panel of Xfce')
 daemon.terminate()
