@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SECONDS = 30, LEAST_DB = 80, N_STREAMS = 5, SKIPPED = 77 };
+enum { SECONDS = 30, LEAST_DB = 80, N_STREAMS = 5, N_MANY = 67, N_SOUNDS = 4, SKIPPED = 77 };
 
 static const char *const models[] = {"small",
                                      "base",
@@ -151,6 +151,40 @@ START_TEST(company_changes_nothing) {
 }
 END_TEST
 
+/* Batches of every size: one job after the other ends, and the last ones begin a second batch. */
+START_TEST(any_batch) {
+    load(models[_i]);
+    struct engine *e = open_engine("cuda", N_MANY);
+    const unsigned hop = engine_hop(e);
+    const size_t n = (size_t)N_MANY * hop;
+    struct engine_job jobs[N_MANY];
+    float *x[N_SOUNDS], *alone[N_SOUNDS];
+    for (unsigned i = 0; i < N_SOUNDS; i++) {
+        x[i] = speech(n, i);
+        alone[i] = run(e, i, x[i], at_most(N_MANY));
+        engine_reset(e, i);
+    }
+    for (unsigned i = 0; i < N_MANY; i++) {
+        jobs[i] = (struct engine_job){i, at_most(i + 1), x[i % N_SOUNDS], malloc(n * sizeof(float))};
+        ck_assert_ptr_nonnull(jobs[i].out);
+    }
+    ck_assert_int_eq(engine_process(e, jobs, N_MANY), 0);
+    for (unsigned i = 0; i < N_MANY; i++) {
+        const float *should = alone[i % N_SOUNDS];
+        for (size_t k = 0; k < (size_t)jobs[i].n_hops * hop; k++)
+            ck_assert_msg(jobs[i].out[k] == should[k], "stream %u: sample %zu is %.9g, not %.9g", i, k,
+                          (double)jobs[i].out[k], (double)should[k]);
+        free(jobs[i].out);
+    }
+    for (unsigned i = 0; i < N_SOUNDS; i++) {
+        free(x[i]);
+        free(alone[i]);
+    }
+    engine_close(e);
+    model_free(model);
+}
+END_TEST
+
 /* Reports why the tests are skipped. */
 static bool opens(void) {
     struct err err;
@@ -180,6 +214,10 @@ int main(void) {
     tcase_set_timeout(t, 300);
     tcase_add_loop_test(t, sounds_like_the_cpu, 0, N_MODELS);
     tcase_add_loop_test(t, company_changes_nothing, 0, N_MODELS);
+    suite_add_tcase(suite, t);
+    t = tcase_create("many");
+    tcase_set_timeout(t, 300);
+    tcase_add_loop_test(t, any_batch, 0, N_MODELS);
     suite_add_tcase(suite, t);
     /* a process that has used CUDA cannot use it after a fork */
     return run_suite(suite, CK_NOFORK);

@@ -1,5 +1,5 @@
 /* chain.cuh - launches a hop's kernels in order, for one number of channels. Each kernel is built for several numbers
- * of positions per block; the first whose blocks, for all slots, run at once is used. */
+ * of positions per block; the one whose blocks, for all slots, take the GPU the fewest rounds is used. */
 #ifndef PRIMEKNET_HOP_CHAIN_CUH
 #define PRIMEKNET_HOP_CHAIN_CUH
 
@@ -97,16 +97,21 @@ template <unsigned C> struct chain {
         return code;
     }
 
-    /* The first kernel of a table whose blocks for all slots run at once, else the first of all. n_beside blocks per
+    /* The kernel of a table whose blocks take the fewest rounds, each of as many as the GPU runs at once; of several,
+     * the first. A round is a chain of small steps, which takes hardly longer with more positions. n_beside blocks per
      * slot work on the same positions. */
     template <class Args, unsigned N>
     static const sized<Args> &fitting(const sized<Args> (&table)[N], unsigned n_rows, unsigned n_beside,
                                       unsigned n_slots) {
-        const unsigned n_places = n_multiprocessors() * widths<C>::share;
+        const unsigned n_places = max(n_multiprocessors() * widths<C>::share, 1);
+        const auto n_rounds = [&](const sized<Args> &of) {
+            return blocks_for(blocks_for(n_rows, of.n) * n_beside * n_slots, n_places);
+        };
+        const sized<Args> *best = table;
         for (const auto &of : table)
-            if (blocks_for(n_rows, of.n) * n_beside * n_slots <= n_places)
-                return of;
-        return table[0];
+            if (n_rounds(of) < n_rounds(*best))
+                best = &of;
+        return *best;
     }
 
     static void run_dense(const hop_net &n, unsigned n_slots, cudaStream_t stream, bool encoder) {

@@ -17,7 +17,7 @@ struct CUstream_st;
 
 /* Prime kernels are cut into segments of HOP_TAPS taps. */
 enum {
-    HOP_MAX_SLOTS = 4, HOP_MAX_TIME = 4, HOP_MAX_DEPTH = 5, HOP_MAX_KERNELS = 8, HOP_TAPS = 12,
+    HOP_MAX_SLOTS = 64, HOP_MAX_TIME = 4, HOP_MAX_DEPTH = 5, HOP_MAX_KERNELS = 8, HOP_TAPS = 12,
     HOP_MAX_SEGMENTS = HOP_MAX_KERNELS * 6,
     HOP_LOUDEST = 1000 /* louder samples are clipped */
 };
@@ -88,7 +88,7 @@ struct hop_shape {
      * [layer][n_half][d_state][d_inner] (GRU, LSTM: [layer][n_half][channels]), an LSTM's cells likewise. */
     size_t past, overlap, encoder, mask, phase, conv, scan, cell, n_state;
     float *state;                 /* [n_streams][n_state] */
-    struct hop_slot *slots;       /* [HOP_MAX_SLOTS], the device's copy */
+    struct hop_slot *slots;       /* [n_slots], the device's copy */
 };
 
 /* Scratch, each array once per slot: */
@@ -119,10 +119,10 @@ struct hop_net {
     const unsigned *band_edges;         /* [n_bands + 1] */
     const unsigned *bin_bands;          /* [n_bins - n_linear]: the lower of the two bands around a bin */
     const float *bin_shares;            /* [n_bins - n_linear]: weight of the upper band */
-    struct hop_slot *asked;             /* mapped, [HOP_MAX_SLOTS] */
-    float *in;                          /* mapped, [HOP_MAX_SLOTS][hop] */
+    struct hop_slot *asked;             /* mapped, [n_slots] */
+    float *in;                          /* mapped, [n_slots][hop] */
     volatile unsigned long long *out;   /* mapped, likewise: a sample's bits, with the ticket above them */
-    volatile unsigned *done;            /* mapped, [HOP_MAX_SLOTS]: tickets of hops whose tails are complete too */
+    volatile unsigned *done;            /* mapped, [n_slots]: tickets of hops whose tails are complete too */
     float *tail;                        /* mapped, [n_streams][synthesis - hop] */
 };
 

@@ -1,5 +1,5 @@
 /* hop.c - the network hop by hop on the GPU, for live sound. Everything from samples to samples is one CUDA graph,
- * captured for each number of streams in a batch and then replayed.
+ * captured for each number of streams in a batch, up to HOP_MAX_SLOTS, and then replayed.
  *
  * Samples, tails and controls pass through page-locked memory that the device can access, so a hop is one launch and
  * one wait. The last kernel writes a ticket when its samples are there. The host saves processor time by sleeping
@@ -41,10 +41,13 @@ struct engine_hop {
     void *mapped;
     unsigned *now; /* [n_streams]: frames so far, modulo n_frames */
     unsigned n_frames, ticket, n_slots; /* ticket and n_slots: of the last hop */
-    int64_t nap_ns; /* sleep before polling */
     cudaStream_t stream;
     cudaEvent_t finished;
-    cudaGraphExec_t graphs[HOP_MAX_SLOTS]; /* for 1, 2, ... slots */
+    unsigned n_batches;
+    struct batch {
+        cudaGraphExec_t graph;
+        int64_t nap_ns; /* sleep before polling */
+    } batches[HOP_MAX_SLOTS]; /* [n_batches]: of 1, 2, ... slots */
 };
 
 /* ---- weights ---- */
@@ -295,8 +298,8 @@ static struct hop_shape shape_of(const struct model_config *g) {
     return s;
 }
 
-static void scratch_layout(struct layout *l, const struct hop_shape *s, struct hop_scratch *to) {
-    const size_t n = HOP_MAX_SLOTS, half = (size_t)s->n_half * s->channels;
+static void scratch_layout(struct layout *l, const struct hop_shape *s, size_t n, struct hop_scratch *to) {
+    const size_t half = (size_t)s->n_half * s->channels;
     float *none;
     to->spectrum = place(l, n * 2 * s->n_bins, &none);
     to->features = place(l, n * 3 * s->n_positions, &none);
@@ -327,6 +330,7 @@ static int allocate_host(struct engine_hop *h) {
     n->n_time = g->n_time;
     n->n_freq = g->n_freq;
     n->shape = shape_of(g);
+    h->n_batches = h->common.n_streams < HOP_MAX_SLOTS ? h->common.n_streams : HOP_MAX_SLOTS;
     h->n_frames = n->shape.n_ring * (g->d_conv ? g->d_conv - 1 : 1);
     return 0;
 }
@@ -348,30 +352,30 @@ static int upload(struct engine_hop *h, struct err *err) {
 }
 
 static int allocate_device(struct engine_hop *h, struct err *err) {
-    const unsigned n_streams = h->common.n_streams;
+    const unsigned n_streams = h->common.n_streams, n_slots = h->n_batches;
     struct hop_net *n = &h->net;
     struct hop_shape *s = &n->shape;
     const size_t size = n_streams * s->n_state * sizeof(float);
     struct layout l = {0};
-    scratch_layout(&l, s, &n->scratch);
+    scratch_layout(&l, s, n_slots, &n->scratch);
     int code;
     if ((code = cudaMalloc((void **)&s->state, size)) || (code = cudaMemset(s->state, 0, size)) ||
         (code = cudaMalloc((void **)&h->scratch, l.n * sizeof(float))) ||
-        (code = cudaMalloc((void **)&s->slots, HOP_MAX_SLOTS * sizeof *s->slots)) ||
-        (code = cudaMemset(s->slots, 0, HOP_MAX_SLOTS * sizeof *s->slots)))
+        (code = cudaMalloc((void **)&s->slots, n_slots * sizeof *s->slots)) ||
+        (code = cudaMemset(s->slots, 0, n_slots * sizeof *s->slots)))
         return cuda_failed(err, code, "cannot allocate memory for the streams");
     l = (struct layout){.device = h->scratch};
-    scratch_layout(&l, s, &n->scratch);
+    scratch_layout(&l, s, n_slots, &n->scratch);
 
     /* Slots and tickets, then the arrays of floats, each starting on its own cache line. */
     const size_t n_kept = s->synthesis - s->hop;
     l = (struct layout){0};
     for (unsigned pass = 0; pass < 2; pass++) {
         float *none;
-        n->asked = (struct hop_slot *)place(&l, HOP_MAX_SLOTS * sizeof *n->asked / sizeof(float), &none);
-        n->done = (volatile unsigned *)place(&l, HOP_MAX_SLOTS, &none);
-        n->in = place(&l, (size_t)HOP_MAX_SLOTS * s->hop, &none);
-        n->out = (volatile unsigned long long *)place(&l, 2 * (size_t)HOP_MAX_SLOTS * s->hop, &none);
+        n->asked = (struct hop_slot *)place(&l, n_slots * sizeof *n->asked / sizeof(float), &none);
+        n->done = (volatile unsigned *)place(&l, n_slots, &none);
+        n->in = place(&l, (size_t)n_slots * s->hop, &none);
+        n->out = (volatile unsigned long long *)place(&l, 2 * (size_t)n_slots * s->hop, &none);
         n->tail = place(&l, n_streams * n_kept, &none);
         if (pass)
             break;
@@ -418,8 +422,8 @@ static int make_graphs(struct engine_hop *h, struct err *err) {
                        model_name(h->common.model), s->channels, s->n_kernels, needed / 1024, most / 1024);
     if (code)
         return cuda_failed(err, code, "cannot prepare the kernels");
-    for (unsigned i = 0; i < HOP_MAX_SLOTS && i < h->common.n_streams; i++)
-        if ((code = capture(h, i + 1, &h->graphs[i])))
+    for (unsigned i = 0; i < h->n_batches; i++)
+        if ((code = capture(h, i + 1, &h->batches[i].graph)))
             return cuda_failed(err, code, "cannot capture the graph");
     if ((code = cudaStreamSynchronize(h->stream)))
         return cuda_failed(err, code, "cannot prepare the graph");
@@ -428,9 +432,9 @@ static int make_graphs(struct engine_hop *h, struct err *err) {
 
 static void hop_close(struct engine *e) {
     struct engine_hop *h = (struct engine_hop *)e;
-    for (unsigned i = 0; i < HOP_MAX_SLOTS; i++)
-        if (h->graphs[i])
-            cudaGraphExecDestroy(h->graphs[i]);
+    for (unsigned i = 0; i < h->n_batches; i++)
+        if (h->batches[i].graph)
+            cudaGraphExecDestroy(h->batches[i].graph);
     if (h->finished)
         cudaEventDestroy(h->finished);
     if (h->stream)
@@ -518,26 +522,27 @@ static void settle(const struct engine_hop *h) {
     atomic_thread_fence(memory_order_acquire);
 }
 
-/* Adapts the sleep. If the ticket is already there on waking, the sleep was too long: shorten it. Otherwise the
- * remaining wait tells by how much it was too short: lengthen it slowly. This also accounts for how late the thread is
- * woken, which is later without real-time priority. */
-static int wait_for(struct engine_hop *h) {
-    const bool naps = h->wait == WAIT_NAP && h->nap_ns > 0;
+/* Adapts the sleep before batches of this size. If the ticket is already there on waking, the sleep was too long:
+ * shorten it. Otherwise the remaining wait tells by how much it was too short: lengthen it slowly. This also accounts
+ * for how late the thread is woken, which is later without real-time priority. */
+static int wait_for(struct engine_hop *h, int64_t *nap_ns) {
+    const bool naps = h->wait == WAIT_NAP && *nap_ns > 0;
     if (naps)
-        clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = (long)h->nap_ns}, NULL);
+        clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = (long)*nap_ns}, NULL);
     const bool overslept = naps && has_samples(h);
     const int64_t woke_ns = now_ns();
     bool done = h->wait != WAIT_BLOCK && spin(h, has_samples, woke_ns + SPIN_NS);
     if (!done && (cudaEventRecord(h->finished, h->stream) || cudaEventSynchronize(h->finished)))
         return -EIO;
-    h->nap_ns += overslept ? -h->nap_ns / 32 : (now_ns() - woke_ns - MARGIN_NS) / 64;
-    h->nap_ns = h->nap_ns < 0 ? 0 : h->nap_ns > MOST_NS ? MOST_NS : h->nap_ns;
+    *nap_ns += overslept ? -*nap_ns / 32 : (now_ns() - woke_ns - MARGIN_NS) / 64;
+    *nap_ns = *nap_ns < 0 ? 0 : *nap_ns > MOST_NS ? MOST_NS : *nap_ns;
     return has_samples(h) ? 0 : -EIO;
 }
 
 /* Runs hop `at` of each of these jobs. */
 static int run_together(struct engine_hop *h, const struct engine_job *const *jobs, unsigned n_jobs, unsigned at) {
     const unsigned hop = h->net.shape.hop;
+    struct batch *batch = &h->batches[n_jobs - 1];
     h->ticket++;
     h->n_slots = n_jobs;
     for (unsigned i = 0; i < n_jobs; i++) {
@@ -549,7 +554,7 @@ static int run_together(struct engine_hop *h, const struct engine_job *const *jo
         memcpy(h->net.in + (size_t)i * hop, jobs[i]->in + (size_t)at * hop, hop * sizeof *h->net.in);
         h->now[stream] = (h->now[stream] + 1) % h->n_frames;
     }
-    if (cudaGraphLaunch(h->graphs[n_jobs - 1], h->stream) || wait_for(h))
+    if (cudaGraphLaunch(batch->graph, h->stream) || wait_for(h, &batch->nap_ns))
         return -EIO;
     for (unsigned i = 0; i < n_jobs; i++)
         for (unsigned k = 0; k < hop; k++) {
@@ -574,7 +579,7 @@ static int hop_process(struct engine *e, const struct engine_job *jobs, unsigned
                 together[n_together++] = &jobs[j];
                 n_left++;
             }
-            if (n_together == HOP_MAX_SLOTS || (n_together && j + 1 == n_jobs)) {
+            if (n_together == h->n_batches || (n_together && j + 1 == n_jobs)) {
                 if (run_together(h, together, n_together, at))
                     return -EIO;
                 n_together = 0;
