@@ -111,25 +111,29 @@ static void put_file(const char *text) {
     put_content(at("config/primeknet/primeknet.conf"), text);
 }
 
-static void open_changes(void) {
+static int open_changes(void) {
     struct err err = {""};
-    ck_assert_int_eq(changes_open(&changes,
-                                  &(struct changes_options){.open = open_all,
-                                                            .has_room = has_room,
-                                                            .load = load,
-                                                            .apply = apply,
-                                                            .follow = follow,
-                                                            .say = say,
-                                                            .data = home},
-                                  &err),
-                     0);
-    now = changes_now(changes);
+    int res = changes_open(&changes,
+                           &(struct changes_options){.open = open_all,
+                                                     .has_room = has_room,
+                                                     .load = load,
+                                                     .apply = apply,
+                                                     .follow = follow,
+                                                     .say = say,
+                                                     .data = home},
+                           &err);
+    now = res ? NULL : changes_now(changes);
+    return res;
 }
 
 static void start(void) {
-    struct err err = {""};
-    ck_assert_msg(changes_start(changes, &err) == 0, "%s", err.text);
+    ck_assert_int_eq(open_changes(), 0);
     NOTES("open small\n");
+}
+
+static void end(void) {
+    changes_close(changes);
+    changes = NULL;
 }
 
 static void set_up(void) {
@@ -146,12 +150,11 @@ static void set_up(void) {
     room = 1;
     open_fails = apply_fails = 0;
     says = false;
-    open_changes();
 }
 
 static void tear_down(void) {
     char command[256];
-    changes_close(changes);
+    end();
     snprintf(command, sizeof command, "rm -rf '%s'", home);
     ck_assert_int_eq(system(command), 0);
 }
@@ -269,9 +272,8 @@ END_TEST
 
 /* Without a file the first that is saved begins one, also while an engine is loaded. */
 START_TEST(saved_while_one_loads) {
-    struct err err = {""};
     ck_assert_int_eq(unlink(at("config/primeknet/primeknet.conf")), 0);
-    ck_assert_int_eq(changes_start(changes, &err), 0);
+    ck_assert_int_eq(open_changes(), 0);
     ck_assert_str_eq(now->settings.file, "");
     ask(1, SETTING_model, "base");
     ask_to_save(2, SETTING_strength, "0.5");
@@ -314,8 +316,7 @@ END_TEST
 START_TEST(requests_while_one_loads) {
     for (int fails = 0; fails < 2; fails++) {
         put_file("model = \"small\"");
-        changes_close(changes);
-        open_changes();
+        end();
         start();
         ask(1, SETTING_model, "base");
         ask(2, SETTING_strength, "0.5");
@@ -639,15 +640,13 @@ END_TEST
 /* ---- the start --------------------------------------------------------------------------------------------------- */
 
 START_TEST(a_start_with_the_last_good_ones) {
-    struct err err = {""};
     put_file("model = \"base\"; strength = 0.5");
-    ck_assert_int_eq(changes_start(changes, &err), 0);
+    ck_assert_int_eq(open_changes(), 0);
     NOTES("open base\n");
     put_file("model = \"base\"; strength = 5");
-    changes_close(changes);
-    open_changes();
+    end();
     says = true;
-    ck_assert_int_eq(changes_start(changes, &err), 0);
+    ck_assert_int_eq(open_changes(), 0);
     char text[1024];
     snprintf(text, sizeof text,
              "%s:1: strength must be a number from 0 to 1\nopen base\nsettings in force: the last good ones\n",
@@ -671,19 +670,17 @@ START_TEST(a_start_with_the_last_good_ones) {
 END_TEST
 
 START_TEST(a_start_with_the_defaults) {
-    struct err err = {""};
     put_file("model = \"broken\"");
     open_fails = -ENOENT;
-    ck_assert_int_eq(changes_start(changes, &err), 0);
+    ck_assert_int_eq(open_changes(), 0);
     NOTES("open broken\nopen auto\n");
     ck_assert_str_eq(now->instead, "the defaults");
     ck_assert_ptr_nonnull(strstr(now->refused, "primeknet.conf:1: model: it is broken"));
     ck_assert_ptr_nonnull(strstr(now->settings.file, "primeknet.conf"));
     ck_assert_int_ne(access(at("state/primeknet/settings"), F_OK), 0); /* they are not good ones */
-    changes_close(changes);
-    open_changes();
+    end();
     open_fails = -ENOMEM; /* no settings' fault: other settings do not help */
-    ck_assert_int_eq(changes_start(changes, &err), -ENOMEM);
+    ck_assert_int_eq(open_changes(), -ENOMEM);
     NOTES("open broken\n");
 }
 END_TEST

@@ -7,8 +7,8 @@
 #include <stddef.h>
 
 /* Replaces the file at path, or creates it and the missing folders; nobody ever reads half of it. A symbolic link stays
- * one, a file keeps its mode, a new one is readable by its owner alone; one that has this content already is left alone.
- * 0, or -errno with the path in err. */
+ * one, a file keeps its mode, a new one is readable by its owner alone. A file that has this content already is left
+ * alone. 0, or -errno with the path in err. */
 int file_write(const char *path, const char *text, size_t n, struct err *err);
 
 #endif

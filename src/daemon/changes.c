@@ -317,20 +317,6 @@ bool changes_reloading(const struct changes *c) {
 
 /* ---- from start to end ------------------------------------------------------------------------------------------- */
 
-int changes_open(struct changes **ret, const struct changes_options *options, struct err *err) {
-    struct changes *c = calloc(1, sizeof *c);
-    if (!c)
-        return err_set(err, -ENOMEM, "%s", strerror(ENOMEM));
-    c->options = *options;
-    c->now.profile = -1;
-    *ret = c;
-    return 0;
-}
-
-void changes_close(struct changes *c) {
-    free(c);
-}
-
 /* Whether other settings may help. */
 static bool is_settings_fault(int res) {
     return res && res != -ENOMEM && res != -EIO;
@@ -342,10 +328,10 @@ static int open_with(struct changes *c, struct err *err) {
     return c->options.open(c->options.data, &c->now.settings, err);
 }
 
-int changes_start(struct changes *c, struct err *err) {
+static int start(struct changes *c, struct err *err) {
     const struct changes_options *o = &c->options;
-    struct settings *s = &c->base;
-    int res = settings_load(s, o->file, err);
+    const struct settings *s = &c->base;
+    int res = settings_load(&c->base, o->file, err);
     if (res == 0) {
         o->say(SD_INFO, "settings: %s", s->file[0] ? s->file : "the defaults, there is no file");
         res = open_with(c, err);
@@ -366,4 +352,23 @@ int changes_start(struct changes *c, struct err *err) {
         o->say(SD_WARNING, "settings in force: %s", c->now.instead);
     keep_good(c);
     return 0;
+}
+
+int changes_open(struct changes **ret, const struct changes_options *options, struct err *err) {
+    struct changes *c = calloc(1, sizeof *c);
+    if (!c)
+        return err_set(err, -ENOMEM, "%s", strerror(ENOMEM));
+    c->options = *options;
+    c->now.profile = -1;
+    int res = start(c, err);
+    if (res) {
+        free(c);
+        return res;
+    }
+    *ret = c;
+    return 0;
+}
+
+void changes_close(struct changes *c) {
+    free(c);
 }

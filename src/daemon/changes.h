@@ -74,11 +74,9 @@ struct changes_options {
     void *data;
 };
 
+/* Opens everything with the file's settings or, if they cannot be used, the last good ones, else the defaults. */
 int changes_open(struct changes **ret, const struct changes_options *options, struct err *err);
 void changes_close(struct changes *c); /* NULL is fine; who waits is not answered */
-
-/* Opens everything with the file's settings or, if they cannot be used, the last good ones, else the defaults. */
-int changes_start(struct changes *c, struct err *err);
 
 void changes_ask(struct changes *c, const struct request *r);
 /* Makes the requests of a program that has set a node's Props. A strength is taken as people write it: 0.7, not the

@@ -6,16 +6,12 @@
 #include <errno.h>
 #include <string.h>
 
-static void answer_set(void *data, const struct request *r, int res, const struct err *err) {
+static void answer(void *data, const struct request *r, int res, const struct err *err) {
     const struct commands *c = data;
     control_reply(c->control, r->client,
-                  res ? control_refuse("%s", err->text) : report_setting(&c->report, r->setting));
-}
-
-static void answer_bypass(void *data, const struct request *r, int res, const struct err *err) {
-    const struct commands *c = data;
-    control_reply(c->control, r->client,
-                  res ? control_refuse("%s", err->text) : json_pack("{s:b}", "bypass", c->report.now->bypass));
+                  res                      ? control_refuse("%s", err->text)
+                  : r->what == REQUEST_SET ? report_setting(&c->report, r->setting)
+                                           : json_pack("{s:b}", "bypass", c->report.now->bypass));
 }
 
 static void refuse(const struct commands *c, unsigned client, const char *why) {
@@ -36,7 +32,7 @@ static void set(struct commands *c, unsigned client, const json_t *request) {
                                               .value = value,
                                               .save = json_is_true(json_object_get(request, "save")),
                                               .until = now_ms() + CHANGES_PATIENCE_MS,
-                                              .answer = answer_set,
+                                              .answer = answer,
                                               .data = c,
                                               .client = client});
 }
@@ -44,7 +40,7 @@ static void set(struct commands *c, unsigned client, const json_t *request) {
 static void bypass(struct commands *c, unsigned client, const json_t *request) {
     static const char *const states[] = {[BYPASS_OFF] = "off", [BYPASS_ON] = "on", [BYPASS_TOGGLE] = "toggle"};
     const char *state = json_string_value(json_object_get(request, "state"));
-    struct request r = {.what = REQUEST_BYPASS, .answer = answer_bypass, .data = c, .client = client};
+    struct request r = {.what = REQUEST_BYPASS, .answer = answer, .data = c, .client = client};
     for (r.bypass = BYPASS_OFF; r.bypass <= BYPASS_TOGGLE; r.bypass++) {
         if (!state || strcmp(state, states[r.bypass]) != 0)
             continue;

@@ -264,12 +264,8 @@ static int start(struct daemon *d, const char *file, struct err *err) {
                                                      .say = say,
                                                      .data = d},
                            err);
-    if (res == 0)
-        res = changes_start(d->changes, err);
-    if (res) {
-        changes_close(d->changes);
+    if (res)
         return res;
-    }
     d->commands.changes = d->changes;
     d->commands.report =
         (struct report){.nodes = &d->nodes, .engine = engines_now(d->engines), .now = changes_now(d->changes)};

@@ -120,7 +120,7 @@ const char *nodes_state(const struct node *n, bool bypass) {
     return !s.connected                         ? "no PipeWire"
            : !s.has_microphone                  ? node_kind(n) == NODE_SPEAKER ? "no output" : "no microphone"
            : !s.n_consumers                     ? "idle"
-           : s.pump.engine_lost                  ? "engine lost"
+           : s.pump.engine_lost                 ? "engine lost"
            : bypass                             ? "bypassed"
                                                 : "enhancing";
 }

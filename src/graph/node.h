@@ -39,8 +39,8 @@ struct node_options {
 
 struct node_status {
     bool connected;       /* to PipeWire */
-    bool settled;         /* its first attempt to join the graph has ended: it is there and linked to its device, or that
-                           * takes too long, or PipeWire cannot be reached */
+    bool settled;         /* its first attempt to join the graph has ended: it is there and linked to its device, or
+                           * that takes too long, or PipeWire cannot be reached */
     bool has_microphone;  /* it sends samples, or would if somebody recorded; speaker: there is an output */
     unsigned n_consumers; /* links from the visible stream; speaker: links to it that carry samples */
     unsigned n_recorders; /* of these: not to level meters (streams with stream.monitor) */

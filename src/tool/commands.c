@@ -293,5 +293,5 @@ const struct cli_command app_command = {
     .arguments = {{"NAME", .kind = CLI_APPLICATION}, {CHOICE_ON "|" CHOICE_OFF "|" CHOICE_AUTO, .kind = CLI_ONE_OF}},
     .about = "Moves an application that records to Enhanced Mic (on) or to the microphone that Enhanced Mic uses\n"
              "(off), now and whenever it records, until it is moved by other means. auto forgets the choice: the\n"
-             "application records what it asks for itself. NAME is a name that primeknet apps lists, or a part of it.\n",
+             "application records what it asks for itself. NAME is one that primeknet apps lists, or a part of it.\n",
 };

@@ -20,8 +20,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* How many hops of all channels go to the library in one call: many to a GPU, which computes them together, and few to a
- * processor, which has the first samples sooner and keeps them in its cache. */
+/* How many hops of all channels go to the library in one call: many to a GPU, which computes them together, and few to
+ * a processor, which has the first samples sooner and keeps them in its cache. */
 enum { hops_on_gpu = 1536, hops_on_cpu = 64, most_channels = 64 };
 
 /* Interleaved frames waiting for the next step. */
