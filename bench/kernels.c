@@ -3,6 +3,7 @@
  * thread if it was found. The cases are those of the tests. A time is the least of many runs. */
 #include "config.h"
 
+#include "base/fpu.h"
 #include "kernel_cases.h"
 
 #include <math.h>
@@ -52,6 +53,7 @@ static void report(struct kernel_work *w, double ns) {
 int main(void) {
     printf("%-10s %-18s %5s", "kernel", "shape of", "rows");
     const struct kernels *k;
+    fpu_flush_denormals(); /* as engines do */
     for (unsigned i = 0; (k = kernels_nth(i)); i++)
         printf(" %10.10s ns  GFLOP/s", k->name);
 #ifdef HAVE_OPENBLAS
