@@ -2,6 +2,7 @@
 import ctypes
 import struct
 import sys
+import wave
 
 import numpy as np
 
@@ -59,10 +60,18 @@ def compare(before, after, floor_db):
         assert len(differs) == 0, f'channel {channel}: {len(differs)} of {n} samples differ, the first at {differs[0]}'
 
 
-def chain(path):
+def pieces(path, out):
+    """Pieces of three seconds with silence before each."""
+    with wave.open(path) as f, wave.open(out, 'wb') as g:
+        x = np.frombuffer(f.readframes(f.getnframes()), '<i2')
+        g.setparams(f.getparams())
+        g.writeframes(np.pad(x[:len(x) // 144000 * 144000].reshape(-1, 144000), ((0, 0), (48000, 0))).tobytes())
+
+
+def chain(path, seconds):
     """The microphone on the left, the enhanced one on the right. With each burst of sound after silence the network begins anew; on
     a machine too busy for real time a burst may lack cycles, but not all bursts do."""
-    x, n, library = load(path), 20000, Library()
+    x, n, library = load(path), int(48000 * seconds), Library()
     sound = np.flatnonzero(x[:, 0])
     begins = sound[np.flatnonzero(np.diff(sound, prepend=-48000) > 26000)]
     later = DELAY - 768
@@ -85,5 +94,7 @@ if __name__ == '__main__':
         make(sys.argv[2], int(sys.argv[3]))
     elif sys.argv[1] == 'compare':
         compare(sys.argv[2], sys.argv[3], float(sys.argv[4]))
+    elif sys.argv[1] == 'pieces':
+        pieces(*sys.argv[2:])
     else:
-        chain(sys.argv[2])
+        chain(sys.argv[2], float(sys.argv[3]))
