@@ -6,9 +6,9 @@
  *   meter ID    active ID 0|1    complete    told    lost-metadata    set SUBJECT KEY VALUE    unset SUBJECT [KEY]
  *   own CAPTURE SOURCE    choose MICROPHONE|- CHANNEL|-    noted SERIAL TARGET|-
  *   listens ID    app NAME on|off|auto
- *   = [consumers N] [recorders N] [back N] [microphone ID|-] [quiet 0|1] [capture 0|1] [target NAME|-] [channel NAME]
- *     [lacks 0|1] [pacing 0|1] [metadata ID|-] [sets NODE:KEY:SERIAL...|-] [title TEXT|-] [notes SERIAL[:TARGET]...|-]
- *     [choices NAME:on|off...|-]
+ *   = [consumers N] [recorders N] [back N] [microphone ID|-] [quiet 0|1] [capture 0|1] [target NAME|-]
+ *     [channel NAME] [played NAME|-] [lacks 0|1] [pacing 0|1] [metadata ID|-] [sets NODE:KEY:SERIAL...|-]
+ *     [title TEXT|-] [notes SERIAL[:TARGET]...|-] [choices NAME:on|off...|-]
  * reconcile is called at "=" only: the events between two of them come in one dispatch. */
 #include "graph/reconcile.h"
 #include "run.h"
@@ -55,7 +55,16 @@ static const struct script scripts[] = {
         "link 51 30 21",
         "= microphone 30 channel FL lacks 0",
         "- 51",
-        "= microphone -"}},
+        "= microphone - quiet 0",
+        "link 52 20 21",
+        "= microphone - quiet 1"}},
+    {"the echo is what Enhanced Speaker plays on", NODE_MIC, {
+        OWN, "node 20 Stream/Output/Audio playback.enhanced_speaker", "node 31 Audio/Sink phones",
+        "= played -",
+        "link 50 20 31",
+        "= played phones",
+        "- 50",
+        "= played -"}},
     {"the new microphone's link comes before the old one's end", NODE_MIC, {
         OWN, "node 30 Audio/Source a", "node 31 Audio/Source b", "link 50 30 10",
         "= microphone 30",
@@ -487,6 +496,8 @@ static void describe(const struct play *p, const char *what, char ret[512]) {
         describe_choices(p->m.choices, ret);
     else if (strcmp(what, "target") == 0)
         snprintf(ret, 512, "%s", w->target[0] ? w->target : "-");
+    else if (strcmp(what, "played") == 0)
+        snprintf(ret, 512, "%s", w->played[0] ? w->played : "-");
     else if (strcmp(what, "channel") == 0)
         snprintf(ret, 512, "%s", w->channel);
     else if (strcmp(what, "title") == 0) {

@@ -75,6 +75,18 @@ static bool is_for(const struct node *n, const char *target, const char *channel
     return strcmp(target, w->target) == 0 && (w->microphone == MIRROR_NONE || strcmp(channel, w->channel) == 0);
 }
 
+static unsigned quantum(const struct node *n) {
+    struct pump_stats stats;
+    pump_stats(n->pump, &stats);
+    return stats.quantum;
+}
+
+/* The echo canceller runs as wished. */
+static bool has_echo(const struct node *n) {
+    return n->echo.module && is_for(n, n->echo.target, n->echo.channel) && echo_takes(&n->echo, quantum(n)) &&
+           strcmp(n->echo.played, n->wishes.played) == 0;
+}
+
 static bool cancels_echo(const struct node *n) {
     return strcmp(n->streams.target, ECHO_SOURCE) == 0;
 }
@@ -84,19 +96,15 @@ static bool is_wrong(const struct node *n) {
     const bool echo = n->wants_echo && !n->echo.problem.text[0];
     if (n->kind == NODE_SPEAKER || !s->capture)
         return false;
-    return echo ? !cancels_echo(n) || !n->echo.module || !is_for(n, n->echo.target, n->echo.channel)
-                : !is_for(n, s->target, s->channel);
+    return echo ? !cancels_echo(n) || !has_echo(n) : !is_for(n, s->target, s->channel);
 }
 
 static int open_capture(struct node *n) {
     const struct wishes *const w = &n->wishes;
     if (!n->wants_echo)
         echo_unload(&n->echo);
-    else if (!n->echo.problem.text[0] && !(n->echo.module && is_for(n, n->echo.target, n->echo.channel))) {
-        echo_unload(&n->echo);
-        echo_load(&n->echo, n->loop, w->target, w->channel, n->streams.group);
-        n->dirty = true;
-    }
+    else if (!n->echo.problem.text[0] && !has_echo(n))
+        echo_load(&n->echo, w->target, w->channel, w->played, n->streams.group, quantum(n));
     return streams_open_capture(&n->streams, n->registry.core, n->echo.module ? ECHO_SOURCE : w->target, w->channel);
 }
 
@@ -120,6 +128,12 @@ static int follow_capture(struct node *n) {
         start_timer(n, n->fade.timer, MUTED_MS);
     }
     return 0;
+}
+
+/* Publishes the latency, of which the echo canceller is a part. */
+static void publish_latency(struct node *n) {
+    n->streams.echo_delay = cancels_echo(n) ? echo_delay(&n->echo, quantum(n)) : 0;
+    streams_publish_latency(&n->streams);
 }
 
 static void on_muted(void *data, uint64_t expirations) {
@@ -168,7 +182,9 @@ static int follow_graph(struct node *n) {
         streams_set_title(&n->streams);
     }
     n->settled |= is_complete(n);
-    return follow_capture(n);
+    const int r = follow_capture(n);
+    publish_latency(n);
+    return r;
 }
 
 static void on_graph_changed(void *data) {
@@ -282,8 +298,9 @@ static void on_pump(void *data, int fd, uint32_t mask) {
     (void)fd, (void)mask;
     struct node *const n = data;
     pump_dispatch(n->pump);
-    streams_publish_latency(&n->streams);
+    publish_latency(n);
     streams_publish_voice(&n->streams);
+    n->stale |= cancels_echo(n) && !has_echo(n); /* the quantum may be another */
     n->dirty = true;
 }
 
@@ -375,7 +392,7 @@ static int open_library(struct node *n, struct err *err) {
     n->registry.context = n->context;
     n->repair.timer = pw_loop_add_timer(n->loop, on_repair, n);
     n->fade.timer = pw_loop_add_timer(n->loop, on_muted, n);
-    if (!n->streams.frozen || !n->repair.timer || !n->fade.timer)
+    if (echo_init(&n->echo, n->loop) < 0 || !n->streams.frozen || !n->repair.timer || !n->fade.timer)
         return err_set(err, -EIO, "PipeWire's client library gives no timers or events: %s", strerror(errno));
     return 0;
 }
@@ -429,6 +446,7 @@ void node_close(struct node *n) {
         pw_loop_destroy_source(n->loop, n->repair.timer);
     if (n->fade.timer)
         pw_loop_destroy_source(n->loop, n->fade.timer);
+    echo_done(&n->echo);
     if (n->context)
         pw_context_destroy(n->context);
     if (n->entered)
@@ -457,7 +475,8 @@ void node_echo(struct node *n, bool wanted) {
     if (n->wants_echo == wanted)
         return;
     n->wants_echo = wanted;
-    n->echo.problem.text[0] = '\0';
+    if (!wanted && !n->echo.module)
+        echo_unload(&n->echo); /* ends its attempts */
     n->broken |= follow_graph(n) < 0;
 }
 
@@ -505,6 +524,7 @@ void node_status(const struct node *n, struct node_status *ret) {
         .lacks_channel = n->wishes.lacks_channel,
     };
     pump_stats(n->pump, &ret->pump);
+    ret->pump.delay += n->streams.echo_delay;
     const struct mirror_node *const microphone = mirror_node(&n->registry.mirror, n->wishes.microphone);
     if (microphone) {
         text_copy(ret->microphone, sizeof ret->microphone, microphone->description);

@@ -50,7 +50,7 @@ struct node_status {
     bool lacks_channel;   /* the microphone does not have the chosen channel: its mix is taken */
     char microphone[128]; /* node.description of the linked microphone, or ""; speaker: of the output */
     char microphone_name[128]; /* its node.name */
-    struct pump_stats pump;
+    struct pump_stats pump; /* with the echo canceller's delay */
 };
 
 /* Succeeds without PipeWire, which is then tried again. On failure it releases options.engine. Copies all strings. */

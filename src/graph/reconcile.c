@@ -58,10 +58,22 @@ static unsigned count_links(struct mirror *m, struct wishes *w) {
     return n_linked;
 }
 
-/* A session manager without a microphone may link the capture stream to an output's monitor. Nobody wants to send
- * what is played unless they chose it. */
+/* What Enhanced Speaker is given is not what is heard of it. */
+static void find_played(const struct mirror *m, struct wishes *w) {
+    for (unsigned i = 0; i < m->n_links && m->own.kind == NODE_MIC; i++) {
+        const struct mirror_node *const from = mirror_node(m, m->links[i].from);
+        const struct mirror_node *const to = mirror_node(m, m->links[i].to);
+        if (from && to && strcmp(from->name, "playback." ENHANCED_SPEAKER) == 0)
+            snprintf(w->played, sizeof w->played, "%s", to->name);
+    }
+}
+
+/* A session manager without a microphone may link the capture stream to an output's monitor, or the echo canceller to
+ * itself. Nobody wants to send what is played unless they chose it. */
 static bool is_played(const struct mirror *m, uint32_t id) {
     const struct mirror_node *const node = mirror_node(m, id);
+    if (node && strcmp(node->name, ECHO_SOURCE) == 0)
+        return true;
     return node && node->role == ROLE_OUTPUT && !(m->own.microphone && strcmp(m->own.microphone, node->name) == 0);
 }
 
@@ -285,6 +297,7 @@ void reconcile(struct mirror *m, struct wishes *ret) {
     ret->quiet = !speaker && is_played(m, ret->microphone);
     if (ret->quiet)
         ret->microphone = MIRROR_NONE;
+    find_played(m, ret);
     recall(m, ret);
     keep_choices(m, ret);
     give_back(m, ret);

@@ -17,6 +17,7 @@ struct wishes {
     bool capture;       /* open the capture stream */
     char target[256];   /* the device stream's target: node.name or object.serial, or "": the session manager chooses */
     char channel[16];   /* the channel that the capture stream asks for; "MONO" is the mix */
+    char played[256];   /* NODE_MIC: node.name of the output that Enhanced Speaker plays on, or "" */
     bool lacks_channel; /* the linked microphone does not have the chosen channel */
     bool pacing;        /* run the pacer */
     char title[288];    /* node.description of the visible stream, or "": as it is */

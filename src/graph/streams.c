@@ -151,7 +151,7 @@ void streams_publish_latency(struct streams *s) {
     if (s->capture)
         pw_stream_get_time_n(s->capture, &in, sizeof in);
     pw_stream_get_time_n(s->source, &out, sizeof out);
-    uint64_t ns = to_ns(stats.delay + out.buffered, PUMP_RATE);
+    uint64_t ns = to_ns(stats.delay + s->echo_delay + out.buffered, PUMP_RATE);
     if (in.rate.denom)
         ns += to_ns(in.buffered * in.rate.num, in.rate.denom);
     params_publish_latency(s->params, streams_visible(s), ns);

@@ -34,6 +34,7 @@ struct streams {
     struct pw_filter *pacer;
     struct spa_hook capture_listener, source_listener, pacer_listener;
     char target[256], channel[16]; /* what the device stream and the capture stream were opened with */
+    unsigned echo_delay;           /* samples that pass before the capture stream has them; set by the owner */
     bool quiet, pacing;
     const char *voice; /* the visible stream's property "primeknet.voice": "true", "false" or "unknown" */
 

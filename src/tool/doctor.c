@@ -461,7 +461,7 @@ static void check_echo(struct doctor *d) {
     const char *missing = text_of(json_object_get(d->status, "missing"), "echo_cancel");
     if (missing[0])
         tell(d, PROBLEM, "echo",
-             "install PipeWire's echo canceller (Debian: libspa-0.2-modules) and restart primeknet, or do without: "
+             "install PipeWire's echo canceller (Debian: libspa-0.2-modules), or do without: "
              "{primeknet set echo-cancel false --save}", "%s", missing);
     else if (strcmp(text_of(json_object_get(d->status, "settings"), "echo_cancel"), "true") == 0)
         tell(d, FINE, "echo", NULL, "what the outputs play is removed from the microphone");
