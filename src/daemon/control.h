@@ -48,4 +48,14 @@ int control_connect(int *ret, struct err *err);
  * refusal is -EINVAL, with its line in err. Takes ownership of `request`; NULL is -ENOMEM. */
 int control_ask(int fd, json_t **ret, json_t *request, struct err *err);
 
+/* The text or number of a key in an answer; "" or 0 if there is none. */
+static inline const char *text_of(const json_t *object, const char *key) {
+    const char *text = json_string_value(json_object_get(object, key));
+    return text ? text : "";
+}
+
+static inline double number_of(const json_t *object, const char *key) {
+    return json_number_value(json_object_get(object, key));
+}
+
 #endif

@@ -4,6 +4,8 @@
 #ifndef PRIMEKNET_CLI_H
 #define PRIMEKNET_CLI_H
 
+#include "daemon/control.h"
+
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -76,15 +78,6 @@ int cli_misuse(const struct cli_command *command, const char *format, ...) __att
  * reason if there is no answer. */
 json_t *cli_ask(json_t *request);
 void cli_print_json(const json_t *json);
-/* The text or number of a key in an answer; "" or 0 if there is none. */
-static inline const char *text_of(const json_t *object, const char *key) {
-    const char *text = json_string_value(json_object_get(object, key));
-    return text ? text : "";
-}
-
-static inline double number_of(const json_t *object, const char *key) {
-    return json_number_value(json_object_get(object, key));
-}
 
 /* Parses text that is a number in [least, most] and nothing else. */
 bool cli_number(const char *text, double least, double most, double *ret);

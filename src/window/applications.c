@@ -63,7 +63,7 @@ static void show_application(PrimeknetApplication *self, const json_t *applicati
     adw_action_row_set_subtitle(ADW_ACTION_ROW(self), from);
     self->in_force = 0;
     for (guint i = 0; i < G_N_ELEMENTS(choices); i++)
-        if (strcmp(choices[i], link_text(application, "choice")) == 0)
+        if (strcmp(choices[i], text_of(application, "choice")) == 0)
             self->in_force = i;
     show_choice(self);
 }
@@ -92,7 +92,7 @@ static const json_t *find_application(const json_t *applications, const char *na
     const json_t *application;
     size_t i;
     json_array_foreach(applications, i, application)
-        if (strcmp(link_text(application, "name"), name) == 0)
+        if (strcmp(text_of(application, "name"), name) == 0)
             return application;
     return NULL;
 }
@@ -120,7 +120,7 @@ void applications_show(PrimeknetApplications *self, const json_t *status) {
         g_ptr_array_remove_index(self->rows, at);
     }
     json_array_foreach(applications, i, application)
-        show_application(row_for(self, link_text(application, "name")), application);
+        show_application(row_for(self, text_of(application, "name")), application);
     adw_preferences_group_set_description(ADW_PREFERENCES_GROUP(self),
                                           self->rows->len ? _("On: Enhanced Mic. Off: the bare microphone.")
                                                           : _("No application records"));

@@ -78,11 +78,11 @@ static void carry_out(GtkButton *button, gpointer data) {
 }
 
 static void add_row(PrimeknetFindings *self, const json_t *check) {
-    gboolean problem = strcmp(link_text(check, "result"), "problem") == 0;
-    const char *command = link_text(check, "command"), *advice = link_text(check, "advice");
-    g_autofree char *text = g_strdup_printf(advice[0] ? "%s\n%s" : "%s", link_text(check, "text"), advice);
+    gboolean problem = strcmp(text_of(check, "result"), "problem") == 0;
+    const char *command = text_of(check, "command"), *advice = text_of(check, "advice");
+    g_autofree char *text = g_strdup_printf(advice[0] ? "%s\n%s" : "%s", text_of(check, "text"), advice);
     const char *icon = problem ? "dialog-warning-symbolic" : "dialog-information-symbolic";
-    GtkWidget *row = g_object_new(ADW_TYPE_ACTION_ROW, "use-markup", FALSE, "title", link_text(check, "check"),
+    GtkWidget *row = g_object_new(ADW_TYPE_ACTION_ROW, "use-markup", FALSE, "title", text_of(check, "check"),
                                   "subtitle", text, "icon-name", icon, NULL);
     if (command[0]) {
         GtkWidget *button = gtk_button_new_with_label(_("Fix"));
@@ -118,7 +118,7 @@ static void on_checks(GObject *process, GAsyncResult *result, gpointer data) {
         adw_preferences_group_remove(self->group, g_ptr_array_index(self->rows, row));
     g_ptr_array_set_size(self->rows, 0);
     json_array_foreach(checks, i, check)
-        if (strcmp(link_text(check, "result"), "ok") != 0)
+        if (strcmp(text_of(check, "result"), "ok") != 0)
             add_row(self, check);
     if (!json_is_array(checks))
         conclude(self, _("Could Not Check"), errors);

@@ -37,7 +37,7 @@ static void on_line(GObject *in, GAsyncResult *result, gpointer data) {
         return; /* `data` is gone */
     struct link *l = data;
     json_t *status = line ? json_loads(line, 0, NULL) : NULL;
-    const char *refused = link_text(status, "error");
+    const char *refused = text_of(status, "error");
     if (!json_is_object(status) || refused[0]) {
         lose(l, refused[0] ? refused : "primeknetd has ended");
     } else {
@@ -131,11 +131,6 @@ void link_ask(json_t *request, link_told *told, gpointer data) {
     g_task_run_in_thread(task, ask_in_thread);
 }
 
-const char *link_text(const json_t *object, const char *key) {
-    const char *text = json_string_value(json_object_get(object, key));
-    return text ? text : "";
-}
-
 char *link_join(const json_t *texts, const char *none) {
     g_autoptr(GString) all = g_string_new(NULL);
     const json_t *text;
@@ -143,8 +138,4 @@ char *link_join(const json_t *texts, const char *none) {
     json_array_foreach(texts, i, text)
         g_string_append_printf(all, i ? ", %s" : "%s", json_string_value(text));
     return g_strdup(all->len ? all->str : none);
-}
-
-double link_number(const json_t *object, const char *key) {
-    return json_number_value(json_object_get(object, key));
 }

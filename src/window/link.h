@@ -4,6 +4,8 @@
 #ifndef PRIMEKNET_WINDOW_LINK_H
 #define PRIMEKNET_WINDOW_LINK_H
 
+#include "daemon/control.h"
+
 #include <glib.h>
 #include <jansson.h>
 
@@ -19,9 +21,6 @@ void link_end(struct link *l);
 /* Asks once, on a connection of its own; the program does not end before the answer. Takes `request` over. */
 void link_ask(json_t *request, link_told *told, gpointer data);
 
-/* Of an answer: the text, or number, of a key; "" and 0 where there is none. */
-const char *link_text(const json_t *object, const char *key);
-double link_number(const json_t *object, const char *key);
 /* Of an array: its texts with commas between; `none` where it is empty. The caller frees it. */
 char *link_join(const json_t *texts, const char *none);
 

@@ -97,7 +97,7 @@ void setting_turn(GtkSwitch *toggle, gboolean on) {
 
 void setting_show(struct setting *s, const json_t *status, const char *text) {
     const json_t *value = json_object_get(json_object_get(status, "settings"), s->name);
-    const char *missing = link_text(json_object_get(status, "missing"), s->name);
+    const char *missing = text_of(json_object_get(status, "missing"), s->name);
     adw_action_row_set_subtitle(s->row, missing[0] ? missing : text);
     if (s->under_way || s->rest || !value) /* the user is at it */
         return;

@@ -105,7 +105,7 @@ void tray_tell(struct tray *t, const json_t *status) {
     gboolean differs = t->runs != !!status || t->bypass != bypass;
     t->runs = !!status;
     t->bypass = bypass;
-    t->now = link_number(json_object_get(status, "settings"), "strength");
+    t->now = number_of(json_object_get(status, "settings"), "strength");
     check(t->enhances, t->runs && !t->bypass);
     dbusmenu_menuitem_property_set_bool(t->enhances, DBUSMENU_MENUITEM_PROP_ENABLED, t->runs);
     dbusmenu_menuitem_property_set_bool(t->strength, DBUSMENU_MENUITEM_PROP_ENABLED, t->runs);

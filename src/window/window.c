@@ -63,12 +63,12 @@ static void show_voice(PrimeknetWindow *self, const json_t *status) {
 static void show_sound(PrimeknetWindow *self, const json_t *status) {
     const json_t *reduction = json_object_get(status, "noise_reduction_db");
     g_autofree char *noise = g_strdup_printf(_("%.0f dB"), fmax(0, json_number_value(reduction)));
-    g_autofree char *delay = g_strdup_printf(_("%.1f ms"), link_number(status, "delay_ms"));
+    g_autofree char *delay = g_strdup_printf(_("%.1f ms"), number_of(status, "delay_ms"));
     show_level(self->before, self->before_text, status, "level_in_db");
     show_level(self->after, self->after_text, status, "level_out_db");
     show_voice(self, status);
     gtk_label_set_text(self->noise_text, json_is_number(reduction) ? noise : "–");
-    gtk_label_set_text(self->delay_text, link_number(status, "delay_ms") > 0 ? delay : "–");
+    gtk_label_set_text(self->delay_text, number_of(status, "delay_ms") > 0 ? delay : "–");
     spectrum_show(self->spectrum, status);
 }
 
@@ -119,7 +119,7 @@ static const json_t *find_speaker(const json_t *status) {
     const json_t *stream;
     size_t i;
     json_array_foreach(json_object_get(status, "streams"), i, stream)
-        if (strcmp(link_text(stream, "kind"), "speaker") == 0)
+        if (strcmp(text_of(stream, "kind"), "speaker") == 0)
             return stream;
     return NULL;
 }
@@ -131,21 +131,21 @@ static char *describe_speaker(const json_t *status) {
         return g_strdup("");
     if (json_array_size(players) == 0)
         return g_strdup(_("Nobody plays"));
-    return g_strdup_printf(_("%s, played to by %s, delay %.1f ms"), name_of_state(link_text(speaker, "state")), names,
-                           link_number(speaker, "delay_ms"));
+    return g_strdup_printf(_("%s, played to by %s, delay %.1f ms"), name_of_state(text_of(speaker, "state")), names,
+                           number_of(speaker, "delay_ms"));
 }
 
 static void show_settings(PrimeknetWindow *self) {
     const json_t *status = self->status;
-    const char *problem = link_text(status, "problem");
+    const char *problem = text_of(status, "problem");
     gboolean swapping = json_is_true(json_object_get(status, "swapping"));
     g_autofree char *network = g_strdup_printf(swapping ? _("%s on %s, loading another") : _("%s on %s"),
-                                               link_text(status, "model"), link_text(status, "engine"));
+                                               text_of(status, "model"), text_of(status, "engine"));
     g_autofree char *speaker = describe_speaker(status);
     for (int i = STRENGTH; i <= LOW_CUT; i++)
         setting_show(&self->settings[i], status, "");
     setting_show(&self->settings[ECHO_CANCEL], status, _("Removes what the loudspeakers play"));
-    setting_show(&self->settings[MICROPHONE], status, link_text(json_object_get(status, "microphone"), "description"));
+    setting_show(&self->settings[MICROPHONE], status, text_of(json_object_get(status, "microphone"), "description"));
     setting_show(&self->settings[MODEL], status, network);
     setting_show(&self->settings[ENGINE], status, problem);
     setting_show(&self->settings[SPEAKER], status, speaker);
@@ -158,8 +158,8 @@ static void offer_microphones(PrimeknetWindow *self) {
     g_strv_builder_add(values, "default");
     g_strv_builder_add(titles, _("The system's default"));
     json_array_foreach(json_object_get(self->status, "microphones"), i, microphone) {
-        g_strv_builder_add(values, link_text(microphone, "name"));
-        g_strv_builder_add(titles, link_text(microphone, "description"));
+        g_strv_builder_add(values, text_of(microphone, "name"));
+        g_strv_builder_add(titles, text_of(microphone, "description"));
     }
     g_auto(GStrv) v = g_strv_builder_end(values), t = g_strv_builder_end(titles);
     setting_offer(&self->settings[MICROPHONE], (const char *const *)v, (const char *const *)t);
@@ -181,7 +181,7 @@ void window_tell(PrimeknetWindow *self, json_t *status, const char *why_none) {
         return;
     }
     g_autofree char *recorders = link_join(json_object_get(status, "recorders"), _("nobody"));
-    adw_action_row_set_subtitle(self->switch_row, name_of_state(link_text(status, "state")));
+    adw_action_row_set_subtitle(self->switch_row, name_of_state(text_of(status, "state")));
     adw_action_row_set_subtitle(self->recorders_row, recorders);
     show_switch(self);
     show_sound(self, status);
