@@ -10,7 +10,7 @@
  * all its positions. Blocks of two kernels must fit side by side, because one waits for the other. */
 enum { THREADS = 512, ROWS = 2 };
 
-/* If the blocks of a batch do not all run at once, each computes this many times the positions. */
+/* A block computes this many times the positions where the GPU then needs fewer rounds of blocks. */
 enum { MOST_TURNS = 2 };
 
 /* Depth of the shipped models' dense blocks, and the most positions that a block computes through all their layers. */
