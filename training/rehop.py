@@ -1,7 +1,8 @@
 """A model file's network for twice the hop: python3 rehop.py MODEL.safetensors OUT.safetensors
 
 One frame then stands for two. The scans decay twice as far in a step and take in twice as much; taps in time, now twice
-as far apart, are shared out between their neighbours. Training goes on from it: `train.py --weights OUT`, with the new hop in the configuration.
+as far apart, are shared out between their neighbours. Training goes on from it: `train.py --weights OUT`, with the new
+hop in the configuration.
 """
 import argparse
 import math
