@@ -1,5 +1,6 @@
 #include "engine/choose.h"
 #include "engine/measure.h"
+#include "model/model.h"
 #include "content.h"
 #include "run.h"
 
@@ -23,9 +24,13 @@ static struct choice choose(void) {
 }
 
 START_TEST(measured_once_then_remembered) {
+    struct model *base;
+    struct err err;
+    ck_assert_int_eq(model_load(&base, "base", &err), 0);
     struct choice first = choose();
     ck_assert(!first.remembered);
-    ck_assert_float_eq_tol(first.limit_us, .4f * 256 / 48000 * 1e6f, 1);
+    ck_assert_float_eq_tol(first.limit_us, .4f * (float)model_hop(base) / 48000 * 1e6f, 1);
+    model_free(base);
     struct choice second = choose();
     ck_assert(second.remembered);
     ck_assert_str_eq(second.model, first.model);
@@ -48,6 +53,23 @@ START_TEST(what_holds_for_another_machine_or_is_garbage_is_measured_again) {
     put_content(file, line);
     ck_assert(choose().remembered);
     free(line);
+}
+END_TEST
+
+START_TEST(a_base_of_another_hop_is_measured_against_its_own) {
+    struct choice installed = choose();
+    char path[96];
+    snprintf(path, sizeof path, "%s/base.safetensors", state);
+    ck_assert_int_eq(symlink(FIXTURES "/low-delay.safetensors", path), 0);
+    setenv("PRIMEKNET_MODELS", state, 1);
+    struct choice other = choose();
+    ck_assert(!other.remembered);
+    ck_assert_float_eq_tol(other.limit_us, .4f * 16 / 8000 * 1e6f, 1);
+    ck_assert_float_ne(other.limit_us, installed.limit_us);
+    ck_assert(choose().remembered);
+    unsetenv("PRIMEKNET_MODELS");
+    unlink(path);
+    unlink(file);
 }
 END_TEST
 
@@ -95,6 +117,7 @@ int main(void) {
     TCase *t = tcase_create("choose");
     tcase_add_test(t, measured_once_then_remembered);
     tcase_add_test(t, what_holds_for_another_machine_or_is_garbage_is_measured_again);
+    tcase_add_test(t, a_base_of_another_hop_is_measured_against_its_own);
     tcase_add_test(t, a_state_that_cannot_be_written_is_no_error);
     tcase_add_test(t, an_unknown_engine_is_an_error);
     tcase_add_test(t, what_nobody_waits_for_is_neither_measured_nor_remembered);

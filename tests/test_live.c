@@ -42,8 +42,8 @@
 
 #define SESSION SRCDIR "/tests/pipewire-session"
 #define PEAK 0.25f
-#define HOP 256u
-#define ENGINE_DELAY 768u
+#define HOP 256u /* of the model small; the other model's is 512 */
+#define WINDOW 1024u
 
 /* PipeWire leaks a little in modules that it unloads, where nobody can name the leak. */
 const char *__asan_default_options(void);
@@ -53,7 +53,7 @@ const char *__asan_default_options(void) {
 
 static unsigned patience = 1;
 static char directory[64]; /* of all sessions; "s" in it is the present one's */
-static struct model *model;
+static struct model *model, *other;
 static struct node *node, *more[2]; /* those beside it share its worker */
 static struct probe *probe;
 static struct manager *manager;
@@ -199,12 +199,16 @@ static void release(void *data, struct engine *engine) {
     n_released++;
 }
 
-static struct engine *open_engine(const char *name) {
+static struct engine *engine_of(const char *name, const struct model *of) {
     struct engine *engine;
     struct err err;
     struct engine_options options = {.name = name, .n_streams = WORKER_STREAMS, .max_hops = 1};
-    ck_assert_msg(engine_open(&engine, &options, model, &err) == 0, "%s", err.text);
+    ck_assert_msg(engine_open(&engine, &options, of, &err) == 0, "%s", err.text);
     return engine;
+}
+
+static struct engine *open_engine(const char *name) {
+    return engine_of(name, model);
 }
 
 static void open_node(const char *engine, unsigned hop_p99_us, const char *channel) {
@@ -353,8 +357,8 @@ static unsigned gcd(unsigned a, unsigned b) {
     return b ? gcd(b, a % b) : a;
 }
 
-static unsigned expected_delay(unsigned quantum, bool waits) {
-    return ENGINE_DELAY + HOP - gcd(HOP, quantum) + (waits ? 0 : quantum > HOP ? quantum : HOP);
+static unsigned expected_delay(unsigned hop, unsigned quantum, bool waits) {
+    return WINDOW - gcd(hop, quantum) + (waits ? 0 : quantum > hop ? quantum : hop);
 }
 
 /* Until the recorder has so many samples more. */
@@ -372,7 +376,7 @@ static unsigned record_whole(unsigned n) {
 
 static bool has_its_delay(const struct node *n) {
     const struct pump_stats s = stats_of(n);
-    return s.quantum && s.delay == expected_delay(s.quantum, s.waits);
+    return s.quantum && s.delay == expected_delay(s.hop, s.quantum, s.waits);
 }
 
 /* The node comes to add the delay that it must, and says so, and the graph so many samples more. Returns what it
@@ -502,7 +506,7 @@ START_TEST(the_network_at_strength_0_is_the_delayed_microphone) {
     printf("CPU engine: delay %u samples, error %.0f dB, hop p50 %u us, p99 %u us\n", s.delay, error_db, s.hop_p50_us,
             s.hop_p99_us);
     if (s.waits)
-        ck_assert_uint_eq(s.delay, ENGINE_DELAY);
+        ck_assert_uint_eq(s.delay, WINDOW - HOP);
     pump_control(node_pump(node), (struct engine_controls){.strength = 1});
     spin(0.5);
     ck_assert_uint_gt(n_guarded_blocks, 100);
@@ -543,7 +547,7 @@ START_TEST(at_44100_the_delay_is_constant_and_as_published) {
     open_node("null", 1, NULL);
     open_probe();
     /* The resamplers' blocks are of 278 and 279 samples, and differ by one in and out. */
-    spin_until(stats().quantum > 0 && stats().delay == expected_delay(1, stats().waits) + 2);
+    spin_until(stats().quantum > 0 && stats().delay == expected_delay(HOP, 1, stats().waits) + 2);
     record(44100);
     const unsigned delay = stats().delay, end = record_whole(66150);
     const double published = 1e-9 * (double)published_ns() * 44100, last = lag(end - 8192);
@@ -953,6 +957,67 @@ START_TEST(an_engine_is_exchanged_without_a_gap) {
 }
 END_TEST
 
+/* Does Enhanced Mic ask the graph for blocks of a hop? */
+static bool asks_for(unsigned hop) {
+    char line[1024], wanted[64];
+    bool asks = false;
+    FILE *const dump = popen("pw-dump enhanced_mic", "r");
+    ck_assert_ptr_nonnull(dump);
+    snprintf(wanted, sizeof wanted, "\"node.latency\": \"%u/%u\"", hop, PUMP_RATE);
+    while (fgets(line, sizeof line, dump))
+        asks |= strstr(line, wanted) != NULL;
+    pclose(dump);
+    return asks;
+}
+
+/* From hops of 256 to hops of 512 and back, at several quanta. Every sample is the microphone's at one of the delays of
+ * these moments, or belongs to a fade between them; then the delay is what it must be, in the sound as in what is
+ * published. */
+START_TEST(hops_of_two_lengths_take_turns) {
+    const unsigned some[] = {256, 512, 1024, 480};
+    start_session("");
+    open_node(_i ? "cpu" : "null", 1, NULL);
+    open_probe();
+    for (unsigned i = 0; i < 2 * sizeof some / sizeof *some; i++) {
+        const unsigned hop = i % 2 ? HOP : 2 * HOP;
+        expect_quantum(some[i / 2], 0, NULL);
+        unsigned delays[16], n_delays = 1, from, to;
+        do { /* an exchange amid which no cycle was missed */
+            const unsigned released = n_released;
+            struct engine *const engine = engine_of(_i ? "cpu" : "null", hop == HOP ? model : other);
+            ck_assert_uint_lt(released, 60);
+            from = record_whole(PUMP_RATE / 8) + 1;
+            delays[0] = stats().delay;
+            n_delays = 1;
+            ck_assert_int_eq(worker_engine(node_worker(node), engine, 1), 0);
+            while (n_released == released || stats().swapping || !has_its_delay(node)) {
+                spin(0.001);
+                if (n_delays < 16 && stats().delay != delays[n_delays - 1])
+                    delays[n_delays++] = stats().delay;
+            }
+            if (n_delays < 16)
+                delays[n_delays++] = stats().delay;
+            record(4096);
+            to = probe_length(probe);
+        } while (probe_whole(probe) < to - from);
+        unsigned n_faded = 0;
+        for (unsigned k = from; k < to; k++) {
+            bool is_one = false;
+            for (unsigned d = 0; d < n_delays; d++)
+                is_one |= fabsf(probe_recorded(probe, 0, k - delays[d]) - probe_recorded(probe, 1, k)) < 1e-5f;
+            n_faded += !is_one;
+        }
+        const struct pump_stats s = expect_delay(node, 0, 1, NULL);
+        printf("to hops of %u at a quantum of %u: delay %u, then %u; %u samples of %u in fades\n", hop, some[i / 2],
+               delays[0], s.delay, n_faded, to - from);
+        ck_assert_uint_eq(s.hop, hop);
+        ck_assert_uint_le(n_faded, 3 * PUMP_RATE / 100);
+        spin_until(published_ns() == in_ns(stats().delay));
+        spin_until(asks_for(hop));
+    }
+}
+END_TEST
+
 static unsigned long switches(void) {
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
@@ -1258,7 +1323,8 @@ END_TEST
 
 static int run(void) {
     struct err err;
-    if (model_load(&model, SRCDIR "/models/small.safetensors", &err) < 0) {
+    if (model_load(&model, SRCDIR "/models/small.safetensors", &err) < 0 ||
+        model_load(&other, SRCDIR "/tests/fixtures/long-hop.safetensors", &err) < 0) {
         fprintf(stderr, "%s\n", err.text);
         return 1;
     }
@@ -1276,9 +1342,13 @@ static int run(void) {
     tcase_add_test(c, pipewire_comes_late);
     tcase_add_test(c, the_default_microphone_is_followed_or_the_configured_one);
     tcase_add_test(c, two_channels_are_mixed_or_one_is_chosen);
-    tcase_add_test(c, an_engine_is_exchanged_without_a_gap);
     tcase_add_test(c, nothing_runs_while_nobody_records);
     suite_add_tcase(s, c);
+    TCase *const exchange = tcase_create("exchange");
+    tcase_add_checked_fixture(exchange, setup, teardown);
+    tcase_add_test(exchange, an_engine_is_exchanged_without_a_gap);
+    tcase_add_loop_test(exchange, hops_of_two_lengths_take_turns, 0, 2);
+    suite_add_tcase(s, exchange);
     TCase *const several = tcase_create("several");
     tcase_add_checked_fixture(several, setup, teardown);
     tcase_add_test(several, the_speaker_delays_what_is_played);
@@ -1308,6 +1378,7 @@ static int run(void) {
     /* PipeWire's threads would not be in the fork; the session is ended below */
     const int failed = run_suite(s, CK_NOFORK);
     model_free(model);
+    model_free(other);
     return failed != 0;
 }
 

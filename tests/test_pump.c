@@ -213,14 +213,19 @@ static uint32_t draw(uint32_t n) {
     return (uint32_t)(((uint64_t)seed * n) >> 32);
 }
 
-static void open_pump(const struct rt *rt, unsigned delay, float gain, unsigned p99_us) {
-    fill(&engines[0], HOP, delay, gain);
+/* With engines[0] as it is filled. */
+static void open_filled(const struct rt *rt, unsigned p99_us) {
     const struct worker_options o = {
         .rt = rt, .engine = &engines[0], .hop_p99_us = p99_us, .release = release, .data = &n_released};
     n_released = 0;
     ck_assert_int_eq(worker_open(&worker, &o), 0);
     ck_assert_int_eq(pump_open(&pump, worker), 0);
     at = 0;
+}
+
+static void open_pump(const struct rt *rt, unsigned delay, float gain, unsigned p99_us) {
+    fill(&engines[0], HOP, delay, gain);
+    open_filled(rt, p99_us);
 }
 
 static void setup(void) {
@@ -309,6 +314,11 @@ static void expect(unsigned from, unsigned to, unsigned delay, float gain) {
     for (unsigned i = from > delay + FADE ? from : delay + FADE; i < to; i++)
         ck_assert_msg(out[i] == gain * in[i - delay], "sample %u: %g, not %g (delay %u)", i, out[i],
                 gain * in[i - delay], delay);
+}
+
+/* Of an engine with windows of 1024. */
+static unsigned delay_of(unsigned hop, unsigned q, bool waits) {
+    return 1024 - delay_gcd(q, hop) + (waits ? 0 : q > hop ? q : hop);
 }
 
 static const unsigned quanta[] = {32, 64, 128, 256, 480, 1024, 2048, 8192, 1, 300, 441, 8917};
@@ -746,6 +756,40 @@ START_TEST(an_engine_is_exchanged) {
 }
 END_TEST
 
+/* From hops of 256 to hops of 512, or back. */
+static const unsigned some_quanta[] = {64, 256, 480, 512, 1024, 2048};
+enum { n_some_quanta = sizeof some_quanta / sizeof *some_quanta };
+
+START_TEST(an_engine_of_another_hop_takes_over) {
+    const unsigned q = some_quanta[_i / 4];
+    const unsigned hops[] = {_i & 1 ? 256 : 512, _i & 1 ? 512 : 256};
+    const bool waits = !(_i & 2);
+    sine(100);
+    fill(&engines[0], hops[0], 1024 - hops[0], 0.5f);
+    fill(&engines[1], hops[1], 1024 - hops[1], 0.5f);
+    open_filled(waits ? &granted : &refused, 1);
+    run(2 * PUMP_RATE, q);
+    const unsigned before = delay_of(hops[0], q, waits), after = delay_of(hops[1], q, waits);
+    ck_assert_uint_eq(stats().delay, before);
+    ck_assert_uint_eq(stats().hop, hops[0]);
+    expect(0, at, before, 0.5f);
+    const unsigned begin = at;
+    ck_assert_int_eq(worker_engine(worker, &engines[1], 1), 0);
+    while (!n_released) {
+        run_block(q, true);
+        ck_assert_uint_lt(at - begin, PUMP_RATE);
+        ck_assert(!stats().swapping || stats().delay >= before);
+    }
+    ck_assert_uint_eq(stats().hop, hops[1]);
+    run(3 * PUMP_RATE, q);
+    ck_assert_uint_eq(stats().delay, after);
+    ck_assert_uint_eq(stats().late_hops, 0);
+    expect(at - PUMP_RATE / 2, at, after, 0.5f);
+    for (unsigned i = begin; i < at; i++) /* half of 100 Hz moves by 0.0033 a sample; a fade between delays adds */
+        ck_assert_msg(fabsf(out[i] - out[i - 1]) < 0.005f, "click at %u: %g after %g", i - begin, out[i], out[i - 1]);
+}
+END_TEST
+
 START_TEST(an_engine_that_waits_for_its_turn_is_replaced) {
     open_pump(&granted, 768, 0.5f, 1);
     run(PUMP_RATE, 256);
@@ -773,12 +817,13 @@ START_TEST(a_lost_engine_gives_dry_and_the_next_one_takes_over) {
     ck_assert(pump_alive(pump));
     const unsigned delay = stats().delay;
     expect(begin + 8192, at, delay, 1);
-    fill(&engines[1], HOP, 768, 0.25f);
+    const unsigned hop = _i & 2 ? 2 * HOP : HOP; /* of what takes over */
+    fill(&engines[1], hop, 1024 - hop, 0.25f);
     ck_assert_int_eq(worker_engine(worker, &engines[1], 1), 0);
     run(PUMP_RATE, 256);
     ck_assert(engines[0].released);
     ck_assert(!stats().engine_lost);
-    expect(at - 4096, at, delay, 0.25f);
+    expect(at - 4096, at, delay_of(hop, 256, !(_i % 2)), 0.25f);
     for (unsigned i = PUMP_RATE / 2; i < at; i++)
         ck_assert_msg(fabsf(out[i] - out[i - 1]) < 0.015f, "click at %u", i);
 }
@@ -1457,6 +1502,7 @@ int main(void) {
     tcase_add_test(c, a_worker_far_behind_skips);
     tcase_add_test(c, a_watchdog_finds_hops_that_stay_due_alone);
     tcase_add_loop_test(c, an_engine_is_exchanged, 0, 6);
+    tcase_add_loop_test(c, an_engine_of_another_hop_takes_over, 0, 4 * n_some_quanta);
     tcase_add_test(c, an_engine_that_waits_for_its_turn_is_replaced);
     tcase_add_loop_test(c, a_lost_engine_gives_dry_and_the_next_one_takes_over, 0, 8);
     tcase_add_test(c, a_new_engine_that_fails_is_given_back);

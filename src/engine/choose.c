@@ -33,7 +33,7 @@ static void processor(char *name, size_t size) {
 }
 
 /* The file has one line: model, p99 in whole microseconds, then what the measurement is valid for (version, engine,
- * processor). */
+ * the hop of base, processor). */
 static bool recall(struct choice *c, const char *valid_for) {
     char line[line_max], model[16];
     unsigned p99;
@@ -66,7 +66,7 @@ int choose_model(struct choice *ret, const char *engine_name, bool measure, cons
     c.limit_us = (float)ENGINE_SHARE * 1e6f * model_hop(model) / model_rate(model);
 
     processor(name, sizeof name);
-    snprintf(valid_for, sizeof valid_for, "%s %s %s", PACKAGE_VERSION, engine_name, name);
+    snprintf(valid_for, sizeof valid_for, "%s %s %u %s", PACKAGE_VERSION, engine_name, model_hop(model), name);
     if (recall(&c, valid_for))
         goto chosen;
     c.model = "small";

@@ -2,8 +2,9 @@
  *
  * That is `base` if the p99 of 2000 hops on one core is below 0.4 of a hop's time, else `small`. The measurement uses
  * the thread's CPU time, so that a machine that is busy at its first start does not count as slow. It is kept in
- * $XDG_STATE_HOME/primeknet/model (~/.local/state by default) until the processor or the program's version changes;
- * delete the file to measure again. Measuring takes seconds: never call this on an audio thread. */
+ * $XDG_STATE_HOME/primeknet/model (~/.local/state by default) until the processor, the program's version or the
+ * hop of `base` changes; delete the file to measure again. Measuring takes seconds: never call this on an audio
+ * thread. */
 #ifndef PRIMEKNET_CHOOSE_H
 #define PRIMEKNET_CHOOSE_H
 

@@ -6,7 +6,7 @@
  * lets the noise after it through.
  *
  * Delay: every hop of H samples in gives H samples out. Output sample i of a stream belongs to input sample i -
- * engine_delay(), where the delay is the synthesis window less a hop (768 samples in the shipped models).
+ * engine_delay(), where the delay is the synthesis window less a hop.
  *
  * Threads: open and close on any thread, but not during another call; engine_process, engine_reset and engine_tail on
  * one thread at a time; engine_control on any thread at any time. In the null and CPU engines these four are real-time

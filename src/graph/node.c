@@ -298,6 +298,7 @@ static void on_pump(void *data, int fd, uint32_t mask) {
     (void)fd, (void)mask;
     struct node *const n = data;
     pump_dispatch(n->pump);
+    streams_ask_quantum(&n->streams);
     publish_latency(n);
     streams_publish_voice(&n->streams);
     n->stale |= cancels_echo(n) && !has_echo(n); /* the quantum may be another */
@@ -366,7 +367,6 @@ static int open_pump(struct node *n, const struct node_options *options, struct 
     if (r < 0)
         return err_set(err, r, "the pump does not start: %s", strerror(-r));
     n->streams.pump = n->pump;
-    snprintf(n->streams.latency, sizeof n->streams.latency, "%u/%u", worker_hop(n->worker), PUMP_RATE);
     n->pump_source = pw_loop_add_io(n->loop, pump_fd(n->pump), SPA_IO_IN, false, on_pump, n);
     return n->pump_source ? 0 : err_set(err, -EIO, "the pump cannot be watched: %s", strerror(errno));
 }

@@ -135,7 +135,25 @@ static void set_input(struct streams *s, struct pw_stream *stream) {
     pw_data_loop_invoke(s->data_loop, input_from, 0, &stream, sizeof stream, true, s);
 }
 
-/* ---- latency ----------------------------------------------------------------------------------------------------- */
+/* ---- quantum and latency ----------------------------------------------------------------------------------------- */
+
+/* As node.latency; false: it is the same as before. A speaker leaves it to the output. */
+static bool wanted_quantum(struct streams *s, char latency[32]) {
+    struct pump_stats stats;
+    pump_stats(s->pump, &stats);
+    const bool same = s->kind == NODE_SPEAKER || s->quantum == stats.hop;
+    s->quantum = stats.hop;
+    snprintf(latency, 32, "%u/%u", s->quantum, PUMP_RATE);
+    return !same;
+}
+
+void streams_ask_quantum(struct streams *s) {
+    char latency[32];
+    if (!s->source || !wanted_quantum(s, latency))
+        return;
+    const struct spa_dict_item item = SPA_DICT_ITEM_INIT(PW_KEY_NODE_LATENCY, latency);
+    pw_stream_update_properties(s->source, &SPA_DICT_INIT(&item, 1));
+}
 
 static uint64_t to_ns(uint64_t samples, uint64_t rate) {
     return (samples * 1000000000 + rate / 2) / rate;
@@ -364,8 +382,10 @@ int streams_open_source(struct streams *s, struct pw_core *core, const char *tar
         return -ENOMEM;
     if (speaker)
         s->params->device = SPA_LATENCY_INFO(SPA_DIRECTION_INPUT);
-    else
-        pw_properties_set(p, PW_KEY_NODE_LATENCY, s->latency);
+    s->quantum = 0;
+    char latency[32];
+    if (wanted_quantum(s, latency))
+        pw_properties_set(p, PW_KEY_NODE_LATENCY, latency);
     s->loop.idle = true;
     s->source = pw_stream_new(core, pw_properties_get(p, PW_KEY_NODE_DESCRIPTION), p);
     if (!s->source)

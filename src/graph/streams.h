@@ -27,7 +27,8 @@ struct streams {
     struct pw_loop *owner_loop;
     struct spa_source *frozen; /* an event of owner_loop: the source's clock stands still, so reconnect */
     void *data;
-    char group[320], latency[32]; /* node.group and node.latency */
+    char group[320];           /* node.group */
+    unsigned quantum;          /* that the source asks the graph for, as its node.latency */
 
     /* What is open, or NULL. */
     struct pw_stream *capture, *source;
@@ -73,6 +74,7 @@ void streams_set_title(struct streams *s); /* title has changed */
 void streams_set_quiet(struct streams *s, bool quiet); /* ignore the capture stream's samples */
 void streams_set_pacing(struct streams *s, bool pacing);
 void streams_set_consumers(struct streams *s, unsigned n);
+void streams_ask_quantum(struct streams *s); /* one hop of the engine that sounds */
 void streams_publish_latency(struct streams *s);
 void streams_publish_voice(struct streams *s); /* sets that property */
 

@@ -676,6 +676,7 @@ void pump_stats(const struct pump *p, struct pump_stats *ret) {
         .due_hops = atomic_load(&p->due_hops),
         .late_hops = late_hops,
         .skipped_hops = atomic_load(&p->feed.skipped_hops),
+        .hop = slot->hop,
 #define ROW(name) .hop_##name##_us = atomic_load(&slot->hops.name##_us),
         TIMES_STATISTICS(ROW)
 #undef ROW

@@ -454,10 +454,6 @@ const char *worker_locked(const struct worker *w) {
     return w->all_locked ? "all" : touched_locked() ? "buffers" : "none";
 }
 
-unsigned worker_hop(const struct worker *w) {
-    return w->slots.newest->hop;
-}
-
 int worker_refusal(const struct worker *w) {
     return w->refusal;
 }

@@ -45,7 +45,6 @@ int worker_engine(struct worker *w, struct engine *engine, unsigned hop_p99_us);
 /* What of the process is locked in memory: "all"; "buffers", the samples under way; or "none", not even all of these.
  */
 const char *worker_locked(const struct worker *w);
-unsigned worker_hop(const struct worker *w); /* samples, of the newest engine */
 /* Why the thread was refused real-time priority: -errno; 0 where it was not, though it may not have it yet. */
 int worker_refusal(const struct worker *w);
 

@@ -76,8 +76,9 @@ static void print_hops(FILE *f, const json_t *s) {
         fputs("none yet", f);
         return;
     }
-    fprintf(f, "p50 %.0f us, p99 %.0f us, %.0f late of %.0f%s", number_of(s, "hop_p50_us"), number_of(s, "hop_p99_us"),
-            number_of(s, "late_hops"), number_of(s, "hops"), is_true(s, "realtime") ? "" : ", no real-time priority");
+    fprintf(f, "p50 %.0f us, p99 %.0f us of %.0f, %.0f late of %.0f%s", number_of(s, "hop_p50_us"),
+            number_of(s, "hop_p99_us"), number_of(s, "hop_us"), number_of(s, "late_hops"), number_of(s, "hops"),
+            is_true(s, "realtime") ? "" : ", no real-time priority");
 }
 
 /* Prints a node other than the first microphone, in one or two lines. */
