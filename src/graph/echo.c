@@ -16,7 +16,15 @@
 enum {
     RATE = 48000,
     BLOCK = 480,          /* the engine takes multiples of it */
-    ENGINE_DELAY = 382,   /* of WebRTC's engine, measured: it splits bands and joins them, and its blocks overlap */
+    /* Samples that WebRTC's engine takes and quanta that the module takes above what follows from its blocks, measured:
+     * of PipeWire 1.4 with WebRTC 1.3, where they differ from start to start, and of 0.3.65 with 0.3. */
+#if PW_CHECK_VERSION(1, 0, 0)
+    ENGINE_DELAY = 974,
+    MORE_QUANTA = 1,
+#else
+    ENGINE_DELAY = 382,
+    MORE_QUANTA = 0,
+#endif
     PAUSE_MS = 1000,      /* after a failure, doubled from here ... */
     PAUSE_MAX_MS = 64000, /* ... to here, unless it had run for ... */
     STEADY_MS = 10000,    /* ... so long */
@@ -145,5 +153,5 @@ unsigned echo_delay(const struct echo *e, unsigned quantum) {
     unsigned common = e->block;
     for (unsigned rest = q, next; rest; common = rest, rest = next)
         next = common % rest;
-    return ENGINE_DELAY + (e->block - common + 2 * q - 1) / q * q;
+    return ENGINE_DELAY + MORE_QUANTA * q + (e->block - common + 2 * q - 1) / q * q;
 }

@@ -45,8 +45,8 @@ void echo_unload(struct echo *e); /* fine where it is not loaded */
 
 /* Whether it keeps up with that quantum. If not, it is to be loaded for it. */
 bool echo_takes(const struct echo *e, unsigned quantum);
-/* The samples at 48 kHz by which it delays the microphone, at least; 0 where it is not loaded. After each cycle that it
- * misses it is a quantum more, until nobody has recorded for a moment. */
+/* The samples at 48 kHz by which it delays the microphone, at least (PipeWire 1: give or take three quanta); 0 where it
+ * is not loaded. After each cycle that it misses it is a quantum more, until nobody has recorded for a moment. */
 unsigned echo_delay(const struct echo *e, unsigned quantum);
 
 #endif
