@@ -287,8 +287,10 @@ static void until_heard(bool heard) {
     } while ((probe_peak(probe) > 0.5f * PEAK) != heard);
 }
 
-/* Noise into the fake microphone; the microphone and Enhanced Mic into the recorder. */
+/* Noise into the fake microphone; the microphone and Enhanced Mic into the recorder. Enhanced Mic's port stays once the
+ * session manager has configured the node, which it does before it links the node to its microphone. */
 static void open_probe(void) {
+    spin_until(status().settled);
     probe = probe_open(PEAK, on_cycle);
     ck_assert_ptr_nonnull(probe);
     link_ports("player:out", "fake_mic:input_MONO");
