@@ -84,6 +84,10 @@ def shows(text):
     return any(text in name for role, name, _ in tree() if role == 'label')
 
 
+def focus():
+    return [(role, name) for role, name, node in tree() if has(node, Atspi.StateType.FOCUSED)]
+
+
 def value(role, name):
     return find(role, name).get_value_iface().get_current_value()
 
@@ -256,10 +260,10 @@ recorder = start('pw-record', '--target', 'fake_mic', f'{TMP}/recorded.wav')
 wait('no row for who records', lambda: {'Fake microphone fake_mic', 'Automatic'} <= set(choice('pw-record')))
 assert_named()
 press('alt+s')
-for _ in range(20):
-    if has(find('combo box', 'pw-record'), Atspi.StateType.FOCUSED):
-        break
-    press('shift+Tab')
+while not has(find('combo box', 'pw-record'), Atspi.StateType.FOCUSED):
+    before = focus()
+    press('shift+ISO_Left_Tab')
+    wait('the focus does not move', lambda: focus() not in (before, []))
 choose('Return', 1)
 wait('not moved to Enhanced Mic', lambda: application() == ('on', ['Enhanced Mic']))
 wait('the move is not shown', lambda: {'Enhanced Mic', 'On'} <= set(choice('pw-record')))
