@@ -44,7 +44,8 @@ wait_for() { # seconds command...
     done
     fail "gave up waiting for: $*"
 }
-port() { pw-link -"$1" | grep -qx "$2"; } # i or o, its name
+# What ends at the first match is no part of a pipe: what prints into it would fail, and with it the pipe.
+port() { grep -qx "$2" < <(pw-link -"$1"); } # i or o, its name
 connect() { # an output, an input
     wait_for 60 port o "$1"
     wait_for 60 port i "$2"
