@@ -12,16 +12,18 @@ struct phase {
     enum carry then;
 };
 
-static void check_phases(const struct phase *p, unsigned n) {
+static void check_phases(unsigned hop, const struct phase *p, unsigned n) {
     struct carry_state c = {0};
     for (unsigned i = 0; i < n; i++)
         for (unsigned s = 1; s <= p[i].n; s++) {
-            const enum carry is = carry_second(&c, p[i].n_late, p[i].load, p[i].lighter);
+            const enum carry is = carry_second(&c, p[i].n_late * hop, p[i].load, p[i].lighter);
             ck_assert_msg(is == (s == p[i].n ? p[i].then : CARRY_STAY), "phase %u, second %u: %d", i, s, (int)is);
         }
 }
-#define CHECK(...)                                                                                                     \
-    check_phases((const struct phase[]){__VA_ARGS__}, sizeof(const struct phase[]){__VA_ARGS__} / sizeof(struct phase))
+#define CHECK_HOPS(hop, ...)                                                                                           \
+    check_phases(hop, (const struct phase[]){__VA_ARGS__},                                                             \
+                 sizeof(const struct phase[]){__VA_ARGS__} / sizeof(struct phase))
+#define CHECK(...) CHECK_HOPS(256, __VA_ARGS__)
 
 START_TEST(late_hops_for_ten_seconds_are_too_many) {
     CHECK({100, 0, .9f, false, CARRY_STAY}, {10, 5, .9f, false, CARRY_DOWN}, {10, 187, 2, true, CARRY_DOWN});
@@ -32,6 +34,14 @@ START_TEST(late_hops_for_ten_seconds_are_too_many) {
 }
 END_TEST
 
+START_TEST(longer_hops_count_for_longer) {
+    CHECK_HOPS(512, {1000, 2, .9f, false, CARRY_STAY});
+    CHECK_HOPS(512, {10, 3, .9f, false, CARRY_DOWN});
+    CHECK_HOPS(512, {10, 93, .9f, false, CARRY_DOWN});
+    CHECK_HOPS(512, {29, 2, .1f, true, CARRY_STAY}, {1, 2, .1f, true, CARRY_UP});
+}
+END_TEST
+
 START_TEST(a_heavier_one_needs_room_and_time) {
     CHECK({30, 0, .1f, true, CARRY_UP});
     CHECK({300, 0, .1f, false, CARRY_STAY}); /* there is none */
@@ -39,7 +49,7 @@ START_TEST(a_heavier_one_needs_room_and_time) {
     CHECK({29, 0, .1f, true, CARRY_STAY}, {1, 5, .1f, true, CARRY_STAY}, {11, 0, .1f, true, CARRY_UP});
     struct carry_state c = {0};
     for (unsigned s = 0; s < 300; s++) /* a bad one in ten is no room */
-        ck_assert_int_eq(carry_second(&c, s % 10 ? 0 : 5, .1f, true), CARRY_STAY);
+        ck_assert_int_eq(carry_second(&c, s % 10 ? 0 : 5 * 256, .1f, true), CARRY_STAY);
 }
 END_TEST
 
@@ -57,6 +67,7 @@ int main(void) {
     Suite *suite = suite_create("carry");
     TCase *t = tcase_create("carry");
     tcase_add_test(t, late_hops_for_ten_seconds_are_too_many);
+    tcase_add_test(t, longer_hops_count_for_longer);
     tcase_add_test(t, a_heavier_one_needs_room_and_time);
     tcase_add_test(t, tries_become_rarer_until_one_holds);
     suite_add_tcase(suite, t);

@@ -3,8 +3,8 @@
 /* A network takes up to three times as long as the next lighter one. */
 static const float room = .2f;
 
-enum carry carry_second(struct carry_state *c, unsigned n_late, float load, bool lighter) {
-    const bool bad = n_late >= CARRY_LATE_HOPS;
+enum carry carry_second(struct carry_state *c, uint64_t late_samples, float load, bool lighter) {
+    const bool bad = late_samples >= CARRY_LATE_SAMPLES;
     if (!c->wait_s)
         c->wait_s = CARRY_WAIT_S;
     c->bad_s = bad ? c->bad_s + 1 : c->bad_s ? c->bad_s - 1 : 0;

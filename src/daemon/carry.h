@@ -4,9 +4,10 @@
 #define PRIMEKNET_CARRY_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 enum {
-    CARRY_LATE_HOPS = 5,     /* late hops that make a second a bad one; dry sound is heard then */
+    CARRY_LATE_SAMPLES = 5 * 256, /* in late hops, that make a second a bad one; dry sound is heard for 27 ms then */
     CARRY_BAD_S = 10,        /* bad seconds, less good ones, after which the model is too heavy */
     CARRY_WAIT_S = 30,       /* good seconds, less ten for each bad one, before a heavier one is tried; doubled after
                               * each try ... */
@@ -20,8 +21,8 @@ struct carry_state {
     unsigned bad_s, good_s, wait_s;
 };
 
-/* n_late: hops of this second that were late. load: the share of a hop's time that a hop takes; where that is more
+/* late_samples: in this second's late hops. load: the share of a hop's time that a hop takes; where that is more
  * than a fifth, nothing heavier is tried. lighter: what runs is lighter than what is asked for. */
-enum carry carry_second(struct carry_state *c, unsigned n_late, float load, bool lighter);
+enum carry carry_second(struct carry_state *c, uint64_t late_samples, float load, bool lighter);
 
 #endif

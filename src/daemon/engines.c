@@ -268,7 +268,7 @@ static int64_t step_carry(struct engines *e, const struct engines_load *load, in
     const uint64_t n_late = load->late_hops > e->late_hops ? load->late_hops - e->late_hops : 0;
     e->second_at = now + SECOND_MS;
     e->late_hops = load->late_hops;
-    switch (carry_second(&e->carry, (unsigned)n_late, load->recording ? load->share : 0, lighter)) {
+    switch (carry_second(&e->carry, n_late * load->hop, load->recording ? load->share : 0, lighter)) {
     case CARRY_DOWN: step_down(e); break;
     case CARRY_UP: happens(e, EASY); break;
     case CARRY_STAY: break;

@@ -108,6 +108,7 @@ struct engines_load nodes_load(const struct nodes *s) {
         load.engine_lost |= n.pump.engine_lost && !n.pump.swapping;
         load.swapping |= n.pump.swapping;
         load.late_hops += n.pump.late_hops;
+        load.hop = n.pump.hop > load.hop ? n.pump.hop : load.hop;
         load.share = fmaxf(load.share, (float)n.pump.hop_p50_us * PUMP_RATE / 1e6f / (float)n.pump.hop);
     }
     return load;
