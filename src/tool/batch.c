@@ -308,6 +308,8 @@ static int parse(struct arguments *a, const struct cli_call *call) {
         return cli_misuse(call->command, "OUT is missing");
     if (!a->out && call->n_words > 2)
         return cli_misuse(call->command, "'%s' is not expected; several files need --out DIR", call->words[2]);
+    if (a->out && !a->out[0])
+        return cli_misuse(call->command, "--out: the name of the folder is empty");
     if (strength && !cli_number(strength, 0, 1, &share))
         return cli_misuse(call->command, "--strength: '%s' is not a number from 0 to 1", strength);
     if (floor_text && strcmp(floor_text, "off") != 0 && !cli_number(floor_text, -60, 0, &floor_db))

@@ -263,6 +263,15 @@ static int parse(struct cli_call *call, char **argv) {
     return GO_ON;
 }
 
+/* What was printed may not have arrived: the disk is full. */
+static int finish(int status) {
+    errno = EIO;
+    if (!(ferror(stdout) | fflush(stdout)))
+        return status;
+    const int failed = cli_fail("the output cannot be written: %s", strerror(errno));
+    return status == cli_done ? failed : status;
+}
+
 int main(int argc, char **argv) {
     if (argc < 2) {
         print_commands(stderr);
@@ -277,5 +286,5 @@ int main(int argc, char **argv) {
     if (!call.command)
         return misnamed(name);
     int status = parse(&call, argv + 2);
-    return status == GO_ON ? call.command->run(&call) : status;
+    return finish(status == GO_ON ? call.command->run(&call) : status);
 }
