@@ -557,6 +557,11 @@ START_TEST(a_profile_that_cannot_be_had) {
     ask(1, SETTING_strength, "0.75");
     NOTES("small, 0.75\nclient 1: done\n");
     says = false;
+    hang_up_signal(2); /* the same file: refused, and all stays as it is */
+    loaded(-ENOENT, "model: no such model");
+    ask(2, SETTING_strength, "0.625");
+    NOTES("load base\nreload 2: model: no such model\nsmall, 0.625\nclient 2: done\n");
+    ck_assert_int_eq(now->profile, -1);
     hang_up_signal(1);
     loaded(0, NULL);
     NOTES("load base\nbase, 0.25\nreload 1: done\n");

@@ -92,6 +92,8 @@ static void end_reload(struct changes *c, int res, const struct err *err) {
     } else {
         if (!c->now.refused[0])
             refuse_file(c, err, "those from before");
+        if (!c->now.loading && c->now.profile < 0)
+            c->no_profile = true; /* what could not be had before is not tried again with the next change */
         c->options.say(SD_ERR, "settings not reloaded: %s", err->text);
     }
 }
