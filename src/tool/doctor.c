@@ -329,7 +329,8 @@ static void check_microphone(struct doctor *d) {
         check_bluetooth(d, mic);
     const json_t *level = json_object_get(d->status, "level_in_db");
     if (audible && (json_is_null(level) || json_number_value(level) < digital_silence_db))
-        tell(d, PROBLEM, "microphone", "look for a switch on it, or choose another channel: primeknet set channel",
+        tell(d, PROBLEM, "microphone",
+             "look for a switch on it, or choose another channel: primeknet set channel NAME --save",
              "it sends digital silence");
 }
 
