@@ -10,7 +10,8 @@ RATE = 48000
 def load(path, channels=3):
     data = open(path, 'rb').read()
     at, frame = data.index(b'data') + 8, 4 * channels
-    return np.frombuffer(data[at:at + (len(data) - at) // frame * frame], np.float32).reshape(-1, channels).T.astype(float)
+    samples = np.frombuffer(data[at:at + (len(data) - at) // frame * frame], np.float32)
+    return samples.reshape(-1, channels).T.astype(float)
 
 
 def read_voice(path):
@@ -105,4 +106,5 @@ def told(path):
     print(f'{1000 * delay(mic, out) / RATE:.2f}')
 
 
-{'both': both, 'delay': told, 'gaps': gaps, 'known': known, 'levels': levels, 'voices': voices}[sys.argv[1]](*sys.argv[2:])
+commands = {'both': both, 'delay': told, 'gaps': gaps, 'known': known, 'levels': levels, 'voices': voices}
+commands[sys.argv[1]](*sys.argv[2:])
