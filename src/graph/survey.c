@@ -31,7 +31,7 @@ struct survey {
     struct pw_registry *registry;
     struct pw_metadata *metadata;
     struct spa_hook core_listener, registry_listener, metadata_listener;
-    struct spa_list sources, devices;
+    struct spa_list sources, streams, devices;
     char version[32], default_source[128], configured_source[128];
     int done; /* the last answer to pw_core_sync */
     bool broken;
@@ -106,7 +106,8 @@ static const struct pw_metadata_events metadata_events = {
     .property = on_metadata,
 };
 
-static void add_source(struct survey *d, uint32_t id) {
+/* list: sources or streams. */
+static void add_source(struct survey *d, struct spa_list *list, uint32_t id) {
     struct source *s = calloc(1, sizeof *s);
     if (!s)
         return;
@@ -117,7 +118,7 @@ static void add_source(struct survey *d, uint32_t id) {
         return;
     }
     pw_node_add_listener((struct pw_node *)s->proxy, &s->listener, &source_events, s);
-    spa_list_append(&d->sources, &s->list);
+    spa_list_append(list, &s->list);
 }
 
 static void add_device(struct survey *d, uint32_t id, const struct spa_dict *props) {
@@ -137,7 +138,9 @@ static void on_global(void *data, uint32_t id, uint32_t permissions, const char 
     const char *class = props ? spa_dict_lookup(props, PW_KEY_MEDIA_CLASS) : NULL;
     const char *metadata = props ? spa_dict_lookup(props, PW_KEY_METADATA_NAME) : NULL;
     if (strcmp(type, PW_TYPE_INTERFACE_Node) == 0 && class && text_begins(class, "Audio/Source")) {
-        add_source(d, id);
+        add_source(d, &d->sources, id);
+    } else if (strcmp(type, PW_TYPE_INTERFACE_Node) == 0 && class && strcmp(class, "Stream/Input/Audio") == 0) {
+        add_source(d, &d->streams, id);
     } else if (strcmp(type, PW_TYPE_INTERFACE_Device) == 0 && class && strcmp(class, "Audio/Device") == 0) {
         add_device(d, id, props);
     } else if (strcmp(type, PW_TYPE_INTERFACE_Metadata) == 0 && metadata && strcmp(metadata, "default") == 0 &&
@@ -202,6 +205,7 @@ int survey_open(struct survey **ret, struct err *err) {
         return res;
     }
     spa_list_init(&d->sources);
+    spa_list_init(&d->streams);
     spa_list_init(&d->devices);
     d->done = -1;
     d->loop = pw_loop_new(NULL);
@@ -233,17 +237,22 @@ fail:
     return res;
 }
 
-void survey_close(struct survey *d) {
-    if (!d)
-        return;
+static void clear(struct spa_list *sources) {
     struct source *s;
-    struct device *device;
-    spa_list_consume(s, &d->sources, list) {
+    spa_list_consume(s, sources, list) {
         spa_list_remove(&s->list);
         spa_hook_remove(&s->listener);
         pw_proxy_destroy(s->proxy);
         free(s);
     }
+}
+
+void survey_close(struct survey *d) {
+    if (!d)
+        return;
+    struct device *device;
+    clear(&d->sources);
+    clear(&d->streams);
     spa_list_consume(device, &d->devices, list) {
         spa_list_remove(&device->list);
         free(device);
@@ -272,13 +281,21 @@ void survey_close(struct survey *d) {
 
 /* ---- telling ----------------------------------------------------------------------------------------------------- */
 
-const struct survey_source *survey_source(const struct survey *d, unsigned i) {
+static const struct survey_source *nth(const struct spa_list *sources, unsigned i) {
     const struct source *s;
-    spa_list_for_each(s, &d->sources, list) {
+    spa_list_for_each(s, sources, list) {
         if (i-- == 0)
             return &s->told;
     }
     return NULL;
+}
+
+const struct survey_source *survey_source(const struct survey *d, unsigned i) {
+    return nth(&d->sources, i);
+}
+
+const struct survey_source *survey_stream(const struct survey *d, unsigned i) {
+    return nth(&d->streams, i);
 }
 
 const struct survey_source *survey_find(const struct survey *d, const char *name) {

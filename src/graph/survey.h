@@ -1,5 +1,5 @@
-/* survey.h - a snapshot of PipeWire's graph, for commands that look once: the sources and their settings, the sound
- * cards, the default source, whether there is a session manager.
+/* survey.h - a snapshot of PipeWire's graph, for commands that look once: the sources, the streams that record, their
+ * settings, the sound cards, the default source, whether there is a session manager.
  *
  * One thread. Calls block, for 3 s at most if PipeWire hangs. Pointers are valid until survey_close. */
 #ifndef PRIMEKNET_SURVEY_H
@@ -31,6 +31,7 @@ int survey_open(struct survey **ret, struct err *err);
 void survey_close(struct survey *d); /* NULL is fine */
 
 const struct survey_source *survey_source(const struct survey *d, unsigned i); /* NULL: no more */
+const struct survey_source *survey_stream(const struct survey *d, unsigned i); /* the same of the streams that record */
 const struct survey_source *survey_find(const struct survey *d, const char *name);
 const struct survey_device *survey_device(const struct survey *d, unsigned i);
 const char *survey_version(const struct survey *d);         /* of PipeWire */

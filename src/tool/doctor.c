@@ -11,6 +11,7 @@
 #include "tool/systemd.h"
 #include "engine/measure.h"
 #include "graph/microphone.h"
+#include "graph/mirror.h"
 #include "graph/node.h"
 #include "model/model.h"
 #include "daemon/settings.h"
@@ -286,8 +287,8 @@ static const struct survey_source *find_microphone(const struct doctor *d) {
     return NULL;
 }
 
-/* Whether the source is audible: not muted, not at zero volume, not silent. */
-static bool check_sound(struct doctor *d, const char *check, const struct survey_source *source) {
+/* Whether a source or stream is neither muted nor at zero volume; tells if it is. */
+static bool is_open(struct doctor *d, const char *check, const struct survey_source *source) {
     char advice[320];
     if (source->muted) {
         snprintf(advice, sizeof advice, "{wpctl set-mute %u 0}, or unmute \"%.128s\" in the sound settings", source->id,
@@ -297,11 +298,25 @@ static bool check_sound(struct doctor *d, const char *check, const struct survey
         snprintf(advice, sizeof advice, "{wpctl set-volume %u 1.0}, or turn \"%.128s\" up in the sound settings",
                  source->id, source->description);
         tell(d, PROBLEM, check, advice, "the volume of %s is zero", source->description);
-    } else {
-        tell(d, FINE, check, NULL, "%s", source->description);
-        return true;
     }
-    return false;
+    return !source->muted && source->volume >= 1e-3;
+}
+
+static bool check_sound(struct doctor *d, const char *check, const struct survey_source *source) {
+    bool open = is_open(d, check, source);
+    if (open)
+        tell(d, FINE, check, NULL, "%s", source->description);
+    return open;
+}
+
+/* The daemon's own streams from microphones: session managers remember that one was muted, and mute the next, too. */
+static bool check_inputs(struct doctor *d) {
+    const struct survey_source *stream;
+    bool open = true;
+    for (unsigned i = 0; (stream = survey_stream(d->survey, i)); i++)
+        if (text_begins(stream->name, "capture." ENHANCED_MIC) || strcmp(stream->name, ECHO_CAPTURE) == 0)
+            open &= is_open(d, "microphone", stream);
+    return open;
 }
 
 static void check_microphone(struct doctor *d) {
@@ -325,6 +340,7 @@ static void check_microphone(struct doctor *d) {
              "nothing is connected to Enhanced Mic's input");
     }
     bool audible = mic && check_sound(d, "microphone", mic);
+    audible &= check_inputs(d);
     if (mic)
         check_bluetooth(d, mic);
     const json_t *level = json_object_get(d->status, "level_in_db");
