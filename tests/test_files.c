@@ -345,6 +345,9 @@ START_TEST(garbage_is_refused_by_name) {
                "cannot hold 3 channels at 48000 Hz");
     ck_one_line();
     ck_assert_ptr_null(strstr(strstr(err_text, "choose one of"), ".mp3"));
+    write_sound(in_dir("fast.wav"), SF_FORMAT_WAV | SF_FORMAT_FLOAT, bad, 300, 2, 96000);
+    ck_refused(run("enhance", in_dir("fast.wav"), in_dir("out.opus"), NULL), 1, "out.opus", "at 96000 Hz: ");
+    ck_one_line();
     ck_refused(run("enhance", in_dir("good.wav"), "/nonexistent/out.wav", NULL), 1, "/nonexistent/out.wav",
                "No such file");
     ck_one_line();

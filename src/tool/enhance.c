@@ -271,7 +271,8 @@ static int open_output(struct job *j) {
     j->steps = steps_per_unit(info.format);
     j->out = sf_open_fd(fd, SFM_WRITE, &info, SF_TRUE);
     if (!j->out)
-        return err_set(j->err, -ENOMEM, "%s: libsndfile cannot write this format", j->out_name);
+        return err_set(j->err, -EINVAL, "%s: libsndfile cannot write this format at %d Hz: %s", j->out_name,
+                       j->info.samplerate, sf_strerror(NULL));
     sf_command(j->out, SFC_SET_CLIPPING, NULL, SF_TRUE);
     tags_copy(j->in, j->out);
     return 0;
