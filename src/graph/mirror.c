@@ -17,12 +17,14 @@ static void *find(const void *array, unsigned n, size_t size, uint32_t id) {
     return NULL;
 }
 
-/* The array with one more element, zeroed but for its id. NULL: no memory. */
-static void *grow(void *array, unsigned n, size_t size, uint32_t id) {
-    char *const objects = realloc(array, (n + 1) * size);
-    if (objects)
-        memcpy(memset(objects + n * size, 0, size), &id, sizeof id);
-    return objects;
+/* Adds an element, zeroed but for its id, to the array that the pointer at `place` points to. NULL: no memory. */
+static void *add(void *place, unsigned *n, size_t size, uint32_t id) {
+    char *objects;
+    memcpy(&objects, place, sizeof objects);
+    if (!(objects = realloc(objects, (*n + 1) * size)))
+        return NULL;
+    memcpy(place, &objects, sizeof objects);
+    return memcpy(memset(objects + (*n)++ * size, 0, size), &id, sizeof id);
 }
 
 static void drop(void *array, unsigned *n, size_t size, uint32_t id) {
@@ -35,33 +37,19 @@ static void drop(void *array, unsigned *n, size_t size, uint32_t id) {
 }
 
 struct mirror_node *mirror_add_node(struct mirror *m, uint32_t id) {
-    struct mirror_node *const nodes = grow(m->nodes, m->n_nodes, sizeof *nodes, id);
-    if (!nodes)
-        return NULL;
-    m->nodes = nodes;
-    return &nodes[m->n_nodes++];
+    return add(&m->nodes, &m->n_nodes, sizeof *m->nodes, id);
 }
 
 struct mirror_port *mirror_add_port(struct mirror *m, uint32_t id) {
-    struct mirror_port *const ports = grow(m->ports, m->n_ports, sizeof *ports, id);
-    if (!ports)
-        return NULL;
-    m->ports = ports;
-    return &ports[m->n_ports++];
+    return add(&m->ports, &m->n_ports, sizeof *m->ports, id);
 }
 
 struct mirror_link *mirror_add_link(struct mirror *m, uint32_t id) {
-    struct mirror_link *const links = grow(m->links, m->n_links, sizeof *links, id);
-    if (!links)
-        return NULL;
-    m->links = links;
-    return &links[m->n_links++];
+    return add(&m->links, &m->n_links, sizeof *m->links, id);
 }
 
 void mirror_add_metadata(struct mirror *m, uint32_t id) {
-    struct mirror_metadata *const metadata = grow(m->metadata, m->n_metadata, sizeof *metadata, id);
-    m->metadata = metadata ? metadata : m->metadata;
-    m->n_metadata += metadata != NULL;
+    add(&m->metadata, &m->n_metadata, sizeof *m->metadata, id);
 }
 
 void mirror_remove(struct mirror *m, uint32_t id) {
@@ -128,13 +116,8 @@ static void set_target(struct mirror *m, uint32_t id, const char *key, const cha
     struct mirror_target *target = mirror_target(m, id);
     if (target && target->former)
         *target = (struct mirror_target){.id = id};
-    if (!target) {
-        struct mirror_target *const targets = grow(m->targets, m->n_targets, sizeof *targets, id);
-        if (!targets)
-            return;
-        m->targets = targets;
-        target = &targets[m->n_targets++];
-    }
+    if (!target && !(target = add(&m->targets, &m->n_targets, sizeof *target, id)))
+        return;
     if (object)
         snprintf(target->object, sizeof target->object, "%s", value ? value : "");
     target->misled_by = !misled ? NULL : object ? "target.object" : "target.node";
