@@ -553,6 +553,7 @@ START_TEST(a_profile_that_cannot_be_had) {
     loaded(-ENOENT, "model: no such model");
     NOTES("load base\nthe profile of Headset is not used: model: no such model\n");
     ck_assert_int_eq(now->profile, -1);
+    ck_assert_str_eq(now->profile_refused, "model: no such model");
     use("alsa_input.usb-Headset-00.mono", "Headset");
     ask(1, SETTING_strength, "0.75");
     NOTES("small, 0.75\nclient 1: done\n");
@@ -565,13 +566,16 @@ START_TEST(a_profile_that_cannot_be_had) {
     hang_up_signal(1);
     loaded(0, NULL);
     NOTES("load base\nbase, 0.25\nreload 1: done\n");
+    ck_assert_str_eq(now->profile_refused, "");
     use("yeti", "Blue Yeti");
     loaded(0, NULL);
     NOTES("load small\nsmall, 0.5\n");
     use("alsa_input.usb-Headset-00.mono", "Headset");
     loaded(-EIO, "broken");
+    ck_assert_str_eq(now->profile_refused, "broken");
     use("yeti", "Blue Yeti"); /* whose profile can be had */
     NOTES("load base\nsmall\nsmall, 0.5\n");
+    ck_assert_str_eq(now->profile_refused, "");
     use("another", "Another");
     notes[0] = '\0';
     use("alsa_input.usb-Headset-00.mono", "Headset"); /* which is tried once more */

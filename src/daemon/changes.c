@@ -104,8 +104,15 @@ static void refuse_profile(struct changes *c, const struct err *err) {
         return;
     c->options.say(SD_ERR, "the profile of %s is not used: %s", c->description, err->text);
     c->no_profile = true;
+    memcpy(c->now.profile_refused, err->text, sizeof c->now.profile_refused);
     changes_ask(c, &(struct request){.what = REQUEST_MICROPHONE, .name = c->name, .description = c->description,
                                      .until = now_ms() + CHANGES_PATIENCE_MS});
+}
+
+/* The profile of the microphone in use is tried (once more). */
+static void try_profile(struct changes *c) {
+    c->no_profile = false;
+    c->now.profile_refused[0] = '\0';
 }
 
 static void answer(struct changes *c, const struct request *r, int res, const struct err *err) {
@@ -215,7 +222,7 @@ static int reload(struct changes *c, struct err *err) {
     c->now.refused[0] = '\0'; /* from here on what this file says counts, whatever becomes of one that is on its way */
     if (res)
         return res;
-    c->no_profile = false;
+    try_profile(c);
     const unsigned i = find_reload(c);
     if (i < c->n_waiting) /* this one takes its place */
         memmove(&c->waiting[i], &c->waiting[i + 1], (--c->n_waiting - i) * sizeof c->waiting[0]);
@@ -241,7 +248,7 @@ static int microphone(struct changes *c, const struct request *r, struct err *er
             return 0;
         strcpy(c->name, name);
         strcpy(c->description, description);
-        c->no_profile = false;
+        try_profile(c);
     }
     if (!c->now.loading && find_profile(c, &now) == c->now.profile)
         return 0;

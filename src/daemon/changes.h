@@ -49,6 +49,7 @@ struct request {
 struct in_force {
     struct settings settings;
     int profile; /* of these settings: whose values they have; -1: none's */
+    char profile_refused[sizeof(struct err)]; /* why they lack those of the microphone in use, or "" */
     bool bypass;
     bool loading;                     /* an engine for other settings */
     char refused[sizeof(struct err)]; /* why the file's settings are not in force, or "" ... */

@@ -308,6 +308,8 @@ json_t *report_status(const struct report *r, bool bands) {
     json_object_set_new(status, "profile", r->now->profile < 0
                                                ? json_null()
                                                : words(r->now->settings.profiles[r->now->profile].microphone));
+    json_object_set_new(status, "profile_refused",
+                        r->now->profile_refused[0] ? words(r->now->profile_refused) : json_null());
     if (n.n_consumers)
         add_sound(status, p);
     if (n.n_consumers && bands)

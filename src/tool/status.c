@@ -67,6 +67,9 @@ static void print_controls(FILE *f, const json_t *s) {
         fputs(", echo cancelled", f);
     if (json_is_string(json_object_get(s, "profile")))
         fprintf(f, "; the profile of %s", text_of(s, "profile"));
+    if (json_is_string(json_object_get(s, "profile_refused")))
+        fprintf(f, "; the profile of %s is not used: %s", text_of(json_object_get(s, "microphone"), "description"),
+                text_of(s, "profile_refused"));
     if (is_true(s, "bypass"))
         fputs("; bypassed: the microphone unchanged", f);
 }
