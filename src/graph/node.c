@@ -20,8 +20,7 @@
 #define RECONNECT_FIRST_MS 100 /* the pause between attempts to reach PipeWire, doubled from here ... */
 #define RECONNECT_MAX_MS 2000  /* ... to here */
 #define ANSWER_MS 5000         /* a connection that is not served for so long is given up */
-#define MUTED_MS 400           /* a change of microphone waits for the fade, at most so long: two of the longest quanta */
-#define MUTED_LOOK_MS 10       /* between two looks at it */
+#define MUTED_MS 400           /* a change of microphone waits so long for the fade: two of the longest quanta */
 
 struct node {
     enum node_kind kind;
@@ -60,7 +59,6 @@ struct node {
     struct {
         struct spa_source *timer;
         enum { FADE_NONE, FADE_OUT, FADE_DONE } state; /* of the input, before the capture stream is opened anew */
-        unsigned looks;                                /* at it so far */
     } fade;
 };
 
@@ -126,9 +124,8 @@ static int follow_capture(struct node *n) {
         return open_capture(n);
     if (is_wrong(n) && n->fade.state == FADE_NONE) {
         n->fade.state = FADE_OUT;
-        n->fade.looks = 0;
         pump_mute(n->pump, true);
-        start_timer(n, n->fade.timer, MUTED_LOOK_MS);
+        start_timer(n, n->fade.timer, MUTED_MS);
     }
     return 0;
 }
@@ -139,13 +136,9 @@ static void publish_latency(struct node *n) {
     streams_publish_latency(&n->streams);
 }
 
-static void look_at_fade(void *data, uint64_t expirations) {
+static void on_muted(void *data, uint64_t expirations) {
     (void)expirations;
     struct node *const n = data;
-    if (!pump_is_muted(n->pump) && ++n->fade.looks < MUTED_MS / MUTED_LOOK_MS) {
-        start_timer(n, n->fade.timer, MUTED_LOOK_MS);
-        return;
-    }
     n->fade.state = FADE_DONE;
     n->stale = true;
 }
@@ -398,7 +391,7 @@ static int open_library(struct node *n, struct err *err) {
     n->streams.frozen = pw_loop_add_event(n->loop, on_frozen, n);
     n->registry.context = n->context;
     n->repair.timer = pw_loop_add_timer(n->loop, on_repair, n);
-    n->fade.timer = pw_loop_add_timer(n->loop, look_at_fade, n);
+    n->fade.timer = pw_loop_add_timer(n->loop, on_muted, n);
     if (echo_init(&n->echo, n->loop) < 0 || !n->streams.frozen || !n->repair.timer || !n->fade.timer)
         return err_set(err, -EIO, "PipeWire's client library gives no timers or events: %s", strerror(errno));
     return 0;

@@ -64,14 +64,13 @@ struct pump {
     uint64_t end;             /* the position at which the input ends so far */
     uint64_t born;            /* the input before this position counts as silence */
     float gain, last;         /* the input's fade, and its last sample */
-    unsigned faded;           /* samples of the muted input since it faded out */
     bool held;                /* the microphone went: its last sample stands until it has faded */
     float heard[CHUNK], other[CHUNK]; /* scratch */
 
     /* between the threads */
     float *sounded;             /* [RING], what went out, for pump_listen */
     _Atomic uint64_t n_sounded; /* START more than the samples that went out */
-    _Atomic bool mute, muted;
+    _Atomic bool mute;
     _Atomic int holder;                   /* who works on the audio thread's part: see hold() */
     _Atomic uint64_t due_hops, late_hops; /* late_hops is written last and read first, so it is never the greater */
     _Atomic unsigned delay;               /* = target */
@@ -330,8 +329,6 @@ static void take(struct pump *p, const float *in, unsigned n) {
         power += square(x);
     }
     p->end += n;
-    p->faded = mute && p->gain == 0 ? p->faded + n : 0;
-    atomic_store_explicit(&p->muted, p->faded >= p->target + n, memory_order_relaxed);
     level_add(&p->in_level, power, n, is_settled(p));
     atomic_store_explicit(&p->feed.written, p->end, memory_order_release);
 }
@@ -668,10 +665,6 @@ void pump_rest(struct pump *p, bool rests) {
 
 void pump_mute(struct pump *p, bool mute) {
     atomic_store(&p->mute, mute);
-}
-
-bool pump_is_muted(const struct pump *p) {
-    return atomic_load_explicit(&p->muted, memory_order_relaxed);
 }
 
 void pump_stats(const struct pump *p, struct pump_stats *ret) {

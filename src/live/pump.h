@@ -102,8 +102,6 @@ void pump_rest(struct pump *p, bool rests);
 
 /* Fades the input out (within 10 ms) and in again, for a change of microphone. */
 void pump_mute(struct pump *p, bool mute);
-/* Whether the input has faded out, and what came in before has gone out. Any thread. */
-bool pump_is_muted(const struct pump *p);
 void pump_stats(const struct pump *p, struct pump_stats *ret);
 /* The last n <= PUMP_LISTEN_MAX samples that went out, out[n], and what came in for them, in[n]. */
 void pump_listen(const struct pump *p, float *in, float *out, unsigned n);
