@@ -662,6 +662,24 @@ START_TEST(save_touches_nothing_else) {
 }
 END_TEST
 
+/* A link may point to a file that is yet to be: one that a manager of dotfiles will make. */
+START_TEST(save_makes_what_a_link_points_to) {
+    struct settings s;
+    struct err err = {""};
+    struct stat st;
+    put("dotfiles/other", "");
+    put(".config/primeknet/other", "");
+    ck_assert_int_eq(symlink("../../dotfiles/p.conf", at(".config/primeknet/primeknet.conf")), 0);
+    ck_assert_int_eq(settings_load(&s, NULL, &err), 0);
+    settings_set(&s, SETTING_strength, "0.5", &err);
+    ck_assert_msg(settings_save(&s, -1, SETTING_strength, &err) == 0, "%s", err.text);
+    ck_assert_int_eq(lstat(at(".config/primeknet/primeknet.conf"), &st), 0);
+    ck_assert(S_ISLNK(st.st_mode));
+    ck_assert_int_eq(lstat(at("dotfiles/p.conf"), &st), 0);
+    ck_assert_int_eq(st.st_mode & 07777, 0600);
+}
+END_TEST
+
 START_TEST(save_begins_the_users_file) {
     struct settings s;
     struct err err = {""};
@@ -734,6 +752,7 @@ int main(void) {
     tcase_add_loop_test(files, save_refuses_what_it_cannot_find, 0, sizeof not_saved / sizeof not_saved[0]);
     tcase_add_test(files, profiles);
     tcase_add_test(files, save_touches_nothing_else);
+    tcase_add_test(files, save_makes_what_a_link_points_to);
     tcase_add_test(files, save_begins_the_users_file);
     tcase_add_test(files, shipped_file_is_the_defaults);
     tcase_add_test(files, manual_names_every_setting_and_default);

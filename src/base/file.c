@@ -11,7 +11,90 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static void make_parents(char *path) {
+enum { MOST_LINKS = 40 }; /* as in the kernel */
+
+int path_join(char *ret, size_t size, const char *folder, const char *name) {
+    size_t n = strlen(folder);
+    while (n > 0 && folder[n - 1] == '/')
+        n--;
+    return snprintf(ret, size, "%.*s/%s", (int)n, folder, name) < (int)size ? 0 : -ENAMETOOLONG;
+}
+
+/* Follows symbolic links until the last component is none; the target need not exist. */
+static int follow(char path[4096]) {
+    char link[4096], joined[4096];
+    for (int i = 0; i < MOST_LINKS; i++) {
+        ssize_t n = readlink(path, link, sizeof link - 1);
+        if (n < 0)
+            return errno == EINVAL || errno == ENOENT ? 0 : -errno;
+        link[n] = '\0';
+        char *slash = strrchr(path, '/');
+        if (link[0] == '/' || !slash) {
+            strcpy(path, link);
+        } else {
+            *slash = '\0';
+            if (path_join(joined, sizeof joined, path, link) < 0)
+                return -ENAMETOOLONG;
+            strcpy(path, joined);
+        }
+    }
+    return -ELOOP;
+}
+
+/* Creates a file beside the target, under a name that nobody has. Unlike mkstemp it leaves the umask to the kernel. */
+static int open_part(struct replace *r, mode_t mode) {
+    for (unsigned i = 0;; i++) {
+        if (snprintf(r->part, sizeof r->part, "%s.%d-%u", r->target, (int)getpid(), i) >= (int)sizeof r->part)
+            return -ENAMETOOLONG;
+        const int fd = open(r->part, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+        if (fd >= 0 || errno != EEXIST)
+            return fd >= 0 ? fd : -errno;
+    }
+}
+
+int replace_begin(struct replace *r, const char *name, mode_t mode, struct err *err) {
+    struct stat old;
+    *r = (struct replace){.name = name};
+    if (strlen(name) >= sizeof r->target)
+        return err_set(err, -ENAMETOOLONG, "%s: the name is too long", name);
+    strcpy(r->target, name);
+    int code = follow(r->target);
+    if (code < 0)
+        return err_set(err, code, "%s: %s", name, strerror(-code));
+    const bool exists = stat(r->target, &old) == 0;
+    if (exists && !S_ISREG(old.st_mode))
+        return err_set(err, -EINVAL, S_ISDIR(old.st_mode) ? "%s: is a folder" : "%s: is not a regular file", name);
+    const int fd = open_part(r, exists ? old.st_mode & 0777 : mode);
+    if (fd < 0) {
+        r->part[0] = '\0';
+        return err_set(err, fd, "%s: %s", name, fd == -ENAMETOOLONG ? "the name is too long" : strerror(-fd));
+    }
+    if (exists && fchmod(fd, old.st_mode & 0777) < 0) {
+        code = err_set(err, -errno, "%s: %s", name, strerror(errno));
+        close(fd);
+        replace_drop(r);
+        return code;
+    }
+    return fd;
+}
+
+int replace_finish(struct replace *r, struct err *err) {
+    if (rename(r->part, r->target) < 0)
+        return err_set(err, -errno, "%s: %s", r->name, strerror(errno));
+    r->part[0] = '\0';
+    return 0;
+}
+
+void replace_drop(struct replace *r) {
+    if (r->part[0])
+        unlink(r->part);
+    r->part[0] = '\0';
+}
+
+static void make_parents(const char *name) {
+    char path[4096];
+    if (snprintf(path, sizeof path, "%s", name) >= (int)sizeof path)
+        return;
     for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
         mkdir(path, 0700);
@@ -32,39 +115,29 @@ static bool has_content(const char *path, const char *text, size_t n) {
     return same;
 }
 
-int file_write(const char *path, const char *text, size_t n, struct err *err) {
-    char *real = realpath(path, NULL), *part = NULL;
-    struct stat st;
-    int fd = -1, res = 0;
+static int write_all(int fd, const char *text, size_t n) {
+    while (n > 0) {
+        const ssize_t wrote = write(fd, text, n);
+        if (wrote < 0 && errno != EINTR)
+            return -1;
+        if (wrote > 0)
+            text += wrote, n -= (size_t)wrote;
+    }
+    return fsync(fd);
+}
 
-    if (real && has_content(real, text, n)) {
-        free(real);
+int file_write(const char *path, const char *text, size_t n, struct err *err) {
+    struct replace r;
+    if (has_content(path, text, n))
         return 0;
-    }
-    if (asprintf(&part, "%s.XXXXXX", real ? real : path) < 0) {
-        free(real);
-        return err_set(err, -ENOMEM, "%s: %s", path, strerror(ENOMEM));
-    }
-    if (!real)
-        make_parents(part);
-    fd = mkostemp(part, O_CLOEXEC);
-    if (fd < 0 || (real && (stat(real, &st) < 0 || fchmod(fd, st.st_mode & 07777) < 0)))
-        res = -errno;
-    for (size_t done = 0; res == 0 && done < n;) {
-        ssize_t wrote = write(fd, text + done, n - done);
-        if (wrote >= 0)
-            done += (size_t)wrote;
-        else if (errno != EINTR)
-            res = -errno;
-    }
-    if (res == 0 && (fsync(fd) < 0 || rename(part, real ? real : path) < 0))
-        res = -errno;
-    if (fd >= 0) {
-        close(fd);
-        if (res)
-            unlink(part);
-    }
-    free(part);
-    free(real);
-    return res ? err_set(err, res, "%s: %s", path, strerror(-res)) : 0;
+    make_parents(path);
+    const int fd = replace_begin(&r, path, 0600, err);
+    if (fd < 0)
+        return fd;
+    int res = write_all(fd, text, n) < 0 ? err_set(err, -errno, "%s: %s", path, strerror(errno)) : 0;
+    close(fd);
+    if (res == 0)
+        res = replace_finish(&r, err);
+    replace_drop(&r);
+    return res;
 }

@@ -3,8 +3,8 @@
 
 #include "tool/cli.h"
 
+#include "base/file.h"
 #include "tool/enhance.h"
-#include "tool/replace.h"
 #include "tool/sound_file.h"
 
 #include <errno.h>

@@ -5,8 +5,8 @@
  * silence at the end. */
 #include "tool/enhance.h"
 
+#include "base/file.h"
 #include "tool/limiter.h"
-#include "tool/replace.h"
 #include "tool/sound.h"
 #include "tool/sound_file.h"
 #include "tool/tags.h"
@@ -259,7 +259,7 @@ static int open_resamplers(struct job *j) {
 
 static int open_output(struct job *j) {
     SF_INFO info = {.samplerate = j->info.samplerate, .channels = j->info.channels};
-    const int fd = replace_begin(&j->replace, j->out_name, j->err);
+    const int fd = replace_begin(&j->replace, j->out_name, 0666, j->err);
     if (fd < 0)
         return fd;
     info.format = sound_file_format(j->out_name, &j->info, j->err);

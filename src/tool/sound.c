@@ -1,6 +1,6 @@
 #include "tool/sound.h"
 
-#include "tool/replace.h"
+#include "base/file.h"
 #include "tool/sound_file.h"
 
 #include <errno.h>
@@ -92,7 +92,7 @@ int sound_write(const struct sound *s, const char *path, struct err *err) {
     SF_INFO info = {.samplerate = (int)s->rate, .channels = 1, .format = SF_FORMAT_FLAC | SF_FORMAT_PCM_24};
     if (!sf_format_check(&info))
         return err_set(err, -EINVAL, "%s: FLAC cannot hold a rate of %u Hz", path, s->rate);
-    int code = replace_begin(&r, path, err);
+    int code = replace_begin(&r, path, 0666, err);
     if (code < 0)
         return code;
     SNDFILE *f = sf_open_fd(code, SFM_WRITE, &info, SF_TRUE);

@@ -6,10 +6,10 @@
 
 #include "tool/cli.h"
 
+#include "base/file.h"
 #include "kernels/fft/fft.h"
 #include "kernels/kernels.h"
 #include "model/pool.h"
-#include "tool/replace.h"
 #include "tool/sound.h"
 
 #include <dirent.h>
@@ -339,7 +339,7 @@ static int write_all(const struct arguments *a, const struct list *clean, const 
     char path[4096];
     if (path_join(path, sizeof path, a->out, "pairs.tsv") < 0)
         return err_set(err, -ENAMETOOLONG, "%s: the name is too long", a->out);
-    int code = replace_begin(&r, path, err);
+    int code = replace_begin(&r, path, 0666, err);
     if (code < 0)
         return code;
     FILE *table = fdopen(code, "w");

@@ -7,12 +7,12 @@
 
 #ifdef HAVE_CAIRO
 
+#include "base/file.h"
 #include "engine/choose.h"
 #include "base/fpu.h"
 #include "kernels/kernels.h"
 #include "model/model.h"
 #include "net/net.h"
-#include "tool/replace.h"
 #include "tool/sound.h"
 #include "net/spectrum.h"
 #include "net/stft.h"
@@ -256,7 +256,7 @@ static int draw(const struct view *v, const char *in, const char *model, const c
         draw_axes(c, v, p, p == GAIN ? 0 : top_db, p == GAIN ? gain_range_db : level_range_db);
 
     struct replace r;
-    const int fd = replace_begin(&r, out, err);
+    const int fd = replace_begin(&r, out, 0666, err);
     int code = fd < 0 ? fd : 0;
     if (code == 0) {
         cairo_status_t status = cairo_status(c);
