@@ -2,7 +2,8 @@
  * engine alone, with batches of 1, 2 and 3 hops; then pumps in real time for 15 s each: one stream; three whose blocks
  * coincide; three whose clocks differ by 300 ppm.
  *
- * bench-streams MODEL ENGINE MOST: what a server of many calls asks of the engine, with 1, 2, 4 ... MOST streams:
+ * bench-streams MODEL ENGINE MOST [THREADS]: what a server of many calls asks of the engine, with 1, 2, 4 ... MOST
+ * streams and one thread, or THREADS:
  * batches of all of them back to back; then in real time for 2 s each, with hops that become due all at once, and
  * spread over the time of a hop, where a batch is whatever is due. Times count from when a hop is due until its samples
  * are there; it is late when that takes longer than a hop lasts. Memory is the GPU's. */
@@ -163,7 +164,8 @@ static int serve(struct many *m, const char *what, bool spread) {
     return 0;
 }
 
-static int measure_many(const struct engine_options *with, const struct model *model, unsigned n, struct err *err) {
+static int measure_many(const struct engine_options *with, const struct model *model, unsigned n, unsigned n_threads,
+                        struct err *err) {
     struct engine_options options = *with;
     struct many m = {.n = n};
     options.n_streams = n;
@@ -181,11 +183,12 @@ static int measure_many(const struct engine_options *with, const struct model *m
     m.us = malloc((size_t)m.n_us * sizeof *m.us);
     m.jobs = malloc(n * sizeof *m.jobs);
     m.due_ns = malloc(n * sizeof *m.due_ns);
-    int failed = !m.sound || !m.out || !m.us || !m.jobs || !m.due_ns;
+    int failed = !m.sound || !m.out || !m.us || !m.jobs || !m.due_ns || engine_threads(m.e, n_threads) < 0;
     if (!failed) {
         fill(m.sound, N_SOUNDS * hop);
-        printf("{\"model\": \"%s\", \"engine\": \"%s\", \"streams\": %u, \"hop_us\": %.0f, \"open_ms\": %.0f, ",
-               model_name(model), engine_name(m.e), n, (double)m.hop_ns / 1000, open_ms);
+        printf("{\"model\": \"%s\", \"engine\": \"%s\", \"streams\": %u, \"threads\": %u, \"hop_us\": %.0f, "
+               "\"open_ms\": %.0f, ",
+               model_name(model), engine_name(m.e), n, n_threads, (double)m.hop_ns / 1000, open_ms);
         if (before)
             printf("\"mib\": %.1f, \"mib_per_stream\": %.2f, ", mib, mib / n);
         failed = many_batches(&m) || serve(&m, "at_once", false) || serve(&m, "spread", true);
@@ -200,7 +203,8 @@ static int measure_many(const struct engine_options *with, const struct model *m
     return failed ? err_set(err, -1, "the engine failed") : 0;
 }
 
-static int curve(struct engine_options options, const struct model *model, unsigned most, struct err *err) {
+static int curve(struct engine_options options, const struct model *model, unsigned most, unsigned n_threads,
+                 struct err *err) {
     struct engine *e;
     options.n_streams = 1;
     if (engine_open(&e, &options, model, err) < 0) /* afterwards a GPU's context is there */
@@ -208,7 +212,7 @@ static int curve(struct engine_options options, const struct model *model, unsig
     engine_close(e);
     prctl(PR_SET_TIMERSLACK, 1);
     for (unsigned n = 1; n <= most; n *= 2)
-        if (measure_many(&options, model, n, err))
+        if (measure_many(&options, model, n, n_threads, err))
             return 1;
     return 0;
 }
@@ -287,8 +291,9 @@ int main(int argc, char **argv) {
     struct model *m = NULL;
     struct engine *e = NULL;
     const unsigned long most = argc > 3 ? strtoul(argv[3], NULL, 10) : 0;
-    if (argc < 2 || argc > 4 || most > MOST_STREAMS) {
-        fprintf(stderr, "Usage: bench-streams MODEL [ENGINE [MOST]]\n");
+    const unsigned long threads = argc > 4 ? strtoul(argv[4], NULL, 10) : 1;
+    if (argc < 2 || argc > 5 || most > MOST_STREAMS || threads < 1 || threads > MOST_STREAMS) {
+        fprintf(stderr, "Usage: bench-streams MODEL [ENGINE [MOST [THREADS]]]\n");
         return 2;
     }
     setvbuf(stdout, NULL, _IOLBF, 0);
@@ -296,7 +301,7 @@ int main(int argc, char **argv) {
         .name = argc > 2 ? argv[2] : "cpu", .n_streams = WORKER_STREAMS, .max_hops = 1};
     int failed = model_load(&m, argv[1], &err) < 0;
     if (!failed && most)
-        failed = curve(options, m, (unsigned)most, &err);
+        failed = curve(options, m, (unsigned)most, (unsigned)threads, &err);
     else if (!failed && !(failed = engine_open(&e, &options, m, &err) < 0)) {
         double one = 0;
         failed = measure_batches(e) || run(e, 1, 0, "one", &one) ||

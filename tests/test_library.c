@@ -2,6 +2,7 @@
  * controls, handles that share a model, errors for what is wrong, and calls that are real-time safe. The engine of one
  * handle can be made to fail. */
 #include "engine/engine.h"
+#include "engine/team.h"
 #include "lib/primeknet.h"
 #include "model/model.h"
 #include "draw.h"
@@ -18,6 +19,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define WIDE FIXTURES "/wide.safetensors"
 static const char *const models[] = {WIDE, FIXTURES "/narrow.safetensors", FIXTURES "/long-hop.safetensors",
@@ -29,6 +32,14 @@ int __real_engine_process(struct engine *e, const struct engine_job *jobs, unsig
 int __wrap_engine_process(struct engine *e, const struct engine_job *jobs, unsigned n_jobs);
 int __wrap_engine_process(struct engine *e, const struct engine_job *jobs, unsigned n_jobs) {
     return fails ? -EIO : __real_engine_process(e, jobs, n_jobs);
+}
+
+static unsigned n_helpers; /* of the last team */
+int __real_team_new(struct team **ret, unsigned n, team_work *work, void *context);
+int __wrap_team_new(struct team **ret, unsigned n, team_work *work, void *context);
+int __wrap_team_new(struct team **ret, unsigned n, team_work *work, void *context) {
+    n_helpers = n;
+    return fails ? -EAGAIN : __real_team_new(ret, n, work, context);
 }
 
 static float *noise(size_t n) {
@@ -125,6 +136,130 @@ START_TEST(any_pushes_give_the_engines_output) {
         free(y[s]);
     }
     primeknet_close(p);
+}
+END_TEST
+
+START_TEST(threads_change_nothing) {
+    const unsigned n_threads[] = {2, 1, 3, 8}, wanted_helpers[] = {1, 0, 2, 2}; /* more than streams are of no use */
+    struct primeknet *p = open_handle(models[_i], N_STREAMS, 1);
+    const unsigned hop = primeknet_hop(p);
+    const size_t n = (size_t)N_HOPS * hop + 6000 / hop * hop;
+    ck_assert_int_eq(primeknet_threads(p, 0), -EINVAL);
+    ck_assert_int_eq(primeknet_threads(NULL, 2), -EINVAL);
+    for (unsigned t = 0; t < 4; t++) {
+        float *x[N_STREAMS], *y[N_STREAMS];
+        n_helpers = 0;
+        ck_assert_int_eq(primeknet_threads(p, n_threads[t]), 0);
+        ck_assert_uint_eq(n_helpers, wanted_helpers[t]);
+        for (unsigned s = 0; s < N_STREAMS; s++) {
+            x[s] = noise(n);
+            y[s] = get(n, sizeof *y[s]);
+            ck_assert_int_eq(primeknet_reset(p, s), 0);
+        }
+        push_at_random(p, 1, x, y, n);
+        for (unsigned s = 0; s < N_STREAMS; s++) {
+            float *wanted = engine_output(models[_i], fresh, x[s], n);
+            check_later(y[s], wanted, n, hop - 1);
+            free(wanted);
+            free(x[s]);
+            free(y[s]);
+        }
+    }
+    primeknet_close(p);
+}
+END_TEST
+
+START_TEST(where_no_thread_can_be_had_one_does_all) {
+    struct primeknet *p = open_handle(WIDE, 2, 1);
+    const size_t n = (size_t)N_HOPS * primeknet_hop(p);
+    float *x = noise(n), *y[2] = {get(n, sizeof **y), get(n, sizeof **y)}, *wanted = engine_output(WIDE, fresh, x, n);
+    fails = true;
+    ck_assert_int_eq(primeknet_threads(p, 2), -EAGAIN);
+    fails = false;
+    ck_assert_int_eq(primeknet_process(p, (const float *[]){x, x}, y, n), 0);
+    for (unsigned s = 0; s < 2; s++) {
+        check_later(y[s], wanted, n, primeknet_hop(p) - 1);
+        free(y[s]);
+    }
+    free(x);
+    free(wanted);
+    primeknet_close(p);
+}
+END_TEST
+
+/* A child has none of its parent's threads: it computes alone, and ends nobody else's. */
+START_TEST(a_child_goes_on_alone) {
+    struct primeknet *p = open_handle(WIDE, N_STREAMS, 1);
+    const size_t n = (size_t)N_HOPS * primeknet_hop(p);
+    float *x = noise(n), *y[N_STREAMS] = {NULL, get(n, sizeof **y), get(n, sizeof **y)};
+    float *wanted = engine_output(WIDE, fresh, x, n);
+    ck_assert_int_eq(primeknet_threads(p, N_STREAMS), 0);
+    const pid_t child = fork();
+    const int code = primeknet_process(p, (const float *[]){NULL, x, x}, y, n);
+    if (child == 0) {
+        const size_t later = primeknet_hop(p) - 1;
+        primeknet_close(p);
+        _exit(code || memcmp(y[2] + later, wanted, (n - later) * sizeof *x) != 0);
+    }
+    int status;
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+    ck_assert_int_eq(code, 0);
+    for (unsigned s = 1; s < N_STREAMS; s++) {
+        check_later(y[s], wanted, n, primeknet_hop(p) - 1);
+        free(y[s]);
+    }
+    free(x);
+    free(wanted);
+    primeknet_close(p);
+}
+END_TEST
+
+enum { TEAM = 4, MOST_JOBS = 9 };
+
+struct crew {
+    pthread_barrier_t all;
+    bool meets;
+    unsigned n_done[MOST_JOBS], by[TEAM];
+};
+
+static void do_job(void *context, unsigned thread, unsigned job) {
+    struct crew *c = context;
+    if (c->meets)
+        pthread_barrier_wait(&c->all);
+    c->n_done[job]++;
+    c->by[thread]++;
+}
+
+/* A job for each thread, and each waits for the others: only if all of them work does it end. */
+START_TEST(a_team_works_side_by_side) {
+    struct crew c = {.meets = true};
+    struct team *team;
+    ck_assert_int_eq(pthread_barrier_init(&c.all, NULL, TEAM), 0);
+    ck_assert_int_eq(team_new(&team, TEAM - 1, do_job, &c), 0);
+    for (unsigned i = 0; i < 1000; i++)
+        team_run(team, TEAM);
+    for (unsigned i = 0; i < TEAM; i++)
+        ck_assert(c.n_done[i] == 1000 && c.by[i] == 1000);
+    team_free(team);
+    pthread_barrier_destroy(&c.all);
+}
+END_TEST
+
+START_TEST(a_team_does_each_job_once) {
+    struct crew c = {.meets = false};
+    struct team *team;
+    unsigned wanted[MOST_JOBS] = {0};
+    ck_assert_int_eq(team_new(&team, TEAM - 1, do_job, &c), 0);
+    for (unsigned i = 0; i < 20000; i++) {
+        const unsigned n = draw(MOST_JOBS + 1);
+        team_run(team, n);
+        for (unsigned k = 0; k < n; k++)
+            wanted[k]++;
+    }
+    team_free(team);
+    ck_assert_mem_eq(c.n_done, wanted, sizeof wanted);
+    team_free(NULL);
 }
 END_TEST
 
@@ -395,6 +530,11 @@ int main(void) {
     TCase *t = tcase_create("library");
     tcase_set_timeout(t, 300);
     tcase_add_loop_test(t, any_pushes_give_the_engines_output, 0, 4 * N_MODELS);
+    tcase_add_loop_test(t, threads_change_nothing, 0, N_MODELS);
+    tcase_add_test(t, where_no_thread_can_be_had_one_does_all);
+    tcase_add_test(t, a_child_goes_on_alone);
+    tcase_add_test(t, a_team_works_side_by_side);
+    tcase_add_test(t, a_team_does_each_job_once);
     tcase_add_loop_test(t, delay_is_as_told, 0, 4 * N_MODELS);
     tcase_add_test(t, a_call_that_is_no_multiple_is_refused);
     tcase_add_test(t, controls_are_the_engines);

@@ -3,7 +3,7 @@
  * 700 lines, because every case needs that engine, that clock and those sources. */
 #include "config.h"
 
-#include "live/futex.h"
+#include "base/futex.h"
 
 static bool wait_told(_Atomic uint32_t *word, uint32_t value, uint64_t timeout_ns);
 #define futex_wait wait_told
@@ -130,7 +130,7 @@ static bool together; /* the engines to come */
 
 static void stall(struct engine *e, bool stalls) {
     atomic_store(&e->stall, stalls);
-    futex_wake(&e->stall);
+    futex_wake(&e->stall, 1);
 }
 
 static void fill(struct engine *e, unsigned hop, unsigned delay, float gain) {
@@ -260,7 +260,7 @@ static _Atomic uint32_t n_sleeps;
 
 static bool wait_told(_Atomic uint32_t *word, uint32_t value, uint64_t timeout_ns) {
     atomic_fetch_add(&n_sleeps, 1);
-    futex_wake(&n_sleeps);
+    futex_wake(&n_sleeps, 1);
     return futex_wait(word, value, timeout_ns);
 }
 

@@ -148,6 +148,11 @@ int engine_process(struct engine *e, const struct engine_job *jobs, unsigned n_j
     return 0;
 }
 
+int engine_threads(struct engine *e, unsigned n) {
+    assert(n > 0);
+    return e->type->threads ? e->type->threads(e, n) : 0;
+}
+
 void engine_reset(struct engine *e, unsigned stream) {
     assert(stream < e->n_streams);
     e->n_silent[stream] = 0;

@@ -8,9 +8,9 @@
  * Delay: every hop of H samples in gives H samples out. Output sample i of a stream belongs to input sample i -
  * engine_delay(), where the delay is the synthesis window less a hop.
  *
- * Threads: open and close on any thread, but not during another call; engine_process, engine_reset and engine_tail on
- * one thread at a time; engine_control on any thread at any time. In the null and CPU engines these four are real-time
- * safe: they do not allocate, lock or print. */
+ * Threads: open, close and engine_threads on any thread, but not during another call; engine_process, engine_reset and
+ * engine_tail on one thread at a time; engine_control on any thread at any time. In the null and CPU engines these four
+ * are real-time safe: they do not allocate, lock or print. */
 #ifndef PRIMEKNET_ENGINE_H
 #define PRIMEKNET_ENGINE_H
 
@@ -70,6 +70,11 @@ bool engine_together(const struct engine *e);  /* jobs in one call take less tim
 /* Runs the jobs, at most one per stream; an engine may compute them together. Samples that are not finite count as 0.
  * Returns 0, or -EIO if the engine is lost: the outputs are then undefined, and only engine_close may follow. */
 int engine_process(struct engine *e, const struct engine_job *jobs, unsigned n_jobs);
+
+/* Lets a call use n threads, the caller's included: it computes streams side by side where one would compute them one
+ * after another. 1 at first. The others inherit this thread's scheduling policy and priority; with them engine_process
+ * waits for them, and is not real-time safe. Returns 0, or a negative errno and the engine has one thread. */
+int engine_threads(struct engine *e, unsigned n);
 
 /* Resets a stream to zero state; its controls stay. */
 void engine_reset(struct engine *e, unsigned stream);

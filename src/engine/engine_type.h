@@ -34,6 +34,7 @@ struct engine_type {
                 struct err *err);
     void (*close)(struct engine *e);
     int (*process)(struct engine *e, const struct engine_job *jobs, unsigned n_jobs);
+    int (*threads)(struct engine *e, unsigned n); /* NULL: the number makes no difference */
     void (*reset)(struct engine *e, unsigned stream);
     void (*tail)(const struct engine *e, unsigned stream, float *tail);
 };

@@ -285,6 +285,10 @@ int primeknet_control(struct primeknet *p, unsigned stream, float strength, floa
     return 0;
 }
 
+int primeknet_threads(struct primeknet *p, unsigned n) {
+    return p && n > 0 ? engine_threads(p->engine, n) : -EINVAL;
+}
+
 int primeknet_reset(struct primeknet *p, unsigned stream) {
     if (!p || stream >= engine_streams(p->engine))
         return -EINVAL;

@@ -7,11 +7,12 @@
  * are not finite count as 0.
  *
  * Threads: handles are independent of each other. For one handle, call primeknet_process and primeknet_reset from one
- * thread at a time, primeknet_close when no other call runs, and everything else from any thread at any time.
+ * thread at a time, primeknet_close and primeknet_threads when no other call runs, and everything else from any thread
+ * at any time.
  *
- * Real time: on the engine cpu every function except open, open_like and close is real-time safe: it does not allocate,
- * lock, print or make system calls. primeknet_process runs the network on the calling thread, once per hop of input. On
- * the engine cuda it waits for the GPU.
+ * Real time: on the engine cpu every function except open, open_like, close and threads is real-time safe: it does not
+ * allocate, lock, print or make system calls. primeknet_process runs the network on the calling thread, once per hop of
+ * input, unless primeknet_threads gave it more. On the engine cuda it waits for the GPU.
  *
  * Functions that return int return 0 or a negative errno; -EINVAL means that an argument is wrong. */
 #ifndef PRIMEKNET_H
@@ -67,6 +68,12 @@ int primeknet_process(struct primeknet *p, const float *const in[], float *const
  * (the delayed input) to 1. floor_db: the least gain, 0 or less; -INFINITY is none. low_cut_hz: removes what lies
  * below, whatever the strength, up to half the rate; 0 is off. */
 int primeknet_control(struct primeknet *p, unsigned stream, float strength, float floor_db, float low_cut_hz);
+
+/* Lets calls of primeknet_process use n threads, the caller's included, for the streams of one call: on the engine cpu,
+ * n streams or more on n cores take up to n times less time. 1 at first. The others inherit this thread's scheduling
+ * policy and priority and sleep between calls; with them primeknet_process makes system calls and waits. Elsewhere it
+ * makes no difference. Returns 0, or a negative errno if there can be no such threads, and then there are none. */
+int primeknet_threads(struct primeknet *p, unsigned n);
 
 /* Makes a stream fresh; its controls stay. */
 int primeknet_reset(struct primeknet *p, unsigned stream);

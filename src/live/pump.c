@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "live/delay.h"
 #include "live/feed.h"
-#include "live/futex.h"
+#include "base/futex.h"
 #include "live/slots.h"
 
 #include <errno.h>

@@ -6,7 +6,7 @@
 #include "base/fpu.h"
 #include "base/memory.h"
 #include "live/feed.h"
-#include "live/futex.h"
+#include "base/futex.h"
 #include "live/slots.h"
 
 #include <errno.h>
@@ -280,7 +280,7 @@ static void compute(struct worker *w, const struct due_hop *batch, unsigned n) {
         atomic_store_explicit(&batch[i].stream->next, batch[i].start + slot->hop, memory_order_release);
         atomic_fetch_add(&f->progress, 1);
         if (atomic_load(&f->waiting))
-            futex_wake(&f->progress);
+            futex_wake(&f->progress, 1);
     }
 }
 
@@ -311,7 +311,7 @@ static void *serve(void *arg) {
     pthread_setname_np(pthread_self(), "primeknet hops");
     fpu_flush_denormals();
     atomic_store(&w->tid, (uint32_t)gettid());
-    futex_wake(&w->tid);
+    futex_wake(&w->tid, 1);
 
     enum { LOOKS, SLEEPS, GATHERS, COMPUTES, HAS_GATHERED } state = LOOKS;
     while (!atomic_load(&w->quit)) {
@@ -319,7 +319,7 @@ static void *serve(void *arg) {
         atomic_fetch_add(&w->looks, 1);
         worker_ask_realtime(w);
         if (atomic_load(&w->removing))
-            futex_wake(&w->looks);
+            futex_wake(&w->looks, 1);
         struct due_hop batch[WORKER_PUMPS];
         const unsigned n = look(w, batch);
         const uint64_t wait_ns = n && state != HAS_GATHERED ? gather_ns(w, batch, n) : 0;
@@ -339,7 +339,7 @@ static void *serve(void *arg) {
 static void post(struct worker *w) {
     atomic_fetch_add(&w->posted, 1);
     if (atomic_load(&w->sleeping))
-        futex_wake(&w->posted);
+        futex_wake(&w->posted, 1);
 }
 
 /* ---- audio threads ----------------------------------------------------------------------------------------------- */

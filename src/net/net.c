@@ -51,7 +51,8 @@ struct up {
 struct net {
     const struct model_config *config;
     const struct kernels *k;
-    struct pool pool;
+    struct pool pool;      /* owns the scratch, and the packed weights unless they are shared */
+    bool shares;           /* the weights are another net's */
     struct layer embed, down;
     struct dense encoder, mask, phase;
     struct block *blocks;
@@ -176,14 +177,31 @@ int net_new(struct net **ret, const struct model *model, const struct kernels *k
     return 0;
 }
 
+int net_share(struct net **ret, const struct net *of) {
+    struct net *n = malloc(sizeof *n);
+    if (!n)
+        return -ENOMEM;
+    *n = *of;
+    n->pool = (struct pool){0};
+    n->shares = true;
+    scratch_init(n);
+    if (!pool_ok(&n->pool)) {
+        net_free(n);
+        return -ENOMEM;
+    }
+    *ret = n;
+    return 0;
+}
+
 void net_free(struct net *n) {
     if (!n)
         return;
-    for (unsigned b = 0; n->blocks && b < n->config->n_blocks; b++) {
+    for (unsigned b = 0; n->blocks && !n->shares && b < n->config->n_blocks; b++) {
         free(n->blocks[b].time);
         free(n->blocks[b].freq);
     }
-    free(n->blocks);
+    if (!n->shares)
+        free(n->blocks);
     pool_done(&n->pool);
     free(n);
 }

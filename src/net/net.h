@@ -3,7 +3,7 @@
  *
  * Maps are [positions][channels], with n_positions rows at full resolution and n_half rows after the stride-2
  * convolution. A net holds packed weights and scratch. It serves any number of streams, each with its own net_state, on
- * one thread at a time. All functions except new, free and net_state_init are real-time safe. */
+ * one thread at a time. All functions except new, share, free and net_state_init are real-time safe. */
 #ifndef PRIMEKNET_NET_H
 #define PRIMEKNET_NET_H
 
@@ -24,6 +24,8 @@ struct net_state {
 };
 
 int net_new(struct net **ret, const struct model *model, const struct kernels *kernels);
+/* Another net with the weights of `of`, which must outlive it, and its own scratch, for another thread. */
+int net_share(struct net **ret, const struct net *of);
 void net_free(struct net *n); /* n may be NULL */
 
 int net_state_init(const struct net *n, struct net_state *s);

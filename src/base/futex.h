@@ -23,9 +23,9 @@ static inline bool futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t t
            errno != ETIMEDOUT;
 }
 
-/* Wakes one waiter. */
-static inline void futex_wake(_Atomic uint32_t *word) {
-    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+/* Wakes at most n waiters. */
+static inline void futex_wake(_Atomic uint32_t *word, unsigned n) {
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, n, NULL, NULL, 0);
 }
 
 #endif
