@@ -44,8 +44,18 @@ wait_for() { # seconds command...
     done
     fail "gave up waiting for: $*"
 }
-# What ends at the first match is no part of a pipe: what prints into it would fail, and with it the pipe.
-port() { grep -qx "$2" < <(pw-link -"$1"); } # i or o, its name
+# The command succeeds, and prints a line that matches, or none. It ends before grep starts: grep ends at the first
+# match, and what still printed to it would fail.
+prints() { # regular expression, command...
+    local text
+    text=$("${@:2}") && grep -q -- "$1" <<< "$text"
+}
+prints_no() {
+    local text
+    text=$("${@:2}") && ! grep -q -- "$1" <<< "$text"
+}
+port() { prints "^$2$" pw-link -"$1"; } # i or o, its name
+links() { pw-link -l | grep -A1 -x "$1"; } # a port, and the first that it is linked to
 connect() { # an output, an input
     wait_for 60 port o "$1"
     wait_for 60 port i "$2"
