@@ -456,9 +456,9 @@ START_TEST(what_is_no_file) {
     free(big);
     ck_assert_int_eq(mkfifo(at("pipe"), 0600), 0);
     assert_not_a_file(at("none"), "No such file");
-    assert_not_a_file(home, "directory");
-    assert_not_a_file(at("pipe"), "not a file");
-    assert_not_a_file("/dev/zero", "not a file");
+    assert_not_a_file(home, "is a folder");
+    assert_not_a_file(at("pipe"), "is not a regular file");
+    assert_not_a_file("/dev/zero", "is not a regular file");
     assert_not_a_file(at("big"), "larger than 65536 bytes");
     struct settings s;
     struct err err;

@@ -52,6 +52,10 @@ static int open_part(struct replace *r, mode_t mode) {
     }
 }
 
+static int refuse_irregular(const struct stat *st, const char *name, struct err *err) {
+    return err_set(err, -EINVAL, S_ISDIR(st->st_mode) ? "%s: is a folder" : "%s: is not a regular file", name);
+}
+
 int replace_begin(struct replace *r, const char *name, mode_t mode, struct err *err) {
     struct stat old;
     *r = (struct replace){.name = name};
@@ -63,7 +67,7 @@ int replace_begin(struct replace *r, const char *name, mode_t mode, struct err *
         return err_set(err, code, "%s: %s", name, strerror(-code));
     const bool exists = stat(r->target, &old) == 0;
     if (exists && !S_ISREG(old.st_mode))
-        return err_set(err, -EINVAL, S_ISDIR(old.st_mode) ? "%s: is a folder" : "%s: is not a regular file", name);
+        return refuse_irregular(&old, name, err);
     const int fd = open_part(r, exists ? old.st_mode & 0777 : mode);
     if (fd < 0) {
         r->part[0] = '\0';
@@ -102,28 +106,60 @@ static void make_parents(const char *name) {
     }
 }
 
+/* O_NONBLOCK: a named pipe must not hang us. */
+int file_read(char **ret, size_t *ret_n, const char *path, size_t most, struct err *err) {
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    struct stat st;
+    char *text = NULL;
+    size_t n = 0;
+    int res = 0;
+    if (fd < 0 || fstat(fd, &st) < 0)
+        res = err_set(err, -errno, "%s: %s", path, strerror(errno));
+    else if (!S_ISREG(st.st_mode))
+        res = refuse_irregular(&st, path, err);
+    else if ((size_t)st.st_size > most)
+        res = err_set(err, -EFBIG, "%s: larger than %zu bytes", path, most);
+    else if (!(text = malloc((size_t)st.st_size + 1)))
+        res = err_set(err, -ENOMEM, "%s: out of memory", path);
+    while (res == 0 && n < (size_t)st.st_size) {
+        const ssize_t got = read(fd, text + n, (size_t)st.st_size - n);
+        if (got == 0)
+            break;
+        if (got > 0)
+            n += (size_t)got;
+        else if (errno != EINTR)
+            res = err_set(err, -errno, "%s: %s", path, strerror(errno));
+    }
+    if (fd >= 0)
+        close(fd);
+    if (res) {
+        free(text);
+        return res;
+    }
+    text[n] = '\0';
+    *ret = text;
+    *ret_n = n;
+    return 0;
+}
+
 /* Whether the file has this content already. */
 static bool has_content(const char *path, const char *text, size_t n) {
-    FILE *f = fopen(path, "re");
-    if (!f)
-        return false;
-    size_t i = 0;
-    while (i < n && fgetc(f) == (unsigned char)text[i])
-        i++;
-    const bool same = i == n && fgetc(f) == EOF && !ferror(f);
-    fclose(f);
+    char *old = NULL;
+    size_t n_old;
+    const bool same = file_read(&old, &n_old, path, n, NULL) == 0 && n_old == n && memcmp(old, text, n) == 0;
+    free(old);
     return same;
 }
 
-static int write_all(int fd, const char *text, size_t n) {
-    while (n > 0) {
-        const ssize_t wrote = write(fd, text, n);
+int file_put(int fd, const void *data, size_t n) {
+    for (const char *at = data; n > 0;) {
+        const ssize_t wrote = write(fd, at, n);
         if (wrote < 0 && errno != EINTR)
-            return -1;
+            return -errno;
         if (wrote > 0)
-            text += wrote, n -= (size_t)wrote;
+            at += wrote, n -= (size_t)wrote;
     }
-    return fsync(fd);
+    return 0;
 }
 
 int file_write(const char *path, const char *text, size_t n, struct err *err) {
@@ -134,7 +170,11 @@ int file_write(const char *path, const char *text, size_t n, struct err *err) {
     const int fd = replace_begin(&r, path, 0600, err);
     if (fd < 0)
         return fd;
-    int res = write_all(fd, text, n) < 0 ? err_set(err, -errno, "%s: %s", path, strerror(errno)) : 0;
+    int res = file_put(fd, text, n);
+    if (res == 0 && fsync(fd) < 0)
+        res = -errno;
+    if (res)
+        err_set(err, res, "%s: %s", path, strerror(-res));
     close(fd);
     if (res == 0)
         res = replace_finish(&r, err);

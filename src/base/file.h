@@ -1,4 +1,4 @@
-/* file.h - files that are written whole or not at all. Any thread.
+/* file.h - files that are read whole, and those that are written whole or not at all. Any thread.
  *
  * A new file is written beside the one it replaces, which it replaces only once it is complete; nobody ever reads half
  * of it. If the name is a symbolic link, the file that it points to is replaced or created. The new file gets the old
@@ -27,6 +27,12 @@ void replace_drop(struct replace *r); /* removes the partial file; does nothing 
 /* Replaces the file, or creates it, readable by its owner alone, and the missing folders; it is on the disk then. A
  * file that has this content already is left alone. 0, or -errno with the path in err. */
 int file_write(const char *path, const char *text, size_t n, struct err *err);
+
+/* Reads a regular file of at most `most` bytes. *ret belongs to the caller; a NUL follows the *ret_n bytes. 0, or -errno
+ * with the path in err. */
+int file_read(char **ret, size_t *ret_n, const char *path, size_t most, struct err *err);
+
+int file_put(int fd, const void *data, size_t n); /* all of it: 0 or -errno */
 
 /* Writes folder/name, with exactly one slash in between. Returns 0 or -ENAMETOOLONG. */
 int path_join(char *ret, size_t size, const char *folder, const char *name);

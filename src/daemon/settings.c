@@ -9,14 +9,11 @@
 #include "graph/node.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #pragma GCC diagnostic ignored "-Wpedantic" /* PipeWire's inline functions are GNU C */
 #include <spa/param/audio/type-info.h>
@@ -410,42 +407,10 @@ void settings_text(const struct settings *s, int setting, char *ret, size_t size
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
-/* The whole of a regular file into text[MAX_FILE_BYTES + 1]. O_NONBLOCK: a named pipe must not hang us. */
-static int read_file(char *text, size_t *ret_n, const char *file, struct err *err) {
-    struct stat st;
-    size_t n = 0;
-    int res = 0, fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-
-    if (fd < 0 || fstat(fd, &st) < 0)
-        res = -errno;
-    else if (!S_ISREG(st.st_mode))
-        res = S_ISDIR(st.st_mode) ? -EISDIR : -EINVAL;
-    while (res == 0 && n <= MAX_FILE_BYTES) {
-        ssize_t got = read(fd, text + n, MAX_FILE_BYTES + 1 - n);
-        if (got == 0)
-            break;
-        if (got > 0)
-            n += (size_t)got;
-        else if (errno != EINTR)
-            res = -errno;
-    }
-    if (fd >= 0)
-        close(fd);
-    if (res == -EINVAL)
-        return err_set(err, res, "%s: not a file", file);
-    if (res)
-        return err_set(err, res, "%s: %s", file, strerror(-res));
-    if (n > MAX_FILE_BYTES)
-        return err_set(err, -EFBIG, "%s: larger than %d bytes; this is no settings file", file, MAX_FILE_BYTES);
-    text[n] = '\0';
-    *ret_n = n;
-    return 0;
-}
-
 static int load_file(struct settings *ret, const char *file, struct err *err) {
     size_t n = 0;
-    char *text = malloc(MAX_FILE_BYTES + 1);
-    int res = text ? read_file(text, &n, file, err) : err_set(err, -ENOMEM, "%s: %s", file, strerror(ENOMEM));
+    char *text = NULL;
+    int res = file_read(&text, &n, file, MAX_FILE_BYTES, err);
     if (res == 0)
         res = settings_parse(ret, text, n, file, err);
     if (res)
@@ -596,25 +561,25 @@ static void choose_value(struct settings *s, int *profile, int setting, char *te
 
 int settings_save(struct settings *s, int profile, int setting, struct err *err) {
     struct settings before = defaults, after = defaults;
-    char *text = calloc(1, MAX_FILE_BYTES + 1), *next = calloc(1, MAX_FILE_BYTES + 1), file[sizeof s->file];
+    char *text = NULL, *next = malloc(MAX_FILE_BYTES + 1), file[sizeof s->file];
     bool own = s->file[0] && strcmp(s->file, SYSCONFDIR "/primeknet/primeknet.conf") != 0;
     char shown[1024], value[2 * 1024 + 3];
     size_t n = 0, n_next = 0;
     int res = 0;
 
     choose_value(s, &profile, setting, shown, value);
-    if (!text || !next)
+    if (!next)
         res = err_set(err, -ENOMEM, "%s", strerror(ENOMEM));
     else if (own)
         strcpy(file, s->file);
     else if (!user_file(file, sizeof file))
         res = err_set(err, -ENOENT, "neither XDG_CONFIG_HOME nor HOME says where to save settings");
     if (res == 0) {
-        res = read_file(text, &n, file, err);
+        res = file_read(&text, &n, file, MAX_FILE_BYTES, err);
         if (res == -ENOENT && !own && s->file[0])
-            res = read_file(text, &n, s->file, err);
+            res = file_read(&text, &n, s->file, MAX_FILE_BYTES, err);
         if (res == -ENOENT || res == -ENOTDIR)
-            res = 0;
+            res = (text = strdup("")) ? 0 : err_set(err, -ENOMEM, "%s", strerror(ENOMEM));
     }
     if (res == 0)
         res = settings_parse(&before, text, n, file, err);

@@ -1,8 +1,9 @@
 #include "model/model_type.h"
 
+#include "base/file.h"
+
 #include <endian.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
 #include <limits.h>
 #include <math.h>
@@ -11,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define FORMAT "primeknet-1"
@@ -22,7 +22,7 @@ enum { MAX_FILE_BYTES = 256 << 20, MAX_HEADER_BYTES = 4 << 20, MAX_SHOWN = 64 };
 struct reader {
     const char *path;
     struct err *err;
-    unsigned char *bytes;
+    char *bytes;
     size_t n_bytes;
     json_t *header;
     const unsigned char *data;
@@ -440,33 +440,6 @@ static int check_decays(struct reader *r, const struct model *m) {
 
 /* ---- the file ---- */
 
-static int read_file(struct reader *r) {
-    int fd = open(r->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
-        return err_set(r->err, -errno, "%s: %s", r->path, strerror(errno));
-    struct stat st;
-    int code = 0;
-    if (fstat(fd, &st) < 0)
-        code = err_set(r->err, -errno, "%s: %s", r->path, strerror(errno));
-    else if (!S_ISREG(st.st_mode))
-        code = err_set(r->err, -EINVAL, "%s: not a regular file", r->path);
-    else if (st.st_size > MAX_FILE_BYTES)
-        code = err_set(r->err, -EFBIG, "%s: larger than %d MiB", r->path, MAX_FILE_BYTES >> 20);
-    else if (!(r->bytes = malloc((size_t)st.st_size + 1)))
-        code = err_set(r->err, -ENOMEM, "%s: out of memory", r->path);
-    while (!code && r->n_bytes < (size_t)st.st_size) {
-        ssize_t n = read(fd, r->bytes + r->n_bytes, (size_t)st.st_size - r->n_bytes);
-        if (n > 0)
-            r->n_bytes += (size_t)n;
-        else if (n == 0)
-            break;
-        else if (errno != EINTR)
-            code = err_set(r->err, -errno, "%s: %s", r->path, strerror(errno));
-    }
-    close(fd);
-    return code;
-}
-
 static int read_header(struct reader *r) {
     uint64_t n;
     if (r->n_bytes < sizeof n)
@@ -479,7 +452,7 @@ static int read_header(struct reader *r) {
         return err_set(r->err, -EINVAL, "%s: cut short: the header alone needs %zu bytes", r->path,
                        (size_t)n + sizeof n);
     json_error_t why;
-    r->header = json_loadb((const char *)r->bytes + sizeof n, n, JSON_REJECT_DUPLICATES, &why);
+    r->header = json_loadb(r->bytes + sizeof n, n, JSON_REJECT_DUPLICATES, &why);
     if (!r->header) {
         char shown[MAX_SHOWN];
         return err_set(r->err, -EINVAL, "%s: header is not JSON: %s at byte %d", r->path, printable(shown, why.text),
@@ -487,7 +460,7 @@ static int read_header(struct reader *r) {
     }
     if (!json_is_object(r->header))
         return err_set(r->err, -EINVAL, "%s: header is not a JSON object", r->path);
-    r->data = r->bytes + sizeof n + n;
+    r->data = (const unsigned char *)r->bytes + sizeof n + n;
     r->n_data = r->n_bytes - sizeof n - n;
     return 0;
 }
@@ -496,8 +469,8 @@ static int load(struct model **ret, const char *path, struct err *err) {
     struct reader r = {.path = path, .err = err};
     struct model *m = calloc(1, sizeof *m);
     int code = m ? 0 : err_set(err, -ENOMEM, "%s: out of memory", path);
-    if (!code && !(code = read_file(&r)) && !(code = read_header(&r)) && !(code = read_metadata(&r, m)) &&
-        !(code = read_tensors(&r, m)) && !(code = check_windows(&r, m)))
+    if (!code && !(code = file_read(&r.bytes, &r.n_bytes, path, MAX_FILE_BYTES, err)) && !(code = read_header(&r)) &&
+        !(code = read_metadata(&r, m)) && !(code = read_tensors(&r, m)) && !(code = check_windows(&r, m)))
         code = check_decays(&r, m);
     json_decref(r.header);
     free(r.bytes);

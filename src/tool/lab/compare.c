@@ -1,6 +1,7 @@
 /* primeknet compare: scores sound files against the clean one. */
 #include "tool/cli.h"
 
+#include "base/file.h"
 #include "tool/lab/score.h"
 #include "tool/sound.h"
 
@@ -40,19 +41,6 @@ static const char pesq_program[] =
     "    except Exception:\n"
     "        print('nan')\n";
 
-static int write_all(int fd, const void *data, size_t size) {
-    for (const char *p = data; size;) {
-        ssize_t n = write(fd, p, size);
-        if (n < 0 && errno != EINTR)
-            return -errno;
-        if (n > 0) {
-            p += n;
-            size -= (size_t)n;
-        }
-    }
-    return 0;
-}
-
 /* sounds [n_sounds] of PESQ_RATE and equal length, the clean one first -> PESQ of the others, NaN where it fails.
  * Returns false if PESQ is not installed. */
 static bool run_pesq(const struct sound *sounds, size_t n_sounds, struct scores *scores) {
@@ -84,7 +72,7 @@ static bool run_pesq(const struct sound *sounds, size_t n_sounds, struct scores 
     /* the scorer reads all input before it writes, and may exit without reading */
     void (*before)(int) = signal(SIGPIPE, SIG_IGN);
     for (size_t i = 0; !error && i < n_sounds; i++)
-        if (write_all(in[1], sounds[i].samples, sounds[i].n * sizeof *sounds[i].samples) < 0)
+        if (file_put(in[1], sounds[i].samples, sounds[i].n * sizeof *sounds[i].samples) < 0)
             break;
     close(in[1]);
     signal(SIGPIPE, before);
