@@ -1,5 +1,6 @@
 #include "daemon/service.h"
 
+#include "base/clock.h"
 #include "base/text.h"
 
 #include <inttypes.h>
@@ -7,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <systemd/sd-daemon.h>
-#include <time.h>
 
 enum { STATUS_BYTES = 2048 }; /* the manager takes 4096 of a message, and nothing of one that is not UTF-8 */
 
@@ -22,9 +22,7 @@ void service_ready(void) {
 
 /* The time tells the manager which reload this answers; Type=notify-reload needs it. */
 void service_reloading(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64, (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000);
+    sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64, now_ns() / 1000);
 }
 
 void service_stopping(void) {

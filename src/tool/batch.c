@@ -3,6 +3,7 @@
 
 #include "tool/cli.h"
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "tool/enhance.h"
 #include "tool/sound_file.h"
@@ -205,14 +206,8 @@ static void print_bar(const struct batch *b, double elapsed_s) {
     fputs("\033[K", stderr);
 }
 
-static double now_s(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 static void await_all(struct batch *b) {
-    const double start = now_s();
+    const int64_t start = now_ms();
     pthread_mutex_lock(&b->lock);
     while (b->n_running) {
         struct timespec until;
@@ -222,7 +217,7 @@ static void await_all(struct batch *b) {
         until.tv_nsec %= 1000000000;
         pthread_cond_timedwait(&b->changed, &b->lock, &until);
         if (b->bar)
-            print_bar(b, now_s() - start);
+            print_bar(b, (double)(now_ms() - start) / 1000);
     }
     if (b->bar)
         fputs("\r\033[K", stderr);
