@@ -197,13 +197,11 @@ static int settle(struct survey *d, struct err *err) {
 }
 
 int survey_open(struct survey **ret, struct err *err) {
-    pw_init(NULL, NULL);
     struct survey *d = calloc(1, sizeof *d);
     int res = err_set(err, -ENOMEM, "PipeWire's client library does not start");
-    if (!d) {
-        pw_deinit();
+    if (!d)
         return res;
-    }
+    pw_init(NULL, NULL);
     spa_list_init(&d->sources);
     spa_list_init(&d->streams);
     spa_list_init(&d->devices);

@@ -6,13 +6,10 @@
 
 #ifdef HAVE_DAEMON
 
+#include "graph/pipewire.h"
 #include "graph/survey.h"
 
 #include <stdlib.h>
-
-#pragma GCC diagnostic ignored "-Wpedantic" /* PipeWire's macros and inline functions use GNU C */
-#include <pipewire/impl.h>
-#include <pipewire/pipewire.h>
 
 /* dont-reconnect: when Enhanced Mic disappears the loopback ends, instead of playing another microphone. */
 static const char arguments[] =
@@ -41,12 +38,10 @@ int listen_open(struct listen **ret, struct err *err) {
     int res = find_enhanced(err);
     if (res)
         return res;
-    pw_init(NULL, NULL);
     struct listen *l = calloc(1, sizeof *l);
-    if (!l) {
-        pw_deinit();
+    if (!l)
         return err_set(err, -ENOMEM, "out of memory");
-    }
+    pw_init(NULL, NULL);
     res = err_set(err, -EIO, "PipeWire's loopback did not start");
     l->loop = pw_thread_loop_new("listen", NULL);
     if (l->loop)
