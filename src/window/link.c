@@ -18,30 +18,25 @@ struct link {
     link_told *told;
     gpointer data;
     GDataInputStream *in; /* NULL: not connected */
-    GCancellable *end;
-    guint again;
 };
 
 static gboolean look(gpointer data);
 
 static void lose(struct link *l, const char *why) {
     g_clear_object(&l->in);
-    l->again = g_timeout_add(AGAIN_MS, look, l);
+    g_timeout_add(AGAIN_MS, look, l);
     l->told(l->data, NULL, why);
 }
 
 static void on_line(GObject *in, GAsyncResult *result, gpointer data) {
-    g_autoptr(GError) error = NULL;
-    g_autofree char *line = g_data_input_stream_read_line_finish(G_DATA_INPUT_STREAM(in), result, NULL, &error);
-    if (g_error_matches(error, G_IO_ERROR, G_IO_ERROR_CANCELLED))
-        return; /* `data` is gone */
+    g_autofree char *line = g_data_input_stream_read_line_finish(G_DATA_INPUT_STREAM(in), result, NULL, NULL);
     struct link *l = data;
     json_t *status = line ? json_loads(line, 0, NULL) : NULL;
     const char *refused = text_of(status, "error");
     if (!json_is_object(status) || refused[0]) {
         lose(l, refused[0] ? refused : "primeknetd has ended");
     } else {
-        g_data_input_stream_read_line_async(l->in, G_PRIORITY_DEFAULT, l->end, on_line, l);
+        g_data_input_stream_read_line_async(l->in, G_PRIORITY_DEFAULT, NULL, on_line, l);
         l->told(l->data, status, NULL);
     }
     json_decref(status);
@@ -52,7 +47,6 @@ static gboolean look(gpointer data) {
     struct link *l = data;
     struct err err;
     int fd, res = control_connect(&fd, &err);
-    l->again = 0;
     if (res < 0) {
         lose(l, err.text);
         return G_SOURCE_REMOVE;
@@ -62,25 +56,14 @@ static gboolean look(gpointer data) {
     if (send(fd, watch, strlen(watch), MSG_NOSIGNAL) < 0)
         lose(l, "primeknetd has ended");
     else
-        g_data_input_stream_read_line_async(l->in, G_PRIORITY_DEFAULT, l->end, on_line, l);
+        g_data_input_stream_read_line_async(l->in, G_PRIORITY_DEFAULT, NULL, on_line, l);
     return G_SOURCE_REMOVE;
 }
 
-struct link *link_watch(link_told *told, gpointer data) {
-    struct link *l = g_new0(struct link, 1);
-    l->told = told;
-    l->data = data;
-    l->end = g_cancellable_new();
-    l->again = g_idle_add(look, l);
-    return l;
-}
-
-void link_end(struct link *l) {
-    g_cancellable_cancel(l->end);
-    g_clear_handle_id(&l->again, g_source_remove);
-    g_clear_object(&l->in);
-    g_object_unref(l->end);
-    g_free(l);
+void link_watch(link_told *told, gpointer data) {
+    static struct link only;
+    only = (struct link){.told = told, .data = data};
+    g_idle_add(look, &only);
 }
 
 /* ---- requests ---------------------------------------------------------------------------------------------------- */

@@ -12,11 +12,9 @@
 /* answer: the daemon's, which stays the caller's; NULL where there is none, and error says why. */
 typedef void link_told(gpointer data, json_t *answer, const char *error);
 
-struct link;
-
-/* Tells the daemon's status now and after each change, or why there is none; looks for a daemon that is away. */
-struct link *link_watch(link_told *told, gpointer data);
-void link_end(struct link *l);
+/* Tells the daemon's status now and after each change, or why there is none, until the program ends; looks for a daemon
+ * that is away. Once. */
+void link_watch(link_told *told, gpointer data);
 
 /* Asks once, on a connection of its own; the program does not end before the answer. Takes `request` over. */
 void link_ask(json_t *request, link_told *told, gpointer data);

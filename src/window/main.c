@@ -11,7 +11,6 @@
 struct app {
     PrimeknetWindow *window;
     struct tray *tray; /* NULL: none was asked for */
-    struct link *link;
 };
 
 static void on_told(gpointer data, json_t *status, const char *error) {
@@ -34,7 +33,7 @@ static void on_startup(GApplication *application, gpointer data) {
     gtk_window_set_default_icon_name(APP_ID);
     a->window = g_object_ref_sink(window_new());
     g_signal_connect(a->window, "close-request", G_CALLBACK(on_close), NULL);
-    a->link = link_watch(on_told, a);
+    link_watch(on_told, a);
     (void)application;
 }
 
