@@ -95,15 +95,17 @@ void replace_drop(struct replace *r) {
     r->part[0] = '\0';
 }
 
-static void make_parents(const char *name) {
+int make_parents(const char *file, mode_t mode, struct err *err) {
     char path[4096];
-    if (snprintf(path, sizeof path, "%s", name) >= (int)sizeof path)
-        return;
-    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+    if (snprintf(path, sizeof path, "%s", file) >= (int)sizeof path)
+        return err_set(err, -ENAMETOOLONG, "%s: the name is too long", file);
+    for (char *slash = path; (slash = strchr(slash + 1, '/'));) {
         *slash = '\0';
-        mkdir(path, 0700);
+        if (mkdir(path, mode) < 0 && errno != EEXIST)
+            return err_set(err, -errno, "%s: %s", path, strerror(errno));
         *slash = '/';
     }
+    return 0;
 }
 
 /* O_NONBLOCK: a named pipe must not hang us. */
@@ -166,11 +168,13 @@ int file_write(const char *path, const char *text, size_t n, struct err *err) {
     struct replace r;
     if (has_content(path, text, n))
         return 0;
-    make_parents(path);
+    int res = make_parents(path, 0700, err);
+    if (res)
+        return res;
     const int fd = replace_begin(&r, path, 0600, err);
     if (fd < 0)
         return fd;
-    int res = file_put(fd, text, n);
+    res = file_put(fd, text, n);
     if (res == 0 && fsync(fd) < 0)
         res = -errno;
     if (res)

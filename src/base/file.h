@@ -28,11 +28,14 @@ void replace_drop(struct replace *r); /* removes the partial file; does nothing 
  * file that has this content already is left alone. 0, or -errno with the path in err. */
 int file_write(const char *path, const char *text, size_t n, struct err *err);
 
-/* Reads a regular file of at most `most` bytes. *ret belongs to the caller; a NUL follows the *ret_n bytes. 0, or -errno
- * with the path in err. */
+/* Reads a regular file of at most `most` bytes. *ret belongs to the caller; a NUL follows the *ret_n bytes. 0, or
+ * -errno with the path in err. */
 int file_read(char **ret, size_t *ret_n, const char *path, size_t most, struct err *err);
 
 int file_put(int fd, const void *data, size_t n); /* all of it: 0 or -errno */
+
+/* Creates the folders on a file's path that do not exist. 0, or -errno with the folder in err. */
+int make_parents(const char *file, mode_t mode, struct err *err);
 
 /* Writes folder/name, with exactly one slash in between. Returns 0 or -ENAMETOOLONG. */
 int path_join(char *ret, size_t size, const char *folder, const char *name);

@@ -171,19 +171,6 @@ static int list_files(struct batch *b) {
     return status == cli_done ? check_outs(b) : status;
 }
 
-/* Creates the folders on a file's path. */
-static int make_folders(const char *file, struct err *err) {
-    char path[4096];
-    snprintf(path, sizeof path, "%s", file);
-    for (char *slash = path; (slash = strchr(slash + 1, '/'));) {
-        *slash = '\0';
-        if (mkdir(path, 0777) < 0 && errno != EEXIST)
-            return err_set(err, -errno, "%s: %s", path, strerror(errno));
-        *slash = '/';
-    }
-    return 0;
-}
-
 /* ---- the progress bar: all files, weighted by size -------------------------------------------------------------- */
 
 static void print_bar(const struct batch *b, double elapsed_s) {
@@ -248,7 +235,7 @@ static void *work(void *data) {
     for (size_t i; !interrupted && (i = atomic_fetch_add(&b->next, 1)) < b->n;) {
         struct file *f = &b->files[i];
         struct err err;
-        int code = a->out ? make_folders(f->out, &err) : 0;
+        int code = a->out ? make_parents(f->out, 0777, &err) : 0;
         if (code == 0)
             code = enhance_file(&e, f->in, f->out, &f->share, &err);
         file_done(b, code, &err);
