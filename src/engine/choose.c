@@ -7,9 +7,7 @@
 #include "base/state.h"
 #include "base/text.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { n_hops = 2000, line_max = 512 };
@@ -39,12 +37,12 @@ static bool recall(struct choice *c, const char *valid_for) {
     unsigned p99;
     int end = 0;
     if (!state_read("model", line, sizeof line) || sscanf(line, "%15s %u %n", model, &p99, &end) < 2 || !end ||
-        strcmp(line + end, valid_for))
+        strcmp(line + end, valid_for) || (strcmp(model, "base") && strcmp(model, "small")))
         return false;
-    c->model = !strcmp(model, "base") ? "base" : !strcmp(model, "small") ? "small" : NULL;
+    c->model = strcmp(model, "base") ? "small" : "base";
     c->p99_us = p99;
     c->remembered = true;
-    return c->model;
+    return true;
 }
 
 static void remember(const struct choice *c, const char *valid_for) {
@@ -53,49 +51,41 @@ static void remember(const struct choice *c, const char *valid_for) {
     state_write("model", line);
 }
 
-int choose_model(struct choice *ret, const char *engine_name, bool measure, const _Atomic bool *stop, struct err *err) {
-    struct choice c = {0};
-    struct model *model = NULL;
-    struct engine *engine = NULL;
-    float *us = NULL;
-    char name[256], valid_for[line_max];
-
-    int r = model_load(&model, "base", err);
+/* Times hops of base. */
+static int measure_base(struct choice *c, const struct model *base, const char *engine_name, const _Atomic bool *stop,
+                        struct err *err) {
+    const struct engine_options options = {.name = engine_name, .n_streams = 1, .max_hops = 1};
+    struct engine *engine;
+    float us[n_hops];
+    int r = engine_open(&engine, &options, base, err);
     if (r < 0)
         return r;
-    c.limit_us = (float)ENGINE_SHARE * 1e6f * model_hop(model) / model_rate(model);
-
-    processor(name, sizeof name);
-    snprintf(valid_for, sizeof valid_for, "%s %s %u %s", PACKAGE_VERSION, engine_name, model_hop(model), name);
-    if (recall(&c, valid_for))
-        goto chosen;
-    c.model = "small";
-    if (!measure)
-        goto chosen;
-
-    r = engine_open(&engine, &(struct engine_options){.name = engine_name, .n_streams = 1, .max_hops = 1}, model, err);
-    if (r < 0)
-        goto end;
-    us = malloc(n_hops * sizeof *us);
-    if (!us) {
-        r = err_set(err, -ENOMEM, "out of memory");
-        goto end;
-    }
-    int n = r = measure_hops(engine, n_hops, CLOCK_THREAD_CPUTIME_ID, us, c.limit_us, n_hops / 100, stop);
-    if (r < 0) {
-        err_set(err, r, "%s: the engine failed while it was measured", engine_name);
-        goto end;
-    }
-    c.p99_us = measure_percentile(us, n, .99);
-    c.model = c.p99_us < c.limit_us ? "base" : "small";
-    remember(&c, valid_for);
-chosen:
-    *ret = c;
-    r = 0;
-end:
-    free(us);
+    r = measure_hops(engine, n_hops, CLOCK_THREAD_CPUTIME_ID, us, c->limit_us, n_hops / 100, stop);
     engine_close(engine);
-    model_free(model);
+    if (r < 0)
+        return err_set(err, r, "%s: the engine failed while it was measured", engine_name);
+    c->p99_us = measure_percentile(us, (unsigned)r, .99);
+    c->model = c->p99_us < c->limit_us ? "base" : "small";
+    return 0;
+}
+
+int choose_model(struct choice *ret, const char *engine_name, bool measure, const _Atomic bool *stop, struct err *err) {
+    struct model *base;
+    char name[256], valid_for[line_max];
+    int r = model_load(&base, "base", err);
+    if (r < 0)
+        return r;
+    struct choice c = {.model = "small", .limit_us = (float)ENGINE_SHARE * 1e6f * model_hop(base) / model_rate(base)};
+    processor(name, sizeof name);
+    snprintf(valid_for, sizeof valid_for, "%s %s %u %s", PACKAGE_VERSION, engine_name, model_hop(base), name);
+    if (!recall(&c, valid_for) && measure) {
+        r = measure_base(&c, base, engine_name, stop, err);
+        if (r == 0)
+            remember(&c, valid_for);
+    }
+    model_free(base);
+    if (r == 0)
+        *ret = c;
     return r;
 }
 

@@ -43,29 +43,19 @@ static void print(bool as_json, const struct engine *e, float *us, unsigned n) {
 
 static int run_bench(const struct cli_call *call) {
     const char *engine_wanted = cli_option(call, 'e'), *model_wanted = cli_option(call, 'm');
+    const struct engine_options how = {.name = engine_wanted ? engine_wanted : "auto", .n_streams = 1, .max_hops = 1};
     struct err err;
-    struct model *model = NULL;
-    struct engine *engine = NULL;
-    int status = cli_failed;
-    float *us = malloc(n_hops * sizeof *us);
-    if (!us) {
-        cli_fail("out of memory");
-        goto end;
-    }
-    struct engine_options how = {.name = engine_wanted ? engine_wanted : "auto", .n_streams = 1, .max_hops = 1};
-    if (choose_engine(&model, &engine, model_wanted ? model_wanted : "base", &how, &err) < 0) {
-        cli_fail("%s", err.text);
-        goto end;
-    }
+    struct model *model;
+    struct engine *engine;
+    int status = cli_done;
+    float us[n_hops];
+    if (choose_engine(&model, &engine, model_wanted ? model_wanted : "base", &how, &err) < 0)
+        return cli_fail("%s", err.text);
     if (measure_hops(engine, n_warm, CLOCK_MONOTONIC, us, 0, 0, NULL) < 0 ||
-        measure_hops(engine, n_hops, CLOCK_MONOTONIC, us, 0, 0, NULL) < 0) {
-        cli_fail("%s: the engine failed", engine_name(engine));
-        goto end;
-    }
-    print(cli_option(call, 'j'), engine, us, n_hops);
-    status = cli_done;
-end:
-    free(us);
+        measure_hops(engine, n_hops, CLOCK_MONOTONIC, us, 0, 0, NULL) < 0)
+        status = cli_fail("%s: the engine failed", engine_name(engine));
+    else
+        print(cli_option(call, 'j'), engine, us, n_hops);
     engine_close(engine);
     model_free(model);
     return status;
