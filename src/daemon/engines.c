@@ -257,17 +257,14 @@ static void step_down(struct engines *e) {
 /* Whether the machine carries the model: looked at by the second while somebody records, and, for one that is too
  * heavy to come back, also while nobody does. Returns when this needs another look. */
 static int64_t step_carry(struct engines *e, const struct engines_load *load, int64_t now) {
-    const bool lighter = e->now.n_lighter > 0;
-    if (load->swapping || !(load->recording || lighter)) {
-        e->second_at = now + SECOND_MS;
-        e->late_hops = load->late_hops;
-        return load->recording ? e->second_at : NEVER;
-    }
-    if (now < e->second_at)
+    const bool lighter = e->now.n_lighter > 0, counts = !load->swapping && (load->recording || lighter);
+    if (counts && now < e->second_at)
         return e->second_at;
     const uint64_t n_late = load->late_hops > e->late_hops ? load->late_hops - e->late_hops : 0;
     e->second_at = now + SECOND_MS;
     e->late_hops = load->late_hops;
+    if (!counts)
+        return load->recording ? e->second_at : NEVER;
     switch (carry_second(&e->carry, n_late * load->hop, load->recording ? load->share : 0, lighter)) {
     case CARRY_DOWN: step_down(e); break;
     case CARRY_UP: happens(e, EASY); break;

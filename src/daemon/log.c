@@ -39,21 +39,20 @@ void say(const char *priority, const char *format, ...) {
 }
 
 static void log_microphone(struct log *l, const struct node_status *s) {
-    const struct node_status *old = &l->told;
-    const bool away = s->connected && !s->has_microphone && old->microphone[0];
+    const bool away = s->connected && !s->has_microphone && l->microphone[0];
     if (!away)
         l->lost_at = 0;
     else if (l->lost_at == 0)
         l->lost_at = now_ms();
     const bool lost = away && now_ms() - l->lost_at >= LOST_MS;
     if (lost) {
-        say(SD_WARNING, "the microphone is gone: %s; waiting for one", old->microphone);
+        say(SD_WARNING, "the microphone is gone: %s; waiting for one", l->microphone);
         l->lost_at = 0;
     }
-    if (s->has_microphone && strcmp(s->microphone, old->microphone) != 0)
+    if (s->has_microphone && strcmp(s->microphone, l->microphone) != 0)
         say(SD_INFO, "microphone: %s", s->microphone);
     if (s->has_microphone || lost)
-        memcpy(l->told.microphone, s->microphone, sizeof l->told.microphone);
+        memcpy(l->microphone, s->microphone, sizeof l->microphone);
 }
 
 static void log_first(struct log *l, const struct node_status *s) {
@@ -74,9 +73,7 @@ static void log_first(struct log *l, const struct node_status *s) {
             say(SD_WARNING, "no real-time priority (%s): hops may be late when the machine is busy", report_refusal(p));
         l->told_realtime = true;
     }
-    struct node_status told = *s;
-    memcpy(told.microphone, old->microphone, sizeof told.microphone);
-    l->told = told;
+    l->told = *s;
 }
 
 static void log_late_hops(struct log *l, const struct engines_load *load) {

@@ -14,7 +14,8 @@ void say(const char *priority, const char *format, ...) __attribute__((format(pr
 
 /* What the log has been told so far; {0} at first. */
 struct log {
-    struct node_status told; /* of the first microphone */
+    struct node_status told; /* of the first node ... */
+    char microphone[128];    /* ... whose microphone the log has named last, or "": that it is gone */
     int64_t lost_at;         /* ms: since when it has been away and the log has not said so; 0: it is there */
     uint64_t told_late_hops;
     bool told_realtime;

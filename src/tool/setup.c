@@ -63,8 +63,8 @@ static int choose_network(const struct settings *s) {
     printf("network   %s suits this processor: a hop of base takes %s%.0f us of the %.0f us allowed\n", c.model,
            slow ? "at least " : "", c.p99_us, c.limit_us);
     if (!automatic)
-        printf("          %s stays %s; primeknet model auto --save uses the measured one%s\n", "model",
-               s->model, gpu_alone ? " where there is no GPU" : "");
+        printf("          model stays %s; primeknet model auto --save uses the measured one%s\n", s->model,
+               gpu_alone ? " where there is no GPU" : "");
     return cli_done;
 }
 
