@@ -24,8 +24,7 @@ struct scores {
     double si_sdr, segmental_snr, stoi, pesq;
 };
 
-/* ---- PESQ: the standard's code may not be redistributed, but a Python package brings it
- * ---------------------------- */
+/* ---- PESQ: the standard's code may not be redistributed, but a Python package brings it -------------------------- */
 
 static const char pesq_program[] =
     "import sys\n"

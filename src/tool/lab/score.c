@@ -45,8 +45,7 @@ double score_segmental_snr(const float *clean, const float *x, size_t n, unsigne
     return n_frames ? sum / (double)n_frames : NAN;
 }
 
-/* ---- STOI, with the paper's terms
- * ---------------------------------------------------------------------------------- */
+/* ---- STOI, with the paper's terms -------------------------------------------------------------------------------- */
 
 enum { FRAME = 256, STEP = FRAME / 2, FFT = 512, BANDS = 15, SEGMENT = 30, DYNAMIC_RANGE_DB = 40 };
 static const double lowest_centre_hz = 150, clip = 1 + 5.623413251903491; /* clip: at most 15 dB of distortion */
