@@ -47,17 +47,6 @@ static const struct script scripts[] = {
     {"links of objects without an id are no links of ours", NODE_MIC, {
         "link 50 4294967295 4294967295",
         "= microphone - consumers 0 recorders 0 pacing 0"}},
-    {"the microphone is the one beyond the echo canceller", NODE_MIC, {
-        OWN, "node 30 Audio/Source mic", "port 60 30 0 FL", "choose - FL",
-        "node 20 Audio/Source/Internal enhanced_mic_echo", "node 21 Stream/Input/Audio capture.enhanced_mic_echo",
-        "link 50 20 10",
-        "= microphone -",
-        "link 51 30 21",
-        "= microphone 30 channel FL lacks 0",
-        "- 51",
-        "= microphone - quiet 0",
-        "link 52 20 21",
-        "= microphone - quiet 1"}},
     {"the echo is what Enhanced Speaker plays on", NODE_MIC, {
         OWN, "node 20 Stream/Output/Audio playback.enhanced_speaker", "node 31 Audio/Sink phones",
         "= played -",

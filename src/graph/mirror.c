@@ -94,9 +94,7 @@ enum mirror_role mirror_role(const char *class, const char *name) {
     if (!class)
         return ROLE_OTHER;
     if (text_begins(class, "Audio/Source"))
-        return strcmp(name, ENHANCED_MIC) == 0 || text_begins(name, MORE_MIC) || strcmp(name, ECHO_SOURCE) == 0
-                   ? ROLE_OTHER
-                   : ROLE_MICROPHONE;
+        return strcmp(name, ENHANCED_MIC) == 0 || text_begins(name, MORE_MIC) ? ROLE_OTHER : ROLE_MICROPHONE;
     return text_begins(class, "Audio/Sink")            ? ROLE_OUTPUT
            : strcmp(class, "Stream/Input/Audio") == 0  ? ROLE_RECORDER
            : strcmp(class, "Stream/Output/Audio") == 0 ? ROLE_PLAYER

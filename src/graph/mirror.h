@@ -17,9 +17,6 @@
 
 #define MORE_MIC ENHANCED_MIC "." /* how node.name of further microphones begins: their microphone's name follows */
 
-#define ECHO_SOURCE ENHANCED_MIC "_echo"             /* node.name of the echo canceller's source ... */
-#define ECHO_CAPTURE "capture." ECHO_SOURCE /* ... and of its capture stream: see echo.h */
-
 enum mirror_role {
     ROLE_OTHER,
     ROLE_MICROPHONE, /* a source, none of this program's */

@@ -69,49 +69,27 @@ static void start_timer(struct node *n, struct spa_source *timer, unsigned ms) {
 
 /* ---- following the graph ----------------------------------------------------------------------------------------- */
 
-/* Of the capture stream, or of the echo canceller in front of it. */
-static bool is_for(const struct node *n, const char *target, const char *channel) {
-    const struct wishes *const w = &n->wishes;
-    return strcmp(target, w->target) == 0 && (w->microphone == MIRROR_NONE || strcmp(channel, w->channel) == 0);
-}
-
-static unsigned quantum(const struct node *n) {
-    struct pump_stats stats;
-    pump_stats(n->pump, &stats);
-    return stats.quantum;
-}
-
-/* The echo canceller runs as wished. */
-static bool has_echo(const struct node *n) {
-    return n->echo.module && is_for(n, n->echo.target, n->echo.channel) && echo_takes(&n->echo, quantum(n)) &&
-           strcmp(n->echo.played, n->wishes.played) == 0;
-}
-
-static bool cancels_echo(const struct node *n) {
-    return strcmp(n->streams.target, ECHO_SOURCE) == 0;
+static struct canceller *canceller(const struct node *n) {
+    return n->wants_echo ? n->echo.canceller : NULL;
 }
 
 static bool is_wrong(const struct node *n) {
+    const struct wishes *const w = &n->wishes;
     const struct streams *const s = &n->streams;
-    const bool echo = n->wants_echo && !n->echo.problem.text[0];
     if (n->kind == NODE_SPEAKER || !s->capture)
         return false;
-    return echo ? !cancels_echo(n) || !has_echo(n) : !is_for(n, s->target, s->channel);
+    return strcmp(s->target, w->target) != 0 || s->canceller != canceller(n) ||
+           (w->microphone != MIRROR_NONE && strcmp(s->channel, w->channel) != 0);
 }
 
-static int open_capture(struct node *n) {
-    const struct wishes *const w = &n->wishes;
-    if (!n->wants_echo)
-        echo_unload(&n->echo);
-    else if (!n->echo.problem.text[0] && !has_echo(n))
-        echo_load(&n->echo, w->target, w->channel, w->played, n->streams.group, quantum(n));
-    return streams_open_capture(&n->streams, n->registry.core, n->echo.module ? ECHO_SOURCE : w->target, w->channel);
-}
-
-/* Opens and closes the capture stream as wished. For another microphone or channel it fades the input out, then opens
- * the stream anew with what is wished by then. */
+/* Opens and closes the capture stream as wished. For another microphone or channel, or with the echo canceller or
+ * without, it fades the input out, then opens the stream anew with what is wished by then. */
 static int follow_capture(struct node *n) {
     const struct wishes *const w = &n->wishes;
+    if (n->wants_echo && !n->echo.canceller && !n->echo.problem.text[0])
+        echo_load(&n->echo);
+    if (!n->wants_echo && !n->streams.canceller)
+        echo_unload(&n->echo);
     if (n->fade.state == FADE_DONE) {
         n->fade.state = FADE_NONE;
         if (is_wrong(n))
@@ -121,19 +99,13 @@ static int follow_capture(struct node *n) {
     if (!w->capture)
         streams_close_capture(&n->streams);
     else if (!n->streams.capture && n->registry.core && !n->repair.waiting)
-        return open_capture(n);
+        return streams_open_capture(&n->streams, n->registry.core, w->target, w->channel, canceller(n));
     if (is_wrong(n) && n->fade.state == FADE_NONE) {
         n->fade.state = FADE_OUT;
         pump_mute(n->pump, true);
         start_timer(n, n->fade.timer, MUTED_MS);
     }
     return 0;
-}
-
-/* Publishes the latency, of which the echo canceller is a part. */
-static void publish_latency(struct node *n) {
-    n->streams.echo_delay = cancels_echo(n) ? echo_delay(&n->echo, quantum(n)) : 0;
-    streams_publish_latency(&n->streams);
 }
 
 static void on_muted(void *data, uint64_t expirations) {
@@ -182,8 +154,10 @@ static int follow_graph(struct node *n) {
         streams_set_title(&n->streams);
     }
     n->settled |= is_complete(n);
-    const int r = follow_capture(n);
-    publish_latency(n);
+    int r = follow_capture(n);
+    if (r >= 0 && !n->repair.waiting)
+        r = streams_follow_played(&n->streams, n->registry.core, w->played);
+    streams_publish_latency(&n->streams);
     return r;
 }
 
@@ -214,7 +188,6 @@ static void on_frozen(void *data, uint64_t count) {
 
 static void take_down(struct node *n) {
     streams_close(&n->streams);
-    echo_unload(&n->echo);
     registry_disconnect(&n->registry);
     follow_graph(n);
     n->broken = false;
@@ -299,9 +272,8 @@ static void on_pump(void *data, int fd, uint32_t mask) {
     struct node *const n = data;
     pump_dispatch(n->pump);
     streams_ask_quantum(&n->streams);
-    publish_latency(n);
+    streams_publish_latency(&n->streams);
     streams_publish_voice(&n->streams);
-    n->stale |= cancels_echo(n) && !has_echo(n); /* the quantum may be another */
     n->dirty = true;
 }
 
@@ -392,7 +364,8 @@ static int open_library(struct node *n, struct err *err) {
     n->registry.context = n->context;
     n->repair.timer = pw_loop_add_timer(n->loop, on_repair, n);
     n->fade.timer = pw_loop_add_timer(n->loop, on_muted, n);
-    if (echo_init(&n->echo, n->loop) < 0 || !n->streams.frozen || !n->repair.timer || !n->fade.timer)
+    const struct rt rt = threads_rt(&n->threads);
+    if (echo_init(&n->echo, n->loop, n->context, &rt) < 0 || !n->streams.frozen || !n->repair.timer || !n->fade.timer)
         return err_set(err, -EIO, "PipeWire's client library gives no timers or events: %s", strerror(errno));
     return 0;
 }
@@ -475,8 +448,6 @@ void node_echo(struct node *n, bool wanted) {
     if (n->wants_echo == wanted)
         return;
     n->wants_echo = wanted;
-    if (!wanted && !n->echo.module)
-        echo_unload(&n->echo); /* ends its attempts */
     n->broken |= follow_graph(n) < 0;
 }
 
@@ -524,7 +495,7 @@ void node_status(const struct node *n, struct node_status *ret) {
         .lacks_channel = n->wishes.lacks_channel,
     };
     pump_stats(n->pump, &ret->pump);
-    ret->pump.delay += n->streams.echo_delay;
+    ret->pump.delay = streams_delay(&n->streams);
     const struct mirror_node *const microphone = mirror_node(&n->registry.mirror, n->wishes.microphone);
     if (microphone) {
         text_copy(ret->microphone, sizeof ret->microphone, microphone->description);

@@ -23,19 +23,6 @@ static bool is_link_of(uint32_t end, uint32_t stream) {
     return end == stream && stream != MIRROR_NONE;
 }
 
-/* The microphone behind a node that the device stream is linked to: beyond the echo canceller, if that is it. */
-static uint32_t beyond_echo(const struct mirror *m, uint32_t id) {
-    const struct mirror_node *node = mirror_node(m, id);
-    if (!node || strcmp(node->name, ECHO_SOURCE) != 0)
-        return id;
-    for (unsigned i = 0; i < m->n_links; i++) {
-        node = mirror_node(m, m->links[i].to);
-        if (node && strcmp(node->name, ECHO_CAPTURE) == 0)
-            return m->links[i].from;
-    }
-    return MIRROR_NONE;
-}
-
 /* Returns the number of links of the visible stream. */
 static unsigned count_links(struct mirror *m, struct wishes *w) {
     const bool speaker = m->own.kind == NODE_SPEAKER;
@@ -53,7 +40,7 @@ static unsigned count_links(struct mirror *m, struct wishes *w) {
             w->n_recorders += speaker ? link->active : !(peer && peer->meter);
         }
         if (speaker ? is_link_of(link->from, m->own.source) : is_link_of(link->to, m->own.capture))
-            w->microphone = speaker ? link->to : beyond_echo(m, link->from);
+            w->microphone = speaker ? link->to : link->from;
     }
     return n_linked;
 }
@@ -68,12 +55,10 @@ static void find_played(const struct mirror *m, struct wishes *w) {
     }
 }
 
-/* A session manager without a microphone may link the capture stream to an output's monitor, or the echo canceller to
- * itself. Nobody wants to send what is played unless they chose it. */
+/* A session manager without a microphone may link the capture stream to an output's monitor. Nobody wants to send what
+ * is played unless they chose it. */
 static bool is_played(const struct mirror *m, uint32_t id) {
     const struct mirror_node *const node = mirror_node(m, id);
-    if (node && strcmp(node->name, ECHO_SOURCE) == 0)
-        return true;
     return node && node->role == ROLE_OUTPUT && !(m->own.microphone && strcmp(m->own.microphone, node->name) == 0);
 }
 

@@ -27,6 +27,11 @@ static const float *samples(const struct pw_buffer *b) {
     return SPA_PTROFF(d->data, d->chunk->offset, const float);
 }
 
+/* A block of the capture stream, without echo where that is cancelled. */
+static const float *heard(struct streams *s, const struct pw_buffer *b) {
+    return s->loop.canceller ? canceller_process(s->loop.canceller, s->loop.nsec, samples(b), n_samples(b)) : samples(b);
+}
+
 /* Once per cycle: after the capture stream, or in its place while no microphone sends. */
 static void on_source_process(void *data) {
     struct streams *const s = data;
@@ -46,7 +51,8 @@ static void on_source_process(void *data) {
     atomic_store_explicit(&s->rate, clock->rate.denom, memory_order_relaxed);
 
     const bool wanted = atomic_load(&s->n_consumers) > 0;
-    if (wanted && (atomic_exchange(&s->begin, false) || s->loop.idle))
+    const bool begins = wanted && (atomic_exchange(&s->begin, false) || s->loop.idle);
+    if (begins)
         pump_restart(s->pump);
     s->loop.idle = !wanted;
 
@@ -54,13 +60,15 @@ static void on_source_process(void *data) {
     while (s->loop.input && (newer = pw_stream_dequeue_buffer(s->loop.input))) {
         if (in) { /* left from a cycle that the source missed: it must not delay what follows */
             if (wanted)
-                pump_process(s->pump, samples(in), n_samples(in), NULL, 0);
+                pump_process(s->pump, heard(s, in), n_samples(in), NULL, 0);
             pw_stream_queue_buffer(s->loop.input, in);
         }
         in = newer;
     }
     unsigned n_in = in ? n_samples(in) : 0;
-    const float *from = n_in ? samples(in) : NULL;
+    if (s->loop.canceller && (begins || !n_in))
+        canceller_restart(s->loop.canceller);
+    const float *from = n_in ? heard(s, in) : NULL;
     struct pw_buffer *const out = wanted ? pw_stream_dequeue_buffer(s->source) : NULL;
     if (out) {
         /* requested was computed in the last cycle: after a change of quantum it is the old one's. */
@@ -82,6 +90,16 @@ static void on_source_process(void *data) {
     }
     if (in)
         pw_stream_queue_buffer(s->loop.input, in);
+}
+
+static void on_echo_process(void *data) {
+    struct streams *const s = data;
+    struct pw_buffer *b;
+    while ((b = pw_stream_dequeue_buffer(s->echo))) {
+        if (s->loop.canceller && s->loop.clock)
+            canceller_played(s->loop.canceller, s->loop.clock->clock.nsec, samples(b), n_samples(b));
+        pw_stream_queue_buffer(s->echo, b);
+    }
 }
 
 static void trigger(struct streams *s) {
@@ -127,6 +145,7 @@ static int input_from(struct spa_loop *loop, bool async, uint32_t seq, const voi
     (void)loop, (void)async, (void)seq, (void)size;
     struct streams *const s = user;
     s->loop.input = *(struct pw_stream *const *)data;
+    s->loop.canceller = s->loop.input ? s->canceller : NULL;
     return 0;
 }
 
@@ -159,17 +178,21 @@ static uint64_t to_ns(uint64_t samples, uint64_t rate) {
     return (samples * 1000000000 + rate / 2) / rate;
 }
 
+unsigned streams_delay(const struct streams *s) {
+    struct pump_stats stats;
+    pump_stats(s->pump, &stats);
+    return stats.delay + (s->canceller ? canceller_delay(s->canceller) : 0);
+}
+
 void streams_publish_latency(struct streams *s) {
     if (!s->source || !streams_visible(s))
         return;
-    struct pump_stats stats;
-    pump_stats(s->pump, &stats);
     /* If the graph has another rate, both streams hold samples in their resamplers, counted at the input's rate. */
     struct pw_time in = {0}, out = {0};
     if (s->capture)
         pw_stream_get_time_n(s->capture, &in, sizeof in);
     pw_stream_get_time_n(s->source, &out, sizeof out);
-    uint64_t ns = to_ns(stats.delay + s->echo_delay + out.buffered, PUMP_RATE);
+    uint64_t ns = to_ns(streams_delay(s) + out.buffered, PUMP_RATE);
     if (in.rate.denom)
         ns += to_ns(in.buffered * in.rate.num, in.rate.denom);
     params_publish_latency(s->params, streams_visible(s), ns);
@@ -248,6 +271,14 @@ static void on_capture_param(void *data, uint32_t id, const struct spa_pod *para
     on_param(s, s->capture, id, param);
 }
 
+static void on_echo_state(void *data, enum pw_stream_state old, enum pw_stream_state state, const char *error) {
+    (void)old, (void)error;
+    struct streams *const s = data;
+    if (state == PW_STREAM_STATE_PAUSED) /* what was played before the pause is no echo of what comes after it */
+        pw_stream_flush(s->echo, false);
+    s->changed(s->data);
+}
+
 static void on_pacer_state(void *data, enum pw_filter_state old, enum pw_filter_state state, const char *error) {
     (void)old, (void)state, (void)error;
     struct streams *const s = data;
@@ -267,6 +298,12 @@ static const struct pw_stream_events source_events = {
     .io_changed = on_source_io,
     .param_changed = on_source_param,
     .state_changed = on_source_state,
+};
+
+static const struct pw_stream_events echo_events = {
+    PW_VERSION_STREAM_EVENTS,
+    .process = on_echo_process,
+    .state_changed = on_echo_state,
 };
 
 static const struct pw_filter_events pacer_events = {
@@ -329,7 +366,8 @@ static struct pw_properties *visible_properties(struct streams *s, const char *c
     return p;
 }
 
-static struct pw_properties *device_properties(struct streams *s, const char *part, const char *part_title,
+/* Of a stream that people do not choose, for which the session manager finds a device: target, or "" for the default. */
+static struct pw_properties *hidden_properties(const struct streams *s, const char *part, const char *part_title,
         const char *category, const char *target) {
     struct pw_properties *const p = properties(s, part, part_title);
     if (!p)
@@ -338,13 +376,19 @@ static struct pw_properties *device_properties(struct streams *s, const char *pa
     pw_properties_set(p, PW_KEY_MEDIA_CATEGORY, category);
     pw_properties_set(p, PW_KEY_MEDIA_ROLE, "DSP");
     pw_properties_set(p, PW_KEY_NODE_PASSIVE, "true"); /* alone it keeps no microphone awake, and no output */
-    snprintf(s->target, sizeof s->target, "%s", target);
-    if (s->target[0])
-        pw_properties_set(p, PW_KEY_TARGET_OBJECT, s->target);
+    if (target[0])
+        pw_properties_set(p, PW_KEY_TARGET_OBJECT, target);
     return p;
 }
 
-int streams_open_capture(struct streams *s, struct pw_core *core, const char *target, const char *channel) {
+static struct pw_properties *device_properties(struct streams *s, const char *part, const char *part_title,
+        const char *category, const char *target) {
+    snprintf(s->target, sizeof s->target, "%s", target);
+    return hidden_properties(s, part, part_title, category, s->target);
+}
+
+int streams_open_capture(struct streams *s, struct pw_core *core, const char *target, const char *channel,
+        struct canceller *canceller) {
     const bool speaker = s->kind == NODE_SPEAKER;
     struct pw_properties *const p = speaker ? visible_properties(s, "Audio/Sink")
                                             : device_properties(s, "capture.", "'s input", "Capture", target);
@@ -361,17 +405,48 @@ int streams_open_capture(struct streams *s, struct pw_core *core, const char *ta
     if (!s->capture)
         return -errno;
     pw_stream_add_listener(s->capture, &s->capture_listener, &capture_events, s);
+    s->canceller = canceller;
     set_input(s, s->quiet ? NULL : s->capture);
     return connect_stream(s, s->capture, PW_DIRECTION_INPUT, position, PW_STREAM_FLAG_NONE);
 }
 
+static void close_echo(struct streams *s) {
+    if (!s->echo)
+        return;
+    spa_hook_remove(&s->echo_listener);
+    pw_stream_destroy(s->echo);
+    s->echo = NULL;
+}
+
+int streams_follow_played(struct streams *s, struct pw_core *core, const char *played) {
+    const bool wanted = s->capture && s->canceller;
+    if (wanted && s->echo && strcmp(s->played, played) == 0)
+        return 0;
+    close_echo(s);
+    if (!wanted)
+        return 0;
+    snprintf(s->played, sizeof s->played, "%s", played);
+    struct pw_properties *const p = hidden_properties(s, "echo.", "'s echo", "Capture", s->played);
+    if (!p)
+        return -ENOMEM;
+    pw_properties_set(p, PW_KEY_STREAM_CAPTURE_SINK, "true");
+    pw_properties_set(p, "channelmix.normalize", "true");
+    s->echo = pw_stream_new(core, pw_properties_get(p, PW_KEY_NODE_DESCRIPTION), p);
+    if (!s->echo)
+        return -errno;
+    pw_stream_add_listener(s->echo, &s->echo_listener, &echo_events, s);
+    return connect_stream(s, s->echo, PW_DIRECTION_INPUT, SPA_AUDIO_CHANNEL_MONO, PW_STREAM_FLAG_NONE);
+}
+
 void streams_close_capture(struct streams *s) {
+    close_echo(s);
     if (!s->capture)
         return;
     set_input(s, NULL);
     spa_hook_remove(&s->capture_listener);
     pw_stream_destroy(s->capture);
     s->capture = NULL;
+    s->canceller = NULL;
 }
 
 int streams_open_source(struct streams *s, struct pw_core *core, const char *target) {
@@ -442,14 +517,17 @@ static bool is_lost(struct pw_stream *stream, bool waits) {
 bool streams_close_lost(struct streams *s, bool waits) {
     const bool speaker = s->kind == NODE_SPEAKER;
     const bool source = is_lost(s->source, speaker && waits), capture = is_lost(s->capture, !speaker && waits);
+    const bool echo = is_lost(s->echo, true);
     const bool pacer = s->pacer && pw_filter_get_state(s->pacer, NULL) <= PW_FILTER_STATE_UNCONNECTED;
     if (source)
         close_source(s);
     if (capture)
         streams_close_capture(s);
+    if (echo)
+        close_echo(s);
     if (pacer)
         close_pacer(s);
-    return source || capture || pacer;
+    return source || capture || echo || pacer;
 }
 
 /* ---- while they are open ----------------------------------------------------------------------------------------- */

@@ -2,7 +2,8 @@
  *
  * Applications see one of them, the visible stream: a microphone's source, or a speaker's capture stream, which is a
  * sink. The other one, the device stream, is linked to the microphone or the output. The pacer, a node without ports,
- * drives the source while the capture stream stays away.
+ * drives the source while the capture stream stays away. Where a microphone's echo is cancelled, the echo stream takes
+ * what an output plays.
  *
  * Threads: call the functions on the node owner's thread. The callbacks that move samples run on PipeWire's data loop
  * and never allocate, lock or wait. struct streams.loop belongs to the data loop: others change it with
@@ -13,6 +14,7 @@
 #include "graph/node.h"
 #include "graph/params.h"
 #include "graph/pipewire.h"
+#include "live/canceller.h"
 
 #include <stdatomic.h>
 
@@ -31,16 +33,18 @@ struct streams {
     unsigned quantum;          /* that the source asks the graph for, as its node.latency */
 
     /* What is open, or NULL. */
-    struct pw_stream *capture, *source;
+    struct pw_stream *capture, *source, *echo;
     struct pw_filter *pacer;
-    struct spa_hook capture_listener, source_listener, pacer_listener;
-    char target[256], channel[16]; /* what the device stream and the capture stream were opened with */
-    unsigned echo_delay;           /* samples that pass before the capture stream has them; set by the owner */
+    struct spa_hook capture_listener, source_listener, echo_listener, pacer_listener;
+    char target[256], channel[16]; /* what the device stream and the capture stream were opened with ... */
+    struct canceller *canceller;   /* ... and who takes the echo out of the latter; or NULL */
+    char played[256];              /* what the echo stream was opened with */
     bool quiet, pacing;
     const char *voice; /* the visible stream's property "primeknet.voice": "true", "false" or "unknown" */
 
     struct {
         struct pw_stream *input;        /* = capture, or NULL: its samples are ignored */
+        struct canceller *canceller;    /* as above, while there is input */
         struct spa_io_position *clock;  /* of the source */
         /* The clock in the last cycle of the source: two drivers may be at the same position. duration is in samples of
          * the graph. */
@@ -54,12 +58,17 @@ struct streams {
     _Atomic unsigned n_consumers, rate; /* rate: of the graph in the last cycle, Hz */
 };
 
-/* 0, or -errno: then streams_close closes what was opened. */
-int streams_open_capture(struct streams *s, struct pw_core *core, const char *target, const char *channel);
+/* 0, or -errno: then streams_close closes what was opened. canceller: NULL, or who takes the echo out; it must stay
+ * until the capture stream is closed. */
+int streams_open_capture(struct streams *s, struct pw_core *core, const char *target, const char *channel,
+        struct canceller *canceller);
 int streams_open_source(struct streams *s, struct pw_core *core, const char *target);
 int streams_open_pacer(struct streams *s, struct pw_core *core);
+/* Opens and closes the echo stream as the capture stream needs it. played: the output whose sound is the echo, or "":
+ * the default. */
+int streams_follow_played(struct streams *s, struct pw_core *core, const char *played);
 /* Fine for streams that are not open. */
-void streams_close_capture(struct streams *s);
+void streams_close_capture(struct streams *s); /* and the echo stream */
 void streams_close(struct streams *s); /* all of them */
 /* Closes those that PipeWire has taken away. waits: the device stream is linked to nothing. True: it closed one. */
 bool streams_close_lost(struct streams *s, bool waits);
@@ -75,6 +84,7 @@ void streams_set_quiet(struct streams *s, bool quiet); /* ignore the capture str
 void streams_set_pacing(struct streams *s, bool pacing);
 void streams_set_consumers(struct streams *s, unsigned n);
 void streams_ask_quantum(struct streams *s); /* one hop of the engine that sounds */
+unsigned streams_delay(const struct streams *s); /* samples at PUMP_RATE, from the capture stream to the source */
 void streams_publish_latency(struct streams *s);
 void streams_publish_voice(struct streams *s); /* sets that property */
 

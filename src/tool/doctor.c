@@ -314,7 +314,7 @@ static bool check_inputs(struct doctor *d) {
     const struct survey_source *stream;
     bool open = true;
     for (unsigned i = 0; (stream = survey_stream(d->survey, i)); i++)
-        if (text_begins(stream->name, "capture." ENHANCED_MIC) || strcmp(stream->name, ECHO_CAPTURE) == 0)
+        if (text_begins(stream->name, "capture." ENHANCED_MIC) || strcmp(stream->name, "echo." ENHANCED_MIC) == 0)
             open &= is_open(d, "microphone", stream);
     return open;
 }

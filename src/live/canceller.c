@@ -1,0 +1,201 @@
+#include "config.h"
+
+#include "live/canceller.h"
+
+#include "base/fpu.h"
+#include "base/futex.h"
+#include "live/delay.h"
+#include "live/feed.h"
+#include "live/slots.h"
+
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#define START (1u << 20) /* the first position, so that nothing is read before 0 */
+
+struct canceller {
+    struct aec aec;
+    struct rt rt;
+    pthread_t thread;
+    float *mic, *played, *clean; /* [RING], by position */
+
+    /* the audio thread's */
+    uint64_t cycle, start, end; /* this cycle, and the positions at which its input began and ends so far */
+    bool heard_played, hears_played; /* in the cycle before, in this one */
+    uint64_t born;              /* what came in before this position does not go out */
+    struct blocks blocks;
+    unsigned behind;            /* samples between the input's end and the output's */
+    float out[BLOCK_MAX];
+
+    /* between the threads */
+    _Atomic uint64_t complete; /* up to here mic and played are there: the thread may take them */
+    _Atomic uint64_t done;     /* up to here clean is there */
+    _Atomic unsigned delay;
+    _Atomic uint32_t posted; /* a futex */
+    _Atomic bool quit;
+};
+
+/* ---- the thread -------------------------------------------------------------------------------------------------- */
+
+/* Takes one block. What was played is then forgotten, since the next time around there may be none. */
+static void take_block(struct canceller *c, uint64_t at) {
+    static const float silence[CANCELLER_BLOCK];
+    float mic[CANCELLER_BLOCK], played[CANCELLER_BLOCK], out[CANCELLER_BLOCK];
+    ring_get(c->mic, at, mic, CANCELLER_BLOCK);
+    ring_get(c->played, at, played, CANCELLER_BLOCK);
+    ring_put(c->played, at, silence, CANCELLER_BLOCK);
+    c->aec.run(c->aec.data, mic, played, out);
+    ring_put(c->clean, at, out, CANCELLER_BLOCK);
+}
+
+static void *serve(void *arg) {
+    struct canceller *const c = arg;
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, NULL);
+    pthread_setname_np(pthread_self(), "primeknet echo");
+    fpu_flush_denormals();
+    uint64_t next = START;
+    unsigned told = atomic_load(&c->delay);
+    while (!atomic_load(&c->quit)) {
+        const uint32_t posted = atomic_load(&c->posted);
+        const uint64_t complete = atomic_load_explicit(&c->complete, memory_order_acquire);
+        if (complete - next > RING / 2) { /* it was held up for so long that the rings may have gone around */
+            next = complete - CANCELLER_BLOCK;
+            memset(c->clean, 0, RING * sizeof *c->clean);
+        }
+        if (complete - next >= CANCELLER_BLOCK) {
+            take_block(c, next);
+            next += CANCELLER_BLOCK;
+            atomic_store_explicit(&c->done, next, memory_order_release);
+            continue;
+        }
+        const unsigned delay = atomic_load(&c->delay);
+        if (delay != told)
+            c->aec.changed(c->aec.data);
+        told = delay;
+        futex_wait(&c->posted, posted, UINT64_MAX);
+    }
+    return NULL;
+}
+
+static void post(struct canceller *c) {
+    atomic_fetch_add(&c->posted, 1);
+    futex_wake(&c->posted, 1);
+}
+
+/* ---- the audio thread -------------------------------------------------------------------------------------------- */
+
+static void enter(struct canceller *c, uint64_t cycle) {
+    if (cycle == c->cycle)
+        return;
+    c->cycle = cycle;
+    c->start = c->end;
+    c->heard_played = c->hears_played;
+    c->hears_played = false;
+}
+
+static void hand_over(struct canceller *c) {
+    atomic_store_explicit(&c->complete, c->end, memory_order_release);
+    post(c);
+}
+
+static void put(float *ring, uint64_t at, const float *in, unsigned n) {
+    for (unsigned i = 0; i < n; i++)
+        ring[(at + i) % RING] = isfinite(in[i]) ? in[i] : 0;
+}
+
+void canceller_played(struct canceller *c, uint64_t cycle, const float *in, unsigned n) {
+    enter(c, cycle);
+    c->hears_played = true;
+    if (n > BLOCK_MAX || c->start < atomic_load_explicit(&c->complete, memory_order_relaxed))
+        return; /* the thread has this cycle already: nothing was played in the one before */
+    put(c->played, c->start, in, n);
+    if (c->end > c->start)
+        hand_over(c);
+}
+
+/* n samples from a position on: without echo, or as the microphone sent them where that is late. */
+static void read_at(const struct canceller *c, uint64_t at, float *out, unsigned n) {
+    const bool done = at + n <= atomic_load_explicit(&c->done, memory_order_acquire);
+    ring_get(done ? c->clean : c->mic, done ? at : at - c->aec.delay, out, n);
+    for (unsigned i = 0; i < n && at + i < c->born + c->aec.delay; i++)
+        out[i] = 0;
+}
+
+const float *canceller_process(struct canceller *c, uint64_t cycle, const float *in, unsigned n) {
+    if (n > BLOCK_MAX)
+        return in;
+    enter(c, cycle);
+    put(c->mic, c->end, in, n);
+    const uint64_t begun = c->end;
+    c->end += n;
+    if (c->hears_played || !c->heard_played) /* else it comes in a moment */
+        hand_over(c);
+    blocks_add(&c->blocks, n, c->end);
+    /* The thread had one cycle's time for what came before this one, all but what is left of a block. */
+    const unsigned before = c->behind, behind = c->blocks.max + CANCELLER_BLOCK;
+    read_at(c, begun - behind, c->out, n);
+    if (before && before != behind) { /* another quantum: a cross-fade, as long as there are former samples */
+        float former[CANCELLER_BLOCK];
+        unsigned n_fade = before - CANCELLER_BLOCK < n ? before - CANCELLER_BLOCK : n;
+        n_fade = n_fade < CANCELLER_BLOCK ? n_fade : CANCELLER_BLOCK;
+        read_at(c, begun - before, former, n_fade);
+        for (unsigned i = 0; i < n_fade; i++)
+            c->out[i] = former[i] + (c->out[i] - former[i]) * ((float)i / (float)n_fade);
+    }
+    c->behind = behind;
+    atomic_store(&c->delay, behind + c->aec.delay);
+    return c->out;
+}
+
+void canceller_restart(struct canceller *c) {
+    c->born = c->end;
+    c->behind = 0;
+}
+
+/* ---- the owner --------------------------------------------------------------------------------------------------- */
+
+unsigned canceller_delay(const struct canceller *c) {
+    return atomic_load(&c->delay);
+}
+
+static void release(struct canceller *c) {
+    free(c->mic);
+    free(c->played);
+    free(c->clean);
+    free(c);
+}
+
+int canceller_open(struct canceller **ret, const struct rt *rt, const struct aec *aec) {
+    struct canceller *const c = touched(1, sizeof *c);
+    if (!c)
+        return -ENOMEM;
+    c->aec = *aec;
+    c->rt = *rt;
+    c->start = c->end = c->born = c->complete = c->done = START;
+    c->delay = CANCELLER_BLOCK + aec->delay; /* and a quantum, which is not known yet */
+    c->mic = touched(RING, sizeof *c->mic);
+    c->played = touched(RING, sizeof *c->played);
+    c->clean = touched(RING, sizeof *c->clean);
+    const int r = c->mic && c->played && c->clean ? rt->start(rt->data, &c->thread, serve, c) : -ENOMEM;
+    if (r < 0) {
+        release(c);
+        return r;
+    }
+    rt->raise(rt->data, c->thread);
+    *ret = c;
+    return 0;
+}
+
+void canceller_close(struct canceller *c) {
+    if (!c)
+        return;
+    atomic_store(&c->quit, true);
+    post(c);
+    c->rt.join(c->rt.data, c->thread);
+    release(c);
+}

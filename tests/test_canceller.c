@@ -1,0 +1,268 @@
+/* The echo canceller's stage: what goes out is the near sound, at the delay that is told, to the bit, whatever the
+ * quantum and whichever of a cycle's two sounds comes first; and what becomes of blocks that are late. */
+#include "live/canceller.h"
+
+#include "rt_guard.h"
+#include "run.h"
+
+#include <check.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define AEC_DELAY 100u
+#define LONGEST 2048u
+
+enum order { PLAYED_FIRST, MIC_FIRST, NOTHING_PLAYED };
+
+/* A perfect canceller: out is mic without played, later. Gated, it takes a block for every post of `may`. */
+static struct {
+    float past[AEC_DELAY];
+    sem_t may;
+    _Atomic bool gated;
+    _Atomic unsigned n_blocks, n_changes;
+} aec;
+
+static struct {
+    struct canceller *canceller;
+    uint64_t cycle, end; /* samples so far */
+    uint64_t handed_over; /* of these */
+    enum order before; /* in the last cycle */
+    float out[LONGEST];
+} w;
+
+/* Whole numbers, whose sums are exact. */
+static float sound(uint64_t position, uint64_t seed) {
+    return (float)((position * 2654435761u + seed * 40503u) >> 7 & 1023) - 512;
+}
+
+static float near(uint64_t position) {
+    return sound(position, 1);
+}
+
+static void run(void *data, const float *mic, const float *played, float *out) {
+    (void)data;
+    if (aec.gated)
+        sem_wait(&aec.may);
+    float all[AEC_DELAY + CANCELLER_BLOCK];
+    memcpy(all, aec.past, sizeof aec.past);
+    for (unsigned i = 0; i < CANCELLER_BLOCK; i++)
+        all[AEC_DELAY + i] = mic[i] - played[i];
+    memcpy(out, all, CANCELLER_BLOCK * sizeof *out);
+    memcpy(aec.past, all + CANCELLER_BLOCK, sizeof aec.past);
+    atomic_fetch_add(&aec.n_blocks, 1);
+}
+
+static void changed(void *data) {
+    (void)data;
+    atomic_fetch_add(&aec.n_changes, 1);
+}
+
+static void setup(void) {
+    const struct aec engine = {.run = run, .changed = changed, .delay = AEC_DELAY};
+    sem_init(&aec.may, 0, 0);
+    ck_assert_int_eq(canceller_open(&w.canceller, &rt_posix, &engine), 0);
+    w.before = NOTHING_PLAYED;
+}
+
+static void teardown(void) {
+    for (unsigned i = 0; i < 1000; i++)
+        sem_post(&aec.may);
+    canceller_close(w.canceller);
+}
+
+static void await(_Atomic unsigned *count, unsigned value) {
+    while (atomic_load(count) != value)
+        nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
+}
+
+static void play(unsigned n) {
+    float played[LONGEST];
+    for (unsigned i = 0; i < n; i++)
+        played[i] = sound(w.end + i, 2);
+    rt_guard_enter();
+    canceller_played(w.canceller, w.cycle, played, n);
+    rt_guard_leave();
+}
+
+/* A cycle of n samples. What is played is in the microphone, too. */
+static void begin_cycle(unsigned n, enum order order) {
+    float mic[LONGEST];
+    for (unsigned i = 0; i < n; i++)
+        mic[i] = near(w.end + i) + (order == NOTHING_PLAYED ? 0 : sound(w.end + i, 2));
+    w.cycle++;
+    if (order == PLAYED_FIRST)
+        play(n);
+    rt_guard_enter();
+    memcpy(w.out, canceller_process(w.canceller, w.cycle, mic, n), n * sizeof *mic);
+    rt_guard_leave();
+    if (order == MIC_FIRST)
+        play(n);
+    w.end += n;
+    if (order != NOTHING_PLAYED || w.before == NOTHING_PLAYED)
+        w.handed_over = w.end;
+    w.before = order;
+}
+
+/* Another one, by whose end all that was handed over is done. */
+static void cycle(unsigned n, enum order order) {
+    begin_cycle(n, order);
+    await(&aec.n_blocks, (unsigned)(w.handed_over / CANCELLER_BLOCK));
+}
+
+/* The last cycle's n samples are the near sound at that delay, from `since` on; before it was silence. */
+static void assert_near(unsigned n, unsigned delay, uint64_t since) {
+    for (unsigned i = 0; i < n; i++) {
+        const uint64_t at = w.end - n + i;
+        ck_assert_msg(w.out[i] == (at < since + delay ? 0 : near(at - delay)), "position %ju of a quantum of %u: %g",
+                (uintmax_t)at, n, w.out[i]);
+    }
+}
+
+static const unsigned quanta[] = {64, 256, 480, 512, 1000, 1024, 2048};
+
+START_TEST(the_echo_goes_and_the_near_sound_stays_at_the_told_delay) {
+    const unsigned n = quanta[_i];
+    for (unsigned i = 0; i < 200000 / n; i++) { /* more than the rings hold */
+        cycle(n, i / 7 % 2 ? MIC_FIRST : PLAYED_FIRST);
+        ck_assert_uint_eq(canceller_delay(w.canceller), n + CANCELLER_BLOCK + AEC_DELAY);
+        assert_near(n, n + CANCELLER_BLOCK + AEC_DELAY, 0);
+    }
+}
+END_TEST
+
+START_TEST(what_was_played_is_not_used_again) {
+    const unsigned n = 512, delay = n + CANCELLER_BLOCK + AEC_DELAY;
+    for (unsigned i = 0; i < 64; i++)
+        cycle(n, MIC_FIRST);
+    cycle(n, NOTHING_PLAYED); /* it might still come ... */
+    cycle(n, NOTHING_PLAYED); /* ... it does not: that one is late, and its echo is none */
+    for (unsigned i = 0; i < 300; i++) {
+        cycle(n, NOTHING_PLAYED);
+        assert_near(n, delay, 0);
+    }
+}
+END_TEST
+
+START_TEST(what_is_played_again_is_cancelled_again) {
+    const unsigned n = 512, delay = n + CANCELLER_BLOCK + AEC_DELAY;
+    for (unsigned i = 0; i < 20; i++)
+        cycle(n, NOTHING_PLAYED);
+    cycle(n, MIC_FIRST); /* handed over without it: nothing was played before */
+    for (unsigned i = 0; i < 5; i++)
+        cycle(n, MIC_FIRST);
+    for (unsigned i = 0; i < 20; i++) {
+        cycle(n, MIC_FIRST);
+        assert_near(n, delay, 0);
+    }
+}
+END_TEST
+
+START_TEST(a_late_block_leaves_the_microphone_at_the_same_delay) {
+    const unsigned n = 512, delay = n + CANCELLER_BLOCK + AEC_DELAY;
+    for (unsigned i = 0; i < 20; i++)
+        cycle(n, MIC_FIRST);
+    aec.gated = true;
+    for (unsigned i = 0; i < 10; i++) {
+        begin_cycle(n, MIC_FIRST);
+        for (unsigned k = 0; i > 3 && k < n; k++) {
+            const uint64_t at = w.end - n + k - delay;
+            ck_assert_float_eq(w.out[k], near(at) + sound(at, 2));
+        }
+    }
+    for (unsigned i = 0; i < 1000; i++)
+        sem_post(&aec.may);
+    await(&aec.n_blocks, (unsigned)(w.handed_over / CANCELLER_BLOCK));
+    for (unsigned i = 0; i < 20; i++) {
+        cycle(n, MIC_FIRST);
+        assert_near(n, delay, 0);
+    }
+}
+END_TEST
+
+START_TEST(another_quantum_is_another_delay_after_a_fade) {
+    static const unsigned then[] = {1024, 256, 2048, 64, 512};
+    unsigned before = 512;
+    for (unsigned i = 0; i < 50; i++)
+        cycle(before, MIC_FIRST);
+    for (unsigned q = 0; q < sizeof then / sizeof *then; q++) {
+        const unsigned n = then[q], n_changes = atomic_load(&aec.n_changes);
+        cycle(n, MIC_FIRST); /* fades */
+        ck_assert_float_eq(w.out[0], near(w.end - n - (before + CANCELLER_BLOCK + AEC_DELAY)));
+        await(&aec.n_changes, n_changes + 1);
+        for (unsigned i = 0; i < 50; i++) {
+            cycle(n, MIC_FIRST);
+            assert_near(n, n + CANCELLER_BLOCK + AEC_DELAY, 0);
+        }
+        before = n;
+    }
+}
+END_TEST
+
+START_TEST(after_a_restart_nothing_of_before_goes_out) {
+    const unsigned n = 256, delay = n + CANCELLER_BLOCK + AEC_DELAY;
+    for (unsigned i = 0; i < 50; i++)
+        cycle(n, MIC_FIRST);
+    rt_guard_enter();
+    canceller_restart(w.canceller);
+    rt_guard_leave();
+    const uint64_t since = w.end;
+    for (unsigned i = 0; i < 50; i++) {
+        cycle(n, MIC_FIRST);
+        assert_near(n, delay, since);
+    }
+}
+END_TEST
+
+START_TEST(after_a_long_hold_up_it_goes_on) {
+    const unsigned n = 1024, delay = n + CANCELLER_BLOCK + AEC_DELAY;
+    aec.gated = true;
+    for (unsigned i = 0; i < 100; i++)
+        begin_cycle(n, MIC_FIRST);
+    const unsigned n_blocks = atomic_load(&aec.n_blocks);
+    aec.gated = false;
+    for (unsigned i = 0; i < 1000; i++)
+        sem_post(&aec.may);
+    await(&aec.n_blocks, n_blocks + 2); /* the one that was held up, and the latest */
+    for (unsigned i = 0; i < 20; i++) {
+        begin_cycle(n, MIC_FIRST);
+        await(&aec.n_blocks, n_blocks + 2 + (unsigned)((w.end - 100 * n) / CANCELLER_BLOCK));
+        if (i > 3)
+            assert_near(n, delay, 0);
+    }
+}
+END_TEST
+
+START_TEST(numbers_that_are_none_are_silence) {
+    const float none[3] = {__builtin_nanf(""), __builtin_inff(), -__builtin_inff()};
+    for (unsigned i = 0; i < 20; i++) {
+        float mic[256] = {0};
+        memcpy(mic, none, sizeof none);
+        canceller_played(w.canceller, ++w.cycle, mic, 256);
+        const float *out = canceller_process(w.canceller, w.cycle, mic, 256);
+        w.end += 256;
+        await(&aec.n_blocks, (unsigned)(w.end / CANCELLER_BLOCK));
+        for (unsigned k = 0; k < 256; k++)
+            ck_assert_float_eq(out[k], 0);
+    }
+}
+END_TEST
+
+int main(void) {
+    Suite *const suite = suite_create("canceller");
+    TCase *const tcase = tcase_create("stage");
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_loop_test(tcase, the_echo_goes_and_the_near_sound_stays_at_the_told_delay, 0,
+            sizeof quanta / sizeof *quanta);
+    tcase_add_test(tcase, what_was_played_is_not_used_again);
+    tcase_add_test(tcase, what_is_played_again_is_cancelled_again);
+    tcase_add_test(tcase, a_late_block_leaves_the_microphone_at_the_same_delay);
+    tcase_add_test(tcase, another_quantum_is_another_delay_after_a_fade);
+    tcase_add_test(tcase, after_a_restart_nothing_of_before_goes_out);
+    tcase_add_test(tcase, after_a_long_hold_up_it_goes_on);
+    tcase_add_test(tcase, numbers_that_are_none_are_silence);
+    suite_add_tcase(suite, tcase);
+    return run_suite(suite, CK_FORK);
+}
