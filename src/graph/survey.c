@@ -13,26 +13,19 @@
 #define ANSWER_MS 3000
 
 struct source {
-    struct spa_list list;
     struct survey_source told;
     struct pw_proxy *proxy;
     struct spa_hook listener;
 };
 
-struct device {
-    struct spa_list list;
-    struct survey_device told;
-};
-
-struct survey {
+struct asking {
+    struct survey told;
     struct pw_loop *loop;
     struct pw_context *context;
     struct pw_core *core;
     struct pw_registry *registry;
     struct pw_metadata *metadata;
     struct spa_hook core_listener, registry_listener, metadata_listener;
-    struct spa_list sources, streams, devices;
-    char version[32], default_source[128], configured_source[128];
     int done; /* the last answer to pw_core_sync */
     bool broken;
 };
@@ -86,17 +79,17 @@ static const struct pw_node_events source_events = {
 
 static int on_metadata(void *data, uint32_t subject, const char *key, const char *type, const char *value) {
     (void)type;
-    struct survey *d = data;
+    struct asking *d = data;
     if (subject != 0 || !key)
         return 0;
-    char *to = strcmp(key, "default.audio.source") == 0              ? d->default_source
-               : strcmp(key, "default.configured.audio.source") == 0 ? d->configured_source
+    char *to = strcmp(key, "default.audio.source") == 0              ? d->told.default_source
+               : strcmp(key, "default.configured.audio.source") == 0 ? d->told.configured_source
                                                                      : NULL;
     if (!to)
         return 0;
     json_t *object = value ? json_loads(value, 0, NULL) : NULL;
     const char *name = json_string_value(json_object_get(object, "name"));
-    text_copy(to, sizeof d->default_source, name ? name : "");
+    text_copy(to, sizeof d->told.default_source, name ? name : "");
     json_decref(object);
     return 0;
 }
@@ -106,8 +99,8 @@ static const struct pw_metadata_events metadata_events = {
     .property = on_metadata,
 };
 
-/* list: sources or streams. */
-static void add_source(struct survey *d, struct spa_list *list, uint32_t id) {
+/* at: the sources or the streams, to which it is appended. */
+static void add_source(struct asking *d, struct survey_source **at, uint32_t id) {
     struct source *s = calloc(1, sizeof *s);
     if (!s)
         return;
@@ -118,34 +111,39 @@ static void add_source(struct survey *d, struct spa_list *list, uint32_t id) {
         return;
     }
     pw_node_add_listener((struct pw_node *)s->proxy, &s->listener, &source_events, s);
-    spa_list_append(list, &s->list);
+    while (*at)
+        at = &(*at)->next;
+    *at = &s->told;
 }
 
-static void add_device(struct survey *d, uint32_t id, const struct spa_dict *props) {
-    struct device *device = calloc(1, sizeof *device);
+static void add_device(struct asking *d, uint32_t id, const struct spa_dict *props) {
+    struct survey_device *device = calloc(1, sizeof *device), **at = &d->told.devices;
     if (!device)
         return;
-    device->told.id = id;
-    COPY(device->told.description, props, PW_KEY_DEVICE_DESCRIPTION);
-    COPY(device->told.api, props, PW_KEY_DEVICE_API);
-    spa_list_append(&d->devices, &device->list);
+    device->id = id;
+    COPY(device->description, props, PW_KEY_DEVICE_DESCRIPTION);
+    COPY(device->api, props, PW_KEY_DEVICE_API);
+    while (*at)
+        at = &(*at)->next;
+    *at = device;
 }
 
 static void on_global(void *data, uint32_t id, uint32_t permissions, const char *type, uint32_t version,
                       const struct spa_dict *props) {
     (void)permissions, (void)version;
-    struct survey *d = data;
+    struct asking *d = data;
     const char *class = props ? spa_dict_lookup(props, PW_KEY_MEDIA_CLASS) : NULL;
     const char *metadata = props ? spa_dict_lookup(props, PW_KEY_METADATA_NAME) : NULL;
     if (strcmp(type, PW_TYPE_INTERFACE_Node) == 0 && class && text_begins(class, "Audio/Source")) {
-        add_source(d, &d->sources, id);
+        add_source(d, &d->told.sources, id);
     } else if (strcmp(type, PW_TYPE_INTERFACE_Node) == 0 && class && strcmp(class, "Stream/Input/Audio") == 0) {
-        add_source(d, &d->streams, id);
+        add_source(d, &d->told.streams, id);
     } else if (strcmp(type, PW_TYPE_INTERFACE_Device) == 0 && class && strcmp(class, "Audio/Device") == 0) {
         add_device(d, id, props);
     } else if (strcmp(type, PW_TYPE_INTERFACE_Metadata) == 0 && metadata && strcmp(metadata, "default") == 0 &&
                !d->metadata) {
         d->metadata = pw_registry_bind(d->registry, id, type, PW_VERSION_METADATA, 0);
+        d->told.has_session_manager = d->metadata; /* session managers make it, PipeWire does not */
         if (d->metadata)
             pw_metadata_add_listener(d->metadata, &d->metadata_listener, &metadata_events, d);
     }
@@ -157,19 +155,19 @@ static const struct pw_registry_events registry_events = {
 };
 
 static void on_core_info(void *data, const struct pw_core_info *info) {
-    struct survey *d = data;
-    text_copy(d->version, sizeof d->version, info->version);
+    struct asking *d = data;
+    text_copy(d->told.version, sizeof d->told.version, info->version);
 }
 
 static void on_core_done(void *data, uint32_t id, int seq) {
-    struct survey *d = data;
+    struct asking *d = data;
     if (id == PW_ID_CORE)
         d->done = seq;
 }
 
 static void on_core_error(void *data, uint32_t id, int seq, int res, const char *message) {
     (void)seq, (void)message;
-    struct survey *d = data;
+    struct asking *d = data;
     d->broken |= id == PW_ID_CORE && res == -EPIPE;
 }
 
@@ -183,7 +181,7 @@ static const struct pw_core_events core_events = {
 /* ---- asking ------------------------------------------------------------------------------------------------------ */
 
 /* Until PipeWire has answered all that was asked before. */
-static int settle(struct survey *d, struct err *err) {
+static int settle(struct asking *d, struct err *err) {
     int64_t end = now_ms() + ANSWER_MS, left;
     int seq = pw_core_sync(d->core, PW_ID_CORE, 0);
     while (d->done != seq && !d->broken && (left = end - now_ms()) > 0) {
@@ -197,14 +195,11 @@ static int settle(struct survey *d, struct err *err) {
 }
 
 int survey_open(struct survey **ret, struct err *err) {
-    struct survey *d = calloc(1, sizeof *d);
+    struct asking *d = calloc(1, sizeof *d);
     int res = err_set(err, -ENOMEM, "PipeWire's client library does not start");
     if (!d)
         return res;
     pw_init(NULL, NULL);
-    spa_list_init(&d->sources);
-    spa_list_init(&d->streams);
-    spa_list_init(&d->devices);
     d->done = -1;
     d->loop = pw_loop_new(NULL);
     if (!d->loop)
@@ -228,31 +223,31 @@ int survey_open(struct survey **ret, struct err *err) {
         if (res)
             goto fail;
     }
-    *ret = d;
+    *ret = &d->told;
     return 0;
 fail:
-    survey_close(d);
+    survey_close(&d->told);
     return res;
 }
 
-static void clear(struct spa_list *sources) {
-    struct source *s;
-    spa_list_consume(s, sources, list) {
-        spa_list_remove(&s->list);
+static void clear(struct survey_source *sources) {
+    while (sources) {
+        struct source *s = (struct source *)sources;
+        sources = sources->next;
         spa_hook_remove(&s->listener);
         pw_proxy_destroy(s->proxy);
         free(s);
     }
 }
 
-void survey_close(struct survey *d) {
+void survey_close(struct survey *told) {
+    struct asking *d = (struct asking *)told;
     if (!d)
         return;
-    struct device *device;
-    clear(&d->sources);
-    clear(&d->streams);
-    spa_list_consume(device, &d->devices, list) {
-        spa_list_remove(&device->list);
+    clear(told->sources);
+    clear(told->streams);
+    for (struct survey_device *next, *device = told->devices; device; device = next) {
+        next = device->next;
         free(device);
     }
     if (d->metadata) {
@@ -279,58 +274,15 @@ void survey_close(struct survey *d) {
 
 /* ---- telling ----------------------------------------------------------------------------------------------------- */
 
-static const struct survey_source *nth(const struct spa_list *sources, unsigned i) {
-    const struct source *s;
-    spa_list_for_each(s, sources, list) {
-        if (i-- == 0)
-            return &s->told;
-    }
-    return NULL;
-}
-
-const struct survey_source *survey_source(const struct survey *d, unsigned i) {
-    return nth(&d->sources, i);
-}
-
-const struct survey_source *survey_stream(const struct survey *d, unsigned i) {
-    return nth(&d->streams, i);
-}
-
 const struct survey_source *survey_find(const struct survey *d, const char *name) {
-    const struct source *s;
-    spa_list_for_each(s, &d->sources, list) {
-        if (strcmp(s->told.name, name) == 0)
-            return &s->told;
-    }
-    return NULL;
+    const struct survey_source *s = d->sources;
+    while (s && strcmp(s->name, name) != 0)
+        s = s->next;
+    return s;
 }
 
-const struct survey_device *survey_device(const struct survey *d, unsigned i) {
-    const struct device *device;
-    spa_list_for_each(device, &d->devices, list) {
-        if (i-- == 0)
-            return &device->told;
-    }
-    return NULL;
-}
-
-const char *survey_version(const struct survey *d) {
-    return d->version;
-}
-
-bool survey_has_session_manager(const struct survey *d) {
-    return d->metadata; /* session managers make it, PipeWire does not */
-}
-
-const char *survey_default_source(const struct survey *d) {
-    return d->default_source;
-}
-
-const char *survey_configured_source(const struct survey *d) {
-    return d->configured_source;
-}
-
-int survey_set_default_source(struct survey *d, const char *name, struct err *err) {
+int survey_set_default_source(struct survey *told, const char *name, struct err *err) {
+    struct asking *d = (struct asking *)told;
     if (!d->metadata)
         return err_set(err, -ENOENT, "no session manager keeps a default microphone");
     char *value = NULL;

@@ -135,7 +135,7 @@ static void check_sound_server(struct doctor *d) {
         tell(d, PROBLEM, "PipeWire", "restart PipeWire: {systemctl --user restart pipewire}", "%s", err.text);
     if (res)
         return;
-    tell(d, FINE, "PipeWire", NULL, "%s runs", survey_version(d->survey));
+    tell(d, FINE, "PipeWire", NULL, "%s runs", d->survey->version);
     if (pulseaudio)
         tell(d, PROBLEM, "applications", instead,
              "they use PulseAudio instead of PipeWire, so they do not see Enhanced Mic");
@@ -145,7 +145,7 @@ static void check_sound_server(struct doctor *d) {
              "nothing serves those that use PulseAudio, such as browsers and most call programs");
     else
         tell(d, FINE, "applications", NULL, "PipeWire serves those that use PulseAudio");
-    if (survey_has_session_manager(d->survey))
+    if (d->survey->has_session_manager)
         tell(d, FINE, "session manager", NULL, "runs");
     else
         tell(d, PROBLEM, "session manager",
@@ -259,9 +259,9 @@ static void check_bluetooth(struct doctor *d, const struct survey_source *mic) {
 static void tell_silent_cards(struct doctor *d) {
     const struct survey_device *device;
     const struct survey_source *source;
-    for (unsigned i = 0; (device = survey_device(d->survey, i)); i++) {
+    for (device = d->survey->devices; device; device = device->next) {
         bool sends = false;
-        for (unsigned k = 0; (source = survey_source(d->survey, k)); k++)
+        for (source = d->survey->sources; source; source = source->next)
             sends |= source->device == device->id;
         if (!sends)
             tell(d, NOTE, "sound card",
@@ -280,8 +280,8 @@ static const struct survey_source *find_microphone(const struct doctor *d) {
     if (d->status)
         return survey_find(d->survey, text_of(json_object_get(d->status, "microphone"), "name"));
     if (strcmp(d->settings.microphone, "default") == 0)
-        return survey_find(d->survey, survey_default_source(d->survey));
-    for (unsigned i = 0; (source = survey_source(d->survey, i)); i++)
+        return survey_find(d->survey, d->survey->default_source);
+    for (source = d->survey->sources; source; source = source->next)
         if (is_chosen(d, source))
             return source;
     return NULL;
@@ -313,7 +313,7 @@ static bool check_sound(struct doctor *d, const char *check, const struct survey
 static bool check_inputs(struct doctor *d) {
     const struct survey_source *stream;
     bool open = true;
-    for (unsigned i = 0; (stream = survey_stream(d->survey, i)); i++)
+    for (stream = d->survey->streams; stream; stream = stream->next)
         if (text_begins(stream->name, "capture." ENHANCED_MIC) || strcmp(stream->name, "echo." ENHANCED_MIC) == 0)
             open &= is_open(d, "microphone", stream);
     return open;
@@ -322,7 +322,7 @@ static bool check_inputs(struct doctor *d) {
 static void check_microphone(struct doctor *d) {
     const struct survey_source *mic = find_microphone(d), *source;
     bool any = false, missing = strcmp(d->settings.microphone, "default") != 0;
-    for (unsigned i = 0; (source = survey_source(d->survey, i)); i++) {
+    for (source = d->survey->sources; source; source = source->next) {
         any |= strcmp(source->name, ENHANCED_MIC) != 0;
         missing &= !is_chosen(d, source);
     }
@@ -352,7 +352,7 @@ static void check_microphone(struct doctor *d) {
 
 static void check_enhanced(struct doctor *d) {
     const struct survey_source *enhanced = survey_find(d->survey, ENHANCED_MIC);
-    const char *by_default = survey_default_source(d->survey);
+    const char *by_default = d->survey->default_source;
     if (!enhanced) {
         if (d->status)
             tell(d, PROBLEM, "Enhanced Mic", "{systemctl --user restart primeknet}", "is missing from PipeWire");

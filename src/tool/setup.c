@@ -95,7 +95,7 @@ static int await_enhanced(struct survey **ret, struct err *err) {
     for (int ms = 0;; ms += POLL_MS) {
         struct survey *d;
         int res = survey_open(&d, err);
-        if (res == 0 && survey_has_session_manager(d) && survey_find(d, ENHANCED_MIC)) {
+        if (res == 0 && d->has_session_manager && survey_find(d, ENHANCED_MIC)) {
             *ret = d;
             return 0;
         }
@@ -114,7 +114,7 @@ static int make_default(const struct settings *s) {
     struct err err;
     if (await_enhanced(&d, &err) < 0)
         return cli_fail("%s; primeknet doctor says why", err.text);
-    const char *chosen = survey_configured_source(d);
+    const char *chosen = d->configured_source;
     int status = cli_done;
     if (strcmp(chosen, ENHANCED_MIC) != 0) {
         struct before b;
@@ -167,7 +167,7 @@ static int restore_default(const struct before *b) {
         return cli_done; /* nothing to do: without Enhanced Mic the default changes by itself */
     if (res)
         return cli_fail("%s", err.text);
-    if (strcmp(survey_configured_source(d), ENHANCED_MIC) == 0) {
+    if (strcmp(d->configured_source, ENHANCED_MIC) == 0) {
         res = survey_set_default_source(d, b->default_source, &err);
         if (res == 0)
             printf("default   %s\n", b->default_source[0] ? b->default_source : "chosen by the session manager");
