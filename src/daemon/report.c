@@ -316,7 +316,7 @@ json_t *report_status(const struct report *r, bool bands) {
         add_bands(status, node_pump(first));
     add_hops(status, &n);
     json_object_set_new(status, "hop_us", json_integer(lround(p->hop * 1e6 / PUMP_RATE)));
-#define ROW(name) json_object_set_new(status, "hop_" #name "_us", json_integer(p->hop_##name##_us));
+#define ROW(name, percent) json_object_set_new(status, "hop_" #name "_us", json_integer(p->hop_##name##_us));
     TIMES_STATISTICS(ROW)
 #undef ROW
     json_object_set_new(status, "realtime", json_boolean(p->realtime));

@@ -677,7 +677,7 @@ void pump_stats(const struct pump *p, struct pump_stats *ret) {
         .late_hops = late_hops,
         .skipped_hops = atomic_load(&p->feed.skipped_hops),
         .hop = slot->hop,
-#define ROW(name) .hop_##name##_us = atomic_load(&slot->hops.name##_us),
+#define ROW(name, percent) .hop_##name##_us = atomic_load(&slot->hops.name##_us),
         TIMES_STATISTICS(ROW)
 #undef ROW
         .delay = atomic_load(&p->delay),

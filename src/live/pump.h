@@ -60,7 +60,7 @@ struct pump_stats {
     uint64_t skipped_hops; /* hops never computed, because the worker was too far behind; each is late as well */
     unsigned hop;          /* samples, of the engine that sounds */
     /* hop_p50_us and its like: of the engine's last 2048 hops, for whichever pump, from when they could start */
-#define ROW(name) unsigned hop_##name##_us;
+#define ROW(name, percent) unsigned hop_##name##_us;
     TIMES_STATISTICS(ROW)
 #undef ROW
     unsigned delay;        /* samples, now: what is to be published */

@@ -24,22 +24,23 @@ void times_seed(struct times *t, unsigned us) {
 
 static void update(struct times *t) {
     const unsigned n = t->n < TIMES_KEPT ? (unsigned)t->n : TIMES_KEPT;
-    unsigned sum = 0, p50 = 0, p99 = 0, max = 0;
+    unsigned sum = 0;
+#define ROW(name, percent) unsigned name = 0;
+    TIMES_STATISTICS(ROW)
+#undef ROW
     for (unsigned i = 0; i < TIMES_BINS; i++) {
-        if (!t->count[i])
-            continue;
         sum += t->count[i];
-        max = bin_us(i);
-        if (!p50 && 2 * sum >= n)
-            p50 = max;
-        if (!p99 && 100 * sum >= 99 * n)
-            p99 = max;
+#define ROW(name, percent) \
+    if (!name && 100 * sum >= (percent) * n) \
+        name = bin_us(i);
+        TIMES_STATISTICS(ROW)
+#undef ROW
     }
     if (t->n < SEEDED && p99 < t->seed_us)
         p99 = t->seed_us;
-    atomic_store_explicit(&t->p50_us, p50, memory_order_relaxed);
-    atomic_store_explicit(&t->p99_us, p99, memory_order_relaxed);
-    atomic_store_explicit(&t->max_us, max, memory_order_relaxed);
+#define ROW(name, percent) atomic_store_explicit(&t->name##_us, name, memory_order_relaxed);
+    TIMES_STATISTICS(ROW)
+#undef ROW
 }
 
 void times_add(struct times *t, uint64_t ns) {

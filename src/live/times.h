@@ -11,19 +11,19 @@
 #define TIMES_KEPT 2048 /* batches */
 #define TIMES_BINS 336  /* 16 per octave from 1 us: about 4 % each, up to 2 s */
 
-/* What is known of the batches kept: a row per statistic, in us, whose value times_add stores in NAME_us. Those of hops
- * are in pump_stats, and in the daemon's status as hop_NAME_us. */
+/* What is known of the batches kept: a row per statistic, and the percentage of batches that takes at most so long. Its
+ * value is NAME_us. Those of hops are in pump_stats, and in the daemon's status as hop_NAME_us. */
 #define TIMES_STATISTICS(ROW) \
-    ROW(p50) \
-    ROW(p99) \
-    ROW(max)
+    ROW(p50, 50) \
+    ROW(p99, 99) \
+    ROW(max, 100)
 
 struct times {
     uint16_t bin[TIMES_KEPT]; /* of batch n % TIMES_KEPT */
     uint16_t count[TIMES_BINS];
     uint64_t n;       /* batches so far */
     unsigned seed_us; /* the least p99 for the first batches; 0 where only measured times count */
-#define ROW(name) _Atomic unsigned name##_us;
+#define ROW(name, percent) _Atomic unsigned name##_us;
     TIMES_STATISTICS(ROW)
 #undef ROW
 };
