@@ -1,7 +1,7 @@
-/* bench-chunk [MODEL [FILE]]: times file work on a GPU, a line of JSON per case: 1, 4 and 8 s of sound with all hops in
- * one call, and ten minutes in calls of 768 hops, as `primeknet enhance` makes them. Times are host to host: copies,
- * analysis, network and synthesis. With a sound file at the model's rate: the SNR of its first channel against the CPU
- * engine's. */
+/* bench-chunk MODEL [ENGINE [CALLS MINUTES [FILE]]]: times file work, a line of JSON per case: 1, 4 and 8 s of sound
+ * with all hops in one call, CALLS (40) times, and MINUTES (10) of sound in calls of 768 hops, as `primeknet enhance`
+ * makes them. Times are those of a call, host to host: copies, analysis, network and synthesis. With a sound file at
+ * the model's rate: the SNR of its first channel against the CPU engine's. */
 #include "engine/engine.h"
 #include "engine/measure.h"
 #include "model/model.h"
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { n_calls = 40, long_call = 768, ten_minutes = 600 };
+enum { N_CALLS = 40, N_WARM = 3, MOST_CALLS = 100000, MINUTES = 10, MOST_MINUTES = 1000, LONG_CALL = 768 };
 
 static double now_ms(void) {
     struct timespec t;
@@ -77,63 +77,71 @@ static double parity_db(struct engine *engine, const struct model *model, const 
     return 10 * log10(signal / difference);
 }
 
+/* Of `seconds` of sound in calls of n_hops; negative if the engine failed. */
+static int measure(struct engine *e, unsigned seconds, unsigned n_hops, unsigned n_calls, const float *in, float *out,
+                   float *ms) {
+    for (unsigned i = 0; i < N_WARM + n_calls; i++) {
+        const double took = time_call(e, n_hops, in, out);
+        if (took < 0)
+            return -1;
+        if (i >= N_WARM)
+            ms[i - N_WARM] = (float)took;
+    }
+    const double sound_ms = 1e3 * n_hops * engine_hop(e) / model_rate(engine_model(e));
+    const double p50 = measure_percentile(ms, n_calls, .5), p99 = measure_percentile(ms, n_calls, .99);
+    printf("{\"model\": \"%s\", \"engine\": \"%s\", \"seconds\": %u, \"calls\": %u, \"hops_per_call\": %u, "
+           "\"p50_ms\": %.2f, \"p99_ms\": %.2f, \"max_ms\": %.2f, \"times_real_time\": %.0f}\n",
+           model_name(engine_model(e)), engine_name(e), seconds, n_calls, n_hops, p50, p99, ms[n_calls - 1],
+           sound_ms / p50);
+    return 0;
+}
+
 int main(int argc, char **argv) {
     const unsigned seconds[] = {1, 4, 8};
-    const char *model_name = argc > 1 ? argv[1] : "large";
+    const unsigned long n_calls = argc > 3 ? strtoul(argv[3], NULL, 10) : N_CALLS,
+                        minutes = argc > 4 ? strtoul(argv[4], NULL, 10) : MINUTES;
+    if (argc < 2 || argc == 4 || argc > 6 || !n_calls || n_calls > MOST_CALLS || !minutes || minutes > MOST_MINUTES) {
+        fprintf(stderr, "Usage: bench-chunk MODEL [ENGINE [CALLS MINUTES [FILE]]]\n");
+        return 2;
+    }
+    setvbuf(stdout, NULL, _IOLBF, 0);
     struct err err;
     struct model *model;
     struct engine *engine;
-    struct engine_options how = {.name = "cuda", .n_streams = 1, .max_hops = 1500};
-    double started = now_ms();
-    if (model_load(&model, model_name, &err) || engine_open(&engine, &how, model, &err))
+    struct engine_options how = {.name = argc > 2 ? argv[2] : "cuda", .n_streams = 1, .max_hops = 1500};
+    if (model_load(&model, argv[1], &err) || engine_open(&engine, &how, model, &err))
         return fail(err.text);
-    const unsigned hop = engine_hop(engine), rate = model_rate(model);
-    const size_t most = 8 * (size_t)rate + hop + (size_t)long_call * hop;
-    float *in = malloc(most * sizeof *in), *out = malloc(most * sizeof *out), ms[n_calls];
-    if (!in || !out)
+    const unsigned hop = engine_hop(engine), rate = model_rate(model), long_s = 60 * (unsigned)minutes,
+                   n_long = (long_s * rate + LONG_CALL * hop - 1) / (LONG_CALL * hop);
+    const size_t most = 8 * (size_t)rate + (size_t)LONG_CALL * hop;
+    float *in = malloc(most * sizeof *in), *out = malloc(most * sizeof *out),
+          *ms = malloc((n_calls > n_long ? n_calls : n_long) * sizeof *ms);
+    if (!in || !out || !ms)
         return fail("out of memory");
-    const double opened_ms = now_ms() - started;
     uint32_t random = 1;
     for (size_t i = 0; i < most; i++) {
         random = random * 1664525 + 1013904223;
         in[i] = .1f * ((float)(random >> 8) / 0x1p23f - 1);
     }
-    for (unsigned s = 0; s < sizeof seconds / sizeof *seconds; s++) {
-        const unsigned n_hops = (seconds[s] * rate + hop - 1) / hop;
-        for (unsigned i = 0; i < n_calls + 3; i++) {
-            double took = time_call(engine, n_hops, in, out);
-            if (took < 0)
-                return fail("the engine failed");
-            if (i >= 3)
-                ms[i - 3] = (float)took;
-        }
-        const double p50 = measure_percentile(ms, n_calls, .5), p99 = measure_percentile(ms, n_calls, .99);
-        printf("{\"model\": \"%s\", \"engine\": \"%s\", \"seconds\": %u, \"hops\": %u, \"p50_ms\": %.2f, \"p99_ms\": "
-               "%.2f, "
-               "\"times_real_time\": %.0f}\n",
-               model_name, engine_name(engine), seconds[s], n_hops, p50, p99, 1e3 * seconds[s] / p50);
-    }
-    const unsigned n_hops = ten_minutes * rate / hop;
-    started = now_ms();
-    for (unsigned done = 0; done < n_hops; done += long_call)
-        if (time_call(engine, long_call, in, out) < 0)
-            return fail("the engine failed");
-    const double took_ms = now_ms() - started;
-    printf("{\"model\": \"%s\", \"engine\": \"%s\", \"seconds\": %u, \"hops\": %u, \"opened_ms\": %.0f, "
-           "\"times_real_time\": %.0f}\n",
-           model_name, engine_name(engine), ten_minutes, n_hops, opened_ms, ten_minutes * 1e3 / took_ms);
-    if (argc > 2) {
+    int failed = 0;
+    for (unsigned s = 0; !failed && s < sizeof seconds / sizeof *seconds; s++)
+        failed = measure(engine, seconds[s], (seconds[s] * rate + hop - 1) / hop, (unsigned)n_calls, in, out, ms);
+    if (failed || measure(engine, long_s, LONG_CALL, n_long, in, out, ms))
+        return fail("the engine failed");
+    if (argc > 5) {
         unsigned n_file;
-        float *x = read_file(argv[2], model, &n_file);
+        float *x = read_file(argv[5], model, &n_file);
         if (!x)
             return fail("the file cannot be read, or is not of the model's rate");
-        printf("{\"model\": \"%s\", \"engine\": \"%s\", \"file_s\": %.1f, \"snr_to_cpu_db\": %.1f}\n", model_name,
-               engine_name(engine), (double)n_file * hop / rate, parity_db(engine, model, x, n_file));
+        printf("{\"model\": \"%s\", \"engine\": \"%s\", \"file_s\": %.1f, \"snr_to_cpu_db\": %.1f}\n",
+               model_name(model), engine_name(engine), (double)n_file * hop / rate,
+               parity_db(engine, model, x, n_file));
         free(x);
     }
     engine_close(engine);
     model_free(model);
     free(in);
     free(out);
+    free(ms);
     return EXIT_SUCCESS;
 }

@@ -47,7 +47,8 @@ static void record_linear(const struct linear *a) {
     if (hop.n_shapes < MAX_SHAPES && (size_t)a->n_rows * a->n_in <= MAX_INPUTS)
         hop.shapes[hop.n_shapes++] = (struct linear){.n_rows = a->n_rows, .n_in = a->n_in, .n_out = a->n_out,
                                                      .x = inputs, .x_stride = a->n_in, .weight = a->weight,
-                                                     .bias = a->bias, .y = a->y, .y_stride = a->y_stride};
+                                                     .steps = a->steps, .bias = a->bias, .y = a->y,
+                                                     .y_stride = a->y_stride};
     hop.n_macs += (double)a->n_rows * a->n_in * a->n_out;
 }
 
@@ -85,13 +86,15 @@ static int record(const struct model *m, struct net **net, struct net_state *sta
     return 0;
 }
 
-/* The sum over all shapes of the median of many runs. `halves`, unless NULL, runs the shapes that it supports. */
-static double products_us(void (*product)(const struct linear *a), void (*halves)(const struct linear *a)) {
+/* The sum over all shapes of the median of many runs. `pairs`, unless NULL, runs the shapes that a layer gives it. */
+static double products_us(void (*product)(const struct linear *a), const struct kernels *pairs) {
     double sum = 0;
     for (unsigned s = 0; s < hop.n_shapes; s++) {
         struct linear a = hop.shapes[s];
         float us[5];
-        void (*run)(const struct linear *a) = halves && a.n_in % LINEAR_PANEL == 0 ? halves : product;
+        const bool by_pairs = pairs && pairs->linear_pairs && a.steps && a.n_in % LINEAR_PANEL == 0 &&
+                              a.n_in <= LINEAR_MAX_IN && a.n_out > (pairs->bf16 ? LINEAR_NARROW : LINEAR_PANEL);
+        void (*run)(const struct linear *a) = by_pairs ? pairs->linear_pairs : product;
         for (unsigned i = 0; i < 5; i++) {
             double start = now_us();
             for (unsigned j = 0; j < N_REPEATS; j++)
@@ -168,7 +171,7 @@ static int round_of(const char *name) {
             sum += us[h];
         printf("{\"model\": \"%s\", \"isa\": \"%s\", \"rtf\": %.5f, \"p50\": %.5f, \"products\": %.5f}\n",
                model_name(model), k->name, sum / n / hop_us, measure_percentile(us, n, .5) / hop_us,
-               products_us(k->linear, k->linear_pairs) / hop_us);
+               products_us(k->linear, k) / hop_us);
     }
 end:
     net_state_done(&state);

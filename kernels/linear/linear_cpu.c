@@ -16,8 +16,8 @@ enum { ROWS = 6, PAIR_ROWS = 6, PANELS = 1 };
 #else
 enum { ROWS = 6, PAIR_ROWS = 5, PANELS = 1 }; /* pairs need a register for their product */
 #endif
-#elif defined __aarch64__ /* 32 registers: 24 sums, 4 weights, an input */
-enum { ROWS = 6, PAIR_ROWS = 6, PANELS = 1 };
+#elif defined __aarch64__ /* 32 registers: 20 sums, 4 weights, 5 inputs, which compilers load together */
+enum { ROWS = 5, PAIR_ROWS = 5, PANELS = 1 };
 #else /* 16 registers: 12 sums, a product, an input */
 enum { ROWS = 3, PAIR_ROWS = 3, PANELS = 1 };
 #endif
@@ -307,8 +307,10 @@ static inline __attribute__((always_inline)) void linear_rows(const struct linea
     case 8: linear_tile(a, from, row, panel, 8, panels, pairs); break;
     case 7: linear_tile(a, from, row, panel, 7, panels, pairs); break;
 #endif
-#if LANES >= 8 || defined __aarch64__
+#if LANES >= 8
     case 6: linear_tile(a, from, row, panel, 6, panels, pairs); break;
+#endif
+#if LANES >= 8 || defined __aarch64__
     case 5: linear_tile(a, from, row, panel, 5, panels, pairs); break;
     case 4: linear_tile(a, from, row, panel, 4, panels, pairs); break;
 #endif
