@@ -7,9 +7,9 @@
  *                      out <------------------ clean ring <--'
  *
  * One coordinate: the position, the count of the microphone's samples. What is played in a cycle of the graph has the
- * positions of the microphone's samples of that cycle, whichever of the two comes first. When sample i comes in, position
- * i - canceller_delay goes out. So a block that is late cannot make the delay grow: the microphone's own sound of that
- * position goes out instead.
+ * positions of the microphone's samples of that cycle, whichever of the two comes first. When sample i comes in,
+ * position i - canceller_delay goes out. So a block that is late cannot make the delay grow: the microphone's own sound
+ * of that position goes out instead.
  *
  * Threads: canceller_played, canceller_process and canceller_restart run on one audio thread; they allocate, lock and
  * print nothing, and make no system call but one wakeup. canceller_delay may be called from anywhere. The others run on
@@ -28,7 +28,7 @@ struct canceller;
 /* An acoustic echo canceller. */
 struct aec {
     void *data;
-    /* A block of mic without the echo of played, both of the same time: out[CANCELLER_BLOCK]. On the canceller's thread. */
+    /* A block of mic without the echo of played, both of the same time. On the canceller's thread. */
     void (*run)(void *data, const float *mic, const float *played, float *out);
     unsigned delay; /* samples by which out is later than mic, below CANCELLER_DELAY_MAX */
     /* canceller_delay has changed; on the canceller's thread. */
