@@ -121,8 +121,7 @@ static void set_target(struct mirror *m, uint32_t id, const char *key, const cha
     target->misled_by = !misled ? NULL : object ? "target.object" : "target.node";
 }
 
-/* A default is written as { "name": "..." }. */
-static void read_name(char ret[256], const char *value) {
+void mirror_read_name(char ret[256], const char *value) {
     json_t *const object = value ? json_loads(value, 0, NULL) : NULL;
     const char *const name = json_string_value(json_object_get(object, "name"));
     snprintf(ret, 256, "%s", name ? name : "");
@@ -135,9 +134,9 @@ void mirror_property(struct mirror *m, uint32_t subject, const char *key, const 
     if (subject == 0) {
         const char *const *const own_keys = keys[m->own.kind == NODE_SPEAKER];
         if (!key || strcmp(key, own_keys[0]) == 0)
-            read_name(m->default_name, value);
+            mirror_read_name(m->default_name, value);
         if (!key || strcmp(key, own_keys[1]) == 0)
-            read_name(m->configured_name, value);
+            mirror_read_name(m->configured_name, value);
     } else if (!key) {
         drop(m->targets, &m->n_targets, sizeof *m->targets, subject);
     } else if (strcmp(key, "target.node") == 0 || strcmp(key, "target.object") == 0) {

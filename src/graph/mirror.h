@@ -118,6 +118,9 @@ bool mirror_is_default(const struct mirror *m); /* this node is */
 /* The role of a node of that media.class (may be NULL) and node.name. */
 enum mirror_role mirror_role(const char *class, const char *name);
 
+/* The name in a default's value, { "name": "..." }; "" if there is none. */
+void mirror_read_name(char ret[256], const char *value);
+
 /* A property of the session manager's metadata. subject 0: the defaults; otherwise a node. key NULL: all properties of
  * the subject are gone; value NULL: this one is. */
 void mirror_property(struct mirror *m, uint32_t subject, const char *key, const char *value);

@@ -88,7 +88,7 @@ static int follow_capture(struct node *n) {
     const struct wishes *const w = &n->wishes;
     if (n->wants_echo && !n->echo.canceller && !n->echo.problem.text[0])
         echo_load(&n->echo);
-    if (!n->wants_echo && !n->streams.canceller)
+    if (!n->wants_echo && !n->streams.canceller && (n->echo.canceller || n->echo.problem.text[0]))
         echo_unload(&n->echo);
     if (n->fade.state == FADE_DONE) {
         n->fade.state = FADE_NONE;

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "graph/mirror.h"
 #include "graph/pipewire.h"
 
 #include <errno.h>
@@ -85,12 +86,8 @@ static int on_metadata(void *data, uint32_t subject, const char *key, const char
     char *to = strcmp(key, "default.audio.source") == 0              ? d->told.default_source
                : strcmp(key, "default.configured.audio.source") == 0 ? d->told.configured_source
                                                                      : NULL;
-    if (!to)
-        return 0;
-    json_t *object = value ? json_loads(value, 0, NULL) : NULL;
-    const char *name = json_string_value(json_object_get(object, "name"));
-    text_copy(to, sizeof d->told.default_source, name ? name : "");
-    json_decref(object);
+    if (to)
+        mirror_read_name(to, value);
     return 0;
 }
 

@@ -29,8 +29,8 @@ struct survey_device {
 struct survey {
     char version[32]; /* of PipeWire */
     bool has_session_manager;
-    char default_source[128];    /* node.name, or "" */
-    char configured_source[128]; /* the one that the user has chosen, or "" */
+    char default_source[256];    /* node.name, or "" */
+    char configured_source[256]; /* the one that the user has chosen, or "" */
     struct survey_source *sources, *streams; /* the second: those that record */
     struct survey_device *devices;
 };

@@ -27,7 +27,7 @@ enum { APPEAR_MS = 5000, POLL_MS = 100 };
 
 /* What setup must undo, as the state file has it; "" means nothing. */
 struct before {
-    char default_source[128]; /* the user's choice before Enhanced Mic */
+    char default_source[256]; /* the user's choice before Enhanced Mic */
     bool microphone;          /* whether setup set the microphone */
 };
 
