@@ -152,22 +152,14 @@ int settings_find(const char *name, struct err *err) {
 
 /* ---- a file's text ----------------------------------------------------------------------------------------------- */
 
-static bool is_clean_text(const char *text) {
-    size_t n = strlen(text);
-    for (size_t i = 0, length; i < n; i += length) {
-        length = text_character(text + i, n - i);
-        if (length == 0 || (unsigned char)text[i] < 0x20 || text[i] == 0x7F)
-            return false;
-    }
-    return true;
-}
-
 /* Refuses a text that the setting cannot hold; `place` is "FILE:LINE: " or "". */
-static int check_text(int setting, const char *text, size_t n, const char *place, struct err *err) {
-    const size_t most = rows[setting].type == IS_TEXT ? rows[setting].size : sizeof defaults.model;
-    if (n >= most)
-        return err_set(err, -EINVAL, "%s%s is longer than %zu bytes", place, settings_name(setting), most - 1);
-    if (strlen(text) != n || !is_clean_text(text))
+static int check_text(int setting, const char *text, const char *place, struct err *err) {
+    const size_t size = rows[setting].type == IS_TEXT ? rows[setting].size : sizeof defaults.model;
+    char clean[sizeof defaults.model];
+    if (strlen(text) >= size)
+        return err_set(err, -EINVAL, "%s%s is longer than %zu bytes", place, settings_name(setting), size - 1);
+    text_copy(clean, sizeof clean, text);
+    if (strcmp(clean, text) != 0)
         return err_set(err, -EINVAL, "%s%s holds a control character or is not UTF-8", place,
                        settings_name(setting));
     return 0;
@@ -216,7 +208,7 @@ static int read_setting(struct settings *s, const struct conf *conf, const confi
     const bool unquoted = bare || config_setting_is_array(from) || config_setting_is_group(from);
     const double value = whole ? (double)config_setting_get_int64(from) : config_setting_get_float(from);
     const char *text = config_setting_get_string(from); /* NULL: it is none */
-    res = text ? check_text(setting, text, strlen(text), place, err) : 0;
+    res = text ? check_text(setting, text, place, err) : 0;
     if (res)
         return res;
     if (bare && rows[setting].type == IS_SWITCH)
@@ -359,7 +351,7 @@ static bool is_number(const char *text, double *ret) {
 
 int settings_set(struct settings *s, int setting, const char *text, struct err *err) {
     double number;
-    int res = check_text(setting, text, strlen(text), "", err);
+    int res = check_text(setting, text, "", err);
     if (res)
         return res;
     const bool whole = text[strspn(text, "0123456789")] == '\0';
