@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "daemon/carry.h"
 #include "daemon/gpu.h"
+#include "daemon/log.h"
 #include "daemon/notify.h"
 
 #include <errno.h>
@@ -97,7 +98,7 @@ static void release_gpu(struct engines *e) {
         return;
     engine_rest();
     e->context = false;
-    e->options.say(SD_INFO, "the GPU is released");
+    say(SD_INFO, "the GPU is released");
 }
 
 static void happens(struct engines *e, enum gpu_event event) {
@@ -138,7 +139,7 @@ static enum gpu_event refusal(int why) {
 static void adopt(struct engines *e, const struct ready_engine *ready, const struct settings *s) {
     if (ready->why && strcmp(ready->problem, e->now.problem) != 0) {
         const bool demanded = !strcmp(s->engine, "cuda");
-        e->options.say(demanded ? SD_WARNING : SD_INFO, "%s; %s", ready->problem, ready->text);
+        say(demanded ? SD_WARNING : SD_INFO, "%s; %s", ready->problem, ready->text);
     }
     e->now = *ready;
     e->carry.bad_s = e->carry.good_s = 0;
@@ -172,7 +173,7 @@ void engines_give_back(struct engines *e, struct engine *engine) {
 /* An engine for the settings in force was loaded, and handed to the worker. */
 static void tell_taken(struct engines *e, enum role role) {
     if (role == REPLACEMENT || role == LIGHTER || role == HEAVIER)
-        e->options.say(SD_INFO, "%s took over", e->now.text);
+        say(SD_INFO, "%s took over", e->now.text);
     if (role == LIGHTER)
         notify_once(e, "%s is too heavy for this machine now; %s took over", e->now.too_heavy, e->now.model);
 }
@@ -180,15 +181,15 @@ static void tell_taken(struct engines *e, enum role role) {
 /* An engine for the settings in force was not loaded. */
 static void tell_refused(struct engines *e, enum role role, int res, const struct err *err) {
     if (role == HEAVIER && res == -EBUSY) {
-        e->options.say(SD_INFO, "%s is still too heavy for this machine: %s", e->now.too_heavy, err->text);
+        say(SD_INFO, "%s is still too heavy for this machine: %s", e->now.too_heavy, err->text);
     } else if (role == WANTED) {
         if (strcmp(e->now.problem, err->text) != 0)
-            e->options.say(SD_WARNING, "%s; %s", err->text, e->now.text);
+            say(SD_WARNING, "%s; %s", err->text, e->now.text);
         set_problem(e, err->text);
         happens(e, refusal(res));
     } else {
-        e->options.say(SD_ERR, role == REPLACEMENT ? "cannot replace the engine that failed, trying again: %s"
-                                                   : "cannot open the CPU's engine: %s", err->text);
+        say(SD_ERR, role == REPLACEMENT ? "cannot replace the engine that failed, trying again: %s"
+                                        : "cannot open the CPU's engine: %s", err->text);
         e->idle_since = now_ms();
     }
 }
@@ -234,8 +235,8 @@ static void replace_lost_engine(struct engines *e) {
     e->replace_at = now_ms() + REPLACE_MS;
     if (e->now.gpu)
         set_problem(e, LOADER_POISONED);
-    e->options.say(SD_ERR, "%s; the microphone passes through unchanged",
-                   e->now.gpu ? "the GPU's engine failed (the GPU was lost or reset)" : "the engine failed");
+    say(SD_ERR, "%s; the microphone passes through unchanged",
+        e->now.gpu ? "the GPU's engine failed (the GPU was lost or reset)" : "the engine failed");
     happens(e, LOST);
 }
 
@@ -243,13 +244,12 @@ static void replace_lost_engine(struct engines *e) {
 static void step_down(struct engines *e) {
     if (e->gpu & GPU_IN_USE) {
         set_problem(e, "another program keeps the GPU busy");
-        e->options.say(SD_WARNING, "%s: hops are late; the CPU takes over, the GPU is tried again later",
-                       e->now.problem);
+        say(SD_WARNING, "%s: hops are late; the CPU takes over, the GPU is tried again later", e->now.problem);
         notify_once(e, "%s; the processor takes over", e->now.problem);
         happens(e, LATE);
     } else if (e->now.lighter) {
-        e->options.say(SD_WARNING, "%s is too heavy for this machine now: hops are late; %s takes over", e->now.model,
-                       e->now.lighter);
+        say(SD_WARNING, "%s is too heavy for this machine now: hops are late; %s takes over", e->now.model,
+            e->now.lighter);
         happens(e, LATE);
     }
 }
@@ -290,7 +290,7 @@ static int64_t step_recording(struct engines *e, int64_t now) {
         e->power_at = now + POWER_MS;
     if (loader_spares_gpu(in_force(e), e->context, &why)) {
         if (in_use)
-            e->options.say(SD_INFO, "%s; the CPU takes over", why.text);
+            say(SD_INFO, "%s; the CPU takes over", why.text);
         set_problem(e, why.text);
         happens(e, SPARED);
     } else if (!in_use) {
@@ -391,7 +391,7 @@ int engines_open(struct engines **ret, const struct engines_options *options, st
     if (!e)
         return err_set(err, -ENOMEM, "%s", strerror(ENOMEM));
     *e = (struct engines){.options = *options, .gpu = GPU_RESTS, .gpu_retry_ms = GPU_RETRY_MS, .idle_since = -1};
-    int res = loader_open(&e->loader, options->say, err);
+    int res = loader_open(&e->loader, err);
     if (res == 0) {
         struct load_result first;
         const struct load_task task = task_for(e, ASKED, options->settings);

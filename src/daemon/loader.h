@@ -1,6 +1,6 @@
 /* loader.h - opens an engine with its model and warms it up, on a thread of its own.
  *
- * One task at a time. Threads: everything on one, but for `say`, which the loader's thread calls, too. */
+ * One task at a time. Threads: everything on one. */
 #ifndef PRIMEKNET_LOADER_H
 #define PRIMEKNET_LOADER_H
 
@@ -49,11 +49,9 @@ struct load_result {
     bool touched;              /* the GPU's driver may hold something for this process from now on */
 };
 
-typedef void loader_say(const char *priority, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
 struct loader;
 
-int loader_open(struct loader **ret, loader_say *say, struct err *err);
+int loader_open(struct loader **ret, struct err *err);
 void loader_close(struct loader *l); /* NULL is fine; waits for the task and drops what it brings */
 
 /* Begins a task; none is under way. */
