@@ -259,18 +259,13 @@ static int write_sound(const struct sound *s, const char *folder, const char *pa
 /* Writes both files of a pair and its line in the table. */
 static int mix_pair(const struct arguments *a, const struct pair *p, const struct sound *speech, uint64_t *random,
                     FILE *table, struct err *err) {
-    struct sound clean = {.n = speech->n, .rate = speech->rate}, noisy = clean;
+    struct sound clean = {0}, noisy = {0};
     size_t begin = 0;
-    int code = 0;
-    clean.samples = malloc(clean.n * sizeof(float));
-    noisy.samples = malloc(noisy.n * sizeof(float));
-    if (!clean.samples || !noisy.samples) {
-        code = err_set(err, -ENOMEM, "%s: out of memory", p->clean);
-    } else {
-        memcpy(clean.samples, speech->samples, clean.n * sizeof(float));
-        memcpy(noisy.samples, speech->samples, noisy.n * sizeof(float));
-        code = p->room ? add_room(noisy.samples, &clean, p->room, err) : 0;
-    }
+    int code = sound_resample(&clean, speech, speech->rate, p->clean, err); /* a copy */
+    if (code == 0)
+        code = sound_resample(&noisy, speech, speech->rate, p->clean, err);
+    if (code == 0 && p->room)
+        code = add_room(noisy.samples, &clean, p->room, err);
     if (code == 0)
         code = add_noise(noisy.samples, noisy.n, noisy.rate, p->clean, p->noise, p->snr_db, random, &begin, err);
     if (code == 0) {
