@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -43,46 +44,36 @@ static const char pesq_program[] =
 /* sounds [n_sounds] of PESQ_RATE and equal length, the clean one first -> PESQ of the others, NaN where it fails.
  * Returns false if PESQ is not installed. */
 static bool run_pesq(const struct sound *sounds, size_t n_sounds, struct scores *scores) {
-    int in[2], out[2];
-    if (pipe(in) < 0)
+    int ends[2]; /* ours, and the scorer's for both of its streams */
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
         return false;
-    if (pipe(out) < 0) {
-        close(in[0]);
-        close(in[1]);
-        return false;
-    }
     char length[32];
     snprintf(length, sizeof length, "%zu", sounds[0].n);
     char *argv[] = {"python3", "-c", (char *)pesq_program, length, NULL};
     posix_spawn_file_actions_t files;
     posix_spawn_file_actions_init(&files);
-    posix_spawn_file_actions_adddup2(&files, in[0], STDIN_FILENO);
-    posix_spawn_file_actions_adddup2(&files, out[1], STDOUT_FILENO);
+    posix_spawn_file_actions_adddup2(&files, ends[1], STDIN_FILENO);
+    posix_spawn_file_actions_adddup2(&files, ends[1], STDOUT_FILENO);
     posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null", 1, 0);
-    for (int i = 0; i < 2; i++) {
-        posix_spawn_file_actions_addclose(&files, in[i]);
-        posix_spawn_file_actions_addclose(&files, out[i]);
-    }
     pid_t pid;
     int error = posix_spawnp(&pid, argv[0], &files, NULL, argv, environ), status = 0;
     posix_spawn_file_actions_destroy(&files);
-    close(in[0]);
-    close(out[1]);
+    close(ends[1]);
     /* the scorer reads all input before it writes, and may exit without reading */
     void (*before)(int) = signal(SIGPIPE, SIG_IGN);
     for (size_t i = 0; !error && i < n_sounds; i++)
-        if (file_put(in[1], sounds[i].samples, sounds[i].n * sizeof *sounds[i].samples) < 0)
+        if (file_put(ends[0], sounds[i].samples, sounds[i].n * sizeof *sounds[i].samples) < 0)
             break;
-    close(in[1]);
+    shutdown(ends[0], SHUT_WR);
     signal(SIGPIPE, before);
-    FILE *f = fdopen(out[0], "r");
+    FILE *f = fdopen(ends[0], "r");
     for (size_t i = 1; !error && f && i < n_sounds; i++)
         if (fscanf(f, "%lf", &scores[i].pesq) != 1)
             scores[i].pesq = NAN;
     if (f)
         fclose(f);
     else
-        close(out[0]);
+        close(ends[0]);
     if (!error)
         waitpid(pid, &status, 0);
     return !error && !(WIFEXITED(status) && (WEXITSTATUS(status) == PESQ_MISSING || WEXITSTATUS(status) == 127));
