@@ -41,12 +41,8 @@ struct view {
     unsigned n_columns, n_bins;
     float *power[N_PANELS];
     double seconds, top_hz, rate;
+    struct pool pool;
 };
-
-static void view_done(struct view *v) {
-    for (int p = 0; p < N_PANELS; p++)
-        free(v->power[p]);
-}
 
 /* ---- the network on the file ------------------------------------------------------------------------------------- */
 
@@ -94,9 +90,8 @@ static int view_fill(struct view *v, const struct sound *sound, const struct mod
     v->n_columns = n_hops < PANEL_WIDTH ? (unsigned)n_hops : PANEL_WIDTH;
     v->n_bins = g->n_bins;
     for (int p = 0; p < N_PANELS; p++)
-        if (!(v->power[p] = calloc((size_t)v->n_columns * v->n_bins, sizeof(float))))
-            code = -ENOMEM;
-    if (code < 0 || !pool_ok(&r.pool)) {
+        v->power[p] = pool_floats(&v->pool, (size_t)v->n_columns * v->n_bins);
+    if (code < 0 || !pool_ok(&r.pool) || !pool_ok(&v->pool)) {
         run_done(&r);
         return -ENOMEM;
     }
@@ -296,7 +291,7 @@ static int plot(const char *in, const char *out, const char *model_path, struct 
                 err_set(err, code, "%s: out of memory", in);
             else
                 code = draw(&v, in, model_name(model), out, err);
-            view_done(&v);
+            pool_done(&v.pool);
             sound_done(&sound);
         }
         model_free(model);
