@@ -268,35 +268,31 @@ static int draw(const struct view *v, const char *in, const char *model, const c
 }
 
 static int plot(const char *in, const char *out, const char *model_path, struct err *err) {
-    struct sound file, sound;
-    struct model *model;
+    struct sound file = {0}, sound = {0};
+    struct model *model = NULL;
     struct choice c;
-    if (strcmp(model_path, "auto") == 0) {
-        const int res = choose_model(&c, "cpu", true, NULL, err);
-        if (res < 0)
-            return res;
+    int code = 0;
+    if (strcmp(model_path, "auto") == 0 && (code = choose_model(&c, "cpu", true, NULL, err)) == 0)
         model_path = c.model;
-    }
-    int code = sound_read(&file, in, err);
-    if (code < 0)
-        return code;
-    code = model_load(&model, model_path, err);
-    if (code == 0) {
+    if (code == 0)
+        code = sound_read(&file, in, err);
+    if (code == 0)
+        code = model_load(&model, model_path, err);
+    if (code == 0)
         code = sound_resample(&sound, &file, model_rate(model), in, err);
-        if (code == 0) {
-            unsigned rate = model_rate(model), lower = file.rate < rate ? file.rate : rate;
-            struct view v = {.seconds = (double)file.n / file.rate, .top_hz = lower / 2., .rate = rate};
-            code = view_fill(&v, &sound, model);
-            if (code < 0)
-                err_set(err, code, "%s: out of memory", in);
-            else
-                code = draw(&v, in, model_name(model), out, err);
-            pool_done(&v.pool);
-            sound_done(&sound);
-        }
-        model_free(model);
+    if (code == 0) {
+        unsigned rate = model_rate(model), lower = file.rate < rate ? file.rate : rate;
+        struct view v = {.seconds = (double)file.n / file.rate, .top_hz = lower / 2., .rate = rate};
+        code = view_fill(&v, &sound, model);
+        if (code < 0)
+            err_set(err, code, "%s: out of memory", in);
+        else
+            code = draw(&v, in, model_name(model), out, err);
+        pool_done(&v.pool);
     }
+    sound_done(&sound);
     sound_done(&file);
+    model_free(model);
     return code;
 }
 
