@@ -11,7 +11,6 @@
 #include "tool/systemd.h"
 #include "engine/measure.h"
 #include "graph/microphone.h"
-#include "graph/mirror.h"
 #include "graph/node.h"
 #include "model/model.h"
 #include "daemon/settings.h"
