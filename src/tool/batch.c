@@ -42,7 +42,7 @@ struct batch {
     const struct arguments *args;
     struct primeknet *first; /* each thread opens another like it */
     struct file *files;
-    size_t n, room;
+    size_t n;
     size_t n_others; /* files in folders without the extension of a sound file */
     double size;
     bool bar;
@@ -62,18 +62,11 @@ static int out_of_memory(void) {
 
 /* Takes ownership of `out`, which is NULL if memory ran out. */
 static int add(struct batch *b, const char *in, char *out, double size) {
-    if (b->n == b->room) {
-        size_t room = 2 * b->room + 16;
-        struct file *files = realloc(b->files, room * sizeof *files);
-        if (!files) {
-            free(out);
-            return out_of_memory();
-        }
-        b->files = files;
-        b->room = room;
-    }
+    struct file *files = realloc(b->files, (b->n + 1) * sizeof *files);
     char *copy = strdup(in);
-    if (!out || !copy) {
+    if (files)
+        b->files = files;
+    if (!files || !out || !copy) {
         free(copy);
         free(out);
         return out_of_memory();
