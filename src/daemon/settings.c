@@ -547,16 +547,14 @@ static void choose_value(struct settings *s, int *profile, int setting, char *te
 
 int settings_save(struct settings *s, int profile, int setting, struct err *err) {
     struct settings before = defaults, after = defaults;
-    char *text = NULL, *next = malloc(MAX_FILE_BYTES + 1), file[sizeof s->file];
+    char *text = NULL, next[MAX_FILE_BYTES + 1], file[sizeof s->file];
     bool own = s->file[0] && strcmp(s->file, SYSCONFDIR "/primeknet/primeknet.conf") != 0;
     char shown[1024], value[2 * 1024 + 3];
     size_t n = 0, n_next = 0;
     int res = 0;
 
     choose_value(s, &profile, setting, shown, value);
-    if (!next)
-        res = err_set(err, -ENOMEM, "%s", strerror(ENOMEM));
-    else if (own)
+    if (own)
         strcpy(file, s->file);
     else if (!user_file(file, sizeof file))
         res = err_set(err, -ENOENT, "neither XDG_CONFIG_HOME nor HOME says where to save settings");
@@ -590,7 +588,6 @@ int settings_save(struct settings *s, int profile, int setting, struct err *err)
         strcpy(s->file, file);
         s->lines[setting] = after.lines[setting];
     }
-    free(next);
     free(text);
     return res;
 }
