@@ -27,7 +27,7 @@ static const int64_t NEVER = INT64_MAX;
 struct engines {
     struct engines_options options;
     struct worker *worker;
-    struct loader *loader;
+    struct loader loader;
     struct ready_engine now; /* handed to the worker last; `engine` is the worker's */
 
     enum gpu_state gpu;
@@ -90,7 +90,7 @@ static struct load_task task_for(const struct engines *e, enum role role, const 
 
 static void begin_loading(struct engines *e, enum role role, const struct settings *s) {
     const struct load_task task = task_for(e, role, s);
-    loader_begin(e->loader, &task);
+    loader_begin(&e->loader, &task);
 }
 
 static void release_gpu(struct engines *e) {
@@ -161,7 +161,7 @@ int engines_take(struct engines *e, const struct ready_engine *ready, const stru
 bool engines_has_room(const struct engines *e, const struct settings *s) {
     const unsigned n_streams = PUMP_STREAMS * settings_streams(s);
     return n_streams <= e->now.n_streams &&
-           (!loader_busy(e->loader) || n_streams <= PUMP_STREAMS * loader_task(e->loader)->n_pumps);
+           (!e->loader.busy || n_streams <= PUMP_STREAMS * e->loader.task.n_pumps);
 }
 
 void engines_give_back(struct engines *e, struct engine *engine) {
@@ -195,11 +195,11 @@ static void tell_refused(struct engines *e, enum role role, int res, const struc
 }
 
 static void end_loading(struct engines *e, struct load_result *r, bool recording) {
-    const struct load_task *task = loader_task(e->loader);
+    const struct load_task *task = &e->loader.task;
     e->context |= r->touched;
     e->n_gpu += r->res == 0 && r->ready.gpu;
     /* Somebody may have begun to record, so that the GPU is not to rest. */
-    if (loader_dropped(e->loader) || (task->role == STAND_IN && e->gpu == GPU_RUNS && recording)) {
+    if (e->loader.dropped || (task->role == STAND_IN && e->gpu == GPU_RUNS && recording)) {
         if (r->res == 0)
             engines_give_back(e, r->ready.engine);
         return;
@@ -222,7 +222,7 @@ static void end_loading(struct engines *e, struct load_result *r, bool recording
 void engines_ask(struct engines *e, const struct settings *s) {
     engines_retry(e);
     e->notified = false;
-    loader_drop(e->loader);
+    loader_drop(&e->loader);
     e->asked = s;
     if (s)
         e->wanted = *s;
@@ -341,19 +341,19 @@ static int64_t step_loader(struct engines *e, const struct engines_load *load, i
         return e->replace_at;
     }
     const int64_t at = step_gpu(e, load, now);
-    return loader_busy(e->loader) ? at : sooner(at, step_carry(e, load, now));
+    return e->loader.busy ? at : sooner(at, step_carry(e, load, now));
 }
 
 int engines_step(struct engines *e, const struct engines_load *load) {
-    const enum role role = loader_task(e->loader)->role;
+    const enum role role = e->loader.task.role;
     struct load_result result;
-    if (loader_take(e->loader, &result)) {
+    if (loader_take(&e->loader, &result)) {
         end_loading(e, &result, load->recording);
         return 0; /* the load is another one now */
     }
     if (load->engine_lost && role != ASKED && role != REPLACEMENT)
-        loader_drop(e->loader);
-    int64_t at = loader_busy(e->loader) ? NEVER : step_loader(e, load, now_ms());
+        loader_drop(&e->loader);
+    int64_t at = e->loader.busy ? NEVER : step_loader(e, load, now_ms());
     if (e->gpu == GPU_POISONED && !load->recording)
         at = sooner(at, e->restart_at);
     const int64_t now = now_ms();
@@ -361,7 +361,7 @@ int engines_step(struct engines *e, const struct engines_load *load) {
 }
 
 bool engines_wants_restart(const struct engines *e, bool recording) {
-    return e->gpu == GPU_POISONED && !recording && !loader_busy(e->loader) && !e->asked && now_ms() >= e->restart_at;
+    return e->gpu == GPU_POISONED && !recording && !e->loader.busy && !e->asked && now_ms() >= e->restart_at;
 }
 
 void engines_no_restart(struct engines *e) {
@@ -369,15 +369,15 @@ void engines_no_restart(struct engines *e) {
 }
 
 void engines_retry(struct engines *e) {
-    if (loader_task(e->loader)->role != ASKED)
-        loader_drop(e->loader);
+    if (e->loader.task.role != ASKED)
+        loader_drop(&e->loader);
     e->gpu_retry_ms = GPU_RETRY_MS;
     happens(e, SETTINGS_READ);
     e->carry = (struct carry_state){0};
 }
 
 int engines_fd(const struct engines *e) {
-    return loader_fd(e->loader);
+    return e->loader.event;
 }
 
 const struct ready_engine *engines_now(const struct engines *e) {
@@ -392,22 +392,21 @@ int engines_open(struct engines **ret, const struct engines_options *options, st
         return err_set(err, -ENOMEM, "%s", strerror(ENOMEM));
     *e = (struct engines){.options = *options, .gpu = GPU_RESTS, .gpu_retry_ms = GPU_RETRY_MS, .idle_since = -1};
     int res = loader_open(&e->loader, err);
-    if (res == 0) {
-        struct load_result first;
-        const struct load_task task = task_for(e, ASKED, options->settings);
-        loader_run(e->loader, &task, &first); /* on this thread: there is nothing yet that it could hold up */
-        res = first.res;
-        if (res)
-            *err = first.err;
-        e->context = first.touched;
-        e->n_gpu = res == 0 && first.ready.gpu;
-        if (res == 0)
-            adopt(e, &first.ready, options->settings);
-    }
     if (res) {
-        engines_close(e);
+        free(e);
         return res;
     }
+    struct load_result first;
+    const struct load_task task = task_for(e, ASKED, options->settings);
+    loader_run(&e->loader, &task, &first); /* on this thread: there is nothing yet that it could hold up */
+    e->context = first.touched;
+    if (first.res) {
+        *err = first.err;
+        engines_close(e);
+        return first.res;
+    }
+    e->n_gpu = first.ready.gpu;
+    adopt(e, &first.ready, options->settings);
     *ret = e;
     return 0;
 }
@@ -419,6 +418,6 @@ void engines_run(struct engines *e, struct worker *worker) {
 void engines_close(struct engines *e) {
     if (!e)
         return;
-    loader_close(e->loader);
+    loader_close(&e->loader);
     free(e);
 }

@@ -12,8 +12,6 @@
 
 #include <errno.h>
 #include <math.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,16 +22,6 @@
 /* Hops of a warm-up. A GPU's clocks take about a second of sound to settle, and a heavier model is judged by that much.
  * The processor settles within the first COLD_HOPS, which count nowhere: page faults and empty caches. */
 enum { WARM_UP_HOPS = 200, CPU_WARM_UP_HOPS = 50, COLD_HOPS = 10 };
-
-struct loader {
-    int event;
-    bool busy, has_thread;
-    pthread_t thread;
-    atomic_bool dropped; /* nobody waits for it any more */
-    atomic_bool done;    /* the thread ends */
-    struct load_task task;     /* stands still while it is done ... */
-    struct load_result result; /* ... and this is the thread's meanwhile */
-};
 
 /* ---- one engine -------------------------------------------------------------------------------------------------- */
 
@@ -269,18 +257,6 @@ void loader_drop(struct loader *l) {
     l->dropped = true;
 }
 
-bool loader_dropped(const struct loader *l) {
-    return l->dropped;
-}
-
-const struct load_task *loader_task(const struct loader *l) {
-    return &l->task;
-}
-
-bool loader_busy(const struct loader *l) {
-    return l->busy;
-}
-
 static void join(struct loader *l, struct load_result *ret) {
     if (l->has_thread)
         pthread_join(l->thread, NULL);
@@ -297,27 +273,12 @@ bool loader_take(struct loader *l, struct load_result *ret) {
     return true;
 }
 
-int loader_fd(const struct loader *l) {
-    return l->event;
-}
-
-int loader_open(struct loader **ret, struct err *err) {
-    struct loader *l = calloc(1, sizeof *l);
-    if (!l)
-        return err_set(err, -ENOMEM, "%s", strerror(ENOMEM));
-    l->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (l->event < 0) {
-        int res = err_set(err, -errno, "eventfd: %s", strerror(errno));
-        free(l);
-        return res;
-    }
-    *ret = l;
-    return 0;
+int loader_open(struct loader *l, struct err *err) {
+    *l = (struct loader){.event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+    return l->event < 0 ? err_set(err, -errno, "eventfd: %s", strerror(errno)) : 0;
 }
 
 void loader_close(struct loader *l) {
-    if (!l)
-        return;
     if (l->busy) {
         struct load_result dropped;
         l->dropped = true;
@@ -326,5 +287,4 @@ void loader_close(struct loader *l) {
             loader_close_engine(dropped.ready.engine);
     }
     close(l->event);
-    free(l);
 }
