@@ -152,14 +152,13 @@ static int list_files(struct batch *b) {
         return cli_fail("%s: is not a folder", a->out);
     int status = cli_done;
     for (char **word = a->words; *word && status == cli_done; word++) {
-        const char *slash = strrchr(*word, '/');
         const bool is_there = stat(*word, &st) == 0;
         if (is_there && S_ISDIR(st.st_mode) && exists && same_file(&st, &out))
             status = cli_fail("%s: its files would be overwritten; choose another folder for --out", *word);
         else if (is_there && S_ISDIR(st.st_mode))
             status = add_folder(b, *word, exists ? &out : NULL);
         else
-            status = add_to_folder(b, *word, slash ? slash + 1 : *word, is_there ? (double)st.st_size : 0);
+            status = add_to_folder(b, *word, basename(*word), is_there ? (double)st.st_size : 0);
     }
     return status == cli_done ? check_outs(b) : status;
 }

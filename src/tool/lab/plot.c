@@ -244,8 +244,7 @@ static int draw(const struct view *v, const char *in, const char *model, const c
     cairo_select_font_face(c, "sans-serif", CAIRO_FONT_SLANT_NORMAL, CAIRO_FONT_WEIGHT_NORMAL);
     cairo_set_font_size(c, 14);
     char title[512];
-    const char *slash = strrchr(in, '/');
-    snprintf(title, sizeof title, "%.300s, PrimeKnet %.100s", slash ? slash + 1 : in, model);
+    snprintf(title, sizeof title, "%.300s, PrimeKnet %.100s", basename(in), model);
     write_text(c, LEFT, 24, START, title);
     for (int p = 0; p < N_PANELS; p++)
         draw_axes(c, v, p, p == GAIN ? 0 : top_db, p == GAIN ? gain_range_db : level_range_db);
@@ -298,7 +297,7 @@ static int plot(const char *in, const char *out, const char *model_path, struct 
 
 /* Replaces the extension of IN. */
 static int default_name(char *ret, size_t size, const char *in) {
-    const char *slash = strrchr(in, '/'), *name = slash ? slash + 1 : in, *dot = strrchr(name, '.');
+    const char *name = basename(in), *dot = strrchr(name, '.');
     int n = dot && dot != name ? (int)(dot - in) : (int)strlen(in);
     return snprintf(ret, size, "%.*s.png", n, in) < (int)size ? 0 : -ENAMETOOLONG;
 }
