@@ -75,21 +75,16 @@ static void frames_drop(struct frames *f, size_t n, unsigned channels) {
 /* Appends n frames of `data`, resampled unless resampler is NULL. */
 static int append(struct job *j, struct frames *to, soxr_t resampler, double ratio, const float *data, size_t n) {
     const unsigned channels = (unsigned)j->info.channels;
-    if (!resampler) {
-        float *room = frames_grow(to, n, channels);
-        if (!room)
-            return out_of_memory(j);
-        memcpy(room, data, n * channels * sizeof *data);
-        to->n += n;
-        return 0;
-    }
     while (n) {
-        size_t most = n * ratio + 64;
+        size_t most = resampler ? (size_t)(n * ratio) + 64 : n, taken = n, given = n;
         float *room = frames_grow(to, most, channels);
         if (!room)
             return out_of_memory(j);
-        size_t taken, given;
-        soxr_error_t error = soxr_process(resampler, data, n, &taken, room, most, &given);
+        soxr_error_t error = NULL;
+        if (resampler)
+            error = soxr_process(resampler, data, n, &taken, room, most, &given);
+        else
+            memcpy(room, data, n * channels * sizeof *data);
         if (error)
             return err_set(j->err, -EINVAL, "%s: resampling failed: %s", j->in_name, error);
         to->n += given;
