@@ -56,7 +56,7 @@ int conf_open(struct conf *ret, const char *text, size_t n, const char *file, st
     int res = check_text(c.text, n, file, err);
     if (res == 0 && !config_read_string(&c.config, c.text))
         res = syntax_error(&c, n_lines, err);
-    if (res == 0 && !config_lookup(&c.config, end_name))
+    if (res == 0 && !config_setting_remove(config_root_setting(&c.config), end_name))
         res = err_set(err, -EINVAL, "%s:%d: a comment or \"quotation marks\" do not end", file, n_lines);
     if (res)
         conf_close(&c);
@@ -70,85 +70,41 @@ void conf_close(struct conf *c) {
     free(c->text);
 }
 
-void conf_place(const struct conf *c, struct conf_setting *s) {
-    char pattern[256];
-    const char *line = c->text;
-    regex_t regex;
-    regmatch_t match[3];
-    for (int i = 1; i < s->line && line; i++)
-        line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL;
-    int n = snprintf(pattern, sizeof pattern,
-                     "(^|[;,{[:space:]])%s[[:space:]]*[=:][[:space:]]*(\"([^\"\\]|\\\\.)*\"|[-+.0-9a-zA-Z]+)",
-                     s->name);
-    if (!line || strchr(s->name, '*') || n >= (int)sizeof pattern ||
-        regcomp(&regex, pattern, REG_EXTENDED | REG_NEWLINE))
-        return;
-    if (regexec(&regex, line, 3, match, 0) == 0) {
-        s->value = (size_t)(line - c->text + match[2].rm_so);
-        s->n_value = (size_t)(match[2].rm_eo - match[2].rm_so);
-    }
-    regfree(&regex);
+int conf_line(const config_setting_t *s) {
+    return (int)config_setting_source_line(s);
 }
 
-/* libconfig 1.5 wraps whole numbers that do not fit. */
-static int check_whole(const struct conf *c, struct conf_setting *s, struct err *err) {
-    conf_place(c, s);
-    const char *digits = c->text + s->value;
+size_t conf_place(const struct conf *c, const config_setting_t *s, size_t *start) {
+    char pattern[256];
+    const char *line = c->text, *name = config_setting_name(s);
+    size_t length = 0;
+    regex_t regex;
+    regmatch_t match[3];
+    for (int i = 1; i < conf_line(s) && line; i++)
+        line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL;
+    int n = snprintf(pattern, sizeof pattern,
+                     "(^|[;,{[:space:]])%s[[:space:]]*[=:][[:space:]]*(\"([^\"\\]|\\\\.)*\"|[-+.0-9a-zA-Z]+)", name);
+    if (!line || strchr(name, '*') || n >= (int)sizeof pattern || regcomp(&regex, pattern, REG_EXTENDED | REG_NEWLINE))
+        return 0;
+    if (regexec(&regex, line, 3, match, 0) == 0) {
+        *start = (size_t)(line - c->text + match[2].rm_so);
+        length = (size_t)(match[2].rm_eo - match[2].rm_so);
+    }
+    regfree(&regex);
+    return length;
+}
+
+int conf_check_whole(const struct conf *c, const config_setting_t *s, struct err *err) {
+    const int type = config_setting_type(s);
+    size_t start;
+    if ((type != CONFIG_TYPE_INT && type != CONFIG_TYPE_INT64) || conf_place(c, s, &start) < 10)
+        return 0;
+    const char *digits = c->text + start;
     char *end;
     errno = 0;
     long long number = strtoll(digits, &end, 0);
-    if (s->n_value >= 10 && (errno == ERANGE || number < INT_MIN || number > INT_MAX))
-        return err_set(err, -ERANGE, "%s:%d: the number %.*s is too large", c->file, s->line, (int)(end - digits),
+    if (errno == ERANGE || number < INT_MIN || number > INT_MAX)
+        return err_set(err, -ERANGE, "%s:%d: the number %.*s is too large", c->file, conf_line(s), (int)(end - digits),
                        digits);
     return 0;
-}
-
-int conf_next(struct conf *c, struct conf_setting *ret, struct err *err) {
-    const config_setting_t *group = c->group ? c->group : config_root_setting(&c->config);
-    const config_setting_t *value = config_setting_get_elem(group, c->next);
-    if (!value || strcmp(config_setting_name(value), end_name) == 0)
-        return 0;
-    c->next++;
-    *ret = (struct conf_setting){.name = config_setting_name(value), .line = (int)config_setting_source_line(value)};
-    int res = 0;
-    switch (config_setting_type(value)) {
-    case CONFIG_TYPE_INT:
-    case CONFIG_TYPE_INT64:
-        ret->kind = CONF_WHOLE;
-        ret->number = (double)config_setting_get_int64(value);
-        res = check_whole(c, ret, err);
-        break;
-    case CONFIG_TYPE_FLOAT:
-        ret->kind = CONF_REAL;
-        ret->number = config_setting_get_float(value);
-        break;
-    case CONFIG_TYPE_STRING:
-        ret->kind = CONF_TEXT;
-        ret->text = config_setting_get_string(value);
-        break;
-    case CONFIG_TYPE_BOOL:
-        ret->kind = CONF_SWITCH;
-        ret->text = config_setting_get_bool(value) ? "true" : "false";
-        break;
-    case CONFIG_TYPE_LIST:
-        ret->kind = CONF_LIST;
-        ret->list = value;
-        break;
-    default:
-        ret->kind = CONF_OTHER;
-    }
-    return res ? res : 1;
-}
-
-int conf_group(struct conf *ret, const struct conf *c, const struct conf_setting *list, unsigned i, int *line) {
-    const config_setting_t *group = config_setting_get_elem(list->list, i);
-    if (!group)
-        return 0;
-    *line = (int)config_setting_source_line(group);
-    if (!config_setting_is_group(group))
-        return -EINVAL;
-    *ret = *c;
-    ret->group = group;
-    ret->next = 0;
-    return 1;
 }

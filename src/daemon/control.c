@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -45,46 +46,38 @@ struct control {
 
 /* ---- the place --------------------------------------------------------------------------------------------------- */
 
-/* "PATH/primeknet", and the socket in it. */
-static int find_place(struct sockaddr_un *ret, char *directory, size_t size, struct err *err) {
+static int find_place(struct sockaddr_un *ret, struct err *err) {
     const char *runtime = getenv("XDG_RUNTIME_DIR");
     if (!runtime && getenv("SUDO_UID"))
         return err_set(err, -EPERM, "run this as yourself, not with sudo: primeknetd serves the user who started it");
     if (!runtime || runtime[0] != '/')
         return err_set(err, -ENOENT, "XDG_RUNTIME_DIR is not set; it names the place of the control socket");
     *ret = (struct sockaddr_un){.sun_family = AF_UNIX};
-    int n = snprintf(directory, size, "%s/primeknet", runtime);
-    int m = snprintf(ret->sun_path, sizeof ret->sun_path, "%s/primeknet/control", runtime);
-    if (n < 0 || (size_t)n >= size || m < 0 || (size_t)m >= sizeof ret->sun_path)
+    if (snprintf(ret->sun_path, sizeof ret->sun_path, "%s/primeknet/control", runtime) >= (int)sizeof ret->sun_path)
         return err_set(err, -ENAMETOOLONG, "XDG_RUNTIME_DIR is too long for the control socket: %.80s...", runtime);
     return 0;
 }
 
-/* Makes the directory the user's alone, and locks it for as long as the daemon has its socket there. */
-static int lock_directory(const char *path, struct err *err) {
+/* Makes the socket's directory the user's alone, and locks it for as long as the daemon has its socket there. */
+static int lock_directory(const struct sockaddr_un *address, struct err *err) {
+    const char *path = dirname(strdupa(address->sun_path));
     struct stat st;
     if (mkdir(path, 0700) < 0 && errno != EEXIST)
         return err_set(err, -errno, "%s: %s", path, strerror(errno));
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &st) < 0) {
-        int res = err_set(err, -errno, "%s: %s", path, strerror(errno));
-        if (fd >= 0)
-            close(fd);
-        return res;
-    }
     int res = 0;
-    if (st.st_uid != geteuid())
+    if (fd < 0 || fstat(fd, &st) < 0)
+        res = err_set(err, -errno, "%s: %s", path, strerror(errno));
+    else if (st.st_uid != geteuid())
         res = err_set(err, -EPERM, "%s belongs to another user", path);
     else if (fchmod(fd, 0700) < 0)
         res = err_set(err, -errno, "%s: %s", path, strerror(errno));
     else if (flock(fd, LOCK_EX | LOCK_NB) < 0)
         res = errno == EWOULDBLOCK ? err_set(err, -EADDRINUSE, "primeknetd runs already: it has %s", path)
                                    : err_set(err, -errno, "%s: %s", path, strerror(errno));
-    if (res) {
+    if (res && fd >= 0)
         close(fd);
-        return res;
-    }
-    return fd;
+    return res ? res : fd;
 }
 
 /* ---- the server's clients ---------------------------------------------------------------------------------------- */
@@ -217,17 +210,15 @@ static void admit(struct control *c) {
 /* ---- the server -------------------------------------------------------------------------------------------------- */
 
 int control_open(struct control **ret, control_request *request, void *data, struct err *err) {
-    char directory[sizeof ((struct sockaddr_un *)0)->sun_path];
     struct control *c = calloc(1, sizeof *c);
     if (!c)
         return err_set(err, -ENOMEM, "control socket: %s", strerror(ENOMEM));
     c->request = request;
     c->data = data;
     c->directory = c->listener = c->epoll = -1;
-    int res = find_place(&c->address, directory, sizeof directory, err);
-    if (res)
-        goto fail;
-    res = c->directory = lock_directory(directory, err);
+    int res = find_place(&c->address, err);
+    if (res == 0)
+        res = c->directory = lock_directory(&c->address, err);
     if (res < 0)
         goto fail;
 
@@ -313,9 +304,8 @@ static const char silent[] =
     "primeknetd does not answer: it is stopped, or it hangs; systemctl --user restart primeknet starts it anew";
 
 int control_connect(int *ret, struct err *err) {
-    char directory[sizeof ((struct sockaddr_un *)0)->sun_path];
     struct sockaddr_un address;
-    int res = find_place(&address, directory, sizeof directory, err);
+    int res = find_place(&address, err);
     if (res)
         return res;
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);

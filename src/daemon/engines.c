@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "daemon/carry.h"
 #include "daemon/gpu.h"
+#include "daemon/log.h"
 #include "daemon/notify.h"
 
 #include <errno.h>
@@ -26,7 +27,7 @@ static const int64_t NEVER = INT64_MAX;
 struct engines {
     struct engines_options options;
     struct worker *worker;
-    struct loader *loader;
+    struct loader loader;
     struct ready_engine now; /* handed to the worker last; `engine` is the worker's */
 
     enum gpu_state gpu;
@@ -89,7 +90,7 @@ static struct load_task task_for(const struct engines *e, enum role role, const 
 
 static void begin_loading(struct engines *e, enum role role, const struct settings *s) {
     const struct load_task task = task_for(e, role, s);
-    loader_begin(e->loader, &task);
+    loader_begin(&e->loader, &task);
 }
 
 static void release_gpu(struct engines *e) {
@@ -97,7 +98,7 @@ static void release_gpu(struct engines *e) {
         return;
     engine_rest();
     e->context = false;
-    e->options.say(SD_INFO, "the GPU is released");
+    say(SD_INFO, "the GPU is released");
 }
 
 static void happens(struct engines *e, enum gpu_event event) {
@@ -138,7 +139,7 @@ static enum gpu_event refusal(int why) {
 static void adopt(struct engines *e, const struct ready_engine *ready, const struct settings *s) {
     if (ready->why && strcmp(ready->problem, e->now.problem) != 0) {
         const bool demanded = !strcmp(s->engine, "cuda");
-        e->options.say(demanded ? SD_WARNING : SD_INFO, "%s; %s", ready->problem, ready->text);
+        say(demanded ? SD_WARNING : SD_INFO, "%s; %s", ready->problem, ready->text);
     }
     e->now = *ready;
     e->carry.bad_s = e->carry.good_s = 0;
@@ -160,7 +161,7 @@ int engines_take(struct engines *e, const struct ready_engine *ready, const stru
 bool engines_has_room(const struct engines *e, const struct settings *s) {
     const unsigned n_streams = PUMP_STREAMS * settings_streams(s);
     return n_streams <= e->now.n_streams &&
-           (!loader_busy(e->loader) || n_streams <= PUMP_STREAMS * loader_task(e->loader)->n_pumps);
+           (!e->loader.busy || n_streams <= PUMP_STREAMS * e->loader.task.n_pumps);
 }
 
 void engines_give_back(struct engines *e, struct engine *engine) {
@@ -172,7 +173,7 @@ void engines_give_back(struct engines *e, struct engine *engine) {
 /* An engine for the settings in force was loaded, and handed to the worker. */
 static void tell_taken(struct engines *e, enum role role) {
     if (role == REPLACEMENT || role == LIGHTER || role == HEAVIER)
-        e->options.say(SD_INFO, "%s took over", e->now.text);
+        say(SD_INFO, "%s took over", e->now.text);
     if (role == LIGHTER)
         notify_once(e, "%s is too heavy for this machine now; %s took over", e->now.too_heavy, e->now.model);
 }
@@ -180,25 +181,25 @@ static void tell_taken(struct engines *e, enum role role) {
 /* An engine for the settings in force was not loaded. */
 static void tell_refused(struct engines *e, enum role role, int res, const struct err *err) {
     if (role == HEAVIER && res == -EBUSY) {
-        e->options.say(SD_INFO, "%s is still too heavy for this machine: %s", e->now.too_heavy, err->text);
+        say(SD_INFO, "%s is still too heavy for this machine: %s", e->now.too_heavy, err->text);
     } else if (role == WANTED) {
         if (strcmp(e->now.problem, err->text) != 0)
-            e->options.say(SD_WARNING, "%s; %s", err->text, e->now.text);
+            say(SD_WARNING, "%s; %s", err->text, e->now.text);
         set_problem(e, err->text);
         happens(e, refusal(res));
     } else {
-        e->options.say(SD_ERR, role == REPLACEMENT ? "cannot replace the engine that failed, trying again: %s"
-                                                   : "cannot open the CPU's engine: %s", err->text);
+        say(SD_ERR, role == REPLACEMENT ? "cannot replace the engine that failed, trying again: %s"
+                                        : "cannot open the CPU's engine: %s", err->text);
         e->idle_since = now_ms();
     }
 }
 
 static void end_loading(struct engines *e, struct load_result *r, bool recording) {
-    const struct load_task *task = loader_task(e->loader);
+    const struct load_task *task = &e->loader.task;
     e->context |= r->touched;
     e->n_gpu += r->res == 0 && r->ready.gpu;
     /* Somebody may have begun to record, so that the GPU is not to rest. */
-    if (loader_dropped(e->loader) || (task->role == STAND_IN && e->gpu == GPU_RUNS && recording)) {
+    if (e->loader.dropped || (task->role == STAND_IN && e->gpu == GPU_RUNS && recording)) {
         if (r->res == 0)
             engines_give_back(e, r->ready.engine);
         return;
@@ -221,7 +222,7 @@ static void end_loading(struct engines *e, struct load_result *r, bool recording
 void engines_ask(struct engines *e, const struct settings *s) {
     engines_retry(e);
     e->notified = false;
-    loader_drop(e->loader);
+    loader_drop(&e->loader);
     e->asked = s;
     if (s)
         e->wanted = *s;
@@ -234,8 +235,8 @@ static void replace_lost_engine(struct engines *e) {
     e->replace_at = now_ms() + REPLACE_MS;
     if (e->now.gpu)
         set_problem(e, LOADER_POISONED);
-    e->options.say(SD_ERR, "%s; the microphone passes through unchanged",
-                   e->now.gpu ? "the GPU's engine failed (the GPU was lost or reset)" : "the engine failed");
+    say(SD_ERR, "%s; the microphone passes through unchanged",
+        e->now.gpu ? "the GPU's engine failed (the GPU was lost or reset)" : "the engine failed");
     happens(e, LOST);
 }
 
@@ -243,13 +244,12 @@ static void replace_lost_engine(struct engines *e) {
 static void step_down(struct engines *e) {
     if (e->gpu & GPU_IN_USE) {
         set_problem(e, "another program keeps the GPU busy");
-        e->options.say(SD_WARNING, "%s: hops are late; the CPU takes over, the GPU is tried again later",
-                       e->now.problem);
+        say(SD_WARNING, "%s: hops are late; the CPU takes over, the GPU is tried again later", e->now.problem);
         notify_once(e, "%s; the processor takes over", e->now.problem);
         happens(e, LATE);
     } else if (e->now.lighter) {
-        e->options.say(SD_WARNING, "%s is too heavy for this machine now: hops are late; %s takes over", e->now.model,
-                       e->now.lighter);
+        say(SD_WARNING, "%s is too heavy for this machine now: hops are late; %s takes over", e->now.model,
+            e->now.lighter);
         happens(e, LATE);
     }
 }
@@ -290,7 +290,7 @@ static int64_t step_recording(struct engines *e, int64_t now) {
         e->power_at = now + POWER_MS;
     if (loader_spares_gpu(in_force(e), e->context, &why)) {
         if (in_use)
-            e->options.say(SD_INFO, "%s; the CPU takes over", why.text);
+            say(SD_INFO, "%s; the CPU takes over", why.text);
         set_problem(e, why.text);
         happens(e, SPARED);
     } else if (!in_use) {
@@ -341,19 +341,19 @@ static int64_t step_loader(struct engines *e, const struct engines_load *load, i
         return e->replace_at;
     }
     const int64_t at = step_gpu(e, load, now);
-    return loader_busy(e->loader) ? at : sooner(at, step_carry(e, load, now));
+    return e->loader.busy ? at : sooner(at, step_carry(e, load, now));
 }
 
 int engines_step(struct engines *e, const struct engines_load *load) {
-    const enum role role = loader_task(e->loader)->role;
+    const enum role role = e->loader.task.role;
     struct load_result result;
-    if (loader_take(e->loader, &result)) {
+    if (loader_take(&e->loader, &result)) {
         end_loading(e, &result, load->recording);
         return 0; /* the load is another one now */
     }
     if (load->engine_lost && role != ASKED && role != REPLACEMENT)
-        loader_drop(e->loader);
-    int64_t at = loader_busy(e->loader) ? NEVER : step_loader(e, load, now_ms());
+        loader_drop(&e->loader);
+    int64_t at = e->loader.busy ? NEVER : step_loader(e, load, now_ms());
     if (e->gpu == GPU_POISONED && !load->recording)
         at = sooner(at, e->restart_at);
     const int64_t now = now_ms();
@@ -361,7 +361,7 @@ int engines_step(struct engines *e, const struct engines_load *load) {
 }
 
 bool engines_wants_restart(const struct engines *e, bool recording) {
-    return e->gpu == GPU_POISONED && !recording && !loader_busy(e->loader) && !e->asked && now_ms() >= e->restart_at;
+    return e->gpu == GPU_POISONED && !recording && !e->loader.busy && !e->asked && now_ms() >= e->restart_at;
 }
 
 void engines_no_restart(struct engines *e) {
@@ -369,15 +369,15 @@ void engines_no_restart(struct engines *e) {
 }
 
 void engines_retry(struct engines *e) {
-    if (loader_task(e->loader)->role != ASKED)
-        loader_drop(e->loader);
+    if (e->loader.task.role != ASKED)
+        loader_drop(&e->loader);
     e->gpu_retry_ms = GPU_RETRY_MS;
     happens(e, SETTINGS_READ);
     e->carry = (struct carry_state){0};
 }
 
 int engines_fd(const struct engines *e) {
-    return loader_fd(e->loader);
+    return e->loader.event;
 }
 
 const struct ready_engine *engines_now(const struct engines *e) {
@@ -391,23 +391,22 @@ int engines_open(struct engines **ret, const struct engines_options *options, st
     if (!e)
         return err_set(err, -ENOMEM, "%s", strerror(ENOMEM));
     *e = (struct engines){.options = *options, .gpu = GPU_RESTS, .gpu_retry_ms = GPU_RETRY_MS, .idle_since = -1};
-    int res = loader_open(&e->loader, options->say, err);
-    if (res == 0) {
-        struct load_result first;
-        const struct load_task task = task_for(e, ASKED, options->settings);
-        loader_run(e->loader, &task, &first); /* on this thread: there is nothing yet that it could hold up */
-        res = first.res;
-        if (res)
-            *err = first.err;
-        e->context = first.touched;
-        e->n_gpu = res == 0 && first.ready.gpu;
-        if (res == 0)
-            adopt(e, &first.ready, options->settings);
-    }
+    int res = loader_open(&e->loader, err);
     if (res) {
-        engines_close(e);
+        free(e);
         return res;
     }
+    struct load_result first;
+    const struct load_task task = task_for(e, ASKED, options->settings);
+    loader_run(&e->loader, &task, &first); /* on this thread: there is nothing yet that it could hold up */
+    e->context = first.touched;
+    if (first.res) {
+        *err = first.err;
+        engines_close(e);
+        return first.res;
+    }
+    e->n_gpu = first.ready.gpu;
+    adopt(e, &first.ready, options->settings);
     *ret = e;
     return 0;
 }
@@ -419,6 +418,6 @@ void engines_run(struct engines *e, struct worker *worker) {
 void engines_close(struct engines *e) {
     if (!e)
         return;
-    loader_close(e->loader);
+    loader_close(&e->loader);
     free(e);
 }

@@ -5,8 +5,8 @@
  * while another program keeps it busy: gpu.h. If the CPU does not carry its model, the next lighter one runs until it
  * does: carry.h. Engines are exchanged by worker_engine, inaudibly.
  *
- * Threads: everything on the daemon's one thread, but for engines_options.say. Engines are loaded on another
- * (loader.h), one at a time; the newest request wins. */
+ * Threads: everything on the daemon's one thread. Engines are loaded on another (loader.h), one at a time; the newest
+ * request wins. */
 #ifndef PRIMEKNET_ENGINES_H
 #define PRIMEKNET_ENGINES_H
 
@@ -24,7 +24,6 @@ struct engines_options {
      * none. Called from engines_step. */
     void (*loaded)(void *data, int res, const struct ready_engine *e, const struct err *err);
     void *data;
-    loader_say *say; /* any thread */
 };
 
 /* Opens the engine that the settings ask for, or the CPU's if the GPU's cannot be opened, before it returns. */

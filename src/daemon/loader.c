@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "daemon/log.h"
 #include "daemon/power.h"
 #include "engine/choose.h"
 #include "engine/measure.h"
@@ -11,8 +12,6 @@
 
 #include <errno.h>
 #include <math.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,17 +22,6 @@
 /* Hops of a warm-up. A GPU's clocks take about a second of sound to settle, and a heavier model is judged by that much.
  * The processor settles within the first COLD_HOPS, which count nowhere: page faults and empty caches. */
 enum { WARM_UP_HOPS = 200, CPU_WARM_UP_HOPS = 50, COLD_HOPS = 10 };
-
-struct loader {
-    loader_say *say;
-    int event;
-    bool busy, has_thread;
-    pthread_t thread;
-    atomic_bool dropped; /* nobody waits for it any more */
-    atomic_bool done;    /* the thread ends */
-    struct load_task task;     /* stands still while it is done ... */
-    struct load_result result; /* ... and this is the thread's meanwhile */
-};
 
 /* ---- one engine -------------------------------------------------------------------------------------------------- */
 
@@ -98,11 +86,11 @@ static int warm_up(struct loader *l, struct ready_engine *r, int64_t start, stru
     if (l->task.role == HEAVIER && most_us > hop_us)
         return err_set(err, -EBUSY, "a hop of %.0f us takes %.0f us", hop_us, most_us);
     r->hop_p99_us = (unsigned)ceilf(measure_percentile(us, (unsigned)n, 0.99));
-    l->say(SD_INFO, "%s: p99 %u us of a hop's %.0f us, loaded in %d ms", r->text, r->hop_p99_us, hop_us,
-           (int)(now_ms() - start));
+    say(SD_INFO, "%s: p99 %u us of a hop's %.0f us, loaded in %d ms", r->text, r->hop_p99_us, hop_us,
+        (int)(now_ms() - start));
     if (measure_percentile(us, (unsigned)n, 0.5) > hop_us)
-        l->say(SD_WARNING, "%s is too slow for this machine: hops will be late and sound as the microphone does",
-               r->text);
+        say(SD_WARNING, "%s is too slow for this machine: hops will be late and sound as the microphone does",
+            r->text);
     return 0;
 }
 
@@ -146,8 +134,8 @@ static int open_cpu(struct loader *l, struct ready_engine *ret, const char *mode
             return settings_refuse(&l->task.settings, SETTING_model, res, why.text, err);
         model = choice.model;
         if (choice.p99_us > 0)
-            l->say(SD_INFO, "model %s: p99 of a hop of base is %.0f us here, the limit is %.0f us%s", model,
-                   choice.p99_us, choice.limit_us, choice.remembered ? " (measured earlier)" : "");
+            say(SD_INFO, "model %s: p99 of a hop of base is %.0f us here, the limit is %.0f us%s", model,
+                choice.p99_us, choice.limit_us, choice.remembered ? " (measured earlier)" : "");
     }
     const char *fitting = model;
     for (unsigned i = 0; i < l->task.n_lighter; i++)
@@ -269,18 +257,6 @@ void loader_drop(struct loader *l) {
     l->dropped = true;
 }
 
-bool loader_dropped(const struct loader *l) {
-    return l->dropped;
-}
-
-const struct load_task *loader_task(const struct loader *l) {
-    return &l->task;
-}
-
-bool loader_busy(const struct loader *l) {
-    return l->busy;
-}
-
 static void join(struct loader *l, struct load_result *ret) {
     if (l->has_thread)
         pthread_join(l->thread, NULL);
@@ -297,28 +273,12 @@ bool loader_take(struct loader *l, struct load_result *ret) {
     return true;
 }
 
-int loader_fd(const struct loader *l) {
-    return l->event;
-}
-
-int loader_open(struct loader **ret, loader_say *say, struct err *err) {
-    struct loader *l = calloc(1, sizeof *l);
-    if (!l)
-        return err_set(err, -ENOMEM, "%s", strerror(ENOMEM));
-    l->say = say;
-    l->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (l->event < 0) {
-        int res = err_set(err, -errno, "eventfd: %s", strerror(errno));
-        free(l);
-        return res;
-    }
-    *ret = l;
-    return 0;
+int loader_open(struct loader *l, struct err *err) {
+    *l = (struct loader){.event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+    return l->event < 0 ? err_set(err, -errno, "eventfd: %s", strerror(errno)) : 0;
 }
 
 void loader_close(struct loader *l) {
-    if (!l)
-        return;
     if (l->busy) {
         struct load_result dropped;
         l->dropped = true;
@@ -327,5 +287,4 @@ void loader_close(struct loader *l) {
             loader_close_engine(dropped.ready.engine);
     }
     close(l->event);
-    free(l);
 }

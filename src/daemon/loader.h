@@ -1,12 +1,14 @@
 /* loader.h - opens an engine with its model and warms it up, on a thread of its own.
  *
- * One task at a time. Threads: everything on one, but for `say`, which the loader's thread calls, too. */
+ * One task at a time. Threads: everything on one. */
 #ifndef PRIMEKNET_LOADER_H
 #define PRIMEKNET_LOADER_H
 
 #include "daemon/settings.h"
 #include "engine/engine.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 /* An engine that is warm and waits for its turn. */
@@ -49,12 +51,19 @@ struct load_result {
     bool touched;              /* the GPU's driver may hold something for this process from now on */
 };
 
-typedef void loader_say(const char *priority, const char *format, ...) __attribute__((format(printf, 2, 3)));
+struct loader {
+    int event;                 /* readable once the result is there */
+    bool busy;                 /* from loader_begin until the result is taken */
+    struct load_task task;     /* under way, or the last one; stands still meanwhile ... */
+    struct load_result result; /* ... when this is the thread's */
+    atomic_bool dropped;       /* nobody waits for it any more */
+    atomic_bool done;          /* the thread ends */
+    bool has_thread;
+    pthread_t thread;
+};
 
-struct loader;
-
-int loader_open(struct loader **ret, loader_say *say, struct err *err);
-void loader_close(struct loader *l); /* NULL is fine; waits for the task and drops what it brings */
+int loader_open(struct loader *l, struct err *err);
+void loader_close(struct loader *l); /* waits for the task and drops what it brings */
 
 /* Begins a task; none is under way. */
 void loader_begin(struct loader *l, const struct load_task *task);
@@ -63,14 +72,8 @@ void loader_run(struct loader *l, const struct load_task *task, struct load_resu
 
 /* The task is not wanted any more. It ends soon, and its result is to be taken as ever. */
 void loader_drop(struct loader *l);
-bool loader_dropped(const struct loader *l);
-
-/* The task under way, or the last one. */
-const struct load_task *loader_task(const struct loader *l);
-bool loader_busy(const struct loader *l); /* from loader_begin until its result is taken */
-/* Takes the result; false: it is not there yet. loader_fd becomes readable when it is. */
+/* Takes the result; false: it is not there yet. */
 bool loader_take(struct loader *l, struct load_result *ret);
-int loader_fd(const struct loader *l);
 
 /* NULL is fine. */
 void loader_close_engine(struct engine *engine);

@@ -93,8 +93,8 @@ static void tell_microphone(struct daemon *d) {
 /* Opens the engine and the first node. */
 static int open_all(void *data, const struct settings *s, struct err *err) {
     struct daemon *d = data;
-    int res = engines_open(
-        &d->engines, &(struct engines_options){.settings = s, .loaded = engine_loaded, .data = d, .say = say}, err);
+    int res =
+        engines_open(&d->engines, &(struct engines_options){.settings = s, .loaded = engine_loaded, .data = d}, err);
     if (res)
         return res;
     const struct ready_engine *first = engines_now(d->engines);

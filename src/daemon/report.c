@@ -43,10 +43,10 @@ static void add_brought_back(void *data, const struct node_peer *peer) {
         add_recorder(data, peer);
 }
 
-/* The recorders, or players, that were reconnected. */
-static json_t *brought_back(const struct node *n) {
+/* The recorders, or players: those that `add` takes. */
+static json_t *users(const struct node *n, void (*add)(void *list, const struct node_peer *peer)) {
     json_t *list = json_array();
-    node_recorders(n, add_brought_back, list);
+    node_recorders(n, add, list);
     return list;
 }
 
@@ -271,13 +271,11 @@ static json_t *one_stream(struct node *node, bool bypass) {
     struct node_status n;
     node_status(node, &n);
     bool speaker = node_kind(node) == NODE_SPEAKER;
-    json_t *users = json_array();
-    node_recorders(node, add_recorder, users);
     json_t *stream = json_pack("{s:s, s:o, s:o, s:s, s:o, s:o}", "kind", speaker ? "speaker" : "microphone", "name",
                                words(node_name(node)), "title", words(node_title(node)), "state",
-                               nodes_state(node, bypass), speaker ? "players" : "recorders", users,
-                               speaker ? "output" : "microphone", device(&n));
-    json_object_set_new(stream, "brought_back", brought_back(node));
+                               nodes_state(node, bypass), speaker ? "players" : "recorders",
+                               users(node, add_recorder), speaker ? "output" : "microphone", device(&n));
+    json_object_set_new(stream, "brought_back", users(node, add_brought_back));
     if (n.n_consumers)
         add_sound(stream, &n.pump);
     add_hops(stream, &n);
@@ -290,20 +288,19 @@ json_t *report_status(const struct report *r, bool bands) {
     const struct pump_stats *p = &n.pump;
     node_status(first, &n);
 
-    json_t *recorders = json_array(), *more = json_array();
-    node_recorders(first, add_recorder, recorders);
+    json_t *more = json_array();
     for (unsigned i = 1; i < r->nodes->n; i++)
         json_array_append_new(more, one_stream(r->nodes->all[i].node, r->now->bypass));
     json_t *status = json_pack("{s:s, s:s, s:o, s:b, s:o, s:o, s:b, s:o, s:o, s:o}", "version", PACKAGE_VERSION,
-                               "state", nodes_state(first, r->now->bypass), "recorders", recorders, "bypass",
-                               r->now->bypass, "model", words(r->engine->model), "engine",
+                               "state", nodes_state(first, r->now->bypass), "recorders", users(first, add_recorder),
+                               "bypass", r->now->bypass, "model", words(r->engine->model), "engine",
                                words(r->engine->engine_name), "swapping", r->now->loading || p->swapping, "settings",
                                all_settings(&r->now->settings), "missing", all_missing(r), "streams", more);
     if (!status)
         return NULL;
     json_object_set_new(status, "microphones", microphones(r));
     json_object_set_new(status, "applications", applications(r));
-    json_object_set_new(status, "brought_back", brought_back(first));
+    json_object_set_new(status, "brought_back", users(first, add_brought_back));
     json_object_set_new(status, "microphone", device(&n));
     json_object_set_new(status, "profile", r->now->profile < 0
                                                ? json_null()

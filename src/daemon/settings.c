@@ -152,22 +152,14 @@ int settings_find(const char *name, struct err *err) {
 
 /* ---- a file's text ----------------------------------------------------------------------------------------------- */
 
-static bool is_clean_text(const char *text) {
-    size_t n = strlen(text);
-    for (size_t i = 0, length; i < n; i += length) {
-        length = text_character(text + i, n - i);
-        if (length == 0 || (unsigned char)text[i] < 0x20 || text[i] == 0x7F)
-            return false;
-    }
-    return true;
-}
-
 /* Refuses a text that the setting cannot hold; `place` is "FILE:LINE: " or "". */
-static int check_text(int setting, const char *text, size_t n, const char *place, struct err *err) {
-    const size_t most = rows[setting].type == IS_TEXT ? rows[setting].size : sizeof defaults.model;
-    if (n >= most)
-        return err_set(err, -EINVAL, "%s%s is longer than %zu bytes", place, settings_name(setting), most - 1);
-    if (strlen(text) != n || !is_clean_text(text))
+static int check_text(int setting, const char *text, const char *place, struct err *err) {
+    const size_t size = rows[setting].type == IS_TEXT ? rows[setting].size : sizeof defaults.model;
+    char clean[sizeof defaults.model];
+    if (strlen(text) >= size)
+        return err_set(err, -EINVAL, "%s%s is longer than %zu bytes", place, settings_name(setting), size - 1);
+    text_copy(clean, sizeof clean, text);
+    if (strcmp(clean, text) != 0)
         return err_set(err, -EINVAL, "%s%s holds a control character or is not UTF-8", place,
                        settings_name(setting));
     return 0;
@@ -198,26 +190,33 @@ static bool put(struct settings *s, int setting, const double *number, const cha
     return true;
 }
 
-static int read_setting(struct settings *s, const struct conf_setting *from, const char *file, struct err *err) {
+static int read_setting(struct settings *s, const struct conf *conf, const config_setting_t *from, struct err *err) {
     char place[sizeof s->file + 16];
     struct err why;
-    int setting = find_row(from->name, &why);
-    if (setting < 0)
-        return err_set(err, setting, "%s:%d: %s", file, from->line, why.text);
-    if (s->lines[setting])
-        return err_set(err, -EINVAL, "%s:%d: a duplicate: %s stands in line %d already", file, from->line,
-                       settings_name(setting), s->lines[setting]);
-    snprintf(place, sizeof place, "%s:%d: ", file, from->line);
-    int res = from->kind == CONF_TEXT ? check_text(setting, from->text, strlen(from->text), place, err) : 0;
+    int res = conf_check_whole(conf, from, err), setting = find_row(config_setting_name(from), &why);
     if (res)
         return res;
-    const bool number = from->kind == CONF_WHOLE || (from->kind == CONF_REAL && rows[setting].type == IS_NUMBER);
-    const bool bare = from->kind == CONF_SWITCH;
-    const bool word = bare ? rows[setting].type == IS_SWITCH : from->kind == CONF_TEXT;
-    if (!put(s, setting, number ? &from->number : NULL, word ? from->text : NULL))
+    snprintf(place, sizeof place, "%s:%d: ", conf->file, conf_line(from));
+    if (setting < 0)
+        return err_set(err, setting, "%s%s", place, why.text);
+    if (s->lines[setting])
+        return err_set(err, -EINVAL, "%sa duplicate: %s stands in line %d already", place, settings_name(setting),
+                       s->lines[setting]);
+    const int type = config_setting_type(from);
+    const bool whole = type == CONFIG_TYPE_INT || type == CONFIG_TYPE_INT64, bare = type == CONFIG_TYPE_BOOL;
+    const bool number = whole || (type == CONFIG_TYPE_FLOAT && rows[setting].type == IS_NUMBER);
+    const bool unquoted = bare || config_setting_is_array(from) || config_setting_is_group(from);
+    const double value = whole ? (double)config_setting_get_int64(from) : config_setting_get_float(from);
+    const char *text = config_setting_get_string(from); /* NULL: it is none */
+    res = text ? check_text(setting, text, place, err) : 0;
+    if (res)
+        return res;
+    if (bare && rows[setting].type == IS_SWITCH)
+        text = config_setting_get_bool(from) ? "true" : "false";
+    if (!put(s, setting, number ? &value : NULL, text))
         return err_set(err, -EINVAL, "%s%s must be %s%s", place, settings_name(setting), settings_allowed(setting),
-                       from->kind == CONF_OTHER || bare ? "; words stand in \"quotation marks\"" : "");
-    s->lines[setting] = from->line;
+                       unquoted ? "; words stand in \"quotation marks\"" : "");
+    s->lines[setting] = conf_line(from);
     return 0;
 }
 
@@ -245,12 +244,12 @@ static const char *profile_value(const struct profile *p, int setting) {
 }
 
 /* One setting in a profile; `read` holds what was read of it before. */
-static int read_in_profile(struct profile *p, struct settings *read, const struct conf_setting *from, const char *file,
-                           struct err *err) {
-    int res = read_setting(read, from, file, err);
+static int read_in_profile(struct profile *p, struct settings *read, const struct conf *conf,
+                           const config_setting_t *from, struct err *err) {
+    int res = read_setting(read, conf, from, err);
     if (res)
         return res;
-    const int setting = find_row(from->name, NULL);
+    const int setting = find_row(config_setting_name(from), NULL);
     size_t size;
     char *text = profile_text(p, setting, &size);
     if (text)
@@ -261,42 +260,38 @@ static int read_in_profile(struct profile *p, struct settings *read, const struc
         return err_set(err, -EINVAL,
                        "%s:%d: a profile has one microphone, by its name, and may have strength, floor_db, "
                        "low_cut_hz and model",
-                       file, from->line);
+                       conf->file, conf_line(from));
     return 0;
 }
 
-static int read_profile(struct settings *s, struct conf *group, int line, struct err *err) {
+static int read_profile(struct settings *s, const struct conf *conf, const config_setting_t *group, struct err *err) {
     struct settings read = defaults;
-    struct conf_setting setting;
-    struct profile p = {.line = line};
-    int res;
-    while ((res = conf_next(group, &setting, err)) > 0) {
-        res = read_in_profile(&p, &read, &setting, group->file, err);
+    struct profile p = {.line = conf_line(group)};
+    for (int i = 0; i < config_setting_length(group); i++) {
+        int res = read_in_profile(&p, &read, conf, config_setting_get_elem(group, (unsigned)i), err);
         if (res)
             return res;
     }
-    if (res < 0)
-        return res;
     if (!p.microphone[0])
-        return err_set(err, -EINVAL, "%s:%d: this profile does not name its microphone", group->file, line);
+        return err_set(err, -EINVAL, "%s:%d: this profile does not name its microphone", conf->file, p.line);
     if (s->n_profiles == MAX_PROFILES)
-        return err_set(err, -EINVAL, "%s:%d: there are more than %d profiles", group->file, line, MAX_PROFILES);
+        return err_set(err, -EINVAL, "%s:%d: there are more than %d profiles", conf->file, p.line, MAX_PROFILES);
     s->profiles[s->n_profiles++] = p;
     return 0;
 }
 
-static int read_profiles(struct settings *s, const struct conf *conf, const struct conf_setting *from,
-                         struct err *err) {
-    struct conf group;
-    int line = from->line, res = from->kind == CONF_LIST ? 0 : -EINVAL;
-    for (unsigned i = 0; res == 0 && (res = conf_group(&group, conf, from, i, &line)) > 0; i++) {
-        res = read_profile(s, &group, line, err);
-        if (res)
-            return res;
+static int refuse_profiles(const struct conf *conf, const config_setting_t *wrong, struct err *err) {
+    return err_set(err, -EINVAL, "%s:%d: profiles must be a list, ( { microphone = NAME; ... }, ... )", conf->file,
+                   conf_line(wrong));
+}
+
+static int read_profiles(struct settings *s, const struct conf *conf, const config_setting_t *list, struct err *err) {
+    int res = config_setting_is_list(list) ? 0 : refuse_profiles(conf, list, err);
+    for (int i = 0; res == 0 && i < config_setting_length(list); i++) {
+        const config_setting_t *group = config_setting_get_elem(list, (unsigned)i);
+        res = config_setting_is_group(group) ? read_profile(s, conf, group, err) : refuse_profiles(conf, group, err);
     }
-    return res ? err_set(err, res, "%s:%d: profiles must be a list, ( { microphone = NAME; ... }, ... )", conf->file,
-                         line)
-               : 0;
+    return res;
 }
 
 void settings_use_profile(struct settings *s, unsigned profile) {
@@ -322,7 +317,6 @@ int settings_set_in(struct settings *s, int profile, int setting, const char *te
 int settings_parse(struct settings *ret, const char *text, size_t n, const char *file, struct err *err) {
     struct settings s = defaults;
     struct conf conf;
-    struct conf_setting setting;
 
     if (strlen(file) >= sizeof s.file)
         return err_set(err, -ENAMETOOLONG, "%.80s...: the path is too long", file);
@@ -330,11 +324,11 @@ int settings_parse(struct settings *ret, const char *text, size_t n, const char 
     int res = conf_open(&conf, text, n, file, err);
     if (res)
         return res;
-    while ((res = conf_next(&conf, &setting, err)) > 0) {
-        res = strcmp(setting.name, PROFILES) == 0 ? read_profiles(&s, &conf, &setting, err)
-                                                  : read_setting(&s, &setting, file, err);
-        if (res)
-            break;
+    const config_setting_t *all = config_root_setting(&conf.config);
+    for (int i = 0; res == 0 && i < config_setting_length(all); i++) {
+        const config_setting_t *one = config_setting_get_elem(all, (unsigned)i);
+        res = strcmp(config_setting_name(one), PROFILES) == 0 ? read_profiles(&s, &conf, one, err)
+                                                              : read_setting(&s, &conf, one, err);
     }
     conf_close(&conf);
     if (res == 0)
@@ -357,7 +351,7 @@ static bool is_number(const char *text, double *ret) {
 
 int settings_set(struct settings *s, int setting, const char *text, struct err *err) {
     double number;
-    int res = check_text(setting, text, strlen(text), "", err);
+    int res = check_text(setting, text, "", err);
     if (res)
         return res;
     const bool whole = text[strspn(text, "0123456789")] == '\0';
@@ -497,42 +491,34 @@ static bool same(const struct settings *a, const struct settings *b) {
     return print_settings(y, b) == n && memcmp(x, y, n) == 0;
 }
 
-static bool find_setting(struct conf_setting *ret, struct conf *conf, const char *name) {
-    while (conf_next(conf, ret, NULL) > 0)
-        if (strcmp(ret->name, name) == 0)
-            return true;
-    return false;
-}
-
 /* Where the value stands of a setting outside profiles, or in one of them. 1: there; 0: the setting is not in the text;
  * -EINVAL: it cannot be told. */
-static int find_value(struct conf_setting *ret, const char *text, size_t n, int profile, int setting) {
-    struct conf conf, group;
-    bool found;
-    int line, res = conf_open(&conf, text, n, "", NULL);
+static int find_value(size_t *start, size_t *length, const char *text, size_t n, int profile, int setting) {
+    char path[64];
+    struct conf conf;
+    int res = conf_open(&conf, text, n, "", NULL);
     if (res)
         return res;
     if (profile < 0)
-        found = find_setting(ret, &conf, settings_name(setting));
+        snprintf(path, sizeof path, "%s", settings_name(setting));
     else
-        found = find_setting(ret, &conf, PROFILES) && conf_group(&group, &conf, ret, (unsigned)profile, &line) > 0 &&
-                find_setting(ret, &group, settings_name(setting));
-    if (found)
-        conf_place(&conf, ret);
+        snprintf(path, sizeof path, PROFILES ".[%d].%s", profile, settings_name(setting));
+    const config_setting_t *found = config_lookup(&conf.config, path);
+    *length = found ? conf_place(&conf, found, start) : 0;
     conf_close(&conf);
-    return found && ret->n_value ? 1 : found || profile >= 0 ? -EINVAL : 0;
+    return *length ? 1 : found || profile >= 0 ? -EINVAL : 0;
 }
 
 /* The text, which settings_parse takes, with this value of the setting, at most MAX_FILE_BYTES, into
  * ret[MAX_FILE_BYTES + 1]. -EINVAL: where the value stands cannot be told. */
 static int put_value(char *ret, size_t *ret_n, const char *text, size_t n, int profile, int setting,
                      const char *value) {
-    struct conf_setting old;
-    int found = find_value(&old, text, n, profile, setting), m;
+    size_t start = 0, length = 0;
+    int found = find_value(&start, &length, text, n, profile, setting), m;
     if (found < 0)
         return found;
     if (found) {
-        m = snprintf(ret, MAX_FILE_BYTES + 1, "%.*s%s%s", (int)old.value, text, value, text + old.value + old.n_value);
+        m = snprintf(ret, MAX_FILE_BYTES + 1, "%.*s%s%s", (int)start, text, value, text + start + length);
     } else {
         bool open = n > 0 && text[n - 1] != '\n';
         m = snprintf(ret, MAX_FILE_BYTES + 1, "%s%s%s = %s;\n", text, open ? "\n" : "", settings_name(setting), value);
@@ -561,16 +547,14 @@ static void choose_value(struct settings *s, int *profile, int setting, char *te
 
 int settings_save(struct settings *s, int profile, int setting, struct err *err) {
     struct settings before = defaults, after = defaults;
-    char *text = NULL, *next = malloc(MAX_FILE_BYTES + 1), file[sizeof s->file];
+    char *text = NULL, next[MAX_FILE_BYTES + 1], file[sizeof s->file];
     bool own = s->file[0] && strcmp(s->file, SYSCONFDIR "/primeknet/primeknet.conf") != 0;
     char shown[1024], value[2 * 1024 + 3];
     size_t n = 0, n_next = 0;
     int res = 0;
 
     choose_value(s, &profile, setting, shown, value);
-    if (!next)
-        res = err_set(err, -ENOMEM, "%s", strerror(ENOMEM));
-    else if (own)
+    if (own)
         strcpy(file, s->file);
     else if (!user_file(file, sizeof file))
         res = err_set(err, -ENOENT, "neither XDG_CONFIG_HOME nor HOME says where to save settings");
@@ -604,7 +588,6 @@ int settings_save(struct settings *s, int profile, int setting, struct err *err)
         strcpy(s->file, file);
         s->lines[setting] = after.lines[setting];
     }
-    free(next);
     free(text);
     return res;
 }

@@ -42,7 +42,7 @@ struct batch {
     const struct arguments *args;
     struct primeknet *first; /* each thread opens another like it */
     struct file *files;
-    size_t n, room;
+    size_t n;
     size_t n_others; /* files in folders without the extension of a sound file */
     double size;
     bool bar;
@@ -62,18 +62,11 @@ static int out_of_memory(void) {
 
 /* Takes ownership of `out`, which is NULL if memory ran out. */
 static int add(struct batch *b, const char *in, char *out, double size) {
-    if (b->n == b->room) {
-        size_t room = 2 * b->room + 16;
-        struct file *files = realloc(b->files, room * sizeof *files);
-        if (!files) {
-            free(out);
-            return out_of_memory();
-        }
-        b->files = files;
-        b->room = room;
-    }
+    struct file *files = realloc(b->files, (b->n + 1) * sizeof *files);
     char *copy = strdup(in);
-    if (!out || !copy) {
+    if (files)
+        b->files = files;
+    if (!files || !out || !copy) {
         free(copy);
         free(out);
         return out_of_memory();
@@ -159,14 +152,13 @@ static int list_files(struct batch *b) {
         return cli_fail("%s: is not a folder", a->out);
     int status = cli_done;
     for (char **word = a->words; *word && status == cli_done; word++) {
-        const char *slash = strrchr(*word, '/');
         const bool is_there = stat(*word, &st) == 0;
         if (is_there && S_ISDIR(st.st_mode) && exists && same_file(&st, &out))
             status = cli_fail("%s: its files would be overwritten; choose another folder for --out", *word);
         else if (is_there && S_ISDIR(st.st_mode))
             status = add_folder(b, *word, exists ? &out : NULL);
         else
-            status = add_to_folder(b, *word, slash ? slash + 1 : *word, is_there ? (double)st.st_size : 0);
+            status = add_to_folder(b, *word, basename(*word), is_there ? (double)st.st_size : 0);
     }
     return status == cli_done ? check_outs(b) : status;
 }

@@ -1,7 +1,8 @@
 /* The program `primeknet`: its command line, help and errors. The commands are in the other files of this folder. */
+#include "config.h"
+
 #include "tool/cli.h"
 
-#include "config.h"
 #include "base/text.h"
 
 #include <ctype.h>
@@ -166,11 +167,11 @@ int cli_misuse(const struct cli_command *command, const char *format, ...) {
 
 enum { GO_ON = -1 }; /* not an exit status */
 
-static const struct cli_option *find_option(const struct cli_command *c, char letter, const char *name, size_t n) {
+static const struct cli_option *find_option(const struct cli_command *c, char letter, const char *name) {
     for (const struct cli_option *o = c->options; o->name; o++)
-        if (o->letter == letter || (strlen(o->name) == n && strncmp(o->name, name, n) == 0))
+        if (o->letter == letter || strcmp(o->name, name) == 0)
             return o;
-    return letter == 'h' || (n == 4 && strncmp(name, "help", n) == 0) ? &help_option : NULL;
+    return letter == 'h' || strcmp(name, "help") == 0 ? &help_option : NULL;
 }
 
 /* `attached` is a value that stands in the option's own word, or NULL; then the value is the next word. */
@@ -188,11 +189,11 @@ static int take_option(struct cli_call *call, const struct cli_option *o, char *
 }
 
 static int take_long(struct cli_call *call, char *name, char ***next) {
-    size_t n = strcspn(name, "=");
-    const struct cli_option *o = find_option(call->command, '\0', name, n);
+    char *value = name;
+    strsep(&value, "="); /* which ends the name there */
+    const struct cli_option *o = find_option(call->command, '\0', name);
     if (o)
-        return take_option(call, o, name[n] ? name + n + 1 : NULL, next);
-    name[n] = '\0';
+        return take_option(call, o, value, next);
     struct likest l = {.word = name};
     for (o = call->command->options; o->name; o++)
         likest_try(&l, o->name);
@@ -203,7 +204,7 @@ static int take_long(struct cli_call *call, char *name, char ***next) {
 static int take_short(struct cli_call *call, char *letters, char ***next) {
     int status = GO_ON;
     for (; *letters && status == GO_ON; letters++) {
-        const struct cli_option *o = find_option(call->command, *letters, "", 0);
+        const struct cli_option *o = find_option(call->command, *letters, "");
         if (!o)
             return cli_misuse(call->command, "there is no option -%c", *letters);
         if (o->value)
@@ -214,13 +215,11 @@ static int take_short(struct cli_call *call, char *letters, char ***next) {
 }
 
 static int check_one_of(const struct cli_command *c, const char *name, const char *word) {
-    char allowed[64] = "";
-    size_t n;
-    for (const char *one = name; *one; one += n + (one[n] == '|')) {
-        n = strcspn(one, "|");
-        if (strlen(word) == n && strncmp(one, word, n) == 0)
+    char allowed[64] = "", *rest = strdupa(name);
+    for (const char *one; (one = strsep(&rest, "|"));) {
+        if (strcmp(one, word) == 0)
             return GO_ON;
-        text_add(allowed, sizeof allowed, "%s%.*s", one == name ? "" : one[n] ? ", " : " or ", (int)n, one);
+        text_add(allowed, sizeof allowed, "%s%s", !allowed[0] ? "" : rest ? ", " : " or ", one);
     }
     return cli_misuse(c, "'%s' is not %s", word, allowed);
 }

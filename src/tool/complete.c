@@ -1,5 +1,7 @@
 /* primeknet complete: answers the shells' completion scripts (completions/). It prints one line per word that fits,
  * with a tab and a short explanation if there is one, and ":files" if a file name fits too. */
+#include "config.h"
+
 #include "base/text.h"
 #include "daemon/settings.h"
 #include "tool/cli.h"
@@ -13,22 +15,12 @@ static void offer(const char *typed, const char *word, const char *about) {
         printf(about[0] ? "%s\t%s\n" : "%s\n", word, about);
 }
 
-static void offer_microphones(const char *typed) {
-    json_t *answer = cli_ask(json_pack("{s:s}", "command", "microphones")), *mic;
+/* Offers the names in a list of the daemon's answer. */
+static void offer_names(const char *typed, const char *command, const char *list) {
+    json_t *answer = cli_ask(json_pack("{s:s}", "command", command)), *one;
     size_t i;
-    json_array_foreach(json_object_get(answer, "microphones"), i, mic) {
-        const char *name = "", *description = "";
-        json_unpack(mic, "{s:s, s:s}", "name", &name, "description", &description);
-        offer(typed, name, description);
-    }
-    json_decref(answer);
-}
-
-static void offer_applications(const char *typed) {
-    json_t *answer = cli_ask(json_pack("{s:s}", "command", "apps")), *app;
-    size_t i;
-    json_array_foreach(json_object_get(answer, "applications"), i, app)
-        offer(typed, text_of(app, "name"), "");
+    json_array_foreach(json_object_get(answer, list), i, one)
+        offer(typed, text_of(one, "name"), text_of(one, "description"));
     json_decref(answer);
 }
 
@@ -61,7 +53,7 @@ static void offer_values(const char *typed, const char *setting) {
         }
     }
     if (strstr(wanted, "microphone"))
-        offer_microphones(typed);
+        offer_names(typed, "microphones", "microphones");
     if (strcmp(wanted, "model") == 0) {
         offer(typed, "small", "");
         offer(typed, "base", "");
@@ -72,12 +64,8 @@ static void offer_values(const char *typed, const char *setting) {
 
 /* Offers the words in a name such as "on|off". */
 static void offer_one_of(const char *typed, const char *name) {
-    char word[32];
-    for (size_t n; *name; name += n + (name[n] == '|')) {
-        n = strcspn(name, "|");
-        snprintf(word, sizeof word, "%.*s", (int)n, name);
-        offer(typed, word, "");
-    }
+    for (char *rest = strdupa(name); rest;)
+        offer(typed, strsep(&rest, "|"), "");
 }
 
 /* Completes one word of that kind and name; `before` is the word before it. */
@@ -94,7 +82,7 @@ static void offer_kind(enum cli_kind kind, const char *name, const char *typed, 
     case CLI_MICROPHONE: offer_values(typed, "microphone"); break;
     case CLI_MODEL: offer_values(typed, "model"); break;
     case CLI_ENGINE: offer_values(typed, "engine"); break;
-    case CLI_APPLICATION: offer_applications(typed); break;
+    case CLI_APPLICATION: offer_names(typed, "apps", "applications"); break;
     case CLI_ONE_OF: offer_one_of(typed, name); break;
     case CLI_ANY: break;
     }

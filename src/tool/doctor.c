@@ -11,7 +11,6 @@
 #include "tool/systemd.h"
 #include "engine/measure.h"
 #include "graph/microphone.h"
-#include "graph/mirror.h"
 #include "graph/node.h"
 #include "model/model.h"
 #include "daemon/settings.h"
@@ -443,20 +442,15 @@ static void check_gpu(struct doctor *d) {
     struct model *model = NULL;
     struct engine *e = NULL;
     struct err err = {""};
-    int res = 0;
     if (strcmp(d->settings.engine, "cpu") == 0) {
         tell(d, FINE, "GPU", NULL, "not used: engine is \"cpu\"");
         return;
     }
     if (!d->status) {
-        res = model_load(&model, "base", &err);
-        if (res == 0)
-            res = engine_open(&e, &(struct engine_options){.name = "cuda", .gpu = d->settings.gpu, .n_streams = 1,
-                                                           .max_hops = 1},
-                              model, &err);
+        const struct engine_options how = {.name = "cuda", .gpu = d->settings.gpu, .n_streams = 1, .max_hops = 1};
+        problem = choose_engine(&model, &e, "base", &how, &err) < 0 ? err.text : "";
         engine_close(e);
         model_free(model);
-        problem = res ? err.text : "";
     }
     const char *prefix = "engine cuda: ";
     if (text_begins(problem, prefix))
@@ -523,9 +517,8 @@ static void check_speed(struct doctor *d) {
             name = choice.model;
     }
     if (res == 0)
-        res = model_load(&model, name, &err);
-    if (res == 0)
-        res = engine_open(&e, &(struct engine_options){.name = "cpu", .n_streams = 1, .max_hops = 1}, model, &err);
+        res = choose_engine(&model, &e, name, &(struct engine_options){.name = "cpu", .n_streams = 1, .max_hops = 1},
+                            &err);
     if (res == 0) {
         double hop_us = 1e6 * model_hop(model) / model_rate(model);
         res = measure_hops(e, N_HOPS, CLOCK_THREAD_CPUTIME_ID, us, (float)hop_us, N_HOPS / 4, NULL);

@@ -42,7 +42,8 @@ struct job {
     struct limiter *limiter;
     soxr_t to_model, to_file; /* NULL if the rates are equal */
     size_t block;             /* frames read and given to the library at once: whole hops */
-    float **planes;           /* [streams][block]; NULL for streams without a channel */
+    float *samples;           /* [channels][block] ... */
+    float *planes[most_channels]; /* ... and where each channel begins; NULL for streams without one */
     struct frames at_model, enhanced, at_file;
     size_t drop_model, drop_file; /* frames still to be dropped for the delays of library and limiter */
     uint64_t n_read, n_written;
@@ -74,21 +75,16 @@ static void frames_drop(struct frames *f, size_t n, unsigned channels) {
 /* Appends n frames of `data`, resampled unless resampler is NULL. */
 static int append(struct job *j, struct frames *to, soxr_t resampler, double ratio, const float *data, size_t n) {
     const unsigned channels = (unsigned)j->info.channels;
-    if (!resampler) {
-        float *room = frames_grow(to, n, channels);
-        if (!room)
-            return out_of_memory(j);
-        memcpy(room, data, n * channels * sizeof *data);
-        to->n += n;
-        return 0;
-    }
     while (n) {
-        size_t most = n * ratio + 64;
+        size_t most = resampler ? (size_t)(n * ratio) + 64 : n, taken = n, given = n;
         float *room = frames_grow(to, most, channels);
         if (!room)
             return out_of_memory(j);
-        size_t taken, given;
-        soxr_error_t error = soxr_process(resampler, data, n, &taken, room, most, &given);
+        soxr_error_t error = NULL;
+        if (resampler)
+            error = soxr_process(resampler, data, n, &taken, room, most, &given);
+        else
+            memcpy(room, data, n * channels * sizeof *data);
         if (error)
             return err_set(j->err, -EINVAL, "%s: resampling failed: %s", j->in_name, error);
         to->n += given;
@@ -233,14 +229,6 @@ static int open_handle(struct enhancer *e, unsigned channels, size_t block, stru
     return 0;
 }
 
-static bool make_planes(struct job *j, unsigned channels) {
-    j->planes = calloc(j->by->n_streams, sizeof *j->planes);
-    bool ok = j->planes;
-    for (unsigned c = 0; ok && c < channels; c++)
-        ok = (j->planes[c] = malloc(j->block * sizeof **j->planes));
-    return ok;
-}
-
 static int open_resamplers(struct job *j) {
     const soxr_quality_spec_t best = soxr_quality_spec(SOUND_RESAMPLING, 0);
     const unsigned rate = (unsigned)j->info.samplerate, channels = (unsigned)j->info.channels;
@@ -291,8 +279,11 @@ static int open_all(struct job *j) {
     if ((code = open_handle(j->by, channels, j->block, j->err)) < 0)
         return code;
     j->drop_model = primeknet_delay(j->by->opened);
-    if (!make_planes(j, channels) || limiter_new(&j->limiter, (unsigned)j->info.samplerate, channels) < 0)
+    j->samples = malloc(channels * j->block * sizeof *j->samples);
+    if (!j->samples || limiter_new(&j->limiter, (unsigned)j->info.samplerate, channels) < 0)
         return out_of_memory(j);
+    for (unsigned c = 0; c < channels; c++)
+        j->planes[c] = j->samples + c * j->block;
     j->drop_file = limiter_delay(j->limiter);
     code = open_resamplers(j);
     return code < 0 ? code : open_output(j);
@@ -326,9 +317,7 @@ static void close_all(struct job *j) {
     soxr_delete(j->to_model);
     soxr_delete(j->to_file);
     limiter_free(j->limiter);
-    for (unsigned c = 0; j->planes && c < j->by->n_streams; c++)
-        free(j->planes[c]);
-    free(j->planes);
+    free(j->samples);
     free(j->at_model.data);
     free(j->enhanced.data);
     free(j->at_file.data);

@@ -148,10 +148,9 @@ static void list_extensions(char *text, size_t size, const SF_INFO *like) {
     snprintf(text, size, " ");
     for (int i = 0; (extension = nth_extension(i, &format)); i++) {
         char word[16];
-        const size_t n = strlen(text);
         snprintf(word, sizeof word, " .%s ", extension);
         if (*extension && format_in(format, like) && !strstr(text, word))
-            snprintf(text + n, size - n, "%s", word + 1);
+            text_add(text, size, "%s", word + 1);
     }
     text[strlen(text) - 1] = '\0';
 }

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,7 +21,9 @@ enum { PESQ_RATE = 16000, PESQ_MISSING = 3 };
 
 extern char **environ;
 
-struct scores {
+struct file {
+    const char *path;
+    struct sound sound, at_stoi, at_pesq; /* and at the rates of these scores */
     double si_sdr, segmental_snr, stoi, pesq;
 };
 
@@ -40,49 +43,39 @@ static const char pesq_program[] =
     "    except Exception:\n"
     "        print('nan')\n";
 
-/* sounds [n_sounds] of PESQ_RATE and equal length, the clean one first -> PESQ of the others, NaN where it fails.
- * Returns false if PESQ is not installed. */
-static bool run_pesq(const struct sound *sounds, size_t n_sounds, struct scores *scores) {
-    int in[2], out[2];
-    if (pipe(in) < 0)
+/* files [n], the clean one first, of equal length -> PESQ of the others, NaN where it fails. Returns false if PESQ is
+ * not installed. */
+static bool run_pesq(struct file *files, size_t n) {
+    int ends[2]; /* ours, and the scorer's for both of its streams */
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
         return false;
-    if (pipe(out) < 0) {
-        close(in[0]);
-        close(in[1]);
-        return false;
-    }
     char length[32];
-    snprintf(length, sizeof length, "%zu", sounds[0].n);
+    snprintf(length, sizeof length, "%zu", files[0].at_pesq.n);
     char *argv[] = {"python3", "-c", (char *)pesq_program, length, NULL};
-    posix_spawn_file_actions_t files;
-    posix_spawn_file_actions_init(&files);
-    posix_spawn_file_actions_adddup2(&files, in[0], STDIN_FILENO);
-    posix_spawn_file_actions_adddup2(&files, out[1], STDOUT_FILENO);
-    posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null", 1, 0);
-    for (int i = 0; i < 2; i++) {
-        posix_spawn_file_actions_addclose(&files, in[i]);
-        posix_spawn_file_actions_addclose(&files, out[i]);
-    }
+    posix_spawn_file_actions_t streams;
+    posix_spawn_file_actions_init(&streams);
+    posix_spawn_file_actions_adddup2(&streams, ends[1], STDIN_FILENO);
+    posix_spawn_file_actions_adddup2(&streams, ends[1], STDOUT_FILENO);
+    posix_spawn_file_actions_addopen(&streams, STDERR_FILENO, "/dev/null", 1, 0);
     pid_t pid;
-    int error = posix_spawnp(&pid, argv[0], &files, NULL, argv, environ), status = 0;
-    posix_spawn_file_actions_destroy(&files);
-    close(in[0]);
-    close(out[1]);
+    int error = posix_spawnp(&pid, argv[0], &streams, NULL, argv, environ), status = 0;
+    posix_spawn_file_actions_destroy(&streams);
+    close(ends[1]);
     /* the scorer reads all input before it writes, and may exit without reading */
     void (*before)(int) = signal(SIGPIPE, SIG_IGN);
-    for (size_t i = 0; !error && i < n_sounds; i++)
-        if (file_put(in[1], sounds[i].samples, sounds[i].n * sizeof *sounds[i].samples) < 0)
+    for (size_t i = 0; !error && i < n; i++)
+        if (file_put(ends[0], files[i].at_pesq.samples, files[i].at_pesq.n * sizeof(float)) < 0)
             break;
-    close(in[1]);
+    shutdown(ends[0], SHUT_WR);
     signal(SIGPIPE, before);
-    FILE *f = fdopen(out[0], "r");
-    for (size_t i = 1; !error && f && i < n_sounds; i++)
-        if (fscanf(f, "%lf", &scores[i].pesq) != 1)
-            scores[i].pesq = NAN;
+    FILE *f = fdopen(ends[0], "r");
+    for (size_t i = 1; !error && f && i < n; i++)
+        if (fscanf(f, "%lf", &files[i].pesq) != 1)
+            files[i].pesq = NAN;
     if (f)
         fclose(f);
     else
-        close(out[0]);
+        close(ends[0]);
     if (!error)
         waitpid(pid, &status, 0);
     return !error && !(WIFEXITED(status) && (WEXITSTATUS(status) == PESQ_MISSING || WEXITSTATUS(status) == 127));
@@ -90,54 +83,37 @@ static bool run_pesq(const struct sound *sounds, size_t n_sounds, struct scores 
 
 /* ---- the table --------------------------------------------------------------------------------------------------- */
 
-static void sounds_free(struct sound *sounds, size_t n_sounds) {
-    for (size_t i = 0; sounds && i < n_sounds; i++)
-        sound_done(&sounds[i]);
-    free(sounds);
-}
-
 /* Cuts all sounds, which have the same rate, to one length; returns how many samples the longest lost. */
-static size_t cut_to_shortest(struct sound *sounds, size_t n_sounds) {
+static size_t cut_to_shortest(struct file *files, size_t n) {
     size_t least = SIZE_MAX, most = 0;
-    for (size_t i = 0; i < n_sounds; i++) {
-        least = sounds[i].n < least ? sounds[i].n : least;
-        most = sounds[i].n > most ? sounds[i].n : most;
+    for (size_t i = 0; i < n; i++) {
+        least = files[i].sound.n < least ? files[i].sound.n : least;
+        most = files[i].sound.n > most ? files[i].sound.n : most;
     }
-    for (size_t i = 0; i < n_sounds; i++)
-        sounds[i].n = least;
+    for (size_t i = 0; i < n; i++)
+        files[i].sound.n = least;
     return most - least;
 }
 
-/* Copies sounds [n_sounds] at another rate. */
-static int resample_all(struct sound *copies, const struct sound *sounds, size_t n_sounds, unsigned rate, char **paths,
-                        struct err *err) {
-    int code = 0;
-    for (size_t i = 0; code == 0 && i < n_sounds; i++)
-        code = sound_resample(&copies[i], &sounds[i], rate, paths[i], err);
-    return code;
-}
-
 /* The clean sound is the first, here and below. */
-static int score_all(struct scores *scores, bool *has_pesq, const struct sound *sounds, size_t n_sounds, char **paths,
-                     struct err *err) {
-    const struct sound *clean = &sounds[0];
-    struct sound *at_stoi = calloc(n_sounds, sizeof *at_stoi), *at_pesq = calloc(n_sounds, sizeof *at_pesq);
-    int code = at_stoi && at_pesq ? 0 : err_set(err, -ENOMEM, "out of memory");
-    if (code == 0)
-        code = resample_all(at_stoi, sounds, n_sounds, SCORE_STOI_RATE, paths, err);
-    for (size_t i = 1; code == 0 && i < n_sounds; i++) {
-        const float *x = sounds[i].samples;
-        scores[i].si_sdr = score_si_sdr(clean->samples, x, clean->n);
-        scores[i].segmental_snr = score_segmental_snr(clean->samples, x, clean->n, clean->rate);
-        if (score_stoi(&scores[i].stoi, at_stoi[0].samples, at_stoi[i].samples, at_stoi[0].n) < 0)
-            code = err_set(err, -ENOMEM, "%s: out of memory", paths[i]);
+static int score_all(struct file *files, size_t n, bool *has_pesq, struct err *err) {
+    const struct file *clean = &files[0];
+    const struct sound *c = &clean->sound;
+    int code = 0;
+    for (size_t i = 0; code == 0 && i < n; i++) {
+        code = sound_resample(&files[i].at_stoi, &files[i].sound, SCORE_STOI_RATE, files[i].path, err);
+        if (code == 0)
+            code = sound_resample(&files[i].at_pesq, &files[i].sound, PESQ_RATE, files[i].path, err);
+    }
+    for (size_t i = 1; code == 0 && i < n; i++) {
+        const float *x = files[i].sound.samples;
+        files[i].si_sdr = score_si_sdr(c->samples, x, c->n);
+        files[i].segmental_snr = score_segmental_snr(c->samples, x, c->n, c->rate);
+        if (score_stoi(&files[i].stoi, clean->at_stoi.samples, files[i].at_stoi.samples, clean->at_stoi.n) < 0)
+            code = err_set(err, -ENOMEM, "%s: out of memory", files[i].path);
     }
     if (code == 0)
-        code = resample_all(at_pesq, sounds, n_sounds, PESQ_RATE, paths, err);
-    if (code == 0)
-        *has_pesq = run_pesq(at_pesq, n_sounds, scores);
-    sounds_free(at_stoi, n_sounds);
-    sounds_free(at_pesq, n_sounds);
+        *has_pesq = run_pesq(files, n);
     return code;
 }
 
@@ -148,60 +124,65 @@ static void print_cell(int width, int digits, double value) {
         printf("  %*.*f", width, digits, value);
 }
 
-static void print_table(char **paths, const struct scores *scores, size_t n_sounds, bool has_pesq) {
+static void print_table(const struct file *files, size_t n, bool has_pesq) {
     int width = 0;
-    for (size_t i = 1; i < n_sounds; i++)
-        width = (int)strlen(paths[i]) > width ? (int)strlen(paths[i]) : width;
+    for (size_t i = 1; i < n; i++)
+        width = (int)strlen(files[i].path) > width ? (int)strlen(files[i].path) : width;
     printf("%-*s  SI-SDR dB  seg. SNR dB   STOI%s\n", width, "", has_pesq ? "  WB-PESQ" : "");
-    for (size_t i = 1; i < n_sounds; i++) {
-        printf("%-*s", width, paths[i]);
-        print_cell(9, 2, scores[i].si_sdr);
-        print_cell(11, 2, scores[i].segmental_snr);
-        print_cell(5, 3, scores[i].stoi);
+    for (size_t i = 1; i < n; i++) {
+        printf("%-*s", width, files[i].path);
+        print_cell(9, 2, files[i].si_sdr);
+        print_cell(11, 2, files[i].segmental_snr);
+        print_cell(5, 3, files[i].stoi);
         if (has_pesq)
-            print_cell(7, 2, scores[i].pesq);
+            print_cell(7, 2, files[i].pesq);
         putchar('\n');
     }
 }
 
-/* paths [n_sounds], the clean one first. */
-static int compare(char **paths, size_t n_sounds, struct err *err) {
+/* files [n], whose paths are given. */
+static int compare(struct file *files, size_t n, struct err *err) {
     bool has_pesq = false;
-    struct sound *sounds = calloc(n_sounds, sizeof *sounds);
-    struct scores *scores = calloc(n_sounds, sizeof *scores);
-    int code = sounds && scores ? 0 : err_set(err, -ENOMEM, "out of memory");
-    for (size_t i = 0; code == 0 && i < n_sounds; i++) {
-        code = sound_read(&sounds[i], paths[i], err);
-        if (code == 0 && sounds[i].rate != sounds[0].rate)
-            code = err_set(err, -EINVAL, "%s: its rate is %u Hz, that of %s %u Hz", paths[i], sounds[i].rate, paths[0],
-                           sounds[0].rate);
+    const struct file *clean = &files[0];
+    int code = 0;
+    for (size_t i = 0; code == 0 && i < n; i++) {
+        struct file *f = &files[i];
+        code = sound_read(&f->sound, f->path, err);
+        if (code == 0 && f->sound.rate != clean->sound.rate)
+            code = err_set(err, -EINVAL, "%s: its rate is %u Hz, that of %s %u Hz", f->path, f->sound.rate,
+                           clean->path, clean->sound.rate);
     }
-    if (code == 0) {
-        size_t n_cut = cut_to_shortest(sounds, n_sounds);
-        code = score_all(scores, &has_pesq, sounds, n_sounds, paths, err);
-        if (code == 0) {
-            print_table(paths, scores, n_sounds, has_pesq);
-            printf("Compared with %s sample by sample; delays are not compensated.\n", paths[0]);
-            if (n_cut)
-                printf("The files differ in length; only the first %.2f s are compared.\n",
-                       (double)sounds[0].n / sounds[0].rate);
-            if (!has_pesq)
-                puts(
-                    "For PESQ, install its Python package: python3 -m venv pesq && pesq/bin/pip install pesq,\n"
-                    "then PATH=pesq/bin:$PATH primeknet compare ...");
-        }
-    }
-    sounds_free(sounds, n_sounds);
-    free(scores);
-    return code;
+    const size_t n_cut = code == 0 ? cut_to_shortest(files, n) : 0;
+    if (code == 0)
+        code = score_all(files, n, &has_pesq, err);
+    if (code < 0)
+        return code;
+    print_table(files, n, has_pesq);
+    printf("Compared with %s sample by sample; delays are not compensated.\n", clean->path);
+    if (n_cut)
+        printf("The files differ in length; only the first %.2f s are compared.\n",
+               (double)clean->sound.n / clean->sound.rate);
+    if (!has_pesq)
+        puts("For PESQ, install its Python package: python3 -m venv pesq && pesq/bin/pip install pesq,\n"
+             "then PATH=pesq/bin:$PATH primeknet compare ...");
+    return 0;
 }
 
 static int run_compare(const struct cli_call *call) {
-    char **paths = call->words, *noisy = paths[0];
-    paths[0] = paths[1];
-    paths[1] = noisy;
     struct err err;
-    return compare(paths, call->n_words, &err) < 0 ? cli_fail("%s", err.text) : cli_done;
+    struct file *files = calloc(call->n_words, sizeof *files);
+    if (!files)
+        return cli_fail("out of memory");
+    for (unsigned i = 0; i < call->n_words; i++)
+        files[i].path = call->words[i < 2 ? 1 - i : i]; /* the clean one first */
+    const int code = compare(files, call->n_words, &err);
+    for (unsigned i = 0; i < call->n_words; i++) {
+        sound_done(&files[i].sound);
+        sound_done(&files[i].at_stoi);
+        sound_done(&files[i].at_pesq);
+    }
+    free(files);
+    return code < 0 ? cli_fail("%s", err.text) : cli_done;
 }
 
 const struct cli_command compare_command = {

@@ -25,16 +25,17 @@
 
 enum { max_levels = 32 };
 
-struct arguments {
-    const char *clean, *noise, *room, *out; /* room: NULL for none */
-    double snr_db[max_levels];
-    unsigned n_levels;
-    uint64_t seed;
-};
-
 struct list {
     char **paths;
     size_t n;
+};
+
+struct arguments {
+    struct list clean, noise, room; /* room: may be empty */
+    const char *out;
+    double snr_db[max_levels];
+    unsigned n_levels;
+    uint64_t seed;
 };
 
 /* ---- lists ------------------------------------------------------------------------------------------------------- */
@@ -259,18 +260,13 @@ static int write_sound(const struct sound *s, const char *folder, const char *pa
 /* Writes both files of a pair and its line in the table. */
 static int mix_pair(const struct arguments *a, const struct pair *p, const struct sound *speech, uint64_t *random,
                     FILE *table, struct err *err) {
-    struct sound clean = {.n = speech->n, .rate = speech->rate}, noisy = clean;
+    struct sound clean = {0}, noisy = {0};
     size_t begin = 0;
-    int code = 0;
-    clean.samples = malloc(clean.n * sizeof(float));
-    noisy.samples = malloc(noisy.n * sizeof(float));
-    if (!clean.samples || !noisy.samples) {
-        code = err_set(err, -ENOMEM, "%s: out of memory", p->clean);
-    } else {
-        memcpy(clean.samples, speech->samples, clean.n * sizeof(float));
-        memcpy(noisy.samples, speech->samples, noisy.n * sizeof(float));
-        code = p->room ? add_room(noisy.samples, &clean, p->room, err) : 0;
-    }
+    int code = sound_resample(&clean, speech, speech->rate, p->clean, err); /* a copy */
+    if (code == 0)
+        code = sound_resample(&noisy, speech, speech->rate, p->clean, err);
+    if (code == 0 && p->room)
+        code = add_room(noisy.samples, &clean, p->room, err);
     if (code == 0)
         code = add_noise(noisy.samples, noisy.n, noisy.rate, p->clean, p->noise, p->snr_db, random, &begin, err);
     if (code == 0) {
@@ -305,8 +301,8 @@ static unsigned namesakes(const struct list *l, size_t i) {
     return n;
 }
 
-static int mix_all(const struct arguments *a, const struct list *clean, const struct list *noise,
-                   const struct list *room, FILE *table, struct err *err) {
+static int mix_all(const struct arguments *a, FILE *table, struct err *err) {
+    const struct list *clean = &a->clean, *noise = &a->noise, *room = &a->room;
     uint64_t random = a->seed;
     int code = 0;
     fputs("name\trate\tsnr_db\tspeech\tnoise\tnoise_from_s\troom\tgain_db\n", table);
@@ -333,8 +329,7 @@ static int mix_all(const struct arguments *a, const struct list *clean, const st
 }
 
 /* Replaces the table only once all files in it are complete. */
-static int write_all(const struct arguments *a, const struct list *clean, const struct list *noise,
-                     const struct list *room, struct err *err) {
+static int write_all(const struct arguments *a, struct err *err) {
     struct replace r;
     char path[4096];
     if (path_join(path, sizeof path, a->out, "pairs.tsv") < 0)
@@ -345,31 +340,16 @@ static int write_all(const struct arguments *a, const struct list *clean, const 
     FILE *table = fdopen(code, "w");
     if (!table)
         close(code);
-    code = table ? mix_all(a, clean, noise, room, table, err) : err_set(err, -ENOMEM, "%s: out of memory", path);
+    code = table ? mix_all(a, table, err) : err_set(err, -ENOMEM, "%s: out of memory", path);
     const bool whole = table && !ferror(table);
     if (table && (fclose(table) != 0 || !whole) && code == 0)
         code = err_set(err, -EIO, "%s: cannot be written", path);
     if (code == 0)
         code = replace_finish(&r, err);
     replace_drop(&r);
-    const size_t n = clean->n * a->n_levels;
+    const size_t n = a->clean.n * a->n_levels;
     if (code == 0)
         printf("%zu pair%s in %s\n", n, n == 1 ? "" : "s", path);
-    return code;
-}
-
-static int mix(const struct arguments *a, struct err *err) {
-    struct list clean = {0}, noise = {0}, room = {0};
-    int code = list_of(&clean, a->clean, err);
-    if (code == 0)
-        code = list_of(&noise, a->noise, err);
-    if (code == 0 && a->room)
-        code = list_of(&room, a->room, err);
-    if (code == 0)
-        code = write_all(a, &clean, &noise, &room, err);
-    list_done(&clean);
-    list_done(&noise);
-    list_done(&room);
     return code;
 }
 
@@ -385,8 +365,7 @@ static bool parse_levels(struct arguments *a, const char *text) {
 
 static int run_mix(const struct cli_call *call) {
     const char *out = cli_option(call, 'o'), *seed_text = cli_option(call, 'n');
-    struct arguments a = {.clean = call->words[0], .noise = call->words[1], .room = call->words[2],
-                          .out = out ? out : "."};
+    struct arguments a = {.out = out ? out : "."};
     double seed = 0;
     if (!parse_levels(&a, cli_option(call, 's')))
         return cli_misused;
@@ -394,7 +373,17 @@ static int run_mix(const struct cli_call *call) {
         return cli_misuse(call->command, "--seed: '%s' is not a whole number", seed_text);
     a.seed = (uint64_t)seed;
     struct err err;
-    return mix(&a, &err) < 0 ? cli_fail("%s", err.text) : cli_done;
+    int code = list_of(&a.clean, call->words[0], &err);
+    if (code == 0)
+        code = list_of(&a.noise, call->words[1], &err);
+    if (code == 0 && call->words[2])
+        code = list_of(&a.room, call->words[2], &err);
+    if (code == 0)
+        code = write_all(&a, &err);
+    list_done(&a.clean);
+    list_done(&a.noise);
+    list_done(&a.room);
+    return code < 0 ? cli_fail("%s", err.text) : cli_done;
 }
 
 const struct cli_command mix_command = {

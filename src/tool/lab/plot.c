@@ -41,12 +41,8 @@ struct view {
     unsigned n_columns, n_bins;
     float *power[N_PANELS];
     double seconds, top_hz, rate;
+    struct pool pool;
 };
-
-static void view_done(struct view *v) {
-    for (int p = 0; p < N_PANELS; p++)
-        free(v->power[p]);
-}
 
 /* ---- the network on the file ------------------------------------------------------------------------------------- */
 
@@ -94,9 +90,8 @@ static int view_fill(struct view *v, const struct sound *sound, const struct mod
     v->n_columns = n_hops < PANEL_WIDTH ? (unsigned)n_hops : PANEL_WIDTH;
     v->n_bins = g->n_bins;
     for (int p = 0; p < N_PANELS; p++)
-        if (!(v->power[p] = calloc((size_t)v->n_columns * v->n_bins, sizeof(float))))
-            code = -ENOMEM;
-    if (code < 0 || !pool_ok(&r.pool)) {
+        v->power[p] = pool_floats(&v->pool, (size_t)v->n_columns * v->n_bins);
+    if (code < 0 || !pool_ok(&r.pool) || !pool_ok(&v->pool)) {
         run_done(&r);
         return -ENOMEM;
     }
@@ -249,8 +244,7 @@ static int draw(const struct view *v, const char *in, const char *model, const c
     cairo_select_font_face(c, "sans-serif", CAIRO_FONT_SLANT_NORMAL, CAIRO_FONT_WEIGHT_NORMAL);
     cairo_set_font_size(c, 14);
     char title[512];
-    const char *slash = strrchr(in, '/');
-    snprintf(title, sizeof title, "%.300s, PrimeKnet %.100s", slash ? slash + 1 : in, model);
+    snprintf(title, sizeof title, "%.300s, PrimeKnet %.100s", basename(in), model);
     write_text(c, LEFT, 24, START, title);
     for (int p = 0; p < N_PANELS; p++)
         draw_axes(c, v, p, p == GAIN ? 0 : top_db, p == GAIN ? gain_range_db : level_range_db);
@@ -273,41 +267,37 @@ static int draw(const struct view *v, const char *in, const char *model, const c
 }
 
 static int plot(const char *in, const char *out, const char *model_path, struct err *err) {
-    struct sound file, sound;
-    struct model *model;
+    struct sound file = {0}, sound = {0};
+    struct model *model = NULL;
     struct choice c;
-    if (strcmp(model_path, "auto") == 0) {
-        const int res = choose_model(&c, "cpu", true, NULL, err);
-        if (res < 0)
-            return res;
+    int code = 0;
+    if (strcmp(model_path, "auto") == 0 && (code = choose_model(&c, "cpu", true, NULL, err)) == 0)
         model_path = c.model;
-    }
-    int code = sound_read(&file, in, err);
-    if (code < 0)
-        return code;
-    code = model_load(&model, model_path, err);
-    if (code == 0) {
+    if (code == 0)
+        code = sound_read(&file, in, err);
+    if (code == 0)
+        code = model_load(&model, model_path, err);
+    if (code == 0)
         code = sound_resample(&sound, &file, model_rate(model), in, err);
-        if (code == 0) {
-            unsigned rate = model_rate(model), lower = file.rate < rate ? file.rate : rate;
-            struct view v = {.seconds = (double)file.n / file.rate, .top_hz = lower / 2., .rate = rate};
-            code = view_fill(&v, &sound, model);
-            if (code < 0)
-                err_set(err, code, "%s: out of memory", in);
-            else
-                code = draw(&v, in, model_name(model), out, err);
-            view_done(&v);
-            sound_done(&sound);
-        }
-        model_free(model);
+    if (code == 0) {
+        unsigned rate = model_rate(model), lower = file.rate < rate ? file.rate : rate;
+        struct view v = {.seconds = (double)file.n / file.rate, .top_hz = lower / 2., .rate = rate};
+        code = view_fill(&v, &sound, model);
+        if (code < 0)
+            err_set(err, code, "%s: out of memory", in);
+        else
+            code = draw(&v, in, model_name(model), out, err);
+        pool_done(&v.pool);
     }
+    sound_done(&sound);
     sound_done(&file);
+    model_free(model);
     return code;
 }
 
 /* Replaces the extension of IN. */
 static int default_name(char *ret, size_t size, const char *in) {
-    const char *slash = strrchr(in, '/'), *name = slash ? slash + 1 : in, *dot = strrchr(name, '.');
+    const char *name = basename(in), *dot = strrchr(name, '.');
     int n = dot && dot != name ? (int)(dot - in) : (int)strlen(in);
     return snprintf(ret, size, "%.*s.png", n, in) < (int)size ? 0 : -ENAMETOOLONG;
 }
