@@ -70,10 +70,6 @@ const char *engine_kind(const struct engine *e) {
     return e->type->name;
 }
 
-void engine_rest(void) {
-    engine_cuda_rest();
-}
-
 const struct model *engine_model(const struct engine *e) {
     return e->model;
 }
