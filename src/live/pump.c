@@ -121,13 +121,12 @@ static void feed_beside(struct pump *p, struct engine_stream *next) {
 }
 
 /* To FADING: the stream that was fed fades in over the one that sounds, and its hops come first. */
-static bool fade_over(struct pump *p, uint64_t at) {
-    if (!add_reader(p, p->next, at))
-        return false;
+static void fade_over(struct pump *p) {
+    if (!add_reader(p, p->next, newest(p)->at))
+        return;
     p->state = FADING;
     atomic_store(&p->feed.active[AUDIBLE], p->next);
     atomic_store(&p->feed.active[FED], p->cur);
-    return true;
 }
 
 /* To STEADY: one stream alone. A pair that is then no longer used goes back to the owner, through the worker. */
@@ -190,7 +189,7 @@ static void step_streams(struct pump *p) {
         if (is_swap(p) && atomic_load(&p->next->slot->lost))
             sound_alone(p, p->cur);
         else if (is_ready(p))
-            fade_over(p, newest(p)->at);
+            fade_over(p);
         break;
     case FADING:
         if (!is_read(p, p->cur))
@@ -493,14 +492,11 @@ static void hand_over(struct pump *p, uint64_t before, uint64_t due_ns) {
 /* Tells others what has changed. */
 static void show(struct pump *p) {
     const bool swapping = is_swap(p), waits = wait_now(&p->wait);
-    if (atomic_load_explicit(&p->delay, memory_order_relaxed) != p->target ||
-        atomic_load_explicit(&p->waits, memory_order_relaxed) != waits ||
-        atomic_load_explicit(&p->swapping, memory_order_relaxed) != swapping) {
-        atomic_store_explicit(&p->delay, p->target, memory_order_relaxed);
-        atomic_store_explicit(&p->waits, waits, memory_order_relaxed);
-        atomic_store_explicit(&p->swapping, swapping, memory_order_relaxed);
+    bool news = atomic_exchange_explicit(&p->delay, p->target, memory_order_relaxed) != p->target;
+    news |= atomic_exchange_explicit(&p->waits, waits, memory_order_relaxed) != waits;
+    news |= atomic_exchange_explicit(&p->swapping, swapping, memory_order_relaxed) != swapping;
+    if (news)
         atomic_store(&p->feed.notify, true);
-    }
     atomic_store_explicit(&p->sounding, newest(p)->stream, memory_order_relaxed);
 }
 
