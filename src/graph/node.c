@@ -413,19 +413,14 @@ void node_close(struct node *n) {
         pw_loop_destroy_source(n->loop, n->pump_source);
     pump_close(n->pump);
     worker_close(n->own_worker);
-    if (n->streams.frozen)
-        pw_loop_destroy_source(n->loop, n->streams.frozen);
-    if (n->repair.timer)
-        pw_loop_destroy_source(n->loop, n->repair.timer);
-    if (n->fade.timer)
-        pw_loop_destroy_source(n->loop, n->fade.timer);
-    echo_done(&n->echo);
+    if (n->echo.timer)
+        echo_unload(&n->echo);
     if (n->context)
         pw_context_destroy(n->context);
     if (n->entered)
         pw_loop_leave(n->loop);
     if (n->loop)
-        pw_loop_destroy(n->loop);
+        pw_loop_destroy(n->loop); /* and its timers and events */
     json_decref(n->registry.mirror.choices);
     free(n->microphone);
     free(n->channel);
