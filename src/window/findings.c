@@ -145,8 +145,7 @@ static void look(PrimeknetFindings *self) {
 }
 
 static void again(GtkWidget *widget, const char *action, GVariant *parameter) {
-    (void)action;
-    (void)parameter;
+    (void)action, (void)parameter;
     look(PRIMEKNET_FINDINGS(widget));
 }
 
