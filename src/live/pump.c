@@ -68,7 +68,7 @@ struct pump {
     float heard[CHUNK], other[CHUNK]; /* scratch */
 
     /* between the threads */
-    float *sounded;             /* [RING], what went out, for pump_listen */
+    float sounded[RING];        /* what went out, for pump_listen */
     _Atomic uint64_t n_sounded; /* START more than the samples that went out */
     _Atomic bool mute;
     _Atomic int holder;                   /* who works on the audio thread's part: see hold() */
@@ -586,8 +586,6 @@ void pump_restart(struct pump *p) {
 static void pump_free(struct pump *p) {
     if (p->feed.event >= 0)
         close(p->feed.event);
-    free(p->feed.dry);
-    free(p->sounded);
     free(p);
 }
 
@@ -599,12 +597,8 @@ int pump_open(struct pump **ret, struct worker *w) {
     p->end = START;
     atomic_init(&p->feed.written, START);
     atomic_init(&p->n_sounded, START);
-    p->feed.dry = touched(RING, sizeof *p->feed.dry);
-    p->sounded = touched(RING, sizeof *p->sounded);
     p->feed.event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    int r = p->feed.event < 0 ? -errno : !p->feed.dry || !p->sounded ? -ENOMEM : 0;
-    if (r == 0)
-        r = worker_add(w, &p->feed);
+    const int r = p->feed.event < 0 ? -errno : worker_add(w, &p->feed);
     if (r < 0) {
         pump_free(p);
         return r;
