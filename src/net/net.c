@@ -130,7 +130,8 @@ static void weights_init(struct net *n, const struct weights *w) {
     up_init(n, &n->phase_up, &w->phase_up);
 }
 
-static void scratch_init(struct net *n) {
+/* Allocates the scratch, which completes the net; frees it if memory ran out, here or before. */
+static int add_scratch(struct net **ret, struct net *n) {
     const struct model_config *g = n->config;
     size_t c = g->channels, full = g->n_positions, half = g->n_half;
     n->n_ring = (1u << g->depth) + 1; /* twice the widest spacing, 2^(depth - 1), plus the present frame */
@@ -149,6 +150,12 @@ static void scratch_init(struct net *n) {
     n->factor = pool_floats(&n->pool, c);
     n->padded = pool_floats(&n->pool, (half + 2) * c);
     n->head = pool_floats(&n->pool, full * LINEAR_PANEL);
+    if (!pool_ok(&n->pool)) {
+        net_free(n);
+        return -ENOMEM;
+    }
+    *ret = n;
+    return 0;
 }
 
 int net_new(struct net **ret, const struct model *model, const struct kernels *kernels) {
@@ -158,13 +165,7 @@ int net_new(struct net **ret, const struct model *model, const struct kernels *k
     n->config = model_config(model);
     n->k = kernels;
     weights_init(n, model_weights(model));
-    scratch_init(n);
-    if (!pool_ok(&n->pool)) {
-        net_free(n);
-        return -ENOMEM;
-    }
-    *ret = n;
-    return 0;
+    return add_scratch(ret, n);
 }
 
 int net_share(struct net **ret, const struct net *of) {
@@ -173,13 +174,7 @@ int net_share(struct net **ret, const struct net *of) {
         return -ENOMEM;
     *n = *of;
     n->pool = (struct pool){0};
-    scratch_init(n);
-    if (!pool_ok(&n->pool)) {
-        net_free(n);
-        return -ENOMEM;
-    }
-    *ret = n;
-    return 0;
+    return add_scratch(ret, n);
 }
 
 void net_free(struct net *n) {
