@@ -20,26 +20,23 @@ static void free_common(struct engine *e) {
 static int open_type(struct engine **ret, const struct engine_type *type, const struct engine_options *options,
                      const struct model *model, struct err *err) {
     const unsigned n_streams = options->n_streams;
-    struct engine *e, common = {.type = type, .name = type->name, .model = model, .n_streams = n_streams};
+    struct engine common = {.type = type, .name = type->name, .model = model, .n_streams = n_streams};
     common.fade = calloc(model_delay(model), sizeof *common.fade);
     common.controls = calloc(n_streams, sizeof *common.controls);
     common.n_silent = calloc(n_streams, sizeof *common.n_silent);
     common.jobs = calloc(n_streams, 2 * sizeof *common.jobs);
-    int code = 0;
-    if (!common.fade || !common.controls || !common.n_silent || !common.jobs)
-        code = err_set(err, -ENOMEM, "engine %s: out of memory", type->name);
-    if (!code) {
+    int code;
+    if (common.fade && common.controls && common.n_silent && common.jobs) {
         stft_fade(model, common.fade);
         for (unsigned i = 0; i < n_streams; i++)
             common.controls[i].strength = 1;
-        code = type->open(&e, &common, options, err);
+        code = type->open(ret, &common, options, err);
+    } else {
+        code = err_set(err, -ENOMEM, "engine %s: out of memory", type->name);
     }
-    if (code) {
+    if (code)
         free_common(&common);
-        return code;
-    }
-    *ret = e;
-    return 0;
+    return code;
 }
 
 int engine_open(struct engine **ret, const struct engine_options *options, const struct model *model, struct err *err) {
@@ -68,10 +65,6 @@ const char *engine_name(const struct engine *e) {
 
 const char *engine_kind(const struct engine *e) {
     return e->type->name;
-}
-
-void engine_rest(void) {
-    engine_cuda_rest();
 }
 
 const struct model *engine_model(const struct engine *e) {

@@ -52,7 +52,7 @@ static int cuda_open(struct engine **ret, const struct engine *common, const str
     return code ? code : cuda->open(ret, common, options, err); /* fills in its own type */
 }
 
-void engine_cuda_rest(void) {
+void engine_rest(void) {
     pthread_mutex_lock(&lock);
     if (cuda)
         cuda->rest();

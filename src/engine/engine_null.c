@@ -1,8 +1,6 @@
 /* engine_null.c - only the delayed input: what every engine gives at strength 0 without a low cut. */
 #include "engine/engine_type.h"
 
-#include "model/pool.h"
-
 #include <assert.h>
 #include <errno.h>
 #include <math.h>
@@ -11,41 +9,38 @@
 
 struct engine_delay_line {
     struct engine common;
-    struct pool pool;
-    float **past; /* [n_streams][delay + hop]: samples not yet output, oldest first, then room for a hop */
+    float *past; /* [n_streams][delay + hop]: samples not yet output, oldest first, then room for a hop */
 };
 
+static float *past_of(const struct engine *e, unsigned stream) {
+    return ((const struct engine_delay_line *)e)->past + (size_t)stream * (engine_delay(e) + engine_hop(e));
+}
+
 static void null_close(struct engine *e) {
-    struct engine_delay_line *d = (struct engine_delay_line *)e;
-    pool_done(&d->pool);
-    free(d->past);
-    free(d);
+    free(((struct engine_delay_line *)e)->past);
+    free(e);
 }
 
 static int null_open(struct engine **ret, const struct engine *common, const struct engine_options *options,
                      struct err *err) {
     (void)options;
     struct engine_delay_line *d = calloc(1, sizeof *d);
-    if (!d)
-        return err_set(err, -ENOMEM, "engine null: out of memory");
-    d->common = *common;
-    d->past = calloc(common->n_streams, sizeof *d->past);
-    for (unsigned i = 0; d->past && i < common->n_streams; i++)
-        d->past[i] = pool_floats(&d->pool, engine_delay(common) + engine_hop(common));
-    if (!d->past || !pool_ok(&d->pool)) {
-        null_close(&d->common);
+    float *past = calloc(common->n_streams, (engine_delay(common) + engine_hop(common)) * sizeof *past);
+    if (!d || !past) {
+        free(d);
+        free(past);
         return err_set(err, -ENOMEM, "engine null: out of memory");
     }
+    *d = (struct engine_delay_line){*common, past};
     *ret = &d->common;
     return 0;
 }
 
 static int null_process(struct engine *e, const struct engine_job *jobs, unsigned n_jobs) {
-    struct engine_delay_line *d = (struct engine_delay_line *)e;
     unsigned delay = engine_delay(e), hop = engine_hop(e);
     for (unsigned j = 0; j < n_jobs; j++) {
         assert(jobs[j].stream < e->n_streams);
-        float *past = d->past[jobs[j].stream];
+        float *past = past_of(e, jobs[j].stream);
         for (unsigned i = 0; i < jobs[j].n_hops; i++) {
             const float *in = jobs[j].in + (size_t)i * hop;
             for (unsigned k = 0; k < hop; k++)
@@ -58,11 +53,11 @@ static int null_process(struct engine *e, const struct engine_job *jobs, unsigne
 }
 
 static void null_reset(struct engine *e, unsigned stream) {
-    memset(((struct engine_delay_line *)e)->past[stream], 0, engine_delay(e) * sizeof(float));
+    memset(past_of(e, stream), 0, engine_delay(e) * sizeof(float));
 }
 
 static void null_tail(const struct engine *e, unsigned stream, float *tail) {
-    const float *past = ((const struct engine_delay_line *)e)->past[stream];
+    const float *past = past_of(e, stream);
     for (unsigned i = 0; i < engine_delay(e); i++)
         tail[i] = e->fade[i] * past[i];
 }

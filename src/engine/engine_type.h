@@ -39,8 +39,6 @@ struct engine_type {
     void (*tail)(const struct engine *e, unsigned stream, float *tail);
 };
 
-void engine_cuda_rest(void);
-
 extern const struct engine_type engine_cpu, engine_cuda, engine_null;
 
 #endif

@@ -151,13 +151,3 @@ int echo_init(struct echo *e, struct pw_loop *loop, struct pw_context *context, 
     e->delayed = pw_loop_add_event(loop, on_delayed, e);
     return e->timer && e->delayed ? 0 : -errno;
 }
-
-void echo_done(struct echo *e) {
-    if (e->timer)
-        echo_unload(e);
-    if (e->timer)
-        pw_loop_destroy_source(e->loop, e->timer);
-    if (e->delayed)
-        pw_loop_destroy_source(e->loop, e->delayed);
-    e->timer = e->delayed = NULL;
-}

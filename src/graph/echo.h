@@ -29,9 +29,8 @@ struct echo {
     struct err problem;          /* why it is not loaded, though it should be; or "" */
 };
 
-/* rt makes the canceller's thread. -errno. */
+/* rt makes the canceller's thread. The loop keeps the timer and the event. -errno. */
 int echo_init(struct echo *e, struct pw_loop *loop, struct pw_context *context, const struct rt *rt);
-void echo_done(struct echo *e); /* fine where it was not initialized */
 
 /* Loads it. Where that fails, problem says why, until it is loaded after all. */
 void echo_load(struct echo *e);

@@ -29,8 +29,7 @@ struct node {
     void (*changed)(void *data);
     void *data;
 
-    struct pw_loop *loop;
-    bool entered;
+    struct pw_loop *loop; /* entered */
     struct pw_context *context;
     struct threads threads;
     struct worker *worker, *own_worker; /* the second: NULL, or the same */
@@ -349,7 +348,6 @@ static int open_library(struct node *n, struct err *err) {
     if (!n->loop)
         return err_set(err, -EIO, "PipeWire's client library does not start: %s", strerror(errno));
     pw_loop_enter(n->loop);
-    n->entered = true;
     n->context = pw_context_new(n->loop, pw_properties_new(PW_KEY_CONFIG_NAME, CLIENT_CONF, NULL), 0);
     n->threads.data_loop = n->context ? pw_context_get_data_loop(n->context) : NULL;
     if (!n->threads.data_loop)
@@ -413,19 +411,14 @@ void node_close(struct node *n) {
         pw_loop_destroy_source(n->loop, n->pump_source);
     pump_close(n->pump);
     worker_close(n->own_worker);
-    if (n->streams.frozen)
-        pw_loop_destroy_source(n->loop, n->streams.frozen);
-    if (n->repair.timer)
-        pw_loop_destroy_source(n->loop, n->repair.timer);
-    if (n->fade.timer)
-        pw_loop_destroy_source(n->loop, n->fade.timer);
-    echo_done(&n->echo);
+    if (n->echo.timer)
+        echo_unload(&n->echo);
     if (n->context)
         pw_context_destroy(n->context);
-    if (n->entered)
+    if (n->loop) {
         pw_loop_leave(n->loop);
-    if (n->loop)
-        pw_loop_destroy(n->loop);
+        pw_loop_destroy(n->loop); /* and its timers and events */
+    }
     json_decref(n->registry.mirror.choices);
     free(n->microphone);
     free(n->channel);

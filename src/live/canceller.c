@@ -20,7 +20,7 @@ struct canceller {
     struct aec aec;
     struct rt rt;
     pthread_t thread;
-    float *mic, *played, *clean; /* [RING], by position */
+    float mic[RING], played[RING], clean[RING]; /* by position */
 
     /* the audio thread's */
     uint64_t cycle, start, end; /* this cycle, and the positions at which its input began and ends so far */
@@ -65,7 +65,7 @@ static void *serve(void *arg) {
         const uint64_t complete = atomic_load_explicit(&c->complete, memory_order_acquire);
         if (complete - next > RING / 2) { /* it was held up for so long that the rings may have gone around */
             next = complete - CANCELLER_BLOCK;
-            memset(c->clean, 0, RING * sizeof *c->clean);
+            memset(c->clean, 0, sizeof c->clean);
         }
         if (complete - next >= CANCELLER_BLOCK) {
             take_block(c, next);
@@ -163,13 +163,6 @@ unsigned canceller_delay(const struct canceller *c) {
     return atomic_load(&c->delay);
 }
 
-static void release(struct canceller *c) {
-    free(c->mic);
-    free(c->played);
-    free(c->clean);
-    free(c);
-}
-
 int canceller_open(struct canceller **ret, const struct rt *rt, const struct aec *aec) {
     struct canceller *const c = touched(1, sizeof *c);
     if (!c)
@@ -178,12 +171,9 @@ int canceller_open(struct canceller **ret, const struct rt *rt, const struct aec
     c->rt = *rt;
     c->start = c->end = c->born = c->complete = c->done = START;
     c->delay = CANCELLER_BLOCK + aec->delay; /* and a quantum, which is not known yet */
-    c->mic = touched(RING, sizeof *c->mic);
-    c->played = touched(RING, sizeof *c->played);
-    c->clean = touched(RING, sizeof *c->clean);
-    const int r = c->mic && c->played && c->clean ? rt->start(rt->data, &c->thread, serve, c) : -ENOMEM;
+    const int r = rt->start(rt->data, &c->thread, serve, c);
     if (r < 0) {
-        release(c);
+        free(c);
         return r;
     }
     rt->raise(rt->data, c->thread);
@@ -197,5 +187,5 @@ void canceller_close(struct canceller *c) {
     atomic_store(&c->quit, true);
     post(c);
     c->rt.join(c->rt.data, c->thread);
-    release(c);
+    free(c);
 }

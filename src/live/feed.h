@@ -14,7 +14,6 @@
 #include <stdint.h>
 #include <string.h>
 
-#define RING 65536u      /* samples kept of the input and of every engine stream's output: a power of two */
 #define BLOCK_MAX 16384u /* samples; longer blocks are cut (8192 at a 44.1 kHz graph are 8917 here) */
 #define PAUSED_NS 1000000000u /* without a block: the audio thread does not run */
 
@@ -22,11 +21,11 @@ struct feed {
     struct worker *worker;
     unsigned number; /* in the worker's feeds */
     int event;       /* eventfd, readable while there is something for the owner */
-    float *dry;      /* [RING], the input by position */
     /* the owner's */
     struct stream_pair *pairs;
     struct engine_controls controls;
     /* from the audio thread to the worker */
+    float dry[RING];                /* the input by position */
     _Atomic uint64_t written;       /* the position at which the input ends so far */
     _Atomic unsigned quantum;       /* samples of the last block */
     _Atomic uint64_t last_block_ns; /* when it came */
@@ -42,7 +41,7 @@ struct feed {
     _Atomic bool notify; /* tell the owner; also from the audio thread, which makes no system call for it */
 };
 
-/* Adds a feed whose event, dry and controls are set, with a pair in the newest engine that is not lost. -ENOSPC: there
+/* Adds a feed whose event and controls are set, with a pair in the newest engine that is not lost. -ENOSPC: there
  * are WORKER_PUMPS feeds already, or that engine has no streams left; -ENOMEM. Owner. */
 int worker_add(struct worker *w, struct feed *f);
 /* Returns once the worker uses nothing of the feed any more; its pairs are then freed. Owner. */

@@ -68,7 +68,7 @@ struct pump {
     float heard[CHUNK], other[CHUNK]; /* scratch */
 
     /* between the threads */
-    float *sounded;             /* [RING], what went out, for pump_listen */
+    float sounded[RING];        /* what went out, for pump_listen */
     _Atomic uint64_t n_sounded; /* START more than the samples that went out */
     _Atomic bool mute;
     _Atomic int holder;                   /* who works on the audio thread's part: see hold() */
@@ -121,13 +121,12 @@ static void feed_beside(struct pump *p, struct engine_stream *next) {
 }
 
 /* To FADING: the stream that was fed fades in over the one that sounds, and its hops come first. */
-static bool fade_over(struct pump *p, uint64_t at) {
-    if (!add_reader(p, p->next, at))
-        return false;
+static void fade_over(struct pump *p) {
+    if (!add_reader(p, p->next, newest(p)->at))
+        return;
     p->state = FADING;
     atomic_store(&p->feed.active[AUDIBLE], p->next);
     atomic_store(&p->feed.active[FED], p->cur);
-    return true;
 }
 
 /* To STEADY: one stream alone. A pair that is then no longer used goes back to the owner, through the worker. */
@@ -190,7 +189,7 @@ static void step_streams(struct pump *p) {
         if (is_swap(p) && atomic_load(&p->next->slot->lost))
             sound_alone(p, p->cur);
         else if (is_ready(p))
-            fade_over(p, newest(p)->at);
+            fade_over(p);
         break;
     case FADING:
         if (!is_read(p, p->cur))
@@ -493,14 +492,11 @@ static void hand_over(struct pump *p, uint64_t before, uint64_t due_ns) {
 /* Tells others what has changed. */
 static void show(struct pump *p) {
     const bool swapping = is_swap(p), waits = wait_now(&p->wait);
-    if (atomic_load_explicit(&p->delay, memory_order_relaxed) != p->target ||
-        atomic_load_explicit(&p->waits, memory_order_relaxed) != waits ||
-        atomic_load_explicit(&p->swapping, memory_order_relaxed) != swapping) {
-        atomic_store_explicit(&p->delay, p->target, memory_order_relaxed);
-        atomic_store_explicit(&p->waits, waits, memory_order_relaxed);
-        atomic_store_explicit(&p->swapping, swapping, memory_order_relaxed);
+    bool news = atomic_exchange_explicit(&p->delay, p->target, memory_order_relaxed) != p->target;
+    news |= atomic_exchange_explicit(&p->waits, waits, memory_order_relaxed) != waits;
+    news |= atomic_exchange_explicit(&p->swapping, swapping, memory_order_relaxed) != swapping;
+    if (news)
         atomic_store(&p->feed.notify, true);
-    }
     atomic_store_explicit(&p->sounding, newest(p)->stream, memory_order_relaxed);
 }
 
@@ -590,8 +586,6 @@ void pump_restart(struct pump *p) {
 static void pump_free(struct pump *p) {
     if (p->feed.event >= 0)
         close(p->feed.event);
-    free(p->feed.dry);
-    free(p->sounded);
     free(p);
 }
 
@@ -603,12 +597,8 @@ int pump_open(struct pump **ret, struct worker *w) {
     p->end = START;
     atomic_init(&p->feed.written, START);
     atomic_init(&p->n_sounded, START);
-    p->feed.dry = touched(RING, sizeof *p->feed.dry);
-    p->sounded = touched(RING, sizeof *p->sounded);
     p->feed.event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    int r = p->feed.event < 0 ? -errno : !p->feed.dry || !p->sounded ? -ENOMEM : 0;
-    if (r == 0)
-        r = worker_add(w, &p->feed);
+    const int r = p->feed.event < 0 ? -errno : worker_add(w, &p->feed);
     if (r < 0) {
         pump_free(p);
         return r;

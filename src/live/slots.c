@@ -92,7 +92,6 @@ void pair_free(struct stream_pair *pair) {
         return;
     for (unsigned i = 0; i < PUMP_STREAMS; i++) {
         free(pair->streams[i].done);
-        free(pair->streams[i].wet);
         free(pair->streams[i].tails);
         free(pair->streams[i].in);
         free(pair->streams[i].out);
@@ -115,13 +114,12 @@ int pair_new(struct stream_pair **ret, struct engine_slot *slot, unsigned number
         stream->slot = slot;
         stream->number = number * PUMP_STREAMS + i;
         stream->done = touched(pair->n_kept, sizeof *stream->done);
-        stream->wet = touched(RING, sizeof *stream->wet);
         stream->tails = touched((size_t)pair->n_kept * slot->delay + 1, sizeof *stream->tails);
         voice_init(&stream->voice, PUMP_RATE, slot->hop, slot->delay);
         atomic_init(&stream->speech, stream->voice.probability);
         stream->in = touched(slot->hop, sizeof *stream->in);
         stream->out = touched(slot->hop, sizeof *stream->out);
-        if (!stream->done || !stream->wet || !stream->tails || !stream->in || !stream->out) {
+        if (!stream->done || !stream->tails || !stream->in || !stream->out) {
             pair_free(pair);
             return -ENOMEM;
         }

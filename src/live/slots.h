@@ -16,6 +16,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define RING 65536u /* samples kept of the input and of every engine stream's output: a power of two */
+
 struct feed;
 
 /* What a pump uses an engine stream for, in the order in which the worker serves them. */
@@ -53,7 +55,7 @@ struct engine_stream {
     /* from the worker to the audio thread */
     _Atomic uint64_t next;  /* hops before this one are computed or skipped */
     _Atomic uint64_t *done; /* [n_kept], at start / hop % n_kept: the last hop there whose output can be read */
-    float *wet;             /* [RING], by position */
+    float wet[RING];        /* by position */
     float *tails;           /* [n_kept][delay], engine_tail after each hop */
     _Atomic float speech;   /* voice.probability ... */
     _Atomic bool speaks;    /* ... and voice.active, for pump_stats */

@@ -51,11 +51,8 @@ struct due_hop {
 struct due_hops {
     struct due_hop hops[WORKER_PUMPS];
     unsigned n, first;
+    uint64_t first_ns; /* when that is needed */
 };
-
-static void tell(struct feed *f) {
-    atomic_store(&f->notify, true);
-}
 
 /* Hands a pair that the audio thread no longer uses on to the owner, who frees it, and wakes the owner if there is
  * news. Comes before the streams are read, so none of them belongs to that pair any more. */
@@ -65,7 +62,7 @@ static void answer_owner(struct feed *f) {
         pair->retired = atomic_load(&f->retired);
         while (!atomic_compare_exchange_weak(&f->retired, &pair->retired, pair)) {
         }
-        tell(f);
+        atomic_store(&f->notify, true);
     }
     if (atomic_exchange(&f->notify, false))
         eventfd_write(f->event, 1);
@@ -103,7 +100,7 @@ static void show_voice(struct feed *f, struct engine_stream *stream) {
     const float before = atomic_exchange_explicit(&stream->speech, v->probability, memory_order_relaxed);
     const bool spoke = atomic_exchange_explicit(&stream->speaks, v->active, memory_order_relaxed);
     if (spoke != v->active || !isnan(before) != !isnan(v->probability))
-        tell(f);
+        atomic_store(&f->notify, true);
 }
 
 /* Finds the stream's next hop, and skips those that it is too far behind for. False: its samples are not all there. */
@@ -136,7 +133,7 @@ static bool next_hop(struct feed *f, struct engine_stream *stream, uint64_t *sta
 }
 
 /* Adds a feed's due hops to those of the feeds before it. */
-static void find_due(struct feed *f, struct due_hops due[N_ROLES], uint64_t first_ns[N_ROLES]) {
+static void find_due(struct feed *f, struct due_hops due[N_ROLES]) {
     const uint64_t due_ns = atomic_load_explicit(&f->due_ns, memory_order_relaxed);
     for (unsigned role = 0; role < N_ROLES; role++) {
         struct due_hops *const d = &due[role];
@@ -144,8 +141,8 @@ static void find_due(struct feed *f, struct due_hops due[N_ROLES], uint64_t firs
         uint64_t start;
         if (!stream || !next_hop(f, stream, &start))
             continue;
-        if (due_ns < first_ns[role]) {
-            first_ns[role] = due_ns;
+        if (d->n == 0 || due_ns < d->first_ns) {
+            d->first_ns = due_ns;
             d->first = d->n;
         }
         d->hops[d->n++] = (struct due_hop){.feed = f, .stream = stream, .start = start};
@@ -170,12 +167,11 @@ static unsigned pick_batch(const struct due_hops *due, struct due_hop *batch) {
  * not held up by them. Returns the number of hops in the batch. */
 static unsigned look(struct worker *w, struct due_hop *batch) {
     struct due_hops due[N_ROLES] = {0};
-    uint64_t first_ns[N_ROLES] = {UINT64_MAX, UINT64_MAX};
     for (unsigned i = 0; i < WORKER_PUMPS; i++) {
         struct feed *const f = atomic_load(&w->feeds[i]);
         if (f) {
             answer_owner(f);
-            find_due(f, due, first_ns);
+            find_due(f, due);
         }
     }
     count_streams(w);
@@ -224,7 +220,7 @@ static void lose(struct worker *w, struct engine_slot *slot) {
     for (unsigned i = 0; i < WORKER_PUMPS; i++) {
         struct feed *const f = atomic_load(&w->feeds[i]);
         if (f)
-            tell(f);
+            atomic_store(&f->notify, true);
     }
 }
 

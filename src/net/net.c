@@ -38,8 +38,8 @@ struct freq_layer {
 };
 
 struct block {
-    struct time_layer *time;
-    struct freq_layer *freq;
+    struct time_layer time[MODEL_MAX_LAYERS];
+    struct freq_layer freq[MODEL_MAX_LAYERS];
     const float *time_skip, *freq_skip;
 };
 
@@ -51,11 +51,10 @@ struct up {
 struct net {
     const struct model_config *config;
     const struct kernels *k;
-    struct pool pool;      /* owns the scratch, and the packed weights unless they are shared */
-    bool shares;           /* the weights are another net's */
+    struct pool pool;      /* owns the scratch, and the packed weights unless they are another net's */
     struct layer embed, down;
     struct dense encoder, mask, phase;
-    struct block *blocks;
+    struct block blocks[MODEL_MAX_BLOCKS];
     struct up mask_up, phase_up;
     const float *slope;
 
@@ -131,7 +130,8 @@ static void weights_init(struct net *n, const struct weights *w) {
     up_init(n, &n->phase_up, &w->phase_up);
 }
 
-static void scratch_init(struct net *n) {
+/* Allocates the scratch, which completes the net; frees it if memory ran out, here or before. */
+static int add_scratch(struct net **ret, struct net *n) {
     const struct model_config *g = n->config;
     size_t c = g->channels, full = g->n_positions, half = g->n_half;
     n->n_ring = (1u << g->depth) + 1; /* twice the widest spacing, 2^(depth - 1), plus the present frame */
@@ -150,41 +150,6 @@ static void scratch_init(struct net *n) {
     n->factor = pool_floats(&n->pool, c);
     n->padded = pool_floats(&n->pool, (half + 2) * c);
     n->head = pool_floats(&n->pool, full * LINEAR_PANEL);
-}
-
-int net_new(struct net **ret, const struct model *model, const struct kernels *kernels) {
-    struct net *n = calloc(1, sizeof *n);
-    if (!n)
-        return -ENOMEM;
-    const struct model_config *g = n->config = model_config(model);
-    n->k = kernels;
-    n->blocks = calloc(g->n_blocks, sizeof *n->blocks);
-    bool ok = n->blocks;
-    for (unsigned b = 0; b < g->n_blocks && ok; b++) {
-        n->blocks[b].time = calloc(g->n_time, sizeof *n->blocks[b].time);
-        n->blocks[b].freq = calloc(g->n_freq, sizeof *n->blocks[b].freq);
-        ok = n->blocks[b].time && n->blocks[b].freq;
-    }
-    if (ok) {
-        weights_init(n, model_weights(model));
-        scratch_init(n);
-    }
-    if (!ok || !pool_ok(&n->pool)) {
-        net_free(n);
-        return -ENOMEM;
-    }
-    *ret = n;
-    return 0;
-}
-
-int net_share(struct net **ret, const struct net *of) {
-    struct net *n = malloc(sizeof *n);
-    if (!n)
-        return -ENOMEM;
-    *n = *of;
-    n->pool = (struct pool){0};
-    n->shares = true;
-    scratch_init(n);
     if (!pool_ok(&n->pool)) {
         net_free(n);
         return -ENOMEM;
@@ -193,15 +158,28 @@ int net_share(struct net **ret, const struct net *of) {
     return 0;
 }
 
+int net_new(struct net **ret, const struct model *model, const struct kernels *kernels) {
+    struct net *n = calloc(1, sizeof *n);
+    if (!n)
+        return -ENOMEM;
+    n->config = model_config(model);
+    n->k = kernels;
+    weights_init(n, model_weights(model));
+    return add_scratch(ret, n);
+}
+
+int net_share(struct net **ret, const struct net *of) {
+    struct net *n = malloc(sizeof *n);
+    if (!n)
+        return -ENOMEM;
+    *n = *of;
+    n->pool = (struct pool){0};
+    return add_scratch(ret, n);
+}
+
 void net_free(struct net *n) {
     if (!n)
         return;
-    for (unsigned b = 0; n->blocks && !n->shares && b < n->config->n_blocks; b++) {
-        free(n->blocks[b].time);
-        free(n->blocks[b].freq);
-    }
-    if (!n->shares)
-        free(n->blocks);
     pool_done(&n->pool);
     free(n);
 }
@@ -217,15 +195,14 @@ static void dense_state_init(const struct net *n, struct pool *pool, float *maps
 
 int net_state_init(const struct net *n, struct net_state *s) {
     const struct model_config *g = n->config;
-    unsigned n_layers = g->n_blocks * g->n_time;
     *s = (struct net_state){0};
     dense_state_init(n, &s->pool, s->encoder, g->n_positions);
     dense_state_init(n, &s->pool, s->mask, g->n_half);
     dense_state_init(n, &s->pool, s->phase, g->n_half);
-    s->mixers = calloc(n_layers, sizeof *s->mixers);
-    for (unsigned i = 0; s->mixers && i < n_layers; i++)
-        mixer_state_init(&s->mixers[i], &s->pool, g);
-    if (s->mixers && pool_ok(&s->pool))
+    for (unsigned b = 0; b < g->n_blocks; b++)
+        for (unsigned i = 0; i < g->n_time; i++)
+            mixer_state_init(&s->mixers[b][i], &s->pool, g);
+    if (pool_ok(&s->pool))
         return 0;
     net_state_done(s);
     return -ENOMEM;
@@ -237,7 +214,6 @@ void net_state_reset(struct net_state *s) {
 }
 
 void net_state_done(struct net_state *s) {
-    free(s->mixers);
     pool_done(&s->pool);
     *s = (struct net_state){0};
 }
@@ -306,7 +282,7 @@ void net_time_stage(struct net *n, struct net_state *s, unsigned block, const fl
     const struct model_config *g = n->config;
     const struct block *b = &n->blocks[block];
     for (unsigned i = 0; i < g->n_time; i++)
-        time_layer(n, &b->time[i], &s->mixers[block * g->n_time + i], s->now, i ? y : x, y,
+        time_layer(n, &b->time[i], &s->mixers[block][i], s->now, i ? y : x, y,
                    i + 1 < g->n_time ? NULL : x, b->time_skip);
 }
 

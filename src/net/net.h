@@ -9,9 +9,9 @@
 
 #include "model/model.h"
 #include "model/pool.h"
+#include "net/mixer.h"
 
 struct kernels;
-struct mixer_state;
 struct net;
 
 /* A stream's memory of past frames. `pool` holds all of it: zeroing the pool and `now` gives a fresh stream. */
@@ -20,7 +20,7 @@ struct net_state {
     unsigned long now; /* frames so far */
     float *encoder[MODEL_MAX_DEPTH], *mask[MODEL_MAX_DEPTH], *phase[MODEL_MAX_DEPTH]; /* rings of the dense blocks'
                                                                                        * maps */
-    struct mixer_state *mixers; /* one per time layer, in order */
+    struct mixer_state mixers[MODEL_MAX_BLOCKS][MODEL_MAX_LAYERS]; /* of the time layers */
 };
 
 int net_new(struct net **ret, const struct model *model, const struct kernels *kernels);

@@ -251,7 +251,7 @@ static bool open_lock(struct core *c) {
     return code == 0;
 }
 
-static void free_channels(struct core *c) {
+static void core_free(struct core *c) {
     for (unsigned i = 0; c->channels && i < c->n_channels; i++) {
         struct channel *h = &c->channels[i];
         free(h->dry);
@@ -261,13 +261,18 @@ static void free_channels(struct core *c) {
             speex_resampler_destroy(h->to_host);
     }
     free(c->channels);
+    sem_destroy(&c->work);
+    pthread_mutex_destroy(&c->lock);
     free(c);
 }
 
 struct core *core_open(unsigned n_channels, double rate) {
     struct core *c = rate >= RATE_MIN && rate <= RATE_MAX ? calloc(1, sizeof *c) : NULL;
-    if (!c)
+    if (!c || !open_lock(c)) {
+        free(c);
         return NULL;
+    }
+    sem_init(&c->work, 0, 0);
     c->n_channels = n_channels;
     c->rate = (unsigned)lround(rate);
     c->loaded = N_MODELS;
@@ -275,15 +280,8 @@ struct core *core_open(unsigned n_channels, double rate) {
     bool ok = c->channels;
     for (unsigned i = 0; ok && i < n_channels; i++)
         ok = open_channel(c, &c->channels[i]);
-    if (!ok || !open_lock(c)) {
-        free_channels(c);
-        return NULL;
-    }
-    sem_init(&c->work, 0, 0);
-    if (pthread_create(&c->thread, NULL, run, c) != 0) {
-        sem_destroy(&c->work);
-        pthread_mutex_destroy(&c->lock);
-        free_channels(c);
+    if (!ok || pthread_create(&c->thread, NULL, run, c) != 0) {
+        core_free(c);
         return NULL;
     }
     return c;
@@ -296,9 +294,7 @@ void core_close(struct core *c) {
     primeknet_close(c->handle);
     primeknet_close(c->next);
     primeknet_close(c->old);
-    sem_destroy(&c->work);
-    pthread_mutex_destroy(&c->lock);
-    free_channels(c);
+    core_free(c);
 }
 
 static void take_controls(struct core *c, const struct core_controls *controls) {

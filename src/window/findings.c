@@ -52,10 +52,10 @@ struct _PrimeknetFindings {
     AdwWindow parent;
     AdwToastOverlay *toasts;
     GtkStack *stack;
-    GtkWidget *checking, *page;
+    GtkWidget *checking;
     AdwStatusPage *outcome;
+    AdwPreferencesPage *page;
     AdwPreferencesGroup *group;
-    GPtrArray *rows;
 };
 
 G_DEFINE_FINAL_TYPE(PrimeknetFindings, findings, ADW_TYPE_WINDOW)
@@ -94,7 +94,6 @@ static void add_row(PrimeknetFindings *self, const json_t *check) {
         adw_action_row_add_suffix(ADW_ACTION_ROW(row), button);
     }
     adw_preferences_group_add(self->group, row);
-    g_ptr_array_add(self->rows, row);
 }
 
 static void conclude(PrimeknetFindings *self, const char *title, const char *why) {
@@ -114,18 +113,22 @@ static void on_checks(GObject *process, GAsyncResult *result, gpointer data) {
         return;
     }
     json_t *checks = json_loads(output, 0, NULL);
-    for (guint row = 0; row < self->rows->len; row++)
-        adw_preferences_group_remove(self->group, g_ptr_array_index(self->rows, row));
-    g_ptr_array_set_size(self->rows, 0);
-    json_array_foreach(checks, i, check)
-        if (strcmp(text_of(check, "result"), "ok") != 0)
-            add_row(self, check);
+    gboolean well = TRUE;
+    adw_preferences_page_remove(self->page, self->group);
+    self->group = ADW_PREFERENCES_GROUP(adw_preferences_group_new());
+    adw_preferences_page_add(self->page, self->group);
+    json_array_foreach(checks, i, check) {
+        if (strcmp(text_of(check, "result"), "ok") == 0)
+            continue;
+        add_row(self, check);
+        well = FALSE;
+    }
     if (!json_is_array(checks))
         conclude(self, _("Could Not Check"), errors);
-    else if (self->rows->len == 0)
+    else if (well)
         conclude(self, _("All Is Well"), NULL);
     else
-        gtk_stack_set_visible_child(self->stack, self->page);
+        gtk_stack_set_visible_child(self->stack, GTK_WIDGET(self->page));
     json_decref(checks);
 }
 
@@ -142,19 +145,12 @@ static void look(PrimeknetFindings *self) {
 }
 
 static void again(GtkWidget *widget, const char *action, GVariant *parameter) {
-    (void)action;
-    (void)parameter;
+    (void)action, (void)parameter;
     look(PRIMEKNET_FINDINGS(widget));
-}
-
-static void finalize(GObject *object) {
-    g_ptr_array_unref(PRIMEKNET_FINDINGS(object)->rows);
-    G_OBJECT_CLASS(findings_parent_class)->finalize(object);
 }
 
 static void findings_class_init(PrimeknetFindingsClass *class) {
     GtkWidgetClass *widget = GTK_WIDGET_CLASS(class);
-    G_OBJECT_CLASS(class)->finalize = finalize;
     gtk_widget_class_set_template_from_resource(widget, "/org/primeknet/PrimeKnet/findings.ui");
 #define BIND(child) gtk_widget_class_bind_template_child(widget, PrimeknetFindings, child)
     BIND(toasts), BIND(stack), BIND(checking), BIND(page), BIND(outcome), BIND(group);
@@ -164,7 +160,6 @@ static void findings_class_init(PrimeknetFindingsClass *class) {
 }
 
 static void findings_init(PrimeknetFindings *self) {
-    self->rows = g_ptr_array_new();
     gtk_widget_init_template(GTK_WIDGET(self));
 }
 

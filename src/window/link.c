@@ -76,8 +76,7 @@ struct ask {
 };
 
 static void ask_in_thread(GTask *task, gpointer source, gpointer data, GCancellable *cancellable) {
-    (void)source;
-    (void)cancellable;
+    (void)source, (void)cancellable;
     struct ask *a = data;
     int fd, res = control_connect(&fd, &a->err);
     if (res == 0) {
@@ -88,8 +87,7 @@ static void ask_in_thread(GTask *task, gpointer source, gpointer data, GCancella
 }
 
 static void on_answer(GObject *source, GAsyncResult *result, gpointer data) {
-    (void)source;
-    (void)result;
+    (void)source, (void)result;
     struct ask *a = data;
     if (a->told)
         a->told(a->data, a->answer, a->answer ? NULL : a->err.text);

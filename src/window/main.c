@@ -28,27 +28,23 @@ static gboolean on_close(GtkWindow *window, gpointer data) {
     return TRUE;
 }
 
-static void on_startup(GApplication *application, gpointer data) {
-    struct app *a = data;
+static void on_startup(struct app *a) {
     gtk_window_set_default_icon_name(APP_ID);
     a->window = g_object_ref_sink(window_new());
     g_signal_connect(a->window, "close-request", G_CALLBACK(on_close), NULL);
     link_watch(on_told, a);
-    (void)application;
 }
 
 static void show(GSimpleAction *action, GVariant *parameter, gpointer data) {
     struct app *a = data;
-    (void)action;
-    (void)parameter;
+    (void)action, (void)parameter;
     gtk_window_set_application(GTK_WINDOW(a->window), GTK_APPLICATION(g_application_get_default()));
     gtk_window_present(GTK_WINDOW(a->window));
 }
 
 static void about(GSimpleAction *action, GVariant *parameter, gpointer data) {
     struct app *a = data;
-    (void)action;
-    (void)parameter;
+    (void)action, (void)parameter;
     adw_show_about_window(GTK_WINDOW(a->window), "application-name", "PrimeKnet", "application-icon", APP_ID,
                           "version", PACKAGE_VERSION, "comments", _("A clean microphone"),
                           "license-type", GTK_LICENSE_GPL_3_0, NULL);
@@ -56,8 +52,7 @@ static void about(GSimpleAction *action, GVariant *parameter, gpointer data) {
 
 static void quit(GSimpleAction *action, GVariant *parameter, gpointer data) {
     struct app *a = data;
-    (void)action;
-    (void)parameter;
+    (void)action, (void)parameter;
     gtk_window_close(GTK_WINDOW(a->window));
     if (a->tray)
         tray_close(g_steal_pointer(&a->tray));
@@ -94,7 +89,7 @@ int main(int argc, char **argv) {
     g_action_map_add_action_entries(G_ACTION_MAP(app), actions, G_N_ELEMENTS(actions), &a);
     gtk_application_set_accels_for_action(GTK_APPLICATION(app), "app.quit", (const char *[]){"<Control>q", NULL});
     gtk_application_set_accels_for_action(GTK_APPLICATION(app), "window.close", (const char *[]){"<Control>w", NULL});
-    g_signal_connect(app, "startup", G_CALLBACK(on_startup), &a);
+    g_signal_connect_swapped(app, "startup", G_CALLBACK(on_startup), &a);
     g_signal_connect(app, "command-line", G_CALLBACK(on_command_line), &a);
     return g_application_run(app, argc, argv);
 }

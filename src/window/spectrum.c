@@ -50,8 +50,7 @@ static void snapshot(GtkWidget *widget, GtkSnapshot *snapshot) {
 
 static void measure(GtkWidget *widget, GtkOrientation orientation, int for_size, int *minimum, int *natural,
                     int *minimum_baseline, int *natural_baseline) {
-    (void)widget;
-    (void)for_size;
+    (void)widget, (void)for_size;
     *minimum = *natural = orientation == GTK_ORIENTATION_HORIZONTAL ? 10 * BANDS : HEIGHT;
     *minimum_baseline = *natural_baseline = -1;
 }

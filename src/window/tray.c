@@ -119,11 +119,6 @@ void tray_tell(struct tray *t, const json_t *status) {
 
 /* ---- the menu ---------------------------------------------------------------------------------------------------- */
 
-static void on_toggle(DbusmenuMenuitem *item, guint time, gpointer data) {
-    (void)item, (void)time;
-    toggle(data);
-}
-
 static void on_strength(DbusmenuMenuitem *item, guint time, gpointer data) {
     struct tray *t = data;
     (void)time;
@@ -157,7 +152,7 @@ static void make_menu(struct tray *t) {
     g_autoptr(GObject) owner = G_OBJECT(dbusmenu_menuitem_new());
     DbusmenuMenuitem *root = DBUSMENU_MENUITEM(owner);
     t->enhances = add(root, _("_Remove noise"), DBUSMENU_MENUITEM_TOGGLE_CHECK);
-    g_signal_connect(t->enhances, DBUSMENU_MENUITEM_SIGNAL_ITEM_ACTIVATED, G_CALLBACK(on_toggle), t);
+    g_signal_connect_swapped(t->enhances, DBUSMENU_MENUITEM_SIGNAL_ITEM_ACTIVATED, G_CALLBACK(toggle), t);
     t->strength = add(root, _("_Strength"), NULL);
     for (size_t i = 0; i < G_N_ELEMENTS(strengths); i++) {
         g_autofree char *label = g_strdup_printf("%.2f", strengths[i]);

@@ -223,14 +223,12 @@ static void on_done(gpointer data, const char *problem) {
 }
 
 static void start(GtkWidget *widget, const char *action, GVariant *parameter) {
-    (void)action;
-    (void)parameter;
+    (void)action, (void)parameter;
     findings_carry_out("systemctl --user start primeknet", on_done, g_object_ref(widget));
 }
 
 static void check(GtkWidget *widget, const char *action, GVariant *parameter) {
-    (void)action;
-    (void)parameter;
+    (void)action, (void)parameter;
     findings_open(GTK_WINDOW(widget));
 }
 

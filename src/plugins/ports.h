@@ -1,0 +1,65 @@
+/* ports.h - a core with ports, which LADSPA and LV2 differ in only by name: the host connects memory to them, then
+ * activates the plugin and runs it. A port that is not connected has its default. Threads: as in core.h. */
+#ifndef PRIMEKNET_PORTS_H
+#define PRIMEKNET_PORTS_H
+
+#include "plugins/core.h"
+
+#include <stdlib.h>
+
+/* Control ports, then the audio ports: inputs, outputs. */
+enum { STRENGTH, FLOOR, LOW_CUT, MODEL, SWITCH, LATENCY, N_CONTROLS, N_PORTS = N_CONTROLS + 2 * CORE_CHANNELS };
+
+struct plugin {
+    unsigned n_channels;
+    bool enables; /* SWITCH does; else it bypasses */
+    struct core *core;
+    float *ports[N_PORTS];
+};
+
+static inline struct plugin *plugin_open(unsigned n_channels, double rate, bool enables) {
+    struct core *const core = core_open(n_channels, rate);
+    struct plugin *const p = core ? calloc(1, sizeof *p) : NULL;
+    if (p)
+        *p = (struct plugin){.n_channels = n_channels, .enables = enables, .core = core};
+    else if (core)
+        core_close(core);
+    return p;
+}
+
+static inline void plugin_close(void *handle) {
+    struct plugin *const p = handle;
+    core_close(p->core);
+    free(p);
+}
+
+static inline struct core_controls plugin_controls(const struct plugin *p) {
+    float *const *port = p->ports;
+    return (struct core_controls){.strength = port[STRENGTH] ? *port[STRENGTH] : 1,
+                                  .floor_db = port[FLOOR] ? *port[FLOOR] : -60,
+                                  .low_cut_hz = port[LOW_CUT] ? *port[LOW_CUT] : 70,
+                                  .model = port[MODEL] ? *port[MODEL] : 0,
+                                  .bypass = port[SWITCH] && (*port[SWITCH] > 0) != p->enables};
+}
+
+static inline void plugin_report(const struct plugin *p) {
+    if (p->ports[LATENCY])
+        *p->ports[LATENCY] = (float)core_delay(p->core);
+}
+
+static inline void plugin_activate(void *handle) {
+    const struct plugin *const p = handle;
+    const struct core_controls controls = plugin_controls(p);
+    core_activate(p->core, &controls);
+    plugin_report(p);
+}
+
+static inline void plugin_run(void *handle, unsigned long n) {
+    const struct plugin *const p = handle;
+    const struct core_controls controls = plugin_controls(p);
+    float *const *audio = p->ports + N_CONTROLS;
+    core_run(p->core, &controls, (const float *const *)audio, audio + p->n_channels, (unsigned)n);
+    plugin_report(p);
+}
+
+#endif
