@@ -107,11 +107,11 @@ def gaps(path):
         sys.exit('Enhanced Mic did not go on')
 
 
-def told(path):
-    """The delay of Enhanced Mic behind the microphone, in ms."""
+def told(path, later):
+    """The delay of Enhanced Mic behind the microphone, in ms; the recorder heard it so many samples later."""
     _, mic, out = load(path)
     sounds(microphone=mic, Enhanced_Mic=out)
-    print(f'{1000 * delay(mic, out) / RATE:.2f}')
+    print(f'{1000 * (delay(mic, out) - int(later)) / RATE:.2f}')
 
 
 commands = {'both': both, 'delay': told, 'gaps': gaps, 'known': known, 'levels': levels, 'voices': voices}
