@@ -16,6 +16,9 @@
 /* The most memory for all allocations (unless the streams' states need more), and the longest and shortest chunk. */
 enum { MOST_BYTES = 500 << 20, MOST_FRAMES = 768, LEAST_FRAMES = 16 };
 
+/* Samples pass through page-locked memory in pieces: one is copied on the host while another one is in transit. */
+enum { PIECES = 8 };
+
 struct stream {
     float *past, *overlap; /* [window - hop], [synthesis - hop] */
     struct net_cuda_state net;
@@ -34,6 +37,7 @@ struct chunk {
     unsigned n_frames; /* in the longest chunk */
     char *memory;      /* all of it, on the device */
     float *pinned;     /* [n_frames * hop]: input and output in transit */
+    cudaEvent_t came[PIECES]; /* a piece of the output is there */
 
     const float *analysis, *synthesis;
     float *samples;                 /* [window - hop + n_frames * hop] */
@@ -55,6 +59,9 @@ static void chunk_close(struct engine *e) {
     fft_close(c->fft);
     cudaFree(c->memory);
     cudaFreeHost(c->pinned);
+    for (unsigned i = 0; i < PIECES; i++)
+        if (c->came[i])
+            cudaEventDestroy(c->came[i]);
     if (c->stream)
         cudaStreamDestroy(c->stream);
     free(c);
@@ -134,7 +141,7 @@ static unsigned frames_that_fit(struct chunk *c, size_t used, unsigned max_hops)
     struct arena measured = {0};
     layout_scratch(c, &measured, MOST_FRAMES);
     const size_t left = used < MOST_BYTES ? MOST_BYTES - used : 0, n = left / (measured.used / MOST_FRAMES + 1);
-    const unsigned most = max_hops < MOST_FRAMES ? max_hops : MOST_FRAMES;
+    unsigned most = max_hops < MOST_FRAMES ? max_hops : MOST_FRAMES;
     return n > most ? most : n < LEAST_FRAMES ? LEAST_FRAMES : (unsigned)n;
 }
 
@@ -143,6 +150,9 @@ static int allocate(struct chunk *c, const struct engine_options *options, struc
     int code;
     if ((code = cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking)))
         return cuda_failed(err, code, "cannot use the GPU");
+    for (unsigned i = 0; i < PIECES; i++)
+        if ((code = cudaEventCreateWithFlags(&c->came[i], cudaEventDisableTiming)))
+            return cuda_failed(err, code, "cannot use the GPU");
     c->streams = calloc(c->common.n_streams, sizeof *c->streams);
     if (!c->streams || net_cuda_new(&c->net, c->common.model, c->stream))
         return err_set(err, -ENOMEM, "engine cuda: out of memory");
@@ -207,9 +217,12 @@ static int run_frames(struct chunk *c, unsigned stream, unsigned n_frames, const
     const size_t n = (size_t)n_frames * g->hop, n_past = g->window - g->hop, n_kept = g->synthesis - g->hop;
     int code;
 
-    memcpy(c->pinned, in, n * sizeof *in);
     copy(c, c->samples, s->past, n_past);
-    copy(c, c->samples + n_past, c->pinned, n);
+    for (unsigned i = 0; i < PIECES; i++) {
+        const size_t from = n * i / PIECES, size = n * (i + 1) / PIECES - from;
+        memcpy(c->pinned + from, in + from, size * sizeof *in);
+        copy(c, c->samples + n_past + from, c->pinned + from, size);
+    }
     copy(c, s->past, c->samples + n, n_past);
     frames_cuda(&(struct frames_cuda){n_frames, g->window, g->hop, ENGINE_LOUDEST, c->samples, c->analysis, c->frames},
                 c->stream);
@@ -222,11 +235,20 @@ static int run_frames(struct chunk *c, unsigned stream, unsigned n_frames, const
     overlap_cuda(
         &(struct overlap_cuda){n_frames, g->window, g->synthesis, g->hop, c->frames, c->synthesis, s->overlap, c->out},
         c->stream);
+    for (unsigned i = 0; i < PIECES; i++) {
+        const size_t from = n * i / PIECES, size = n * (i + 1) / PIECES - from;
+        copy(c, c->pinned + from, c->out + from, size);
+        cudaEventRecord(c->came[i], c->stream);
+    }
     copy(c, s->overlap, c->out + n, n_kept);
-    copy(c, c->pinned, c->out, n);
-    if (code || cudaGetLastError() || cudaStreamSynchronize(c->stream))
+    if (code || cudaGetLastError())
         return -EIO;
-    memcpy(out, c->pinned, n * sizeof *out);
+    for (unsigned i = 0; i < PIECES; i++) {
+        const size_t from = n * i / PIECES, size = n * (i + 1) / PIECES - from;
+        if (cudaEventSynchronize(c->came[i]))
+            return -EIO;
+        memcpy(out + from, c->pinned + from, size * sizeof *out);
+    }
     return 0;
 }
 
