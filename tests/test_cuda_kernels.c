@@ -260,12 +260,84 @@ START_TEST(linear_is_its_formula) {
 }
 END_TEST
 
+/* y[o] = bias[o] + sum_i x[i] weight[i][o], for o < n_out. */
+static void multiplied(double *y, const double *x, unsigned n_in, struct array weight, struct array bias,
+                       unsigned n_out) {
+    for (unsigned o = 0; o < n_out; o++) {
+        y[o] = bias.host[o];
+        for (unsigned i = 0; i < n_in; i++)
+            y[o] += x[i] * weight.host[(size_t)i * n_out + o];
+    }
+}
+
+static void normalised(double *y, const double *x, unsigned n) {
+    double mean = 0, variance = 0;
+    for (unsigned i = 0; i < n; i++)
+        mean += x[i] / n;
+    for (unsigned i = 0; i < n; i++)
+        variance += (x[i] - mean) * (x[i] - mean) / n;
+    for (unsigned i = 0; i < n; i++)
+        y[i] = (x[i] - mean) / sqrt(variance + 1e-5);
+}
+
+START_TEST(linear_chain_is_its_formula) {
+    seed = 50 + (uint32_t)_i;
+    const unsigned c = 16u << _i % 3, frames = between(1, 5), rows = between(1, 100);
+    const bool gates = _i / 3 % 2, in_place = _i % 2;
+    const size_t n = (size_t)frames * rows;
+    struct array x = array_of(n * c, -1, 2), product = array_of(n * c, -1, 1), factor = array_of(frames * c, -1, 1);
+    struct array gate = array_of(2 * c * c, -1, 1), proj = array_of(c * c, -1, 1), out = array_of(4 * c * c, -1, 1);
+    struct array gate_bias = array_of(2 * c, -1, 1), proj_bias = array_of(c, -1, 1), out_bias = array_of(4 * c, -1, 1);
+    struct array turned = array_of(c * c, 0, 0), y = poisoned(n * c), z = poisoned(4 * n * c);
+    for (unsigned i = 0; i < c * c; i++)
+        turned.host[(gates ? linear_chain_cuda_input(i / c) : i / c) * c + i % c] = proj.host[i];
+    struct array weights[] = {packed(gate, c, 2 * c, 2 * c), packed(turned, c, c, c), packed(out, c, 4 * c, 4 * c)};
+    struct linear_chain_cuda a = {.n_frames = frames, .n_rows = rows, .n_channels = c, .norm_epsilon = 1e-5f,
+                                  .x = x.device, .gate = gates ? weights[0].device : NULL,
+                                  .gate_bias = gate_bias.device, .product = product.device, .factor = factor.device,
+                                  .proj = weights[1].device, .proj_bias = proj_bias.device, .out = weights[2].device,
+                                  .out_bias = out_bias.device, .y = in_place ? x.device : y.device, .z = z.device};
+    double *should_y = doubles(y.n), *should_z = doubles(z.n), v[64], sums[256];
+    for (size_t r = 0; r < n; r++) {
+        for (unsigned i = 0; i < c; i++)
+            v[i] = gates ? x.host[r * c + i] : (double)product.host[r * c + i] * factor.host[r / rows * c + i];
+        if (gates) {
+            normalised(v, v, c);
+            multiplied(sums, v, c, gate, gate_bias, 2 * c);
+            for (unsigned i = 0; i < c; i++)
+                v[i] = sums[2 * i] * sums[2 * i + 1];
+        }
+        multiplied(sums, v, c, proj, proj_bias, c);
+        for (unsigned i = 0; i < c; i++)
+            v[i] = should_y[r * c + i] = sums[i] + x.host[r * c + i];
+        normalised(v, v, c);
+        multiplied(should_z + 4 * r * c, v, c, out, out_bias, 4 * c);
+    }
+    linear_chain_cuda(&a, NULL);
+    struct array *written = in_place ? &x : &y;
+    fetch(written);
+    fetch(&z);
+    check_close(written->host, should_y, written->n, 256, "linear chain, y");
+    check_close(z.host, should_z, z.n, 256, "linear chain, z");
+    struct array *all[] = {&x, &product, &factor, &gate, &proj, &out, &gate_bias, &proj_bias, &out_bias, &turned, &y,
+                           &z, &weights[0], &weights[1], &weights[2]};
+    for (unsigned i = 0; i < sizeof all / sizeof *all; i++)
+        done(all[i]);
+    free(should_y);
+    free(should_z);
+}
+END_TEST
+
 START_TEST(dense_is_its_formula) {
     seed = 100 + (uint32_t)_i;
     const unsigned frames = between(1, 40), rows = between(1, 30), c = 16 * between(1, 4), layer = (unsigned)_i % 5;
     const unsigned n_past = 32, width = (layer + 1) * c;
-    struct array map[5], past[5], taps = array_of(9 * width, -1, 1), y = poisoned((size_t)frames * rows * width);
-    struct dense_cuda a = {frames, rows, c, layer, n_past, {0}, {0}, taps.device, y.device};
+    struct array map[5], past[5], taps = array_of(9 * width, -1, 1), y = poisoned((size_t)frames * rows * c);
+    struct array weight = array_of(width * linear_cuda_width(c), -1, 1),
+                 weights = packed(weight, width, c, linear_cuda_width(c)),
+                 bias = array_of(linear_cuda_width(c), -1, 1), prelu = array_of(linear_cuda_width(c), -.5f, .5f);
+    struct dense_cuda a = {frames, rows, c, layer, n_past, {0}, {0}, taps.device, weights.device, bias.device,
+                           prelu.device, y.device, (size_t)rows * c};
     for (unsigned j = 0; j <= layer; j++) {
         map[j] = array_of((size_t)frames * rows * c, -1, 1);
         past[j] = array_of((size_t)n_past * rows * c, -1, 1);
@@ -274,10 +346,11 @@ START_TEST(dense_is_its_formula) {
     }
     dense_cuda(&a, NULL);
     fetch(&y);
-    double *should = doubles(y.n);
+    double *should = doubles(y.n), v[5 * 64];
     for (unsigned f = 0; f < frames; f++)
-        for (unsigned r = 0; r < rows; r++)
-            for (unsigned i = 0; i < width; i++)
+        for (unsigned r = 0; r < rows; r++) {
+            for (unsigned i = 0; i < width; i++) {
+                v[i] = 0;
                 for (unsigned t = 0; t < 3; t++)
                     for (unsigned k = 0; k < 3; k++) {
                         const unsigned j = layer - i / c;
@@ -286,16 +359,24 @@ START_TEST(dense_is_its_formula) {
                             continue;
                         const float *x = frame < 0 ? past[j].host + (n_past + frame) * rows * c
                                                    : map[j].host + frame * rows * c;
-                        should[((size_t)f * rows + r) * width + i] += (double)x[row * c + i % c] *
-                                                                      taps.host[(t * 3 + k) * width + i];
+                        v[i] += (double)x[row * c + i % c] * taps.host[(t * 3 + k) * width + i];
                     }
-    check_close(y.host, should, y.n, 32, "dense");
+            }
+            for (unsigned o = 0; o < c; o++) {
+                double sum = bias.host[o];
+                for (unsigned i = 0; i < width; i++)
+                    sum += v[i] * weight.host[(size_t)i * linear_cuda_width(c) + o];
+                should[((size_t)f * rows + r) * c + o] = sum < 0 ? sum * prelu.host[o] : sum;
+            }
+        }
+    check_close(y.host, should, y.n, 128, "dense");
     for (unsigned j = 0; j <= layer; j++) {
         done(&map[j]);
         done(&past[j]);
     }
-    done(&taps);
-    done(&y);
+    struct array *all[] = {&taps, &weight, &weights, &bias, &prelu, &y};
+    for (unsigned i = 0; i < sizeof all / sizeof *all; i++)
+        done(all[i]);
     free(should);
 }
 END_TEST
@@ -303,30 +384,25 @@ END_TEST
 START_TEST(over_frequency_is_its_formula) {
     seed = 200 + (uint32_t)_i;
     const unsigned n_taps[] = {1, 3, 11, 23, 31, 63};
-    const unsigned frames = between(1, 9), rows = between(1, 120), c = 32 * between(1, 3), n = n_taps[_i % 6],
+    const unsigned frames = between(1, 9), rows = between(1, 120), c = 16 * between(1, 6), n = n_taps[_i % 6],
                    n_all = frames * rows;
-    const bool gate = _i % 3 == 0, with_times = _i % 3 == 1;
-    const unsigned n_y = gate ? c / 2 : c;
+    const bool with_times = _i % 3 == 1;
     struct array x = array_of((size_t)n_all * (c + 16), -1, 1), taps = array_of(n * c, -1, 1),
                  times = array_of((size_t)n_all * c, -1, 1);
-    struct array y = poisoned((size_t)n_all * n_y);
+    struct array y = poisoned((size_t)n_all * c);
     over_frequency_cuda(&(struct over_frequency_cuda){frames, rows, c, n, x.device, c + 16, taps.device,
-                                                      with_times ? times.device : NULL, gate, y.device, n_y}, NULL);
+                                                      with_times ? times.device : NULL, y.device, c}, NULL);
     fetch(&y);
     double *should = doubles(y.n);
     for (unsigned r = 0; r < n_all; r++)
-        for (unsigned i = 0; i < n_y; i++) {
-            double sum[2] = {0};
-            for (unsigned half = 0; half < 2; half++)
-                for (unsigned k = 0; k < n && i + half * n_y < c; k++) {
-                    const int row = (int)(r % rows + k) - (int)n / 2;
-                    if (row >= 0 && row < (int)rows)
-                        sum[half] += (double)x.host[((size_t)(r / rows * rows) + row) * (c + 16) + i + half * n_y] *
-                                     taps.host[k * c + i + half * n_y];
-                }
-            should[(size_t)r * n_y + i] = gate         ? sum[0] * sum[1]
-                                          : with_times ? sum[0] * times.host[(size_t)r * c + i]
-                                                       : sum[0];
+        for (unsigned i = 0; i < c; i++) {
+            double sum = 0;
+            for (unsigned k = 0; k < n; k++) {
+                const int row = (int)(r % rows + k) - (int)n / 2;
+                if (row >= 0 && row < (int)rows)
+                    sum += (double)x.host[((size_t)(r / rows * rows) + row) * (c + 16) + i] * taps.host[k * c + i];
+            }
+            should[(size_t)r * c + i] = with_times ? sum * times.host[(size_t)r * c + i] : sum;
         }
     check_close(y.host, should, y.n, 64, "over frequency");
     done(&x);
@@ -408,25 +484,38 @@ START_TEST(attend_is_its_formula) {
     seed = 300 + (uint32_t)_i;
     const unsigned frames = between(1, 20), rows = between(1, 120), c = 16 * between(1, 16),
                    stride = linear_cuda_width(c);
-    struct array x = array_of((size_t)frames * rows * c, -1, 2), weight = array_of(c * stride, -1, 1),
-                 bias = array_of(c, -1, 1);
-    struct array y = poisoned(frames * c);
-    attend_cuda(&(struct attend_cuda){frames, rows, c, stride, weight.device, bias.device, x.device, y.device}, NULL);
+    struct array x = array_of((size_t)frames * rows * 2 * c, -1, 2), weight = array_of(c * stride, -1, 1),
+                 bias = array_of(c, -1, 1), taps = array_of(3 * 2 * c, -1, 1);
+    struct array y = poisoned((size_t)frames * rows * c), factor = poisoned(frames * c);
+    attend_cuda(&(struct attend_cuda){frames, rows, c, stride, weight.device, bias.device, x.device, taps.device,
+                                      y.device, factor.device}, NULL);
     fetch(&y);
-    double *should = doubles(y.n);
-    for (unsigned f = 0; f < frames; f++)
+    fetch(&factor);
+    double *should_y = doubles(y.n), *should = doubles(factor.n);
+    for (unsigned f = 0; f < frames; f++) {
+        for (size_t r = 0; r < rows; r++)
+            for (unsigned i = 0; i < c; i++) {
+                double sum[2] = {0};
+                for (unsigned half = 0; half < 2; half++)
+                    for (unsigned k = 0; k < 3; k++)
+                        if (r + k >= 1 && r + k <= rows)
+                            sum[half] += (double)x.host[((f * rows + r + k - 1) * 2 + half) * c + i] *
+                                         taps.host[(2 * k + half) * c + i];
+                should_y[(f * rows + r) * c + i] = sum[0] * sum[1];
+            }
         for (unsigned o = 0; o < c; o++) {
             should[f * c + o] = bias.host[o];
             for (unsigned r = 0; r < rows; r++)
                 for (unsigned i = 0; i < c; i++)
-                    should[f * c + o] += (double)weight.host[i * stride + o] * x.host[((size_t)f * rows + r) * c + i] /
-                                         rows;
+                    should[f * c + o] += weight.host[i * stride + o] * should_y[((size_t)f * rows + r) * c + i] / rows;
         }
-    check_close(y.host, should, y.n, 64, "attend");
-    done(&x);
-    done(&weight);
-    done(&bias);
-    done(&y);
+    }
+    check_close(y.host, should_y, y.n, 64, "attend's gate");
+    check_close(factor.host, should, factor.n, 128, "attend");
+    struct array *all[] = {&x, &weight, &bias, &taps, &y, &factor};
+    for (unsigned i = 0; i < sizeof all / sizeof *all; i++)
+        done(all[i]);
+    free(should_y);
     free(should);
 }
 END_TEST
@@ -464,10 +553,18 @@ START_TEST(conv_is_the_published_one) {
     struct array x = array_of(length * frame, -3, 3), taps = array_of(n_taps * width, -1, 1),
                  bias = array_of(width, -1, 1);
     struct array past = array_of((n_taps - 1) * frame, 0, 0), y = poisoned(length * frame);
+    const unsigned n_out = between(1, 140), stride = (n_out + 3) / 4 * 4, z_width = linear_cuda_width(n_out);
+    const bool follows = _i / 2 % 2;
+    struct array weight = array_of(width * z_width, -1, 1), z_bias = array_of(z_width, -1, 1);
+    for (unsigned o = n_out; o < z_width; o++)
+        z_bias.host[o] = 0;
+    ok(cudaMemcpy(z_bias.device, z_bias.host, z_width * sizeof(float), cudaMemcpyHostToDevice));
+    struct array weights = packed(weight, width, n_out, z_width), z = poisoned((size_t)length * batch * stride);
     for (unsigned t = 0, n; t < length; t += n) {
         n = _i % 2 ? 1 : between(1, length - t);
         conv_cuda(&(struct conv_cuda){n, batch, width, n_taps, x.device + t * frame, width, past.device, taps.device,
-                                      bias.device, y.device + t * frame}, NULL);
+                                      bias.device, y.device + t * frame, follows ? weights.device : NULL,
+                                      z_bias.device, n_out, z.device + (size_t)t * batch * stride, stride}, NULL);
         history_cuda(&(struct history_cuda){n, batch, width, n_taps - 1, x.device + t * frame, width, past.device},
                      NULL);
     }
@@ -482,11 +579,21 @@ START_TEST(conv_is_the_published_one) {
             should[t * frame + i] = silu(sum);
         }
     check_close(y.host, should, y.n, 32, "causal_conv1d");
-    done(&x);
-    done(&taps);
-    done(&bias);
-    done(&past);
-    done(&y);
+    if (follows) {
+        double *should_z = doubles(z.n);
+        fetch(&z);
+        for (size_t r = 0; r < length * batch; r++)
+            for (unsigned o = 0; o < n_out; o++) {
+                should_z[r * stride + o] = z_bias.host[o];
+                for (unsigned i = 0; i < width; i++)
+                    should_z[r * stride + o] += should[r * width + i] * weight.host[(size_t)i * z_width + o];
+            }
+        check_close(z.host, should_z, z.n, 128, "causal_conv1d and a linear layer");
+        free(should_z);
+    }
+    struct array *all[] = {&x, &taps, &bias, &past, &y, &weight, &weights, &z_bias, &z};
+    for (unsigned i = 0; i < sizeof all / sizeof *all; i++)
+        done(all[i]);
     free(should);
 }
 END_TEST
@@ -945,6 +1052,7 @@ int main(void) {
     tcase_set_timeout(t, 600);
     tcase_add_loop_test(t, fft_is_its_formula, 0, 10);
     tcase_add_loop_test(t, linear_is_its_formula, 0, 14);
+    tcase_add_loop_test(t, linear_chain_is_its_formula, 0, 12);
     tcase_add_loop_test(t, dense_is_its_formula, 0, 10);
     tcase_add_loop_test(t, over_frequency_is_its_formula, 0, 18);
     tcase_add_loop_test(t, prime_is_its_formula, 0, 12);

@@ -1,11 +1,34 @@
 #include "kernels/conv/conv_cuda.h"
 
+#include "kernels/linear/linear_cuda.h"
+#include "kernels/linear/multiply.cuh"
+#include "kernels/overlap.cuh"
+
+#include <cuda_pipeline.h>
+
 namespace {
 
 enum { THREADS = 256 };
 
+/* Warps per block, blocks per multiprocessor; steps of 16 inputs in a stage. */
+enum { WARPS = 8, BLOCKS = 3, STAGE = 4 };
+
 __device__ float silu(float v) {
     return v / (1 + expf(-v));
+}
+
+/* Four channels of a row, from c on. */
+__device__ float4 convolved(const struct conv_cuda &a, size_t row, unsigned c) {
+    float4 sum = *(const float4 *)(a.bias + c);
+#pragma unroll 4
+    for (unsigned t = 0; t < a.n_taps; t++) {
+        const size_t back = (size_t)(a.n_taps - 1 - t) * a.n_rows; /* in rows */
+        const float *from = row >= back ? a.x + (row - back) * a.x_stride
+                                        : a.past + (row + (size_t)(a.n_taps - 1) * a.n_rows - back) * a.n_channels;
+        const float4 v = *(const float4 *)(from + c), w = *(const float4 *)(a.taps + t * a.n_channels + c);
+        sum.x += v.x * w.x, sum.y += v.y * w.y, sum.z += v.z * w.z, sum.w += v.w * w.w;
+    }
+    return make_float4(silu(sum.x), silu(sum.y), silu(sum.z), silu(sum.w));
 }
 
 /* One thread per four channels of a row. */
@@ -14,20 +37,83 @@ __global__ __launch_bounds__(THREADS) void conv(const __grid_constant__ struct c
     const unsigned c = (unsigned)(at % n) * 4;
     if (row >= (size_t)a.n_frames * a.n_rows)
         return;
-    float4 sum = *(const float4 *)(a.bias + c);
-    for (unsigned t = 0; t < a.n_taps; t++) {
-        const size_t back = (size_t)(a.n_taps - 1 - t) * a.n_rows; /* in rows */
-        const float *from = row >= back ? a.x + (row - back) * a.x_stride
-                                        : a.past + (row + (size_t)(a.n_taps - 1) * a.n_rows - back) * a.n_channels;
-        const float4 v = *(const float4 *)(from + c), w = *(const float4 *)(a.taps + t * a.n_channels + c);
-        sum.x += v.x * w.x, sum.y += v.y * w.y, sum.z += v.z * w.z, sum.w += v.w * w.w;
+    await();
+    *(float4 *)(a.y + row * a.n_channels + c) = convolved(a, row, c);
+}
+
+/* With the linear layer: a warp has 16 rows, a lane four of 16 channels in two of them (multiply.cuh), and up to 64
+ * outputs, the blockIdx.y-th. Weights pass through shared memory in two stages. */
+template <int N> __global__ __launch_bounds__(32 * WARPS, BLOCKS) void
+conv_linear(const __grid_constant__ struct conv_cuda a) {
+    __shared__ uint4 weights[2][STAGE * N * 32];
+    const unsigned thread = threadIdx.x, lane = thread % 32, g = lane / 4, t = lane % 4;
+    const unsigned n_k = a.n_channels / 16, n_steps = (n_k + STAGE - 1) / STAGE;
+    const uint4 *weight = (const uint4 *)a.weight + (size_t)blockIdx.y * n_k * N * 32;
+    auto bring = [&](unsigned step) {
+        if (step < n_steps)
+            for (unsigned i = thread; i < min((unsigned)STAGE, n_k - step * STAGE) * N * 32; i += 32 * WARPS)
+                __pipeline_memcpy_async(&weights[step % 2][i], weight + step * STAGE * N * 32 + i, 16);
+        __pipeline_commit();
+    };
+    bring(0);
+    const unsigned total = a.n_frames * a.n_rows, first = (blockIdx.x * WARPS + thread / 32) * 16 + g;
+    await();
+    float c[N][4] = {};
+    for (unsigned step = 0; step < n_steps; step++) {
+        __pipeline_wait_prior(0);
+        __syncthreads();
+        bring(step + 1);
+        const unsigned n_here = min((unsigned)STAGE, n_k - step * STAGE);
+#pragma unroll 1
+        for (unsigned k = 0; k < n_here; k++) {
+            const unsigned channel = 16 * (step * STAGE + k) + 4 * t;
+            float4 v[2];
+#pragma unroll
+            for (int i = 0; i < 2; i++) {
+                v[i] = convolved(a, min(first + 8 * i, total - 1), channel);
+                if (blockIdx.y == 0 && first + 8 * i < total)
+                    *(float4 *)(a.y + (size_t)(first + 8 * i) * a.n_channels + channel) = v[i];
+            }
+            uint32_t high[4], low[4];
+            multiply_split(high, low, v[0], v[1]);
+#pragma unroll
+            for (int tile = 0; tile < N; tile += 2)
+                multiply<2>(&c[tile], high, low, &weights[step % 2][(k * N + tile) * 32 + lane]);
+        }
     }
-    *(float4 *)(a.y + row * a.n_channels + c) = make_float4(silu(sum.x), silu(sum.y), silu(sum.z), silu(sum.w));
+#pragma unroll
+    for (int tile = 0; tile < N; tile += 2) {
+        const unsigned o = 8 * (blockIdx.y * N + tile) + 4 * t;
+        if (o >= a.z_stride)
+            break;
+        const float4 bias = *(const float4 *)(a.z_bias + o);
+#pragma unroll
+        for (int i = 0; i < 2; i++)
+            if (first + 8 * i < total)
+                *(float4 *)(a.z + (first + 8 * i) * a.z_stride + o) =
+                    make_float4(c[tile][2 * i] + bias.x, c[tile][2 * i + 1] + bias.y, c[tile + 1][2 * i] + bias.z,
+                                c[tile + 1][2 * i + 1] + bias.w);
+    }
+}
+
+template <int N> void launch_linear(const struct conv_cuda *a, cudaStream_t stream) {
+    const unsigned n_rows = a->n_frames * a->n_rows, each = 16 * WARPS;
+    start(conv_linear<N>, dim3((n_rows + each - 1) / each, (a->n_out + 8 * N - 1) / (8 * N)), 32 * WARPS, 0, stream,
+          *a);
 }
 
 } // namespace
 
 void conv_cuda(const struct conv_cuda *a, cudaStream_t stream) {
+    if (a->weight) {
+        switch (linear_cuda_tiles(a->n_out)) {
+        case 2: launch_linear<2>(a, stream); break;
+        case 4: launch_linear<4>(a, stream); break;
+        case 6: launch_linear<6>(a, stream); break;
+        default: launch_linear<8>(a, stream); break;
+        }
+        return;
+    }
     size_t n = (size_t)a->n_frames * a->n_rows * a->n_channels / 4;
-    conv<<<(unsigned)((n + THREADS - 1) / THREADS), THREADS, 0, stream>>>(*a);
+    start(conv, (unsigned)((n + THREADS - 1) / THREADS), THREADS, 0, stream, *a);
 }

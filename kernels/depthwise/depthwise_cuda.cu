@@ -1,55 +1,111 @@
 #include "kernels/depthwise/depthwise_cuda.h"
 
+#include "kernels/linear/linear_cuda.h"
+#include "kernels/linear/multiply.cuh"
+#include "kernels/overlap.cuh"
+
+#include <cuda_pipeline.h>
+
 namespace {
 
-enum { THREADS = 256, DENSE_ROWS = 4, STRIP = 8 };
+enum { THREADS = 256, STRIP = 8 };
+
+/* Warps per block, blocks per multiprocessor; steps of 16 inputs in a stage. */
+enum { DENSE_WARPS = 8, DENSE_BLOCKS = 2, STAGE = 4 };
 
 __device__ void multiply_add(float4 *sum, float4 x, float4 w) {
     sum->x += x.x * w.x, sum->y += x.y * w.y, sum->z += x.z * w.z, sum->w += x.w * w.w;
 }
 
-/* One thread per four channels and four rows of a frame. */
-__global__ __launch_bounds__(THREADS) void dense(const __grid_constant__ struct dense_cuda a) {
-    const unsigned width = (a.layer + 1) * a.n_channels, n_strips = (a.n_rows + DENSE_ROWS - 1) / DENSE_ROWS;
-    unsigned at = blockIdx.x * THREADS + threadIdx.x;
-    const unsigned channel = at % (width / 4) * 4;
-    at /= width / 4;
-    const unsigned row = at % n_strips * DENSE_ROWS, frame = at / n_strips;
-    if (frame >= a.n_frames)
-        return;
-    const unsigned j = a.layer - channel / a.n_channels, c = channel % a.n_channels;
-    const float *map = a.map[0], *past = a.past[0];
+/* A warp has 16 rows of the maps, one lane two rows and four channels of each 16 (multiply.cuh). The convolution of 16
+ * channels goes straight into the products with all outputs, or 64 of them, the blockIdx.y-th. Weights pass through
+ * shared memory in two stages. */
+template <int N> __global__ __launch_bounds__(32 * DENSE_WARPS, DENSE_BLOCKS) void
+dense(const __grid_constant__ struct dense_cuda a) {
+    __shared__ uint4 weights[2][STAGE * N * 32];
+    const unsigned thread = threadIdx.x, lane = thread % 32, g = lane / 4, t = lane % 4;
+    const unsigned n = a.n_channels, width = (a.layer + 1) * n, n_k = width / 16, n_steps = (n_k + STAGE - 1) / STAGE;
+    const uint4 *weight = (const uint4 *)a.weight + (size_t)blockIdx.y * n_k * N * 32;
+    auto bring = [&](unsigned step) {
+        if (step < n_steps)
+            for (unsigned i = thread; i < min((unsigned)STAGE, n_k - step * STAGE) * N * 32; i += 32 * DENSE_WARPS)
+                __pipeline_memcpy_async(&weights[step % 2][i], weight + step * STAGE * N * 32 + i, 16);
+        __pipeline_commit();
+    };
+    bring(0);
+
+    const unsigned total = a.n_frames * a.n_rows, first = (blockIdx.x * DENSE_WARPS + thread / 32) * 16 + g;
+    unsigned frame[2], row[2], from[2][3]; /* from: where a row starts, in a map or in its past */
+    bool is_past[2][3];
 #pragma unroll
-    for (unsigned i = 1; i < DENSE_CUDA_MAPS; i++)
-        if (i == j) {
-            map = a.map[i];
-            past = a.past[i];
+    for (int i = 0; i < 2; i++) {
+        const unsigned m = min(first + 8 * i, total - 1);
+        frame[i] = m / a.n_rows;
+        row[i] = m - frame[i] * a.n_rows;
+#pragma unroll
+        for (int f = 0; f < 3; f++) {
+            const unsigned back = (2 - f) << a.layer;
+            is_past[i][f] = frame[i] < back;
+            from[i][f] = (((is_past[i][f] ? a.n_past : 0) + frame[i] - back) * a.n_rows + row[i]) * n;
         }
-    float4 sum[DENSE_ROWS] = {};
-    for (int t = 0; t < 3; t++) {
-        const int f = (int)frame - ((2 - t) << a.layer);
-        const float *x = (f >= 0 ? map + (size_t)f * a.n_rows * a.n_channels
-                                 : past + (size_t)(a.n_past + f) * a.n_rows * a.n_channels) + c;
-        float4 w[3];
+    }
+    await();
+    float c[N][4] = {};
+    for (unsigned step = 0; step < n_steps; step++) {
+        __pipeline_wait_prior(0);
+        __syncthreads();
+        bring(step + 1);
+        const unsigned n_here = min((unsigned)STAGE, n_k - step * STAGE);
+#pragma unroll 1
+        for (unsigned k = 0; k < n_here; k++) {
+            const unsigned first_channel = 16 * (step * STAGE + k), back = first_channel / n, j = a.layer - back;
+            const float *map = a.map[j] + first_channel - back * n + 4 * t,
+                        *past = a.past[j] + first_channel - back * n + 4 * t, *taps = a.taps + first_channel + 4 * t;
+            float4 v[2] = {};
 #pragma unroll
-        for (int k = 0; k < 3; k++)
-            w[k] = *(const float4 *)(a.taps + (size_t)(t * 3 + k) * width + channel);
+            for (int f = 0; f < 3; f++) {
+                float4 w[3];
 #pragma unroll
-        for (int i = -1; i <= DENSE_ROWS; i++) {
-            const int r = (int)row + i;
-            if (r < 0 || r >= (int)a.n_rows)
-                continue;
-            const float4 v = *(const float4 *)(x + (size_t)r * a.n_channels);
+                for (int d = 0; d < 3; d++)
+                    w[d] = __ldg((const float4 *)(taps + (3 * f + d) * width));
 #pragma unroll
-            for (int k = 0; k < 3; k++)
-                if (i + 1 - k >= 0 && i + 1 - k < DENSE_ROWS)
-                    multiply_add(&sum[i + 1 - k], v, w[k]);
+                for (int i = 0; i < 2; i++) {
+                    const float *x = (is_past[i][f] ? past : map) + from[i][f];
+                    const float4 zero = make_float4(0, 0, 0, 0);
+                    multiply_add(&v[i], row[i] > 0 ? *(const float4 *)(x - n) : zero, w[0]);
+                    multiply_add(&v[i], *(const float4 *)x, w[1]);
+                    multiply_add(&v[i], row[i] + 1 < a.n_rows ? *(const float4 *)(x + n) : zero, w[2]);
+                }
+            }
+            uint32_t high[4], low[4];
+            multiply_split(high, low, v[0], v[1]);
+#pragma unroll
+            for (int tile = 0; tile < N; tile += 2)
+                multiply<2>(&c[tile], high, low, &weights[step % 2][(k * N + tile) * 32 + lane]);
         }
     }
 #pragma unroll
-    for (int i = 0; i < DENSE_ROWS; i++)
-        if (row + i < a.n_rows)
-            *(float4 *)(a.y + ((size_t)frame * a.n_rows + row + i) * width + channel) = sum[i];
+    for (int tile = 0; tile < N; tile += 2) {
+        const unsigned o = 8 * (blockIdx.y * N + tile) + 4 * t;
+        if (o >= n)
+            break;
+        const float4 bias = *(const float4 *)(a.bias + o), slope = *(const float4 *)(a.prelu + o);
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            float4 v = make_float4(c[tile][2 * i] + bias.x, c[tile][2 * i + 1] + bias.y, c[tile + 1][2 * i] + bias.z,
+                                   c[tile + 1][2 * i + 1] + bias.w);
+            v.x = v.x < 0 ? v.x * slope.x : v.x, v.y = v.y < 0 ? v.y * slope.y : v.y;
+            v.z = v.z < 0 ? v.z * slope.z : v.z, v.w = v.w < 0 ? v.w * slope.w : v.w;
+            if (first + 8 * i < total)
+                *(float4 *)(a.y + frame[i] * a.y_frame + row[i] * n + o) = v;
+        }
+    }
+}
+
+template <int N> void launch_dense(const struct dense_cuda *a, cudaStream_t stream) {
+    const unsigned n_rows = a->n_frames * a->n_rows, each = 16 * DENSE_WARPS;
+    start(dense<N>, dim3((n_rows + each - 1) / each, (a->n_channels + 8 * N - 1) / (8 * N)), 32 * DENSE_WARPS, 0,
+          stream, *a);
 }
 
 /* sum[s] = sum_k x[row + s + k - n_taps / 2] taps[k]. The rows under the taps are a ring of registers. */
@@ -78,39 +134,39 @@ __device__ void strip(float sum[STRIP], const float *x, size_t stride, int row, 
 
 /* One thread per channel of y and STRIP rows of a frame. */
 __global__ __launch_bounds__(THREADS) void over_frequency(const __grid_constant__ struct over_frequency_cuda a) {
-    const unsigned n_out = a.gate ? a.n_channels / 2 : a.n_channels, n_strips = (a.n_rows + STRIP - 1) / STRIP;
+    const unsigned n_strips = (a.n_rows + STRIP - 1) / STRIP;
     unsigned at = blockIdx.x * THREADS + threadIdx.x;
-    const unsigned c = at % n_out;
-    at /= n_out;
+    const unsigned c = at % a.n_channels;
+    at /= a.n_channels;
     const unsigned row = at % n_strips * STRIP, frame = at / n_strips;
     if (frame >= a.n_frames)
         return;
     const size_t first = (size_t)frame * a.n_rows;
     const float *x = a.x + first * a.x_stride + c;
-    float sum[STRIP], other[STRIP];
+    float sum[STRIP];
+    await();
     strip(sum, x, a.x_stride, (int)row, (int)a.n_rows, a.taps + c, a.n_taps, a.n_channels);
-    if (a.gate)
-        strip(other, x + n_out, a.x_stride, (int)row, (int)a.n_rows, a.taps + n_out + c, a.n_taps, a.n_channels);
 #pragma unroll
     for (int s = 0; s < STRIP; s++) {
         if (row + s >= a.n_rows)
             break;
         const size_t r = first + row + s;
-        a.y[r * a.y_stride + c] = a.gate    ? sum[s] * other[s]
-                                  : a.times ? sum[s] * a.times[r * a.n_channels + c]
-                                            : sum[s];
+        a.y[r * a.y_stride + c] = a.times ? sum[s] * a.times[r * a.n_channels + c] : sum[s];
     }
 }
 
 } // namespace
 
 void dense_cuda(const struct dense_cuda *a, cudaStream_t stream) {
-    size_t n = (size_t)a->n_frames * ((a->n_rows + DENSE_ROWS - 1) / DENSE_ROWS) * (a->layer + 1) * a->n_channels / 4;
-    dense<<<(unsigned)((n + THREADS - 1) / THREADS), THREADS, 0, stream>>>(*a);
+    switch (linear_cuda_tiles(a->n_channels)) {
+    case 2: launch_dense<2>(a, stream); break;
+    case 4: launch_dense<4>(a, stream); break;
+    case 6: launch_dense<6>(a, stream); break;
+    default: launch_dense<8>(a, stream); break;
+    }
 }
 
 void over_frequency_cuda(const struct over_frequency_cuda *a, cudaStream_t stream) {
-    unsigned n_out = a->gate ? a->n_channels / 2 : a->n_channels;
-    size_t n = (size_t)a->n_frames * ((a->n_rows + STRIP - 1) / STRIP) * n_out;
-    over_frequency<<<(unsigned)((n + THREADS - 1) / THREADS), THREADS, 0, stream>>>(*a);
+    size_t n = (size_t)a->n_frames * ((a->n_rows + STRIP - 1) / STRIP) * a->n_channels;
+    start(over_frequency, (unsigned)((n + THREADS - 1) / THREADS), THREADS, 0, stream, *a);
 }

@@ -1,18 +1,17 @@
 /* depthwise_cuda.h - the convolutions of depthwise.h on a GPU, for many frames. Taps beyond a frame's edges see zeros.
  * All pointers are device pointers; channels are multiples of 16.
  *
- * dense_cuda: the convolution of a dense block's layer (docs/model-format.md), 3 x 3 over the maps so far, 2^layer
- * frames apart, latest map first:
- *   y[f][r][(layer - j) C + c] = sum_t sum_k map_j[f - (2 - t) 2^layer][r + k - 1][c] taps[t][k][(layer - j) C + c],
+ * dense_cuda: a dense block's layer (docs/model-format.md), 3 x 3 over the maps so far, 2^layer frames apart, latest
+ * map first, then a linear layer (linear_cuda.h) and its prelu:
+ *   v[(layer - j) C + c] = sum_t sum_k map_j[f - (2 - t) 2^layer][r + k - 1][c] taps[t][k][(layer - j) C + c],
+ *   y[f][r] = prelu(bias + weight v),
  * where the frames before the first are the last ones of past_j, oldest first.
  *
- * over_frequency_cuda: within one frame, y[r] = times[r] sum_k x[r + k - n_taps / 2] taps[k]. With `gate`, y is the
- * product of the two halves, so it has half the channels. */
+ * over_frequency_cuda: within one frame, y[r] = times[r] sum_k x[r + k - n_taps / 2] taps[k]. */
 #ifndef PRIMEKNET_DEPTHWISE_CUDA_H
 #define PRIMEKNET_DEPTHWISE_CUDA_H
 
 #include <cuda_runtime_api.h>
-#include <stdbool.h>
 #include <stddef.h>
 
 #ifdef __cplusplus
@@ -26,7 +25,9 @@ struct dense_cuda {
     const float *map[DENSE_CUDA_MAPS];  /* layer + 1 of them, [n_frames][n_rows][n_channels] */
     const float *past[DENSE_CUDA_MAPS]; /* [n_past][n_rows][n_channels] */
     const float *taps;                  /* [3][3][(layer + 1) * n_channels] */
-    float *y;                           /* [n_frames][n_rows][(layer + 1) * n_channels] */
+    const float *weight, *bias, *prelu; /* of n_channels outputs, as in linear_cuda.h */
+    float *y;                           /* [n_rows][n_channels], frames y_frame apart */
+    size_t y_frame;
 };
 
 struct over_frequency_cuda {
@@ -35,7 +36,6 @@ struct over_frequency_cuda {
     size_t x_stride;
     const float *taps;  /* [n_taps][n_channels] */
     const float *times; /* [n_frames * n_rows][n_channels]; may be NULL */
-    bool gate;
     float *y; /* [n_frames * n_rows][y_stride] */
     size_t y_stride;
 };

@@ -1,5 +1,7 @@
 #include "kernels/history/history_cuda.h"
 
+#include "kernels/overlap.cuh"
+
 namespace {
 
 enum { THREADS = 256 };
@@ -9,6 +11,7 @@ __global__ __launch_bounds__(THREADS) void history(const __grid_constant__ struc
     const unsigned at = blockIdx.x * THREADS + threadIdx.x, n = a.n_channels / 4, row = at / n, c = at % n * 4;
     if (row >= a.n_rows)
         return;
+    await();
     for (unsigned p = 0; p < a.n_past; p++) {
         const unsigned from = p + a.n_frames; /* counted from the oldest frame of `past` */
         const float *x = from < a.n_past ? a.past + ((size_t)from * a.n_rows + row) * a.n_channels
@@ -21,5 +24,5 @@ __global__ __launch_bounds__(THREADS) void history(const __grid_constant__ struc
 
 void history_cuda(const struct history_cuda *a, cudaStream_t stream) {
     unsigned n = a->n_rows * a->n_channels / 4;
-    history<<<(n + THREADS - 1) / THREADS, THREADS, 0, stream>>>(*a);
+    start(history, (n + THREADS - 1) / THREADS, THREADS, 0, stream, *a);
 }

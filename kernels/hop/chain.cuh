@@ -20,30 +20,6 @@ static inline unsigned n_multiprocessors(void) {
     return (unsigned)n;
 }
 
-/* Whether kernels may start before the previous one ends; their code then waits for it. */
-static inline bool may_overlap(const void *kernel) {
-    cudaFuncAttributes attributes;
-    int device, major;
-    return !cudaGetDevice(&device) && !cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) &&
-           major >= 9 && !cudaFuncGetAttributes(&attributes, kernel) && attributes.ptxVersion >= 90;
-}
-
-template <class Args>
-static void start(void (*kernel)(Args), dim3 grid, unsigned n_threads, size_t shared_bytes, cudaStream_t stream,
-                  const Args &args) {
-    cudaLaunchAttribute overlap = {};
-    overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    overlap.val.programmaticStreamSerializationAllowed = 1;
-    cudaLaunchConfig_t config = {};
-    config.gridDim = grid;
-    config.blockDim = n_threads;
-    config.dynamicSmemBytes = shared_bytes;
-    config.stream = stream;
-    config.attrs = &overlap;
-    config.numAttrs = may_overlap((const void *)kernel);
-    cudaLaunchKernelEx(&config, kernel, args); /* an error is sticky and is reported later */
-}
-
 /* A kernel that computes n positions per block. */
 template <class Args> struct sized {
     unsigned n;

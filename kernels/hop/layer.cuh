@@ -12,20 +12,12 @@
 #ifndef PRIMEKNET_HOP_LAYER_CUH
 #define PRIMEKNET_HOP_LAYER_CUH
 
+#include "kernels/overlap.cuh"
 #include "shape.cuh"
 
 /* ---- chaining ---- */
 
-/* Waits for the previous kernel. If the device supports it (compute capability 9.0), a kernel is launched while the
- * previous one runs. Until this wait it may not write, and may read only what the previous kernel does not write; all
- * earlier kernels have ended, since each lets the next one start only after its own wait. Data that changes from hop to
- * hop is read with __ldcg, past the first-level cache, which may hold stale values. */
-static __device__ inline void await(void) {
-#if __CUDA_ARCH__ >= 900
-    cudaGridDependencySynchronize();
-    cudaTriggerProgrammaticLaunchCompletion();
-#endif
-}
+/* Data that changes from hop to hop is read with __ldcg, past the first-level cache, which may hold stale values. */
 
 /* The bits of a prefetched value. Storing them before a barrier keeps the prefetch ahead of the wait: the assembler
  * moves the wait up past loads that do not feed it, but not past a barrier and the stores before that. */

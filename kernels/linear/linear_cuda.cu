@@ -3,6 +3,7 @@
 #include "kernels/linear/linear_cuda.h"
 
 #include "kernels/linear/multiply.cuh"
+#include "kernels/overlap.cuh"
 
 #include <cuda_pipeline.h>
 
@@ -10,11 +11,6 @@ namespace {
 
 /* Warps per block, blocks per multiprocessor; steps of 16 inputs in a stage. */
 enum { FEW_WARPS = 6, FEW_BLOCKS = 4, MANY_WARPS = 8, MANY_BLOCKS = 2, STAGE = 4 };
-
-/* Tiles of 8 outputs in a stage. */
-__host__ __device__ unsigned tiles(unsigned n_out) {
-    return n_out >= 64 ? 8 : (n_out + 15) / 16 * 2;
-}
 
 __host__ __device__ unsigned blocks_of(unsigned n, unsigned of) {
     return (n + of - 1) / of;
@@ -134,6 +130,7 @@ few(const __grid_constant__ struct linear_cuda a) {
     const struct place p = place_of(a, (blockIdx.x * FEW_WARPS + thread / 32) * 16 + g);
     const unsigned n_whole = a.n_in % 4 ? 0 : a.n_in;
     float4 x[2][STAGE];
+    await();
 #pragma unroll
     for (int i = 0; i < 2; i++)
 #pragma unroll
@@ -216,6 +213,7 @@ many(const __grid_constant__ struct linear_cuda a) {
         return a.scale ? times(v, load4(a.scale + (size_t)p.frame[i] * a.n_in, k, a.n_in)) : v;
     };
     float mean[2] = {0, 0}, factor[2] = {1, 1};
+    await();
     if (a.norm_epsilon > 0)
 #pragma unroll
         for (int i = 0; i < 2; i++) {
@@ -261,22 +259,181 @@ many(const __grid_constant__ struct linear_cuda a) {
         finish(a, &c[j], p, blockIdx.y * 8 * N + 8 * j + 4 * t);
 }
 
+enum { CHAIN_WARPS = 8, CHAIN_BLOCKS = 2 };
+
+template <int K> __device__ void normalise(float4 (&x)[2][K], float epsilon) {
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        float sum = 0, squares = 0;
+#pragma unroll
+        for (int k = 0; k < K; k++)
+            sum += sum4(x[i][k]);
+        const float mean = row_sum(sum) / (16 * K);
+#pragma unroll
+        for (int k = 0; k < K; k++) {
+            x[i][k] = less(x[i][k], mean);
+            squares += squares4(x[i][k]);
+        }
+        const float factor = 1 / sqrtf(row_sum(squares) / (16 * K) + epsilon);
+#pragma unroll
+        for (int k = 0; k < K; k++)
+            x[i][k] = times(x[i][k], factor);
+    }
+}
+
+/* The rows that a warp has stay in its registers from the first layer to the last: a lane's four sums of 16 outputs are
+ * the four inputs that it needs of the next layer. */
+template <int C, bool GATE> __global__ __launch_bounds__(32 * CHAIN_WARPS, CHAIN_BLOCKS) void
+chain(const __grid_constant__ struct linear_chain_cuda a) {
+    constexpr int K = C / 16, GATE_TILES = C > 16 ? 8 : 4, GATE_STEPS = GATE ? C / 4 / GATE_TILES : 0,
+                  PROJ_TILES = C / 8, OUT_TILES = 8, OUT_STEPS = C / 16;
+    __shared__ uint4 weights[2][K * 8 * 32];
+    const unsigned thread = threadIdx.x, lane = thread % 32, g = lane / 4, t = lane % 4;
+    auto copy = [&](int buffer, const float *from, int n_tiles, int step) {
+        const uint4 *weight = (const uint4 *)from + step * K * n_tiles * 32;
+        for (int i = (int)thread; i < K * n_tiles * 32; i += 32 * CHAIN_WARPS)
+            __pipeline_memcpy_async(&weights[buffer][i], weight + i, 16);
+    };
+    auto bring = [&](int step) {
+        if (step < GATE_STEPS)
+            copy(step % 2, a.gate, GATE_TILES, step);
+        else if (step == GATE_STEPS)
+            copy(step % 2, a.proj, PROJ_TILES, 0);
+        else if (step <= GATE_STEPS + OUT_STEPS)
+            copy(step % 2, a.out, OUT_TILES, step - GATE_STEPS - 1);
+        __pipeline_commit();
+    };
+    /* Makes a step's weights visible, and starts to load the next step's. */
+    auto next = [&](int step) {
+        __pipeline_wait_prior(0);
+        __syncthreads();
+        bring(step + 1);
+        return &weights[step % 2][lane];
+    };
+    bring(0);
+
+    const unsigned total = a.n_frames * a.n_rows, first = (blockIdx.x * CHAIN_WARPS + thread / 32) * 16 + g;
+    const unsigned row[2] = {min(first, total - 1), min(first + 8, total - 1)};
+    const bool real[2] = {first < total, first + 8 < total};
+    float4 v[2][K];
+    uint32_t high[K][4], low[K][4];
+    auto split = [&] {
+#pragma unroll
+        for (int k = 0; k < K; k++)
+            multiply_split(high[k], low[k], v[0][k], v[1][k]);
+    };
+    await();
+#pragma unroll
+    for (int i = 0; i < 2; i++)
+#pragma unroll
+        for (int k = 0; k < K; k++) {
+            v[i][k] = *(const float4 *)((GATE ? a.x : a.product) + (size_t)row[i] * C + 16 * k + 4 * t);
+            if (!GATE)
+                v[i][k] = times(v[i][k],
+                                *(const float4 *)(a.factor + (size_t)(row[i] / a.n_rows) * C + 16 * k + 4 * t));
+        }
+    if (GATE)
+        normalise(v, a.norm_epsilon);
+    split();
+
+    if constexpr (GATE) {
+        uint32_t product_high[K][4], product_low[K][4];
+#pragma unroll
+        for (int step = 0; step < GATE_STEPS; step++) {
+            const uint4 *w = next(step);
+#pragma unroll
+            for (int j = 0; j < GATE_TILES; j += 2) {
+                float c[2][4] = {};
+#pragma unroll
+                for (int k = 0; k < K; k++)
+                    multiply<2>(c, high[k], low[k], w + (k * GATE_TILES + j) * 32);
+                const int pair = (step * GATE_TILES + j) / 2;
+                const float4 bias = *(const float4 *)(a.gate_bias + 16 * pair + 4 * t);
+#pragma unroll
+                for (int i = 0; i < 2; i++)
+                    multiply_split_pair(&product_high[pair / 2][pair % 2 * 2 + i],
+                                        &product_low[pair / 2][pair % 2 * 2 + i],
+                                        (c[0][2 * i] + bias.x) * (c[0][2 * i + 1] + bias.y),
+                                        (c[1][2 * i] + bias.z) * (c[1][2 * i + 1] + bias.w));
+            }
+        }
+#pragma unroll
+        for (int k = 0; k < K; k++)
+#pragma unroll
+            for (int e = 0; e < 4; e++) {
+                high[k][e] = product_high[k][e];
+                low[k][e] = product_low[k][e];
+            }
+    }
+
+    const uint4 *w = next(GATE_STEPS);
+#pragma unroll
+    for (int j = 0; j < PROJ_TILES; j += 2) {
+        float c[2][4] = {};
+#pragma unroll
+        for (int k = 0; k < K; k++)
+            multiply<2>(c, high[k], low[k], w + (k * PROJ_TILES + j) * 32);
+        const unsigned o = 8 * j + 4 * t;
+        const float4 bias = *(const float4 *)(a.proj_bias + o);
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            const size_t at = (size_t)row[i] * C + o;
+            const float4 add = *(const float4 *)(a.x + at);
+            const float4 y = make_float4(c[0][2 * i] + bias.x + add.x, c[0][2 * i + 1] + bias.y + add.y,
+                                         c[1][2 * i] + bias.z + add.z, c[1][2 * i + 1] + bias.w + add.w);
+            if (real[i])
+                *(float4 *)(a.y + at) = y;
+            v[i][j / 2] = y;
+        }
+    }
+    normalise(v, a.norm_epsilon);
+    split();
+
+#pragma unroll 1
+    for (int step = 0; step < OUT_STEPS; step++) {
+        w = next(GATE_STEPS + 1 + step);
+#pragma unroll
+        for (int j = 0; j < OUT_TILES; j += 2) {
+            float c[2][4] = {};
+#pragma unroll
+            for (int k = 0; k < K; k++)
+                multiply<2>(c, high[k], low[k], w + (k * OUT_TILES + j) * 32);
+            const unsigned o = 8 * (unsigned)(step * OUT_TILES + j) + 4 * t;
+            const float4 bias = *(const float4 *)(a.out_bias + o);
+#pragma unroll
+            for (int i = 0; i < 2; i++)
+                if (real[i])
+                    *(float4 *)(a.z + (size_t)row[i] * 4 * C + o) =
+                        make_float4(c[0][2 * i] + bias.x, c[0][2 * i + 1] + bias.y, c[1][2 * i] + bias.z,
+                                    c[1][2 * i + 1] + bias.w);
+        }
+    }
+}
+
+template <int C> void launch_chain(const struct linear_chain_cuda *a, cudaStream_t stream) {
+    start(a->gate ? chain<C, true> : chain<C, false>, blocks_of(a->n_frames * a->n_rows, 16 * CHAIN_WARPS),
+          32 * CHAIN_WARPS, 0, stream, *a);
+}
+
 template <int N> void launch(const struct linear_cuda *a, cudaStream_t stream) {
     const unsigned n_warps = blocks_of(a->n_frames * a->n_rows, 16);
     if (a->n_in <= 16 * STAGE)
-        few<N><<<blocks_of(n_warps, FEW_WARPS), 32 * FEW_WARPS, 0, stream>>>(*a);
+        start(few<N>, blocks_of(n_warps, FEW_WARPS), 32 * FEW_WARPS, 0, stream, *a);
     else
-        many<N><<<dim3(blocks_of(n_warps, MANY_WARPS), blocks_of(a->n_out, 8 * N)), 32 * MANY_WARPS, 0, stream>>>(*a);
+        start(many<N>, dim3(blocks_of(n_warps, MANY_WARPS), blocks_of(a->n_out, 8 * N)), 32 * MANY_WARPS, 0, stream,
+              *a);
 }
 
 } // namespace
 
 size_t linear_cuda_size(unsigned n_in, unsigned n_out) {
-    return (size_t)blocks_of(n_in, 16) * 16 * blocks_of(n_out, 8 * tiles(n_out)) * 8 * tiles(n_out);
+    const unsigned width = 8 * linear_cuda_tiles(n_out);
+    return (size_t)blocks_of(n_in, 16) * 16 * blocks_of(n_out, width) * width;
 }
 
 void linear_cuda_put(float *packed, unsigned n_in, unsigned n_out, unsigned output, const float *weight) {
-    const unsigned n = tiles(n_out), n_k = blocks_of(n_in, 16), stage = output / (8 * n), local = output % (8 * n);
+    const unsigned n = linear_cuda_tiles(n_out), n_k = blocks_of(n_in, 16), stage = output / (8 * n),
+                   local = output % (8 * n);
     const unsigned tile = local / 16 * 2 + local % 4 / 2, g = local % 16 / 4 * 2 + local % 2;
     __half *halves = (__half *)packed;
     for (unsigned k = 0; k < n_in; k++) {
@@ -290,10 +447,18 @@ void linear_cuda_put(float *packed, unsigned n_in, unsigned n_out, unsigned outp
 }
 
 void linear_cuda(const struct linear_cuda *a, cudaStream_t stream) {
-    switch (tiles(a->n_out)) {
+    switch (linear_cuda_tiles(a->n_out)) {
     case 2: launch<2>(a, stream); break;
     case 4: launch<4>(a, stream); break;
     case 6: launch<6>(a, stream); break;
     default: launch<8>(a, stream); break;
+    }
+}
+
+void linear_chain_cuda(const struct linear_chain_cuda *a, cudaStream_t stream) {
+    switch (a->n_channels) {
+    case 16: launch_chain<16>(a, stream); break;
+    case 32: launch_chain<32>(a, stream); break;
+    default: launch_chain<64>(a, stream); break;
     }
 }

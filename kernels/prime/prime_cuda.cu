@@ -4,6 +4,7 @@
 #include "kernels/prime/prime_cuda.h"
 
 #include "kernels/linear/multiply.cuh"
+#include "kernels/overlap.cuh"
 
 namespace {
 
@@ -25,15 +26,16 @@ prime(const __grid_constant__ struct prime_cuda a) {
     const unsigned thread = threadIdx.x, stride = a.n_kernels * C, n_taps = kernel.n_taps, before = n_taps / 2;
     const size_t first = (size_t)blockIdx.x * a.n_rows * stride + blockIdx.y * C;
 
+    for (unsigned i = thread; i < C * C / 4; i += THREADS)
+        ((float4 *)weight)[i] = ((const float4 *)kernel.weight)[i];
+    for (unsigned i = thread; i < (TILE_ROWS - ROWS) * C; i += THREADS)
+        product[(ROWS + i / C) * A_STRIDE + i % C] = 0;
+    await();
     for (unsigned i = thread; i < (ROWS + n_taps - 1) * C / 4; i += THREADS) {
         const unsigned row = i / (C / 4) - before, c = i % (C / 4) * 4;
         ((float4 *)x)[i] = row < a.n_rows ? *(const float4 *)(a.x + first + (size_t)row * stride + c)
                                           : make_float4(0, 0, 0, 0);
     }
-    for (unsigned i = thread; i < C * C / 4; i += THREADS)
-        ((float4 *)weight)[i] = ((const float4 *)kernel.weight)[i];
-    for (unsigned i = thread; i < (TILE_ROWS - ROWS) * C; i += THREADS)
-        product[(ROWS + i / C) * A_STRIDE + i % C] = 0;
     __syncthreads();
 
     const unsigned c = thread % C, row = thread / C * STRIP;
@@ -97,7 +99,7 @@ prime(const __grid_constant__ struct prime_cuda a) {
 template <int C> void launch(const struct prime_cuda *a, unsigned most_taps, cudaStream_t stream) {
     const unsigned n_bytes = shape<C>::bytes(most_taps);
     cudaFuncSetAttribute(prime<C>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)n_bytes);
-    prime<C><<<dim3(a->n_frames, a->n_kernels), shape<C>::THREADS, n_bytes, stream>>>(*a);
+    start(prime<C>, dim3(a->n_frames, a->n_kernels), shape<C>::THREADS, n_bytes, stream, *a);
 }
 
 } // namespace

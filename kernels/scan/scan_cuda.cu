@@ -3,6 +3,8 @@
  * computed. */
 #include "kernels/scan/scan_cuda.h"
 
+#include "kernels/overlap.cuh"
+
 #include <cuda_pipeline.h>
 #include <math.h>
 
@@ -43,16 +45,18 @@ template <int STATES> __global__ __launch_bounds__(THREADS) void scan(const __gr
     const size_t at = (size_t)d * STATES + lane * MINE, state = (size_t)row * a.n_channels * STATES + at;
     float h[MINE], decay[MINE];
 #pragma unroll
-    for (int s = 0; s < MINE; s++) {
-        h[s] = a.h[state + s];
+    for (int s = 0; s < MINE; s++)
         decay[s] = a.decay[at + s];
-    }
 
     /* Outside the recurrence a thread has one channel, c, of the frames group, group + GROUPS, ... */
     const unsigned column = thread % CHANNELS, group = thread / CHANNELS, c = first_channel + column;
     const float bias = a.bias[c], pass = a.pass[c];
     for (unsigned r = group; r < a.rank; r += GROUPS)
         weight[r][column] = a.step[r * a.n_channels + c];
+    await();
+#pragma unroll
+    for (int s = 0; s < MINE; s++)
+        h[s] = a.h[state + s];
 
     auto fetch = [&](unsigned first) {
         const unsigned n = first < a.n_frames ? min((unsigned)FRAMES, a.n_frames - first) : 0,
@@ -151,9 +155,9 @@ template <int STATES> __global__ __launch_bounds__(THREADS) void scan(const __gr
 void scan_cuda(const struct scan_cuda *a, cudaStream_t stream) {
     const dim3 grid(a->n_rows, a->n_channels / CHANNELS);
     switch (a->n_states) {
-    case 16: scan<16><<<grid, THREADS, 0, stream>>>(*a); break;
-    case 32: scan<32><<<grid, THREADS, 0, stream>>>(*a); break;
-    case 48: scan<48><<<grid, THREADS, 0, stream>>>(*a); break;
-    default: scan<64><<<grid, THREADS, 0, stream>>>(*a); break;
+    case 16: start(scan<16>, grid, THREADS, 0, stream, *a); break;
+    case 32: start(scan<32>, grid, THREADS, 0, stream, *a); break;
+    case 48: start(scan<48>, grid, THREADS, 0, stream, *a); break;
+    default: start(scan<64>, grid, THREADS, 0, stream, *a); break;
     }
 }

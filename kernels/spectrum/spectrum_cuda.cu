@@ -1,5 +1,7 @@
 #include "kernels/spectrum/spectrum_cuda.h"
 
+#include "kernels/overlap.cuh"
+
 #include <stddef.h>
 
 namespace {
@@ -15,6 +17,7 @@ __global__ void make_frames(const __grid_constant__ struct frames_cuda a) {
     const unsigned i = (unsigned)(at % a.window);
     if (frame >= a.n_frames)
         return;
+    await();
     const float x = a.samples[frame * a.hop + i];
     a.frames[at] = a.analysis[i] * (isfinite(x) ? fmaxf(-a.loudest, fminf(x, a.loudest)) : 0);
 }
@@ -30,6 +33,7 @@ __global__ void make_features(const __grid_constant__ struct spectrum_cuda g, un
     const unsigned p = (unsigned)(at % g.n_positions);
     if (frame >= n_frames)
         return;
+    await();
     const float2 *x = spectrum + frame * g.n_bins;
     const float scale = 1 / g.scale;
     float *f = features + 3 * at;
@@ -62,6 +66,7 @@ __global__ void apply(const __grid_constant__ struct spectrum_cuda g, unsigned n
     const unsigned i = (unsigned)(at % g.n_bins);
     if (frame >= n_frames)
         return;
+    await();
     const float *mask = masks + frame * g.n_positions;
     float gain;
     if (i < g.n_linear)
@@ -96,6 +101,7 @@ __global__ void overlap(const __grid_constant__ struct overlap_cuda a) {
     if (j >= a.n_frames * a.hop + n_kept)
         return;
     const float scale = 1.f / (float)a.window;
+    await();
     float sum = j < n_kept ? a.overlap[j] : 0;
     for (unsigned f = j < a.length ? 0 : (j - a.length) / a.hop + 1; f < a.n_frames && f * a.hop <= j; f++) {
         const unsigned i = j - f * a.hop;
@@ -107,21 +113,21 @@ __global__ void overlap(const __grid_constant__ struct overlap_cuda a) {
 } // namespace
 
 void frames_cuda(const struct frames_cuda *a, cudaStream_t stream) {
-    make_frames<<<blocks((size_t)a->n_frames * a->window), THREADS, 0, stream>>>(*a);
+    start(make_frames, blocks((size_t)a->n_frames * a->window), THREADS, 0, stream, *a);
 }
 
 void features_cuda(const struct spectrum_cuda *g, unsigned n_frames, const float *X, float *features,
                    cudaStream_t stream) {
-    make_features<<<blocks((size_t)n_frames * g->n_positions), THREADS, 0, stream>>>(*g, n_frames, (const float2 *)X,
-                                                                                     features);
+    start(make_features, blocks((size_t)n_frames * g->n_positions), THREADS, 0, stream, *g, n_frames, (const float2 *)X,
+          features);
 }
 
 void apply_cuda(const struct spectrum_cuda *g, unsigned n_frames, const float *mask, const float *rotation,
                 float strength, float floor, float low_cut, float *X, cudaStream_t stream) {
-    apply<<<blocks((size_t)n_frames * g->n_bins), THREADS, 0, stream>>>(*g, n_frames, mask, (const float2 *)rotation,
-                                                                        strength, floor, low_cut, (float2 *)X);
+    start(apply, blocks((size_t)n_frames * g->n_bins), THREADS, 0, stream, *g, n_frames, mask, (const float2 *)rotation,
+          strength, floor, low_cut, (float2 *)X);
 }
 
 void overlap_cuda(const struct overlap_cuda *a, cudaStream_t stream) {
-    overlap<<<blocks(a->n_frames * a->hop + a->length - a->hop), THREADS, 0, stream>>>(*a);
+    start(overlap, blocks(a->n_frames * a->hop + a->length - a->hop), THREADS, 0, stream, *a);
 }

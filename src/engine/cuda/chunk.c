@@ -141,7 +141,7 @@ static unsigned frames_that_fit(struct chunk *c, size_t used, unsigned max_hops)
     struct arena measured = {0};
     layout_scratch(c, &measured, MOST_FRAMES);
     const size_t left = used < MOST_BYTES ? MOST_BYTES - used : 0, n = left / (measured.used / MOST_FRAMES + 1);
-    unsigned most = max_hops < MOST_FRAMES ? max_hops : MOST_FRAMES;
+    const unsigned most = max_hops < MOST_FRAMES ? max_hops : MOST_FRAMES;
     return n > most ? most : n < LEAST_FRAMES ? LEAST_FRAMES : (unsigned)n;
 }
 

@@ -64,7 +64,6 @@ struct net_cuda {
     float *half_a, *half_b;      /* [n_frames][n_half][channels] */
     float *padded;               /* [n_frames][n_half + 2][channels]; the first and last rows stay zero */
     float *maps[MODEL_MAX_DEPTH]; /* [n_frames][n_positions][channels]; 0 is unused */
-    float *taps;                 /* [n_frames][n_positions][depth * channels] */
     float *product, *mixed;      /* [n_frames][n_half][channels] */
     float *inner;                /* [n_frames][n_half][in_row] */
     float *u;                    /* [n_frames][n_half][convolved channels] */
@@ -148,10 +147,25 @@ static void mamba2_init(struct arena *a, const struct model_config *g, struct ti
     t->pass = arena_copy(a, w->head_pass, n);
 }
 
+/* For linear_chain_cuda, behind a gate. */
+static void layer_behind_gate(struct arena *a, struct layer *l, const struct linear_weights *w) {
+    const unsigned n_in = w->n_in, n_out = w->n_out;
+    layer_init(a, l, w, false, NULL);
+    for (unsigned o = 0; a->base && o < n_out; o++) {
+        float row[LINEAR_CHAIN_CUDA_CHANNELS];
+        for (unsigned i = 0; i < n_in; i++)
+            row[linear_chain_cuda_input(i)] = w->weight[(size_t)o * n_in + i];
+        linear_cuda_put(arena_mirror(a, l->weight), n_in, n_out, o, row);
+    }
+}
+
 static void time_layer_init(struct arena *a, const struct model_config *g, struct time_layer *t,
                             const struct time_weights *w) {
     layer_init(a, &t->gate, &w->gate, true, NULL);
-    layer_init(a, &t->proj, &w->proj, false, NULL);
+    if (linear_chain_cuda_fits(g->channels, w->in.n_out))
+        layer_behind_gate(a, &t->proj, &w->proj);
+    else
+        layer_init(a, &t->proj, &w->proj, false, NULL);
     layer_init(a, &t->in, &w->in, false, NULL);
     t->conv_taps = w->conv_taps ? arena_copy(a, w->conv_taps, (size_t)g->d_conv * model_convolved(g)) : NULL;
     t->conv_bias = w->conv_bias ? arena_copy(a, w->conv_bias, model_convolved(g)) : NULL;
@@ -221,7 +235,6 @@ void net_cuda_scratch(struct net_cuda *n, struct arena *a, unsigned n_frames) {
     struct arena dense = *a, time = *a, freq = *a;
     for (unsigned i = 1; i < g->depth; i++)
         n->maps[i] = arena_take(&dense, full * c);
-    n->taps = arena_take(&dense, full * g->depth * c);
 
     n->product = arena_take(&time, half * c);
     n->inner = arena_take(&time, half * in_row(g));
@@ -338,22 +351,23 @@ static void dense(const struct net_cuda *n, const struct dense *d, float *const 
                   unsigned n_rows, const float *x, float *y, size_t y_frame) {
     const struct model_config *g = n->config;
     const unsigned c = g->channels, n_past = 1u << g->depth;
-    struct dense_cuda taps = {.n_frames = n_frames, .n_rows = n_rows, .n_channels = c, .n_past = n_past, .y = n->taps};
+    struct dense_cuda a = {.n_frames = n_frames, .n_rows = n_rows, .n_channels = c, .n_past = n_past};
     for (unsigned i = 0; i < g->depth; i++) {
-        taps.layer = i;
-        taps.map[i] = i ? n->maps[i] : x;
-        taps.past[i] = past[i];
-        taps.taps = d->taps[i];
-        dense_cuda(&taps, n->stream);
-        struct linear_cuda mix = linear(&d->mix[i], n_frames, n_rows, n->taps, (i + 1) * c,
-                                        i + 1 < g->depth ? n->maps[i + 1] : y, c);
-        if (i + 1 == g->depth)
-            mix.y_frame = y_frame;
-        linear_cuda(&mix, n->stream);
+        const bool last = i + 1 == g->depth;
+        a.layer = i;
+        a.map[i] = i ? n->maps[i] : x;
+        a.past[i] = past[i];
+        a.taps = d->taps[i];
+        a.weight = d->mix[i].weight;
+        a.bias = d->mix[i].bias;
+        a.prelu = d->mix[i].prelu;
+        a.y = last ? y : n->maps[i + 1];
+        a.y_frame = last ? y_frame : n_rows * (size_t)c;
+        dense_cuda(&a, n->stream);
     }
     for (unsigned i = 0; i < g->depth; i++)
         history_cuda(&(struct history_cuda){.n_frames = n_frames, .n_rows = n_rows, .n_channels = c, .n_past = n_past,
-                                            .x = taps.map[i], .x_stride = c, .past = past[i]}, n->stream);
+                                            .x = a.map[i], .x_stride = c, .past = past[i]}, n->stream);
 }
 
 void net_cuda_embed(struct net_cuda *n, unsigned n_frames, const float *features, float *y) {
@@ -390,7 +404,9 @@ static const float *mix(const struct net_cuda *n, const struct time_layer *t, st
 
     conv_cuda(&(struct conv_cuda){.n_frames = n_frames, .n_rows = rows, .n_channels = seen, .n_taps = g->d_conv,
                                   .x = n->inner, .x_stride = row, .past = s->past, .taps = t->conv_taps,
-                                  .bias = t->conv_bias, .y = n->u},
+                                  .bias = t->conv_bias, .y = n->u, .weight = t->select.weight,
+                                  .z_bias = t->select.bias, .n_out = t->select.n_out, .z = n->select,
+                                  .z_stride = select_row(g)},
               n->stream);
     history_cuda(&(struct history_cuda){.n_frames = n_frames, .n_rows = rows, .n_channels = seen,
                                         .n_past = g->d_conv - 1, .x = n->inner, .x_stride = row, .past = s->past},
@@ -403,8 +419,6 @@ static const float *mix(const struct net_cuda *n, const struct time_layer *t, st
                                     .pass = t->pass, .h = s->h, .y = n->after}, n->stream);
         return n->after;
     }
-    struct linear_cuda a = linear(&t->select, n_frames, rows, n->u, d, n->select, select_row(g));
-    linear_cuda(&a, n->stream);
     scan_cuda(&(struct scan_cuda){.n_frames = n_frames, .n_rows = rows, .n_channels = d, .n_states = g->d_state,
                                   .rank = g->step_rank, .u = n->u, .select = n->select, .select_stride = select_row(g),
                                   .step = t->step, .bias = t->step_bias, .z = n->inner + d, .z_stride = row,
@@ -418,16 +432,25 @@ static void time_layer(const struct net_cuda *n, const struct time_layer *t, str
     const struct model_config *g = n->config;
     const unsigned rows = g->n_half, c = g->channels;
 
-    struct linear_cuda a = linear(&t->gate, n_frames, rows, x, c, n->product, c);
-    a.norm_epsilon = g->norm_epsilon;
-    linear_cuda(&a, n->stream);
-    a = linear(&t->proj, n_frames, rows, n->product, c, y, c);
-    a.add = x;
-    linear_cuda(&a, n->stream);
-
-    a = linear(&t->in, n_frames, rows, y, c, n->inner, in_row(g));
-    a.norm_epsilon = g->norm_epsilon;
-    linear_cuda(&a, n->stream);
+    struct linear_cuda a;
+    if (linear_chain_cuda_fits(c, t->in.n_out)) {
+        linear_chain_cuda(&(struct linear_chain_cuda){.n_frames = n_frames, .n_rows = rows, .n_channels = c,
+                                                      .norm_epsilon = g->norm_epsilon, .x = x,
+                                                      .gate = t->gate.weight, .gate_bias = t->gate.bias,
+                                                      .proj = t->proj.weight, .proj_bias = t->proj.bias,
+                                                      .out = t->in.weight, .out_bias = t->in.bias, .y = y,
+                                                      .z = n->inner}, n->stream);
+    } else {
+        a = linear(&t->gate, n_frames, rows, x, c, n->product, c);
+        a.norm_epsilon = g->norm_epsilon;
+        linear_cuda(&a, n->stream);
+        a = linear(&t->proj, n_frames, rows, n->product, c, y, c);
+        a.add = x;
+        linear_cuda(&a, n->stream);
+        a = linear(&t->in, n_frames, rows, y, c, n->inner, in_row(g));
+        a.norm_epsilon = g->norm_epsilon;
+        linear_cuda(&a, n->stream);
+    }
     a = linear(&t->out, n_frames, rows, mix(n, t, s, n_frames), g->d_inner, y, c);
     a.add = y;
     a.skip = skip;
@@ -485,21 +508,26 @@ static void freq_layer(const struct net_cuda *n, const struct freq_layer *f, uns
     struct linear_cuda a = linear(&f->gate, n_frames, rows, x, c, n->gates, 2 * c);
     a.norm_epsilon = g->norm_epsilon;
     linear_cuda(&a, n->stream);
-    over_frequency_cuda(&(struct over_frequency_cuda){.n_frames = n_frames, .n_rows = rows, .n_channels = 2 * c,
-                                                      .n_taps = 3, .x = n->gates, .x_stride = 2 * c,
-                                                      .taps = f->gate_taps, .gate = true, .y = n->product,
-                                                      .y_stride = c}, n->stream);
     attend_cuda(&(struct attend_cuda){.n_frames = n_frames, .n_rows = rows, .n_channels = c,
                                       .weight_stride = linear_cuda_width(c), .weight = f->attention.weight,
-                                      .bias = f->attention.bias, .x = n->product, .factor = n->factor}, n->stream);
-    a = linear(&f->proj, n_frames, rows, n->product, c, y, c);
-    a.scale = n->factor;
-    a.add = x;
-    linear_cuda(&a, n->stream);
-
-    a = linear(&f->up, n_frames, rows, y, c, n->chunks, width);
-    a.norm_epsilon = g->norm_epsilon;
-    linear_cuda(&a, n->stream);
+                                      .bias = f->attention.bias, .x = n->gates, .taps = f->gate_taps, .y = n->product,
+                                      .factor = n->factor}, n->stream);
+    if (linear_chain_cuda_fits(c, width)) {
+        linear_chain_cuda(&(struct linear_chain_cuda){.n_frames = n_frames, .n_rows = rows, .n_channels = c,
+                                                      .norm_epsilon = g->norm_epsilon, .x = x,
+                                                      .product = n->product, .factor = n->factor,
+                                                      .proj = f->proj.weight, .proj_bias = f->proj.bias,
+                                                      .out = f->up.weight, .out_bias = f->up.bias, .y = y,
+                                                      .z = n->chunks}, n->stream);
+    } else {
+        a = linear(&f->proj, n_frames, rows, n->product, c, y, c);
+        a.scale = n->factor;
+        a.add = x;
+        linear_cuda(&a, n->stream);
+        a = linear(&f->up, n_frames, rows, y, c, n->chunks, width);
+        a.norm_epsilon = g->norm_epsilon;
+        linear_cuda(&a, n->stream);
+    }
     primes(n, f, n_frames);
     a = linear(&f->down, n_frames, rows, n->primes, width, y, c);
     a.add = y;
