@@ -85,9 +85,10 @@ static bool is_wrong(const struct node *n) {
  * without, it fades the input out, then opens the stream anew with what is wished by then. */
 static int follow_capture(struct node *n) {
     const struct wishes *const w = &n->wishes;
-    if (n->wants_echo && !n->echo.canceller && !n->echo.problem.text[0])
+    const bool loaded = n->echo.canceller || n->echo.problem.text[0]; /* or tried in vain */
+    if (n->wants_echo && !loaded)
         echo_load(&n->echo);
-    if (!n->wants_echo && !n->streams.canceller && (n->echo.canceller || n->echo.problem.text[0]))
+    if (!n->wants_echo && !n->streams.canceller && loaded)
         echo_unload(&n->echo);
     if (n->fade.state == FADE_DONE) {
         n->fade.state = FADE_NONE;
