@@ -60,13 +60,17 @@ static void link_model(const char *name, const char *to) {
     ck_assert_int_eq(symlink(to, path), 0);
 }
 
-/* small keeps its hop of 256, base is a network with one of 512. */
-static void take_models_of_two_hops(void) {
+static void take_small_alone(void) {
     strcpy(directory, "/tmp/primeknet-plugins-XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(directory));
     link_model("small", FIXTURES "/../../models/small.safetensors");
-    link_model("base", FIXTURES "/long-hop.safetensors");
     ck_assert_int_eq(setenv("PRIMEKNET_MODELS", directory, 1), 0);
+}
+
+/* small keeps its hop of 256, base is a network with one of 512. */
+static void take_models_of_two_hops(void) {
+    take_small_alone();
+    link_model("base", FIXTURES "/long-hop.safetensors");
 }
 
 static void return_to_models(void) {
@@ -279,6 +283,22 @@ START_TEST(the_first_block_may_bring_the_model) {
 }
 END_TEST
 
+START_TEST(another_model_takes_the_place_of_one_that_is_missing) {
+    struct core_controls controls = plain;
+    controls.model = (float)_i;
+    take_small_alone();
+    struct core *c = open_core(1, 48000, &controls);
+    float *x = noise(N), *y = wanted("small", -INFINITY, 1, x, N);
+    core_run(c, &controls, &(const float *){x}, &x, N);
+    for (size_t k = 0; k < N; k++)
+        ck_assert(x[k] == y[k]);
+    free(x);
+    free(y);
+    core_close(c);
+    return_to_models();
+}
+END_TEST
+
 START_TEST(controls_may_be_anything) {
     const float odd[] = {NAN, INFINITY, -INFINITY, -1, 1e30f};
     for (unsigned i = 0; i < sizeof odd / sizeof *odd; i++) {
@@ -321,6 +341,7 @@ int main(void) {
     tcase_add_loop_test(t, a_new_model_takes_over_while_sound_runs, 0, 3);
     tcase_add_test(t, the_delay_is_every_models);
     tcase_add_test(t, the_first_block_may_bring_the_model);
+    tcase_add_loop_test(t, another_model_takes_the_place_of_one_that_is_missing, 0, 4);
     tcase_add_test(t, controls_may_be_anything);
     tcase_add_test(t, without_a_model_the_input_passes);
     suite_add_tcase(suite, t);

@@ -132,18 +132,28 @@ static void compute_hop(struct core *c) {
 
 /* ---- the core's own thread ------------------------------------------------------------------------------------- */
 
-static struct primeknet *load(const struct core *c, unsigned model) {
-    char error[PRIMEKNET_ERROR];
-    struct primeknet *p = primeknet_open(models[model], "cpu", c->n_channels, DELAY, error);
+static struct primeknet *open_model(const struct core *c, const char *model, char error[PRIMEKNET_ERROR]) {
+    struct primeknet *p = primeknet_open(model, "cpu", c->n_channels, DELAY, error);
     if (p && (primeknet_rate(p) != RATE || DELAY % primeknet_hop(p) ||
               primeknet_delay(p) + primeknet_hop(p) != DELAY)) {
-        snprintf(error, sizeof error, "%s: the plugins take models at %d Hz with windows of %d samples", models[model],
-                 RATE, DELAY);
+        snprintf(error, PRIMEKNET_ERROR, "%s: the plugins take models at %d Hz with windows of %d samples", model, RATE,
+                 DELAY);
         primeknet_close(p);
         p = NULL;
     }
-    if (!p)
-        fprintf(stderr, "primeknet: %s\n", error);
+    return p;
+}
+
+/* The model that is wanted or, where that cannot be used, the first of those that can. */
+static struct primeknet *load(const struct core *c, unsigned model) {
+    static const char *const others[] = {"base", "small", "large"};
+    char error[PRIMEKNET_ERROR], ignored[PRIMEKNET_ERROR];
+    struct primeknet *p = open_model(c, models[model], error);
+    const bool wanted = p;
+    for (unsigned i = 0; !p && i < sizeof others / sizeof *others; i++)
+        p = open_model(c, others[i], ignored);
+    if (!wanted)
+        fprintf(stderr, "primeknet: %s; the plugin runs %s\n", error, p ? primeknet_about(p) : "without a model");
     return p;
 }
 

@@ -29,7 +29,7 @@ struct core *core_open(unsigned n_channels, double rate);
 void core_close(struct core *c);
 
 /* Starts anew, without anything that was heard before, and loads the model of the controls if it is not loaded: not for
- * an audio thread. Until a model could be loaded the input passes, delayed. */
+ * an audio thread. If that model cannot be used, another does; without any the input passes, delayed. */
 void core_activate(struct core *c, const struct core_controls *controls);
 
 /* in and out: [n_channels][n]; in[i] and out[j] may be the same arrays. A new model is loaded in the background and
