@@ -146,7 +146,6 @@ static int follow_graph(struct node *n) {
             choices_write(m->choices);
     } while (w->n_targets == RECALL_STREAMS); /* there may be more */
     streams_set_consumers(&n->streams, w->n_consumers);
-    streams_publish_voice(&n->streams);
     streams_set_quiet(&n->streams, w->quiet);
     streams_set_pacing(&n->streams, w->pacing);
     if (w->title[0] && strcmp(w->title, n->title) != 0) {
@@ -157,7 +156,7 @@ static int follow_graph(struct node *n) {
     int r = follow_capture(n);
     if (r >= 0 && !n->repair.waiting)
         r = streams_follow_played(&n->streams, n->registry.core, w->played);
-    streams_publish_latency(&n->streams);
+    streams_publish(&n->streams);
     return r;
 }
 
@@ -271,9 +270,7 @@ static void on_pump(void *data, int fd, uint32_t mask) {
     (void)fd, (void)mask;
     struct node *const n = data;
     pump_dispatch(n->pump);
-    streams_ask_quantum(&n->streams);
-    streams_publish_latency(&n->streams);
-    streams_publish_voice(&n->streams);
+    streams_publish(&n->streams);
     n->dirty = true;
 }
 
@@ -488,8 +485,7 @@ void node_status(const struct node *n, struct node_status *ret) {
         .echo_problem = n->echo.problem.text,
         .lacks_channel = n->wishes.lacks_channel,
     };
-    pump_stats(n->pump, &ret->pump);
-    ret->pump.delay = streams_delay(&n->streams);
+    streams_stats(&n->streams, &ret->pump);
     const struct mirror_node *const microphone = mirror_node(&n->registry.mirror, n->wishes.microphone);
     if (microphone) {
         text_copy(ret->microphone, sizeof ret->microphone, microphone->description);

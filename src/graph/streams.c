@@ -154,80 +154,68 @@ static void set_input(struct streams *s, struct pw_stream *stream) {
     pw_data_loop_invoke(s->data_loop, input_from, 0, &stream, sizeof stream, true, s);
 }
 
-/* ---- quantum and latency ----------------------------------------------------------------------------------------- */
+/* ---- what the pump tells ----------------------------------------------------------------------------------------- */
 
-/* As node.latency; false: it is the same as before. A speaker leaves it to the output. */
-static bool wanted_quantum(struct streams *s, char latency[32]) {
-    struct pump_stats stats;
-    pump_stats(s->pump, &stats);
-    const bool same = s->kind == NODE_SPEAKER || s->quantum == stats.hop;
-    s->quantum = stats.hop;
-    snprintf(latency, 32, "%u/%u", s->quantum, PUMP_RATE);
-    return !same;
+void streams_stats(const struct streams *s, struct pump_stats *ret) {
+    pump_stats(s->pump, ret);
+    if (s->canceller)
+        ret->delay += canceller_delay(s->canceller);
 }
 
-void streams_ask_quantum(struct streams *s) {
-    char latency[32];
-    if (!s->source || !wanted_quantum(s, latency))
-        return;
-    const struct spa_dict_item item = SPA_DICT_ITEM_INIT(PW_KEY_NODE_LATENCY, latency);
-    pw_stream_update_properties(s->source, &SPA_DICT_INIT(&item, 1));
+/* As node.latency; false: it is the same as before. A speaker leaves it to the output. */
+static bool wanted_quantum(struct streams *s, unsigned hop, char latency[32]) {
+    const bool same = s->kind == NODE_SPEAKER || s->quantum == hop;
+    s->quantum = hop;
+    snprintf(latency, 32, "%u/%u", hop, PUMP_RATE);
+    return !same;
 }
 
 static uint64_t to_ns(uint64_t samples, uint64_t rate) {
     return (samples * 1000000000 + rate / 2) / rate;
 }
 
-unsigned streams_delay(const struct streams *s) {
-    struct pump_stats stats;
-    pump_stats(s->pump, &stats);
-    return stats.delay + (s->canceller ? canceller_delay(s->canceller) : 0);
-}
-
-void streams_publish_latency(struct streams *s) {
-    if (!s->source || !streams_visible(s))
-        return;
-    /* If the graph has another rate, both streams hold samples in their resamplers, counted at the input's rate. */
+/* If the graph has another rate, both streams hold samples in their resamplers, counted at the input's rate. */
+static uint64_t latency_ns(const struct streams *s, unsigned delay) {
     struct pw_time in = {0}, out = {0};
     if (s->capture)
         pw_stream_get_time_n(s->capture, &in, sizeof in);
     pw_stream_get_time_n(s->source, &out, sizeof out);
-    uint64_t ns = to_ns(streams_delay(s) + out.buffered, PUMP_RATE);
-    if (in.rate.denom)
-        ns += to_ns(in.buffered * in.rate.num, in.rate.denom);
-    params_publish_latency(s->params, streams_visible(s), ns);
+    const uint64_t ns = to_ns(delay + out.buffered, PUMP_RATE);
+    return in.rate.denom ? ns + to_ns(in.buffered * in.rate.num, in.rate.denom) : ns;
 }
 
-/* ---- properties -------------------------------------------------------------------------------------------------- */
-
-static void publish(struct streams *s, const char *key, const char *value) {
+static void publish(struct pw_stream *stream, const char *key, const char *value) {
     const struct spa_dict_item item = SPA_DICT_ITEM_INIT(key, value);
-    if (streams_visible(s))
-        pw_stream_update_properties(streams_visible(s), &SPA_DICT_INIT(&item, 1));
+    if (stream)
+        pw_stream_update_properties(stream, &SPA_DICT_INIT(&item, 1));
 }
 
 void streams_set_title(struct streams *s) {
-    publish(s, PW_KEY_NODE_DESCRIPTION, s->title);
+    publish(streams_visible(s), PW_KEY_NODE_DESCRIPTION, s->title);
 }
 
-void streams_publish_voice(struct streams *s) {
-    if (!streams_visible(s))
-        return;
+void streams_publish(struct streams *s) {
+    struct pw_stream *const visible = streams_visible(s);
     struct pump_stats stats;
-    pump_stats(s->pump, &stats);
+    char latency[32];
+    streams_stats(s, &stats);
     const bool known = atomic_load(&s->n_consumers) && isfinite(stats.speech);
     const char *const voice = !known ? "unknown" : stats.speaks ? "true" : "false";
-    if (strcmp(s->voice, voice) == 0)
-        return;
-    s->voice = voice;
-    publish(s, VOICE, voice);
+    if (s->source && wanted_quantum(s, stats.hop, latency))
+        publish(s->source, PW_KEY_NODE_LATENCY, latency);
+    if (s->source && visible)
+        params_publish_latency(s->params, visible, latency_ns(s, stats.delay));
+    if (visible && strcmp(s->voice, voice) != 0) {
+        s->voice = voice;
+        publish(visible, VOICE, voice);
+    }
 }
 
 /* ---- states and parameters --------------------------------------------------------------------------------------- */
 
 static void publish_anew(struct streams *s) {
     s->params->published_ns = 0;
-    streams_publish_latency(s);
+    streams_publish(s);
 }
 
 static void on_state(struct streams *s, struct pw_stream *stream, enum pw_stream_state state) {
@@ -242,7 +230,7 @@ static void on_param(struct streams *s, struct pw_stream *stream, uint32_t id, c
         if (id == SPA_PARAM_Format && param) /* PipeWire 1.4 may have made its ports after the pause began */
             publish_anew(s);
     } else if (params_device(s->params, id, param)) {
-        streams_publish_latency(s);
+        streams_publish(s);
     }
 }
 
@@ -458,8 +446,10 @@ int streams_open_source(struct streams *s, struct pw_core *core, const char *tar
     if (speaker)
         s->params->device = SPA_LATENCY_INFO(SPA_DIRECTION_INPUT);
     s->quantum = 0;
+    struct pump_stats stats;
     char latency[32];
-    if (wanted_quantum(s, latency))
+    streams_stats(s, &stats);
+    if (wanted_quantum(s, stats.hop, latency))
         pw_properties_set(p, PW_KEY_NODE_LATENCY, latency);
     s->loop.idle = true;
     s->source = pw_stream_new(core, pw_properties_get(p, PW_KEY_NODE_DESCRIPTION), p);

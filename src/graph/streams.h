@@ -83,10 +83,10 @@ void streams_set_title(struct streams *s); /* title has changed */
 void streams_set_quiet(struct streams *s, bool quiet); /* ignore the capture stream's samples */
 void streams_set_pacing(struct streams *s, bool pacing);
 void streams_set_consumers(struct streams *s, unsigned n);
-void streams_ask_quantum(struct streams *s); /* one hop of the engine that sounds */
-unsigned streams_delay(const struct streams *s); /* samples at PUMP_RATE, from the capture stream to the source */
-void streams_publish_latency(struct streams *s);
-void streams_publish_voice(struct streams *s); /* sets that property */
+/* pump_stats, with the delay from the capture stream to the source. */
+void streams_stats(const struct streams *s, struct pump_stats *ret);
+/* Publishes what has changed: one hop of the engine that sounds, as the quantum to ask for; the latency; the voice. */
+void streams_publish(struct streams *s);
 
 /* The enum spa_audio_channel of a channel's name such as "FL", SPA_AUDIO_CHANNEL_UNKNOWN for another text. */
 uint32_t streams_channel(const char *name);
