@@ -329,44 +329,36 @@ static int connect_stream(const struct streams *s, struct pw_stream *stream, enu
             visible ? 2 + PARAMS_CONTROLS : 2);
 }
 
-/* The properties that both streams and the pacer share: they are scheduled together, run on one data loop even where
- * PipeWire (from 1.2 on) has several, and are never linked to each other. part: "" for the visible stream. */
-static struct pw_properties *properties(const struct streams *s, const char *part, const char *part_title) {
-    struct pw_properties *const p = pw_properties_new(PW_KEY_NODE_GROUP, s->group, PW_KEY_NODE_LINK_GROUP, s->group,
-            PW_KEY_NODE_VIRTUAL, "true", "resample.prefill", "true", NULL);
-    if (p) {
+/* Adds the properties that both streams and the pacer share: they are scheduled together, run on one data loop even
+ * where PipeWire (from 1.2 on) has several, and are never linked to each other. part: "" for the visible stream. */
+static struct pw_properties *share(const struct streams *s, const char *part, const char *part_title,
+        struct pw_properties *p) {
+    if (!p)
+        return NULL;
+    pw_properties_set(p, PW_KEY_NODE_GROUP, s->group);
+    pw_properties_set(p, PW_KEY_NODE_LINK_GROUP, s->group);
+    pw_properties_set(p, PW_KEY_NODE_VIRTUAL, "true");
+    pw_properties_set(p, "resample.prefill", "true");
 #if PW_CHECK_VERSION(1, 2, 0)
-        pw_properties_set(p, PW_KEY_NODE_LOOP_NAME, pw_data_loop_get_loop(s->data_loop)->name);
+    pw_properties_set(p, PW_KEY_NODE_LOOP_NAME, pw_data_loop_get_loop(s->data_loop)->name);
 #endif
-        pw_properties_setf(p, PW_KEY_NODE_NAME, "%s%s", part, s->name);
-        pw_properties_setf(p, PW_KEY_NODE_DESCRIPTION, "%s%s", s->title, part_title);
-    }
+    pw_properties_setf(p, PW_KEY_NODE_NAME, "%s%s", part, s->name);
+    pw_properties_setf(p, PW_KEY_NODE_DESCRIPTION, "%s%s", s->title, part_title);
     return p;
 }
 
 static struct pw_properties *visible_properties(struct streams *s, const char *class) {
-    struct pw_properties *const p = properties(s, "", "");
-    if (!p)
-        return NULL;
-    pw_properties_set(p, PW_KEY_MEDIA_CLASS, class);
     s->voice = "unknown";
-    pw_properties_set(p, VOICE, s->voice);
-    return p;
+    return share(s, "", "", pw_properties_new(PW_KEY_MEDIA_CLASS, class, VOICE, s->voice, NULL));
 }
 
-/* Of a stream that people do not choose, for which the session manager finds a device: target, or "" for the default. */
+/* Of a stream that people do not choose, for which the session manager finds a device: target, or "" for the default.
+ * Passive: alone it keeps no microphone awake, and no output. */
 static struct pw_properties *hidden_properties(const struct streams *s, const char *part, const char *part_title,
         const char *category, const char *target) {
-    struct pw_properties *const p = properties(s, part, part_title);
-    if (!p)
-        return NULL;
-    pw_properties_set(p, PW_KEY_MEDIA_TYPE, "Audio");
-    pw_properties_set(p, PW_KEY_MEDIA_CATEGORY, category);
-    pw_properties_set(p, PW_KEY_MEDIA_ROLE, "DSP");
-    pw_properties_set(p, PW_KEY_NODE_PASSIVE, "true"); /* alone it keeps no microphone awake, and no output */
-    if (target[0])
-        pw_properties_set(p, PW_KEY_TARGET_OBJECT, target);
-    return p;
+    return share(s, part, part_title,
+            pw_properties_new(PW_KEY_MEDIA_TYPE, "Audio", PW_KEY_MEDIA_CATEGORY, category, PW_KEY_MEDIA_ROLE, "DSP",
+                    PW_KEY_NODE_PASSIVE, "true", PW_KEY_TARGET_OBJECT, target[0] ? target : NULL, NULL));
 }
 
 static struct pw_properties *device_properties(struct streams *s, const char *part, const char *part_title,
@@ -471,10 +463,10 @@ static void close_source(struct streams *s) {
 }
 
 int streams_open_pacer(struct streams *s, struct pw_core *core) {
-    struct pw_properties *const p = properties(s, "pacer.", "'s pace");
+    struct pw_properties *const p =
+            share(s, "pacer.", "'s pace", pw_properties_new(PW_KEY_NODE_ALWAYS_PROCESS, "true", NULL));
     if (!p)
         return -ENOMEM;
-    pw_properties_set(p, PW_KEY_NODE_ALWAYS_PROCESS, "true");
     s->pacer = pw_filter_new(core, pw_properties_get(p, PW_KEY_NODE_DESCRIPTION), p);
     if (!s->pacer)
         return -errno;
