@@ -105,47 +105,39 @@ static const struct pw_link_events link_events = {
     .info = on_link_info,
 };
 
-static struct watched *watch(struct registry *r, uint32_t id, const char *type, uint32_t version) {
-    struct watched *const w = calloc(1, sizeof *w);
-    if (!w)
-        return NULL;
-    w->registry = r;
-    w->id = id;
-    w->proxy = pw_registry_bind(r->registry, id, type, version, 0);
-    if (!w->proxy) {
-        free(w);
-        return NULL;
-    }
+/* The proxy holds the memory. */
+static void watch(struct registry *r, uint32_t id, const char *type, uint32_t version, const void *events) {
+    struct pw_proxy *const proxy = pw_registry_bind(r->registry, id, type, version, sizeof(struct watched));
+    if (!proxy)
+        return;
+    struct watched *const w = pw_proxy_get_user_data(proxy);
+    *w = (struct watched){.registry = r, .id = id, .proxy = proxy};
+    pw_proxy_add_object_listener(proxy, &w->listener, events, w);
     spa_list_append(&r->watched, &w->list);
-    return w;
 }
 
 static void unwatch(struct watched *w) {
     spa_list_remove(&w->list);
     spa_hook_remove(&w->listener);
     pw_proxy_destroy(w->proxy);
-    free(w);
 }
 
 /* Binds recorders, to learn what they are for, and a speaker's links, to learn whether samples flow. */
 static void watch_all(struct registry *r) {
     struct mirror *const m = &r->mirror;
-    struct watched *w;
     for (unsigned i = 0; i < m->n_nodes; i++) {
         struct mirror_node *const node = &m->nodes[i];
         if (node->role != ROLE_RECORDER || node->watched)
             continue;
         node->watched = true;
-        if ((w = watch(r, node->id, PW_TYPE_INTERFACE_Node, PW_VERSION_NODE)))
-            pw_node_add_listener((struct pw_node *)w->proxy, &w->listener, &recorder_events, w);
+        watch(r, node->id, PW_TYPE_INTERFACE_Node, PW_VERSION_NODE, &recorder_events);
     }
     for (unsigned i = 0; i < m->n_links; i++) {
         struct mirror_link *const link = &m->links[i];
         if (m->own.kind != NODE_SPEAKER || m->own.capture == MIRROR_NONE || link->to != m->own.capture || link->watched)
             continue;
         link->watched = true;
-        if ((w = watch(r, link->id, PW_TYPE_INTERFACE_Link, PW_VERSION_LINK)))
-            pw_link_add_listener((struct pw_link *)w->proxy, &w->listener, &link_events, w);
+        watch(r, link->id, PW_TYPE_INTERFACE_Link, PW_VERSION_LINK, &link_events);
     }
 }
 

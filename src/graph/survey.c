@@ -96,17 +96,14 @@ static const struct pw_metadata_events metadata_events = {
     .property = on_metadata,
 };
 
-/* at: the sources or the streams, to which it is appended. */
+/* at: the sources or the streams, to which it is appended. The proxy holds the memory. */
 static void add_source(struct asking *d, struct survey_source **at, uint32_t id) {
-    struct source *s = calloc(1, sizeof *s);
-    if (!s)
+    struct pw_proxy *proxy =
+        pw_registry_bind(d->registry, id, PW_TYPE_INTERFACE_Node, PW_VERSION_NODE, sizeof(struct source));
+    if (!proxy)
         return;
-    s->told = (struct survey_source){.id = id, .device = UINT32_MAX, .volume = 1};
-    s->proxy = pw_registry_bind(d->registry, id, PW_TYPE_INTERFACE_Node, PW_VERSION_NODE, 0);
-    if (!s->proxy) {
-        free(s);
-        return;
-    }
+    struct source *s = pw_proxy_get_user_data(proxy);
+    *s = (struct source){.told = {.id = id, .device = UINT32_MAX, .volume = 1}, .proxy = proxy};
     pw_node_add_listener((struct pw_node *)s->proxy, &s->listener, &source_events, s);
     while (*at)
         at = &(*at)->next;
@@ -233,7 +230,6 @@ static void clear(struct survey_source *sources) {
         sources = sources->next;
         spa_hook_remove(&s->listener);
         pw_proxy_destroy(s->proxy);
-        free(s);
     }
 }
 
