@@ -33,4 +33,21 @@ static inline uint32_t props_number(const struct spa_dict *props, const char *ke
     return text ? (uint32_t)strtoul(text, NULL, 10) : UINT32_MAX;
 }
 
+/* Destroys an object that is listened to, if there is one. Each returns NULL. */
+static inline void *destroy_proxy(void *proxy, struct spa_hook *listener) {
+    if (proxy) {
+        spa_hook_remove(listener);
+        pw_proxy_destroy(proxy);
+    }
+    return NULL;
+}
+
+static inline void *disconnect_core(struct pw_core *core, struct spa_hook *listener) {
+    if (core) {
+        spa_hook_remove(listener);
+        pw_core_disconnect(core);
+    }
+    return NULL;
+}
+
 #endif

@@ -194,18 +194,10 @@ static const struct pw_core_events manager_events = {
 };
 
 static void leave_manager(struct registry *r) {
-    if (r->manager.metadata) {
-        spa_hook_remove(&r->manager.metadata_listener);
-        pw_proxy_destroy((struct pw_proxy *)r->manager.metadata);
-        r->manager.metadata = NULL;
-        mirror_lose_metadata(&r->mirror);
-    }
-    if (r->manager.core) {
-        spa_hook_remove(&r->manager.core_listener);
-        pw_core_disconnect(r->manager.core);
-        r->manager.core = NULL;
-    }
+    r->manager.metadata = destroy_proxy(r->manager.metadata, &r->manager.metadata_listener);
+    r->manager.core = disconnect_core(r->manager.core, &r->manager.core_listener);
     r->manager.id = MIRROR_NONE;
+    mirror_lose_metadata(&r->mirror);
 }
 
 static void follow_manager(struct registry *r, uint32_t id) {
@@ -289,14 +281,6 @@ void registry_disconnect(struct registry *r) {
         unwatch(w);
     leave_manager(r);
     mirror_clear(&r->mirror);
-    if (r->registry) {
-        spa_hook_remove(&r->registry_listener);
-        pw_proxy_destroy((struct pw_proxy *)r->registry);
-        r->registry = NULL;
-    }
-    if (r->core) {
-        spa_hook_remove(&r->core_listener);
-        pw_core_disconnect(r->core);
-        r->core = NULL;
-    }
+    r->registry = destroy_proxy(r->registry, &r->registry_listener);
+    r->core = disconnect_core(r->core, &r->core_listener);
 }

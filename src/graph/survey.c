@@ -243,18 +243,9 @@ void survey_close(struct survey *told) {
         next = device->next;
         free(device);
     }
-    if (d->metadata) {
-        spa_hook_remove(&d->metadata_listener);
-        pw_proxy_destroy((struct pw_proxy *)d->metadata);
-    }
-    if (d->registry) {
-        spa_hook_remove(&d->registry_listener);
-        pw_proxy_destroy((struct pw_proxy *)d->registry);
-    }
-    if (d->core) {
-        spa_hook_remove(&d->core_listener);
-        pw_core_disconnect(d->core);
-    }
+    destroy_proxy(d->metadata, &d->metadata_listener);
+    destroy_proxy(d->registry, &d->registry_listener);
+    disconnect_core(d->core, &d->core_listener);
     if (d->context)
         pw_context_destroy(d->context);
     if (d->loop) {
