@@ -78,7 +78,8 @@ static int start_service(struct systemd *m) {
         return cli_fail("systemd has no " UNIT " (%s): install PrimeKnet with its unit in "
                         "~/.local/share/systemd/user or /usr/lib/systemd/user",
                         unit.load);
-    if (strcmp(unit.active, "active") != 0 && control_connect(&fd, &err) == 0) {
+    const bool runs = strcmp(unit.active, "inactive") != 0 && strcmp(unit.active, "failed") != 0; /* or is starting */
+    if (!runs && control_connect(&fd, &err) == 0) {
         close(fd);
         return cli_fail("primeknetd runs already, but not as the service; stop it, then run setup again");
     }
