@@ -536,7 +536,7 @@ START_TEST(a_profile_is_set_and_saved) {
         strstr(content(at("config/primeknet/primeknet.conf")), "\"Blue Yeti\"; strength = 0.625; },\n"));
     ck_assert_ptr_nonnull(
         strstr(content(at("config/primeknet/primeknet.conf")), "strength = 0.25 } )\nlow_cut_hz = 90.0;\n"));
-    ck_assert_ptr_nonnull(strstr(content(at("state/primeknet/settings")), "strength = 0.625;\n}, {\n"));
+    ck_assert_ptr_nonnull(strstr(content(at("state/primeknet/settings")), "strength = 0.625;\n    },\n    {\n"));
     /* not the profile that is in force */
     put_file("model = \"small\"\nprofiles = ( { microphone = \"Red\"; strength = 1; } )\n");
     ask_to_save(3, SETTING_strength, "0.125");
@@ -588,6 +588,79 @@ START_TEST(a_profile_that_cannot_be_had) {
     loaded(-EIO, "broken");
     NOTES("load base\nsmall\n");
     ck_assert_int_eq(now->profile, -1);
+}
+END_TEST
+
+static void own(unsigned client, bool has) {
+    changes_ask(changes, &(struct request){.what = REQUEST_PROFILE, .own = has, .until = 1000, .answer = answer,
+                                           .data = "client", .client = client});
+}
+
+/* Made of what is in force; what is set goes there; without it all is as before. */
+START_TEST(a_profile_is_made_and_removed) {
+    start();
+    own(1, true);
+    NOTES("client 1: there is no microphone\n");
+    use("yeti", "Blue Yeti");
+    ask(1, SETTING_strength, "0.5");
+    own(2, false);
+    own(3, true);
+    NOTES("small, 0.5\nclient 1: done\nclient 2: done\nsmall, 0.5\nclient 3: done\n");
+    ck_assert_int_eq(now->profile, 0);
+    own(4, true); /* nothing new */
+    ask_to_save(5, SETTING_strength, "0.25");
+    NOTES("client 4: done\nsmall, 0.25\nclient 5: done\n");
+    ck_assert_str_eq(content(at("config/primeknet/primeknet.conf")),
+                     "model = \"small\"\nprofiles = (\n    {\n        microphone = \"yeti\";\n"
+                     "        strength = 0.25;\n        floor_db = \"off\";\n        low_cut_hz = 70.0;\n"
+                     "        model = \"small\";\n    }\n);\n");
+    ck_assert_ptr_nonnull(strstr(content(at("state/primeknet/settings")), "microphone = \"yeti\""));
+    use("another", "Another");
+    use("yeti", "Blue Yeti");
+    hang_up_signal(1);
+    NOTES("small, 0.5\nsmall, 0.25\nsmall, 0.25\nreload 1: done\n");
+    own(6, false);
+    NOTES("small\nclient 6: done\n");
+    ck_assert_int_eq(now->profile, -1);
+    ck_assert_str_eq(content(at("config/primeknet/primeknet.conf")), "model = \"small\"\n");
+    put_file("model = ;");
+    own(7, true);
+    ck_assert_ptr_nonnull(strstr(notes, "primeknet.conf:1: syntax error"));
+    ck_assert_int_eq(now->profile, -1);
+}
+END_TEST
+
+/* Without its profile the microphone may need another engine, and what is set meanwhile stays. */
+START_TEST(a_profile_is_removed_while_one_loads) {
+    put_file(with_profiles);
+    start();
+    use("alsa_input.usb-Headset-00.mono", "Headset");
+    loaded(-EIO, "broken");
+    NOTES("load base\n");
+    own(2, true);
+    NOTES("client 2: the profile of Headset is not used: broken\n");
+    own(3, false);
+    NOTES("small\nclient 3: done\n");
+    ck_assert_str_eq(now->profile_refused, "");
+    ck_assert_uint_eq(now->settings.n_profiles, 1);
+    put_file(with_profiles);
+    hang_up_signal(1);
+    loaded(0, NULL);
+    notes[0] = '\0';
+    own(4, false);
+    ck_assert_ptr_null(strstr(content(at("config/primeknet/primeknet.conf")), "Headset"));
+    ask(5, SETTING_low_cut_hz, "100");
+    loaded(0, NULL);
+    NOTES("load small\nbase, 0.25\nclient 5: done\nsmall\nclient 4: done\n");
+    ck_assert_int_eq(now->profile, -1);
+    ck_assert(now->settings.low_cut_hz == 100);
+    ask(6, SETTING_model, "large");
+    own(7, true);
+    ask_to_save(8, SETTING_strength, "0.5");
+    NOTES("load large\nsmall\nclient 7: done\nsmall, 0.5\nclient 8: done\n");
+    loaded(0, NULL);
+    NOTES("large, 0.5\nclient 6: done\n");
+    ck_assert_int_eq(now->profile, 1);
 }
 END_TEST
 
@@ -714,6 +787,8 @@ int main(void) {
     tcase_add_test(t, a_profile_comes_and_goes);
     tcase_add_test(t, a_profile_is_set_and_saved);
     tcase_add_test(t, a_profile_that_cannot_be_had);
+    tcase_add_test(t, a_profile_is_made_and_removed);
+    tcase_add_test(t, a_profile_is_removed_while_one_loads);
     tcase_add_test(t, a_client_hangs_up);
     tcase_add_test(t, a_start_with_the_last_good_ones);
     tcase_add_test(t, a_start_with_the_defaults);

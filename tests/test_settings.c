@@ -635,6 +635,50 @@ START_TEST(profiles) {
 }
 END_TEST
 
+#define OWN \
+    "    {\n        microphone = \"x\";\n        strength = 0.5;\n        floor_db = \"off\";\n" \
+    "        low_cut_hz = 70.0;\n        model = \"auto\";\n    }"
+
+/* A profile comes and goes, and leaves the rest as it was. */
+START_TEST(a_profile_comes_and_goes) {
+    static const struct {
+        const char *before, *with, *after; /* NULL: as before */
+    } cases[] = {
+        {"", "profiles = (\n" OWN "\n);\n", NULL},
+        {"gpu = 1 # (", "gpu = 1 # (\nprofiles = (\n" OWN "\n);\n", "gpu = 1 # (\n"},
+        {"profiles = ( )\n", "profiles = (\n" OWN "\n)\n", "profiles = (\n)\n"},
+        {"profiles = (\n    { microphone = \"} ) \\\" {\"; } # a, {\n    /* b, ) */\n);\ngpu = 1;",
+         "profiles = (\n    { microphone = \"} ) \\\" {\"; }, # a, {\n    /* b, ) */\n" OWN "\n);\ngpu = 1;", NULL},
+        {"profiles = ( { microphone = \"a\" }, // ,\n  { microphone = \"b\" } );",
+         "profiles = ( { microphone = \"a\" }, // ,\n  { microphone = \"b\" },\n" OWN "\n);",
+         "profiles = ( { microphone = \"a\" }, // ,\n  { microphone = \"b\" }\n);"},
+    };
+    struct settings s;
+    struct err err = {""};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        put("t.conf", cases[i].before);
+        ck_assert_msg(settings_load(&s, at("t.conf"), &err) == 0, "%zu: %s", i, err.text);
+        ck_assert_int_eq(settings_set(&s, SETTING_strength, "0.5", &err), 0); /* not saved elsewhere */
+        ck_assert_int_eq(settings_add_profile(&s, "x", &err), 0);
+        ck_assert_msg(settings_save_profile(&s, "x", &err) == 0, "%zu: %s", i, err.text);
+        ck_assert_str_eq(content(at("t.conf")), cases[i].with);
+        ck_assert_int_eq(settings_set_in(&s, (int)s.n_profiles - 1, SETTING_strength, "0.25", &err), 0);
+        ck_assert_msg(settings_save(&s, (int)s.n_profiles - 1, SETTING_strength, &err) == 0, "%zu: %s", i, err.text);
+        settings_remove_profile(&s, s.n_profiles - 1);
+        ck_assert_msg(settings_save_profile(&s, "x", &err) == 0, "%zu: %s", i, err.text);
+        ck_assert_str_eq(content(at("t.conf")), cases[i].after ? cases[i].after : cases[i].before);
+    }
+
+    /* the first of two */
+    put("t.conf", "profiles = (\n  # a\n  { microphone = \"a\" }, { microphone = \"b\" }\n)");
+    ck_assert_int_eq(settings_load(&s, at("t.conf"), &err), 0);
+    settings_remove_profile(&s, 0);
+    ck_assert_str_eq(s.profiles[0].microphone, "b");
+    ck_assert_msg(settings_save_profile(&s, "a", &err) == 0, "%s", err.text);
+    ck_assert_str_eq(content(at("t.conf")), "profiles = (\n  # a\n { microphone = \"b\" }\n)");
+}
+END_TEST
+
 /* What was changed but not kept stays out of the file; links and rights stay. */
 START_TEST(save_touches_nothing_else) {
     struct settings s;
@@ -751,6 +795,7 @@ int main(void) {
     tcase_add_loop_test(files, save_changes_one_value, 0, sizeof saved / sizeof saved[0]);
     tcase_add_loop_test(files, save_refuses_what_it_cannot_find, 0, sizeof not_saved / sizeof not_saved[0]);
     tcase_add_test(files, profiles);
+    tcase_add_test(files, a_profile_comes_and_goes);
     tcase_add_test(files, save_touches_nothing_else);
     tcase_add_test(files, save_makes_what_a_link_points_to);
     tcase_add_test(files, save_begins_the_users_file);

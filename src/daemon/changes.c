@@ -152,9 +152,9 @@ static bool same_engine(const struct settings *a, const struct settings *b) {
 }
 
 /* The profile of these settings that fits the microphone in use best; -1: none does. */
-static int find_profile(const struct changes *c, const struct settings *s) {
+static int find_fitting(const struct changes *c, const struct settings *s) {
     int best = -1, most = 0;
-    for (unsigned i = 0; i < s->n_profiles && !c->no_profile && c->name[0]; i++) {
+    for (unsigned i = 0; i < s->n_profiles && c->name[0]; i++) {
         const int fits = microphone_fits(s->profiles[i].microphone, c->name, c->description);
         if (fits > most) {
             most = fits;
@@ -162,6 +162,11 @@ static int find_profile(const struct changes *c, const struct settings *s) {
         }
     }
     return best;
+}
+
+/* The one to be used. */
+static int find_profile(const struct changes *c, const struct settings *s) {
+    return c->no_profile ? -1 : find_fitting(c, s);
 }
 
 static struct settings with_profile(const struct changes *c, const struct settings *base) {
@@ -255,6 +260,41 @@ static int microphone(struct changes *c, const struct request *r, struct err *er
     return change(c, &next, &now, err);
 }
 
+static int change_profile(const struct changes *c, struct settings *s, bool own, struct err *err) {
+    const int there = find_fitting(c, s);
+    if (own && there < 0)
+        return settings_add_profile(s, c->name, err);
+    if (!own && there >= 0)
+        settings_remove_profile(s, (unsigned)there);
+    return 0;
+}
+
+/* The microphone in use is to have a profile, or none. */
+static int profile(struct changes *c, const struct request *r, struct err *err) {
+    struct settings now = c->base, next = c->now.loading ? c->next : now;
+    char microphone[sizeof c->name];
+    const int there = find_fitting(c, &now);
+    if (!c->name[0])
+        return err_set(err, -ENOENT, "there is no microphone");
+    if (r->own && there >= 0 && c->no_profile)
+        return err_set(err, -EEXIST, "the profile of %.80s is not used: %.300s", c->description,
+                       c->now.profile_refused[0] ? c->now.profile_refused : c->now.refused);
+    if (r->own == (there >= 0))
+        return 0;
+    strcpy(microphone, r->own ? c->name : now.profiles[there].microphone);
+    int res = change_profile(c, &now, r->own, err);
+    if (res == 0)
+        res = change_profile(c, &next, r->own, err);
+    if (res == 0)
+        res = settings_save_profile(&now, microphone, err);
+    if (res)
+        return res;
+    memcpy(next.file, now.file, sizeof next.file);
+    keep_good(c);
+    try_profile(c);
+    return change(c, &next, &now, err);
+}
+
 static void bypass(struct changes *c, const struct request *r) {
     c->now.bypass = r->bypass == BYPASS_TOGGLE ? !c->now.bypass : r->bypass == BYPASS_ON;
     c->options.follow(c->options.data);
@@ -271,6 +311,8 @@ void changes_ask(struct changes *c, const struct request *r) {
         res = set(c, r, &err);
     else if (r->what == REQUEST_MICROPHONE)
         res = microphone(c, r, &err);
+    else if (r->what == REQUEST_PROFILE)
+        res = profile(c, r, &err);
     else
         bypass(c, r);
     if (res == LATER)

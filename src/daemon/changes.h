@@ -13,6 +13,7 @@
  *
  * What is in force are the settings with the profile of the microphone in use, if there is one: a request, too. A value
  * is set, and saved, where it comes from. A profile that cannot be had is left out until the settings are read again.
+ * A profile is made of what is in force, so that nothing else changes. It is made and removed in the file first.
  *
  * A refused request changes nothing. Each request is answered once, except for a reload that a newer one replaces.
  *
@@ -32,12 +33,13 @@ struct ready_engine;
 enum { CHANGES_PATIENCE_MS = 120000 }; /* from a request to its usual deadline */
 
 struct request {
-    enum { REQUEST_RELOAD, REQUEST_SET, REQUEST_BYPASS, REQUEST_MICROPHONE } what;
+    enum { REQUEST_RELOAD, REQUEST_SET, REQUEST_BYPASS, REQUEST_MICROPHONE, REQUEST_PROFILE } what;
     int setting;       /* of REQUEST_SET ... */
     const char *value; /* ... as settings_set takes it; needed until changes_ask returns */
     bool save;         /* ... also into the file */
     const char *name, *description; /* of REQUEST_MICROPHONE: the one in use from now on; needed as long */
     enum { BYPASS_OFF, BYPASS_ON, BYPASS_TOGGLE } bypass;
+    bool own; /* of REQUEST_PROFILE: the microphone in use has one from now on, or none */
     int64_t until; /* ms, as now_ms(): the deadline */
     /* Where the answer goes: the result and, if it is an error, why. NULL: nowhere. */
     void (*answer)(void *data, const struct request *r, int res, const struct err *err);

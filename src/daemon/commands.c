@@ -9,9 +9,10 @@
 static void answer(void *data, const struct request *r, int res, const struct err *err) {
     const struct commands *c = data;
     control_reply(c->control, r->client,
-                  res                      ? control_refuse("%s", err->text)
-                  : r->what == REQUEST_SET ? report_setting(&c->report, r->setting)
-                                           : json_pack("{s:b}", "bypass", c->report.now->bypass));
+                  res                          ? control_refuse("%s", err->text)
+                  : r->what == REQUEST_SET     ? report_setting(&c->report, r->setting)
+                  : r->what == REQUEST_PROFILE ? report_status(&c->report, false)
+                                               : json_pack("{s:b}", "bypass", c->report.now->bypass));
 }
 
 static void refuse(const struct commands *c, unsigned client, const char *why) {
@@ -35,6 +36,20 @@ static void set(struct commands *c, unsigned client, const json_t *request) {
                                               .answer = answer,
                                               .data = c,
                                               .client = client});
+}
+
+static void profile(struct commands *c, unsigned client, const json_t *request) {
+    const char *state = json_string_value(json_object_get(request, "state"));
+    struct request r = {.what = REQUEST_PROFILE,
+                        .own = state && strcmp(state, "on") == 0,
+                        .until = now_ms() + CHANGES_PATIENCE_MS,
+                        .answer = answer,
+                        .data = c,
+                        .client = client};
+    if (r.own || (state && strcmp(state, "off") == 0))
+        changes_ask(c->changes, &r);
+    else
+        refuse(c, client, "profile is \"on\" or \"off\"");
 }
 
 static void bypass(struct commands *c, unsigned client, const json_t *request) {
@@ -89,7 +104,7 @@ void commands_request(void *data, unsigned client, const char *command, const js
         void (*run)(struct commands *c, unsigned client, const json_t *request);
     } commands[] = {
         {"status", status}, {"watch", watch}, {"microphones", microphones}, {"apps", apps},
-        {"app", app}, {"set", set}, {"bypass", bypass}};
+        {"app", app}, {"set", set}, {"bypass", bypass}, {"profile", profile}};
     struct commands *c = data;
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
         if (strcmp(command, commands[i].name) == 0) {

@@ -6,6 +6,7 @@
  *     {"command": "apps"}                                report_applications
  *     {"command": "app", "name": NAME, "choice": "on"}   or "off", "auto": the same, after it
  *     {"command": "set", "name": NAME, "value": TEXT}    report_setting; "save": true writes it into the file, too
+ *     {"command": "profile", "state": "on"}              or "off": report_status
  *     {"command": "bypass", "state": "on"}               or "off", "toggle"; the answer is {"bypass": true or false}
  *
  * On the daemon's one thread. */

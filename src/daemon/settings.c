@@ -314,6 +314,31 @@ int settings_set_in(struct settings *s, int profile, int setting, const char *te
     return res;
 }
 
+int settings_add_profile(struct settings *s, const char *microphone, struct err *err) {
+    struct profile p = {.line = 0};
+    if (s->n_profiles == MAX_PROFILES)
+        return err_set(err, -ENOSPC, "there are %d profiles already", MAX_PROFILES);
+    snprintf(p.microphone, sizeof p.microphone, "%s", microphone);
+#define ROW(name, size) settings_text(s, SETTING_##name, p.name, size);
+    PROFILE_SETTINGS(ROW)
+#undef ROW
+    s->profiles[s->n_profiles++] = p;
+    return 0;
+}
+
+void settings_remove_profile(struct settings *s, unsigned profile) {
+    s->n_profiles--;
+    memmove(&s->profiles[profile], &s->profiles[profile + 1], (s->n_profiles - profile) * sizeof s->profiles[0]);
+}
+
+/* The profile of exactly that name; -1: there is none. */
+static int find_profile(const struct settings *s, const char *microphone) {
+    for (unsigned i = 0; i < s->n_profiles; i++)
+        if (strcmp(s->profiles[i].microphone, microphone) == 0)
+            return (int)i;
+    return -1;
+}
+
 int settings_parse(struct settings *ret, const char *text, size_t n, const char *file, struct err *err) {
     struct settings s = defaults;
     struct conf conf;
@@ -459,23 +484,30 @@ static int print_setting(char *ret, size_t size, const char *indent, const struc
     return snprintf(ret, size, "%s%s = %s;\n", indent, settings_name(setting), value);
 }
 
+/* A profile of s as a group. Returns the bytes written. */
+static int print_profile(char *ret, size_t size, const struct settings *s, unsigned profile) {
+    struct settings used = *s;
+    settings_use_profile(&used, profile);
+    strcpy(used.microphone, s->profiles[profile].microphone);
+    int n = snprintf(ret, size, "{\n");
+    n += print_setting(ret + n, size - (size_t)n, "        ", &used, SETTING_microphone);
+    for (int i = 0; i < N_SETTINGS; i++)
+        if (profile_value(&s->profiles[profile], i))
+            n += print_setting(ret + n, size - (size_t)n, "        ", &used, i);
+    return n + snprintf(ret + n, size - (size_t)n, "    }");
+}
+
 /* All settings of s, as text of a file. Returns its length. ret: [MAX_FILE_BYTES], which is enough. */
 static size_t print_settings(char *ret, const struct settings *s) {
     int n = 0;
     for (int i = 0; i < N_SETTINGS; i++)
         n += print_setting(ret + n, MAX_FILE_BYTES - (size_t)n, "", s, i);
     for (unsigned i = 0; i < s->n_profiles; i++) {
-        struct settings used = *s;
-        settings_use_profile(&used, i);
-        strcpy(used.microphone, s->profiles[i].microphone);
-        n += snprintf(ret + n, MAX_FILE_BYTES - (size_t)n, i ? "}, {\n" : PROFILES " = ( {\n");
-        n += print_setting(ret + n, MAX_FILE_BYTES - (size_t)n, "    ", &used, SETTING_microphone);
-        for (int k = 0; k < N_SETTINGS; k++)
-            if (profile_value(&s->profiles[i], k))
-                n += print_setting(ret + n, MAX_FILE_BYTES - (size_t)n, "    ", &used, k);
+        n += snprintf(ret + n, MAX_FILE_BYTES - (size_t)n, i ? ",\n    " : PROFILES " = (\n    ");
+        n += print_profile(ret + n, MAX_FILE_BYTES - (size_t)n, s, i);
     }
     if (s->n_profiles)
-        n += snprintf(ret + n, MAX_FILE_BYTES - (size_t)n, "} );\n");
+        n += snprintf(ret + n, MAX_FILE_BYTES - (size_t)n, "\n);\n");
     return (size_t)n;
 }
 
@@ -545,28 +577,37 @@ static void choose_value(struct settings *s, int *profile, int setting, char *te
     quote(&used, setting, value);
 }
 
-int settings_save(struct settings *s, int profile, int setting, struct err *err) {
-    struct settings before = defaults, after = defaults;
-    char *text = NULL, next[MAX_FILE_BYTES + 1], file[sizeof s->file];
+/* The file to save in: its name, [sizeof s->file], its text, which is the caller's, and what that says. */
+static int read_to_save(const struct settings *s, char *file, char **ret, size_t *n, struct settings *before,
+                        struct err *err) {
     bool own = s->file[0] && strcmp(s->file, SYSCONFDIR "/primeknet/primeknet.conf") != 0;
-    char shown[1024], value[2 * 1024 + 3];
-    size_t n = 0, n_next = 0;
+    char *text = NULL;
     int res = 0;
-
-    choose_value(s, &profile, setting, shown, value);
     if (own)
         strcpy(file, s->file);
-    else if (!user_file(file, sizeof file))
+    else if (!user_file(file, sizeof s->file))
         res = err_set(err, -ENOENT, "neither XDG_CONFIG_HOME nor HOME says where to save settings");
     if (res == 0) {
-        res = file_read(&text, &n, file, MAX_FILE_BYTES, err);
+        res = file_read(&text, n, file, MAX_FILE_BYTES, err);
         if (res == -ENOENT && !own && s->file[0])
-            res = file_read(&text, &n, s->file, MAX_FILE_BYTES, err);
+            res = file_read(&text, n, s->file, MAX_FILE_BYTES, err);
         if (res == -ENOENT || res == -ENOTDIR)
             res = (text = strdup("")) ? 0 : err_set(err, -ENOMEM, "%s", strerror(ENOMEM));
     }
     if (res == 0)
-        res = settings_parse(&before, text, n, file, err);
+        res = settings_parse(before, text, *n, file, err);
+    *ret = text;
+    return res;
+}
+
+int settings_save(struct settings *s, int profile, int setting, struct err *err) {
+    struct settings before = defaults, after = defaults;
+    char *text = NULL, next[MAX_FILE_BYTES + 1], file[sizeof s->file];
+    char shown[1024], value[2 * 1024 + 3];
+    size_t n = 0, n_next = 0;
+
+    choose_value(s, &profile, setting, shown, value);
+    int res = read_to_save(s, file, &text, &n, &before, err);
     if (res == 0) {
         res = put_value(next, &n_next, text, n, profile, setting, value);
         if (res == -EFBIG)
@@ -588,6 +629,48 @@ int settings_save(struct settings *s, int profile, int setting, struct err *err)
         strcpy(s->file, file);
         s->lines[setting] = after.lines[setting];
     }
+    free(text);
+    return res;
+}
+
+/* The file's text with the profile of that microphone, or without it. ret: [MAX_FILE_BYTES + 1]. before: what the text
+ * says, to be brought to what ret says. */
+static int put_profile(char *ret, char *text, struct settings *before, const struct settings *s, const char *microphone,
+                       struct err *err) {
+    char group[4096];
+    const int profile = find_profile(s, microphone), there = find_profile(before, microphone);
+    if (there >= 0) {
+        conf_remove(text, PROFILES, (unsigned)there);
+        settings_remove_profile(before, (unsigned)there);
+    }
+    strcpy(ret, text);
+    if (profile < 0)
+        return 0;
+    if (before->n_profiles == MAX_PROFILES)
+        return err_set(err, -ENOSPC, "%s: there are %d profiles already", before->file, MAX_PROFILES);
+    print_profile(group, sizeof group, s, (unsigned)profile);
+    if (conf_add(ret, MAX_FILE_BYTES + 1, text, PROFILES, group) > MAX_FILE_BYTES)
+        return err_set(err, -EFBIG, "%s: no room for another profile", before->file);
+    before->profiles[before->n_profiles++] = s->profiles[profile];
+    return 0;
+}
+
+int settings_save_profile(struct settings *s, const char *microphone, struct err *err) {
+    struct settings before = defaults, after = defaults;
+    char *text = NULL, next[MAX_FILE_BYTES + 1], file[sizeof s->file];
+    size_t n = 0;
+
+    int res = read_to_save(s, file, &text, &n, &before, err);
+    if (res == 0)
+        res = put_profile(next, text, &before, s, microphone, err);
+    if (res == 0)
+        res = settings_parse(&after, next, strlen(next), file, err);
+    if (res == 0 && !same(&before, &after))
+        res = err_set(err, -EINVAL, "%s: profiles cannot be changed where they stand", file);
+    if (res == 0)
+        res = file_write(file, next, strlen(next), err);
+    if (res == 0)
+        strcpy(s->file, file);
     free(text);
     return res;
 }

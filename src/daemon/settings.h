@@ -72,6 +72,9 @@ int settings_set(struct settings *s, int setting, const char *text, struct err *
 int settings_set_in(struct settings *s, int profile, int setting, const char *text, struct err *err);
 /* Gives the settings that a profile of s has the values that they have there. */
 void settings_use_profile(struct settings *s, unsigned profile);
+/* Adds a profile that has the values of s. -ENOSPC: there are MAX_PROFILES. */
+int settings_add_profile(struct settings *s, const char *microphone, struct err *err);
+void settings_remove_profile(struct settings *s, unsigned profile);
 /* A setting's value as text that settings_set takes. ret: [size], cut if too long; no value needs more than 1024. */
 void settings_text(const struct settings *s, int setting, char *ret, size_t size);
 
@@ -85,6 +88,9 @@ bool settings_number(const struct settings *s, int setting, double *ret);
  * settings. Settings from the system's file, or from none, go to the user's file, which starts as a copy; s->file then
  * names that. profile: as for settings_set_in. */
 int settings_save(struct settings *s, int profile, int setting, struct err *err);
+
+/* Likewise adds the profile of that microphone to the file or, if s has none, removes it there. */
+int settings_save_profile(struct settings *s, const char *microphone, struct err *err);
 
 /* Replaces `file` by one with all settings of s. */
 int settings_write(const struct settings *s, const char *file, struct err *err);

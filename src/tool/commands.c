@@ -1,4 +1,4 @@
-/* primeknet set, bypass, use, model, mics, apps, app: commands to a running primeknetd. */
+/* primeknet set, bypass, use, profile, model, mics, apps, app: commands to a running primeknetd. */
 #include "config.h"
 
 #include "tool/cli.h"
@@ -202,6 +202,31 @@ const struct cli_command use_command = {
     .arguments = {{"MICROPHONE", .kind = CLI_MICROPHONE}},
     .options = {SAVE},
     .about = "Switches to another microphone: a name that primeknet mics lists, a part of one, or default.\n",
+};
+
+/* ---- a profile --------------------------------------------------------------------------------------------------- */
+
+static int run_profile(const struct cli_call *call) {
+    json_t *answer = cli_ask(call->n_words ? json_pack("{s:s, s:s}", "command", "profile", "state", call->words[0])
+                                           : json_pack("{s:s}", "command", "status"));
+    if (!answer)
+        return cli_failed;
+    const char *microphone = text_of(json_object_get(answer, "microphone"), "description");
+    const char *profile = text_of(answer, "profile");
+    printf("%s has %s of its own%s%s\n", microphone[0] ? microphone : "the microphone",
+           profile[0] ? "settings" : "no settings", profile[0] ? ": the profile of " : "", profile);
+    json_decref(answer);
+    return cli_done;
+}
+
+const struct cli_command profile_command = {
+    .name = "profile",
+    .summary = "give the microphone in use settings of its own",
+    .run = run_profile,
+    .arguments = {{"on|off", .kind = CLI_ONE_OF, .optional = true}},
+    .about = "With on, strength, floor_db, low_cut_hz and model as they are become a profile of the microphone in use,\n"
+             "in the settings file: to set one of them is then to set it for this microphone. off removes the profile.\n"
+             "Without an argument, prints whether there is one.\n",
 };
 
 /* ---- applications ------------------------------------------------------------------------------------------------ */
