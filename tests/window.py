@@ -135,6 +135,7 @@ def window_shows():
         return
     search = ['xdotool', 'search', '--onlyvisible', '--class', 'primeknet-gtk']
     window = wait('no window', lambda: subprocess.run(search, capture_output=True, text=True).stdout.split())[-1]
+    run('xdotool', 'windowsize', '--sync', window, '480', '1380')
     run('xdotool', 'windowfocus', '--sync', window)
 
 
@@ -233,6 +234,60 @@ wait('the speaker is not followed', lambda: 'Off' in choice('Output'))
 assert setting('strength') == 0.5 and 'strength = 0.9' in open(CONFIG).read(), 'the window kept what others set'
 ok('follows what others change, and keeps nothing of it')
 
+# ---- settings of one microphone --------------------------------------------------------------------------------------
+
+
+def own():
+    return has(find('check box', 'Only for this microphone'), Atspi.StateType.CHECKED)
+
+
+def saved():
+    """The settings file's text before its profiles, and that of them."""
+    return open(CONFIG).read().partition('profiles')[::2]
+
+
+wait('fake_mic is not followed', lambda: choice('Microphone').count('Fake microphone fake_mic') == 2)
+assert not own() and status()['profile'] is None
+press('alt+t')
+wait('there is no profile', lambda: status()['profile'] == 'fake_mic' and 'microphone = "fake_mic"' in saved()[1])
+wait('the profile is not shown', lambda: own() and shows('Fake microphone fake_mic has settings of its own'))
+press('alt+s', 'Left')
+wait('strength is not set', lambda: setting('strength') == 0.45)
+choose('alt+n', 0)
+wait('the network is not set', lambda: setting('model') == 'auto')
+wanted = ['strength = 0.45', 'floor_db = -18', 'low_cut_hz = 100', 'model = "auto"']
+wait('not kept in the profile', lambda: all(line in saved()[1] for line in wanted))
+assert 'strength = 0.9' in saved()[0] and 'model = "base"' in saved()[0], 'kept for all microphones'
+run('primeknet', 'use', 'usb')
+wait('another microphone has the settings', lambda: value('slider', 'Strength') == 0.5 and not own())
+wait('the network stays', lambda: setting('model') == 'small')
+run('primeknet', 'use', 'fake_mic')
+wait('the profile does not come back', lambda: value('slider', 'Strength') == 0.45 and own())
+press('alt+t')
+wait('the profile stays', lambda: status()['profile'] is None and value('slider', 'Strength') == 0.5 and not own())
+assert saved()[1] == '' and setting('model') == 'small'
+run('primeknet', 'profile', 'on')
+wait('a profile made elsewhere is not shown', own)
+run('primeknet', 'profile', 'off')
+wait('a profile removed elsewhere is shown', lambda: not own())
+ok('remembers settings for one microphone')
+
+# ---- who records, and how that sounds --------------------------------------------------------------------------------
+
+
+def picture(*words):
+    """What ImageMagick tells of the screen."""
+    return run('import', '-window', 'root', *words, 'info:')
+
+
+def bars():
+    """Whether the upper part of the spectrum shows more than its background."""
+    box = find('image', 'Spectrum before and after').get_component_iface().get_extents(Atspi.CoordType.WINDOW)
+    return int(picture('-crop', f'{box.width}x{box.height * 9 // 10}+{box.x}+{box.y}', '-format', '%k')) > 1
+
+
+PICTURES = not WAYLAND and shutil.which('import')
+assert not PICTURES or not bars()
 player = start('pw-cat', '--playback', '--target', '0', '-P', '{ node.name = player }', f'{TMP}/noisy.wav')
 recorder = start('pw-record', '--target', 'enhanced_mic', f'{TMP}/recorded.wav')
 wait('no player', lambda: 'player:output_MONO' in run('pw-link', '-o').split())
@@ -243,9 +298,13 @@ wait('no noise is removed', lambda: any(re.fullmatch('[1-9][0-9]* dB', name) for
 wait('no voice in speech', lambda: value('level bar', 'Voice activity') > 0.5)
 wait('voice in noise', lambda: value('level bar', 'Voice activity') < 0.5)
 assert shows(' ms')
+if PICTURES:
+    wait('the spectrum is empty', bars)
 player.kill(), recorder.kill()
 wait('the end of the recording is not shown', lambda: shows('nobody') and value('level bar', 'Level before') == 0)
-ok('shows who records, levels, noise and delay')
+if PICTURES:
+    wait('the spectrum stays', lambda: not bars())
+ok('shows who records, levels, noise, delay and spectrum')
 
 # ---- applications ----------------------------------------------------------------------------------------------------
 
@@ -311,6 +370,17 @@ press('alt+s', 'Left', 'ctrl+w') # what is on its way when the window is closed 
 assert gtk.wait(PATIENCE_S) == 0
 wait('the last movement is lost', lambda: setting('strength') == 0.85 and 'strength = 0.85' in open(CONFIG).read())
 ok('ends without the daemon')
+
+if PICTURES:
+    for scheme, shown in ('prefer-light', lambda mean: mean > 0.8), ('prefer-dark', lambda mean: 0.05 < mean < 0.3):
+        gtk = start('env', f'ADW_DEBUG_COLOR_SCHEME={scheme}', 'primeknet-gtk')
+        window_shows()
+        box = find('frame', 'PrimeKnet').get_component_iface().get_extents(Atspi.CoordType.WINDOW)
+        crop = f'{box.width}x{box.height}+0+0'
+        wait(scheme, lambda: shown(float(picture('-crop', crop, '-format', '%[fx:mean]'))))
+        press('ctrl+w')
+        assert gtk.wait(PATIENCE_S) == 0
+    ok('is light or dark')
 
 # ---- the tray --------------------------------------------------------------------------------------------------------
 

@@ -21,17 +21,18 @@ struct _PrimeknetWindow {
     AdwStatusPage *away;
     GtkWidget *present;
     AdwActionRow *switch_row, *recorders_row;
-    GtkSwitch *enhances, *echo;
+    GtkSwitch *enhances, *echo, *own;
     GtkLevelBar *before, *after, *voice;
     GtkLabel *before_text, *after_text, *voice_text, *noise_text, *delay_text;
     PrimeknetSpectrum *spectrum;
     PrimeknetApplications *applications;
-    AdwActionRow *strength_row, *floor_row, *low_cut_row, *echo_row, *microphone, *model, *engine, *speaker;
+    AdwActionRow *strength_row, *floor_row, *low_cut_row, *echo_row, *microphone, *own_row, *model, *engine, *speaker;
     GtkRange *strength, *floor, *low_cut;
     struct setting settings[N_SETTINGS];
     json_t *status;      /* the last that was told, or NULL */
-    gboolean filling;    /* the switch is being changed, not by the user */
+    gboolean filling;    /* a switch is being changed, not by the user */
     gboolean asking;     /* for levels */
+    unsigned owning;     /* requests for a profile that are not answered yet */
     guint next_levels;
 };
 
@@ -171,6 +172,21 @@ static void show_switch(PrimeknetWindow *self) {
     self->filling = FALSE;
 }
 
+/* A profile that is not used is one all the same. */
+static void show_profile(PrimeknetWindow *self, const json_t *status) {
+    const char *microphone = text_of(json_object_get(status, "microphone"), "description");
+    const char *profile = text_of(status, "profile"), *refused = text_of(status, "profile_refused");
+    g_autofree char *own = g_strdup_printf(_("%s has settings of its own"), microphone);
+    const char *none = _("Strength, floor, low cut and network are the same for all microphones");
+    gtk_widget_set_sensitive(GTK_WIDGET(self->own_row), microphone[0] != '\0');
+    adw_action_row_set_subtitle(self->own_row, refused[0] ? refused : profile[0] ? own : none);
+    if (self->owning) /* another engine may be loaded for it first */
+        return;
+    self->filling = TRUE;
+    setting_turn(self->own, profile[0] || refused[0]);
+    self->filling = FALSE;
+}
+
 void window_tell(PrimeknetWindow *self, json_t *status, const char *why_none) {
     json_decref(self->status);
     self->status = json_incref(status);
@@ -184,6 +200,7 @@ void window_tell(PrimeknetWindow *self, json_t *status, const char *why_none) {
     adw_action_row_set_subtitle(self->switch_row, name_of_state(text_of(status, "state")));
     adw_action_row_set_subtitle(self->recorders_row, recorders);
     show_switch(self);
+    show_profile(self, status);
     show_sound(self, status);
     applications_show(self->applications, status);
     offer_microphones(self);
@@ -213,6 +230,23 @@ static void on_switch(PrimeknetWindow *self) {
     const char *bypass = gtk_switch_get_active(self->enhances) ? "off" : "on";
     if (!self->filling)
         link_ask(json_pack("{s:s, s:s}", "command", "bypass", "state", bypass), on_bypassed, g_object_ref(self));
+}
+
+static void on_owned(gpointer data, json_t *answer, const char *error) {
+    PrimeknetWindow *self = data;
+    self->owning--;
+    if (error)
+        say(self, error);
+    show_profile(self, error ? self->status : answer);
+    g_object_unref(self);
+}
+
+static void on_own(PrimeknetWindow *self) {
+    const char *own = gtk_switch_get_active(self->own) ? "on" : "off";
+    if (self->filling)
+        return;
+    self->owning++;
+    link_ask(json_pack("{s:s, s:s}", "command", "profile", "state", own), on_owned, g_object_ref(self));
 }
 
 static void on_done(gpointer data, const char *problem) {
@@ -274,11 +308,12 @@ static void window_class_init(PrimeknetWindowClass *class) {
     BIND(before), BIND(after), BIND(voice), BIND(before_text), BIND(after_text), BIND(voice_text);
     BIND(noise_text), BIND(delay_text), BIND(spectrum), BIND(applications);
     BIND(strength_row), BIND(floor_row), BIND(low_cut_row), BIND(strength), BIND(floor), BIND(low_cut);
-    BIND(echo_row), BIND(echo);
+    BIND(echo_row), BIND(echo), BIND(own_row), BIND(own);
     BIND(microphone), BIND(model), BIND(engine), BIND(speaker);
 #undef BIND
     gtk_widget_class_bind_template_callback(widget, say);
     gtk_widget_class_bind_template_callback(widget, on_switch);
+    gtk_widget_class_bind_template_callback(widget, on_own);
     gtk_widget_class_bind_template_callback(widget, on_drawn);
     gtk_widget_class_install_action(widget, "win.start", NULL, start);
     gtk_widget_class_install_action(widget, "win.check", NULL, check);
