@@ -5,7 +5,6 @@
 
 #include <cuda_runtime.h>
 
-
 /* Waits for the previous kernel. If the device supports it (compute capability 9.0), a kernel is launched while the
  * previous one runs. Until this wait it may not write, and may read only what the previous kernel does not write; all
  * earlier kernels have ended, since each lets the next one start only after its own wait. */

@@ -1,17 +1,14 @@
 #include "kernels/conv/conv_cuda.h"
 
-#include "kernels/linear/linear_cuda.h"
-#include "kernels/linear/multiply.cuh"
+#include "kernels/linear/stages.cuh"
 #include "kernels/overlap.cuh"
-
-#include <cuda_pipeline.h>
 
 namespace {
 
 enum { THREADS = 256 };
 
-/* Warps per block, blocks per multiprocessor; steps of 16 inputs in a stage. */
-enum { WARPS = 8, BLOCKS = 3, STAGE = 4 };
+/* Warps per block, blocks per multiprocessor. */
+enum { WARPS = 8, BLOCKS = 3 };
 
 __device__ float silu(float v) {
     return v / (1 + expf(-v));
@@ -42,28 +39,18 @@ __global__ __launch_bounds__(THREADS) void conv(const __grid_constant__ struct c
 }
 
 /* With the linear layer: a warp has 16 rows, a lane four of 16 channels in two of them (multiply.cuh), and up to 64
- * outputs, the blockIdx.y-th. Weights pass through shared memory in two stages. */
+ * outputs, the blockIdx.y-th. */
 template <int N> __global__ __launch_bounds__(32 * WARPS, BLOCKS) void
 conv_linear(const __grid_constant__ struct conv_cuda a) {
     __shared__ uint4 weights[2][STAGE * N * 32];
     const unsigned thread = threadIdx.x, lane = thread % 32, g = lane / 4, t = lane % 4;
-    const unsigned n_k = a.n_channels / 16, n_steps = (n_k + STAGE - 1) / STAGE;
-    const uint4 *weight = (const uint4 *)a.weight + (size_t)blockIdx.y * n_k * N * 32;
-    auto bring = [&](unsigned step) {
-        if (step < n_steps)
-            for (unsigned i = thread; i < min((unsigned)STAGE, n_k - step * STAGE) * N * 32; i += 32 * WARPS)
-                __pipeline_memcpy_async(&weights[step % 2][i], weight + step * STAGE * N * 32 + i, 16);
-        __pipeline_commit();
-    };
-    bring(0);
+    const stages<N, 32 * WARPS> stages(a.weight, a.n_channels / 16, weights);
     const unsigned total = a.n_frames * a.n_rows, first = (blockIdx.x * WARPS + thread / 32) * 16 + g;
     await();
     float c[N][4] = {};
-    for (unsigned step = 0; step < n_steps; step++) {
-        __pipeline_wait_prior(0);
-        __syncthreads();
-        bring(step + 1);
-        const unsigned n_here = min((unsigned)STAGE, n_k - step * STAGE);
+    for (unsigned step = 0; step < stages.n_steps; step++) {
+        const uint4 *w = stages.next(step) + lane;
+        const unsigned n_here = stages.steps_of(step);
 #pragma unroll 1
         for (unsigned k = 0; k < n_here; k++) {
             const unsigned channel = 16 * (step * STAGE + k) + 4 * t;
@@ -78,7 +65,7 @@ conv_linear(const __grid_constant__ struct conv_cuda a) {
             multiply_split(high, low, v[0], v[1]);
 #pragma unroll
             for (int tile = 0; tile < N; tile += 2)
-                multiply<2>(&c[tile], high, low, &weights[step % 2][(k * N + tile) * 32 + lane]);
+                multiply<2>(&c[tile], high, low, w + (k * N + tile) * 32);
         }
     }
 #pragma unroll
@@ -90,28 +77,20 @@ conv_linear(const __grid_constant__ struct conv_cuda a) {
 #pragma unroll
         for (int i = 0; i < 2; i++)
             if (first + 8 * i < total)
-                *(float4 *)(a.z + (first + 8 * i) * a.z_stride + o) =
-                    make_float4(c[tile][2 * i] + bias.x, c[tile][2 * i + 1] + bias.y, c[tile + 1][2 * i] + bias.z,
-                                c[tile + 1][2 * i + 1] + bias.w);
+                *(float4 *)(a.z + (first + 8 * i) * a.z_stride + o) = multiply_biased(&c[tile], i, bias);
     }
 }
 
 template <int N> void launch_linear(const struct conv_cuda *a, cudaStream_t stream) {
     const unsigned n_rows = a->n_frames * a->n_rows, each = 16 * WARPS;
-    start(conv_linear<N>, dim3((n_rows + each - 1) / each, (a->n_out + 8 * N - 1) / (8 * N)), 32 * WARPS, 0, stream,
-          *a);
+    start(conv_linear<N>, dim3(blocks_of(n_rows, each), blocks_of(a->n_out, 8 * N)), 32 * WARPS, 0, stream, *a);
 }
 
 } // namespace
 
 void conv_cuda(const struct conv_cuda *a, cudaStream_t stream) {
     if (a->weight) {
-        switch (linear_cuda_tiles(a->n_out)) {
-        case 2: launch_linear<2>(a, stream); break;
-        case 4: launch_linear<4>(a, stream); break;
-        case 6: launch_linear<6>(a, stream); break;
-        default: launch_linear<8>(a, stream); break;
-        }
+        with_tiles(a->n_out, [&](auto tiles) { launch_linear<tiles.n>(a, stream); });
         return;
     }
     size_t n = (size_t)a->n_frames * a->n_rows * a->n_channels / 4;

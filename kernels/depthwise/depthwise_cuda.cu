@@ -1,38 +1,27 @@
 #include "kernels/depthwise/depthwise_cuda.h"
 
-#include "kernels/linear/linear_cuda.h"
-#include "kernels/linear/multiply.cuh"
+#include "kernels/linear/stages.cuh"
 #include "kernels/overlap.cuh"
-
-#include <cuda_pipeline.h>
 
 namespace {
 
 enum { THREADS = 256, STRIP = 8 };
 
-/* Warps per block, blocks per multiprocessor; steps of 16 inputs in a stage. */
-enum { DENSE_WARPS = 8, DENSE_BLOCKS = 2, STAGE = 4 };
+/* Warps per block, blocks per multiprocessor. */
+enum { DENSE_WARPS = 8, DENSE_BLOCKS = 2 };
 
 __device__ void multiply_add(float4 *sum, float4 x, float4 w) {
     sum->x += x.x * w.x, sum->y += x.y * w.y, sum->z += x.z * w.z, sum->w += x.w * w.w;
 }
 
 /* A warp has 16 rows of the maps, one lane two rows and four channels of each 16 (multiply.cuh). The convolution of 16
- * channels goes straight into the products with all outputs, or 64 of them, the blockIdx.y-th. Weights pass through
- * shared memory in two stages. */
+ * channels goes straight into the products with all outputs, or 64 of them, the blockIdx.y-th. */
 template <int N> __global__ __launch_bounds__(32 * DENSE_WARPS, DENSE_BLOCKS) void
 dense(const __grid_constant__ struct dense_cuda a) {
     __shared__ uint4 weights[2][STAGE * N * 32];
     const unsigned thread = threadIdx.x, lane = thread % 32, g = lane / 4, t = lane % 4;
-    const unsigned n = a.n_channels, width = (a.layer + 1) * n, n_k = width / 16, n_steps = (n_k + STAGE - 1) / STAGE;
-    const uint4 *weight = (const uint4 *)a.weight + (size_t)blockIdx.y * n_k * N * 32;
-    auto bring = [&](unsigned step) {
-        if (step < n_steps)
-            for (unsigned i = thread; i < min((unsigned)STAGE, n_k - step * STAGE) * N * 32; i += 32 * DENSE_WARPS)
-                __pipeline_memcpy_async(&weights[step % 2][i], weight + step * STAGE * N * 32 + i, 16);
-        __pipeline_commit();
-    };
-    bring(0);
+    const unsigned n = a.n_channels, width = (a.layer + 1) * n;
+    const stages<N, 32 * DENSE_WARPS> stages(a.weight, width / 16, weights);
 
     const unsigned total = a.n_frames * a.n_rows, first = (blockIdx.x * DENSE_WARPS + thread / 32) * 16 + g;
     unsigned frame[2], row[2], from[2][3]; /* from: where a row starts, in a map or in its past */
@@ -51,11 +40,9 @@ dense(const __grid_constant__ struct dense_cuda a) {
     }
     await();
     float c[N][4] = {};
-    for (unsigned step = 0; step < n_steps; step++) {
-        __pipeline_wait_prior(0);
-        __syncthreads();
-        bring(step + 1);
-        const unsigned n_here = min((unsigned)STAGE, n_k - step * STAGE);
+    for (unsigned step = 0; step < stages.n_steps; step++) {
+        const uint4 *weight = stages.next(step) + lane;
+        const unsigned n_here = stages.steps_of(step);
 #pragma unroll 1
         for (unsigned k = 0; k < n_here; k++) {
             const unsigned first_channel = 16 * (step * STAGE + k), back = first_channel / n, j = a.layer - back;
@@ -81,7 +68,7 @@ dense(const __grid_constant__ struct dense_cuda a) {
             multiply_split(high, low, v[0], v[1]);
 #pragma unroll
             for (int tile = 0; tile < N; tile += 2)
-                multiply<2>(&c[tile], high, low, &weights[step % 2][(k * N + tile) * 32 + lane]);
+                multiply<2>(&c[tile], high, low, weight + (k * N + tile) * 32);
         }
     }
 #pragma unroll
@@ -91,21 +78,16 @@ dense(const __grid_constant__ struct dense_cuda a) {
             break;
         const float4 bias = *(const float4 *)(a.bias + o), slope = *(const float4 *)(a.prelu + o);
 #pragma unroll
-        for (int i = 0; i < 2; i++) {
-            float4 v = make_float4(c[tile][2 * i] + bias.x, c[tile][2 * i + 1] + bias.y, c[tile + 1][2 * i] + bias.z,
-                                   c[tile + 1][2 * i + 1] + bias.w);
-            v.x = v.x < 0 ? v.x * slope.x : v.x, v.y = v.y < 0 ? v.y * slope.y : v.y;
-            v.z = v.z < 0 ? v.z * slope.z : v.z, v.w = v.w < 0 ? v.w * slope.w : v.w;
+        for (int i = 0; i < 2; i++)
             if (first + 8 * i < total)
-                *(float4 *)(a.y + frame[i] * a.y_frame + row[i] * n + o) = v;
-        }
+                *(float4 *)(a.y + frame[i] * a.y_frame + row[i] * n + o) =
+                    prelu(multiply_biased(&c[tile], i, bias), slope);
     }
 }
 
 template <int N> void launch_dense(const struct dense_cuda *a, cudaStream_t stream) {
     const unsigned n_rows = a->n_frames * a->n_rows, each = 16 * DENSE_WARPS;
-    start(dense<N>, dim3((n_rows + each - 1) / each, (a->n_channels + 8 * N - 1) / (8 * N)), 32 * DENSE_WARPS, 0,
-          stream, *a);
+    start(dense<N>, dim3(blocks_of(n_rows, each), blocks_of(a->n_channels, 8 * N)), 32 * DENSE_WARPS, 0, stream, *a);
 }
 
 /* sum[s] = sum_k x[row + s + k - n_taps / 2] taps[k]. The rows under the taps are a ring of registers. */
@@ -158,12 +140,7 @@ __global__ __launch_bounds__(THREADS) void over_frequency(const __grid_constant_
 } // namespace
 
 void dense_cuda(const struct dense_cuda *a, cudaStream_t stream) {
-    switch (linear_cuda_tiles(a->n_channels)) {
-    case 2: launch_dense<2>(a, stream); break;
-    case 4: launch_dense<4>(a, stream); break;
-    case 6: launch_dense<6>(a, stream); break;
-    default: launch_dense<8>(a, stream); break;
-    }
+    with_tiles(a->n_channels, [&](auto tiles) { launch_dense<tiles.n>(a, stream); });
 }
 
 void over_frequency_cuda(const struct over_frequency_cuda *a, cudaStream_t stream) {

@@ -2,19 +2,13 @@
  * memory in two stages of 64 inputs by up to 64 outputs. */
 #include "kernels/linear/linear_cuda.h"
 
-#include "kernels/linear/multiply.cuh"
+#include "kernels/linear/stages.cuh"
 #include "kernels/overlap.cuh"
-
-#include <cuda_pipeline.h>
 
 namespace {
 
-/* Warps per block, blocks per multiprocessor; steps of 16 inputs in a stage. */
-enum { FEW_WARPS = 6, FEW_BLOCKS = 4, MANY_WARPS = 8, MANY_BLOCKS = 2, STAGE = 4 };
-
-__host__ __device__ unsigned blocks_of(unsigned n, unsigned of) {
-    return (n + of - 1) / of;
-}
+/* Warps per block, blocks per multiprocessor. */
+enum { FEW_WARPS = 6, FEW_BLOCKS = 4, MANY_WARPS = 8, MANY_BLOCKS = 2, CHAIN_WARPS = 8, CHAIN_BLOCKS = 2 };
 
 /* Where a lane's two rows are. */
 struct place {
@@ -71,6 +65,28 @@ __device__ float squares4(float4 v) {
     return v.x * v.x + v.y * v.y + (v.z * v.z + v.w * v.w);
 }
 
+/* Normalises the n inputs, at most 16 K, of a lane's two rows; zeros stay behind them. */
+template <int K> __device__ void normalise(float4 (&x)[2][K], unsigned t, unsigned n, float epsilon) {
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        float sum = 0, squares = 0;
+#pragma unroll
+        for (int k = 0; k < K; k++)
+            sum += sum4(x[i][k]);
+        const float mean = row_sum(sum) / n;
+#pragma unroll
+        for (int k = 0; k < K; k++)
+            if (16 * k + 4 * t < n) {
+                x[i][k] = less(x[i][k], mean);
+                squares += squares4(x[i][k]);
+            }
+        const float factor = 1 / sqrtf(row_sum(squares) / n + epsilon);
+#pragma unroll
+        for (int k = 0; k < K; k++)
+            x[i][k] = times(x[i][k], factor);
+    }
+}
+
 /* Finishes the sums of two neighbouring tiles: four outputs from o on, for each of a lane's rows. */
 __device__ void finish(const struct linear_cuda &a, const float (*c)[4], const struct place &p, unsigned o) {
     if (o >= a.n_out)
@@ -80,13 +96,9 @@ __device__ void finish(const struct linear_cuda &a, const float (*c)[4], const s
     for (int i = 0; i < 2; i++) {
         if (!p.real[i])
             continue;
-        float4 v = make_float4(c[0][2 * i] + bias.x, c[0][2 * i + 1] + bias.y, c[1][2 * i] + bias.z,
-                               c[1][2 * i + 1] + bias.w);
-        if (a.prelu) {
-            const float4 slope = *(const float4 *)(a.prelu + o);
-            v.x = v.x < 0 ? v.x * slope.x : v.x, v.y = v.y < 0 ? v.y * slope.y : v.y;
-            v.z = v.z < 0 ? v.z * slope.z : v.z, v.w = v.w < 0 ? v.w * slope.w : v.w;
-        }
+        float4 v = multiply_biased(c, i, bias);
+        if (a.prelu)
+            v = prelu(v, *(const float4 *)(a.prelu + o));
         float *y = a.y + p.frame[i] * a.y_frame + p.row[i] * a.y_stride;
         if (a.gate) {
             *(float2 *)(y + o / 2) = make_float2(v.x * v.y, v.z * v.w);
@@ -151,24 +163,7 @@ few(const __grid_constant__ struct linear_cuda a) {
             for (int k = 0; k < STAGE; k++)
                 x[i][k] = times(x[i][k], load4(a.scale + (size_t)p.frame[i] * a.n_in, 16 * k + 4 * t, a.n_in));
     if (a.norm_epsilon > 0)
-#pragma unroll
-        for (int i = 0; i < 2; i++) {
-            float sum = 0, squares = 0;
-#pragma unroll
-            for (int k = 0; k < STAGE; k++)
-                sum += sum4(x[i][k]);
-            const float mean = row_sum(sum) / a.n_in;
-#pragma unroll
-            for (int k = 0; k < STAGE; k++)
-                if (16 * k + 4 * t < a.n_in) {
-                    x[i][k] = less(x[i][k], mean);
-                    squares += squares4(x[i][k]);
-                }
-            const float factor = 1 / sqrtf(row_sum(squares) / a.n_in + a.norm_epsilon);
-#pragma unroll
-            for (int k = 0; k < STAGE; k++)
-                x[i][k] = times(x[i][k], factor);
-        }
+        normalise(x, t, a.n_in, a.norm_epsilon);
     uint32_t high[STAGE][4], low[STAGE][4];
 #pragma unroll
     for (int k = 0; k < STAGE; k++)
@@ -196,15 +191,7 @@ template <int N> __global__ __launch_bounds__(32 * MANY_WARPS, MANY_BLOCKS) void
 many(const __grid_constant__ struct linear_cuda a) {
     __shared__ uint4 weights[2][STAGE * N * 32];
     const unsigned thread = threadIdx.x, lane = thread % 32, g = lane / 4, t = lane % 4;
-    const unsigned n_k = blocks_of(a.n_in, 16), n_steps = blocks_of(n_k, STAGE);
-    const uint4 *weight = (const uint4 *)a.weight + (size_t)blockIdx.y * n_k * N * 32;
-    auto bring = [&](unsigned step) {
-        if (step < n_steps)
-            for (unsigned i = thread; i < min((unsigned)STAGE, n_k - step * STAGE) * N * 32; i += 32 * MANY_WARPS)
-                __pipeline_memcpy_async(&weights[step % 2][i], weight + step * STAGE * N * 32 + i, 16);
-        __pipeline_commit();
-    };
-    bring(0);
+    const stages<N, 32 * MANY_WARPS> stages(a.weight, blocks_of(a.n_in, 16), weights);
 
     const struct place p = place_of(a, (blockIdx.x * MANY_WARPS + thread / 32) * 16 + g);
     const float *row[2] = {row_of(a, p, 0), row_of(a, p, 1)};
@@ -233,13 +220,11 @@ many(const __grid_constant__ struct linear_cuda a) {
             x[k][i] = load(i, 16 * k + 4 * t);
 
     float c[N][4] = {};
-    for (unsigned step = 0; step < n_steps; step++) {
-        __pipeline_wait_prior(0);
-        __syncthreads();
-        bring(step + 1);
+    for (unsigned step = 0; step < stages.n_steps; step++) {
+        const uint4 *w = stages.next(step) + lane;
 #pragma unroll
         for (int k = 0; k < STAGE; k++) {
-            if (step * STAGE + k >= n_k)
+            if (step * STAGE + k >= stages.n_k)
                 break;
             uint32_t high[4], low[4];
 #pragma unroll
@@ -251,34 +236,12 @@ many(const __grid_constant__ struct linear_cuda a) {
                 x[k][i] = load(i, ((step + 1) * STAGE + k) * 16 + 4 * t);
 #pragma unroll
             for (int j = 0; j < N; j += 2)
-                multiply<2>(&c[j], high, low, &weights[step % 2][(k * N + j) * 32 + lane]);
+                multiply<2>(&c[j], high, low, w + (k * N + j) * 32);
         }
     }
 #pragma unroll
     for (int j = 0; j < N; j += 2)
         finish(a, &c[j], p, blockIdx.y * 8 * N + 8 * j + 4 * t);
-}
-
-enum { CHAIN_WARPS = 8, CHAIN_BLOCKS = 2 };
-
-template <int K> __device__ void normalise(float4 (&x)[2][K], float epsilon) {
-#pragma unroll
-    for (int i = 0; i < 2; i++) {
-        float sum = 0, squares = 0;
-#pragma unroll
-        for (int k = 0; k < K; k++)
-            sum += sum4(x[i][k]);
-        const float mean = row_sum(sum) / (16 * K);
-#pragma unroll
-        for (int k = 0; k < K; k++) {
-            x[i][k] = less(x[i][k], mean);
-            squares += squares4(x[i][k]);
-        }
-        const float factor = 1 / sqrtf(row_sum(squares) / (16 * K) + epsilon);
-#pragma unroll
-        for (int k = 0; k < K; k++)
-            x[i][k] = times(x[i][k], factor);
-    }
 }
 
 /* The rows that a warp has stay in its registers from the first layer to the last: a lane's four sums of 16 outputs are
@@ -333,7 +296,7 @@ chain(const __grid_constant__ struct linear_chain_cuda a) {
                                 *(const float4 *)(a.factor + (size_t)(row[i] / a.n_rows) * C + 16 * k + 4 * t));
         }
     if (GATE)
-        normalise(v, a.norm_epsilon);
+        normalise(v, t, C, a.norm_epsilon);
     split();
 
     if constexpr (GATE) {
@@ -386,7 +349,7 @@ chain(const __grid_constant__ struct linear_chain_cuda a) {
             v[i][j / 2] = y;
         }
     }
-    normalise(v, a.norm_epsilon);
+    normalise(v, t, C, a.norm_epsilon);
     split();
 
 #pragma unroll 1
@@ -403,9 +366,7 @@ chain(const __grid_constant__ struct linear_chain_cuda a) {
 #pragma unroll
             for (int i = 0; i < 2; i++)
                 if (real[i])
-                    *(float4 *)(a.z + (size_t)row[i] * 4 * C + o) =
-                        make_float4(c[0][2 * i] + bias.x, c[0][2 * i + 1] + bias.y, c[1][2 * i] + bias.z,
-                                    c[1][2 * i + 1] + bias.w);
+                    *(float4 *)(a.z + (size_t)row[i] * 4 * C + o) = multiply_biased(c, i, bias);
         }
     }
 }
@@ -447,12 +408,7 @@ void linear_cuda_put(float *packed, unsigned n_in, unsigned n_out, unsigned outp
 }
 
 void linear_cuda(const struct linear_cuda *a, cudaStream_t stream) {
-    switch (linear_cuda_tiles(a->n_out)) {
-    case 2: launch<2>(a, stream); break;
-    case 4: launch<4>(a, stream); break;
-    case 6: launch<6>(a, stream); break;
-    default: launch<8>(a, stream); break;
-    }
+    with_tiles(a->n_out, [&](auto tiles) { launch<tiles.n>(a, stream); });
 }
 
 void linear_chain_cuda(const struct linear_chain_cuda *a, cudaStream_t stream) {

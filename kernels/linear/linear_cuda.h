@@ -19,7 +19,6 @@
 extern "C" {
 #endif
 
-
 struct linear_cuda {
     unsigned n_frames, n_rows, n_in, n_out; /* n_out: outputs of weight, before `gate` halves them */
     const float *x;

@@ -84,9 +84,7 @@ prime(const __grid_constant__ struct prime_cuda a) {
 #pragma unroll
             for (int i = 0; i < 2; i++)
                 if (tile_row + 8 * i + g < ROWS)
-                    *(float4 *)(x + (tile_row + 8 * i + g) * C + o) =
-                        make_float4(sum[j][2 * i] + bias.x, sum[j][2 * i + 1] + bias.y, sum[j + 1][2 * i] + bias.z,
-                                    sum[j + 1][2 * i + 1] + bias.w);
+                    *(float4 *)(x + (tile_row + 8 * i + g) * C + o) = multiply_biased(&sum[j], i, bias);
         }
     }
     __syncthreads();
