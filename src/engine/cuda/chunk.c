@@ -210,16 +210,23 @@ static void copy(struct chunk *c, float *to, const float *from, size_t n) {
     cudaMemcpyAsync(to, from, n * sizeof *to, cudaMemcpyDefault, c->stream);
 }
 
+/* The i-th piece of n samples. */
+static size_t piece_of(size_t n, unsigned i, size_t *from) {
+    *from = n * i / PIECES;
+    return n * (i + 1) / PIECES - *from;
+}
+
 static int run_frames(struct chunk *c, unsigned stream, unsigned n_frames, const float *in, float *out) {
     const struct model_config *g = model_config(c->common.model);
     const struct engine_control *control = &c->common.controls[stream];
     struct stream *s = &c->streams[stream];
     const size_t n = (size_t)n_frames * g->hop, n_past = g->window - g->hop, n_kept = g->synthesis - g->hop;
+    size_t from;
     int code;
 
     copy(c, c->samples, s->past, n_past);
     for (unsigned i = 0; i < PIECES; i++) {
-        const size_t from = n * i / PIECES, size = n * (i + 1) / PIECES - from;
+        const size_t size = piece_of(n, i, &from);
         memcpy(c->pinned + from, in + from, size * sizeof *in);
         copy(c, c->samples + n_past + from, c->pinned + from, size);
     }
@@ -236,7 +243,7 @@ static int run_frames(struct chunk *c, unsigned stream, unsigned n_frames, const
         &(struct overlap_cuda){n_frames, g->window, g->synthesis, g->hop, c->frames, c->synthesis, s->overlap, c->out},
         c->stream);
     for (unsigned i = 0; i < PIECES; i++) {
-        const size_t from = n * i / PIECES, size = n * (i + 1) / PIECES - from;
+        const size_t size = piece_of(n, i, &from);
         copy(c, c->pinned + from, c->out + from, size);
         cudaEventRecord(c->came[i], c->stream);
     }
@@ -244,7 +251,7 @@ static int run_frames(struct chunk *c, unsigned stream, unsigned n_frames, const
     if (code || cudaGetLastError())
         return -EIO;
     for (unsigned i = 0; i < PIECES; i++) {
-        const size_t from = n * i / PIECES, size = n * (i + 1) / PIECES - from;
+        const size_t size = piece_of(n, i, &from);
         if (cudaEventSynchronize(c->came[i]))
             return -EIO;
         memcpy(out + from, c->pinned + from, size * sizeof *out);
