@@ -260,13 +260,13 @@ START_TEST(linear_is_its_formula) {
 }
 END_TEST
 
-/* y[o] = bias[o] + sum_i x[i] weight[i][o], for o < n_out. */
-static void multiplied(double *y, const double *x, unsigned n_in, struct array weight, struct array bias,
-                       unsigned n_out) {
+/* y[o] = bias[o] + sum_i x[i] weight[i][o], for o < n_out; weight is [n_in][stride]. */
+static void multiplied(double *y, const double *x, unsigned n_in, struct array weight, unsigned stride,
+                       struct array bias, unsigned n_out) {
     for (unsigned o = 0; o < n_out; o++) {
         y[o] = bias.host[o];
         for (unsigned i = 0; i < n_in; i++)
-            y[o] += x[i] * weight.host[(size_t)i * n_out + o];
+            y[o] += x[i] * weight.host[(size_t)i * stride + o];
     }
 }
 
@@ -303,15 +303,15 @@ START_TEST(linear_chain_is_its_formula) {
             v[i] = gates ? x.host[r * c + i] : (double)product.host[r * c + i] * factor.host[r / rows * c + i];
         if (gates) {
             normalised(v, v, c);
-            multiplied(sums, v, c, gate, gate_bias, 2 * c);
+            multiplied(sums, v, c, gate, 2 * c, gate_bias, 2 * c);
             for (unsigned i = 0; i < c; i++)
                 v[i] = sums[2 * i] * sums[2 * i + 1];
         }
-        multiplied(sums, v, c, proj, proj_bias, c);
+        multiplied(sums, v, c, proj, c, proj_bias, c);
         for (unsigned i = 0; i < c; i++)
             v[i] = should_y[r * c + i] = sums[i] + x.host[r * c + i];
         normalised(v, v, c);
-        multiplied(should_z + 4 * r * c, v, c, out, out_bias, 4 * c);
+        multiplied(should_z + 4 * r * c, v, c, out, 4 * c, out_bias, 4 * c);
     }
     linear_chain_cuda(&a, NULL);
     struct array *written = in_place ? &x : &y;
@@ -362,12 +362,10 @@ START_TEST(dense_is_its_formula) {
                         v[i] += (double)x[row * c + i % c] * taps.host[(t * 3 + k) * width + i];
                     }
             }
-            for (unsigned o = 0; o < c; o++) {
-                double sum = bias.host[o];
-                for (unsigned i = 0; i < width; i++)
-                    sum += v[i] * weight.host[(size_t)i * linear_cuda_width(c) + o];
-                should[((size_t)f * rows + r) * c + o] = sum < 0 ? sum * prelu.host[o] : sum;
-            }
+            double *out = should + ((size_t)f * rows + r) * c;
+            multiplied(out, v, width, weight, linear_cuda_width(c), bias, c);
+            for (unsigned o = 0; o < c; o++)
+                out[o] *= out[o] < 0 ? prelu.host[o] : 1;
         }
     check_close(y.host, should, y.n, 128, "dense");
     for (unsigned j = 0; j <= layer; j++) {
@@ -459,13 +457,10 @@ START_TEST(prime_is_its_formula) {
                 const float *map = x.host + (size_t)f * rows * stride + k * c;
                 for (unsigned i = 0; i < c; i++)
                     mixed[i] = at_row(map, stride, (int)rows, r, mixed_taps[k].host, n_taps[k], c, i);
-                for (unsigned o = 0; o < c; o++) {
-                    double sum = bias[k].host[o];
-                    for (unsigned i = 0; i < c; i++)
-                        sum += mixed[i] * weight[k].host[i * width + o];
-                    should[((size_t)f * rows + (unsigned)r) * stride + k * c + o] =
-                        sum * at_row(map, stride, (int)rows, r, taps[k].host, n_taps[k], c, o);
-                }
+                double *out = should + ((size_t)f * rows + (unsigned)r) * stride + k * c;
+                multiplied(out, mixed, c, weight[k], width, bias[k], c);
+                for (unsigned o = 0; o < c; o++)
+                    out[o] *= at_row(map, stride, (int)rows, r, taps[k].host, n_taps[k], c, o);
             }
     check_close(y.host, should, y.n, 128, "prime");
     for (unsigned k = 0; k < n_kernels; k++) {
@@ -583,11 +578,7 @@ START_TEST(conv_is_the_published_one) {
         double *should_z = doubles(z.n);
         fetch(&z);
         for (size_t r = 0; r < length * batch; r++)
-            for (unsigned o = 0; o < n_out; o++) {
-                should_z[r * stride + o] = z_bias.host[o];
-                for (unsigned i = 0; i < width; i++)
-                    should_z[r * stride + o] += should[r * width + i] * weight.host[(size_t)i * z_width + o];
-            }
+            multiplied(should_z + r * stride, should + r * width, width, weight, z_width, z_bias, n_out);
         check_close(z.host, should_z, z.n, 128, "causal_conv1d and a linear layer");
         free(should_z);
     }
