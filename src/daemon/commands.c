@@ -38,31 +38,39 @@ static void set(struct commands *c, unsigned client, const json_t *request) {
                                               .client = client});
 }
 
-static void profile(struct commands *c, unsigned client, const json_t *request) {
+/* The request's "state"; -1: it is none of the first n. */
+static int state_of(const json_t *request, int n) {
+    static const char *const states[] = {[BYPASS_OFF] = "off", [BYPASS_ON] = "on", [BYPASS_TOGGLE] = "toggle"};
     const char *state = json_string_value(json_object_get(request, "state"));
-    struct request r = {.what = REQUEST_PROFILE,
-                        .own = state && strcmp(state, "on") == 0,
-                        .until = now_ms() + CHANGES_PATIENCE_MS,
-                        .answer = answer,
-                        .data = c,
-                        .client = client};
-    if (r.own || (state && strcmp(state, "off") == 0))
-        changes_ask(c->changes, &r);
-    else
+    while (state && n-- > 0)
+        if (strcmp(state, states[n]) == 0)
+            return n;
+    return -1;
+}
+
+static void profile(struct commands *c, unsigned client, const json_t *request) {
+    const int state = state_of(request, BYPASS_ON + 1);
+    if (state < 0)
         refuse(c, client, "profile is \"on\" or \"off\"");
+    else
+        changes_ask(c->changes, &(struct request){.what = REQUEST_PROFILE,
+                                                  .own = state == BYPASS_ON,
+                                                  .until = now_ms() + CHANGES_PATIENCE_MS,
+                                                  .answer = answer,
+                                                  .data = c,
+                                                  .client = client});
 }
 
 static void bypass(struct commands *c, unsigned client, const json_t *request) {
-    static const char *const states[] = {[BYPASS_OFF] = "off", [BYPASS_ON] = "on", [BYPASS_TOGGLE] = "toggle"};
-    const char *state = json_string_value(json_object_get(request, "state"));
-    struct request r = {.what = REQUEST_BYPASS, .answer = answer, .data = c, .client = client};
-    for (r.bypass = BYPASS_OFF; r.bypass <= BYPASS_TOGGLE; r.bypass++) {
-        if (!state || strcmp(state, states[r.bypass]) != 0)
-            continue;
-        changes_ask(c->changes, &r);
-        return;
-    }
-    refuse(c, client, "bypass is \"on\", \"off\" or \"toggle\"");
+    const int state = state_of(request, BYPASS_TOGGLE + 1);
+    if (state < 0)
+        refuse(c, client, "bypass is \"on\", \"off\" or \"toggle\"");
+    else
+        changes_ask(c->changes, &(struct request){.what = REQUEST_BYPASS,
+                                                  .bypass = state,
+                                                  .answer = answer,
+                                                  .data = c,
+                                                  .client = client});
 }
 
 static void status(struct commands *c, unsigned client, const json_t *request) {

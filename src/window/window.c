@@ -166,10 +166,15 @@ static void offer_microphones(PrimeknetWindow *self) {
     setting_offer(&self->settings[MICROPHONE], (const char *const *)v, (const char *const *)t);
 }
 
-static void show_switch(PrimeknetWindow *self) {
+/* Turns a switch as if not by the user. */
+static void turn(PrimeknetWindow *self, GtkSwitch *toggle, gboolean on) {
     self->filling = TRUE;
-    setting_turn(self->enhances, !json_is_true(json_object_get(self->status, "bypass")));
+    setting_turn(toggle, on);
     self->filling = FALSE;
+}
+
+static void show_switch(PrimeknetWindow *self) {
+    turn(self, self->enhances, !json_is_true(json_object_get(self->status, "bypass")));
 }
 
 /* A profile that is not used is one all the same. */
@@ -180,11 +185,8 @@ static void show_profile(PrimeknetWindow *self, const json_t *status) {
     const char *none = _("Strength, floor, low cut and network are the same for all microphones");
     gtk_widget_set_sensitive(GTK_WIDGET(self->own_row), microphone[0] != '\0');
     adw_action_row_set_subtitle(self->own_row, refused[0] ? refused : profile[0] ? own : none);
-    if (self->owning) /* another engine may be loaded for it first */
-        return;
-    self->filling = TRUE;
-    setting_turn(self->own, profile[0] || refused[0]);
-    self->filling = FALSE;
+    if (!self->owning) /* another engine may be loaded for it first */
+        turn(self, self->own, profile[0] || refused[0]);
 }
 
 void window_tell(PrimeknetWindow *self, json_t *status, const char *why_none) {
