@@ -1,4 +1,4 @@
-/* A plugin for qemu-user 7.2 (Debian's qemu-user, not qemu-user-static) that counts the instructions of a program. In the
+/* A plugin for qemu-user 7.2 (Debian's qemu-user, not qemu-user-static) that counts a program's instructions. In the
  * folder of scripts/aarch64, after `make bench-hop`:
  *     gcc -shared -fPIC -o instructions.so SOURCE/bench/instructions.c
  *     qemu-aarch64 -L /usr/aarch64-linux-gnu -E LD_LIBRARY_PATH=$PWD/root/usr/lib/aarch64-linux-gnu \

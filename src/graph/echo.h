@@ -1,6 +1,6 @@
 /* echo.h - the echo canceller of a microphone's node: WebRTC's, from PipeWire's SPA plugin aec/libspa-aec-webrtc. The
  * plugin is loaded when it is wanted; where that fails, it is tried again after a pause. PipeWire's own module around
- * it (libpipewire-module-echo-cancel) is not used: before 1.6 its delay grows with each cycle that is missed, and stays.
+ * it (libpipewire-module-echo-cancel) is not used: before 1.6 its delay grows with each cycle that is missed, for good.
  *
  * Threads: one, the node owner's; the plugin then runs on canceller.h's. */
 #ifndef PRIMEKNET_ECHO_H

@@ -29,7 +29,8 @@ static const float *samples(const struct pw_buffer *b) {
 
 /* A block of the capture stream, without echo where that is cancelled. */
 static const float *heard(struct streams *s, const struct pw_buffer *b) {
-    return s->loop.canceller ? canceller_process(s->loop.canceller, s->loop.nsec, samples(b), n_samples(b)) : samples(b);
+    struct canceller *c = s->loop.canceller;
+    return c ? canceller_process(c, s->loop.nsec, samples(b), n_samples(b)) : samples(b);
 }
 
 /* Once per cycle: after the capture stream, or in its place while no microphone sends. */

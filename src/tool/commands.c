@@ -224,8 +224,9 @@ const struct cli_command profile_command = {
     .summary = "give the microphone in use settings of its own",
     .run = run_profile,
     .arguments = {{"on|off", .kind = CLI_ONE_OF, .optional = true}},
-    .about = "With on, strength, floor_db, low_cut_hz and model as they are become a profile of the microphone in use,\n"
-             "in the settings file: to set one of them is then to set it for this microphone. off removes the profile.\n"
+    .about = "With on, strength, floor_db, low_cut_hz and model as they are become a profile of the microphone in\n"
+             "use, in the settings file: to set one of them is then to set it for this microphone. off removes the\n"
+             "profile.\n"
              "Without an argument, prints whether there is one.\n",
 };
 
