@@ -3,6 +3,7 @@
 #include "lib/primeknet.h"
 #include "plugins/core.h"
 #include "draw.h"
+#include "rt_guard.h"
 #include "run.h"
 #include "seed.h"
 
@@ -289,6 +290,18 @@ START_TEST(the_first_block_may_bring_the_model) {
 }
 END_TEST
 
+START_TEST(a_block_within_the_first_hop_waits_for_nothing) {
+    struct core *c = open_core(2, 48000, &plain);
+    float *const x[2] = {noise(32), noise(32)};
+    rt_guard_enter();
+    core_run(c, &plain, (const float *const *)x, x, 32);
+    rt_guard_leave();
+    free(x[0]);
+    free(x[1]);
+    core_close(c);
+}
+END_TEST
+
 START_TEST(another_model_takes_the_place_of_one_that_is_missing) {
     take_small_alone();
     small_sounds(_i, _i);
@@ -338,6 +351,7 @@ int main(void) {
     tcase_add_loop_test(t, a_new_model_takes_over_while_sound_runs, 0, 3);
     tcase_add_test(t, the_delay_is_every_models);
     tcase_add_test(t, the_first_block_may_bring_the_model);
+    tcase_add_test(t, a_block_within_the_first_hop_waits_for_nothing);
     tcase_add_loop_test(t, another_model_takes_the_place_of_one_that_is_missing, 0, 4);
     tcase_add_test(t, controls_may_be_anything);
     tcase_add_test(t, without_a_model_the_input_passes);

@@ -55,11 +55,11 @@ struct core {
     atomic_uint model;     /* wanted */
     _Atomic uint64_t n_in; /* samples that came in so far */
 
-    pthread_mutex_t lock;   /* of what follows, but for reading n_out */
+    pthread_mutex_t lock;   /* of what follows, but for reading n_out and loaded */
     _Atomic uint64_t n_out; /* the output is complete up to here: a multiple of the handle's hop */
     struct primeknet *handle, *next, *old; /* next takes over; old is to be closed */
     uint64_t heard;                        /* next has heard the input up to here */
-    unsigned loaded;                       /* the model of the newest handle; N_MODELS: none */
+    atomic_uint loaded;                    /* the model of the newest handle; N_MODELS: none */
     float set[3];                          /* controls of `handle` */
 };
 
@@ -420,12 +420,7 @@ static void give(struct core *c, const float *const in[], float *const out[], un
 
 /* Some hosts set their controls only after they have activated the plugin. */
 static bool begins_with_another_model(struct core *c) {
-    if (c->n_in)
-        return false;
-    pthread_mutex_lock(&c->lock);
-    const bool other = c->loaded != c->model;
-    pthread_mutex_unlock(&c->lock);
-    return other && sched_getscheduler(0) == SCHED_OTHER;
+    return !c->n_in && c->loaded != c->model && sched_getscheduler(0) == SCHED_OTHER;
 }
 
 void core_run(struct core *c, const struct core_controls *controls, const float *const in[], float *const out[],
