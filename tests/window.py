@@ -150,6 +150,7 @@ wait('the daemon is not shown', lambda: find('slider', 'Strength') and not shows
 wait('the microphone is not shown', lambda: 'Fake microphone fake_mic' in choice('Microphone'))
 wait('the state is not shown', lambda: shows('Idle: nobody records'))
 ok('shows that the daemon is away, and that it has come')
+assert not re.search('_dri|gallium', open(f'/proc/{gtk.pid}/maps').read()), 'draws with OpenGL'
 
 
 def assert_named():

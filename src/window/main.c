@@ -67,6 +67,15 @@ static int on_command_line(GApplication *application, GApplicationCommandLine *l
     return 0;
 }
 
+/* Meters need no GPU. OpenGL would wake it, or be computed and take a core; GDK would load it, of no use. */
+static void draw_without_gpu(void) {
+    g_setenv("GSK_RENDERER", "cairo", FALSE);
+    if (gtk_get_minor_version() < 16)
+        g_setenv("GDK_DEBUG", "gl-disable", FALSE);
+    else
+        g_setenv("GDK_DISABLE", "gl,vulkan", FALSE);
+}
+
 int main(int argc, char **argv) {
     static const GOptionEntry options[] = {
         {"tray", 't', 0, G_OPTION_ARG_NONE, NULL, N_("Start as an item in the tray"), NULL},
@@ -78,6 +87,7 @@ int main(int argc, char **argv) {
         {.name = "about", .activate = about},
         {.name = "quit", .activate = quit},
     };
+    draw_without_gpu();
     setlocale(LC_ALL, "");
     bindtextdomain(GETTEXT_PACKAGE, LOCALEDIR);
     bind_textdomain_codeset(GETTEXT_PACKAGE, "UTF-8");

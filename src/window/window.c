@@ -12,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { LEVELS_MS = 100, METER_DB = 60 };
+enum { LEVELS_MS = 150, METER_DB = 60 };
 enum { STRENGTH, FLOOR, LOW_CUT, ECHO_CANCEL, MICROPHONE, MODEL, ENGINE, SPEAKER, N_SETTINGS };
 
 struct _PrimeknetWindow {
