@@ -376,7 +376,8 @@ if PICTURES:
     for scheme, shown in ('prefer-light', lambda mean: mean > 0.8), ('prefer-dark', lambda mean: 0.05 < mean < 0.3):
         gtk = start('env', f'ADW_DEBUG_COLOR_SCHEME={scheme}', 'primeknet-gtk')
         window_shows()
-        box = find('frame', 'PrimeKnet').get_component_iface().get_extents(Atspi.CoordType.WINDOW)
+        frame = wait('no frame', lambda: find('frame', 'PrimeKnet')) # AT-SPI hears of it later than the X server
+        box = frame.get_component_iface().get_extents(Atspi.CoordType.WINDOW)
         crop = f'{box.width}x{box.height}+0+0'
         wait(scheme, lambda: shown(float(picture('-crop', crop, '-format', '%[fx:mean]'))))
         press('ctrl+w')
