@@ -212,7 +212,7 @@ START_TEST(a_new_model_takes_over_while_sound_runs) {
         controls.model = 1 + (float)(i < 48000 ? first : !first);
         core_run(c, &controls, &(const float *){x + i}, &(float *){y + i}, 256);
         if (i >= 48000 && !changed) /* the file is read meanwhile */
-            nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+            nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
         if (!changed && memcmp(y + i, old + i, 256 * sizeof *y) != 0)
             changed = i;
     }
