@@ -11,6 +11,7 @@ import argparse
 import os
 import time
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 
 import matplotlib
 import torch
@@ -81,6 +82,31 @@ class Gradients:
         for p, g in zip(self.net.parameters(), self.grads):
             p.grad = g
         return self.terms
+
+
+class Ahead:
+    """make(step) for each step in turn; on a GPU in a thread and on a stream of its own, while the step before runs."""
+
+    def __init__(self, make, device):
+        self.make, self.stream, self.made = make, None, None
+        if device != 'cpu':
+            self.stream, self.thread = torch.cuda.Stream(), ThreadPoolExecutor(1)
+            self.stream.wait_stream(torch.cuda.current_stream())    # which made what the mixers have in stock
+
+    def run(self, step):
+        with torch.cuda.stream(self.stream):
+            return self.make(step), self.stream.record_event()
+
+    def __call__(self, step):
+        if self.stream is None:
+            return self.make(step)
+        clips, ready = (self.made or self.thread.submit(self.run, step)).result()
+        self.made = self.thread.submit(self.run, step + 1)
+        current = torch.cuda.current_stream()
+        current.wait_event(ready)
+        for x in clips:
+            x.record_stream(current)                    # or its memory would be used again while the step reads it
+        return clips
 
 
 class Clock:
@@ -181,6 +207,12 @@ def train(config, data, out, weights=None, resume=False, device='cuda' if torch.
 
     sources = [sources_of(stable)]
     sources.append(sources[0] if decay == stable else sources_of(decay))
+    is_long = lambda step: t['long_every'] > 0 and (step + 1) % t['long_every'] == 0
+
+    def make(step):
+        source, n, _ = sources[0][is_long(step)]
+        return source.batch(n)
+
     average, used, step, rows = Average(net), 0., 0, []
     if resume:
         ck = torch.load(at('checkpoint.pt'), map_location=device)
@@ -215,6 +247,7 @@ def train(config, data, out, weights=None, resume=False, device='cuda' if torch.
                 for s, el, terms in rows:
                     print(s, f'{el:.1f}', *(f'{v:.5f}' for v in terms.values()), sep='\t', file=f)
 
+    clips_of = Ahead(make, device)
     total = t['minutes'] * 60
     clock = Clock(used, device)
     seconds, saved, sums, first = used, used, [], step
@@ -223,8 +256,8 @@ def train(config, data, out, weights=None, resume=False, device='cuda' if torch.
         for group in opt.param_groups:
             group['lr'] = rate_at(t, step, seconds / total)
         falling = seconds / total > 1 - t['decay']
-        source, n, gradients = sources[falling][t['long_every'] > 0 and (step + 1) % t['long_every'] == 0]
-        terms = gradients(source.batch(n))
+        gradients = sources[falling][is_long(step)][2]
+        terms = gradients(clips_of(step))
         terms = terms | dict(norm=step_gradients(net, processes, t['clip']))
         opt.step()
         if gradients.loss.metric and gradients.loss.weights['metric']:

@@ -263,6 +263,26 @@ def test_clips_are_finite_and_repeat_with_the_seed(mixer):
     assert long.shape == target.shape == (1, 960000) and long.isfinite().all()
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason='no GPU')
+def test_clips_made_ahead_are_those_made_in_turn(mixer, tmp_path):
+    def make():
+        short = Mixer(str(tmp_path), 96000, 'cuda', 7)
+        long = short.of_length(400000)
+        return lambda step: (long if step % 8 == 7 else short).batch(2)
+
+    def energies(clips_of):
+        found = []
+        for step in range(24):
+            clips = clips_of(step)
+            busy = torch.randn(2048, 2048, device='cuda')
+            for _ in range(20):                         # the step reads its clips long after they were given
+                busy = busy @ busy / 50
+            found.append(torch.stack([x.double().square().sum() for x in clips]))
+        return torch.stack(found)
+
+    assert torch.allclose(energies(training.Ahead(make(), 'cuda')), energies(make()), 1e-6)
+
+
 def test_some_clips_pause_and_some_are_noise_alone(mixer):
     targets = torch.cat([mixer.batch(8)[1] for _ in range(12)])
     e = targets.view(len(targets), -1, 960).square().mean(2)
