@@ -23,7 +23,7 @@
 #include <time.h>
 
 enum {
-    MARGIN_NS = 30000, /* wake up this long before the ticket is expected */
+    MARGIN_NS = 20000, /* wake up this long before the ticket is expected */
     SPIN_NS = 200000,  /* poll at most this long */
     MOST_NS = 2000000, /* never sleep longer */
 };
