@@ -4,7 +4,7 @@
  *   (empty)         works
  *   fail ERRNO      does not open
  *   slow            opens once this line is gone
- *   late            every hop takes 8 ms
+ *   late            every hop takes 16 ms
  *   lost            every hop fails */
 #include "config.h"
 
@@ -41,7 +41,7 @@ static int fake_process(struct engine *e, const struct engine_job *jobs, unsigne
     if (!strcmp(line, "lost"))
         return -EIO;
     if (!strcmp(line, "late"))
-        pause_ms(8);
+        pause_ms(16);
     return engine_cpu.process(e, jobs, n_jobs);
 }
 

@@ -6,7 +6,7 @@ import wave
 
 import numpy as np
 
-DELAY, BLOCK = 1024, 256
+DELAY, HOP, BLOCK = 1024, 512, 256
 
 
 def load(path):
@@ -78,7 +78,7 @@ def chain(path, seconds):
     for start in begins:
         if len(x) < start + n + later:
             break
-        for at in range(max(0, start - BLOCK + 1), start + 1): # where hops begin depends on the first cycles' quantum
+        for at in range(max(0, start - HOP + 1), start + 1): # where hops begin depends on the first cycles' quantum
             for length in (2048, n // BLOCK * BLOCK):
                 wanted = library.enhance(x[at:at + length, 0])
                 if not (x[at + later:at + later + length, 1] == wanted).all():

@@ -394,7 +394,7 @@ START_TEST(a_handle_outlives_the_one_it_is_like) {
     ck_assert_ptr_eq(strstr(primeknet_about(p), "small on cpu ("), primeknet_about(p));
     ck_assert_str_eq(primeknet_engine(p), "cpu");
     ck_assert_uint_eq(primeknet_rate(p), 48000);
-    ck_assert_uint_eq(primeknet_hop(p), 256);
+    ck_assert_uint_eq(primeknet_hop(p), 512);
     ck_assert_uint_eq(primeknet_delay(p), 768);
     ck_assert_uint_eq(primeknet_delay(first), 1023);
     primeknet_close(first);

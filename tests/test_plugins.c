@@ -68,10 +68,10 @@ static void take_small_alone(void) {
     ck_assert_int_eq(setenv("PRIMEKNET_MODELS", directory, 1), 0);
 }
 
-/* small keeps its hop of 256, base is a network with one of 512. */
+/* small keeps its hop of 512, base is a network with one of 256. */
 static void take_models_of_two_hops(void) {
     take_small_alone();
-    link_model("base", FIXTURES "/long-hop.safetensors");
+    link_model("base", FIXTURES "/wide.safetensors");
 }
 
 static void return_to_models(void) {
