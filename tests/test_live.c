@@ -510,7 +510,7 @@ START_TEST(the_network_at_strength_0_is_the_delayed_microphone) {
     if (s.waits)
         ck_assert_uint_eq(s.delay, WINDOW - HOP);
     pump_control(node_pump(node), (struct engine_controls){.strength = 1});
-    spin(0.5);
+    spin(1.5);
     ck_assert_uint_gt(n_guarded_blocks, 100);
     ck_assert_uint_gt(n_guarded_hops, 100);
 }
