@@ -4,7 +4,7 @@
 WEIGHTS are averaged weights or a model file, DATA is what prepare.py wrote. For each term: its value, the norm of its
 gradient in all parameters times its weight in the decay, and the cosine of its gradient to each other term's and to
 that of the weighted sum; means over batches, of norms the median. Terms of which the cosine is negative fight. The
-discriminator's, which only a training has, is left out.
+discriminators', which only a training has, are left out.
 """
 import argparse
 import tomllib
@@ -56,7 +56,7 @@ def main():
         net = Net(**config['network']).to(device)
         net.load_state_dict(torch.load(a.weights, map_location=device)['ema'])
     net.eval()
-    loss = Loss(net, mixer.samples, device, phases(config['loss'])[1] | dict(metric=0.))
+    loss = Loss(net, mixer.samples, device, phases(config['loss'])[1] | dict(metric=0., critic=0.))
     found = [pulls(net, loss, mixer.batch(a.clips)) for _ in range(a.batches)]
     names = list(found[0][0])
     norms = torch.stack([torch.stack([g.norm() for g in gradients.values()]) for _, gradients in found])

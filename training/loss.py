@@ -20,11 +20,11 @@ def phases(loss):
 
 class Loss:
     """loss(noisy, clean, known, start) -> total, {term: value before its weight, 0 where that is 0}. known [B,1]: Hz
-    above which clean says nothing; start [B,1]: the first sample that counts. metric: of metric.py, for clips that it
-    is to judge; `judged` is what it learns from."""
+    above which clean says nothing; start [B,1]: the first sample that counts. metric, critic: of metric.py, critic.py,
+    for clips that they are to judge; `judged`, `told` are what they learn from."""
 
-    def __init__(self, net, samples, device, weights, metric=None):
-        self.net, self.weights, self.metric = net, weights, metric
+    def __init__(self, net, samples, device, weights, metric=None, critic=None):
+        self.net, self.weights, self.metric, self.critic = net, weights, metric, critic
         self.end = 6 * prev_fast_len((samples - net.window) // 6)    # without the last frames, which lack overlap
         self.sample = torch.arange(self.end, device=device)
         self.bin_hz = torch.arange(net.window // 2 + 1, device=device) * RATE / net.window
@@ -98,6 +98,17 @@ class Loss:
         self.judged = [x.detach() for x in (at_16k(clean), at_16k(y), maps)]
         return self.metric(maps)
 
+    def unlike(self, clean, y):
+        """[B]: how far the output is from being taken for clean speech. It costs much, so every second clip speaks for
+        two. The noise 45 dB below both hides which one is a recording."""
+        if self.critic is None:
+            return torch.zeros_like(clean[:, 0])
+        level = rms(clean)
+        clean16, y16 = (at_16k((torch.where(level > 1e-3, x / (level + 1e-3), 0) + self.hiss)[::2])
+                        for x in (clean, y))
+        self.told = clean16.detach(), y16.detach()
+        return self.critic(clean16, y16).repeat_interleave(2)[:len(clean)]
+
     def worse(self, clean, y):
         """[B]: how far DNSMOS of y is below that of the clean clip. Noise 45 dB below both keeps the gradient to what
         can be heard: it would be largest where there is next to nothing."""
@@ -143,7 +154,7 @@ class Loss:
         def pesq(clean, y):                             # of a clip of zeros it would be no number
             return self.perceptual(*(torch.where(some, x, self.hiss) for x in (clean, self.spoken(silent, clean, y))))
 
-        for term, of in ('pesq', pesq), ('mos', self.worse), ('metric', self.disliked):
+        for term, of in ('pesq', pesq), ('mos', self.worse), ('metric', self.disliked), ('critic', self.unlike):
             terms[term] = zero
             if self.weights[term]:
                 terms[term] = (of(clean.float(), y.float()).float() * speech).sum() / speech.sum().clamp_min(1)

@@ -18,6 +18,7 @@ import torch
 import torch.distributed as dist
 from tqdm import tqdm
 
+from critic import Critic
 from data import RATE, Mixer
 from loss import Loss, phases
 from metric import Metric
@@ -195,11 +196,13 @@ def train(config, data, out, weights=None, resume=False, device='cuda' if torch.
     metric = None
     if stable['metric'] or decay['metric']:
         metric = Metric(device, max(1, min(16, os.cpu_count() // processes - 2)))
+    critic = Critic(device) if stable['critic'] or decay['critic'] else None
     if t['long_every']:                                 # as much sound in fewer clips: too few for batch norms
         mixer_long = mixer.of_length(samples * t['batch'] // t['long_batch'])
 
     def sources_of(weights):
-        sources = [(mixer, t['batch'], Gradients(net, Loss(net, samples, device, weights, metric), True))]
+        loss = Loss(net, samples, device, weights, metric, critic)
+        sources = [(mixer, t['batch'], Gradients(net, loss, True))]
         if t['long_every']:
             long_loss = Loss(net, mixer_long.samples, device, weights)
             sources.append((mixer_long, t['long_batch'], Gradients(net, long_loss, False)))
@@ -222,6 +225,8 @@ def train(config, data, out, weights=None, resume=False, device='cuda' if torch.
         mixer.gen.set_state(ck['gen'].cpu())
         if metric:
             metric.load(ck['metric'])
+        if critic and ck.get('critic'):
+            critic.load(ck['critic'])
     if device != 'cpu':
         net.core = torch.compile(net.core, dynamic=False)
         each = sources[0] if sources[1] is sources[0] else sources[0] + sources[1]
@@ -239,7 +244,7 @@ def train(config, data, out, weights=None, resume=False, device='cuda' if torch.
         save(at('weights.ema'), dict(ema=average.state, cfg=net.cfg, step=step))
         save(at('checkpoint.pt'), dict(net=net.state_dict(), opt=opt.state_dict(), ema=average.state,
                                        gen=mixer.gen.get_state(), used=seconds, step=step, rows=rows,
-                                       metric=metric and metric.state()))
+                                       metric=metric and metric.state(), critic=critic and critic.state()))
         if rows:
             picture(rows, at('curve.png'))
             with open(at('curve.tsv'), 'w') as f:
@@ -262,6 +267,8 @@ def train(config, data, out, weights=None, resume=False, device='cuda' if torch.
         opt.step()
         if gradients.loss.metric and gradients.loss.weights['metric']:
             metric.learn(*gradients.loss.judged)
+        if gradients.loss.critic and gradients.loss.weights['critic']:
+            critic.learn(*gradients.loss.told)
         step += 1
         average.update(net, step)
         sums.append(torch.stack(list(terms.values())))
