@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch.func import functional_call
 from torch.nn.utils.parametrizations import weight_norm
 
-from metric import trust
+from metric import Learner
 
 WINDOWS = 1024, 512, 256                                # samples at 16 kHz; hops are a quarter of them
 COMPRESS = .3
@@ -35,16 +35,15 @@ class Discriminator(nn.Module):
         return maps
 
 
-class Critic:
+class Critic(Learner):
     """critic(clean, y), [N,n] at 16 kHz -> [N]: how far y is from being taken for clean; 0 until the discriminator has
     learnt."""
 
     def __init__(self, device):
-        self.nets = nn.ModuleList(Discriminator() for _ in WINDOWS).to(device, memory_format=torch.channels_last)
-        self.fixed = [{k: v.detach() for k, v in net.named_parameters()} for net in self.nets]
+        nets = nn.ModuleList(Discriminator() for _ in WINDOWS).to(device, memory_format=torch.channels_last)
+        super().__init__(nets, 2e-4, device)
+        self.fixed = [{k: v.detach() for k, v in net.named_parameters()} for net in nets]
         self.windows = [torch.hann_window(n, device=device) for n in WINDOWS]
-        self.opt = torch.optim.AdamW(self.nets.parameters(), 2e-4, betas=(.8, .99), fused=device != 'cpu')
-        self.trust, self.learnt = torch.zeros((), device=device), 0
 
     def spectrograms(self, x):
         """[N,n] -> [N,T,F] for each resolution."""
@@ -60,7 +59,7 @@ class Critic:
             return [run(i, s) for i, s in enumerate(spectrograms)]
 
     def __call__(self, clean, y):
-        fixed = lambda i, s: functional_call(self.nets[i], self.fixed[i], s)
+        fixed = lambda i, s: functional_call(self.net[i], self.fixed[i], s)
         with torch.no_grad():
             real = self.maps(clean, fixed)
         far = 0
@@ -72,23 +71,8 @@ class Critic:
 
     def learn(self, clean, y):
         """One step with these clips."""
-        self.opt.zero_grad()
         value = 0
-        for *_, score in self.maps(torch.cat([clean, y]), lambda i, s: self.nets[i](s)):
+        for *_, score in self.maps(torch.cat([clean, y]), lambda i, s: self.net[i](s)):
             of_clean, of_y = score.float().chunk(2)
             value = value + (1 - of_clean).square().mean() + of_y.square().mean()
-        value.backward()
-        self.opt.step()
-        self.learnt += 1
-        self.trust.fill_(trust(self.learnt))
-
-    def state(self):
-        """For a checkpoint."""
-        return dict(nets=self.nets.state_dict(), opt=self.opt.state_dict(), learnt=self.learnt)
-
-    def load(self, state):
-        """Takes what state() gave."""
-        self.nets.load_state_dict(state['nets'])
-        self.opt.load_state_dict(state['opt'])
-        self.learnt = state['learnt']
-        self.trust.fill_(trust(self.learnt))
+        self.step(value)

@@ -103,11 +103,10 @@ class Loss:
         two. The noise 45 dB below both hides which one is a recording."""
         if self.critic is None:
             return torch.zeros_like(clean[:, 0])
-        level = rms(clean)
-        clean16, y16 = (at_16k((torch.where(level > 1e-3, x / (level + 1e-3), 0) + self.hiss)[::2])
-                        for x in (clean, y))
-        self.told = clean16.detach(), y16.detach()
-        return self.critic(clean16, y16).repeat_interleave(2)[:len(clean)]
+        level = rms(clean[::2])
+        some = [at_16k(torch.where(level > 1e-3, x[::2] / (level + 1e-3), 0) + self.hiss) for x in (clean, y)]
+        self.told = [x.detach() for x in some]
+        return self.critic(*some).repeat_interleave(2)[:len(clean)]
 
     def worse(self, clean, y):
         """[B]: how far DNSMOS of y is below that of the clean clip. Noise 45 dB below both keeps the gradient to what

@@ -49,17 +49,43 @@ class Discriminator(nn.Module):
         return self.head(.5 * (h.mean((2, 3)) + h.amax((2, 3))))[:, 0]
 
 
-class Metric:
+class Learner:
+    """A discriminator `net` that learns beside the network, and `trust`, how much of what it says counts yet."""
+
+    def __init__(self, net, rate, device):
+        self.net = net
+        self.opt = torch.optim.AdamW(net.parameters(), rate, betas=(.8, .99), fused=device != 'cpu')
+        self.trust, self.learnt = torch.zeros((), device=device), 0
+
+    def step(self, value):
+        """One step towards a smaller value."""
+        self.opt.zero_grad()
+        value.backward()
+        self.opt.step()
+        self.learnt += 1
+        self.trust.fill_(trust(self.learnt))
+
+    def state(self):
+        """For a checkpoint. What it learns from is not kept."""
+        return dict(net=self.net.state_dict(), opt=self.opt.state_dict(), learnt=self.learnt)
+
+    def load(self, state):
+        """Takes what state() gave."""
+        self.net.load_state_dict(state['net'])
+        self.opt.load_state_dict(state['opt'])
+        self.learnt = state['learnt']
+        self.trust.fill_(trust(self.learnt))
+
+
+class Metric(Learner):
     """metric(maps [N,2,T,F]) -> [N]: how far the score is below the best; 0 until the discriminator has learnt."""
 
     def __init__(self, device, workers):
+        super().__init__(Discriminator().to(device), 5e-4, device)
         self.device = device
         self.pool = multiprocessing.get_context('spawn').Pool(workers)
-        self.net = Discriminator().to(device)
         self.fixed = {k: v.detach() for k, v in self.net.named_parameters()}
-        self.opt = torch.optim.AdamW(self.net.parameters(), 5e-4, betas=(.8, .99), fused=device != 'cpu')
-        self.trust = torch.zeros((), device=device)
-        self.asked, self.leaving, self.kept, self.learnt, self.turn = [], None, 0, 0, 0
+        self.asked, self.leaving, self.kept, self.turn = [], None, 0, 0
 
     def __call__(self, maps):
         return self.trust * (1 - functional_call(self.net, self.fixed, maps))
@@ -100,22 +126,7 @@ class Metric:
         i = torch.randint(0, min(self.kept, KEPT), (BATCH,), device=self.device)
         x, score = self.maps[i].float(), self.scores[i]
         x[:EQUAL, 1], score[:EQUAL] = x[:EQUAL, 0], 1
-        self.opt.zero_grad()
-        (self.net(x) - score).square().mean().backward()
-        self.opt.step()
-        self.learnt += 1
-        self.trust.fill_(trust(self.learnt))
-
-    def state(self):
-        """For a checkpoint. The pairs are not kept."""
-        return dict(net=self.net.state_dict(), opt=self.opt.state_dict(), learnt=self.learnt)
-
-    def load(self, state):
-        """Takes what state() gave."""
-        self.net.load_state_dict(state['net'])
-        self.opt.load_state_dict(state['opt'])
-        self.learnt = state['learnt']
-        self.trust.fill_(trust(self.learnt))
+        self.step((self.net(x) - score).square().mean())
 
     def close(self):
         """Ends the processes."""
