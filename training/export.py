@@ -1,8 +1,11 @@
 """python3 export.py CHECKPOINT.ema OUT.safetensors --name NAME [--licence TEXT] [--training TEXT]
+                      [--steeper FACTOR LOW HIGH]
 
 Writes a trained checkpoint as a model file (docs/model-format.md). Folds, in double precision, what only training
 keeps apart: batch norms and layer norms' gains into the linear layers beside them, the branches' gains into the layers
 that end them, two linear layers in a row into one, -exp of the scan's logarithms.
+
+--steeper multiplies the mask's slope between two frequencies in Hz: what the network doubts there becomes quieter.
 """
 import argparse, json, math, struct
 import numpy as np, torch
@@ -219,6 +222,12 @@ def load(checkpoint):
     return net.eval(), ck
 
 
+def steepen(net, factor, low, high):
+    """Multiplies the mask's slope from `low` to `high` Hz."""
+    hz = net.positions_hz()
+    net.slope.data[(hz >= low) & (hz <= high)] *= factor
+
+
 if __name__ == '__main__':
     p = argparse.ArgumentParser(description='Write a checkpoint as a model file.')
     p.add_argument('checkpoint')
@@ -226,7 +235,11 @@ if __name__ == '__main__':
     p.add_argument('--name', required=True)
     p.add_argument('--licence', default=LICENCE)
     p.add_argument('--training', default='')
+    p.add_argument('--steeper', type=float, nargs=3, metavar=('FACTOR', 'LOW', 'HIGH'))
     a = p.parse_args()
     net, ck = load(a.checkpoint)
     facts = f"{a.training + '; ' if a.training else ''}{ck['step']} optimiser steps; averaged weights"
+    if a.steeper:
+        steepen(net, *a.steeper)
+        facts += '; mask {:g} times as steep from {:g} to {:g} Hz'.format(*a.steeper)
     export(net, a.out, a.name, a.licence, facts)

@@ -28,9 +28,7 @@ class Loss:
         self.end = 6 * prev_fast_len((samples - net.window) // 6)    # without the last frames, which lack overlap
         self.sample = torch.arange(self.end, device=device)
         self.bin_hz = torch.arange(net.window // 2 + 1, device=device) * RATE / net.window
-        linear = self.bin_hz[:net.linear]
-        band = linear[-1] + (torch.arange(net.bands, device=device) + .5) * (RATE / 2 - linear[-1]) / net.bands
-        self.hz = torch.cat([linear, band])
+        self.hz = net.positions_hz().to(device)
         group = torch.cat([torch.arange(net.linear) // 19, net.linear // 19 + torch.arange(net.bands) // 10]).to(device)
         self.group = F.one_hot(group).float()
         self.group /= self.group.sum(0)                 # power of a group of positions is the mean of theirs

@@ -441,6 +441,12 @@ class Net(nn.Module):
             m = torch.cat([m, power.clamp_min(1e-12) ** (self.compress / 2)], -1)
         return m, L / mag
 
+    def positions_hz(self):
+        """[P], in Hz: the bins, and the middles of the bands."""
+        top, last = self.cfg['rate'] / 2, (self.linear - 1) * self.cfg['rate'] / self.window
+        bands = last + (torch.arange(self.bands) + .5) * (top - last) / max(1, self.bands)
+        return torch.cat([torch.arange(self.linear) * self.cfg['rate'] / self.window, bands])
+
     def core(self, x):
         """[B,T,P,3] -> mask [B,T,P], rotation [B,T,P,2]."""
         h = self.down(self.enc(self.embed(x)))

@@ -8,6 +8,7 @@ to zero; each term of the loss has a weight for either. A run that is cut off an
 nothing had been.
 """
 import argparse
+import math
 import os
 import time
 import tomllib
@@ -150,11 +151,11 @@ def save(path, content):
 
 
 def picture(rows, path):
-    """rows [(step, seconds, {term: value})] -> a panel for each term."""
-    names = list(rows[0][2])
+    """rows [(step, seconds, {term: value})] -> a panel for each term of the last row."""
+    names = list(rows[-1][2])
     fig, axes = plt.subplots(1, len(names), figsize=(3 * len(names), 3), layout='constrained')
     for ax, k in zip(axes, names):
-        ax.plot([r[0] for r in rows], [r[2][k] for r in rows])
+        ax.plot([r[0] for r in rows], [r[2].get(k, math.nan) for r in rows])
         ax.set(title=k, xlabel='step')
     fig.savefig(path)
     plt.close(fig)
@@ -248,9 +249,10 @@ def train(config, data, out, weights=None, resume=False, device='cuda' if torch.
         if rows:
             picture(rows, at('curve.png'))
             with open(at('curve.tsv'), 'w') as f:
-                print('step', 'seconds', *rows[0][2], sep='\t', file=f)
-                for s, el, terms in rows:
-                    print(s, f'{el:.1f}', *(f'{v:.5f}' for v in terms.values()), sep='\t', file=f)
+                names = list(rows[-1][2])
+                print('step', 'seconds', *names, sep='\t', file=f)
+                for s, el, terms in rows:               # a resumed run's older rows may lack a term
+                    print(s, f'{el:.1f}', *(f'{terms.get(k, math.nan):.5f}' for k in names), sep='\t', file=f)
 
     clips_of = Ahead(make, device)
     total = t['minutes'] * 60

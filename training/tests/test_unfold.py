@@ -5,7 +5,7 @@ import torch
 from safetensors.numpy import load_file
 
 import train as training
-from export import export
+from export import export, steepen
 from network import Net, Norm
 from test_training import OneClip, config
 from unfold import calibrate, unfold
@@ -44,6 +44,19 @@ def test_there_and_back(net, tmp_path):
     assert a.keys() == b.keys()
     for name in a:
         assert np.allclose(a[name], b[name], rtol=1e-3, atol=1e-4 * np.abs(a[name]).max()), name
+
+
+@torch.no_grad()
+def test_a_steeper_mask_is_steeper_between_two_frequencies(net):
+    hz = net.positions_hz()
+    assert hz[0] == 0 and hz[32] == 1500 and 8000 < hz[171] < 8500 < hz[-1] < 24000
+    sound = torch.randn(1, 24000)
+    before, slopes = net(sound)[0], net.slope.clone()
+    steepen(net, 1.5, 1500, 3500)
+    inside = slice(32, 75)                              # 1500 to 3469 Hz
+    assert torch.allclose(net.slope[inside], 1.5 * slopes[inside])
+    change = (net(sound)[0] / before - 1).abs().amax((0, 1))
+    assert change[inside].min() > 1e-3 and change[:32].max() == 0 and change[75:].max() == 0
 
 
 def test_training_begins_from_what_the_file_computes(net, tmp_path):
