@@ -443,9 +443,9 @@ class Net(nn.Module):
 
     def positions_hz(self):
         """[P], in Hz: the bins, and the middles of the bands."""
-        top, last = self.cfg['rate'] / 2, (self.linear - 1) * self.cfg['rate'] / self.window
-        bands = last + (torch.arange(self.bands) + .5) * (top - last) / max(1, self.bands)
-        return torch.cat([torch.arange(self.linear) * self.cfg['rate'] / self.window, bands])
+        bins = torch.arange(self.linear) * self.cfg['rate'] / self.window
+        above = self.cfg['rate'] / 2 - bins[-1]
+        return torch.cat([bins, bins[-1] + (torch.arange(self.bands) + .5) * above / self.bands])
 
     def core(self, x):
         """[B,T,P,3] -> mask [B,T,P], rotation [B,T,P,2]."""

@@ -150,12 +150,12 @@ def save(path, content):
     os.replace(path + '.part', path)
 
 
-def picture(rows, path):
-    """rows [(step, seconds, {term: value})] -> a panel for each term of the last row."""
-    names = list(rows[-1][2])
+def picture(names, table, path):
+    """table [(step, seconds, *values)] -> a panel for each of the values, which are called `names`."""
+    steps, _, *values = zip(*table)
     fig, axes = plt.subplots(1, len(names), figsize=(3 * len(names), 3), layout='constrained')
-    for ax, k in zip(axes, names):
-        ax.plot([r[0] for r in rows], [r[2].get(k, math.nan) for r in rows])
+    for ax, k, v in zip(axes, names, values):
+        ax.plot(steps, v)
         ax.set(title=k, xlabel='step')
     fig.savefig(path)
     plt.close(fig)
@@ -247,12 +247,13 @@ def train(config, data, out, weights=None, resume=False, device='cuda' if torch.
                                        gen=mixer.gen.get_state(), used=seconds, step=step, rows=rows,
                                        metric=metric and metric.state(), critic=critic and critic.state()))
         if rows:
-            picture(rows, at('curve.png'))
+            names = list(rows[-1][2])                   # which older rows of a resumed run may lack
+            table = [(s, el, *(terms.get(k, math.nan) for k in names)) for s, el, terms in rows]
+            picture(names, table, at('curve.png'))
             with open(at('curve.tsv'), 'w') as f:
-                names = list(rows[-1][2])
                 print('step', 'seconds', *names, sep='\t', file=f)
-                for s, el, terms in rows:               # a resumed run's older rows may lack a term
-                    print(s, f'{el:.1f}', *(f'{terms.get(k, math.nan):.5f}' for k in names), sep='\t', file=f)
+                for s, el, *values in table:
+                    print(s, f'{el:.1f}', *(f'{v:.5f}' for v in values), sep='\t', file=f)
 
     clips_of = Ahead(make, device)
     total = t['minutes'] * 60

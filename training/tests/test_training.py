@@ -90,7 +90,7 @@ def test_a_run_goes_on_as_if_nothing_had_been(tmp_path, monkeypatch):
     """Cut off before the learning rate falls, resumed and cut off again: the weights of one run."""
     monkeypatch.setattr(training, 'LOG_EVERY', 1)
     monkeypatch.setattr(training, 'Clock', Reads)
-    monkeypatch.setattr(training, 'picture', lambda rows, path: None)
+    monkeypatch.setattr(training, 'picture', lambda names, table, path: None)
     c = config(12 / 60)
     c['training']['save_minutes'] = 1.5 / 60
 
