@@ -1,6 +1,6 @@
 """Blend two averaged weights of one shape, one trained on from the other: python3 blend.py A B PART_OF_B DATA OUT
 
-DATA is what prepare.py wrote: the mean of two networks' batch norm statistics is not those of the mean of their
+A may be a model file, where B was trained on from one. DATA is what prepare.py wrote: the mean of two networks' batch norm statistics is not those of the mean of their
 weights, so they are measured anew on training's clips (Izmailov et al., UAI 2018, arXiv 1803.05407; Jordan et al., ICLR
 2023, arXiv 2211.08403).
 """
@@ -9,7 +9,9 @@ import sys
 import torch
 
 from data import RATE, Mixer
-from network import Net, Norm
+from enhance import load
+from network import Norm
+from unfold import calibrate, unfold
 
 BATCHES, CLIPS, SECONDS = 4, 16, 2
 
@@ -34,14 +36,17 @@ def measure(net, batches):
 def main():
     a, b, part, data, out = sys.argv[1:]
     device = 'cuda' if torch.cuda.is_available() else 'cpu'
-    a, b = (torch.load(f, map_location=device) for f in (a, b))
-    net = Net(**b['cfg']).to(device)
-    # Older checkpoints lack settings that came later; a network has the values that were meant.
-    assert Net(**a['cfg']).cfg == net.cfg, 'not of one shape'
-    net.load_state_dict(blend(a['ema'], b['ema'], float(part)))
     mixer = Mixer(data, SECONDS * RATE, device, 0)
+    net = load(b, device)
+    if a.endswith('.safetensors'):
+        before = unfold(a).to(device)
+        calibrate(before, mixer.batch(CLIPS)[0])
+    else:
+        before = load(a, device)
+    assert before.cfg == net.cfg, 'not of one shape'
+    net.load_state_dict(blend(before.state_dict(), net.state_dict(), float(part)))
     measure(net, (mixer.batch(CLIPS)[0] for _ in range(BATCHES)))
-    torch.save(dict(ema=net.state_dict(), cfg=b['cfg'], step=b['step']), out)
+    torch.save(dict(ema=net.state_dict(), cfg=net.cfg, step=torch.load(b, map_location='cpu')['step']), out)
 
 
 if __name__ == '__main__':

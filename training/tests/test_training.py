@@ -179,15 +179,6 @@ def test_blended_weights_have_the_statistics_of_clips():
     assert torch.allclose(usual, of_batch, atol=2e-3 * of_batch.abs().max())
 
 
-@pytest.fixture
-def mixer(tmp_path):
-    rng = np.random.default_rng(0)
-    for name, n in dict(speech_full=1600000, speech_wide=600000, noise=2400000, noise_wide=800000, rooms_full=48000,
-                        rooms_wide=72000).items():
-        (rng.standard_normal(n) * 3000).astype(np.int16).tofile(tmp_path / (name + '.i16'))
-    return Mixer(str(tmp_path), 96000, 'cpu', 7)
-
-
 @pytest.mark.parametrize('clean, coded, share', [(10, 2, 1 / 6), (2, 10, 1 / 3), (10, 0, 0), (0, 10, 1)])
 def test_what_was_coded_is_a_third_at_most(tmp_path, clean, coded, share):
     for name, value, n in ('x.i16', 1000, clean), ('x_coded.i16', 2000, coded):

@@ -4,6 +4,7 @@ import pytest
 import torch
 from safetensors.numpy import load_file
 
+import blend
 import train as training
 from export import export, steepen
 from network import Net, Norm
@@ -69,6 +70,21 @@ def test_training_begins_from_what_the_file_computes(net, tmp_path):
     sound = torch.randn(1, 24000)
     with torch.no_grad():
         assert close(start(sound)[2], net(sound)[2], 1e-4)
+
+
+def test_what_was_trained_on_is_blended_with_its_beginning(net, tmp_path, mixer, monkeypatch):
+    path, later, out = (str(tmp_path / f) for f in ('a.safetensors', 'b.ema', 'c.ema'))
+    export(net, path, 'a')
+    begin = unfold(path)
+    moved = {k: v + 1 if k in ('slope', 'down.lin.weight') else v for k, v in begin.state_dict().items()}
+    torch.save(dict(ema=moved, cfg=begin.cfg, step=7), later)
+    monkeypatch.setattr('sys.argv', ['blend.py', path, later, '.5', str(tmp_path), out])
+    blend.main()
+    mixed = torch.load(out)
+    assert mixed['step'] == 7
+    for k in 'slope', 'down.lin.weight':
+        assert torch.allclose(mixed['ema'][k], begin.state_dict()[k] + .5)
+    assert torch.equal(mixed['ema']['embed.0.weight'], begin.state_dict()['embed.0.weight'])
 
 
 def test_other_mixers_are_told(tmp_path):
