@@ -7,6 +7,7 @@ clean      clean speech alone: must come through untouched
 noise      noise alone: must go
 headset    a pair through a telephone's band, 300 to 3400 Hz, at 8 kHz
 babble     speech under six other voices as loud together as it is
+caller     a telephone's voice after one of full band, 5 dB over six voices of a telephone's band, as in recorded calls
 thuds      speech 5 dB over bumps of a desk: every second a low burst of noise that lasts a tenth of one
 music      speech 5 dB over music: clips of DATA's noise whose names match
 after      a pair after one of other speech, noise and level: what a stream has heard must not spoil what follows
@@ -92,7 +93,8 @@ def cases(pairs, music, people, count):
     """yields kind, rate, SNR, clean, noisy, speech, noise; what comes before `clean` in `noisy` is not scored"""
     wide = [p for p in pairs if p[1] == 16000]
     some = lambda of, n: of[::max(1, len(of) // n)][:n]
-    mixed = some(wide, count // 2) + some([p for p in pairs if p[1] != 16000], count // 2)
+    full = [p for p in pairs if p[1] != 16000]
+    mixed = some(wide, count // 2) + some(full, count // 2)
     for r, rate, clean, _ in mixed:
         yield 'clean', rate, np.inf, clean, clean, r['speech'], ''
     for r, rate, clean, noisy in mixed:
@@ -104,6 +106,12 @@ def cases(pairs, music, people, count):
         voices = [q[2] / level(q[2]) for q in wide if q[0]['speech'] != r['speech']]
         babble = sum(np.resize(voices[(5 * i + k) % len(voices)], len(clean)) for k in range(6))
         yield 'babble', rate, 0., clean, over(clean, babble, 0), r['speech'], 'six voices'
+        if full:
+            by_telephone = lambda x: resample_poly(telephone(x, rate), RATE, 8000)
+            caller, (_, at, host, _) = by_telephone(clean), full[i % len(full)]
+            both = np.concatenate([resample_poly(host / level(host, at), RATE, at), caller / level(caller)]) * .05
+            caller = both[-len(caller):]
+            yield 'caller', RATE, 5., caller, over(both, by_telephone(babble), 5), r['speech'], 'six voices'
     for i, (r, rate, clean, _) in enumerate(mixed):
         yield 'thuds', rate, 5., clean, over(clean, thuds(len(clean), rate, i), 5), r['speech'], 'thuds'
     for i, (name, x) in enumerate(music):

@@ -22,6 +22,7 @@ ALONE, CLEAN = .1, .1                                   # shares of the clips: n
 SNR = (-8, 2.5), (2.5, 15), (15, 42)                    # dB, each for a third of the noise
 SILENT = .08                                            # share of the clips that begin with digital silence
 AFTER = .45                                             # share of the clips that follow the end of another one
+CALLER = .08                                            # share of the clips in which a voice's band changes
 CODED = 1 / 3                                           # share of the coded audio in what is drawn from a pack, at most
 NARROW = .25                                            # share of recorded noise from noise_wide, if there is any
 FULL_KNOWN, WIDE_KNOWN = 15500., 7800.                  # Hz up to which the packs' speech is a target
@@ -186,6 +187,17 @@ class Mixer:
         low = self.between(len(x), 60, 200) * self.chance(len(x), .3)
         return torch.fft.irfft(torch.fft.rfft(x) * db(bright) / (1 + (low / f.clamp_min(1)) ** 4).sqrt(), n=x.shape[1])
 
+    def narrower(self, x):
+        """What a telephone or a speech codec leaves of a band."""
+        return lowpass(x, self.between(len(x), 3400, 8000))
+
+    def caller(self, s):
+        """A narrower voice until, or from, some moment: recorded calls mix both, and a network that has heard the wider
+        one would take the other for a voice behind it."""
+        n = len(s)
+        later = self.edge(self.between(n, 0, self.samples / RATE), .01)
+        return torch.lerp(s, self.narrower(s), (later - self.chance(n, .5)).abs())
+
     def rooms(self, full, n):
         """-> whole response, and its direct and early (30 ms) part; of the first `full` rows full band, half of all
         rows dry."""
@@ -263,14 +275,14 @@ class Mixer:
         return db(step * self.edge(self.between(n, 0, self.samples / RATE), .03))
 
     def babble(self, n):
-        """Three to twelve voices, each three at one place in a measured room."""
+        """Three to twelve voices, each three at one place in a measured room; some of all come narrower."""
         total = 0
         for i in range(4):
             v = sum(self.crop(self.full if k % 2 else self.wide, n) * db(self.between(n, 0, 10))
                     for k in range(i, i + 3))
             h = self.responses[(self.rand(n) * self.full_rooms).long()]
             total = total + convolve(v, h / h.norm(dim=1, keepdim=True)) * (self.chance(n, .6) if i else 1)
-        return total
+        return self.sometimes(.3, self.narrower, total)
 
     def steady(self, n):
         """Air and fans: noise of a random colour that swells slowly, sometimes with mains hum or the tones of a
@@ -371,7 +383,7 @@ class Mixer:
         most = self.enough(FASTEST)
         s = faster(torch.cat([self.crop(self.full, full, most), self.crop(self.wide, n - full, most)]), speed,
                    self.samples)
-        s = self.sometimes(.35, self.coded, self.microphone(s))
+        s = self.sometimes(CALLER, self.caller, self.sometimes(.35, self.coded, self.microphone(s)))
         s = self.pauses(self.equalise(s + another(full, s) * db(self.between(n, -10, 0)) * self.chance(n, .08)))
         return self.sometimes(.15, self.bright_starts, s)
 

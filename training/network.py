@@ -390,9 +390,10 @@ class Net(nn.Module):
                  bands=30, compress=.3, synthesis=None,
                  mixer='mamba', head=16, kernels=(3, 11, 23, 31)):
         super().__init__()
+        synthesis = synthesis or window
         self.cfg = {k: v for k, v in locals().items() if k not in ('self', '__class__')}
         self.window, self.hop, self.linear, self.bands, self.compress = window, hop, linear, bands, compress
-        self.synthesis = synthesis or window
+        self.synthesis = synthesis
         bins, P = window // 2 + 1, linear + bands
         self.embed = nn.Sequential(nn.Linear(3, c), Norm(c), PReLU(c))
         self.enc, self.down = DenseBlock(c, depth), Down(c)

@@ -225,3 +225,19 @@ def test_thuds_of_the_cases_are_low_and_gone_soon():
     assert power[:600 * 5].sum() > .85 * power.sum()
     e = (x.reshape(-1, RATE // 20) ** 2).mean(1)
     assert np.median(e) < 1e-3 * e.max() and (e > .1 * e.max()).sum() >= 3
+
+
+def test_a_caller_comes_by_telephone_after_another_voice():
+    cases = pytest.importorskip('cases')
+    rng = np.random.default_rng(4)
+    pairs = [(dict(speech=f'{rate}-{i}', noise='', snr_db='5'), rate, *rng.standard_normal((2, 2 * rate)) * .1)
+             for rate in (16000, 48000) for i in range(2)]
+    found = [c for c in cases.cases(pairs, [], {}, 2) if c[0] == 'caller']
+    assert len(found) == 2
+    for _, rate, _, clean, noisy, _, _ in found:
+        assert rate == 48000 and len(clean) == len(noisy) - len(clean) == 96000
+        power = lambda x: np.abs(np.fft.rfft(x * np.hanning(len(x)))) ** 2
+        before, after, caller = power(noisy[:96000]), power(noisy[96000:]), power(clean)
+        high, low = slice(2 * 5000, None), slice(0, 2 * 3000)
+        assert before[high].mean() > .1 * before[low].mean()
+        assert max(x[high].mean() / x[low].mean() for x in (after, caller)) < 1e-4

@@ -9,7 +9,7 @@ import torch
 
 import train as training
 from blend import blend, measure
-from data import RATE, STOCK, Mixer, Pack, faster, spectrum
+from data import RATE, STOCK, Mixer, Pack, faster, lowpass, spectrum
 from loss import Loss, phases
 from network import Net
 
@@ -454,7 +454,7 @@ def test_babble_is_of_many_voices_in_measured_rooms(mixer):
         taken[0] += 1
         return mixer.randn(n, mixer.samples)
 
-    mixer.crop = crop
+    mixer.crop, mixer.narrower = crop, lambda x: x
     mixer.responses[:] = 0
     mixer.responses[:, 4800] = 1                        # a room that answers after a tenth of a second
     mixer.responses[mixer.full_rooms:, 4800] = float('nan')    # rooms without a full band
@@ -526,6 +526,19 @@ def test_codecs_leave_holes_and_grain_fills_them(mixer):
     assert max(level) < 1.3 * min(level)
     low = [spectrum(y, 256)[:, 9:-9, 2:10] for y in (x, coded)]
     assert torch.allclose(*low, atol=.01 * low[0].abs().max())
+
+
+def test_some_voices_become_narrower_or_wider(mixer):
+    x = torch.randn(64, 96000)
+    y = mixer.caller(x)
+    ends = torch.stack([y[:, :4000], y[:, -4000:]], 1)
+    power = torch.fft.rfft(ends * torch.hann_window(4000)).abs().square()
+    high = 10 * (power[..., 800:].mean(2) / power[..., :250].mean(2)).log10()    # above 9.6 kHz, below 3
+    first, last = (high > -3).mT
+    assert (first & ~last & (high[:, 1] < -60)).sum() > 15 and (last & ~first & (high[:, 0] < -60)).sum() > 15
+    assert (first | last).sum() > 60                    # what changes at an end has both there
+    change = lowpass(y - x, torch.full((64, 1), 3000.))[:, 2000:-2000]
+    assert change.square().mean() < 1e-4
 
 
 def test_speech_and_noise_end_at_the_same_frequency(mixer):

@@ -77,7 +77,7 @@ def test_what_was_trained_on_is_blended_with_its_beginning(net, tmp_path, mixer,
     export(net, path, 'a')
     begin = unfold(path)
     moved = {k: v + 1 if k in ('slope', 'down.lin.weight') else v for k, v in begin.state_dict().items()}
-    torch.save(dict(ema=moved, cfg=begin.cfg, step=7), later)
+    torch.save(dict(ema=moved, cfg=net.cfg, step=7), later)
     monkeypatch.setattr('sys.argv', ['blend.py', path, later, '.5', str(tmp_path), out])
     blend.main()
     mixed = torch.load(out)
