@@ -1,8 +1,8 @@
 """Blend two averaged weights of one shape, one trained on from the other: python3 blend.py A B PART_OF_B DATA OUT
 
-A may be a model file, where B was trained on from one. DATA is what prepare.py wrote: the mean of two networks' batch norm statistics is not those of the mean of their
-weights, so they are measured anew on training's clips (Izmailov et al., UAI 2018, arXiv 1803.05407; Jordan et al., ICLR
-2023, arXiv 2211.08403).
+A may be a model file, where B was trained on from one. DATA is what prepare.py wrote: the mean of two networks' batch
+norm statistics is not those of the mean of their weights, so they are measured anew on training's clips (Izmailov et
+al., UAI 2018, arXiv 1803.05407; Jordan et al., ICLR 2023, arXiv 2211.08403).
 """
 import sys
 
