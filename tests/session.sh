@@ -61,6 +61,10 @@ connect() { # an output, an input
     wait_for 60 port i "$2"
     pw-link "$1" "$2"
 }
+graph() { # PipeWire's objects in JSON; pw-dump may list those again that change while it runs
+    pw-dump | /usr/bin/python3 -c 'import json, sys
+print(json.dumps(json.JSONDecoder().raw_decode(sys.stdin.read())[0]))'
+}
 status_is() { # what must hold of s, the daemon's status, in Python
     timeout 5 "$build/primeknet" status --json |
         /usr/bin/python3 -c "import json, sys; s = json.load(sys.stdin); sys.exit(not ($1))"
