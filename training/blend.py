@@ -9,7 +9,7 @@ import sys
 import torch
 
 from data import RATE, Mixer
-from enhance import load
+from export import load
 from network import Norm
 from unfold import calibrate, unfold
 
@@ -37,16 +37,16 @@ def main():
     a, b, part, data, out = sys.argv[1:]
     device = 'cuda' if torch.cuda.is_available() else 'cpu'
     mixer = Mixer(data, SECONDS * RATE, device, 0)
-    net = load(b, device)
+    net, ck = load(b, device)
     if a.endswith('.safetensors'):
         before = unfold(a).to(device)
         calibrate(before, mixer.batch(CLIPS)[0])
     else:
-        before = load(a, device)
+        before, _ = load(a, device)
     assert before.cfg == net.cfg, 'not of one shape'
     net.load_state_dict(blend(before.state_dict(), net.state_dict(), float(part)))
     measure(net, (mixer.batch(CLIPS)[0] for _ in range(BATCHES)))
-    torch.save(dict(ema=net.state_dict(), cfg=net.cfg, step=torch.load(b, map_location='cpu')['step']), out)
+    torch.save(dict(ema=net.state_dict(), cfg=net.cfg, step=ck['step']), out)
 
 
 if __name__ == '__main__':

@@ -275,7 +275,7 @@ class Mixer:
         return db(step * self.edge(self.between(n, 0, self.samples / RATE), .03))
 
     def babble(self, n):
-        """Three to twelve voices, each three at one place in a measured room; some of all come narrower."""
+        """Three to twelve voices, each three at one place in a measured room; in some rows all are narrower."""
         total = 0
         for i in range(4):
             v = sum(self.crop(self.full if k % 2 else self.wide, n) * db(self.between(n, 0, 10))

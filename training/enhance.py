@@ -10,15 +10,7 @@ import torch
 from scipy.signal import resample_poly
 
 from data import RATE
-from network import Net
-
-
-def load(path, device):
-    """The network of averaged weights, in evaluation mode."""
-    ck = torch.load(path, map_location=device)
-    net = Net(**ck['cfg']).to(device).eval()
-    net.load_state_dict(ck['ema'])
-    return net
+from export import load
 
 
 @torch.no_grad()
@@ -40,7 +32,7 @@ def over_files(change, out, files, at=RATE):
 
 def main():
     weights, out, *files = sys.argv[1:]
-    net = load(weights, 'cuda' if torch.cuda.is_available() else 'cpu')
+    net, _ = load(weights, 'cuda' if torch.cuda.is_available() else 'cpu')
     over_files(lambda x: enhance(net, x), out, files)
 
 

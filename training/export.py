@@ -213,11 +213,10 @@ def export(net, path, name, licence=LICENCE, training='random weights, for tests
     write(path, metadata(net.eval(), name, licence, training), Folder(net).out, half)
 
 
-def load(checkpoint):
+def load(checkpoint, device='cpu'):
     """-> the network in evaluation mode, and the checkpoint {ema, cfg, step}."""
-    from network import Net
-    ck = torch.load(checkpoint, map_location='cpu', weights_only=True)
-    net = Net(**ck['cfg'])
+    ck = torch.load(checkpoint, map_location=device, weights_only=True)
+    net = Net(**ck['cfg']).to(device)
     net.load_state_dict(ck['ema'])
     return net.eval(), ck
 
