@@ -22,7 +22,7 @@ ALONE, CLEAN = .1, .1                                   # shares of the clips: n
 SNR = (-8, 2.5), (2.5, 15), (15, 42)                    # dB, each for a third of the noise
 SILENT = .08                                            # share of the clips that begin with digital silence
 AFTER = .45                                             # share of the clips that follow the end of another one
-CALLER = .08                                            # share of the clips in which a voice's band changes
+CALLER = .12                                            # share of the clips in which a voice's band changes
 CODED = 1 / 3                                           # share of the coded audio in what is drawn from a pack, at most
 NARROW = .25                                            # share of recorded noise from noise_wide, if there is any
 FULL_KNOWN, WIDE_KNOWN = 15500., 7800.                  # Hz up to which the packs' speech is a target
@@ -188,15 +188,22 @@ class Mixer:
         return torch.fft.irfft(torch.fft.rfft(x) * db(bright) / (1 + (low / f.clamp_min(1)) ** 4).sqrt(), n=x.shape[1])
 
     def narrower(self, x):
-        """What a telephone or a speech codec leaves of a band."""
-        return lowpass(x, self.between(len(x), 3400, 8000))
+        """What a telephone or a speech codec leaves of a band: half of them take the bass too."""
+        n = len(x)
+        bass = lowpass(x, self.between(n, 300, 600)) * self.chance(n, .5)
+        return lowpass(x - bass, self.between(n, 3400, 8000))
 
-    def caller(self, s):
-        """A narrower voice until, or from, some moment: recorded calls mix both, and a network that has heard the wider
-        one would take the other for a voice behind it."""
+    def caller(self, both):
+        """both [n,2*samples]: a voice, then noise -> the same, the voice narrower until, or from, some moment, half of
+        the noises narrower all the time: recorded calls have such, and a network that has heard the wider voice would
+        take the other for one behind it."""
+        s, v = both.chunk(2, 1)
         n = len(s)
         later = self.edge(self.between(n, 0, self.samples / RATE), .01)
-        return torch.lerp(s, self.narrower(s), (later - self.chance(n, .5)).abs())
+        s = torch.lerp(s, self.narrower(s), (later - self.chance(n, .5)).abs())
+        narrow = self.narrower(v)
+        narrow = narrow * rms(v) / (rms(narrow) + 1e-6)
+        return torch.cat([s, torch.where(self.chance(n, .5) > 0, narrow, v)], 1)
 
     def rooms(self, full, n):
         """-> whole response, and its direct and early (30 ms) part; of the first `full` rows full band, half of all
@@ -383,7 +390,7 @@ class Mixer:
         most = self.enough(FASTEST)
         s = faster(torch.cat([self.crop(self.full, full, most), self.crop(self.wide, n - full, most)]), speed,
                    self.samples)
-        s = self.sometimes(CALLER, self.caller, self.sometimes(.35, self.coded, self.microphone(s)))
+        s = self.sometimes(.35, self.coded, self.microphone(s))
         s = self.pauses(self.equalise(s + another(full, s) * db(self.between(n, -10, 0)) * self.chance(n, .08)))
         return self.sometimes(.15, self.bright_starts, s)
 
@@ -424,9 +431,9 @@ class Mixer:
         known = torch.full((n, 1), WIDE_KNOWN, device=self.device)
         known[:full] = FULL_KNOWN
         known = known * speed
+        s, v = self.sometimes(CALLER, self.caller, torch.cat([s, self.background(n, clean)], 1)).chunk(2, 1)
         h, early = self.rooms(full, n)
         s, target = convolve(s, torch.where(clean, early, h)), convolve(s, early)
-        v = self.background(n, clean)
         e = s[:, :self.samples // 960 * 960].reshape(n, -1, 960).square().mean(2)
         loud = e > .01 * e.amax(1, keepdim=True)
         active = ((e * loud).sum(1, keepdim=True) / loud.sum(1, keepdim=True).clamp_min(1)).sqrt()

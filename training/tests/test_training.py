@@ -530,15 +530,20 @@ def test_codecs_leave_holes_and_grain_fills_them(mixer):
 
 def test_some_voices_become_narrower_or_wider(mixer):
     x = torch.randn(64, 96000)
-    y = mixer.caller(x)
-    ends = torch.stack([y[:, :4000], y[:, -4000:]], 1)
+    y, noise = mixer.caller(torch.cat([x, 2 * x], 1)).chunk(2, 1)
+    ends = torch.stack([y[:, :4000], y[:, -4000:], noise[:, :4000]], 1)
     power = torch.fft.rfft(ends * torch.hann_window(4000)).abs().square()
-    high = 10 * (power[..., 800:].mean(2) / power[..., :250].mean(2)).log10()    # above 9.6 kHz, below 3
+    high = 10 * (power[..., 800:].mean(2) / power[..., 80:250].mean(2)).log10()    # above 9.6 kHz, below 3
+    high, of_noise = high[:, :2], high[:, 2]
+    assert 16 < (of_noise < -60).sum() < 48 and 16 < (of_noise > -3).sum() < 48
+    assert torch.allclose(noise.square().mean(1), torch.full((64,), 4.), rtol=.05)    # its level stays
     first, last = (high > -3).mT
     assert (first & ~last & (high[:, 1] < -60)).sum() > 15 and (last & ~first & (high[:, 0] < -60)).sum() > 15
     assert (first | last).sum() > 60                    # what changes at an end has both there
-    change = lowpass(y - x, torch.full((64, 1), 3000.))[:, 2000:-2000]
-    assert change.square().mean() < 1e-4
+    lower, same = ((lowpass(y - x, torch.full((64, 1), hz)) -
+                    lowpass(y - x, torch.full((64, 1), 1000.)) * (hz > 2e3))[:, 2000:-2000].square().mean(1)
+                   for hz in (300., 3000.))
+    assert same.max() < 1e-4 and (lower > 1e-3).sum() > 15 and (lower < 1e-4).sum() > 15
 
 
 def test_speech_and_noise_end_at_the_same_frequency(mixer):
