@@ -282,14 +282,14 @@ class Mixer:
         return db(step * self.edge(self.between(n, 0, self.samples / RATE), .03))
 
     def babble(self, n):
-        """Three to twelve voices, each three at one place in a measured room; in some rows all are narrower."""
+        """Three to twelve voices, each three at one place in a measured room."""
         total = 0
         for i in range(4):
             v = sum(self.crop(self.full if k % 2 else self.wide, n) * db(self.between(n, 0, 10))
                     for k in range(i, i + 3))
             h = self.responses[(self.rand(n) * self.full_rooms).long()]
             total = total + convolve(v, h / h.norm(dim=1, keepdim=True)) * (self.chance(n, .6) if i else 1)
-        return self.sometimes(.3, self.narrower, total)
+        return total
 
     def steady(self, n):
         """Air and fans: noise of a random colour that swells slowly, sometimes with mains hum or the tones of a
