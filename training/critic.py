@@ -15,6 +15,7 @@ from metric import Learner
 
 WINDOWS = 1024, 512, 256                                # samples at 16 kHz; hops are a quarter of them
 COMPRESS = .3
+LEARNING_RATE = 2e-4
 MATCHING = .4                                           # weight of a map's distance beside the score's
 
 
@@ -41,7 +42,7 @@ class Critic(Learner):
 
     def __init__(self, device):
         nets = nn.ModuleList(Discriminator() for _ in WINDOWS).to(device, memory_format=torch.channels_last)
-        super().__init__(nets, 2e-4, device)
+        super().__init__(nets, LEARNING_RATE, device)
         self.fixed = [{k: v.detach() for k, v in net.named_parameters()} for net in nets]
         self.windows = [torch.hann_window(n, device=device) for n in WINDOWS]
 
@@ -69,8 +70,10 @@ class Critic(Learner):
                 far = far + MATCHING * (a.float() - b.float()).abs().mean((1, 2, 3)) / a.float().abs().mean()
         return self.trust * far / len(WINDOWS)
 
-    def learn(self, clean, y):
-        """One step with these clips."""
+    def learn(self, clean, y, rate=1.):
+        """One step with these clips, at that share of its learning rate."""
+        for group in self.opt.param_groups:
+            group['lr'] = LEARNING_RATE * rate
         value = 0
         for *_, score in self.maps(torch.cat([clean, y]), lambda i, s: self.net[i](s)):
             of_clean, of_y = score.float().chunk(2)

@@ -261,8 +261,9 @@ def train(config, data, out, weights=None, resume=False, device='cuda' if torch.
     seconds, saved, sums, first = used, used, [], step
     bar = tqdm(total=round(total), initial=round(used), unit='s', disable=rank > 0, mininterval=5)
     while seconds < total:
+        rate = rate_at(t, step, seconds / total)
         for group in opt.param_groups:
-            group['lr'] = rate_at(t, step, seconds / total)
+            group['lr'] = rate
         falling = seconds / total > 1 - t['decay']
         gradients = sources[falling][is_long(step)][2]
         terms = gradients(clips_of(step))
@@ -271,7 +272,7 @@ def train(config, data, out, weights=None, resume=False, device='cuda' if torch.
         if gradients.loss.metric and gradients.loss.weights['metric']:
             metric.learn(*gradients.loss.judged)
         if gradients.loss.critic and gradients.loss.weights['critic']:
-            critic.learn(*gradients.loss.told)
+            critic.learn(*gradients.loss.told, rate / t['learning_rate'])    # or it outruns a network that slows down
         step += 1
         average.update(net, step)
         sums.append(torch.stack(list(terms.values())))

@@ -66,4 +66,5 @@ def test_training_hears_of_it(soon, tmp_path, monkeypatch):
     training.train(c | dict(training=c['training'] | dict(minutes=6 / 60)), None, str(tmp_path), device='cpu',
                    resume=True, mixer=Voices())
     after = torch.load(tmp_path / 'checkpoint.pt', weights_only=False)
+    assert after['critic']['opt']['param_groups'][0]['lr'] < critic_module.LEARNING_RATE    # in the decay
     assert after['critic']['learnt'] == before['critic']['learnt'] + after['step'] - before['step'] > 0
