@@ -1234,6 +1234,24 @@ START_TEST(links_in_the_order_of_the_manager) {
 }
 END_TEST
 
+/* The manager does not link the capture stream: it is opened anew. Once it was linked, who unlinks it means it. */
+START_TEST(a_forgotten_stream_is_opened_anew) {
+    open_managed();
+    spin_until(manager_serial(manager, "capture.enhanced_mic"));
+    const uint64_t forgotten = manager_serial(manager, "capture.enhanced_mic");
+    spin_until(manager_serial(manager, "capture.enhanced_mic") > forgotten);
+    link_managed("player:out", "fake_mic:input_MONO");
+    link_managed("enhanced_mic:capture_MONO", "recorder:second");
+    link_managed("fake_mic:capture_MONO", "capture.enhanced_mic:input_MONO");
+    spin_until(captures("fake_mic"));
+    until_heard(true);
+    const uint64_t linked = manager_serial(manager, "capture.enhanced_mic");
+    ck_assert(manager_unlink(manager, "fake_mic:capture_MONO", "capture.enhanced_mic:input_MONO"));
+    spin(12); /* the second wait would end after ten */
+    ck_assert_uint_eq(manager_serial(manager, "capture.enhanced_mic"), linked);
+}
+END_TEST
+
 /* The capture stream goes amid the fade to another microphone: the next one asks for that, and is not muted. */
 START_TEST(a_node_is_destroyed_amid_a_change) {
     struct err err;
@@ -1362,6 +1380,7 @@ static int run(void) {
     TCase *const managed = tcase_create("managed");
     tcase_add_checked_fixture(managed, setup, teardown);
     tcase_add_test(managed, links_in_the_order_of_the_manager);
+    tcase_add_test(managed, a_forgotten_stream_is_opened_anew);
     tcase_add_test(managed, a_node_is_destroyed_amid_a_change);
     tcase_add_test(managed, recorders_are_asked_back_by_the_next_manager);
     tcase_add_test(managed, who_was_misled_gets_back_what_it_asked_for);

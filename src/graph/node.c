@@ -21,6 +21,8 @@
 #define RECONNECT_MAX_MS 2000  /* ... to here */
 #define ANSWER_MS 5000         /* a connection that is not served for so long is given up */
 #define MUTED_MS 400           /* a change of microphone waits so long for the fade: two of the longest quanta */
+#define UNLINKED_FIRST_MS 5000 /* the session manager has so long to link the capture stream, doubled each time ... */
+#define UNLINKED_MAX_MS 80000  /* ... to here */
 
 struct node {
     enum node_kind kind;
@@ -59,6 +61,11 @@ struct node {
         struct spa_source *timer;
         enum { FADE_NONE, FADE_OUT, FADE_DONE } state; /* of the input, before the capture stream is opened anew */
     } fade;
+    struct {
+        struct spa_source *timer;
+        unsigned wait_ms; /* 0: the capture stream has been linked, so who unlinks it means it */
+        bool waiting;     /* the timer runs: then open it anew */
+    } forgotten;
 };
 
 static void start_timer(struct node *n, struct spa_source *timer, unsigned ms) {
@@ -81,6 +88,40 @@ static bool is_wrong(const struct node *n) {
            (w->microphone != MIRROR_NONE && strcmp(s->channel, w->channel) != 0);
 }
 
+/* A session manager may forget a stream that comes while it moves others to a new default. Whether the capture stream
+ * was never linked, though there is a microphone. */
+static bool is_forgotten(const struct node *n) {
+    const struct mirror *const m = &n->registry.mirror;
+    if (n->kind == NODE_SPEAKER || !n->forgotten.wait_ms || !m->complete || n->wishes.metadata == MIRROR_NONE ||
+            m->own.capture == MIRROR_NONE)
+        return false;
+    for (unsigned i = 0; i < m->n_nodes; i++)
+        if (m->nodes[i].role == ROLE_MICROPHONE)
+            return true;
+    return false;
+}
+
+static void watch_capture(struct node *n) {
+    if (n->wishes.microphone != MIRROR_NONE || n->wishes.quiet)
+        n->forgotten.wait_ms = 0;
+    const bool forgotten = is_forgotten(n);
+    if (forgotten != n->forgotten.waiting)
+        start_timer(n, n->forgotten.timer, forgotten ? n->forgotten.wait_ms : 0); /* 0 stops it */
+    n->forgotten.waiting = forgotten;
+}
+
+static void on_forgotten(void *data, uint64_t expirations) {
+    (void)expirations;
+    struct node *const n = data;
+    n->forgotten.waiting = false;
+    n->stale = true;
+    if (!is_forgotten(n))
+        return;
+    const unsigned twice = 2 * n->forgotten.wait_ms;
+    n->forgotten.wait_ms = twice < UNLINKED_MAX_MS ? twice : UNLINKED_MAX_MS;
+    streams_close_capture(&n->streams);
+}
+
 /* Opens and closes the capture stream as wished. For another microphone or channel, or with the echo canceller or
  * without, it fades the input out, then opens the stream anew with what is wished by then. */
 static int follow_capture(struct node *n) {
@@ -98,8 +139,11 @@ static int follow_capture(struct node *n) {
     }
     if (!w->capture)
         streams_close_capture(&n->streams);
-    else if (!n->streams.capture && n->registry.core && !n->repair.waiting)
+    else if (!n->streams.capture && n->registry.core && !n->repair.waiting) {
+        if (!n->forgotten.wait_ms)
+            n->forgotten.wait_ms = UNLINKED_FIRST_MS;
         return streams_open_capture(&n->streams, n->registry.core, w->target, w->channel, canceller(n));
+    }
     if (is_wrong(n) && n->fade.state == FADE_NONE) {
         n->fade.state = FADE_OUT;
         pump_mute(n->pump, true);
@@ -153,6 +197,7 @@ static int follow_graph(struct node *n) {
         streams_set_title(&n->streams);
     }
     n->settled |= is_complete(n);
+    watch_capture(n);
     int r = follow_capture(n);
     if (r >= 0 && !n->repair.waiting)
         r = streams_follow_played(&n->streams, n->registry.core, w->played);
@@ -360,8 +405,10 @@ static int open_library(struct node *n, struct err *err) {
     n->registry.context = n->context;
     n->repair.timer = pw_loop_add_timer(n->loop, on_repair, n);
     n->fade.timer = pw_loop_add_timer(n->loop, on_muted, n);
+    n->forgotten.timer = pw_loop_add_timer(n->loop, on_forgotten, n);
     const struct rt rt = threads_rt(&n->threads);
-    if (echo_init(&n->echo, n->loop, n->context, &rt) < 0 || !n->streams.frozen || !n->repair.timer || !n->fade.timer)
+    if (echo_init(&n->echo, n->loop, n->context, &rt) < 0 || !n->streams.frozen || !n->repair.timer ||
+            !n->fade.timer || !n->forgotten.timer)
         return err_set(err, -EIO, "PipeWire's client library gives no timers or events: %s", strerror(errno));
     return 0;
 }
