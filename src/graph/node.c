@@ -73,6 +73,10 @@ static void start_timer(struct node *n, struct spa_source *timer, unsigned ms) {
     pw_loop_update_timer(n->loop, timer, &in, NULL, false);
 }
 
+static unsigned doubled(unsigned ms, unsigned most) {
+    return 2 * ms < most ? 2 * ms : most;
+}
+
 /* ---- following the graph ----------------------------------------------------------------------------------------- */
 
 static struct canceller *canceller(const struct node *n) {
@@ -88,17 +92,19 @@ static bool is_wrong(const struct node *n) {
            (w->microphone != MIRROR_NONE && strcmp(s->channel, w->channel) != 0);
 }
 
+static bool has_role(const struct mirror *m, enum mirror_role role) {
+    for (unsigned i = 0; i < m->n_nodes; i++)
+        if (m->nodes[i].role == role)
+            return true;
+    return false;
+}
+
 /* A session manager may forget a stream that comes while it moves others to a new default. Whether the capture stream
  * was never linked, though there is a microphone. */
 static bool is_forgotten(const struct node *n) {
     const struct mirror *const m = &n->registry.mirror;
-    if (n->kind == NODE_SPEAKER || !n->forgotten.wait_ms || !m->complete || n->wishes.metadata == MIRROR_NONE ||
-            m->own.capture == MIRROR_NONE)
-        return false;
-    for (unsigned i = 0; i < m->n_nodes; i++)
-        if (m->nodes[i].role == ROLE_MICROPHONE)
-            return true;
-    return false;
+    return n->kind != NODE_SPEAKER && n->forgotten.wait_ms && m->complete && n->wishes.metadata != MIRROR_NONE &&
+           m->own.capture != MIRROR_NONE && has_role(m, ROLE_MICROPHONE);
 }
 
 static void watch_capture(struct node *n) {
@@ -117,8 +123,7 @@ static void on_forgotten(void *data, uint64_t expirations) {
     n->stale = true;
     if (!is_forgotten(n))
         return;
-    const unsigned twice = 2 * n->forgotten.wait_ms;
-    n->forgotten.wait_ms = twice < UNLINKED_MAX_MS ? twice : UNLINKED_MAX_MS;
+    n->forgotten.wait_ms = doubled(n->forgotten.wait_ms, UNLINKED_MAX_MS);
     streams_close_capture(&n->streams);
 }
 
@@ -163,13 +168,9 @@ static void on_muted(void *data, uint64_t expirations) {
 static bool is_complete(const struct node *n) {
     const struct mirror *const m = &n->registry.mirror;
     const enum mirror_role role = n->kind == NODE_SPEAKER ? ROLE_OUTPUT : ROLE_MICROPHONE;
-    bool linked = n->wishes.microphone != MIRROR_NONE || !n->wishes.capture;
-    if (!m->complete || !mirror_node(m, n->kind == NODE_SPEAKER ? m->own.capture : m->own.source))
-        return false;
-    for (unsigned i = 0; i < m->n_nodes && !linked; i++)
-        if (m->nodes[i].role == role)
-            return false;
-    return true;
+    const bool linked = n->wishes.microphone != MIRROR_NONE || !n->wishes.capture;
+    return m->complete && mirror_node(m, n->kind == NODE_SPEAKER ? m->own.capture : m->own.source) &&
+           (linked || !has_role(m, role));
 }
 
 /* Computes the wishes from the mirror and carries them out. */
@@ -263,7 +264,7 @@ static int put_up(struct node *n) {
 static void repair_later(struct node *n) {
     n->repair.waiting = true;
     start_timer(n, n->repair.timer, n->repair.pause_ms);
-    n->repair.pause_ms = n->repair.pause_ms * 2 < RECONNECT_MAX_MS ? n->repair.pause_ms * 2 : RECONNECT_MAX_MS;
+    n->repair.pause_ms = doubled(n->repair.pause_ms, RECONNECT_MAX_MS);
 }
 
 static void repair(struct node *n) {
