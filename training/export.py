@@ -181,20 +181,12 @@ class Folder:
         self.up('phase.up', net.phase_up)
 
 
-def band_edges(net):
-    """First bin of each band and, at the end, the number of bins; from the matrix that averages a band's power."""
-    if not net.bands:
-        return []
-    first = (net.band_mean > 0).float().argmax(0) + net.linear
-    return [int(i) for i in first] + [net.window // 2 + 1]
-
-
 def metadata(net, name, licence, training):
     """-> {key: text}: the header's __metadata__, docs/model-format.md."""
     cfg, layer = net.cfg, net.stages[0].time[0]
     values = {
         'rate': cfg['rate'], 'window': net.window, 'synthesis': net.synthesis, 'hop': net.hop,
-        'linear_bins': net.linear, 'band_edges': band_edges(net), 'scale': 16, 'compression': net.compress,
+        'linear_bins': net.linear, 'band_edges': net.edges, 'scale': 16, 'compression': net.compress,
         'mask_ceiling': 2, 'mask_minimum': 1e-3,
         'rotation_epsilon': 1e-6, 'magnitude_minimum': 1e-6, 'power_minimum': 1e-12, 'norm_epsilon': layer.n1.eps,
         'channels': cfg['c'], 'depth': cfg['depth'], 'blocks': cfg['blocks'], 'time_layers': cfg['nt'],

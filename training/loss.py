@@ -29,7 +29,8 @@ class Loss:
         self.sample = torch.arange(self.end, device=device)
         self.bin_hz = torch.arange(net.window // 2 + 1, device=device) * RATE / net.window
         self.hz = net.positions_hz().to(device)
-        group = torch.cat([torch.arange(net.linear) // 19, net.linear // 19 + torch.arange(net.bands) // 10]).to(device)
+        self.n_wide = int((self.hz < 8000).sum())       # what a file of 16 kHz can have
+        group = torch.where(self.hz < 8000, self.hz / 8000 * 9, 9 + (self.hz - 8000) / 16001 * 3).long()
         self.group = F.one_hot(group).float()
         self.group /= self.group.sum(0)                 # power of a group of positions is the mean of theirs
         self.recent, self.second = round(.1 * RATE / net.hop), round(RATE / net.hop)    # frames in 100 ms, in 1 s
@@ -77,12 +78,12 @@ class Loss:
     def inconsistency(self, mh, ph, y, w):
         """How far the network's spectrum is from the spectrum of its output, in frames that overlap completely."""
         m, p = self.net.features(self.net.stft(y))
-        L, whole = self.net.linear, -(self.net.window // self.net.hop - 1)
+        L, whole = self.net.linear, -(self.net.synthesis // self.net.hop - 1)
         return ((mh[..., :L] * ph - m[..., :L] * p).abs().square() * w)[:, :whole].mean()
 
     def spoken(self, silent, clean, y):
         """y [B,n], replaced by the clean clip in pauses: PESQ rates speech, other terms rate pauses."""
-        r = self.net.window // self.net.hop             # frames that a sample lies in
+        r = self.net.synthesis // self.net.hop          # frames that a sample of the output lies in
         heard = F.max_pool1d(F.pad((~silent).float()[:, None], (0, r - 1)), r, 1)
         heard = F.interpolate(heard, scale_factor=float(self.net.hop), mode='linear')[:, 0, :self.end]
         return clean + (y - clean) * heard
@@ -91,7 +92,7 @@ class Loss:
         """[B]: how far the discriminator's score is below the best."""
         if self.metric is None:
             return torch.zeros_like(clean[:, 0])
-        maps = [self.net.features(self.net.stft(x))[0][..., :self.net.linear] for x in (clean, y)]
+        maps = [self.net.features(self.net.stft(x))[0][..., :self.n_wide] for x in (clean, y)]
         maps = torch.stack([m / (m.square().mean((1, 2), keepdim=True).sqrt() + 1e-3) for m in maps], 1)
         self.judged = [x.detach() for x in (at_16k(clean), at_16k(y), maps)]
         return self.metric(maps)

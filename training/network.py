@@ -378,17 +378,25 @@ def windows(length, synthesis):
     return analysis, product / analysis[-synthesis:].clamp_min(1e-6)
 
 
+def band_edges(linear, bands, bins, constant_q=False):
+    """[bands+1]: the first bin of each band above `linear` bins, then the number of bins."""
+    i = torch.arange(bands + 1) / bands
+    edges = linear * (bins / linear) ** i if constant_q else linear + (bins - linear) * i
+    return edges.round().long()
+
+
 GEOMETRY = 'win', 'band_mean', 'band_spread'            # what of a network's state its settings determine
 
 
 class Net(nn.Module):
     """c channels; `blocks` of nt time and nf frequency layers; `state` numbers of state for each channel of a Mamba,
     and heads of `head` channels in Mamba-2; dense blocks of `depth` layers. At `rate` Hz: frames of `window` samples,
-    every `hop`; `linear` bins and, above them, `bands`; magnitudes to the power `compress`."""
+    every `hop`; `linear` bins and, above them, `bands`, equally wide or of constant Q; magnitudes to the power
+    `compress`."""
 
     def __init__(self, c=32, blocks=4, nt=2, nf=2, state=16, depth=4, rate=48000, window=1024, hop=256, linear=171,
-                 bands=30, compress=.3, synthesis=None,
-                 mixer='mamba', head=16, kernels=(3, 11, 23, 31)):
+                 bands=30, compress=.3, synthesis=None, mixer='mamba', head=16, kernels=(3, 11, 23, 31),
+                 constant_q=False):
         super().__init__()
         synthesis = synthesis or window
         self.cfg = {k: v for k, v in locals().items() if k not in ('self', '__class__')}
@@ -405,8 +413,9 @@ class Net(nn.Module):
         analysis, back = windows(window, self.synthesis)
         self.register_buffer('win', analysis)
         self.register_buffer('back', back, persistent=False)
+        self.edges = band_edges(linear, bands, bins, constant_q).tolist() if bands else []
         if bands:
-            edges = torch.linspace(linear, bins, bands + 1).round().long()
+            edges = torch.tensor(self.edges)
             member = torch.zeros(bins - linear, bands)
             for b in range(bands):
                 member[edges[b] - linear:edges[b + 1] - linear, b] = 1
@@ -444,9 +453,11 @@ class Net(nn.Module):
 
     def positions_hz(self):
         """[P], in Hz: the bins, and the middles of the bands."""
-        bins = torch.arange(self.linear) * self.cfg['rate'] / self.window
-        above = self.cfg['rate'] / 2 - bins[-1]
-        return torch.cat([bins, bins[-1] + (torch.arange(self.bands) + .5) * above / self.bands])
+        bins = torch.arange(self.linear, dtype=torch.float)
+        if self.bands:
+            above = torch.arange(self.linear, self.window // 2 + 1).to(self.band_mean) @ self.band_mean
+            bins = torch.cat([bins, above.cpu()])
+        return bins * self.cfg['rate'] / self.window
 
     def core(self, x):
         """[B,T,P,3] -> mask [B,T,P], rotation [B,T,P,2]."""

@@ -21,10 +21,11 @@ from tqdm import tqdm
 
 from critic import Critic
 from data import RATE, Mixer
+from export import load
 from loss import Loss, phases
 from metric import Metric
-from network import GEOMETRY, Net
-from unfold import calibrate, unfold
+from network import Net
+from unfold import calibrate, state_for, unfold
 
 matplotlib.use('Agg')
 import matplotlib.pyplot as plt  # noqa: E402
@@ -181,9 +182,7 @@ def train(config, data, out, weights=None, resume=False, device='cuda' if torch.
     weights = None if resume else weights               # the checkpoint has all of it
     folded = bool(weights) and weights.endswith('.safetensors')
     if weights:
-        state = unfold(weights).state_dict() if folded else torch.load(weights, map_location=device)['ema']
-        own = {k: v for k, v in net.state_dict().items() if k in GEOMETRY}    # windows may be others
-        net.load_state_dict(state | own)
+        net.load_state_dict(state_for(net, unfold(weights) if folded else load(weights)[0]))
     opt = torch.optim.AdamW(net.parameters(), t['learning_rate'], betas=(.9, .99), weight_decay=.01,
                             fused=device != 'cpu')
     samples = int(t['clip_seconds'] * RATE)

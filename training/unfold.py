@@ -9,7 +9,7 @@ import math
 import torch
 from safetensors import SafetensorError, safe_open
 
-from network import Net, Norm
+from network import GEOMETRY, Net, Norm, band_edges
 
 USUAL = 1 / math.sqrt(3)                                # the norm of a new linear layer's rows
 
@@ -26,10 +26,11 @@ class Unfolder:
         v = {k: json.loads(text[k]) for k in (
             'channels', 'blocks', 'time_layers', 'frequency_layers', 'd_state', 'depth', 'rate', 'window', 'hop',
             'linear_bins', 'band_edges', 'compression', 'synthesis', 'kernels')}
+        axis = v['linear_bins'], max(0, len(v['band_edges']) - 1)
+        constant_q = axis[1] > 0 and v['band_edges'] == band_edges(*axis, v['window'] // 2 + 1, True).tolist()
         net = self.net = Net(v['channels'], v['blocks'], v['time_layers'], v['frequency_layers'], v['d_state'],
-                             v['depth'], v['rate'], v['window'], v['hop'], v['linear_bins'],
-                             max(0, len(v['band_edges']) - 1), v['compression'], v['synthesis'],
-                             kernels=tuple(v['kernels'])).eval()
+                             v['depth'], v['rate'], v['window'], v['hop'], *axis, v['compression'], v['synthesis'],
+                             kernels=tuple(v['kernels']), constant_q=constant_q).eval()
         self.norms()
         self.linear('embed', net.embed[0])
         self.put(net.embed[2].w, 'embed.prelu')
@@ -155,3 +156,11 @@ def unfold(path):
         return Unfolder(path).net
     except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as e:    # what a damaged file may lead to
         raise SystemExit(f'{path}: no model file to train on: {e}')
+
+
+def state_for(net, old):
+    """The state of `old` for `net`, whose windows and positions may be others: each position gets the mask's slope of
+    the nearest one."""
+    nearest = (net.positions_hz()[:, None] - old.positions_hz()).abs().argmin(1)
+    own = {k: v for k, v in net.state_dict().items() if k in GEOMETRY}
+    return old.state_dict() | own | {'slope': old.slope.data[nearest]}

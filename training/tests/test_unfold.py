@@ -9,7 +9,7 @@ import train as training
 from export import export, steepen
 from network import Net, Norm
 from test_training import OneClip, config
-from unfold import calibrate, unfold
+from unfold import calibrate, state_for, unfold
 
 
 @pytest.fixture
@@ -60,16 +60,46 @@ def test_a_steeper_mask_is_steeper_between_two_frequencies(net):
     assert change[inside].min() > 1e-3 and change[:32].max() == 0 and change[75:].max() == 0
 
 
-def test_training_begins_from_what_the_file_computes(net, tmp_path):
+AXIS = dict(window=1280, synthesis=1024, hop=512, linear=41, bands=72, constant_q=True)
+
+
+@torch.no_grad()
+def test_bands_of_constant_q_there_and_back(tmp_path):
+    torch.manual_seed(0)
+    net = Net(c=8, blocks=1, nt=1, nf=1, **AXIS).eval()
+    widths = np.diff(net.edges)
+    assert net.edges[0] == 41 and net.edges[-1] == 641 and widths[0] == 2 and widths[-1] > 20
+    ratio = np.array(net.edges[21:]) / net.edges[20:-1]
+    assert ratio.max() < 1.05 and ratio.min() > 1.03
+    export(net, tmp_path / 'a.safetensors', 'a')
+    back = unfold(tmp_path / 'a.safetensors')
+    assert back.cfg == net.cfg
+    sound = torch.randn(1, 24000)
+    assert close(back(sound)[2], net(sound)[2], 1e-4)
+
+
+@torch.no_grad()
+def test_on_another_axis_each_position_has_the_slope_of_the_nearest(net):
+    net.slope.copy_(net.positions_hz())
+    other = Net(**net.cfg | AXIS).eval()
+    other.load_state_dict(state_for(other, net))
+    assert (other.slope - other.positions_hz()).abs().max() < 270      # half of a band above 8 kHz
+    assert torch.equal(other.stages[0].freq[0].up.weight, net.stages[0].freq[0].up.weight)
+    assert torch.isfinite(other(torch.randn(1, 24000))[2]).all()
+
+
+@pytest.mark.parametrize('axis', ({}, AXIS))
+def test_training_begins_from_what_the_file_computes(net, tmp_path, axis):
     export(net, tmp_path / 'a.safetensors', 'a')
     c = config(0)
-    c['network'] = net.cfg
+    c['network'] = net.cfg | axis
     training.train(c, None, str(tmp_path), weights=str(tmp_path / 'a.safetensors'), device='cpu', mixer=OneClip())
-    start = Net(**net.cfg).eval()
+    start, owed = (Net(**c['network']).eval() for _ in range(2))
     start.load_state_dict(torch.load(tmp_path / 'weights.ema')['ema'])
+    owed.load_state_dict(state_for(owed, net))
     sound = torch.randn(1, 24000)
     with torch.no_grad():
-        assert close(start(sound)[2], net(sound)[2], 1e-4)
+        assert close(start(sound)[2], owed(sound)[2], 1e-4)
 
 
 def test_what_was_trained_on_is_blended_with_its_beginning(net, tmp_path, mixer, monkeypatch):
