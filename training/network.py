@@ -453,10 +453,8 @@ class Net(nn.Module):
 
     def positions_hz(self):
         """[P], in Hz: the bins, and the middles of the bands."""
-        bins = torch.arange(self.linear, dtype=torch.float)
-        if self.bands:
-            above = torch.arange(self.linear, self.window // 2 + 1).to(self.band_mean) @ self.band_mean
-            bins = torch.cat([bins, above.cpu()])
+        edges = torch.tensor(self.edges, dtype=torch.float)
+        bins = torch.cat([torch.arange(self.linear), (edges[:-1] + edges[1:] - 1) / 2])
         return bins * self.cfg['rate'] / self.window
 
     def core(self, x):
