@@ -30,42 +30,74 @@ static void processor(char *name, size_t size) {
     fclose(f);
 }
 
-/* The file has one line: model, p99 in whole microseconds, then what the measurement is valid for (version, engine,
- * the hop of base, processor). */
+/* From the best on. What none of them suits runs `small`. */
+static const struct {
+    const char *model;
+    float share; /* of a hop's time */
+} candidates[] = {{"large", .2f}, {"base", (float)ENGINE_SHARE}};
+
+static const unsigned n_candidates = sizeof candidates / sizeof *candidates;
+
+/* The file has one line: model, p99 and limit in whole microseconds, then what the measurement is valid for (version,
+ * engine, the hop of base, processor). */
 static bool recall(struct choice *c, const char *valid_for) {
     char line[line_max], model[16];
-    unsigned p99;
+    unsigned p99, limit;
     int end = 0;
-    if (!state_read("model", line, sizeof line) || sscanf(line, "%15s %u %n", model, &p99, &end) < 2 || !end ||
-        strcmp(line + end, valid_for) || (strcmp(model, "base") && strcmp(model, "small")))
+    if (!state_read("model", line, sizeof line) || sscanf(line, "%15s %u %u %n", model, &p99, &limit, &end) < 3 ||
+        !end || strcmp(line + end, valid_for))
         return false;
-    c->model = strcmp(model, "base") ? "small" : "base";
-    c->p99_us = p99;
-    c->remembered = true;
+    const char *chosen = strcmp(model, "small") ? NULL : "small", *measured = "base";
+    for (unsigned i = 0; i < n_candidates; i++)
+        if (strcmp(model, candidates[i].model) == 0)
+            chosen = measured = candidates[i].model;
+    if (!chosen)
+        return false;
+    *c = (struct choice){chosen, measured, (float)p99, (float)limit, true};
     return true;
 }
 
 static void remember(const struct choice *c, const char *valid_for) {
     char line[line_max + 32];
-    snprintf(line, sizeof line, "%s %u %s", c->model, (unsigned)c->p99_us, valid_for);
+    snprintf(line, sizeof line, "%s %u %u %s", c->model, (unsigned)c->p99_us, (unsigned)c->limit_us, valid_for);
     state_write("model", line);
 }
 
-/* Times hops of base. */
-static int measure_base(struct choice *c, const struct model *base, const char *engine_name, const _Atomic bool *stop,
-                        struct err *err) {
+static int measure_model(float *p99_us, const struct model *model, float limit_us, const char *engine_name,
+                         const _Atomic bool *stop, struct err *err) {
     const struct engine_options options = {.name = engine_name, .n_streams = 1, .max_hops = 1};
     struct engine *engine;
     float us[n_hops];
-    int r = engine_open(&engine, &options, base, err);
+    int r = engine_open(&engine, &options, model, err);
     if (r < 0)
         return r;
-    r = measure_hops(engine, n_hops, CLOCK_THREAD_CPUTIME_ID, us, c->limit_us, n_hops / 100, stop);
+    r = measure_hops(engine, n_hops, CLOCK_THREAD_CPUTIME_ID, us, limit_us, n_hops / 100, stop);
     engine_close(engine);
     if (r < 0)
         return err_set(err, r, "%s: the engine failed while it was measured", engine_name);
-    c->p99_us = measure_percentile(us, (unsigned)r, .99);
-    c->model = c->p99_us < c->limit_us ? "base" : "small";
+    *p99_us = measure_percentile(us, (unsigned)r, .99);
+    return 0;
+}
+
+static int measure_candidates(struct choice *c, const char *engine_name, const _Atomic bool *stop, struct err *err) {
+    for (unsigned i = 0; i < n_candidates; i++) {
+        struct model *model;
+        int r = model_load(&model, candidates[i].model, err);
+        if (r < 0 && i + 1 < n_candidates)
+            continue; /* what is not installed is not chosen */
+        if (r < 0)
+            return r;
+        c->measured = candidates[i].model;
+        c->limit_us = candidates[i].share * 1e6f * (float)model_hop(model) / (float)model_rate(model);
+        r = measure_model(&c->p99_us, model, c->limit_us, engine_name, stop, err);
+        model_free(model);
+        if (r < 0)
+            return r;
+        if (c->p99_us < c->limit_us) {
+            c->model = c->measured;
+            return 0;
+        }
+    }
     return 0;
 }
 
@@ -75,15 +107,15 @@ int choose_model(struct choice *ret, const char *engine_name, bool measure, cons
     int r = model_load(&base, "base", err);
     if (r < 0)
         return r;
-    struct choice c = {.model = "small", .limit_us = (float)ENGINE_SHARE * 1e6f * model_hop(base) / model_rate(base)};
+    struct choice c = {.model = "small", .measured = "base"};
     processor(name, sizeof name);
     snprintf(valid_for, sizeof valid_for, "%s %s %u %s", PACKAGE_VERSION, engine_name, model_hop(base), name);
+    model_free(base);
     if (!recall(&c, valid_for) && measure) {
-        r = measure_base(&c, base, engine_name, stop, err);
+        r = measure_candidates(&c, engine_name, stop, err);
         if (r == 0)
             remember(&c, valid_for);
     }
-    model_free(base);
     if (r == 0)
         *ret = c;
     return r;

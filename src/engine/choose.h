@@ -1,10 +1,11 @@
 /* choose.h - which model this machine can run in real time on its CPU.
  *
- * That is `base` if the p99 of 2000 hops on one core is below 0.4 of a hop's time, else `small`. The measurement uses
- * the thread's CPU time, so that a machine that is busy at its first start does not count as slow. It is kept in
- * $XDG_STATE_HOME/primeknet/model (~/.local/state by default) until the processor, the program's version or the
- * hop of `base` changes; delete the file to measure again. Measuring takes seconds: never call this on an audio
- * thread. */
+ * That is `large` if the p99 of 2000 hops on one core is below 0.2 of a hop's time, so that blocks of 256 samples need
+ * not wait for it longer than delay.h allows; else, or where `large` is not installed, `base` if it is below 0.4; else
+ * `small`. The measurement uses the thread's CPU time, so that a machine that is busy at its first start does not count
+ * as slow. It is kept in $XDG_STATE_HOME/primeknet/model (~/.local/state by default) until the processor, the program's
+ * version or the hop of `base` changes; delete the file to measure again. Measuring takes seconds: never call this on
+ * an audio thread. */
 #ifndef PRIMEKNET_CHOOSE_H
 #define PRIMEKNET_CHOOSE_H
 
@@ -13,10 +14,11 @@
 #include <stdbool.h>
 
 struct choice {
-    const char *model; /* "base" or "small" */
-    float p99_us;      /* of a hop of `base`; a lower bound if measuring stopped early */
-    float limit_us;    /* the p99 that it had to stay below */
-    bool remembered;   /* read from the state file, not measured now */
+    const char *model;    /* "large", "base" or "small" */
+    const char *measured; /* what the next two are of: `base` where the model is `small`, else the model */
+    float p99_us;         /* of a hop; a lower bound if measuring stopped early */
+    float limit_us;       /* the p99 that it had to stay below */
+    bool remembered;      /* read from the state file, not measured now */
 };
 
 /* With `measure` false and nothing remembered the choice is `small`, with a p99_us of 0. Measuring ends with -ECANCELED
