@@ -135,7 +135,7 @@ static int open_cpu(struct loader *l, struct ready_engine *ret, const char *mode
         model = choice.model;
         if (choice.p99_us > 0)
             say(SD_INFO, "model %s: p99 of a hop of %s is %.0f us here, the limit is %.0f us%s", model,
-                choice.measured, choice.p99_us, choice.limit_us, choice.remembered ? " (measured earlier)" : "");
+                choice_measured(&choice), choice.p99_us, choice.limit_us, choice.remembered ? " (measured earlier)" : "");
     }
     const char *fitting = model;
     for (unsigned i = 0; i < l->task.n_lighter; i++)

@@ -7,6 +7,7 @@
 #include "base/state.h"
 #include "base/text.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -30,13 +31,17 @@ static void processor(char *name, size_t size) {
     fclose(f);
 }
 
-/* From the best on. What none of them suits runs `small`. */
+/* From the best on. The last needs no measurement. */
 static const struct {
     const char *model;
-    float share; /* of a hop's time */
-} candidates[] = {{"large", .2f}, {"base", (float)ENGINE_SHARE}};
+    float share; /* of a hop's time: where it takes more, the next one is tried */
+} candidates[] = {{"large", .2f}, {"base", (float)ENGINE_SHARE}, {"small", 0}};
 
-static const unsigned n_candidates = sizeof candidates / sizeof *candidates;
+enum { n_candidates = sizeof candidates / sizeof *candidates, n_measured = n_candidates - 1 };
+
+const char *choice_measured(const struct choice *c) {
+    return strcmp(c->model, candidates[n_measured].model) ? c->model : candidates[n_measured - 1].model;
+}
 
 /* The file has one line: model, p99 and limit in whole microseconds, then what the measurement is valid for (version,
  * engine, the hop of base, processor). */
@@ -47,19 +52,18 @@ static bool recall(struct choice *c, const char *valid_for) {
     if (!state_read("model", line, sizeof line) || sscanf(line, "%15s %u %u %n", model, &p99, &limit, &end) < 3 ||
         !end || strcmp(line + end, valid_for))
         return false;
-    const char *chosen = strcmp(model, "small") ? NULL : "small", *measured = "base";
     for (unsigned i = 0; i < n_candidates; i++)
-        if (strcmp(model, candidates[i].model) == 0)
-            chosen = measured = candidates[i].model;
-    if (!chosen)
-        return false;
-    *c = (struct choice){chosen, measured, (float)p99, (float)limit, true};
-    return true;
+        if (strcmp(model, candidates[i].model) == 0) {
+            *c = (struct choice){candidates[i].model, (float)p99, (float)limit, true};
+            return true;
+        }
+    return false;
 }
 
+/* Rounds so that a p99 below the limit stays below it. */
 static void remember(const struct choice *c, const char *valid_for) {
     char line[line_max + 32];
-    snprintf(line, sizeof line, "%s %u %u %s", c->model, (unsigned)c->p99_us, (unsigned)c->limit_us, valid_for);
+    snprintf(line, sizeof line, "%s %u %u %s", c->model, (unsigned)c->p99_us, (unsigned)ceilf(c->limit_us), valid_for);
     state_write("model", line);
 }
 
@@ -80,21 +84,20 @@ static int measure_model(float *p99_us, const struct model *model, float limit_u
 }
 
 static int measure_candidates(struct choice *c, const char *engine_name, const _Atomic bool *stop, struct err *err) {
-    for (unsigned i = 0; i < n_candidates; i++) {
+    for (unsigned i = 0; i < n_measured; i++) {
         struct model *model;
         int r = model_load(&model, candidates[i].model, err);
-        if (r < 0 && i + 1 < n_candidates)
+        if (r < 0 && i + 1 < n_measured)
             continue; /* what is not installed is not chosen */
         if (r < 0)
             return r;
-        c->measured = candidates[i].model;
         c->limit_us = candidates[i].share * 1e6f * (float)model_hop(model) / (float)model_rate(model);
         r = measure_model(&c->p99_us, model, c->limit_us, engine_name, stop, err);
         model_free(model);
         if (r < 0)
             return r;
         if (c->p99_us < c->limit_us) {
-            c->model = c->measured;
+            c->model = candidates[i].model;
             return 0;
         }
     }
@@ -107,7 +110,7 @@ int choose_model(struct choice *ret, const char *engine_name, bool measure, cons
     int r = model_load(&base, "base", err);
     if (r < 0)
         return r;
-    struct choice c = {.model = "small", .measured = "base"};
+    struct choice c = {.model = candidates[n_measured].model};
     processor(name, sizeof name);
     snprintf(valid_for, sizeof valid_for, "%s %s %u %s", PACKAGE_VERSION, engine_name, model_hop(base), name);
     model_free(base);

@@ -14,12 +14,14 @@
 #include <stdbool.h>
 
 struct choice {
-    const char *model;    /* "large", "base" or "small" */
-    const char *measured; /* what the next two are of: `base` where the model is `small`, else the model */
-    float p99_us;         /* of a hop; a lower bound if measuring stopped early */
-    float limit_us;       /* the p99 that it had to stay below */
-    bool remembered;      /* read from the state file, not measured now */
+    const char *model; /* "large", "base" or "small" */
+    float p99_us;      /* of a hop of what choice_measured says; a lower bound if measuring stopped early */
+    float limit_us;    /* the p99 that it had to stay below */
+    bool remembered;   /* read from the state file, not measured now */
 };
+
+/* The model that was measured last: the chosen one, or `base` where that is `small`. */
+const char *choice_measured(const struct choice *c);
 
 /* With `measure` false and nothing remembered the choice is `small`, with a p99_us of 0. Measuring ends with -ECANCELED
  * once *stop is true (stop may be NULL). A state file that cannot be read or written is no error: the choice is then

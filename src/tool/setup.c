@@ -61,7 +61,7 @@ static int choose_network(const struct settings *s) {
         return cli_fail("%s", err.text);
     bool slow = c.p99_us >= c.limit_us;
     printf("network   %s suits this processor: a hop of %s takes %s%.0f us of the %.0f us allowed\n", c.model,
-           c.measured, slow ? "at least " : "", c.p99_us, c.limit_us);
+           choice_measured(&c), slow ? "at least " : "", c.p99_us, c.limit_us);
     if (!automatic)
         printf("          model stays %s; primeknet model auto --save uses the measured one%s\n", s->model,
                gpu_alone ? " where there is no GPU" : "");
