@@ -61,9 +61,9 @@ connect() { # an output, an input
     wait_for 60 port i "$2"
     pw-link "$1" "$2"
 }
-graph() { # PipeWire's objects in JSON; pw-dump may list those again that change while it runs
+graph() { # PipeWire's objects in JSON; pw-dump may list those again that change as it runs, without a type if they go
     pw-dump | /usr/bin/python3 -c 'import json, sys
-print(json.dumps(json.JSONDecoder().raw_decode(sys.stdin.read())[0]))'
+print(json.dumps([o for o in json.JSONDecoder().raw_decode(sys.stdin.read())[0] if "type" in o]))'
 }
 status_is() { # what must hold of s, the daemon's status, in Python
     timeout 5 "$build/primeknet" status --json |
