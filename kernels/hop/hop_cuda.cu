@@ -10,9 +10,10 @@ void hop_pack(float *to, const hop_shape *s, unsigned n_in, unsigned n_out, unsi
               double mean) {
     const unsigned lanes = lanes_for(s->channels), n_threads = THREADS / share_of(*s), n_groups = n_threads / lanes,
                    n_each = (n_out + n_groups - 1) / n_groups, n_steps = n_in / (4 * lanes);
-    const unsigned m = is_usual(*s) ? o % n_each : o / n_groups, group = is_usual(*s) ? o / n_each : o % n_groups;
+    const unsigned group = is_usual(*s) ? o / n_each : o % n_groups;
     for (unsigned i = 0; i < n_in; i++) {
-        const unsigned step = i / (4 * lanes), thread = group * lanes + i / 4 % lanes;
+        const unsigned step = i / (4 * lanes), lane = i / 4 % lanes, thread = group * lanes + lane;
+        const unsigned m = is_usual(*s) ? o % n_each ^ lane * n_each / lanes : o / n_groups; /* layer.cuh */
         to[4 * ((m * n_steps + step) * (size_t)n_threads + thread) + i % 4] = (float)(row[i] - mean);
     }
 }

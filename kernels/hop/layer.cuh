@@ -98,21 +98,21 @@ template <unsigned N> static __device__ inline moments moments_of(const float4 (
 }
 
 /* 1 / deviation of one of N rows: lane L gets that of row L / n_copies % N, where each lane starts with n numbers of
- * every row. Each step halves the rows that a lane has to join, while it has more than one. Halves are joined as equals
- * (Chan, Golub and LeVeque), so nothing cancels and all lanes with a row get the same bits for any N. */
+ * every row, that one's first: of[i] is of row i ^ (L / n_copies % N). Each step halves the rows that a lane has to
+ * join, while it has more than one. Halves are joined as equals (Chan, Golub and LeVeque), so nothing cancels and all
+ * lanes with a row get the same bits for any N. */
 template <unsigned N>
 static __device__ inline float inverse_deviation(moments (&of)[N], unsigned lanes, unsigned n_copies, float n,
                                                  float epsilon) {
     unsigned n_left = N;
 #pragma unroll
     for (unsigned bit = 1; bit < lanes; bit *= 2) {
-        const bool halves = n_left > 1 && bit >= n_copies, upper = halves && threadIdx.x & bit;
+        const bool halves = n_left > 1 && bit >= n_copies;
         n_left = halves ? n_left / 2 : n_left;
 #pragma unroll
         for (unsigned i = 0; i < N; i++)
             if (i < n_left) {
-                const moments a = of[halves ? 2 * i : i], b = of[halves ? 2 * i + 1 : i],
-                              kept = upper ? b : a, given = upper ? a : b;
+                const moments kept = of[halves ? 2 * i : i], given = of[halves ? 2 * i + 1 : i];
                 const float other = __shfl_xor_sync(~0u, given.mean, bit), difference = other - kept.mean;
                 of[i].squares = fmaf(difference * difference, .5f * n,
                                      kept.squares + __shfl_xor_sync(~0u, given.squares, bit));
@@ -123,19 +123,17 @@ static __device__ inline float inverse_deviation(moments (&of)[N], unsigned lane
     return rsqrtf(of[0].squares / n + epsilon);
 }
 
-/* Sums N values over 2 BIT lanes; each lane ends with one of the sums in v[0]. Each step halves what a lane has to add,
- * while it has more than one value. */
+/* Sums N values over 2 BIT lanes, n_copies of which end with the same sum in v[0]: v[i] is of value i ^ (lane /
+ * n_copies), so a lane always gives its upper half away and nothing is selected. Each step halves what a lane has to
+ * add, while it has more than one value. */
 template <unsigned N, unsigned BIT, unsigned SIZE> static __device__ inline void add_lanes(float (&v)[SIZE]) {
     if constexpr (BIT && N == 1) {
         v[0] += __shfl_xor_sync(~0u, v[0], BIT);
         add_lanes<1, BIT / 2>(v);
     } else if constexpr (BIT) {
-        const bool upper = threadIdx.x & BIT;
 #pragma unroll
-        for (unsigned i = 0; i < N / 2; i++) {
-            const float kept = upper ? v[N / 2 + i] : v[i], given = upper ? v[i] : v[N / 2 + i];
-            v[i] = kept + __shfl_xor_sync(~0u, given, BIT);
-        }
+        for (unsigned i = 0; i < N / 2; i++)
+            v[i] += __shfl_xor_sync(~0u, v[N / 2 + i], BIT);
         add_lanes<N / 2, BIT / 2>(v);
     }
 }
@@ -150,7 +148,8 @@ struct row {
  * i..i+3 of output o at position r, and output(r, o, sum, mine) in all threads together, where only threads with `mine`
  * have a valid sum. It computes as many positions at once as a group's lanes allow, and the others in further turns. If
  * outputs are pairs (hop_cuda.h), an output's partner is `pair` lanes away. Behind a norm the weights sum to 0, which
- * removes the mean; the sums are then divided by the deviation, computed alongside. */
+ * removes the mean; the sums are then divided by the deviation, computed alongside. Each lane counts a group's outputs
+ * and rows from its own, by exclusive or; hop_pack stores the weights so. A layer without bias has zeros. */
 template <unsigned C, unsigned K, unsigned N_OUT, unsigned R, bool PRELU = false> struct layer {
     static constexpr unsigned lanes = lanes_for(C), n_threads = widths<C>::threads, n_groups = n_threads / lanes;
     static constexpr unsigned n_each = (N_OUT + n_groups - 1) / n_groups, most = lanes / n_each;
@@ -161,23 +160,21 @@ template <unsigned C, unsigned K, unsigned N_OUT, unsigned R, bool PRELU = false
                   n_turns * at_once == R);
     float4 w[n_each][K];
     float bias, slope;
-    unsigned n_steps;
 
     static __device__ unsigned first() { return threadIdx.x / lanes * n_each; }
     static __device__ unsigned own() { return first() + threadIdx.x % lanes / n_copies / at_once; }
     static __device__ bool owns() { return is_even || own() < N_OUT; }
     static __device__ row own_row(unsigned turn) { return {turn, turn * at_once + threadIdx.x / n_copies % at_once}; }
 
-    __device__ void fetch(const hop_linear &l, unsigned n_in = K * C, unsigned = N_OUT, unsigned = C) {
-        n_steps = n_in / C;
+    __device__ void fetch(const hop_linear &l, unsigned = K * C, unsigned = N_OUT, unsigned = C) {
+        const float *from = l.weight + 4 * threadIdx.x;
 #pragma unroll
         for (unsigned m = 0; m < n_each; m++)
 #pragma unroll
             for (unsigned k = 0; k < K; k++)
-                w[m][k] = first() + m < N_OUT && k < n_steps
-                              ? weight4(l.weight + 4 * ((m * n_steps + k) * n_threads + threadIdx.x))
-                              : make_float4(0, 0, 0, 0);
-        bias = l.bias && owns() ? weight1(l.bias + own()) : 0;
+                w[m][k] = is_even || first() < N_OUT ? weight4(from + 4 * (m * K + k) * n_threads)
+                                                     : make_float4(0, 0, 0, 0);
+        bias = owns() ? weight1(l.bias + own()) : 0;
         slope = PRELU && owns() ? weight1(l.prelu + own()) : 1;
     }
 
@@ -193,7 +190,7 @@ template <unsigned C, unsigned K, unsigned N_OUT, unsigned R, bool PRELU = false
 
     template <bool NORM = false, class Input, class Output>
     __device__ void run(Input input, Output output, float epsilon = 0) const {
-        const unsigned lane = threadIdx.x % lanes;
+        const unsigned lane = threadIdx.x % lanes, own_at = own_row(0);
 #pragma unroll
         for (unsigned turn = 0; turn < n_turns; turn++) {
             float v[n_values] = {}, scale = 1; /* scale: of the row whose sum this thread has */
@@ -203,22 +200,22 @@ template <unsigned C, unsigned K, unsigned N_OUT, unsigned R, bool PRELU = false
                 float4 a[K];
 #pragma unroll
                 for (unsigned k = 0; k < K; k++)
-                    if (k < n_steps)
-                        a[k] = input(turn * at_once + r, k * C + 4 * lane, is_even ? first() : min(first(), N_OUT - 1));
+                    a[k] = input(turn * at_once + (r ^ own_at), k * C + 4 * lane,
+                                 is_even ? first() : min(first(), N_OUT - 1));
                 if constexpr (NORM)
                     of[r] = moments_of(a, K);
 #pragma unroll
                 for (unsigned k = 0; k < K; k++)
-                    if (k < n_steps)
 #pragma unroll
-                        for (unsigned m = 0; m < n_each; m++)
-                            add_product(v[m * at_once + r], a[k], w[m][k]);
+                    for (unsigned m = 0; m < n_each; m++)
+                        add_product(v[m * at_once + r], a[k], w[m][k]);
             }
             if constexpr (NORM)
                 scale = inverse_deviation(of, lanes, n_copies, 4 * K, epsilon);
             add_lanes<n_values, lanes / 2>(v);
             const float sum = fmaf(v[0], scale, bias);
-            output(own_row(turn), own(), PRELU && sum < 0 ? sum * slope : sum, threadIdx.x % n_copies == 0 && owns());
+            output(own_row(turn), own(), PRELU && sum < 0 ? sum * slope : sum,
+                   threadIdx.x % n_copies == 0 && owns());
         }
     }
 };

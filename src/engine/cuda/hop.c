@@ -104,7 +104,7 @@ static struct hop_linear packed(struct layout *l, const struct linear_weights *w
             pack_normed(host, l->shape, w->n_in, w->n_out, o, w->weight + (size_t)o * w->n_in);
         else
             hop_pack(host, l->shape, w->n_in, w->n_out, o, w->weight + (size_t)o * w->n_in, 0);
-    to.bias = w->bias ? copied(l, w->bias, w->n_out) : NULL;
+    to.bias = w->bias ? copied(l, w->bias, w->n_out) : place(l, w->n_out, &host); /* or zeros */
     to.prelu = prelu ? copied(l, prelu, w->n_out) : NULL;
     return to;
 }
