@@ -96,6 +96,8 @@ START_TEST(sounds_like_the_cpu) {
     const struct engine_controls controls = {.strength = .6f, .floor = .1f, .low_cut_hz = 80};
     engine_control(cpu, 0, controls);
     engine_control(cuda, 0, controls);
+    engine_pause(cpu, 0);
+    engine_pause(cuda, 0);
     const unsigned n_softer = at_most(200);
     float *softer = run(cpu, 0, x, n_softer), *on_gpu = run(cuda, 0, x, n_softer);
     const double softer_db = snr_db(on_gpu, softer, (size_t)n_softer * hop);

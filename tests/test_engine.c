@@ -256,42 +256,84 @@ START_TEST(reset_is_fresh) {
 }
 END_TEST
 
+/* n_first hops of a sound, n_silent of digital silence, and the rest of the sound. */
+static float *interrupted(const float *x, unsigned hop, unsigned n_first, unsigned n_silent, unsigned n_rest) {
+    const size_t first = (size_t)n_first * hop, silence = (size_t)n_silent * hop, rest = (size_t)n_rest * hop;
+    float *y = calloc(first + silence + rest, sizeof *y);
+    ck_assert_ptr_nonnull(y);
+    memcpy(y, x, first * sizeof *y);
+    memcpy(y + first + silence, x + first, rest * sizeof *y);
+    return y;
+}
+
 /* For any hops per call, and beside a stream without silence. */
-START_TEST(sound_after_long_silence_begins_anew) {
+START_TEST(a_stream_rests_in_silence) {
+    enum { FIRST = 30, REST = 20 };
     struct engine *e = open_engine("cpu", models[_i], 2);
-    const unsigned hop = engine_hop(e), half = model_rate(model) / 2 / hop + 1, n_hops = 2 * half + 40;
-    const size_t n = (size_t)n_hops * hop, sound = (size_t)20 * hop, end = n - sound;
-    float *x = noise(n, .3f), *alone = run(e, 0, x, n_hops);
-    float *fresh;
-    engine_reset(e, 0);
-    fresh = run(e, 0, x + end, 20);
-    for (unsigned some = 1; some <= n_hops; some += n_hops - 1) { /* hops a call: one, or all */
-        for (int is_long = 0; is_long < 2; is_long++) {
-            const size_t silence = is_long ? end - sound : (size_t)(half - 4) * hop;
-            float *y = malloc(n * sizeof *y), *a = malloc(n * sizeof *a), *b = malloc(n * sizeof *b);
-            ck_assert(y && a && b);
-            memcpy(y, x, n * sizeof *y);
-            memset(y + end - silence, 0, silence * sizeof *y);
-            engine_reset(e, 0);
-            engine_reset(e, 1);
-            for (unsigned h = 0; h < n_hops; h += some) {
-                const size_t at = (size_t)h * hop;
-                struct engine_job jobs[] = {{0, some, y + at, a + at}, {1, some, x + at, b + at}};
-                ck_assert_int_eq(engine_process(e, jobs, 2), 0);
-            }
-            check_same(b, alone, n, "beside one that begins anew");
-            if (is_long)
-                check_same(a + end, fresh, sound, "after long silence and fresh");
-            else
-                ck_assert(memcmp(a + end, fresh, sound * sizeof *a) != 0);
-            free(y);
-            free(a);
-            free(b);
+    const struct model_config *g = model_config(model);
+    const unsigned hop = engine_hop(e), least = (g->window + g->synthesis + hop - 1) / hop + 1, /* the hop that rests */
+                   lengths[] = {least, least + 50};
+    float *x = noise((size_t)(FIRST + least + 50 + REST) * hop, .3f), *fresh = run(e, 0, x + FIRST * hop, REST);
+    float *after[4] = {0};
+    for (unsigned i = 0; i < 4; i++) {
+        const unsigned n_silent = lengths[i / 2], n_hops = FIRST + n_silent + REST, some = i % 2 ? n_hops : 1;
+        const size_t n = (size_t)n_hops * hop, end = n - (size_t)REST * hop;
+        float *y = interrupted(x, hop, FIRST, n_silent, REST), *a = malloc(n * sizeof *a), *b = malloc(n * sizeof *b);
+        ck_assert(y && a && b);
+        engine_reset(e, 0);
+        float *alone = run(e, 0, x, n_hops);
+        engine_reset(e, 0);
+        engine_reset(e, 1);
+        for (unsigned h = 0; h < n_hops; h += some) {
+            const size_t at = (size_t)h * hop;
+            struct engine_job jobs[] = {{0, some, y + at, a + at}, {1, some, x + at, b + at}};
+            ck_assert_int_eq(engine_process(e, jobs, 2), 0);
+            ck_assert(some > 1 || engine_rests(e, 0) == (h + 1 >= FIRST + least && h < FIRST + n_silent));
+            ck_assert(!engine_rests(e, 1));
         }
+        check_same(b, alone, n, "beside one that rests");
+        for (size_t j = (size_t)(FIRST + least - 1) * hop; j < end; j++)
+            ck_assert(a[j] == 0);
+        after[i] = memcpy(malloc(REST * hop * sizeof *a), a + end, REST * hop * sizeof *a);
+        check_same(after[0], after[i], REST * hop, "after any rest, in any calls");
+        free(y);
+        free(a);
+        free(b);
+        free(alone);
     }
+    ck_assert_msg(memcmp(after[0], fresh, REST * hop * sizeof *fresh) != 0, "it forgot what came before the silence");
+    for (unsigned i = 0; i < 4; i++)
+        free(after[i]);
     free(x);
-    free(alone);
     free(fresh);
+    close_engine(e);
+}
+END_TEST
+
+START_TEST(a_pause_keeps_what_was_learned) {
+    enum { HOPS = 30 };
+    struct engine *e = open_engine(_i & 1 ? "cpu" : "null", models[_i / 2], 2);
+    const unsigned hop = engine_hop(e), delay = engine_delay(e);
+    const size_t n = (size_t)HOPS * hop;
+    float *x = noise(2 * n, .3f), *fresh = run(e, 0, x + n, HOPS);
+    free(run(e, 1, x, HOPS));
+    engine_pause(e, 1);
+    ck_assert(!engine_rests(e, 1));
+    float *after = run(e, 1, x + n, HOPS);
+    if (_i & 1)
+        ck_assert(memcmp(after, fresh, n * sizeof *fresh) != 0);
+    else
+        check_same(after, fresh, n, "the samples before a pause are gone");
+    engine_control(e, 1, (struct engine_controls){0});
+    free(run(e, 1, x, HOPS));
+    engine_pause(e, 1);
+    float *dry = run(e, 1, x + n, HOPS);
+    for (size_t i = 0; i < n; i++)
+        ck_assert_float_eq_tol(dry[i], i < delay ? 0 : x[n + i - delay], 1e-5f);
+    free(x);
+    free(fresh);
+    free(after);
+    free(dry);
     close_engine(e);
 }
 END_TEST
@@ -417,7 +459,8 @@ int main(void) {
     tcase_add_test(t, a_low_cut_comes_and_goes_smoothly);
     tcase_add_loop_test(t, future_changes_nothing_past, 0, N_MODELS);
     tcase_add_loop_test(t, reset_is_fresh, 0, 2 * N_MODELS);
-    tcase_add_loop_test(t, sound_after_long_silence_begins_anew, 0, N_MODELS);
+    tcase_add_loop_test(t, a_stream_rests_in_silence, 0, N_MODELS);
+    tcase_add_loop_test(t, a_pause_keeps_what_was_learned, 0, 2 * N_MODELS);
     tcase_add_loop_test(t, streams_are_apart, 0, 2 * N_MODELS);
     tcase_add_loop_test(t, anything_in_finite_out, 0, 2 * N_MODELS);
     tcase_add_loop_test(t, tail_fades_to_dry, 0, 2 * N_LONG);

@@ -125,6 +125,14 @@ void __wrap_engine_reset(struct engine *e, unsigned stream) {
     rt_guard_leave();
 }
 
+void __real_engine_pause(struct engine *e, unsigned stream);
+void __wrap_engine_pause(struct engine *e, unsigned stream);
+void __wrap_engine_pause(struct engine *e, unsigned stream) {
+    rt_guard_enter();
+    __real_engine_pause(e, stream);
+    rt_guard_leave();
+}
+
 /* The source's, for those who tell it a lie. */
 static const struct pw_stream_events *source_events;
 static void *source_data;

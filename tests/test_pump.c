@@ -49,7 +49,8 @@ struct engine {
     _Atomic bool burn;         /* and in earnest */
     _Atomic unsigned fail_at;  /* the hop, counted from 1, that fails; 0: none */
     _Atomic unsigned nan_at;   /* ... whose output is not finite */
-    _Atomic unsigned n_hops, n_resets;
+    _Atomic bool rests;
+    _Atomic unsigned n_hops, n_resets, n_pauses;
     _Atomic unsigned n_batches[WORKER_STREAMS + 1]; /* by the number of jobs */
     float past[WORKER_STREAMS][4096], filter[WORKER_STREAMS];
     float fade[4096];
@@ -81,6 +82,16 @@ void engine_reset(struct engine *e, unsigned stream) {
     memset(e->past[stream], 0, sizeof e->past[stream]);
     e->filter[stream] = 0;
     atomic_fetch_add(&e->n_resets, 1);
+}
+
+void engine_pause(struct engine *e, unsigned stream) {
+    memset(e->past[stream], 0, sizeof e->past[stream]);
+    atomic_fetch_add(&e->n_pauses, 1);
+}
+
+bool engine_rests(const struct engine *e, unsigned stream) {
+    (void)stream;
+    return atomic_load(&e->rests);
 }
 
 int engine_process(struct engine *e, const struct engine_job *jobs, unsigned n_jobs) {
@@ -673,6 +684,22 @@ START_TEST(waiting_ends_where_hops_take_too_long) {
 }
 END_TEST
 
+/* A network that does not run tells nothing of how long it takes. */
+START_TEST(hops_at_rest_do_not_count) {
+    open_pump(&granted, 768, 0.5f, 1);
+    atomic_store(&engines[0].cost_us, 1000);
+    run(PUMP_RATE, 256);
+    const struct pump_stats before = stats();
+    ck_assert_uint_ge(before.hop_p50_us, 1000);
+    atomic_store(&engines[0].rests, true);
+    atomic_store(&engines[0].cost_us, 1);
+    run(6 * PUMP_RATE, 256);
+    ck_assert_uint_eq(stats().hop_p50_us, before.hop_p50_us);
+    ck_assert_uint_eq(stats().hop_p99_us, before.hop_p99_us);
+    ck_assert_uint_gt(stats().hops, before.hops);
+}
+END_TEST
+
 START_TEST(a_worker_far_behind_skips) {
     open_pump(&refused, 768, 0.5f, 1);
     run(PUMP_RATE, 256);
@@ -862,13 +889,15 @@ START_TEST(what_is_not_finite_stays_out) {
 }
 END_TEST
 
-START_TEST(a_pause_is_forgotten) {
+START_TEST(sound_before_a_pause_is_forgotten) {
     open_pump(&granted, 768, 0.5f, 1);
     run(PUMP_RATE, 256);
     const unsigned resets = engines[0].n_resets, pause = at;
+    ck_assert_uint_eq(engines[0].n_pauses, 0);
     pump_restart(pump);
     run(PUMP_RATE, 256);
-    ck_assert_uint_eq(engines[0].n_resets, resets + 1);
+    ck_assert_uint_eq(engines[0].n_resets, resets);
+    ck_assert_uint_eq(engines[0].n_pauses, 1);
     for (unsigned i = pause; i < pause + 768; i++)
         ck_assert(out[i] == 0);
     for (unsigned i = 0; i < FADE; i++)
@@ -1499,6 +1528,7 @@ int main(void) {
     tcase_add_test(c, cycles_that_one_side_missed_leave_no_delay);
     tcase_add_test(c, waiting_ends_at_the_deadline);
     tcase_add_test(c, waiting_ends_where_hops_take_too_long);
+    tcase_add_test(c, hops_at_rest_do_not_count);
     tcase_add_test(c, a_worker_far_behind_skips);
     tcase_add_test(c, a_watchdog_finds_hops_that_stay_due_alone);
     tcase_add_loop_test(c, an_engine_is_exchanged, 0, 6);
@@ -1507,7 +1537,7 @@ int main(void) {
     tcase_add_loop_test(c, a_lost_engine_gives_dry_and_the_next_one_takes_over, 0, 8);
     tcase_add_test(c, a_new_engine_that_fails_is_given_back);
     tcase_add_test(c, what_is_not_finite_stays_out);
-    tcase_add_test(c, a_pause_is_forgotten);
+    tcase_add_test(c, sound_before_a_pause_is_forgotten);
     tcase_add_test(c, a_late_first_hop_lets_nothing_of_before_the_pause_sound);
     tcase_add_test(c, an_engine_is_exchanged_in_a_pause);
     tcase_add_loop_test(c, an_engine_is_exchanged_where_nobody_listens, 0, 2);

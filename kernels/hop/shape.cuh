@@ -48,8 +48,8 @@ static inline bool is_usual(const hop_shape &s) {
     for (unsigned k = 0; k < s.n_kernels; k++)
         if (s.first_segment[k + 1] - s.first_segment[k] > MOST_SEGMENTS)
             return false;
-    return s.n_half == shipped_half(s.channels) && s.mixer == HOP_MAMBA && s.d_inner == 2 * s.channels && s.d_state == 16 &&
-           s.step_rank == s.channels / 16 && s.d_conv == 4 && s.n_kernels == 4 && s.depth == DEPTH &&
+    return s.n_half == shipped_half(s.channels) && s.mixer == HOP_MAMBA && s.d_inner == 2 * s.channels &&
+           s.d_state == 16 && s.step_rank == s.channels / 16 && s.d_conv == 4 && s.n_kernels == 4 && s.depth == DEPTH &&
            s.n_segments * s.channels <= (s.channels <= 32 ? widths<32>::threads : widths<64>::threads);
 }
 

@@ -87,32 +87,31 @@ bool engine_together(const struct engine *e) {
     return e->type->together;
 }
 
-/* Half a second: by then every frame holds only silence. */
+/* Samples of silence after which the frames that add up to the output hold nothing else. */
 static unsigned long_silence(const struct engine *e) {
-    unsigned half = model_rate(e->model) / 2, window = model_config(e->model)->window;
-    return half > window ? half : window;
+    const struct model_config *g = model_config(e->model);
+    return g->window + g->synthesis;
 }
 
-/* How many hops of the job precede the first sound after a long silence. If that is the first hop, the stream is
- * reset. */
-static unsigned hops_to_beginning(struct engine *e, const struct engine_job *job) {
-    const unsigned hop = engine_hop(e), enough = long_silence(e);
+bool engine_rests(const struct engine *e, unsigned stream) {
+    return e->n_silent[stream] >= long_silence(e) + engine_hop(e);
+}
+
+/* How many of the job's hops come before the stream begins to rest, or ends. */
+static unsigned hops_alike(struct engine *e, const struct engine_job *job) {
+    const unsigned hop = engine_hop(e), most = long_silence(e) + hop;
     unsigned *n_silent = &e->n_silent[job->stream];
+    bool rests = false;
     for (unsigned h = 0; h < job->n_hops; h++) {
         const float *x = job->in + (size_t)h * hop;
         unsigned i = 0;
         while (i < hop && x[i] == 0)
             i++;
-        if (i == hop) {
-            *n_silent += *n_silent <= enough ? hop : 0;
-            continue;
-        }
-        if (*n_silent > enough) {
-            if (h)
-                return h;
-            e->type->reset(e, job->stream);
-        }
-        *n_silent = 0;
+        const unsigned n = i < hop ? 0 : *n_silent < most ? *n_silent + hop : most;
+        if (h && (n >= most) != rests)
+            return h;
+        rests = n >= most;
+        *n_silent = n;
     }
     return job->n_hops;
 }
@@ -122,20 +121,21 @@ int engine_process(struct engine *e, const struct engine_job *jobs, unsigned n_j
     struct engine_job *rest = e->jobs, *part = e->jobs + e->n_streams;
     memcpy(rest, jobs, n_jobs * sizeof *jobs);
     while (n_jobs) {
+        unsigned n_parts = 0, n_left = 0;
         for (unsigned i = 0; i < n_jobs; i++) {
-            part[i] = rest[i];
-            part[i].n_hops = hops_to_beginning(e, &rest[i]);
+            const struct engine_job job = rest[i];
+            const unsigned n = hops_alike(e, &job);
+            const size_t done = (size_t)n * hop;
+            if (engine_rests(e, job.stream))
+                memset(job.out, 0, done * sizeof *job.out);
+            else
+                part[n_parts++] = (struct engine_job){job.stream, n, job.in, job.out};
+            if (n < job.n_hops)
+                rest[n_left++] = (struct engine_job){job.stream, job.n_hops - n, job.in + done, job.out + done};
         }
-        int code = e->type->process(e, part, n_jobs);
+        const int code = n_parts ? e->type->process(e, part, n_parts) : 0;
         if (code)
             return code;
-        unsigned n_left = 0;
-        for (unsigned i = 0; i < n_jobs; i++) {
-            const size_t done = (size_t)part[i].n_hops * hop;
-            if (part[i].n_hops < rest[i].n_hops)
-                rest[n_left++] = (struct engine_job){part[i].stream, rest[i].n_hops - part[i].n_hops, part[i].in + done,
-                                                     part[i].out + done};
-        }
         n_jobs = n_left;
     }
     return 0;
@@ -146,10 +146,18 @@ int engine_threads(struct engine *e, unsigned n) {
     return e->type->threads ? e->type->threads(e, n) : 0;
 }
 
-void engine_reset(struct engine *e, unsigned stream) {
+static void begin(struct engine *e, unsigned stream, bool forgets) {
     assert(stream < e->n_streams);
     e->n_silent[stream] = 0;
-    e->type->reset(e, stream);
+    e->type->reset(e, stream, forgets);
+}
+
+void engine_reset(struct engine *e, unsigned stream) {
+    begin(e, stream, true);
+}
+
+void engine_pause(struct engine *e, unsigned stream) {
+    begin(e, stream, false);
 }
 
 void engine_tail(const struct engine *e, unsigned stream, float *tail) {

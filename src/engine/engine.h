@@ -1,16 +1,16 @@
 /* engine.h - the contract of everything that runs the network: hops of samples in, enhanced hops out.
  *
  * An engine holds one model and n streams. Each stream has its own controls and its own state: analysis and overlap-add
- * buffers, convolution inputs, recurrent states. Zero state is a fresh stream. A stream is reset at the first sound
- * after more than half a second of digital silence (a muted microphone), because a network that has heard much silence
- * lets the noise after it through.
+ * buffers, convolution inputs, recurrent states. Zero state is a fresh stream. A stream rests while all its frames are
+ * digital silence (a muted microphone): silence comes out, and the network, which does not hear it, remembers voice and
+ * noise from before. One that has heard silence lets the noise after it through.
  *
  * Delay: every hop of H samples in gives H samples out. Output sample i of a stream belongs to input sample i -
  * engine_delay(), where the delay is the synthesis window less a hop.
  *
- * Threads: open, close and engine_threads on any thread, but not during another call; engine_process, engine_reset and
- * engine_tail on one thread at a time; engine_control on any thread at any time. In the null and CPU engines these four
- * are real-time safe: they do not allocate, lock or print. */
+ * Threads: open, close and engine_threads on any thread, but not during another call; engine_control on any thread at
+ * any time; the others on one thread at a time. In the null and CPU engines engine_process and what follows it are
+ * real-time safe: they do not allocate, lock or print. */
 #ifndef PRIMEKNET_ENGINE_H
 #define PRIMEKNET_ENGINE_H
 
@@ -78,6 +78,10 @@ int engine_threads(struct engine *e, unsigned n);
 
 /* Resets a stream to zero state; its controls stay. */
 void engine_reset(struct engine *e, unsigned stream);
+/* The same, but the network remembers voice and noise: for what comes after a pause. */
+void engine_pause(struct engine *e, unsigned stream);
+/* Whether the stream rests: the network did not run for its last hop. */
+bool engine_rests(const struct engine *e, unsigned stream);
 
 /* Writes to tail [engine_delay()] what the frames so far add to the samples after the last output. That is a fade-out:
  * if the next hop is late, add (1 - fade[i]) times the delayed input. */

@@ -182,10 +182,11 @@ static int cpu_threads(struct engine *e, unsigned n) {
     return code;
 }
 
-static void cpu_reset(struct engine *e, unsigned stream) {
+static void cpu_reset(struct engine *e, unsigned stream, bool forgets) {
     struct stream *s = &((struct engine_net *)e)->streams[stream];
     pool_zero(&s->pool);
-    net_state_reset(&s->net);
+    if (forgets)
+        net_state_reset(&s->net);
 }
 
 static void cpu_tail(const struct engine *e, unsigned stream, float *tail) {

@@ -52,7 +52,8 @@ static int null_process(struct engine *e, const struct engine_job *jobs, unsigne
     return 0;
 }
 
-static void null_reset(struct engine *e, unsigned stream) {
+static void null_reset(struct engine *e, unsigned stream, bool forgets) {
+    (void)forgets;
     memset(past_of(e, stream), 0, engine_delay(e) * sizeof(float));
 }
 

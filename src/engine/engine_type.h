@@ -35,7 +35,7 @@ struct engine_type {
     void (*close)(struct engine *e);
     int (*process)(struct engine *e, const struct engine_job *jobs, unsigned n_jobs);
     int (*threads)(struct engine *e, unsigned n); /* NULL: the number makes no difference */
-    void (*reset)(struct engine *e, unsigned stream);
+    void (*reset)(struct engine *e, unsigned stream, bool forgets); /* else the network keeps its state */
     void (*tail)(const struct engine *e, unsigned stream, float *tail);
 };
 

@@ -94,7 +94,7 @@ void pump_dispatch(struct pump *p);
  * be any. They usually agree; a resampler's differ by a sample now and then, which the delay allows for. Where one
  * side missed blocks, the signal moves back to where it belongs in a cross-fade. */
 void pump_process(struct pump *p, const float *in, unsigned n_in, float *out, unsigned n_out);
-/* Begins anew after a pause: forgets what came before, resets the engine's stream, and fades the sound in. */
+/* Begins anew after a pause: forgets what came before, except what the network has learned, and fades the sound in. */
 void pump_restart(struct pump *p);
 
 /* Nobody listens (rests), or somebody does again. While the pump rests engines are exchanged at once. */

@@ -51,7 +51,7 @@ struct engine_stream {
     uint64_t grid;      /* = base */
     unsigned block_gcd; /* common divisor of the hop and all blocks since grid: block ends lie on multiples of it */
     /* from the audio thread to the worker */
-    _Atomic uint64_t base; /* a value new to the worker: reset the engine's stream and start there */
+    _Atomic uint64_t base; /* a value new to the worker: begin the engine's stream anew, there */
     /* from the worker to the audio thread */
     _Atomic uint64_t next;  /* hops before this one are computed or skipped */
     _Atomic uint64_t *done; /* [n_kept], at start / hop % n_kept: the last hop there whose output can be read */

@@ -110,7 +110,10 @@ static bool next_hop(struct feed *f, struct engine_stream *stream, uint64_t *sta
         return false;
     const uint64_t base = atomic_load_explicit(&stream->base, memory_order_acquire);
     if (base != stream->begun) {
-        engine_reset(slot->engine, stream->number);
+        if (stream->begun)
+            engine_pause(slot->engine, stream->number);
+        else
+            engine_reset(slot->engine, stream->number);
         voice_restart(&stream->voice);
         show_voice(f, stream);
         stream->begun = base;
@@ -265,13 +268,18 @@ static void compute(struct worker *w, const struct due_hop *batch, unsigned n) {
         lose(w, slot);
         return;
     }
-    for (unsigned i = 0; i < n; i++)
+    bool rests = true;
+    for (unsigned i = 0; i < n; i++) {
         publish(&batch[i]);
+        rests &= engine_rests(slot->engine, batch[i].stream->number);
+    }
     w->ended_ns = now_ns();
-    times_add(&slot->batches[n - 1], w->ended_ns - start_ns);
+    if (!rests)
+        times_add(&slot->batches[n - 1], w->ended_ns - start_ns);
     for (unsigned i = 0; i < n; i++) {
         struct feed *const f = batch[i].feed;
-        times_add(&slot->hops, w->ended_ns - start_ns);
+        if (!rests)
+            times_add(&slot->hops, w->ended_ns - start_ns);
         atomic_fetch_add_explicit(&f->hops, 1, memory_order_relaxed);
         atomic_store_explicit(&batch[i].stream->next, batch[i].start + slot->hop, memory_order_release);
         atomic_fetch_add(&f->progress, 1);

@@ -190,6 +190,16 @@ void engine_reset(struct engine *e, unsigned stream) {
     memset(e->past[stream], 0, sizeof e->past[stream]);
 }
 
+void engine_pause(struct engine *e, unsigned stream) {
+    engine_reset(e, stream);
+}
+
+bool engine_rests(const struct engine *e, unsigned stream) {
+    (void)e;
+    (void)stream;
+    return false;
+}
+
 static bool counts_down(unsigned *left) {
     return *left && !--*left;
 }

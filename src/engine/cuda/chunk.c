@@ -22,8 +22,7 @@ enum { PIECES = 8 };
 struct stream {
     float *past, *overlap; /* [window - hop], [synthesis - hop] */
     struct net_cuda_state net;
-    float *first; /* start of its memory */
-    size_t size;  /* bytes */
+    size_t size;  /* bytes of all of it, from `past` on */
 };
 
 struct chunk {
@@ -117,7 +116,7 @@ static void layout_streams(struct chunk *c, struct arena *a) {
     for (unsigned i = 0; i < c->common.n_streams; i++) {
         struct stream *s = &c->streams[i];
         const size_t before = a->used;
-        s->first = s->past = arena_take(a, g->window - g->hop);
+        s->past = arena_take(a, g->window - g->hop);
         s->overlap = arena_take(a, g->synthesis - g->hop);
         net_cuda_state_layout(&s->net, c->common.model, a);
         s->size = a->used - before;
@@ -272,9 +271,11 @@ static int chunk_process(struct engine *e, const struct engine_job *jobs, unsign
     return 0;
 }
 
-static void chunk_reset(struct engine *e, unsigned stream) {
+static void chunk_reset(struct engine *e, unsigned stream, bool forgets) {
     struct chunk *c = (struct chunk *)e;
-    cudaMemsetAsync(c->streams[stream].first, 0, c->streams[stream].size, c->stream);
+    const struct stream *s = &c->streams[stream];
+    const size_t samples = (size_t)(s->overlap + model_delay(e->model) - s->past) * sizeof *s->past;
+    cudaMemsetAsync(s->past, 0, forgets ? s->size : samples, c->stream);
 }
 
 static void chunk_tail(const struct engine *e, unsigned stream, float *tail) {

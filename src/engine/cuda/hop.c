@@ -589,16 +589,18 @@ static int hop_process(struct engine *e, const struct engine_job *jobs, unsigned
     return 0;
 }
 
-static void hop_reset(struct engine *e, unsigned stream) {
+static void hop_reset(struct engine *e, unsigned stream, bool forgets) {
     struct engine_hop *h = (struct engine_hop *)e;
     const struct hop_shape *s = &h->net.shape;
     const size_t n_kept = s->synthesis - s->hop;
-    h->now[stream] = 0;
+    if (forgets)
+        h->now[stream] = 0;
     settle(h);
     memset(h->net.tail + stream * n_kept, 0, n_kept * sizeof *h->net.tail);
     /* an error shows up at the next hop */
     cuda_use(h->device);
-    cudaMemsetAsync(s->state + stream * s->n_state, 0, s->n_state * sizeof(float), h->stream);
+    /* past and overlap come before everything else */
+    cudaMemsetAsync(s->state + stream * s->n_state, 0, (forgets ? s->n_state : s->encoder) * sizeof(float), h->stream);
 }
 
 static void hop_tail(const struct engine *e, unsigned stream, float *tail) {
