@@ -2,7 +2,6 @@
 import ctypes
 import struct
 import sys
-import wave
 
 import numpy as np
 
@@ -60,33 +59,24 @@ def compare(before, after, floor_db):
         assert len(differs) == 0, f'channel {channel}: {len(differs)} of {n} samples differ, the first at {differs[0]}'
 
 
-def pieces(path, out):
-    """Pieces of three seconds with silence before each."""
-    with wave.open(path) as f, wave.open(out, 'wb') as g:
-        x = np.frombuffer(f.readframes(f.getnframes()), '<i2')
-        g.setparams(f.getparams())
-        g.writeframes(np.pad(x[:len(x) // 144000 * 144000].reshape(-1, 144000), ((0, 0), (48000, 0))).tobytes())
-
-
-def chain(path, seconds):
-    """The microphone on the left, the enhanced one on the right. With each burst of sound after silence the network begins anew; on
-    a machine too busy for real time a burst may lack cycles, but not all bursts do."""
-    x, n, library = load(path), int(48000 * seconds), Library()
-    sound = np.flatnonzero(x[:, 0])
-    begins = sound[np.flatnonzero(np.diff(sound, prepend=-48000) > 26000)]
-    later = DELAY - 768
-    for start in begins:
-        if len(x) < start + n + later:
-            break
-        for at in range(max(0, start - HOP + 1), start + 1): # where hops begin depends on the first cycles' quantum
+def chain(seconds, paths):
+    """The microphone on the left, the enhanced one on the right, each time by a new host. On a machine too busy for real
+    time a recording may lack cycles, but not all do."""
+    n, library, later, silence = int(48000 * seconds), Library(), DELAY - 768, np.zeros((8 * HOP, 2), np.float32)
+    for path in paths:
+        x = load(path)
+        start = int(np.argmax(x[:, 0] != 0))
+        x = np.concatenate([silence, x, silence])                           # it rests when the sound begins
+        start += len(silence)
+        for at in range(start - HOP + 1, start + 1): # where hops begin depends on the first cycles' quantum
             for length in (2048, n // BLOCK * BLOCK):
-                wanted = library.enhance(x[at:at + length, 0])
+                wanted = library.enhance(np.concatenate([silence, x[at:at + length]])[:, 0])[len(silence):]
                 if not (x[at + later:at + later + length, 1] == wanted).all():
                     break
             else:
                 assert wanted.any()
                 return
-    raise SystemExit(f'none of {len(begins)} bursts of sound gave the library\'s output')
+    raise SystemExit(f'none of {len(paths)} recordings has the library\'s output')
 
 
 if __name__ == '__main__':
@@ -94,7 +84,5 @@ if __name__ == '__main__':
         make(sys.argv[2], int(sys.argv[3]))
     elif sys.argv[1] == 'compare':
         compare(sys.argv[2], sys.argv[3], float(sys.argv[4]))
-    elif sys.argv[1] == 'pieces':
-        pieces(*sys.argv[2:])
     else:
-        chain(sys.argv[2], float(sys.argv[3]))
+        chain(float(sys.argv[2]), sys.argv[3:])
