@@ -66,7 +66,7 @@ def chain(seconds, paths):
     for path in paths:
         x = load(path)
         start = int(np.argmax(x[:, 0] != 0))
-        x = np.concatenate([silence, x, silence])                           # it rests when the sound begins
+        x = np.concatenate([silence, x, silence])
         start += len(silence)
         for at in range(start - HOP + 1, start + 1): # where hops begin depends on the first cycles' quantum
             for length in (2048, n // BLOCK * BLOCK):

@@ -49,7 +49,7 @@ struct engine {
     _Atomic bool burn;         /* and in earnest */
     _Atomic unsigned fail_at;  /* the hop, counted from 1, that fails; 0: none */
     _Atomic unsigned nan_at;   /* ... whose output is not finite */
-    _Atomic bool rests;
+    _Atomic bool skips;        /* hops without its network */
     _Atomic unsigned n_hops, n_resets, n_pauses;
     _Atomic unsigned n_batches[WORKER_STREAMS + 1]; /* by the number of jobs */
     float past[WORKER_STREAMS][4096], filter[WORKER_STREAMS];
@@ -89,9 +89,9 @@ void engine_pause(struct engine *e, unsigned stream) {
     atomic_fetch_add(&e->n_pauses, 1);
 }
 
-bool engine_rests(const struct engine *e, unsigned stream) {
+bool engine_ran(const struct engine *e, unsigned stream) {
     (void)stream;
-    return atomic_load(&e->rests);
+    return !atomic_load(&e->skips);
 }
 
 int engine_process(struct engine *e, const struct engine_job *jobs, unsigned n_jobs) {
@@ -685,13 +685,13 @@ START_TEST(waiting_ends_where_hops_take_too_long) {
 END_TEST
 
 /* A network that does not run tells nothing of how long it takes. */
-START_TEST(hops_at_rest_do_not_count) {
+START_TEST(hops_without_the_network_do_not_count) {
     open_pump(&granted, 768, 0.5f, 1);
     atomic_store(&engines[0].cost_us, 1000);
     run(PUMP_RATE, 256);
     const struct pump_stats before = stats();
     ck_assert_uint_ge(before.hop_p50_us, 1000);
-    atomic_store(&engines[0].rests, true);
+    atomic_store(&engines[0].skips, true);
     atomic_store(&engines[0].cost_us, 1);
     run(6 * PUMP_RATE, 256);
     ck_assert_uint_eq(stats().hop_p50_us, before.hop_p50_us);
@@ -1528,7 +1528,7 @@ int main(void) {
     tcase_add_test(c, cycles_that_one_side_missed_leave_no_delay);
     tcase_add_test(c, waiting_ends_at_the_deadline);
     tcase_add_test(c, waiting_ends_where_hops_take_too_long);
-    tcase_add_test(c, hops_at_rest_do_not_count);
+    tcase_add_test(c, hops_without_the_network_do_not_count);
     tcase_add_test(c, a_worker_far_behind_skips);
     tcase_add_test(c, a_watchdog_finds_hops_that_stay_due_alone);
     tcase_add_loop_test(c, an_engine_is_exchanged, 0, 6);

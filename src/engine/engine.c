@@ -93,24 +93,24 @@ static unsigned long_silence(const struct engine *e) {
     return g->window + g->synthesis;
 }
 
-bool engine_rests(const struct engine *e, unsigned stream) {
-    return e->n_silent[stream] >= long_silence(e) + engine_hop(e);
+bool engine_ran(const struct engine *e, unsigned stream) {
+    return e->n_silent[stream] < long_silence(e) + engine_hop(e);
 }
 
-/* How many of the job's hops come before the stream begins to rest, or ends. */
+/* How many hops from the job's first on need the network, or do not need it. */
 static unsigned hops_alike(struct engine *e, const struct engine_job *job) {
     const unsigned hop = engine_hop(e), most = long_silence(e) + hop;
     unsigned *n_silent = &e->n_silent[job->stream];
-    bool rests = false;
+    bool runs = false;
     for (unsigned h = 0; h < job->n_hops; h++) {
         const float *x = job->in + (size_t)h * hop;
         unsigned i = 0;
         while (i < hop && x[i] == 0)
             i++;
         const unsigned n = i < hop ? 0 : *n_silent < most ? *n_silent + hop : most;
-        if (h && (n >= most) != rests)
+        if (h && (n < most) != runs)
             return h;
-        rests = n >= most;
+        runs = n < most;
         *n_silent = n;
     }
     return job->n_hops;
@@ -126,10 +126,10 @@ int engine_process(struct engine *e, const struct engine_job *jobs, unsigned n_j
             const struct engine_job job = rest[i];
             const unsigned n = hops_alike(e, &job);
             const size_t done = (size_t)n * hop;
-            if (engine_rests(e, job.stream))
-                memset(job.out, 0, done * sizeof *job.out);
-            else
+            if (engine_ran(e, job.stream))
                 part[n_parts++] = (struct engine_job){job.stream, n, job.in, job.out};
+            else
+                memset(job.out, 0, done * sizeof *job.out);
             if (n < job.n_hops)
                 rest[n_left++] = (struct engine_job){job.stream, job.n_hops - n, job.in + done, job.out + done};
         }

@@ -1,9 +1,9 @@
 /* engine.h - the contract of everything that runs the network: hops of samples in, enhanced hops out.
  *
  * An engine holds one model and n streams. Each stream has its own controls and its own state: analysis and overlap-add
- * buffers, convolution inputs, recurrent states. Zero state is a fresh stream. A stream rests while all its frames are
- * digital silence (a muted microphone): silence comes out, and the network, which does not hear it, remembers voice and
- * noise from before. One that has heard silence lets the noise after it through.
+ * buffers, convolution inputs, recurrent states. Zero state is a fresh stream. While all frames of a stream are digital
+ * silence (a muted microphone), silence comes out and the network does not run: one that has heard silence lets the
+ * noise after it through, one that has not remembers voice and noise from before.
  *
  * Delay: every hop of H samples in gives H samples out. Output sample i of a stream belongs to input sample i -
  * engine_delay(), where the delay is the synthesis window less a hop.
@@ -80,8 +80,8 @@ int engine_threads(struct engine *e, unsigned n);
 void engine_reset(struct engine *e, unsigned stream);
 /* The same, but the network remembers voice and noise: for what comes after a pause. */
 void engine_pause(struct engine *e, unsigned stream);
-/* Whether the stream rests: the network did not run for its last hop. */
-bool engine_rests(const struct engine *e, unsigned stream);
+/* Whether the network ran for the stream's last hop. */
+bool engine_ran(const struct engine *e, unsigned stream);
 
 /* Writes to tail [engine_delay()] what the frames so far add to the samples after the last output. That is a fade-out:
  * if the next hop is late, add (1 - fade[i]) times the delayed input. */

@@ -268,17 +268,17 @@ static void compute(struct worker *w, const struct due_hop *batch, unsigned n) {
         lose(w, slot);
         return;
     }
-    bool rests = true;
+    bool ran = false;
     for (unsigned i = 0; i < n; i++) {
         publish(&batch[i]);
-        rests &= engine_rests(slot->engine, batch[i].stream->number);
+        ran |= engine_ran(slot->engine, batch[i].stream->number);
     }
     w->ended_ns = now_ns();
-    if (!rests)
+    if (ran)
         times_add(&slot->batches[n - 1], w->ended_ns - start_ns);
     for (unsigned i = 0; i < n; i++) {
         struct feed *const f = batch[i].feed;
-        if (!rests)
+        if (ran)
             times_add(&slot->hops, w->ended_ns - start_ns);
         atomic_fetch_add_explicit(&f->hops, 1, memory_order_relaxed);
         atomic_store_explicit(&batch[i].stream->next, batch[i].start + slot->hop, memory_order_release);
