@@ -270,6 +270,13 @@ static const struct script scripts[] = {
         "set 41 target.object 101", "set 42 target.object 77", "node 40 Stream/Input/Audio rec 7", "listens 40",
         "node 41 Stream/Input/Audio away 8", "listens 41", "node 42 Stream/Input/Audio rec 9", "listens 42",
         "= sets 42:target.object:101 choices away:off,rec:on"}},
+    {"what is cleared with a former node is set again", NODE_MIC, {
+        KNOWN, "node 31 Audio/Source usb 131", "app rec on", "node 40 Stream/Input/Audio rec 7", "listens 40",
+        "= sets 40:target.object:101",
+        "set 40 target.object 101", "unset 40",
+        "= sets 40:target.object:101",
+        "set 40 target.object 101", "set 40 target.object 131",
+        "= sets - choices -"}},
     {"a former node's entry is not the next one's", NODE_MIC, {
         KNOWN, "app rec on", "node 40 Stream/Input/Audio rec 7", "listens 40", "set 40 target.object 101",
         "= sets -",
