@@ -116,12 +116,13 @@ static void set_target(struct mirror *m, uint32_t id, const char *key, const cha
         *target = (struct mirror_target){.id = id};
     if (!target && !(target = add(&m->targets, &m->n_targets, sizeof *target, id)))
         return;
-    if (object)
+    if (object) {
         snprintf(target->object, sizeof target->object, "%s", value ? value : "");
-    /* The entry may be gone again before reconcile looks: PipeWire clears it when a former node with this id goes. */
-    struct mirror_node *const node = mirror_node(m, id);
-    if (node && node->asked && object && value && strtoull(value, NULL, 10) == node->asked)
-        node->settled = true;
+        /* It may be gone again before reconcile looks: PipeWire clears it when a former node with this id goes. */
+        struct mirror_node *const node = mirror_node(m, id);
+        if (node && node->asked)
+            node->settled |= strtoull(target->object, NULL, 10) == node->asked;
+    }
     target->misled_by = !misled ? NULL : object ? "target.object" : "target.node";
 }
 
