@@ -20,6 +20,10 @@ static inline unsigned n_multiprocessors(void) {
     return (unsigned)n;
 }
 
+/* Each kernel of the middle part is built for this many numbers of positions per block: the fewest, twice as many, and
+ * MOST_TURNS times. */
+enum { N_SIZES = 3 };
+
 /* A kernel that computes n positions per block. */
 template <class Args> struct sized {
     unsigned n;
@@ -27,17 +31,20 @@ template <class Args> struct sized {
 };
 
 template <unsigned C> struct chain {
-    static constexpr unsigned n_threads = widths<C>::threads, most = C ? MOST_TURNS : 1;
-    /* Each block of `attend` reads all the gates, so it always has four positions. */
-    static constexpr unsigned attend_turns = C ? 4 / widths<C>::rows : 1;
-
+    static constexpr unsigned n_threads = widths<C>::threads, some = C ? 2 : 1, most = C ? MOST_TURNS : 1;
     static constexpr unsigned rows = widths<C>::rows, up_rows = widths<C>::dense_rows;
 
     /* Kernels by number of positions, fewest first: these have the most blocks, each of which ends soonest. */
-    static constexpr sized<down_args> downs[] = {{rows, down<C, 1>}, {most * rows, down<C, most>}};
-    static constexpr sized<prime_args> primes[] = {{rows, prime<C, 1, false>}, {most * rows, prime<C, most, false>}};
-    static constexpr sized<prime_args> primes_time[] = {{rows, prime<C, 1, true>}, {most * rows, prime<C, most, true>}};
-    static constexpr sized<up_args> ups[] = {{up_rows, up<C, 1>}, {most * up_rows, up<C, most>}};
+    static constexpr sized<down_args> downs[N_SIZES] = {
+        {rows, down<C, 1>}, {some * rows, down<C, some>}, {most * rows, down<C, most>}};
+    static constexpr sized<attend_args> attends[N_SIZES] = {
+        {rows, attend<C, 1>}, {some * rows, attend<C, some>}, {most * rows, attend<C, most>}};
+    static constexpr sized<prime_args> primes[N_SIZES] = {
+        {rows, prime<C, 1, false>}, {some * rows, prime<C, some, false>}, {most * rows, prime<C, most, false>}};
+    static constexpr sized<prime_args> primes_time[N_SIZES] = {
+        {rows, prime<C, 1, true>}, {some * rows, prime<C, some, true>}, {most * rows, prime<C, most, true>}};
+    static constexpr sized<up_args> ups[N_SIZES] = {
+        {up_rows, up<C, 1>}, {some * up_rows, up<C, some>}, {most * up_rows, up<C, most>}};
 
     static constexpr auto denses() {
         struct {
@@ -58,7 +65,7 @@ template <unsigned C> struct chain {
         };
         for (const auto &of : denses().of)
             ready(of.kernel);
-        for (unsigned i = 0; i < 2; i++) {
+        for (unsigned i = 0; i < N_SIZES; i++) {
             ready(downs[i].kernel);
             ready(primes[i].kernel);
             ready(primes_time[i].kernel);
@@ -146,10 +153,9 @@ template <unsigned C> struct chain {
 
     static int launch(const hop_net &n, unsigned n_slots, cudaStream_t stream) {
         const hop_shape &s = n.shape;
-        constexpr unsigned n_attend = attend_turns * rows;
         const auto &down = fitting(downs, s.n_half, 1, n_slots);
         const auto &up = fitting(ups, s.n_half + 1, 2, n_slots);
-        const unsigned which = &down - downs; /* the tables of primes have the same sizes */
+        const unsigned which = &down - downs; /* the tables of the middle part's kernels have the same sizes */
         const dim3 grid(blocks_for(s.n_half, down.n), n_slots), up_grid(blocks_for(s.n_half + 1, up.n), n_slots, 2);
         const size_t bytes = shared_bytes(s, down.n / rows);
         const bool is_shipped = s.window == 1024;
@@ -162,8 +168,7 @@ template <unsigned C> struct chain {
             for (unsigned i = 0; i < n.n_freq; i++) {
                 const hop_freq &f = n.blocks[b].freq[i];
                 const bool last = i + 1 == n.n_freq;
-                start(attend<C, attend_turns>, dim3(blocks_for(s.n_half, n_attend), n_slots), n_threads,
-                      sizeof(float) * (2 * n_attend + 2) * s.channels, stream,
+                start(attends[which].kernel, grid, n_threads, sizeof(float) * (2 * down.n + 2) * s.channels, stream,
                       attend_args{s, f.gate_taps, n.scratch.gates, f.attention, f.proj, f.up, n.scratch.x,
                                   n.scratch.chunks});
                 const follow_args follow = last ? before(n, b + 1, 0) : before(n, b, i + 1);

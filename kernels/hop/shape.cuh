@@ -6,19 +6,21 @@
 #include "hop_cuda.h"
 #include <cuda_runtime.h>
 
-/* Threads and positions per block; `dense` and `up` have twice as many positions. A block reads its weights once for
- * all its positions. Blocks of two kernels must fit side by side, because one waits for the other. */
+/* Threads per block, and positions where shapes are not the shipped models'; `dense` and `up` have twice as many
+ * positions. A block reads its weights once for all its positions. Blocks of two kernels must fit side by side, because
+ * one waits for the other. */
 enum { THREADS = 512, ROWS = 2 };
 
-/* A block computes this many times the positions where the GPU then needs fewer rounds of blocks. */
-enum { MOST_TURNS = 2 };
+/* Blocks of the shipped models' kernels compute one position, or up to this many where the GPU then needs fewer rounds
+ * of blocks. */
+enum { MOST_TURNS = 4 };
 
 /* Depth of the shipped models' dense blocks, and the most positions that a block computes through all their layers. */
 enum { DEPTH = 4, MOST_DEEP_ROWS = 8 };
 
 /* Positions in the middle part of the shipped model with this many channels. */
 static __host__ __device__ constexpr unsigned shipped_half(unsigned channels) {
-    return channels == 64 ? 56 : 100;
+    return channels == 16 ? 100 : 56;
 }
 
 /* Segments in the shipped models' longest prime kernel. */
@@ -30,9 +32,9 @@ enum { MOST_SEGMENTS = 3 };
 template <unsigned C> struct widths {
     /* Few channels have few weights: smaller blocks read them more often, but halve a multiprocessor's work. */
     static constexpr unsigned share = C && C <= 32 ? 2 : 1;
-    static constexpr unsigned threads = THREADS / share, warps = threads / 32, rows = ROWS / share,
+    static constexpr unsigned threads = THREADS / share, warps = threads / 32, rows = C ? 1 : ROWS,
                               dense_rows = 2 * rows, n_half = shipped_half(C);
-    static_assert(n_half % (MOST_TURNS * rows) == 0);
+    static_assert(!C || n_half % MOST_TURNS == 0);
     static __device__ unsigned channels(const hop_shape &s) { return C ? C : s.channels; }
     static __device__ unsigned inner(const hop_shape &s) { return C ? 2 * C : s.d_inner; }
     static __device__ unsigned states(const hop_shape &s) { return C ? 16 : s.d_state; }
@@ -72,7 +74,7 @@ static inline unsigned time_floats(const hop_shape &s) {
 }
 
 static inline size_t shared_bytes(const hop_shape &s, unsigned turns) {
-    const unsigned c = s.channels, rows = turns * ROWS / share_of(s), dense = 2 * rows * s.depth * c,
+    const unsigned c = s.channels, rows = turns * (is_usual(s) ? 1 : ROWS), dense = 2 * rows * s.depth * c,
                    down = rows * (c + time_floats(s)), prime = down + rows * c * (2 * s.n_segments + s.n_kernels),
                    up = 4 * rows * c;
     return sizeof(float) * max(dense, max(prime, up));

@@ -92,8 +92,8 @@ template <unsigned N> struct states {
 /* The weights and state that a time stage prefetches. */
 template <unsigned C, unsigned P> struct time_stage {
     /* A thread of the scan has one of n_parts of a channel's states, n_states at a time, at P positions. */
-    static constexpr unsigned rows = P * widths<C>::rows, n_parts = C ? 128 / C : 2, n_states = C ? 16 / n_parts : 8;
-    static_assert(!C || n_parts * widths<C>::rows * 2 * C == widths<C>::threads);
+    static constexpr unsigned rows = P * widths<C>::rows, n_parts = C ? widths<C>::threads / (2 * C) : 2,
+                              n_states = C ? 16 / n_parts : 8;
     layer<C, 1, 2 * C, rows> gate;
     layer<C, 1, C, rows> proj;
     layer<C, 1, 4 * C, rows> in;
