@@ -85,13 +85,14 @@ template <unsigned R, bool INVERSE> static __device__ inline void fft_pass(const
     __syncthreads();
 }
 
-/* The passes for N points, a compile-time power of 2, of which groups of DONE are already transformed. */
+/* The passes for N points, known at compile time, of which groups of DONE are already transformed. */
 template <bool INVERSE, unsigned N, unsigned DONE = 1>
 static __device__ inline float2 *fft_known(float2 *a, float2 *b, const float2 *roots) {
     if constexpr (DONE == N)
         return a;
     else {
-        constexpr unsigned radix = N / DONE % 8 == 0 ? 8 : N / DONE % 4 == 0 ? 4 : 2;
+        constexpr unsigned left = N / DONE,
+                           radix = left % 8 == 0 ? 8 : left % 4 == 0 ? 4 : left % 2 == 0 ? 2 : left % 3 == 0 ? 3 : 5;
         fft_pass<radix, INVERSE>(a, b, N, DONE, roots);
         return fft_known<INVERSE, N, DONE * radix>(b, a, roots);
     }

@@ -55,6 +55,14 @@ template <unsigned C> struct chain {
         return all;
     }
 
+    static auto analysis(const hop_shape &s) {
+        return s.window == 1280 ? analyse<640> : s.window == 1024 ? analyse<512> : analyse<0>;
+    }
+
+    static auto synthesis(const hop_shape &s) {
+        return s.window == 1280 ? synthesise<640> : s.window == 1024 ? synthesise<512> : synthesise<0>;
+    }
+
     static int prepare(const hop_shape &s) {
         const size_t bytes = needed_bytes(s);
         int code = cudaSuccess;
@@ -73,10 +81,8 @@ template <unsigned C> struct chain {
         }
         if constexpr (!C)
             ready(dense_layer<C>);
-        ready(analyse<512>);
-        ready(analyse<0>);
-        ready(synthesise<512>);
-        ready(synthesise<0>);
+        ready(analysis(s));
+        ready(synthesis(s));
         return code;
     }
 
@@ -158,8 +164,7 @@ template <unsigned C> struct chain {
         const unsigned which = &down - downs; /* the tables of the middle part's kernels have the same sizes */
         const dim3 grid(blocks_for(s.n_half, down.n), n_slots), up_grid(blocks_for(s.n_half + 1, up.n), n_slots, 2);
         const size_t bytes = shared_bytes(s, down.n / rows);
-        const bool is_shipped = s.window == 1024;
-        start(is_shipped ? analyse<512> : analyse<0>, dim3(1, n_slots), THREADS, fft_bytes(s), stream,
+        start(analysis(s), dim3(1, n_slots), THREADS, fft_bytes(s), stream,
               analyse_args{s, n.asked, n.in, n.analysis_window, n.roots, n.band_edges, n.scratch.spectrum,
                            n.scratch.features});
         run_dense(n, n_slots, stream, true);
@@ -180,7 +185,7 @@ template <unsigned C> struct chain {
         run_dense(n, n_slots, stream, false);
         start(up.kernel, up_grid, n_threads, shared_bytes(s, up.n / up_rows), stream,
               up_args{s, n.scratch.decoded, {n.ups[0], n.ups[1]}, n.slope, n.scratch.gain, n.scratch.rotation});
-        start(is_shipped ? synthesise<512> : synthesise<0>, dim3(1, n_slots), THREADS, fft_bytes(s), stream,
+        start(synthesis(s), dim3(1, n_slots), THREADS, fft_bytes(s), stream,
               synthesise_args{s, n.scratch.spectrum, n.scratch.gain, n.scratch.rotation, n.synthesis_window, n.roots,
                               n.bin_bands, n.bin_shares, n.out, n.tail, n.done});
         return cudaGetLastError();

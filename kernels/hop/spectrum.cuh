@@ -30,7 +30,7 @@ static __device__ inline float2 *copy_roots(const hop_shape &s, const float *roo
     return to;
 }
 
-/* N is the shipped models' window / 2, or 0 for any. */
+/* N is a shipped model's window / 2, or 0 for any. */
 template <unsigned N>
 static __global__ void __launch_bounds__(THREADS, 1) analyse(const __grid_constant__ analyse_args a) {
     extern __shared__ float4 shared[];
@@ -39,14 +39,18 @@ static __global__ void __launch_bounds__(THREADS, 1) analyse(const __grid_consta
     const unsigned n = N ? N : s.window / 2, n_past = s.window - s.hop, me = threadIdx.x;
     float2 *points = (float2 *)shared, *other = points + n + 1;
     float *frame = (float *)other;
-    const float2 own_window = N ? weight2(a.window + 2 * me) : make_float2(0, 0);
+    constexpr unsigned n_points = N ? (N + THREADS - 1) / THREADS : 1, n_own = N ? (2 * N + THREADS - 1) / THREADS : 1;
+    float2 own_window[n_points];
+#pragma unroll
+    for (unsigned k = 0; N && k < n_points; k++)
+        if (me + k * THREADS < n)
+            own_window[k] = weight2(a.window + 2 * (me + k * THREADS));
     const bool has_band = me < s.n_bands;
     const unsigned first_bin = has_band ? a.band_edges[me] : 0, end_bin = has_band ? a.band_edges[me + 1] : 0;
     await();
     /* Prefetches the past samples of the stream that was last in this slot, most likely the same one. Which one it is
      * now is in host memory, which takes longer to read. */
     const unsigned last = __ldcg(&s.slots[blockIdx.y].stream);
-    constexpr unsigned n_own = N ? 2 * N / THREADS : 1;
     float kept[n_own];
 #pragma unroll
     for (unsigned k = 0; N && k < n_own; k++)
@@ -75,10 +79,15 @@ static __global__ void __launch_bounds__(THREADS, 1) analyse(const __grid_consta
     __syncthreads();
     for (unsigned i = me; i < n_past; i += THREADS)
         past[i] = frame[s.hop + i];
-    for (unsigned i = me; i < n; i += THREADS) {
-        const float2 w = N ? own_window : weight2(a.window + 2 * i);
+    const auto set_point = [&](unsigned i, const float2 &w) {
         points[i] = make_float2(frame[2 * i] * w.x, frame[2 * i + 1] * w.y);
-    }
+    };
+#pragma unroll
+    for (unsigned k = 0; N && k < n_points; k++)
+        if (me + k * THREADS < n)
+            set_point(me + k * THREADS, own_window[k]);
+    for (unsigned i = me; !N && i < n; i += THREADS)
+        set_point(i, weight2(a.window + 2 * i));
     const float2 *z = fft_complex<false, N>(points, other, n, roots);
 
     float2 *bins = z == points ? other : points, *spectrum = (float2 *)a.spectrum + blockIdx.y * s.n_bins;
@@ -144,7 +153,7 @@ struct bin {
     float share;
 };
 
-/* N is the shipped models' window / 2, or 0 for any. */
+/* N is a shipped model's window / 2, or 0 for any. */
 template <unsigned N>
 static __global__ void __launch_bounds__(THREADS, 1) synthesise(const __grid_constant__ synthesise_args a) {
     extern __shared__ float4 shared[];
