@@ -18,10 +18,9 @@ enum { MOST_TURNS = 4 };
 /* Depth of the shipped models' dense blocks, and the most positions that a block computes through all their layers. */
 enum { DEPTH = 4, MOST_DEEP_ROWS = 8 };
 
-/* Positions in the middle part of the shipped model with this many channels. */
-static __host__ __device__ constexpr unsigned shipped_half(unsigned channels) {
-    return channels == 16 ? 100 : 56;
-}
+/* Positions in the shipped models' middle part. */
+enum { HALF = 56 };
+static_assert(HALF % MOST_TURNS == 0);
 
 /* Segments in the shipped models' longest prime kernel. */
 enum { MOST_SEGMENTS = 3 };
@@ -33,15 +32,14 @@ template <unsigned C> struct widths {
     /* Few channels have few weights: smaller blocks read them more often, but halve a multiprocessor's work. */
     static constexpr unsigned share = C && C <= 32 ? 2 : 1;
     static constexpr unsigned threads = THREADS / share, warps = threads / 32, rows = C ? 1 : ROWS,
-                              dense_rows = 2 * rows, n_half = shipped_half(C);
-    static_assert(!C || n_half % MOST_TURNS == 0);
+                              dense_rows = 2 * rows;
     static __device__ unsigned channels(const hop_shape &s) { return C ? C : s.channels; }
     static __device__ unsigned inner(const hop_shape &s) { return C ? 2 * C : s.d_inner; }
     static __device__ unsigned states(const hop_shape &s) { return C ? 16 : s.d_state; }
     static __device__ unsigned rank(const hop_shape &s) { return C ? C / 16 : s.step_rank; }
     static __device__ unsigned past(const hop_shape &s) { return C ? 3 : s.d_conv - 1; }
     static __device__ unsigned chunks(const hop_shape &s) { return C ? 4 : s.n_kernels; }
-    static __device__ unsigned half(const hop_shape &s) { return C ? n_half : s.n_half; }
+    static __device__ unsigned half(const hop_shape &s) { return C ? HALF : s.n_half; }
     /* Whether the middle part has position p. */
     static __device__ bool has(const hop_shape &s, unsigned p) { return C || p < s.n_half; }
 };
@@ -50,8 +48,8 @@ static inline bool is_usual(const hop_shape &s) {
     for (unsigned k = 0; k < s.n_kernels; k++)
         if (s.first_segment[k + 1] - s.first_segment[k] > MOST_SEGMENTS)
             return false;
-    return s.n_half == shipped_half(s.channels) && s.mixer == HOP_MAMBA && s.d_inner == 2 * s.channels &&
-           s.d_state == 16 && s.step_rank == s.channels / 16 && s.d_conv == 4 && s.n_kernels == 4 && s.depth == DEPTH &&
+    return s.n_half == HALF && s.mixer == HOP_MAMBA && s.d_inner == 2 * s.channels && s.d_state == 16 &&
+           s.step_rank == s.channels / 16 && s.d_conv == 4 && s.n_kernels == 4 && s.depth == DEPTH &&
            s.n_segments * s.channels <= (s.channels <= 32 ? widths<32>::threads : widths<64>::threads);
 }
 
