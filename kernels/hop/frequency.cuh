@@ -65,7 +65,7 @@ static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share)
     float *const map = a.x + ((size_t)blockIdx.y * half + first) * c;
     if constexpr (C) {
         /* Every lane sums `share` positions from `begin` on. */
-        constexpr unsigned share = (HALF + n_shares - 1) / n_shares;
+        constexpr unsigned share = (N_HALF + n_shares - 1) / n_shares;
         const unsigned begin = lane / n_each * share, o = threadIdx.x / 32 * n_each + lane % n_each, i = threadIdx.x;
         const bool has_own = i < rows * C;
         static_assert(rows * C <= widths<C>::threads);
@@ -84,11 +84,11 @@ static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share)
         const float2 *from = (const float2 *)gates + begin * C + o;
 #pragma unroll
         for (unsigned k = 0; k < share + 2; k++)
-            g[k] = (k || begin) && begin <= HALF - k ? __ldcg(from + ((int)k - 1) * (int)C) : make_float2(0, 0);
+            g[k] = (k || begin) && begin <= N_HALF - k ? __ldcg(from + ((int)k - 1) * (int)C) : make_float2(0, 0);
         float sum = 0;
 #pragma unroll
         for (unsigned k = 0; k < share; k++)
-            if (begin < HALF - k)
+            if (begin < N_HALF - k)
                 sum += gated(g + k, taps);
         if (has_own) {
             x[i] = own_x;
@@ -98,7 +98,7 @@ static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share)
         for (unsigned bit = n_each; bit < 32; bit *= 2)
             sum += __shfl_xor_sync(~0u, sum, bit);
         if (lane < n_each)
-            mean[o] = sum * (1.f / HALF);
+            mean[o] = sum * (1.f / N_HALF);
     } else {
         float2 taps[3], g[3];
         await();

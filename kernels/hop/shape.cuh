@@ -19,8 +19,8 @@ enum { MOST_TURNS = 4 };
 enum { DEPTH = 4, MOST_DEEP_ROWS = 8 };
 
 /* Positions in the shipped models' middle part. */
-enum { HALF = 56 };
-static_assert(HALF % MOST_TURNS == 0);
+enum { N_HALF = 56 };
+static_assert(N_HALF % MOST_TURNS == 0);
 
 /* Segments in the shipped models' longest prime kernel. */
 enum { MOST_SEGMENTS = 3 };
@@ -39,7 +39,7 @@ template <unsigned C> struct widths {
     static __device__ unsigned rank(const hop_shape &s) { return C ? C / 16 : s.step_rank; }
     static __device__ unsigned past(const hop_shape &s) { return C ? 3 : s.d_conv - 1; }
     static __device__ unsigned chunks(const hop_shape &s) { return C ? 4 : s.n_kernels; }
-    static __device__ unsigned half(const hop_shape &s) { return C ? HALF : s.n_half; }
+    static __device__ unsigned half(const hop_shape &s) { return C ? N_HALF : s.n_half; }
     /* Whether the middle part has position p. */
     static __device__ bool has(const hop_shape &s, unsigned p) { return C || p < s.n_half; }
 };
@@ -48,7 +48,7 @@ static inline bool is_usual(const hop_shape &s) {
     for (unsigned k = 0; k < s.n_kernels; k++)
         if (s.first_segment[k + 1] - s.first_segment[k] > MOST_SEGMENTS)
             return false;
-    return s.n_half == HALF && s.mixer == HOP_MAMBA && s.d_inner == 2 * s.channels && s.d_state == 16 &&
+    return s.n_half == N_HALF && s.mixer == HOP_MAMBA && s.d_inner == 2 * s.channels && s.d_state == 16 &&
            s.step_rank == s.channels / 16 && s.d_conv == 4 && s.n_kernels == 4 && s.depth == DEPTH &&
            s.n_segments * s.channels <= (s.channels <= 32 ? widths<32>::threads : widths<64>::threads);
 }

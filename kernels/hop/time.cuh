@@ -141,7 +141,7 @@ template <unsigned C, unsigned P> struct time_stage {
                 past.fetch_taps(t, 3, in.own(), d);
 #pragma unroll
                 for (unsigned turn = 0; turn < in.n_turns; turn++)
-                    past.fetch(turn, 3, conv_past(s, t, first + in.own_row(turn), in.own()), now, HALF * d);
+                    past.fetch(turn, 3, conv_past(s, t, first + in.own_row(turn), in.own()), now, N_HALF * d);
             }
     }
 
