@@ -33,6 +33,7 @@ fail() {
     echo "FAIL: $*" >&2
     sed 's/^/  log: /' "$tmp/log" >&2
     tail -n 5 "$tmp/told" | sed 's/^/  told: /' >&2
+    tail -n 40 "$session/log/wireplumber" 2> /dev/null | sed 's/^/  manager: /' >&2 || true
     { timeout 5 pw-link -l; timeout 5 pw-metadata; } 2> /dev/null | sed 's/^/  graph: /' >&2 || true
     exit 1
 }
