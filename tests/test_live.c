@@ -1315,6 +1315,14 @@ START_TEST(who_was_misled_gets_back_what_it_asked_for) {
     manager_set(manager, recorder, "target.node", "-1");
     manager_set(manager, 0, "default.audio.source", "{\"name\":\"fake_mic\"}");
     spin_until(has_target("recorder", "target.node", 0));
+    /* So does who came since. */
+    add_microphone("other");
+    link_managed("other:capture_MONO", "capture.enhanced_mic:input_MONO");
+    spin_until(captures("other"));
+    manager_set(manager, 0, "default.audio.source", "{\"name\":\"enhanced_mic\"}");
+    manager_set(manager, manager_node(manager, "other"), "target.node", "-1");
+    manager_set(manager, 0, "default.audio.source", "{\"name\":\"fake_mic\"}");
+    spin_until(has_target("other", "target.node", 0));
     /* Whom people had follow the default follows it. */
     manager_set(manager, 0, "default.configured.audio.source", "{\"name\":\"enhanced_mic\"}");
     manager_set(manager, 0, "default.audio.source", "{\"name\":\"enhanced_mic\"}");

@@ -142,6 +142,15 @@ static const struct script scripts[] = {
         "set 0 default.audio.source {\"name\":\"mic\"}",
         "= sets 40:target.node:0",
         "= sets -"}},
+    {"who is misled anew when its target is removed is given back", NODE_MIC, {
+        OWN, "set 0 default.audio.source {\"name\":\"enhanced_mic\"}", "set 40 target.node -1",
+        "set 0 default.audio.source {\"name\":\"mic\"}",
+        "= sets 40:target.node:0",
+        "set 0 default.audio.source {\"name\":\"enhanced_mic\"}", "set 40 target.node -1", "unset 40 target.node",
+        "set 41 target.node -1", "unset 41 target.object",
+        "set 0 default.audio.source {\"name\":\"mic\"}",
+        "= sets 40:target.node:0,41:target.node:0",
+        "= sets -"}},
     {"who is misled and then moved by people is not given back", NODE_MIC, {
         OWN, "set 0 default.audio.source {\"name\":\"enhanced_mic\"}",
         "set 40 target.object -1", "set 40 target.object 30",

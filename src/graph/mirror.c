@@ -123,7 +123,9 @@ static void set_target(struct mirror *m, uint32_t id, const char *key, const cha
         if (node && node->asked)
             node->settled |= strtoull(target->object, NULL, 10) == node->asked;
     }
-    target->misled_by = !misled ? NULL : object ? "target.object" : "target.node";
+    /* A removal does not count: WirePlumber may answer it with a new target, and tells of that one first. */
+    if (value)
+        target->misled_by = !misled ? NULL : object ? "target.object" : "target.node";
 }
 
 void mirror_read_name(char ret[256], const char *value) {

@@ -181,7 +181,7 @@ static void on_core_error(void *data, uint32_t id, int seq, int result, const ch
 }
 
 static void on_manager_done(void *data, uint32_t id, int seq) {
-    (void)id, (void)seq; /* only one was asked for */
+    (void)id, (void)seq; /* the first answer follows everything that the metadata held */
     struct registry *const r = data;
     r->mirror.metadata_complete = true;
     r->changed(r->data);
@@ -193,7 +193,22 @@ static const struct pw_core_events manager_events = {
     .error = on_core_error,
 };
 
+/* Once a client has sent anything, PipeWire tells it no property of an object that it did not yet know of then. */
+static void on_manager_global(void *data, uint32_t id, uint32_t permissions, const char *type, uint32_t version,
+        const struct spa_dict *props) {
+    (void)id, (void)permissions, (void)version, (void)props;
+    struct registry *const r = data;
+    if (strcmp(type, PW_TYPE_INTERFACE_Node) == 0)
+        pw_core_sync(r->manager.core, PW_ID_CORE, 0);
+}
+
+static const struct pw_registry_events manager_registry_events = {
+    PW_VERSION_REGISTRY_EVENTS,
+    .global = on_manager_global,
+};
+
 static void leave_manager(struct registry *r) {
+    r->manager.registry = destroy_proxy(r->manager.registry, &r->manager.registry_listener);
     r->manager.metadata = destroy_proxy(r->manager.metadata, &r->manager.metadata_listener);
     r->manager.core = disconnect_core(r->manager.core, &r->manager.core_listener);
     r->manager.id = MIRROR_NONE;
@@ -206,11 +221,12 @@ static void follow_manager(struct registry *r, uint32_t id) {
     if (!r->manager.core)
         return;
     pw_core_add_listener(r->manager.core, &r->manager.core_listener, &manager_events, r);
-    struct pw_registry *const registry = pw_core_get_registry(r->manager.core, PW_VERSION_REGISTRY, 0);
-    if (!registry)
+    r->manager.registry = pw_core_get_registry(r->manager.core, PW_VERSION_REGISTRY, 0);
+    if (!r->manager.registry)
         return;
-    r->manager.metadata = pw_registry_bind(registry, id, PW_TYPE_INTERFACE_Metadata, PW_VERSION_METADATA, 0);
-    pw_proxy_destroy((struct pw_proxy *)registry);
+    pw_registry_add_listener(r->manager.registry, &r->manager.registry_listener, &manager_registry_events, r);
+    r->manager.metadata =
+            pw_registry_bind(r->manager.registry, id, PW_TYPE_INTERFACE_Metadata, PW_VERSION_METADATA, 0);
     if (!r->manager.metadata)
         return;
     pw_metadata_add_listener(r->manager.metadata, &r->manager.metadata_listener, &metadata_events, r);

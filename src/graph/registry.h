@@ -30,8 +30,9 @@ struct registry {
     struct {
         uint32_t id; /* of the metadata object, or MIRROR_NONE */
         struct pw_core *core;
+        struct pw_registry *registry; /* or NULL */
         struct pw_metadata *metadata; /* or NULL */
-        struct spa_hook core_listener, metadata_listener;
+        struct spa_hook core_listener, registry_listener, metadata_listener;
     } manager;
 };
 
