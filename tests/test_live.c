@@ -799,8 +799,9 @@ START_TEST(a_busy_graph_does_not_hold_up_another_microphone) {
     shell("%s add-mic %s/s other", SESSION, directory);
     link_ports("player:out", "other:input_MONO");
     until_heard(true);
-    shell("while pw-link fake_mic:capture_MONO other:input_MONO; do pw-link -d fake_mic:capture_MONO other:input_MONO; "
-          "done "
+    /* If PipeWire ends while pw-link connects, pw-link waits for ever. */
+    shell("link='timeout 5 pw-link'; "
+          "while $link fake_mic:capture_MONO other:input_MONO; do $link -d fake_mic:capture_MONO other:input_MONO; done "
           "> /dev/null 2>&1 &");
     struct err err;
     for (unsigned i = 0; i < 4; i++) {
