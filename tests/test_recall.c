@@ -12,17 +12,21 @@
 static char runtime[] = "/tmp/test-recall.XXXXXX", directory[64], file[96];
 
 static const struct recall_stream plain = {.serial = 71, .target = ""}, chosen = {.serial = UINT32_MAX + 9ull,
-                                                                                  .target = "47"};
+                                                                                  .target = "47"},
+                                  misled = {.serial = 73, .misled = true};
 
 START_TEST(comes_back) {
     struct recall r = {.instance = 0xdeadbeef}, back;
     recall_add(&r, &plain);
     recall_add(&r, &chosen);
+    recall_add(&r, &misled);
     recall_write(&r, "enhanced_mic");
     recall_read(&back, "enhanced_mic");
     ck_assert(recall_same(&r, &back));
     ck_assert(recall_has(&back, 0xdeadbeef, &plain));
     ck_assert(recall_has(&back, 0xdeadbeef, &chosen));
+    ck_assert(recall_has(&back, 0xdeadbeef, &misled));
+    ck_assert(!recall_has(&back, 0xdeadbeef, &(struct recall_stream){.serial = 73}));
     ck_assert(!recall_has(&back, 1, &plain)); /* another PipeWire's */
     ck_assert(!recall_has(&back, 0xdeadbeef, &(struct recall_stream){.serial = 71,
                                                                      .target = "30"})); /* chosen otherwise */

@@ -4,11 +4,11 @@
  * A line of a script is an event or, after "=", the expected wishes; words are separated by blanks.
  *   node ID CLASS NAME [SERIAL]    port ID NODE NUMBER CHANNEL    link ID FROM TO    metadata ID    - ID
  *   meter ID    active ID 0|1    complete    told    lost-metadata    set SUBJECT KEY VALUE    unset SUBJECT [KEY]
- *   own CAPTURE SOURCE    choose MICROPHONE|- CHANNEL|-    noted SERIAL TARGET|-
+ *   own CAPTURE SOURCE    choose MICROPHONE|- CHANNEL|-    noted SERIAL TARGET|- [misled]
  *   listens ID    app NAME on|off|auto
  *   = [consumers N] [recorders N] [back N] [microphone ID|-] [quiet 0|1] [capture 0|1] [target NAME|-]
  *     [channel NAME] [played NAME|-] [lacks 0|1] [pacing 0|1] [metadata ID|-] [sets NODE:KEY:SERIAL...|-]
- *     [title TEXT|-] [notes SERIAL[:TARGET]...|-] [choices NAME:on|off...|-]
+ *     [title TEXT|-] [notes SERIAL[:TARGET][:misled]...|-] [choices NAME:on|off...|-]
  * reconcile is called at "=" only: the events between two of them come in one dispatch. */
 #include "graph/reconcile.h"
 #include "run.h"
@@ -151,6 +151,23 @@ static const struct script scripts[] = {
         "set 0 default.audio.source {\"name\":\"mic\"}",
         "= sets 40:target.node:0,41:target.node:0",
         "= sets -"}},
+    {"who is misled is noted until given back", NODE_MIC, {
+        OWN, "complete", "told", "node 40 Stream/Input/Audio rec 7", "link 51 11 40",
+        "set 0 default.audio.source {\"name\":\"enhanced_mic\"}", "set 40 target.node -1",
+        "= notes 7:misled",
+        "set 0 default.audio.source {\"name\":\"mic\"}",
+        "= sets 40:target.node:0",
+        "= notes 7"}},
+    {"who was misled before this process is given back", NODE_MIC, {
+        "noted 7 - misled", "noted 8 -1 misled", "noted 9 - misled", OWN, "set 40 target.node -1",
+        "set 41 target.object -1", "node 40 Stream/Input/Audio rec 7", "node 41 Stream/Input/Audio rec 8",
+        "node 43 Stream/Input/Audio other 10", "set 43 target.node -1", "complete", "told",
+        "= sets - notes 7:misled,8:-1:misled",
+        "set 0 default.audio.source {\"name\":\"enhanced_mic\"}",
+        "= sets - notes 7:misled,8:-1:misled",
+        "set 0 default.audio.source {\"name\":\"mic\"}",
+        "= sets 40:target.node:0,41:target.object:0",
+        "= sets - notes -"}},
     {"who is misled and then moved by people is not given back", NODE_MIC, {
         OWN, "set 0 default.audio.source {\"name\":\"enhanced_mic\"}",
         "set 40 target.object -1", "set 40 target.object 30",
@@ -216,7 +233,9 @@ static const struct script scripts[] = {
         "node 41 Stream/Input/Audio rec 8", "link 52 11 41",
         "= notes 8",
         "set 0 default.audio.source {\"name\":\"enhanced_mic\"}",
-        "= notes -"}},
+        "= notes -",
+        "set 41 target.object 101", /* but who was moved here is */
+        "= notes 8:101"}},
     {"a choice moves who records now, and who comes", NODE_MIC, {
         KNOWN, "node 40 Stream/Input/Audio rec 7", "listens 40", "node 41 Stream/Input/Audio other 8", "listens 41",
         "= sets -",
@@ -450,7 +469,7 @@ static void play_event(struct play *p, char *const *a) {
         m->own.microphone = choice(p->microphone, sizeof p->microphone, a[1]),
         m->own.channel = choice(p->channel, sizeof p->channel, a[2]);
     else if (strcmp(event, "noted") == 0) {
-        struct recall_stream s = {.serial = number(a[1])};
+        struct recall_stream s = {.serial = number(a[1]), .misled = a[3]};
         snprintf(s.target, sizeof s.target, "%s", strcmp(a[2], "-") == 0 ? "" : a[2]);
         recall_add(&m->noted, &s);
     } else
@@ -467,8 +486,8 @@ static void describe_sets(const struct wishes *w, char ret[512]) {
 static void describe_notes(const struct recall *r, char ret[512]) {
     strcpy(ret, r->n ? "" : "-");
     for (unsigned i = 0; i < r->n; i++)
-        sprintf(ret + strlen(ret), "%s%" PRIu64 "%s%s", i ? "," : "", r->streams[i].serial,
-                r->streams[i].target[0] ? ":" : "", r->streams[i].target);
+        sprintf(ret + strlen(ret), "%s%" PRIu64 "%s%s%s", i ? "," : "", r->streams[i].serial,
+                r->streams[i].target[0] ? ":" : "", r->streams[i].target, r->streams[i].misled ? ":misled" : "");
 }
 
 static void describe_choices(json_t *choices, char ret[512]) {

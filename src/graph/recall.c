@@ -26,9 +26,12 @@ void recall_read(struct recall *ret, const char *node) {
         struct recall_stream s = {0};
         json_int_t serial;
         const char *target;
-        if (json_unpack(entry, "{s:I, s:s}", "serial", &serial, "target", &target) < 0 || serial < 0)
+        int misled = 0;
+        if (json_unpack(entry, "{s:I, s:s, s?b}", "serial", &serial, "target", &target, "misled", &misled) < 0 ||
+            serial < 0)
             continue;
         s.serial = (uint64_t)serial;
+        s.misled = misled;
         snprintf(s.target, sizeof s.target, "%s", target);
         recall_add(ret, &s);
     }
@@ -42,8 +45,8 @@ void recall_write(const struct recall *r, const char *node) {
         return;
     json_t *streams = json_array();
     for (unsigned i = 0; i < r->n; i++) /* jansson refuses a target that is not UTF-8 */
-        json_array_append_new(streams, json_pack("{s:I, s:s}", "serial", (json_int_t)r->streams[i].serial, "target",
-                                                 r->streams[i].target));
+        json_array_append_new(streams, json_pack("{s:I, s:s, s:b}", "serial", (json_int_t)r->streams[i].serial,
+                                                 "target", r->streams[i].target, "misled", r->streams[i].misled));
     json_t *file = json_pack("{s:I, s:o}", "instance", (json_int_t)r->instance, "streams", streams);
     char *text = file ? json_dumps(file, JSON_COMPACT) : NULL;
     if (text)
@@ -60,7 +63,8 @@ void recall_add(struct recall *r, const struct recall_stream *s) {
 bool recall_has(const struct recall *r, uint32_t instance, const struct recall_stream *s) {
     bool has = false;
     for (unsigned i = 0; i < r->n && r->instance == instance; i++)
-        has |= r->streams[i].serial == s->serial && strcmp(r->streams[i].target, s->target) == 0;
+        has |= r->streams[i].serial == s->serial && strcmp(r->streams[i].target, s->target) == 0 &&
+               r->streams[i].misled == s->misled;
     return has;
 }
 

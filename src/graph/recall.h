@@ -14,6 +14,7 @@ enum { RECALL_STREAMS = 64 };
 struct recall_stream {
     uint64_t serial;  /* object.serial, which PipeWire never uses again */
     char target[128]; /* target.object in the metadata: what the user chose for it last, or "" */
+    bool misled;      /* made to follow the default while this was it for want of another: to be given back */
 };
 
 struct recall {
@@ -27,7 +28,7 @@ void recall_read(struct recall *ret, const char *node);
 void recall_write(const struct recall *r, const char *node);
 /* Beyond RECALL_STREAMS it does nothing. */
 void recall_add(struct recall *r, const struct recall_stream *s);
-/* Whether the stream is among them and its target is still the same. */
+/* Whether the stream is among them, and as it was. */
 bool recall_has(const struct recall *r, uint32_t instance, const struct recall_stream *s);
 bool recall_same(const struct recall *a, const struct recall *b);
 

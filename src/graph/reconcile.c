@@ -115,83 +115,6 @@ static void choose_target(const struct mirror *m, struct wishes *w) {
 
 /* ---- what to tell the session manager ---------------------------------------------------------------------------- */
 
-/* False: there is no room, and the node's turn comes with the next call. */
-static bool set_target(struct wishes *w, uint32_t node, const char *key, uint64_t serial) {
-    if (w->n_targets == RECALL_STREAMS)
-        return false;
-    w->targets[w->n_targets++] = (struct wishes_target){.node = node, .key = key, .serial = serial};
-    return true;
-}
-
-/* Once another device is the default, removes the target that misled a recorder, so that its own choice holds again. */
-static void give_back(struct mirror *m, struct wishes *w) {
-    if (!m->default_name[0] || mirror_is_default(m))
-        return;
-    for (unsigned i = 0; i < m->n_targets; i++) {
-        struct mirror_target *const target = &m->targets[i];
-        if (target->misled_by && set_target(w, target->id, target->misled_by, 0))
-            target->misled_by = NULL;
-    }
-}
-
-static struct recall_stream recall_stream(const struct mirror *m, const struct mirror_node *node) {
-    const struct mirror_target *const target = mirror_target(m, node->id);
-    struct recall_stream stream = {.serial = node->serial};
-    if (target)
-        memcpy(stream.target, target->object, sizeof stream.target);
-    return stream;
-}
-
-/* Asks back whoever was linked to this node before it was gone and is still there. It does so as a user moves a stream,
- * with the node's new serial, since the session manager takes the node for another one. */
-static void ask_back(struct mirror *m, struct wishes *w, enum mirror_role role, uint64_t serial) {
-    if (m->recalled == serial)
-        return;
-    m->recalled = serial;
-    for (unsigned i = 0; i < m->n_nodes; i++) {
-        struct mirror_node *const node = &m->nodes[i];
-        const struct recall_stream stream = recall_stream(m, node);
-        node->awaited = node->role == role && !node->linked && recall_has(&m->noted, m->instance, &stream) &&
-                        set_target(w, node->id, "target.object", serial);
-        if (node->awaited)
-            node->asked = serial;
-    }
-}
-
-/* Notes who is linked or awaited. While this node is the default nobody is noted: those who follow a default are left
- * to the session manager. */
-static void note(struct mirror *m, struct wishes *w, enum mirror_role role) {
-    struct recall now = {.instance = m->instance};
-    for (unsigned i = 0; i < m->n_nodes; i++) {
-        const struct mirror_node *const node = &m->nodes[i];
-        const struct recall_stream stream = recall_stream(m, node);
-        if (node->role == role && !mirror_is_default(m) && ((node->linked && !node->meter) || node->awaited))
-            recall_add(&now, &stream);
-    }
-    if (recall_same(&now, &m->noted))
-        return;
-    m->noted = now;
-    w->noted = true;
-}
-
-static void recall(struct mirror *m, struct wishes *w) {
-    const bool speaker = m->own.kind == NODE_SPEAKER;
-    const enum mirror_role role = speaker ? ROLE_PLAYER : ROLE_RECORDER;
-    const struct mirror_node *const own = mirror_node(m, speaker ? m->own.capture : m->own.source);
-    for (unsigned i = 0; i < m->n_nodes; i++) {
-        struct mirror_node *const node = &m->nodes[i];
-        node->brought_back = node->linked && (node->awaited || node->brought_back);
-        node->awaited &= !node->linked;
-        w->n_brought_back += node->brought_back;
-    }
-    if (!own || !m->complete || !m->metadata_complete)
-        return;
-    ask_back(m, w, role, own->serial);
-    note(m, w, role);
-}
-
-/* ---- what people chose for applications -------------------------------------------------------------------------- */
-
 enum leads {
     LEADS_NOWHERE, /* nothing was chosen for the recorder, or a node that is gone */
     LEADS_HERE,    /* to this node */
@@ -214,6 +137,97 @@ static enum leads leads(const struct mirror *m, const struct mirror_node *own, c
     }
     return LEADS_NOWHERE;
 }
+
+/* False: there is no room, and the node's turn comes with the next call. */
+static bool set_target(struct wishes *w, uint32_t node, const char *key, uint64_t serial) {
+    if (w->n_targets == RECALL_STREAMS)
+        return false;
+    w->targets[w->n_targets++] = (struct wishes_target){.node = node, .key = key, .serial = serial};
+    return true;
+}
+
+/* Once another device is the default, removes the target that misled a recorder, so that its own choice holds again. */
+static void give_back(struct mirror *m, struct wishes *w) {
+    if (!m->default_name[0] || mirror_is_default(m))
+        return;
+    for (unsigned i = 0; i < m->n_targets; i++) {
+        struct mirror_target *const target = &m->targets[i];
+        if (target->misled_by && set_target(w, target->id, target->misled_by, 0))
+            target->misled_by = NULL;
+    }
+}
+
+static struct recall_stream recall_stream(const struct mirror *m, const struct mirror_node *node) {
+    const struct mirror_target *const target = mirror_target(m, node->id);
+    struct recall_stream stream = {.serial = node->serial};
+    if (target) {
+        memcpy(stream.target, target->object, sizeof stream.target);
+        stream.misled = target->misled_by;
+    }
+    return stream;
+}
+
+/* Remembers who was misled before this process. */
+static void recall_misled(struct mirror *m, const struct mirror_node *node) {
+    struct mirror_target *const target = mirror_target(m, node->id);
+    struct recall_stream stream = recall_stream(m, node);
+    stream.misled = true;
+    if (target && recall_has(&m->noted, m->instance, &stream))
+        target->misled_by = strcmp(target->object, "-1") == 0 ? "target.object" : "target.node";
+}
+
+/* Asks back whoever was linked to this node before it was gone and is still there. It does so as a user moves a stream,
+ * with the node's new serial, since the session manager takes the node for another one. */
+static void ask_back(struct mirror *m, struct wishes *w, enum mirror_role role, uint64_t serial) {
+    if (m->recalled == serial)
+        return;
+    m->recalled = serial;
+    for (unsigned i = 0; i < m->n_nodes; i++) {
+        struct mirror_node *const node = &m->nodes[i];
+        recall_misled(m, node);
+        const struct recall_stream stream = recall_stream(m, node);
+        node->awaited = node->role == role && !node->linked && !stream.misled &&
+                        recall_has(&m->noted, m->instance, &stream) &&
+                        set_target(w, node->id, "target.object", serial);
+        if (node->awaited)
+            node->asked = serial;
+    }
+}
+
+/* Notes who is awaited, linked or misled. Who follows a default that is this node is left to the session manager. */
+static void note(struct mirror *m, struct wishes *w, enum mirror_role role, const struct mirror_node *own) {
+    struct recall now = {.instance = m->instance};
+    for (unsigned i = 0; i < m->n_nodes; i++) {
+        const struct mirror_node *const node = &m->nodes[i];
+        const struct recall_stream stream = recall_stream(m, node);
+        const bool chosen = !mirror_is_default(m) || leads(m, own, mirror_target(m, node->id)) == LEADS_HERE;
+        const bool wanted = node->awaited || stream.misled || (node->linked && !node->meter && chosen);
+        if (node->role == role && wanted)
+            recall_add(&now, &stream);
+    }
+    if (recall_same(&now, &m->noted))
+        return;
+    m->noted = now;
+    w->noted = true;
+}
+
+static void recall(struct mirror *m, struct wishes *w) {
+    const bool speaker = m->own.kind == NODE_SPEAKER;
+    const enum mirror_role role = speaker ? ROLE_PLAYER : ROLE_RECORDER;
+    const struct mirror_node *const own = mirror_node(m, speaker ? m->own.capture : m->own.source);
+    for (unsigned i = 0; i < m->n_nodes; i++) {
+        struct mirror_node *const node = &m->nodes[i];
+        node->brought_back = node->linked && (node->awaited || node->brought_back);
+        node->awaited &= !node->linked;
+        w->n_brought_back += node->brought_back;
+    }
+    if (!own || !m->complete || !m->metadata_complete)
+        return;
+    ask_back(m, w, role, own->serial);
+    note(m, w, role, own);
+}
+
+/* ---- what people chose for applications -------------------------------------------------------------------------- */
 
 static void move_to(struct wishes *w, struct mirror_node *node, struct mirror_target *target, uint64_t serial) {
     if (!set_target(w, node->id, "target.object", serial))
