@@ -178,6 +178,12 @@ static const struct script scripts[] = {
         "set 0 default.audio.source {\"name\":\"enhanced_mic\"}", "set 40 target.object -1",
         "set 0 default.audio.source {\"name\":\"mic\"}", "set 41 target.object -1",
         "= sets -"}},
+    {"a sink is no other microphone", NODE_MIC, {
+        OWN, "node 20 Audio/Sink out", "set 0 default.audio.source {\"name\":\"enhanced_mic\"}",
+        "set 40 target.node -1", "set 0 default.audio.source {\"name\":\"out\"}",
+        "= sets -",
+        "set 0 default.audio.source {\"name\":\"mic\"}",
+        "= sets 40:target.node:0"}},
     {"a default that goes is no other microphone", NODE_MIC, {
         OWN, "set 0 default.audio.source {\"name\":\"enhanced_mic\"}", "set 40 target.object -1",
         "unset 0 default.audio.source",

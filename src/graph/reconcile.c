@@ -146,9 +146,17 @@ static bool set_target(struct wishes *w, uint32_t node, const char *key, uint64_
     return true;
 }
 
+/* Without a source WirePlumber makes a sink the default one, such as while this node is gone. */
+static bool other_is_default(const struct mirror *m) {
+    bool played = false;
+    for (unsigned i = 0; m->own.kind != NODE_SPEAKER && i < m->n_nodes; i++)
+        played |= m->nodes[i].role == ROLE_OUTPUT && strcmp(m->nodes[i].name, m->default_name) == 0;
+    return m->default_name[0] && !mirror_is_default(m) && !played;
+}
+
 /* Once another device is the default, removes the target that misled a recorder, so that its own choice holds again. */
 static void give_back(struct mirror *m, struct wishes *w) {
-    if (!m->default_name[0] || mirror_is_default(m))
+    if (!other_is_default(m))
         return;
     for (unsigned i = 0; i < m->n_targets; i++) {
         struct mirror_target *const target = &m->targets[i];
