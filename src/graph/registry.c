@@ -181,8 +181,10 @@ static void on_core_error(void *data, uint32_t id, int seq, int result, const ch
 }
 
 static void on_manager_done(void *data, uint32_t id, int seq) {
-    (void)id, (void)seq; /* the first answer follows everything that the metadata held */
+    (void)id, (void)seq;
     struct registry *const r = data;
+    if (r->mirror.metadata_complete) /* the first answer followed everything that the metadata held */
+        return;
     r->mirror.metadata_complete = true;
     r->changed(r->data);
 }
