@@ -4,6 +4,7 @@
  * A line of a script is an event or, after "=", the expected wishes; words are separated by blanks.
  *   node ID CLASS NAME [SERIAL]    port ID NODE NUMBER CHANNEL    link ID FROM TO    metadata ID    - ID
  *   meter ID    active ID 0|1    complete    told    lost-metadata    set SUBJECT KEY VALUE    unset SUBJECT [KEY]
+ *   owner ID SERIAL: of the metadata's entry
  *   own CAPTURE SOURCE    choose MICROPHONE|- CHANNEL|-    noted SERIAL TARGET|- [misled]
  *   listens ID    app NAME on|off|auto
  *   = [consumers N] [recorders N] [back N] [microphone ID|-] [quiet 0|1] [capture 0|1] [target NAME|-]
@@ -229,8 +230,10 @@ static const struct script scripts[] = {
         "own 10 12", "- 51", "node 12 Audio/Source enhanced_mic 102",
         "= sets 40:target.object:102"}},
     {"the next node with a number has its own target", NODE_MIC, {
-        OWN, "complete", "told", "node 40 Stream/Input/Audio old 7", "set 40 target.object 30",
-        "unset 40", "set 40 target.object 101", "- 40", "node 40 Stream/Input/Audio new 8", "link 51 11 40",
+        OWN, "complete", "told", "owner 40 7", "node 40 Stream/Input/Audio old 7", "set 40 target.object 30",
+        "owner 40 8", "set 40 target.object 101", "link 51 11 40",
+        "= notes 7",
+        "- 51", "- 40", "node 40 Stream/Input/Audio new 8", "link 51 11 40",
         "= notes 8:101",
         "own 10 12", "- 51", "node 12 Audio/Source enhanced_mic 102",
         "= sets 40:target.object:102"}},
@@ -312,12 +315,24 @@ static const struct script scripts[] = {
         "set 40 target.object 101", "set 40 target.object 131",
         "= sets - choices -"}},
     {"a former node's entry is not the next one's", NODE_MIC, {
-        KNOWN, "app rec on", "node 40 Stream/Input/Audio rec 7", "listens 40", "set 40 target.object 101",
-        "= sets -",
-        "- 40", "node 40 Stream/Input/Audio rec 8", "listens 40", "set 40 target.node -1",
+        KNOWN, "app rec on", "owner 40 7", "node 40 Stream/Input/Audio rec 7", "listens 40", "set 40 target.object 101",
+        "link 51 11 40",
+        "= sets - notes 7:101",
+        "- 51", "- 40", "node 40 Stream/Input/Audio rec 8", "listens 40",
         "= sets 40:target.object:101",
+        "owner 40 8", "set 40 target.node -1",
+        "= sets -",
         "- 40", "node 40 Stream/Input/Audio other 9", "link 51 11 40",
+        "= notes 9",
+        "owner 40 9", "set 40 target.node -1",
         "= notes 9"}},
+    {"a former node was misled, the next one is not", NODE_MIC, {
+        OWN, "complete", "told", "set 0 default.audio.source {\"name\":\"enhanced_mic\"}", "owner 40 7",
+        "node 40 Stream/Input/Audio rec 7", "link 51 11 40", "set 40 target.node -1",
+        "= notes 7:misled",
+        "- 51", "- 40", "owner 40 8", "node 40 Stream/Input/Audio new 8", "link 51 11 40",
+        "set 0 default.audio.source {\"name\":\"mic\"}",
+        "= sets - notes 8"}},
     {"the node is another one, the microphone is another one", NODE_MIC, {
         KNOWN, "node 31 Audio/Source usb 131", "app rec on", "app away off", "node 40 Stream/Input/Audio rec 7",
         "listens 40", "node 41 Stream/Input/Audio away 8", "listens 41",
@@ -467,6 +482,8 @@ static void play_event(struct play *p, char *const *a) {
         mirror_lose_metadata(m);
     else if (strcmp(event, "set") == 0)
         mirror_property(m, number(a[1]), a[2], a[3]);
+    else if (strcmp(event, "owner") == 0)
+        mirror_own_target(m, number(a[1]), number(a[2]));
     else if (strcmp(event, "unset") == 0)
         mirror_property(m, number(a[1]), a[2], NULL);
     else if (strcmp(event, "own") == 0)
@@ -594,7 +611,8 @@ static const char *const unordered[] = {
     "own 10 11", "choose usb FR", "metadata 5",
 };
 static const char *const unordered_metadata[] = {
-    "set 0 default.audio.source {\"name\":\"built_in\"}", "set 43 target.object 131", "set 41 target.object 101",
+    "set 0 default.audio.source {\"name\":\"built_in\"}", "owner 43 14", "set 43 target.object 131", "owner 41 8",
+    "set 41 target.object 101", "owner 42 2", "set 42 target.object 131", "owner 42 9",
 };
 
 static uint32_t state;

@@ -57,9 +57,6 @@ void mirror_remove(struct mirror *m, uint32_t id) {
     drop(m->ports, &m->n_ports, sizeof *m->ports, id);
     drop(m->links, &m->n_links, sizeof *m->links, id);
     drop(m->metadata, &m->n_metadata, sizeof *m->metadata, id);
-    struct mirror_target *const target = mirror_target(m, id);
-    if (target)
-        target->former = true;
 }
 
 struct mirror_node *mirror_node(const struct mirror *m, uint32_t id) {
@@ -70,8 +67,9 @@ struct mirror_link *mirror_link(const struct mirror *m, uint32_t id) {
     return find(m->links, m->n_links, sizeof *m->links, id);
 }
 
-struct mirror_target *mirror_target(const struct mirror *m, uint32_t id) {
-    return find(m->targets, m->n_targets, sizeof *m->targets, id);
+struct mirror_target *mirror_target(const struct mirror *m, const struct mirror_node *node) {
+    struct mirror_target *const target = find(m->targets, m->n_targets, sizeof *m->targets, node->id);
+    return target && (!target->serial || target->serial == node->serial) ? target : NULL;
 }
 
 const char *mirror_application(const struct mirror_node *node) {
@@ -105,27 +103,43 @@ bool mirror_is_default(const struct mirror *m) {
     return strcmp(m->default_name, m->own.name) == 0;
 }
 
+/* The entry for id, made if there is none. NULL: no memory. */
+static struct mirror_target *entry(struct mirror *m, uint32_t id) {
+    struct mirror_target *const target = find(m->targets, m->n_targets, sizeof *m->targets, id);
+    return target ? target : add(&m->targets, &m->n_targets, sizeof *target, id);
+}
+
+void mirror_own_target(struct mirror *m, uint32_t id, uint64_t serial) {
+    struct mirror_target *const target = entry(m, id);
+    if (target)
+        *target = (struct mirror_target){.id = id, .serial = serial};
+}
+
 /* Without a microphone this node is the default, for want of another. WirePlumber then marks a recorder that asked for
  * this node as one that follows the default (target "-1"), and would move it to the next microphone. */
 static void set_target(struct mirror *m, uint32_t id, const char *key, const char *value) {
     const bool object = strcmp(key, "target.object") == 0; /* what people choose; target.node is the manager's own */
     const bool follows = value && strcmp(value, "-1") == 0;
     const bool misled = follows && mirror_is_default(m) && strcmp(m->configured_name, m->own.name) != 0;
-    struct mirror_target *target = mirror_target(m, id);
-    if (target && target->former)
-        *target = (struct mirror_target){.id = id};
-    if (!target && !(target = add(&m->targets, &m->n_targets, sizeof *target, id)))
+    struct mirror_target *const target = entry(m, id);
+    if (!target)
         return;
     if (object) {
         snprintf(target->object, sizeof target->object, "%s", value ? value : "");
         /* It may be gone again before reconcile looks: PipeWire clears it when a former node with this id goes. */
         struct mirror_node *const node = mirror_node(m, id);
-        if (node && node->asked)
+        if (node && node->asked && mirror_target(m, node))
             node->settled |= strtoull(target->object, NULL, 10) == node->asked;
     }
     /* A removal does not count: WirePlumber may answer it with a new target, and tells of that one first. */
     if (value)
         target->misled_by = !misled ? NULL : object ? "target.object" : "target.node";
+}
+
+static void clear_target(struct mirror *m, uint32_t id) {
+    struct mirror_target *const target = find(m->targets, m->n_targets, sizeof *m->targets, id);
+    if (target)
+        *target = (struct mirror_target){.id = id, .serial = target->serial};
 }
 
 void mirror_read_name(char ret[256], const char *value) {
@@ -145,7 +159,7 @@ void mirror_property(struct mirror *m, uint32_t subject, const char *key, const 
         if (!key || strcmp(key, own_keys[1]) == 0)
             mirror_read_name(m->configured_name, value);
     } else if (!key) {
-        drop(m->targets, &m->n_targets, sizeof *m->targets, subject);
+        clear_target(m, subject);
     } else if (strcmp(key, "target.node") == 0 || strcmp(key, "target.object") == 0) {
         set_target(m, subject, key, value);
     }

@@ -44,15 +44,16 @@ struct mirror_node {
     enum { DUE_NOTHING, DUE_MOVE, DUE_RELEASE } due; /* what a new choice of its application asks for */
 };
 
-/* A node's entry in the metadata. It arrives on another connection than the nodes, so the node may still be unknown, or
- * its id may have passed to another one. PipeWire clears the entry when its node goes, but need not say so. */
+/* A node's entry in the metadata. It arrives on another connection than the nodes, so its node may still be unknown, and
+ * the id may have passed to another one: the serial tells. PipeWire clears the entry when its node goes, but need not say
+ * so. */
 struct mirror_target {
     uint32_t id;
+    uint64_t serial;  /* of its node; 0: not told */
     char object[128]; /* target.object: what the user chose for it last, or "" */
     /* The key with which the session manager made it follow the default while this node was the default for want of
      * another; or NULL. */
     const char *misled_by;
-    bool former; /* a node with this id went after the last report: the entry may have been its */
 };
 
 struct mirror_port {
@@ -106,7 +107,7 @@ void mirror_remove(struct mirror *m, uint32_t id); /* an unknown id is fine */
 
 struct mirror_node *mirror_node(const struct mirror *m, uint32_t id); /* NULL: unknown */
 struct mirror_link *mirror_link(const struct mirror *m, uint32_t id);
-struct mirror_target *mirror_target(const struct mirror *m, uint32_t id); /* NULL: no entry */
+struct mirror_target *mirror_target(const struct mirror *m, const struct mirror_node *node); /* NULL: no entry */
 
 /* The application that a recorder belongs to, as people know it. */
 const char *mirror_application(const struct mirror_node *node);
@@ -121,6 +122,8 @@ enum mirror_role mirror_role(const char *class, const char *name);
 /* The name in a default's value, { "name": "..." }; "" if there is none. */
 void mirror_read_name(char ret[256], const char *value);
 
+/* The metadata's entry for id is from now on that of the node with this serial. */
+void mirror_own_target(struct mirror *m, uint32_t id, uint64_t serial);
 /* A property of the session manager's metadata. subject 0: the defaults; otherwise a node. key NULL: all properties of
  * the subject are gone; value NULL: this one is. */
 void mirror_property(struct mirror *m, uint32_t subject, const char *key, const char *value);

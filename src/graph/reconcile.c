@@ -125,7 +125,7 @@ enum leads {
 /* Where the metadata leads a recorder. */
 static enum leads leads(const struct mirror *m, const struct mirror_node *own, const struct mirror_target *target) {
     char *end;
-    if (!target || target->former || !target->object[0])
+    if (!target || !target->object[0])
         return LEADS_NOWHERE;
     if (strcmp(target->object, "-1") == 0)
         return target->misled_by ? LEADS_NOWHERE : mirror_is_default(m) ? LEADS_DEFAULT : LEADS_AWAY;
@@ -166,7 +166,7 @@ static void give_back(struct mirror *m, struct wishes *w) {
 }
 
 static struct recall_stream recall_stream(const struct mirror *m, const struct mirror_node *node) {
-    const struct mirror_target *const target = mirror_target(m, node->id);
+    const struct mirror_target *const target = mirror_target(m, node);
     struct recall_stream stream = {.serial = node->serial};
     if (target) {
         memcpy(stream.target, target->object, sizeof stream.target);
@@ -177,7 +177,7 @@ static struct recall_stream recall_stream(const struct mirror *m, const struct m
 
 /* Remembers who was misled before this process. */
 static void recall_misled(struct mirror *m, const struct mirror_node *node) {
-    struct mirror_target *const target = mirror_target(m, node->id);
+    struct mirror_target *const target = mirror_target(m, node);
     struct recall_stream stream = recall_stream(m, node);
     stream.misled = true;
     if (target && recall_has(&m->noted, m->instance, &stream))
@@ -208,7 +208,7 @@ static void note(struct mirror *m, struct wishes *w, enum mirror_role role, cons
     for (unsigned i = 0; i < m->n_nodes; i++) {
         const struct mirror_node *const node = &m->nodes[i];
         const struct recall_stream stream = recall_stream(m, node);
-        const bool chosen = !mirror_is_default(m) || leads(m, own, mirror_target(m, node->id)) == LEADS_HERE;
+        const bool chosen = !mirror_is_default(m) || leads(m, own, mirror_target(m, node)) == LEADS_HERE;
         const bool wanted = node->awaited || stream.misled || (node->linked && !node->meter && chosen);
         if (node->role == role && wanted)
             recall_add(&now, &stream);
@@ -249,10 +249,10 @@ static void move_to(struct wishes *w, struct mirror_node *node, struct mirror_ta
 
 /* Moves a recorder to where the choice for its application asks for. If it is elsewhere after it was there, people have
  * moved it, and the choice ends. A recorder that is elsewhere from the start stays there: people moved it while this
- * program did not run, or the entry is of a former node with the same id. */
+ * program did not run. */
 static void keep_choice(struct mirror *m, struct wishes *w, struct mirror_node *node, bool on,
         const struct mirror_node *own) {
-    struct mirror_target *const target = mirror_target(m, node->id);
+    struct mirror_target *const target = mirror_target(m, node);
     const struct mirror_node *const goal = on ? own : mirror_node(m, w->microphone);
     const enum leads to = leads(m, own, target);
     const bool settled = node->settled, there = goal && node->asked == goal->serial;

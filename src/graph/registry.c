@@ -10,6 +10,10 @@
 
 /* ---- objects ----------------------------------------------------------------------------------------------------- */
 
+static uint64_t serial_of(const struct spa_dict *props) {
+    return strtoull(props_text(props, PW_KEY_OBJECT_SERIAL), NULL, 10);
+}
+
 static void add_node(struct mirror *m, uint32_t id, const struct spa_dict *props) {
     struct mirror_node *const node = mirror_add_node(m, id);
     if (!node)
@@ -20,7 +24,7 @@ static void add_node(struct mirror *m, uint32_t id, const struct spa_dict *props
     if (!node->description[0])
         text_copy(node->description, sizeof node->description, node->name);
     node->role = mirror_role(spa_dict_lookup(props, PW_KEY_MEDIA_CLASS), node->name);
-    node->serial = strtoull(props_text(props, PW_KEY_OBJECT_SERIAL), NULL, 10);
+    node->serial = serial_of(props);
 }
 
 static void add_port(struct mirror *m, uint32_t id, const struct spa_dict *props) {
@@ -198,10 +202,12 @@ static const struct pw_core_events manager_events = {
 /* Once a client has sent anything, PipeWire tells it no property of an object that it did not yet know of then. */
 static void on_manager_global(void *data, uint32_t id, uint32_t permissions, const char *type, uint32_t version,
         const struct spa_dict *props) {
-    (void)id, (void)permissions, (void)version, (void)props;
+    (void)permissions, (void)version;
     struct registry *const r = data;
-    if (strcmp(type, PW_TYPE_INTERFACE_Node) == 0)
-        pw_core_sync(r->manager.core, PW_ID_CORE, 0);
+    if (strcmp(type, PW_TYPE_INTERFACE_Node) != 0 || !props)
+        return;
+    mirror_own_target(&r->mirror, id, serial_of(props));
+    pw_core_sync(r->manager.core, PW_ID_CORE, 0);
 }
 
 static const struct pw_registry_events manager_registry_events = {
