@@ -125,6 +125,7 @@ struct probe *probe_open(float peak, void (*cycle)(unsigned n, unsigned rate)) {
     p->out = port(p->player, PW_DIRECTION_OUTPUT, "out");
     p->in[0] = port(p->recorder, PW_DIRECTION_INPUT, "first");
     p->in[1] = port(p->recorder, PW_DIRECTION_INPUT, "second");
+    port(p->recorder, PW_DIRECTION_INPUT, "after");
     pw_filter_connect(p->player, PW_FILTER_FLAG_RT_PROCESS, NULL, 0);
     pw_filter_connect(p->recorder, PW_FILTER_FLAG_RT_PROCESS, NULL, 0);
     pw_thread_loop_start(p->loop);

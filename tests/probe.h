@@ -1,5 +1,6 @@
 /* probe.h - a sample-accurate player and recorder in a PipeWire graph. Noise that depends only on the graph's clock
- * goes into a microphone, and two sources are recorded by the same clock.
+ * goes into a microphone, and two sources are recorded by the same clock. What is linked to the recorder's port "after"
+ * is not recorded, but a cycle that it misses is one that the recorder misses.
  *
  * Uses threads of its own; call everything here from one thread. */
 #ifndef PRIMEKNET_PROBE_H
