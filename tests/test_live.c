@@ -152,14 +152,37 @@ void __wrap_pw_stream_add_listener(
 
 /* ---- session and node -------------------------------------------------------------------------------------------- */
 
+static void spin(double time) {
+    const double end = seconds() + time;
+    for (double left; (left = end - seconds()) > 0;) {
+        struct node *const nodes[] = {node, more[0], more[1]};
+        struct pollfd fds[3];
+        for (int i = 0; i < 3; i++)
+            fds[i] = (struct pollfd){.fd = nodes[i] ? node_fd(nodes[i]) : -1, .events = POLLIN};
+        poll(fds, 3, (int)(left * 1000) + 1);
+        for (int i = 0; i < 3; i++) {
+            if (nodes[i] && fds[i].revents)
+                ck_assert_int_eq(node_dispatch(nodes[i]), 0);
+        }
+    }
+}
+
+/* Runs a command while the nodes dispatch: a session manager may wait for their answer, and the command for the session
+ * manager. Returns its exit status. */
 __attribute__((format(printf, 1, 2))) static int shell(const char *format, ...) {
-    char command[1024];
+    char text[1024];
+    char *const command[] = {"sh", "-c", text, NULL};
     va_list args;
     va_start(args, format);
-    vsnprintf(command, sizeof command, format, args);
+    vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    const int status = system(command);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    pid_t pid;
+    int code;
+    if (posix_spawnp(&pid, *command, NULL, NULL, command, environ) != 0)
+        return -1;
+    while (waitpid(pid, &code, WNOHANG) == 0)
+        spin(0.005);
+    return WIFEXITED(code) ? WEXITSTATUS(code) : -1;
 }
 
 static void start_session(const char *settings) {
@@ -174,21 +197,6 @@ static void start_session(const char *settings) {
     }
     pclose(env);
     shell("pactl set-default-source enhanced_mic 2> /dev/null"); /* or the manager moves those who record it */
-}
-
-static void spin(double time) {
-    const double end = seconds() + time;
-    for (double left; (left = end - seconds()) > 0;) {
-        struct node *const nodes[] = {node, more[0], more[1]};
-        struct pollfd fds[3];
-        for (int i = 0; i < 3; i++)
-            fds[i] = (struct pollfd){.fd = nodes[i] ? node_fd(nodes[i]) : -1, .events = POLLIN};
-        poll(fds, 3, (int)(left * 1000) + 1);
-        for (int i = 0; i < 3; i++) {
-            if (nodes[i] && fds[i].revents)
-                ck_assert_int_eq(node_dispatch(nodes[i]), 0);
-        }
-    }
 }
 
 /* Dispatches until the condition holds; the machine may be slow, so this waits long before it gives up: a minute. */
@@ -272,17 +280,9 @@ static bool has_port(const char *name) {
     return shell("pw-link -io | grep -qx '%s'", name) == 0;
 }
 
-/* The node dispatches on this thread, so the wait for a link must not stand in its way: PipeWire 1.4's pw-link ends
- * when the node has agreed. */
 static void link_ports(const char *from, const char *to) {
-    char *const command[] = {"pw-link", (char *)from, (char *)to, NULL};
-    pid_t pid;
-    int code;
     spin_until(has_port(from) && has_port(to));
-    ck_assert_int_eq(posix_spawnp(&pid, *command, NULL, NULL, command, environ), 0);
-    while (waitpid(pid, &code, WNOHANG) == 0)
-        spin(0.01);
-    ck_assert_msg(code == 0, "no link from %s to %s", from, to);
+    ck_assert_msg(shell("pw-link '%s' '%s'", from, to) == 0, "no link from %s to %s", from, to);
 }
 
 /* Until the recorder hears Enhanced Mic, or no longer. */
@@ -332,6 +332,7 @@ static void teardown(void) {
     node_close(more[0]);
     node_close(more[1]);
     node_close(node);
+    node = more[0] = more[1] = NULL; /* shell dispatches those that are open */
     manager_close(manager);
     shell("%s stop %s/s", SESSION, directory);
 }
@@ -1078,11 +1079,11 @@ START_TEST(the_speaker_delays_what_is_played) {
     const unsigned some[] = {256, 480, 1024};
     for (unsigned i = 0; i < 3; i++)
         expect_quantum(some[i], some[i], NULL);
-    shell("pactl set-sink-volume enhanced_speaker 50%% &"); /* the cube of it, as people hear */
+    shell("pactl set-sink-volume enhanced_speaker 50%%"); /* the cube of it, as people hear */
     expect_delay(node, 1024, 0.125f, NULL);
-    shell("pactl set-sink-mute enhanced_speaker 1 &");
+    shell("pactl set-sink-mute enhanced_speaker 1");
     until_heard(false);
-    shell("(pactl set-sink-mute enhanced_speaker 0; pactl set-sink-volume enhanced_speaker 100%%) &");
+    shell("pactl set-sink-mute enhanced_speaker 0; pactl set-sink-volume enhanced_speaker 100%%");
     until_heard(true);
 }
 END_TEST
@@ -1094,16 +1095,16 @@ START_TEST(the_speaker_follows_the_output_and_never_itself) {
     until_heard(true);
     shell(
         "pactl load-module module-null-sink sink_name=other_out sink_properties=device.description=Other > /dev/null");
-    shell("pactl set-default-sink other_out &");
+    shell("pactl set-default-sink other_out");
     spin_until(strcmp(status().microphone, "Other") == 0);
     until_heard(false);
     link_ports("other_out:monitor_FL", "recorder:second");
     until_heard(true);
-    shell("pactl set-default-sink enhanced_speaker &");
+    shell("pactl set-default-sink enhanced_speaker");
     spin(1);
     ck_assert(status().has_microphone);
     ck_assert_str_ne(status().microphone_name, "enhanced_speaker");
-    shell("pactl set-default-sink null_out &");
+    shell("pactl set-default-sink null_out");
     spin_until(strcmp(status().microphone, "Null output") == 0);
     until_heard(true);
 }
@@ -1163,9 +1164,9 @@ START_TEST(several_at_once) {
     spin_until((node_status(more[1], &n), n.has_microphone));
     link_ports("player:out", "usb_mic:input_MONO");
     /* Who follows the default does not take what is enhanced already. */
-    shell("pactl set-default-source enhanced_mic.usb_mic &");
+    shell("pactl set-default-source enhanced_mic.usb_mic");
     spin_until(strcmp(status().microphone_name, "usb_mic") == 0);
-    shell("pactl set-default-source fake_mic &");
+    shell("pactl set-default-source fake_mic");
     spin_until(strcmp(status().microphone_name, "fake_mic") == 0);
     shell("pw-link -d fake_mic:capture_MONO recorder:first; pw-link -d enhanced_mic:capture_MONO recorder:second");
     link_ports("usb_mic:capture_MONO", "recorder:first");
