@@ -249,7 +249,7 @@ static void move_to(struct wishes *w, struct mirror_node *node, struct mirror_ta
 
 /* Moves a recorder to where the choice for its application asks for. If it is elsewhere after it was there, people have
  * moved it, and the choice ends. A recorder that is elsewhere from the start stays there: people moved it while this
- * program did not run. */
+ * program did not run. One that this node asked back is not there by people's will. */
 static void keep_choice(struct mirror *m, struct wishes *w, struct mirror_node *node, bool on,
         const struct mirror_node *own) {
     struct mirror_target *const target = mirror_target(m, node);
@@ -257,12 +257,13 @@ static void keep_choice(struct mirror *m, struct wishes *w, struct mirror_node *
     const enum leads to = leads(m, own, target);
     const bool settled = node->settled, there = goal && node->asked == goal->serial;
     const bool here = to == LEADS_HERE || (to == LEADS_DEFAULT && settled);
+    const bool asked_back = node->awaited || node->brought_back;
     if (on ? here : to == LEADS_AWAY) {
         node->settled = true;
         node->due = DUE_NOTHING;
         if (!on && goal && !there && node->asked && strtoull(target->object, NULL, 10) == node->asked)
             move_to(w, node, target, goal->serial); /* from the microphone that this node used before */
-    } else if (node->due == DUE_MOVE || to == LEADS_NOWHERE || (on && to == LEADS_DEFAULT)) {
+    } else if (node->due == DUE_MOVE || to == LEADS_NOWHERE || (on ? to == LEADS_DEFAULT : asked_back)) {
         if (goal && (node->due == DUE_MOVE || settled || !there))
             move_to(w, node, target, goal->serial);
     } else if (settled) {
