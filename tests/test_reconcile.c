@@ -6,10 +6,10 @@
  *   meter ID    active ID 0|1    complete    told    lost-metadata    set SUBJECT KEY VALUE    unset SUBJECT [KEY]
  *   owner ID SERIAL: of the metadata's entry
  *   own CAPTURE SOURCE    choose MICROPHONE|- CHANNEL|-    noted SERIAL TARGET|- [misled]
- *   listens ID    app NAME on|off|auto
+ *   listens ID    app NAME on|off|auto    anew
  *   = [consumers N] [recorders N] [back N] [microphone ID|-] [quiet 0|1] [capture 0|1] [target NAME|-]
  *     [channel NAME] [played NAME|-] [lacks 0|1] [pacing 0|1] [metadata ID|-] [sets NODE:KEY:SERIAL...|-]
- *     [title TEXT|-] [notes SERIAL[:TARGET][:misled]...|-] [choices NAME:on|off...|-]
+ *     [vain 0|1] [title TEXT|-] [notes SERIAL[:TARGET][:misled]...|-] [choices NAME:on|off...|-]
  * reconcile is called at "=" only: the events between two of them come in one dispatch. */
 #include "graph/reconcile.h"
 #include "run.h"
@@ -363,6 +363,18 @@ static const struct script scripts[] = {
         "= sets -",
         "set 40 target.object -1",
         "= sets - choices -"}},
+    {"who moved in vain is asked anew", NODE_MIC, {
+        KNOWN, "app rec on", "node 40 Stream/Input/Audio rec 7", "listens 40", "link 52 30 40",
+        "node 41 Stream/Input/Audio other 8",
+        "= sets 40:target.object:101 vain 0",
+        "set 40 target.object 101", "- 52",
+        "= sets - vain 1",
+        "anew",
+        "= sets 40:target.object:0,40:target.object:101 vain 1",
+        "unset 40 target.object", "set 40 target.object 101",
+        "= sets - vain 1",
+        "link 51 11 40", "anew",
+        "= sets - vain 0"}},
     {"who is asked back does not end a choice of the microphone, which is to come", NODE_MIC, {
         "noted 7 -", "app rec off", OWN, "metadata 5", "complete", "told", "node 40 Stream/Input/Audio rec 7",
         "= sets 40:target.object:101",
@@ -489,6 +501,8 @@ static void play_event(struct play *p, char *const *a) {
         mirror_link(m, number(a[1]))->active = strcmp(a[2], "1") == 0;
     else if (strcmp(event, "complete") == 0)
         m->complete = true;
+    else if (strcmp(event, "anew") == 0)
+        m->ask_anew = true;
     else if (strcmp(event, "told") == 0)
         m->metadata_complete = true;
     else if (strcmp(event, "lost-metadata") == 0)
@@ -572,6 +586,7 @@ static void describe(const struct play *p, const char *what, char ret[512]) {
                 : strcmp(what, "quiet") == 0     ? w->quiet
                 : strcmp(what, "capture") == 0   ? w->capture
                 : strcmp(what, "lacks") == 0     ? w->lacks_channel
+                : strcmp(what, "vain") == 0      ? w->in_vain
                 : strcmp(what, "pacing") == 0    ? w->pacing
                                                  : 99);
 }

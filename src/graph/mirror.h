@@ -96,6 +96,7 @@ struct mirror {
     json_t *choices;     /* of NODE_MIC: as in choices.h; NULL: none */
     struct recall noted; /* whom to ask back if this process or this node goes */
     uint64_t recalled;   /* this node's serial when it last asked them */
+    bool ask_anew;       /* those whose move was in vain, at the next reconcile */
 };
 
 /* Each adds an object, zeroed but for its id. The pointer is valid until the next object is added; NULL: no memory. */

@@ -23,6 +23,8 @@
 #define MUTED_MS 400           /* a change of microphone waits so long for the fade: two of the longest quanta */
 #define UNLINKED_FIRST_MS 5000 /* the session manager has so long to link the capture stream, doubled each time ... */
 #define UNLINKED_MAX_MS 80000  /* ... to here */
+#define IN_VAIN_FIRST_MS 200   /* who was asked to move and is linked to nothing is asked anew, doubled each time ... */
+#define IN_VAIN_MAX_MS 16000   /* ... to here */
 
 struct node {
     enum node_kind kind;
@@ -66,6 +68,11 @@ struct node {
         unsigned wait_ms; /* 0: the capture stream has been linked, so who unlinks it means it */
         bool waiting;     /* the timer runs: then open it anew */
     } forgotten;
+    struct {
+        struct spa_source *timer;
+        unsigned wait_ms;
+        bool waiting; /* the timer runs: then ask anew those who moved in vain */
+    } in_vain;
 };
 
 static void start_timer(struct node *n, struct spa_source *timer, unsigned ms) {
@@ -125,6 +132,24 @@ static void on_forgotten(void *data, uint64_t expirations) {
         return;
     n->forgotten.wait_ms = doubled(n->forgotten.wait_ms, UNLINKED_MAX_MS);
     streams_close_capture(&n->streams);
+}
+
+static void watch_moves(struct node *n) {
+    const bool in_vain = n->wishes.in_vain;
+    if (!in_vain)
+        n->in_vain.wait_ms = IN_VAIN_FIRST_MS;
+    if (in_vain != n->in_vain.waiting)
+        start_timer(n, n->in_vain.timer, in_vain ? n->in_vain.wait_ms : 0); /* 0 stops it */
+    n->in_vain.waiting = in_vain;
+}
+
+static void on_in_vain(void *data, uint64_t expirations) {
+    (void)expirations;
+    struct node *const n = data;
+    n->in_vain.waiting = false;
+    n->in_vain.wait_ms = doubled(n->in_vain.wait_ms, IN_VAIN_MAX_MS);
+    n->registry.mirror.ask_anew = true;
+    n->stale = true;
 }
 
 /* Opens and closes the capture stream as wished. For another microphone or channel, or with the echo canceller or
@@ -199,6 +224,7 @@ static int follow_graph(struct node *n) {
     }
     n->settled |= is_complete(n);
     watch_capture(n);
+    watch_moves(n);
     int r = follow_capture(n);
     if (r >= 0 && !n->repair.waiting)
         r = streams_follow_played(&n->streams, n->registry.core, w->played);
@@ -407,9 +433,10 @@ static int open_library(struct node *n, struct err *err) {
     n->repair.timer = pw_loop_add_timer(n->loop, on_repair, n);
     n->fade.timer = pw_loop_add_timer(n->loop, on_muted, n);
     n->forgotten.timer = pw_loop_add_timer(n->loop, on_forgotten, n);
+    n->in_vain.timer = pw_loop_add_timer(n->loop, on_in_vain, n);
     const struct rt rt = threads_rt(&n->threads);
     if (echo_init(&n->echo, n->loop, n->context, &rt) < 0 || !n->streams.frozen || !n->repair.timer ||
-            !n->fade.timer || !n->forgotten.timer)
+            !n->fade.timer || !n->forgotten.timer || !n->in_vain.timer)
         return err_set(err, -EIO, "PipeWire's client library gives no timers or events: %s", strerror(errno));
     return 0;
 }

@@ -165,6 +165,11 @@ static void give_back(struct mirror *m, struct wishes *w) {
     }
 }
 
+/* The metadata has what this node asked for last. */
+static bool is_as_asked(const struct mirror_node *node, const struct mirror_target *target) {
+    return target && node->asked && strtoull(target->object, NULL, 10) == node->asked;
+}
+
 static struct recall_stream recall_stream(const struct mirror *m, const struct mirror_node *node) {
     const struct mirror_target *const target = mirror_target(m, node);
     struct recall_stream stream = {.serial = node->serial};
@@ -235,6 +240,27 @@ static void recall(struct mirror *m, struct wishes *w) {
     note(m, w, role, own);
 }
 
+static bool is_linked(const struct mirror *m, uint32_t node) {
+    bool linked = false;
+    for (unsigned i = 0; i < m->n_links; i++)
+        linked |= m->links[i].from == node || m->links[i].to == node;
+    return linked;
+}
+
+/* WirePlumber 0.5 may fail to link a stream that is moved just after it was linked, and leave it so. It tries again when
+ * the target changes; it does not look between the two changes made here. */
+static void ask_anew(struct mirror *m, struct wishes *w) {
+    for (unsigned i = 0; i < m->n_nodes; i++) {
+        const struct mirror_node *const node = &m->nodes[i];
+        if (!is_as_asked(node, mirror_target(m, node)) || is_linked(m, node->id))
+            continue;
+        w->in_vain = true;
+        if (m->ask_anew && set_target(w, node->id, "target.object", 0))
+            set_target(w, node->id, "target.object", node->asked);
+    }
+    m->ask_anew = false;
+}
+
 /* ---- what people chose for applications -------------------------------------------------------------------------- */
 
 static void move_to(struct wishes *w, struct mirror_node *node, struct mirror_target *target, uint64_t serial) {
@@ -261,7 +287,7 @@ static void keep_choice(struct mirror *m, struct wishes *w, struct mirror_node *
     if (on ? here : to == LEADS_AWAY) {
         node->settled = true;
         node->due = DUE_NOTHING;
-        if (!on && goal && !there && node->asked && strtoull(target->object, NULL, 10) == node->asked)
+        if (!on && goal && !there && is_as_asked(node, target))
             move_to(w, node, target, goal->serial); /* from the microphone that this node used before */
     } else if (node->due == DUE_MOVE || to == LEADS_NOWHERE || (on ? to == LEADS_DEFAULT : asked_back)) {
         if (goal && (node->due == DUE_MOVE || settled || !there))
@@ -308,6 +334,7 @@ void reconcile(struct mirror *m, struct wishes *ret) {
     find_played(m, ret);
     recall(m, ret);
     keep_choices(m, ret);
+    ask_anew(m, ret);
     give_back(m, ret);
     choose_target(m, ret);
     /* A speaker's capture stream never stays away, but without an output nothing drives it. */
