@@ -63,16 +63,12 @@ struct node {
         struct spa_source *timer;
         enum { FADE_NONE, FADE_OUT, FADE_DONE } state; /* of the input, before the capture stream is opened anew */
     } fade;
-    struct {
-        struct spa_source *timer;
-        unsigned wait_ms; /* 0: the capture stream has been linked, so who unlinks it means it */
-        bool waiting;     /* the timer runs: then open it anew */
-    } forgotten;
-    struct {
+    struct wait {
         struct spa_source *timer;
         unsigned wait_ms;
-        bool waiting; /* the timer runs: then ask anew those who moved in vain */
-    } in_vain;
+        bool waiting; /* the timer runs */
+    } forgotten, /* ... then open the capture stream anew; 0 ms: it has been linked, so who unlinks it means it */
+            in_vain; /* ... then ask anew those who moved in vain */
 };
 
 static void start_timer(struct node *n, struct spa_source *timer, unsigned ms) {
@@ -114,13 +110,17 @@ static bool is_forgotten(const struct node *n) {
            m->own.capture != MIRROR_NONE && has_role(m, ROLE_MICROPHONE);
 }
 
+/* Has the timer run, or not. */
+static void set_waiting(struct node *n, struct wait *wait, bool waits) {
+    if (waits != wait->waiting)
+        start_timer(n, wait->timer, waits ? wait->wait_ms : 0); /* 0 stops it */
+    wait->waiting = waits;
+}
+
 static void watch_capture(struct node *n) {
     if (n->wishes.microphone != MIRROR_NONE || n->wishes.quiet)
         n->forgotten.wait_ms = 0;
-    const bool forgotten = is_forgotten(n);
-    if (forgotten != n->forgotten.waiting)
-        start_timer(n, n->forgotten.timer, forgotten ? n->forgotten.wait_ms : 0); /* 0 stops it */
-    n->forgotten.waiting = forgotten;
+    set_waiting(n, &n->forgotten, is_forgotten(n));
 }
 
 static void on_forgotten(void *data, uint64_t expirations) {
@@ -135,12 +135,9 @@ static void on_forgotten(void *data, uint64_t expirations) {
 }
 
 static void watch_moves(struct node *n) {
-    const bool in_vain = n->wishes.in_vain;
-    if (!in_vain)
+    if (!n->wishes.in_vain)
         n->in_vain.wait_ms = IN_VAIN_FIRST_MS;
-    if (in_vain != n->in_vain.waiting)
-        start_timer(n, n->in_vain.timer, in_vain ? n->in_vain.wait_ms : 0); /* 0 stops it */
-    n->in_vain.waiting = in_vain;
+    set_waiting(n, &n->in_vain, n->wishes.in_vain);
 }
 
 static void on_in_vain(void *data, uint64_t expirations) {
