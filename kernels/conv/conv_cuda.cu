@@ -54,18 +54,18 @@ conv_linear(const __grid_constant__ struct conv_cuda a) {
 #pragma unroll 1
         for (unsigned k = 0; k < n_here; k++) {
             const unsigned channel = 16 * (step * STAGE + k) + 4 * t;
-            float4 v[2];
+            float4 v[2][1];
 #pragma unroll
             for (int i = 0; i < 2; i++) {
-                v[i] = convolved(a, min(first + 8 * i, total - 1), channel);
+                v[i][0] = convolved(a, min(first + 8 * i, total - 1), channel);
                 if (blockIdx.y == 0 && first + 8 * i < total)
-                    *(float4 *)(a.y + (size_t)(first + 8 * i) * a.n_channels + channel) = v[i];
+                    *(float4 *)(a.y + (size_t)(first + 8 * i) * a.n_channels + channel) = v[i][0];
             }
-            uint32_t high[4], low[4];
-            multiply_split(high, low, v[0], v[1]);
+            multiply_rows<1> rows;
+            multiply_split(&rows, v);
 #pragma unroll
             for (int tile = 0; tile < N; tile += 2)
-                multiply<2>(&c[tile], high, low, w + (k * N + tile) * 32);
+                multiply<2>(&c[tile], rows, 0, w + (k * N + tile) * 32);
         }
     }
 #pragma unroll

@@ -48,7 +48,7 @@ dense(const __grid_constant__ struct dense_cuda a) {
             const unsigned first_channel = 16 * (step * STAGE + k), back = first_channel / n, j = a.layer - back;
             const float *map = a.map[j] + first_channel - back * n + 4 * t,
                         *past = a.past[j] + first_channel - back * n + 4 * t, *taps = a.taps + first_channel + 4 * t;
-            float4 v[2] = {};
+            float4 v[2][1] = {};
 #pragma unroll
             for (int f = 0; f < 3; f++) {
                 float4 w[3];
@@ -59,16 +59,16 @@ dense(const __grid_constant__ struct dense_cuda a) {
                 for (int i = 0; i < 2; i++) {
                     const float *x = (is_past[i][f] ? past : map) + from[i][f];
                     const float4 zero = make_float4(0, 0, 0, 0);
-                    multiply_add(&v[i], row[i] > 0 ? *(const float4 *)(x - n) : zero, w[0]);
-                    multiply_add(&v[i], *(const float4 *)x, w[1]);
-                    multiply_add(&v[i], row[i] + 1 < a.n_rows ? *(const float4 *)(x + n) : zero, w[2]);
+                    multiply_add(&v[i][0], row[i] > 0 ? *(const float4 *)(x - n) : zero, w[0]);
+                    multiply_add(&v[i][0], *(const float4 *)x, w[1]);
+                    multiply_add(&v[i][0], row[i] + 1 < a.n_rows ? *(const float4 *)(x + n) : zero, w[2]);
                 }
             }
-            uint32_t high[4], low[4];
-            multiply_split(high, low, v[0], v[1]);
+            multiply_rows<1> rows;
+            multiply_split(&rows, v);
 #pragma unroll
             for (int tile = 0; tile < N; tile += 2)
-                multiply<2>(&c[tile], high, low, weight + (k * N + tile) * 32);
+                multiply<2>(&c[tile], rows, 0, weight + (k * N + tile) * 32);
         }
     }
 #pragma unroll

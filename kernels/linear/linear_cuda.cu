@@ -164,10 +164,8 @@ few(const __grid_constant__ struct linear_cuda a) {
                 x[i][k] = times(x[i][k], load4(a.scale + (size_t)p.frame[i] * a.n_in, 16 * k + 4 * t, a.n_in));
     if (a.norm_epsilon > 0)
         normalise(x, t, a.n_in, a.norm_epsilon);
-    uint32_t high[STAGE][4], low[STAGE][4];
-#pragma unroll
-    for (int k = 0; k < STAGE; k++)
-        multiply_split(high[k], low[k], x[0][k], x[1][k]);
+    multiply_rows<STAGE> rows;
+    multiply_split(&rows, x);
 
     for (unsigned step = 0; step < n_steps; step++) {
         __pipeline_wait_prior(0);
@@ -179,7 +177,7 @@ few(const __grid_constant__ struct linear_cuda a) {
 #pragma unroll
             for (int k = 0; k < STAGE; k++)
                 if (k < n_k)
-                    multiply<2>(c, high[k], low[k], &weights[step % 2][(k * N + j) * 32 + lane]);
+                    multiply<2>(c, rows, k, &weights[step % 2][(k * N + j) * 32 + lane]);
             finish(a, c, p, step * 8 * N + 8 * j + 4 * t);
         }
     }
@@ -212,12 +210,12 @@ many(const __grid_constant__ struct linear_cuda a) {
                 squares += squares4(less(load(i, k), mean[i]));
             factor[i] = 1 / sqrtf(row_sum(squares) / a.n_in + a.norm_epsilon);
         }
-    float4 x[STAGE][2];
+    float4 x[STAGE][2][1];
 #pragma unroll
     for (int k = 0; k < STAGE; k++)
 #pragma unroll
         for (int i = 0; i < 2; i++)
-            x[k][i] = load(i, 16 * k + 4 * t);
+            x[k][i][0] = load(i, 16 * k + 4 * t);
 
     float c[N][4] = {};
     for (unsigned step = 0; step < stages.n_steps; step++) {
@@ -226,17 +224,17 @@ many(const __grid_constant__ struct linear_cuda a) {
         for (int k = 0; k < STAGE; k++) {
             if (step * STAGE + k >= stages.n_k)
                 break;
-            uint32_t high[4], low[4];
+            multiply_rows<1> rows;
 #pragma unroll
             for (int i = 0; i < 2; i++)
-                x[k][i] = times(less(x[k][i], mean[i]), factor[i]);
-            multiply_split(high, low, x[k][0], x[k][1]);
+                x[k][i][0] = times(less(x[k][i][0], mean[i]), factor[i]);
+            multiply_split(&rows, x[k]);
 #pragma unroll
             for (int i = 0; i < 2; i++)
-                x[k][i] = load(i, ((step + 1) * STAGE + k) * 16 + 4 * t);
+                x[k][i][0] = load(i, ((step + 1) * STAGE + k) * 16 + 4 * t);
 #pragma unroll
             for (int j = 0; j < N; j += 2)
-                multiply<2>(&c[j], high, low, w + (k * N + j) * 32);
+                multiply<2>(&c[j], rows, 0, w + (k * N + j) * 32);
         }
     }
 #pragma unroll
@@ -279,12 +277,7 @@ chain(const __grid_constant__ struct linear_chain_cuda a) {
     const unsigned row[2] = {min(first, total - 1), min(first + 8, total - 1)};
     const bool real[2] = {first < total, first + 8 < total};
     float4 v[2][K];
-    uint32_t high[K][4], low[K][4];
-    auto split = [&] {
-#pragma unroll
-        for (int k = 0; k < K; k++)
-            multiply_split(high[k], low[k], v[0][k], v[1][k]);
-    };
+    multiply_rows<K> rows;
     await();
 #pragma unroll
     for (int i = 0; i < 2; i++)
@@ -297,10 +290,9 @@ chain(const __grid_constant__ struct linear_chain_cuda a) {
         }
     if (GATE)
         normalise(v, t, C, a.norm_epsilon);
-    split();
+    multiply_split(&rows, v);
 
     if constexpr (GATE) {
-        uint32_t product_high[K][4], product_low[K][4];
 #pragma unroll
         for (int step = 0; step < GATE_STEPS; step++) {
             const uint4 *w = next(step);
@@ -309,24 +301,22 @@ chain(const __grid_constant__ struct linear_chain_cuda a) {
                 float c[2][4] = {};
 #pragma unroll
                 for (int k = 0; k < K; k++)
-                    multiply<2>(c, high[k], low[k], w + (k * GATE_TILES + j) * 32);
+                    multiply<2>(c, rows, k, w + (k * GATE_TILES + j) * 32);
                 const int pair = (step * GATE_TILES + j) / 2;
                 const float4 bias = *(const float4 *)(a.gate_bias + 16 * pair + 4 * t);
 #pragma unroll
-                for (int i = 0; i < 2; i++)
-                    multiply_split_pair(&product_high[pair / 2][pair % 2 * 2 + i],
-                                        &product_low[pair / 2][pair % 2 * 2 + i],
-                                        (c[0][2 * i] + bias.x) * (c[0][2 * i + 1] + bias.y),
-                                        (c[1][2 * i] + bias.z) * (c[1][2 * i + 1] + bias.w));
+                for (int i = 0; i < 2; i++) {
+                    const float first = (c[0][2 * i] + bias.x) * (c[0][2 * i + 1] + bias.y),
+                                second = (c[1][2 * i] + bias.z) * (c[1][2 * i + 1] + bias.w);
+                    float4 *product = &v[i][pair / 2];
+                    if (pair % 2)
+                        product->z = first, product->w = second;
+                    else
+                        product->x = first, product->y = second;
+                }
             }
         }
-#pragma unroll
-        for (int k = 0; k < K; k++)
-#pragma unroll
-            for (int e = 0; e < 4; e++) {
-                high[k][e] = product_high[k][e];
-                low[k][e] = product_low[k][e];
-            }
+        multiply_split(&rows, v);
     }
 
     const uint4 *w = next(GATE_STEPS);
@@ -335,7 +325,7 @@ chain(const __grid_constant__ struct linear_chain_cuda a) {
         float c[2][4] = {};
 #pragma unroll
         for (int k = 0; k < K; k++)
-            multiply<2>(c, high[k], low[k], w + (k * PROJ_TILES + j) * 32);
+            multiply<2>(c, rows, k, w + (k * PROJ_TILES + j) * 32);
         const unsigned o = 8 * j + 4 * t;
         const float4 bias = *(const float4 *)(a.proj_bias + o);
 #pragma unroll
@@ -350,7 +340,7 @@ chain(const __grid_constant__ struct linear_chain_cuda a) {
         }
     }
     normalise(v, t, C, a.norm_epsilon);
-    split();
+    multiply_split(&rows, v);
 
 #pragma unroll 1
     for (int step = 0; step < OUT_STEPS; step++) {
@@ -360,7 +350,7 @@ chain(const __grid_constant__ struct linear_chain_cuda a) {
             float c[2][4] = {};
 #pragma unroll
             for (int k = 0; k < K; k++)
-                multiply<2>(c, high[k], low[k], w + (k * OUT_TILES + j) * 32);
+                multiply<2>(c, rows, k, w + (k * OUT_TILES + j) * 32);
             const unsigned o = 8 * (unsigned)(step * OUT_TILES + j) + 4 * t;
             const float4 bias = *(const float4 *)(a.out_bias + o);
 #pragma unroll
@@ -403,7 +393,7 @@ void linear_cuda_put(float *packed, unsigned n_in, unsigned n_out, unsigned outp
         const float w = multiply_scaled(weight[k]);
         const __half high = __float2half_rn(w);
         halves[lane * 8 + pair * 2 + k % 2] = high;
-        halves[lane * 8 + 4 + pair * 2 + k % 2] = __float2half_rn(w - __half2float(high));
+        halves[lane * 8 + 4 + pair * 2 + k % 2] = __float2half_rn(MULTIPLY_REST * (w - __half2float(high)));
     }
 }
 

@@ -1,8 +1,11 @@
-/* multiply.cuh - a warp's product of small matrices on tensor cores, with float32 precision. Each number is split into
- * two of 16 bits, the second of which holds the remainder of the first; each product becomes three of these.
+/* multiply.cuh - a warp's product of small matrices on tensor cores, with float32's range and nearly its precision.
+ * Each number is split into two of 16 bits, the second of which holds the remainder of the first; each product becomes
+ * three of these.
  *
- * Numbers are scaled by MULTIPLY_SCALE, because the remainder of a small one would otherwise be below half's normal
- * range. Tensor cores truncate sums, so each sum covers 16 products and the results are added in float.
+ * Numbers are scaled first, as half's range ends at 65504: weights by MULTIPLY_SCALE, each row of inputs by a power of
+ * two of its own, which is taken back from the sums. Remainders are scaled by MULTIPLY_REST, as those of small numbers
+ * would be below half's normal range; so their products have a sum of their own. Tensor cores truncate sums, so each
+ * sum covers 16 products and the results are added in float.
  *
  * c [16][8] += a [16][16] b [16][8]. With g = lane / 4 and t = lane % 4, a lane holds rows g and 8 + g, columns 4 t
  * to 4 t + 3, of a. b is packed in the order in which lanes load it (linear_cuda_put). Of two neighbouring tiles,
@@ -19,28 +22,51 @@ static __device__ uint32_t multiply_bits(__half2 x) {
     return *(const uint32_t *)&x;
 }
 
-enum { MULTIPLY_SCALE = 16 };
+enum { MULTIPLY_SCALE = 16, MULTIPLY_REST = 1 << 11 };
 
-/* The number to be split, clipped at 4094. */
-static inline __host__ __device__ float multiply_scaled(float x) {
-    return fminf(fmaxf(MULTIPLY_SCALE * x, -65504.f), 65504.f);
+/* The weight to be split, clipped at 4094. */
+static inline __host__ __device__ float multiply_scaled(float weight) {
+    return fminf(fmaxf(MULTIPLY_SCALE * weight, -65504.f), 65504.f);
+}
+
+/* Rows g and 8 + g of a, split: 16 columns in each of K parts. */
+template <int K> struct multiply_rows {
+    uint32_t high[K][4], low[K][4];
+    float back[2]; /* what a sum of row g, 8 + g is multiplied with */
+};
+
+static __device__ float multiply_largest(float4 x) {
+    return fmaxf(fmaxf(fabsf(x.x), fabsf(x.y)), fmaxf(fabsf(x.z), fabsf(x.w)));
 }
 
 static __device__ void multiply_split_pair(uint32_t *high, uint32_t *low, float x, float y) {
-    x = multiply_scaled(x);
-    y = multiply_scaled(y);
     const __half2 upper = __floats2half2_rn(x, y);
     const float2 kept = __half22float2(upper);
     *high = multiply_bits(upper);
-    *low = multiply_bits(__floats2half2_rn(x - kept.x, y - kept.y));
+    *low = multiply_bits(__floats2half2_rn(MULTIPLY_REST * (x - kept.x), MULTIPLY_REST * (y - kept.y)));
 }
 
-/* Splits four columns of rows g and 8 + g. */
-static __device__ void multiply_split(uint32_t high[4], uint32_t low[4], float4 row, float4 other) {
-    multiply_split_pair(&high[0], &low[0], row.x, row.y);
-    multiply_split_pair(&high[1], &low[1], other.x, other.y);
-    multiply_split_pair(&high[2], &low[2], row.z, row.w);
-    multiply_split_pair(&high[3], &low[3], other.z, other.w);
+/* Splits four columns of each part of rows g, x[0], and 8 + g, x[1]. The power of two brings a row's largest number to
+ * 2^14 or up to twice that. */
+template <int K> static __device__ void multiply_split(multiply_rows<K> *rows, const float4 (&x)[2][K]) {
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        float largest = 0;
+#pragma unroll
+        for (int k = 0; k < K; k++)
+            largest = fmaxf(largest, multiply_largest(x[i][k]));
+        largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, 1)); /* the four lanes that share the row */
+        largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, 2));
+        const int exponent = max(__float_as_int(largest) >> 23, 20); /* with float's bias, 127 */
+        const float scale = __int_as_float((127 + 127 + 14 - exponent) << 23);
+        rows->back[i] = __int_as_float((exponent - 14) << 23) * (1.f / MULTIPLY_SCALE);
+#pragma unroll
+        for (int k = 0; k < K; k++) {
+            const float4 v = x[i][k];
+            multiply_split_pair(&rows->high[k][i], &rows->low[k][i], v.x * scale, v.y * scale);
+            multiply_split_pair(&rows->high[k][2 + i], &rows->low[k][2 + i], v.z * scale, v.w * scale);
+        }
+    }
 }
 
 static __device__ void multiply_halves(float c[4], const uint32_t a[4], uint32_t b0, uint32_t b1) {
@@ -59,29 +85,29 @@ static __device__ void multiply_halves(float c[4], const uint32_t a[4], uint32_t
 #endif
 }
 
-/* Multiplies N neighbouring tiles. b points to this lane's part of the first; the others follow 32 apart. The products
- * of one sum are spread out, so that none waits for another. */
-template <int N>
-static __device__ void multiply(float (*c)[4], const uint32_t high[4], const uint32_t low[4], const uint4 *b) {
+/* Multiplies part k with N neighbouring tiles. b points to this lane's share of the first; the others follow 32 apart.
+ * The products of one sum are spread out, so that none waits for another. */
+template <int N, int K>
+static __device__ void multiply(float (*c)[4], const multiply_rows<K> &a, int k, const uint4 *b) {
     uint4 w[N];
-    float sum[N][4] = {};
+    float sum[N][4] = {}, rest[N][4] = {};
 #pragma unroll
     for (int j = 0; j < N; j++)
         w[j] = b[32 * j];
 #pragma unroll
     for (int j = 0; j < N; j++)
-        multiply_halves(sum[j], low, w[j].x, w[j].y);
+        multiply_halves(rest[j], a.low[k], w[j].x, w[j].y);
 #pragma unroll
     for (int j = 0; j < N; j++)
-        multiply_halves(sum[j], high, w[j].z, w[j].w);
+        multiply_halves(sum[j], a.high[k], w[j].x, w[j].y);
 #pragma unroll
     for (int j = 0; j < N; j++)
-        multiply_halves(sum[j], high, w[j].x, w[j].y);
+        multiply_halves(rest[j], a.high[k], w[j].z, w[j].w);
 #pragma unroll
     for (int j = 0; j < N; j++)
 #pragma unroll
         for (int e = 0; e < 4; e++)
-            c[j][e] += sum[j][e] * (1.f / (MULTIPLY_SCALE * MULTIPLY_SCALE));
+            c[j][e] += (sum[j][e] + rest[j][e] * (1.f / MULTIPLY_REST)) * a.back[e / 2];
 }
 
 /* Four outputs of row g (i = 0) or 8 + g (1), from the sums of two neighbouring tiles. */

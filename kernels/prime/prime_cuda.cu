@@ -73,9 +73,10 @@ prime(const __grid_constant__ struct prime_cuda a) {
 #pragma unroll
         for (int k = 0; k < C / 16; k++) {
             const float *a = product + (tile_row + g) * A_STRIDE + 16 * k + 4 * t;
-            uint32_t high[4], low[4];
-            multiply_split(high, low, *(const float4 *)a, *(const float4 *)(a + 8 * A_STRIDE));
-            multiply<N>(sum, high, low, (const uint4 *)weight + (k * (C / 8) + out / 8) * 32 + lane);
+            const float4 v[2][1] = {{*(const float4 *)a}, {*(const float4 *)(a + 8 * A_STRIDE)}};
+            multiply_rows<1> rows;
+            multiply_split(&rows, v);
+            multiply<N>(sum, rows, 0, (const uint4 *)weight + (k * (C / 8) + out / 8) * 32 + lane);
         }
 #pragma unroll
         for (int j = 0; j < N; j += 2) {
