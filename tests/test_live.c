@@ -395,14 +395,15 @@ static bool has_its_delay(const struct node *n) {
 static struct pump_stats expect_delay(const struct node *n, unsigned more_samples, float factor, double *error_db) {
     struct pump_stats s;
     unsigned index;
-    do { /* a stretch amid which it says nothing else */
+    do { /* a stretch amid which it says nothing else, and no hop was late */
         spin_until(has_its_delay(n));
         s = stats_of(n);
         index = record_whole(4096 + s.delay + 2 * s.quantum) - 2047;
-    } while (stats_of(n).delay != s.delay);
+    } while (stats_of(n).delay != s.delay || stats_of(n).late_hops != s.late_hops);
     const int first = probe_delay(probe, 0, index, 1, NULL), second = probe_delay(probe, 1, index, factor, error_db);
     ck_assert_int_ge(first, 0);
-    ck_assert_int_eq(second - first, (int)(s.delay + more_samples));
+    ck_assert_msg(second - first == (int)(s.delay + more_samples), "found at %d and %d, delay %u and %u, late hops %llu",
+                  first, second, s.delay, more_samples, (unsigned long long)s.late_hops);
     return s;
 }
 
