@@ -390,7 +390,7 @@ void linear_cuda_put(float *packed, unsigned n_in, unsigned n_out, unsigned outp
     for (unsigned k = 0; k < n_in; k++) {
         const unsigned t = k % 16 / 4, pair = k % 4 / 2;
         const size_t lane = (((size_t)stage * n_k + k / 16) * n + tile) * 32 + 4 * g + t;
-        const float w = multiply_scaled(weight[k]);
+        const float w = fminf(fmaxf(weight[k], -65504.f), 65504.f); /* half's range */
         const __half high = __float2half_rn(w);
         halves[lane * 8 + pair * 2 + k % 2] = high;
         halves[lane * 8 + 4 + pair * 2 + k % 2] = __float2half_rn(MULTIPLY_REST * (w - __half2float(high)));

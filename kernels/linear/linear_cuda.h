@@ -6,7 +6,7 @@
  * Row r of frame f starts at f * frame + r * stride; rows of x may overlap. y may be add or skip, but not x. Memory is
  * accessed in vectors of four, so the maps' frames and strides, n_in and n_out are multiples of 4. Exceptions: n_in of
  * at most 16 and n_out of at most 3, with their maps. All pointers are device pointers. Each product is three on tensor
- * cores (multiply.cuh), which clip weights at 4094. A row's result depends neither on other rows nor on their
+ * cores (multiply.cuh), which clip weights at 65504. A row's result depends neither on other rows nor on their
  * number. */
 #ifndef PRIMEKNET_LINEAR_CUDA_H
 #define PRIMEKNET_LINEAR_CUDA_H

@@ -2,10 +2,10 @@
  * Each number is split into two of 16 bits, the second of which holds the remainder of the first; each product becomes
  * three of these.
  *
- * Numbers are scaled first, as half's range ends at 65504: weights by MULTIPLY_SCALE, each row of inputs by a power of
- * two of its own, which is taken back from the sums. Remainders are scaled by MULTIPLY_REST, as those of small numbers
- * would be below half's normal range; so their products have a sum of their own. Tensor cores truncate sums, so each
- * sum covers 16 products and the results are added in float.
+ * Half's range ends at 65504, so each row of inputs is first scaled by a power of two of its own, which is taken back
+ * from the sums. Remainders are scaled by MULTIPLY_REST, as those of small numbers would be below half's range; so their
+ * products have a sum of their own. Tensor cores truncate sums, so each sum covers 16 products and the results are added
+ * in float.
  *
  * c [16][8] += a [16][16] b [16][8]. With g = lane / 4 and t = lane % 4, a lane holds rows g and 8 + g, columns 4 t
  * to 4 t + 3, of a. b is packed in the order in which lanes load it (linear_cuda_put). Of two neighbouring tiles,
@@ -22,12 +22,7 @@ static __device__ uint32_t multiply_bits(__half2 x) {
     return *(const uint32_t *)&x;
 }
 
-enum { MULTIPLY_SCALE = 16, MULTIPLY_REST = 1 << 11 };
-
-/* The weight to be split, clipped at 4094. */
-static inline __host__ __device__ float multiply_scaled(float weight) {
-    return fminf(fmaxf(MULTIPLY_SCALE * weight, -65504.f), 65504.f);
-}
+enum { MULTIPLY_REST = 1 << 11 };
 
 /* Rows g and 8 + g of a, split: 16 columns in each of K parts. */
 template <int K> struct multiply_rows {
@@ -57,9 +52,9 @@ template <int K> static __device__ void multiply_split(multiply_rows<K> *rows, c
             largest = fmaxf(largest, multiply_largest(x[i][k]));
         largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, 1)); /* the four lanes that share the row */
         largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, 2));
-        const int exponent = max(__float_as_int(largest) >> 23, 20); /* with float's bias, 127 */
+        const int exponent = max(__float_as_int(largest) >> 23, 15); /* with float's bias, 127 */
         const float scale = __int_as_float((127 + 127 + 14 - exponent) << 23);
-        rows->back[i] = __int_as_float((exponent - 14) << 23) * (1.f / MULTIPLY_SCALE);
+        rows->back[i] = __int_as_float((exponent - 14) << 23);
 #pragma unroll
         for (int k = 0; k < K; k++) {
             const float4 v = x[i][k];
