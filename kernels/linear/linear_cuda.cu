@@ -306,13 +306,13 @@ chain(const __grid_constant__ struct linear_chain_cuda a) {
                 const float4 bias = *(const float4 *)(a.gate_bias + 16 * pair + 4 * t);
 #pragma unroll
                 for (int i = 0; i < 2; i++) {
-                    const float first = (c[0][2 * i] + bias.x) * (c[0][2 * i + 1] + bias.y),
-                                second = (c[1][2 * i] + bias.z) * (c[1][2 * i + 1] + bias.w);
-                    float4 *product = &v[i][pair / 2];
+                    const float2 two = make_float2((c[0][2 * i] + bias.x) * (c[0][2 * i + 1] + bias.y),
+                                                   (c[1][2 * i] + bias.z) * (c[1][2 * i + 1] + bias.w));
+                    float4 *products = &v[i][pair / 2];
                     if (pair % 2)
-                        product->z = first, product->w = second;
+                        products->z = two.x, products->w = two.y;
                     else
-                        product->x = first, product->y = second;
+                        products->x = two.x, products->y = two.y;
                 }
             }
         }
