@@ -76,7 +76,7 @@ static void on_source_process(void *data) {
         struct spa_data *const d = &out->buffer->datas[0];
         const unsigned room = d->maxsize / (unsigned)sizeof(float);
         const unsigned due = (unsigned)(clock->duration * PUMP_RATE / clock->rate.denom);
-        unsigned n_out = same_quantum && out->requested ? (unsigned)out->requested : n_in ? n_in : due;
+        unsigned n_out = same_quantum && out->requested ? (unsigned)out->requested : due;
         if (n_out > room)
             n_out = room;
         if (!n_in)
