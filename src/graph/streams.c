@@ -6,10 +6,10 @@
 #include <string.h>
 
 #define SILENT_CYCLES 3 /* without the capture stream before the pacer drives the source */
-/* Calls in a row at the same clock, of which a cycle has a few. Before 1.2, PipeWire finds memory that it shares by
- * its file descriptor's number: where a new driver has the number of one that is gone, the streams get the old one's
- * clock. */
-#define FROZEN_CALLS 32
+/* Triggers in a row at the same clock, of which a cycle has two at most. Before 1.2, PipeWire finds memory that it
+ * shares by its file descriptor's number: where a new driver has the number of one that is gone, the streams get the
+ * old one's clock. */
+#define FROZEN_TRIGGERS 32
 #define VOICE "primeknet.voice" /* a property of the visible node */
 
 struct pw_stream *streams_visible(const struct streams *s) {
@@ -33,64 +33,114 @@ static const float *heard(struct streams *s, const struct pw_buffer *b) {
     return c ? canceller_process(c, s->loop.nsec, samples(b), n_samples(b)) : samples(b);
 }
 
-/* Once per cycle: after the capture stream, or in its place while no microphone sends. */
-static void on_source_process(void *data) {
-    struct streams *const s = data;
-    if (!s->loop.clock)
-        return;
+/* Samples that a cycle of the graph takes, at PUMP_RATE; 0: unknown. */
+static unsigned cycle_samples(const struct spa_io_clock *clock) {
+    return clock->rate.denom ? (unsigned)(clock->duration * PUMP_RATE / clock->rate.denom) : 0;
+}
+
+/* Samples that the source's converter wants in a call. PipeWire 0.3.65 computes `requested` at the end of the cycle
+ * before, so after a change of quantum it may be too large (the rest would stay in the converter, as delay) or too
+ * small (then the converter asks for the rest in another call). */
+static unsigned wanted_samples(const struct pw_buffer *out, bool changed, unsigned due) {
+    const unsigned room = out->buffer->datas[0].maxsize / (unsigned)sizeof(float);
+    uint64_t n = out->requested ? out->requested : due;
+    if (changed && due && n > due)
+        n = due;
+    return n < room ? (unsigned)n : room;
+}
+
+/* Notes the cycle's clock. Returns whether the graph has another quantum or rate than in the last cycle. */
+static bool follow_clock(struct streams *s) {
     const struct spa_io_clock *const clock = &s->loop.clock->clock;
-    if (clock->position == s->loop.position && clock->nsec == s->loop.nsec) {
-        if (++s->loop.n_repeats == FROZEN_CALLS)
-            pw_loop_signal_event(s->owner_loop, s->frozen);
-        return;
-    }
-    s->loop.n_repeats = 0;
-    const bool same_quantum = clock->duration == s->loop.duration;
-    s->loop.position = clock->position;
-    s->loop.nsec = clock->nsec;
+    const bool changed = clock->duration != s->loop.duration || clock->rate.denom != s->loop.rate;
     s->loop.duration = clock->duration;
+    s->loop.rate = clock->rate.denom;
     atomic_store_explicit(&s->rate, clock->rate.denom, memory_order_relaxed);
+    return changed;
+}
 
-    const bool wanted = atomic_load(&s->n_consumers) > 0;
-    const bool begins = wanted && (atomic_exchange(&s->begin, false) || s->loop.idle);
-    if (begins)
-        pump_restart(s->pump);
-    s->loop.idle = !wanted;
-
+/* The newest block of the capture stream, or NULL. Older ones are left from cycles that the source missed: they must not
+ * delay what follows. */
+static struct pw_buffer *take_input(struct streams *s, bool wanted) {
     struct pw_buffer *in = NULL, *newer;
     while (s->loop.input && (newer = pw_stream_dequeue_buffer(s->loop.input))) {
-        if (in) { /* left from a cycle that the source missed: it must not delay what follows */
+        if (in) {
             if (wanted)
                 pump_process(s->pump, heard(s, in), n_samples(in), NULL, 0);
             pw_stream_queue_buffer(s->loop.input, in);
         }
         in = newer;
     }
-    unsigned n_in = in ? n_samples(in) : 0;
+    return in;
+}
+
+static void give(struct streams *s, struct pw_buffer *out, unsigned n) {
+    struct spa_data *const d = &out->buffer->datas[0];
+    d->chunk->offset = 0;
+    d->chunk->stride = sizeof(float);
+    d->chunk->size = n * (unsigned)sizeof(float);
+    pw_stream_queue_buffer(s->source, out);
+}
+
+/* Whether somebody records; the pump begins anew when that becomes true. */
+static bool is_wanted(struct streams *s, bool *begins) {
+    const bool wanted = atomic_load(&s->n_consumers) > 0;
+    *begins = wanted && (atomic_exchange(&s->begin, false) || s->loop.idle);
+    if (*begins)
+        pump_restart(s->pump);
+    s->loop.idle = !wanted;
+    return wanted;
+}
+
+/* A cycle's first call: moves the captured block, or silence while no microphone sends, into the pump. out may be NULL.
+ * Returns the samples written to it. */
+static unsigned first_part(struct streams *s, struct pw_buffer *out) {
+    bool begins;
+    const bool changed = follow_clock(s), wanted = is_wanted(s, &begins);
+    const unsigned due = cycle_samples(&s->loop.clock->clock);
+    const unsigned n_out = out ? wanted_samples(out, changed, due) : 0;
+    struct pw_buffer *const in = take_input(s, wanted);
+    const unsigned n_in = in ? n_samples(in) : 0;
     if (s->loop.canceller && (begins || !n_in))
         canceller_restart(s->loop.canceller);
-    const float *from = n_in ? heard(s, in) : NULL;
-    struct pw_buffer *const out = wanted ? pw_stream_dequeue_buffer(s->source) : NULL;
-    if (out) {
-        /* requested was computed in the last cycle: after a change of quantum it is the old one's. */
-        struct spa_data *const d = &out->buffer->datas[0];
-        const unsigned room = d->maxsize / (unsigned)sizeof(float);
-        const unsigned due = (unsigned)(clock->duration * PUMP_RATE / clock->rate.denom);
-        unsigned n_out = same_quantum && out->requested ? (unsigned)out->requested : due;
-        if (n_out > room)
-            n_out = room;
-        if (!n_in)
-            n_in = n_out;
-        pump_process(s->pump, from, n_in, d->data, n_out);
-        d->chunk->offset = 0;
-        d->chunk->stride = sizeof(float);
-        d->chunk->size = n_out * (unsigned)sizeof(float);
-        pw_stream_queue_buffer(s->source, out);
-    } else if (wanted && n_in) {
-        pump_process(s->pump, from, n_in, NULL, 0);
-    }
+    const float *const from = n_in ? heard(s, in) : NULL;
+    float *const to = out ? out->buffer->datas[0].data : NULL;
+    if (wanted)
+        pump_process(s->pump, from, n_in ? n_in : n_out, to, n_out);
+    else if (out)
+        memset(to, 0, n_out * sizeof *to);
     if (in)
         pw_stream_queue_buffer(s->loop.input, in);
+    if (wanted && n_in && n_out)
+        atomic_fetch_add_explicit(&s->n_blocks, 1, memory_order_relaxed);
+    return n_out;
+}
+
+/* The converter asks again in the same cycle for what the first call left out. */
+static unsigned next_part(struct streams *s, struct pw_buffer *out) {
+    float *const to = out->buffer->datas[0].data;
+    const unsigned n = wanted_samples(out, false, 0);
+    if (s->loop.idle)
+        memset(to, 0, n * sizeof *to);
+    else
+        pump_process(s->pump, NULL, 0, to, n);
+    return n;
+}
+
+/* Gives the source's converter all that it asks for, in each call. A cycle that it cannot fill keeps what it has, and if
+ * the next quantum is no longer than that, PipeWire (0.3.65 to 1.6 at least) never runs the stream again. So somebody
+ * who is not known to record yet gets silence rather than nothing. */
+static void on_source_process(void *data) {
+    struct streams *const s = data;
+    struct pw_buffer *const out = pw_stream_dequeue_buffer(s->source);
+    unsigned n = 0;
+    if (s->loop.begins && s->loop.clock)
+        n = first_part(s, out);
+    else if (out)
+        n = next_part(s, out);
+    s->loop.begins = false;
+    if (out)
+        give(s, out, n);
 }
 
 static void on_echo_process(void *data) {
@@ -103,9 +153,21 @@ static void on_echo_process(void *data) {
     }
 }
 
+/* Runs the source once in a cycle: after the capture stream, or in its place while no microphone sends. */
 static void trigger(struct streams *s) {
-    if (atomic_load(&s->running))
-        pw_stream_trigger_process(s->source);
+    if (!atomic_load(&s->running) || !s->loop.clock)
+        return;
+    const struct spa_io_clock *const clock = &s->loop.clock->clock;
+    if (clock->position == s->loop.position && clock->nsec == s->loop.nsec) {
+        if (++s->loop.n_repeats == FROZEN_TRIGGERS)
+            pw_loop_signal_event(s->owner_loop, s->frozen);
+        return;
+    }
+    s->loop.n_repeats = 0;
+    s->loop.position = clock->position;
+    s->loop.nsec = clock->nsec;
+    s->loop.begins = true;
+    pw_stream_trigger_process(s->source);
 }
 
 static void on_capture_process(void *data) {
@@ -121,6 +183,7 @@ static void on_capture_process(void *data) {
 static void on_pacer_process(void *data, struct spa_io_position *position) {
     (void)position;
     struct streams *const s = data;
+    atomic_fetch_add_explicit(&s->n_cycles, 1, memory_order_relaxed);
     if (!s->loop.input || s->loop.n_silent > SILENT_CYCLES)
         trigger(s);
     else
@@ -135,11 +198,14 @@ static int clock_from(struct spa_loop *loop, bool async, uint32_t seq, const voi
 }
 
 /* Called on the main thread. When it returns, the data loop no longer reads the former area, which may go. */
+static void set_clock(struct streams *s, void *area) {
+    pw_data_loop_invoke(s->data_loop, clock_from, 0, &area, sizeof area, true, s);
+}
+
 static void on_source_io(void *data, uint32_t id, void *area, uint32_t size) {
-    struct streams *const s = data;
     (void)size;
     if (id == SPA_IO_Position)
-        pw_data_loop_invoke(s->data_loop, clock_from, 0, &area, sizeof area, true, s);
+        set_clock(data, area);
 }
 
 static int input_from(struct spa_loop *loop, bool async, uint32_t seq, const void *data, size_t size, void *user) {
@@ -457,10 +523,9 @@ static void close_source(struct streams *s) {
         return;
     spa_hook_remove(&s->source_listener);
     atomic_store(&s->running, false);
-    set_input(s, s->quiet ? NULL : s->capture); /* waits for a trigger that is under way */
+    set_clock(s, NULL); /* waits for a trigger that is under way */
     pw_stream_destroy(s->source);
     s->source = NULL;
-    s->loop.clock = NULL;
 }
 
 int streams_open_pacer(struct streams *s, struct pw_core *core) {

@@ -46,16 +46,19 @@ struct streams {
         struct pw_stream *input;        /* = capture, or NULL: its samples are ignored */
         struct canceller *canceller;    /* as above, while there is input */
         struct spa_io_position *clock;  /* of the source */
-        /* The clock in the last cycle of the source: two drivers may be at the same position. duration is in samples of
-         * the graph. */
-        uint64_t position, nsec, duration;
-        unsigned n_repeats;             /* calls in a row that found the clock there */
+        uint64_t position, nsec;        /* of the last trigger: two drivers may be at the same position */
+        uint64_t duration;              /* of the source's last cycle, in samples of the graph at ... */
+        unsigned rate;                  /* ... Hz; 0: none yet */
+        bool begins;                    /* the source has been triggered: its next call is the cycle's first */
+        unsigned n_repeats;             /* triggers in a row that found the clock there */
         unsigned n_silent;              /* the pacer's cycles since the capture stream's last one */
         bool idle;                      /* nobody records */
     } loop;
     _Atomic bool begin;                 /* the first recorder has come: restart the pump */
     _Atomic bool running;               /* the source's converter is set up; a trigger before that would break it */
     _Atomic unsigned n_consumers, rate; /* rate: of the graph in the last cycle, Hz */
+    _Atomic unsigned n_cycles;          /* of the graph while the pacer runs, modulo 2^32 */
+    _Atomic unsigned n_blocks;          /* captured ones that reached a recorder, modulo 2^32 */
 };
 
 /* 0, or -errno: then streams_close closes what was opened. canceller: NULL, or who takes the echo out; it must stay
