@@ -54,6 +54,7 @@ struct engines_load {
     bool engine_lost;   /* of any pump, and no other is on its way in there */
     bool swapping;      /* of any pump */
     uint64_t late_hops;
+    unsigned n_stalls; /* as in node_status */
     unsigned hop;       /* samples, of the engine that sounds; of several pumps the longest */
     float share;        /* of a hop's time that a hop takes, the median, of the pump with the most */
 };

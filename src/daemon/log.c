@@ -85,6 +85,13 @@ static void log_late_hops(struct log *l, const struct engines_load *load) {
     l->next_late_report = now_ms() + LATE_REPORT_MS;
 }
 
+static void log_stalls(struct log *l, const struct engines_load *load) {
+    if (load->n_stalls > l->told_stalls)
+        say(SD_WARNING, "no sound passed for a while though somebody records: opened the streams anew (%u so far)",
+            load->n_stalls);
+    l->told_stalls = load->n_stalls;
+}
+
 /* What a further microphone or the speaker has found, or lost. */
 static void log_further(struct node *node, char told[128]) {
     struct node_status s;
@@ -105,6 +112,7 @@ void log_nodes(struct log *l, struct nodes *nodes) {
     log_first(l, &status);
     struct engines_load load = nodes_load(nodes);
     log_late_hops(l, &load);
+    log_stalls(l, &load);
     for (unsigned i = 1; i < nodes->n; i++)
         log_further(nodes->all[i].node, nodes->all[i].told);
 }

@@ -18,6 +18,7 @@ struct log {
     char microphone[128];    /* ... whose microphone the log has named last, or "": that it is gone */
     int64_t lost_at;         /* ms: since when it has been away and the log has not said so; 0: it is there */
     uint64_t told_late_hops;
+    unsigned told_stalls;
     bool told_realtime;
     int64_t next_late_report; /* ms */
 };

@@ -108,6 +108,7 @@ struct engines_load nodes_load(const struct nodes *s) {
         load.engine_lost |= n.pump.engine_lost && !n.pump.swapping;
         load.swapping |= n.pump.swapping;
         load.late_hops += n.pump.late_hops;
+        load.n_stalls += n.n_stalls;
         load.hop = n.pump.hop > load.hop ? n.pump.hop : load.hop;
         load.share = fmaxf(load.share, (float)n.pump.hop_p50_us * PUMP_RATE / 1e6f / (float)n.pump.hop);
     }
@@ -120,6 +121,7 @@ const char *nodes_state(const struct node *n, bool bypass) {
     return !s.connected                         ? "no PipeWire"
            : !s.has_microphone                  ? node_kind(n) == NODE_SPEAKER ? "no output" : "no microphone"
            : !s.n_consumers                     ? "idle"
+           : !s.passes                          ? "waiting for sound"
            : s.pump.engine_lost                 ? "engine lost"
            : bypass                             ? "bypassed"
                                                 : "enhancing";

@@ -181,6 +181,8 @@ static void add_first(const struct report *r, char *line, const struct node_stat
         text_add(line, REPORT_LINE_BYTES, "Idle, nobody records; %s, %s", s->microphone, r->engine->text);
     else if (s->pump.engine_lost)
         text_add(line, REPORT_LINE_BYTES, "The engine failed; %s as it is", s->microphone);
+    else if (!s->passes)
+        text_add(line, REPORT_LINE_BYTES, "Waiting for sound from %s", s->microphone);
     else {
         text_add(line, REPORT_LINE_BYTES, "%s %s with %s", bypass ? "Bypassed:" : "Enhancing", s->microphone,
                  r->engine->text);
@@ -246,6 +248,7 @@ static void add_hops(json_t *status, const struct node_status *n) {
     json_object_set_new(status, "hops", json_integer((json_int_t)p->due_hops));
     json_object_set_new(status, "late_hops", json_integer((json_int_t)p->late_hops));
     json_object_set_new(status, "graph_rate", json_integer(n->rate));
+    json_object_set_new(status, "stalls", json_integer(n->n_stalls));
 }
 
 static json_t *device(const struct node_status *n) {

@@ -8,6 +8,7 @@
 #include "graph/microphone.h"
 #include "graph/reconcile.h"
 #include "graph/registry.h"
+#include "graph/stall.h"
 #include "graph/streams.h"
 #include "graph/threads.h"
 
@@ -69,6 +70,8 @@ struct node {
         bool waiting; /* the timer runs */
     } forgotten, /* ... then open the capture stream anew; 0 ms: it has been linked, so who unlinks it means it */
             in_vain; /* ... then ask anew those who moved in vain */
+    struct stall stall;
+    struct spa_source *stall_timer; /* runs while stall.watched */
 };
 
 static void start_timer(struct node *n, struct spa_source *timer, unsigned ms) {
@@ -149,6 +152,15 @@ static void on_in_vain(void *data, uint64_t expirations) {
     n->stale = true;
 }
 
+static void watch_sound(struct node *n) {
+    const bool watched = n->wishes.n_consumers && n->wishes.microphone != MIRROR_NONE && n->streams.capture;
+    const bool was = n->stall.watched;
+    n->dirty |= stall_watch(&n->stall, watched, streams_blocks(&n->streams), streams_cycles(&n->streams));
+    struct timespec tick = {.tv_nsec = watched ? STALL_TICK_MS * 1000000L : 0};
+    if (watched != was)
+        pw_loop_update_timer(n->loop, n->stall_timer, &tick, &tick, false);
+}
+
 /* Opens and closes the capture stream as wished. For another microphone or channel, or with the echo canceller or
  * without, it fades the input out, then opens the stream anew with what is wished by then. */
 static int follow_capture(struct node *n) {
@@ -222,6 +234,7 @@ static int follow_graph(struct node *n) {
     n->settled |= is_complete(n);
     watch_capture(n);
     watch_moves(n);
+    watch_sound(n);
     int r = follow_capture(n);
     if (r >= 0 && !n->repair.waiting)
         r = streams_follow_played(&n->streams, n->registry.core, w->played);
@@ -288,6 +301,23 @@ static void repair_later(struct node *n) {
     n->repair.waiting = true;
     start_timer(n, n->repair.timer, n->repair.pause_ms);
     n->repair.pause_ms = doubled(n->repair.pause_ms, RECONNECT_MAX_MS);
+}
+
+/* A speaker is only flushed: nothing tells whether its graph runs, and players would see it go. */
+static void on_stall_tick(void *data, uint64_t expirations) {
+    (void)expirations;
+    struct node *const n = data;
+    const bool passed = n->stall.passes;
+    const enum stall_action action =
+            stall_tick(&n->stall, streams_blocks(&n->streams), streams_cycles(&n->streams));
+    if (action == STALL_REOPEN && n->kind != NODE_SPEAKER) {
+        streams_close(&n->streams);
+        repair_later(n);
+        n->stale = true;
+    } else if (action != STALL_WAIT) {
+        streams_flush(&n->streams);
+    }
+    n->dirty |= action != STALL_WAIT || n->stall.passes != passed;
 }
 
 static void repair(struct node *n) {
@@ -431,9 +461,10 @@ static int open_library(struct node *n, struct err *err) {
     n->fade.timer = pw_loop_add_timer(n->loop, on_muted, n);
     n->forgotten.timer = pw_loop_add_timer(n->loop, on_forgotten, n);
     n->in_vain.timer = pw_loop_add_timer(n->loop, on_in_vain, n);
+    n->stall_timer = pw_loop_add_timer(n->loop, on_stall_tick, n);
     const struct rt rt = threads_rt(&n->threads);
     if (echo_init(&n->echo, n->loop, n->context, &rt) < 0 || !n->streams.frozen || !n->repair.timer ||
-            !n->fade.timer || !n->forgotten.timer || !n->in_vain.timer)
+            !n->fade.timer || !n->forgotten.timer || !n->in_vain.timer || !n->stall_timer)
         return err_set(err, -EIO, "PipeWire's client library gives no timers or events: %s", strerror(errno));
     return 0;
 }
@@ -556,6 +587,8 @@ void node_status(const struct node *n, struct node_status *ret) {
         .rate = atomic_load(&n->streams.rate),
         .echo_problem = n->echo.problem.text,
         .lacks_channel = n->wishes.lacks_channel,
+        .passes = n->stall.passes,
+        .n_stalls = n->stall.n,
     };
     streams_stats(&n->streams, &ret->pump);
     const struct mirror_node *const microphone = mirror_node(&n->registry.mirror, n->wishes.microphone);

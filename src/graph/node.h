@@ -48,6 +48,8 @@ struct node_status {
     unsigned rate;        /* of the graph, Hz; 0 while it stands */
     const char *echo_problem; /* why the echo canceller that was asked for does not run; "": it does, or was not */
     bool lacks_channel;   /* the microphone does not have the chosen channel: its mix is taken */
+    bool passes;          /* blocks of the microphone reach who records; speaker: of the players reach the output */
+    unsigned n_stalls;    /* how often the node flushed or reopened its streams because none did (stall.h) */
     char microphone[128]; /* node.description of the linked microphone, or ""; speaker: of the output */
     char microphone_name[128]; /* its node.name */
     struct pump_stats pump; /* with the echo canceller's delay */

@@ -611,3 +611,18 @@ void streams_set_consumers(struct streams *s, unsigned n) {
     atomic_store(&s->n_consumers, n);
     pump_rest(s->pump, n == 0);
 }
+
+void streams_flush(struct streams *s) {
+    if (s->capture)
+        pw_stream_flush(s->capture, false);
+    if (s->source)
+        pw_stream_flush(s->source, false);
+}
+
+unsigned streams_blocks(const struct streams *s) {
+    return atomic_load(&s->n_blocks);
+}
+
+unsigned streams_cycles(struct streams *s) {
+    return s->kind == NODE_SPEAKER ? atomic_fetch_add(&s->n_cycles, 1) : atomic_load(&s->n_cycles);
+}

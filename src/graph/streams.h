@@ -86,6 +86,12 @@ void streams_set_title(struct streams *s); /* title has changed */
 void streams_set_quiet(struct streams *s, bool quiet); /* ignore the capture stream's samples */
 void streams_set_pacing(struct streams *s, bool pacing);
 void streams_set_consumers(struct streams *s, unsigned n);
+/* Empties queues and converters: what they hold is lost. */
+void streams_flush(struct streams *s);
+/* Blocks that went from the capture stream to the source while somebody recorded, and cycles of the graph, both modulo
+ * 2^32. A speaker, which has no pacer while there is an output, counts each call as a cycle. */
+unsigned streams_blocks(const struct streams *s);
+unsigned streams_cycles(struct streams *s);
 /* pump_stats, with the delay from the capture stream to the source. */
 void streams_stats(const struct streams *s, struct pump_stats *ret);
 /* Publishes what has changed: one hop of the engine that sounds, as the quantum to ask for; the latency; the voice. */

@@ -343,7 +343,15 @@ static void check_microphone(struct doctor *d) {
     if (mic)
         check_bluetooth(d, mic);
     const json_t *level = json_object_get(d->status, "level_in_db");
-    if (audible && (json_is_null(level) || json_number_value(level) < digital_silence_db))
+    const double stalls = number_of(d->status, "stalls");
+    if (strcmp(text_of(d->status, "state"), "waiting for sound") == 0)
+        tell(d, PROBLEM, "microphone",
+             "unplug it and plug it in again, or choose another: primeknet mics; primeknet use NAME --save",
+             "no sound comes from it, though somebody records");
+    else if (stalls > 0)
+        tell(d, NOTE, "microphone", "journalctl --user -u primeknet says when; please report it",
+             "its sound has stopped %.0f times; primeknetd then opened its streams anew", stalls);
+    else if (audible && (json_is_null(level) || json_number_value(level) < digital_silence_db))
         tell(d, PROBLEM, "microphone",
              "look for a switch on it, or choose another channel: primeknet set channel NAME --save",
              "it sends digital silence");

@@ -106,6 +106,7 @@ static const char *name_of_state(const char *state) {
         {"no microphone", N_("There is no microphone")},
         {"idle", N_("Idle: nobody records")},
         {"enhancing", N_("Enhancing")},
+        {"waiting for sound", N_("Waiting for sound from the microphone")},
         {"bypassed", N_("Bypassed: the microphone unchanged")},
         {"engine lost", N_("The engine failed: the microphone unchanged")},
         {"no output", N_("There is no output")},

@@ -1,0 +1,36 @@
+#include "graph/stall.h"
+
+bool stall_watch(struct stall *s, bool watched, unsigned n_blocks, unsigned n_cycles) {
+    if (watched == s->watched)
+        return false;
+    const bool passed = s->passes;
+    *s = (struct stall){.watched = watched, .n = s->n, .n_blocks = n_blocks, .n_cycles = n_cycles};
+    return passed;
+}
+
+/* Ticks without a block before the next action. */
+static unsigned patience(const struct stall *s) {
+    unsigned ms = STALL_FIRST_MS;
+    for (unsigned i = 0; i < s->tried && ms < STALL_MAX_MS; i++)
+        ms *= 2;
+    return (ms < STALL_MAX_MS ? ms : STALL_MAX_MS) / STALL_TICK_MS;
+}
+
+enum stall_action stall_tick(struct stall *s, unsigned n_blocks, unsigned n_cycles) {
+    const bool ran = n_cycles != s->n_cycles;
+    s->n_cycles = n_cycles;
+    if (n_blocks != s->n_blocks) {
+        s->n_blocks = n_blocks;
+        s->passes = true;
+        s->missing = s->stood = s->tried = 0;
+        return STALL_WAIT;
+    }
+    s->missing++;
+    s->stood += ran;
+    s->passes &= s->missing < STALL_FIRST_MS / STALL_TICK_MS;
+    if (s->stood < patience(s))
+        return STALL_WAIT;
+    s->stood = 0;
+    s->n++;
+    return s->tried++ == 0 ? STALL_FLUSH : STALL_REOPEN;
+}

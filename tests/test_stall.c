@@ -1,0 +1,110 @@
+/* The watch over a node's sound: it waits while blocks pass or the graph stands, and acts when only blocks are missing. */
+#include "graph/stall.h"
+#include "run.h"
+
+#include <check.h>
+
+static struct stall s;
+static unsigned blocks, cycles;
+
+static void begin(void) {
+    s = (struct stall){0};
+    blocks = cycles = UINT32_MAX - 2; /* the counters may wrap */
+    stall_watch(&s, true, blocks, cycles);
+}
+
+static enum stall_action tick(unsigned n_blocks, unsigned n_cycles) {
+    return stall_tick(&s, blocks += n_blocks, cycles += n_cycles);
+}
+
+/* Ticks without a block, while the graph runs, until there is an action. */
+static unsigned ticks_until(enum stall_action expected) {
+    for (unsigned n = 1; n < 10000; n++) {
+        const enum stall_action action = tick(0, 20);
+        if (action != STALL_WAIT) {
+            ck_assert_int_eq(action, expected);
+            return n;
+        }
+    }
+    ck_abort_msg("no action");
+}
+
+START_TEST(sound_that_passes_is_left_alone) {
+    begin();
+    ck_assert(!s.passes);
+    for (unsigned i = 0; i < 1000; i++) {
+        ck_assert_int_eq(tick(20, 20), STALL_WAIT);
+        ck_assert(s.passes);
+    }
+    ck_assert_uint_eq(s.n, 0);
+}
+END_TEST
+
+START_TEST(the_longest_blocks_are_no_stall) { /* of 8192 samples: one in 170 ms */
+    begin();
+    for (unsigned i = 0; i < 1000; i++)
+        ck_assert_int_eq(tick(i % 2, i % 2), STALL_WAIT);
+    ck_assert(s.passes);
+}
+END_TEST
+
+START_TEST(a_graph_that_stands_is_no_stall) { /* a device that starts slowly, a debugger, a suspended machine */
+    begin();
+    for (unsigned i = 0; i < 1000; i++)
+        ck_assert_int_eq(tick(0, 0), STALL_WAIT);
+    ck_assert(!s.passes);
+    ck_assert_uint_eq(s.n, 0);
+}
+END_TEST
+
+START_TEST(a_stall_is_flushed_then_reopened_ever_more_rarely) {
+    begin();
+    tick(1, 1);
+    ck_assert_uint_eq(ticks_until(STALL_FLUSH), STALL_FIRST_MS / STALL_TICK_MS);
+    ck_assert(!s.passes);
+    unsigned before = STALL_FIRST_MS / STALL_TICK_MS;
+    for (unsigned i = 0; i < 20; i++) {
+        const unsigned now = ticks_until(STALL_REOPEN);
+        ck_assert_uint_eq(now, 2 * before < STALL_MAX_MS / STALL_TICK_MS ? 2 * before : STALL_MAX_MS / STALL_TICK_MS);
+        before = now;
+    }
+    ck_assert_uint_eq(s.n, 21);
+}
+END_TEST
+
+START_TEST(a_block_ends_the_stall) {
+    begin();
+    ticks_until(STALL_FLUSH);
+    ticks_until(STALL_REOPEN);
+    tick(1, 1);
+    ck_assert(s.passes);
+    ck_assert_uint_eq(ticks_until(STALL_FLUSH), STALL_FIRST_MS / STALL_TICK_MS);
+    ck_assert_uint_eq(s.n, 3);
+}
+END_TEST
+
+START_TEST(the_watch_ends_with_the_last_recorder) {
+    begin();
+    ck_assert(!stall_watch(&s, true, blocks, cycles));
+    tick(1, 1);
+    ck_assert_msg(stall_watch(&s, false, blocks, cycles), "who watches the status is not told that no sound passes");
+    ck_assert(!s.passes);
+    ck_assert(!stall_watch(&s, false, blocks, cycles));
+    stall_watch(&s, true, blocks, cycles);
+    ck_assert_msg(!s.passes, "sound of an earlier recording counts");
+    ck_assert_uint_eq(ticks_until(STALL_FLUSH), STALL_FIRST_MS / STALL_TICK_MS);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("stall");
+    TCase *tcase = tcase_create("stall");
+    tcase_add_test(tcase, sound_that_passes_is_left_alone);
+    tcase_add_test(tcase, the_longest_blocks_are_no_stall);
+    tcase_add_test(tcase, a_graph_that_stands_is_no_stall);
+    tcase_add_test(tcase, a_stall_is_flushed_then_reopened_ever_more_rarely);
+    tcase_add_test(tcase, a_block_ends_the_stall);
+    tcase_add_test(tcase, the_watch_ends_with_the_last_recorder);
+    suite_add_tcase(suite, tcase);
+    return run_suite(suite, CK_FORK);
+}
