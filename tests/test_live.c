@@ -1247,7 +1247,8 @@ START_TEST(links_in_the_order_of_the_manager) {
 }
 END_TEST
 
-/* The manager does not link the capture stream: it is opened anew. Once it was linked, who unlinks it means it. */
+/* The manager does not link the capture stream, or not to the microphone that comes after its own has gone: it is opened
+ * anew. Who unlinks it from a microphone that stays means it. */
 START_TEST(a_forgotten_stream_is_opened_anew) {
     open_managed();
     spin_until(manager_serial(manager, "capture.enhanced_mic"));
@@ -1262,6 +1263,9 @@ START_TEST(a_forgotten_stream_is_opened_anew) {
     ck_assert(manager_unlink(manager, "fake_mic:capture_MONO", "capture.enhanced_mic:input_MONO"));
     spin(12); /* the second wait would end after ten */
     ck_assert_uint_eq(manager_serial(manager, "capture.enhanced_mic"), linked);
+    ck_assert(manager_destroy(manager, "fake_mic"));
+    add_microphone("other");
+    spin_until(manager_serial(manager, "capture.enhanced_mic") > linked);
 }
 END_TEST
 

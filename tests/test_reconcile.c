@@ -9,7 +9,7 @@
  *   listens ID    app NAME on|off|auto    anew
  *   = [consumers N] [recorders N] [back N] [microphone ID|-] [quiet 0|1] [capture 0|1] [target NAME|-]
  *     [channel NAME] [played NAME|-] [lacks 0|1] [pacing 0|1] [metadata ID|-] [sets NODE:KEY:SERIAL...|-]
- *     [vain 0|1] [title TEXT|-] [notes SERIAL[:TARGET][:misled]...|-] [choices NAME:on|off...|-]
+ *     [vain 0|1] [forgotten 0|1] [title TEXT|-] [notes SERIAL[:TARGET][:misled]...|-] [choices NAME:on|off...|-]
  * reconcile is called at "=" only: the events between two of them come in one dispatch. */
 #include "graph/reconcile.h"
 #include "run.h"
@@ -73,6 +73,35 @@ static const struct script scripts[] = {
         "= target alsa_input.usb-Maker-00.2.mono",
         "- 31",
         "= target alsa_input.usb-Maker-00.analog-stereo"}},
+    {"who is never linked, or no more once the microphone or the default is another, is forgotten", NODE_MIC, {
+        OWN, "complete", "metadata 5",
+        "= forgotten 0",
+        "node 30 Audio/Source mic 130",
+        "= forgotten 1",
+        "link 50 30 10", "set 0 default.audio.source {\"name\":\"mic\"}",
+        "= forgotten 0",
+        "- 50",
+        "= forgotten 0", /* people have unlinked it */
+        "- 30",
+        "= forgotten 0", /* there is none */
+        "node 30 Audio/Source mic 131",
+        "= forgotten 1",
+        "link 50 30 10",
+        "= forgotten 0",
+        "- 50", "node 31 Audio/Source usb 132", "set 0 default.audio.source {\"name\":\"usb\"}",
+        "= forgotten 1",
+        "link 50 31 10",
+        "= forgotten 0",
+        "- 50",
+        "= forgotten 0",
+        "own 12 11", "node 12 Stream/Input/Audio capture 102",
+        "= forgotten 1",
+        "node 20 Audio/Sink out", "link 50 20 12",
+        "= forgotten 0 quiet 1",
+        "- 50",
+        "= forgotten 1",
+        "- 5",
+        "= forgotten 0"}},
     {"a channel is asked for once it is known", NODE_MIC, {
         OWN, "choose - FR", "node 30 Audio/Source mic", "link 50 30 10",
         "= channel MONO lacks 1",
@@ -587,6 +616,7 @@ static void describe(const struct play *p, const char *what, char ret[512]) {
                 : strcmp(what, "capture") == 0   ? w->capture
                 : strcmp(what, "lacks") == 0     ? w->lacks_channel
                 : strcmp(what, "vain") == 0      ? w->in_vain
+                : strcmp(what, "forgotten") == 0 ? w->forgotten
                 : strcmp(what, "pacing") == 0    ? w->pacing
                                                  : 99);
 }

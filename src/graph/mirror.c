@@ -99,6 +99,13 @@ enum mirror_role mirror_role(const char *class, const char *name) {
                                                        : ROLE_OTHER;
 }
 
+bool mirror_has_role(const struct mirror *m, enum mirror_role role) {
+    bool has = false;
+    for (unsigned i = 0; i < m->n_nodes; i++)
+        has |= m->nodes[i].role == role;
+    return has;
+}
+
 bool mirror_is_default(const struct mirror *m) {
     return strcmp(m->default_name, m->own.name) == 0;
 }

@@ -96,6 +96,11 @@ struct mirror {
     json_t *choices;     /* of NODE_MIC: as in choices.h; NULL: none */
     struct recall noted; /* whom to ask back if this process or this node goes */
     uint64_t recalled;   /* this node's serial when it last asked them */
+    struct {
+        uint32_t capture;       /* a capture stream, ... */
+        uint64_t serial;        /* ... the microphone that it was linked to last, 0: none yet, ... */
+        char default_name[256]; /* ... and the default of then */
+    } followed;
     bool ask_anew;       /* those whose move was in vain, at the next reconcile */
 };
 
@@ -116,6 +121,7 @@ const char *mirror_application(const struct mirror_node *node);
 int mirror_choose(struct mirror *m, const char *application, const char *choice);
 
 bool mirror_is_default(const struct mirror *m); /* this node is */
+bool mirror_has_role(const struct mirror *m, enum mirror_role role); /* a node has */
 
 /* The role of a node of that media.class (may be NULL) and node.name. */
 enum mirror_role mirror_role(const char *class, const char *name);

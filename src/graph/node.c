@@ -68,7 +68,7 @@ struct node {
         struct spa_source *timer;
         unsigned wait_ms;
         bool waiting; /* the timer runs */
-    } forgotten, /* ... then open the capture stream anew; 0 ms: it has been linked, so who unlinks it means it */
+    } forgotten, /* ... then open the capture stream anew */
             in_vain; /* ... then ask anew those who moved in vain */
     struct stall stall;
     struct spa_source *stall_timer; /* runs while stall.watched */
@@ -98,21 +98,6 @@ static bool is_wrong(const struct node *n) {
            (w->microphone != MIRROR_NONE && strcmp(s->channel, w->channel) != 0);
 }
 
-static bool has_role(const struct mirror *m, enum mirror_role role) {
-    for (unsigned i = 0; i < m->n_nodes; i++)
-        if (m->nodes[i].role == role)
-            return true;
-    return false;
-}
-
-/* A session manager may forget a stream that comes while it moves others to a new default. Whether the capture stream
- * was never linked, though there is a microphone. */
-static bool is_forgotten(const struct node *n) {
-    const struct mirror *const m = &n->registry.mirror;
-    return n->kind != NODE_SPEAKER && n->forgotten.wait_ms && m->complete && n->wishes.metadata != MIRROR_NONE &&
-           m->own.capture != MIRROR_NONE && has_role(m, ROLE_MICROPHONE);
-}
-
 /* Has the timer run, or not. */
 static void set_waiting(struct node *n, struct wait *wait, bool waits) {
     if (waits != wait->waiting)
@@ -122,8 +107,8 @@ static void set_waiting(struct node *n, struct wait *wait, bool waits) {
 
 static void watch_capture(struct node *n) {
     if (n->wishes.microphone != MIRROR_NONE || n->wishes.quiet)
-        n->forgotten.wait_ms = 0;
-    set_waiting(n, &n->forgotten, is_forgotten(n));
+        n->forgotten.wait_ms = UNLINKED_FIRST_MS;
+    set_waiting(n, &n->forgotten, n->wishes.forgotten);
 }
 
 static void on_forgotten(void *data, uint64_t expirations) {
@@ -131,8 +116,6 @@ static void on_forgotten(void *data, uint64_t expirations) {
     struct node *const n = data;
     n->forgotten.waiting = false;
     n->stale = true;
-    if (!is_forgotten(n))
-        return;
     n->forgotten.wait_ms = doubled(n->forgotten.wait_ms, UNLINKED_MAX_MS);
     streams_close_capture(&n->streams);
 }
@@ -178,11 +161,8 @@ static int follow_capture(struct node *n) {
     }
     if (!w->capture)
         streams_close_capture(&n->streams);
-    else if (!n->streams.capture && n->registry.core && !n->repair.waiting) {
-        if (!n->forgotten.wait_ms)
-            n->forgotten.wait_ms = UNLINKED_FIRST_MS;
+    else if (!n->streams.capture && n->registry.core && !n->repair.waiting)
         return streams_open_capture(&n->streams, n->registry.core, w->target, w->channel, canceller(n));
-    }
     if (is_wrong(n) && n->fade.state == FADE_NONE) {
         n->fade.state = FADE_OUT;
         pump_mute(n->pump, true);
@@ -204,7 +184,7 @@ static bool is_complete(const struct node *n) {
     const enum mirror_role role = n->kind == NODE_SPEAKER ? ROLE_OUTPUT : ROLE_MICROPHONE;
     const bool linked = n->wishes.microphone != MIRROR_NONE || !n->wishes.capture;
     return m->complete && mirror_node(m, n->kind == NODE_SPEAKER ? m->own.capture : m->own.source) &&
-           (linked || !has_role(m, role));
+           (linked || !mirror_has_role(m, role));
 }
 
 /* Computes the wishes from the mirror and carries them out. */
@@ -481,6 +461,7 @@ int node_open(struct node **ret, const struct node_options *options, struct err 
     n->changed = options->changed;
     n->data = options->data;
     n->repair.pause_ms = RECONNECT_FIRST_MS;
+    n->forgotten.wait_ms = UNLINKED_FIRST_MS;
     const bool speaker = n->kind == NODE_SPEAKER, more = n->kind == NODE_MORE_MIC;
     snprintf(n->name, sizeof n->name, "%s%s", speaker ? ENHANCED_SPEAKER : more ? MORE_MIC : ENHANCED_MIC,
             more ? options->microphone : "");

@@ -113,6 +113,30 @@ static void choose_target(const struct mirror *m, struct wishes *w) {
         snprintf(w->title, sizeof w->title, "Enhanced Mic: %s", found->description);
 }
 
+static bool has_serial(const struct mirror *m, uint64_t serial) {
+    bool has = false;
+    for (unsigned i = 0; i < m->n_nodes; i++)
+        has |= m->nodes[i].serial == serial;
+    return has;
+}
+
+/* A session manager may forget a stream that comes while it moves others to a new default, or one whose microphone went.
+ * Who unlinks the stream while both the microphone and the default stay means it. */
+static bool is_forgotten(struct mirror *m, const struct wishes *w) {
+    const struct mirror_node *const microphone = mirror_node(m, w->microphone);
+    if (m->followed.capture != m->own.capture)
+        m->followed.serial = 0;
+    m->followed.capture = m->own.capture;
+    if (microphone) {
+        m->followed.serial = microphone->serial;
+        memcpy(m->followed.default_name, m->default_name, sizeof m->followed.default_name);
+    }
+    const bool meant = m->followed.serial && has_serial(m, m->followed.serial) &&
+                       strcmp(m->followed.default_name, m->default_name) == 0;
+    return m->complete && w->metadata != MIRROR_NONE && m->own.capture != MIRROR_NONE &&
+           w->microphone == MIRROR_NONE && !w->quiet && mirror_has_role(m, ROLE_MICROPHONE) && !meant;
+}
+
 /* ---- what to tell the session manager ---------------------------------------------------------------------------- */
 
 enum leads {
@@ -337,6 +361,7 @@ void reconcile(struct mirror *m, struct wishes *ret) {
     ask_anew(m, ret);
     give_back(m, ret);
     choose_target(m, ret);
+    ret->forgotten = !speaker && is_forgotten(m, ret);
     /* A speaker's capture stream never stays away, but without an output nothing drives it. */
     ret->pacing = n_linked && (!speaker || ret->microphone == MIRROR_NONE);
 }

@@ -19,6 +19,8 @@ struct wishes {
     char channel[16];   /* the channel that the capture stream asks for; "MONO" is the mix */
     char played[256];   /* NODE_MIC: node.name of the output that Enhanced Speaker plays on, or "" */
     bool lacks_channel; /* the linked microphone does not have the chosen channel */
+    bool forgotten;     /* a microphone is there, but the session manager does not link it: open the capture stream anew
+                         * in a while */
     bool pacing;        /* run the pacer */
     char title[288];    /* node.description of the visible stream, or "": as it is */
 
