@@ -150,6 +150,31 @@ void __wrap_pw_stream_add_listener(
     __real_pw_stream_add_listener(stream, hook, events, data);
 }
 
+/* So many of the node's next attempts fail. */
+static unsigned n_failing_streams, n_failing_connections;
+static bool dispatching;
+
+struct pw_stream *__real_pw_stream_new(struct pw_core *core, const char *name, struct pw_properties *props);
+struct pw_stream *__wrap_pw_stream_new(struct pw_core *core, const char *name, struct pw_properties *props);
+struct pw_stream *__wrap_pw_stream_new(struct pw_core *core, const char *name, struct pw_properties *props) {
+    if (n_failing_streams == 0)
+        return __real_pw_stream_new(core, name, props);
+    n_failing_streams--;
+    pw_properties_free(props);
+    errno = EMFILE;
+    return NULL;
+}
+
+struct pw_core *__real_pw_context_connect(struct pw_context *context, struct pw_properties *props, size_t size);
+struct pw_core *__wrap_pw_context_connect(struct pw_context *context, struct pw_properties *props, size_t size);
+struct pw_core *__wrap_pw_context_connect(struct pw_context *context, struct pw_properties *props, size_t size) {
+    if (n_failing_connections == 0 || !dispatching)
+        return __real_pw_context_connect(context, props, size);
+    n_failing_connections--;
+    errno = EMFILE;
+    return NULL;
+}
+
 /* ---- session and node -------------------------------------------------------------------------------------------- */
 
 static void spin(double time) {
@@ -161,8 +186,10 @@ static void spin(double time) {
             fds[i] = (struct pollfd){.fd = nodes[i] ? node_fd(nodes[i]) : -1, .events = POLLIN};
         poll(fds, 3, (int)(left * 1000) + 1);
         for (int i = 0; i < 3; i++) {
+            dispatching = true;
             if (nodes[i] && fds[i].revents)
                 ck_assert_int_eq(node_dispatch(nodes[i]), 0);
+            dispatching = false;
         }
     }
 }
@@ -1365,6 +1392,32 @@ START_TEST(another_microphone_comes_and_goes_with_its_stream) {
 }
 END_TEST
 
+/* Nothing in the graph changes meanwhile. */
+START_TEST(what_cannot_be_opened_is_tried_again) {
+    struct err err;
+    start_session("MANAGER=none");
+    open_node("null", 1, NULL);
+    spin_until(node_knows(node, NODE_MIC, "fake_mic") && !node_knows(node, NODE_MIC, "usb_mic"));
+    n_failing_connections = 3; /* to the metadata, once there is one */
+    manager = manager_open();
+    ck_assert_ptr_nonnull(manager);
+    link_managed("fake_mic:capture_MONO", "capture.enhanced_mic:input_MONO");
+    spin_until(captures("fake_mic"));
+    uint64_t serial = manager_serial(manager, "capture.enhanced_mic");
+    manager_set(manager, 0, "default.audio.source", "{\"name\":\"enhanced_mic.usb_mic\"}");
+    spin_until(manager_serial(manager, "capture.enhanced_mic") > serial); /* for usb_mic, when that is heard of */
+    ck_assert_uint_eq(n_failing_connections, 0);
+
+    open_more(0, NODE_MORE_MIC, "usb_mic");
+    spin_until(manager_node(manager, "enhanced_mic.usb_mic"));
+    spin(1);
+    n_failing_streams = 1;
+    ck_assert_int_eq(node_microphone(more[0], "fake_mic", NULL, &err), 0);
+    spin_until(manager_node(manager, "capture.enhanced_mic.usb_mic"));
+    ck_assert_uint_eq(n_failing_streams, 0);
+}
+END_TEST
+
 /* ---- frame ------------------------------------------------------------------------------------------------------- */
 
 static int run(void) {
@@ -1410,6 +1463,7 @@ static int run(void) {
     tcase_add_test(managed, recorders_are_asked_back_by_the_next_manager);
     tcase_add_test(managed, who_was_misled_gets_back_what_it_asked_for);
     tcase_add_test(managed, another_microphone_comes_and_goes_with_its_stream);
+    tcase_add_test(managed, what_cannot_be_opened_is_tried_again);
     suite_add_tcase(s, managed);
     TCase *const faults = tcase_create("faults");
     tcase_add_checked_fixture(faults, setup, teardown);

@@ -69,7 +69,9 @@ struct node {
         unsigned wait_ms;
         bool waiting; /* the timer runs */
     } forgotten, /* ... then open the capture stream anew */
-            in_vain; /* ... then ask anew those who moved in vain */
+            in_vain, /* ... then ask anew those who moved in vain */
+            deaf;    /* ... then try again to learn of the graph what could not be learnt */
+    struct spa_source *asked; /* an event: the owner asks for something else, so have the next dispatch look */
     struct stall stall;
     struct spa_source *stall_timer; /* runs while stall.watched */
 };
@@ -144,6 +146,20 @@ static void watch_sound(struct node *n) {
         pw_loop_update_timer(n->loop, n->stall_timer, &tick, &tick, false);
 }
 
+static void watch_registry(struct node *n, bool hears) {
+    if (hears)
+        n->deaf.wait_ms = RECONNECT_FIRST_MS;
+    set_waiting(n, &n->deaf, !hears);
+}
+
+static void on_deaf(void *data, uint64_t expirations) {
+    (void)expirations;
+    struct node *const n = data;
+    n->deaf.waiting = false;
+    n->deaf.wait_ms = doubled(n->deaf.wait_ms, RECONNECT_MAX_MS);
+    n->stale = true;
+}
+
 /* Opens and closes the capture stream as wished. For another microphone or channel, or with the echo canceller or
  * without, it fades the input out, then opens the stream anew with what is wished by then. */
 static int follow_capture(struct node *n) {
@@ -191,6 +207,7 @@ static bool is_complete(const struct node *n) {
 static int follow_graph(struct node *n) {
     struct mirror *const m = &n->registry.mirror;
     const struct wishes *const w = &n->wishes;
+    bool hears;
     n->stale = false;
     m->own.microphone = n->microphone;
     m->own.channel = n->channel;
@@ -198,7 +215,7 @@ static int follow_graph(struct node *n) {
     m->own.source = streams_source_id(&n->streams);
     do {
         reconcile(m, &n->wishes);
-        registry_follow(&n->registry, w);
+        hears = registry_follow(&n->registry, w);
         if (w->noted)
             recall_write(&m->noted, n->name);
         if (w->chosen)
@@ -215,6 +232,7 @@ static int follow_graph(struct node *n) {
     watch_capture(n);
     watch_moves(n);
     watch_sound(n);
+    watch_registry(n, hears);
     int r = follow_capture(n);
     if (r >= 0 && !n->repair.waiting)
         r = streams_follow_played(&n->streams, n->registry.core, w->played);
@@ -225,6 +243,11 @@ static int follow_graph(struct node *n) {
 static void on_graph_changed(void *data) {
     struct node *const n = data;
     n->stale = true;
+}
+
+static void on_asked(void *data, uint64_t count) {
+    (void)count;
+    on_graph_changed(data);
 }
 
 static void on_streams_changed(void *data) {
@@ -441,10 +464,13 @@ static int open_library(struct node *n, struct err *err) {
     n->fade.timer = pw_loop_add_timer(n->loop, on_muted, n);
     n->forgotten.timer = pw_loop_add_timer(n->loop, on_forgotten, n);
     n->in_vain.timer = pw_loop_add_timer(n->loop, on_in_vain, n);
+    n->deaf.timer = pw_loop_add_timer(n->loop, on_deaf, n);
+    n->asked = pw_loop_add_event(n->loop, on_asked, n);
     n->stall_timer = pw_loop_add_timer(n->loop, on_stall_tick, n);
     const struct rt rt = threads_rt(&n->threads);
     if (echo_init(&n->echo, n->loop, n->context, &rt) < 0 || !n->streams.frozen || !n->repair.timer ||
-            !n->fade.timer || !n->forgotten.timer || !n->in_vain.timer || !n->stall_timer)
+            !n->fade.timer || !n->forgotten.timer || !n->in_vain.timer || !n->deaf.timer || !n->asked ||
+            !n->stall_timer)
         return err_set(err, -EIO, "PipeWire's client library gives no timers or events: %s", strerror(errno));
     return 0;
 }
@@ -515,7 +541,7 @@ int node_fd(const struct node *n) {
 int node_microphone(struct node *n, const char *microphone, const char *channel, struct err *err) {
     const int r = set_microphone(n, microphone, channel, err);
     if (r == 0) /* changes to it, unless it is what is captured already */
-        n->broken |= follow_graph(n) < 0;
+        pw_loop_signal_event(n->loop, n->asked);
     return r;
 }
 
@@ -523,7 +549,7 @@ void node_echo(struct node *n, bool wanted) {
     if (n->wants_echo == wanted)
         return;
     n->wants_echo = wanted;
-    n->broken |= follow_graph(n) < 0;
+    pw_loop_signal_event(n->loop, n->asked);
 }
 
 void node_controls(struct node *n, float strength, bool bypass) {
@@ -655,6 +681,6 @@ int node_choose(struct node *n, const char *application, const char *choice, str
     if (res)
         return err_set(err, res, "\"%s\" is not kept: %s", choice, strerror(-res));
     choices_write(m->choices);
-    n->broken |= follow_graph(n) < 0;
+    pw_loop_signal_event(n->loop, n->asked);
     return 0;
 }

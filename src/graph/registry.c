@@ -110,14 +110,15 @@ static const struct pw_link_events link_events = {
 };
 
 /* The proxy holds the memory. */
-static void watch(struct registry *r, uint32_t id, const char *type, uint32_t version, const void *events) {
+static bool watch(struct registry *r, uint32_t id, const char *type, uint32_t version, const void *events) {
     struct pw_proxy *const proxy = pw_registry_bind(r->registry, id, type, version, sizeof(struct watched));
     if (!proxy)
-        return;
+        return false;
     struct watched *const w = pw_proxy_get_user_data(proxy);
     *w = (struct watched){.registry = r, .id = id, .proxy = proxy};
     pw_proxy_add_object_listener(proxy, &w->listener, events, w);
     spa_list_append(&r->watched, &w->list);
+    return true;
 }
 
 static void unwatch(struct watched *w) {
@@ -127,22 +128,24 @@ static void unwatch(struct watched *w) {
 }
 
 /* Binds recorders, to learn what they are for, and a speaker's links, to learn whether samples flow. */
-static void watch_all(struct registry *r) {
+static bool watch_all(struct registry *r) {
     struct mirror *const m = &r->mirror;
+    bool all = true;
     for (unsigned i = 0; i < m->n_nodes; i++) {
         struct mirror_node *const node = &m->nodes[i];
         if (node->role != ROLE_RECORDER || node->watched)
             continue;
-        node->watched = true;
-        watch(r, node->id, PW_TYPE_INTERFACE_Node, PW_VERSION_NODE, &recorder_events);
+        node->watched = watch(r, node->id, PW_TYPE_INTERFACE_Node, PW_VERSION_NODE, &recorder_events);
+        all &= node->watched;
     }
     for (unsigned i = 0; i < m->n_links; i++) {
         struct mirror_link *const link = &m->links[i];
         if (m->own.kind != NODE_SPEAKER || m->own.capture == MIRROR_NONE || link->to != m->own.capture || link->watched)
             continue;
-        link->watched = true;
-        watch(r, link->id, PW_TYPE_INTERFACE_Link, PW_VERSION_LINK, &link_events);
+        link->watched = watch(r, link->id, PW_TYPE_INTERFACE_Link, PW_VERSION_LINK, &link_events);
+        all &= link->watched;
     }
+    return all;
 }
 
 static void on_global_remove(void *data, uint32_t id) {
@@ -223,33 +226,34 @@ static void leave_manager(struct registry *r) {
     mirror_lose_metadata(&r->mirror);
 }
 
-static void follow_manager(struct registry *r, uint32_t id) {
-    r->manager.id = id;
+static bool follow_manager(struct registry *r, uint32_t id) {
     r->manager.core = pw_context_connect(r->context, NULL, 0);
     if (!r->manager.core)
-        return;
+        return false;
     pw_core_add_listener(r->manager.core, &r->manager.core_listener, &manager_events, r);
     r->manager.registry = pw_core_get_registry(r->manager.core, PW_VERSION_REGISTRY, 0);
     if (!r->manager.registry)
-        return;
+        return false;
     pw_registry_add_listener(r->manager.registry, &r->manager.registry_listener, &manager_registry_events, r);
     r->manager.metadata =
             pw_registry_bind(r->manager.registry, id, PW_TYPE_INTERFACE_Metadata, PW_VERSION_METADATA, 0);
     if (!r->manager.metadata)
-        return;
+        return false;
     pw_metadata_add_listener(r->manager.metadata, &r->manager.metadata_listener, &metadata_events, r);
     pw_core_sync(r->manager.core, PW_ID_CORE, 0);
+    r->manager.id = id;
+    return true;
 }
 
-void registry_follow(struct registry *r, const struct wishes *w) {
+bool registry_follow(struct registry *r, const struct wishes *w) {
     if (!r->core)
-        return;
+        return true;
     if (r->manager.id != w->metadata) {
         leave_manager(r);
-        if (w->metadata != MIRROR_NONE)
-            follow_manager(r, w->metadata);
+        if (w->metadata != MIRROR_NONE && !follow_manager(r, w->metadata))
+            leave_manager(r);
     }
-    watch_all(r);
+    const bool all = watch_all(r);
     for (unsigned i = 0; r->manager.metadata && i < w->n_targets; i++) {
         const struct wishes_target *const target = &w->targets[i];
         char serial[24];
@@ -257,6 +261,7 @@ void registry_follow(struct registry *r, const struct wishes *w) {
         pw_metadata_set_property(r->manager.metadata, target->node, target->key, target->serial ? "Spa:Id" : NULL,
                 target->serial ? serial : NULL);
     }
+    return all && r->manager.id == w->metadata;
 }
 
 /* ---- the connection ---------------------------------------------------------------------------------------------- */
