@@ -6,10 +6,10 @@
  *   meter ID    active ID 0|1    complete    told    lost-metadata    set SUBJECT KEY VALUE    unset SUBJECT [KEY]
  *   owner ID SERIAL: of the metadata's entry
  *   own CAPTURE SOURCE    choose MICROPHONE|- CHANNEL|-    noted SERIAL TARGET|- [misled]
- *   listens ID    app NAME on|off|auto    anew
+ *   group ID NAME    hardware ID    priority ID N    listens ID    app NAME on|off|auto    anew
  *   = [consumers N] [recorders N] [back N] [microphone ID|-] [quiet 0|1] [capture 0|1] [target NAME|-]
  *     [channel NAME] [played NAME|-] [lacks 0|1] [pacing 0|1] [metadata ID|-] [sets NODE:KEY:SERIAL...|-]
- *     [vain 0|1] [forgotten 0|1] [title TEXT|-] [notes SERIAL[:TARGET][:misled]...|-] [choices NAME:on|off...|-]
+ *     [vain 0|1] [forgotten 0|1] [refused NAME|-] [title TEXT|-] [notes SERIAL[:TARGET][:misled]...|-] [choices NAME:on|off...|-]
  * reconcile is called at "=" only: the events between two of them come in one dispatch. */
 #include "graph/reconcile.h"
 #include "run.h"
@@ -21,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_LINES = 40, MOST_WORDS = 32 };
+enum { MOST_LINES = 48, MOST_WORDS = 32 };
 
 struct script {
     const char *title;
@@ -102,6 +102,108 @@ static const struct script scripts[] = {
         "= forgotten 1",
         "- 5",
         "= forgotten 0"}},
+    {"a default that gives out this node's sound is not followed", NODE_MIC, {
+        KNOWN, "node 20 Stream/Output/Audio player", "node 21 Other filter", "node 22 Other filter2",
+        "node 31 Audio/Source/Virtual effects 131", "node 32 Audio/Source other", "priority 32 9",
+        "link 60 11 21", "link 61 21 22", "link 62 22 31",
+        "= target - refused - microphone 30",
+        "set 0 default.audio.source {\"name\":\"effects\"}",
+        "= target mic refused effects capture 1 microphone 30",
+        "- 60", /* the filter rests while nobody records from it */
+        "= target mic refused effects",
+        "- 30", "- 50",
+        "= target other refused effects",
+        "- 32",
+        "= refused effects capture 0",
+        "node 30 Audio/Source mic 133",
+        "= target mic capture 1",
+        "link 60 30 21",
+        "= target - refused -",
+        "- 60", "link 60 11 21",
+        "= target mic refused effects",
+        "link 63 20 22", /* beside this node's sound, which still loops */
+        "= target mic refused effects",
+        "- 60",
+        "= target - refused -",
+        "link 60 11 21",
+        "= target mic refused effects",
+        "set 0 default.audio.source {\"name\":\"mic\"}",
+        "= target - refused -"}},
+    {"sound passes through a program whose streams belong together", NODE_MIC, {
+        KNOWN, "set 0 default.audio.source {\"name\":\"effects\"}", "node 21 Stream/Input/Audio in",
+        "node 22 Stream/Output/Audio out", "node 23 Audio/Sink sink", "node 24 Stream/Input/Audio in2",
+        "node 31 Audio/Source effects 131", "group 21 a", "group 22 a", "group 24 b", "group 31 b",
+        "link 61 22 23", "link 62 23 24",
+        "= target - refused -",
+        "link 60 11 21",
+        "= target mic refused effects"}},
+    {"a chosen microphone that loops is not followed", NODE_MIC, {
+        KNOWN, "node 31 Audio/Source effects 131", "choose effects -",
+        "= target effects refused - capture 1",
+        "link 60 11 31",
+        "= target mic refused effects capture 1",
+        "- 31", "- 60",
+        "= target effects refused - capture 1"}},
+    {"another microphone's node has none if that loops", NODE_MORE_MIC, {
+        OWN, "choose effects -", "node 31 Audio/Source effects 131", "link 60 11 31", "complete",
+        "= capture 0 refused effects",
+        "node 30 Audio/Source mic", "- 60", "link 60 30 31",
+        "= capture 1 refused - target effects"}},
+    {"while this node is the default, what the session manager takes may loop", NODE_MIC, {
+        KNOWN, "set 0 default.audio.source {\"name\":\"enhanced_mic\"}", "node 31 Audio/Source effects 131",
+        "link 60 11 31",
+        "= target - refused - microphone 30",
+        "- 50", "link 51 31 10",
+        "= target mic refused effects",
+        "- 51", "link 50 30 10",
+        "= target mic refused effects microphone 30",
+        "- 60", "link 60 30 31",
+        "= target - refused -"}},
+    {"a program that moves the capture stream into a loop is not obeyed", NODE_MIC, {
+        KNOWN, "set 0 default.audio.source {\"name\":\"mic\"}", "node 31 Audio/Source effects 131",
+        "set 10 target.object 131",
+        "= sets - target -",
+        "link 60 11 31",
+        "= sets 10:target.node:0,10:target.object:0 target - refused -",
+        "= sets -",
+        "unset 10 target.node", "unset 10 target.object",
+        "= sets -",
+        "set 10 target.object 131",
+        "= sets 10:target.node:0,10:target.object:0"}},
+    {"a program that moves all recorders ends no choice", NODE_MIC, {
+        KNOWN, "node 31 Audio/Source effects 131", "set 10 target.object 131", "app rec on", "app away off",
+        "node 40 Stream/Input/Audio rec 7", "listens 40", "node 41 Stream/Input/Audio away 8", "listens 41",
+        "= sets 40:target.object:101,41:target.object:130",
+        "set 40 target.object 101", "set 41 target.object 130",
+        "= sets -",
+        "set 40 target.object 131", "set 41 target.object 131",
+        "= sets 40:target.object:101 choices away:off,rec:on",
+        "set 40 target.object 101",
+        "= sets - choices away:off,rec:on",
+        "node 42 Stream/Input/Audio rec 9", "set 42 target.object 131", "listens 42", /* before it was chosen for */
+        "= sets 42:target.object:101",
+        "set 42 target.object 101",
+        "- 31", "node 31 Audio/Source effects 132", "set 10 target.object 132", "set 40 target.object 132",
+        "= sets 40:target.object:101,41:target.object:130 choices away:off,rec:on",
+        "set 40 target.object 101",
+        "= sets -",
+        "set 40 target.object 132", /* people insist */
+        "= sets - choices away:off"}},
+    {"who is moved to a program that gives out this node's sound has what was chosen", NODE_MIC, {
+        KNOWN, "node 31 Audio/Source effects 131", "link 60 11 31", "app rec on", "app away off",
+        "node 40 Stream/Input/Audio rec 7", "listens 40", "node 41 Stream/Input/Audio away 8", "listens 41",
+        "= sets 40:target.object:101,41:target.object:130",
+        "set 40 target.object 101", "set 41 target.object 130", "set 40 target.object 131", "set 41 target.object 131",
+        "= sets 41:target.object:130 choices away:off,rec:on",
+        "set 41 target.object 130",
+        "= sets - choices away:off,rec:on"}},
+    {"who was moved to a card's microphone, as the capture stream was, was moved by people", NODE_MIC, {
+        KNOWN, "hardware 30", "set 10 target.object 130", "app rec on", "node 40 Stream/Input/Audio rec 7", "listens 40",
+        "= sets 40:target.object:101",
+        "set 40 target.object 101",
+        "= sets -",
+        "set 40 target.object 130",
+        "= sets - choices -"}},
     {"a channel is asked for once it is known", NODE_MIC, {
         OWN, "choose - FR", "node 30 Audio/Source mic", "link 50 30 10",
         "= channel MONO lacks 1",
@@ -526,6 +628,12 @@ static void play_event(struct play *p, char *const *a) {
         mirror_node(m, number(a[1]))->listens = true;
     else if (strcmp(event, "app") == 0)
         ck_assert_int_eq(mirror_choose(m, a[1], a[2]), 0);
+    else if (strcmp(event, "group") == 0)
+        snprintf(mirror_node(m, number(a[1]))->group, sizeof m->nodes->group, "%s", a[2]);
+    else if (strcmp(event, "hardware") == 0)
+        mirror_node(m, number(a[1]))->hardware = true;
+    else if (strcmp(event, "priority") == 0)
+        mirror_node(m, number(a[1]))->priority = number(a[2]);
     else if (strcmp(event, "active") == 0)
         mirror_link(m, number(a[1]))->active = strcmp(a[2], "1") == 0;
     else if (strcmp(event, "complete") == 0)
@@ -599,6 +707,8 @@ static void describe(const struct play *p, const char *what, char ret[512]) {
         describe_choices(p->m.choices, ret);
     else if (strcmp(what, "target") == 0)
         snprintf(ret, 512, "%s", w->target[0] ? w->target : "-");
+    else if (strcmp(what, "refused") == 0)
+        snprintf(ret, 512, "%s", w->refused[0] ? w->refused : "-");
     else if (strcmp(what, "played") == 0)
         snprintf(ret, 512, "%s", w->played[0] ? w->played : "-");
     else if (strcmp(what, "channel") == 0)

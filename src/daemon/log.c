@@ -62,6 +62,8 @@ static void log_first(struct log *l, const struct node_status *s) {
         say(s->connected ? SD_INFO : SD_WARNING,
             s->connected ? "PipeWire is back" : "PipeWire is away; waiting for it");
     log_microphone(l, s);
+    if (s->refused[0] && strcmp(s->refused, old->refused) != 0)
+        say(SD_WARNING, "%s gives out the sound of Enhanced Mic itself, which does not follow it", s->refused);
     if (s->n_brought_back > old->n_brought_back)
         say(SD_INFO, "brought back %u who recorded before this start or a break",
             s->n_brought_back - old->n_brought_back);

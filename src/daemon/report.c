@@ -110,6 +110,16 @@ static json_t *value(const struct settings *s, int setting) {
     return json_string(text);
 }
 
+/* Why a node does not follow its microphone. */
+static void add_refused(const struct node *node, char ret[MISSING_BYTES]) {
+    struct node_status n;
+    node_status(node, &n);
+    if (n.refused[0])
+        text_add(ret, MISSING_BYTES, "%s%s gives out the sound of %s itself, which %s%s instead", ret[0] ? "; " : "",
+                 n.refused, node_title(node), n.has_microphone ? "follows " : "has no microphone",
+                 n.has_microphone ? n.microphone : "");
+}
+
 bool report_missing(const struct report *r, int setting, char ret[MISSING_BYTES]) {
     const struct settings *s = &r->now->settings;
     const struct node *first = r->nodes->all[0].node;
@@ -128,6 +138,8 @@ bool report_missing(const struct report *r, int setting, char ret[MISSING_BYTES]
     if (setting == SETTING_microphone && strcmp(s->microphone, "default") != 0 &&
         !node_knows(first, NODE_MIC, s->microphone))
         text_add(ret, MISSING_BYTES, "there is no \"%s\" now; it is used as soon as there is", s->microphone);
+    if (setting == SETTING_microphone)
+        add_refused(first, ret);
     if (setting == SETTING_channel && n.lacks_channel)
         text_add(ret, MISSING_BYTES, "%s has no channel %s; all that it has are mixed", n.microphone, s->channel);
     if (setting == SETTING_speaker && strcmp(s->speaker, "off") != 0 && strcmp(s->speaker, "default") != 0 &&
@@ -139,6 +151,9 @@ bool report_missing(const struct report *r, int setting, char ret[MISSING_BYTES]
         if (!node_knows(first, NODE_MORE_MIC, name))
             text_add(ret, MISSING_BYTES, "%sthere is no \"%s\" now; it is used as soon as there is", ret[0] ? "; " : "",
                      name);
+    for (unsigned i = 1; setting == SETTING_more_microphones && i < r->nodes->n; i++)
+        if (node_kind(r->nodes->all[i].node) == NODE_MORE_MIC)
+            add_refused(r->nodes->all[i].node, ret);
     return ret[0];
 }
 
@@ -305,6 +320,7 @@ json_t *report_status(const struct report *r, bool bands) {
     json_object_set_new(status, "applications", applications(r));
     json_object_set_new(status, "brought_back", users(first, add_brought_back));
     json_object_set_new(status, "microphone", device(&n));
+    json_object_set_new(status, "loop", n.refused[0] ? words(n.refused) : json_null());
     json_object_set_new(status, "profile", r->now->profile < 0
                                                ? json_null()
                                                : words(r->now->settings.profiles[r->now->profile].microphone));

@@ -32,10 +32,17 @@ struct mirror_node {
     bool meter;      /* ROLE_RECORDER: it only shows levels */
     bool listens;    /* ROLE_RECORDER: it takes a microphone, for an application; it is no meter, no half of a filter,
                       * and does not record what is played */
-    bool watched;    /* used by registry.c: the node is bound, so meter and listens are up to date */
+    bool hardware;   /* it belongs to a device */
+    unsigned priority; /* priority.session */
+    char group[128]; /* node.link-group, or "": what enters one of its nodes may leave by any other */
+    bool watched;    /* used by registry.c: the node is bound, so meter, listens and group are up to date */
     uint64_t serial; /* object.serial */
 
     /* reconcile's memory. */
+    bool fed;          /* this node's sound reaches it */
+    bool loops;        /* ROLE_MICROPHONE: it was fed, and no other sound has reached it since */
+    bool takes_all;    /* another program has moved this node's own capture stream to it, and so others' */
+    uint64_t moved_back; /* the serial of such a node that it was moved back from, 0: none */
     bool linked;       /* to this node's visible stream */
     bool awaited;      /* asked back, not linked yet */
     bool brought_back; /* asked back, and linked since */
@@ -101,6 +108,9 @@ struct mirror {
         uint64_t serial;        /* ... the microphone that it was linked to last, 0: none yet, ... */
         char default_name[256]; /* ... and the default of then */
     } followed;
+    char kept[256];      /* node.name of the microphone that was linked last and is none that loops */
+    bool keeps;          /* it is asked for by its name, in place of one that loops */
+    uint64_t released;   /* the serial of the microphone that the capture stream was moved to and from; 0: none */
     bool ask_anew;       /* those whose move was in vain, at the next reconcile */
 };
 

@@ -597,6 +597,7 @@ void node_status(const struct node *n, struct node_status *ret) {
         .passes = n->stall.passes,
         .n_stalls = n->stall.n,
     };
+    text_copy(ret->refused, sizeof ret->refused, n->wishes.refused);
     streams_stats(&n->streams, &ret->pump);
     const struct mirror_node *const microphone = mirror_node(&n->registry.mirror, n->wishes.microphone);
     if (microphone) {

@@ -62,6 +62,70 @@ static bool is_played(const struct mirror *m, uint32_t id) {
     return node && node->role == ROLE_OUTPUT && !(m->own.microphone && strcmp(m->own.microphone, node->name) == 0);
 }
 
+/* ---- loops ------------------------------------------------------------------------------------------------------- */
+
+static bool same_group(const struct mirror_node *a, const struct mirror_node *b) {
+    return a->group[0] && strcmp(a->group, b->group) == 0;
+}
+
+/* Has `fed` hold of every node that sound reaches from those of which it holds, by links and through programs. */
+static void spread(struct mirror *m) {
+    for (bool more = true; more;) {
+        more = false;
+        for (unsigned i = 0; i < m->n_links; i++) {
+            const struct mirror_node *const from = mirror_node(m, m->links[i].from);
+            struct mirror_node *const to = mirror_node(m, m->links[i].to);
+            if (from && to && from->fed && !to->fed)
+                to->fed = more = true;
+        }
+        for (unsigned i = 0; i < m->n_nodes; i++)
+            for (unsigned k = 0; m->nodes[i].fed && k < m->n_nodes; k++)
+                if (!m->nodes[k].fed && same_group(&m->nodes[i], &m->nodes[k]))
+                    m->nodes[k].fed = more = true;
+    }
+}
+
+/* Whether a node sends sound of its own, as far as one can tell. */
+static bool is_origin(const struct mirror_node *node) {
+    return (node->role == ROLE_PLAYER || (node->role == ROLE_MICROPHONE && !node->loops)) && !node->group[0];
+}
+
+/* NULL: none. */
+static const struct mirror_node *find_looping(const struct mirror *m) {
+    for (unsigned i = 0; i < m->n_nodes; i++)
+        if (m->nodes[i].loops)
+            return &m->nodes[i];
+    return NULL;
+}
+
+static void unfeed(struct mirror *m) {
+    for (unsigned i = 0; i < m->n_nodes; i++)
+        m->nodes[i].fed = false;
+}
+
+/* Finds the microphones that give out what this node does, such as a filter's. A program may unlink its filter while
+ * nobody records from it, so one that was found loops until it is seen to give out something else. */
+static void find_loops(struct mirror *m) {
+    struct mirror_node *const own = mirror_node(m, m->own.source);
+    unfeed(m);
+    if (!own)
+        return;
+    for (unsigned i = 0; i < m->n_nodes && find_looping(m); i++) {
+        if (!is_origin(&m->nodes[i]))
+            continue;
+        unfeed(m);
+        m->nodes[i].fed = true;
+        spread(m);
+        for (unsigned k = 0; k < m->n_nodes; k++)
+            m->nodes[k].loops &= !m->nodes[k].fed;
+    }
+    unfeed(m);
+    own->fed = true;
+    spread(m);
+    for (unsigned i = 0; i < m->n_nodes; i++)
+        m->nodes[i].loops |= m->nodes[i].fed && m->nodes[i].role == ROLE_MICROPHONE;
+}
+
 /* ---- what the device stream asks for ----------------------------------------------------------------------------- */
 
 /* The microphone of the settings. If they ask for the default and that is another Enhanced Mic, the latter's
@@ -87,6 +151,38 @@ static const struct mirror_node *find_microphone(const struct mirror *m, const c
     return found;
 }
 
+static const struct mirror_node *find_default(const struct mirror *m) {
+    for (unsigned i = 0; i < m->n_nodes; i++)
+        if (m->nodes[i].role == ROLE_MICROPHONE && strcmp(m->nodes[i].name, m->default_name) == 0)
+            return &m->nodes[i];
+    return NULL;
+}
+
+/* What is taken in place of a microphone that loops: the one that was in use, or the best of the others. NULL: none. */
+static const struct mirror_node *find_instead(const struct mirror *m) {
+    const struct mirror_node *found = NULL;
+    for (unsigned i = 0; i < m->n_nodes; i++) {
+        const struct mirror_node *const node = &m->nodes[i];
+        if (node->role != ROLE_MICROPHONE || node->loops)
+            continue;
+        if (strcmp(node->name, m->kept) == 0)
+            return node;
+        if (!found || node->priority > found->priority)
+            found = node;
+    }
+    return found;
+}
+
+/* The node that the metadata leads another one to. NULL: none. */
+static struct mirror_node *find_led(const struct mirror *m, const struct mirror_target *target) {
+    char *end;
+    const uint64_t serial = target ? strtoull(target->object, &end, 10) : 0;
+    for (unsigned i = 0; target && target->object[0] && i < m->n_nodes; i++)
+        if (*end ? strcmp(m->nodes[i].name, target->object) == 0 : m->nodes[i].serial == serial)
+            return &m->nodes[i];
+    return NULL;
+}
+
 /* The name of the chosen channel; NULL: the microphone does not have it, or none was chosen. */
 static const char *find_channel(const struct mirror *m, uint32_t microphone) {
     const int number = channel_number(m->own.channel);
@@ -99,16 +195,34 @@ static const char *find_channel(const struct mirror *m, uint32_t microphone) {
     return NULL;
 }
 
-static void choose_target(const struct mirror *m, struct wishes *w) {
+/* The microphone that the device stream would follow, or follows, though it loops. Where the default is none, the session
+ * manager takes what it likes. NULL: it follows no such. */
+static const struct mirror_node *find_refused(const struct mirror *m, const struct wishes *w, const char *chosen,
+        const struct mirror_node *found) {
+    const struct mirror_node *const by_default = find_default(m), *const linked = mirror_node(m, w->microphone);
+    if (chosen)
+        return found && found->loops ? found : NULL;
+    if (by_default)
+        return by_default->loops ? by_default : NULL;
+    return linked && linked->loops ? linked : m->keeps ? find_looping(m) : NULL;
+}
+
+static void choose_target(struct mirror *m, struct wishes *w) {
+    const bool speaker = m->own.kind == NODE_SPEAKER;
     const char *const chosen = chosen_microphone(m);
-    const struct mirror_node *const found = m->own.kind == NODE_SPEAKER ? NULL : find_microphone(m, chosen);
+    const struct mirror_node *found = speaker ? NULL : find_microphone(m, chosen);
+    const struct mirror_node *const refused = speaker ? NULL : find_refused(m, w, chosen, found);
+    if (refused)
+        found = m->own.kind == NODE_MIC ? find_instead(m) : NULL;
+    m->keeps = refused;
     const bool linked = w->microphone != MIRROR_NONE;
     const char *const channel = find_channel(m, linked ? w->microphone : found ? found->id : MIRROR_NONE);
     snprintf(w->target, sizeof w->target, "%s", found ? found->name : chosen ? chosen : "");
+    snprintf(w->refused, sizeof w->refused, "%s", refused ? refused->description : "");
     snprintf(w->channel, sizeof w->channel, "%s", channel ? channel : "MONO");
     w->lacks_channel = linked && channel_number(m->own.channel) != 0 && !channel;
     /* Without its microphone the first node falls back on another one, a further node on none. */
-    w->capture = m->own.kind != NODE_MORE_MIC || found;
+    w->capture = found || (m->own.kind != NODE_MORE_MIC && !refused);
     if (m->own.kind == NODE_MORE_MIC && found)
         snprintf(w->title, sizeof w->title, "Enhanced Mic: %s", found->description);
 }
@@ -148,18 +262,12 @@ enum leads {
 
 /* Where the metadata leads a recorder. */
 static enum leads leads(const struct mirror *m, const struct mirror_node *own, const struct mirror_target *target) {
-    char *end;
     if (!target || !target->object[0])
         return LEADS_NOWHERE;
     if (strcmp(target->object, "-1") == 0)
         return target->misled_by ? LEADS_NOWHERE : mirror_is_default(m) ? LEADS_DEFAULT : LEADS_AWAY;
-    const uint64_t serial = strtoull(target->object, &end, 10);
-    for (unsigned i = 0; i < m->n_nodes; i++) {
-        const struct mirror_node *const node = &m->nodes[i];
-        if (*end ? strcmp(node->name, target->object) == 0 : node->serial == serial)
-            return node == own ? LEADS_HERE : LEADS_AWAY;
-    }
-    return LEADS_NOWHERE;
+    const struct mirror_node *const to = find_led(m, target);
+    return !to ? LEADS_NOWHERE : to == own ? LEADS_HERE : LEADS_AWAY;
 }
 
 /* False: there is no room, and the node's turn comes with the next call. */
@@ -285,30 +393,60 @@ static void ask_anew(struct mirror *m, struct wishes *w) {
     m->ask_anew = false;
 }
 
+/* Leaves a stream to the session manager. False: as above. */
+static bool forget_target(struct wishes *w, uint32_t node) {
+    return set_target(w, node, "target.node", 0) && set_target(w, node, "target.object", 0);
+}
+
+/* Another program, such as an equaliser for all recorders, may move this node's own capture stream. It may stay where it
+ * is, unless that loops. */
+static void follow_move(struct mirror *m, struct wishes *w) {
+    struct mirror_node *const capture = mirror_node(m, m->own.capture);
+    struct mirror_node *const to = capture ? find_led(m, mirror_target(m, capture)) : NULL;
+    if (to && to->role == ROLE_MICROPHONE && !to->hardware)
+        to->takes_all = true;
+    const uint64_t from = to && to->loops ? to->serial : 0;
+    if (from && from != m->released)
+        forget_target(w, capture->id);
+    m->released = from;
+}
+
 /* ---- what people chose for applications -------------------------------------------------------------------------- */
 
-static void move_to(struct wishes *w, struct mirror_node *node, struct mirror_target *target, uint64_t serial) {
+/* False: its turn comes with the next call. */
+static bool move_to(struct wishes *w, struct mirror_node *node, struct mirror_target *target, uint64_t serial) {
     if (!set_target(w, node->id, "target.object", serial))
-        return;
+        return false;
     node->asked = serial;
     node->settled = false;
     node->due = DUE_NOTHING;
     if (target)
         target->misled_by = NULL; /* this target is not to be given back */
+    return true;
+}
+
+/* Whether a program that moves all recorders may have moved this one, which it does once: when it or the recorder comes.
+ */
+static bool is_moved_by_program(const struct mirror_node *node, const struct mirror_node *to) {
+    return to && (to->takes_all || to->loops) && node->moved_back != to->serial;
 }
 
 /* Moves a recorder to where the choice for its application asks for. If it is elsewhere after it was there, people have
- * moved it, and the choice ends. A recorder that is elsewhere from the start stays there: people moved it while this
+ * moved it, and the choice ends, unless that may be a program's doing. A recorder that is elsewhere from the start stays there: people moved it while this
  * program did not run. One that this node asked back is not there by people's will. */
 static void keep_choice(struct mirror *m, struct wishes *w, struct mirror_node *node, bool on,
         const struct mirror_node *own) {
     struct mirror_target *const target = mirror_target(m, node);
     const struct mirror_node *const goal = on ? own : mirror_node(m, w->microphone);
+    const struct mirror_node *const led = find_led(m, target);
     const enum leads to = leads(m, own, target);
     const bool settled = node->settled, there = goal && node->asked == goal->serial;
-    const bool here = to == LEADS_HERE || (to == LEADS_DEFAULT && settled);
+    const bool here = to == LEADS_HERE || (to == LEADS_DEFAULT && settled) || (led && led->fed);
     const bool asked_back = node->awaited || node->brought_back;
-    if (on ? here : to == LEADS_AWAY) {
+    if (goal && (on ? !here : led && led->fed) && is_moved_by_program(node, led)) {
+        if (move_to(w, node, target, goal->serial))
+            node->moved_back = led->serial;
+    } else if (on ? here : to == LEADS_AWAY) {
         node->settled = true;
         node->due = DUE_NOTHING;
         if (!on && goal && !there && is_as_asked(node, target))
@@ -324,7 +462,7 @@ static void keep_choice(struct mirror *m, struct wishes *w, struct mirror_node *
 
 /* Leaves a recorder to the session manager, as if nobody had ever moved it. */
 static void release(struct wishes *w, struct mirror_node *node) {
-    if (!set_target(w, node->id, "target.node", 0) || !set_target(w, node->id, "target.object", 0))
+    if (!forget_target(w, node->id))
         return;
     node->asked = 0;
     node->settled = false;
@@ -351,12 +489,19 @@ void reconcile(struct mirror *m, struct wishes *ret) {
         .microphone = MIRROR_NONE,
         .metadata = m->n_metadata ? m->metadata[0].id : MIRROR_NONE,
     };
+    if (!speaker)
+        find_loops(m);
     const unsigned n_linked = count_links(m, ret);
     ret->quiet = !speaker && is_played(m, ret->microphone);
     if (ret->quiet)
         ret->microphone = MIRROR_NONE;
     find_played(m, ret);
+    const struct mirror_node *const microphone = mirror_node(m, ret->microphone);
+    if (microphone && !microphone->loops)
+        memcpy(m->kept, microphone->name, sizeof m->kept);
     recall(m, ret);
+    if (!speaker && m->metadata_complete)
+        follow_move(m, ret);
     keep_choices(m, ret);
     ask_anew(m, ret);
     give_back(m, ret);

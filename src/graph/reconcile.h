@@ -18,6 +18,8 @@ struct wishes {
     char target[256];   /* the device stream's target: node.name or object.serial, or "": the session manager chooses */
     char channel[16];   /* the channel that the capture stream asks for; "MONO" is the mix */
     char played[256];   /* NODE_MIC: node.name of the output that Enhanced Speaker plays on, or "" */
+    char refused[128];  /* node.description of the microphone that would be the target but gives out this node's own
+                         * sound, or "" */
     bool lacks_channel; /* the linked microphone does not have the chosen channel */
     bool forgotten;     /* a microphone is there, but the session manager does not link it: open the capture stream anew
                          * in a while */

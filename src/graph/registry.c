@@ -25,6 +25,8 @@ static void add_node(struct mirror *m, uint32_t id, const struct spa_dict *props
         text_copy(node->description, sizeof node->description, node->name);
     node->role = mirror_role(spa_dict_lookup(props, PW_KEY_MEDIA_CLASS), node->name);
     node->serial = serial_of(props);
+    node->hardware = spa_dict_lookup(props, PW_KEY_DEVICE_ID);
+    node->priority = (unsigned)strtoul(props_text(props, PW_KEY_PRIORITY_SESSION), NULL, 10);
 }
 
 static void add_port(struct mirror *m, uint32_t id, const struct spa_dict *props) {
@@ -77,22 +79,26 @@ struct watched {
     struct spa_hook listener;
 };
 
-static void on_recorder_info(void *data, const struct pw_node_info *info) {
+static void on_node_info(void *data, const struct pw_node_info *info) {
     const struct watched *const w = data;
     struct mirror_node *const node = mirror_node(&w->registry->mirror, w->id);
     if (!node || !(info->change_mask & PW_NODE_CHANGE_MASK_PROPS) || !info->props)
         return;
+    const char *const group = props_text(info->props, PW_KEY_NODE_LINK_GROUP);
+    if (node->role != ROLE_RECORDER && strcmp(node->group, group) == 0)
+        return;
+    text_copy(node->group, sizeof node->group, group);
     node->meter = spa_atob(spa_dict_lookup(info->props, PW_KEY_STREAM_MONITOR));
-    node->listens = !node->meter && !spa_dict_lookup(info->props, PW_KEY_NODE_LINK_GROUP) &&
+    node->listens = node->role == ROLE_RECORDER && !node->meter && !node->group[0] &&
                     !spa_atob(spa_dict_lookup(info->props, PW_KEY_STREAM_CAPTURE_SINK));
     if (!node->application[0])
         text_copy(node->application, sizeof node->application, props_text(info->props, PW_KEY_APP_PROCESS_BINARY));
     w->registry->changed(w->registry->data);
 }
 
-static const struct pw_node_events recorder_events = {
+static const struct pw_node_events node_events = {
     PW_VERSION_NODE_EVENTS,
-    .info = on_recorder_info,
+    .info = on_node_info,
 };
 
 static void on_link_info(void *data, const struct pw_link_info *info) {
@@ -127,15 +133,15 @@ static void unwatch(struct watched *w) {
     pw_proxy_destroy(w->proxy);
 }
 
-/* Binds recorders, to learn what they are for, and a speaker's links, to learn whether samples flow. */
+/* Binds nodes, to learn what recorders are for and which nodes belong together, and a speaker's links, to learn whether samples flow. */
 static bool watch_all(struct registry *r) {
     struct mirror *const m = &r->mirror;
     bool all = true;
     for (unsigned i = 0; i < m->n_nodes; i++) {
         struct mirror_node *const node = &m->nodes[i];
-        if (node->role != ROLE_RECORDER || node->watched)
+        if (node->watched)
             continue;
-        node->watched = watch(r, node->id, PW_TYPE_INTERFACE_Node, PW_VERSION_NODE, &recorder_events);
+        node->watched = watch(r, node->id, PW_TYPE_INTERFACE_Node, PW_VERSION_NODE, &node_events);
         all &= node->watched;
     }
     for (unsigned i = 0; i < m->n_links; i++) {

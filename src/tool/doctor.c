@@ -338,6 +338,11 @@ static void check_microphone(struct doctor *d) {
         tell(d, PROBLEM, "microphone", "choose one: primeknet mics; primeknet use NAME --save",
              "nothing is connected to Enhanced Mic's input");
     }
+    const char *loop = text_of(d->status, "loop");
+    if (loop[0])
+        tell(d, mic ? NOTE : PROBLEM, "microphone",
+             mic ? NULL : "choose the microphone itself as the input of the program that offers it",
+             "%s gives out the sound of Enhanced Mic itself, which does not follow it", loop);
     bool audible = mic && check_sound(d, "microphone", mic);
     audible &= check_inputs(d);
     if (mic)
