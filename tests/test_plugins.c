@@ -1,22 +1,22 @@
 /* What the plugins share (plugins/core.h): the library's output to the bit at 48 kHz, whatever the blocks; the delay
- * that is reported, at any rate and in bypass; a change of model while sound runs; controls that are no numbers. */
-#include "lib/primeknet.h"
-#include "plugins/core.h"
+ * that is reported, at any rate and in bypass; a change of model while sound runs, in every order of what a host may
+ * do; controls that are no numbers. And of both plugins what hosts do apart from sound. */
+#include "plugins/core.c" /* to see the states of a change of model */
+
 #include "draw.h"
 #include "rt_guard.h"
 #include "run.h"
 #include "seed.h"
 
 #include <check.h>
-#include <math.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include <dirent.h>
+#include <dlfcn.h>
+#include <ladspa.h>
+#include <lv2/core/lv2.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { N = 60000, DELAY = 1024 };
+enum { N = 60000 };
 static char directory[32]; /* of a test's own models */
 
 static const struct core_controls plain = {.strength = 1, .floor_db = -60, .low_cut_hz = 70, .model = 1};
@@ -39,7 +39,8 @@ static void run_core(struct core *c, const struct core_controls *controls, float
     for (size_t i = 0, now; i < n; i += now) {
         now = most ? draw(most + 1) : 256;
         now = now < n - i ? now : n - i;
-        core_run(c, controls, (const float *[]){x[0] + i, x[1] + i}, (float *[]){x[0] + i, x[1] + i}, (unsigned)now);
+        float *const at[] = {x[0] + i, c->n_channels > 1 ? x[1] + i : NULL};
+        core_run(c, controls, (const float *const *)at, at, (unsigned)now);
     }
 }
 
@@ -115,8 +116,9 @@ START_TEST(output_is_the_librarys) {
 }
 END_TEST
 
-static const double rates[] = {8000, 16000, 22050, 44100, 48000, 88200, 96000, 192000};
-enum { N_RATES = sizeof rates / sizeof *rates };
+static const double rates[] = {8000,  8001,  11025,  16000,  22050,  44100,  47999,  48000,  48001,
+                               88200, 96000, 192000, 250000, 340000, 352800, 383999, 384000};
+enum { N_RATES = sizeof rates / sizeof *rates, N_ANY_RATES = 60 };
 
 /* A wave packet of 500 Hz: strength 0 gives it back, later. */
 static void packet(float *x, size_t n, double at, double rate) {
@@ -126,32 +128,39 @@ static void packet(float *x, size_t n, double at, double rate) {
     }
 }
 
-START_TEST(delay_is_as_reported) {
+static void is_later_as_reported(double rate, unsigned most) {
     struct core_controls controls = plain;
     controls.strength = controls.low_cut_hz = 0;
-    struct core *c = open_core(1, rates[_i], &controls);
-    const size_t n = (size_t)rates[_i];
-    float *x[2] = {get(n, sizeof **x), get(1, sizeof **x)}, *due = get(n, sizeof *due);
-    packet(x[0], n, (double)n / 3, rates[_i]);
-    packet(due, n, (double)n / 3 + core_delay(c), rates[_i]);
-    for (size_t i = 0, now; i < n; i += now) {
-        now = draw(1500) < n - i ? draw(1500) : 1;
-        now = now < n - i ? now : n - i;
-        core_run(c, &controls, &(const float *){x[0] + i}, &(float *){x[0] + i}, (unsigned)now);
-    }
+    struct core *c = open_core(1, rate, &controls);
+    const size_t n = (size_t)rate;
+    float *x[2] = {get(n, sizeof **x)}, *due = get(n, sizeof *due);
+    packet(x[0], n, (double)n / 3, rate);
+    packet(due, n, (double)n / 3 + core_delay(c), rate);
+    run_core(c, &controls, x, n, most);
     double error = 0, all = 0;
     for (size_t i = 0; i < n; i++) {
         error += pow((double)(x[0][i] - due[i]), 2);
         all += pow((double)due[i], 2);
     }
     /* 500 Hz that is t late differs by 2 pi 500 t: half a sample's time is allowed. */
-    ck_assert_msg(sqrt(error / all) < 2 * M_PI * 500 * .6 / rates[_i] + .002, "at %g Hz: %g of the signal is wrong",
-                  rates[_i],
+    ck_assert_msg(sqrt(error / all) < 2 * M_PI * 500 * .6 / rate + .002, "at %g Hz: %g of the signal is wrong", rate,
                   sqrt(error / all));
     free(x[0]);
-    free(x[1]);
     free(due);
     core_close(c);
+}
+
+START_TEST(delay_is_as_reported) {
+    is_later_as_reported(rates[_i], 1500);
+}
+END_TEST
+
+/* The resamplers' numbers of samples, which differ from block to block, fit at every rate. */
+START_TEST(any_rate_and_any_block) {
+    static const unsigned most[] = {1, 2, 300, 2048, 2049, 10000};
+    setenv("PRIMEKNET_MODELS", "/nowhere", 1);
+    draw_seed += (unsigned)_i * 7919;
+    is_later_as_reported(RATE_MIN + draw(RATE_MAX - RATE_MIN + 1), most[_i % 6]);
 }
 END_TEST
 
@@ -340,6 +349,353 @@ START_TEST(without_a_model_the_input_passes) {
 }
 END_TEST
 
+/* ---- every order of what a host may do -------------------------------------------------------------------------- */
+
+/* The core's thread stops before it opens a model and before that hears anything, until the test lets it go on. */
+enum gate { NO_GATE, BEFORE_OPEN, BEFORE_HEARING };
+static bool gated;
+static pthread_t host;
+static sem_t let;
+static _Atomic int gate_at, n_opened;
+static const struct primeknet *fresh; /* opened by the core's thread, has heard nothing */
+
+static void stop_at(enum gate gate) {
+    if (!gated || pthread_equal(pthread_self(), host))
+        return;
+    gate_at = (int)gate;
+    sem_wait(&let);
+}
+
+struct primeknet *__real_primeknet_open(const char *model, const char *engine, unsigned n_streams, unsigned block,
+                                        char *error);
+struct primeknet *__wrap_primeknet_open(const char *model, const char *engine, unsigned n_streams, unsigned block,
+                                        char *error);
+struct primeknet *__wrap_primeknet_open(const char *model, const char *engine, unsigned n_streams, unsigned block,
+                                        char *error) {
+    stop_at(BEFORE_OPEN);
+    struct primeknet *const p = __real_primeknet_open(model, engine, n_streams, block, error);
+    n_opened += p != NULL;
+    if (!pthread_equal(pthread_self(), host))
+        fresh = p;
+    return p;
+}
+
+int __real_primeknet_process(struct primeknet *p, const float *const in[], float *const out[], size_t n);
+int __wrap_primeknet_process(struct primeknet *p, const float *const in[], float *const out[], size_t n);
+int __wrap_primeknet_process(struct primeknet *p, const float *const in[], float *const out[], size_t n) {
+    if (gated && p == fresh && n > 2 * primeknet_hop(p)) { /* less is heard with the lock held */
+        fresh = NULL;
+        stop_at(BEFORE_HEARING);
+    }
+    return __real_primeknet_process(p, in, out, n);
+}
+
+void __real_primeknet_close(struct primeknet *p);
+void __wrap_primeknet_close(struct primeknet *p);
+void __wrap_primeknet_close(struct primeknet *p) {
+    n_opened -= p != NULL;
+    __real_primeknet_close(p);
+}
+
+/* What the library makes of the input since the core was activated, as late as a core's output. */
+struct reference {
+    struct primeknet *p;
+    unsigned hop;
+    float last[512], due[512];
+};
+
+static void refer(struct reference *r, const float *x) {
+    float y[512];
+    primeknet_process(r->p, &x, &(float *){y}, 512);
+    memcpy(r->due, r->last + 512 - r->hop, r->hop * sizeof *y);
+    memcpy(r->due + r->hop, y, (512 - r->hop) * sizeof *y);
+    memcpy(r->last, y, sizeof y);
+}
+
+/* A host, and where its core ought to be: core.h's table, as a host sees it. */
+struct course {
+    struct core *core;
+    struct core_controls controls;
+    struct reference references[N_MODELS]; /* none of auto */
+    char steps[64];                        /* so far, for messages */
+    enum state state;
+    unsigned wanted, present, coming; /* models */
+    enum gate gate;                   /* where the thread stands */
+    unsigned n_in;
+    float x[512], y[512]; /* since the last multiple of 512 samples */
+};
+
+static void is_as_it_ought(const struct course *h) {
+    struct core *const c = h->core;
+    bool is = false;
+    for (unsigned i = 0; i < 20000 && !is; i++) { /* the thread does it meanwhile */
+        pthread_mutex_lock(&c->lock);
+        is = c->state == h->state && c->present == h->present && gate_at == (int)h->gate &&
+             (c->coming == h->coming || h->state == SETTLED || h->state == ABANDONED);
+        pthread_mutex_unlock(&c->lock);
+        if (!is)
+            nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+    ck_assert_msg(is, "%s: state %d, present %u, coming %u, gate %d; not %d, %u, %u, %d", h->steps, (int)c->state,
+                  c->present, c->coming, gate_at, (int)h->state, h->present, h->coming, (int)h->gate);
+}
+
+/* The thread has nothing to do, or begins to load what is wanted. */
+static void settles(struct course *h) {
+    h->state = h->wanted == h->present ? SETTLED : LOADING;
+    h->gate = h->state == LOADING ? BEFORE_OPEN : NO_GATE;
+    h->coming = h->wanted;
+}
+
+static void activated(struct course *h) {
+    h->wanted = h->present = (unsigned)h->controls.model;
+    h->state = h->gate ? ABANDONED : SETTLED;
+    h->n_in = 0;
+    for (unsigned i = 1; i < N_MODELS; i++) {
+        primeknet_reset(h->references[i].p, 0);
+        memset(h->references[i].last, 0, sizeof h->references[i].last);
+    }
+}
+
+static void activate(struct course *h) {
+    core_activate(h->core, &h->controls);
+    activated(h);
+}
+
+/* Ends within a hop, so that the thread has none to compute. What a model that took over gives is what it would have
+ * given from the start: it has heard all of that. */
+static void sounds(struct course *h) {
+    const unsigned before = h->n_in, n = before ? 2048 : 2048 + 100;
+    if (!before && h->present != (unsigned)h->controls.model)
+        activated(h);
+    h->wanted = (unsigned)h->controls.model;
+    const bool takes_over = h->state == READY;
+    for (unsigned i = 0; i < n; i++) {
+        const unsigned k = h->n_in++ % 512;
+        h->x[k] = ((float)draw(1 << 24) / 0x1p24f - .5f) * .3f;
+        core_run(h->core, &h->controls, &(const float *){h->x + k}, &(float *){h->y + k}, 1);
+        if (k < 511)
+            continue;
+        for (unsigned m = 1; m < N_MODELS; m++)
+            refer(&h->references[m], h->x);
+        if (takes_over && i < 1024)
+            continue;
+        const unsigned sounding = takes_over ? h->coming : h->present;
+        for (unsigned j = 0; j < 512; j++)
+            ck_assert_msg(h->y[j] == h->references[sounding].due[j], "%s: sample %u is not that of %s", h->steps,
+                          h->n_in - 512 + j, models[sounding]);
+    }
+    if (takes_over) {
+        h->present = h->coming;
+        h->state = SETTLED;
+    }
+    if (h->state == SETTLED)
+        settles(h);
+}
+
+/* The thread goes on to where it stops next. */
+static void lets(struct course *h) {
+    const unsigned hop = h->references[h->coming].hop;
+    const uint64_t heard = (h->core->n_out - h->references[h->present].hop) / hop * hop;
+    const enum gate gate = h->gate;
+    if (gate == NO_GATE)
+        return;
+    h->gate = NO_GATE;
+    if (h->state == ABANDONED || h->wanted != h->coming)
+        settles(h);
+    else if (gate == BEFORE_OPEN && heard > 2 * hop)
+        h->gate = BEFORE_HEARING;
+    else
+        h->state = READY;
+    gate_at = NO_GATE;
+    sem_post(&let);
+}
+
+static void begin_course(struct course *h) {
+    h->core = core_open(1, RATE);
+    ck_assert_ptr_nonnull(h->core);
+    h->steps[0] = '\0';
+    h->state = SETTLED;
+    h->gate = NO_GATE;
+    h->present = N_MODELS;
+    activate(h);
+}
+
+/* s: sets another model; a: activates (deactivation is nothing to the core); r: runs; l: the thread goes on. */
+static void step(struct course *h, char what) {
+    const size_t n = strlen(h->steps);
+    h->steps[n] = what;
+    h->steps[n + 1] = '\0';
+    if (what == 's')
+        h->controls.model = (float)((unsigned)h->controls.model % 3 + 1);
+    else if (what == 'a' || (what == 'r' && h->n_in > 10000)) /* more than 14336 a new model does not hear */
+        activate(h);
+    else if (what == 'r')
+        sounds(h);
+    else
+        lets(h);
+    is_as_it_ought(h);
+}
+
+/* It returns wherever the thread stands, which then goes on and leaves nothing behind. */
+static void end_course(struct course *h, int n_others) {
+    core_close(h->core);
+    ck_assert(h->gate || n_opened == n_others);
+    while (n_opened > n_others || h->gate) {
+        if (gate_at)
+            h->gate = NO_GATE;
+        if (atomic_exchange(&gate_at, NO_GATE))
+            sem_post(&let);
+        nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+    }
+}
+
+static void open_host(struct course *h) {
+    take_models_of_two_hops();
+    link_model("large", FIXTURES "/long-hop.safetensors");
+    host = pthread_self();
+    sem_init(&let, 0, 0);
+    h->controls = plain;
+    h->controls.floor_db = -25;
+    for (unsigned i = 1; i < N_MODELS; i++) {
+        struct reference *const r = &h->references[i];
+        r->p = primeknet_open(models[i], "cpu", 1, DELAY, NULL);
+        ck_assert_ptr_nonnull(r->p);
+        r->hop = primeknet_hop(r->p);
+        primeknet_control(r->p, 0, h->controls.strength, h->controls.floor_db, h->controls.low_cut_hz);
+    }
+    gated = true;
+}
+
+static void close_host(struct course *h) {
+    for (unsigned i = 1; i < N_MODELS; i++)
+        primeknet_close(h->references[i].p);
+    ck_assert_int_eq(n_opened, 0);
+    return_to_models();
+}
+
+START_TEST(every_order_gives_what_was_asked_for_last) {
+    enum { STEPS = 5, ORDERS = 1 << 2 * STEPS };
+    static struct course h;
+    open_host(&h);
+    for (unsigned order = (unsigned)_i; order < ORDERS; order += 4) {
+        begin_course(&h);
+        for (unsigned i = 0; i < STEPS; i++)
+            step(&h, "sarl"[order >> 2 * i & 3]);
+        end_course(&h, N_MODELS - 1);
+    }
+    close_host(&h);
+}
+END_TEST
+
+START_TEST(so_does_any_long_order) {
+    static struct course h;
+    open_host(&h);
+    for (unsigned course = 0; course < 40; course++) {
+        begin_course(&h);
+        for (unsigned i = 1 + draw(sizeof h.steps - 2); i > 0; i--)
+            step(&h, "sarrllll"[draw(8)]);
+        end_course(&h, N_MODELS - 1);
+    }
+    close_host(&h);
+}
+END_TEST
+
+START_TEST(controls_that_change_while_a_model_hears_are_its_own) {
+    static struct course h;
+    open_host(&h);
+    begin_course(&h);
+    for (const char *steps = "rsrl"; *steps; steps++)
+        step(&h, *steps);
+    ck_assert_int_eq(h.gate, BEFORE_HEARING);
+    h.controls.strength = h.controls.low_cut_hz = 0;
+    float *x[2] = {noise(N)}, *y = noise(N);
+    run_core(h.core, &h.controls, x, 4000, 0);
+    lets(&h);
+    while (h.core->present != (unsigned)h.controls.model)
+        run_core(h.core, &h.controls, x, 100, 0);
+    memcpy(x[0], y, N * sizeof *y);
+    run_core(h.core, &h.controls, x, N, 0);
+    for (size_t i = 2 * DELAY; i < N; i++) /* from the last hop before on */
+        ck_assert_float_eq_tol(x[0][i], y[i - DELAY], 1e-6f);
+    core_close(h.core);
+    free(x[0]);
+    free(y);
+    close_host(&h);
+}
+END_TEST
+
+/* ---- what hosts do apart from sound ------------------------------------------------------------------------------ */
+
+/* The signals that a thread of this process blocks. */
+static unsigned long long blocked_by(const char *thread) {
+    char path[64], line[128];
+    unsigned long long mask = 0;
+    snprintf(path, sizeof path, "/proc/self/task/%.20s/status", thread);
+    FILE *f = fopen(path, "re");
+    ck_assert_ptr_nonnull(f);
+    while (fgets(line, sizeof line, f))
+        sscanf(line, "SigBlk: %llx", &mask);
+    fclose(f);
+    return mask;
+}
+
+START_TEST(signals_are_for_the_hosts_threads) {
+    struct core *c = open_core(1, 48000, &plain);
+    unsigned n_threads = 0;
+    DIR *threads = opendir("/proc/self/task");
+    ck_assert_ptr_nonnull(threads);
+    for (struct dirent *thread; (thread = readdir(threads));) {
+        if (thread->d_name[0] == '.')
+            continue;
+        const unsigned long long mask = blocked_by(thread->d_name);
+        const bool ours = strtol(thread->d_name, NULL, 10) != getpid();
+        n_threads += ours;
+        for (int s = 1; s < 32; s++)
+            ck_assert_msg(s == SIGKILL || s == SIGSTOP || (mask >> (s - 1) & 1) == ours, "signal %d", s);
+    }
+    closedir(threads);
+    ck_assert_uint_eq(n_threads, 1);
+    core_close(c);
+}
+END_TEST
+
+static void find_in_plugin(void *ret, const char *kind, const char *name) {
+    char path[4096];
+    snprintf(path, sizeof path, PLUGINS "/%s/.libs/primeknet.so", kind);
+    void *const module = dlopen(path, RTLD_NOW);
+    ck_assert_msg(module, "%s", dlerror());
+    ck_assert_int_eq(dlclose(module), 0);
+    ck_assert_msg(dlopen(path, RTLD_NOW | RTLD_NOLOAD), "%s is gone, though a thread may run in it", path);
+    void *const symbol = dlsym(module, name);
+    memcpy(ret, &symbol, sizeof symbol);
+}
+
+/* ffmpeg cleans up what it could not instantiate. A rate below 8 kHz cannot be. */
+START_TEST(ladspa_is_unloaded_and_cleaned_up_in_vain) {
+    LADSPA_Descriptor_Function describe;
+    find_in_plugin(&describe, "ladspa", "ladspa_descriptor");
+    for (unsigned long i = 0; i < 2; i++) {
+        const LADSPA_Descriptor *const d = describe(i);
+        ck_assert_ptr_null(d->instantiate(d, 7999));
+        d->cleanup(NULL);
+    }
+    ck_assert_ptr_null(describe(2));
+}
+END_TEST
+
+START_TEST(lv2_is_unloaded_and_cleaned_up_in_vain) {
+    LV2_Descriptor_Function describe;
+    find_in_plugin(&describe, "lv2", "lv2_descriptor");
+    for (uint32_t i = 0; i < 2; i++) {
+        const LV2_Descriptor *const d = describe(i);
+        ck_assert_ptr_null(d->instantiate(d, 7999, "", (const LV2_Feature *const[]){NULL}));
+        d->cleanup(NULL);
+    }
+    ck_assert_ptr_null(describe(2));
+}
+END_TEST
+
 int main(void) {
     draw_seed = seed_of_run(20261124);
     Suite *suite = suite_create("plugins");
@@ -347,6 +703,7 @@ int main(void) {
     tcase_set_timeout(t, 300);
     tcase_add_loop_test(t, output_is_the_librarys, 0, 24);
     tcase_add_loop_test(t, delay_is_as_reported, 0, N_RATES);
+    tcase_add_loop_test(t, any_rate_and_any_block, 0, N_ANY_RATES);
     tcase_add_loop_test(t, bypass_is_the_input_later, 0, N_RATES);
     tcase_add_test(t, bypass_comes_and_goes_without_a_click);
     tcase_add_loop_test(t, a_new_model_takes_over_while_sound_runs, 0, 3);
@@ -356,6 +713,12 @@ int main(void) {
     tcase_add_loop_test(t, another_model_takes_the_place_of_one_that_is_missing, 0, 4);
     tcase_add_test(t, controls_may_be_anything);
     tcase_add_test(t, without_a_model_the_input_passes);
+    tcase_add_loop_test(t, every_order_gives_what_was_asked_for_last, 0, 4);
+    tcase_add_test(t, so_does_any_long_order);
+    tcase_add_test(t, controls_that_change_while_a_model_hears_are_its_own);
+    tcase_add_test(t, signals_are_for_the_hosts_threads);
+    tcase_add_test(t, ladspa_is_unloaded_and_cleaned_up_in_vain);
+    tcase_add_test(t, lv2_is_unloaded_and_cleaned_up_in_vain);
     suite_add_tcase(suite, t);
     return run_suite(suite, CK_FORK);
 }

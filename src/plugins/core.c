@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
+#include <signal.h>
 #include <speex/speex_resampler.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -22,9 +23,7 @@ enum {
     STEP = 256,            /* the hop without a model; the other thread looks for work once in it */
     RING = 1 << 15,        /* kept of input and output */
     CHUNK = 2048,          /* of the host's block, processed at once */
-    MID = 6 * CHUNK + 16,  /* a chunk resampled, from 8 kHz at least */
     HISTORY = 14 * DELAY,  /* that a new model hears before it is heard */
-    SPARE = 4,             /* host's samples by which resamplers' counts may differ */
     QUALITY = 8,           /* of speexdsp's resampler, 0 to 10 */
     FADE = 480,            /* host's samples of a cross-fade to or from bypass */
     RATE_MIN = 8000, RATE_MAX = 384000,
@@ -36,13 +35,15 @@ enum { N_MODELS = sizeof models / sizeof *models };
 struct channel {
     float in[RING], out[RING];
     float *dry;             /* [dry_size] ring at the host's rate */
-    float ready[2 * CHUNK + SPARE]; /* resampled output, host's rate */
-    float mid[MID];
+    float *mid;             /* [mid_size] a chunk at the models' rate */
+    float *ready;           /* [ready_size] output at the host's rate, not given yet */
     SpeexResamplerState *to_model, *to_host;
 };
 
+enum state { SETTLED, LOADING, READY, ABANDONED, ORPHANED }; /* core.h has the table */
+
 struct core {
-    unsigned n_channels, rate, delay, dry_size;
+    unsigned n_channels, rate, delay, dry_size, mid_size, ready_size;
     struct channel *channels;
     size_t n_ready;
     size_t dry_at;
@@ -52,15 +53,17 @@ struct core {
     sem_t work;
     atomic_bool quits;
     _Atomic float strength, floor_db, low_cut_hz;
-    atomic_uint model;     /* wanted */
+    atomic_uint wanted;    /* a model */
     _Atomic uint64_t n_in; /* samples that came in so far */
 
-    pthread_mutex_t lock;   /* of what follows, but for reading n_out and loaded */
-    _Atomic uint64_t n_out; /* the output is complete up to here: a multiple of the handle's hop */
-    struct primeknet *handle, *next, *old; /* next takes over; old is to be closed */
+    pthread_mutex_t lock;   /* of what follows, but for reading n_out and present */
+    _Atomic uint64_t n_out; /* the output is complete up to here: a multiple of the present hop */
+    enum state state;
+    struct primeknet *handle, *next, *old; /* the present one; in READY the next; one that is to be closed */
+    atomic_uint present;                   /* the model that `handle` was opened for; N_MODELS: none yet */
+    unsigned coming;                       /* in LOADING and READY: the model of the next one */
     uint64_t heard;                        /* next has heard the input up to here */
-    atomic_uint loaded;                    /* the model of the newest handle; N_MODELS: none */
-    float set[3];                          /* controls of `handle` */
+    float set[3];                          /* controls of the handles */
 };
 
 static float clamp(float x, float low, float high) {
@@ -117,6 +120,8 @@ static void take_over(struct core *c, float *const out[]) {
     c->old = c->handle;
     c->handle = c->next;
     c->next = NULL;
+    c->present = c->coming;
+    c->state = SETTLED;
 }
 
 static void compute_hop(struct core *c) {
@@ -125,7 +130,7 @@ static void compute_hop(struct core *c) {
         out[i] = c->channels[i].out + c->n_out % RING;
     update_controls(c);
     compute(c, c->handle, c->n_out, out);
-    if (c->next)
+    if (c->state == READY)
         take_over(c, out);
     c->n_out += hop_of(c->handle);
 }
@@ -171,61 +176,88 @@ static size_t copy_history(const struct core *c, uint64_t from, uint64_t end, fl
     return n;
 }
 
-/* Lets p hear what came last, until it is as far as the present handle, and hands it over. */
-static void hand_over(struct core *c, struct primeknet *p, float *history[]) {
+/* Whether the model that the thread loads is still to take over. With the lock held. */
+static bool is_awaited(const struct core *c) {
+    return c->state == LOADING && c->coming == c->wanted;
+}
+
+/* Lets p hear what came last, until it is as far as the present handle; false where it is no longer awaited. With the
+ * lock held, but for most of it. */
+static bool hear(struct core *c, struct primeknet *p, float *history[]) {
     const unsigned hop = hop_of(p);
-    pthread_mutex_lock(&c->lock);
     set_controls(c, p);
     uint64_t end = heard_so_far(c, p), heard = end > HISTORY ? end - HISTORY : 0;
     while (end - heard > 2 * hop) {
         const size_t n = copy_history(c, heard, end, history);
         pthread_mutex_unlock(&c->lock);
         primeknet_process(p, (const float *const *)history, history, n);
-        heard = end;
         pthread_mutex_lock(&c->lock);
+        if (!is_awaited(c))
+            return false;
+        heard = end;
         end = heard_so_far(c, p);
         if (end - heard > HISTORY)
             heard = end - HISTORY;
     }
     primeknet_process(p, (const float *const *)history, history, copy_history(c, heard, end, history));
-    c->next = p;
+    set_controls(c, p); /* they may have changed meanwhile */
     c->heard = end;
-    pthread_mutex_unlock(&c->lock);
+    return true;
 }
 
-static void change_model(struct core *c, unsigned model) {
+/* To READY or SETTLED. Where none could be opened, the present one stands for it, and it is not tried again. */
+static void end_loading(struct core *c, struct primeknet *p, bool awaited) {
+    if (awaited && p) {
+        c->next = p;
+        c->state = READY;
+        return;
+    }
+    if (awaited)
+        c->present = c->coming;
+    if (c->state != ORPHANED)
+        c->state = SETTLED;
+    c->old = p;
+}
+
+static void change_model(struct core *c) {
     float *history[CORE_CHANNELS] = {malloc(HISTORY * sizeof(float)), malloc(HISTORY * sizeof(float))};
-    struct primeknet *p = history[0] && history[1] ? load(c, model) : NULL;
-    if (p)
-        hand_over(c, p, history);
+    struct primeknet *p = history[0] && history[1] ? load(c, c->coming) : NULL;
+    pthread_mutex_lock(&c->lock);
+    end_loading(c, p, is_awaited(c) && (!p || hear(c, p, history)));
+    pthread_mutex_unlock(&c->lock);
     free(history[0]);
     free(history[1]);
 }
 
+static void core_free(struct core *c);
+
 static void *run(void *data) {
     struct core *c = data;
-    for (;;) {
-        sem_wait(&c->work);
-        if (c->quits)
-            return NULL;
-        bool more = true;
-        while (more) {
-            pthread_mutex_lock(&c->lock);
-            if (c->n_in >= c->n_out)
-                compute_hop(c);
-            more = c->n_in >= c->n_out;
-            struct primeknet *old = c->old;
-            c->old = NULL;
-            const unsigned model = c->model;
-            const bool changes = model != c->loaded && !c->next;
-            if (changes)
-                c->loaded = model; /* not tried again where it fails */
-            pthread_mutex_unlock(&c->lock);
-            primeknet_close(old);
-            if (changes)
-                change_model(c, model);
+    sem_wait(&c->work);
+    while (!c->quits) {
+        pthread_mutex_lock(&c->lock);
+        if (c->n_in >= c->n_out)
+            compute_hop(c);
+        const bool more = c->n_in >= c->n_out, changes = c->state == SETTLED && c->wanted != c->present;
+        struct primeknet *old = c->old;
+        c->old = NULL;
+        if (changes) {
+            c->state = LOADING;
+            c->coming = c->wanted;
         }
+        pthread_mutex_unlock(&c->lock);
+        primeknet_close(old);
+        if (changes)
+            change_model(c);
+        else if (!more)
+            sem_wait(&c->work);
     }
+    pthread_mutex_lock(&c->lock);
+    const bool orphaned = c->state == ORPHANED;
+    pthread_mutex_unlock(&c->lock);
+    if (orphaned)
+        core_free(c);
+    return NULL;
 }
 
 /* ---- opening and closing ---------------------------------------------------------------------------------------- */
@@ -234,8 +266,22 @@ static void *run(void *data) {
 static double resamplers_delay(const struct core *c) {
     const struct channel *h = c->channels;
     return h->to_model ? speex_resampler_get_input_latency(h->to_model) +
-                             speex_resampler_get_input_latency(h->to_host) * (double)c->rate / RATE + SPARE
+                             speex_resampler_get_input_latency(h->to_host) * (double)c->rate / RATE
                        : 0;
+}
+
+static unsigned divided_up(unsigned a, unsigned b) {
+    return (a + b - 1) / b;
+}
+
+/* Of n samples, speexdsp's resampler has made n * out / in, rounded up. So the way to the models' rate and back has given
+ * at least as many samples as came, and at most one of the models' samples more: that waits in `ready`. A resampler
+ * whose output is full may leave input behind, so there is room for one sample more than it gives. */
+static void set_sizes(struct core *c) {
+    c->delay = (unsigned)lround(DELAY * (double)c->rate / RATE + resamplers_delay(c));
+    c->dry_size = c->delay + CHUNK;
+    c->mid_size = divided_up(CHUNK * RATE, c->rate) + 1;
+    c->ready_size = CHUNK + divided_up(c->rate, RATE) + 1;
 }
 
 static bool open_channel(struct core *c, struct channel *h) {
@@ -246,10 +292,11 @@ static bool open_channel(struct core *c, struct channel *h) {
         if (!h->to_model || !h->to_host)
             return false;
     }
-    c->delay = (unsigned)lround(DELAY * (double)c->rate / RATE + resamplers_delay(c));
-    c->dry_size = c->delay + CHUNK;
+    set_sizes(c);
     h->dry = calloc(c->dry_size, sizeof *h->dry);
-    return h->dry;
+    h->mid = calloc(c->mid_size, sizeof *h->mid);
+    h->ready = calloc(c->ready_size, sizeof *h->ready);
+    return h->dry && h->mid && h->ready;
 }
 
 static bool open_lock(struct core *c) {
@@ -265,15 +312,30 @@ static void core_free(struct core *c) {
     for (unsigned i = 0; c->channels && i < c->n_channels; i++) {
         struct channel *h = &c->channels[i];
         free(h->dry);
+        free(h->mid);
+        free(h->ready);
         if (h->to_model)
             speex_resampler_destroy(h->to_model);
         if (h->to_host)
             speex_resampler_destroy(h->to_host);
     }
     free(c->channels);
+    primeknet_close(c->handle);
+    primeknet_close(c->next);
+    primeknet_close(c->old);
     sem_destroy(&c->work);
     pthread_mutex_destroy(&c->lock);
     free(c);
+}
+
+/* The host's signals are for its own threads. */
+static bool start_thread(struct core *c) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int code = pthread_create(&c->thread, NULL, run, c);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return code == 0;
 }
 
 struct core *core_open(unsigned n_channels, double rate) {
@@ -285,25 +347,34 @@ struct core *core_open(unsigned n_channels, double rate) {
     sem_init(&c->work, 0, 0);
     c->n_channels = n_channels;
     c->rate = (unsigned)lround(rate);
-    c->loaded = N_MODELS;
+    c->present = N_MODELS;
+    c->n_out = STEP;
     c->channels = calloc(n_channels, sizeof *c->channels);
     bool ok = c->channels;
     for (unsigned i = 0; ok && i < n_channels; i++)
         ok = open_channel(c, &c->channels[i]);
-    if (!ok || pthread_create(&c->thread, NULL, run, c) != 0) {
+    if (!ok || !start_thread(c)) {
         core_free(c);
         return NULL;
     }
     return c;
 }
 
+/* Loading takes as long as it takes, where `auto` is measured seconds: the host does not wait for it. */
 void core_close(struct core *c) {
+    pthread_mutex_lock(&c->lock);
+    const bool loads = c->state == LOADING || c->state == ABANDONED;
+    if (loads) {
+        c->state = ORPHANED;
+        pthread_detach(c->thread);
+    }
     c->quits = true;
     sem_post(&c->work);
-    pthread_join(c->thread, NULL);
-    primeknet_close(c->handle);
-    primeknet_close(c->next);
-    primeknet_close(c->old);
+    const pthread_t thread = c->thread;
+    pthread_mutex_unlock(&c->lock); /* from here on an orphan may be gone */
+    if (loads)
+        return;
+    pthread_join(thread, NULL);
     core_free(c);
 }
 
@@ -311,24 +382,32 @@ static void take_controls(struct core *c, const struct core_controls *controls) 
     c->strength = clamp(controls->strength, 0, 1);
     c->floor_db = clamp(controls->floor_db, -60, 0);
     c->low_cut_hz = clamp(controls->low_cut_hz, 0, 280);
-    c->model = (unsigned)lroundf(clamp(controls->model, 0, N_MODELS - 1));
+    c->wanted = (unsigned)lroundf(clamp(controls->model, 0, N_MODELS - 1));
+}
+
+/* Makes the wanted model the present one. With the lock held. */
+static void settle(struct core *c) {
+    if (c->state == READY && c->coming == c->wanted) {
+        primeknet_close(c->handle);
+        c->handle = c->next;
+    } else {
+        primeknet_close(c->next);
+        if (c->present != c->wanted) {
+            primeknet_close(c->handle);
+            c->handle = load(c, c->wanted);
+        }
+    }
+    c->next = NULL;
+    c->present = c->wanted;
+    c->state = c->state == LOADING || c->state == ABANDONED ? ABANDONED : SETTLED;
 }
 
 void core_activate(struct core *c, const struct core_controls *controls) {
     take_controls(c, controls);
     pthread_mutex_lock(&c->lock);
-    if (c->loaded != c->model) {
-        primeknet_close(c->next);
-        primeknet_close(c->handle);
-        c->next = NULL;
-        c->loaded = c->model;
-        c->handle = load(c, c->loaded);
-        memset(c->set, 0xff, sizeof c->set); /* not numbers: they are set with the next hop */
-    } else if (c->next) {
-        primeknet_close(c->handle);
-        c->handle = c->next;
-        c->next = NULL;
-    }
+    settle(c);
+    memset(c->set, 0xff, sizeof c->set); /* not numbers: they are set */
+    update_controls(c);
     for (unsigned i = 0; i < c->n_channels; i++) {
         struct channel *h = &c->channels[i];
         if (c->handle)
@@ -336,13 +415,12 @@ void core_activate(struct core *c, const struct core_controls *controls) {
         memset(h->in, 0, sizeof h->in);
         memset(h->out, 0, sizeof h->out);
         memset(h->dry, 0, c->dry_size * sizeof *h->dry);
-        memset(h->ready, 0, sizeof h->ready);
         if (h->to_model) {
             speex_resampler_reset_mem(h->to_model);
             speex_resampler_reset_mem(h->to_host);
         }
     }
-    c->n_ready = c->rate != RATE ? SPARE : 0;
+    c->n_ready = 0;
     c->n_in = 0;
     c->n_out = hop_of(c->handle);
     c->wet = controls->bypass ? 0 : 1;
@@ -382,7 +460,7 @@ static void enhance(struct core *c, const float *const in[], unsigned n) {
     for (unsigned i = 0; i < c->n_channels; i++) {
         struct channel *h = &c->channels[i];
         if (h->to_model)
-            n_mid = resample(h->to_model, in[i], n, h->mid, MID);
+            n_mid = resample(h->to_model, in[i], n, h->mid, c->mid_size);
         else
             memcpy(h->mid, in[i], n * sizeof *h->mid);
     }
@@ -390,7 +468,7 @@ static void enhance(struct core *c, const float *const in[], unsigned n) {
     for (unsigned i = 0; i < c->n_channels; i++) {
         struct channel *h = &c->channels[i];
         if (h->to_host)
-            n_more = resample(h->to_host, h->mid, n_mid, h->ready + c->n_ready, CHUNK + SPARE);
+            n_more = resample(h->to_host, h->mid, n_mid, h->ready + c->n_ready, c->ready_size - (unsigned)c->n_ready);
         else
             memcpy(h->ready + c->n_ready, h->mid, n * sizeof *h->mid);
     }
@@ -420,7 +498,7 @@ static void give(struct core *c, const float *const in[], float *const out[], un
 
 /* Some hosts set their controls only after they have activated the plugin. */
 static bool begins_with_another_model(struct core *c) {
-    return !c->n_in && c->loaded != c->model && sched_getscheduler(0) == SCHED_OTHER;
+    return !c->n_in && c->present != c->wanted && sched_getscheduler(0) == SCHED_OTHER;
 }
 
 void core_run(struct core *c, const struct core_controls *controls, const float *const in[], float *const out[],

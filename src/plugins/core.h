@@ -4,6 +4,21 @@
  * and not begun; it waits for at most one hop that the other thread has begun, which inherits its priority meanwhile.
  * So the output never depends on timing, and a host that renders faster than real time needs no special mode.
  *
+ * How another model takes the present one's place. That one sounds in every state:
+ *
+ *   state      the core's thread             until                                                     then
+ *   SETTLED    -                             another model is wanted                                   LOADING
+ *   LOADING    opens the wanted model and    it is as far as the present one                           READY
+ *              lets it hear what came last   yet another is wanted: it is closed                       SETTLED
+ *                                            none can be opened: the present one stands for it         SETTLED
+ *   READY      -                             a hop of both ends: it is the present one                 SETTLED
+ *   ABANDONED  opens what nobody waits for   it is open: it is closed                                  SETTLED
+ *   ORPHANED   opens what nobody waits for   it is open: the thread closes everything                  -
+ *   any        core_activate: the wanted model is the present one at once. From LOADING and ABANDONED  ABANDONED
+ *                                            else                                                      SETTLED
+ *   any        core_close returns at once.   From LOADING and ABANDONED                                ORPHANED
+ *                                            else the thread has ended                                 -
+ *
  * Threads: core_run on one thread at a time, and nothing else meanwhile. core_run does not allocate or print; it locks
  * as described. */
 #ifndef PRIMEKNET_CORE_H
@@ -26,7 +41,7 @@ struct core;
 
 /* Returns NULL if memory runs out or the rate cannot be resampled. */
 struct core *core_open(unsigned n_channels, double rate);
-void core_close(struct core *c);
+void core_close(struct core *c); /* a model that is being loaded may still be so afterwards, on the core's thread */
 
 /* Starts anew, without anything that was heard before, and loads the model of the controls if it is not loaded: not for
  * an audio thread. If that model cannot be used, another does; without any the input passes, delayed. */

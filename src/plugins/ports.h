@@ -27,8 +27,11 @@ static inline struct plugin *plugin_open(unsigned n_channels, double rate, bool 
     return p;
 }
 
+/* NULL is fine: some hosts clean up what could not be instantiated. */
 static inline void plugin_close(void *handle) {
     struct plugin *const p = handle;
+    if (!p)
+        return;
     core_close(p->core);
     free(p);
 }
