@@ -9,7 +9,7 @@
  *   group ID NAME    hardware ID    priority ID N    listens ID    app NAME on|off|auto    anew
  *   = [consumers N] [recorders N] [back N] [microphone ID|-] [quiet 0|1] [capture 0|1] [target NAME|-]
  *     [channel NAME] [played NAME|-] [lacks 0|1] [pacing 0|1] [metadata ID|-] [sets NODE:KEY:SERIAL...|-]
- *     [vain 0|1] [forgotten 0|1] [refused NAME|-] [title TEXT|-] [notes SERIAL[:TARGET][:misled]...|-] [choices NAME:on|off...|-]
+ *     [vain 0|1] [forgotten 0|1] [portless 0|1] [refused NAME|-] [title TEXT|-] [notes SERIAL[:TARGET][:misled]...|-] [choices NAME:on|off...|-]
  * reconcile is called at "=" only: the events between two of them come in one dispatch. */
 #include "graph/reconcile.h"
 #include "run.h"
@@ -102,6 +102,19 @@ static const struct script scripts[] = {
         "= forgotten 1",
         "- 5",
         "= forgotten 0"}},
+    {"the visible stream's ports, once there, are taken away by others only", NODE_MIC, {
+        KNOWN,
+        "= portless 0",
+        "port 60 11 0 MONO",
+        "= portless 0",
+        "- 60",
+        "= portless 1",
+        "port 61 11 0 MONO",
+        "= portless 0",
+        "own 10 12", "node 12 Audio/Source enhanced_mic 102",
+        "= portless 0",
+        "- 61", "- 11",
+        "= portless 0"}},
     {"a default that gives out this node's sound is not followed", NODE_MIC, {
         KNOWN, "node 20 Stream/Output/Audio player", "node 21 Other filter", "node 22 Other filter2",
         "node 31 Audio/Source/Virtual effects 131", "node 32 Audio/Source other", "priority 32 9",
@@ -727,6 +740,7 @@ static void describe(const struct play *p, const char *what, char ret[512]) {
                 : strcmp(what, "lacks") == 0     ? w->lacks_channel
                 : strcmp(what, "vain") == 0      ? w->in_vain
                 : strcmp(what, "forgotten") == 0 ? w->forgotten
+                : strcmp(what, "portless") == 0 ? w->portless
                 : strcmp(what, "pacing") == 0    ? w->pacing
                                                  : 99);
 }

@@ -112,6 +112,7 @@ struct mirror {
     bool keeps;          /* it is asked for by its name, in place of one that loops */
     uint64_t released;   /* the serial of the microphone that the capture stream was moved to and from; 0: none */
     bool ask_anew;       /* those whose move was in vain, at the next reconcile */
+    uint32_t ported;     /* the visible stream's node, once it has had a port */
 };
 
 /* Each adds an object, zeroed but for its id. The pointer is valid until the next object is added; NULL: no memory. */

@@ -24,6 +24,7 @@
 #define MUTED_MS 400           /* a change of microphone waits so long for the fade: two of the longest quanta */
 #define UNLINKED_FIRST_MS 5000 /* the session manager has so long to link the capture stream, doubled each time ... */
 #define UNLINKED_MAX_MS 80000  /* ... to here */
+#define PORTLESS_MS 1000       /* the session manager may take ports away to give others: so long it may */
 #define IN_VAIN_FIRST_MS 200   /* who was asked to move and is linked to nothing is asked anew, doubled each time ... */
 #define IN_VAIN_MAX_MS 16000   /* ... to here */
 
@@ -70,6 +71,7 @@ struct node {
         bool waiting; /* the timer runs */
     } forgotten, /* ... then open the capture stream anew */
             in_vain, /* ... then ask anew those who moved in vain */
+            portless, /* ... then open the streams anew */
             deaf;    /* ... then try again to learn of the graph what could not be learnt */
     struct spa_source *asked; /* an event: the owner asks for something else, so have the next dispatch look */
     struct stall stall;
@@ -144,6 +146,11 @@ static void watch_sound(struct node *n) {
     struct timespec tick = {.tv_nsec = watched ? STALL_TICK_MS * 1000000L : 0};
     if (watched != was)
         pw_loop_update_timer(n->loop, n->stall_timer, &tick, &tick, false);
+}
+
+static void watch_ports(struct node *n) {
+    n->portless.wait_ms = PORTLESS_MS;
+    set_waiting(n, &n->portless, n->wishes.portless);
 }
 
 static void watch_registry(struct node *n, bool hears) {
@@ -232,6 +239,7 @@ static int follow_graph(struct node *n) {
     watch_capture(n);
     watch_moves(n);
     watch_sound(n);
+    watch_ports(n);
     watch_registry(n, hears);
     int r = follow_capture(n);
     if (r >= 0 && !n->repair.waiting)
@@ -306,6 +314,19 @@ static void repair_later(struct node *n) {
     n->repair.pause_ms = doubled(n->repair.pause_ms, RECONNECT_MAX_MS);
 }
 
+static void open_anew(struct node *n) {
+    streams_close(&n->streams);
+    repair_later(n);
+    n->stale = true;
+}
+
+static void on_portless(void *data, uint64_t expirations) {
+    (void)expirations;
+    struct node *const n = data;
+    n->portless.waiting = false;
+    open_anew(n);
+}
+
 /* A speaker is only flushed: nothing tells whether its graph runs, and players would see it go. */
 static void on_stall_tick(void *data, uint64_t expirations) {
     (void)expirations;
@@ -313,13 +334,10 @@ static void on_stall_tick(void *data, uint64_t expirations) {
     const bool passed = n->stall.passes;
     const enum stall_action action =
             stall_tick(&n->stall, streams_blocks(&n->streams), streams_cycles(&n->streams));
-    if (action == STALL_REOPEN && n->kind != NODE_SPEAKER) {
-        streams_close(&n->streams);
-        repair_later(n);
-        n->stale = true;
-    } else if (action != STALL_WAIT) {
+    if (action == STALL_REOPEN && n->kind != NODE_SPEAKER)
+        open_anew(n);
+    else if (action != STALL_WAIT)
         streams_flush(&n->streams);
-    }
     n->dirty |= action != STALL_WAIT || n->stall.passes != passed;
 }
 
@@ -464,13 +482,14 @@ static int open_library(struct node *n, struct err *err) {
     n->fade.timer = pw_loop_add_timer(n->loop, on_muted, n);
     n->forgotten.timer = pw_loop_add_timer(n->loop, on_forgotten, n);
     n->in_vain.timer = pw_loop_add_timer(n->loop, on_in_vain, n);
+    n->portless.timer = pw_loop_add_timer(n->loop, on_portless, n);
     n->deaf.timer = pw_loop_add_timer(n->loop, on_deaf, n);
     n->asked = pw_loop_add_event(n->loop, on_asked, n);
     n->stall_timer = pw_loop_add_timer(n->loop, on_stall_tick, n);
     const struct rt rt = threads_rt(&n->threads);
     if (echo_init(&n->echo, n->loop, n->context, &rt) < 0 || !n->streams.frozen || !n->repair.timer ||
-            !n->fade.timer || !n->forgotten.timer || !n->in_vain.timer || !n->deaf.timer || !n->asked ||
-            !n->stall_timer)
+            !n->fade.timer || !n->forgotten.timer || !n->in_vain.timer || !n->portless.timer || !n->deaf.timer ||
+            !n->asked || !n->stall_timer)
         return err_set(err, -EIO, "PipeWire's client library gives no timers or events: %s", strerror(errno));
     return 0;
 }

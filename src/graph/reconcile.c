@@ -62,6 +62,17 @@ static bool is_played(const struct mirror *m, uint32_t id) {
     return node && node->role == ROLE_OUTPUT && !(m->own.microphone && strcmp(m->own.microphone, node->name) == 0);
 }
 
+/* Whether the visible stream has had a port and has none now, as after another client's PortConfig. */
+static bool is_portless(struct mirror *m) {
+    const uint32_t visible = m->own.kind == NODE_SPEAKER ? m->own.capture : m->own.source;
+    bool has_port = false;
+    for (unsigned i = 0; i < m->n_ports; i++)
+        has_port |= m->ports[i].node == visible;
+    if (has_port)
+        m->ported = visible;
+    return mirror_node(m, visible) && !has_port && m->ported == visible;
+}
+
 /* ---- loops ------------------------------------------------------------------------------------------------------- */
 
 static bool same_group(const struct mirror_node *a, const struct mirror_node *b) {
@@ -508,5 +519,6 @@ void reconcile(struct mirror *m, struct wishes *ret) {
     choose_target(m, ret);
     ret->forgotten = !speaker && is_forgotten(m, ret);
     /* A speaker's capture stream never stays away, but without an output nothing drives it. */
+    ret->portless = is_portless(m);
     ret->pacing = n_linked && (!speaker || ret->microphone == MIRROR_NONE);
 }
