@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -320,25 +321,144 @@ START_TEST(oversize_line) {
 }
 END_TEST
 
-START_TEST(many_clients) {
-    int fds[CONTROL_MAX_CLIENTS];
+static const char wait_for_it[] = "{\"command\":\"wait\",\"what\":\"it\"}\n", watch_it[] = "{\"command\":\"watch\"}\n";
+
+static void fill(int fds[CONTROL_MAX_CLIENTS]) {
     for (int i = 0; i < CONTROL_MAX_CLIENTS; i++) {
         fds[i] = connect_raw();
         turn();
     }
+}
+
+static void hang_up(const int *fds, int n) {
+    for (int i = 0; i < n; i++)
+        close(fds[i]);
+    turn();
+}
+
+/* Clients that are silent lock nobody out: the one that has been so for the longest makes room, whatever it was doing
+ * then. Who goes on to ask stays. */
+START_TEST(silent_clients_make_room) {
+    static const char ask[] = "{\"command\":\"long\",\"n\":500000}\n";
+    int fds[CONTROL_MAX_CLIENTS], more[CONTROL_MAX_CLIENTS - 1];
+    fill(fds);
+    say(fds[1], echo, 5);          /* half a line */
+    say(fds[2], ask, strlen(ask)); /* does not read the answer */
+    text_length = sizeof zeros;
+    say(fds[3], watch_it, strlen(watch_it)); /* nor what it watches */
+    for (int i = 0; i < CONTROL_MAX_CLIENTS - 1; i++) {
+        assert_serves(fds[0]);
+        if (i < CONTROL_MAX_CLIENTS - 4)
+            ck_assert_str_eq(heard(fds[i + 4]), "");
+        more[i] = connect_raw();
+        assert_serves(more[i]);
+        if (i < CONTROL_MAX_CLIENTS - 4)
+            ck_assert_str_eq(heard(fds[i + 4]), "(end)");
+    }
+    for (int i = 1; i < 4; i++) {
+        unsigned n = 0;
+        while (strcmp(heard(fds[i]), "(end)") != 0)
+            ck_assert_uint_lt(n++, 100); /* pieces of an answer that was not read */
+    }
+    hang_up(fds, CONTROL_MAX_CLIENTS);
+    hang_up(more, CONTROL_MAX_CLIENTS - 1);
+}
+END_TEST
+
+/* Those that wait for an answer, or watch and read, make no room. */
+START_TEST(many_clients) {
+    int fds[CONTROL_MAX_CLIENTS];
+    fill(fds);
+    for (int i = 0; i < CONTROL_MAX_CLIENTS; i++)
+        say(fds[i], i % 2 ? wait_for_it : watch_it, strlen(i % 2 ? wait_for_it : watch_it));
+    for (int i = 0; i < CONTROL_MAX_CLIENTS; i++)
+        ck_assert_str_ne(heard(fds[i]), "(end)");
     int fd = connect_raw();
     turn();
-    ck_assert_ptr_nonnull(strstr(heard(fd), "\"error\""));
+    ck_assert_str_eq(heard(fd), "{\"error\":\"primeknetd serves too many already\"}\n");
     ck_assert_str_eq(heard(fd), "(end)");
     close(fd);
-    for (int i = 0; i < CONTROL_MAX_CLIENTS; i++)
+    answer_who_waits();
+    turn();
+    for (int i = 0; i < CONTROL_MAX_CLIENTS; i++) {
+        ck_assert_str_eq(heard(fds[i]), i % 2 ? "{\"what\":\"it\"}\n" : "");
         assert_serves(fds[i]);
+    }
     close(fds[7]);
     turn();
     fds[7] = connect_raw();
     assert_serves(fds[7]);
-    for (int i = 0; i < CONTROL_MAX_CLIENTS; i++)
-        close(fds[i]);
+    hang_up(fds, CONTROL_MAX_CLIENTS);
+}
+END_TEST
+
+/* The process has no descriptors left: a client is served in the place of one that is silent, or told so where there is
+ * none, and the server does not spin. */
+START_TEST(no_descriptors_left) {
+    const int silent = connect_raw(), waiting = connect_raw(), watching = connect_raw();
+    turn();
+    say(waiting, wait_for_it, strlen(wait_for_it));
+    say(watching, watch_it, strlen(watch_it));
+    ck_assert_str_eq(heard(watching), "{\"seen\":1}\n");
+    int clients[3], all[64], n = 0;
+    for (int i = 0; i < 3; i++)
+        clients[i] = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const rlim_t most = (rlim_t)clients[2] + 5;
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &(struct rlimit){.rlim_cur = most, .rlim_max = most}), 0);
+    while (n < 64 && (all[n] = dup(silent)) >= 0)
+        n++;
+    ck_assert_int_eq(errno, EMFILE);
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    struct pollfd poll_fd = {.fd = control_fd(control), .events = POLLIN};
+    strcpy(address.sun_path, name);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(connect(clients[i], (struct sockaddr *)&address, sizeof address), 0);
+        turn();
+        ck_assert_int_eq(poll(&poll_fd, 1, 0), 0);
+        if (i == 0) { /* from here on none is silent */
+            ck_assert_str_eq(heard(silent), "(end)");
+            assert_serves(clients[0]);
+            say(clients[0], wait_for_it, strlen(wait_for_it));
+        } else {
+            ck_assert_str_eq(heard(clients[i]),
+                             "{\"error\":\"primeknetd has too many files open for another client\"}\n");
+            ck_assert_str_eq(heard(clients[i]), "(end)");
+        }
+    }
+    close(clients[1]);
+    while (n)
+        close(all[--n]);
+    const int late = connect_raw();
+    assert_serves(late);
+    assert_serves(watching);
+    answer_who_waits();
+    ck_assert_str_eq(heard(waiting), "{\"what\":\"it\"}\n");
+    ck_assert_str_eq(heard(clients[0]), "{\"what\":\"it\"}\n");
+    hang_up((const int[]){late, silent, waiting, watching, clients[0], clients[2]}, 6);
+}
+END_TEST
+
+/* Names may be cut within a character, and those of files may hold any bytes. */
+START_TEST(a_refusal_says_why_whatever_its_bytes) {
+    static const struct {
+        const char *what, *text;
+    } refusals[] = {
+        {"Lautst\xC3\xA4rke", "no command \"Lautst\xC3\xA4rke\""},
+        {"abc\xC3", "no command \"abc?\""},
+        {"/home/m\xFCller", "no command \"/home/m?ller\""},
+        {"\xE2\x80", "no command \"??\""},
+    };
+    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
+        json_t *refusal = control_refuse("no command \"%s\"", refusals[i].what);
+        ck_assert_str_eq(json_string_value(json_object_get(refusal, "error")), refusals[i].text);
+        json_decref(refusal);
+    }
+    char longest[3000];
+    memset(longest, 'x', sizeof longest);
+    longest[sizeof longest - 1] = '\0';
+    json_t *refusal = control_refuse("%s", longest);
+    ck_assert_uint_ge(strlen(json_string_value(json_object_get(refusal, "error"))), sizeof(struct err) - 1);
+    json_decref(refusal);
 }
 END_TEST
 
@@ -364,11 +484,10 @@ END_TEST
 /* Who waits for an answer holds nobody up, and gets the answers to what came after it in their turn; who leaves
  * meanwhile has asked all the same. */
 START_TEST(later) {
-    static const char wait[] = "{\"command\":\"wait\",\"what\":\"it\"}\n";
     int waiting = connect_raw(), gone = connect_raw(), other = connect_raw();
-    say(waiting, wait, strlen(wait));
+    say(waiting, wait_for_it, strlen(wait_for_it));
     say(waiting, echo, strlen(echo));
-    say(gone, wait, strlen(wait));
+    say(gone, wait_for_it, strlen(wait_for_it));
     close(gone);
     turn();
     struct pollfd poll_fd = {.fd = control_fd(control), .events = POLLIN};
@@ -377,7 +496,7 @@ START_TEST(later) {
     assert_serves(other);
     ck_assert_str_eq(heard(waiting), "");
     int third = connect_raw(); /* the place of the one who left is not given away before its answer */
-    say(third, wait, strlen(wait));
+    say(third, wait_for_it, strlen(wait_for_it));
     ck_assert_uint_eq(n_waiting, 3);
     for (unsigned i = 0; i < n_waiting; i++)
         for (unsigned k = 0; k < i; k++)
@@ -397,11 +516,10 @@ END_TEST
 
 /* Who watches is told of each change, one who does not read of the last, and a change tells nobody else. */
 START_TEST(watching) {
-    static const char watch[] = "{\"command\":\"watch\"}\n";
     int first = connect_raw(), slow = connect_raw(), other = connect_raw(), gone = connect_raw();
-    say(first, watch, strlen(watch));
+    say(first, watch_it, strlen(watch_it));
     ck_assert_str_eq(heard(first), "{\"seen\":1}\n");
-    say(gone, watch, strlen(watch));
+    say(gone, watch_it, strlen(watch_it));
     close(gone);
     control_changed(control);
     control_changed(control);
@@ -409,7 +527,7 @@ START_TEST(watching) {
     ck_assert_str_eq(heard(first), "{\"seen\":3}\n");
     assert_serves(first);
     assert_serves(other);
-    say(slow, watch, strlen(watch));
+    say(slow, watch_it, strlen(watch_it));
     n_seen = 0;
     text_length = sizeof zeros;
     for (int i = 0; i < 1000; i++) {
@@ -531,7 +649,10 @@ int main(void) {
     tcase_add_test(tcase, noise);
     tcase_add_test(tcase, pieces_and_heaps);
     tcase_add_test(tcase, oversize_line);
+    tcase_add_test(tcase, silent_clients_make_room);
     tcase_add_test(tcase, many_clients);
+    tcase_add_test(tcase, no_descriptors_left);
+    tcase_add_test(tcase, a_refusal_says_why_whatever_its_bytes);
     tcase_add_test(tcase, client_that_does_not_read);
     tcase_add_test(tcase, later);
     tcase_add_test(tcase, watching);

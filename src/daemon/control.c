@@ -2,6 +2,8 @@
 
 #include "daemon/control.h"
 
+#include "base/text.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
@@ -34,12 +36,15 @@ struct client {
     bool waits; /* for an answer that comes later */
     bool asking; /* its request is being handled: the caller sends the answer */
     bool watches, stale; /* it is told of changes; one has not been told yet */
+    uint64_t heard_at;   /* control.n_heard when it last sent or took something */
 };
 
 struct control {
     control_request *request;
     void *data;
     int directory, listener, epoll;
+    int spare; /* a descriptor to give up, so that a client can be told that there are none left */
+    uint64_t n_heard;
     struct sockaddr_un address;
     struct client *clients[CONTROL_MAX_CLIENTS];
 };
@@ -83,11 +88,13 @@ static int lock_directory(const struct sockaddr_un *address, struct err *err) {
 /* ---- the server's clients ---------------------------------------------------------------------------------------- */
 
 json_t *control_refuse(const char *format, ...) {
+    char text[2 * sizeof(struct err)], clean[sizeof text];
     va_list args;
     va_start(args, format);
-    json_t *text = json_vsprintf(format, args);
+    vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    return json_pack("{s:o*}", "error", text ? text : json_string("refused"));
+    text_copy(clean, sizeof clean, text); /* names may be cut anywhere, and those of files may hold any bytes */
+    return json_pack("{s:s}", "error", clean);
 }
 
 static void queue(struct client *k, json_t *answer) {
@@ -175,6 +182,7 @@ static int watch(const struct control *c, const struct client *k, unsigned slot,
 
 static bool serve(struct control *c, unsigned slot) {
     struct client *k = c->clients[slot];
+    k->heard_at = ++c->n_heard;
     if (!k->out && !memchr(k->in, '\n', k->n_in) && !k->last) {
         ssize_t n = recv(k->fd, k->in + k->n_in, sizeof k->in - k->n_in, MSG_DONTWAIT);
         if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
@@ -187,24 +195,78 @@ static bool serve(struct control *c, unsigned slot) {
     return send_queued(k) && (k->out || !k->last);
 }
 
-static void admit(struct control *c) {
-    int fd = accept4(c->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd < 0)
-        return;
+/* Drops the client that has been silent for the longest, unless it waits for an answer, or watches and reads. */
+static void make_room(struct control *c) {
+    struct client **silent = NULL;
+    for (unsigned i = 0; i < CONTROL_MAX_CLIENTS; i++) {
+        struct client **k = &c->clients[i];
+        if (*k && !(*k)->waits && (!(*k)->watches || (*k)->out) && (!silent || (*k)->heard_at < (*silent)->heard_at))
+            silent = k;
+    }
+    if (silent)
+        drop(silent);
+}
+
+static unsigned free_slot(const struct control *c) {
     unsigned slot = 0;
     while (slot < CONTROL_MAX_CLIENTS && c->clients[slot])
         slot++;
-    struct client *k = slot < CONTROL_MAX_CLIENTS ? calloc(1, sizeof *k) : NULL;
+    return slot;
+}
+
+static int accept_next(const struct control *c) {
+    return accept4(c->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+}
+
+static void keep_spare(struct control *c) {
+    if (c->spare < 0)
+        c->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+static void refuse_client(int fd, const char *why) {
+    char answer[128];
+    const int n = snprintf(answer, sizeof answer, "{\"error\":\"%s\"}\n", why);
+    send(fd, answer, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT);
+    close(fd);
+}
+
+/* Takes a client, and tells whether one was there. Each has a place, or an answer that says why not. */
+static bool admit(struct control *c) {
+    int fd = accept_next(c);
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE) && c->spare >= 0) {
+        close(c->spare);
+        c->spare = -1;
+        fd = accept_next(c);
+    }
+    if (fd >= 0 && free_slot(c) == CONTROL_MAX_CLIENTS)
+        make_room(c);
+    keep_spare(c);
+    if (c->spare < 0) {
+        make_room(c);
+        keep_spare(c);
+    }
+    if (fd < 0)
+        return false;
+    const unsigned slot = free_slot(c);
+    struct client *k = slot < CONTROL_MAX_CLIENTS && c->spare >= 0 ? calloc(1, sizeof *k) : NULL;
     if (!k) {
-        static const char full[] = "{\"error\":\"primeknetd serves too many already\"}\n";
-        send(fd, full, sizeof full - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
-        close(fd);
-        return;
+        refuse_client(fd, c->spare < 0 ? "primeknetd has too many files open for another client"
+                                       : "primeknetd serves too many already");
+        keep_spare(c);
+        return true;
     }
     k->fd = fd;
+    k->heard_at = ++c->n_heard;
     c->clients[slot] = k;
     if (watch(c, k, slot, EPOLL_CTL_ADD) < 0)
         drop(&c->clients[slot]);
+    return true;
+}
+
+/* Waits for the next client. One that could not be taken is not waited for but taken together with the next. */
+static int listen_on(const struct control *c, int operation) {
+    struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.u32 = CONTROL_MAX_CLIENTS};
+    return epoll_ctl(c->epoll, operation, c->listener, &event);
 }
 
 /* ---- the server -------------------------------------------------------------------------------------------------- */
@@ -215,7 +277,7 @@ int control_open(struct control **ret, control_request *request, void *data, str
         return err_set(err, -ENOMEM, "control socket: %s", strerror(ENOMEM));
     c->request = request;
     c->data = data;
-    c->directory = c->listener = c->epoll = -1;
+    c->directory = c->listener = c->epoll = c->spare = -1;
     int res = find_place(&c->address, err);
     if (res == 0)
         res = c->directory = lock_directory(&c->address, err);
@@ -228,10 +290,10 @@ int control_open(struct control **ret, control_request *request, void *data, str
     unlink(c->address.sun_path);
     c->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     c->epoll = epoll_create1(EPOLL_CLOEXEC);
-    struct epoll_event event = {.events = EPOLLIN, .data.u32 = CONTROL_MAX_CLIENTS};
-    if (c->listener < 0 || c->epoll < 0 || fchmod(c->listener, 0600) < 0 ||
+    keep_spare(c);
+    if (c->listener < 0 || c->epoll < 0 || c->spare < 0 || fchmod(c->listener, 0600) < 0 ||
         bind(c->listener, address, sizeof c->address) < 0 || listen(c->listener, BACKLOG) < 0 ||
-        epoll_ctl(c->epoll, EPOLL_CTL_ADD, c->listener, &event) < 0) {
+        listen_on(c, EPOLL_CTL_ADD) < 0) {
         res = err_set(err, -errno, "%s: %s", c->address.sun_path, strerror(errno));
         goto fail;
     }
@@ -254,6 +316,8 @@ void control_close(struct control *c) {
     }
     if (c->epoll >= 0)
         close(c->epoll);
+    if (c->spare >= 0)
+        close(c->spare);
     if (c->directory >= 0)
         close(c->directory);
     free(c);
@@ -266,13 +330,16 @@ int control_fd(const struct control *c) {
 void control_dispatch(struct control *c) {
     struct epoll_event events[CONTROL_MAX_CLIENTS + 1];
     int n = epoll_wait(c->epoll, events, CONTROL_MAX_CLIENTS + 1, 0);
+    bool is_called = false;
     for (int i = 0; i < n; i++) {
         unsigned slot = events[i].data.u32;
         if (slot == CONTROL_MAX_CLIENTS)
-            admit(c);
+            is_called = true;
         else if (!serve(c, slot) || watch(c, c->clients[slot], slot, EPOLL_CTL_MOD) < 0)
             drop(&c->clients[slot]);
     }
+    if (is_called && admit(c)) /* after those who ask, so that none of them makes room */
+        listen_on(c, EPOLL_CTL_MOD);
 }
 
 void control_reply(struct control *c, unsigned client, json_t *answer) {

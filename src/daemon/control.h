@@ -3,6 +3,8 @@
  * It is $XDG_RUNTIME_DIR/primeknet/control, in a directory that only the user can enter. A request is
  * {"command": NAME, ...}. If it is refused, its answer has the member "error", a line for people. Any other line is
  * refused in the same way and changes nothing. Answers may take a while; each client has at most one request pending.
+ * Where all places are taken, or the process has no file descriptors left, the client that has been silent for the
+ * longest makes room, unless it waits for an answer or watches.
  *
  * Threads: the server's calls on the thread that opened it, which calls control_dispatch whenever control_fd is
  * readable. None of them blocks, and the memory that a client can occupy is bounded. The client's calls block. */
