@@ -461,25 +461,61 @@ START_TEST(an_answer_brings_a_request) {
 }
 END_TEST
 
-/* More than all clients of the control socket. */
-START_TEST(too_many_wait) {
-    start();
-    for (unsigned i = 0; i < 64; i++)
-        ask(i, SETTING_model, i % 2 ? "base" : "large");
-    notes[0] = '\0';
-    ask(64, SETTING_model, "base");
-    NOTES("client 64: too many wait for an engine already\n");
-    loaded(0, NULL);
-    ck_assert_ptr_nonnull(strstr(notes, "client 63: done\n"));
-}
-END_TEST
-
-/* ---- profiles ---------------------------------------------------------------------------------------------------- */
-
 static void use(const char *name, const char *description) {
     changes_ask(changes,
                 &(struct request){.what = REQUEST_MICROPHONE, .name = name, .description = description, .until = 1000});
 }
+
+static void own(unsigned client, bool has) {
+    changes_ask(changes, &(struct request){.what = REQUEST_PROFILE, .own = has, .until = 1000, .answer = answer,
+                                           .data = "client", .client = client});
+}
+
+/* More than all clients of the control socket. Who need not wait is served all the same. */
+START_TEST(too_many_wait) {
+    start();
+    use("yeti", "Blue Yeti");
+    for (unsigned i = 0; i < 64; i++)
+        ask(i, SETTING_model, i % 2 ? "base" : "large");
+    notes[0] = '\0';
+    ask(64, SETTING_model, "large");
+    NOTES("client 64: too many wait for an engine already\n");
+    own(65, true);
+    NOTES("client 65: too many wait for an engine already\n");
+    ck_assert_str_eq(content(at("config/primeknet/primeknet.conf")), "model = \"small\"\n");
+    bypass(BYPASS_TOGGLE);
+    ask(66, SETTING_strength, "0.5");
+    NOTES("small, bypassed\nbypass 0: done\nsmall, 0.5, bypassed\nclient 66: done\n");
+    loaded(0, NULL);
+    ck_assert_ptr_nonnull(strstr(notes, "base, 0.5, bypassed\nclient 0: done\n"));
+    ck_assert_ptr_nonnull(strstr(notes, "client 63: done\n"));
+}
+END_TEST
+
+/* Of microphones that come into use in turn while an engine is loaded only the last waits for its own. */
+START_TEST(microphones_upon_each_other) {
+    put_file("model = \"small\"\nprofiles = ( { microphone = \"a\"; model = \"base\"; },\n"
+             "{ microphone = \"b\"; model = \"large\"; } )\n");
+    start();
+    says = true;
+    for (unsigned i = 0; i < 200; i++)
+        use(i % 2 ? "b" : "a", i % 2 ? "Microphone b" : "Microphone a");
+    notes[0] = '\0';
+    ask(1, SETTING_model, "medium");
+    ask(2, SETTING_engine, "cpu");
+    bypass(BYPASS_TOGGLE);
+    NOTES("load medium\nload medium\nsmall, bypassed\nbypass 0: done\n");
+    use("a", "Microphone a");
+    use("b", "Microphone b");
+    loaded(-EIO, "broken");
+    NOTES("load base\nload medium\nclient 1: broken\nclient 2: broken\n"
+          "the profile of Microphone b is not used: broken\n");
+    ck_assert_int_eq(now->profile, -1);
+    ck_assert_str_eq(now->settings.model, "small");
+}
+END_TEST
+
+/* ---- profiles ---------------------------------------------------------------------------------------------------- */
 
 static const char with_profiles[] = "model = \"small\"\n"
                                     "profiles = ( { microphone = \"Blue Yeti\"; strength = 0.5; },\n"
@@ -590,11 +626,6 @@ START_TEST(a_profile_that_cannot_be_had) {
     ck_assert_int_eq(now->profile, -1);
 }
 END_TEST
-
-static void own(unsigned client, bool has) {
-    changes_ask(changes, &(struct request){.what = REQUEST_PROFILE, .own = has, .until = 1000, .answer = answer,
-                                           .data = "client", .client = client});
-}
 
 /* Made of what is in force; what is set goes there; without it all is as before. */
 START_TEST(a_profile_is_made_and_removed) {
@@ -784,6 +815,7 @@ int main(void) {
     tcase_add_test(t, a_deadline_passes);
     tcase_add_test(t, an_answer_brings_a_request);
     tcase_add_test(t, too_many_wait);
+    tcase_add_test(t, microphones_upon_each_other);
     tcase_add_test(t, a_profile_comes_and_goes);
     tcase_add_test(t, a_profile_is_set_and_saved);
     tcase_add_test(t, a_profile_that_cannot_be_had);

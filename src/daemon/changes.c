@@ -137,12 +137,23 @@ static void answer_all(struct changes *c, int res, const struct err *err) {
         answer(c, &waiting[i], res, err);
 }
 
-/* The number of the reload that waits; n_waiting: there is none. */
-static unsigned find_reload(const struct changes *c) {
+/* The number of the reload, or of the microphone, that waits; n_waiting: there is none. */
+static unsigned find_waiting(const struct changes *c, unsigned what) {
     unsigned i = 0;
-    while (i < c->n_waiting && c->waiting[i].what != REQUEST_RELOAD)
+    while (i < c->n_waiting && c->waiting[i].what != what)
         i++;
     return i;
+}
+
+/* A newer one takes its place. */
+static void forget_waiting(struct changes *c, unsigned what) {
+    const unsigned i = find_waiting(c, what);
+    if (i < c->n_waiting)
+        memmove(&c->waiting[i], &c->waiting[i + 1], (--c->n_waiting - i) * sizeof c->waiting[0]);
+}
+
+static int too_many(struct err *err) {
+    return err_set(err, -EBUSY, "too many wait for an engine already");
 }
 
 /* ---- the road ---------------------------------------------------------------------------------------------------- */
@@ -206,6 +217,8 @@ static int change(struct changes *c, const struct settings *next, const struct s
         return res;
     }
     if (needs_engine(c, &wanted)) {
+        if (c->n_waiting == MAX_WAITING)
+            return too_many(err);
         if (supersedes || !c->now.loading)
             c->options.load(c->options.data, &wanted);
         c->next = *next;
@@ -228,9 +241,7 @@ static int reload(struct changes *c, struct err *err) {
     if (res)
         return res;
     try_profile(c);
-    const unsigned i = find_reload(c);
-    if (i < c->n_waiting) /* this one takes its place */
-        memmove(&c->waiting[i], &c->waiting[i + 1], (--c->n_waiting - i) * sizeof c->waiting[0]);
+    forget_waiting(c, REQUEST_RELOAD);
     return change(c, &next, &next, err);
 }
 
@@ -257,6 +268,7 @@ static int microphone(struct changes *c, const struct request *r, struct err *er
     }
     if (!c->now.loading && find_profile(c, &now) == c->now.profile)
         return 0;
+    forget_waiting(c, REQUEST_MICROPHONE);
     return change(c, &next, &now, err);
 }
 
@@ -276,6 +288,8 @@ static int profile(struct changes *c, const struct request *r, struct err *err) 
     const int there = find_fitting(c, &now);
     if (!c->name[0])
         return err_set(err, -ENOENT, "there is no microphone");
+    if (c->n_waiting >= MAX_WAITING) /* before the file changes */
+        return too_many(err);
     if (r->own && there >= 0 && c->no_profile)
         return err_set(err, -EEXIST, "the profile of %.80s is not used: %.300s", c->description,
                        c->now.profile_refused[0] ? c->now.profile_refused : c->now.refused);
@@ -303,9 +317,7 @@ static void bypass(struct changes *c, const struct request *r) {
 void changes_ask(struct changes *c, const struct request *r) {
     struct err err = {""};
     int res = 0;
-    if (c->n_waiting == MAX_WAITING)
-        res = err_set(&err, -EBUSY, "too many wait for an engine already");
-    else if (r->what == REQUEST_RELOAD)
+    if (r->what == REQUEST_RELOAD)
         res = reload(c, &err);
     else if (r->what == REQUEST_SET)
         res = set(c, r, &err);
@@ -363,7 +375,7 @@ const struct in_force *changes_now(const struct changes *c) {
 }
 
 bool changes_reloading(const struct changes *c) {
-    return find_reload(c) < c->n_waiting;
+    return find_waiting(c, REQUEST_RELOAD) < c->n_waiting;
 }
 
 /* ---- from start to end ------------------------------------------------------------------------------------------- */

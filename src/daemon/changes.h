@@ -7,7 +7,7 @@
  * - What needs no engine is in force at once, and stays so when the engine comes.
  * - A newer request for an engine supersedes the one that is being loaded. Who waits is answered when the newest is
  *   decided.
- * - A newer reload of the file takes the place of one that waits.
+ * - A newer reload of the file takes the place of one that waits, and a newer microphone that of another.
  * - A request for the engine in use ends the loading.
  * - Once the last deadline of those who wait has passed, the loading is taken back and all of them are refused.
  *
@@ -15,7 +15,7 @@
  * is set, and saved, where it comes from. A profile that cannot be had is left out until the settings are read again.
  * A profile is made of what is in force, so that nothing else changes. It is made and removed in the file first.
  *
- * A refused request changes nothing. Each request is answered once, except for a reload that a newer one replaces.
+ * A refused request changes nothing. Each request is answered once, except for one that a newer one replaces.
  *
  * Threads: one. Knows neither PipeWire nor an engine: changes_options does the work. Errors name the setting or the
  * file's line. */
