@@ -6,6 +6,7 @@
 #include "run.h"
 
 #include <check.h>
+#include <math.h>
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -17,12 +18,15 @@
 
 enum order { PLAYED_FIRST, MIC_FIRST, NOTHING_PLAYED };
 
+static unsigned n_poisoned;
+
 /* A perfect canceller: out is mic without played, later. Gated, it takes a block for every post of `may`. */
 static struct {
     float past[AEC_DELAY];
     sem_t may;
-    _Atomic bool gated;
+    _Atomic bool gated, poisoned; /* poisoned, its numbers are none until it is renewed */
     _Atomic unsigned n_blocks, n_changes;
+    float loudest;
 } aec;
 
 static struct {
@@ -35,7 +39,7 @@ static struct {
 
 /* Whole numbers, whose sums are exact. */
 static float sound(uint64_t position, uint64_t seed) {
-    return (float)((position * 2654435761u + seed * 40503u) >> 7 & 1023) - 512;
+    return (float)((position * 2654435761u + seed * 40503u) >> 7 & 511) - 256;
 }
 
 static float near(uint64_t position) {
@@ -50,9 +54,19 @@ static void run(void *data, const float *mic, const float *played, float *out) {
     memcpy(all, aec.past, sizeof aec.past);
     for (unsigned i = 0; i < CANCELLER_BLOCK; i++)
         all[AEC_DELAY + i] = mic[i] - played[i];
+    for (unsigned i = 0; i < CANCELLER_BLOCK; i++)
+        aec.loudest = fmaxf(aec.loudest, fmaxf(fabsf(mic[i]), fabsf(played[i])));
     memcpy(out, all, CANCELLER_BLOCK * sizeof *out);
     memcpy(aec.past, all + CANCELLER_BLOCK, sizeof aec.past);
+    if (aec.poisoned)
+        out[n_poisoned * 100 % CANCELLER_BLOCK] = (float[]){NAN, INFINITY, -INFINITY}[n_poisoned % 3];
+    n_poisoned += aec.poisoned;
     atomic_fetch_add(&aec.n_blocks, 1);
+}
+
+static void renew(void *data) {
+    (void)data;
+    aec.poisoned = false;
 }
 
 static void changed(void *data) {
@@ -61,7 +75,7 @@ static void changed(void *data) {
 }
 
 static void setup(void) {
-    const struct aec engine = {.run = run, .changed = changed, .delay = AEC_DELAY};
+    const struct aec engine = {.run = run, .renew = renew, .changed = changed, .delay = AEC_DELAY};
     sem_init(&aec.may, 0, 0);
     ck_assert_int_eq(canceller_open(&w.canceller, &rt_posix, &engine), 0);
     w.before = NOTHING_PLAYED;
@@ -250,6 +264,40 @@ START_TEST(numbers_that_are_none_are_silence) {
 }
 END_TEST
 
+/* Of either sound: no power of it overflows. */
+START_TEST(numbers_that_are_huge_are_clipped) {
+    static float huge[512], silence[512];
+    for (unsigned i = 0; i < 512; i++)
+        huge[i] = i % 2 ? -1e19f : 1e38f;
+    for (unsigned i = 0; i < 20; i++) {
+        aec.loudest = 0;
+        canceller_played(w.canceller, ++w.cycle, _i ? huge : silence, 512);
+        canceller_process(w.canceller, w.cycle, _i ? silence : huge, 512);
+        w.end += 512;
+        await(&aec.n_blocks, (unsigned)(w.end / CANCELLER_BLOCK));
+        ck_assert_float_eq(aec.loudest, 1000);
+    }
+}
+END_TEST
+
+/* A canceller whose numbers are none begins anew: one block keeps its echo, at the same delay. */
+START_TEST(a_poisoned_canceller_is_renewed) {
+    const unsigned n = CANCELLER_BLOCK, delay = n + CANCELLER_BLOCK + AEC_DELAY;
+    for (unsigned i = 0; i < 400; i++) {
+        if (i >= 20 && i % 20 == 0)
+            aec.poisoned = true;
+        cycle(n, MIC_FIRST);
+        ck_assert(!aec.poisoned);
+        for (unsigned k = 0; i > 3 && k < n; k++) {
+            const uint64_t at = w.end - n + k - delay, block = (at + AEC_DELAY) / CANCELLER_BLOCK;
+            const float echo = block >= 20 && block % 20 == 0 ? sound(at, 2) : 0;
+            ck_assert_msg(w.out[k] == near(at) + echo, "position %ju: %g", (uintmax_t)at, (double)w.out[k]);
+        }
+    }
+    ck_assert_uint_eq(n_poisoned, 19);
+}
+END_TEST
+
 int main(void) {
     Suite *const suite = suite_create("canceller");
     TCase *const tcase = tcase_create("stage");
@@ -263,6 +311,8 @@ int main(void) {
     tcase_add_test(tcase, after_a_restart_nothing_of_before_goes_out);
     tcase_add_test(tcase, after_a_long_hold_up_it_goes_on);
     tcase_add_test(tcase, numbers_that_are_none_are_silence);
+    tcase_add_loop_test(tcase, numbers_that_are_huge_are_clipped, 0, 2);
+    tcase_add_test(tcase, a_poisoned_canceller_is_renewed);
     suite_add_tcase(suite, tcase);
     return run_suite(suite, CK_FORK);
 }

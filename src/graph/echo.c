@@ -29,9 +29,9 @@ static void release(struct echo *e) {
     e->aec = NULL;
 }
 
-/* The network removes noise, and the microphone's level stays: echo is all that the plugin is to remove. -errno. */
-static int acquire(struct echo *e) {
-    const struct spa_dict_item library = SPA_DICT_ITEM_INIT(SPA_KEY_LIBRARY_NAME, PLUGIN);
+/* Without anything that it has heard. The network removes noise, and the microphone's level stays: echo is all that the
+ * plugin is to remove. -errno. */
+static int begin(struct echo *e) {
     const struct spa_dict_item items[] = {
         SPA_DICT_ITEM_INIT("webrtc.noise_suppression", "false"),
         SPA_DICT_ITEM_INIT("webrtc.gain_control", "false"),
@@ -39,23 +39,32 @@ static int acquire(struct echo *e) {
     };
     const struct spa_audio_info_raw mono = SPA_AUDIO_INFO_RAW_INIT(.format = SPA_AUDIO_FORMAT_F32P, .rate = PUMP_RATE,
             .channels = 1, .position = {SPA_AUDIO_CHANNEL_MONO});
-    void *aec;
-    e->handle = pw_context_load_spa_handle(e->context, SPA_NAME_AEC, &SPA_DICT_INIT(&library, 1));
-    if (!e->handle)
-        return errno ? -errno : -ENOENT;
-    int r = spa_handle_get_interface(e->handle, SPA_TYPE_INTERFACE_AUDIO_AEC, &aec);
-    if (r < 0)
-        return r;
-    e->aec = aec;
-    r = spa_audio_aec_init(e->aec, &SPA_DICT_INIT_ARRAY(items), &mono);
+    const int r = spa_audio_aec_init(e->aec, &SPA_DICT_INIT_ARRAY(items), &mono);
     if (r >= 0)
         spa_audio_aec_activate(e->aec); /* WebRTC's needs none, and answers so */
     return r;
 }
 
+static int acquire(struct echo *e) {
+    const struct spa_dict_item library = SPA_DICT_ITEM_INIT(SPA_KEY_LIBRARY_NAME, PLUGIN);
+    void *aec;
+    e->handle = pw_context_load_spa_handle(e->context, SPA_NAME_AEC, &SPA_DICT_INIT(&library, 1));
+    if (!e->handle)
+        return errno ? -errno : -ENOENT;
+    const int r = spa_handle_get_interface(e->handle, SPA_TYPE_INTERFACE_AUDIO_AEC, &aec);
+    if (r < 0)
+        return r;
+    e->aec = aec;
+    return begin(e);
+}
+
 static void run(void *data, const float *mic, const float *played, float *out) {
     struct echo *const e = data;
     spa_audio_aec_run(e->aec, &mic, &played, &out, CANCELLER_BLOCK);
+}
+
+static void renew(void *data) {
+    begin(data);
 }
 
 /* The samples by which noise comes out later than it went in: those at which the two agree best. */
@@ -99,7 +108,7 @@ static int try_to_load(struct echo *e) {
     if (r >= 0)
         r = acquire(e);
     if (r >= 0) {
-        const struct aec aec = {.data = e, .run = run, .delay = delay, .changed = on_delay};
+        const struct aec aec = {.data = e, .run = run, .renew = renew, .delay = delay, .changed = on_delay};
         r = canceller_open(&e->canceller, &e->rt, &aec);
     }
     if (r < 0)

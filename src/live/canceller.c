@@ -15,6 +15,7 @@
 #include <stdlib.h>
 
 #define START (1u << 20) /* the first position, so that nothing is read before 0 */
+#define LOUDEST 1000.f   /* louder samples are clipped, as in the engines: cancellers compute with powers */
 
 struct canceller {
     struct aec aec;
@@ -40,6 +41,13 @@ struct canceller {
 
 /* ---- the thread -------------------------------------------------------------------------------------------------- */
 
+static bool all_finite(const float *x, unsigned n) {
+    bool finite = true;
+    for (unsigned i = 0; i < n; i++)
+        finite &= isfinite(x[i]) != 0;
+    return finite;
+}
+
 /* Takes one block. What was played is then forgotten, since the next time around there may be none. */
 static void take_block(struct canceller *c, uint64_t at) {
     static const float silence[CANCELLER_BLOCK];
@@ -48,6 +56,10 @@ static void take_block(struct canceller *c, uint64_t at) {
     ring_get(c->played, at, played, CANCELLER_BLOCK);
     ring_put(c->played, at, silence, CANCELLER_BLOCK);
     c->aec.run(c->aec.data, mic, played, out);
+    if (!all_finite(out, CANCELLER_BLOCK)) { /* nor will it be again: the echo stays in this block */
+        c->aec.renew(c->aec.data);
+        ring_get(c->mic, at - c->aec.delay, out, CANCELLER_BLOCK);
+    }
     ring_put(c->clean, at, out, CANCELLER_BLOCK);
 }
 
@@ -105,7 +117,7 @@ static void hand_over(struct canceller *c) {
 
 static void put(float *ring, uint64_t at, const float *in, unsigned n) {
     for (unsigned i = 0; i < n; i++)
-        ring[(at + i) % RING] = isfinite(in[i]) ? in[i] : 0;
+        ring[(at + i) % RING] = isfinite(in[i]) ? fmaxf(-LOUDEST, fminf(in[i], LOUDEST)) : 0;
 }
 
 void canceller_played(struct canceller *c, uint64_t cycle, const float *in, unsigned n) {

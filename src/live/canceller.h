@@ -30,6 +30,8 @@ struct aec {
     void *data;
     /* A block of mic without the echo of played, both of the same time. On the canceller's thread. */
     void (*run)(void *data, const float *mic, const float *played, float *out);
+    /* Forgets all that it has heard, since it has given a number that is none; on the canceller's thread. */
+    void (*renew)(void *data);
     unsigned delay; /* samples by which out is later than mic, below CANCELLER_DELAY_MAX */
     /* canceller_delay has changed; on the canceller's thread. */
     void (*changed)(void *data);
