@@ -11,6 +11,7 @@ static bool wait_told(_Atomic uint32_t *word, uint32_t value, uint64_t timeout_n
 #include "live/worker.c"
 #undef futex_wait
 
+#include "base/memory.h"
 #include "rt_guard.h"
 #include "run.h"
 #include "seed.h"
@@ -268,11 +269,12 @@ static void sine(double frequency) {
 
 /* How often a thread of the pump or the worker went to sleep, or was about to: a futex. */
 static _Atomic uint32_t n_sleeps;
+static _Atomic bool patient; /* who waits is woken or waits for ever */
 
 static bool wait_told(_Atomic uint32_t *word, uint32_t value, uint64_t timeout_ns) {
     atomic_fetch_add(&n_sleeps, 1);
     futex_wake(&n_sleeps, 1);
-    return futex_wait(word, value, timeout_ns);
+    return futex_wait(word, value, atomic_load(&patient) ? UINT64_MAX : timeout_ns);
 }
 
 /* Waits until the worker has nothing left to do. */
@@ -665,6 +667,32 @@ START_TEST(waiting_ends_at_the_deadline) {
 }
 END_TEST
 
+static void *go_on(void *arg) {
+    (void)arg;
+    while (!atomic_load(&pump->feed.waiting))
+        sched_yield();
+    stall(&engines[0], false);
+    return NULL;
+}
+
+START_TEST(waiting_ends_where_the_engine_is_lost) {
+    open_pump(&granted, 768, 0.5f, 1);
+    run(PUMP_RATE, 256);
+    ck_assert(stats().waits);
+    atomic_store(&engines[0].fail_at, atomic_load(&engines[0].n_hops) + 1);
+    stall(&engines[0], true);
+    atomic_store(&patient, true);
+    pthread_t goer;
+    ck_assert_int_eq(pthread_create(&goer, NULL, go_on, NULL), 0);
+    run_block(256, true);
+    pthread_join(goer, NULL);
+    atomic_store(&patient, false);
+    ck_assert(stats().engine_lost);
+    run(PUMP_RATE, 256);
+    expect(at - PUMP_RATE / 2, at, 768, 1);
+}
+END_TEST
+
 START_TEST(waiting_ends_where_hops_take_too_long) {
     open_pump(&granted, 768, 0.5f, 1);
     run(PUMP_RATE, 256);
@@ -681,6 +709,50 @@ START_TEST(waiting_ends_where_hops_take_too_long) {
     run(5 * PUMP_RATE, 256);
     run(5 * PUMP_RATE / 6, 256);
     ck_assert(pump->end > pump->wait.until || !stats().waits);
+}
+END_TEST
+
+/* Whether the mapping that holds this is locked. */
+static bool is_locked(const void *memory) {
+    char line[256];
+    uintmax_t begin, end;
+    bool here = false, is = false;
+    FILE *f = fopen("/proc/self/smaps", "re");
+    ck_assert_ptr_nonnull(f);
+    while (fgets(line, sizeof line, f)) {
+        if (sscanf(line, "%jx-%jx", &begin, &end) == 2)
+            here = begin <= (uintptr_t)memory && (uintptr_t)memory < end;
+        else if (here && strncmp(line, "VmFlags:", 8) == 0)
+            is = strstr(line, " lo") != NULL;
+    }
+    fclose(f);
+    return is;
+}
+
+static unsigned n_trims;
+
+int __real_malloc_trim(size_t pad);
+int __wrap_malloc_trim(size_t pad);
+int __wrap_malloc_trim(size_t pad) {
+    const struct stream_pair *const pair = pump->cur->pair;
+    const void *const buffers[] = {pump, worker, pair, pair->slot, pair->streams[0].tails, pair->streams[1].done};
+    n_trims++;
+    for (unsigned i = 0; i < sizeof buffers / sizeof *buffers; i++)
+        ck_assert_msg(is_locked(buffers[i]), "buffer %u", i);
+    ck_assert(!is_locked((char *)sbrk(0) - 1)); /* or nothing is given back */
+    return __real_malloc_trim(pad);
+}
+
+START_TEST(giving_memory_back_leaves_the_buffers_locked) {
+#ifndef SANITIZED /* whose buffers are in the heap */
+    open_pump(&granted, 768, 0.5f, 1);
+    run(PUMP_RATE / 10, 256);
+    if (memory_lock()) { /* RLIMIT_MEMLOCK may be too low */
+        memory_trim();
+        ck_assert_uint_eq(n_trims, 1);
+        ck_assert(is_locked((char *)sbrk(0) - 1));
+    }
+#endif
 }
 END_TEST
 
@@ -1527,6 +1599,8 @@ int main(void) {
     tcase_add_loop_test(c, blocks_of_a_resampler, 0, 2);
     tcase_add_test(c, cycles_that_one_side_missed_leave_no_delay);
     tcase_add_test(c, waiting_ends_at_the_deadline);
+    tcase_add_test(c, waiting_ends_where_the_engine_is_lost);
+    tcase_add_test(c, giving_memory_back_leaves_the_buffers_locked);
     tcase_add_test(c, waiting_ends_where_hops_take_too_long);
     tcase_add_test(c, hops_without_the_network_do_not_count);
     tcase_add_test(c, a_worker_far_behind_skips);

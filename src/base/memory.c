@@ -1,6 +1,8 @@
 #include "base/memory.h"
 
 #include <malloc.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 
 static _Atomic bool locked;
@@ -13,10 +15,29 @@ bool memory_lock(void) {
     return locked = mlockall(MCL_CURRENT | MCL_ONFAULT) == 0;
 }
 
+/* Where malloc keeps what is small; larger arrays are mappings of their own, which free gives back. */
+static bool find_heap(char **ret, size_t *size) {
+    char line[512];
+    FILE *f = fopen("/proc/self/maps", "re");
+    bool found = false;
+    while (f && !found && fgets(line, sizeof line, f)) {
+        char *end;
+        if (!strstr(line, " [heap]") || sscanf(line, "%p-%p", (void **)ret, (void **)&end) != 2)
+            continue;
+        *size = (size_t)(end - *ret);
+        found = true;
+    }
+    if (f)
+        fclose(f);
+    return found;
+}
+
 void memory_trim(void) {
-    const bool again = locked;
+    char *heap;
+    size_t size;
+    const bool again = locked && find_heap(&heap, &size);
     if (again)
-        munlockall(); /* or the kernel keeps every page, in use or not */
+        munlock(heap, size); /* or the kernel keeps every page of it, in use or not */
     malloc_trim(0);
     if (again)
         memory_lock();

@@ -11,7 +11,7 @@ void memory_begin(void);
 /* Locks all that is mapped now. False: RLIMIT_MEMLOCK is too low. */
 bool memory_lock(void);
 
-/* Gives back what was freed. */
+/* Gives back what was freed. The heap is unlocked for a moment, but no other mapping. */
 void memory_trim(void);
 
 #endif

@@ -185,7 +185,7 @@ int canceller_open(struct canceller **ret, const struct rt *rt, const struct aec
     c->delay = CANCELLER_BLOCK + aec->delay; /* and a quantum, which is not known yet */
     const int r = rt->start(rt->data, &c->thread, serve, c);
     if (r < 0) {
-        free(c);
+        touched_free(c);
         return r;
     }
     rt->raise(rt->data, c->thread);
@@ -199,5 +199,5 @@ void canceller_close(struct canceller *c) {
     atomic_store(&c->quit, true);
     post(c);
     c->rt.join(c->rt.data, c->thread);
-    free(c);
+    touched_free(c);
 }

@@ -36,7 +36,7 @@ struct feed {
     /* pairs on their way: owner -> audio thread -> worker -> owner. The last is a list. */
     _Atomic(struct stream_pair *) incoming, retiring, retired;
     /* from the worker */
-    _Atomic uint32_t progress; /* a futex: hops computed */
+    _Atomic uint32_t progress; /* a futex: hops computed, or never to be */
     _Atomic uint64_t hops, skipped_hops;
     _Atomic bool notify; /* tell the owner; also from the audio thread, which makes no system call for it */
 };

@@ -586,7 +586,7 @@ void pump_restart(struct pump *p) {
 static void pump_free(struct pump *p) {
     if (p->feed.event >= 0)
         close(p->feed.event);
-    free(p);
+    touched_free(p);
 }
 
 int pump_open(struct pump **ret, struct worker *w) {

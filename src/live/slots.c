@@ -5,6 +5,7 @@
 #include "live/feed.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -13,14 +14,40 @@
 
 static bool all_locked = true;
 
+struct touched {
+    size_t size;
+    _Alignas(max_align_t) char memory[];
+};
+
+/* A mapping of its own, since the heap is not locked at every moment (memory_trim). Sanitizers know the ends of what
+ * comes from calloc alone. */
 void *touched(size_t n, size_t size) {
-    void *const memory = calloc(n, size);
-    if (memory)
-        memset(memory, 0, n * size);
-    __asm__ volatile("" : : "r"(memory) : "memory"); /* or the compiler drops the memset */
-    if (memory && mlock(memory, n * size) < 0)
+    const size_t all = offsetof(struct touched, memory) + n * size;
+#ifdef SANITIZED
+    struct touched *const t = calloc(1, all);
+    if (!t)
+        return NULL;
+#else
+    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE;
+    struct touched *const t = mmap(NULL, all, PROT_READ | PROT_WRITE, flags, -1, 0);
+    if (t == MAP_FAILED)
+        return NULL;
+#endif
+    if (mlock(t, all) < 0)
         all_locked = false;
-    return memory;
+    t->size = all;
+    return t->memory;
+}
+
+void touched_free(void *memory) {
+    if (!memory)
+        return;
+    struct touched *const t = (void *)((char *)memory - offsetof(struct touched, memory));
+#ifdef SANITIZED
+    free(t);
+#else
+    munmap(t, t->size);
+#endif
 }
 
 bool touched_locked(void) {
@@ -58,7 +85,7 @@ static void release(struct engine_slots *slots, struct engine_slot *slot) {
         at = &(*at)->older;
     *at = slot->older;
     slots->release(slots->data, slot->engine);
-    free(slot);
+    touched_free(slot);
 }
 
 void slots_release(struct engine_slots *slots) {
@@ -91,12 +118,12 @@ void pair_free(struct stream_pair *pair) {
     if (!pair)
         return;
     for (unsigned i = 0; i < PUMP_STREAMS; i++) {
-        free(pair->streams[i].done);
-        free(pair->streams[i].tails);
-        free(pair->streams[i].in);
-        free(pair->streams[i].out);
+        touched_free(pair->streams[i].done);
+        touched_free(pair->streams[i].tails);
+        touched_free(pair->streams[i].in);
+        touched_free(pair->streams[i].out);
     }
-    free(pair);
+    touched_free(pair);
 }
 
 int pair_new(struct stream_pair **ret, struct engine_slot *slot, unsigned number) {

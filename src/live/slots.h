@@ -102,8 +102,9 @@ void pair_leave(struct engine_slots *slots, struct feed *f, struct stream_pair *
 unsigned slot_cost_us(const struct engine_slot *slot, unsigned n_hops, unsigned n_streams);
 
 /* Zeroed memory, already backed by pages and, where the limit allows it, locked, because real-time threads must not
- * fault it in. NULL: there is none. Free it with free. */
+ * fault it in. NULL: there is none. */
 void *touched(size_t n, size_t size);
+void touched_free(void *memory); /* NULL is fine */
 bool touched_locked(void); /* whether all of it was locked */
 
 #endif

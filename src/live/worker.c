@@ -217,13 +217,22 @@ static uint64_t gather_ns(struct worker *w, const struct due_hop *batch, unsigne
 
 /* ---- the thread: computing --------------------------------------------------------------------------------------- */
 
-/* The engine failed: dry sounds until the owner brings another. */
+/* Wakes the audio thread if it waits. */
+static void tell_progress(struct feed *f) {
+    atomic_fetch_add(&f->progress, 1);
+    if (atomic_load(&f->waiting))
+        futex_wake(&f->progress, 1);
+}
+
+/* The engine failed: dry sounds until the owner brings another, and nobody waits for its hops. */
 static void lose(struct worker *w, struct engine_slot *slot) {
     atomic_store(&slot->lost, true);
     for (unsigned i = 0; i < WORKER_PUMPS; i++) {
         struct feed *const f = atomic_load(&w->feeds[i]);
-        if (f)
+        if (f) {
             atomic_store(&f->notify, true);
+            tell_progress(f);
+        }
     }
 }
 
@@ -282,9 +291,7 @@ static void compute(struct worker *w, const struct due_hop *batch, unsigned n) {
             times_add(&slot->hops, w->ended_ns - start_ns);
         atomic_fetch_add_explicit(&f->hops, 1, memory_order_relaxed);
         atomic_store_explicit(&batch[i].stream->next, batch[i].start + slot->hop, memory_order_release);
-        atomic_fetch_add(&f->progress, 1);
-        if (atomic_load(&f->waiting))
-            futex_wake(&f->progress, 1);
+        tell_progress(f);
     }
 }
 
@@ -389,7 +396,7 @@ int worker_engine(struct worker *w, struct engine *engine, unsigned hop_p99_us) 
     if (r < 0) {
         for (unsigned i = 0; i < WORKER_PUMPS; i++)
             pair_free(pairs[i]);
-        free(slot);
+        touched_free(slot);
         return r;
     }
     slot_add(&w->slots, slot);
@@ -473,8 +480,8 @@ int worker_open(struct worker **ret, const struct worker_options *options) {
     if (r == 0)
         r = w->rt.start(w->rt.data, &w->thread, serve, w);
     if (r < 0) {
-        free(w->slots.newest);
-        free(w);
+        touched_free(w->slots.newest);
+        touched_free(w);
         return r;
     }
     while (!atomic_load(&w->tid))
@@ -492,5 +499,5 @@ void worker_close(struct worker *w) {
     post(w);
     w->rt.join(w->rt.data, w->thread);
     slots_release(&w->slots);
-    free(w);
+    touched_free(w);
 }
