@@ -26,7 +26,7 @@ struct stream {
 };
 
 struct chunk {
-    struct engine common;
+    struct cuda_engine head;
     char name[300];
     cudaStream_t stream;
     struct net_cuda *net;
@@ -67,7 +67,7 @@ static void chunk_close(struct engine *e) {
 }
 
 static void layout_spectrum(struct chunk *c, struct arena *a) {
-    const struct model_config *g = model_config(c->common.model);
+    const struct model_config *g = model_config(c->head.common.model);
     const unsigned n = g->n_bins, *edges = g->band_edges;
     float *to_edges = arena_take(a, g->n_bands + 1), *below = arena_take(a, n), *above = arena_take(a, n),
           *share = arena_take(a, n);
@@ -88,7 +88,7 @@ static void layout_spectrum(struct chunk *c, struct arena *a) {
         .below = (const unsigned *)(const void *)below,
         .above = (const unsigned *)(const void *)above,
         .share = share,
-        .slope = arena_copy(a, model_weights(c->common.model)->mask_slope, g->n_positions),
+        .slope = arena_copy(a, model_weights(c->head.common.model)->mask_slope, g->n_positions),
     };
     if (!a->base)
         return;
@@ -103,7 +103,7 @@ static void layout_spectrum(struct chunk *c, struct arena *a) {
 }
 
 static void layout_weights(struct chunk *c, struct arena *a) {
-    const struct model *m = c->common.model;
+    const struct model *m = c->head.common.model;
     const struct model_config *g = model_config(m);
     net_cuda_weights(c->net, a);
     layout_spectrum(c, a);
@@ -112,19 +112,19 @@ static void layout_weights(struct chunk *c, struct arena *a) {
 }
 
 static void layout_streams(struct chunk *c, struct arena *a) {
-    const struct model_config *g = model_config(c->common.model);
-    for (unsigned i = 0; i < c->common.n_streams; i++) {
+    const struct model_config *g = model_config(c->head.common.model);
+    for (unsigned i = 0; i < c->head.common.n_streams; i++) {
         struct stream *s = &c->streams[i];
         const size_t before = a->used;
         s->past = arena_take(a, g->window - g->hop);
         s->overlap = arena_take(a, g->synthesis - g->hop);
-        net_cuda_state_layout(&s->net, c->common.model, a);
+        net_cuda_state_layout(&s->net, c->head.common.model, a);
         s->size = a->used - before;
     }
 }
 
 static void layout_scratch(struct chunk *c, struct arena *a, unsigned n_frames) {
-    const struct model_config *g = model_config(c->common.model);
+    const struct model_config *g = model_config(c->head.common.model);
     c->n_frames = n_frames;
     c->samples = arena_take(a, g->window - g->hop + (size_t)n_frames * g->hop);
     c->frames = arena_take(a, (size_t)n_frames * g->window);
@@ -145,18 +145,18 @@ static unsigned frames_that_fit(struct chunk *c, size_t used, unsigned max_hops)
 }
 
 static int allocate(struct chunk *c, const struct engine_options *options, struct err *err) {
-    const unsigned hop = model_hop(c->common.model);
+    const unsigned hop = model_hop(c->head.common.model);
     int code;
     if ((code = cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking)))
         return cuda_failed(err, code, "cannot use the GPU");
     for (unsigned i = 0; i < PIECES; i++)
         if ((code = cudaEventCreateWithFlags(&c->came[i], cudaEventDisableTiming)))
             return cuda_failed(err, code, "cannot use the GPU");
-    c->streams = calloc(c->common.n_streams, sizeof *c->streams);
-    if (!c->streams || net_cuda_new(&c->net, c->common.model, c->stream))
+    c->streams = calloc(c->head.common.n_streams, sizeof *c->streams);
+    if (!c->streams || net_cuda_new(&c->net, c->head.common.model, c->stream))
         return err_set(err, -ENOMEM, "engine cuda: out of memory");
-    for (unsigned i = 0; i < c->common.n_streams; i++)
-        if (net_cuda_state_new(&c->streams[i].net, c->common.model))
+    for (unsigned i = 0; i < c->head.common.n_streams; i++)
+        if (net_cuda_state_new(&c->streams[i].net, c->head.common.model))
             return err_set(err, -ENOMEM, "engine cuda: out of memory");
 
     struct arena a = {0};
@@ -168,7 +168,7 @@ static int allocate(struct chunk *c, const struct engine_options *options, struc
     if ((code = cudaMalloc((void **)&c->memory, a.used)) ||
         (code = cudaMallocHost((void **)&c->pinned, (size_t)n_frames * hop * sizeof *c->pinned)))
         return cuda_failed(err, code, "cannot allocate memory for the model");
-    if ((code = fft_open(&c->fft, model_config(c->common.model)->window, n_frames, false)))
+    if ((code = fft_open(&c->fft, model_config(c->head.common.model)->window, n_frames, false)))
         return cuda_failed(err, code, "cannot plan the Fourier transforms");
     if (!(a.mirror = calloc(1, weights)))
         return err_set(err, -ENOMEM, "engine cuda: out of memory");
@@ -187,21 +187,22 @@ static int allocate(struct chunk *c, const struct engine_options *options, struc
 
 static int chunk_open(struct engine **ret, const struct engine *common, const struct engine_options *options,
                       struct err *err) {
+    const struct cuda_engine *const head = (const struct cuda_engine *)common;
     struct cudaDeviceProp device;
-    int number, code;
-    if ((code = cudaGetDevice(&number)) || (code = cudaGetDeviceProperties(&device, number)))
+    int code = cudaGetDeviceProperties(&device, head->device);
+    if (code)
         return cuda_failed(err, code, "cannot use the GPU");
     struct chunk *c = calloc(1, sizeof *c);
     if (!c)
         return err_set(err, -ENOMEM, "engine cuda: out of memory");
-    c->common = *common;
+    c->head = *head;
     snprintf(c->name, sizeof c->name, "cuda (%s)", device.name);
-    c->common.name = c->name;
+    c->head.common.name = c->name;
     if ((code = allocate(c, options, err))) {
-        chunk_close(&c->common);
+        chunk_close(&c->head.common);
         return code;
     }
-    *ret = &c->common;
+    *ret = &c->head.common;
     return 0;
 }
 
@@ -216,8 +217,8 @@ static size_t piece_of(size_t n, unsigned i, size_t *from) {
 }
 
 static int run_frames(struct chunk *c, unsigned stream, unsigned n_frames, const float *in, float *out) {
-    const struct model_config *g = model_config(c->common.model);
-    const struct engine_control *control = &c->common.controls[stream];
+    const struct model_config *g = model_config(c->head.common.model);
+    const struct engine_control *control = &c->head.common.controls[stream];
     struct stream *s = &c->streams[stream];
     const size_t n = (size_t)n_frames * g->hop, n_past = g->window - g->hop, n_kept = g->synthesis - g->hop;
     size_t from;

@@ -16,7 +16,15 @@ struct cuda_module {
     const char *version;
     int (*open)(struct engine **ret, const struct engine *common, const struct engine_options *options,
                 struct err *err);
-    void (*rest)(void); /* releases the context; call it when no engine is open */
+    void (*rest)(void); /* releases the context of every GPU that no engine is open on */
+};
+
+/* The first member of both engines' own structs. module.c fills it in, and makes the engine's GPU the current one for
+ * each of its functions. */
+struct cuda_engine {
+    struct engine common;
+    const struct engine_type *part; /* cuda_hop or cuda_chunk */
+    int device;
 };
 
 extern const struct engine_type cuda_hop, cuda_chunk;
@@ -25,9 +33,5 @@ extern const struct engine_type cuda_hop, cuda_chunk;
  * memory) or -EBUSY if it may succeed later, -ENODEV or -ENOTSUP if it cannot, and -EIO if this process may no longer
  * be able to use the GPU. */
 int cuda_failed(struct err *err, int code, const char *what);
-
-/* Makes the device current on this thread. It remembers the last one, because asking the driver takes microseconds when
- * caches are cold. Returns a cudaError_t. */
-int cuda_use(int device);
 
 #endif

@@ -32,9 +32,8 @@ enum {
 enum wait { WAIT_NAP, WAIT_SPIN, WAIT_BLOCK };
 
 struct engine_hop {
-    struct engine common;
+    struct cuda_engine head;
     char name[96];
-    int device;
     enum wait wait;
     struct hop_net net;
     float *weights, *scratch; /* on the device, like net.shape.state and .slots */
@@ -314,10 +313,10 @@ static void scratch_layout(struct layout *l, const struct hop_shape *s, size_t n
 }
 
 static int allocate_host(struct engine_hop *h) {
-    const struct model_config *g = model_config(h->common.model);
+    const struct model_config *g = model_config(h->head.common.model);
     struct hop_net *n = &h->net;
     n->blocks = calloc(g->n_blocks, sizeof *n->blocks);
-    h->now = calloc(h->common.n_streams, sizeof *h->now);
+    h->now = calloc(h->head.common.n_streams, sizeof *h->now);
     if (!n->blocks || !h->now)
         return -ENOMEM;
     for (unsigned b = 0; b < g->n_blocks; b++) {
@@ -330,14 +329,14 @@ static int allocate_host(struct engine_hop *h) {
     n->n_time = g->n_time;
     n->n_freq = g->n_freq;
     n->shape = shape_of(g);
-    h->n_batches = h->common.n_streams < HOP_MAX_SLOTS ? h->common.n_streams : HOP_MAX_SLOTS;
+    h->n_batches = h->head.common.n_streams < HOP_MAX_SLOTS ? h->head.common.n_streams : HOP_MAX_SLOTS;
     h->n_frames = n->shape.n_ring * (g->d_conv ? g->d_conv - 1 : 1);
     return 0;
 }
 
 static int upload(struct engine_hop *h, struct err *err) {
     struct layout l = {.shape = &h->net.shape};
-    weights_layout(&l, h->common.model, &h->net);
+    weights_layout(&l, h->head.common.model, &h->net);
     const size_t size = l.n * sizeof *l.host;
     int code = cudaMalloc((void **)&h->weights, size);
     if (code)
@@ -345,14 +344,14 @@ static int upload(struct engine_hop *h, struct err *err) {
     l = (struct layout){.shape = l.shape, .host = calloc(1, size), .device = h->weights};
     if (!l.host)
         return err_set(err, -ENOMEM, "engine cuda: out of memory");
-    weights_layout(&l, h->common.model, &h->net);
+    weights_layout(&l, h->head.common.model, &h->net);
     code = cudaMemcpy(h->weights, l.host, size, cudaMemcpyHostToDevice);
     free(l.host);
     return code ? cuda_failed(err, code, "cannot copy the model") : 0;
 }
 
 static int allocate_device(struct engine_hop *h, struct err *err) {
-    const unsigned n_streams = h->common.n_streams, n_slots = h->n_batches;
+    const unsigned n_streams = h->head.common.n_streams, n_slots = h->n_batches;
     struct hop_net *n = &h->net;
     struct hop_shape *s = &n->shape;
     const size_t size = n_streams * s->n_state * sizeof(float);
@@ -413,13 +412,13 @@ static int make_graphs(struct engine_hop *h, struct err *err) {
     int code, most;
     if ((code = cudaStreamCreateWithFlags(&h->stream, cudaStreamNonBlocking)) ||
         (code = cudaEventCreateWithFlags(&h->finished, cudaEventBlockingSync | cudaEventDisableTiming)) ||
-        (code = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, h->device)))
+        (code = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, h->head.device)))
         return cuda_failed(err, code, "cannot prepare the GPU");
     code = hop_prepare(&h->net, &needed);
     if (needed > (size_t)most)
         return err_set(err, -ENOTSUP,
                        "engine cuda: %s: channels = %u with %u kernels needs %zu KiB of shared memory, the GPU has %d",
-                       model_name(h->common.model), s->channels, s->n_kernels, needed / 1024, most / 1024);
+                       model_name(h->head.common.model), s->channels, s->n_kernels, needed / 1024, most / 1024);
     if (code)
         return cuda_failed(err, code, "cannot prepare the kernels");
     for (unsigned i = 0; i < h->n_batches; i++)
@@ -459,24 +458,24 @@ static int hop_open(struct engine **ret, const struct engine *common, const stru
     struct engine_hop *h = calloc(1, sizeof *h);
     if (!h)
         return err_set(err, -ENOMEM, "engine cuda: out of memory");
-    h->common = *common;
+    h->head = *(const struct cuda_engine *)common;
     const char *wait = getenv("PRIMEKNET_CUDA_WAIT");
     h->wait = wait && !strcmp(wait, "spin") ? WAIT_SPIN : wait && !strcmp(wait, "block") ? WAIT_BLOCK : WAIT_NAP;
     struct cudaDeviceProp properties;
-    int code = cudaGetDevice(&h->device);
-    if (code || (code = cudaGetDeviceProperties(&properties, h->device)))
+    int code = cudaGetDeviceProperties(&properties, h->head.device);
+    if (code)
         code = cuda_failed(err, code, "cannot query the GPU");
     else {
         snprintf(h->name, sizeof h->name, "cuda (%.80s)", properties.name);
-        h->common.name = h->name;
+        h->head.common.name = h->name;
         if (allocate_host(h))
             code = err_set(err, -ENOMEM, "engine cuda: out of memory");
     }
     if (code || (code = upload(h, err)) || (code = allocate_device(h, err)) || (code = make_graphs(h, err))) {
-        hop_close(&h->common);
+        hop_close(&h->head.common);
         return code;
     }
-    *ret = &h->common;
+    *ret = &h->head.common;
     return 0;
 }
 
@@ -547,7 +546,7 @@ static int run_together(struct engine_hop *h, const struct engine_job *const *jo
     h->n_slots = n_jobs;
     for (unsigned i = 0; i < n_jobs; i++) {
         const unsigned stream = jobs[i]->stream;
-        const struct engine_control *control = &h->common.controls[stream];
+        const struct engine_control *control = &h->head.common.controls[stream];
         h->net.asked[i] = (struct hop_slot){.stream = stream, .now = h->now[stream], .ticket = h->ticket,
                                             .strength = control->strength, .floor = control->floor,
                                             .low_cut = control->low_cut};
@@ -566,8 +565,6 @@ static int run_together(struct engine_hop *h, const struct engine_job *const *jo
 
 static int hop_process(struct engine *e, const struct engine_job *jobs, unsigned n_jobs) {
     struct engine_hop *h = (struct engine_hop *)e;
-    if (cuda_use(h->device))
-        return -EIO;
     unsigned n_left = n_jobs;
     for (unsigned at = 0; n_left; at++) {
         const struct engine_job *together[HOP_MAX_SLOTS];
@@ -597,9 +594,7 @@ static void hop_reset(struct engine *e, unsigned stream, bool forgets) {
         h->now[stream] = 0;
     settle(h);
     memset(h->net.tail + stream * n_kept, 0, n_kept * sizeof *h->net.tail);
-    /* an error shows up at the next hop */
-    cuda_use(h->device);
-    /* past and overlap come before everything else */
+    /* past and overlap come before everything else; an error shows up at the next hop */
     cudaMemsetAsync(s->state + stream * s->n_state, 0, (forgets ? s->n_state : s->encoder) * sizeof(float), h->stream);
 }
 

@@ -1,4 +1,5 @@
-/* module.c - picks the GPU, or says why none can be used, then opens one of the module's two engines on it. */
+/* module.c - picks the GPU, or says why none can be used, then opens one of the module's two engines on it. A GPU's
+ * context stays for the next engine, unless another GPU has come into use. */
 #include "config.h"
 
 #include "engine/cuda/cuda.h"
@@ -7,7 +8,9 @@
 #include <ctype.h>
 #include <errno.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,14 +24,24 @@
 #define LEAST_DRIVER "525.60.13 (570 where this module has no machine code for the GPU)"
 #endif
 
-static atomic_int device_used = -1;
-static atomic_uint n_resets; /* of the device's context */
+enum { NONE = -1, MOST_DEVICES = 64 }; /* the driver shows no more */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what follows */
+static struct {
+    bool has_context;
+    unsigned n_engines; /* open, or being opened */
+} devices[MOST_DEVICES];
+static unsigned n_engines; /* on all of them together */
+
+static atomic_uint n_resets; /* of contexts */
 static _Thread_local struct {
     int device;
     unsigned n_resets;
 } here = {.device = -1};
 
-int cuda_use(int device) {
+/* Makes the device current on this thread. It remembers the last one, because asking the driver takes microseconds when
+ * caches are cold. */
+static int use(int device) {
     const unsigned resets = atomic_load(&n_resets);
     if (here.device == device && here.n_resets == resets)
         return 0;
@@ -137,7 +150,7 @@ static int find_device(int *ret, const char *wanted, struct err *err) {
     long number = strtol(wanted, &end, 10);
     if (*end || end == wanted)
         number = -1;
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n && i < MOST_DEVICES; i++) {
         if ((code = cudaGetDeviceProperties(&p, i)))
             return cuda_failed(err, code, "cannot query the GPU");
         uuid_text(uuid, &p.uuid);
@@ -168,25 +181,88 @@ static int check_capability(int device, struct err *err) {
     return 0;
 }
 
-static int open_engine(struct engine **ret, const struct engine *common, const struct engine_options *options,
-                       struct err *err) {
-    struct engine with_type = *common;
-    int device, code = find_device(&device, options->gpu ? options->gpu : "0", err);
-    if (code || (code = check_capability(device, err)))
-        return code;
-    device_used = device;
-    if ((code = cuda_use(device)))
-        return cuda_failed(err, code, "cannot start the GPU");
-    with_type.type = options->max_hops > 1 ? &cuda_chunk : &cuda_hop;
-    return with_type.type->open(ret, &with_type, options, err);
-}
+/* ---- engines on devices ------------------------------------------------------------------------------------------ */
 
-static void rest(void) {
-    int device = atomic_exchange(&device_used, -1);
-    if (device >= 0 && !cuda_use(device)) {
+/* Contexts of devices that no engine is on, but for one. With the lock held. */
+static void release_idle(int but) {
+    for (int device = 0; device < MOST_DEVICES; device++) {
+        if (device == but || !devices[device].has_context || devices[device].n_engines)
+            continue;
+        devices[device].has_context = false;
+        if (use(device))
+            continue;
         cudaDeviceReset();
         atomic_fetch_add(&n_resets, 1);
     }
+}
+
+static void enter(int device) {
+    pthread_mutex_lock(&lock);
+    devices[device].has_context = true;
+    devices[device].n_engines++;
+    n_engines++;
+    pthread_mutex_unlock(&lock);
+}
+
+static void leave(int device) {
+    pthread_mutex_lock(&lock);
+    devices[device].n_engines--;
+    n_engines--;
+    release_idle(n_engines ? NONE : device); /* kept for the next engine */
+    pthread_mutex_unlock(&lock);
+}
+
+static void close_engine(struct engine *e) {
+    const struct cuda_engine *const c = (const struct cuda_engine *)e;
+    const int device = c->device;
+    use(device);
+    c->part->close(e);
+    leave(device);
+}
+
+static int process(struct engine *e, const struct engine_job *jobs, unsigned n_jobs) {
+    const struct cuda_engine *const c = (const struct cuda_engine *)e;
+    return use(c->device) ? -EIO : c->part->process(e, jobs, n_jobs);
+}
+
+static void reset(struct engine *e, unsigned stream, bool forgets) {
+    const struct cuda_engine *const c = (const struct cuda_engine *)e;
+    use(c->device);
+    c->part->reset(e, stream, forgets);
+}
+
+static void tail(const struct engine *e, unsigned stream, float *tail_of_stream) {
+    const struct cuda_engine *const c = (const struct cuda_engine *)e;
+    use(c->device);
+    c->part->tail(e, stream, tail_of_stream);
+}
+
+#define ON_DEVICE .name = "cuda", .close = close_engine, .process = process, .reset = reset, .tail = tail
+static const struct engine_type hop_on_device = {ON_DEVICE, .together = true}, chunk_on_device = {ON_DEVICE};
+
+static void rest(void) {
+    pthread_mutex_lock(&lock);
+    release_idle(NONE);
+    pthread_mutex_unlock(&lock);
+}
+
+static int open_engine(struct engine **ret, const struct engine *common, const struct engine_options *options,
+                       struct err *err) {
+    const bool is_chunk = options->max_hops > 1;
+    struct cuda_engine c = {.common = *common, .part = is_chunk ? &cuda_chunk : &cuda_hop};
+    int code = find_device(&c.device, options->gpu ? options->gpu : "0", err);
+    if (code || (code = check_capability(c.device, err)))
+        return code;
+    c.common.type = is_chunk ? &chunk_on_device : &hop_on_device;
+    enter(c.device);
+    code = use(c.device);
+    code = code ? cuda_failed(err, code, "cannot start the GPU") : c.part->open(ret, &c.common, options, err);
+    if (code) {
+        leave(c.device);
+        return code;
+    }
+    rest(); /* where other devices were in use before */
+    return 0;
 }
 
 __attribute__((visibility("default"))) extern const struct cuda_module primeknet_cuda;
