@@ -1,5 +1,5 @@
-/* A daemon whose engine is too slow for the model named in the file $SLOW: a hop takes two and a half times its
- * duration. */
+/* A daemon whose engine is too slow for the model named in the file $SLOW, a hop taking two and a half times its
+ * duration, and whose disk stalls while there is a file $SLOW_DISK. */
 #include "engine/engine.h"
 #include "model/model.h"
 
@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 static int is_slow(const char *model) {
     char line[64] = "";
@@ -26,4 +27,13 @@ int __wrap_engine_process(struct engine *e, const struct engine_job *jobs, unsig
     if (is_slow(model_name(engine_model(e))))
         nanosleep(&(struct timespec){.tv_nsec = 13300000}, NULL);
     return __real_engine_process(e, jobs, n_jobs);
+}
+
+int __real_fsync(int fd);
+int __wrap_fsync(int fd);
+int __wrap_fsync(int fd) {
+    const char *const stalls = getenv("SLOW_DISK");
+    while (stalls && access(stalls, F_OK) == 0)
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    return __real_fsync(fd);
 }

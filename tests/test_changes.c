@@ -2,6 +2,7 @@
  * control socket where a client matters. More than 700 lines, because every case needs these. */
 #include "config.h"
 
+#include "base/errands.h"
 #include "daemon/changes.h"
 #include "daemon/control.h"
 #include "content.h"
@@ -11,6 +12,7 @@
 #include <errno.h>
 #include <math.h>
 #include <poll.h>
+#include <semaphore.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -24,6 +26,7 @@
 
 static char home[] = "/tmp/primeknet-changes-XXXXXX";
 static struct changes *changes;
+static struct errands *errands; /* NULL: files are written at once */
 static const struct in_force *now;
 
 /* A line for each thing that is done or said, since the last look. */
@@ -114,7 +117,8 @@ static void put_file(const char *text) {
 static int open_changes(void) {
     struct err err = {""};
     int res = changes_open(&changes,
-                           &(struct changes_options){.open = open_all,
+                           &(struct changes_options){.errands = errands,
+                                                     .open = open_all,
                                                      .has_room = has_room,
                                                      .load = load,
                                                      .apply = apply,
@@ -782,6 +786,61 @@ START_TEST(a_start_with_the_last_good_ones) {
 }
 END_TEST
 
+/* ---- a disk that stalls ------------------------------------------------------------------------------------------ */
+
+static sem_t disk;
+
+static void stall(void *data) {
+    (void)data;
+    sem_wait(&disk);
+}
+
+/* Waits until the disk has done its work, and one more answer, or more, is there. */
+static void until_told(const char *last) {
+    while (!strstr(notes, last)) {
+        struct pollfd fd = {.fd = errands_fd(errands), .events = POLLIN};
+        ck_assert_msg(poll(&fd, 1, 60000) == 1, "not told: %s", last);
+        errands_dispatch(errands);
+    }
+}
+
+/* What is to be saved is in force at once, and answered once it is saved; others go on meanwhile. */
+START_TEST(a_disk_that_stalls_holds_nobody_up) {
+    struct err err;
+    ck_assert_int_eq(sem_init(&disk, 0, 0), 0);
+    ck_assert_int_eq(errands_open(&errands, &err), 0);
+    start();
+    ck_assert_int_eq(errands_send(errands, stall, NULL, "", 0), 0);
+    ask_to_save(1, SETTING_strength, "0.5");
+    ask_to_save(2, SETTING_floor_db, "-20");
+    ask(3, SETTING_strength, "0.25");
+    NOTES("small, 0.5\nsmall, 0.5\nsmall, 0.25\nclient 3: done\n");
+    sem_post(&disk);
+    until_told("client 2: done");
+    NOTES("client 1: done\nclient 2: done\n");
+    ck_assert_str_eq(content(at("config/primeknet/primeknet.conf")),
+                     "model = \"small\"\nstrength = 0.5;\nfloor_db = -20.0;\n");
+
+    /* A profile is made once the file has it; who waits at the end is not told. */
+    use("yeti", "Blue Yeti");
+    own(4, true);
+    own(5, true);
+    ask(6, SETTING_strength, "0.125");
+    NOTES("small, 0.125\nclient 6: done\n");
+    until_told("client 5: done");
+    NOTES("small, 0.125\nclient 4: done\nsmall, 0.125\nclient 5: done\n");
+    ck_assert_int_eq(now->profile, 0);
+    ck_assert_int_eq(errands_send(errands, stall, NULL, "", 0), 0);
+    ask_to_save(7, SETTING_strength, "0.75");
+    NOTES("small, 0.75\n");
+    sem_post(&disk);
+    errands_close(errands);
+    errands = NULL;
+    NOTES("");
+    sem_destroy(&disk);
+}
+END_TEST
+
 START_TEST(a_start_with_the_defaults) {
     put_file("model = \"broken\"");
     open_fails = -ENOENT;
@@ -824,6 +883,7 @@ int main(void) {
     tcase_add_test(t, a_client_hangs_up);
     tcase_add_test(t, a_start_with_the_last_good_ones);
     tcase_add_test(t, a_start_with_the_defaults);
+    tcase_add_test(t, a_disk_that_stalls_holds_nobody_up);
     suite_add_tcase(suite, t);
     return run_suite(suite, CK_FORK);
 }

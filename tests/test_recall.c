@@ -20,7 +20,7 @@ START_TEST(comes_back) {
     recall_add(&r, &plain);
     recall_add(&r, &chosen);
     recall_add(&r, &misled);
-    recall_write(&r, "enhanced_mic");
+    recall_write(NULL, &r, "enhanced_mic");
     recall_read(&back, "enhanced_mic");
     ck_assert(recall_same(&r, &back));
     ck_assert(recall_has(&back, 0xdeadbeef, &plain));
@@ -61,7 +61,7 @@ START_TEST(too_many) {
     for (unsigned i = 0; i < 2 * RECALL_STREAMS; i++)
         recall_add(&r, &(struct recall_stream){.serial = i});
     ck_assert_uint_eq(r.n, RECALL_STREAMS);
-    recall_write(&r, "enhanced_mic");
+    recall_write(NULL, &r, "enhanced_mic");
     recall_read(&back, "enhanced_mic");
     ck_assert(recall_same(&r, &back));
 }
@@ -71,10 +71,10 @@ START_TEST(no_place) {
     struct recall r = {.instance = 5}, back;
     struct stat st;
     recall_add(&r, &plain);
-    recall_write(&r, "enhanced_mic.a/../b"); /* a name that is another program's */
+    recall_write(NULL, &r, "enhanced_mic.a/../b"); /* a name that is another program's */
     ck_assert_int_lt(stat(file, &st), 0);
     unsetenv("XDG_RUNTIME_DIR");
-    recall_write(&r, "enhanced_mic");
+    recall_write(NULL, &r, "enhanced_mic");
     recall_read(&back, "enhanced_mic");
     ck_assert_uint_eq(back.n, 0);
 }

@@ -1,6 +1,7 @@
 #include "daemon/changes.h"
 
 #include "base/clock.h"
+#include "base/errands.h"
 #include "base/state.h"
 #include "base/text.h"
 #include "graph/microphone.h"
@@ -14,7 +15,8 @@
 
 enum {
     MAX_WAITING = 64, /* more than clients that the control socket serves */
-    LATER = 1,        /* neither done nor refused yet */
+    LATER = 1,        /* neither done nor refused yet: it waits ... */
+    SAVED_LATER,      /* ... or has been answered, or will be, by another function */
 };
 
 struct changes {
@@ -31,15 +33,22 @@ struct changes {
 
 /* ---- what is remembered ------------------------------------------------------------------------------------------ */
 
-/* A copy of the user's settings, which are in force, for a start at which the file is wrong. */
-static void keep_good(const struct changes *c) {
+/* data: the changes' options */
+static void copy_good(void *data) {
+    const struct changes_options *const o = data;
     struct settings s;
     struct err err;
     char path[STATE_PATH];
-    if (c->options.file || c->now.refused[0] || settings_load(&s, NULL, &err) < 0 || !state_path(path, GOOD))
+    if (settings_load(&s, NULL, &err) < 0 || !state_path(path, GOOD))
         return;
     if (settings_write(&s, path, &err) < 0)
-        c->options.say(SD_WARNING, "the settings are not kept for a start at which they are wrong: %s", err.text);
+        o->say(SD_WARNING, "the settings are not kept for a start at which they are wrong: %s", err.text);
+}
+
+/* A copy of the user's settings, which are in force, for a start at which the file is wrong. */
+static void keep_good(const struct changes *c) {
+    if (!c->options.file && !c->now.refused[0])
+        errands_send(c->options.errands, copy_good, NULL, &c->options, sizeof c->options);
 }
 
 /* The settings that are read in place of the file's are still to be saved to it. */
@@ -67,18 +76,59 @@ static void refuse_file(struct changes *c, const struct err *err, const char *in
     c->now.instead = instead;
 }
 
-static int save(struct changes *c, int setting, struct err *err) {
-    char text[sizeof c->base.model];
-    struct err why = {""};
-    int res = settings_save(&c->base, c->now.profile, setting, &why);
-    if (res) {
-        settings_text(&c->now.settings, setting, text, sizeof text);
-        return err_set(err, res, "%s is now %s, but not saved: %.300s", settings_name(setting), text, why.text);
-    }
-    memcpy(c->next.file, c->base.file, sizeof c->next.file);
-    memcpy(c->now.settings.file, c->base.file, sizeof c->now.settings.file);
+/* A request whose change is written into the settings file. */
+struct saving {
+    struct changes *c;
+    struct request request;
+    struct settings settings; /* without the profile */
+    int profile;              /* as settings_save takes it */
+    char microphone[256];     /* of REQUEST_PROFILE: as settings_save_profile takes it */
+    int res;
+    struct err err;
+};
+
+static void run_save(void *data) {
+    struct saving *const x = data;
+    const struct request *const r = &x->request;
+    x->res = r->what == REQUEST_PROFILE ? settings_save_profile(&x->settings, x->microphone, &x->err)
+                                        : settings_save(&x->settings, x->profile, r->setting, &x->err);
+}
+
+/* What was changed is in the file. */
+static void adopt_file(struct changes *c, const struct settings *saved) {
+    memcpy(c->base.file, saved->file, sizeof c->base.file);
+    memcpy(c->next.file, saved->file, sizeof c->next.file);
+    memcpy(c->now.settings.file, saved->file, sizeof c->now.settings.file);
     keep_good(c);
-    return 0;
+}
+
+static void tell(const struct request *r, int res, const struct err *err) {
+    if (r->answer)
+        r->answer(r->data, r, res, err);
+}
+
+static void end_save(void *data) {
+    struct saving *const x = data;
+    struct changes *const c = x->c;
+    const int setting = x->request.setting;
+    char text[sizeof c->base.model];
+    struct err why = x->err;
+    if (x->res) {
+        settings_text(&c->now.settings, setting, text, sizeof text);
+        err_set(&why, x->res, "%s is now %s, but not saved: %.300s", settings_name(setting), text, x->err.text);
+    } else {
+        adopt_file(c, &x->settings);
+        c->base.lines[setting] = x->settings.lines[setting];
+    }
+    tell(&x->request, x->res, &why);
+}
+
+/* The request is in force, and answered once it is saved. */
+static void save(struct changes *c, const struct request *r) {
+    const struct saving x = {.c = c, .request = *r, .settings = c->base, .profile = c->now.profile};
+    struct err err;
+    if (errands_send(c->options.errands, run_save, end_save, &x, sizeof x) < 0)
+        tell(r, err_set(&err, -ENOMEM, "%s is in force, but not saved: out of memory", settings_name(r->setting)), &err);
 }
 
 /* ---- answers ----------------------------------------------------------------------------------------------------- */
@@ -116,15 +166,14 @@ static void try_profile(struct changes *c) {
 }
 
 static void answer(struct changes *c, const struct request *r, int res, const struct err *err) {
-    struct err why = *err;
     if (res && r->what == REQUEST_MICROPHONE)
         refuse_profile(c, err);
     if (r->what == REQUEST_RELOAD)
         end_reload(c, res, err);
-    else if (res == 0 && r->save)
-        res = save(c, r->setting, &why);
-    if (r->answer)
-        r->answer(r->data, r, res, &why);
+    if (res == 0 && r->save)
+        save(c, r);
+    else
+        tell(r, res, err);
 }
 
 /* An answer may bring another request, which may wait in its turn. */
@@ -281,11 +330,37 @@ static int change_profile(const struct changes *c, struct settings *s, bool own,
     return 0;
 }
 
+static void decide(struct changes *c, const struct request *r, int res, const struct err *err) {
+    if (res == LATER)
+        c->waiting[c->n_waiting++] = *r;
+    else
+        answer(c, r, res, err);
+}
+
+/* The file has the profile, or has it no more: so is what is in force, and what is to come. */
+static void end_profile(void *data) {
+    struct saving *const x = data;
+    struct changes *const c = x->c;
+    struct settings now = c->base, next = c->now.loading ? c->next : now;
+    int res = x->res;
+    if (res == 0)
+        res = change_profile(c, &now, x->request.own, &x->err);
+    if (res == 0)
+        res = change_profile(c, &next, x->request.own, &x->err);
+    if (res == 0) {
+        memcpy(now.file, x->settings.file, sizeof now.file);
+        memcpy(next.file, x->settings.file, sizeof next.file);
+        keep_good(c);
+        try_profile(c);
+        res = change(c, &next, &now, &x->err);
+    }
+    decide(c, &x->request, res, &x->err);
+}
+
 /* The microphone in use is to have a profile, or none. */
 static int profile(struct changes *c, const struct request *r, struct err *err) {
-    struct settings now = c->base, next = c->now.loading ? c->next : now;
-    char microphone[sizeof c->name];
-    const int there = find_fitting(c, &now);
+    struct saving x = {.c = c, .request = *r, .settings = c->base};
+    const int there = find_fitting(c, &c->base);
     if (!c->name[0])
         return err_set(err, -ENOENT, "there is no microphone");
     if (c->n_waiting >= MAX_WAITING) /* before the file changes */
@@ -295,18 +370,11 @@ static int profile(struct changes *c, const struct request *r, struct err *err) 
                        c->now.profile_refused[0] ? c->now.profile_refused : c->now.refused);
     if (r->own == (there >= 0))
         return 0;
-    strcpy(microphone, r->own ? c->name : now.profiles[there].microphone);
-    int res = change_profile(c, &now, r->own, err);
-    if (res == 0)
-        res = change_profile(c, &next, r->own, err);
-    if (res == 0)
-        res = settings_save_profile(&now, microphone, err);
-    if (res)
-        return res;
-    memcpy(next.file, now.file, sizeof next.file);
-    keep_good(c);
-    try_profile(c);
-    return change(c, &next, &now, err);
+    strcpy(x.microphone, r->own ? c->name : x.settings.profiles[there].microphone);
+    int res = change_profile(c, &x.settings, r->own, err);
+    if (res == 0 && errands_send(c->options.errands, run_save, end_profile, &x, sizeof x) < 0)
+        res = err_set(err, -ENOMEM, "%s", strerror(ENOMEM));
+    return res ? res : SAVED_LATER;
 }
 
 static void bypass(struct changes *c, const struct request *r) {
@@ -327,10 +395,8 @@ void changes_ask(struct changes *c, const struct request *r) {
         res = profile(c, r, &err);
     else
         bypass(c, r);
-    if (res == LATER)
-        c->waiting[c->n_waiting++] = *r;
-    else
-        answer(c, r, res, &err);
+    if (res != SAVED_LATER)
+        decide(c, r, res, &err);
 }
 
 void changes_ask_controls(struct changes *c, float strength, bool bypass_on) {

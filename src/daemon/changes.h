@@ -15,6 +15,8 @@
  * is set, and saved, where it comes from. A profile that cannot be had is left out until the settings are read again.
  * A profile is made of what is in force, so that nothing else changes. It is made and removed in the file first.
  *
+ * A request that is to be saved is answered once it is; meanwhile others go on.
+ *
  * A refused request changes nothing. Each request is answered once, except for one that a newer one replaces.
  *
  * Threads: one. Knows neither PipeWire nor an engine: changes_options does the work. Errors name the setting or the
@@ -28,6 +30,7 @@
 #include "daemon/settings.h"
 
 struct changes;
+struct errands;
 struct ready_engine;
 
 enum { CHANGES_PATIENCE_MS = 120000 }; /* from a request to its usual deadline */
@@ -60,6 +63,7 @@ struct in_force {
 
 struct changes_options {
     const char *file; /* as settings_load takes it */
+    struct errands *errands; /* files are written there; NULL: at once */
     /* Opens everything with these settings, or nothing. Errors other than -ENOMEM and -EIO may be the settings'
      * fault. */
     int (*open)(void *data, const struct settings *s, struct err *err);

@@ -5,6 +5,7 @@
 #include "config.h"
 
 #include "base/clock.h"
+#include "base/errands.h"
 #include "base/memory.h"
 #include "daemon/changes.h"
 #include "daemon/commands.h"
@@ -35,6 +36,7 @@ enum {
 };
 
 struct daemon {
+    struct errands *errands;
     struct changes *changes;
     struct engines *engines;
     struct nodes nodes;
@@ -101,6 +103,7 @@ static int open_all(void *data, const struct settings *s, struct err *err) {
     res = nodes_open(&d->nodes, s,
                      &(struct node_options){.engine = first->engine,
                                             .hop_p99_us = first->hop_p99_us,
+                                            .errands = d->errands,
                                             .release = close_engine,
                                             .changed = node_changed,
                                             .controls = controls_set,
@@ -211,10 +214,11 @@ static int run(struct daemon *d, int signals) {
             wait = sooner(wait, d->next_status - now);
         if (log_due(&d->log) != INT64_MAX)
             wait = sooner(wait, log_due(&d->log) - now);
-        enum { SIGNALS, ENGINES, CONTROL, NODES };
+        enum { SIGNALS, ENGINES, ERRANDS, CONTROL, NODES };
         struct pollfd fds[NODES + WORKER_PUMPS] = {
             [SIGNALS] = {.fd = signals, .events = POLLIN},
             [ENGINES] = {.fd = engines_fd(d->engines), .events = POLLIN},
+            [ERRANDS] = {.fd = errands_fd(d->errands), .events = POLLIN},
             [CONTROL] = {.fd = d->commands.control ? control_fd(d->commands.control) : -1, .events = POLLIN},
         };
         for (unsigned i = 0; i < d->nodes.n; i++)
@@ -229,6 +233,8 @@ static int run(struct daemon *d, int signals) {
         }
         if (n > 0 && fds[SIGNALS].revents && handle_signals(d, signals))
             return 0;
+        if (n > 0 && fds[ERRANDS].revents)
+            errands_dispatch(d->errands);
         if (n > 0 && fds[CONTROL].revents)
             control_dispatch(d->commands.control);
 
@@ -256,6 +262,7 @@ static int run(struct daemon *d, int signals) {
 static int start(struct daemon *d, const char *file, struct err *err) {
     int res = changes_open(&d->changes,
                            &(struct changes_options){.file = file,
+                                                     .errands = d->errands,
                                                      .open = open_all,
                                                      .has_room = has_room,
                                                      .load = load,
@@ -283,9 +290,12 @@ static int live(struct daemon *d, const char *file, int signals) {
     }
     if (res)
         say(SD_WARNING, "no remote control: %s", err.text);
-    res = start(d, file, &err);
+    res = errands_open(&d->errands, &err);
+    if (res == 0)
+        res = start(d, file, &err);
     if (res) {
         say(SD_ERR, "%s", err.text);
+        errands_close(d->errands);
         control_close(d->commands.control);
         return EXIT_FAILURE;
     }
@@ -297,6 +307,7 @@ static int live(struct daemon *d, const char *file, int signals) {
     service_stopping();
     control_close(d->commands.control);
     nodes_close(&d->nodes);
+    errands_close(d->errands);
     engines_close(d->engines);
     changes_close(d->changes);
     return res ? EXIT_FAILURE : d->wants_restart ? EXIT_RESTART : EXIT_SUCCESS;

@@ -1,6 +1,5 @@
 #include "graph/choices.h"
 
-#include "base/file.h"
 #include "base/state.h"
 
 #include <errno.h>
@@ -21,12 +20,11 @@ json_t *choices_read(void) {
     return choices;
 }
 
-void choices_write(const json_t *choices) {
+void choices_write(struct errands *e, const json_t *choices) {
     char path[STATE_PATH];
-    struct err err;
     char *const text = state_path(path, APPLICATIONS) ? json_dumps(choices, JSON_INDENT(2) | JSON_SORT_KEYS) : NULL;
     if (text)
-        file_write(path, text, strlen(text), &err);
+        errands_write(e, path, text);
     free(text);
 }
 

@@ -6,6 +6,8 @@
 #ifndef PRIMEKNET_CHOICES_H
 #define PRIMEKNET_CHOICES_H
 
+#include "base/errands.h"
+
 #include <jansson.h>
 
 #define CHOICE_ON "on"
@@ -14,7 +16,7 @@
 
 /* The caller owns what it returns: an empty object if there is no file or it is unusable; NULL: no memory. */
 json_t *choices_read(void);
-void choices_write(const json_t *choices);
+void choices_write(struct errands *e, const json_t *choices);
 
 /* CHOICE_ON or CHOICE_OFF; NULL: none. */
 const char *choices_find(const json_t *choices, const char *application);

@@ -34,6 +34,7 @@ struct node {
     char *microphone, *channel; /* as in node_options, or NULL */
     void (*changed)(void *data);
     void *data;
+    struct errands *errands;
 
     struct pw_loop *loop; /* entered */
     struct pw_context *context;
@@ -224,9 +225,9 @@ static int follow_graph(struct node *n) {
         reconcile(m, &n->wishes);
         hears = registry_follow(&n->registry, w);
         if (w->noted)
-            recall_write(&m->noted, n->name);
+            recall_write(n->errands, &m->noted, n->name);
         if (w->chosen)
-            choices_write(m->choices);
+            choices_write(n->errands, m->choices);
     } while (w->n_targets == RECALL_STREAMS); /* there may be more */
     streams_set_consumers(&n->streams, w->n_consumers);
     streams_set_quiet(&n->streams, w->quiet);
@@ -505,6 +506,7 @@ int node_open(struct node **ret, const struct node_options *options, struct err 
     n->kind = options->kind;
     n->changed = options->changed;
     n->data = options->data;
+    n->errands = options->errands;
     n->repair.pause_ms = RECONNECT_FIRST_MS;
     n->forgotten.wait_ms = UNLINKED_FIRST_MS;
     const bool speaker = n->kind == NODE_SPEAKER, more = n->kind == NODE_MORE_MIC;
@@ -700,7 +702,7 @@ int node_choose(struct node *n, const char *application, const char *choice, str
     int res = mirror_choose(m, application, choice);
     if (res)
         return err_set(err, res, "\"%s\" is not kept: %s", choice, strerror(-res));
-    choices_write(m->choices);
+    choices_write(n->errands, m->choices);
     pw_loop_signal_event(n->loop, n->asked);
     return 0;
 }

@@ -12,6 +12,7 @@
 #include "base/err.h"
 #include "live/pump.h"
 
+struct errands;
 struct node;
 
 #define ENHANCED_MIC "enhanced_mic"
@@ -24,6 +25,7 @@ struct node_options {
     const char *microphone; /* node.name, node.description or object.serial of the microphone, as microphone.h has it;
                              * NULL or "": the system's default. Of a speaker: the output's node.name */
     const char *channel;    /* "mix" (or NULL), a channel's name such as "FR" or "AUX1", or its number from "1" */
+    struct errands *errands; /* files are written there; NULL: at once */
     struct worker *worker;  /* NULL: the node opens one, with threads made as PipeWire makes its own ... */
     struct engine *engine;  /* ... and with this and the next two, as in worker_options */
     unsigned hop_p99_us;

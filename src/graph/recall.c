@@ -1,6 +1,5 @@
 #include "graph/recall.h"
 
-#include "base/file.h"
 #include "base/state.h"
 
 #include <jansson.h>
@@ -38,9 +37,8 @@ void recall_read(struct recall *ret, const char *node) {
     json_decref(file);
 }
 
-void recall_write(const struct recall *r, const char *node) {
+void recall_write(struct errands *e, const struct recall *r, const char *node) {
     char path[STATE_PATH];
-    struct err err;
     if (!find_path(path, node))
         return;
     json_t *streams = json_array();
@@ -50,7 +48,7 @@ void recall_write(const struct recall *r, const char *node) {
     json_t *file = json_pack("{s:I, s:o}", "instance", (json_int_t)r->instance, "streams", streams);
     char *text = file ? json_dumps(file, JSON_COMPACT) : NULL;
     if (text)
-        file_write(path, text, strlen(text), &err);
+        errands_write(e, path, text);
     free(text);
     json_decref(file);
 }

@@ -6,6 +6,8 @@
 #ifndef PRIMEKNET_RECALL_H
 #define PRIMEKNET_RECALL_H
 
+#include "base/errands.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -25,7 +27,7 @@ struct recall {
 
 /* Reads the note of a node; an empty one if there is none or it is unusable. */
 void recall_read(struct recall *ret, const char *node);
-void recall_write(const struct recall *r, const char *node);
+void recall_write(struct errands *e, const struct recall *r, const char *node);
 /* Beyond RECALL_STREAMS it does nothing. */
 void recall_add(struct recall *r, const struct recall_stream *s);
 /* Whether the stream is among them, and as it was. */
