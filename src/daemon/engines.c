@@ -82,6 +82,8 @@ static struct load_task task_for(const struct engines *e, enum role role, const 
         .settings = *s,
         .n_pumps = n_now > n_next ? n_now : n_next, /* those that go stay until it is in */
         .n_lighter = role == ASKED ? 0 : e->now.n_lighter + (role == LIGHTER) - (role == HEAVIER),
+        .instead = e->now.model,
+        .hurry = role == REPLACEMENT,
         .awake = e->context,
         .poisoned = e->gpu == GPU_POISONED,
         .demanded = !loader_wants_gpu(s) ? -1 : other_gpu ? SETTING_gpu : newly ? SETTING_engine : -1,
@@ -172,7 +174,7 @@ void engines_give_back(struct engines *e, struct engine *engine) {
 
 /* An engine for the settings in force was loaded, and handed to the worker. */
 static void tell_taken(struct engines *e, enum role role) {
-    if (role == REPLACEMENT || role == LIGHTER || role == HEAVIER)
+    if (role == REPLACEMENT || role == LIGHTER || role == HEAVIER || role == MEASURED)
         say(SD_INFO, "%s took over", e->now.text);
     if (role == LIGHTER)
         notify_once(e, "%s is too heavy for this machine now; %s took over", e->now.too_heavy, e->now.model);
@@ -208,6 +210,10 @@ static void end_loading(struct engines *e, struct load_result *r, bool recording
         e->options.loaded(e->options.data, r->res, &r->ready, &r->err);
         return;
     }
+    if (task->role == MEASURED)
+        e->now.unmeasured = false;
+    if (r->res == 0 && !r->ready.engine)
+        return; /* what runs is what fits */
     if (r->res == 0) {
         if (task->role != WANTED) /* what is said of the GPU stays true */
             memcpy(r->ready.problem, e->now.problem, sizeof r->ready.problem);
@@ -341,6 +347,8 @@ static int64_t step_loader(struct engines *e, const struct engines_load *load, i
         return e->replace_at;
     }
     const int64_t at = step_gpu(e, load, now);
+    if (!e->loader.busy && e->now.unmeasured)
+        begin_loading(e, MEASURED, in_force(e));
     return e->loader.busy ? at : sooner(at, step_carry(e, load, now));
 }
 
@@ -397,7 +405,8 @@ int engines_open(struct engines **ret, const struct engines_options *options, st
         return res;
     }
     struct load_result first;
-    const struct load_task task = task_for(e, ASKED, options->settings);
+    struct load_task task = task_for(e, ASKED, options->settings);
+    task.hurry = true;
     loader_run(&e->loader, &task, &first); /* on this thread: there is nothing yet that it could hold up */
     e->context = first.touched;
     if (first.res) {

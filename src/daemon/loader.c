@@ -123,13 +123,12 @@ static int open_engine(struct loader *l, struct ready_engine *ret, const char *m
 }
 
 /* On the CPU: this model, or with "auto" the one that this processor carries. That is measured if it never was,
- * which takes seconds, unless in a hurry. */
+ * which takes seconds, unless in a hurry: then it is one that surely fits. */
 static int open_cpu(struct loader *l, struct ready_engine *ret, const char *model, struct err *err) {
-    const bool hurry = l->task.role == REPLACEMENT;
     struct err why = {""};
-    struct choice choice;
+    struct choice choice = {.remembered = true};
     if (!strcmp(model, "auto")) {
-        int res = choose_model(&choice, "cpu", !hurry, &l->dropped, &why);
+        int res = choose_model(&choice, "cpu", !l->task.hurry, &l->dropped, &why);
         if (res)
             return settings_refuse(&l->task.settings, SETTING_model, res, why.text, err);
         model = choice.model;
@@ -137,6 +136,8 @@ static int open_cpu(struct loader *l, struct ready_engine *ret, const char *mode
             say(SD_INFO, "model %s: p99 of a hop of %s is %.0f us here, the limit is %.0f us%s", model,
                 choice_measured(&choice), choice.p99_us, choice.limit_us, choice.remembered ? " (measured earlier)" : "");
     }
+    if (l->task.role == MEASURED && !strcmp(model, l->task.instead))
+        return 0;
     const char *fitting = model;
     for (unsigned i = 0; i < l->task.n_lighter; i++)
         fitting = lighter_than(fitting);
@@ -145,6 +146,7 @@ static int open_cpu(struct loader *l, struct ready_engine *ret, const char *mode
         return res;
     ret->lighter = lighter_than(fitting);
     ret->n_lighter = l->task.n_lighter;
+    ret->unmeasured = !choice.remembered && l->task.hurry;
     if (l->task.n_lighter)
         text_copy(ret->too_heavy, sizeof ret->too_heavy, model);
     return 0;

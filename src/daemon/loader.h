@@ -22,6 +22,7 @@ struct ready_engine {
     char too_heavy[48];  /* the model that would run if this machine carried it, or "" ... */
     unsigned n_lighter;  /* ... and how many models lighter the running one is */
     const char *lighter; /* the next one; NULL: none */
+    bool unmeasured;     /* one that surely fits; which one the processor carries is not known yet */
 };
 
 /* What an engine is loaded for. */
@@ -29,9 +30,11 @@ enum role {
     ASKED,       /* what new settings ask for, or what comes nearest */
     WANTED,      /* the GPU's, which the settings in force ask for */
     STAND_IN,    /* the CPU's in place of the GPU's */
-    REPLACEMENT, /* the CPU's in place of one that failed: in a hurry */
+    REPLACEMENT, /* the CPU's in place of one that failed */
     LIGHTER,     /* the CPU's with a lighter model ... */
     HEAVIER,     /* ... or a heavier one */
+    MEASURED,    /* the CPU's with the model that it is found to carry, in place of an unmeasured one; none if that is
+                  * the same */
 };
 
 struct load_task {
@@ -39,6 +42,8 @@ struct load_task {
     struct settings settings;
     unsigned n_pumps;   /* that the engine is for */
     unsigned n_lighter; /* see ready_engine */
+    const char *instead; /* of MEASURED: the model that runs */
+    bool hurry;         /* nothing is measured for it */
     bool awake;         /* the GPU's driver holds something for this process, so the GPU does not sleep */
     bool poisoned;      /* this process cannot use the GPU */
     int demanded;       /* the setting that newly asks for the GPU, or another one; -1: none does */
@@ -47,7 +52,7 @@ struct load_task {
 struct load_result {
     int res;
     struct err err;
-    struct ready_engine ready; /* if res is 0: the receiver's */
+    struct ready_engine ready; /* if res is 0: the receiver's; without an engine for MEASURED */
     bool touched;              /* the GPU's driver may hold something for this process from now on */
 };
 

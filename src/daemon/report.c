@@ -320,6 +320,7 @@ json_t *report_status(const struct report *r, bool bands) {
     json_object_set_new(status, "applications", applications(r));
     json_object_set_new(status, "brought_back", users(first, add_brought_back));
     json_object_set_new(status, "microphone", device(&n));
+    json_object_set_new(status, "measuring", json_boolean(r->engine->unmeasured));
     json_object_set_new(status, "loop", n.refused[0] ? words(n.refused) : json_null());
     json_object_set_new(status, "profile", r->now->profile < 0
                                                ? json_null()

@@ -116,7 +116,9 @@ static int print_status(FILE *f, const json_t *s, bool with_levels, const char *
     if (json_array_size(json_object_get(s, "brought_back")) > 0)
         LINE("brought back", print_users(f, s, "brought_back"));
     LINE("network", fprintf(f, "%s on %s%s", text_of(s, "model"), text_of(s, "engine"),
-                            is_true(s, "swapping") ? ", another is being loaded" : ""));
+                            is_true(s, "measuring")  ? ", until it is known what this processor carries"
+                            : is_true(s, "swapping") ? ", another is being loaded"
+                                                     : ""));
     LINE("controls", print_controls(f, s));
     const char *setting;
     json_t *missing;
