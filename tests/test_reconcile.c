@@ -8,7 +8,7 @@
  *   own CAPTURE SOURCE    choose MICROPHONE|- CHANNEL|-    noted SERIAL TARGET|- [misled]
  *   group ID NAME    hardware ID    priority ID N    listens ID    app NAME on|off|auto    anew
  *   = [consumers N] [recorders N] [back N] [microphone ID|-] [quiet 0|1] [capture 0|1] [target NAME|-]
- *     [channel NAME] [played NAME|-] [lacks 0|1] [pacing 0|1] [metadata ID|-] [sets NODE:KEY:SERIAL...|-]
+ *     [channel NAME] [inputs N] [played NAME|-] [lacks 0|1] [pacing 0|1] [metadata ID|-] [sets NODE:KEY:SERIAL...|-]
  *     [vain 0|1] [forgotten 0|1] [portless 0|1] [refused NAME|-] [title TEXT|-] [notes SERIAL[:TARGET][:misled]...|-] [choices NAME:on|off...|-]
  * reconcile is called at "=" only: the events between two of them come in one dispatch. */
 #include "graph/reconcile.h"
@@ -102,6 +102,17 @@ static const struct script scripts[] = {
         "= forgotten 1",
         "- 5",
         "= forgotten 0"}},
+    {"the mix of an interface has all its inputs", NODE_MIC, {
+        KNOWN, "port 60 30 0 AUX0",
+        "= channel MONO inputs 0",
+        "port 61 30 1 AUX1", "port 62 30 2 AUX2", "port 63 99 0 AUX0",
+        "= channel MONO inputs 3",
+        "choose - 2",
+        "= channel AUX1 inputs 0",
+        "choose - 9",
+        "= channel MONO inputs 3",
+        "choose - -", "- 60", "- 61",
+        "= channel MONO inputs 0"}},
     {"the visible stream's ports, once there, are taken away by others only", NODE_MIC, {
         KNOWN,
         "= portless 0",
@@ -737,10 +748,11 @@ static void describe(const struct play *p, const char *what, char ret[512]) {
                 : strcmp(what, "back") == 0      ? w->n_brought_back
                 : strcmp(what, "quiet") == 0     ? w->quiet
                 : strcmp(what, "capture") == 0   ? w->capture
+                : strcmp(what, "inputs") == 0    ? w->n_inputs
                 : strcmp(what, "lacks") == 0     ? w->lacks_channel
                 : strcmp(what, "vain") == 0      ? w->in_vain
                 : strcmp(what, "forgotten") == 0 ? w->forgotten
-                : strcmp(what, "portless") == 0 ? w->portless
+                : strcmp(what, "portless") == 0  ? w->portless
                 : strcmp(what, "pacing") == 0    ? w->pacing
                                                  : 99);
 }

@@ -15,6 +15,7 @@
 
 #define MIRROR_NONE UINT32_MAX /* the id of no object */
 
+#define INPUTS_MAX 64u /* inputs of one microphone that are mixed */
 #define MORE_MIC ENHANCED_MIC "." /* how node.name of further microphones begins: their microphone's name follows */
 
 enum mirror_role {

@@ -100,7 +100,8 @@ static bool is_wrong(const struct node *n) {
     if (n->kind == NODE_SPEAKER || !s->capture)
         return false;
     return strcmp(s->target, w->target) != 0 || s->canceller != canceller(n) ||
-           (w->microphone != MIRROR_NONE && strcmp(s->channel, w->channel) != 0);
+           (w->microphone != MIRROR_NONE &&
+                   (strcmp(s->channel, w->channel) != 0 || s->n_inputs != w->n_inputs));
 }
 
 /* Has the timer run, or not. */
@@ -186,7 +187,8 @@ static int follow_capture(struct node *n) {
     if (!w->capture)
         streams_close_capture(&n->streams);
     else if (!n->streams.capture && n->registry.core && !n->repair.waiting)
-        return streams_open_capture(&n->streams, n->registry.core, w->target, w->channel, canceller(n));
+        return streams_open_capture(&n->streams, n->registry.core, w->target, w->channel, w->n_inputs,
+                canceller(n));
     if (is_wrong(n) && n->fade.state == FADE_NONE) {
         n->fade.state = FADE_OUT;
         pump_mute(n->pump, true);

@@ -206,6 +206,15 @@ static const char *find_channel(const struct mirror *m, uint32_t microphone) {
     return NULL;
 }
 
+/* The inputs of an interface in its "Pro Audio" profile, which are no channels of one sound: the session manager would link
+ * one or two of them to a stream that asks for the mix. 0: it has channels that PipeWire can mix. */
+static unsigned count_inputs(const struct mirror *m, uint32_t microphone) {
+    unsigned n = 0;
+    for (unsigned i = 0; i < m->n_ports; i++)
+        n += m->ports[i].node == microphone && strncmp(m->ports[i].channel, "AUX", 3) == 0;
+    return n < 2 ? 0 : n < INPUTS_MAX ? n : INPUTS_MAX;
+}
+
 /* The microphone that the device stream would follow, or follows, though it loops. Where the default is none, the session
  * manager takes what it likes. NULL: it follows no such. */
 static const struct mirror_node *find_refused(const struct mirror *m, const struct wishes *w, const char *chosen,
@@ -227,10 +236,12 @@ static void choose_target(struct mirror *m, struct wishes *w) {
         found = m->own.kind == NODE_MIC ? find_instead(m) : NULL;
     m->keeps = refused;
     const bool linked = w->microphone != MIRROR_NONE;
-    const char *const channel = find_channel(m, linked ? w->microphone : found ? found->id : MIRROR_NONE);
+    const uint32_t microphone = linked ? w->microphone : found ? found->id : MIRROR_NONE;
+    const char *const channel = find_channel(m, microphone);
     snprintf(w->target, sizeof w->target, "%s", found ? found->name : chosen ? chosen : "");
     snprintf(w->refused, sizeof w->refused, "%s", refused ? refused->description : "");
     snprintf(w->channel, sizeof w->channel, "%s", channel ? channel : "MONO");
+    w->n_inputs = speaker || channel ? 0 : count_inputs(m, microphone);
     w->lacks_channel = linked && channel_number(m->own.channel) != 0 && !channel;
     /* Without its microphone the first node falls back on another one, a further node on none. */
     w->capture = found || (m->own.kind != NODE_MORE_MIC && !refused);

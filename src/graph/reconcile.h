@@ -17,6 +17,7 @@ struct wishes {
     bool capture;       /* open the capture stream */
     char target[256];   /* the device stream's target: node.name or object.serial, or "": the session manager chooses */
     char channel[16];   /* the channel that the capture stream asks for; "MONO" is the mix */
+    unsigned n_inputs;  /* the capture stream asks for so many channels, AUX0 and on, which it mixes; 0: for the one above */
     char played[256];   /* NODE_MIC: node.name of the output that Enhanced Speaker plays on, or "" */
     char refused[128];  /* node.description of the microphone that would be the target but gives out this node's own
                          * sound, or "" */

@@ -19,18 +19,34 @@ struct pw_stream *streams_visible(const struct streams *s) {
 /* ---- the data loop ----------------------------------------------------------------------------------------------- */
 
 static unsigned n_samples(const struct pw_buffer *b) {
-    return b->buffer->datas[0].chunk->size / (unsigned)sizeof(float);
+    const unsigned n = b->buffer->datas[0].chunk->size / (unsigned)sizeof(float);
+    return b->buffer->n_datas > 1 && n > MIXED_MAX ? MIXED_MAX : n;
 }
 
-static const float *samples(const struct pw_buffer *b) {
-    const struct spa_data *const d = &b->buffer->datas[0];
+static const float *samples(const struct pw_buffer *b, unsigned input) {
+    const struct spa_data *const d = &b->buffer->datas[input];
     return SPA_PTROFF(d->data, d->chunk->offset, const float);
+}
+
+/* At equal power, so that one that is used alone stays audible. */
+static const float *mix_inputs(struct streams *s, const struct pw_buffer *b, unsigned n) {
+    const unsigned n_inputs = b->buffer->n_datas;
+    const float gain = 1 / sqrtf((float)n_inputs);
+    memset(s->mixed, 0, n * sizeof *s->mixed);
+    for (unsigned input = 0; input < n_inputs; input++) {
+        const float *const from = samples(b, input);
+        for (unsigned i = 0; i < n; i++)
+            s->mixed[i] += gain * from[i];
+    }
+    return s->mixed;
 }
 
 /* A block of the capture stream, without echo where that is cancelled. */
 static const float *heard(struct streams *s, const struct pw_buffer *b) {
     struct canceller *c = s->loop.canceller;
-    return c ? canceller_process(c, s->loop.nsec, samples(b), n_samples(b)) : samples(b);
+    const unsigned n = n_samples(b);
+    const float *const from = b->buffer->n_datas > 1 ? mix_inputs(s, b, n) : samples(b, 0);
+    return c ? canceller_process(c, s->loop.nsec, from, n) : from;
 }
 
 /* Samples that a cycle of the graph takes, at PUMP_RATE; 0: unknown. */
@@ -148,7 +164,7 @@ static void on_echo_process(void *data) {
     struct pw_buffer *b;
     while ((b = pw_stream_dequeue_buffer(s->echo))) {
         if (s->loop.canceller && s->loop.clock)
-            canceller_played(s->loop.canceller, s->loop.clock->clock.nsec, samples(b), n_samples(b));
+            canceller_played(s->loop.canceller, s->loop.clock->clock.nsec, samples(b, 0), n_samples(b));
         pw_stream_queue_buffer(s->echo, b);
     }
 }
@@ -378,12 +394,16 @@ uint32_t streams_channel(const char *name) {
 }
 
 static int connect_stream(const struct streams *s, struct pw_stream *stream, enum pw_direction direction,
-        uint32_t channel, enum pw_stream_flags flags) {
+        uint32_t channel, unsigned n_inputs, enum pw_stream_flags flags) {
     const bool visible = stream == streams_visible(s);
     uint8_t buffer[2048];
     struct spa_pod_builder builder = SPA_POD_BUILDER_INIT(buffer, sizeof buffer);
     struct spa_audio_info_raw info = SPA_AUDIO_INFO_RAW_INIT(
             .format = SPA_AUDIO_FORMAT_F32P, .rate = PUMP_RATE, .channels = 1, .position = {channel});
+    for (unsigned i = 0; i < n_inputs; i++)
+        info.position[i] = SPA_AUDIO_CHANNEL_AUX0 + i;
+    if (n_inputs)
+        info.channels = n_inputs;
     /* A block is returned only after its stream's own turn, so a single buffer would serve every other cycle. */
     const struct spa_pod *params[2 + PARAMS_CONTROLS] = {
         spa_format_audio_raw_build(&builder, SPA_PARAM_EnumFormat, &info),
@@ -435,17 +455,18 @@ static struct pw_properties *device_properties(struct streams *s, const char *pa
 }
 
 int streams_open_capture(struct streams *s, struct pw_core *core, const char *target, const char *channel,
-        struct canceller *canceller) {
+        unsigned n_inputs, struct canceller *canceller) {
     const bool speaker = s->kind == NODE_SPEAKER;
     struct pw_properties *const p = speaker ? visible_properties(s, "Audio/Sink")
                                             : device_properties(s, "capture.", "'s input", "Capture", target);
     if (!p)
         return -ENOMEM;
     snprintf(s->channel, sizeof s->channel, "%s", channel);
+    s->n_inputs = n_inputs;
     const uint32_t position = streams_channel(s->channel);
     pw_properties_set(p, "channelmix.normalize", "true");       /* or two channels add up */
-    if (position != SPA_AUDIO_CHANNEL_MONO)
-        pw_properties_set(p, PW_KEY_STREAM_DONT_REMIX, "true"); /* this channel alone */
+    if (position != SPA_AUDIO_CHANNEL_MONO || n_inputs)
+        pw_properties_set(p, PW_KEY_STREAM_DONT_REMIX, "true"); /* these channels alone */
     if (!speaker)
         s->params->device = SPA_LATENCY_INFO(SPA_DIRECTION_OUTPUT);
     s->capture = pw_stream_new(core, pw_properties_get(p, PW_KEY_NODE_DESCRIPTION), p);
@@ -454,7 +475,7 @@ int streams_open_capture(struct streams *s, struct pw_core *core, const char *ta
     pw_stream_add_listener(s->capture, &s->capture_listener, &capture_events, s);
     s->canceller = canceller;
     set_input(s, s->quiet ? NULL : s->capture);
-    return connect_stream(s, s->capture, PW_DIRECTION_INPUT, position, PW_STREAM_FLAG_NONE);
+    return connect_stream(s, s->capture, PW_DIRECTION_INPUT, position, n_inputs, PW_STREAM_FLAG_NONE);
 }
 
 static void close_echo(struct streams *s) {
@@ -482,7 +503,7 @@ int streams_follow_played(struct streams *s, struct pw_core *core, const char *p
     if (!s->echo)
         return -errno;
     pw_stream_add_listener(s->echo, &s->echo_listener, &echo_events, s);
-    return connect_stream(s, s->echo, PW_DIRECTION_INPUT, SPA_AUDIO_CHANNEL_MONO, PW_STREAM_FLAG_NONE);
+    return connect_stream(s, s->echo, PW_DIRECTION_INPUT, SPA_AUDIO_CHANNEL_MONO, 0, PW_STREAM_FLAG_NONE);
 }
 
 void streams_close_capture(struct streams *s) {
@@ -515,7 +536,7 @@ int streams_open_source(struct streams *s, struct pw_core *core, const char *tar
     if (!s->source)
         return -errno;
     pw_stream_add_listener(s->source, &s->source_listener, &source_events, s);
-    return connect_stream(s, s->source, PW_DIRECTION_OUTPUT, SPA_AUDIO_CHANNEL_MONO, PW_STREAM_FLAG_TRIGGER);
+    return connect_stream(s, s->source, PW_DIRECTION_OUTPUT, SPA_AUDIO_CHANNEL_MONO, 0, PW_STREAM_FLAG_TRIGGER);
 }
 
 static void close_source(struct streams *s) {

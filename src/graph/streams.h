@@ -18,6 +18,8 @@
 
 #include <stdatomic.h>
 
+#define MIXED_MAX 16384u /* samples of a block of several inputs; longer ones are cut */
+
 struct streams {
     /* Set by the owner before anything is opened. */
     enum node_kind kind;
@@ -37,6 +39,8 @@ struct streams {
     struct pw_filter *pacer;
     struct spa_hook capture_listener, source_listener, echo_listener, pacer_listener;
     char target[256], channel[16]; /* what the device stream and the capture stream were opened with ... */
+    unsigned n_inputs;
+    float mixed[MIXED_MAX];        /* a block of these inputs; the data loop's */
     struct canceller *canceller;   /* ... and who takes the echo out of the latter; or NULL */
     char played[256];              /* what the echo stream was opened with */
     bool quiet, pacing;
@@ -61,10 +65,11 @@ struct streams {
     _Atomic unsigned n_blocks;          /* captured ones that reached a recorder, modulo 2^32 */
 };
 
-/* 0, or -errno: then streams_close closes what was opened. canceller: NULL, or who takes the echo out; it must stay
+/* n_inputs: 0, or the capture stream has AUX0 and on, which are mixed at equal power, instead of `channel`.
+ * 0, or -errno: then streams_close closes what was opened. canceller: NULL, or who takes the echo out; it must stay
  * until the capture stream is closed. */
 int streams_open_capture(struct streams *s, struct pw_core *core, const char *target, const char *channel,
-        struct canceller *canceller);
+        unsigned n_inputs, struct canceller *canceller);
 int streams_open_source(struct streams *s, struct pw_core *core, const char *target);
 int streams_open_pacer(struct streams *s, struct pw_core *core);
 /* Opens and closes the echo stream as the capture stream needs it. played: the output whose sound is the echo, or "":
