@@ -71,8 +71,10 @@ static void log_first(struct log *l, const struct node_status *s) {
         say(SD_INFO, "delay: %u samples (%.1f ms)%s", p->delay, p->delay * 1e3 / PUMP_RATE,
             p->waits ? "" : "; a quantum of it because the audio thread does not wait for the network");
     if (p->hops > 0 && !l->told_realtime) {
+        char why[REPORT_LINE_BYTES];
+        report_refusal(p, why);
         if (!p->realtime)
-            say(SD_WARNING, "no real-time priority (%s): hops may be late when the machine is busy", report_refusal(p));
+            say(SD_WARNING, "no real-time priority (%s): hops may be late when the machine is busy", why);
         l->told_realtime = true;
     }
     l->told = *s;

@@ -4,6 +4,7 @@
 
 #include "net/bands.h"
 #include "live/pump.h"
+#include "base/rttime.h"
 #include "base/text.h"
 
 #include <errno.h>
@@ -273,7 +274,7 @@ static json_t *device(const struct node_status *n) {
 }
 
 /* The errors are rtkit's and the kernel's, passed on by PipeWire. */
-const char *report_refusal(const struct pump_stats *p) {
+static const char *refusal(const struct pump_stats *p) {
     switch (-p->refusal) {
     case 0: return "it has not been granted yet";
     case ENOTSUP: return "the limits do not allow it, and rtkit cannot be asked";
@@ -282,6 +283,14 @@ const char *report_refusal(const struct pump_stats *p) {
     case EPERM: return "the limits do not allow it";
     default: return strerror(-p->refusal);
     }
+}
+
+void report_refusal(const struct pump_stats *p, char ret[REPORT_LINE_BYTES]) {
+    const int limit_ms = rttime_short_limit();
+    if (limit_ms >= 0)
+        snprintf(ret, REPORT_LINE_BYTES, "RLIMIT_RTTIME is %d ms, so the kernel would end the daemon", limit_ms);
+    else
+        snprintf(ret, REPORT_LINE_BYTES, "%s", refusal(p));
 }
 
 /* A node other than the first microphone's. */
@@ -304,6 +313,7 @@ json_t *report_status(const struct report *r, bool bands) {
     struct node *first = r->nodes->all[0].node;
     struct node_status n;
     const struct pump_stats *p = &n.pump;
+    char refused[REPORT_LINE_BYTES];
     node_status(first, &n);
 
     json_t *more = json_array();
@@ -338,7 +348,10 @@ json_t *report_status(const struct report *r, bool bands) {
 #undef ROW
     json_object_set_new(status, "realtime", json_boolean(p->realtime));
     json_object_set_new(status, "memory_locked", json_string(p->locked));
-    json_object_set_new(status, "realtime_refusal", p->realtime ? json_null() : json_string(report_refusal(p)));
+    report_refusal(p, refused);
+    json_object_set_new(status, "realtime_refusal", p->realtime ? json_null() : json_string(refused));
+    json_object_set_new(status, "realtime_limit_ms",
+                        rttime_short_limit() < 0 ? json_null() : json_integer(rttime_short_limit()));
     json_object_set_new(status, "memory_mib", json_real(round(memory_mib() * 10) / 10));
     json_object_set_new(status, "refused", r->now->refused[0] ? words(r->now->refused) : json_null());
     json_object_set_new(status, "instead", r->now->refused[0] ? json_string(r->now->instead) : json_null());

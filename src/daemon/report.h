@@ -31,7 +31,7 @@ json_t *report_status(const struct report *r, bool bands);
 /* One setting as it is now: the answer to "set". */
 json_t *report_setting(const struct report *r, int setting);
 /* Why the worker has no real-time priority. */
-const char *report_refusal(const struct pump_stats *p);
+void report_refusal(const struct pump_stats *p, char ret[REPORT_LINE_BYTES]);
 json_t *report_microphones(const struct report *r);
 /* The applications that record, and those for which there is a choice. */
 json_t *report_applications(const struct report *r);

@@ -2,6 +2,7 @@
 
 #include "graph/node.h"
 
+#include "base/rttime.h"
 #include "base/text.h"
 #include "graph/choices.h"
 #include "graph/echo.h"
@@ -366,6 +367,7 @@ int node_dispatch(struct node *n) {
     const int r = pw_loop_iterate(n->loop, 0);
     if (r < 0 && r != -EINTR)
         return r;
+    rttime_check(); /* a stream may begin */
     if (n->stale) {
         n->dirty = true; /* who could be chosen may be another, too */
         n->broken |= follow_graph(n) < 0;
@@ -470,6 +472,7 @@ static int open_library(struct node *n, struct err *err) {
         return err_set(err, -EIO, "PipeWire's client library does not start: %s", strerror(errno));
     pw_loop_enter(n->loop);
     n->context = pw_context_new(n->loop, pw_properties_new(PW_KEY_CONFIG_NAME, CLIENT_CONF, NULL), 0);
+    rttime_check();
     n->threads.data_loop = n->context ? pw_context_get_data_loop(n->context) : NULL;
     if (!n->threads.data_loop)
         return err_set(err, -EIO, "PipeWire's client library does not start with its %s: %s", CLIENT_CONF,

@@ -1,5 +1,7 @@
 #include "graph/threads.h"
 
+#include "base/rttime.h"
+
 #include <errno.h>
 #include <sched.h>
 
@@ -30,6 +32,7 @@ static int raise_below_loop(void *data, pthread_t thread) {
     pw_data_loop_invoke(t->data_loop, loop_priority, 0, NULL, 0, true, &priority);
     priority = (priority ? priority : RTKIT_MOST) - 1;
     const int r = spa_thread_utils_acquire_rt(t->utils, (struct spa_thread *)thread, priority > 1 ? priority : 1);
+    rttime_check();
     return r < 0 ? r : 0;
 }
 

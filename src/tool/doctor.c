@@ -428,6 +428,13 @@ static void check_realtime(struct doctor *d) {
         tell(d, FINE, "real time", NULL, "the network's thread has real-time priority");
         return;
     }
+    if (json_is_number(json_object_get(d->status, "realtime_limit_ms"))) {
+        tell(d, PROBLEM, "real time",
+             "{systemctl --user restart xdg-desktop-portal}, which may have begun before rtkit; then: "
+             "systemctl --user restart primeknet",
+             "no real-time priority is used, since %s%s", text_of(d->status, "realtime_refusal"), means);
+        return;
+    }
     bool limits_do = limits_allow_realtime();
     int rtkit = limits_do ? 0 : ask_rtkit(&why);
     if (rtkit == 0 && !d->status) {

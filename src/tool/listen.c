@@ -6,6 +6,7 @@
 
 #ifdef HAVE_DAEMON
 
+#include "base/rttime.h"
 #include "graph/pipewire.h"
 #include "graph/survey.h"
 
@@ -47,6 +48,7 @@ int listen_open(struct listen **ret, struct err *err) {
     if (l->loop)
         l->context = pw_context_new(pw_thread_loop_get_loop(l->loop),
                                     pw_properties_new(PW_KEY_CONFIG_NAME, CLIENT_CONF, NULL), 0);
+    rttime_check();
     if (!l->context || !pw_context_load_module(l->context, "libpipewire-module-loopback", arguments, NULL) ||
         pw_thread_loop_start(l->loop) < 0) {
         listen_close(l);

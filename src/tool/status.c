@@ -81,6 +81,8 @@ static void print_hops(FILE *f, const json_t *s) {
     fprintf(f, "p50 %.0f us, p99 %.0f us of %.0f, %.0f late of %.0f%s", number_of(s, "hop_p50_us"),
             number_of(s, "hop_p99_us"), number_of(s, "hop_us"), number_of(s, "late_hops"), number_of(s, "hops"),
             is_true(s, "realtime") ? "" : ", no real-time priority");
+    if (is_number(s, "realtime_limit_ms"))
+        fprintf(f, " (%s)", text_of(s, "realtime_refusal"));
 }
 
 /* Prints a node other than the first microphone, in one or two lines. */
