@@ -873,6 +873,54 @@ START_TEST(many_are_given_back_in_turn) {
 }
 END_TEST
 
+/* Nobody is left between the two changes that ask anew, or released by half. */
+START_TEST(many_are_asked_anew_in_turn) {
+    enum { MANY = RECALL_STREAMS + 7 };
+    struct play p;
+    char line[64];
+    unsigned n[2] = {0}, calls = 0;
+    begin(&p, NODE_MIC);
+    play_line(&p, "own 10 11", "anew");
+    play_line(&p, "node 11 Audio/Source enhanced_mic 101", "anew");
+    play_line(&p, "complete", "anew");
+    play_line(&p, "told", "anew");
+    for (unsigned i = 0; i < MANY; i++) {
+        snprintf(line, sizeof line, "node %u Stream/Input/Audio rec", 1000 + i);
+        play_line(&p, line, "anew");
+        snprintf(line, sizeof line, "listens %u", 1000 + i);
+        play_line(&p, line, "anew");
+    }
+    play_line(&p, "app rec on", "anew");
+    do
+        reconcile(&p.m, &p.w);
+    while (p.w.more);
+    for (unsigned i = 0; i < MANY; i++) {
+        snprintf(line, sizeof line, "set %u target.object 101", 1000 + i);
+        play_line(&p, line, "anew");
+    }
+    play_line(&p, "= sets - vain 1", "anew");
+    play_line(&p, "anew", "anew");
+    do {
+        reconcile(&p.m, &p.w);
+        for (unsigned i = 0; i < p.w.n_targets; i++) {
+            const bool second = p.w.targets[i].serial == 101;
+            ck_assert(second == (i % 2 == 1));
+            n[second]++;
+        }
+    } while (p.w.more && ++calls < 10);
+    ck_assert_uint_eq(n[0], MANY);
+    ck_assert_uint_eq(n[1], MANY);
+    play_line(&p, "app rec auto", "anew");
+    n[0] = 0;
+    do {
+        reconcile(&p.m, &p.w);
+        n[0] += p.w.n_targets;
+    } while (p.w.more && ++calls < 20);
+    ck_assert_uint_eq(n[0], 2 * MANY);
+    end(&p);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("reconcile");
     TCase *tcase = tcase_create("reconcile");
@@ -880,6 +928,7 @@ int main(void) {
     tcase_add_loop_test(tcase, scripted, 0, sizeof scripts / sizeof *scripts);
     tcase_add_test(tcase, any_order_leads_to_the_same);
     tcase_add_test(tcase, many_are_given_back_in_turn);
+    tcase_add_test(tcase, many_are_asked_anew_in_turn);
     suite_add_tcase(suite, tcase);
     return run_suite(suite, CK_FORK);
 }

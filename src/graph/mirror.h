@@ -48,6 +48,7 @@ struct mirror_node {
     bool awaited;      /* asked back, not linked yet */
     bool brought_back; /* asked back, and linked since */
     uint64_t asked;    /* the serial of the node that it was last asked to move to; 0: none */
+    bool anew;         /* ... and is to be asked once more, if that was in vain */
     bool settled;      /* its target has been what its application's choice asks for */
     enum { DUE_NOTHING, DUE_MOVE, DUE_RELEASE } due; /* what a new choice of its application asks for */
 };

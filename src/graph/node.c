@@ -231,7 +231,7 @@ static int follow_graph(struct node *n) {
             recall_write(n->errands, &m->noted, n->name);
         if (w->chosen)
             choices_write(n->errands, m->choices);
-    } while (w->n_targets == RECALL_STREAMS); /* there may be more */
+    } while (w->more);
     streams_set_consumers(&n->streams, w->n_consumers);
     streams_set_quiet(&n->streams, w->quiet);
     streams_set_pacing(&n->streams, w->pacing);

@@ -292,9 +292,16 @@ static enum leads leads(const struct mirror *m, const struct mirror_node *own, c
     return !to ? LEADS_NOWHERE : to == own ? LEADS_HERE : LEADS_AWAY;
 }
 
-/* False: there is no room, and the node's turn comes with the next call. */
+/* False: there is no room for so many, and their turn comes with the next call. */
+static bool has_room(struct wishes *w, unsigned n) {
+    const bool has = w->n_targets + n <= RECALL_STREAMS;
+    w->more |= !has;
+    return has;
+}
+
+/* False: as above. */
 static bool set_target(struct wishes *w, uint32_t node, const char *key, uint64_t serial) {
-    if (w->n_targets == RECALL_STREAMS)
+    if (!has_room(w, 1))
         return false;
     w->targets[w->n_targets++] = (struct wishes_target){.node = node, .key = key, .serial = serial};
     return true;
@@ -405,19 +412,22 @@ static bool is_linked(const struct mirror *m, uint32_t node) {
  * the target changes; it does not look between the two changes made here. */
 static void ask_anew(struct mirror *m, struct wishes *w) {
     for (unsigned i = 0; i < m->n_nodes; i++) {
-        const struct mirror_node *const node = &m->nodes[i];
-        if (!is_as_asked(node, mirror_target(m, node)) || is_linked(m, node->id))
+        struct mirror_node *const node = &m->nodes[i];
+        const bool in_vain = is_as_asked(node, mirror_target(m, node)) && !is_linked(m, node->id);
+        w->in_vain |= in_vain;
+        node->anew = in_vain && (node->anew || m->ask_anew);
+        if (!node->anew || !has_room(w, 2))
             continue;
-        w->in_vain = true;
-        if (m->ask_anew && set_target(w, node->id, "target.object", 0))
-            set_target(w, node->id, "target.object", node->asked);
+        set_target(w, node->id, "target.object", 0);
+        set_target(w, node->id, "target.object", node->asked);
+        node->anew = false;
     }
     m->ask_anew = false;
 }
 
 /* Leaves a stream to the session manager. False: as above. */
 static bool forget_target(struct wishes *w, uint32_t node) {
-    return set_target(w, node, "target.node", 0) && set_target(w, node, "target.object", 0);
+    return has_room(w, 2) && set_target(w, node, "target.node", 0) && set_target(w, node, "target.object", 0);
 }
 
 /* Another program, such as an equaliser for all recorders, may move this node's own capture stream. It may stay where it
@@ -428,9 +438,8 @@ static void follow_move(struct mirror *m, struct wishes *w) {
     if (to && to->role == ROLE_MICROPHONE && !to->hardware)
         to->takes_all = true;
     const uint64_t from = to && to->loops ? to->serial : 0;
-    if (from && from != m->released)
-        forget_target(w, capture->id);
-    m->released = from;
+    if (!from || from == m->released || forget_target(w, capture->id))
+        m->released = from;
 }
 
 /* ---- what people chose for applications -------------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /* reconcile.h - what a node should do, computed from what the graph has.
  *
  * Called once after every dispatch that changed the mirror. Without new events a second call gives the same, except
- * that it gives each target once, and the next ones if the array was full. No PipeWire here; one thread. */
+ * that it gives each target once, and the next ones if there was no room. No PipeWire here; one thread. */
 #ifndef PRIMEKNET_RECONCILE_H
 #define PRIMEKNET_RECONCILE_H
 
@@ -30,6 +30,7 @@ struct wishes {
 
     /* What to tell the session manager. */
     uint32_t metadata; /* the metadata object to listen to, or MIRROR_NONE */
+    bool more; /* targets that found no room: call again */
     unsigned n_targets;
     struct wishes_target {
         uint32_t node;
