@@ -75,7 +75,7 @@ struct node {
             in_vain, /* ... then ask anew those who moved in vain */
             portless, /* ... then open the streams anew */
             deaf;    /* ... then try again to learn of the graph what could not be learnt */
-    struct spa_source *asked; /* an event: the owner asks for something else, so have the next dispatch look */
+    struct spa_source *asked; /* an event: the owner has asked for something else, so dispatch */
     struct stall stall;
     struct spa_source *stall_timer; /* runs while stall.watched */
 };
@@ -257,9 +257,16 @@ static void on_graph_changed(void *data) {
     n->stale = true;
 }
 
+/* Outside a dispatch, what fails or changes meanwhile is left to the next one, for which nothing of PipeWire's need come. */
+static void follow_now(struct node *n) {
+    n->broken |= follow_graph(n) < 0;
+    pw_loop_signal_event(n->loop, n->asked);
+}
+
 static void on_asked(void *data, uint64_t count) {
     (void)count;
-    on_graph_changed(data);
+    struct node *const n = data;
+    n->dirty = true;
 }
 
 static void on_streams_changed(void *data) {
@@ -567,7 +574,7 @@ int node_fd(const struct node *n) {
 int node_microphone(struct node *n, const char *microphone, const char *channel, struct err *err) {
     const int r = set_microphone(n, microphone, channel, err);
     if (r == 0) /* changes to it, unless it is what is captured already */
-        pw_loop_signal_event(n->loop, n->asked);
+        follow_now(n);
     return r;
 }
 
@@ -575,7 +582,7 @@ void node_echo(struct node *n, bool wanted) {
     if (n->wants_echo == wanted)
         return;
     n->wants_echo = wanted;
-    pw_loop_signal_event(n->loop, n->asked);
+    follow_now(n);
 }
 
 void node_controls(struct node *n, float strength, bool bypass) {
@@ -708,6 +715,6 @@ int node_choose(struct node *n, const char *application, const char *choice, str
     if (res)
         return err_set(err, res, "\"%s\" is not kept: %s", choice, strerror(-res));
     choices_write(n->errands, m->choices);
-    pw_loop_signal_event(n->loop, n->asked);
+    follow_now(n);
     return 0;
 }
