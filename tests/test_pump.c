@@ -6,10 +6,13 @@
 #include "base/futex.h"
 
 static bool wait_told(_Atomic uint32_t *word, uint32_t value, uint64_t timeout_ns);
+static int pause_told(const struct timespec *t, struct timespec *left);
 #define futex_wait wait_told
+#define nanosleep pause_told
 #include "live/pump.c"
 #include "live/worker.c"
 #undef futex_wait
+#undef nanosleep
 
 #include "base/memory.h"
 #include "rt_guard.h"
@@ -41,6 +44,13 @@ static uint64_t real_ns(void) {
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+static _Atomic unsigned n_pauses; /* of the worker, within its work */
+
+static int pause_told(const struct timespec *t, struct timespec *left) {
+    atomic_fetch_add(&n_pauses, 1);
+    return nanosleep(t, left);
+}
+
 /* Gives gain times the delayed input, or a recursive filter of it that depends on all that was ever given. */
 struct engine {
     unsigned hop, delay, n_streams;
@@ -50,9 +60,11 @@ struct engine {
     _Atomic bool burn;         /* and in earnest */
     _Atomic unsigned fail_at;  /* the hop, counted from 1, that fails; 0: none */
     _Atomic unsigned nan_at;   /* ... whose output is not finite */
+    _Atomic bool nan;          /* no output is */
     _Atomic bool skips;        /* hops without its network */
     _Atomic unsigned n_hops, n_resets, n_pauses;
     _Atomic unsigned n_batches[WORKER_STREAMS + 1]; /* by the number of jobs */
+    unsigned order[64]; /* the streams of the last hops, at the hop's number */
     float past[WORKER_STREAMS][4096], filter[WORKER_STREAMS];
     float fade[4096];
     bool together;
@@ -106,6 +118,7 @@ int engine_process(struct engine *e, const struct engine_job *jobs, unsigned n_j
     }
     const unsigned n = atomic_fetch_add(&e->n_hops, 1) + 1;
     atomic_fetch_add(&e->n_batches[n_jobs], 1);
+    e->order[n % 64] = jobs[0].stream;
     if (n == atomic_load(&e->fail_at))
         return -EIO;
     for (unsigned j = 0; j < n_jobs; j++) {
@@ -114,7 +127,7 @@ int engine_process(struct engine *e, const struct engine_job *jobs, unsigned n_j
         for (unsigned i = 0; i < e->hop; i++) {
             float *const y = &e->filter[jobs[j].stream];
             *y = e->pole * *y + e->gain * past[i];
-            jobs[j].out[i] = n == atomic_load(&e->nan_at) ? NAN : *y;
+            jobs[j].out[i] = n == atomic_load(&e->nan_at) || atomic_load(&e->nan) ? NAN : *y;
         }
         memmove(past, past + e->hop, e->delay * sizeof *past);
     }
@@ -780,6 +793,7 @@ START_TEST(a_worker_far_behind_skips) {
     stall(&engines[0], true);
     for (unsigned i = 0; i < 188; i++)
         run_block(256, false);
+    ck_assert_uint_eq(pump->n_readers, 1); /* nothing fades in while hops stay late */
     ck_assert(pump_alive(pump)); /* the first look */
     ck_assert(!pump_alive(pump));
     stall(&engines[0], false);
@@ -1161,6 +1175,17 @@ START_TEST(sound_never_turns_into_zeros) {
 }
 END_TEST
 
+/* 640 ms of work at once. */
+START_TEST(a_worker_pauses_now_and_then) {
+    open_pump(&refused, 768, 0.5f, 1);
+    atomic_store(&engines[0].cost_us, 10000);
+    const unsigned before = atomic_load(&n_pauses);
+    run_block(64 * HOP, true);
+    ck_assert_uint_ge(atomic_load(&n_pauses) - before, 640 / 30);
+    ck_assert_uint_le(atomic_load(&n_pauses) - before, 640 / 20);
+}
+END_TEST
+
 /* With real-time priority and 640 ms of work at once: the kernel must not find 100 ms without a pause. */
 START_TEST(an_overloaded_worker_is_not_killed) {
     open_pump(&rt_posix, 768, 0.5f, 1);
@@ -1218,6 +1243,102 @@ START_TEST(memory_is_locked_where_the_limit_allows_it) {
         ck_assert_uint_ge(locked_kib(), 2500);
     run(PUMP_RATE, 256);
     expect(0, at, 768, 0.5f);
+}
+END_TEST
+
+/* ---- at the edges ------------------------------------------------------------------------------------------------ */
+
+/* One engine takes over from another in FADE samples, from a block's first sample on. */
+START_TEST(a_fade_begins_at_once_and_ends_in_time) {
+    for (unsigned i = 0; i < LONG; i++)
+        in[i] = 1;
+    open_pump(&granted, 768, 0.5f, 1);
+    run(PUMP_RATE, 256);
+    fill(&engines[1], HOP, 768, 0.25f);
+    ck_assert_int_eq(worker_engine(worker, &engines[1], 1), 0);
+    while (newest(pump)->stream->slot->engine == &engines[0])
+        run_block(256, true);
+    const unsigned begin = at - 256;
+    run(FADE, 256);
+    for (unsigned i = 0; i < FADE; i++)
+        ck_assert_float_eq_tol(out[begin + i], 0.5f - 0.25f * (float)(i + 1) / FADE, 1e-6f);
+    ck_assert(out[begin - 1] == 0.5f && out[begin + FADE - 1] == 0.25f && out[begin + FADE] == 0.25f);
+}
+END_TEST
+
+START_TEST(an_engine_that_never_catches_up_takes_over_all_the_same) {
+    open_pump(&granted, 768, 0.5f, 1);
+    run(PUMP_RATE, 256);
+    fill(&engines[1], HOP, 768, 0.25f);
+    atomic_store(&engines[1].nan, true); /* none of its hops is ever done */
+    ck_assert_int_eq(worker_engine(worker, &engines[1], 1), 0);
+    run(FED_MAX - 2 * HOP, 256);
+    ck_assert(stats().swapping);
+    run(PUMP_RATE / 2, 256);
+    ck_assert(!stats().swapping && engines[0].released);
+    expect(at - 4096, at, 768, 1);
+}
+END_TEST
+
+START_TEST(the_delay_does_not_shrink_within_a_fade) {
+    open_pump(&refused, 768, 0.5f, 1);
+    run_block(2048, true);
+    do
+        run_block(256, true);
+    while (pump->end - pump->blocks.since < STABLE);
+    const unsigned delay = stats().delay;
+    ck_assert_uint_eq(delay, 768 + 2048);
+    ck_assert(add_reader(pump, newest(pump)->stream, newest(pump)->at));
+    run_block(256, true);
+    ck_assert_uint_eq(stats().delay, delay);
+    run(4 * 256, 256);
+    ck_assert_uint_eq(stats().delay, 1024);
+}
+END_TEST
+
+/* A stream that the worker has not begun yet has nothing that is due, whatever it did long ago. */
+START_TEST(a_watchdog_overlooks_a_stream_that_has_not_begun) {
+    open_pump(&refused, 768, 0.5f, 1);
+    run(PUMP_RATE, 256);
+    ck_assert(pump_alive(pump));
+    stall(&engines[0], true);
+    run_block(256, false);
+    fill(&engines[1], HOP, 768, 0.25f);
+    ck_assert_int_eq(worker_engine(worker, &engines[1], 1), 0);
+    run_block(256, false);
+    ck_assert(pump->state == FEEDING);
+    ck_assert(pump_alive(pump));
+    stall(&engines[0], false);
+    settle();
+}
+END_TEST
+
+/* It fails after the last block before a pause. */
+START_TEST(a_pause_does_not_bring_a_lost_engine) {
+    open_pump(&granted, 768, 0.5f, 1);
+    run(PUMP_RATE, 256);
+    fill(&engines[1], HOP, 768, 0.25f);
+    atomic_store(&engines[1].fail_at, 5);
+    ck_assert_int_eq(worker_engine(worker, &engines[1], 1), 0);
+    while (engines[1].n_hops < 5)
+        run_block(256, true);
+    ck_assert(pump->state == FEEDING);
+    pump_restart(pump);
+    const unsigned pause = at;
+    run(PUMP_RATE, 256);
+    ck_assert(!stats().engine_lost && engines[1].released && !engines[0].released);
+    expect(pause + 768 + FADE, at, 768, 0.5f);
+}
+END_TEST
+
+/* Until a hop that is not finite has left all frames, and these the overlap-add: the window's hops, twice. */
+START_TEST(dry_sounds_until_a_gap_has_left_frames_and_overlap) {
+    const unsigned delays[] = {256, 768, 1000};
+    open_pump(&granted, delays[_i], 0.5f, 1);
+    run(PUMP_RATE, 256);
+    atomic_store(&engines[0].nan_at, engines[0].n_hops + 1);
+    run(PUMP_RATE, 256);
+    ck_assert_uint_eq(stats().late_hops, 2 * ((delays[_i] + HOP - 1) / HOP));
 }
 END_TEST
 
@@ -1317,6 +1438,48 @@ START_TEST(hops_that_are_due_together_are_one_batch) {
         ck_assert_uint_eq(stats().late_hops, 0);
         expect(0, at, 1024, 0.5f);
     }
+}
+END_TEST
+
+/* While the worker is at a hop of pump 0, pump 1 hands over long blocks and pump 2 a short one. */
+START_TEST(what_is_needed_first_goes_first) {
+    open_pumps(&refused, 3, 1);
+    run_together(3, 4096, 256);
+    const unsigned n_hops = engines[0].n_hops;
+    const unsigned blocks[] = {256, 2048, 256};
+    stall(&engines[0], true);
+    for (unsigned i = 0; i < 3; i++) {
+        use(i);
+        pump_process(pump, in + at, blocks[i], out + at, blocks[i]);
+        at += blocks[i];
+    }
+    const unsigned urgent = pump->cur->number;
+    stall(&engines[0], false);
+    settle();
+    use(0);
+    ck_assert_uint_eq(engines[0].n_hops, n_hops + 10);
+    const unsigned second = engines[0].order[(n_hops + 2) % 64];
+    ck_assert(engines[0].order[(n_hops + 1) % 64] == urgent || second == urgent);
+}
+END_TEST
+
+/* The newest engine is lost, but not yet given back. */
+START_TEST(a_pump_that_opens_gets_no_lost_engine) {
+    open_pumps(&refused, 1, 1);
+    run(PUMP_RATE, 256);
+    fill(&engines[1], HOP, 768, 0.25f);
+    atomic_store(&engines[1].fail_at, 5);
+    ck_assert_int_eq(worker_engine(worker, &engines[1], 1), 0);
+    while (engines[1].n_hops < 5)
+        run_block(256, true);
+    use(1);
+    setup();
+    at = 0;
+    ck_assert_int_eq(pump_open(&pump, worker), 0);
+    ck_assert(!stats().engine_lost);
+    run(PUMP_RATE, 256);
+    expect(0, at, 1024, 0.5f);
+    use(0);
 }
 END_TEST
 
@@ -1621,6 +1784,16 @@ int main(void) {
     tcase_add_test(c, an_overloaded_worker_is_not_killed);
     tcase_add_loop_test(c, memory_is_locked_where_the_limit_allows_it, 0, 3);
     suite_add_tcase(s, c);
+    TCase *const edges = tcase_create("edges");
+    tcase_add_checked_fixture(edges, setup, teardown);
+    tcase_set_timeout(edges, 60);
+    tcase_add_test(edges, a_fade_begins_at_once_and_ends_in_time);
+    tcase_add_test(edges, an_engine_that_never_catches_up_takes_over_all_the_same);
+    tcase_add_test(edges, the_delay_does_not_shrink_within_a_fade);
+    tcase_add_test(edges, a_watchdog_overlooks_a_stream_that_has_not_begun);
+    tcase_add_test(edges, a_pause_does_not_bring_a_lost_engine);
+    tcase_add_loop_test(edges, dry_sounds_until_a_gap_has_left_frames_and_overlap, 0, 3);
+    tcase_add_test(edges, a_worker_pauses_now_and_then);
     TCase *const several = tcase_create("several");
     tcase_add_checked_fixture(several, setup, teardown_pumps);
     tcase_set_timeout(several, 60);
@@ -1634,6 +1807,9 @@ int main(void) {
     tcase_add_loop_test(several, an_engine_is_exchanged_for_all, 0, 2);
     tcase_add_test(several, an_engine_fails_under_some);
     tcase_add_test(several, pumps_come_and_go);
+    tcase_add_test(several, what_is_needed_first_goes_first);
+    tcase_add_test(several, a_pump_that_opens_gets_no_lost_engine);
+    suite_add_tcase(s, edges);
     suite_add_tcase(s, several);
     return run_suite(s, CK_FORK);
 }
