@@ -658,8 +658,15 @@ START_TEST(a_profile_is_made_and_removed) {
     NOTES("small\nclient 6: done\n");
     ck_assert_int_eq(now->profile, -1);
     ck_assert_str_eq(content(at("config/primeknet/primeknet.conf")), "model = \"small\"\n");
+    put_file(with_profiles); /* one goes by its description */
+    hang_up_signal(2);
+    NOTES("small, 0.5\nreload 2: done\n");
+    own(7, false);
+    NOTES("small\nclient 7: done\n");
+    ck_assert_ptr_null(strstr(content(at("config/primeknet/primeknet.conf")), "Blue Yeti"));
+    ck_assert_ptr_nonnull(strstr(content(at("config/primeknet/primeknet.conf")), "Headset"));
     put_file("model = ;");
-    own(7, true);
+    own(8, true);
     ck_assert_ptr_nonnull(strstr(notes, "primeknet.conf:1: syntax error"));
     ck_assert_int_eq(now->profile, -1);
 }

@@ -19,9 +19,16 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
+
+static uid_t apart; /* of the user that the server takes itself for from the real one */
+
+uid_t geteuid(void) {
+    return (uid_t)syscall(SYS_geteuid) + apart;
+}
 
 static char runtime[] = "/tmp/primeknet-control-XXXXXX", place[128], name[128];
 static struct control *control;
@@ -149,6 +156,32 @@ START_TEST(loose_directory_is_closed) {
     ck_assert_int_eq(control_open(&control, answer, runtime, &err), 0);
     ck_assert_int_eq(stat(place, &st), 0);
     ck_assert_int_eq(st.st_mode & 07777, 0700);
+}
+END_TEST
+
+/* A directory that is another user's, or leads elsewhere, is left alone. */
+START_TEST(strange_directory_is_refused) {
+    struct stat st;
+    struct err err = {""};
+    char elsewhere[160];
+    control_close(control);
+    control = NULL;
+    ck_assert_int_eq(chmod(place, 0755), 0);
+    apart = 1;
+    ck_assert_int_eq(control_open(&control, answer, runtime, &err), -EPERM);
+    ck_assert_ptr_nonnull(strstr(err.text, "/primeknet belongs to another user"));
+    ck_assert_int_eq(stat(place, &st), 0);
+    ck_assert_int_eq(st.st_mode & 07777, 0755);
+    apart = 0;
+    snprintf(elsewhere, sizeof elsewhere, "%s/elsewhere", runtime);
+    ck_assert_int_eq(rename(place, elsewhere), 0);
+    ck_assert_int_eq(symlink(elsewhere, place), 0);
+    ck_assert_int_lt(control_open(&control, answer, runtime, &err), 0);
+    ck_assert_ptr_nonnull(strstr(err.text, place));
+    ck_assert_int_eq(stat(elsewhere, &st), 0);
+    ck_assert_int_eq(st.st_mode & 07777, 0755);
+    ck_assert_int_eq(unlink(place), 0);
+    ck_assert_int_eq(rmdir(elsewhere), 0);
 }
 END_TEST
 
@@ -642,6 +675,7 @@ int main(void) {
     tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, rights);
     tcase_add_test(tcase, loose_directory_is_closed);
+    tcase_add_test(tcase, strange_directory_is_refused);
     tcase_add_test(tcase, one_daemon_only);
     tcase_add_test(tcase, leftovers);
     tcase_add_test(tcase, no_place);
