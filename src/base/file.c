@@ -4,6 +4,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,15 +43,69 @@ static int follow(char path[4096]) {
     return -ELOOP;
 }
 
-/* Creates a file beside the target, under a name that nobody has. Unlike mkstemp it leaves the umask to the kernel. */
+/* A name beside the target that nobody has; whatever the target's own name, it is short enough. */
+static int name_part(struct replace *r) {
+    static atomic_uint n;
+    const char *slash = strrchr(r->target, '/');
+    const int folder = slash ? (int)(slash + 1 - r->target) : 0;
+    return snprintf(r->part, sizeof r->part, "%.*s.primeknet-%d-%u", folder, r->target, (int)getpid(),
+                    atomic_fetch_add(&n, 1)) < (int)sizeof r->part
+               ? 0
+               : -ENAMETOOLONG;
+}
+
+enum { PROC_NAME = 32 };
+
+/* By this a file without a name gets one. */
+static void proc_name(char ret[PROC_NAME], int fd) {
+    snprintf(ret, PROC_NAME, "/proc/self/fd/%d", fd);
+}
+
+static int open_nameless(const struct replace *r, mode_t mode) {
+    char folder[sizeof r->target], proc[PROC_NAME];
+    strcpy(folder, r->target);
+    char *slash = strrchr(folder, '/');
+    if (slash)
+        slash[slash == folder] = '\0';
+    const int fd = open(slash ? folder : ".", O_TMPFILE | O_RDWR | O_CLOEXEC, mode);
+    if (fd < 0)
+        return -1;
+    proc_name(proc, fd);
+    if (access(proc, F_OK) == 0)
+        return fd;
+    close(fd);
+    return -1;
+}
+
+/* Unlike mkstemp it leaves the umask to the kernel. */
 static int open_part(struct replace *r, mode_t mode) {
-    for (unsigned i = 0;; i++) {
-        if (snprintf(r->part, sizeof r->part, "%s.%d-%u", r->target, (int)getpid(), i) >= (int)sizeof r->part)
-            return -ENAMETOOLONG;
-        const int fd = open(r->part, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode);
-        if (fd >= 0 || errno != EEXIST)
-            return fd >= 0 ? fd : -errno;
+    int fd = open_nameless(r, mode);
+    if (fd >= 0)
+        return fd;
+    do {
+        const int code = name_part(r);
+        if (code < 0)
+            return code;
+        fd = open(r->part, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+    } while (fd < 0 && errno == EEXIST);
+    return fd >= 0 ? fd : -errno;
+}
+
+/* Gives the new file its name beside the target. */
+static int link_part(struct replace *r) {
+    char proc[PROC_NAME];
+    proc_name(proc, r->fd);
+    for (int code; !r->part[0];) {
+        if ((code = name_part(r)) < 0)
+            return code;
+        if (linkat(AT_FDCWD, proc, AT_FDCWD, r->part, AT_SYMLINK_FOLLOW) == 0)
+            break;
+        code = -errno;
+        r->part[0] = '\0';
+        if (code != -EEXIST)
+            return code;
     }
+    return 0;
 }
 
 static int refuse_irregular(const struct stat *st, const char *name, struct err *err) {
@@ -58,8 +114,9 @@ static int refuse_irregular(const struct stat *st, const char *name, struct err 
 
 int replace_begin(struct replace *r, const char *name, mode_t mode, struct err *err) {
     struct stat old;
-    *r = (struct replace){.name = name};
-    if (strlen(name) >= sizeof r->target)
+    *r = (struct replace){0};
+    const char *slash = strrchr(name, '/');
+    if (strlen(name) >= sizeof r->target || strlen(slash ? slash + 1 : name) > NAME_MAX)
         return err_set(err, -ENAMETOOLONG, "%s: the name is too long", name);
     strcpy(r->target, name);
     int code = follow(r->target);
@@ -68,31 +125,53 @@ int replace_begin(struct replace *r, const char *name, mode_t mode, struct err *
     const bool exists = stat(r->target, &old) == 0;
     if (exists && !S_ISREG(old.st_mode))
         return refuse_irregular(&old, name, err);
-    const int fd = open_part(r, exists ? old.st_mode & 0777 : mode);
-    if (fd < 0) {
-        r->part[0] = '\0';
-        return err_set(err, fd, "%s: %s", name, fd == -ENAMETOOLONG ? "the name is too long" : strerror(-fd));
-    }
-    if (exists && fchmod(fd, old.st_mode & 0777) < 0) {
+    r->fd = open_part(r, exists ? old.st_mode & 0777 : mode);
+    if (r->fd < 0)
+        return err_set(err, r->fd, "%s: %s", name,
+                       r->fd == -ENAMETOOLONG ? "the name is too long" : strerror(-r->fd));
+    r->name = name;
+    if (exists && fchmod(r->fd, old.st_mode & 0777) < 0) {
         code = err_set(err, -errno, "%s: %s", name, strerror(errno));
-        close(fd);
         replace_drop(r);
         return code;
     }
-    return fd;
+    return 0;
 }
 
 int replace_finish(struct replace *r, struct err *err) {
-    if (rename(r->part, r->target) < 0)
-        return err_set(err, -errno, "%s: %s", r->name, strerror(errno));
-    r->part[0] = '\0';
+    int code = fsync(r->fd) == 0 ? link_part(r) : -errno;
+    if (code == 0) {
+        code = close(r->fd) == 0 ? 0 : -errno;
+        r->fd = -1;
+    }
+    if (code == 0 && rename(r->part, r->target) < 0)
+        code = -errno;
+    if (code < 0)
+        return err_set(err, code, "%s: cannot be written: %s", r->name, strerror(-code));
+    r->name = NULL;
     return 0;
 }
 
 void replace_drop(struct replace *r) {
+    if (!r->name)
+        return;
+    if (r->fd >= 0)
+        close(r->fd);
     if (r->part[0])
         unlink(r->part);
-    r->part[0] = '\0';
+    r->name = NULL;
+}
+
+int file_scratch(void) {
+    const char *folder = getenv("TMPDIR");
+    const int fd = open(folder && folder[0] ? folder : "/var/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC | O_EXCL, 0600);
+    if (fd >= 0)
+        return fd;
+    FILE *f = tmpfile();
+    const int copy = f ? fcntl(fileno(f), F_DUPFD_CLOEXEC, 0) : -1, code = copy < 0 ? -errno : copy;
+    if (f)
+        fclose(f);
+    return code;
 }
 
 int make_parents(const char *file, mode_t mode, struct err *err) {
@@ -171,16 +250,11 @@ int file_write(const char *path, const char *text, size_t n, struct err *err) {
     int res = make_parents(path, 0700, err);
     if (res)
         return res;
-    const int fd = replace_begin(&r, path, 0600, err);
-    if (fd < 0)
-        return fd;
-    res = file_put(fd, text, n);
-    if (res == 0 && fsync(fd) < 0)
-        res = -errno;
-    if (res)
+    if ((res = replace_begin(&r, path, 0600, err)) < 0)
+        return res;
+    if ((res = file_put(r.fd, text, n)) < 0)
         err_set(err, res, "%s: %s", path, strerror(-res));
-    close(fd);
-    if (res == 0)
+    else
         res = replace_finish(&r, err);
     replace_drop(&r);
     return res;

@@ -282,6 +282,9 @@ static int parse(struct arguments *a, const struct cli_call *call) {
         return cli_misuse(call->command, "OUT is missing");
     if (!a->out && call->n_words > 2)
         return cli_misuse(call->command, "'%s' is not expected; several files need --out DIR", call->words[2]);
+    for (char **word = a->words; a->out && *word; word++)
+        if (strcmp(*word, "-") == 0)
+            return cli_misuse(call->command, "--out: '-' has no name there; write IN OUT instead");
     if (a->out && !a->out[0])
         return cli_misuse(call->command, "--out: the name of the folder is empty");
     if (strength && !cli_number(strength, 0, 1, &share))
@@ -300,12 +303,13 @@ static void on_interrupt(int signal) {
     interrupted = signal;
 }
 
-/* Catches the signals that are not ignored (nohup ignores some). */
+/* Catches the signals that are not ignored (nohup ignores some). A file that gets too large is an error of write. */
 static void await_signals(void) {
     const struct sigaction ends = {.sa_handler = on_interrupt, .sa_flags = SA_RESTART | SA_RESETHAND};
-    const int signals[] = {SIGHUP, SIGINT, SIGTERM};
+    const int signals[] = {SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM};
     struct sigaction before;
-    for (int i = 0; i < 3; i++)
+    signal(SIGXFSZ, SIG_IGN);
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
         if (sigaction(signals[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
             sigaction(signals[i], &ends, NULL);
 }
@@ -336,6 +340,8 @@ static int run_enhance(const struct cli_call *call) {
                       .changed = PTHREAD_COND_INITIALIZER};
     await_signals();
     status = list_files(&b);
+    if (!status && !a.out && strcmp(a.words[1], "-") == 0 && isatty(STDOUT_FILENO))
+        status = cli_fail("standard output is a terminal; send it to a file or a program");
     if (!status && b.n == 0)
         status = cli_failed;
     if (!status)
@@ -371,5 +377,5 @@ const struct cli_command enhance_command = {
     .about = "Enhances the speech in IN, any file that libsndfile reads, and writes OUT with the same rate, channels,\n"
              "length and tags, without delay; the extension of OUT determines the format. With --out each FILE is\n"
              "written to DIR under its own name, and so is each sound file in a FOLDER and its subfolders; as many\n"
-             "files run at once as there are cores.\n",
+             "files run at once as there are cores. - is standard input, or standard output as WAV.\n",
 };

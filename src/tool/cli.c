@@ -35,11 +35,20 @@ int cli_fail(const char *format, ...) {
     return cli_failed;
 }
 
+/* As people type it: 0.5; 0,5 where a comma is the decimal point; 50% of a number that goes from 0 to 1. */
 bool cli_number(const char *text, double least, double most, double *ret) {
-    char *end;
+    char copy[64], *end, *comma;
+    if (snprintf(copy, sizeof copy, "%s", text) >= (int)sizeof copy)
+        return false;
+    if ((comma = strchr(copy, ',')))
+        *comma = '.';
     errno = 0;
-    double value = strtod(text, &end);
-    if (end == text || *end || errno || !(value >= least && value <= most))
+    double value = strtod(copy, &end);
+    if (end != copy && *end == '%' && least == 0 && most == 1) {
+        value /= 100;
+        end++;
+    }
+    if (end == copy || *end || errno || !(value >= least && value <= most))
         return false;
     *ret = value;
     return true;
@@ -214,14 +223,28 @@ static int take_short(struct cli_call *call, char *letters, char ***next) {
     return status;
 }
 
-static int check_one_of(const struct cli_command *c, const char *name, const char *word) {
+/* The word of the argument's name that is meant: itself, or on and off by another name; NULL if there is none. */
+static const char *meant(const char *one, const char *word) {
+    static const char *const others[][2] = {{"yes", "on"}, {"true", "on"}, {"1", "on"},
+                                            {"no", "off"}, {"false", "off"}, {"0", "off"}};
+    if (strcmp(one, word) == 0)
+        return one;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strcasecmp(word, others[i][0]) == 0 && strcmp(one, others[i][1]) == 0)
+            return others[i][1];
+    return NULL;
+}
+
+static int check_one_of(const struct cli_command *c, const char *name, char **word) {
     char allowed[64] = "", *rest = strdupa(name);
-    for (const char *one; (one = strsep(&rest, "|"));) {
-        if (strcmp(one, word) == 0)
+    for (const char *one, *found; (one = strsep(&rest, "|"));) {
+        if ((found = meant(one, *word))) {
+            *word = (char *)found;
             return GO_ON;
+        }
         text_add(allowed, sizeof allowed, "%s%s", !allowed[0] ? "" : rest ? ", " : " or ", one);
     }
-    return cli_misuse(c, "'%s' is not %s", word, allowed);
+    return cli_misuse(c, "'%s' is not %s", *word, allowed);
 }
 
 /* getopt will not do: an argument may begin with a dash ("set floor-db -18"). Collects the arguments at the start of
@@ -250,7 +273,7 @@ static int parse(struct cli_call *call, char **argv) {
         if (i >= call->n_words && !a->optional)
             return cli_misuse(c, "%s is missing", a->name);
         if (i < call->n_words && a->kind == CLI_ONE_OF &&
-            (status = check_one_of(c, a->name, call->words[i])) != GO_ON)
+            (status = check_one_of(c, a->name, &call->words[i])) != GO_ON)
             return status;
         n_most = a->many ? UINT_MAX : n_most + 1;
     }

@@ -1,6 +1,6 @@
 /* cli.h - the commands of `primeknet`. Each command is one row, beside the code that runs it; dispatch, help, usage
  * errors, suggestions and shell completion all use the row. A command prints an error as one line on stderr and returns
- * the exit status: 0 done, 1 failed, 2 usage error, 3 done, but an input file was cut short. */
+ * the exit status: 0 done, 1 failed, 2 usage error, 3 an input file was not read whole. */
 #ifndef PRIMEKNET_CLI_H
 #define PRIMEKNET_CLI_H
 
@@ -78,7 +78,7 @@ int cli_misuse(const struct cli_command *command, const char *format, ...) __att
 json_t *cli_ask(json_t *request);
 void cli_print_json(const json_t *json);
 
-/* Parses text that is a number in [least, most] and nothing else. */
+/* Parses text that is a number in [least, most] and nothing else, as people type it: 0,5 and 50% are 0.5. */
 bool cli_number(const char *text, double least, double most, double *ret);
 
 #endif

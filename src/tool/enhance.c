@@ -5,7 +5,6 @@
  * silence at the end. */
 #include "tool/enhance.h"
 
-#include "base/file.h"
 #include "tool/limiter.h"
 #include "tool/sound.h"
 #include "tool/sound_file.h"
@@ -18,7 +17,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* How many hops of all channels go to the library in one call: many to a GPU, which computes them together, and few to
  * a processor, which has the first samples sooner and keeps them in its cache. */
@@ -35,10 +33,9 @@ struct job {
     struct enhancer *by;
     const char *in_name, *out_name;
     struct err *err;
-    SNDFILE *in, *out;
-    SF_INFO info;
-    int container; /* format of `out` */
-    struct replace replace;
+    struct sound_in in;
+    struct sound_out out;
+    bool in_place; /* `out` would replace `in` */
     struct limiter *limiter;
     soxr_t to_model, to_file; /* NULL if the rates are equal */
     size_t block;             /* frames read and given to the library at once: whole hops */
@@ -46,7 +43,7 @@ struct job {
     float *planes[most_channels]; /* ... and where each channel begins; NULL for streams without one */
     struct frames at_model, enhanced, at_file;
     size_t drop_model, drop_file; /* frames still to be dropped for the delays of library and limiter */
-    uint64_t n_read, n_written;
+    uint64_t n_written;
     float steps; /* quantisation steps of `out`, see steps_per_unit */
 };
 
@@ -74,7 +71,7 @@ static void frames_drop(struct frames *f, size_t n, unsigned channels) {
 
 /* Appends n frames of `data`, resampled unless resampler is NULL. */
 static int append(struct job *j, struct frames *to, soxr_t resampler, double ratio, const float *data, size_t n) {
-    const unsigned channels = (unsigned)j->info.channels;
+    const unsigned channels = (unsigned)j->in.info.channels;
     while (n) {
         size_t most = resampler ? (size_t)(n * ratio) + 64 : n, taken = n, given = n;
         float *room = frames_grow(to, most, channels);
@@ -95,7 +92,7 @@ static int append(struct job *j, struct frames *to, soxr_t resampler, double rat
 }
 
 static double file_per_model(const struct job *j) {
-    return (double)j->info.samplerate / primeknet_rate(j->by->like);
+    return (double)j->in.info.samplerate / primeknet_rate(j->by->like);
 }
 
 /* How many quantisation steps an integer format has per unit of amplitude; 0 for other formats. */
@@ -110,18 +107,19 @@ static float steps_per_unit(int format) {
 }
 
 static int write_ready(struct job *j) {
-    unsigned channels = j->info.channels;
+    unsigned channels = j->in.info.channels;
     size_t drop = j->at_file.n < j->drop_file ? j->at_file.n : j->drop_file;
     frames_drop(&j->at_file, drop, channels);
     j->drop_file -= drop;
     size_t n = j->at_file.n;
-    if (n > j->n_read - j->n_written)
-        n = j->n_read - j->n_written;
+    if (n > j->in.n_read - j->n_written)
+        n = j->in.n_read - j->n_written;
     /* When libsndfile clips, it rounds some formats towards negative infinity. */
     for (size_t i = 0; j->steps > 0 && i < n * channels; i++)
         j->at_file.data[i] = rintf(j->at_file.data[i] * j->steps) / j->steps;
-    if (sf_writef_float(j->out, j->at_file.data, n) != (sf_count_t)n)
-        return sound_file_failed(j->out, j->out_name, "written", j->err);
+    const int code = sound_out_write(&j->out, j->at_file.data, n, j->err);
+    if (code < 0)
+        return code;
     j->n_written += n;
     frames_drop(&j->at_file, n, channels);
     return 0;
@@ -136,7 +134,7 @@ static int engine_failed(struct job *j, int code) {
 
 /* Enhances, resamples, limits and writes all complete hops. */
 static int run_hops(struct job *j) {
-    const unsigned channels = j->info.channels, hop = primeknet_hop(j->by->opened);
+    const unsigned channels = j->in.info.channels, hop = primeknet_hop(j->by->opened);
     int code;
     for (size_t n; (n = j->at_model.n / hop * hop) > 0;) {
         if (n > j->block)
@@ -171,15 +169,6 @@ static int run_hops(struct job *j) {
     return 0;
 }
 
-static int check_finite(const struct job *j, const float *data, size_t n) {
-    unsigned channels = j->info.channels;
-    for (size_t i = 0; i < n * channels; i++)
-        if (!isfinite(data[i]))
-            return err_set(j->err, -EINVAL, "%s: frame %llu, channel %u is not a number", j->in_name,
-                           (unsigned long long)(j->n_read + i / channels), (unsigned)(i % channels + 1));
-    return 0;
-}
-
 /* Takes n frames of the file, or of the silence appended to it. */
 static int take(struct job *j, const float *data, size_t n) {
     const int code = append(j, &j->at_model, j->to_model, 1 / file_per_model(j), data, n);
@@ -187,25 +176,18 @@ static int take(struct job *j, const float *data, size_t n) {
 }
 
 static int run(struct job *j, _Atomic float *share) {
-    const unsigned channels = (unsigned)j->info.channels, hop = primeknet_hop(j->by->opened);
+    const unsigned channels = (unsigned)j->in.info.channels, hop = primeknet_hop(j->by->opened);
     float *data = malloc(j->block * channels * sizeof *data);
-    int code = data ? 0 : out_of_memory(j);
-    for (sf_count_t n; code == 0 && (n = sf_readf_float(j->in, data, (sf_count_t)j->block)) > 0;) {
-        if ((code = check_finite(j, data, (size_t)n)) < 0)
-            break;
-        j->n_read += (uint64_t)n;
-        code = take(j, data, (size_t)n);
-        *share = fminf(1, (float)j->n_written / (float)j->info.frames);
+    int code = data ? 0 : out_of_memory(j), n;
+    while (code == 0 && (n = sound_in_read(&j->in, data, (int)j->block, j->err)) != 0) {
+        code = n < 0 ? n : take(j, data, (size_t)n);
+        *share = sound_in_share(&j->in);
         if (*j->by->stop)
             code = -EINTR;
     }
-    if (code == 0 && (sf_error(j->in) == SF_ERR_SYSTEM || (sf_error(j->in) && !j->n_read)))
-        code = sound_file_failed(j->in, j->in_name, "read", j->err);
-    if (code == 0 && !j->n_read)
-        code = err_set(j->err, -EINVAL, "%s: contains no sound", j->in_name);
     if (code == 0)
         memset(data, 0, hop * channels * sizeof *data);
-    while (code == 0 && j->n_written < j->n_read)
+    while (code == 0 && j->n_written < j->in.n_read)
         code = take(j, data, hop);
     free(data);
     return code;
@@ -231,7 +213,7 @@ static int open_handle(struct enhancer *e, unsigned channels, size_t block, stru
 
 static int open_resamplers(struct job *j) {
     const soxr_quality_spec_t best = soxr_quality_spec(SOUND_RESAMPLING, 0);
-    const unsigned rate = (unsigned)j->info.samplerate, channels = (unsigned)j->info.channels;
+    const unsigned rate = (unsigned)j->in.info.samplerate, channels = (unsigned)j->in.info.channels;
     const unsigned models = primeknet_rate(j->by->like);
     soxr_error_t error;
     if (rate == models)
@@ -246,31 +228,31 @@ static int open_resamplers(struct job *j) {
 }
 
 static int open_output(struct job *j) {
-    SF_INFO info = {.samplerate = j->info.samplerate, .channels = j->info.channels};
-    const int fd = replace_begin(&j->replace, j->out_name, 0666, j->err);
-    if (fd < 0)
-        return fd;
-    info.format = sound_file_format(j->out_name, &j->info, j->err);
-    if (info.format < 0) {
-        close(fd);
-        return info.format;
-    }
-    j->container = info.format & SF_FORMAT_TYPEMASK;
-    j->steps = steps_per_unit(info.format);
-    j->out = sf_open_fd(fd, SFM_WRITE, &info, SF_TRUE);
-    if (!j->out)
-        return err_set(j->err, -EINVAL, "%s: libsndfile cannot write this format at %d Hz: %s", j->out_name,
-                       j->info.samplerate, sf_strerror(NULL));
-    sf_command(j->out, SFC_SET_CLIPPING, NULL, SF_TRUE);
-    tags_copy(j->in, j->out);
+    const int code = sound_out_open(&j->out, j->out_name, &j->in.info, j->in.frames, j->err);
+    if (code < 0)
+        return code;
+    j->steps = steps_per_unit(j->out.format);
+    tags_copy(j->in.file, j->out.file);
     return 0;
 }
 
+/* An input that is not read whole is kept. */
+static int keep(const struct job *j) {
+    err_set(j->err, 0, "%s: %s, so it is left as it was; another name for OUT gets what can be read", j->in_name,
+            sound_in_fault(&j->in));
+    return 1;
+}
+
 static int open_all(struct job *j) {
-    int code = sound_file_open(&j->in, &j->info, j->in_name, j->err);
+    struct stat out;
+    int code = sound_in_open(&j->in, j->in_name, j->by->stop, j->err);
     if (code < 0)
         return code;
-    const unsigned channels = (unsigned)j->info.channels;
+    j->in_name = j->in.name;
+    j->in_place = stat(j->out_name, &out) == 0 && out.st_dev == j->in.st.st_dev && out.st_ino == j->in.st.st_ino;
+    if (j->in_place && sound_in_fault(&j->in))
+        return keep(j);
+    const unsigned channels = (unsigned)j->in.info.channels;
     if (channels > most_channels)
         return err_set(j->err, -EINVAL, "%s: has %u channels; at most %d are supported", j->in_name, channels,
                        most_channels);
@@ -280,7 +262,7 @@ static int open_all(struct job *j) {
         return code;
     j->drop_model = primeknet_delay(j->by->opened);
     j->samples = malloc(channels * j->block * sizeof *j->samples);
-    if (!j->samples || limiter_new(&j->limiter, (unsigned)j->info.samplerate, channels) < 0)
+    if (!j->samples || limiter_new(&j->limiter, (unsigned)j->in.info.samplerate, channels) < 0)
         return out_of_memory(j);
     for (unsigned c = 0; c < channels; c++)
         j->planes[c] = j->samples + c * j->block;
@@ -290,30 +272,24 @@ static int open_all(struct job *j) {
 }
 
 static int finish(struct job *j) {
-    const bool is_cut = sound_file_cut_short(j->in, &j->info, (sf_count_t)j->n_read);
-    const bool same_kind = (j->info.format & SF_FORMAT_TYPEMASK) == j->container;
-    int code = 0;
-    sf_write_sync(j->out);
-    if (sf_close(j->out))
-        code = err_set(j->err, -EIO, "%s: cannot be written", j->out_name);
-    j->out = NULL;
-    if (code == 0 && same_kind)
-        code = tags_complete(j->in_name, j->replace.part, j->container, j->err);
+    const char *fault = sound_in_fault(&j->in);
+    if (fault && j->in_place)
+        return keep(j);
+    int code = sound_out_close(&j->out, j->err);
+    if (code == 0 && (j->in.info.format & SF_FORMAT_TYPEMASK) == (j->out.format & SF_FORMAT_TYPEMASK))
+        code = tags_complete(&j->in, &j->out, j->err);
     if (code == 0)
-        code = replace_finish(&j->replace, j->err);
-    if (code < 0 || !is_cut)
+        code = sound_out_finish(&j->out, j->err);
+    if (code < 0 || !fault)
         return code;
-    err_set(j->err, 0, "%s: is cut short; enhanced the %.2f s that it contains", j->in_name,
-            (double)j->n_read / j->info.samplerate);
+    err_set(j->err, 0, "%s: %s; enhanced the %.2f s that can be read", j->in_name, fault,
+            (double)j->in.n_read / j->in.info.samplerate);
     return 1;
 }
 
 static void close_all(struct job *j) {
-    if (j->in)
-        sf_close(j->in);
-    if (j->out)
-        sf_close(j->out);
-    replace_drop(&j->replace);
+    sound_in_close(&j->in);
+    sound_out_drop(&j->out);
     soxr_delete(j->to_model);
     soxr_delete(j->to_file);
     limiter_free(j->limiter);

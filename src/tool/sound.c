@@ -1,6 +1,5 @@
 #include "tool/sound.h"
 
-#include "base/file.h"
 #include "tool/sound_file.h"
 
 #include <errno.h>
@@ -30,32 +29,30 @@ static int append(struct sound *s, size_t *room, const float *block, size_t n, u
         float sum = 0;
         for (unsigned c = 0; c < channels; c++)
             sum += block[i * channels + c];
-        if (!isfinite(sum))
-            return err_set(err, -EINVAL, "%s: frame %zu is not a number", path, s->n);
         s->samples[s->n++] = sum / (float)channels;
     }
     return 0;
 }
 
-int sound_read(struct sound *ret, const char *path, struct err *err) {
-    SF_INFO info;
-    SNDFILE *f;
-    int code = sound_file_open(&f, &info, path, err);
-    if (code < 0)
-        return code;
-    struct sound s = {.rate = (unsigned)info.samplerate};
-    size_t room = 0;
-    unsigned channels = (unsigned)info.channels;
+static int read_all(struct sound *s, struct sound_in *f, struct err *err) {
+    const unsigned channels = (unsigned)f->info.channels;
     float *block = malloc(sizeof *block * block_frames * channels);
-    code = block ? 0 : out_of_memory(path, err);
-    for (sf_count_t n; code == 0 && (n = sf_readf_float(f, block, block_frames)) > 0;)
-        code = append(&s, &room, block, (size_t)n, channels, path, err);
-    if (code == 0 && sf_error(f))
-        code = sound_file_failed(f, path, "read", err);
-    if (code == 0 && s.n == 0)
-        code = err_set(err, -EINVAL, "%s: contains no sound", path);
+    size_t room = 0;
+    int code = block ? 0 : out_of_memory(f->name, err), n;
+    while (code == 0 && (n = sound_in_read(f, block, block_frames, err)) != 0)
+        code = n < 0 ? n : append(s, &room, block, (size_t)n, channels, f->name, err);
     free(block);
-    sf_close(f);
+    return code;
+}
+
+int sound_read(struct sound *ret, const char *path, struct err *err) {
+    struct sound_in f;
+    int code = sound_in_open(&f, path, NULL, err);
+    struct sound s = {.rate = (unsigned)f.info.samplerate};
+    if (code == 0)
+        code = read_all(&s, &f, err);
+    s.fault = code == 0 ? sound_in_fault(&f) : NULL;
+    sound_in_close(&f);
     if (code < 0)
         sound_done(&s);
     else
@@ -88,27 +85,16 @@ int sound_resample(struct sound *ret, const struct sound *s, unsigned rate, cons
 }
 
 int sound_write(const struct sound *s, const char *path, struct err *err) {
-    struct replace r;
-    SF_INFO info = {.samplerate = (int)s->rate, .channels = 1, .format = SF_FORMAT_FLAC | SF_FORMAT_PCM_24};
-    if (!sf_format_check(&info))
-        return err_set(err, -EINVAL, "%s: FLAC cannot hold a rate of %u Hz", path, s->rate);
-    int code = replace_begin(&r, path, 0666, err);
-    if (code < 0)
-        return code;
-    SNDFILE *f = sf_open_fd(code, SFM_WRITE, &info, SF_TRUE);
-    if (!f) {
-        replace_drop(&r);
-        return out_of_memory(path, err);
-    }
-    sf_command(f, SFC_SET_CLIPPING, NULL, SF_TRUE);
-    code = sf_writef_float(f, s->samples, (sf_count_t)s->n) == (sf_count_t)s->n
-               ? 0
-               : sound_file_failed(f, path, "written", err);
-    if (sf_close(f) && code == 0)
-        code = err_set(err, -EIO, "%s: cannot be written", path);
+    struct sound_out o;
+    const SF_INFO like = {.samplerate = (int)s->rate, .channels = 1, .format = SF_FORMAT_FLAC | SF_FORMAT_PCM_24};
+    int code = sound_out_open(&o, path, &like, (sf_count_t)s->n, err);
     if (code == 0)
-        code = replace_finish(&r, err);
-    replace_drop(&r);
+        code = sound_out_write(&o, s->samples, s->n, err);
+    if (code == 0)
+        code = sound_out_close(&o, err);
+    if (code == 0)
+        code = sound_out_finish(&o, err);
+    sound_out_drop(&o);
     return code;
 }
 

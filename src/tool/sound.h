@@ -20,15 +20,16 @@ static inline bool sound_resamples(unsigned from, unsigned to) {
 struct sound {
     float *samples; /* [n], full scale 1.0 */
     size_t n;
-    unsigned rate; /* Hz */
+    unsigned rate;     /* Hz */
+    const char *fault; /* why it is not the whole file: "is cut short"; NULL if it is */
 };
 
 /* Reads any file that libsndfile supports; several channels are averaged. Rejects a file without sound, or with a
- * sample that is not a number. Returns 0 or a negative errno. */
+ * sample that is not a number or far beyond full scale. Returns 0 or a negative errno. */
 int sound_read(struct sound *ret, const char *path, struct err *err);
 /* Makes a copy at another rate (or the same), aligned in time. `path` is for error messages. */
 int sound_resample(struct sound *ret, const struct sound *s, unsigned rate, const char *path, struct err *err);
-/* Writes 24-bit FLAC; replaces the file only once the new one is complete. */
+/* Writes 24-bit FLAC, whose extension the path has; replaces the file only once the new one is complete. */
 int sound_write(const struct sound *s, const char *path, struct err *err);
 void sound_done(struct sound *s); /* s may be all zeros */
 

@@ -1,79 +1,346 @@
+#include "config.h"
+
 #include "tool/sound_file.h"
 
 #include "base/text.h"
 
+#include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <unistd.h>
+
+/* libsndfile keeps one error for all threads until a file is open. */
+static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
+
+/* ---- bytes ------------------------------------------------------------------------------------------------------- */
+
+static sf_count_t bytes_size(void *data) {
+    return (sf_count_t)((struct sound_bytes *)data)->size;
+}
+
+static sf_count_t bytes_tell(void *data) {
+    return (sf_count_t)((struct sound_bytes *)data)->at;
+}
+
+static sf_count_t bytes_seek(sf_count_t offset, int whence, void *data) {
+    struct sound_bytes *b = data;
+    const sf_count_t from = whence == SEEK_SET ? 0 : (sf_count_t)(whence == SEEK_CUR ? b->at : b->size);
+    if (offset < -from)
+        return -1;
+    b->at = (uint64_t)(from + offset);
+    return (sf_count_t)b->at;
+}
+
+/* The span that holds the place where `b` is; NULL past the end. */
+static const struct span *here(struct sound_bytes *b) {
+    if (b->at < b->begin)
+        b->span = b->begin = 0;
+    for (; b->span < b->part->n_spans; b->begin += b->part->spans[b->span++].n)
+        if (b->at - b->begin < b->part->spans[b->span].n)
+            return &b->part->spans[b->span];
+    return NULL;
+}
+
+static sf_count_t bytes_read(void *to, sf_count_t n, void *data) {
+    struct sound_bytes *b = data;
+    const uint64_t from = b->at;
+    for (char *p = to; n > 0;) {
+        const struct span whole = {.n = b->size}, *s = b->part ? here(b) : b->at < b->size ? &whole : NULL;
+        if (!s)
+            break;
+        const uint64_t into = b->at - (b->part ? b->begin : 0);
+        ssize_t got = (ssize_t)(s->n - into < (uint64_t)n ? s->n - into : (uint64_t)n);
+        if (s->instead)
+            memcpy(p, s->instead + into, (size_t)got);
+        else
+            got = pread(b->fd, p, (size_t)got, (off_t)(s->at + into));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0) { /* or it was shortened meanwhile */
+            b->error = b->error ? b->error : got < 0 ? errno : EIO;
+            break;
+        }
+        p += got;
+        n -= got;
+        b->at += (uint64_t)got;
+    }
+    return (sf_count_t)(b->at - from);
+}
+
+static sf_count_t bytes_write(const void *from, sf_count_t n, void *data) {
+    struct sound_bytes *b = data;
+    sf_count_t done = 0;
+    while (done < n && !b->error) {
+        const ssize_t put = pwrite(b->fd, (const char *)from + done, (size_t)(n - done), (off_t)b->at);
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put <= 0) {
+            b->error = put < 0 ? errno : EIO;
+            break;
+        }
+        done += put;
+        b->at += (uint64_t)put;
+        b->size = b->at > b->size ? b->at : b->size;
+    }
+    return done;
+}
+
+static SF_VIRTUAL_IO bytes_io = {bytes_size, bytes_seek, bytes_read, bytes_write, bytes_tell};
+
+/* In the place of libmpg123's own, for libsndfile, which lets it print what it thinks of a file. */
+void *mpg123_new(const char *decoder, int *error);
+void *mpg123_new(const char *decoder, int *error) {
+    enum { ADD_FLAGS = 2, QUIET = 0x20 }; /* mpg123.h */
+    void *(*new)(const char *, int *);
+    int (*param)(void *, int, long, double);
+    *(void **)&new = dlsym(RTLD_NEXT, "mpg123_new");
+    *(void **)&param = dlsym(RTLD_NEXT, "mpg123_param");
+    void *handle = new ? new(decoder, error) : NULL;
+    if (handle && param)
+        param(handle, ADD_FLAGS, QUIET, 0);
+    return handle;
+}
 
 /* ---- reading --------------------------------------------------------------------------------------------------- */
 
+/* What libsndfile does not read but others do, by the bytes at an offset. */
+static const char *foreign(int fd) {
+    static const struct {
+        unsigned char offset, n;
+        const char *bytes, *what;
+    } kinds[] = {
+        {4, 4, "ftyp", "an MP4 or M4A file"},      {0, 4, "\x30\x26\xb2\x75", "a WMA or WMV file"},
+        {0, 4, "\x1a\x45\xdf\xa3", "a WebM or Matroska file"}, {0, 2, "\xff\xf1", "an AAC file"},
+        {0, 2, "\xff\xf9", "an AAC file"},         {0, 5, "#!AMR", "an AMR file"},
+        {0, 4, "wvPk", "a WavPack file"},          {0, 4, "MAC ", "a Monkey's Audio file"},
+    };
+    char head[16] = "";
+    if (pread(fd, head, sizeof head, 0) != sizeof head)
+        return NULL;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (memcmp(head + kinds[i].offset, kinds[i].bytes, kinds[i].n) == 0)
+            return kinds[i].what;
+    return NULL;
+}
+
 /* Why libsndfile cannot open an existing file. */
-static const char *reason(int error) {
+static int refuse(const struct sound_in *f, int error, struct err *err) {
+    const char *kind = foreign(f->bytes.fd);
+    if (kind)
+        return err_set(err, -EINVAL, "%s: is %s, which libsndfile does not read; convert it: ffmpeg -i '%s' sound.wav",
+                       f->name, kind, f->path);
     switch (error) {
-    case SF_ERR_UNRECOGNISED_FORMAT: return "is not a sound file in a format that libsndfile reads";
-    case SF_ERR_UNSUPPORTED_ENCODING: return "uses an encoding that libsndfile does not read";
-    default: return "is a damaged sound file, or has no header";
+    case SF_ERR_UNRECOGNISED_FORMAT:
+        return err_set(err, -EINVAL, "%s: is not a sound file in a format that libsndfile reads", f->name);
+    case SF_ERR_UNSUPPORTED_ENCODING:
+        return err_set(err, -EINVAL, "%s: uses an encoding that libsndfile does not read; ffmpeg may convert it: "
+                                     "ffmpeg -i '%s' sound.wav", f->name, f->path);
+    default: return err_set(err, -EINVAL, "%s: is a damaged sound file, or has no header", f->name);
     }
 }
 
-int sound_file_open(SNDFILE **ret, SF_INFO *info, const char *path, struct err *err) {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* libsndfile keeps one error for all threads */
-    struct stat st;
-    if (stat(path, &st) < 0)
-        return err_set(err, -errno, "%s: %s", path, strerror(errno));
-    if (S_ISDIR(st.st_mode))
-        return err_set(err, -EISDIR, "%s: is a folder", path);
-    if (S_ISREG(st.st_mode) && st.st_size == 0)
-        return err_set(err, -EINVAL, "%s: is empty", path);
-    *info = (SF_INFO){0};
-    pthread_mutex_lock(&lock);
-    errno = 0;
-    *ret = sf_open(path, SFM_READ, info);
-    const int error = *ret ? 0 : sf_error(NULL), system = errno;
-    pthread_mutex_unlock(&lock);
-    if (*ret)
-        return 0;
-    if (error == SF_ERR_SYSTEM && system)
-        return err_set(err, -system, "%s: %s", path, strerror(system));
-    return err_set(err, -EINVAL, "%s: %s", path, reason(error));
-}
-
-int sound_file_failed(SNDFILE *f, const char *path, const char *done, struct err *err) {
-    static const char prefix[] = "System error : ";
-    const char *text = sf_error(f) == SF_ERR_SYSTEM ? sf_strerror(f) : "the sound is damaged";
-    if (text_begins(text, prefix))
-        text += strlen(prefix);
-    const size_t n = strlen(text);
-    return err_set(err, -EIO, "%s: cannot be %s: %.*s", path, done, (int)(n && text[n - 1] == '.' ? n - 1 : n), text);
-}
-
-/* For raw samples libsndfile reports the length that it finds; only its log has the header's: "data : 960000 (should be
- * 319889)". A length that was unknown when the header was written has all bits set except the lowest, or except the
- * sign. */
-static bool claims_more(SNDFILE *f) {
-    enum { UNKNOWN = 0x7fff0000 };
-    char log[16384];
-    unsigned long long claimed, there;
-    bool more = false;
-    sf_command(f, SFC_GET_LOG_INFO, log, sizeof log);
-    for (char *rest, *line = strtok_r(log, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
-        if (sscanf(line, "%*[^:]: %llu (should be %llu)", &claimed, &there) == 2 && claimed > there + 1) {
-            if ((claimed & UNKNOWN) == UNKNOWN)
-                return false;
-            more = true;
+/* Copies what comes through a pipe. Waiting for it must not keep signals from ending the program. */
+static int copy_pipe(int to, int from, const atomic_int *stop) {
+    enum { POLL_MS = 100 };
+    char some[1 << 16];
+    for (;;) {
+        struct pollfd p = {.fd = from, .events = POLLIN};
+        const int ready = poll(&p, 1, stop ? POLL_MS : -1);
+        if (stop && *stop)
+            return -EINTR;
+        if (ready <= 0) {
+            if (ready < 0 && errno != EINTR)
+                return -errno;
+            continue;
         }
-    return more;
+        const ssize_t n = read(from, some, sizeof some);
+        if (n == 0)
+            return 0;
+        if (n < 0 && errno != EINTR && errno != EAGAIN)
+            return -errno;
+        const int code = n > 0 ? file_put(to, some, (size_t)n) : 0;
+        if (code < 0)
+            return code;
+    }
 }
 
-bool sound_file_cut_short(SNDFILE *f, const SF_INFO *info, sf_count_t n) {
-    return n < info->frames || sf_error(f) != SF_ERR_NO_ERROR || claims_more(f);
+/* Returns a descriptor of a regular file, or a negative errno. O_NONBLOCK: a named pipe must not hang us. */
+static int open_bytes(struct sound_in *f, const char *path, const atomic_int *stop, struct err *err) {
+    int fd = strcmp(path, "-") == 0 ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)
+                                    : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    int code = fd < 0 || fstat(fd, &f->st) < 0 ? -errno : 0;
+    if (code == 0 && (S_ISFIFO(f->st.st_mode) || S_ISSOCK(f->st.st_mode))) {
+        const int copy = file_scratch();
+        code = copy < 0 ? copy : copy_pipe(copy, fd, stop);
+        close(fd);
+        fd = copy;
+        if (code == 0 && fstat(fd, &f->st) < 0)
+            code = -errno;
+    }
+    if (code == -EINTR)
+        err_set(err, code, "%s: interrupted", f->name);
+    else if (code < 0)
+        err_set(err, code, "%s: %s", f->name, strerror(-code));
+    else if (S_ISDIR(f->st.st_mode))
+        code = err_set(err, -EISDIR, "%s: is a folder", f->name);
+    else if (!S_ISREG(f->st.st_mode))
+        code = err_set(err, -EINVAL, "%s: is not a file", f->name);
+    else if (f->st.st_size == 0)
+        code = err_set(err, -EINVAL, "%s: is empty", f->name);
+    if (code == 0)
+        return fd;
+    if (fd >= 0)
+        close(fd);
+    return code;
 }
 
-/* ---- writing --------------------------------------------------------------------------------------------------- */
+/* Returns 0, or an error of libsndfile. */
+static int open_part(struct sound_in *f, SF_INFO *info) {
+    const struct part *p = &f->container.parts[f->part];
+    f->bytes = (struct sound_bytes){.fd = f->bytes.fd, .part = p, .size = p->size};
+    f->n_of_part = 0;
+    *info = (SF_INFO){0};
+    pthread_mutex_lock(&opening);
+    f->file = sf_open_virtual(&bytes_io, SFM_READ, info, &f->bytes);
+    const int error = f->file ? 0 : sf_error(NULL);
+    pthread_mutex_unlock(&opening);
+    f->frames_of_part = info->frames;
+    return f->file ? 0 : error ? error : SF_ERR_MALFORMED_FILE;
+}
+
+static uint64_t size_of_all(const struct sound_in *f) {
+    uint64_t size = 0;
+    for (size_t i = 0; i < f->container.n_parts; i++)
+        size += f->container.parts[i].size;
+    return size;
+}
+
+static bool is_known(sf_count_t frames) {
+    return frames > 0 && frames < SF_COUNT_MAX;
+}
+
+int sound_in_open(struct sound_in *f, const char *path, const atomic_int *stop, struct err *err) {
+    *f = (struct sound_in){
+        .path = path, .name = strcmp(path, "-") == 0 ? "standard input" : path, .bytes = {.fd = -1}};
+    int code = open_bytes(f, path, stop, err);
+    if (code < 0)
+        return code;
+    f->bytes.fd = code;
+    code = container_read(&f->container, f->bytes.fd, (uint64_t)f->st.st_size);
+    if (code == -EFBIG)
+        return err_set(err, code, "%s: holds more sound than a file of its format can count", f->name);
+    if (code < 0)
+        return err_set(err, code, "%s: cannot be read: %s", f->name, strerror(-code));
+    const int error = open_part(f, &f->info);
+    if (f->bytes.error)
+        return err_set(err, -f->bytes.error, "%s: cannot be read: %s", f->name, strerror(f->bytes.error));
+    if (error)
+        return refuse(f, error, err);
+    if (is_known(f->info.frames))
+        f->frames = (sf_count_t)((double)f->info.frames * (double)size_of_all(f) /
+                                 (double)f->container.parts[0].size);
+    return 0;
+}
+
+/* After the last frame of a part. A decoder gives up at damage, and reads what is cut short to its end. */
+static void end_part(struct sound_in *f) {
+    const bool whole = !sf_error(f->file) &&
+                       !(is_known(f->frames_of_part) && f->n_of_part < (uint64_t)f->frames_of_part);
+    if (!whole && !(f->container.faults & (CONTAINER_CUT | CONTAINER_DAMAGED)))
+        f->container.faults |= f->bytes.at < f->bytes.size ? CONTAINER_DAMAGED : CONTAINER_CUT;
+}
+
+/* Whether there is a part, like the first. */
+static bool next_part(struct sound_in *f) {
+    SF_INFO info;
+    if (f->part + 1 == f->container.n_parts)
+        return false;
+    sf_close(f->file);
+    f->size += f->bytes.size;
+    f->part++;
+    if (open_part(f, &info)) {
+        f->container.faults |= CONTAINER_DAMAGED;
+        f->part = f->container.n_parts - 1; /* there is no more */
+        return false;
+    }
+    if (info.samplerate == f->info.samplerate && info.channels == f->info.channels)
+        return true;
+    f->container.faults |= CONTAINER_CHANGES;
+    f->part = f->container.n_parts - 1;
+    return false;
+}
+
+/* Full scale is 1. Some programs write numbers of 16 bits into files of floating-point numbers. */
+static int check_samples(const struct sound_in *f, const float *frames, sf_count_t n, struct err *err) {
+    enum { FAR = 64 }; /* 36 dB above full scale */
+    const unsigned channels = (unsigned)f->info.channels;
+    for (size_t i = 0; i < (size_t)n * channels; i++) {
+        const unsigned long long frame = f->n_read + i / channels;
+        const unsigned channel = (unsigned)(i % channels + 1);
+        if (!isfinite(frames[i]))
+            return err_set(err, -EINVAL, "%s: frame %llu, channel %u is not a number", f->name, frame, channel);
+        if (fabsf(frames[i]) > FAR)
+            return err_set(err, -EINVAL, "%s: frame %llu, channel %u is %g, and full scale is 1; if its samples are "
+                                         "numbers of 16 bits, convert it: ffmpeg -i '%s' -af volume=1/32768 sound.wav",
+                           f->name, frame, channel, (double)frames[i], f->path);
+    }
+    return 0;
+}
+
+int sound_in_read(struct sound_in *f, float *frames, int n, struct err *err) {
+    sf_count_t got;
+    do {
+        if (!f->file)
+            return 0;
+        got = sf_readf_float(f->file, frames, n);
+        if (f->bytes.error)
+            return err_set(err, -EIO, "%s: cannot be read: %s", f->name, strerror(f->bytes.error));
+        if (got > 0)
+            break;
+        end_part(f);
+    } while (next_part(f));
+    const int code = check_samples(f, frames, got, err);
+    if (code < 0)
+        return code;
+    f->n_read += (uint64_t)got;
+    f->n_of_part += (uint64_t)got;
+    if (got == 0 && !f->n_read)
+        return err_set(err, -EINVAL, f->container.faults ? "%s: cannot be read: the sound is damaged"
+                                                         : "%s: contains no sound", f->name);
+    return (int)got;
+}
+
+float sound_in_share(const struct sound_in *f) {
+    return fminf(1, (float)(f->size + f->bytes.at) / (float)size_of_all(f));
+}
+
+const char *sound_in_fault(const struct sound_in *f) {
+    const unsigned faults = f->container.faults;
+    return faults & CONTAINER_DAMAGED   ? "is damaged"
+           : faults & CONTAINER_CUT     ? "is cut short"
+           : faults & CONTAINER_CHANGES ? "goes on at another rate or with other channels"
+           : faults & CONTAINER_LONGER  ? "holds more than its header says"
+                                        : NULL;
+}
+
+void sound_in_close(struct sound_in *f) {
+    if (!f->name)
+        return;
+    if (f->file)
+        sf_close(f->file);
+    if (f->bytes.fd >= 0)
+        close(f->bytes.fd);
+    container_done(&f->container);
+    f->name = NULL;
+}
+
+/* ---- formats to write ------------------------------------------------------------------------------------------ */
 
 /* Common extensions; some also imply a sample format. libsndfile knows more. */
 static const struct {
@@ -155,7 +422,8 @@ static void list_extensions(char *text, size_t size, const SF_INFO *like) {
     text[strlen(text) - 1] = '\0';
 }
 
-int sound_file_format(const char *path, const SF_INFO *like, struct err *err) {
+/* The format for the name's extension, as sound_out_open has it; -EINVAL if it is unknown. */
+static int format_named(const char *path, const SF_INFO *like, struct err *err) {
     const char *extension = extension_of(path);
     const int wanted = container(extension), format = wanted ? format_in(wanted, like) : 0;
     char list[256];
@@ -169,4 +437,129 @@ int sound_file_format(const char *path, const SF_INFO *like, struct err *err) {
         return err_set(err, -EINVAL, "%s: .%s is not the extension of a sound file; choose one of%s", path, extension,
                        list);
     return err_set(err, -EINVAL, "%s: has no extension, which determines the format; choose one of%s", path, list);
+}
+
+/* ---- writing --------------------------------------------------------------------------------------------------- */
+
+/* Frames that a file of this format can count. Its header has bytes, and some tags follow the sound. */
+static uint64_t most_frames(int format, int channels) {
+    enum { TAGS = 64 << 20 };
+    unsigned bytes = 1;
+    switch (format & SF_FORMAT_TYPEMASK) {
+    case SF_FORMAT_RF64:
+    case SF_FORMAT_W64:
+    case SF_FORMAT_CAF:
+    case SF_FORMAT_FLAC:
+    case SF_FORMAT_OGG:
+    case SF_FORMAT_MPEG: return UINT64_MAX;
+    default: break;
+    }
+    switch (format & SF_FORMAT_SUBMASK) {
+    case SF_FORMAT_PCM_16: bytes = 2; break;
+    case SF_FORMAT_PCM_24: bytes = 3; break;
+    case SF_FORMAT_PCM_32:
+    case SF_FORMAT_FLOAT: bytes = 4; break;
+    case SF_FORMAT_DOUBLE: bytes = 8; break;
+    default: break;
+    }
+    const uint64_t most = (format & SF_FORMAT_TYPEMASK) == SF_FORMAT_VOC ? (1 << 24) - 4096
+                                                                         : UINT32_MAX - (uint64_t)TAGS;
+    return most / (bytes * (unsigned)channels);
+}
+
+static int too_long(const struct sound_out *o, struct err *err) {
+    return err_set(err, -EFBIG, "%s: there is more sound than this format can count, about %.0f min; choose .w64, "
+                                ".rf64 or .flac", o->name,
+                   (double)o->most_frames / 60 / o->rate);
+}
+
+static int out_failed(const struct sound_out *o, struct err *err) {
+    return err_set(err, -EIO, "%s: cannot be written: %s", o->name,
+                   o->bytes.error ? strerror(o->bytes.error) : "libsndfile failed");
+}
+
+int sound_out_again(const struct sound_out *o, struct replace *ret, struct err *err) {
+    if (!o->piped)
+        return replace_begin(ret, o->name, 0666, err);
+    *ret = (struct replace){.name = o->name, .fd = file_scratch()};
+    if (ret->fd >= 0)
+        return 0;
+    ret->name = NULL;
+    return err_set(err, ret->fd, "%s: %s", o->name, strerror(-ret->fd));
+}
+
+int sound_out_open(struct sound_out *o, const char *path, const SF_INFO *like, sf_count_t frames, struct err *err) {
+    SF_INFO info = {.samplerate = like->samplerate, .channels = like->channels};
+    *o = (struct sound_out){.piped = strcmp(path, "-") == 0, .rate = like->samplerate};
+    o->name = o->piped ? "standard output" : path;
+    info.format = format_named(o->piped ? "-.wav" : path, like, err);
+    if (info.format < 0)
+        return info.format;
+    o->most_frames = most_frames(info.format, info.channels);
+    if ((info.format & SF_FORMAT_TYPEMASK) == SF_FORMAT_WAV && (uint64_t)frames > o->most_frames) {
+        SF_INFO more = info;
+        more.format = SF_FORMAT_RF64 | (info.format & SF_FORMAT_SUBMASK);
+        if (sf_format_check(&more)) {
+            info.format = more.format;
+            o->most_frames = UINT64_MAX;
+        }
+    }
+    if ((uint64_t)frames > o->most_frames)
+        return too_long(o, err);
+    o->format = info.format;
+    const int code = sound_out_again(o, &o->replace, err);
+    if (code < 0)
+        return code;
+    o->bytes = (struct sound_bytes){.fd = o->replace.fd};
+    pthread_mutex_lock(&opening);
+    o->file = sf_open_virtual(&bytes_io, SFM_WRITE, &info, &o->bytes);
+    if (!o->file && !o->bytes.error)
+        err_set(err, -EINVAL, "%s: libsndfile cannot write this format at %d Hz: %s", o->name, info.samplerate,
+                sf_strerror(NULL));
+    pthread_mutex_unlock(&opening);
+    if (!o->file)
+        return o->bytes.error ? out_failed(o, err) : -EINVAL;
+    sf_command(o->file, SFC_SET_CLIPPING, NULL, SF_TRUE);
+    return 0;
+}
+
+int sound_out_write(struct sound_out *o, const float *frames, size_t n, struct err *err) {
+    o->n_written += n;
+    if (o->n_written > o->most_frames)
+        return too_long(o, err);
+    const bool all = sf_writef_float(o->file, frames, (sf_count_t)n) == (sf_count_t)n;
+    return all && !sf_error(o->file) && !o->bytes.error ? 0 : out_failed(o, err);
+}
+
+/* What some encoders lose when they write their last block is in o->bytes. */
+int sound_out_close(struct sound_out *o, struct err *err) {
+    const int error = sf_close(o->file);
+    o->file = NULL;
+    return error || o->bytes.error ? out_failed(o, err) : 0;
+}
+
+/* All of it, from its start. */
+static int send(struct sound_out *o) {
+    char some[1 << 16];
+    off_t at = 0;
+    for (ssize_t n; (n = pread(o->replace.fd, some, sizeof some, at)) != 0; at += n) {
+        const int code = n < 0 ? -errno : file_put(STDOUT_FILENO, some, (size_t)n);
+        if (code < 0)
+            return code;
+    }
+    return 0;
+}
+
+int sound_out_finish(struct sound_out *o, struct err *err) {
+    if (!o->piped)
+        return replace_finish(&o->replace, err);
+    const int code = send(o);
+    return code < 0 ? err_set(err, code, "%s: cannot be written: %s", o->name, strerror(-code)) : 0;
+}
+
+void sound_out_drop(struct sound_out *o) {
+    if (o->file)
+        sf_close(o->file);
+    o->file = NULL;
+    replace_drop(&o->replace);
 }

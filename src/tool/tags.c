@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -85,15 +86,94 @@ static bool replace_blocks(FLAC__Metadata_Chain *from, FLAC__Metadata_Chain *to)
     return ok;
 }
 
-static int complete_flac(const char *in, const char *out, struct err *err) {
+/* A file for libFLAC, which brings no files of its own then. */
+struct file {
+    int fd, error;
+    off_t at;
+};
+
+static size_t flac_read(void *to, size_t size, size_t n, FLAC__IOHandle handle) {
+    struct file *f = handle;
+    size_t done = 0;
+    for (ssize_t got; done < size * n; done += (size_t)got, f->at += got)
+        if ((got = pread(f->fd, (char *)to + done, size * n - done, f->at)) <= 0) {
+            f->error = got < 0 ? errno : f->error;
+            break;
+        }
+    return size ? done / size : 0;
+}
+
+static size_t flac_write(const void *from, size_t size, size_t n, FLAC__IOHandle handle) {
+    struct file *f = handle;
+    size_t done = 0;
+    for (ssize_t put; done < size * n; done += (size_t)put, f->at += put)
+        if ((put = pwrite(f->fd, (const char *)from + done, size * n - done, f->at)) <= 0) {
+            f->error = put < 0 ? errno : EIO;
+            break;
+        }
+    return size ? done / size : 0;
+}
+
+static int flac_seek(FLAC__IOHandle handle, FLAC__int64 offset, int whence) {
+    struct file *f = handle;
+    struct stat st;
+    const off_t from = whence == SEEK_SET ? 0 : whence == SEEK_CUR ? f->at : fstat(f->fd, &st) < 0 ? 0 : st.st_size;
+    if (from + offset < 0)
+        return -1;
+    f->at = from + offset;
+    return 0;
+}
+
+static FLAC__int64 flac_tell(FLAC__IOHandle handle) {
+    return ((struct file *)handle)->at;
+}
+
+static int flac_ended(FLAC__IOHandle handle) {
+    struct file *f = handle;
+    struct stat st;
+    return fstat(f->fd, &st) < 0 || f->at >= st.st_size;
+}
+
+static const FLAC__IOCallbacks flac_io = {flac_read, flac_write, flac_seek, flac_tell, flac_ended, NULL};
+
+/* Into the same file, if its padding gives room, or into another that takes its place. */
+static int write_blocks(FLAC__Metadata_Chain *to, struct sound_out *out, struct err *err) {
+    struct file old = {.fd = out->replace.fd}, new = {.fd = -1};
+    struct replace other = {0};
+    bool ok;
+    if (!FLAC__metadata_chain_check_if_tempfile_needed(to, true)) {
+        ok = FLAC__metadata_chain_write_with_callbacks(to, true, &old, flac_io);
+    } else {
+        const int code = sound_out_again(out, &other, err);
+        if (code < 0)
+            return code;
+        new.fd = other.fd;
+        ok = FLAC__metadata_chain_write_with_callbacks_and_tempfile(to, true, &old, flac_io, &new, flac_io);
+    }
+    const int error = old.error ? old.error : new.error;
+    if (!ok || error) {
+        replace_drop(&other);
+        return error ? err_set(err, -error, "%s: cannot be written: %s", out->name, strerror(error)) : -EIO;
+    }
+    if (other.name) {
+        replace_drop(&out->replace);
+        out->replace = other;
+    }
+    return 0;
+}
+
+static int complete_flac(const struct sound_in *in, struct sound_out *out, struct err *err) {
+    struct file source = {.fd = in->bytes.fd}, own = {.fd = out->replace.fd};
     FLAC__Metadata_Chain *from = FLAC__metadata_chain_new(), *to = FLAC__metadata_chain_new();
     int code = 0;
+    err_set(err, 0, "%s: its tags cannot be written to the enhanced file", in->name);
     if (!from || !to)
-        code = err_set(err, -ENOMEM, "%s: out of memory", in);
-    else if (FLAC__metadata_chain_read(from, in) && /* libsndfile may tolerate files that libFLAC rejects */
-             !(FLAC__metadata_chain_read(to, out) && replace_blocks(from, to) &&
-               FLAC__metadata_chain_write(to, true, true)))
-        code = err_set(err, -EIO, "%s: its tags cannot be written to the enhanced file", in);
+        code = err_set(err, -ENOMEM, "%s: out of memory", in->name);
+    /* libsndfile may tolerate files that libFLAC rejects */
+    else if (FLAC__metadata_chain_read_with_callbacks(from, &source, flac_io))
+        code = FLAC__metadata_chain_read_with_callbacks(to, &own, flac_io) && replace_blocks(from, to)
+                   ? write_blocks(to, out, err)
+                   : -EIO;
     if (from)
         FLAC__metadata_chain_delete(from);
     if (to)
@@ -111,42 +191,42 @@ static size_t id3_size(int fd) {
     return ((size_t)h[6] << 21 | (size_t)h[7] << 14 | (size_t)h[8] << 7 | h[9]) + (h[5] & 0x10 ? 20 : 10);
 }
 
-/* Moves the sound behind a tag of another size, and copies the tag there. */
-static bool replace_id3(int in, int out) {
+/* Moves the sound behind a tag of another size, and copies the tag there. 0 or -errno. */
+static int replace_id3(int in, int out) {
     const size_t n = id3_size(in), n_own = id3_size(out);
     struct stat from, st;
     if (n == 0)
-        return true;
+        return 0;
     if (fstat(in, &from) < 0 || (size_t)from.st_size < n)
-        return true; /* the file ends inside the tag */
-    if (fstat(out, &st) < 0 || (size_t)st.st_size < n_own)
-        return false;
+        return 0; /* the file ends inside the tag */
+    if (fstat(out, &st) < 0)
+        return -errno;
+    if ((size_t)st.st_size < n_own)
+        return -EIO;
     const size_t size = (size_t)st.st_size - n_own + n, most = n > n_own ? size : (size_t)st.st_size;
-    if (posix_fallocate(out, 0, (off_t)most) != 0)
-        return false;
+    const int code = posix_fallocate(out, 0, (off_t)most); /* a full disk is not to be found out by a signal */
+    if (code != 0)
+        return -code;
     char *data = mmap(NULL, most, PROT_READ | PROT_WRITE, MAP_SHARED, out, 0);
     if (data == MAP_FAILED)
-        return false;
+        return -errno;
     memmove(data + n, data + n_own, size - n);
     const bool ok = pread(in, data, n, 0) == (ssize_t)n;
     munmap(data, most);
-    return ok && ftruncate(out, (off_t)size) == 0;
+    return !ok ? -EIO : ftruncate(out, (off_t)size) < 0 ? -errno : 0;
 }
 
-static int complete_mp3(const char *in, const char *out, struct err *err) {
-    const int from = open(in, O_RDONLY | O_CLOEXEC), to = open(out, O_RDWR | O_CLOEXEC);
-    const int code = from >= 0 && to >= 0 && replace_id3(from, to)
-                         ? 0
-                         : err_set(err, -EIO, "%s: its tags cannot be written to the enhanced file", in);
-    if (from >= 0)
-        close(from);
-    if (to >= 0)
-        close(to);
-    return code;
+static int complete_mp3(const struct sound_in *in, const struct sound_out *out, struct err *err) {
+    const int code = replace_id3(in->bytes.fd, out->replace.fd);
+    return code < 0 ? err_set(err, code, "%s: its tags cannot be written to %s: %s", in->name, out->name,
+                              strerror(-code))
+                    : 0;
 }
 
-int tags_complete(const char *in, const char *out, int container, struct err *err) {
-    return container == SF_FORMAT_FLAC   ? complete_flac(in, out, err)
-           : container == SF_FORMAT_MPEG ? complete_mp3(in, out, err)
-                                         : 0;
+int tags_complete(const struct sound_in *in, struct sound_out *out, struct err *err) {
+    switch (out->format & SF_FORMAT_TYPEMASK) {
+    case SF_FORMAT_FLAC: return complete_flac(in, out, err);
+    case SF_FORMAT_MPEG: return complete_mp3(in, out, err);
+    default: return 0;
+    }
 }

@@ -6,14 +6,13 @@
 #define PRIMEKNET_TAGS_H
 
 #include "base/err.h"
-
-#include <sndfile.h>
+#include "tool/sound_file.h"
 
 /* Call it before the first sample is written. Tags that do not fit are left out. */
 void tags_copy(SNDFILE *in, SNDFILE *out);
 
-/* Copies what libsndfile does not, from `in` to the complete, closed file `out`; both are of this container
- * (SF_FORMAT_TYPEMASK). Returns 0 or a negative errno. */
-int tags_complete(const char *in, const char *out, int container, struct err *err);
+/* Copies what libsndfile does not, to a file that is complete but not finished; both are of the same container. Returns 0
+ * or a negative errno. */
+int tags_complete(const struct sound_in *in, struct sound_out *out, struct err *err);
 
 #endif

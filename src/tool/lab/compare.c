@@ -176,13 +176,18 @@ static int run_compare(const struct cli_call *call) {
     for (unsigned i = 0; i < call->n_words; i++)
         files[i].path = call->words[i < 2 ? 1 - i : i]; /* the clean one first */
     const int code = compare(files, call->n_words, &err);
+    int status = code < 0 ? cli_fail("%s", err.text) : cli_done;
     for (unsigned i = 0; i < call->n_words; i++) {
+        if (status != cli_failed && files[i].sound.fault) {
+            cli_fail("%s: %s", files[i].path, files[i].sound.fault);
+            status = cli_cut_short;
+        }
         sound_done(&files[i].sound);
         sound_done(&files[i].at_stoi);
         sound_done(&files[i].at_pesq);
     }
     free(files);
-    return code < 0 ? cli_fail("%s", err.text) : cli_done;
+    return status;
 }
 
 const struct cli_command compare_command = {

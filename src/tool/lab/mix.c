@@ -14,6 +14,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -184,9 +185,19 @@ static int convolve(float *y, const float *x, size_t n, const float *h, size_t m
     return ok ? 0 : -ENOMEM;
 }
 
+/* Test material must not differ from what its table says. */
+static int read_whole(struct sound *ret, const char *path, struct err *err) {
+    const int code = sound_read(ret, path, err);
+    if (code < 0 || !ret->fault)
+        return code;
+    err_set(err, 0, "%s: %s; mend it or leave it out", path, ret->fault);
+    sound_done(ret);
+    return -EINVAL;
+}
+
 static int read_at(struct sound *ret, const char *path, unsigned rate, struct err *err) {
     struct sound s;
-    int code = sound_read(&s, path, err);
+    int code = read_whole(&s, path, err);
     if (code < 0)
         return code;
     code = sound_resample(ret, &s, rate, path, err);
@@ -310,7 +321,7 @@ static int mix_all(const struct arguments *a, FILE *table, struct err *err) {
         struct sound speech;
         char stem[256];
         unsigned before = namesakes(clean, i);
-        if ((code = sound_read(&speech, clean->paths[i], err)) < 0)
+        if ((code = read_whole(&speech, clean->paths[i], err)) < 0)
             return code;
         sound_stem(stem, sizeof stem, clean->paths[i]);
         for (unsigned k = 0; code == 0 && k < a->n_levels; k++) {
@@ -337,9 +348,10 @@ static int write_all(const struct arguments *a, struct err *err) {
     int code = replace_begin(&r, path, 0666, err);
     if (code < 0)
         return code;
-    FILE *table = fdopen(code, "w");
-    if (!table)
-        close(code);
+    const int fd = fcntl(r.fd, F_DUPFD_CLOEXEC, 0);
+    FILE *table = fd < 0 ? NULL : fdopen(fd, "w");
+    if (!table && fd >= 0)
+        close(fd);
     code = table ? mix_all(a, table, err) : err_set(err, -ENOMEM, "%s: out of memory", path);
     const bool whole = table && !ferror(table);
     if (table && (fclose(table) != 0 || !whole) && code == 0)

@@ -23,7 +23,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* Pixels: the picture, a panel, and the space around it. */
 enum {
@@ -219,6 +218,13 @@ static void draw_axes(cairo_t *c, const struct view *v, int panel, double top_db
     cairo_fill(c);
 }
 
+static cairo_status_t put_png(void *data, const unsigned char *bytes, unsigned n) {
+    const struct replace *r = data;
+    const int code = file_put(r->fd, bytes, n);
+    errno = -code;
+    return code < 0 ? CAIRO_STATUS_WRITE_ERROR : CAIRO_STATUS_SUCCESS;
+}
+
 static int draw(const struct view *v, const char *in, const char *model, const char *out, struct err *err) {
     static const char *const titles[] = {"before", "gain of the network", "after"};
     cairo_surface_t *surface = cairo_image_surface_create(CAIRO_FORMAT_RGB24, WIDTH, HEIGHT);
@@ -250,22 +256,24 @@ static int draw(const struct view *v, const char *in, const char *model, const c
         draw_axes(c, v, p, p == GAIN ? 0 : top_db, p == GAIN ? gain_range_db : level_range_db);
 
     struct replace r;
-    const int fd = replace_begin(&r, out, 0666, err);
-    int code = fd < 0 ? fd : 0;
+    int code = replace_begin(&r, out, 0666, err);
     if (code == 0) {
         cairo_status_t status = cairo_status(c);
         if (status == CAIRO_STATUS_SUCCESS)
-            status = cairo_surface_write_to_png(surface, r.part);
-        close(fd);
+            status = cairo_surface_write_to_png_stream(surface, put_png, &r);
         code = status == CAIRO_STATUS_SUCCESS ? replace_finish(&r, err)
-                                              : err_set(err, -EIO, "%s: %s", out, cairo_status_to_string(status));
-        replace_drop(&r);
+                                              : err_set(err, -EIO, "%s: cannot be written: %s", out,
+                                                        status == CAIRO_STATUS_WRITE_ERROR
+                                                            ? strerror(errno)
+                                                            : cairo_status_to_string(status));
     }
+    replace_drop(&r);
     cairo_destroy(c);
     cairo_surface_destroy(surface);
     return code;
 }
 
+/* Returns 0; 1 if the picture is of what can be read of `in`, with the reason in *err; or a negative errno. */
 static int plot(const char *in, const char *out, const char *model_path, struct err *err) {
     struct sound file = {0}, sound = {0};
     struct model *model = NULL;
@@ -289,6 +297,9 @@ static int plot(const char *in, const char *out, const char *model_path, struct 
             code = draw(&v, in, model_name(model), out, err);
         pool_done(&v.pool);
     }
+    if (code == 0 && file.fault)
+        code = 1 + err_set(err, 0, "%s: %s; drew the %.2f s that can be read", in, file.fault,
+                           (double)file.n / file.rate);
     sound_done(&sound);
     sound_done(&file);
     model_free(model);
@@ -314,7 +325,10 @@ static int run_plot(const char *in, const char *out, const char *model) {
     const char *dot = strrchr(out, '.');
     if (!dot || strcasecmp(dot, ".png") != 0)
         return cli_fail("%s: the picture is a PNG file, so its name must end in .png", out);
-    return plot(in, out, model, &err) < 0 ? cli_fail("%s", err.text) : cli_done;
+    const int code = plot(in, out, model, &err);
+    if (code != 0)
+        cli_fail("%s", err.text);
+    return code < 0 ? cli_failed : code ? cli_cut_short : cli_done;
 }
 
 #else
