@@ -447,7 +447,7 @@ static bool only_zeros(struct bytes *b, uint64_t at) {
     return true;
 }
 
-/* Leading tags belong to the part, for libsndfile to read. Later ones are left out of it, as garbage is. */
+/* Leading tags and ID3v1 belong to the part, for libsndfile to read. Other tags are left out of it, as garbage is. */
 static int add_mpeg(struct container *c, struct bytes *b, uint64_t begin, uint64_t *end) {
     struct frame first, f;
     uint64_t at = begin, span = begin, claimed = 0, n = 0, n_more;
@@ -472,6 +472,10 @@ static int add_mpeg(struct container *c, struct bytes *b, uint64_t begin, uint64
         }
         if (skip == 0 && frame_goes_on(b, at, &f) && f.kind != first.kind)
             break; /* another file */
+        if (holds(b, at, "TAG") && skip) {
+            at += skip;
+            continue;
+        }
         if ((code = add_span(c, span, at - span, NULL)) < 0)
             break;
         if (skip == 0) {

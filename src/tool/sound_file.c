@@ -492,6 +492,9 @@ int sound_out_open(struct sound_out *o, const char *path, const SF_INFO *like, s
     SF_INFO info = {.samplerate = like->samplerate, .channels = like->channels};
     *o = (struct sound_out){.piped = strcmp(path, "-") == 0, .rate = like->samplerate};
     o->name = o->piped ? "standard output" : path;
+    const int code = sound_out_again(o, &o->replace, err);
+    if (code < 0)
+        return code;
     info.format = format_named(o->piped ? "-.wav" : path, like, err);
     if (info.format < 0)
         return info.format;
@@ -507,9 +510,6 @@ int sound_out_open(struct sound_out *o, const char *path, const SF_INFO *like, s
     if ((uint64_t)frames > o->most_frames)
         return too_long(o, err);
     o->format = info.format;
-    const int code = sound_out_again(o, &o->replace, err);
-    if (code < 0)
-        return code;
     o->bytes = (struct sound_bytes){.fd = o->replace.fd};
     pthread_mutex_lock(&opening);
     o->file = sf_open_virtual(&bytes_io, SFM_WRITE, &info, &o->bytes);
