@@ -78,8 +78,8 @@ static double stoi_at(unsigned rate, const float *of, size_t n) {
     struct sound a, b;
     struct err err;
     double stoi = 0;
-    ck_assert_int_eq(sound_resample(&a, &(struct sound){clean, n, rate}, SCORE_STOI_RATE, "clean", &err), 0);
-    ck_assert_int_eq(sound_resample(&b, &(struct sound){(float *)of, n, rate}, SCORE_STOI_RATE, "x", &err), 0);
+    ck_assert_int_eq(sound_resample(&a, &(struct sound){.samples = clean, .n = n, .rate = rate}, SCORE_STOI_RATE, "clean", &err), 0);
+    ck_assert_int_eq(sound_resample(&b, &(struct sound){.samples = (float *)of, .n = n, .rate = rate}, SCORE_STOI_RATE, "x", &err), 0);
     ck_assert_int_eq(score_stoi(&stoi, a.samples, b.samples, a.n), 0);
     sound_done(&a);
     sound_done(&b);
