@@ -160,6 +160,24 @@ static int set_up(struct systemd *m, bool by_default) {
 
 /* ---- undoing it -------------------------------------------------------------------------------------------------- */
 
+/* The microphone that Enhanced Mic takes, or any other; "": there is none. */
+static const char *find_other(const struct survey *d) {
+    json_t *status = NULL;
+    struct err err;
+    int fd;
+    if (control_connect(&fd, &err) == 0) {
+        control_ask(fd, &status, json_pack("{s:s}", "command", "status"), &err);
+        close(fd);
+    }
+    const struct survey_source *found = survey_find(d, text_of(json_object_get(status, "microphone"), "name"));
+    json_decref(status);
+    for (const struct survey_source *s = d->sources; s && !found; s = s->next)
+        found = text_begins(s->name, ENHANCED_MIC) ? NULL : s;
+    return found ? found->name : "";
+}
+
+/* A user who had chosen none gets a choice: WirePlumber remembers every choice, so without one it would return to
+ * Enhanced Mic whenever that is there. */
 static int restore_default(const struct before *b) {
     struct survey *d = NULL;
     struct err err;
@@ -169,9 +187,10 @@ static int restore_default(const struct before *b) {
     if (res)
         return cli_fail("%s", err.text);
     if (strcmp(d->configured_source, ENHANCED_MIC) == 0) {
-        res = survey_set_default_source(d, b->default_source, &err);
+        const char *other = b->default_source[0] ? b->default_source : find_other(d);
+        res = survey_set_default_source(d, other, &err);
         if (res == 0)
-            printf("default   %s\n", b->default_source[0] ? b->default_source : "chosen by the session manager");
+            printf("default   %s\n", other[0] ? other : "chosen by the session manager");
     }
     survey_close(d);
     return res ? cli_fail("%s", err.text) : cli_done;
