@@ -54,6 +54,15 @@ bool cli_number(const char *text, double least, double most, double *ret) {
     return true;
 }
 
+const char *cli_switch(const char *word) {
+    static const char *const others[][2] = {{"on", "on"}, {"yes", "on"}, {"true", "on"}, {"1", "on"},
+                                            {"off", "off"}, {"no", "off"}, {"false", "off"}, {"0", "off"}};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strcasecmp(word, others[i][0]) == 0)
+            return others[i][1];
+    return NULL;
+}
+
 const char *cli_option(const struct cli_call *call, char letter) {
     for (int i = 0; i < CLI_MAX_OPTIONS; i++)
         if (call->command->options[i].letter == letter)
@@ -223,23 +232,14 @@ static int take_short(struct cli_call *call, char *letters, char ***next) {
     return status;
 }
 
-/* The word of the argument's name that is meant: itself, or on and off by another name; NULL if there is none. */
-static const char *meant(const char *one, const char *word) {
-    static const char *const others[][2] = {{"yes", "on"}, {"true", "on"}, {"1", "on"},
-                                            {"no", "off"}, {"false", "off"}, {"0", "off"}};
-    if (strcmp(one, word) == 0)
-        return one;
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (strcasecmp(word, others[i][0]) == 0 && strcmp(one, others[i][1]) == 0)
-            return others[i][1];
-    return NULL;
-}
-
 static int check_one_of(const struct cli_command *c, const char *name, char **word) {
     char allowed[64] = "", *rest = strdupa(name);
-    for (const char *one, *found; (one = strsep(&rest, "|"));) {
-        if ((found = meant(one, *word))) {
-            *word = (char *)found;
+    const char *as_switch = cli_switch(*word);
+    for (char *one; (one = strsep(&rest, "|"));) {
+        if (strcmp(one, *word) == 0)
+            return GO_ON;
+        if (as_switch && strcmp(one, as_switch) == 0) {
+            *word = (char *)as_switch;
             return GO_ON;
         }
         text_add(allowed, sizeof allowed, "%s%s", !allowed[0] ? "" : rest ? ", " : " or ", one);

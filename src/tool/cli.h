@@ -80,5 +80,7 @@ void cli_print_json(const json_t *json);
 
 /* Parses text that is a number in [least, most] and nothing else, as people type it: 0,5 and 50% are 0.5. */
 bool cli_number(const char *text, double least, double most, double *ret);
+/* "on" or "off" for yes, no, true, false, 1, 0 and themselves; NULL for other words. */
+const char *cli_switch(const char *word);
 
 #endif

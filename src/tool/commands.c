@@ -52,8 +52,40 @@ static int set(const char *name, const char *value, bool save) {
 
 #define SAVE {'s', "save", .help = "also save it in the settings file"}
 
+/* A setting's value as the settings file has it, from how people type it: 50%, 0,5, yes. */
+static const char *as_saved(char ret[64], const char *name, const char *value) {
+    static const struct {
+        const char *name;
+        bool is_switch;
+        double least, most;
+    } settings[] = {
+#define NUMBER(name, fallback, least, most, word, allowed) {#name, false, least, most},
+#define TEXT(name, size, fallback, least, most, fits, allowed)
+#define SWITCH(name, fallback) {#name, true, 0, 0},
+#include "daemon/settings.def"
+    };
+    char plain[64];
+    double number;
+    snprintf(plain, sizeof plain, "%s", name);
+    for (char *p = plain; *p; p++)
+        *p = *p == '-' ? '_' : *p;
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        if (strcmp(settings[i].name, plain) != 0)
+            continue;
+        const char *word = settings[i].is_switch ? cli_switch(value) : NULL;
+        if (word)
+            return strcmp(word, "on") == 0 ? "true" : "false";
+        if (!settings[i].is_switch && cli_number(value, settings[i].least, settings[i].most, &number)) {
+            snprintf(ret, 64, "%.10g", number);
+            return ret;
+        }
+    }
+    return value;
+}
+
 static int run_set(const struct cli_call *call) {
-    return set(call->words[0], call->words[1], cli_option(call, 's'));
+    char value[64];
+    return set(call->words[0], as_saved(value, call->words[0], call->words[1]), cli_option(call, 's'));
 }
 
 const struct cli_command set_command = {

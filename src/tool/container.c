@@ -284,6 +284,8 @@ static int add_au(struct container *c, struct bytes *b, uint64_t begin, uint64_t
     const bool big = p && p[0] == '.';
     const uint64_t start = p ? begin + number(p + 4, 4, big) : 0, n = p ? number(p + 8, 4, big) : 0;
     *end = b->size;
+    if (p && n && n <= b->size && start + n < b->size && (holds(b, start + n, ".snd") || holds(b, start + n, "dns.")))
+        return add_whole(c, begin, *end = start + n);
     if (!p || start < begin + 24 || start > b->size || start - begin > MOST_HEADER || n == b->size - start)
         return add_whole(c, begin, *end);
     if (n > b->size - start && n != UINT32_MAX)
@@ -306,16 +308,43 @@ static int add_au(struct container *c, struct bytes *b, uint64_t begin, uint64_t
 
 /* ---- FLAC: another one may follow --------------------------------------------------------------------------------- */
 
+enum { STREAMINFO = 34 }; /* bytes of this first block, which has the length in 36 bits */
+
+static bool is_flac(struct bytes *b, uint64_t at) {
+    const unsigned char *p = peek(b, at, 8 + STREAMINFO);
+    return p && memcmp(p, "fLaC", 4) == 0 && !(p[4] & 0x7f) && number(p + 5, 3, true) == STREAMINFO;
+}
+
+/* A decoder that is told the length stops there, whatever follows. */
+static int hide_length(struct container *c, struct bytes *b, uint64_t begin) {
+    enum { LENGTH = 8 + 13, HEAD = LENGTH + 5 };
+    unsigned char *head = malloc(HEAD);
+    const unsigned char *p = peek(b, begin, HEAD);
+    if (!head || !p) {
+        free(head);
+        return p ? -ENOMEM : -EIO;
+    }
+    memcpy(head, p, HEAD);
+    c->parts[c->n_parts - 1].frames = number(p + LENGTH, 5, true) & 0xfffffffff;
+    head[LENGTH] &= 0xf0;
+    memset(head + LENGTH + 1, 0, 4);
+    return add_span(c, begin, HEAD, head);
+}
+
 static int add_flac(struct container *c, struct bytes *b, uint64_t begin, uint64_t *end) {
     uint64_t at = begin + 4;
     const unsigned char *p;
     for (bool last = false; !last && (p = peek(b, at, 4)); at += 4 + number(p + 1, 3, true))
         last = p[0] & 0x80;
-    do
-        *end = find(b, at, "fLaC");
-    while (*end < b->size && (at = *end + 1) && !((p = peek(b, *end + 4, 4)) && !(p[0] & 0x7f) &&
-                                                  number(p + 1, 3, true) == 34)); /* bytes of STREAMINFO */
-    return add_whole(c, begin, *end);
+    while ((*end = find(b, at, "fLaC")) < b->size && !is_flac(b, *end))
+        at = *end + 1;
+    if (!is_flac(b, begin))
+        return add_whole(c, begin, *end);
+    int code = add_part(c);
+    if (code == 0)
+        code = hide_length(c, b, begin);
+    const uint64_t hidden = code == 0 ? c->parts[c->n_parts - 1].size : 0;
+    return code < 0 ? code : add_span(c, begin + hidden, *end - begin - hidden, NULL);
 }
 
 /* ---- Ogg: pages, and chains of streams ---------------------------------------------------------------------------- */
@@ -447,10 +476,30 @@ static bool only_zeros(struct bytes *b, uint64_t at) {
     return true;
 }
 
+/* Takes these bytes, in the first span of the last part, out of it: a decoder that is told the length stops there. */
+static int leave_out(struct container *c, uint64_t at, uint64_t end) {
+    struct part *p = &c->parts[c->n_parts - 1];
+    struct span *first = &p->spans[0];
+    const uint64_t before = at - first->at, after = first->at + first->n - end;
+    int code = 0;
+    if (before && after) {
+        if ((code = add_span(c, 0, 1, NULL)) < 0) /* room for one more */
+            return code;
+        p->size--;
+        memmove(p->spans + 2, p->spans + 1, (p->n_spans - 2) * sizeof *p->spans);
+        p->spans[1] = (struct span){.at = end, .n = after};
+        p->spans[0].n = before;
+    } else {
+        *first = before ? (struct span){.at = first->at, .n = before} : (struct span){.at = end, .n = after};
+    }
+    p->size -= end - at;
+    return 0;
+}
+
 /* Leading tags and ID3v1 belong to the part, for libsndfile to read. Other tags are left out of it, as garbage is. */
 static int add_mpeg(struct container *c, struct bytes *b, uint64_t begin, uint64_t *end) {
     struct frame first, f;
-    uint64_t at = begin, span = begin, claimed = 0, n = 0, n_more;
+    uint64_t at = begin, span = begin, claimed = 0, n = 0, n_more, count_at = 0, count_end = 0;
     bool damaged = false;
     int code = add_part(c);
     while (tag_size(b, at))
@@ -461,7 +510,11 @@ static int add_mpeg(struct container *c, struct bytes *b, uint64_t begin, uint64
         if (skip == 0 && frame_at(b, at, &f) && f.kind == first.kind) {
             if (counts_frames(b, at, &f, &n_more) && n > 0)
                 break;
-            claimed = n == 0 ? n_more : claimed;
+            if (n == 0) {
+                claimed = n_more;
+                count_at = at;
+                count_end = at + f.size;
+            }
             n++;
             at += f.size;
             if (at <= b->size)
@@ -493,7 +546,12 @@ static int add_mpeg(struct container *c, struct bytes *b, uint64_t begin, uint64
     else if (n < claimed) /* which some encoders count with the frame that holds it, others without */
         c->faults |= CONTAINER_CUT;
     *end = at;
-    return code < 0 ? code : add_span(c, span, at - span, NULL);
+    if (code == 0)
+        code = add_span(c, span, at - span, NULL);
+    if (code < 0 || !claimed || n <= claimed + 1)
+        return code;
+    c->faults |= CONTAINER_LONGER;
+    return leave_out(c, count_at, count_end);
 }
 
 /* ---- which ------------------------------------------------------------------------------------------------------- */

@@ -25,7 +25,8 @@ struct span {
 struct part {
     struct span *spans;
     size_t n_spans;
-    uint64_t size; /* of all spans */
+    uint64_t size;   /* of all spans */
+    uint64_t frames; /* what the header says, where libsndfile is not shown it; else 0 */
 };
 
 struct container {

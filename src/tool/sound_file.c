@@ -210,6 +210,8 @@ static int open_part(struct sound_in *f, SF_INFO *info) {
     f->file = sf_open_virtual(&bytes_io, SFM_READ, info, &f->bytes);
     const int error = f->file ? 0 : sf_error(NULL);
     pthread_mutex_unlock(&opening);
+    if (p->frames)
+        info->frames = (sf_count_t)p->frames;
     f->frames_of_part = info->frames;
     return f->file ? 0 : error ? error : SF_ERR_MALFORMED_FILE;
 }
@@ -254,6 +256,8 @@ static void end_part(struct sound_in *f) {
                        !(is_known(f->frames_of_part) && f->n_of_part < (uint64_t)f->frames_of_part);
     if (!whole && !(f->container.faults & (CONTAINER_CUT | CONTAINER_DAMAGED)))
         f->container.faults |= f->bytes.at < f->bytes.size ? CONTAINER_DAMAGED : CONTAINER_CUT;
+    else if (f->container.parts[f->part].frames && f->n_of_part > (uint64_t)f->frames_of_part)
+        f->container.faults |= CONTAINER_LONGER;
 }
 
 /* Whether there is a part, like the first. */
