@@ -716,6 +716,16 @@ START_TEST(values_are_taken_as_set_takes_them) {
     free(b);
     ck_assert_msg(run("enhance", in_dir("v.wav"), in_dir("v3.wav"), "--model", "auto", "--engine", "cpu", NULL) == 0,
                   "%s", err_text);
+    const char *halves[] = {"0.5", "50%", "0,5"};
+    for (int i = 0; i < 3; i++) {
+        ck_assert_msg(run("enhance", in_dir("v.wav"), in_dir("v4.wav"), "-m", "small", "-s", halves[i], NULL) == 0, "%s",
+                      err_text);
+        b = read_sound(in_dir("v4.wav"), &info);
+        if (i == 0)
+            a = b;
+        else
+            ck_assert_int_eq(memcmp(a, b, 20000 * sizeof *a), 0);
+    }
     ck_refused(run("enhance", in_dir("v.wav"), in_dir("refused.wav"), "--model", "auto", "--engine", "steam", NULL), 1,
                "steam", "");
 }
@@ -1077,6 +1087,14 @@ START_TEST(comparing_prints_a_line_a_file) {
     ck_assert_ptr_nonnull(strstr(err_text, "16k.wav: its rate is 16000 Hz"));
     ck_one_line();
     ck_assert_int_eq(run("compare", in_dir("noisy.wav"), NULL), 2);
+    copy_head(in_dir("noisy.wav"), in_dir("part.wav"), .6);
+    ck_assert_int_eq(run("compare", in_dir("part.wav"), in_dir("clean.wav"), NULL), 3);
+    ck_assert_ptr_nonnull(strstr(err_text, "part.wav: is cut short"));
+    ck_one_line();
+    ck_assert_int_eq(run("mix", in_dir("clean.wav"), in_dir("part.wav"), "--snr", "5", "--out", dir, NULL), 1);
+    ck_assert_ptr_nonnull(strstr(err_text, "part.wav: is cut short"));
+    ck_one_line();
+    ck_assert_int_eq(access(in_dir("pairs.tsv"), F_OK), -1);
 }
 END_TEST
 
@@ -1128,6 +1146,11 @@ START_TEST(a_plot_is_a_picture) {
         ck_assert_int_eq(memcmp(head, "\x89PNG\r\n\x1a\n", 8), 0);
         ck_assert_int_eq(head[18] << 8 | head[19], 1200);
     }
+    copy_head(in_dir("plotted.wav"), in_dir("part.wav"), .6);
+    ck_assert_int_eq(run("plot", in_dir("part.wav"), "--model", "small", NULL), 3);
+    ck_assert_ptr_nonnull(strstr(err_text, "part.wav: is cut short; drew the 0.75 s that can be read"));
+    ck_one_line();
+    ck_assert_int_eq(access(in_dir("part.png"), F_OK), 0);
     ck_assert_int_eq(run("plot", in_dir("none.wav"), in_dir("none.png"), NULL), 1);
     ck_assert_ptr_nonnull(strstr(err_text, "none.wav"));
     ck_one_line();

@@ -262,9 +262,7 @@ static int add_chunks(struct container *c, struct bytes *b, uint64_t begin, uint
     *end = b->size;
     if (data.n > left && !is_unknown(f, data.n)) {
         c->faults |= CONTAINER_CUT;
-        return add_whole(c, begin, *end);
-    }
-    if (!is_unknown(f, data.n)) {
+    } else if (!is_unknown(f, data.n)) {
         bool wrapped = false; /* the length lost its upper bits */
         while (f->n_size == 4 && !wrapped && (data.n += UINT64_C(1) << 32) <= left)
             wrapped = chunks_follow(b, f, after(b, f, &data), end);
@@ -476,30 +474,30 @@ static bool only_zeros(struct bytes *b, uint64_t at) {
     return true;
 }
 
-/* Takes these bytes, in the first span of the last part, out of it: a decoder that is told the length stops there. */
-static int leave_out(struct container *c, uint64_t at, uint64_t end) {
+/* Corrects the count of frames there, in the first span of the last part: a decoder stops where it says. */
+static int correct_count(struct container *c, uint64_t at, uint64_t n) {
+    enum { SIZE = 4 };
+    unsigned char *count = malloc(SIZE);
+    int code = count ? add_span(c, 0, SIZE, count) : -ENOMEM;
+    if (code == 0)
+        code = add_span(c, 0, SIZE, NULL); /* room for what follows it */
+    if (code < 0)
+        return code;
+    put_number(count, SIZE, true, n);
     struct part *p = &c->parts[c->n_parts - 1];
-    struct span *first = &p->spans[0];
-    const uint64_t before = at - first->at, after = first->at + first->n - end;
-    int code = 0;
-    if (before && after) {
-        if ((code = add_span(c, 0, 1, NULL)) < 0) /* room for one more */
-            return code;
-        p->size--;
-        memmove(p->spans + 2, p->spans + 1, (p->n_spans - 2) * sizeof *p->spans);
-        p->spans[1] = (struct span){.at = end, .n = after};
-        p->spans[0].n = before;
-    } else {
-        *first = before ? (struct span){.at = first->at, .n = before} : (struct span){.at = end, .n = after};
-    }
-    p->size -= end - at;
+    const struct span first = p->spans[0];
+    p->size -= 2 * SIZE;
+    memmove(p->spans + 3, p->spans + 1, (p->n_spans - 3) * sizeof *p->spans);
+    p->spans[0].n = at - first.at;
+    p->spans[1] = (struct span){at, SIZE, count};
+    p->spans[2] = (struct span){.at = at + SIZE, .n = first.at + first.n - at - SIZE};
     return 0;
 }
 
 /* Leading tags and ID3v1 belong to the part, for libsndfile to read. Other tags are left out of it, as garbage is. */
 static int add_mpeg(struct container *c, struct bytes *b, uint64_t begin, uint64_t *end) {
     struct frame first, f;
-    uint64_t at = begin, span = begin, claimed = 0, n = 0, n_more, count_at = 0, count_end = 0;
+    uint64_t at = begin, span = begin, claimed = 0, n = 0, n_more, count_at = 0;
     bool damaged = false;
     int code = add_part(c);
     while (tag_size(b, at))
@@ -512,8 +510,7 @@ static int add_mpeg(struct container *c, struct bytes *b, uint64_t begin, uint64
                 break;
             if (n == 0) {
                 claimed = n_more;
-                count_at = at;
-                count_end = at + f.size;
+                count_at = at + 4 + f.side + 8;
             }
             n++;
             at += f.size;
@@ -551,7 +548,7 @@ static int add_mpeg(struct container *c, struct bytes *b, uint64_t begin, uint64
     if (code < 0 || !claimed || n <= claimed + 1)
         return code;
     c->faults |= CONTAINER_LONGER;
-    return leave_out(c, count_at, count_end);
+    return correct_count(c, count_at, n - 1);
 }
 
 /* ---- which ------------------------------------------------------------------------------------------------------- */
