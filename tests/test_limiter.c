@@ -20,6 +20,7 @@ static float uniform(void) { /* [-1,1) */
 static void run_in_pieces(float *frames) {
     struct limiter *l;
     ck_assert_int_eq(limiter_new(&l, rate, channels), 0);
+    ck_assert_uint_eq(limiter_delay(l), rate / 400);
     for (size_t done = 0, piece; done < n; done += piece) {
         piece = 1 + (size_t)(fabsf(uniform()) * 700);
         if (piece > n - done)
@@ -72,6 +73,42 @@ START_TEST(a_peak_scales_both_channels_and_only_nearby) {
 }
 END_TEST
 
+/* One, of either sign, that is hardly too loud, or in the very first frame: what it takes, and no more. */
+START_TEST(each_peak_is_scaled_to_full_scale) {
+    static const float peaks[] = {1.05f, -1.05f, 4, -4};
+    const int delay = rate / 400, at = _i % 2 ? 0 : n / 2;
+    const float peak = peaks[_i / 2];
+    float *out = malloc(n * channels * sizeof *out);
+    for (int i = 0; i < n; i++) {
+        out[i * channels] = i == at ? peak : .5f;
+        out[i * channels + 1] = .5f;
+    }
+    run_in_pieces(out);
+    ck_assert_float_eq_tol(out[(at + delay) * channels], peak < 0 ? -1 : 1, 1e-5f);
+    ck_assert_float_eq_tol(out[(at + delay) * channels + 1], .5f / fabsf(peak), 1e-5f);
+    for (int i = delay; i < n; i++)
+        ck_assert_float_ge(out[i * channels + 1], .5f / fabsf(peak) - 1e-5f);
+    free(out);
+}
+END_TEST
+
+/* The gain moves as fast as it must to be there in time, before the peak and after it. */
+START_TEST(the_gain_never_jumps) {
+    const int delay = rate / 400;
+    const float most = .5f * .75f / (float)(delay + 1) + 1e-5f;
+    float *out = malloc(n * channels * sizeof *out);
+    for (int i = 0; i < n * channels; i++)
+        out[i] = .5f;
+    out[n / 2 * channels] = 4;
+    out[(n / 2 + delay + 20) * channels] = 4; /* while the gain returns */
+    run_in_pieces(out);
+    for (int i = delay + 1; i < n; i++)
+        ck_assert_float_le(fabsf(out[i * channels + 1] - out[(i - 1) * channels + 1]), most);
+    ck_assert_float_eq(out[(n - 1) * channels + 1], .5f);
+    free(out);
+}
+END_TEST
+
 int main(void) {
     first_seed = seed_of_run(100);
     Suite *s = suite_create("limiter");
@@ -79,6 +116,8 @@ int main(void) {
     tcase_add_test(t, quiet_passes_to_the_bit);
     tcase_add_loop_test(t, never_above_full_scale, 0, 8);
     tcase_add_test(t, a_peak_scales_both_channels_and_only_nearby);
+    tcase_add_loop_test(t, each_peak_is_scaled_to_full_scale, 0, 8);
+    tcase_add_test(t, the_gain_never_jumps);
     tcase_set_timeout(t, 60);
     suite_add_tcase(s, t);
     return run_suite(s, CK_FORK);

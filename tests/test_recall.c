@@ -52,6 +52,7 @@ START_TEST(garbage) {
         put_content(file, files[i]);
         recall_read(&r, "enhanced_mic");
         ck_assert_msg(r.n == 0, "%s", files[i]);
+        ck_assert_msg(r.instance == 0 || r.instance == 5, "%s", files[i]); /* a number that fits, or none */
     }
 }
 END_TEST
@@ -67,12 +68,38 @@ START_TEST(too_many) {
 }
 END_TEST
 
+/* The same streams in any order, of the same PipeWire, and no others. */
+START_TEST(sameness) {
+    struct recall a = {.instance = 5}, b = {.instance = 5}, fewer = {.instance = 5}, other = {.instance = 5},
+                  elsewhere = {.instance = 6};
+    const struct recall_stream *const streams[] = {&plain, &chosen, &misled};
+    for (unsigned i = 0; i < 3; i++) {
+        recall_add(&a, streams[i]);
+        recall_add(&b, streams[2 - i]);
+        recall_add(&other, streams[i / 2]);
+        recall_add(&elsewhere, streams[i]);
+        if (i)
+            recall_add(&fewer, streams[i]);
+    }
+    ck_assert(recall_same(&a, &b) && recall_same(&b, &a));
+    ck_assert(!recall_same(&a, &fewer) && !recall_same(&fewer, &a));
+    ck_assert(!recall_same(&a, &other));
+    ck_assert(!recall_same(&a, &elsewhere) && !recall_same(&elsewhere, &a));
+}
+END_TEST
+
 START_TEST(no_place) {
     struct recall r = {.instance = 5}, back;
     struct stat st;
+    char within[sizeof directory + 32], beside[sizeof directory + 32];
+    snprintf(within, sizeof within, "%s/enhanced_mic.a", directory);
+    snprintf(beside, sizeof beside, "%s/b.streams", directory);
+    mkdir(within, 0700);
     recall_add(&r, &plain);
     recall_write(NULL, &r, "enhanced_mic.a/../b"); /* a name that is another program's */
     ck_assert_int_lt(stat(file, &st), 0);
+    ck_assert_int_lt(stat(beside, &st), 0);
+    rmdir(within);
     unsetenv("XDG_RUNTIME_DIR");
     recall_write(NULL, &r, "enhanced_mic");
     recall_read(&back, "enhanced_mic");
@@ -96,6 +123,7 @@ int main(void) {
     tcase_add_test(tcase, comes_back);
     tcase_add_test(tcase, garbage);
     tcase_add_test(tcase, too_many);
+    tcase_add_test(tcase, sameness);
     tcase_add_test(tcase, no_place);
     Suite *suite = suite_create("recall");
     suite_add_tcase(suite, tcase);

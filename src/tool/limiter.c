@@ -51,10 +51,8 @@ static float gain_of(struct limiter *l, float peak) {
     l->wanted[l->position] = peak > 1 ? 1 / peak : 1;
     if (peak > 1)
         l->limited = 2 * l->window;
-    if (!l->limited) {
-        l->least[l->position] = 1;
+    if (!l->limited) /* all of `least` is 1 again */
         return 1;
-    }
     l->limited--;
     float least = 1, sum = 0;
     for (size_t i = 0; i < l->window; i++)
