@@ -85,6 +85,7 @@ START_TEST(sameness) {
     ck_assert(!recall_same(&a, &fewer) && !recall_same(&fewer, &a));
     ck_assert(!recall_same(&a, &other));
     ck_assert(!recall_same(&a, &elsewhere) && !recall_same(&elsewhere, &a));
+    ck_assert(!recall_same(&(struct recall){.instance = 5}, &(struct recall){.instance = 6}));
 }
 END_TEST
 
