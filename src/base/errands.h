@@ -1,5 +1,5 @@
-/* errands.h - work that may take seconds, such as writing a file to a disk that stalls, on a thread of its own: one errand
- * after the other, in the order in which they were sent.
+/* errands.h - work that may take seconds, such as writing a file to a disk that stalls, on a thread of its own: one
+ * errand after the other, in the order in which they were sent.
  *
  * Threads: everything on one. */
 #ifndef PRIMEKNET_ERRANDS_H

@@ -257,7 +257,7 @@ static void on_graph_changed(void *data) {
     n->stale = true;
 }
 
-/* Outside a dispatch, what fails or changes meanwhile is left to the next one, for which nothing of PipeWire's need come. */
+/* Outside a dispatch. What fails or changes meanwhile is left to the next one, which need not wait for PipeWire. */
 static void follow_now(struct node *n) {
     n->broken |= follow_graph(n) < 0;
     pw_loop_signal_event(n->loop, n->asked);

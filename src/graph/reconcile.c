@@ -215,8 +215,8 @@ static unsigned count_inputs(const struct mirror *m, uint32_t microphone) {
     return n < 2 ? 0 : n < INPUTS_MAX ? n : INPUTS_MAX;
 }
 
-/* The microphone that the device stream would follow, or follows, though it loops. Where the default is none, the session
- * manager takes what it likes. NULL: it follows no such. */
+/* The microphone that the device stream would follow, or follows, though it loops. Where the default is none, the
+ * session manager takes what it likes. NULL: it follows no such. */
 static const struct mirror_node *find_refused(const struct mirror *m, const struct wishes *w, const char *chosen,
         const struct mirror_node *found) {
     const struct mirror_node *const by_default = find_default(m), *const linked = mirror_node(m, w->microphone);
@@ -256,8 +256,8 @@ static bool has_serial(const struct mirror *m, uint64_t serial) {
     return has;
 }
 
-/* A session manager may forget a stream that comes while it moves others to a new default, or one whose microphone went.
- * Who unlinks the stream while both the microphone and the default stay means it. */
+/* A session manager may forget a stream that comes while it moves others to a new default, or one whose microphone
+ * went. Who unlinks the stream while both the microphone and the default stay means it. */
 static bool is_forgotten(struct mirror *m, const struct wishes *w) {
     const struct mirror_node *const microphone = mirror_node(m, w->microphone);
     if (m->followed.capture != m->own.capture)
@@ -430,8 +430,8 @@ static bool forget_target(struct wishes *w, uint32_t node) {
     return has_room(w, 2) && set_target(w, node, "target.node", 0) && set_target(w, node, "target.object", 0);
 }
 
-/* Another program, such as an equaliser for all recorders, may move this node's own capture stream. It may stay where it
- * is, unless that loops. */
+/* Another program, such as an equaliser for all recorders, may move this node's own capture stream. It may stay where
+ * it is, unless that loops. */
 static void follow_move(struct mirror *m, struct wishes *w) {
     struct mirror_node *const capture = mirror_node(m, m->own.capture);
     struct mirror_node *const to = capture ? find_led(m, mirror_target(m, capture)) : NULL;
@@ -456,15 +456,16 @@ static bool move_to(struct wishes *w, struct mirror_node *node, struct mirror_ta
     return true;
 }
 
-/* Whether a program that moves all recorders may have moved this one, which it does once: when it or the recorder comes.
- */
+/* Whether a program that moves all recorders may have moved this one. It does so once: when it or the recorder
+ * comes. */
 static bool is_moved_by_program(const struct mirror_node *node, const struct mirror_node *to) {
     return to && (to->takes_all || to->loops) && node->moved_back != to->serial;
 }
 
-/* Moves a recorder to where the choice for its application asks for. If it is elsewhere after it was there, people have
- * moved it, and the choice ends, unless that may be a program's doing. A recorder that is elsewhere from the start stays there: people moved it while this
- * program did not run. One that this node asked back is not there by people's will. */
+/* Moves a recorder to where the choice for its application asks for. If it is elsewhere after it was there, people
+ * have moved it, and the choice ends, unless that may be a program's doing. A recorder that is elsewhere from the
+ * start stays there: people moved it while this program did not run. One that this node asked back is not there by
+ * people's will. */
 static void keep_choice(struct mirror *m, struct wishes *w, struct mirror_node *node, bool on,
         const struct mirror_node *own) {
     struct mirror_target *const target = mirror_target(m, node);

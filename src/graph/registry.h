@@ -40,8 +40,8 @@ void registry_init(struct registry *r); /* after context, changed, lost, data an
 int registry_connect(struct registry *r); /* 0, or -errno: then registry_disconnect closes what was opened */
 void registry_disconnect(struct registry *r);
 
-/* Listens to the metadata, binds what must be watched, and sets the targets. False: what failed is to be tried again, by
- * another call. */
+/* Listens to the metadata, binds what must be watched, and sets the targets. False: something failed, and another call
+ * tries again. */
 bool registry_follow(struct registry *r, const struct wishes *w);
 
 #endif
