@@ -15,15 +15,18 @@ bool memory_lock(void) {
     return locked = mlockall(MCL_CURRENT | MCL_ONFAULT) == 0;
 }
 
-/* Where malloc keeps what is small; larger arrays are mappings of their own, which free gives back. */
+/* Where malloc keeps what is small; larger arrays are mappings of their own, which free gives back. The kernel lists it
+ * in pieces where only a part is locked. */
 static bool find_heap(char **ret, size_t *size) {
     char line[512];
     FILE *f = fopen("/proc/self/maps", "re");
     bool found = false;
-    while (f && !found && fgets(line, sizeof line, f)) {
-        char *end;
-        if (!strstr(line, " [heap]") || sscanf(line, "%p-%p", (void **)ret, (void **)&end) != 2)
+    while (f && fgets(line, sizeof line, f)) {
+        char *start, *end;
+        if (!strstr(line, " [heap]") || sscanf(line, "%p-%p", (void **)&start, (void **)&end) != 2)
             continue;
+        if (!found)
+            *ret = start;
         *size = (size_t)(end - *ret);
         found = true;
     }
