@@ -261,6 +261,7 @@ static void add_hops(json_t *status, const struct node_status *n) {
     const struct pump_stats *p = &n->pump;
     json_object_set_new(status, "delay_ms", json_real(round(p->delay * 1e5 / PUMP_RATE) / 100));
     json_object_set_new(status, "quantum", json_integer(p->quantum));
+    json_object_set_new(status, "waits", json_boolean(p->waits));
     json_object_set_new(status, "hops", json_integer((json_int_t)p->due_hops));
     json_object_set_new(status, "late_hops", json_integer((json_int_t)p->late_hops));
     json_object_set_new(status, "graph_rate", json_integer(n->rate));

@@ -73,6 +73,17 @@ static void print_controls(FILE *f, const json_t *s) {
         fputs("; bypassed: the microphone unchanged", f);
 }
 
+/* The delay, and what makes it longer than the network's: see docs/live-path.md. */
+static void print_delay(FILE *f, const json_t *s) {
+    const unsigned quantum = (unsigned)number_of(s, "quantum");
+    const unsigned hop = (unsigned)lround(number_of(s, "hop_us") * 48e-3);
+    fprintf(f, "%.1f ms", number_of(s, "delay_ms"));
+    if (quantum && hop && quantum % hop)
+        fprintf(f, "; %u-sample blocks of the graph end within the network's hops of %u", quantum, hop);
+    if (quantum && !is_true(s, "waits"))
+        fputs("; a block of it because the network is not waited for: no real-time priority, or it was too slow", f);
+}
+
 static void print_hops(FILE *f, const json_t *s) {
     if (number_of(s, "hops") == 0) {
         fputs("none yet", f);
@@ -141,7 +152,7 @@ static int print_status(FILE *f, const json_t *s, bool with_levels, const char *
         LINE("voice", fprintf(f, "%s, probability %.2f", is_true(s, "voice_active") ? "speech" : "none",
                               number_of(s, "voice")));
     if (number_of(s, "delay_ms") > 0)
-        LINE("delay", fprintf(f, "%.1f ms", number_of(s, "delay_ms")));
+        LINE("delay", print_delay(f, s));
     LINE("hops", print_hops(f, s));
     const json_t *stream;
     size_t i;
