@@ -236,6 +236,11 @@ static void check_daemon(struct doctor *d, int res, const char *why_not) {
              text_of(d->status, "version"), PACKAGE_VERSION);
     else
         tell(d, FINE, "daemon", NULL, "%s", text_of(d->status, "state"));
+    if (json_is_true(json_object_get(d->status, "bypass")))
+        tell(d, NOTE, "daemon", "{primeknet bypass off}", "bypass is on, so applications hear the bare microphone");
+    else if (d->status && number_of(json_object_get(d->status, "settings"), "strength") <= 0)
+        tell(d, NOTE, "daemon", "{primeknet set strength 1 --save}",
+             "strength is 0, so applications hear the bare microphone");
 }
 
 /* ---- microphones ------------------------------------------------------------------------------------------------- */
@@ -377,7 +382,10 @@ static void check_enhanced(struct doctor *d) {
     else
         tell(d, NOTE, "default source",
              "choose Enhanced Mic in your applications, or for all of them: {primeknet setup --default}",
-             "%s: applications use it by default", source ? source->description : "none");
+             source          ? "%s: applications use it by default"
+             : by_default[0] ? "what is played on %s: applications record that by default"
+                             : "none%s",
+             source ? source->description : by_default);
 }
 
 /* ---- real time and speed ----------------------------------------------------------------------------------------- */
@@ -597,10 +605,17 @@ static int run_doctor(const struct cli_call *call) {
     d.checks = json_array();
     if (systemd_open(&d.systemd, NULL) == 0 && systemd_unit(d.systemd, &d.unit, UNIT, NULL) < 0)
         strcpy(d.unit.load, "unknown");
-    check_sound_server(&d);
+    const bool in_session = getenv("XDG_RUNTIME_DIR");
+    if (!in_session)
+        tell(&d, PROBLEM, "session", "log in as this user, or export XDG_RUNTIME_DIR=/run/user/$(id -u)",
+             "XDG_RUNTIME_DIR is not set, as after su, in sudo and cron: neither PipeWire nor primeknetd can be found");
+    else
+        check_sound_server(&d);
     check_settings(&d);
-    check_service(&d);
-    check_daemon(&d, asked, why_not.text);
+    if (in_session) {
+        check_service(&d);
+        check_daemon(&d, asked, why_not.text);
+    }
     if (d.survey) {
         check_microphone(&d);
         check_enhanced(&d);
