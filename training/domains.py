@@ -102,7 +102,7 @@ def verdict(first, others, found):
     for other in others:
         rises = []
         for d, of in found.items():
-            if d.endswith('-warm'):
+            if (plain := d.removesuffix('-warm')) in found and plain != d:
                 continue
             differences = over(of[first], of[other])
             against += [f'{d}: {SHOWN[k]} {cell(m, half, digits(k), "+")} over {other}' for k in RULE
@@ -143,14 +143,17 @@ def main():
     for d, of in found.items():
         lines = {name: {k: mean([r[k] for r in some]) for k in KEYS} for name, some in of.items()}
         lines |= {f'over {o}': over(of[first], of[o]) for o in others}
-        if d.endswith('-warm'):
-            cold = {name: {r['name']: r for r in some} for name, some in found[d.removesuffix('-warm')].items()}
+        if (plain := d.removesuffix('-warm')) in found and plain != d:
+            cold = {name: {r['name']: r for r in some} for name, some in found[plain].items()}
             lines |= {f'over cold {name}': over(some, [cold[name][r['name'].replace('-warm', '')] for r in some])
                       for name, some in of.items()}
         show(f'{d} ({len(of[first])})', SHOWN | MORE.get(d, {}), lines)
     if others:
         against = verdict(first, others, found)
-        print(f'{first} ' + ('does not ship:' if against else 'ships'), *against, sep='\n  ')
+        whole = a.half != 'open' and not a.quick and not a.only
+        print(f'{first} ' + ('does not ship:' if against else 'ships' if whole else
+                             'may ship: nothing fell here; the sealed half, all domains and Distill-MOS decide'),
+              *against, sep='\n  ')
 
 
 if __name__ == '__main__':

@@ -2,8 +2,8 @@
 [--count N] [--seed N]
 
 RECORDINGS are folders of KIND/SOURCE/SPEAKER/FILE. Of these only what `SOURCES` names is used, and of VCTK only
-speakers whose number four divides: training leaves these out. ROOMS.flac holds responses of 24000 samples at 48 kHz, ROOMS.tsv
-their source and place; only what prepare.for_judging() names is used.
+speakers whose number four divides: training leaves these out. ROOMS.flac holds responses of 24000 samples at 48 kHz,
+ROOMS.tsv their source and place; only what prepare.for_judging() names is used.
 
 OUT gets a folder of pairs that evaluate.py reads, N of each domain:
 
@@ -40,6 +40,8 @@ LONGEST = 6 * RATE                                      # of a sentence
 BEFORE = 8 * RATE                                       # what a warm pair hears first
 FULL = 32000                                            # Hz, the least rate of what a pair of 48 kHz is made of
 BACKGROUND = 25                                         # dB that a clean recording's own background is below it
+NOISY = 8, 25                                           # the same of a real one
+PAUSES = 33                                             # the same where pauses are to be told by their level
 TAKES = 60                                              # at most so many recordings of one speaker
 
 REAL = 'noisy people', 'phones', 'field'
@@ -112,7 +114,7 @@ def shuffled(items, seed):
 
 
 def turn(i, kinds):
-    """-> the kind whose turn it is, the same for an open pair and the sealed one after it, and how many it had before"""
+    """-> the kind whose turn it is, the same for an open pair and the sealed one after it; how many it had before"""
     return kinds[i // 2 % len(kinds)], i // 2 // len(kinds) * 2 + i % 2
 
 
@@ -182,7 +184,7 @@ def read_rooms(path):
 
 
 def distant(rooms):
-    """-> [(place, response)] in which the direct sound is no more than 6 dB over all that follows it, the nearer half"""
+    """-> [(place, response)]: those whose direct sound is no more than 6 dB over what follows it, the nearer half"""
     ratio = lambda h: 10 * np.log10((h[:RATE // 400] ** 2).sum() / (h[RATE // 400:] ** 2).sum())
     found = [(ratio(h), place, h) for place, responses in sorted(rooms.items()) for h in responses if ratio(h) < 6]
     found.sort(key=lambda f: -f[0])
@@ -313,7 +315,7 @@ def low_rate(x):
 
 
 class Judge:
-    """Recordings and rooms; a function for each domain: i -> dict(clean, noisy at 48 kHz, snr_db, speech, noise, ...)"""
+    """Recordings and rooms; for each domain a function of i that gives dict(clean, noisy at 48 kHz, snr_db, ...)."""
 
     def __init__(self, folders, rooms, seed):
         found = gather(folders)
@@ -324,7 +326,8 @@ class Judge:
         self.paths |= {name: good(name) for name in ('studio', 'people', 'singing', 'whispers')}
         spoken = {os.path.dirname(p): p for p in reversed(self.paths['people'])}
         self.paths['people'] = list(reversed(spoken.values())) # one sentence of each
-        self.paths |= {name: [p for p in by_speaker(found[name], seed)[:300] if 8 <= background(p) < 25] for name in REAL}
+        self.paths |= {name: [p for p in by_speaker(found[name], seed)[:300] if NOISY[0] <= background(p) < NOISY[1]]
+                       for name in REAL}
         self.distant = distant(read_rooms(rooms))
 
     def pick(self, name, i):
@@ -366,7 +369,7 @@ class Judge:
         return self.noisy(x, early, path, (5, 10, 15, 20)[i // 2 % 4], rng, room=room)
 
     def events(self, i, rng):
-        path = self.speech(i + 60)
+        path = next(p for k in range(100) if background(p := self.speech(i + 60 + 2 * k)) >= PAUSES or k == 99)
         words = [sentence(path, rng.uniform(.9, 1.3), rng, 3 * RATE + RATE // 4) for _ in range(2)]
         x = joined([words[0], words[1], tone(read(path) / level(read(path)), RATE * 3 // 4, rng)])
         kind, _ = turn(i, ('typing', 'keyboard', 'mouse', 'knock', 'rustle', 'dishes', 'chair'))
@@ -374,8 +377,8 @@ class Judge:
                     keyboard=keyboard, mouse=mouse, knock=knock, rustle=rustle, chair=chair)[kind]
         quiet = np.repeat(power(x) < 1e-3, 960)
         noise, edges = np.zeros(len(x)), np.flatnonzero(np.diff(np.concatenate([[0], quiet, [0]])))
-        below = rng.uniform(*dict(typing=(8, 22), keyboard=(8, 22), mouse=(12, 25), knock=(0, 12), rustle=(10, 25), dishes=(3, 15),
-                                  chair=(5, 18))[kind])
+        below = rng.uniform(*dict(typing=(8, 22), keyboard=(8, 22), mouse=(12, 25), knock=(0, 12), rustle=(10, 25),
+                                  dishes=(3, 15), chair=(5, 18))[kind])
         for start, stop in edges.reshape(-1, 2):
             if stop - start > RATE // 3:
                 y = make(rng)

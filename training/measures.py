@@ -20,10 +20,9 @@ left         dB, output over input if the clean file is silent from end to end
 first        WB-PESQ of what comes before one second of speech is over, alone
 before, after
              dB, the level of speech in the 50 ms before and after vowels begin, over the clean file's
-faint        dB, the level of speech in frames 20 to 50 dB under the loudest, over the clean file's
-breath       dB, the same for what the table of pairs marks (columns `mark` and `end`, in samples)
-events       dB, output over input in pauses, of the noise there that is loudest: frames of 20 ms in which it is within
-             15 dB of its peak
+faint        dB, the same in frames of 20 ms that are 20 to 50 dB under the loudest; their mean, each no less than -40
+breath       dB, the same in what the table of pairs marks (columns `mark` and `end`, in samples)
+events       dB, output over input in pauses (30 dB below speech) where noise is within 15 dB of its loudest there
 
 The level of speech or noise is that of the projection on it alone, so that the other one does not count.
 """
@@ -138,10 +137,10 @@ def around_vowels(clean, y, rate):
     """-> dB before and dB after. A vowel begins where 100 to 1000 Hz rise to less than 15 dB under their loudest, after
     50 ms that are 10 dB and more below that."""
     n = rate // 100
-    low = np.abs(bins(clean, rate // 50, n, rate)[2:21]) ** 2
-    low = low.sum(0)
-    starts = [i for i in range(6, len(low) - 6) if low[i] > .03 * low.max() and low[i - 5:i].max() < .1 * low[i:i + 4].max()
-              and low[i - 1] <= .03 * low.max()]
+    low = (np.abs(bins(clean, rate // 50, n, rate)[2:21]) ** 2).sum(0)
+    loud = low > .03 * low.max()
+    starts = [i for i in range(6, len(low) - 6) if loud[i] and not loud[i - 1]
+              and low[i - 5:i].max() < .1 * low[i:i + 4].max()]
     at = lambda first: [slice((i + first) * n, (i + first + 5) * n) for i in starts]
     mean = lambda slices: np.mean([passed(clean[s], y[s]) for s in slices]) if slices else np.nan
     return mean(at(-5)), mean(at(0))
@@ -165,7 +164,7 @@ def first_second(clean, y, rate):
 def events(clean, noisy, y, rate):
     """-> dB"""
     c, noise, e, m = (frame_power(x, rate) for x in (clean, noisy - clean, y, noisy))
-    quiet = c < 1e-3 * np.median(c[c > 1e-3 * c.max()])
+    quiet = c < 1e-3 * c[c > .01 * c.max()].mean()
     if not quiet.any():
         return np.nan
     loud = quiet & (noise > 10 ** -1.5 * noise[quiet].max())
@@ -211,8 +210,7 @@ def measure(clean, noisy, y, rate, marked=None):
     values['cut_2_4'], values['cut_4_8'] = cut(c, m, e)
     values['before'], values['after'] = around_vowels(clean, y, rate)
     if marked:
-        n = rate // 50
-        values['breath'] = passed(*(x[marked][:(marked.stop - marked.start) // n * n].reshape(-1, n) for x in (clean, y)))
+        values['breath'] = passed(*(frames(x[marked], rate) for x in (clean, y)))
     values['pause'], values['pause_worst'] = pauses(clean, noisy, y, rate)
     if rate == 48000:
         values['lsd'] = lsd(clean, y)

@@ -77,6 +77,11 @@ def test_a_network_that_falls_in_one_domain_does_not_ship(folder, scores, monkey
     assert 'new does not ship' in out
     assert 'far: WB-PESQ -' in out and 'near: WB-PESQ' not in out
     assert 'over old' in out
+    for options, said in ((['--half', 'all'], 'new ships'), ([], 'new may ship'),
+                          (['--half', 'all', '--quick'], 'new may ship')):
+        rows = [f'near_{i:03}\t{RATE}\t5\n' for i in range(8)]
+        (folder / 'pairs' / 'pairs.tsv').write_text('name\trate\tsnr_db\n' + ''.join(rows))
+        assert said in run(monkeypatch, capsys, folder, 'new', '--against', 'old', *options)
 
 
 def test_the_mean_over_the_domains_is_to_rise():

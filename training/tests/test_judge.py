@@ -22,7 +22,8 @@ FILES = {**{f'speech/{s}/a.wav': 'voice' for s in SPEECH},
          'noise/kitchen20-own/-/couverts.wav': 'blows', 'noise/keystrokes/Zoom/A.wav': 'blows',
          'noise/sefire/-/a.wav': 'noise', 'voice/ambient-mixer/-/Distant chatter.wav': 'noise',
          'voice/ambient-mixer/-/Calm breathing.wav': 'noise', 'voice/ambient-mixer/-/Man Laughing.wav': 'voice',
-         'voice/ambient-mixer/-/Whispering.wav': 'voice', 'voice/sefire/-/a.wav': 'voice', 'music/sefire/-/a.wav': 'noise'}
+         'voice/ambient-mixer/-/Whispering.wav': 'voice', 'voice/sefire/-/a.wav': 'voice',
+         'music/sefire/-/a.wav': 'noise'}
 
 
 def sound(kind, rate, rng):
@@ -58,7 +59,7 @@ def made(folder, out, *options):
 
 @pytest.fixture(scope='module')
 def pairs(folder):
-    return made(folder, folder / 'out', '--count', COUNT.__str__())
+    return made(folder, folder / 'out', '--count', str(COUNT))
 
 
 def sounds(folder, row):

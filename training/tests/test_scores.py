@@ -209,7 +209,7 @@ def test_the_same_clips_are_compared(tmp_path, clean, monkeypatch, capsys):
     write_pairs(pairs, ['wide_0', 'full_0', 'full_1'], clean)
     out = noisy = run_evaluate(monkeypatch, capsys, pairs, 'noisy', '--out', table)
     row = lambda text, key: next(line for line in text.splitlines() if line.startswith(key)).split()[1:]
-    assert row(out, 'clips') == ['3', '1', '2', '1', '1', '1', '1']     # all, below 2.5 dB, two kinds, three SNRs
+    assert row(out, 'clips') == ['3', '1', '1', '2', '1', '1', '1']     # all, below 2.5 dB, two kinds, three SNRs
     out = run_evaluate(monkeypatch, capsys, pairs, 'clean', '--against', table)
     over = out[out.index('each clip against itself'):]
     assert row(over, 'pause')[0] == '-60.000±0.000' and float(row(over, 'pesq')[0].split('±')[0]) > .5
