@@ -1,5 +1,5 @@
 """One network beside others, by domains: python3 domains.py PAIRS SCORES SYSTEM... [--against SYSTEM...]
-[--half open|sealed|all] [--only DOMAIN...] [--quick] [--primeknet PATH] [--jobs N]
+[--half open|sealed|all] [--only DOMAIN...] [--quick] [--primeknet PATH] [--jobs N] [--out FILE.tsv]
 
 PAIRS is a folder that judge.py made. A SYSTEM is a model file, which `primeknet enhance` runs first; or NAME, whose
 enhanced files lie in SCORES/NAME; or `noisy` or `clean`. What is scored is kept in SCORES/NAME.tsv, not scored again.
@@ -8,7 +8,7 @@ enhanced files lie in SCORES/NAME; or `noisy` or `clean`. What is scored is kept
 For each domain a table has the means of all systems, then what the first one has over those that --against names, each
 clip against itself, with 95 % intervals; for `-warm` also what a cold start costs, the warm clips' scores over the cold
 ones'. The verdict: the first ships only if in no domain one of `RULE` falls beyond its interval, against any of those,
-and WB-PESQ's mean over the domains rises. Look at the sealed half only before that.
+and WB-PESQ's mean over the domains rises. Look at the sealed half only before that. --out writes all means.
 """
 import argparse
 import csv
@@ -91,6 +91,16 @@ def show(title, columns, lines):
     print()
 
 
+def write(path, found):
+    """A row for each domain and system, of all means."""
+    with open(path, 'w') as f:
+        print('domain', 'system', 'clips', *KEYS, sep='\t', file=f)
+        for d, of in found.items():
+            for name, rows in of.items():
+                means = [cell(*mean([r[k] for r in rows]), digits(k)) for k in KEYS]
+                print(d, name, len(rows), *means, sep='\t', file=f)
+
+
 def over(rows, others):
     """-> {key: (mean, half)}: of each clip's difference"""
     return {k: mean([r[k] - o[k] for r, o in zip(rows, others)]) for k in KEYS}
@@ -124,6 +134,7 @@ def main():
     ap.add_argument('--quick', action='store_true', help='without Distill-MOS')
     ap.add_argument('--primeknet', default='primeknet')
     ap.add_argument('--jobs', type=int, default=1)
+    ap.add_argument('--out', help='a table of the means')
     a = ap.parse_args()
     pairs = of_half(read_table(os.path.join(a.pairs, 'pairs.tsv')), a.half)
     if unknown := set(a.only or ()) - set(map(domain, pairs)):
@@ -148,6 +159,8 @@ def main():
             lines |= {f'over cold {name}': over(some, [cold[name][r['name'].replace('-warm', '')] for r in some])
                       for name, some in of.items()}
         show(f'{d} ({len(of[first])})', SHOWN | MORE.get(d, {}), lines)
+    if a.out:
+        write(a.out, found)
     if others:
         against = verdict(first, others, found)
         whole = a.half != 'open' and not a.quick and not a.only

@@ -68,8 +68,10 @@ def test_only_the_half_that_is_asked_for_is_scored_and_only_once(folder, scores,
     run(monkeypatch, capsys, folder, 'old')
     assert scores == [f'heard {d}_{i:03}' for d in ('near', 'far') for i in (0, 2, 4, 6)]
     scores.clear()
-    out = run(monkeypatch, capsys, folder, 'old')
+    out = run(monkeypatch, capsys, folder, 'old', '--out', str(folder / 'means.tsv'))
     assert not scores and 'near (4)' in out and 'far (4)' in out
+    head, near, far = ((folder / 'means.tsv').read_text().splitlines())
+    assert near.startswith('near\told\t4\t2.') and len(near.split('\t')) == len(head.split('\t'))
 
 
 def test_a_network_that_falls_in_one_domain_does_not_ship(folder, scores, monkeypatch, capsys):
