@@ -330,6 +330,7 @@ static void ck_fault(unsigned i, const struct bytes *whole) {
                       err_text);
         ck_assert_msg(strstr(err_text, faults[i].says) && (*faults[i].says || !*err_text), "%s, %s: %s", name, fault,
                       err_text);
+        ck_assert_msg(!*err_text || !strchr(err_text, '\n')[1], "%s, %s: %s", name, fault, err_text);
         struct bytes now = load(in);
         const bool kept = now.n == b.n && memcmp(now.data, b.data, b.n) == 0;
         free(now.data);
@@ -372,6 +373,31 @@ START_TEST(every_format_and_fault_is_as_promised) {
         }
     }
     free(whole.data);
+}
+END_TEST
+
+/* Of different rates: the first is enhanced, and kept in place. */
+START_TEST(what_is_joined_must_be_alike) {
+    begin(_i);
+    char in[512];
+    snprintf(in, sizeof in, "%s", in_dir(formats[_i].name));
+    write_sound(in, formats[_i].format, SHORT);
+    struct bytes both = load(in), other;
+    SF_INFO info = {.samplerate = 16000, .channels = 1, .format = formats[_i].format};
+    static const float x[16000];
+    SNDFILE *f = sf_open(in, SFM_WRITE, &info);
+    ck_assert(f && sf_writef_float(f, x, 16000) == 16000 && sf_close(f) == 0);
+    other = load(in);
+    both.data = realloc(both.data, both.n + other.n);
+    memcpy(both.data + both.n, other.data, other.n);
+    both.n += other.n;
+    save(in, &both);
+    ck_assert_int_eq(enhance(in, in, &(struct how){0}), 3);
+    ck_assert_msg(strstr(err_text, "goes on at another rate"), "%s: %s", formats[_i].name, err_text);
+    ck_assert_int_eq(enhance(in, in_dir("out.wav"), &(struct how){0}), 3);
+    ck_assert_double_eq_tol((double)length(in_dir("out.wav")) / SHORT, 1, .02);
+    free(both.data);
+    free(other.data);
 }
 END_TEST
 
@@ -561,16 +587,26 @@ int main(void) {
     if (!mkdtemp(root))
         return 99;
     Suite *s = suite_create("recordings");
-    TCase *t = tcase_create("recordings");
-    tcase_add_loop_test(t, every_format_and_fault_is_as_promised, 0, N_FORMATS);
-    tcase_add_loop_test(t, no_signal_leaves_anything_behind, 0, N_FORMATS);
-    tcase_add_test(t, a_length_that_wrapped_around_is_corrected);
-    tcase_add_test(t, what_a_format_cannot_count_is_not_begun);
-    tcase_add_test(t, pipes_and_standard_streams_are_files_too);
-    tcase_add_test(t, a_name_of_255_bytes_is_written);
-    tcase_add_test(t, what_to_do_with_other_files_is_said);
-    tcase_set_timeout(t, 600);
-    suite_add_tcase(s, t);
+    const struct {
+        const char *name;
+        const TTest *test;
+        int n;
+    } cases[] = {
+        {"faults", every_format_and_fault_is_as_promised, N_FORMATS},
+        {"joined", what_is_joined_must_be_alike, N_FORMATS - 1}, /* Opus has one rate */
+        {"signals", no_signal_leaves_anything_behind, N_FORMATS},
+        {"wrapped", a_length_that_wrapped_around_is_corrected, 1},
+        {"sizes", what_a_format_cannot_count_is_not_begun, 1},
+        {"streams", pipes_and_standard_streams_are_files_too, 1},
+        {"names", a_name_of_255_bytes_is_written, 1},
+        {"others", what_to_do_with_other_files_is_said, 1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        TCase *t = tcase_create(cases[i].name); /* CK_RUN_CASE chooses one */
+        tcase_add_loop_test(t, cases[i].test, 0, cases[i].n);
+        tcase_set_timeout(t, 600);
+        suite_add_tcase(s, t);
+    }
     const int failed = run_suite(s, CK_FORK);
     char command[128];
     snprintf(command, sizeof command, "rm -rf %s", root);
