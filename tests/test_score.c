@@ -78,8 +78,10 @@ static double stoi_at(unsigned rate, const float *of, size_t n) {
     struct sound a, b;
     struct err err;
     double stoi = 0;
-    ck_assert_int_eq(sound_resample(&a, &(struct sound){.samples = clean, .n = n, .rate = rate}, SCORE_STOI_RATE, "clean", &err), 0);
-    ck_assert_int_eq(sound_resample(&b, &(struct sound){.samples = (float *)of, .n = n, .rate = rate}, SCORE_STOI_RATE, "x", &err), 0);
+    const struct sound c = {.samples = clean, .n = n, .rate = rate},
+                       other = {.samples = (float *)of, .n = n, .rate = rate};
+    ck_assert_int_eq(sound_resample(&a, &c, SCORE_STOI_RATE, "clean", &err), 0);
+    ck_assert_int_eq(sound_resample(&b, &other, SCORE_STOI_RATE, "x", &err), 0);
     ck_assert_int_eq(score_stoi(&stoi, a.samples, b.samples, a.n), 0);
     sound_done(&a);
     sound_done(&b);
