@@ -71,7 +71,7 @@ static void put_number(unsigned char *p, unsigned n, bool big, uint64_t value) {
         p[big ? n - 1 - i : i] = (unsigned char)(value >> 8 * i);
 }
 
-/* ---- parts and spans ------------------------------------------------------------------------------------------- */
+/* ---- parts and spans --------------------------------------------------------------------------------------------- */
 
 static int add_part(struct container *c) {
     struct part *parts = realloc(c->parts, (c->n_parts + 1) * sizeof *parts);
@@ -115,7 +115,7 @@ void container_done(struct container *c) {
     *c = (struct container){0};
 }
 
-/* ---- files of chunks: WAV, RF64, AIFF, IFF, Wave64, CAF ----------------------------------------------------------- */
+/* ---- files of chunks: WAV, RF64, AIFF, IFF, Wave64, CAF ---------------------------------------------------------- */
 
 struct family {
     char magic[5], form[5];
@@ -304,7 +304,7 @@ static int add_au(struct container *c, struct bytes *b, uint64_t begin, uint64_t
     return code < 0 ? code : add_span(c, begin + 12, b->size - begin - 12, NULL);
 }
 
-/* ---- FLAC: another one may follow --------------------------------------------------------------------------------- */
+/* ---- FLAC: another one may follow -------------------------------------------------------------------------------- */
 
 enum { STREAMINFO = 34 }; /* bytes of this first block, which has the length in 36 bits */
 
@@ -345,7 +345,7 @@ static int add_flac(struct container *c, struct bytes *b, uint64_t begin, uint64
     return code < 0 ? code : add_span(c, begin + hidden, *end - begin - hidden, NULL);
 }
 
-/* ---- Ogg: pages, and chains of streams ---------------------------------------------------------------------------- */
+/* ---- Ogg: pages, and chains of streams --------------------------------------------------------------------------- */
 
 enum { OGG_BEGINS = 2, OGG_ENDS = 4 };
 
@@ -402,7 +402,7 @@ static int add_ogg(struct container *c, struct bytes *b, uint64_t begin, uint64_
     return add_whole(c, begin, *end);
 }
 
-/* ---- MP3: frames, with tags and garbage in between ------------------------------------------------------------------ */
+/* ---- MP3: frames, with tags and garbage in between --------------------------------------------------------------- */
 
 struct frame {
     unsigned kind; /* what all frames of a file share: version, layer and rate */

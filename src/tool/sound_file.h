@@ -1,5 +1,5 @@
-/* sound_file.h - sound files through libsndfile, with messages that name the file and the problem. "-" is standard input
- * or standard output.
+/* sound_file.h - sound files through libsndfile, with messages that name the file and the problem. "-" is standard
+ * input or standard output.
  *
  * primeknet(1) has the table of what is promised; this is the one place where files are read, and written. A reader
  * knows whether it has read the whole of the file, and why not. A writer has written all of the file, or none. Any

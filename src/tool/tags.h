@@ -11,8 +11,8 @@
 /* Call it before the first sample is written. Tags that do not fit are left out. */
 void tags_copy(SNDFILE *in, SNDFILE *out);
 
-/* Copies what libsndfile does not, to a file that is complete but not finished; both are of the same container. Returns 0
- * or a negative errno. */
+/* Copies what libsndfile does not, to a file that is complete but not finished; both are of the same container. Returns
+ * 0 or a negative errno. */
 int tags_complete(const struct sound_in *in, struct sound_out *out, struct err *err);
 
 #endif
