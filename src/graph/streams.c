@@ -144,7 +144,7 @@ static unsigned next_part(struct streams *s, struct pw_buffer *out) {
 }
 
 /* Gives the source's converter all that it asks for, in each call. A cycle that it cannot fill keeps what it has, and if
- * the next quantum is no longer than that, PipeWire (0.3.65 to 1.6 at least) never runs the stream again. So somebody
+ * the next quantum is no longer than that, PipeWire (0.3.65, 1.4) never runs the stream again. So somebody
  * who is not known to record yet gets silence rather than nothing. */
 static void on_source_process(void *data) {
     struct streams *const s = data;
