@@ -1,5 +1,5 @@
-/* A daemon whose source freezes for good when the file $FREEZE appears, as PipeWire may freeze one: no trigger reaches it
- * any more, until it is destroyed. The file is then removed. */
+/* A daemon whose source freezes for good when the file $FREEZE appears, as PipeWire may freeze one: no trigger reaches
+ * it any more, until it is destroyed. The file is then removed. */
 #include "graph/pipewire.h"
 
 #include <stdatomic.h>

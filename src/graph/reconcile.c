@@ -206,8 +206,8 @@ static const char *find_channel(const struct mirror *m, uint32_t microphone) {
     return NULL;
 }
 
-/* The inputs of an interface in its "Pro Audio" profile, which are no channels of one sound: the session manager would link
- * one or two of them to a stream that asks for the mix. 0: it has channels that PipeWire can mix. */
+/* The inputs of an interface in its "Pro Audio" profile, which are no channels of one sound: the session manager would
+ * link one or two of them to a stream that asks for the mix. 0: it has channels that PipeWire can mix. */
 static unsigned count_inputs(const struct mirror *m, uint32_t microphone) {
     unsigned n = 0;
     for (unsigned i = 0; i < m->n_ports; i++)

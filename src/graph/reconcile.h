@@ -17,14 +17,14 @@ struct wishes {
     bool capture;       /* open the capture stream */
     char target[256];   /* the device stream's target: node.name or object.serial, or "": the session manager chooses */
     char channel[16];   /* the channel that the capture stream asks for; "MONO" is the mix */
-    unsigned n_inputs;  /* the capture stream asks for so many channels, AUX0 and on, which it mixes; 0: for the one above */
+    unsigned n_inputs;  /* the capture stream asks for so many channels, AUX0 and on, and mixes them; 0: for the above */
     char played[256];   /* NODE_MIC: node.name of the output that Enhanced Speaker plays on, or "" */
     char refused[128];  /* node.description of the microphone that would be the target but gives out this node's own
                          * sound, or "" */
     bool lacks_channel; /* the linked microphone does not have the chosen channel */
     bool forgotten;     /* a microphone is there, but the session manager does not link it: open the capture stream anew
                          * in a while */
-    bool portless;      /* another program has taken the visible stream's ports away: open the streams anew in a while */
+    bool portless;      /* another program has taken the visible stream's ports: open the streams anew in a while */
     bool pacing;        /* run the pacer */
     char title[288];    /* node.description of the visible stream, or "": as it is */
 

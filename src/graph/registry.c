@@ -133,7 +133,8 @@ static void unwatch(struct watched *w) {
     pw_proxy_destroy(w->proxy);
 }
 
-/* Binds nodes, to learn what recorders are for and which nodes belong together, and a speaker's links, to learn whether samples flow. */
+/* Binds nodes, to learn what recorders are for and which nodes belong together, and a speaker's links, to learn whether
+ * samples flow. */
 static bool watch_all(struct registry *r) {
     struct mirror *const m = &r->mirror;
     bool all = true;

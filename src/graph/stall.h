@@ -1,8 +1,8 @@
 /* stall.h - the watch over a node's sound: whether blocks pass from the microphone to who records, and what to do when
  * they do not, whatever the cause. Pure functions; node.c feeds them and carries out the answers.
  *
- * Blocks count as missing only while the graph runs, so a microphone that has not started, or a graph that stands still,
- * is no stall. Each action gives the streams twice as long as the one before, up to STALL_MAX_MS.
+ * Blocks count as missing only while the graph runs, so a microphone that has not started, or a graph that stands, is
+ * no stall. Each action gives the streams twice as long as the one before, up to STALL_MAX_MS.
  *
  * Threads: none. */
 #ifndef PRIMEKNET_STALL_H
@@ -34,8 +34,8 @@ struct stall {
 
 /* Begins or ends the watch. n_blocks, n_cycles: counters as in stall_tick. Returns whether `passes` has changed. */
 bool stall_watch(struct stall *s, bool watched, unsigned n_blocks, unsigned n_cycles);
-/* Call it every STALL_TICK_MS while s->watched. n_blocks counts blocks that have passed, n_cycles the graph's cycles, both
- * modulo 2^32. */
+/* Call it every STALL_TICK_MS while s->watched. n_blocks counts blocks that have passed, n_cycles the graph's cycles,
+ * both modulo 2^32. */
 enum stall_action stall_tick(struct stall *s, unsigned n_blocks, unsigned n_cycles);
 
 #endif

@@ -75,8 +75,8 @@ static bool follow_clock(struct streams *s) {
     return changed;
 }
 
-/* The newest block of the capture stream, or NULL. Older ones are left from cycles that the source missed: they must not
- * delay what follows. */
+/* The newest block of the capture stream, or NULL. Older ones are left from cycles that the source missed: they must
+ * not delay what follows. */
 static struct pw_buffer *take_input(struct streams *s, bool wanted) {
     struct pw_buffer *in = NULL, *newer;
     while (s->loop.input && (newer = pw_stream_dequeue_buffer(s->loop.input))) {
@@ -143,9 +143,9 @@ static unsigned next_part(struct streams *s, struct pw_buffer *out) {
     return n;
 }
 
-/* Gives the source's converter all that it asks for, in each call. A cycle that it cannot fill keeps what it has, and if
- * the next quantum is no longer than that, PipeWire (0.3.65, 1.4) never runs the stream again. So somebody
- * who is not known to record yet gets silence rather than nothing. */
+/* Gives the source's converter all that it asks for, in each call: it keeps a part that does not fill a cycle, and if
+ * the next quantum is no longer than that, PipeWire (0.3.65, 1.4) never runs the stream again. So somebody who is not
+ * known to record yet gets silence rather than nothing. */
 static void on_source_process(void *data) {
     struct streams *const s = data;
     struct pw_buffer *const out = pw_stream_dequeue_buffer(s->source);
