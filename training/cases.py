@@ -31,11 +31,12 @@ LONGEST = 20 * RATE                                    # of what is taken of one
 
 
 def read_pairs(folder):
-    """-> [(row, rate, clean, noisy)]"""
+    """-> [(row, rate, clean, noisy)] of those that have a clean file"""
     with open(os.path.join(folder, 'pairs.tsv')) as f:
         rows = list(csv.DictReader(f, delimiter='\t'))
-    sound = lambda r, part: soundfile.read(os.path.join(folder, f"{r['name']}_{part}.flac"))[0]
-    return [(r, int(r['rate']), sound(r, 'clean'), sound(r, 'noisy')) for r in rows]
+    path = lambda r, part: os.path.join(folder, f"{r['name']}_{part}.flac")
+    return [(r, int(r['rate']), *(soundfile.read(path(r, part))[0] for part in ('clean', 'noisy')))
+            for r in rows if os.path.exists(path(r, 'clean'))]
 
 
 def clips(data, pattern):

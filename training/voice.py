@@ -78,7 +78,8 @@ def main():
         return truth[hops // 6], ours[hops], heard[hops // 6]
 
     with open(os.path.join(args.pairs, 'pairs.tsv')) as f:
-        rows = [r for r in csv.DictReader(f, delimiter='\t') if r['rate'] == str(RATE)]
+        rows = [r for r in csv.DictReader(f, delimiter='\t') if r['rate'] == str(RATE)
+                and os.path.exists(os.path.join(args.pairs, r['name'] + '_clean.flac'))]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         results = list(pool.map(one, rows))
     for part, name in ((slice(0, None, 2), 'first half'), (slice(1, None, 2), 'other half'), (slice(None), 'all')):

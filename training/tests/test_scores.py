@@ -220,6 +220,13 @@ def test_the_same_clips_are_compared(tmp_path, clean, monkeypatch, capsys):
     assert 'not of the clips' in capsys.readouterr().err
 
 
+def test_special_cases_are_made_of_pairs_that_have_a_clean_file(tmp_path, clean):
+    cases = pytest.importorskip('cases')
+    write_pairs(tmp_path / 'pairs', ['a_0', 'real_0'], clean)
+    (tmp_path / 'pairs' / 'real_0_clean.flac').unlink()
+    assert [r['name'] for r, _, _, _ in cases.read_pairs(tmp_path / 'pairs')] == ['a_0']
+
+
 def test_the_gate_opens_for_speech_and_closes_for_noise(clean):
     noisy = clean + np.random.default_rng(2).standard_normal(len(clean)) * .001
     y = evaluate.gate(noisy, RATE)
