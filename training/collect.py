@@ -99,9 +99,9 @@ def contrast_of(x, rate):
     return 10 * np.log10(loud / quiet)
 
 
-def sounding(x, contrast, rate=RATE):
-    """-> what is loud, with a little before and after, and its first sample; contrast: dB that speech must have over
-    its background, 0 for noise"""
+def sounding(x, contrast, rate=RATE, lead=.06):
+    """-> what is loud, with `lead` seconds before it and a little after, and its first sample; contrast: dB that speech
+    must have over its background, 0 for noise"""
     frame = rate // 50
     db = 10 * np.log10((x[:len(x) // frame * frame].reshape(-1, frame) ** 2).mean(1) + 1e-12)
     leave_out_if(not db.max() > -50, 'silent')
@@ -109,7 +109,7 @@ def sounding(x, contrast, rate=RATE):
     leave_out_if(contrast and contrast_of(x, rate) < contrast, 'noisy')
     loud = np.flatnonzero(db > max(db.max() - 40, min(low + 6, db.max() - 25) if contrast else -85))
     leave_out_if((loud[-1] + 1 - loud[0]) * frame < SHORTEST * rate, 'short')
-    start = max(0, loud[0] - 3) * frame
+    start = max(0, loud[0] - round(lead * 50)) * frame
     return x[start:(loud[-1] + 5) * frame], start
 
 

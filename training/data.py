@@ -1,8 +1,9 @@
 """Noisy clips and their targets, made anew for every step from packed audio in the GPU's memory.
 
-prepare.py writes the packs: speech_full.i16, noise.i16 at 48 kHz, speech_wide.i16, noise_wide.i16 at 16 kHz, each with
-_coded.i16 beside it for what went through a codec at a low rate, and rooms_full.i16, rooms_wide.i16. Every clip is
-[batch, samples] at 48 kHz; an argument or result [batch, 1] is one number a clip.
+prepare.py writes the packs: speech_full.i16, noise.i16, events.i16 at 48 kHz, speech_wide.i16, noise_wide.i16 at 16
+kHz, each with _coded.i16 beside it for what went through a codec at a low rate and _starts.i64 for the first samples of
+recordings, and rooms_full.i16, rooms_wide.i16. Every clip is [batch, samples] at 48 kHz; an argument or result
+[batch, 1] is one number a clip.
 """
 import copy
 import math
@@ -23,6 +24,10 @@ SNR = (-8, 2.5), (2.5, 15), (15, 42)                    # dB, each for a third o
 SILENT = .08                                            # share of the clips that begin with digital silence
 AFTER = .45                                             # share of the clips that follow the end of another one
 CALLER = .12                                            # share of the clips in which a voice's band changes
+FIRST = .3                                              # share of the speech that begins as its recording does
+WHISPERED = .04                                         # share of the speech
+FAINT = .2, (-30, -8)                                   # share of the speech with a passage so many dB quieter
+EVENTS = .3, (-32, 3)                                   # share of the clips with events; dB over the speech
 CODED = 1 / 3                                           # share of the coded audio in what is drawn from a pack, at most
 NARROW = .25                                            # share of recorded noise from noise_wide, if there is any
 FULL_KNOWN, WIDE_KNOWN = 15500., 7800.                  # Hz up to which the packs' speech is a target
@@ -96,15 +101,21 @@ class Pack:
         self.rate, self.first, coded = rate, len(parts[0]), len(parts[1])
         self.coded = min(CODED, coded / max(1, self.first + coded)) if self.first else 1.
         self.audio = torch.from_numpy(np.concatenate(parts)).to(device)
+        starts = os.path.join(folder, name + '_starts.i64')
+        starts = np.fromfile(starts, np.int64) if os.path.exists(starts) else np.zeros(0, np.int64)
+        self.starts = torch.from_numpy(starts).to(device)
 
-    def crop(self, n, samples, rand):
-        """[n, samples] at 48 kHz; rand(n) draws."""
+    def crop(self, n, samples, rand, first=0.):
+        """[n, samples] at 48 kHz; rand(n) draws; `first`: how many begin where a recording does."""
         ratio = RATE // self.rate
         m = samples if ratio == 1 else next_fast_len(math.ceil(samples / ratio), real=True)
         coded = rand(n) < self.coded
         low = torch.where(coded, self.first, 0)
         high = torch.where(coded, self.audio.numel(), self.first) - m
         i = low + (rand(n).double() * (high - low)).long()
+        if first and len(self.starts):
+            at = self.starts[(rand(n) * len(self.starts)).long()]
+            i = torch.where((rand(n) < first) & ~coded, torch.minimum(at, high), i)
         x = self.audio[i[:, None] + torch.arange(m, device=i.device)].float() / 32768
         return x if ratio == 1 else torch.fft.irfft(torch.fft.rfft(x), n=m * ratio)[:, :samples] * ratio
 
@@ -117,8 +128,8 @@ class Mixer:
         self.device = device
         self.gen = torch.Generator(device=device)
         self.gen.manual_seed(seed)
-        packs = ('speech_full', RATE), ('speech_wide', WIDE), ('noise', RATE), ('noise_wide', WIDE)
-        self.full, self.wide, self.noises, self.noises_wide = (Pack(folder, *p, device) for p in packs)
+        packs = ('speech_full', RATE), ('speech_wide', WIDE), ('noise', RATE), ('noise_wide', WIDE), ('events', RATE)
+        self.full, self.wide, self.noises, self.noises_wide, self.happened = (Pack(folder, *p, device) for p in packs)
         rooms = [torch.from_numpy(np.fromfile(os.path.join(folder, f'rooms_{k}.i16'), np.int16)).to(device)
                  .view(-1, ROOM).float() for k in ('full', 'wide')]
         self.responses = torch.cat(rooms)
@@ -168,9 +179,9 @@ class Mixer:
         """How many samples make a clip at that speed; a length with a fast transform."""
         return next_fast_len(math.ceil(self.samples * speed) + 4)
 
-    def crop(self, pack, n, samples=None):
+    def crop(self, pack, n, samples=None, first=0.):
         """[n,samples] from anywhere in a pack; a clip's length if `samples` is not given."""
-        return pack.crop(n, samples or self.samples, self.rand)
+        return pack.crop(n, samples or self.samples, self.rand, first)
 
     def equalise(self, x, strength=8., p=.5):
         """Random smooth response through ten points evenly spaced in log frequency, 20 Hz to 24 kHz; strength in dB."""
@@ -347,6 +358,31 @@ class Mixer:
         often = self.between(n, .5, 4) / RATE
         return convolve((self.rand(n, self.samples) < often).float() * (.2 + self.rand(n, self.samples)), modes)
 
+    def rustle(self, n):
+        """Paper and clothes: hiss in strokes of 20 to 300 ms, of which many follow each other."""
+        v = self.randn(n, self.samples)
+        v = v - lowpass(v, self.between(n, 800, 4000))
+        strokes = self.randn(n, 1, math.ceil(self.samples / RATE * 20)).abs() ** 3
+        strokes = F.interpolate(strokes, size=self.samples, mode='linear')[:, 0]
+        return self.equalise(v * strokes)
+
+    def events(self, n):
+        """What happens beside a voice: keys, a mouse, knocks, dishes, doors, paper, for up to three stretches of 0.1 to
+        2 s. 1 is the level of their loudest 20 ms, so that they can be set beside a voice's."""
+        x = self.clicks(n)
+        x = self.sometimes(.2, lambda x: self.thuds(len(x)), x)
+        x = self.sometimes(.2, lambda x: self.rustle(len(x)), x)
+        if self.happened.audio.numel() > self.samples:
+            x = self.sometimes(.7, lambda x: self.equalise(self.crop(self.happened, len(x))), x)
+        x = self.sometimes(.5, lambda x: convolve(x, self.rooms(len(x), len(x))[0]), x)
+        there = 0
+        for often in 1, .5, .5:
+            start = self.between(n, -.1, self.samples / RATE)
+            there = there + self.within(start, start + self.between(n, .1, 2)) * self.chance(n, often)
+        x = x * there.clamp_max(1)
+        e = x[:, :self.samples // 960 * 960].reshape(n, -1, 960).square().mean(2)
+        return x / (e.amax(1, keepdim=True).sqrt() + 1e-4)
+
     def noise(self, n):
         """-> noise [n,samples], of one kind in half of the clips, of any number of kinds in the others; and which clips
         have babble [n,1]."""
@@ -383,14 +419,31 @@ class Mixer:
             until = self.edge(self.between(n, i + .5, i + 1.5) * self.samples / RATE / scenes,
                               .05) if i + 1 < scenes else 0
             total, past = total + v * past * (1 - until), until
-        return total
+        share, (low, high) = EVENTS
+        happens = lambda v: v + self.events(len(v)) * db(self.between(len(v), low, high))
+        return torch.where(clean, total, self.sometimes(share, happens, total))
+
+    def whispered(self, s):
+        """Noise of a voice's spectrum, without its lowest tones."""
+        X = spectrum(s, 256)
+        around = F.avg_pool2d(X.abs().square()[:, None], (1, 9), 1, (0, 4), count_include_pad=False)[:, 0].sqrt()
+        grain = spectrum(self.randn(*s.shape), 256)
+        high = self.above(len(s), 300, 800).float() * .9 + .1
+        y = sound(around * high * grain / grain.abs().square().mean().sqrt(), 256, s.shape[1])
+        return y * (rms(s) / (rms(y) + 1e-6))
+
+    def fainter(self, s):
+        """One passage of half a second to two much quieter: what is faint is no noise."""
+        n = len(s)
+        start = self.between(n, -.5, self.samples / RATE)
+        return s * db(self.between(n, *FAINT[1]) * self.within(start, start + self.between(n, .5, 2)))
 
     def speech(self, full, n, speed):
         """[n,samples], the first `full` rows full band. speed [n,1] turns the packs' speakers into others."""
         most = self.enough(FASTEST)
-        s = faster(torch.cat([self.crop(self.full, full, most), self.crop(self.wide, n - full, most)]), speed,
-                   self.samples)
-        s = self.sometimes(.35, self.coded, self.microphone(s))
+        s = torch.cat([self.crop(self.full, full, most, FIRST), self.crop(self.wide, n - full, most, FIRST)])
+        s = self.sometimes(.35, self.coded, self.microphone(faster(s, speed, self.samples)))
+        s = self.sometimes(FAINT[0], self.fainter, self.sometimes(WHISPERED, self.whispered, s))
         s = self.pauses(self.equalise(s + another(full, s) * db(self.between(n, -10, 0)) * self.chance(n, .08)))
         return self.sometimes(.15, self.bright_starts, s)
 

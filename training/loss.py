@@ -5,6 +5,8 @@ from scipy.fft import prev_fast_len
 
 from data import RATE, at_16k, lowpass, rms
 
+DEEP = 38                                               # dB: less than this in pauses is not worth more
+FIRST = 2.                                              # weight of the first second that counts; 1 of all others
 USUAL = .065                                            # mean squared compressed magnitude of a noisy clip of training
 
 
@@ -46,18 +48,18 @@ class Loss:
         """Frames [B,T] without speech, and those with speech less than 100 ms after such a one."""
         e = power_clean.mean(-1)
         usual = mean(e, counts)
-        silent = (e < 3e-4 * (usual + .01 * usual_noisy)) & (counts > 0)
+        silent = (e < 3e-5 * (usual + .01 * usual_noisy)) & (counts > 0)    # a breath is not silence
         after = F.max_pool1d(F.pad(silent.float(), (self.recent, 0)), self.recent + 1, 1)[:, :silent.shape[1]] > 0
         return silent, after & (e > 3e-3 * usual) & ~silent
 
     def silence(self, power_out, power_noisy, usual_noisy, silent):
-        """Decibels left over -45 in frames without speech, as a part of 45; 55 dB under the clip's level [B,1] nothing
-        is heard. Their mean over frames and groups, and that of the energy in each second, which is what is loudest
-        there."""
+        """Decibels left over -DEEP in frames without speech, as a part of DEEP; 55 dB under the clip's level [B,1]
+        nothing is heard. Their mean over frames and groups, and that of the energy in each second, which is what is
+        loudest there."""
         least = usual_noisy[..., None] * 10 ** -5.5 + 1e-12
 
         def left(out, noisy, where):
-            over = (10 * torch.log10((out + least) / (noisy + least)) + 45).clamp_min(0) / 45
+            over = (10 * torch.log10((out + least) / (noisy + least)) + DEEP).clamp_min(0) / DEEP
             heard = where * (noisy > least)
             return (over * heard).sum() / heard.sum().clamp_min(1)
 
@@ -125,8 +127,10 @@ class Loss:
         counts = (torch.arange(mc.shape[1], device=mc.device) * net.hop >= start).float()
         known_at = (self.hz < known).float()[:, None]
         level = mean(mn.square().mean(2), counts)[..., None] / USUAL    # no other term grows with a clip's level
-        w = known_at * counts[..., None] / (level + 1e-3)
+        weight = counts * (1 + (FIRST - 1) * (counts.cumsum(1) <= self.second))
+        w = known_at * weight[..., None] / (level + 1e-3)
         terms['magnitude'] = ((mh - mc).square() * w).mean()
+        terms['muffled'] = ((mc - mh).clamp_min(0).square() * w).mean()    # missing speech costs more than noise
         wl = w[..., :net.linear]
         terms['complex'] = ((mh[..., :net.linear] * ph - mc[..., :net.linear] * pc).abs().square() * wl).mean()
 

@@ -25,6 +25,7 @@ from prepare import RATE, WIDE, level
 
 FULL = 14000                                            # Hz: what reaches up to here is full band
 KBITS, GAP = 96, .12                                    # of Opus; seconds between clips
+LEAD = .5                                               # seconds before the first word: breath, the room's own tone
 CONTRAST = 28                                           # dB from the background of speech up to it, at least
 LONGEST = 30                                            # seconds of one noise
 PART = 55e6                                             # bytes of a file, at most 5 % more
@@ -64,7 +65,7 @@ def prepared(job):
         leave_out_if((np.abs(x) > .995 * np.abs(x).max()).mean() > .005, 'clipped')
         to = RATE if rate >= 32000 else WIDE
         x = resampled(x, rate, to)
-        loud, start = sounding(x, CONTRAST if kind == 'speech' else 0, to)
+        loud, start = sounding(x, CONTRAST if kind == 'speech' else 0, to, LEAD if spoken else .06)
         hz = band(loud, to)
         if hz < FULL and to == RATE:
             loud, start, to = resampled(loud, RATE, WIDE), start * WIDE // RATE, WIDE

@@ -1,12 +1,15 @@
 """Unpack training audio: python3 prepare.py OUT DATA... [--coded DATA...] [--spoken REGEX] [--often REGEX]
+[--events REGEX]
 
 Each DATA holds index.tsv (file, start_sample, samples, rate, source, speaker_or_clip) and the files it names, at 48 kHz
 (speech_full*, noise*) or 16 kHz (speech_wide*, noise_wide*: nothing above 8 kHz), as originals.py and collect.py write
 them; and rooms_full.flac, rooms_wide.flac: room responses of half a second at 48 kHz, one after the other, with
 rooms_full.tsv (source, place) where some of them are for judging. OUT gets the same audio as raw 16-bit mono at its own
-rate for train.py, and what --coded names, which went through a codec at a low rate, in files of its own: training hears
-those in a third of its clips at most. Left out are rooms and microphones' floors that judge.py has, and noise clips
-whose names say that they are speech (a network that hears those learns to remove speech).
+rate for train.py, the first samples of recordings in _starts.i64, noises that --events names (what happens beside a
+voice: keys, knocks, doors) in a pack of their own as well, and what --coded names, which went through a codec at a low
+rate, in files of its own: training hears those in a third of its clips at most. Left out are rooms and microphones'
+floors that judge.py has, and noise clips whose names say that they are speech (a network that hears those learns to
+remove speech).
 """
 import argparse
 import csv
@@ -116,6 +119,7 @@ def main():
                     help='what went through a codec at a low rate: a third of the clips at most')
     ap.add_argument('--spoken', default='$^', help='names of noise clips to leave out')
     ap.add_argument('--often', default='$^', help='names of speech to write three times')
+    ap.add_argument('--events', default='$^', help='names of noises that are events')
     ap.add_argument('--jobs', type=int, default=os.cpu_count())
     a = ap.parse_args()
     os.makedirs(a.out, exist_ok=True)
@@ -125,14 +129,20 @@ def main():
             packs, files = read_index(data)
             for pack, segments in packs.items():
                 x, step = decoded(data, files, pack, a.jobs), RATE // rate_of(pack)
-                with open(os.path.join(a.out, pack + ending), 'ab' if pack in hours else 'wb') as f:
-                    for s in segments:
-                        if heard(pack, s['name'], a.spoken):
-                            part = x[s['start'] // step:s['stop'] // step]
-                            np.tile(part, 3 if pack.startswith('speech') and re.search(a.often, s['name'])
-                                    else 1).tofile(f)
-                    hours[pack] = f.tell() / 2 / rate_of(pack) / 3600
-        print(*(f'{pack}{ending}: {h:.2f} h' for pack, h in hours.items()), sep='\n')
+                for s in segments:
+                    if not heard(pack, s['name'], a.spoken):
+                        continue
+                    part = x[s['start'] // step:s['stop'] // step]
+                    often = 3 if pack.startswith('speech') and re.search(a.often, s['name']) else 1
+                    event = ['events'] if pack == 'noise' and re.search(a.events, s['name']) else []
+                    for to in [pack] * often + event:
+                        starts = hours.setdefault(to, [0])
+                        with open(os.path.join(a.out, to + ending), 'ab' if len(starts) > 1 else 'wb') as f:
+                            part.tofile(f)
+                        starts.append(starts[-1] + len(part))
+        for pack, starts in hours.items():
+            np.array(starts[:-1]).tofile(os.path.join(a.out, f'{pack}_starts{ending}'.replace('.i16', '.i64')))
+            print(f'{pack}{ending}: {starts[-1] / rate_of(pack) / 3600:.2f} h')
     for band in 'full', 'wide':
         responses = np.concatenate([rooms(data, band) for data in a.data + a.coded])
         responses.tofile(os.path.join(a.out, f'rooms_{band}.i16'))

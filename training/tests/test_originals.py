@@ -91,7 +91,7 @@ def test_webm_is_read(run, tmp_path):
     subprocess.run(['ffmpeg', '-v', 'error', '-i', tmp_path / 'x.wav', '-b:a', '128k', path], check=True)
     path.with_name('2.webm').write_bytes(b'no sound')
     row, = run({}, {'s': 'train'})
-    assert int(row['samples']) / 48000 == pytest.approx(2, abs=.4)
+    assert int(row['samples']) / 48000 == pytest.approx(2.5, abs=.1)    # with what comes before the first burst
 
 
 def test_nothing_that_is_judged_with_is_taken(run, tmp_path):

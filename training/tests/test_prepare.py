@@ -60,6 +60,12 @@ def test_what_is_packed_often_is_there_three_times(run, data):
     assert (out / 'noise.i16').stat().st_size == 2 * 2 * 3 * 48000
 
 
+def test_events_are_noise_and_a_pack_of_their_own(run, data):
+    out = run(data, '--events', 'rain')
+    assert held_in(out / 'events.i16') == {.1} and held_in(out / 'noise.i16') == {.1, .2}
+    assert np.fromfile(out / 'noise_starts.i64', np.int64).tolist() == [0, 3 * 48000]
+
+
 def test_what_was_coded_lies_apart(run, data, tmp_path):
     write(tmp_path / 'more', [('noise', 'e/f', .7)])
     write(tmp_path / 'coded', [('noise', 'g/h', .8), ('speech_full', 'g/i', .9)])

@@ -42,8 +42,8 @@ class Reads:
 
 
 def config(minutes, **loss):
-    weights = dict(magnitude=9., complex=3., consistency=0., snr=.04, pesq=0., silence=.12, bursts=.1, onset=.1, mos=0.,
-                   metric=0., critic=0., follow=.05) | loss
+    weights = dict(magnitude=9., muffled=3., complex=3., consistency=0., snr=.04, pesq=0., silence=.12, bursts=.1,
+                   onset=.1, mos=0., metric=0., critic=0., follow=.05) | loss
     return dict(network=dict(c=8, blocks=1, nt=1, nf=1),
                 training=dict(clip_seconds=SAMPLES / 48000, batch=1, long_every=0, long_batch=1, learning_rate=3e-3,
                               warmup_steps=5, clip=1., minutes=minutes, decay=.2, save_minutes=9., seed=0),
@@ -401,6 +401,47 @@ def test_words_may_begin_bright_after_silence(mixer):
     assert torch.equal(mixer.bright_starts(voice[None]), voice[None])
 
 
+def test_some_speech_begins_as_its_recording_does(tmp_path):
+    np.arange(30000, dtype=np.int16).tofile(tmp_path / 'x.i16')
+    np.array([5000, 29999]).tofile(tmp_path / 'x_starts.i64')
+    g = torch.Generator().manual_seed(0)
+    pack = Pack(str(tmp_path), 'x', RATE, 'cpu')
+    first = pack.crop(2000, 100, lambda *n: torch.rand(*n, generator=g), .4)[:, 0] * 32768
+    assert abs((first == 5000).float().mean() - .2) < .05       # the other one is too near the end
+    assert abs((first == 29900).float().mean() - .2) < .05
+
+
+def test_events_come_in_stretches_at_their_own_level(mixer):
+    mixer.happened = mixer.noises
+    e = mixer.events(60)[:, :96000].view(60, -1, 960).square().mean(2).sqrt()
+    assert e.max() < 1.001 and (e.amax(1) > .98).float().mean() > .7    # in some the stretches miss all that happens
+    assert .15 < (e.amin(1) < 1e-3).float().mean()
+
+
+def test_rustle_has_no_lows_and_comes_in_strokes(mixer):
+    x = mixer.rustle(20)
+    power = torch.fft.rfft(x).abs().square()
+    assert (power[:, :1000].mean(1) < .05 * power[:, 8000:].mean(1)).all()
+    e = x.view(20, 50, -1).square().mean(2)
+    assert (e.amax(1) > 4 * e.mean(1)).float().mean() > .5
+
+
+def test_a_whisper_has_the_voice_s_spectrum_and_no_tone(mixer):
+    tone = sum(torch.sin(2 * math.pi * 150 * k * mixer.ramp / RATE) for k in range(2, 20))[None].repeat(4, 1)
+    y = mixer.whispered(tone)
+    assert torch.allclose(y.square().mean(1), tone.square().mean(1), rtol=.01)
+    tonal = lambda x: (p := torch.fft.rfft(x).abs().square()[:, 2000:5000]).amax(1) / p.mean(1)
+    assert (tonal(y) < .1 * tonal(tone)).all()
+    power = torch.fft.rfft(y).abs().square()
+    assert (power[:, 8000:].sum(1) < .02 * power.sum(1)).all()
+
+
+def test_a_passage_is_fainter(mixer):
+    level = 20 * torch.log10(mixer.fainter(torch.ones(200, 96000)))
+    assert (level <= .01).all() and level.min() > -30.01 and (level.amin(1) < -7.9).float().mean() > .9
+    assert (level.amax(1) > -.01).float().mean() > .7
+
+
 def test_thuds_are_low_and_short(mixer):
     x = mixer.thuds(32)
     power = torch.fft.rfft(x).abs().square()
@@ -560,15 +601,47 @@ def test_silence_is_worth_its_decibels():
     silent = torch.ones(1, 400, dtype=torch.bool)
     silent[:, 188:376] = False
     of = lambda power: loss.silence(power, noise, torch.ones(1, 1), silent)
-    for down, owed in (0, 1), (20, 25 / 45), (40, 5 / 45):
+    for down, owed in (0, 1), (20, 18 / 38), (50, 0):
         assert [x.item() for x in of(noise * 10 ** (-down / 10))] == pytest.approx([owed, owed], abs=.01)
 
     # Two frames in the first second of three, of which the second has no silence.
     burst = noise * 1e-5
     burst[:, 50:52] = 1
     frames, seconds = (x.item() for x in of(burst))
-    assert frames == pytest.approx(2 / 212, abs=.005) and seconds == pytest.approx((45 - 10 * math.log10(94)) / 45 / 2,
+    assert frames == pytest.approx(2 / 212, abs=.005) and seconds == pytest.approx((38 - 10 * math.log10(94)) / 38 / 2,
                                                                                    abs=.01)
+
+
+def test_a_breath_is_not_silence():
+    loss = Loss(Net(c=4, blocks=1, nt=1, nf=1), SAMPLES, 'cpu', phases(config(1)['loss'])[0])
+    power = torch.tensor([0, -20, -40, -60]).repeat_interleave(10) / 10
+    power = (10 ** power)[None, :, None].expand(1, 40, 3)
+    silent, _ = loss.silent_and_onset(power, torch.ones(1, 1), torch.ones(1, 40))
+    assert silent[0].view(4, 10).float().mean(1).tolist() == [0, 0, 0, 1]
+
+
+def of_tones(loss, noisy, clean):
+    """The terms for clips [1,n], everything known."""
+    return loss(noisy, clean, torch.full((1, 1), 24000.), torch.zeros(1, 1))[1]
+
+
+def test_what_is_missing_costs_what_is_left_does_not():
+    net = Net(c=8, blocks=1, nt=1, nf=1)
+    net.core = lambda x: (.5 * torch.ones_like(x[..., 0]), torch.zeros(*x.shape[:3], 2))
+    loss = Loss(net, SAMPLES, 'cpu', phases(config(1)['loss'])[0])
+    noisy = OneClip().noisy
+    assert of_tones(loss, noisy, noisy)['muffled'] > 1e-2 > 1e-9 > of_tones(loss, noisy, noisy * .01)['muffled']
+
+
+def test_the_first_second_counts_twice():
+    net = Net(c=4, blocks=1, nt=1, nf=1)
+    net.core = lambda x: (torch.zeros_like(x[..., 0]), torch.zeros(*x.shape[:3], 2))
+    loss = Loss(net, 8 * SAMPLES, 'cpu', phases(config(1)['loss'])[0])
+    noise = .1 * torch.randn(1, 8 * SAMPLES)
+    early, late = (noise * ((torch.arange(8 * SAMPLES) < 40000) == first) for first in (True, False))
+    late[:, :56000] = 0
+    early, late = (of_tones(loss, noise, clean)['magnitude'] / (clean != 0).sum() for clean in (early, late))
+    assert early / late == pytest.approx(2, rel=.15)
 
 
 def test_not_finite_gradients_change_nothing():
