@@ -140,6 +140,8 @@ static pid_t start(const char *from, const char *to, const struct how *how) {
         dup2(open(how->out, O_WRONLY | O_CREAT | O_TRUNC, 0600), 1);
     if (how->most_bytes)
         setrlimit(RLIMIT_FSIZE, &(struct rlimit){how->most_bytes, how->most_bytes});
+    for (int number = 1; number < 32; number++) /* nohup's child, for one, ignores some, and so would the tool */
+        signal(number, SIG_DFL);
     if (how->denial && !deny(how->denial))
         _exit(UNTRIED);
     execl("./primeknet", "primeknet", "enhance", from, to, "-e", "cpu", "-m", how->model ? how->model : "small", "-s",
