@@ -2,6 +2,7 @@
  * More than 700 lines, because every case runs the tool on those files. */
 #include "config.h"
 #include "content.h"
+#include "open_file.h"
 #include "run.h"
 
 #include <FLAC/metadata.h>
@@ -390,26 +391,6 @@ static unsigned n_called(const char *beginning) {
     return n;
 }
 
-/* Waits until the program has a file open for writing below the directory: by name, or without one. */
-static void await_begun(pid_t pid) {
-    char folder[64], path[600], link[4096];
-    snprintf(folder, sizeof folder, "/proc/%d/fd", (int)pid);
-    for (bool begun = false; !begun;) {
-        ck_assert_int_eq(waitpid(pid, NULL, WNOHANG), 0);
-        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
-        DIR *d = opendir(folder);
-        for (struct dirent *entry; d && (entry = readdir(d));) {
-            struct stat st;
-            snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
-            const ssize_t n = readlink(path, link, sizeof link - 1);
-            link[n > 0 ? n : 0] = '\0';
-            begun = begun || (strncmp(link, dir, strlen(dir)) == 0 && lstat(path, &st) == 0 && (st.st_mode & S_IWUSR));
-        }
-        if (d)
-            closedir(d);
-    }
-}
-
 START_TEST(an_interrupt_leaves_nothing_behind) {
     const size_t n = 600 * 48000;
     float *x = calloc(n, sizeof *x);
@@ -429,7 +410,7 @@ START_TEST(an_interrupt_leaves_nothing_behind) {
     pid_t pid;
     int status;
     ck_assert_int_eq(posix_spawn(&pid, argv[0], NULL, NULL, argv, environ), 0);
-    await_begun(pid);
+    await_open(pid, dir, NULL);
     ck_assert_int_eq(kill(pid, SIGINT), 0);
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);
     ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT);
@@ -888,7 +869,7 @@ START_TEST(an_interrupt_ends_all_files_and_leaves_nothing_half_written) {
     pid_t pid;
     int status;
     ck_assert_int_eq(posix_spawn(&pid, argv[0], NULL, NULL, argv, environ), 0);
-    await_begun(pid);
+    await_open(pid, dir, NULL);
     ck_assert_int_eq(kill(pid, SIGTERM), 0);
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);
     ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);

@@ -2,6 +2,7 @@
  * recording that is not read whole is never replaced, and nothing half written is left. */
 #include "config.h"
 #include "content.h"
+#include "open_file.h"
 #include "run.h"
 
 #include "tool/container.h"
@@ -160,29 +161,6 @@ static int await(pid_t pid) {
 
 static int enhance(const char *from, const char *to, const struct how *how) {
     return await(start(from, to, how));
-}
-
-/* Waits until it has this file open, or if NULL one to write in the directory: by name, or without one. */
-static void await_open(pid_t pid, const char *file) {
-    char folder[64], path[600], link[4096];
-    snprintf(folder, sizeof folder, "/proc/%d/fd", (int)pid);
-    for (bool is_open = false; !is_open;) {
-        ck_assert_int_eq(waitpid(pid, NULL, WNOHANG), 0);
-        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
-        DIR *d = opendir(folder);
-        for (struct dirent *entry; d && (entry = readdir(d));) {
-            struct stat st;
-            snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
-            const ssize_t n = readlink(path, link, sizeof link - 1);
-            link[n > 0 ? n : 0] = '\0';
-            if (file ? strcmp(link, file) == 0
-                     : strncmp(link, dir, strlen(dir)) == 0 && !strstr(link, "/stderr") && lstat(path, &st) == 0 &&
-                           (st.st_mode & S_IWUSR))
-                is_open = true;
-        }
-        if (d)
-            closedir(d);
-    }
 }
 
 static unsigned n_files(void) {
@@ -419,7 +397,7 @@ START_TEST(no_signal_leaves_anything_behind) {
                                 &(struct how){.model = "large", .denial = named ? &no_tmpfile : NULL});
         if (named && waitpid(pid, NULL, WNOHANG) != 0)
             continue;
-        await_open(pid, NULL);
+        await_open(pid, dir, NULL);
         ck_assert_int_eq(kill(pid, number), 0);
         const int status = await(pid);
         ck_assert_msg(status == -number, "%s, signal %d: %d, %s", formats[_i].name, number, status, err_text);
@@ -527,7 +505,7 @@ START_TEST(pipes_and_standard_streams_are_files_too) {
     ck_assert_msg(strstr(err_text, "standard output: cannot be written: No space left on device"), "%s", err_text);
     unlink(out);
     const pid_t waits = start(fifo, out, &(struct how){0}); /* nobody writes */
-    await_open(waits, fifo);
+    await_open(waits, dir, fifo);
     ck_assert_int_eq(kill(waits, SIGINT), 0);
     ck_assert_int_eq(await(waits), -SIGINT);
     ck_assert_int_eq(access(out, F_OK), -1);
