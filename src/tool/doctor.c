@@ -360,7 +360,7 @@ static void check_microphone(struct doctor *d) {
              "no sound comes from it, though somebody records");
     else if (stalls > 0)
         tell(d, NOTE, "microphone", "journalctl --user -u primeknet says when; please report it",
-             "its sound has stopped %.0f times; primeknetd then opened its streams anew", stalls);
+             "its sound has stopped %.0f times; primeknetd restarted its streams each time", stalls);
     else if (audible && (json_is_null(level) || json_number_value(level) < digital_silence_db))
         tell(d, PROBLEM, "microphone",
              "look for a switch on it, or choose another channel: primeknet set channel NAME --save",
