@@ -109,6 +109,23 @@ START_TEST(the_gain_never_jumps) {
 }
 END_TEST
 
+/* Once the gain is 1 again, the next peak is treated as if it were the first. */
+START_TEST(a_peak_leaves_nothing_behind) {
+    const int delay = rate / 400, first = n / 2, second = first + 2 * delay + 1 + _i * delay / 3;
+    float *with = malloc(n * channels * sizeof *with), *without = malloc(n * channels * sizeof *without);
+    for (int i = 0; i < n * channels; i++)
+        with[i] = without[i] = .5f;
+    with[first * channels] = 4;
+    with[second * channels] = without[second * channels] = 2;
+    run_in_pieces(with);
+    run_in_pieces(without);
+    for (int i = (second + 1) * channels; i < n * channels; i++)
+        ck_assert_float_eq_tol(with[i], without[i], 1e-5f);
+    free(with);
+    free(without);
+}
+END_TEST
+
 int main(void) {
     first_seed = seed_of_run(100);
     Suite *s = suite_create("limiter");
@@ -118,6 +135,7 @@ int main(void) {
     tcase_add_test(t, a_peak_scales_both_channels_and_only_nearby);
     tcase_add_loop_test(t, each_peak_is_scaled_to_full_scale, 0, 8);
     tcase_add_test(t, the_gain_never_jumps);
+    tcase_add_loop_test(t, a_peak_leaves_nothing_behind, 0, 6);
     tcase_set_timeout(t, 60);
     suite_add_tcase(s, t);
     return run_suite(s, CK_FORK);

@@ -57,6 +57,15 @@ START_TEST(garbage) {
 }
 END_TEST
 
+/* An older version's note tells of nobody who was misled. */
+START_TEST(a_note_without_what_is_new) {
+    struct recall r;
+    put_content(file, "{\"instance\": 5, \"streams\": [{\"serial\": 71, \"target\": \"\"}]}");
+    recall_read(&r, "enhanced_mic");
+    ck_assert(recall_has(&r, 5, &plain));
+}
+END_TEST
+
 START_TEST(too_many) {
     struct recall r = {.instance = 5}, back;
     for (unsigned i = 0; i < 2 * RECALL_STREAMS; i++)
@@ -101,6 +110,10 @@ START_TEST(no_place) {
     ck_assert_int_lt(stat(file, &st), 0);
     ck_assert_int_lt(stat(beside, &st), 0);
     rmdir(within);
+    recall_write(NULL, &r, "enhanced_mic");
+    recall_write(NULL, &(struct recall){.instance = 6}, "a/b"); /* changes no other node's note */
+    recall_read(&back, "enhanced_mic");
+    ck_assert(recall_same(&r, &back));
     unsetenv("XDG_RUNTIME_DIR");
     recall_write(NULL, &r, "enhanced_mic");
     recall_read(&back, "enhanced_mic");
@@ -123,6 +136,7 @@ int main(void) {
     tcase_add_checked_fixture(tcase, set_up, NULL);
     tcase_add_test(tcase, comes_back);
     tcase_add_test(tcase, garbage);
+    tcase_add_test(tcase, a_note_without_what_is_new);
     tcase_add_test(tcase, too_many);
     tcase_add_test(tcase, sameness);
     tcase_add_test(tcase, no_place);

@@ -73,6 +73,11 @@ static const struct script scripts[] = {
         "= target alsa_input.usb-Maker-00.2.mono",
         "- 31",
         "= target alsa_input.usb-Maker-00.analog-stereo"}},
+    {"of microphones that fit equally the one that came first stays", NODE_MIC, {
+        OWN, "choose alsa_input.usb-Maker-00.analog-stereo -", "node 30 Audio/Source alsa_input.usb-Maker-00.2.mono",
+        "= target alsa_input.usb-Maker-00.2.mono",
+        "node 31 Audio/Source alsa_input.usb-Maker-00.3.pro",
+        "= target alsa_input.usb-Maker-00.2.mono"}},
     {"who is never linked, or no more once the microphone or the default is another, is forgotten", NODE_MIC, {
         OWN, "complete", "metadata 5",
         "= forgotten 0",
@@ -450,6 +455,12 @@ static const struct script scripts[] = {
         "= sets - choices rec:off",
         "set 40 target.object 101",
         "= sets - choices -"}},
+    {"who is moved by a choice is not given back", NODE_MIC, {
+        KNOWN, "set 0 default.audio.source {\"name\":\"enhanced_mic\"}", "node 40 Stream/Input/Audio rec 7", "listens 40",
+        "set 40 target.node -1", "app rec on",
+        "= sets 40:target.object:101",
+        "set 0 default.audio.source {\"name\":\"mic\"}",
+        "= sets -"}},
     {"what was set before a choice is heard of is not people's", NODE_MIC, {
         KNOWN, "node 31 Audio/Source usb 131", "node 40 Stream/Input/Audio rec 7", "listens 40", "app rec on",
         "= sets 40:target.object:101",
