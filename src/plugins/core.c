@@ -378,11 +378,15 @@ void core_close(struct core *c) {
     core_free(c);
 }
 
+static unsigned model_of(const struct core_controls *controls) {
+    return (unsigned)lroundf(clamp(controls->model, 0, N_MODELS - 1));
+}
+
 static void take_controls(struct core *c, const struct core_controls *controls) {
     c->strength = clamp(controls->strength, 0, 1);
     c->floor_db = clamp(controls->floor_db, -60, 0);
     c->low_cut_hz = clamp(controls->low_cut_hz, 0, 280);
-    c->wanted = (unsigned)lroundf(clamp(controls->model, 0, N_MODELS - 1));
+    c->wanted = model_of(controls);
 }
 
 /* Makes the wanted model the present one. With the lock held. */
@@ -403,8 +407,8 @@ static void settle(struct core *c) {
 }
 
 void core_activate(struct core *c, const struct core_controls *controls) {
-    take_controls(c, controls);
     pthread_mutex_lock(&c->lock);
+    take_controls(c, controls); /* with the lock, or the thread would begin to load what is loaded here */
     settle(c);
     memset(c->set, 0xff, sizeof c->set); /* not numbers: they are set */
     update_controls(c);
@@ -497,15 +501,16 @@ static void give(struct core *c, const float *const in[], float *const out[], un
 }
 
 /* Some hosts set their controls only after they have activated the plugin. */
-static bool begins_with_another_model(struct core *c) {
-    return !c->n_in && c->present != c->wanted && sched_getscheduler(0) == SCHED_OTHER;
+static bool begins_with_another_model(const struct core *c, const struct core_controls *controls) {
+    return !c->n_in && c->present != model_of(controls) && sched_getscheduler(0) == SCHED_OTHER;
 }
 
 void core_run(struct core *c, const struct core_controls *controls, const float *const in[], float *const out[],
               unsigned n) {
-    take_controls(c, controls);
-    if (begins_with_another_model(c))
+    if (begins_with_another_model(c, controls))
         core_activate(c, controls);
+    else
+        take_controls(c, controls);
     for (unsigned done = 0, now; done < n; done += now) {
         const float *from[CORE_CHANNELS];
         float *to[CORE_CHANNELS];
