@@ -9,6 +9,7 @@
 #include "graph/node.h"
 
 #include <errno.h>
+#include <locale.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -17,7 +18,6 @@
 
 #pragma GCC diagnostic ignored "-Wpedantic" /* PipeWire's inline functions are GNU C */
 #include <spa/param/audio/type-info.h>
-#include <spa/utils/string.h>
 
 #define MAX_FILE_BYTES 65536
 #define PROFILES "profiles" /* the list of them in a file */
@@ -369,9 +369,16 @@ int settings_refuse(const struct settings *s, int setting, int code, const char 
 
 /* ---- one setting by itself --------------------------------------------------------------------------------------- */
 
-/* The whole text is a decimal number, whatever the locale. */
+/* The whole text is a decimal number, whatever the locale. Not spa_atod, which keeps its locale without a lock: files
+ * are written on a thread of their own. */
 static bool is_number(const char *text, double *ret) {
-    return text[0] && !text[strspn(text, "0123456789.+-eE")] && spa_atod(text, ret) && isfinite(*ret);
+    char *end = NULL;
+    const locale_t c = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
+    if (c) {
+        *ret = strtod_l(text, &end, c);
+        freelocale(c);
+    }
+    return end && text[0] && !*end && !text[strspn(text, "0123456789.+-eE")] && isfinite(*ret);
 }
 
 int settings_set(struct settings *s, int setting, const char *text, struct err *err) {
