@@ -601,6 +601,45 @@ START_TEST(so_does_any_long_order) {
 }
 END_TEST
 
+static atomic_bool watches;
+
+/* Holds the lock for a while, as the core's thread does while it computes, and counts when that thread would begin to
+ * load a model. */
+static void *watch(void *data) {
+    struct core *const c = data;
+    size_t n_loads = 0;
+    while (watches) {
+        pthread_mutex_lock(&c->lock);
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        n_loads += c->state == SETTLED && c->wanted != c->present;
+        pthread_mutex_unlock(&c->lock);
+    }
+    return (void *)n_loads;
+}
+
+START_TEST(a_model_that_the_call_loads_is_not_loaded_twice) {
+    take_models_of_two_hops();
+    struct core_controls controls = plain;
+    struct core *c = open_core(1, RATE, &controls);
+    float x[100] = {0};
+    pthread_t watcher;
+    void *n_loads;
+    watches = true;
+    ck_assert_int_eq(pthread_create(&watcher, NULL, watch, c), 0);
+    for (unsigned i = 0; i < 20; i++) {
+        controls.model = 2 - (float)(i % 2);
+        if (i / 2 % 2)
+            core_run(c, &controls, &(const float *){x}, &(float *){x}, 100);
+        core_activate(c, &controls);
+    }
+    watches = false;
+    pthread_join(watcher, &n_loads);
+    ck_assert_ptr_null(n_loads);
+    core_close(c);
+    return_to_models();
+}
+END_TEST
+
 START_TEST(controls_that_change_while_a_model_hears_are_its_own) {
     static struct course h;
     open_host(&h);
@@ -723,6 +762,7 @@ int main(void) {
     tcase_set_timeout(orders, 300);
     tcase_add_loop_test(orders, every_order_gives_what_was_asked_for_last, 0, 16);
     tcase_add_test(orders, so_does_any_long_order);
+    tcase_add_test(orders, a_model_that_the_call_loads_is_not_loaded_twice);
     tcase_add_test(orders, controls_that_change_while_a_model_hears_are_its_own);
     suite_add_tcase(suite, orders);
     return run_suite(suite, CK_FORK);
