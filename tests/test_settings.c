@@ -2,6 +2,7 @@
  * shipped file against the defaults. More than 700 lines, because each wrong file and each spelling has its row. */
 #include "config.h"
 
+#include "daemon/presets.h"
 #include "daemon/settings.h"
 #include "content.h"
 #include "run.h"
@@ -218,6 +219,14 @@ static const struct {
     {"strength = -1e400;", 1, "strength must be"},
     {"strength = nan;", 1, "syntax error"},
     {"strength = 0,5;", 1, "syntax error"},
+    {"\npreset = \"custom\"", 2, "preset must be \"natural\", \"balanced\" or \"strong\""},
+    {"preset = \"Strong\"", 1, "preset must be"},
+    {"preset = \"\"", 1, "preset must be"},
+    {"preset = 1", 1, "preset must be"},
+    {"preset = strong", 1, "syntax error"},
+    {"preset = [\"strong\"]", 1, "words stand in \"quotation marks\""},
+    {"strength = 1\npreset = \"strong\"\npreset = \"strong\"", 3, "duplicate"},
+    {"profiles = ( { microphone = \"a\"; preset = \"strong\" } )", 1, "may have strength, floor_db"},
     {"floor_db = off;", 1, "words stand in \"quotation marks\""},
     {"floor_db = on;", 1, "syntax error"},
     {"floor_db = \"on\";", 1, "floor_db must be \"off\" or a number from -60 to 0"},
@@ -486,6 +495,7 @@ START_TEST(set_takes_what_a_file_takes) {
         {"gpu", "3", NULL},               {"gpu", "64", "0 to 63"},         {"gpu", "1.5", "0 to 63"},
         {"channel", "FL", NULL},          {"channel", "0", "channel"},      {"microphone", "", "microphone"},
         {"engine", "123456789012345678", "longer than 15 bytes"},
+        {"preset", "strong", NULL},       {"preset", "custom", "\"natural\", \"balanced\" or \"strong\""},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct settings s, before;
@@ -535,6 +545,12 @@ static const struct {
     {"# echo_cancel = true\necho_cancel = True; # yes\n", "echo_cancel", "false",
      "# echo_cancel = true\necho_cancel = false; # yes\n"},
     {"strength = 1\r\ngpu = 0\r\n", "strength", "0.5", "strength = 0.5\r\ngpu = 0\r\n"},
+    {"", "preset", "natural", "preset = \"natural\";\n"},
+    {"preset = \"strong\" # loud\n", "preset", "natural", "preset = \"natural\" # loud\n"},
+    {"low_cut_hz = 90; # deep\n", "preset", "natural", "low_cut_hz = 70.0; # deep\npreset = \"natural\";\n"},
+    {"floor_db = -3\nstrength = 1\npreset = \"natural\"", "preset", "strong",
+     "floor_db = \"off\"\nstrength = 1.0\npreset = \"strong\""},
+    {"preset = \"strong\"", "low_cut_hz", "90", "preset = \"strong\"\nlow_cut_hz = 90.0;\n"},
 };
 
 START_TEST(save_changes_one_value) {
@@ -552,11 +568,87 @@ START_TEST(save_changes_one_value) {
 }
 END_TEST
 
+/* A preset's settings replace its values, wherever they stand; what they come to is named. */
+static const struct {
+    const char *text;
+    double strength, floor_db, low_cut_hz;
+    const char *preset;
+} combined[] = {
+    {"", 1, -INFINITY, 70, "balanced"},
+    {"preset = \"natural\"", 0.8, -18, 70, "natural"},
+    {"preset = \"strong\"", 1, -INFINITY, 100, "strong"},
+    {"low_cut_hz = 90\npreset = \"natural\"", 0.8, -18, 90, "custom"},
+    {"preset = \"natural\"\nlow_cut_hz = 90", 0.8, -18, 90, "custom"},
+    {"preset = \"natural\"; strength = 1; floor_db = \"off\"", 1, -INFINITY, 70, "balanced"},
+    {"strength = 0.8; floor_db = -18", 0.8, -18, 70, "natural"},
+};
+
+START_TEST(presets_and_values) {
+    struct settings s;
+    struct err err = {""};
+    ck_assert_msg(parse(&s, combined[_i].text, &err) == 0, "%s", err.text);
+    ck_assert(s.strength == combined[_i].strength && s.floor_db == combined[_i].floor_db);
+    ck_assert(s.low_cut_hz == combined[_i].low_cut_hz);
+    ck_assert_str_eq(s.preset, combined[_i].preset);
+}
+END_TEST
+
+START_TEST(presets_are_named_where_they_are_refused) {
+    const struct preset *p, *usual = preset_find(PRESET_DEFAULT);
+    struct settings none;
+    struct err err;
+    ck_assert_int_eq(parse(&none, "", &err), 0);
+    ck_assert_str_eq(none.preset, PRESET_DEFAULT);
+    ck_assert(usual->strength == none.strength && usual->floor_db == none.floor_db);
+    ck_assert(usual->low_cut_hz == none.low_cut_hz);
+    for (unsigned i = 0; (p = preset_nth(i)); i++) {
+        char quoted[32];
+        snprintf(quoted, sizeof quoted, "\"%s\"", p->name);
+        ck_assert_ptr_nonnull(strstr(settings_allowed(SETTING_preset), quoted));
+    }
+    ck_assert_ptr_null(preset_find(PRESET_NONE));
+}
+END_TEST
+
+/* A preset goes to the profile in use as far as that has its settings. */
+START_TEST(a_preset_is_set_and_saved_where_its_values_come_from) {
+    static const struct {
+        const char *before, *after;
+    } cases[] = {
+        {"preset = \"strong\";\nprofiles = ( { microphone = \"A\"; model = \"base\"; } );\n",
+         "preset = \"natural\";\nprofiles = ( { microphone = \"A\"; model = \"base\"; } );\n"},
+        {"strength = 1;\nprofiles = ( { microphone = \"A\"; strength = 0.5; } );\n",
+         "strength = 1;\nprofiles = ( { microphone = \"A\"; strength = 0.8; } );\nfloor_db = -18.0;\nlow_cut_hz = 70.0;\n"},
+        {"profiles = ( { microphone = \"A\"; low_cut_hz = 90; floor_db = -3; strength = 1; } );\n",
+         "profiles = ( { microphone = \"A\"; low_cut_hz = 70.0; floor_db = -18.0; strength = 0.8; } );\n"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct settings s, used, again;
+        struct err err = {""};
+        put("t.conf", cases[i].before);
+        ck_assert_msg(settings_load(&s, at("t.conf"), &err) == 0, "%s", err.text);
+        ck_assert_int_lt(settings_set_in(&s, 0, SETTING_preset, "loud", &err), 0);
+        ck_assert_int_eq(settings_set_in(&s, 0, SETTING_preset, "natural", &err), 0);
+        used = s;
+        settings_use_profile(&used, 0);
+        ck_assert_str_eq(used.preset, "natural");
+        ck_assert_msg(settings_save(&s, 0, SETTING_preset, &err) == 0, "%s", err.text);
+        ck_assert_str_eq(content(at("t.conf")), cases[i].after);
+        ck_assert_int_eq(settings_load(&again, at("t.conf"), &err), 0);
+        assert_same_values(&s, &again);
+        settings_use_profile(&again, 0);
+        assert_same_values(&used, &again);
+    }
+}
+END_TEST
+
 /* Values that libconfig takes and that cannot be found in the text. */
 static const struct {
     const char *text, *name, *value;
 } not_saved[] = {
     {"model = # a\n \"small\"", "model", "base"},
+    {"preset = # a\n \"natural\"", "preset", "strong"},
+    {"/* strength = 1; */ strength = 0", "preset", "strong"},
     {"model = \"sm\" \"all\"", "model", "base"},
     {"model = \"a\\\"; gpu = 1\"; gpu = 0", "gpu", "2"},
     {"/* strength = 1; */ strength = 0", "strength", "0.5"},
@@ -752,8 +844,12 @@ START_TEST(shipped_file_is_the_defaults) {
     ck_assert_int_eq(parse(&none, "", &err), 0);
     ck_assert_msg(settings_load(&shipped, SHIPPED, &err) == 0, "%s", err.text);
     assert_same_values(&shipped, &none);
-    for (int i = 0; i < N_SETTINGS; i++)
-        ck_assert_msg(shipped.lines[i] > 0, "etc/primeknet.conf.in lacks %s", settings_name(i));
+    for (int i = 0; i < N_SETTINGS; i++) /* those of the preset would replace another preset: they stand as comments */
+        ck_assert_msg((shipped.lines[i] > 0) == (i < SETTING_strength || i > SETTING_low_cut_hz), "%s",
+                      settings_name(i));
+    const char *text = content(SHIPPED);
+    ck_assert(strstr(text, "\n# strength = 1\n") && strstr(text, "\n# floor_db = \"off\"\n") &&
+              strstr(text, "\n# low_cut_hz = 70\n"));
 }
 END_TEST
 
@@ -779,6 +875,8 @@ int main(void) {
     tcase_add_test(text, channels);
     tcase_add_test(text, spellings);
     tcase_add_test(text, length_of_text);
+    tcase_add_loop_test(text, presets_and_values, 0, sizeof combined / sizeof combined[0]);
+    tcase_add_test(text, presets_are_named_where_they_are_refused);
     tcase_add_loop_test(text, garbage_is_refused, 0, sizeof garbage / sizeof garbage[0]);
     tcase_add_test(text, nul_is_refused);
     tcase_add_test(text, comments_and_strings_hide_what_they_hold);
@@ -794,6 +892,7 @@ int main(void) {
     tcase_add_test(text, set_takes_what_a_file_takes);
     tcase_add_loop_test(files, save_changes_one_value, 0, sizeof saved / sizeof saved[0]);
     tcase_add_loop_test(files, save_refuses_what_it_cannot_find, 0, sizeof not_saved / sizeof not_saved[0]);
+    tcase_add_test(files, a_preset_is_set_and_saved_where_its_values_come_from);
     tcase_add_test(files, profiles);
     tcase_add_test(files, a_profile_comes_and_goes);
     tcase_add_test(files, save_touches_nothing_else);

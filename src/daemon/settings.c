@@ -1,3 +1,4 @@
+/* More than 700 lines, because whatever reads, shows or saves a setting shares its row. */
 #include "config.h"
 
 #include "daemon/settings.h"
@@ -6,6 +7,7 @@
 #include "base/state.h"
 #include "base/text.h"
 #include "daemon/conf.h"
+#include "daemon/presets.h"
 #include "graph/node.h"
 
 #include <errno.h>
@@ -23,6 +25,10 @@
 #define PROFILES "profiles" /* the list of them in a file */
 
 /* ---- what a text setting may hold -------------------------------------------------------------------------------- */
+
+static bool fits_preset(const char *text) {
+    return preset_find(text);
+}
 
 /* What comes out must not go in again. */
 static bool fits_source(const char *text) {
@@ -173,6 +179,17 @@ static void put_number(struct settings *s, const struct row *row, double number)
         memcpy(field, &number, sizeof number);
 }
 
+/* The settings of which a preset has the values. */
+static const int of_presets[] = {SETTING_strength, SETTING_floor_db, SETTING_low_cut_hz};
+enum { N_OF_PRESETS = sizeof of_presets / sizeof *of_presets };
+
+static void use_preset(struct settings *s) {
+    const struct preset *p = preset_find(s->preset);
+    s->strength = p->strength;
+    s->floor_db = p->floor_db;
+    s->low_cut_hz = p->low_cut_hz;
+}
+
 /* Gives a setting its value: a number or a text, either may be NULL. False if the setting cannot have it. */
 static bool put(struct settings *s, int setting, const double *number, const char *text) {
     const struct row *row = &rows[setting];
@@ -187,6 +204,9 @@ static bool put(struct settings *s, int setting, const double *number, const cha
         strcpy((char *)s + row->offset, text);
     else
         return false;
+    if (setting == SETTING_preset)
+        use_preset(s);
+    strcpy(s->preset, preset_name(s->strength, s->floor_db, s->low_cut_hz));
     return true;
 }
 
@@ -302,8 +322,30 @@ void settings_use_profile(struct settings *s, unsigned profile) {
     }
 }
 
+/* Whether that profile (-1: none) has any of a preset's settings. */
+static bool has_presets(const struct settings *s, int profile) {
+    bool has = false;
+    for (int i = 0; i < N_OF_PRESETS; i++)
+        has |= profile >= 0 && profile_value(&s->profiles[profile], of_presets[i]);
+    return has;
+}
+
+/* The preset's values, each where it comes from. */
+static int set_preset_in(struct settings *s, int profile, const char *text, struct err *err) {
+    struct settings with = *s;
+    char value[32];
+    int res = settings_set(&with, SETTING_preset, text, err);
+    for (int i = 0; res == 0 && i < N_OF_PRESETS; i++) {
+        settings_text(&with, of_presets[i], value, sizeof value);
+        res = settings_set_in(s, profile, of_presets[i], value, err);
+    }
+    return res;
+}
+
 int settings_set_in(struct settings *s, int profile, int setting, const char *text, struct err *err) {
     size_t size;
+    if (setting == SETTING_preset && has_presets(s, profile))
+        return set_preset_in(s, profile, text, err);
     char *to = profile < 0 ? NULL : profile_text(&s->profiles[profile], setting, &size);
     if (!to || !to[0])
         return settings_set(s, setting, text, err);
@@ -350,10 +392,15 @@ int settings_parse(struct settings *ret, const char *text, size_t n, const char 
     if (res)
         return res;
     const config_setting_t *all = config_root_setting(&conf.config);
+    const config_setting_t *preset = config_setting_get_member(all, settings_name(SETTING_preset));
+    if (preset) /* first, because the values of its settings replace the preset's wherever they stand */
+        res = read_setting(&s, &conf, preset, err);
     for (int i = 0; res == 0 && i < config_setting_length(all); i++) {
         const config_setting_t *one = config_setting_get_elem(all, (unsigned)i);
-        res = strcmp(config_setting_name(one), PROFILES) == 0 ? read_profiles(&s, &conf, one, err)
-                                                              : read_setting(&s, &conf, one, err);
+        if (strcmp(config_setting_name(one), PROFILES) == 0)
+            res = read_profiles(&s, &conf, one, err);
+        else if (one != preset)
+            res = read_setting(&s, &conf, one, err);
     }
     conf_close(&conf);
     if (res == 0)
@@ -504,10 +551,11 @@ static int print_profile(char *ret, size_t size, const struct settings *s, unsig
     return n + snprintf(ret + n, size - (size_t)n, "    }");
 }
 
-/* All settings of s, as text of a file. Returns its length. ret: [MAX_FILE_BYTES], which is enough. */
+/* All settings of s, as text of a file, but for the preset, whose values they have. Returns its length. ret:
+ * [MAX_FILE_BYTES], which is enough. */
 static size_t print_settings(char *ret, const struct settings *s) {
     int n = 0;
-    for (int i = 0; i < N_SETTINGS; i++)
+    for (int i = SETTING_preset + 1; i < N_SETTINGS; i++)
         n += print_setting(ret + n, MAX_FILE_BYTES - (size_t)n, "", s, i);
     for (unsigned i = 0; i < s->n_profiles; i++) {
         n += snprintf(ret + n, MAX_FILE_BYTES - (size_t)n, i ? ",\n    " : PROFILES " = (\n    ");
@@ -607,36 +655,57 @@ static int read_to_save(const struct settings *s, char *file, char **ret, size_t
     return res;
 }
 
+/* Gives a setting in the file's text, [MAX_FILE_BYTES + 1], the value that it has in s, and so in `before`, which is
+ * what the text says. */
+static int save_value(char *text, struct settings *before, struct settings *s, int profile, int setting,
+                      struct err *err) {
+    char shown[1024], value[2 * 1024 + 3], next[MAX_FILE_BYTES + 1];
+    size_t n_next = 0;
+    choose_value(s, &profile, setting, shown, value);
+    const bool there = profile < 0 || find_profile(before, s->profiles[profile].microphone) == profile;
+    const int res = put_value(next, &n_next, text, strlen(text), profile, setting, value);
+    if (res == -EFBIG)
+        return err_set(err, res, "%s: no room for another setting", before->file);
+    if (res || !there || settings_set_in(before, profile, setting, shown, NULL) < 0)
+        return refuse_save(before, setting, err);
+    memcpy(text, next, n_next + 1);
+    return 0;
+}
+
+/* The preset, and those of its settings that would replace it there; in a profile its settings alone. */
+static int save_preset(char *text, struct settings *before, struct settings *s, int profile, struct err *err) {
+    const bool apart = has_presets(s, profile);
+    const struct settings read = *before;
+    int res = apart ? 0 : save_value(text, before, s, -1, SETTING_preset, err);
+    for (int i = 0; res == 0 && i < N_OF_PRESETS; i++)
+        if (apart || read.lines[of_presets[i]])
+            res = save_value(text, before, s, profile, of_presets[i], err);
+    return res;
+}
+
 int settings_save(struct settings *s, int profile, int setting, struct err *err) {
     struct settings before = defaults, after = defaults;
-    char *text = NULL, next[MAX_FILE_BYTES + 1], file[sizeof s->file];
-    char shown[1024], value[2 * 1024 + 3];
-    size_t n = 0, n_next = 0;
+    char *read = NULL, text[MAX_FILE_BYTES + 1], file[sizeof s->file];
+    size_t n = 0;
 
-    choose_value(s, &profile, setting, shown, value);
-    int res = read_to_save(s, file, &text, &n, &before, err);
+    int res = read_to_save(s, file, &read, &n, &before, err);
     if (res == 0) {
-        res = put_value(next, &n_next, text, n, profile, setting, value);
-        if (res == -EFBIG)
-            err_set(err, res, "%s: no room for another setting", file);
-        else if (res)
-            refuse_save(&before, setting, err);
-        else
-            res = settings_parse(&after, next, n_next, file, err);
-    }
-    if (res == 0) { /* write nothing that would read back differently */
-        bool there = profile < 0 || ((unsigned)profile < before.n_profiles &&
-                                     strcmp(before.profiles[profile].microphone, s->profiles[profile].microphone) == 0);
-        if (!there || settings_set_in(&before, profile, setting, shown, NULL) < 0 || !same(&before, &after))
-            res = refuse_save(&before, setting, err);
+        memcpy(text, read, n);
+        text[n] = '\0';
+        res = setting == SETTING_preset ? save_preset(text, &before, s, profile, err)
+                                        : save_value(text, &before, s, profile, setting, err);
     }
     if (res == 0)
-        res = file_write(file, next, n_next, err);
+        res = settings_parse(&after, text, strlen(text), file, err);
+    if (res == 0 && !same(&before, &after)) /* write nothing that would read back differently */
+        res = refuse_save(&before, setting, err);
+    if (res == 0)
+        res = file_write(file, text, strlen(text), err);
     if (res == 0) {
         strcpy(s->file, file);
         s->lines[setting] = after.lines[setting];
     }
-    free(text);
+    free(read);
     return res;
 }
 

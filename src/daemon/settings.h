@@ -1,6 +1,7 @@
 /* settings.h - the user's settings: a file (its grammar: conf.h), read strictly, whole or not at all.
  *
- * Omitted settings have their defaults. An unknown name, a wrong type or a value out of bounds is an error that names
+ * Omitted settings have their defaults; strength, floor_db and low_cut_hz have those of the preset. preset is what they
+ * come to, PRESET_NONE if no preset has their values. An unknown name, a wrong type or a value out of bounds is an error that names
  * file and line. struct settings holds plain values, to be copied and compared freely. Not real-time safe; any thread,
  * one at a time. */
 #ifndef PRIMEKNET_SETTINGS_H
@@ -75,7 +76,7 @@ void settings_use_profile(struct settings *s, unsigned profile);
 /* Adds a profile that has the values of s. -ENOSPC: there are MAX_PROFILES. */
 int settings_add_profile(struct settings *s, const char *microphone, struct err *err);
 void settings_remove_profile(struct settings *s, unsigned profile);
-/* A setting's value as text that settings_set takes. ret: [size], cut if too long; no value needs more than 1024. */
+/* A setting's value as text that settings_set takes, but for PRESET_NONE. ret: [size], cut if too long; no value needs more than 1024. */
 void settings_text(const struct settings *s, int setting, char *ret, size_t size);
 
 /* The bounds of a setting that is a number. */
@@ -86,7 +87,7 @@ bool settings_number(const struct settings *s, int setting, double *ret);
 
 /* Writes one setting of s into the file that s comes from, and leaves the rest alone: comments, order, the other
  * settings. Settings from the system's file, or from none, go to the user's file, which starts as a copy; s->file then
- * names that. profile: as for settings_set_in. */
+ * names that. profile: as for settings_set_in. A preset takes along those of its settings that stand there. */
 int settings_save(struct settings *s, int profile, int setting, struct err *err);
 
 /* Likewise adds the profile of that microphone to the file or, if s has none, removes it there. */

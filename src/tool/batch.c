@@ -5,6 +5,8 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "daemon/presets.h"
+#include "daemon/settings.h"
 #include "tool/enhance.h"
 #include "tool/sound_file.h"
 
@@ -272,8 +274,8 @@ static int run_all(struct batch *b) {
 
 static int parse(struct arguments *a, const struct cli_call *call) {
     const char *model = cli_option(call, 'm'), *engine = cli_option(call, 'e'), *strength = cli_option(call, 's');
-    const char *floor_text = cli_option(call, 'f'), *low_cut = cli_option(call, 'l');
-    double share = 1, floor_db = -INFINITY, low_cut_hz = 70;
+    const char *floor_text = cli_option(call, 'f'), *low_cut = cli_option(call, 'l'), *name = cli_option(call, 'p');
+    const struct preset *preset = preset_find(name ? name : PRESET_DEFAULT);
     *a = (struct arguments){.words = call->words,
                             .out = cli_option(call, 'o'),
                             .model = model ? model : "base",
@@ -287,6 +289,9 @@ static int parse(struct arguments *a, const struct cli_call *call) {
             return cli_misuse(call->command, "--out: '-' has no name there; write IN OUT instead");
     if (a->out && !a->out[0])
         return cli_misuse(call->command, "--out: the name of the folder is empty");
+    if (!preset)
+        return cli_misuse(call->command, "--preset: '%s' is not %s", name, settings_allowed(SETTING_preset));
+    double share = preset->strength, floor_db = preset->floor_db, low_cut_hz = preset->low_cut_hz;
     if (strength && !cli_number(strength, 0, 1, &share))
         return cli_misuse(call->command, "--strength: '%s' is not a number from 0 to 1", strength);
     if (floor_text && strcmp(floor_text, "off") != 0 && !cli_number(floor_text, -60, 0, &floor_db))
@@ -371,9 +376,11 @@ const struct cli_command enhance_command = {
                  .help = "the folder to write to; created if necessary"},
                 CLI_MODEL_OPTION,
                 CLI_ENGINE_OPTION,
-                {'s', "strength", "S", .help = "from 0 (the input) to 1 (default, the full effect)"},
-                {'f', "floor-db", "D", .help = "lowest gain in dB, from -60 to 0, or off (default)"},
-                {'l', "low-cut-hz", "F", .help = "remove frequencies below this, 0 (off) to 300 Hz; default: 70"}},
+                {'p', "preset", "natural|balanced|strong", .kind = CLI_ONE_OF,
+                 .help = "sets the next three together; default: balanced"},
+                {'s', "strength", "S", .help = "from 0 (the input) to 1 (the full effect)"},
+                {'f', "floor-db", "D", .help = "lowest gain in dB, from -60 to 0, or off"},
+                {'l', "low-cut-hz", "F", .help = "remove frequencies below this, 0 (off) to 300 Hz"}},
     .about = "Enhances the speech in IN, any file that libsndfile reads, and writes OUT with the same rate, channels,\n"
              "length and tags, without delay; the extension of OUT determines the format. With --out each FILE is\n"
              "written to DIR under its own name, and so is each sound file in a FOLDER and its subfolders; as many\n"

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 
 enum { cli_done = 0, cli_failed = 1, cli_misused = 2, cli_cut_short = 3 };
-enum { CLI_MAX_ARGUMENTS = 4, CLI_MAX_OPTIONS = 8 };
+enum { CLI_MAX_ARGUMENTS = 4, CLI_MAX_OPTIONS = 10 };
 
 /* What a word on the command line is, for completion. CLI_ONE_OF: one of the words in the argument's name, which is
  * such as "on|off"; others are misuse. */

@@ -56,7 +56,7 @@ static void print_microphone(FILE *f, const json_t *s) {
 
 static void print_controls(FILE *f, const json_t *s) {
     const json_t *settings = json_object_get(s, "settings");
-    fprintf(f, "strength %.4g", number_of(settings, "strength"));
+    fprintf(f, "%s: strength %.4g", text_of(settings, "preset"), number_of(settings, "strength"));
     if (is_number(settings, "floor_db"))
         fprintf(f, ", floor %.4g dB", number_of(settings, "floor_db"));
     if (number_of(settings, "low_cut_hz") > 0)
