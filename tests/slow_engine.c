@@ -1,5 +1,6 @@
 /* A daemon whose engine is too slow for the model named in the file $SLOW, a hop taking two and a half times its
  * duration, and whose disk stalls while there is a file $SLOW_DISK. */
+#include "base/file.h"
 #include "engine/engine.h"
 #include "model/model.h"
 
@@ -29,11 +30,22 @@ int __wrap_engine_process(struct engine *e, const struct engine_job *jobs, unsig
     return __real_engine_process(e, jobs, n_jobs);
 }
 
-int __real_fsync(int fd);
-int __wrap_fsync(int fd);
-int __wrap_fsync(int fd) {
+static void await_disk(void) {
     const char *const stalls = getenv("SLOW_DISK");
     while (stalls && access(stalls, F_OK) == 0)
         nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+}
+
+int __real_fsync(int fd);
+int __wrap_fsync(int fd);
+int __wrap_fsync(int fd) {
+    await_disk();
     return __real_fsync(fd);
+}
+
+int __real_file_read(char **ret, size_t *ret_n, const char *path, size_t most, struct err *err);
+int __wrap_file_read(char **ret, size_t *ret_n, const char *path, size_t most, struct err *err);
+int __wrap_file_read(char **ret, size_t *ret_n, const char *path, size_t most, struct err *err) {
+    await_disk();
+    return __real_file_read(ret, ret_n, path, most, err);
 }

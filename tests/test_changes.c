@@ -848,6 +848,45 @@ START_TEST(a_disk_that_stalls_holds_nobody_up) {
 }
 END_TEST
 
+/* A reload's file is read there, too. What is saved meanwhile is not undone by what the file had before. */
+START_TEST(a_disk_that_stalls_holds_no_reload_up) {
+    struct err err;
+    ck_assert_int_eq(sem_init(&disk, 0, 0), 0);
+    ck_assert_int_eq(errands_open(&errands, &err), 0);
+    start();
+    put_file("model = \"small\"\nfloor_db = -20.0\n");
+    ck_assert_int_eq(errands_send(errands, stall, NULL, "", 0), 0);
+    hang_up_signal(1);
+    bypass(BYPASS_ON);
+    ask(2, SETTING_strength, "0.5");
+    NOTES("small, bypassed\nbypass 0: done\nsmall, 0.5, bypassed\nclient 2: done\n");
+    ck_assert(changes_reloading(changes));
+    sem_post(&disk);
+    until_told("reload 1: done");
+    NOTES("small, bypassed\nreload 1: done\n");
+    ck_assert(!changes_reloading(changes) && now->settings.floor_db == -20);
+
+    ck_assert_int_eq(errands_send(errands, stall, NULL, "", 0), 0);
+    hang_up_signal(3);
+    ask_to_save(4, SETTING_strength, "0.25");
+    NOTES("small, 0.25, bypassed\n");
+    sem_post(&disk);
+    until_told("reload 3: done");
+    NOTES("client 4: done\nsmall, 0.25, bypassed\nreload 3: done\n");
+
+    ck_assert_int_eq(errands_send(errands, stall, NULL, "", 0), 0);
+    put_file("strength = ");
+    hang_up_signal(5);
+    NOTES("");
+    sem_post(&disk);
+    until_told("reload 5: ");
+    ck_assert_ptr_nonnull(strstr(now->refused, "syntax error"));
+    errands_close(errands);
+    errands = NULL;
+    sem_destroy(&disk);
+}
+END_TEST
+
 START_TEST(a_start_with_the_defaults) {
     put_file("model = \"broken\"");
     open_fails = -ENOENT;
@@ -891,6 +930,7 @@ int main(void) {
     tcase_add_test(t, a_start_with_the_last_good_ones);
     tcase_add_test(t, a_start_with_the_defaults);
     tcase_add_test(t, a_disk_that_stalls_holds_nobody_up);
+    tcase_add_test(t, a_disk_that_stalls_holds_no_reload_up);
     suite_add_tcase(suite, t);
     return run_suite(suite, CK_FORK);
 }

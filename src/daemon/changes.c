@@ -16,7 +16,7 @@
 enum {
     MAX_WAITING = 64, /* more than clients that the control socket serves */
     LATER = 1,        /* neither done nor refused yet: it waits ... */
-    SAVED_LATER,      /* ... or has been answered, or will be, by another function */
+    FILE_LATER,       /* ... or has been answered, or will be, by another function */
 };
 
 struct changes {
@@ -29,6 +29,8 @@ struct changes {
     bool no_profile;        /* its profile cannot be had */
     struct request waiting[MAX_WAITING];
     unsigned n_waiting;
+    unsigned n_reading; /* reloads whose file is being read */
+    unsigned n_saves;   /* so far, into the settings file */
 };
 
 /* ---- what is remembered ------------------------------------------------------------------------------------------ */
@@ -127,6 +129,7 @@ static void end_save(void *data) {
 static void save(struct changes *c, const struct request *r) {
     const struct saving x = {.c = c, .request = *r, .settings = c->base, .profile = c->now.profile};
     struct err err;
+    c->n_saves++;
     if (errands_send(c->options.errands, run_save, end_save, &x, sizeof x) < 0)
         tell(r, err_set(&err, -ENOMEM, "%s is in force, but not saved: out of memory", settings_name(r->setting)), &err);
 }
@@ -283,15 +286,53 @@ static int change(struct changes *c, const struct settings *next, const struct s
     return res;
 }
 
-static int reload(struct changes *c, struct err *err) {
-    struct settings next;
-    int res = settings_load(&next, c->options.file, err);
+static void decide(struct changes *c, const struct request *r, int res, const struct err *err) {
+    if (res == LATER)
+        c->waiting[c->n_waiting++] = *r;
+    else
+        answer(c, r, res, err);
+}
+
+/* A reload, while its file is read. */
+struct reading {
+    struct changes *c;
+    struct request request;
+    struct settings settings;
+    unsigned n_saves; /* as the changes had it before */
+    int res;
+    struct err err;
+};
+
+static void run_read(void *data) {
+    struct reading *const x = data;
+    x->res = settings_load(&x->settings, x->c->options.file, &x->err);
+}
+
+static void end_read(void *data) {
+    struct reading *const x = data;
+    struct changes *const c = x->c;
+    int res = x->res;
+    c->n_reading--;
+    if (x->n_saves != c->n_saves) { /* the file has something newer by now, which is in force already */
+        changes_ask(c, &x->request);
+        return;
+    }
     c->now.refused[0] = '\0'; /* from here on what this file says counts, whatever becomes of one that is on its way */
-    if (res)
-        return res;
-    try_profile(c);
-    forget_waiting(c, REQUEST_RELOAD);
-    return change(c, &next, &next, err);
+    if (res == 0) {
+        try_profile(c);
+        forget_waiting(c, REQUEST_RELOAD);
+        res = change(c, &x->settings, &x->settings, &x->err);
+    }
+    decide(c, &x->request, res, &x->err);
+}
+
+static int reload(struct changes *c, const struct request *r, struct err *err) {
+    const struct reading x = {.c = c, .request = *r, .n_saves = c->n_saves};
+    c->n_reading++;
+    if (errands_send(c->options.errands, run_read, end_read, &x, sizeof x) == 0)
+        return FILE_LATER;
+    c->n_reading--;
+    return err_set(err, -ENOMEM, "%s", strerror(ENOMEM));
 }
 
 static int set(struct changes *c, const struct request *r, struct err *err) {
@@ -330,13 +371,6 @@ static int change_profile(const struct changes *c, struct settings *s, bool own,
     return 0;
 }
 
-static void decide(struct changes *c, const struct request *r, int res, const struct err *err) {
-    if (res == LATER)
-        c->waiting[c->n_waiting++] = *r;
-    else
-        answer(c, r, res, err);
-}
-
 /* The file has the profile, or has it no more: so is what is in force, and what is to come. */
 static void end_profile(void *data) {
     struct saving *const x = data;
@@ -372,9 +406,10 @@ static int profile(struct changes *c, const struct request *r, struct err *err) 
         return 0;
     strcpy(x.microphone, r->own ? c->name : x.settings.profiles[there].microphone);
     int res = change_profile(c, &x.settings, r->own, err);
+    c->n_saves += res == 0;
     if (res == 0 && errands_send(c->options.errands, run_save, end_profile, &x, sizeof x) < 0)
         res = err_set(err, -ENOMEM, "%s", strerror(ENOMEM));
-    return res ? res : SAVED_LATER;
+    return res ? res : FILE_LATER;
 }
 
 static void bypass(struct changes *c, const struct request *r) {
@@ -386,7 +421,7 @@ void changes_ask(struct changes *c, const struct request *r) {
     struct err err = {""};
     int res = 0;
     if (r->what == REQUEST_RELOAD)
-        res = reload(c, &err);
+        res = reload(c, r, &err);
     else if (r->what == REQUEST_SET)
         res = set(c, r, &err);
     else if (r->what == REQUEST_MICROPHONE)
@@ -395,7 +430,7 @@ void changes_ask(struct changes *c, const struct request *r) {
         res = profile(c, r, &err);
     else
         bypass(c, r);
-    if (res != SAVED_LATER)
+    if (res != FILE_LATER)
         decide(c, r, res, &err);
 }
 
@@ -441,7 +476,7 @@ const struct in_force *changes_now(const struct changes *c) {
 }
 
 bool changes_reloading(const struct changes *c) {
-    return find_waiting(c, REQUEST_RELOAD) < c->n_waiting;
+    return c->n_reading > 0 || find_waiting(c, REQUEST_RELOAD) < c->n_waiting;
 }
 
 /* ---- from start to end ------------------------------------------------------------------------------------------- */

@@ -15,7 +15,8 @@
  * is set, and saved, where it comes from. A profile that cannot be had is left out until the settings are read again.
  * A profile is made of what is in force, so that nothing else changes. It is made and removed in the file first.
  *
- * A request that is to be saved is answered once it is; meanwhile others go on.
+ * A request that is to be saved is answered once it is, and a reload waits for its file; meanwhile others go on. What
+ * was saved while a reload read the file has it read once more.
  *
  * A refused request changes nothing. Each request is answered once, except for one that a newer one replaces.
  *
@@ -63,7 +64,7 @@ struct in_force {
 
 struct changes_options {
     const char *file; /* as settings_load takes it */
-    struct errands *errands; /* files are written there; NULL: at once */
+    struct errands *errands; /* files are read and written there; NULL: at once */
     /* Opens everything with these settings, or nothing. Errors other than -ENOMEM and -EIO may be the settings'
      * fault. */
     int (*open)(void *data, const struct settings *s, struct err *err);
@@ -96,7 +97,7 @@ int64_t changes_step(struct changes *c, int64_t now);
 
 /* Stays where it is until changes_close. */
 const struct in_force *changes_now(const struct changes *c);
-/* Whether a reload waits. */
+/* Whether a reload waits, for its file or an engine. */
 bool changes_reloading(const struct changes *c);
 
 #endif
