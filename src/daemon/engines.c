@@ -81,9 +81,9 @@ static struct load_task task_for(const struct engines *e, enum role role, const 
         .role = role,
         .settings = *s,
         .n_pumps = n_now > n_next ? n_now : n_next, /* those that go stay until it is in */
-        .n_lighter = role == ASKED ? 0 : e->now.n_lighter + (role == LIGHTER) - (role == HEAVIER),
+        .n_lighter = role == ASKED || role == FIRST ? 0 : e->now.n_lighter + (role == LIGHTER) - (role == HEAVIER),
         .instead = e->now.model,
-        .hurry = role == REPLACEMENT,
+        .hurry = role == REPLACEMENT || role == PROVISIONAL,
         .awake = e->context,
         .poisoned = e->gpu == GPU_POISONED,
         .demanded = !loader_wants_gpu(s) ? -1 : other_gpu ? SETTING_gpu : newly ? SETTING_engine : -1,
@@ -212,10 +212,12 @@ static void end_loading(struct engines *e, struct load_result *r, bool recording
     }
     if (task->role == MEASURED)
         e->now.unmeasured = false;
+    if (task->role == FIRST)
+        e->now.provisional = false;
     if (r->res == 0 && !r->ready.engine)
         return; /* what runs is what fits */
     if (r->res == 0) {
-        if (task->role != WANTED) /* what is said of the GPU stays true */
+        if (task->role != WANTED && task->role != FIRST) /* what is said of the GPU stays true */
             memcpy(r->ready.problem, e->now.problem, sizeof r->ready.problem);
         r->res = engines_take(e, &r->ready, &task->settings, &r->err);
     }
@@ -346,6 +348,10 @@ static int64_t step_loader(struct engines *e, const struct engines_load *load, i
             replace_lost_engine(e);
         return e->replace_at;
     }
+    if (e->now.provisional) {
+        begin_loading(e, FIRST, in_force(e));
+        return NEVER;
+    }
     const int64_t at = step_gpu(e, load, now);
     if (!e->loader.busy && e->now.unmeasured)
         begin_loading(e, MEASURED, in_force(e));
@@ -405,8 +411,7 @@ int engines_open(struct engines **ret, const struct engines_options *options, st
         return res;
     }
     struct load_result first;
-    struct load_task task = task_for(e, ASKED, options->settings);
-    task.hurry = true;
+    const struct load_task task = task_for(e, PROVISIONAL, options->settings);
     loader_run(&e->loader, &task, &first); /* on this thread: there is nothing yet that it could hold up */
     e->context = first.touched;
     if (first.res) {

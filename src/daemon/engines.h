@@ -1,6 +1,6 @@
 /* engines.h - the engine that the daemon runs, and what takes over from it.
  *
- * With settings.engine "auto" or "cuda" that is the GPU's engine if it opens, else the CPU's. The CPU's engine with the
+ * With settings.engine "auto" or "cuda" that is the GPU's engine once it is open, if it opens, else the CPU's. The CPU's engine with the
  * CPU's default model also stands in while the GPU rests (nobody has recorded for gpu_idle_s), once it is lost, and
  * while another program keeps it busy: gpu.h. If the CPU does not carry its model, the next lighter one runs until it
  * does: carry.h. Engines are exchanged by worker_engine, inaudibly.
@@ -26,7 +26,8 @@ struct engines_options {
     void *data;
 };
 
-/* Opens the engine that the settings ask for, or the CPU's if the GPU's cannot be opened, before it returns. */
+/* Opens the CPU's engine before it returns. Where the settings ask for another one, engines_step has it loaded: a GPU's
+ * driver may hang. */
 int engines_open(struct engines **ret, const struct engines_options *options, struct err *err);
 void engines_close(struct engines *e); /* NULL is fine; after the worker is closed; waits for the loader */
 /* The engine that the worker was given last; after engines_open, what node_open is to be given. */

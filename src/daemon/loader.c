@@ -217,14 +217,31 @@ static int open_asked(struct loader *l, struct ready_engine *ret, struct err *er
     return 0;
 }
 
+/* What runs at the start. A GPU's driver may take its time, or hang. */
+static int open_provisional(struct loader *l, struct ready_engine *ret, struct err *err) {
+    const struct settings *s = &l->task.settings;
+    if (!loader_wants_gpu(s) || loader_spares_gpu(s, false, NULL) || engine_find_cuda(NULL))
+        return open_asked(l, ret, err);
+    int res = loader_check(s, err);
+    if (res == 0)
+        res = open_cpu(l, ret, "auto", err);
+    ret->unmeasured = false;
+    ret->provisional = res == 0;
+    return res;
+}
+
 /* ---- tasks ------------------------------------------------------------------------------------------------------- */
 
 static void do_task(struct loader *l) {
     struct load_result *r = &l->result;
     const struct settings *s = &l->task.settings;
-    r->res = l->task.role == ASKED    ? open_asked(l, &r->ready, &r->err)
-             : l->task.role == WANTED ? open_gpu(l, &r->ready, &r->err)
-                                      : open_cpu(l, &r->ready, loader_wants_gpu(s) ? "auto" : s->model, &r->err);
+    switch (l->task.role) {
+    case PROVISIONAL: r->res = open_provisional(l, &r->ready, &r->err); break;
+    case FIRST:
+    case ASKED: r->res = open_asked(l, &r->ready, &r->err); break;
+    case WANTED: r->res = open_gpu(l, &r->ready, &r->err); break;
+    default: r->res = open_cpu(l, &r->ready, loader_wants_gpu(s) ? "auto" : s->model, &r->err);
+    }
 }
 
 static void *run_thread(void *data) {

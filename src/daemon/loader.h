@@ -23,10 +23,13 @@ struct ready_engine {
     unsigned n_lighter;  /* ... and how many models lighter the running one is */
     const char *lighter; /* the next one; NULL: none */
     bool unmeasured;     /* one that surely fits; which one the processor carries is not known yet */
+    bool provisional;    /* one that surely fits; the GPU's driver has not been asked yet, and may not answer */
 };
 
 /* What an engine is loaded for. */
 enum role {
+    PROVISIONAL, /* at the start: what new settings ask for or, where that may be the GPU, the CPU's ... */
+    FIRST,       /* ... and then what they ask for, or what comes nearest */
     ASKED,       /* what new settings ask for, or what comes nearest */
     WANTED,      /* the GPU's, which the settings in force ask for */
     STAND_IN,    /* the CPU's in place of the GPU's */

@@ -323,7 +323,8 @@ json_t *report_status(const struct report *r, bool bands) {
     json_t *status = json_pack("{s:s, s:s, s:o, s:b, s:o, s:o, s:b, s:o, s:o, s:o}", "version", PACKAGE_VERSION,
                                "state", nodes_state(first, r->now->bypass), "recorders", users(first, add_recorder),
                                "bypass", r->now->bypass, "model", words(r->engine->model), "engine",
-                               words(r->engine->engine_name), "swapping", r->now->loading || p->swapping, "settings",
+                               words(r->engine->engine_name), "swapping",
+                               r->now->loading || p->swapping || r->engine->provisional, "settings",
                                all_settings(&r->now->settings), "missing", all_missing(r), "streams", more);
     if (!status)
         return NULL;
