@@ -14,13 +14,28 @@
 
 static char state[] = "/tmp/primeknet-choose-XXXXXX", file[64];
 
-static struct choice choose(void) {
+static struct choice choose_when(enum choose_when when) {
     struct choice c;
     struct err err;
-    ck_assert_msg(choose_model(&c, "cpu", true, NULL, &err) == 0, "%s", err.text);
-    ck_assert_float_gt(c.p99_us, 0);
-    ck_assert_str_eq(c.model, c.p99_us < c.limit_us ? choice_measured(&c) : "small");
+    ck_assert_msg(choose_model(&c, "cpu", when, NULL, &err) == 0, "%s", err.text);
     return c;
+}
+
+static struct choice choose(void) {
+    const struct choice c = choose_when(CHOOSE_MEASURED);
+    ck_assert_float_gt(c.p99_us, 0);
+    if (c.p99_us < c.limit_us)
+        ck_assert_str_eq(c.model, choice_measured(&c));
+    return c;
+}
+
+/* What was chosen on this machine, as if it had been another model with these microseconds. */
+static void put_choice(const char *model, unsigned p99_us, unsigned n_measured) {
+    char line[600], valid_for[512] = "";
+    choose();
+    ck_assert_int_eq(sscanf(content(file), "%*s %*u %*u %*u %511[^\n]", valid_for), 1);
+    snprintf(line, sizeof line, "%s %u 4267 %u %s\n", model, p99_us, n_measured, valid_for);
+    put_content(file, line);
 }
 
 START_TEST(measured_once_then_remembered) {
@@ -49,7 +64,7 @@ START_TEST(what_holds_for_another_machine_or_is_garbage_is_measured_again) {
     char other[600];
     snprintf(other, sizeof other, "%.*s of another kind\n", (int)strcspn(line, "\n"), line);
     const char *garbage[] = {other, "", "\n", "base", "base 100", "base x y", "base 100 x y",
-                             "enormous 100 1000 1 cpu z\n", "\xff\xfe"};
+                             "base 100 1000 x y", "enormous 100 1000 1 1 cpu z\n", "\xff\xfe"};
     for (unsigned i = 0; i < sizeof garbage / sizeof *garbage; i++) {
         put_content(file, garbage[i]);
         ck_assert_msg(!choose().remembered, "'%s' was believed", garbage[i]);
@@ -77,6 +92,80 @@ START_TEST(a_base_of_another_hop_is_measured_against_its_own) {
 }
 END_TEST
 
+/* A busy minute does not decide for good: another measurement may find a heavier model, but none that is lighter, unless
+ * somebody asks for that. Their number has an end. */
+START_TEST(measured_again) {
+    put_choice("small", 99999, 1);
+    struct choice c = choose();
+    ck_assert(c.remembered && !choice_is_sure(&c) && c.n_measured == 1);
+    ck_assert_str_eq(c.model, "small");
+    c = choose_when(CHOOSE_AGAIN);
+    ck_assert(!c.remembered && c.n_measured == 2);
+    const struct choice kept = choose();
+    ck_assert(kept.remembered && kept.n_measured == 2);
+    ck_assert_str_eq(kept.model, c.model);
+    put_choice("small", 99999, 2);
+    c = choose_when(CHOOSE_AGAIN);
+    ck_assert(choice_is_sure(&c) && c.n_measured == 3);
+
+    put_choice("large", 99, 1);
+    c = choose();
+    ck_assert(choice_is_sure(&c));
+    c = choose_when(CHOOSE_AGAIN);
+    ck_assert_str_eq(c.model, "large");
+    put_choice("large", 1, 1);
+    c = choose_when(CHOOSE_ANEW);
+    ck_assert(!c.remembered && c.n_measured == 2);
+    ck_assert_float_gt(c.p99_us, 1);
+    ck_assert_float_gt(choose().p99_us, 1);
+}
+END_TEST
+
+START_TEST(a_machine_is_quiet_by_its_load) {
+    setenv("PRIMEKNET_LOADAVG", file, 1);
+    put_content(file, "0.01 9.00 9.00 1/100 1000\n");
+    ck_assert(choose_is_quiet());
+    put_content(file, "1000.50 0.00 0.00 1/100 1000\n");
+    ck_assert(!choose_is_quiet());
+    put_content(file, "?\n");
+    ck_assert(!choose_is_quiet());
+    unlink(file);
+    ck_assert(!choose_is_quiet());
+}
+END_TEST
+
+/* What is missing or broken is not chosen, though it is remembered. */
+START_TEST(what_cannot_be_read_is_not_chosen) {
+    static const char *const models[] = {"small", "base", "large"};
+    char path[3][96];
+    struct choice c;
+    struct err err = {""};
+    for (int i = 0; i < 3; i++)
+        snprintf(path[i], sizeof path[i], "%s/%s.safetensors", state, models[i]);
+    put_choice("large", 99, 1);
+    setenv("PRIMEKNET_MODELS", state, 1);
+    ck_assert_int_eq(choose_model(&c, "cpu", CHOOSE_MEASURED, NULL, &err), -ENOENT);
+    ck_assert_ptr_nonnull(strstr(err.text, "small: no model of that name"));
+    put_content(path[0], "broken");
+    ck_assert_int_eq(choose_model(&c, "cpu", CHOOSE_AT_ONCE, NULL, &err), -EINVAL);
+    ck_assert_ptr_nonnull(strstr(err.text, "small.safetensors: too short"));
+    put_content(path[2], "broken");
+    ck_assert_int_eq(symlink(FIXTURES "/low-delay.safetensors", path[1]), 0);
+    ck_assert_str_eq(choose_when(CHOOSE_AT_ONCE).model, "base");
+    ck_assert_str_eq(choose().model, "base");
+    unlink(path[0]);
+    ck_assert_int_eq(symlink(FIXTURES "/low-delay.safetensors", path[0]), 0);
+    unlink(path[1]);
+    c = choose_when(CHOOSE_MEASURED);
+    ck_assert(!c.remembered && c.p99_us == 0);
+    ck_assert_str_eq(c.model, "small");
+    for (int i = 0; i < 3; i++)
+        unlink(path[i]);
+    unlink(file);
+    unsetenv("PRIMEKNET_MODELS");
+}
+END_TEST
+
 START_TEST(a_state_that_cannot_be_written_is_no_error) {
     setenv("XDG_STATE_HOME", "/proc/nonexistent", 1);
     ck_assert(!choose().remembered);
@@ -86,7 +175,7 @@ END_TEST
 START_TEST(an_unknown_engine_is_an_error) {
     struct choice c;
     struct err err = {""};
-    ck_assert_int_lt(choose_model(&c, "steam", true, NULL, &err), 0);
+    ck_assert_int_lt(choose_model(&c, "steam", CHOOSE_MEASURED, NULL, &err), 0);
     ck_assert_ptr_nonnull(strstr(err.text, "steam"));
 }
 END_TEST
@@ -96,7 +185,7 @@ START_TEST(what_nobody_waits_for_is_neither_measured_nor_remembered) {
     struct err err = {""};
     const _Atomic bool stop = true;
     unlink(file);
-    ck_assert_int_eq(choose_model(&c, "cpu", true, &stop, &err), -ECANCELED);
+    ck_assert_int_eq(choose_model(&c, "cpu", CHOOSE_MEASURED, &stop, &err), -ECANCELED);
     ck_assert_int_lt(access(file, F_OK), 0);
 }
 END_TEST
@@ -122,6 +211,9 @@ int main(void) {
     tcase_add_test(t, measured_once_then_remembered);
     tcase_add_test(t, what_holds_for_another_machine_or_is_garbage_is_measured_again);
     tcase_add_test(t, a_base_of_another_hop_is_measured_against_its_own);
+    tcase_add_test(t, measured_again);
+    tcase_add_test(t, a_machine_is_quiet_by_its_load);
+    tcase_add_test(t, what_cannot_be_read_is_not_chosen);
     tcase_add_test(t, a_state_that_cannot_be_written_is_no_error);
     tcase_add_test(t, an_unknown_engine_is_an_error);
     tcase_add_test(t, what_nobody_waits_for_is_neither_measured_nor_remembered);

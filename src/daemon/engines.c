@@ -5,6 +5,7 @@
 #include "daemon/gpu.h"
 #include "daemon/log.h"
 #include "daemon/notify.h"
+#include "engine/choose.h"
 
 #include <errno.h>
 #include <math.h>
@@ -20,6 +21,7 @@ enum {
     GPU_RETRY_MAX_MS = 600000, /* ... and ends with this; RESTART_LATER is as late, too */
     POWER_MS = 5000,           /* between two looks at what feeds the machine; TRY_SOON */
     SECOND_MS = 1000,          /* late hops are counted by the second */
+    AGAIN_MS = 15000,          /* without anybody who records, before AGAIN, and between two looks at the machine's load */
 };
 static const int64_t NEVER = INT64_MAX;
 
@@ -43,6 +45,8 @@ struct engines {
     int64_t second_at;
     uint64_t late_hops; /* at the last second */
     struct carry_state carry;
+    int64_t again_at;      /* when AGAIN may begin, ... */
+    bool measured_again;   /* ... which it does once */
     bool notified; /* on the desktop, since the settings were asked for */
 
     bool asked; /* for what `wanted` says, and the loader has not begun with it */
@@ -174,7 +178,7 @@ void engines_give_back(struct engines *e, struct engine *engine) {
 
 /* An engine for the settings in force was loaded, and handed to the worker. */
 static void tell_taken(struct engines *e, enum role role) {
-    if (role == REPLACEMENT || role == LIGHTER || role == HEAVIER || role == MEASURED)
+    if (role == REPLACEMENT || role == LIGHTER || role == HEAVIER || role == MEASURED || role == AGAIN)
         say(SD_INFO, "%s took over", e->now.text);
     if (role == LIGHTER)
         notify_once(e, "%s is too heavy for this machine now; %s took over", e->now.too_heavy, e->now.model);
@@ -210,8 +214,11 @@ static void end_loading(struct engines *e, struct load_result *r, bool recording
         e->options.loaded(e->options.data, r->res, &r->ready, &r->err);
         return;
     }
-    if (task->role == MEASURED)
+    if (task->role == MEASURED || task->role == AGAIN) {
         e->now.unmeasured = false;
+        e->now.unsure = r->ready.unsure;
+        e->measured_again |= task->role == AGAIN;
+    }
     if (task->role == FIRST)
         e->now.provisional = false;
     if (r->res == 0 && !r->ready.engine)
@@ -336,6 +343,21 @@ static int64_t step_gpu(struct engines *e, const struct engines_load *load, int6
     return load->recording ? step_recording(e, now) : step_idle(e, now);
 }
 
+/* A measurement in a busy minute does not decide for good: there is another one when the machine is idle. Returns when
+ * this needs another look. */
+static int64_t step_again(struct engines *e, const struct engines_load *load, int64_t now) {
+    if (load->heard)
+        e->again_at = now + AGAIN_MS;
+    if (load->heard || !e->now.unsure || e->now.n_lighter || e->measured_again)
+        return NEVER;
+    if (now < e->again_at)
+        return e->again_at;
+    e->again_at = now + AGAIN_MS;
+    if (choose_is_quiet())
+        begin_loading(e, AGAIN, in_force(e));
+    return e->again_at;
+}
+
 /* Begins what is due, if something is. Returns when this needs another look. */
 static int64_t step_loader(struct engines *e, const struct engines_load *load, int64_t now) {
     if (e->asked) {
@@ -355,7 +377,10 @@ static int64_t step_loader(struct engines *e, const struct engines_load *load, i
     const int64_t at = step_gpu(e, load, now);
     if (!e->loader.busy && e->now.unmeasured)
         begin_loading(e, MEASURED, in_force(e));
-    return e->loader.busy ? at : sooner(at, step_carry(e, load, now));
+    if (e->loader.busy)
+        return at;
+    const int64_t carry_at = step_carry(e, load, now);
+    return e->loader.busy ? at : sooner(at, sooner(carry_at, step_again(e, load, now)));
 }
 
 int engines_step(struct engines *e, const struct engines_load *load) {
@@ -365,7 +390,7 @@ int engines_step(struct engines *e, const struct engines_load *load) {
         end_loading(e, &result, load->recording);
         return 0; /* the load is another one now */
     }
-    if (load->engine_lost && role != ASKED && role != REPLACEMENT)
+    if ((load->engine_lost && role != ASKED && role != REPLACEMENT) || (load->heard && role == AGAIN))
         loader_drop(&e->loader);
     int64_t at = e->loader.busy ? NEVER : step_loader(e, load, now_ms());
     if (e->gpu == GPU_POISONED && !load->recording)
@@ -411,6 +436,7 @@ int engines_open(struct engines **ret, const struct engines_options *options, st
         return res;
     }
     struct load_result first;
+    e->again_at = now_ms() + AGAIN_MS;
     const struct load_task task = task_for(e, PROVISIONAL, options->settings);
     loader_run(&e->loader, &task, &first); /* on this thread: there is nothing yet that it could hold up */
     e->context = first.touched;

@@ -123,21 +123,27 @@ static int open_engine(struct loader *l, struct ready_engine *ret, const char *m
 }
 
 /* On the CPU: this model, or with "auto" the one that this processor carries. That is measured if it never was,
- * which takes seconds, unless in a hurry: then it is one that surely fits. */
+ * which takes seconds, unless in a hurry: then it is one that surely fits. No engine where MEASURED or AGAIN finds that
+ * it runs already. */
 static int open_cpu(struct loader *l, struct ready_engine *ret, const char *model, struct err *err) {
     struct err why = {""};
     struct choice choice = {.remembered = true};
     if (!strcmp(model, "auto")) {
-        int res = choose_model(&choice, "cpu", !l->task.hurry, &l->dropped, &why);
+        const enum choose_when when = l->task.hurry           ? CHOOSE_AT_ONCE
+                                      : l->task.role == AGAIN ? CHOOSE_AGAIN
+                                                              : CHOOSE_MEASURED;
+        int res = choose_model(&choice, "cpu", when, &l->dropped, &why);
         if (res)
             return settings_refuse(&l->task.settings, SETTING_model, res, why.text, err);
         model = choice.model;
+        ret->unsure = !choice_is_sure(&choice);
         if (choice.p99_us > 0)
             say(SD_INFO, "model %s: p99 of a hop of %s is %.0f us here, the limit is %.0f us%s", model,
                 choice_measured(&choice), choice.p99_us, choice.limit_us, choice.remembered ? " (measured earlier)" : "");
     }
-    if (l->task.role == MEASURED && !strcmp(model, l->task.instead))
+    if ((l->task.role == MEASURED || l->task.role == AGAIN) && !strcmp(model, l->task.instead))
         return 0;
+    const bool unsure = ret->unsure;
     const char *fitting = model;
     for (unsigned i = 0; i < l->task.n_lighter; i++)
         fitting = lighter_than(fitting);
@@ -147,6 +153,7 @@ static int open_cpu(struct loader *l, struct ready_engine *ret, const char *mode
     ret->lighter = lighter_than(fitting);
     ret->n_lighter = l->task.n_lighter;
     ret->unmeasured = !choice.remembered && l->task.hurry;
+    ret->unsure = unsure;
     if (l->task.n_lighter)
         text_copy(ret->too_heavy, sizeof ret->too_heavy, model);
     return 0;

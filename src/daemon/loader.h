@@ -23,6 +23,7 @@ struct ready_engine {
     unsigned n_lighter;  /* ... and how many models lighter the running one is */
     const char *lighter; /* the next one; NULL: none */
     bool unmeasured;     /* one that surely fits; which one the processor carries is not known yet */
+    bool unsure;         /* a heavier one may be found to fit when it is measured again */
     bool provisional;    /* one that surely fits; the GPU's driver has not been asked yet, and may not answer */
 };
 
@@ -36,8 +37,8 @@ enum role {
     REPLACEMENT, /* the CPU's in place of one that failed */
     LIGHTER,     /* the CPU's with a lighter model ... */
     HEAVIER,     /* ... or a heavier one */
-    MEASURED,    /* the CPU's with the model that it is found to carry, in place of an unmeasured one; none if that is
-                  * the same */
+    MEASURED,    /* the CPU's with the model that it is found to carry, in place of an unmeasured one ... */
+    AGAIN,       /* ... or of one that is unsure; none if that is the same */
 };
 
 struct load_task {
@@ -45,7 +46,7 @@ struct load_task {
     struct settings settings;
     unsigned n_pumps;   /* that the engine is for */
     unsigned n_lighter; /* see ready_engine */
-    const char *instead; /* of MEASURED: the model that runs */
+    const char *instead; /* of MEASURED, AGAIN: the model that runs */
     bool hurry;         /* nothing is measured for it */
     bool awake;         /* the GPU's driver holds something for this process, so the GPU does not sleep */
     bool poisoned;      /* this process cannot use the GPU */
@@ -55,7 +56,7 @@ struct load_task {
 struct load_result {
     int res;
     struct err err;
-    struct ready_engine ready; /* if res is 0: the receiver's; without an engine for MEASURED */
+    struct ready_engine ready; /* if res is 0: the receiver's; perhaps without an engine for MEASURED, AGAIN */
     bool touched;              /* the GPU's driver may hold something for this process from now on */
 };
 

@@ -9,9 +9,16 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-enum { n_hops = 2000, line_max = 512 };
+enum {
+    n_hops = 2000,
+    line_max = 512,
+    measurements_max = 3, /* that the daemon makes, unless the best model is chosen sooner */
+};
+static const double quiet_load = .3; /* of each processor */
 
 /* The processor's name, spaces included, or "unknown". */
 static void processor(char *name, size_t size) {
@@ -43,18 +50,39 @@ const char *choice_measured(const struct choice *c) {
     return strcmp(c->model, candidates[n_measured].model) ? c->model : candidates[n_measured - 1].model;
 }
 
-/* The file has one line: model, p99 and limit in whole microseconds, then what the measurement is valid for (version,
- * engine, the hop of base, processor). */
+static int is_readable(const char *name, struct err *err) {
+    struct model *model = NULL;
+    const int r = model_load(&model, name, err);
+    model_free(model);
+    return r;
+}
+
+/* The lightest that is installed and not broken; err says what is wrong with the lightest if none is. */
+static int find_lightest(const char **ret, struct err *err) {
+    int r = 0;
+    for (unsigned i = n_candidates; i-- > 0;) {
+        const int why = is_readable(candidates[i].model, i == n_measured ? err : NULL);
+        if (why == 0) {
+            *ret = candidates[i].model;
+            return 0;
+        }
+        r = i == n_measured ? why : r;
+    }
+    return r;
+}
+
+/* The file has one line: model, p99 and limit in whole microseconds, how often it was measured, then what the
+ * measurement is valid for (version, engine, the hop of base, processor). */
 static bool recall(struct choice *c, const char *valid_for) {
     char line[line_max], model[16];
-    unsigned p99, limit;
+    unsigned p99, limit, n;
     int end = 0;
-    if (!state_read("model", line, sizeof line) || sscanf(line, "%15s %u %u %n", model, &p99, &limit, &end) < 3 ||
-        !end || strcmp(line + end, valid_for))
+    if (!state_read("model", line, sizeof line) ||
+        sscanf(line, "%15s %u %u %u %n", model, &p99, &limit, &n, &end) < 4 || !end || strcmp(line + end, valid_for))
         return false;
     for (unsigned i = 0; i < n_candidates; i++)
-        if (strcmp(model, candidates[i].model) == 0) {
-            *c = (struct choice){candidates[i].model, (float)p99, (float)limit, true};
+        if (strcmp(model, candidates[i].model) == 0 && is_readable(model, NULL) == 0) {
+            *c = (struct choice){candidates[i].model, (float)p99, (float)limit, n, .remembered = true};
             return true;
         }
     return false;
@@ -62,8 +90,9 @@ static bool recall(struct choice *c, const char *valid_for) {
 
 /* Rounds so that a p99 below the limit stays below it. */
 static void remember(const struct choice *c, const char *valid_for) {
-    char line[line_max + 32];
-    snprintf(line, sizeof line, "%s %u %u %s", c->model, (unsigned)c->p99_us, (unsigned)ceilf(c->limit_us), valid_for);
+    char line[line_max + 48];
+    snprintf(line, sizeof line, "%s %u %u %u %s", c->model, (unsigned)c->p99_us, (unsigned)ceilf(c->limit_us),
+             c->n_measured, valid_for);
     state_write("model", line);
 }
 
@@ -83,16 +112,14 @@ static int measure_model(float *p99_us, const struct model *model, float limit_u
     return 0;
 }
 
+/* What is not installed, or broken, is not chosen. */
 static int measure_candidates(struct choice *c, const char *engine_name, const _Atomic bool *stop, struct err *err) {
     for (unsigned i = 0; i < n_measured; i++) {
         struct model *model;
-        int r = model_load(&model, candidates[i].model, err);
-        if (r < 0 && i + 1 < n_measured)
-            continue; /* what is not installed is not chosen */
-        if (r < 0)
-            return r;
+        if (model_load(&model, candidates[i].model, NULL) < 0)
+            continue;
         c->limit_us = candidates[i].share * 1e6f * (float)model_hop(model) / (float)model_rate(model);
-        r = measure_model(&c->p99_us, model, c->limit_us, engine_name, stop, err);
+        const int r = measure_model(&c->p99_us, model, c->limit_us, engine_name, stop, err);
         model_free(model);
         if (r < 0)
             return r;
@@ -104,24 +131,56 @@ static int measure_candidates(struct choice *c, const char *engine_name, const _
     return 0;
 }
 
-int choose_model(struct choice *ret, const char *engine_name, bool measure, const _Atomic bool *stop, struct err *err) {
-    struct model *base;
+/* From the best on: 0, 1, ... */
+static unsigned rank(const char *model) {
+    unsigned i = 0;
+    while (i < n_measured && strcmp(model, candidates[i].model) != 0)
+        i++;
+    return i;
+}
+
+bool choice_is_sure(const struct choice *c) {
+    return rank(c->model) == 0 || c->n_measured >= measurements_max;
+}
+
+bool choose_is_quiet(void) {
+    const char *const file = getenv("PRIMEKNET_LOADAVG"); /* of tests */
+    FILE *const f = fopen(file ? file : "/proc/loadavg", "re");
+    double load = INFINITY;
+    if (f && fscanf(f, "%lf", &load) != 1)
+        load = INFINITY;
+    if (f)
+        fclose(f);
+    return load < quiet_load * (double)sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+int choose_model(struct choice *ret, const char *engine_name, enum choose_when when, const _Atomic bool *stop,
+                 struct err *err) {
+    struct model *base = NULL;
     char name[256], valid_for[line_max];
-    int r = model_load(&base, "base", err);
+    struct choice c = {0}, before = {0};
+    int r = find_lightest(&c.model, err);
     if (r < 0)
         return r;
-    struct choice c = {.model = candidates[n_measured].model};
-    processor(name, sizeof name);
-    snprintf(valid_for, sizeof valid_for, "%s %s %u %s", PACKAGE_VERSION, engine_name, model_hop(base), name);
+    const unsigned hop = model_load(&base, "base", NULL) == 0 ? model_hop(base) : 0;
     model_free(base);
-    if (!recall(&c, valid_for) && measure) {
-        r = measure_candidates(&c, engine_name, stop, err);
-        if (r == 0)
-            remember(&c, valid_for);
+    processor(name, sizeof name);
+    snprintf(valid_for, sizeof valid_for, "%s %s %u %s", PACKAGE_VERSION, engine_name, hop, name);
+    const bool known = recall(&before, valid_for);
+    if (known ? when <= CHOOSE_MEASURED : when == CHOOSE_AT_ONCE) {
+        *ret = known ? before : c;
+        return 0;
     }
-    if (r == 0)
-        *ret = c;
-    return r;
+    r = measure_candidates(&c, engine_name, stop, err);
+    if (r < 0)
+        return r;
+    if (when == CHOOSE_AGAIN && known && rank(before.model) <= rank(c.model))
+        c = before;
+    c.remembered = false;
+    c.n_measured = before.n_measured + 1;
+    remember(&c, valid_for);
+    *ret = c;
+    return 0;
 }
 
 static int load_and_open(struct model **ret, struct engine **ret_engine, const char *model,
@@ -149,6 +208,6 @@ int choose_engine(struct model **ret, struct engine **ret_engine, const char *mo
             return r;
         how.name = "cpu";
     }
-    const int r = choose_model(&c, how.name, true, NULL, err);
+    const int r = choose_model(&c, how.name, CHOOSE_MEASURED, NULL, err);
     return r < 0 ? r : load_and_open(ret, ret_engine, c.model, &how, err);
 }

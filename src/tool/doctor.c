@@ -541,7 +541,7 @@ static void check_speed(struct doctor *d) {
     int res = 0;
     if (!name[0]) {
         name = d->settings.model;
-        if (strcmp(name, "auto") == 0 && (res = choose_model(&choice, "cpu", false, NULL, &err)) == 0)
+        if (strcmp(name, "auto") == 0 && (res = choose_model(&choice, "cpu", CHOOSE_AT_ONCE, NULL, &err)) == 0)
             name = choice.model;
     }
     if (res == 0)

@@ -279,7 +279,7 @@ static int plot(const char *in, const char *out, const char *model_path, struct 
     struct model *model = NULL;
     struct choice c;
     int code = 0;
-    if (strcmp(model_path, "auto") == 0 && (code = choose_model(&c, "cpu", true, NULL, err)) == 0)
+    if (strcmp(model_path, "auto") == 0 && (code = choose_model(&c, "cpu", CHOOSE_MEASURED, NULL, err)) == 0)
         model_path = c.model;
     if (code == 0)
         code = sound_read(&file, in, err);
