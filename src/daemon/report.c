@@ -233,13 +233,14 @@ void report_line(const struct report *r, char ret[REPORT_LINE_BYTES]) {
 /* ---- the sound --------------------------------------------------------------------------------------------------- */
 
 /* Adds what is known only while somebody records. */
-static void add_sound(json_t *status, const struct pump_stats *p, bool bypass) {
+static void add_sound(json_t *status, const struct pump_stats *p, const struct pump *pump, bool bypass) {
+    float reduction, noise;
     json_object_set_new(status, "level_in_db", db(p->in_rms));
     json_object_set_new(status, "level_out_db", db(p->out_rms));
-    bool known = p->in_noise > 1e-6f; /* -120 dBFS: a microphone that is switched off has no noise to reduce */
-    json_object_set_new(status, "noise_in_db", known ? db(p->in_noise) : json_null());
-    json_object_set_new(status, "noise_reduction_db",
-                        known && !bypass ? db(p->in_noise / fmaxf(p->out_noise, 1e-6f)) : json_null());
+    const bool known = !bypass && pump_reduction(pump, &reduction, &noise);
+    json_object_set_new(status, "noise_in_db", known ? db((double)noise) : json_null());
+    json_object_set_new(status, "noise_reduction_db", known ? json_real(round((double)reduction * 10) / 10)
+                                                            : json_null());
     const bool heard = isfinite(p->speech);
     json_object_set_new(status, "voice", heard ? json_real(round((double)p->speech * 100) / 100) : json_null());
     json_object_set_new(status, "voice_active", heard ? json_boolean(p->speaks) : json_null());
@@ -305,7 +306,7 @@ static json_t *one_stream(struct node *node, bool bypass) {
                                users(node, add_recorder), speaker ? "output" : "microphone", device(&n));
     json_object_set_new(stream, "brought_back", users(node, add_brought_back));
     if (n.n_consumers)
-        add_sound(stream, &n.pump, bypass);
+        add_sound(stream, &n.pump, node_pump(node), bypass);
     add_hops(stream, &n);
     return stream;
 }
@@ -340,12 +341,14 @@ json_t *report_status(const struct report *r, bool bands) {
     json_object_set_new(status, "profile_refused",
                         r->now->profile_refused[0] ? words(r->now->profile_refused) : json_null());
     if (n.n_consumers)
-        add_sound(status, p, r->now->bypass);
+        add_sound(status, p, node_pump(first), r->now->bypass);
     if (n.n_consumers && bands)
         add_bands(status, node_pump(first));
     add_hops(status, &n);
     json_object_set_new(status, "hop_us", json_integer(lround(p->hop * 1e6 / PUMP_RATE)));
-#define ROW(name, percent) json_object_set_new(status, "hop_" #name "_us", json_integer(p->hop_##name##_us));
+#define ROW(name, percent) \
+    json_object_set_new(status, "hop_" #name "_us", \
+                        p->hop_p50_us ? json_integer(p->hop_##name##_us) : json_null()); /* none of this engine yet */
     TIMES_STATISTICS(ROW)
 #undef ROW
     json_object_set_new(status, "realtime", json_boolean(p->realtime));

@@ -8,6 +8,7 @@
 #include "live/delay.h"
 #include "live/feed.h"
 #include "base/futex.h"
+#include "live/reduction.h"
 #include "live/slots.h"
 
 #include <errno.h>
@@ -22,7 +23,6 @@
 #define FED_MIN (PUMP_RATE * 3 / 10)  /* samples a stream is fed before it may sound */
 #define FED_MAX (2 * PUMP_RATE)       /* samples after which it sounds even if it never caught up beside the old one */
 #define LEVEL (PUMP_RATE * 3 / 10)    /* samples, the levels' time constant */
-#define FLOOR_RISE (0.69 / PUMP_RATE) /* of a level's floor, per sample: 3 dB/s of power */
 #define START (1u << 20)              /* the first position, so that no hop's output lies before 0 */
 #define N_READERS 4
 
@@ -38,10 +38,10 @@ struct reader {
     uint64_t tail_start;
 };
 
-/* A signal's level: its mean power, and the least of it, which is forgotten slowly. */
+/* A signal's level: its mean power. */
 struct level {
-    double power, floor;
-    _Atomic float rms, noise; /* for pump_stats; noise is 0 in the first second */
+    double power;
+    _Atomic float rms; /* for pump_stats */
 };
 
 struct pump {
@@ -77,6 +77,8 @@ struct pump {
     _Atomic bool waits, swapping;
     _Atomic(struct engine_stream *) sounding;
     struct level in_level, out_level;
+    struct reduction reduction;
+    _Atomic bool other_controls; /* than `reduction` was measured with */
 };
 
 enum { NOBODY, AUDIO, OWNER };
@@ -297,18 +299,11 @@ static float square(float x) {
     return x * x;
 }
 
-/* Follows the mean power of blocks of n samples, whose squares sum to `power`; its floor falls at once and rises
- * slowly. `settled`: the first second is over. */
-static void level_add(struct level *l, float power, unsigned n, bool settled) {
+/* Follows the mean power of blocks of n samples, whose squares sum to `power`. */
+static void level_add(struct level *l, float power, unsigned n) {
     if (isfinite(power))
         l->power += (power / n - l->power) * n / (n + LEVEL);
-    l->floor = settled ? fmin(l->power, l->floor * (1 + FLOOR_RISE * n)) : l->power;
     atomic_store_explicit(&l->rms, sqrtf((float)l->power), memory_order_relaxed);
-    atomic_store_explicit(&l->noise, settled ? sqrtf((float)l->floor) : 0, memory_order_relaxed);
-}
-
-static bool is_settled(const struct pump *p) {
-    return p->end - p->born >= PUMP_RATE;
 }
 
 /* Takes the block into the dry ring. Where the microphone ends, its last sample fades out. Where it begins, it fades in
@@ -328,7 +323,7 @@ static void take(struct pump *p, const float *in, unsigned n) {
         power += square(x);
     }
     p->end += n;
-    level_add(&p->in_level, power, n, is_settled(p));
+    level_add(&p->in_level, power, n);
     atomic_store_explicit(&p->feed.written, p->end, memory_order_release);
 }
 
@@ -398,6 +393,16 @@ static void mix_readers(struct pump *p, unsigned n) {
     memmove(p->readers, p->readers + alone, p->n_readers * sizeof *p->readers);
 }
 
+/* The n <= CHUNK samples in `heard` have been rendered. In the first second the network does not know the noise yet. */
+static void compare(struct pump *p, unsigned n) {
+    if (atomic_exchange_explicit(&p->other_controls, false, memory_order_relaxed))
+        reduction_restart(&p->reduction);
+    if (p->end - p->born < PUMP_RATE)
+        return;
+    read_dry(p, newest(p)->at - n, p->other, n);
+    reduction_add(&p->reduction, p->other, p->heard, n);
+}
+
 /* The block's output: n samples. */
 static void render(struct pump *p, float *out, unsigned n) {
     float power = 0;
@@ -406,13 +411,14 @@ static void render(struct pump *p, float *out, unsigned n) {
         mix_readers(p, len);
         for (unsigned i = 0; i < len; i++)
             power += square(p->heard[i]);
+        compare(p, len);
         memcpy(out + done, p->heard, len * sizeof *out);
         done += len;
     }
     const uint64_t n_sounded = atomic_load_explicit(&p->n_sounded, memory_order_relaxed);
     ring_put(p->sounded, n_sounded, out, n);
     atomic_store_explicit(&p->n_sounded, n_sounded + n, memory_order_release);
-    level_add(&p->out_level, power, n, is_settled(p));
+    level_add(&p->out_level, power, n);
 }
 
 /* ---- the audio thread: hops -------------------------------------------------------------------------------------- */
@@ -571,6 +577,7 @@ static void restart(struct pump *p) {
     p->gain = p->last = 0;
     p->held = false;
     p->in_level.power = p->out_level.power = 0;
+    reduction_restart(&p->reduction);
     stream_begin(p, p->cur);
 }
 
@@ -617,7 +624,13 @@ void pump_close(struct pump *p) {
     pump_free(p);
 }
 
+static bool same_controls(const struct engine_controls *a, const struct engine_controls *b) {
+    return a->strength == b->strength && a->floor == b->floor && a->low_cut_hz == b->low_cut_hz;
+}
+
 void pump_control(struct pump *p, struct engine_controls controls) {
+    if (!same_controls(&controls, &p->feed.controls))
+        atomic_store(&p->other_controls, true);
     p->feed.controls = controls;
     for (struct stream_pair *pair = p->feed.pairs; pair; pair = pair->following) {
         for (unsigned i = 0; i < PUMP_STREAMS; i++)
@@ -674,8 +687,6 @@ void pump_stats(const struct pump *p, struct pump_stats *ret) {
         .quantum = atomic_load(&p->feed.quantum),
         .in_rms = atomic_load(&p->in_level.rms),
         .out_rms = atomic_load(&p->out_level.rms),
-        .in_noise = atomic_load(&p->in_level.noise),
-        .out_noise = atomic_load(&p->out_level.noise),
         .speech = atomic_load_explicit(&stream->speech, memory_order_relaxed),
         .speaks = atomic_load_explicit(&stream->speaks, memory_order_relaxed),
         .realtime = worker_ask_realtime(p->feed.worker),
@@ -692,6 +703,10 @@ void pump_listen(const struct pump *p, float *in, float *out, unsigned n) {
     const uint64_t end = atomic_load_explicit(&p->feed.written, memory_order_acquire);
     ring_get(p->feed.dry, end - atomic_load(&p->delay) - n, in, n);
     ring_get(p->sounded, atomic_load_explicit(&p->n_sounded, memory_order_acquire) - n, out, n);
+}
+
+bool pump_reduction(const struct pump *p, float *db, float *noise) {
+    return reduction_read(&p->reduction, db, noise);
 }
 
 bool pump_alive(struct pump *p) {

@@ -66,7 +66,6 @@ struct pump_stats {
     unsigned delay;        /* samples, now: what is to be published */
     unsigned quantum;      /* samples, of the last block */
     float in_rms, out_rms; /* linear, full scale 1.0, over about 0.3 s */
-    float in_noise, out_noise; /* linear, the least of the levels, forgotten at 3 dB/s; 0 in the first second */
     float speech;          /* the probability that the last hop's output is speech, as in voice.h; NAN: unknown */
     bool speaks;           /* somebody does: holds through short gaps */
     bool realtime;         /* the worker has real-time priority; else ... */
@@ -105,6 +104,8 @@ void pump_mute(struct pump *p, bool mute);
 void pump_stats(const struct pump *p, struct pump_stats *ret);
 /* The last n <= PUMP_LISTEN_MAX samples that went out, out[n], and what came in for them, in[n]. */
 void pump_listen(const struct pump *p, float *in, float *out, unsigned n);
+/* How much noise is removed, with the present controls: see reduction.h. */
+bool pump_reduction(const struct pump *p, float *db, float *noise);
 /* For a watchdog: false when a hop that was due at the last call is neither computed nor skipped. */
 bool pump_alive(struct pump *p);
 

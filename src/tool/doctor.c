@@ -516,7 +516,7 @@ static bool judge_hops(struct doctor *d) {
              too_heavy);
         return true;
     }
-    if (hops < FEW_HOPS)
+    if (hops < FEW_HOPS || !json_is_number(json_object_get(d->status, "hop_p99_us"))) /* or none of this model's */
         return false;
     bool cpu = text_begins(text_of(d->status, "engine"), "cpu");
     if (late > late_share * hops)

@@ -89,8 +89,10 @@ static void print_hops(FILE *f, const json_t *s) {
         fputs("none yet", f);
         return;
     }
-    fprintf(f, "p50 %.0f us, p99 %.0f us of %.0f, %.0f late of %.0f%s", number_of(s, "hop_p50_us"),
-            number_of(s, "hop_p99_us"), number_of(s, "hop_us"), number_of(s, "late_hops"), number_of(s, "hops"),
+    if (is_number(s, "hop_p50_us")) /* else none of this model's */
+        fprintf(f, "p50 %.0f us, p99 %.0f us of %.0f, ", number_of(s, "hop_p50_us"), number_of(s, "hop_p99_us"),
+                number_of(s, "hop_us"));
+    fprintf(f, "%.0f late of %.0f%s", number_of(s, "late_hops"), number_of(s, "hops"),
             is_true(s, "realtime") ? "" : ", no real-time priority");
     if (is_number(s, "realtime_limit_ms"))
         fprintf(f, " (%s)", text_of(s, "realtime_refusal"));
@@ -148,7 +150,9 @@ static int print_status(FILE *f, const json_t *s, bool with_levels, const char *
         LINE("level", fputs("silence", f));
     if (is_number(s, "noise_reduction_db"))
         LINE("noise", fprintf(f, "%.0f dBFS in, reduced by %.0f dB", number_of(s, "noise_in_db"),
-                              fmax(0, number_of(s, "noise_reduction_db"))));
+                              number_of(s, "noise_reduction_db")));
+    else if (json_object_get(s, "noise_reduction_db"))
+        LINE("noise", fputs("-", f));
     if (with_levels && is_number(s, "voice"))
         LINE("voice", fprintf(f, "%s, probability %.2f", is_true(s, "voice_active") ? "speech" : "none",
                               number_of(s, "voice")));
