@@ -48,11 +48,14 @@ class Library:
         return y
 
 
-def compare(before, after, floor_db):
+def compare(before, after, floor_db, delay=DELAY):
+    """delay: how many samples the sound in the file `after` is behind that in `before`."""
     x, y, library = load(before), load(after), Library(floor_db if floor_db > -60 else -np.inf)
+    assert x.shape[1] == y.shape[1], f'{after} has {y.shape[1]} channels'
+    assert delay or len(x) == len(y), f'{after} has {len(y)} samples, not {len(x)}'
     for channel in range(x.shape[1]):
-        wanted = library.enhance(x[:, channel])
-        later = DELAY - 768
+        wanted = library.enhance(x[:, channel])[768 - min(768, delay):]
+        later = max(0, delay - 768)
         n = min(len(wanted), len(y) - later)
         assert n > 3 * 48000, f'{after} has {len(y)} samples only'
         differs = np.flatnonzero(y[later:later + n, channel] != wanted[:n])
@@ -84,5 +87,7 @@ if __name__ == '__main__':
         make(sys.argv[2], int(sys.argv[3]))
     elif sys.argv[1] == 'compare':
         compare(sys.argv[2], sys.argv[3], float(sys.argv[4]))
+    elif sys.argv[1] == 'aligned':
+        compare(sys.argv[2], sys.argv[3], -60, 0)
     else:
         chain(float(sys.argv[2]), sys.argv[3:])
