@@ -98,7 +98,7 @@ class Pack:
     def __init__(self, folder, name, rate, device):
         paths = [os.path.join(folder, name + ending) for ending in ('.i16', '_coded.i16')]
         parts = [np.fromfile(p, np.int16) if os.path.exists(p) else np.zeros(0, np.int16) for p in paths]
-        self.rate, self.first, coded = rate, len(parts[0]), len(parts[1])
+        self.path, self.rate, self.first, coded = paths[0], rate, len(parts[0]), len(parts[1])
         self.coded = min(CODED, coded / max(1, self.first + coded)) if self.first else 1.
         self.audio = torch.from_numpy(np.concatenate(parts)).to(device)
         starts = os.path.join(folder, name + '_starts.i64')
@@ -130,8 +130,12 @@ class Mixer:
         self.gen.manual_seed(seed)
         packs = ('speech_full', RATE), ('speech_wide', WIDE), ('noise', RATE), ('noise_wide', WIDE), ('events', RATE)
         self.full, self.wide, self.noises, self.noises_wide, self.happened = (Pack(folder, *p, device) for p in packs)
+        if not self.wide.audio.numel():
+            self.wide = self.full
         rooms = [torch.from_numpy(np.fromfile(os.path.join(folder, f'rooms_{k}.i16'), np.int16)).to(device)
                  .view(-1, ROOM).float() for k in ('full', 'wide')]
+        if not len(rooms[0]):                           # none was measured: one without walls
+            rooms[0] = torch.eye(1, ROOM, device=device)
         self.responses = torch.cat(rooms)
         self.responses /= self.responses.abs().amax(1, keepdim=True)
         self.full_rooms = len(rooms[0])                 # the rest has nothing above 8 kHz: for wide speech only
@@ -140,6 +144,10 @@ class Mixer:
     def set_length(self, samples):
         """From now on clips have so many samples."""
         self.samples, self.stock = samples, []
+        for pack, speed in (self.full, FASTEST), (self.wide, FASTEST), (self.noises, FASTEST_NOISE):
+            least = self.enough(speed) / RATE
+            if pack.audio.numel() <= least * pack.rate:
+                raise SystemExit(f'{pack.path}: clips of {samples / RATE:g} s need more than {least:.1f} s of sound')
         self.ramp = torch.arange(samples, device=self.device)
         f = torch.linspace(0, RATE / 2, samples // 2 + 1, device=self.device)
         at = torch.log(f.clamp_min(20) / 20) / math.log(1200) * 9
