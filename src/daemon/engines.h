@@ -1,9 +1,9 @@
 /* engines.h - the engine that the daemon runs, and what takes over from it.
  *
- * With settings.engine "auto" or "cuda" that is the GPU's engine once it is open, if it opens, else the CPU's. The CPU's engine with the
- * CPU's default model also stands in while the GPU rests (nobody has recorded for gpu_idle_s), once it is lost, and
- * while another program keeps it busy: gpu.h. If the CPU does not carry its model, the next lighter one runs until it
- * does: carry.h. Engines are exchanged by worker_engine, inaudibly.
+ * With settings.engine "auto" or "cuda" that is the GPU's engine once it is open, if it opens, else the CPU's. The CPU's
+ * engine with the CPU's default model also stands in while the GPU rests (nobody has recorded for gpu_idle_s), once it
+ * is lost, and while another program keeps it busy: gpu.h. If the CPU does not carry its model, the next lighter one
+ * runs until it does: carry.h. Engines are exchanged by worker_engine, inaudibly.
  *
  * Threads: everything on the daemon's one thread. Engines are loaded on another (loader.h), one at a time; the newest
  * request wins. */
