@@ -28,7 +28,7 @@ FIRST = .3                                              # share of the speech th
 WHISPERED = .04                                         # share of the speech
 FAINT = .2, (-30, -8)                                   # share of the speech with a passage so many dB quieter
 EVENTS = .3, (-32, 3)                                   # share of the clips with events; dB over the speech
-CODED = 1 / 3                                           # share of the coded audio in what is drawn from a pack, at most
+CODED = .1                                              # share of the coded audio in what is drawn from a pack, at most
 NARROW = .25                                            # share of recorded noise from noise_wide, if there is any
 FULL_KNOWN, WIDE_KNOWN = 15500., 7800.                  # Hz up to which the packs' speech is a target
 
