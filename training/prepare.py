@@ -7,7 +7,7 @@ them; and rooms_full.flac, rooms_wide.flac: room responses of half a second at 4
 rooms_full.tsv (source, place) where some of them are for judging. OUT gets the same audio as raw 16-bit mono at its own
 rate for train.py, the first samples of recordings in _starts.i64, noises that --events names (what happens beside a
 voice: keys, knocks, doors) in a pack of their own as well, and what --coded names, which went through a codec at a low
-rate, in files of its own: training hears those in a third of its clips at most. Left out are rooms and microphones'
+rate, in files of its own: training hears those in a tenth of its clips at most. Left out are rooms and microphones'
 floors that judge.py has, and noise clips whose names say that they are speech (a network that hears those learns to
 remove speech).
 """
@@ -116,7 +116,7 @@ def main():
     ap.add_argument('out')
     ap.add_argument('data', nargs='+')
     ap.add_argument('--coded', nargs='+', default=[], metavar='DATA',
-                    help='what went through a codec at a low rate: a third of the clips at most')
+                    help='what went through a codec at a low rate: a tenth of the clips at most')
     ap.add_argument('--spoken', default='$^', help='names of noise clips to leave out')
     ap.add_argument('--often', default='$^', help='names of speech to write three times')
     ap.add_argument('--events', default='$^', help='names of noises that are events')
