@@ -11,6 +11,7 @@
 #include <check.h>
 #include <dirent.h>
 #include <dlfcn.h>
+#include <errno.h>
 #include <ladspa.h>
 #include <lv2/core/lv2.h>
 #include <time.h>
@@ -319,6 +320,18 @@ START_TEST(another_model_takes_the_place_of_one_that_is_missing) {
 }
 END_TEST
 
+/* Another rate, another delay, a hop that does not divide it. */
+START_TEST(another_model_takes_the_place_of_one_that_does_not_fit) {
+    static const char *const others[] = {"narrow", "low-delay"};
+    char path[sizeof FIXTURES + 32];
+    snprintf(path, sizeof path, FIXTURES "/%s.safetensors", others[_i]);
+    take_small_alone();
+    link_model("base", path);
+    small_sounds(2, 2);
+    return_to_models();
+}
+END_TEST
+
 START_TEST(controls_may_be_anything) {
     const float odd[] = {NAN, INFINITY, -INFINITY, -1, 1e30f};
     for (unsigned i = 0; i < sizeof odd / sizeof *odd; i++) {
@@ -332,7 +345,77 @@ START_TEST(controls_may_be_anything) {
     }
     ck_assert_ptr_null(core_open(1, NAN));
     ck_assert_ptr_null(core_open(1, 0));
+    ck_assert_ptr_null(core_open(1, 7999));
+    ck_assert_ptr_null(core_open(1, 384001));
     ck_assert_ptr_null(core_open(1, 1e9));
+}
+END_TEST
+
+static float *output_with(const struct core_controls *controls, const float *x) {
+    struct core *c = open_core(1, RATE, controls);
+    float *y = get(N, sizeof *y);
+    memcpy(y, x, N * sizeof *y);
+    run_core(c, controls, (float *[2]){y}, N, 0);
+    core_close(c);
+    return y;
+}
+
+/* What is out of range counts as the nearest in range, no number as the lowest, and a model is the nearest one. */
+START_TEST(controls_count_as_the_nearest_in_range) {
+    static const struct {
+        struct core_controls set, counts_as;
+    } cases[] = {
+        {{NAN, NAN, NAN, NAN, false}, {0, -60, 0, 0, false}},
+        {{-1, -1000, -5, -1, false}, {0, -60, 0, 0, false}},
+        {{7, 9, 1e30f, 7, false}, {1, 0, 280, 3, false}},
+        {{INFINITY, -30, INFINITY, INFINITY, false}, {1, -30, 280, 3, false}},
+        {{.5f, -30, 70, 1.6f, false}, {.5f, -30, 70, 2, false}},
+        {{.5f, -30, 70, 1.4f, false}, {.5f, -30, 70, 1, false}},
+    };
+    take_models_of_two_hops();
+    link_model("large", FIXTURES "/long-hop.safetensors");
+    link_model("auto", FIXTURES "/wide.safetensors");
+    float *x = noise(N), *is = output_with(&cases[_i].set, x), *due = output_with(&cases[_i].counts_as, x);
+    ck_assert_mem_eq(is, due, N * sizeof *is);
+    free(x);
+    free(is);
+    free(due);
+    return_to_models();
+}
+END_TEST
+
+/* Whatever was heard before, at a rate where resamplers and what they gave too much remember too. */
+START_TEST(an_activation_forgets_what_was_heard) {
+    struct core_controls controls = plain;
+    if (_i / 2)
+        setenv("PRIMEKNET_MODELS", "/nowhere", 1);
+    struct core *c = open_core(1, _i / 2 == 2 ? RATE : 44100, &controls);
+    float *x = noise(N), *first = get(N, sizeof *first), *then = get(N, sizeof *then);
+    controls.bypass = _i == 1;
+    core_activate(c, &controls);
+    memcpy(first, x, N * sizeof *x);
+    run_core(c, &controls, (float *[2]){first}, N, 0);
+    core_activate(c, &controls);
+    memcpy(then, x, N * sizeof *x);
+    run_core(c, &controls, (float *[2]){then}, N, 0);
+    ck_assert_mem_eq(first, then, N * sizeof *first);
+    free(x);
+    free(first);
+    free(then);
+    core_close(c);
+}
+END_TEST
+
+/* The host has less to compute, the longer it does something else. */
+START_TEST(the_thread_computes_while_the_host_does_other_things) {
+    struct core *c = open_core(1, RATE, &plain);
+    float *x = noise(DELAY);
+    core_run(c, &plain, &(const float *){x}, &(float *){x}, DELAY);
+    for (unsigned i = 0; i < 20000 && c->n_out <= c->n_in; i++)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    ck_assert(c->n_out > c->n_in);
+    free(x);
+    core_close(c);
 }
 END_TEST
 
@@ -356,7 +439,8 @@ enum gate { NO_GATE, BEFORE_OPEN, BEFORE_HEARING };
 static bool gated;
 static pthread_t host;
 static sem_t let;
-static _Atomic int gate_at, n_opened;
+static _Atomic int gate_at, n_opened, n_tries;
+static atomic_bool fails; /* what computes a hop */
 static const struct primeknet *fresh; /* opened by the core's thread, has heard nothing */
 
 static void stop_at(enum gate gate) {
@@ -373,6 +457,7 @@ struct primeknet *__wrap_primeknet_open(const char *model, const char *engine, u
 struct primeknet *__wrap_primeknet_open(const char *model, const char *engine, unsigned n_streams, unsigned block,
                                         char *error) {
     stop_at(BEFORE_OPEN);
+    n_tries++;
     struct primeknet *const p = __real_primeknet_open(model, engine, n_streams, block, error);
     n_opened += p != NULL;
     if (!pthread_equal(pthread_self(), host))
@@ -387,7 +472,7 @@ int __wrap_primeknet_process(struct primeknet *p, const float *const in[], float
         fresh = NULL;
         stop_at(BEFORE_HEARING);
     }
-    return __real_primeknet_process(p, in, out, n);
+    return fails ? -EIO : __real_primeknet_process(p, in, out, n);
 }
 
 void __real_primeknet_close(struct primeknet *p);
@@ -462,6 +547,22 @@ static void activate(struct course *h) {
     activated(h);
 }
 
+/* The new model's share of what sounds while it takes over: it never falls, and grows by no more than a hop's fade. The
+ * shortest hop is of 256 samples. Where both models say the same, the share is unknown. */
+static void fades_in(const struct course *h, float *share, unsigned *known) {
+    const float *const old = h->references[h->present].due, *const new = h->references[h->coming].due;
+    for (unsigned j = 0; j < 512; j++) {
+        ++*known;
+        if (fabsf(new[j] - old[j]) < 1e-3f)
+            continue;
+        const float now = (h->y[j] - old[j]) / (new[j] - old[j]);
+        ck_assert_msg(now > *share - .01f && now < *share + (float)*known / 256 + .01f, "%s: the share goes from %g to %g",
+                      h->steps, (double)*share, (double)now);
+        *share = now;
+        *known = 0;
+    }
+}
+
 /* Ends within a hop, so that the thread has none to compute. What a model that took over gives is what it would have
  * given from the start: it has heard all of that. */
 static void sounds(struct course *h) {
@@ -470,6 +571,8 @@ static void sounds(struct course *h) {
         activated(h);
     h->wanted = (unsigned)h->controls.model;
     const bool takes_over = h->state == READY;
+    float share = 0;
+    unsigned known = 0; /* samples since it was known */
     for (unsigned i = 0; i < n; i++) {
         const unsigned k = h->n_in++ % 512;
         h->x[k] = ((float)draw(1 << 24) / 0x1p24f - .5f) * .3f;
@@ -478,8 +581,10 @@ static void sounds(struct course *h) {
             continue;
         for (unsigned m = 1; m < N_MODELS; m++)
             refer(&h->references[m], h->x);
-        if (takes_over && i < 1024)
+        if (takes_over && i < 1024) {
+            fades_in(h, &share, &known);
             continue;
+        }
         const unsigned sounding = takes_over ? h->coming : h->present;
         for (unsigned j = 0; j < 512; j++)
             ck_assert_msg(h->y[j] == h->references[sounding].due[j], "%s: sample %u is not that of %s", h->steps,
@@ -640,17 +745,19 @@ START_TEST(a_model_that_the_call_loads_is_not_loaded_twice) {
 }
 END_TEST
 
-START_TEST(controls_that_change_while_a_model_hears_are_its_own) {
+/* While it hears, for longer than it is given to hear, and while it waits to take over. */
+START_TEST(controls_that_change_before_a_model_sounds_are_its_own) {
     static struct course h;
     open_host(&h);
     begin_course(&h);
-    for (const char *steps = "rsrl"; *steps; steps++)
+    for (const char *steps = _i ? "rsrll" : "rsrl"; *steps; steps++)
         step(&h, *steps);
-    ck_assert_int_eq(h.gate, BEFORE_HEARING);
+    ck_assert_int_eq(h.state, _i ? READY : LOADING);
     h.controls.strength = h.controls.low_cut_hz = 0;
     float *x[2] = {noise(N)}, *y = noise(N);
-    run_core(h.core, &h.controls, x, 4000, 0);
-    lets(&h);
+    run_core(h.core, &h.controls, x, HISTORY + 8000, 0);
+    if (!_i)
+        lets(&h);
     while (h.core->present != (unsigned)h.controls.model) {
         run_core(h.core, &h.controls, x, 100, 0);
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
@@ -663,6 +770,64 @@ START_TEST(controls_that_change_while_a_model_hears_are_its_own) {
     free(x[0]);
     free(y);
     close_host(&h);
+}
+END_TEST
+
+START_TEST(an_activation_opens_only_what_is_missing) {
+    static struct course h;
+    open_host(&h);
+    begin_course(&h);
+    int tries = n_tries;
+    step(&h, 'a');
+    ck_assert_int_eq(n_tries, tries);
+    for (const char *steps = "rsrll"; *steps; steps++)
+        step(&h, *steps);
+    ck_assert_int_eq(h.state, READY);
+    ck_assert_int_eq(n_tries, tries + 1);
+    step(&h, 'a');
+    ck_assert_int_eq(n_tries, tries + 1);
+    step(&h, 'r');
+    end_course(&h, N_MODELS - 1);
+    close_host(&h);
+}
+END_TEST
+
+/* The present one goes on in its place. */
+START_TEST(a_model_that_cannot_be_opened_is_not_tried_again) {
+    take_small_alone();
+    struct core_controls controls = plain;
+    struct core *c = open_core(1, RATE, &controls);
+    float *x = noise(N), *y = wanted("small", -INFINITY, 1, x, N);
+    return_to_models();
+    setenv("PRIMEKNET_MODELS", "/nowhere", 1);
+    int tries = 0;
+    for (unsigned i = 0; i + 256 <= N; i += 256) {
+        controls.model = i < 4096 ? 1 : 3;
+        core_run(c, &controls, &(const float *){x + i}, &(float *){x + i}, 256);
+        for (unsigned k = 0; i == 8192 && k < 20000 && c->present != 3; k++)
+            nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        if (i == 8192)
+            tries = n_tries;
+    }
+    ck_assert_uint_eq(c->present, 3);
+    ck_assert_int_eq(n_tries, tries);
+    ck_assert_mem_eq(x, y, N / 256 * 256 * sizeof *x);
+    free(x);
+    free(y);
+    core_close(c);
+}
+END_TEST
+
+START_TEST(a_hop_that_fails_gives_the_input) {
+    struct core *c = open_core(1, RATE, &plain);
+    float *x = noise(N), *y = get(N, sizeof *y);
+    fails = true;
+    core_run(c, &plain, &(const float *){x}, &y, N);
+    for (size_t k = 0; k < N; k++)
+        ck_assert(y[k] == (k < DELAY ? 0 : x[k - DELAY]));
+    free(x);
+    free(y);
+    core_close(c);
 }
 END_TEST
 
@@ -752,7 +917,11 @@ int main(void) {
     tcase_add_test(t, the_first_block_may_bring_the_model);
     tcase_add_test(t, a_block_within_the_first_hop_waits_for_nothing);
     tcase_add_loop_test(t, another_model_takes_the_place_of_one_that_is_missing, 0, 4);
+    tcase_add_loop_test(t, another_model_takes_the_place_of_one_that_does_not_fit, 0, 2);
     tcase_add_test(t, controls_may_be_anything);
+    tcase_add_loop_test(t, controls_count_as_the_nearest_in_range, 0, 6);
+    tcase_add_loop_test(t, an_activation_forgets_what_was_heard, 0, 5);
+    tcase_add_test(t, the_thread_computes_while_the_host_does_other_things);
     tcase_add_test(t, without_a_model_the_input_passes);
     tcase_add_test(t, signals_are_for_the_hosts_threads);
     tcase_add_test(t, ladspa_is_unloaded_and_cleaned_up_in_vain);
@@ -763,7 +932,10 @@ int main(void) {
     tcase_add_loop_test(orders, every_order_gives_what_was_asked_for_last, 0, 16);
     tcase_add_test(orders, so_does_any_long_order);
     tcase_add_test(orders, a_model_that_the_call_loads_is_not_loaded_twice);
-    tcase_add_test(orders, controls_that_change_while_a_model_hears_are_its_own);
+    tcase_add_loop_test(orders, controls_that_change_before_a_model_sounds_are_its_own, 0, 2);
+    tcase_add_test(orders, an_activation_opens_only_what_is_missing);
+    tcase_add_test(orders, a_model_that_cannot_be_opened_is_not_tried_again);
+    tcase_add_test(orders, a_hop_that_fails_gives_the_input);
     suite_add_tcase(suite, orders);
     return run_suite(suite, CK_FORK);
 }
