@@ -517,6 +517,10 @@ START_TEST(set_takes_what_a_file_takes) {
     struct err err = {""};
     ck_assert_int_lt(settings_find("flor-db", &err), 0);
     ck_assert_str_eq(err.text, "there is no setting \"flor_db\"; did you mean floor_db?");
+    ck_assert_int_eq(settings_find("floor", NULL), SETTING_floor_db);
+    ck_assert_int_eq(settings_find("low-cut", NULL), SETTING_low_cut_hz);
+    ck_assert_int_lt(settings_find("low", &err), 0);
+    ck_assert_int_lt(settings_find("floor_d", &err), 0);
     ck_assert_int_lt(settings_find("", &err), 0);
     ck_assert_str_eq(err.text, "there is no setting \"\"; primeknet.conf(5) tells them");
     ck_assert_int_lt(

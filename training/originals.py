@@ -30,7 +30,7 @@ CONTRAST = 28                                           # dB from the background
 LONGEST = 30                                            # seconds of one noise
 PART = 55e6                                             # bytes of a file, at most 5 % more
 # Heard in the product's own demonstration, and in VoiceBank's test.
-NEVER = re.compile(r'alsa-utils|asterisk-prompt-(fr-armelle|es-co)|\bp2(32|57)\b')
+NEVER = re.compile(r'alsa-utils|asterisk-(prompt-(fr-armelle|es-co)|moh-opsound)|\bp2(32|57)\b')
 # Laughter among noise, by name, or by ESC-50's class: a network that hears it as noise removes it from calls.
 LAUGHTER = re.compile(r'laugh|giggl|chuckl|-[A-Z]-26\.', re.I)
 

@@ -69,7 +69,7 @@ static void log_first(struct log *l, const struct node_status *s) {
             s->n_brought_back - old->n_brought_back);
     if (s->connected && s->n_consumers && p->delay != old->pump.delay)
         say(SD_INFO, "delay: %u samples (%.1f ms)%s", p->delay, p->delay * 1e3 / PUMP_RATE,
-            p->waits ? "" : "; a quantum of it because the audio thread does not wait for the network");
+            p->waits ? "" : "; a quantum of it because the audio thread does not wait for the model");
     if (p->hops > 0 && !l->told_realtime) {
         char why[REPORT_LINE_BYTES];
         report_refusal(p, why);

@@ -1,5 +1,7 @@
 #include "daemon/settings.h"
 
+#include <string.h>
+
 static const struct {
     const char *name, *allowed;
 } rows[N_SETTINGS] = {
@@ -13,4 +15,19 @@ const char *settings_name(int setting) {
 
 const char *settings_allowed(int setting) {
     return rows[setting].allowed;
+}
+
+/* Whether a word as commands have it is the name, or the name without its unit. */
+static bool means(const char *word, const char *name) {
+    for (; *word; word++, name++)
+        if (*name != (*word == '-' ? '_' : *word))
+            return false;
+    return strcmp(name, "") == 0 || strcmp(name, "_db") == 0 || strcmp(name, "_hz") == 0 || strcmp(name, "_s") == 0;
+}
+
+int settings_meant(const char *word) {
+    for (int i = 0; i < N_SETTINGS; i++)
+        if (means(word, rows[i].name))
+            return i;
+    return -1;
 }

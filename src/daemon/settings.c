@@ -149,6 +149,9 @@ unsigned settings_streams(const struct settings *s) {
 }
 
 int settings_find(const char *name, struct err *err) {
+    const int meant = settings_meant(name);
+    if (meant >= 0)
+        return meant;
     char spelled[64];
     snprintf(spelled, sizeof spelled, "%s", name);
     for (char *c = spelled; (c = strchr(c, '-'));)

@@ -59,13 +59,17 @@ bool settings_more_microphone(const struct settings *s, unsigned i, char *ret);
 /* How many signals are enhanced at once: the microphone, the further ones, the speaker. */
 unsigned settings_streams(const struct settings *s);
 
-/* The setting of that name, spelled as in the file or as in commands ("floor-db"). -ENOENT if there is none. */
+/* As settings_meant(), but -ENOENT and the likest name if there is none. */
 int settings_find(const char *name, struct err *err);
 
 /* A setting's name in a file, and what completes the sentence "NAME must be ...". Programs without PipeWire have these
- * two as well (setting_names.c). */
+ * as well (setting_names.c). */
 const char *settings_name(int setting);
 const char *settings_allowed(int setting);
+
+/* The setting that a command's word means, spelled as in the file, with dashes, or without its unit: "floor_db",
+ * "floor-db", "floor". -1 if there is none. (setting_names.c, too) */
+int settings_meant(const char *word);
 
 /* Gives one setting a new value, as text: "0.7", "off", "base". An invalid value changes nothing. */
 int settings_set(struct settings *s, int setting, const char *text, struct err *err);

@@ -63,7 +63,7 @@ static int run_bench(const struct cli_call *call) {
 
 const struct cli_command bench_command = {
     .name = "bench",
-    .summary = "time the network on this machine",
+    .summary = "time a model on this machine",
     .run = run_bench,
     .options = {CLI_ENGINE_OPTION,
                 CLI_MODEL_OPTION,

@@ -37,7 +37,7 @@ struct cli_option {
 #define CLI_MODEL_OPTION \
     {'m', "model", "NAME|FILE", .kind = CLI_MODEL, .help = "small, base (default), large, auto, or a .safetensors file"}
 #define CLI_ENGINE_OPTION \
-    {'e', "engine", "auto|cuda|cpu", .kind = CLI_ENGINE, .help = "what runs the network; default: auto, the best"}
+    {'e', "engine", "auto|cuda|cpu", .kind = CLI_ENGINE, .help = "what runs the model; default: auto, the best"}
 
 struct cli_call;
 

@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "daemon/control.h"
+#include "daemon/settings.h"
 #include "graph/choices.h"
 
 #include <stdio.h>
@@ -64,13 +65,10 @@ static const char *as_saved(char ret[64], const char *name, const char *value) {
 #define SWITCH(name, fallback) {#name, true, 0, 0},
 #include "daemon/settings.def"
     };
-    char plain[64];
+    const int meant = settings_meant(name);
     double number;
-    snprintf(plain, sizeof plain, "%s", name);
-    for (char *p = plain; *p; p++)
-        *p = *p == '-' ? '_' : *p;
-    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
-        if (strcmp(settings[i].name, plain) != 0)
+    for (size_t i = 0; meant >= 0 && i < sizeof settings / sizeof *settings; i++) {
+        if (strcmp(settings[i].name, settings_name(meant)) != 0)
             continue;
         const char *word = settings[i].is_switch ? cli_switch(value) : NULL;
         if (word)

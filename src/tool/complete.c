@@ -41,16 +41,12 @@ static void offer_settings(const char *typed) {
 
 /* Offers the words in quotation marks in the setting's help, and other values it accepts. */
 static void offer_values(const char *typed, const char *setting) {
-    char wanted[32], name[32], word[32];
+    char wanted[32], word[32];
     spell(wanted, setting);
-    for (int i = 0; i < N_SETTINGS; i++) {
-        spell(name, settings_name(i));
-        if (strcmp(name, wanted) != 0)
-            continue;
-        for (const char *c = settings_allowed(i); (c = strchr(c, '"')); c += strlen(word) + 2) {
-            snprintf(word, sizeof word, "%.*s", (int)strcspn(c + 1, "\""), c + 1);
-            offer(typed, word, "");
-        }
+    const int meant = settings_meant(setting);
+    for (const char *c = meant < 0 ? "" : settings_allowed(meant); (c = strchr(c, '"')); c += strlen(word) + 2) {
+        snprintf(word, sizeof word, "%.*s", (int)strcspn(c + 1, "\""), c + 1);
+        offer(typed, word, "");
     }
     if (strstr(wanted, "microphone"))
         offer_names(typed, "microphones", "microphones");

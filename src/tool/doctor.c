@@ -433,7 +433,7 @@ static void check_realtime(struct doctor *d) {
     char advice[256];
     const char *means = d->status ? ": the sound may break up when the machine is busy, and has more delay" : "";
     if (json_is_true(json_object_get(d->status, "realtime"))) {
-        tell(d, FINE, "real time", NULL, "the network's thread has real-time priority");
+        tell(d, FINE, "real time", NULL, "the model's thread has real-time priority");
         return;
     }
     if (json_is_number(json_object_get(d->status, "realtime_limit_ms"))) {
@@ -449,7 +449,7 @@ static void check_realtime(struct doctor *d) {
         tell(d, FINE, "real time", NULL, "%s", limits_do ? "this user's limits allow it" : "rtkit grants it");
     } else if (rtkit == 0) {
         tell(d, PROBLEM, "real time", "{systemctl --user restart primeknet}",
-             "the network's thread has no real-time priority (%s), though %s now%s",
+             "the model's thread has no real-time priority (%s), though %s now%s",
              text_of(d->status, "realtime_refusal"), limits_do ? "this user's limits allow it" : "rtkit grants it",
              means);
     } else if (rtkit == -ENOENT) {

@@ -57,15 +57,15 @@ static int choose_network(const struct settings *s) {
     struct choice c;
     struct err err;
     bool automatic = strcmp(s->model, "auto") == 0, gpu_alone = strcmp(s->engine, "cuda") == 0;
-    puts("network   measuring which model this processor can run, for a few seconds ...");
+    puts("model     measuring which model this processor can run, for a few seconds ...");
     fflush(stdout);
     if (choose_model(&c, "cpu", CHOOSE_ANEW, NULL, &err) < 0)
         return cli_fail("%s", err.text);
     bool slow = c.p99_us >= c.limit_us;
     if (c.p99_us == 0)
-        printf("network   %s is the only model installed\n", c.model);
+        printf("model     %s is the only model installed\n", c.model);
     else
-        printf("network   %s suits this processor: a hop of %s takes %s%.0f us of the %.0f us allowed\n", c.model,
+        printf("model     %s suits this processor: a hop of %s takes %s%.0f us of the %.0f us allowed\n", c.model,
                choice_measured(&c), slow ? "at least " : "", c.p99_us, c.limit_us);
     if (!automatic)
         printf("          model stays %s; primeknet model auto --save uses the measured one%s\n", s->model,

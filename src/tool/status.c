@@ -79,9 +79,9 @@ static void print_delay(FILE *f, const json_t *s) {
     const unsigned hop = (unsigned)lround(number_of(s, "hop_us") * 48e-3);
     fprintf(f, "%.1f ms", number_of(s, "delay_ms"));
     if (quantum && hop && quantum % hop)
-        fprintf(f, "; %u-sample blocks of the graph end within the network's hops of %u", quantum, hop);
+        fprintf(f, "; %u-sample blocks of the graph end within the model's hops of %u", quantum, hop);
     if (quantum && !is_true(s, "waits"))
-        fputs("; a block of it because the network is not waited for: no real-time priority, or it was too slow", f);
+        fputs("; a block of it because the model is not waited for: no real-time priority, or it was too slow", f);
 }
 
 static void print_hops(FILE *f, const json_t *s) {
@@ -130,7 +130,7 @@ static int print_status(FILE *f, const json_t *s, bool with_levels, const char *
     LINE("recorded by", print_users(f, s, "recorders"));
     if (json_array_size(json_object_get(s, "brought_back")) > 0)
         LINE("brought back", print_users(f, s, "brought_back"));
-    LINE("network", fprintf(f, "%s on %s%s", text_of(s, "model"), text_of(s, "engine"),
+    LINE("model", fprintf(f, "%s on %s%s", text_of(s, "model"), text_of(s, "engine"),
                             is_true(s, "measuring")  ? ", until it is known what this processor carries"
                             : is_true(s, "swapping") ? ", another is being loaded"
                                                      : ""));

@@ -226,7 +226,7 @@ static cairo_status_t put_png(void *data, const unsigned char *bytes, unsigned n
 }
 
 static int draw(const struct view *v, const char *in, const char *model, const char *out, struct err *err) {
-    static const char *const titles[] = {"before", "gain of the network", "after"};
+    static const char *const titles[] = {"before", "gain of the model", "after"};
     cairo_surface_t *surface = cairo_image_surface_create(CAIRO_FORMAT_RGB24, WIDTH, HEIGHT);
     cairo_t *c = cairo_create(surface);
     cairo_set_source_rgb(c, 1, 1, 1);
@@ -347,10 +347,10 @@ static int run(const struct cli_call *call) {
 
 const struct cli_command plot_command = {
     .name = "plot",
-    .summary = "draw what the network does to a sound file",
+    .summary = "draw what a model does to a sound file",
     .run = run,
     .arguments = {{"IN", .kind = CLI_FILE}, {"OUT", .kind = CLI_FILE, .optional = true}},
     .options = {CLI_MODEL_OPTION},
-    .about = "Writes a PNG picture of the sound file IN: its spectrogram, the network's gain, and the spectrogram\n"
+    .about = "Writes a PNG picture of the sound file IN: its spectrogram, the model's gain, and the spectrogram\n"
              "after. OUT defaults to IN with the extension .png.\n",
 };
