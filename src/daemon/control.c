@@ -287,7 +287,10 @@ int control_open(struct control **ret, control_request *request, void *data, str
     /* The lock is ours, so whatever has the name is left over. The socket's mode, before it has a name, is that of the
      * name. */
     const struct sockaddr *address = (const struct sockaddr *)&c->address;
-    unlink(c->address.sun_path);
+    if (unlink(c->address.sun_path) < 0 && errno != ENOENT) {
+        res = err_set(err, -errno, "%s: %s", c->address.sun_path, strerror(errno));
+        goto fail;
+    }
     c->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     c->epoll = epoll_create1(EPOLL_CLOEXEC);
     keep_spare(c);
@@ -368,7 +371,19 @@ void control_changed(struct control *c) {
 /* ---- the client -------------------------------------------------------------------------------------------------- */
 
 static const char silent[] =
-    "primeknetd does not answer: it is stopped, or it hangs; systemctl --user restart primeknet starts it anew";
+    "primeknetd does not answer: it is stopped, or it hangs; primeknet setup starts it anew";
+
+int control_find_obstacle(char ret[CONTROL_MAX_PATH]) {
+    struct sockaddr_un address;
+    struct stat st;
+    if (find_place(&address, NULL) < 0)
+        return 0;
+    const char *const folder = dirname(strdupa(address.sun_path));
+    const bool is_file = stat(folder, &st) == 0 && !S_ISDIR(st.st_mode);
+    const bool is_other = !is_file && lstat(address.sun_path, &st) == 0 && !S_ISSOCK(st.st_mode);
+    strcpy(ret, is_file ? folder : is_other ? address.sun_path : "");
+    return is_file || is_other ? -ENOTSOCK : 0;
+}
 
 int control_connect(int *ret, struct err *err) {
     struct sockaddr_un address;
@@ -381,10 +396,13 @@ int control_connect(int *ret, struct err *err) {
         setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout) < 0 ||
         connect(fd, (struct sockaddr *)&address, sizeof address) < 0) {
         res = -errno;
+        char obstacle[CONTROL_MAX_PATH];
         if (fd >= 0)
             close(fd);
-        if (res == -ENOENT || res == -ECONNREFUSED || res == -ENOTDIR)
-            return err_set(err, res, "primeknetd is not running; systemctl --user start primeknet starts it");
+        if (control_find_obstacle(obstacle))
+            return err_set(err, -ENOTSOCK, "%s is in the place of primeknetd's control socket; remove it", obstacle);
+        if (res == -ENOENT || res == -ECONNREFUSED)
+            return err_set(err, res, "primeknetd is not running; primeknet setup starts it");
         if (res == -EAGAIN)
             return err_set(err, -ETIMEDOUT, "%s", silent);
         return err_set(err, res, "%s: %s", address.sun_path, strerror(-res));

@@ -20,6 +20,7 @@ struct control;
 enum {
     CONTROL_MAX_CLIENTS = 32,
     CONTROL_MAX_LINE = 16384, /* bytes of a request, its end included */
+    CONTROL_MAX_PATH = 128,
 };
 
 /* Handles one request, an object with the string "command". It must be answered once by control_reply, now or later.
@@ -46,6 +47,8 @@ json_t *control_refuse(const char *format, ...) __attribute__((format(printf, 1,
 /* Connects to the running daemon, for control_ask; close with close(2). -EPERM: run by sudo, so not as the daemon's
  * user. */
 int control_connect(int *ret, struct err *err);
+/* What is in the place of the control socket or its folder: a file, say. -ENOTSOCK with its path, or 0. */
+int control_find_obstacle(char ret[CONTROL_MAX_PATH]);
 /* Asks and waits for the answer while the daemon is alive; once it has not responded for two seconds, -ETIMEDOUT. A
  * refusal is -EINVAL, with its line in err. Takes ownership of `request`; NULL is -ENOMEM. */
 int control_ask(int fd, json_t **ret, json_t *request, struct err *err);

@@ -32,6 +32,7 @@
 
 enum {
     STATUS_MS = 1000,  /* between two looks at the late hops while somebody records */
+    CONTROL_MS = 5000, /* between two attempts to open the control socket */
     EXIT_RESTART = 75, /* EX_TEMPFAIL of sysexits.h: a new process is wanted, in primeknet.service too */
 };
 
@@ -45,7 +46,7 @@ struct daemon {
     bool ready; /* the service manager has been told so */
     bool wants_restart;
     bool changed; /* there is something to tell */
-    int64_t next_alive, next_status; /* ms, as now_ms() */
+    int64_t next_alive, next_status, next_control; /* ms, as now_ms() */
 };
 
 /* Tells the log and the service manager what has changed. */
@@ -194,6 +195,20 @@ static bool restart(struct daemon *d) {
     return d->wants_restart;
 }
 
+/* What was in the socket's place may be gone. -EADDRINUSE: another daemon has it. */
+static int retry_control(struct daemon *d, int64_t now) {
+    struct err err;
+    if (d->commands.control || now < d->next_control)
+        return 0;
+    d->next_control = now + CONTROL_MS;
+    int res = control_open(&d->commands.control, commands_request, &d->commands, &err);
+    if (res == 0)
+        say(SD_INFO, "remote control works now");
+    if (res == -EADDRINUSE)
+        say(SD_ERR, "%s", err.text);
+    return res == -EADDRINUSE ? res : 0;
+}
+
 /* ---- the loop ---------------------------------------------------------------------------------------------------- */
 
 static int run(struct daemon *d, int signals) {
@@ -212,6 +227,10 @@ static int run(struct daemon *d, int signals) {
             wait = sooner(wait, d->next_alive - now);
         if (load.heard)
             wait = sooner(wait, d->next_status - now);
+        if (retry_control(d, now))
+            return -EADDRINUSE;
+        if (!d->commands.control)
+            wait = sooner(wait, d->next_control - now);
         if (log_due(&d->log) != INT64_MAX)
             wait = sooner(wait, log_due(&d->log) - now);
         enum { SIGNALS, ENGINES, ERRANDS, CONTROL, NODES };
@@ -290,6 +309,7 @@ static int live(struct daemon *d, const char *file, int signals) {
     }
     if (res)
         say(SD_WARNING, "no remote control: %s", err.text);
+    d->next_control = now_ms() + CONTROL_MS;
     res = errands_open(&d->errands, &err);
     if (res == 0)
         res = start(d, file, &err);
@@ -302,7 +322,7 @@ static int live(struct daemon *d, const char *file, int signals) {
     d->log.told.connected = true; /* not worth a line */
     tell(d);
     res = run(d, signals);
-    if (res)
+    if (res && res != -EADDRINUSE)
         say(SD_ERR, "%s", strerror(-res));
     service_stopping();
     control_close(d->commands.control);
@@ -310,7 +330,7 @@ static int live(struct daemon *d, const char *file, int signals) {
     errands_close(d->errands);
     engines_close(d->engines);
     changes_close(d->changes);
-    return res ? EXIT_FAILURE : d->wants_restart ? EXIT_RESTART : EXIT_SUCCESS;
+    return res == -EADDRINUSE ? EXIT_MISUSE : res ? EXIT_FAILURE : d->wants_restart ? EXIT_RESTART : EXIT_SUCCESS;
 }
 
 /* --check-config */

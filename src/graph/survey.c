@@ -19,8 +19,14 @@ struct source {
     struct spa_hook listener;
 };
 
+struct link {
+    struct link *next;
+    uint32_t from, to;
+};
+
 struct asking {
     struct survey told;
+    struct link *links;
     struct pw_loop *loop;
     struct pw_context *context;
     struct pw_core *core;
@@ -44,6 +50,8 @@ static void on_source_info(void *data, const struct pw_node_info *info) {
     COPY(s->told.description, info->props, PW_KEY_NODE_DESCRIPTION);
     COPY(s->told.profile, info->props, "api.bluez5.profile");
     COPY(s->told.codec, info->props, "api.bluez5.codec");
+    if (!s->told.description[0])
+        COPY(s->told.description, info->props, PW_KEY_APP_NAME);
     if (!s->told.description[0])
         text_copy(s->told.description, sizeof s->told.description, s->told.name);
     if (info->change_mask & PW_NODE_CHANGE_MASK_PARAMS)
@@ -122,6 +130,23 @@ static void add_device(struct asking *d, uint32_t id, const struct spa_dict *pro
     *at = device;
 }
 
+static void add_link(struct asking *d, const struct spa_dict *props) {
+    struct link *const link = malloc(sizeof *link);
+    if (!link)
+        return;
+    *link = (struct link){d->links, props_number(props, PW_KEY_LINK_OUTPUT_NODE),
+                          props_number(props, PW_KEY_LINK_INPUT_NODE)};
+    d->links = link;
+}
+
+/* Once all is known. */
+static void find_recorders(struct asking *d) {
+    for (const struct survey_source *from = d->told.sources; from; from = from->next)
+        for (const struct link *link = text_begins(from->name, ENHANCED_MIC) ? d->links : NULL; link; link = link->next)
+            for (struct survey_source *s = d->told.streams; s; s = s->next)
+                s->records_enhanced |= link->from == from->id && link->to == s->id;
+}
+
 static void on_global(void *data, uint32_t id, uint32_t permissions, const char *type, uint32_t version,
                       const struct spa_dict *props) {
     (void)permissions, (void)version;
@@ -134,6 +159,8 @@ static void on_global(void *data, uint32_t id, uint32_t permissions, const char 
         add_source(d, &d->told.streams, id);
     } else if (strcmp(type, PW_TYPE_INTERFACE_Device) == 0 && class && strcmp(class, "Audio/Device") == 0) {
         add_device(d, id, props);
+    } else if (strcmp(type, PW_TYPE_INTERFACE_Link) == 0 && props) {
+        add_link(d, props);
     } else if (strcmp(type, PW_TYPE_INTERFACE_Metadata) == 0 && metadata && strcmp(metadata, "default") == 0 &&
                !d->metadata) {
         d->metadata = pw_registry_bind(d->registry, id, type, PW_VERSION_METADATA, 0);
@@ -217,6 +244,7 @@ int survey_open(struct survey **ret, struct err *err) {
         if (res)
             goto fail;
     }
+    find_recorders(d);
     *ret = &d->told;
     return 0;
 fail:
@@ -242,6 +270,10 @@ void survey_close(struct survey *told) {
     for (struct survey_device *next, *device = told->devices; device; device = next) {
         next = device->next;
         free(device);
+    }
+    for (struct link *next, *link = d->links; link; link = next) {
+        next = link->next;
+        free(link);
     }
     destroy_proxy(d->metadata, &d->metadata_listener);
     destroy_proxy(d->registry, &d->registry_listener);

@@ -18,6 +18,7 @@ struct survey_source {
     char codec[32];         /* of Bluetooth, "cvsd", or "" */
     bool muted;
     double volume;          /* of its loudest channel, linear */
+    bool records_enhanced;  /* of a stream: it is linked to Enhanced Mic */
 };
 
 struct survey_device {

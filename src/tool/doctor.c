@@ -8,6 +8,7 @@
 #include "daemon/control.h"
 #include "graph/survey.h"
 #include "engine/engine.h"
+#include "tool/autostart.h"
 #include "tool/systemd.h"
 #include "engine/measure.h"
 #include "graph/microphone.h"
@@ -45,6 +46,7 @@ struct doctor {
     struct systemd *systemd; /* NULL without a systemd for this user */
     struct systemd_unit unit;
     json_t *status;       /* from the running daemon, or NULL */
+    bool any_model;       /* there is one that can be used */
 };
 
 /* Adds one check. advice: what to do, one sentence, or NULL; braces mark a command in it that is enough by itself. */
@@ -68,6 +70,15 @@ tell(struct doctor *d, enum result result, const char *check, const char *advice
     if (!d->as_json)
         printf("%-8s %-16s %s\n", words[result], check, text_of(line, "text"));
     json_array_append_new(d->checks, line);
+}
+
+/* Advice where systemd runs for this user, and elsewhere, such as on Void and Alpine. */
+static const char *either(const struct doctor *d, const char *with_systemd, const char *without) {
+    return d->systemd ? with_systemd : without;
+}
+
+static const char *restart(const struct doctor *d) {
+    return either(d, "{systemctl --user restart primeknet}", "{primeknet setup}");
 }
 
 /* ---- the sound server -------------------------------------------------------------------------------------------- */
@@ -112,10 +123,12 @@ static bool pulseaudio_has_the_socket(struct doctor *d, const char *server) {
 }
 
 static void check_sound_server(struct doctor *d) {
-    static const char instead[] =
-        "use PipeWire instead of PulseAudio (Debian: sudo apt install pipewire-audio), "
-        "then: systemctl --user --now disable pulseaudio.socket pulseaudio.service; "
-        "systemctl --user --now enable pipewire pipewire-pulse wireplumber";
+    const char *instead = either(d, "use PipeWire instead of PulseAudio (Debian: sudo apt install pipewire-audio), "
+                                 "then: systemctl --user --now disable pulseaudio.socket pulseaudio.service; "
+                                 "systemctl --user --now enable pipewire pipewire-pulse wireplumber",
+                                 "use PipeWire instead of PulseAudio: have your session start pipewire, wireplumber and "
+                                 "pipewire-pulse, and not pulseaudio; for now: pulseaudio --kill; pipewire & "
+                                 "wireplumber & pipewire-pulse &");
     char server[64];
     struct err err = {""};
     int res = survey_open(&d->survey, &err);
@@ -126,12 +139,15 @@ static void check_sound_server(struct doctor *d) {
              "does not run; PulseAudio does, which PrimeKnet cannot use");
     else if (res == -EHOSTDOWN)
         tell(d, PROBLEM, "PipeWire",
-             "start PipeWire: {systemctl --user --now enable pipewire pipewire-pulse wireplumber} (Debian: sudo apt "
-             "install "
-             "pipewire-audio first)",
+             either(d, "start PipeWire: {systemctl --user --now enable pipewire pipewire-pulse wireplumber} (Debian: sudo "
+                    "apt install pipewire-audio first)",
+                    "have your session start pipewire, wireplumber and pipewire-pulse; for now: pipewire & wireplumber & "
+                    "pipewire-pulse &"),
              "does not run, or not for this user");
     else if (res)
-        tell(d, PROBLEM, "PipeWire", "restart PipeWire: {systemctl --user restart pipewire}", "%s", err.text);
+        tell(d, PROBLEM, "PipeWire",
+             either(d, "restart PipeWire: {systemctl --user restart pipewire}", "end the process pipewire and start it "
+                    "again"), "%s", err.text);
     if (res)
         return;
     tell(d, FINE, "PipeWire", NULL, "%s runs", d->survey->version);
@@ -140,7 +156,8 @@ static void check_sound_server(struct doctor *d) {
              "they use PulseAudio instead of PipeWire, so they do not see Enhanced Mic");
     else if (!server[0])
         tell(d, PROBLEM, "applications",
-             "{systemctl --user --now enable pipewire-pulse} (Debian: sudo apt install pipewire-pulse first)",
+             either(d, "{systemctl --user --now enable pipewire-pulse} (Debian: sudo apt install pipewire-pulse first)",
+                    "have your session start pipewire-pulse; for now: pipewire-pulse &"),
              "nothing serves those that use PulseAudio, such as browsers and most call programs");
     else
         tell(d, FINE, "applications", NULL, "PipeWire serves those that use PulseAudio");
@@ -148,7 +165,8 @@ static void check_sound_server(struct doctor *d) {
         tell(d, FINE, "session manager", NULL, "runs");
     else
         tell(d, PROBLEM, "session manager",
-             "start one: {systemctl --user --now enable wireplumber} (Debian: sudo apt install wireplumber first)",
+             either(d, "start one: {systemctl --user --now enable wireplumber} (Debian: sudo apt install wireplumber "
+                    "first)", "have your session start one; for now: wireplumber &"),
              "none runs, so no application is connected to a microphone");
 }
 
@@ -178,10 +196,13 @@ static void check_settings(struct doctor *d) {
         use_running_settings(d);
     if (res) {
         tell(d, PROBLEM, "settings",
-             "correct that line (see primeknet.conf(5)), then: {systemctl --user reload primeknet}", "%s%s%s",
+             either(d, "correct that line (see primeknet.conf(5)), then: {systemctl --user reload primeknet}",
+                    "correct that line (see primeknet.conf(5)), then: {primeknet setup}"), "%s%s%s",
              err.text, instead[0] ? "; in force: " : "", instead);
     } else if (instead[0]) {
-        tell(d, PROBLEM, "settings", "once the file is correct: {systemctl --user reload primeknet}",
+        tell(d, PROBLEM, "settings",
+             either(d, "once the file is correct: {systemctl --user reload primeknet}",
+                    "once the file is correct: {primeknet setup}"),
              "in force: %s, not the file: %s", instead, text_of(d->status, "refused"));
     } else {
         tell(d, FINE, "settings", NULL, "%s",
@@ -189,11 +210,38 @@ static void check_settings(struct doctor *d) {
     }
 }
 
+/* Advises without the daemon's help: without any model it does not run. */
+static void check_models(struct doctor *d) {
+    static const char again[] = "install PrimeKnet again (Debian: sudo apt install --reinstall primeknet)";
+    const char *names[] = {"small", "base", "large", d->settings.model}, *wanted = d->settings.model;
+    const unsigned n = 3 + (strcmp(wanted, "auto") && strcmp(wanted, "small") && strcmp(wanted, "base") &&
+                            strcmp(wanted, "large"));
+    struct err none = {""};
+    for (unsigned i = 0; i < n; i++) {
+        struct model *model = NULL;
+        struct err err;
+        const int res = model_load(&model, names[i], &err);
+        model_free(model);
+        d->any_model |= res == 0;
+        if (res == -ENOENT && i == 0)
+            none = err;
+        if (res == -ENOENT ? strcmp(names[i], wanted) == 0 : res < 0)
+            tell(d, PROBLEM, "models", i < 3 ? again : "name another one in the settings", "%s", err.text);
+    }
+    if (!d->any_model)
+        tell(d, PROBLEM, "models",
+             getenv("PRIMEKNET_MODELS") ? "unset PRIMEKNET_MODELS, which names their folder, or put them there" : again,
+             "none can be used%s%s", none.text[0] ? ": " : "", none.text);
+}
+
 static void check_service(struct doctor *d) {
     const struct systemd_unit *unit = &d->unit;
     const char *enable = "{primeknet setup}";
-    if (!d->systemd)
-        tell(d, NOTE, "service", NULL, "no systemd runs for this user, so nothing starts primeknetd at login");
+    char path[AUTOSTART_PATH];
+    if (!d->systemd && autostart_is_enabled() && autostart_path(path))
+        tell(d, FINE, "service", NULL, "desktops start primeknetd at login: %s", path);
+    else if (!d->systemd)
+        tell(d, NOTE, "service", enable, "no systemd runs for this user, and nothing else starts primeknetd at login");
     else if (strcmp(unit->load, "not-found") == 0)
         tell(d, PROBLEM, "service", "install PrimeKnet, with primeknet.service in a folder that systemd searches; "
              "then: systemctl --user daemon-reload; primeknet setup",
@@ -225,14 +273,19 @@ static int ask_daemon(struct doctor *d, struct err *err) {
 }
 
 static void check_daemon(struct doctor *d, int res, const char *why_not) {
-    bool runs = res != -ENOENT && res != -ECONNREFUSED && res != -ENOTDIR;
+    bool runs = res != -ENOENT && res != -ECONNREFUSED;
+    char obstacle[CONTROL_MAX_PATH], advice[CONTROL_MAX_PATH + 64];
+    if (!d->status && control_find_obstacle(obstacle)) {
+        snprintf(advice, sizeof advice, "remove it, which primeknetd notices within 5 s: {rm -r '%s'}", obstacle);
+        tell(d, PROBLEM, "daemon", advice, "cannot be asked: %s is in the place of its control socket", obstacle);
+        return;
+    }
     if (!runs && d->systemd && strcmp(d->unit.active, "active") != 0)
         return; /* the service's check reports it */
     if (!d->status)
-        tell(d, PROBLEM, "daemon", d->systemd ? "{systemctl --user restart primeknet}" : "start primeknetd", "%s",
-             runs ? why_not : "does not run");
+        tell(d, PROBLEM, "daemon", restart(d), "%s", runs ? why_not : "does not run");
     else if (strcmp(text_of(d->status, "version"), PACKAGE_VERSION) != 0)
-        tell(d, NOTE, "daemon", "{systemctl --user restart primeknet}", "version %s still runs; %s is installed",
+        tell(d, NOTE, "daemon", restart(d), "version %s still runs; %s is installed",
              text_of(d->status, "version"), PACKAGE_VERSION);
     else
         tell(d, FINE, "daemon", NULL, "%s", text_of(d->status, "state"));
@@ -359,7 +412,8 @@ static void check_microphone(struct doctor *d) {
              "unplug it and plug it in again, or choose another: primeknet mics; primeknet use NAME --save",
              "no sound comes from it, though somebody records");
     else if (stalls > 0)
-        tell(d, NOTE, "microphone", "journalctl --user -u primeknet says when; please report it",
+        tell(d, NOTE, "microphone", either(d, "journalctl --user -u primeknet says when; please report it",
+                                           "please report it"),
              "its sound has stopped %.0f times; primeknetd restarted its streams each time", stalls);
     else if (audible && (json_is_null(level) || json_number_value(level) < digital_silence_db))
         tell(d, PROBLEM, "microphone",
@@ -367,12 +421,20 @@ static void check_microphone(struct doctor *d) {
              "it sends digital silence");
 }
 
+/* What applications record with: muted by people, or by the session manager, which remembers it for each. */
+static void check_recorders(struct doctor *d) {
+    const struct survey_source *stream;
+    for (stream = d->survey->streams; stream; stream = stream->next)
+        if (stream->records_enhanced)
+            is_open(d, "application", stream);
+}
+
 static void check_enhanced(struct doctor *d) {
     const struct survey_source *enhanced = survey_find(d->survey, ENHANCED_MIC);
     const char *by_default = d->survey->default_source;
     if (!enhanced) {
         if (d->status)
-            tell(d, PROBLEM, "Enhanced Mic", "{systemctl --user restart primeknet}", "is missing from PipeWire");
+            tell(d, PROBLEM, "Enhanced Mic", restart(d), "is missing from PipeWire");
         return;
     }
     check_sound(d, "Enhanced Mic", enhanced);
@@ -438,8 +500,9 @@ static void check_realtime(struct doctor *d) {
     }
     if (json_is_number(json_object_get(d->status, "realtime_limit_ms"))) {
         tell(d, PROBLEM, "real time",
-             "{systemctl --user restart xdg-desktop-portal}, which may have begun before rtkit; then: "
-             "systemctl --user restart primeknet",
+             either(d, "{systemctl --user restart xdg-desktop-portal}, which may have begun before rtkit; then: "
+                    "systemctl --user restart primeknet",
+                    "log out and in again, since xdg-desktop-portal may have begun before rtkit"),
              "no real-time priority is used, since %s%s", text_of(d->status, "realtime_refusal"), means);
         return;
     }
@@ -448,7 +511,7 @@ static void check_realtime(struct doctor *d) {
     if (rtkit == 0 && !d->status) {
         tell(d, FINE, "real time", NULL, "%s", limits_do ? "this user's limits allow it" : "rtkit grants it");
     } else if (rtkit == 0) {
-        tell(d, PROBLEM, "real time", "{systemctl --user restart primeknet}",
+        tell(d, PROBLEM, "real time", restart(d),
              "the model's thread has no real-time priority (%s), though %s now%s",
              text_of(d->status, "realtime_refusal"), limits_do ? "this user's limits allow it" : "rtkit grants it",
              means);
@@ -457,7 +520,8 @@ static void check_realtime(struct doctor *d) {
         tell(d, PROBLEM, "real time", advice,
              "rtkit is not installed, and this user's limits allow no real-time priority%s", means);
     } else {
-        snprintf(advice, sizeof advice, "journalctl -u rtkit-daemon says why; solve that, %s", limits);
+        snprintf(advice, sizeof advice, "%s; solve that, %s",
+                 either(d, "journalctl -u rtkit-daemon says why", "the system's log says why"), limits);
         tell(d, PROBLEM, "real time", advice,
              "rtkit refuses (%s), and this user's limits allow no real-time priority%s", why.text, means);
     }
@@ -558,13 +622,16 @@ static void check_speed(struct doctor *d) {
                  : share > tight ? ", so the delay grows and hops may be late"
                                  : "");
     }
-    if (res < 0)
-        tell(d, PROBLEM, "speed", "choose another model: {primeknet model auto --save}", "%s", err.text);
     engine_close(e);
     model_free(model);
 }
 
 /* ---- conclusion -------------------------------------------------------------------------------------------------- */
+
+/* Where there are problems, what else there is to say can wait. */
+static bool is_shown(const json_t *check, int n_problems) {
+    return text_of(check, "advice")[0] && (!n_problems || strcmp(text_of(check, "result"), words[PROBLEM]) == 0);
+}
 
 /* Prints the advice; returns the exit status. */
 static int conclude(const struct doctor *d) {
@@ -580,10 +647,10 @@ static int conclude(const struct doctor *d) {
     puts(n_problems ? "\nWhat to do, in this order:" : "\nNo problems found.");
     json_array_foreach(d->checks, i, check) {
         bool repeated = false;
-        if (!text_of(check, "advice")[0] || (n_problems && strcmp(text_of(check, "result"), words[PROBLEM]) != 0))
+        if (!is_shown(check, n_problems))
             continue;
         json_array_foreach(d->checks, k, said)
-            repeated |= k < i && strcmp(text_of(said, "advice"), text_of(check, "advice")) == 0;
+            repeated |= k < i && is_shown(said, n_problems) && strcmp(text_of(said, "advice"), text_of(check, "advice")) == 0;
         if (repeated)
             continue;
         if (n_problems)
@@ -612,6 +679,7 @@ static int run_doctor(const struct cli_call *call) {
     else
         check_sound_server(&d);
     check_settings(&d);
+    check_models(&d);
     if (in_session) {
         check_service(&d);
         check_daemon(&d, asked, why_not.text);
@@ -619,6 +687,7 @@ static int run_doctor(const struct cli_call *call) {
     if (d.survey) {
         check_microphone(&d);
         check_enhanced(&d);
+        check_recorders(&d);
         check_echo(&d);
     }
     check_realtime(&d);

@@ -8,6 +8,7 @@
 #include "daemon/control.h"
 #include "graph/node.h"
 #include "graph/survey.h"
+#include "tool/autostart.h"
 #include "tool/systemd.h"
 #include "daemon/settings.h"
 #include "base/state.h"
@@ -70,6 +71,18 @@ static int choose_network(const struct settings *s) {
     if (!automatic)
         printf("          model stays %s; primeknet model auto --save uses the measured one%s\n", s->model,
                gpu_alone ? " where there is no GPU" : "");
+    return cli_done;
+}
+
+/* Without systemd. */
+static int start_process(void) {
+    char path[AUTOSTART_PATH];
+    struct err err;
+    if (autostart_enable(true, &err) < 0 || autostart_start(&err) < 0)
+        return cli_fail("%s", err.text);
+    autostart_path(path);
+    printf("service   primeknetd runs now; desktops start it at login because of\n          %s\n"
+           "          Without a desktop, start it with your session: primeknetd &\n", path);
     return cli_done;
 }
 
@@ -153,7 +166,7 @@ static int set_up(struct systemd *m, bool by_default) {
         return cli_fail("%s", err.text);
     int status = choose_network(&s);
     if (status == cli_done)
-        status = start_service(m);
+        status = m ? start_service(m) : start_process();
     if (status == cli_done && by_default)
         status = make_default(&s);
     if (status == cli_done)
@@ -201,10 +214,21 @@ static int restore_default(const struct before *b) {
     return res ? cli_fail("%s", err.text) : cli_done;
 }
 
+static int stop_service(struct systemd *m, struct err *err) {
+    struct systemd_unit unit;
+    int res;
+    if (!m)
+        return (res = autostart_enable(false, err)) ? res : autostart_stop(err);
+    res = systemd_unit(m, &unit, UNIT, err);
+    if (res < 0 || strcmp(unit.load, "not-found") == 0)
+        return res;
+    res = systemd_enable(m, UNIT, false, err);
+    return res < 0 ? res : systemd_stop(m, UNIT, err);
+}
+
 static int undo(struct systemd *m) {
     struct before b;
     struct settings s;
-    struct systemd_unit unit;
     struct err err;
     read_before(&b);
     int status = restore_default(&b);
@@ -212,9 +236,7 @@ static int undo(struct systemd *m) {
         (settings_set(&s, SETTING_microphone, "default", &err) < 0 ||
          settings_save(&s, -1, SETTING_microphone, &err) < 0))
         status = cli_fail("%s", err.text);
-    if (systemd_unit(m, &unit, UNIT, &err) < 0 ||
-        (strcmp(unit.load, "not-found") != 0 &&
-         (systemd_enable(m, UNIT, false, &err) < 0 || systemd_stop(m, UNIT, &err) < 0)))
+    if (stop_service(m, &err) < 0)
         return cli_fail("%s", err.text);
     puts("service   stopped, and no longer started at login");
     if (status == cli_done) {
@@ -226,17 +248,16 @@ static int undo(struct systemd *m) {
 
 static int run_setup(const struct cli_call *call) {
     bool by_default = cli_option(call, 'd'), removes = cli_option(call, 'r');
-    struct systemd *m;
+    struct systemd *m = NULL; /* stays so where none runs */
     struct err err;
     if (by_default && removes)
         return cli_misuse(call->command, "--default or --remove, not both");
     int fd, res = control_connect(&fd, &err);
     if (res == 0)
         close(fd);
-    if (res == -EPERM)
+    if (res == -EPERM || !getenv("XDG_RUNTIME_DIR"))
         return cli_fail("%s", err.text);
-    if (systemd_open(&m, &err) < 0)
-        return cli_fail("%s, so nothing can start primeknetd at login; start it by hand", err.text);
+    systemd_open(&m, NULL);
     int status = removes ? undo(m) : set_up(m, by_default);
     systemd_close(m);
     return status;
@@ -248,7 +269,7 @@ const struct cli_command setup_command = {
     .run = run_setup,
     .options = {{'d', "default", .help = "also make Enhanced Mic the default microphone"},
                 {'r', "remove", .help = "undo setup; the settings file stays"}},
-    .about = "Measures which model this processor can run, and has systemd start primeknetd now and at every login.\n"
-             "It can be run again. With --default, applications that follow the default use Enhanced Mic, even those\n"
+    .about = "Measures which model this processor can run, and has primeknetd started now and at every login: by\n"
+             "systemd or, where that does not run, the desktop. It can be run again. With --default, applications that follow the default use Enhanced Mic, even those\n"
              "that offer no choice, and return to it after it was away; it listens to the previous default.\n",
 };
