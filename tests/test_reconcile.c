@@ -30,6 +30,9 @@ struct script {
 };
 
 #define OWN "own 10 11", "node 10 Stream/Input/Audio capture 100", "node 11 Audio/Source enhanced_mic 101"
+#define SPEAKER \
+    "own 10 11", "node 10 Audio/Sink enhanced_speaker 100", "node 11 Stream/Output/Audio playback.enhanced_speaker 101", \
+        "group 10 own", "group 11 own", "metadata 5", "complete", "told"
 #define KNOWN OWN, "node 30 Audio/Source mic 130", "link 50 30 10", "metadata 5", "complete", "told"
 
 static const struct script scripts[] = {
@@ -290,6 +293,37 @@ static const struct script scripts[] = {
         "= target out capture 1",
         "- 51",
         "= microphone - pacing 1"}},
+    {"a speaker leaves an output whose sound comes back to it", NODE_SPEAKER, {
+        SPEAKER, "node 30 Audio/Sink phones 130", "node 31 Audio/Sink effects 131", "node 21 Stream/Output/Audio out",
+        "node 20 Stream/Output/Audio song", "group 21 a", "group 31 a", "link 50 11 30", "link 51 20 10",
+        "= microphone 30 refused - sets -",
+        "link 60 21 10", /* the effects play to this node, and nobody to them */
+        "= microphone 30 refused - sets -",
+        "- 50", "link 52 11 31",
+        "= microphone 31 refused effects sets 11:target.object:130",
+        "= sets - refused effects",
+        "set 11 target.object 130", "- 52", "link 50 11 30",
+        "= microphone 30 refused effects sets -",
+        "- 60", /* the program rests */
+        "= refused effects sets -",
+        "- 50", "link 52 11 31", "set 11 target.object 131", /* it insists: once is enough */
+        "= refused effects sets -",
+        "link 60 21 30", /* it plays elsewhere */
+        "= refused - sets 11:target.node:0,11:target.object:0",
+        "= refused - sets -"}},
+    {"an output that the echo canceller hears does not loop", NODE_SPEAKER, {
+        SPEAKER, "node 30 Audio/Sink phones 130", "link 50 11 30", "node 32 Audio/Sink other 132",
+        "node 22 Stream/Input/Audio echo.enhanced_mic", "group 22 mic", "node 23 Audio/Source enhanced_mic",
+        "group 23 mic", "node 24 Stream/Input/Audio in", "node 25 Stream/Output/Audio out", "group 24 a", "group 25 a",
+        "link 60 30 22", "link 61 23 24", "link 62 25 10",
+        "= microphone 30 refused - sets -"}},
+    {"a speaker has no better output than one that loops", NODE_SPEAKER, {
+        SPEAKER, "node 31 Audio/Sink effects 131", "link 52 11 31", "link 60 31 10",
+        "= microphone 31 refused effects sets -",
+        "node 30 Audio/Sink phones 130",
+        "= refused effects sets 11:target.object:130",
+        "lost-metadata", "metadata 6", "told",
+        "= refused effects sets 11:target.object:130"}},
     {"a speaker's defaults are of sinks", NODE_SPEAKER, {
         "own 10 11", "metadata 5",
         "set 0 default.audio.source {\"name\":\"enhanced_speaker\"}", "set 40 target.node -1",

@@ -98,12 +98,17 @@ static void log_stalls(struct log *l, const struct engines_load *load) {
 }
 
 /* What a further microphone or the speaker has found, or lost. */
-static void log_further(struct node *node, char told[128]) {
+static void log_further(struct node *node, char told[128], char refused[128]) {
     struct node_status s;
     node_status(node, &s);
+    const bool speaker = node_kind(node) == NODE_SPEAKER;
+    if (s.refused[0] && strcmp(s.refused, refused) != 0)
+        say(SD_WARNING, speaker ? "the sound of %s comes back to %s, which does not play on it"
+                                : "%s gives out the sound of %s itself, which does not follow it",
+            s.refused, node_title(node));
+    memcpy(refused, s.refused, sizeof s.refused);
     if (!s.connected || strcmp(s.microphone, told) == 0)
         return;
-    const bool speaker = node_kind(node) == NODE_SPEAKER;
     if (s.has_microphone)
         say(SD_INFO, "%s: %s %s", node_title(node), speaker ? "plays on" : "records from", s.microphone);
     else
@@ -119,7 +124,7 @@ void log_nodes(struct log *l, struct nodes *nodes) {
     log_late_hops(l, &load);
     log_stalls(l, &load);
     for (unsigned i = 1; i < nodes->n; i++)
-        log_further(nodes->all[i].node, nodes->all[i].told);
+        log_further(nodes->all[i].node, nodes->all[i].told, nodes->all[i].refused);
 }
 
 int64_t log_due(const struct log *l) {

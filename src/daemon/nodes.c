@@ -56,7 +56,7 @@ static int open_one(struct nodes *s, enum node_kind kind, const char *device, st
     int res = node_open(&s->all[s->n].node, &options, err);
     if (res)
         return res;
-    s->all[s->n].told[0] = '\0';
+    s->all[s->n].told[0] = s->all[s->n].refused[0] = '\0';
     strcpy(s->all[s->n++].device, device);
     return 0;
 }

@@ -14,7 +14,8 @@ struct nodes {
     struct {
         struct node *node;
         char device[256]; /* what it was opened for: a microphone's or an output's name, or "default" */
-        char told[128];   /* log.c's: the device that the log names for it, "" at first */
+        char told[128];   /* log.c's: the device that the log names for it, "" at first ... */
+        char refused[128]; /* ... and the one that it does not follow */
     } all[WORKER_PUMPS];  /* the first microphone's is the first */
     struct node_options options; /* nodes.c's own */
 };

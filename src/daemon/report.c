@@ -111,11 +111,15 @@ static json_t *value(const struct settings *s, int setting) {
     return json_string(text);
 }
 
-/* Why a node does not follow its microphone. */
+/* Why a node does not follow its microphone, or its output. */
 static void add_refused(const struct node *node, char ret[MISSING_BYTES]) {
     struct node_status n;
     node_status(node, &n);
-    if (n.refused[0])
+    if (n.refused[0] && node_kind(node) == NODE_SPEAKER)
+        text_add(ret, MISSING_BYTES, "%sthe sound of %s comes back to %s, which %s%s", ret[0] ? "; " : "", n.refused,
+                 node_title(node), strcmp(n.refused, n.microphone) ? "plays on " : "has no other output",
+                 strcmp(n.refused, n.microphone) ? n.microphone : "");
+    else if (n.refused[0])
         text_add(ret, MISSING_BYTES, "%s%s gives out the sound of %s itself, which %s%s instead", ret[0] ? "; " : "",
                  n.refused, node_title(node), n.has_microphone ? "follows " : "has no microphone",
                  n.has_microphone ? n.microphone : "");
@@ -146,6 +150,9 @@ bool report_missing(const struct report *r, int setting, char ret[MISSING_BYTES]
     if (setting == SETTING_speaker && strcmp(s->speaker, "off") != 0 && strcmp(s->speaker, "default") != 0 &&
         !node_knows(first, NODE_SPEAKER, s->speaker))
         text_add(ret, MISSING_BYTES, "there is no output \"%s\" now; it is used as soon as there is", s->speaker);
+    for (unsigned i = 1; setting == SETTING_speaker && i < r->nodes->n; i++)
+        if (node_kind(r->nodes->all[i].node) == NODE_SPEAKER)
+            add_refused(r->nodes->all[i].node, ret);
     if (setting == SETTING_echo_cancel && n.echo_problem[0])
         text_add(ret, MISSING_BYTES, "%s; the echo stays", n.echo_problem);
     for (unsigned i = 0; setting == SETTING_more_microphones && settings_more_microphone(s, i, name); i++)
@@ -305,6 +312,7 @@ static json_t *one_stream(struct node *node, bool bypass) {
                                nodes_state(node, bypass), speaker ? "players" : "recorders",
                                users(node, add_recorder), speaker ? "output" : "microphone", device(&n));
     json_object_set_new(stream, "brought_back", users(node, add_brought_back));
+    json_object_set_new(stream, "loop", n.refused[0] ? words(n.refused) : json_null());
     if (n.n_consumers)
         add_sound(stream, &n.pump, node_pump(node), bypass);
     add_hops(stream, &n);

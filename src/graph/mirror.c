@@ -176,6 +176,7 @@ void mirror_lose_metadata(struct mirror *m) {
     m->metadata_complete = false;
     m->configured_name[0] = '\0';
     m->n_targets = 0;
+    m->released = 0;
     for (unsigned i = 0; i < m->n_nodes; i++) { /* nobody has been asked to move any more */
         m->nodes[i].asked = 0;
         m->nodes[i].settled = false;

@@ -40,8 +40,8 @@ struct mirror_node {
     uint64_t serial; /* object.serial */
 
     /* reconcile's memory. */
-    bool fed;          /* this node's sound reaches it */
-    bool loops;        /* ROLE_MICROPHONE: it was fed, and no other sound has reached it since */
+    bool fed;          /* this node's sound reaches it; of a speaker's: its sound reaches this node */
+    bool loops;        /* ROLE_MICROPHONE, or ROLE_OUTPUT: it was fed, and not linked to anything else since */
     bool takes_all;    /* another program has moved this node's own capture stream to it, and so others' */
     uint64_t moved_back; /* the serial of such a node that it was moved back from, 0: none */
     bool linked;       /* to this node's visible stream */
@@ -112,7 +112,7 @@ struct mirror {
     } followed;
     char kept[256];      /* node.name of the microphone that was linked last and is none that loops */
     bool keeps;          /* it is asked for by its name, in place of one that loops */
-    uint64_t released;   /* the serial of the microphone that the capture stream was moved to and from; 0: none */
+    uint64_t released;   /* the serial of the device that the device stream was moved to and from; 0: none */
     bool ask_anew;       /* those whose move was in vain, at the next reconcile */
     uint32_t ported;     /* the visible stream's node, once it has had a port */
 };

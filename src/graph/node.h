@@ -53,7 +53,7 @@ struct node_status {
     bool passes;          /* blocks of the microphone reach who records; speaker: of the players reach the output */
     unsigned n_stalls;    /* how often the node flushed or reopened its streams because none did (stall.h) */
     char refused[128];    /* node.description of the microphone that is not followed because it gives out this node's own
-                           * sound, or "" */
+                           * sound, or of the output whose sound comes back to this speaker, or "" */
     char microphone[128]; /* node.description of the linked microphone, or ""; speaker: of the output */
     char microphone_name[128]; /* its node.name */
     struct pump_stats pump; /* with the echo canceller's delay */

@@ -79,14 +79,22 @@ static bool same_group(const struct mirror_node *a, const struct mirror_node *b)
     return a->group[0] && strcmp(a->group, b->group) == 0;
 }
 
-/* Has `fed` hold of every node that sound reaches from those of which it holds, by links and through programs. */
+/* What Enhanced Mic's echo canceller hears is taken out of its sound. */
+static bool is_reference(const struct mirror_node *node) {
+    return strcmp(node->name, "echo." ENHANCED_MIC) == 0;
+}
+
+/* Has `fed` hold of every node that sound reaches from those of which it holds, by links and through programs; for a
+ * speaker, of every node from which sound reaches those. */
 static void spread(struct mirror *m) {
+    const bool speaker = m->own.kind == NODE_SPEAKER;
     for (bool more = true; more;) {
         more = false;
         for (unsigned i = 0; i < m->n_links; i++) {
-            const struct mirror_node *const from = mirror_node(m, m->links[i].from);
-            struct mirror_node *const to = mirror_node(m, m->links[i].to);
-            if (from && to && from->fed && !to->fed)
+            const struct mirror_link *const link = &m->links[i];
+            const struct mirror_node *const from = mirror_node(m, speaker ? link->to : link->from);
+            struct mirror_node *const to = mirror_node(m, speaker ? link->from : link->to);
+            if (from && to && from->fed && !to->fed && !is_reference(from) && !is_reference(to))
                 to->fed = more = true;
         }
         for (unsigned i = 0; i < m->n_nodes; i++)
@@ -96,9 +104,16 @@ static void spread(struct mirror *m) {
     }
 }
 
-/* Whether a node sends sound of its own, as far as one can tell. */
-static bool is_origin(const struct mirror_node *node) {
-    return (node->role == ROLE_PLAYER || (node->role == ROLE_MICROPHONE && !node->loops)) && !node->group[0];
+/* What the device stream may follow. */
+static bool is_device(const struct mirror *m, const struct mirror_node *node) {
+    return m->own.kind == NODE_SPEAKER ? node->role == ROLE_OUTPUT && strcmp(node->name, m->own.name) != 0
+                                       : node->role == ROLE_MICROPHONE;
+}
+
+/* Whether sound begins at a node, or for a speaker ends there, as far as one can tell. */
+static bool is_end(const struct mirror *m, const struct mirror_node *node) {
+    const enum mirror_role application = m->own.kind == NODE_SPEAKER ? ROLE_RECORDER : ROLE_PLAYER;
+    return (node->role == application || (is_device(m, node) && !node->loops)) && !node->group[0];
 }
 
 /* NULL: none. */
@@ -114,15 +129,16 @@ static void unfeed(struct mirror *m) {
         m->nodes[i].fed = false;
 }
 
-/* Finds the microphones that give out what this node does, such as a filter's. A program may unlink its filter while
- * nobody records from it, so one that was found loops until it is seen to give out something else. */
+/* Finds the microphones that give out what this node does, such as a filter's; for a speaker, the outputs whose sound
+ * comes back to it. A program may unlink its filter while nobody uses it, so one that was found loops until it is seen
+ * to be linked to something else. */
 static void find_loops(struct mirror *m) {
-    struct mirror_node *const own = mirror_node(m, m->own.source);
+    struct mirror_node *const own = mirror_node(m, m->own.kind == NODE_SPEAKER ? m->own.capture : m->own.source);
     unfeed(m);
     if (!own)
         return;
     for (unsigned i = 0; i < m->n_nodes && find_looping(m); i++) {
-        if (!is_origin(&m->nodes[i]))
+        if (!is_end(m, &m->nodes[i]))
             continue;
         unfeed(m);
         m->nodes[i].fed = true;
@@ -134,7 +150,7 @@ static void find_loops(struct mirror *m) {
     own->fed = true;
     spread(m);
     for (unsigned i = 0; i < m->n_nodes; i++)
-        m->nodes[i].loops |= m->nodes[i].fed && m->nodes[i].role == ROLE_MICROPHONE;
+        m->nodes[i].loops |= m->nodes[i].fed && is_device(m, &m->nodes[i]);
 }
 
 /* ---- what the device stream asks for ----------------------------------------------------------------------------- */
@@ -169,12 +185,12 @@ static const struct mirror_node *find_default(const struct mirror *m) {
     return NULL;
 }
 
-/* What is taken in place of a microphone that loops: the one that was in use, or the best of the others. NULL: none. */
+/* What is taken in place of a device that loops: the one that was in use, or the best of the others. NULL: none. */
 static const struct mirror_node *find_instead(const struct mirror *m) {
     const struct mirror_node *found = NULL;
     for (unsigned i = 0; i < m->n_nodes; i++) {
         const struct mirror_node *const node = &m->nodes[i];
-        if (node->role != ROLE_MICROPHONE || node->loops)
+        if (!is_device(m, node) || node->loops)
             continue;
         if (strcmp(node->name, m->kept) == 0)
             return node;
@@ -239,7 +255,8 @@ static void choose_target(struct mirror *m, struct wishes *w) {
     const uint32_t microphone = linked ? w->microphone : found ? found->id : MIRROR_NONE;
     const char *const channel = find_channel(m, microphone);
     snprintf(w->target, sizeof w->target, "%s", found ? found->name : chosen ? chosen : "");
-    snprintf(w->refused, sizeof w->refused, "%s", refused ? refused->description : "");
+    if (refused)
+        snprintf(w->refused, sizeof w->refused, "%s", refused->description);
     snprintf(w->channel, sizeof w->channel, "%s", channel ? channel : "MONO");
     w->n_inputs = speaker || channel ? 0 : count_inputs(m, microphone);
     w->lacks_channel = linked && channel_number(m->own.channel) != 0 && !channel;
@@ -442,6 +459,30 @@ static void follow_move(struct mirror *m, struct wishes *w) {
         m->released = from;
 }
 
+/* A speaker's device stream is where the session manager, people or a program linked it. From an output that loops it is
+ * moved away, once, for as long as that loops. */
+static void leave_loop(struct mirror *m, struct wishes *w) {
+    struct mirror_node *const own = mirror_node(m, m->own.source);
+    const struct mirror_node *const linked = mirror_node(m, w->microphone), *const instead = find_instead(m);
+    const struct mirror_node *left = NULL;
+    for (unsigned i = 0; i < m->n_nodes; i++)
+        if (m->nodes[i].serial == m->released && m->nodes[i].loops)
+            left = &m->nodes[i];
+    if (linked && linked->loops)
+        snprintf(w->refused, sizeof w->refused, "%s", linked->description);
+    else if (left)
+        snprintf(w->refused, sizeof w->refused, "%s", left->description);
+    if (!own || !m->metadata_complete)
+        return;
+    if (linked && linked->loops && linked != left && instead && set_target(w, own->id, "target.object", instead->serial)) {
+        own->asked = instead->serial;
+        m->released = linked->serial;
+    } else if (m->released && !left && forget_target(w, own->id)) {
+        own->asked = 0;
+        m->released = 0;
+    }
+}
+
 /* ---- what people chose for applications -------------------------------------------------------------------------- */
 
 /* False: its turn comes with the next call. */
@@ -521,8 +562,7 @@ void reconcile(struct mirror *m, struct wishes *ret) {
         .microphone = MIRROR_NONE,
         .metadata = m->n_metadata ? m->metadata[0].id : MIRROR_NONE,
     };
-    if (!speaker)
-        find_loops(m);
+    find_loops(m);
     const unsigned n_linked = count_links(m, ret);
     ret->quiet = !speaker && is_played(m, ret->microphone);
     if (ret->quiet)
@@ -532,7 +572,9 @@ void reconcile(struct mirror *m, struct wishes *ret) {
     if (microphone && !microphone->loops)
         memcpy(m->kept, microphone->name, sizeof m->kept);
     recall(m, ret);
-    if (!speaker && m->metadata_complete)
+    if (speaker)
+        leave_loop(m, ret);
+    else if (m->metadata_complete)
         follow_move(m, ret);
     keep_choices(m, ret);
     ask_anew(m, ret);

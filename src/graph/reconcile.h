@@ -20,7 +20,7 @@ struct wishes {
     unsigned n_inputs;  /* the capture stream asks for so many channels, AUX0 and on, and mixes them; 0: for the above */
     char played[256];   /* NODE_MIC: node.name of the output that Enhanced Speaker plays on, or "" */
     char refused[128];  /* node.description of the microphone that would be the target but gives out this node's own
-                         * sound, or "" */
+                         * sound, or of the output whose sound comes back to this node, or "" */
     bool lacks_channel; /* the linked microphone does not have the chosen channel */
     bool forgotten;     /* a microphone is there, but the session manager does not link it: open the capture stream anew
                          * in a while */

@@ -560,6 +560,20 @@ static void check_gpu(struct doctor *d) {
 static const char *const lighter =
     "use a lighter model: {primeknet model auto --save}, or primeknet model small --save";
 
+static void check_speaker(struct doctor *d) {
+    const json_t *stream;
+    size_t i;
+    json_array_foreach(json_object_get(d->status, "streams"), i, stream) {
+        const char *loop = text_of(stream, "loop"), *output = text_of(json_object_get(stream, "output"), "description");
+        if (strcmp(text_of(stream, "kind"), "speaker") != 0 || !loop[0])
+            continue;
+        const bool alone = strcmp(loop, output) == 0;
+        tell(d, alone ? PROBLEM : NOTE, "speaker", "have the program behind it play on an output, not on Enhanced Speaker",
+             "the sound of %s comes back to Enhanced Speaker, which %s%s", loop,
+             alone ? "has no other output" : "plays on ", alone ? "" : output);
+    }
+}
+
 static void check_echo(struct doctor *d) {
     const char *missing = text_of(json_object_get(d->status, "missing"), "echo_cancel");
     if (missing[0])
@@ -689,6 +703,7 @@ static int run_doctor(const struct cli_call *call) {
         check_enhanced(&d);
         check_recorders(&d);
         check_echo(&d);
+        check_speaker(&d);
     }
     check_realtime(&d);
     check_gpu(&d);
