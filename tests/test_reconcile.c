@@ -4,10 +4,11 @@
  * A line of a script is an event or, after "=", the expected wishes; words are separated by blanks.
  *   node ID CLASS NAME [SERIAL]    port ID NODE NUMBER CHANNEL    link ID FROM TO    metadata ID    - ID
  *   meter ID    active ID 0|1    complete    told    lost-metadata    set SUBJECT KEY VALUE    unset SUBJECT [KEY]
- *   owner ID SERIAL: of the metadata's entry
+ *   owner ID SERIAL: of the metadata's entry    wants ID NAME    config ID fit|unfit: of the ports
  *   own CAPTURE SOURCE    choose MICROPHONE|- CHANNEL|-    noted SERIAL TARGET|- [misled]
  *   group ID NAME    hardware ID    priority ID N    listens ID    app NAME on|off|auto    anew
  *   = [consumers N] [recorders N] [back N] [microphone ID|-] [quiet 0|1] [capture 0|1] [target NAME|-]
+ *     [expected ID|-] [needed 0|1]
  *     [channel NAME] [inputs N] [played NAME|-] [lacks 0|1] [pacing 0|1] [metadata ID|-] [sets NODE:KEY:SERIAL...|-]
  *     [vain 0|1] [forgotten 0|1] [portless 0|1] [refused NAME|-] [title TEXT|-] [notes SERIAL[:TARGET][:misled]...|-] [choices NAME:on|off...|-]
  * reconcile is called at "=" only: the events between two of them come in one dispatch. */
@@ -34,6 +35,10 @@ struct script {
     "own 10 11", "node 10 Audio/Sink enhanced_speaker 100", "node 11 Stream/Output/Audio playback.enhanced_speaker 101", \
         "group 10 own", "group 11 own", "metadata 5", "complete", "told"
 #define KNOWN OWN, "node 30 Audio/Source mic 130", "link 50 30 10", "metadata 5", "complete", "told"
+
+#define IDLE \
+    "own - 11", "node 11 Audio/Source enhanced_mic 101", "node 30 Audio/Source mic 130", "metadata 5", "complete", \
+            "told", "set 0 default.audio.source {\"name\":\"mic\"}"
 
 static const struct script scripts[] = {
     {"nothing is known", NODE_MIC, {
@@ -134,6 +139,74 @@ static const struct script scripts[] = {
         "= portless 0",
         "- 61", "- 11",
         "= portless 0"}},
+    {"the visible stream's ports are there, but another program has made them useless", NODE_MIC, {
+        KNOWN, "config 11 unfit",
+        "= portless 0", /* the session manager has not configured it yet */
+        "config 11 fit", "port 60 11 0 MONO",
+        "= portless 0",
+        "config 11 unfit",
+        "= portless 1",
+        "config 11 fit",
+        "= portless 0"}},
+    {"the capture stream is needed while somebody is linked, or comes to be", NODE_MIC, {
+        IDLE,
+        "= needed 0 capture 1 expected 30 microphone -",
+        "node 40 Stream/Input/Audio rec 7", "listens 40",
+        "= needed 0", /* it will take the default, fake_mic */
+        "set 0 default.audio.source {\"name\":\"enhanced_mic\"}",
+        "= needed 1",
+        "link 51 30 40",
+        "= needed 0",
+        "link 52 11 40",
+        "= needed 1",
+        "- 51", "- 52",
+        "= needed 0", /* people unlinked it */
+        "- 40",
+        "node 41 Stream/Input/Audio other 8", "wants 41 mic", "listens 41",
+        "= needed 0",
+        "set 41 target.object 101",
+        "= needed 1",
+        "set 41 target.object 130",
+        "= needed 0",
+        "app other on",
+        "= needed 1",
+        "- 41",
+        "node 42 Stream/Input/Audio by_name", "wants 42 enhanced_mic",
+        "= needed 0", /* not known to take a microphone yet */
+        "meter 42",
+        "= needed 1",
+        "- 42",
+        "node 43 Stream/Input/Audio by_serial", "wants 43 101", "listens 43",
+        "= needed 1",
+        "app by_serial off",
+        "= needed 0"}},
+    {"an application is moved to the microphone while nobody records", NODE_MIC, {
+        IDLE, "node 40 Stream/Input/Audio rec 7", "listens 40", "app rec off",
+        "= sets 40:target.object:130"}},
+    {"while nobody records the microphone is the chosen one, the default, or the session manager's", NODE_MIC, {
+        IDLE, "node 31 Audio/Source other 131",
+        "= expected 30",
+        "choose other -",
+        "= expected 31 target other",
+        "- 31",
+        "= expected 30",
+        "choose - -", "set 0 default.audio.source {\"name\":\"enhanced_mic\"}", "node 31 Audio/Source other 131",
+        "= expected 31", /* the newest of equals */
+        "priority 30 9",
+        "= expected 30",
+        "own 10 11", "link 50 31 10",
+        "= expected 31 microphone 31",
+        "own - 11", "- 50", "- 10",
+        "= expected 31", /* where it was moved to: the session manager remembers */
+        "node 32 Audio/Source third 132", "priority 32 10",
+        "= expected 32",
+        "lost-metadata", "- 5",
+        "= expected -"}},
+    {"a capture stream that was linked and is not follows no microphone", NODE_MIC, {
+        KNOWN,
+        "= expected 30",
+        "- 50",
+        "= expected - microphone -"}},
     {"a default that gives out this node's sound is not followed", NODE_MIC, {
         KNOWN, "node 20 Stream/Output/Audio player", "node 21 Other filter", "node 22 Other filter2",
         "node 31 Audio/Source/Virtual effects 131", "node 32 Audio/Source other", "priority 32 9",
@@ -695,6 +768,10 @@ static void play_event(struct play *p, char *const *a) {
         mirror_node(m, number(a[1]))->meter = true;
     else if (strcmp(event, "listens") == 0)
         mirror_node(m, number(a[1]))->listens = true;
+    else if (strcmp(event, "wants") == 0)
+        snprintf(mirror_node(m, number(a[1]))->wanted, sizeof m->nodes->wanted, "%s", a[2]);
+    else if (strcmp(event, "config") == 0)
+        mirror_node(m, number(a[1]))->unlinkable = strcmp(a[2], "unfit") == 0;
     else if (strcmp(event, "app") == 0)
         ck_assert_int_eq(mirror_choose(m, a[1], a[2]), 0);
     else if (strcmp(event, "group") == 0)
@@ -766,6 +843,8 @@ static void describe(const struct play *p, const char *what, char ret[512]) {
     const struct wishes *const w = &p->w;
     if (strcmp(what, "microphone") == 0)
         describe_id(w->microphone, ret);
+    else if (strcmp(what, "expected") == 0)
+        describe_id(w->expected, ret);
     else if (strcmp(what, "metadata") == 0)
         describe_id(w->metadata, ret);
     else if (strcmp(what, "sets") == 0)
@@ -793,6 +872,7 @@ static void describe(const struct play *p, const char *what, char ret[512]) {
                 : strcmp(what, "back") == 0      ? w->n_brought_back
                 : strcmp(what, "quiet") == 0     ? w->quiet
                 : strcmp(what, "capture") == 0   ? w->capture
+                : strcmp(what, "needed") == 0    ? w->needed
                 : strcmp(what, "inputs") == 0    ? w->n_inputs
                 : strcmp(what, "lacks") == 0     ? w->lacks_channel
                 : strcmp(what, "vain") == 0      ? w->in_vain

@@ -38,6 +38,8 @@ struct mirror_node {
     char group[128]; /* node.link-group, or "": what enters one of its nodes may leave by any other */
     bool watched;    /* used by registry.c: the node is bound, so meter, listens and group are up to date */
     uint64_t serial; /* object.serial */
+    bool unlinkable; /* this node's visible stream: its PortConfig is one with which nobody can be linked */
+    char wanted[256]; /* ROLE_RECORDER: whom it asked for as it came, by name or serial; "": it leaves that open */
 
     /* reconcile's memory. */
     bool fed;          /* this node's sound reaches it; of a speaker's: its sound reaches this node */
@@ -45,6 +47,7 @@ struct mirror_node {
     bool takes_all;    /* another program has moved this node's own capture stream to it, and so others' */
     uint64_t moved_back; /* the serial of such a node that it was moved back from, 0: none */
     bool linked;       /* to this node's visible stream */
+    bool was_linked;   /* to anything, ever */
     bool awaited;      /* asked back, not linked yet */
     bool brought_back; /* asked back, and linked since */
     uint64_t asked;    /* the serial of the node that it was last asked to move to; 0: none */
@@ -106,9 +109,12 @@ struct mirror {
     struct recall noted; /* whom to ask back if this process or this node goes */
     uint64_t recalled;   /* this node's serial when it last asked them */
     struct {
-        uint32_t capture;       /* a capture stream, ... */
-        uint64_t serial;        /* ... the microphone that it was linked to last, 0: none yet, ... */
-        char default_name[256]; /* ... and the default of then */
+        uint32_t capture;       /* the last capture stream, ... */
+        bool linked;            /* ... whether it has been, ... */
+        uint64_t serial;        /* ... the microphone that it or one before it was linked to last, 0: none yet, ... */
+        uint64_t best;          /* ... the best one of then, ... */
+        char default_name[256]; /* ... the default of then ... */
+        char target[256];       /* ... and what it asked for */
     } followed;
     char kept[256];      /* node.name of the microphone that was linked last and is none that loops */
     bool keeps;          /* it is asked for by its name, in place of one that loops */

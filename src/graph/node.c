@@ -23,9 +23,10 @@
 #define RECONNECT_MAX_MS 2000  /* ... to here */
 #define ANSWER_MS 5000         /* a connection that is not served for so long is given up */
 #define MUTED_MS 400           /* a change of microphone waits so long for the fade: two of the longest quanta */
-#define UNLINKED_FIRST_MS 5000 /* the session manager has so long to link the capture stream, doubled each time ... */
+#define LINGER_MS 2000         /* after the last recorder the capture stream stays so long: it may come back */
+#define UNLINKED_FIRST_MS 2000 /* the session manager has so long to link the capture stream, doubled each time ... */
 #define UNLINKED_MAX_MS 80000  /* ... to here */
-#define PORTLESS_MS 1000       /* the session manager may take ports away to give others: so long it may */
+#define PORTLESS_MS 500        /* the session manager may take ports away to give others: so long it may */
 #define IN_VAIN_FIRST_MS 200   /* who was asked to move and is linked to nothing is asked anew, doubled each time ... */
 #define IN_VAIN_MAX_MS 16000   /* ... to here */
 
@@ -71,10 +72,12 @@ struct node {
         struct spa_source *timer;
         unsigned wait_ms;
         bool waiting; /* the timer runs */
-    } forgotten, /* ... then open the capture stream anew */
+    } unused, /* ... then close the capture stream and the pacer */
+            forgotten, /* ... then open the capture stream anew */
             in_vain, /* ... then ask anew those who moved in vain */
             portless, /* ... then open the streams anew */
             deaf;    /* ... then try again to learn of the graph what could not be learnt */
+    bool lingered;   /* the time of unused is over */
     struct spa_source *asked; /* an event: the owner has asked for something else, so dispatch */
     struct stall stall;
     struct spa_source *stall_timer; /* runs while stall.watched */
@@ -112,8 +115,30 @@ static void set_waiting(struct node *n, struct wait *wait, bool waits) {
     wait->waiting = waits;
 }
 
+static bool is_unused(const struct node *n) {
+    return (n->streams.capture || n->streams.pacer) && !n->wishes.needed;
+}
+
+/* A recorder may come in the dispatch in which the time is over. */
+static void watch_use(struct node *n) {
+    if (n->lingered && is_unused(n)) {
+        streams_close_capture(&n->streams);
+        streams_close_pacer(&n->streams);
+    }
+    n->lingered = false;
+    n->unused.wait_ms = LINGER_MS;
+    set_waiting(n, &n->unused, is_unused(n));
+}
+
+static void on_unused(void *data, uint64_t expirations) {
+    (void)expirations;
+    struct node *const n = data;
+    n->unused.waiting = false;
+    n->lingered = n->stale = true;
+}
+
 static void watch_capture(struct node *n) {
-    if (n->wishes.microphone != MIRROR_NONE || n->wishes.quiet)
+    if (n->wishes.microphone != MIRROR_NONE || n->wishes.quiet || !n->streams.capture)
         n->forgotten.wait_ms = UNLINKED_FIRST_MS;
     set_waiting(n, &n->forgotten, n->wishes.forgotten);
 }
@@ -170,8 +195,9 @@ static void on_deaf(void *data, uint64_t expirations) {
     n->stale = true;
 }
 
-/* Opens and closes the capture stream as wished. For another microphone or channel, or with the echo canceller or
- * without, it fades the input out, then opens the stream anew with what is wished by then. */
+/* Opens the capture stream while somebody records: as long as it is open, desktops show that the microphone is in use.
+ * For another microphone or channel, or with the echo canceller or without, it fades the input out, then opens the
+ * stream anew with what is wished by then. */
 static int follow_capture(struct node *n) {
     const struct wishes *const w = &n->wishes;
     const bool loaded = n->echo.canceller || n->echo.problem.text[0]; /* or tried in vain */
@@ -187,7 +213,7 @@ static int follow_capture(struct node *n) {
     }
     if (!w->capture)
         streams_close_capture(&n->streams);
-    else if (!n->streams.capture && n->registry.core && !n->repair.waiting)
+    else if (!n->streams.capture && w->needed && n->registry.core && !n->repair.waiting)
         return streams_open_capture(&n->streams, n->registry.core, w->target, w->channel, w->n_inputs,
                 canceller(n));
     if (is_wrong(n) && n->fade.state == FADE_NONE) {
@@ -196,6 +222,12 @@ static int follow_capture(struct node *n) {
         start_timer(n, n->fade.timer, MUTED_MS);
     }
     return 0;
+}
+
+/* PipeWire 0.3.65 runs a pacer that exists, and the source with it, though the pacer is not active. */
+static int follow_pacer(struct node *n) {
+    const bool opens = n->wishes.needed && !n->streams.pacer && n->registry.core && !n->repair.waiting;
+    return opens ? streams_open_pacer(&n->streams, n->registry.core) : 0;
 }
 
 static void on_muted(void *data, uint64_t expirations) {
@@ -209,7 +241,7 @@ static void on_muted(void *data, uint64_t expirations) {
 static bool is_complete(const struct node *n) {
     const struct mirror *const m = &n->registry.mirror;
     const enum mirror_role role = n->kind == NODE_SPEAKER ? ROLE_OUTPUT : ROLE_MICROPHONE;
-    const bool linked = n->wishes.microphone != MIRROR_NONE || !n->wishes.capture;
+    const bool linked = n->wishes.microphone != MIRROR_NONE || !n->wishes.capture || !n->wishes.needed;
     return m->complete && mirror_node(m, n->kind == NODE_SPEAKER ? m->own.capture : m->own.source) &&
            (linked || !mirror_has_role(m, role));
 }
@@ -232,6 +264,7 @@ static int follow_graph(struct node *n) {
         if (w->chosen)
             choices_write(n->errands, m->choices);
     } while (w->more);
+    int r = follow_pacer(n);
     streams_set_consumers(&n->streams, w->n_consumers);
     streams_set_quiet(&n->streams, w->quiet);
     streams_set_pacing(&n->streams, w->pacing);
@@ -240,12 +273,14 @@ static int follow_graph(struct node *n) {
         streams_set_title(&n->streams);
     }
     n->settled |= is_complete(n);
+    watch_use(n);
     watch_capture(n);
     watch_moves(n);
     watch_sound(n);
     watch_ports(n);
     watch_registry(n, hears);
-    int r = follow_capture(n);
+    if (r >= 0)
+        r = follow_capture(n);
     if (r >= 0 && !n->repair.waiting)
         r = streams_follow_played(&n->streams, n->registry.core, w->played);
     streams_publish(&n->streams);
@@ -307,8 +342,6 @@ static int put_up(struct node *n) {
     }
     if (r >= 0 && !n->streams.source)
         r = streams_open_source(&n->streams, n->registry.core, n->microphone ? n->microphone : "");
-    if (r >= 0 && !n->streams.pacer)
-        r = streams_open_pacer(&n->streams, n->registry.core);
     if (r >= 0)
         r = follow_graph(n);
     if (r < 0)
@@ -493,6 +526,7 @@ static int open_library(struct node *n, struct err *err) {
     n->registry.context = n->context;
     n->repair.timer = pw_loop_add_timer(n->loop, on_repair, n);
     n->fade.timer = pw_loop_add_timer(n->loop, on_muted, n);
+    n->unused.timer = pw_loop_add_timer(n->loop, on_unused, n);
     n->forgotten.timer = pw_loop_add_timer(n->loop, on_forgotten, n);
     n->in_vain.timer = pw_loop_add_timer(n->loop, on_in_vain, n);
     n->portless.timer = pw_loop_add_timer(n->loop, on_portless, n);
@@ -501,8 +535,8 @@ static int open_library(struct node *n, struct err *err) {
     n->stall_timer = pw_loop_add_timer(n->loop, on_stall_tick, n);
     const struct rt rt = threads_rt(&n->threads);
     if (echo_init(&n->echo, n->loop, n->context, &rt) < 0 || !n->streams.frozen || !n->repair.timer ||
-            !n->fade.timer || !n->forgotten.timer || !n->in_vain.timer || !n->portless.timer || !n->deaf.timer ||
-            !n->asked || !n->stall_timer)
+            !n->fade.timer || !n->unused.timer || !n->forgotten.timer || !n->in_vain.timer || !n->portless.timer ||
+            !n->deaf.timer || !n->asked || !n->stall_timer)
         return err_set(err, -EIO, "PipeWire's client library gives no timers or events: %s", strerror(errno));
     return 0;
 }
@@ -620,7 +654,7 @@ void node_status(const struct node *n, struct node_status *ret) {
     *ret = (struct node_status){
         .connected = n->registry.core != NULL,
         .settled = n->settled,
-        .has_microphone = n->wishes.microphone != MIRROR_NONE,
+        .has_microphone = n->wishes.expected != MIRROR_NONE,
         .n_consumers = n->wishes.n_consumers,
         .n_recorders = n->wishes.n_recorders,
         .n_brought_back = n->wishes.n_brought_back,
@@ -632,7 +666,7 @@ void node_status(const struct node *n, struct node_status *ret) {
     };
     text_copy(ret->refused, sizeof ret->refused, n->wishes.refused);
     streams_stats(&n->streams, &ret->pump);
-    const struct mirror_node *const microphone = mirror_node(&n->registry.mirror, n->wishes.microphone);
+    const struct mirror_node *const microphone = mirror_node(&n->registry.mirror, n->wishes.expected);
     if (microphone) {
         text_copy(ret->microphone, sizeof ret->microphone, microphone->description);
         text_copy(ret->microphone_name, sizeof ret->microphone_name, microphone->name);
@@ -656,7 +690,7 @@ void node_microphones(const struct node *n, node_each *each, void *data) {
     for (unsigned i = 0; i < m->n_nodes; i++) {
         const struct mirror_node *const node = &m->nodes[i];
         if (node->role == ROLE_MICROPHONE)
-            each(data, &(struct node_peer){node->name, node->description, node->id == n->wishes.microphone, false});
+            each(data, &(struct node_peer){node->name, node->description, node->id == n->wishes.expected, false});
     }
 }
 

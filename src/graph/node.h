@@ -54,7 +54,8 @@ struct node_status {
     unsigned n_stalls;    /* how often the node flushed or reopened its streams because none did (stall.h) */
     char refused[128];    /* node.description of the microphone that is not followed because it gives out this node's own
                            * sound, or of the output whose sound comes back to this speaker, or "" */
-    char microphone[128]; /* node.description of the linked microphone, or ""; speaker: of the output */
+    char microphone[128]; /* node.description of the microphone that is linked, or would be if somebody recorded, or "";
+                           * speaker: of the output */
     char microphone_name[128]; /* its node.name */
     struct pump_stats pump; /* with the echo canceller's delay */
 };

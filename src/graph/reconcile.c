@@ -31,6 +31,9 @@ static unsigned count_links(struct mirror *m, struct wishes *w) {
         m->nodes[i].linked = false;
     for (unsigned i = 0; i < m->n_links; i++) {
         const struct mirror_link *const link = &m->links[i];
+        struct mirror_node *const to = mirror_node(m, link->to);
+        if (to)
+            to->was_linked = true;
         if (speaker ? is_link_of(link->to, m->own.capture) : is_link_of(link->from, m->own.source)) {
             struct mirror_node *const peer = mirror_node(m, speaker ? link->from : link->to);
             if (peer)
@@ -62,15 +65,16 @@ static bool is_played(const struct mirror *m, uint32_t id) {
     return node && node->role == ROLE_OUTPUT && !(m->own.microphone && strcmp(m->own.microphone, node->name) == 0);
 }
 
-/* Whether the visible stream has had a port and has none now, as after another client's PortConfig. */
+/* Whether the visible stream has had a port, and another client's PortConfig has taken it or made it useless since. */
 static bool is_portless(struct mirror *m) {
     const uint32_t visible = m->own.kind == NODE_SPEAKER ? m->own.capture : m->own.source;
+    const struct mirror_node *const node = mirror_node(m, visible);
     bool has_port = false;
     for (unsigned i = 0; i < m->n_ports; i++)
         has_port |= m->ports[i].node == visible;
     if (has_port)
         m->ported = visible;
-    return mirror_node(m, visible) && !has_port && m->ported == visible;
+    return node && m->ported == visible && (!has_port || node->unlinkable);
 }
 
 /* ---- loops ------------------------------------------------------------------------------------------------------- */
@@ -178,6 +182,22 @@ static const struct mirror_node *find_microphone(const struct mirror *m, const c
     return found;
 }
 
+/* Whether the session manager prefers a to b, by itself: of equals it takes the newer. */
+static bool is_better(const struct mirror_node *a, const struct mirror_node *b) {
+    return a->priority > b->priority || (a->priority == b->priority && a->serial > b->serial);
+}
+
+/* The device that the session manager prefers. NULL: none. */
+static const struct mirror_node *find_best(const struct mirror *m) {
+    const struct mirror_node *found = NULL;
+    for (unsigned i = 0; i < m->n_nodes; i++) {
+        const struct mirror_node *const node = &m->nodes[i];
+        if (is_device(m, node) && !node->loops && (!found || is_better(node, found)))
+            found = node;
+    }
+    return found;
+}
+
 static const struct mirror_node *find_default(const struct mirror *m) {
     for (unsigned i = 0; i < m->n_nodes; i++)
         if (m->nodes[i].role == ROLE_MICROPHONE && strcmp(m->nodes[i].name, m->default_name) == 0)
@@ -187,17 +207,12 @@ static const struct mirror_node *find_default(const struct mirror *m) {
 
 /* What is taken in place of a device that loops: the one that was in use, or the best of the others. NULL: none. */
 static const struct mirror_node *find_instead(const struct mirror *m) {
-    const struct mirror_node *found = NULL;
     for (unsigned i = 0; i < m->n_nodes; i++) {
         const struct mirror_node *const node = &m->nodes[i];
-        if (!is_device(m, node) || node->loops)
-            continue;
-        if (strcmp(node->name, m->kept) == 0)
+        if (is_device(m, node) && !node->loops && strcmp(node->name, m->kept) == 0)
             return node;
-        if (!found || node->priority > found->priority)
-            found = node;
     }
-    return found;
+    return find_best(m);
 }
 
 /* The node that the metadata leads another one to. NULL: none. */
@@ -243,6 +258,36 @@ static const struct mirror_node *find_refused(const struct mirror *m, const stru
     return linked && linked->loops ? linked : m->keeps ? find_looping(m) : NULL;
 }
 
+static const struct mirror_node *find_serial(const struct mirror *m, uint64_t serial) {
+    for (unsigned i = 0; i < m->n_nodes; i++)
+        if (m->nodes[i].serial == serial)
+            return &m->nodes[i];
+    return NULL;
+}
+
+static uint64_t serial_of(const struct mirror_node *node) {
+    return node ? node->serial : 0;
+}
+
+static bool followed_same_default(const struct mirror *m) {
+    return strcmp(m->followed.default_name, m->default_name) == 0;
+}
+
+/* The microphone that the next capture stream will follow: the last one's, unless something that the session manager
+ * goes by has changed. NULL: none, as far as one can tell. */
+static const struct mirror_node *find_expected(const struct mirror *m, const struct wishes *w,
+        const struct mirror_node *found) {
+    const struct mirror_node *const followed = m->followed.serial ? find_serial(m, m->followed.serial) : NULL;
+    const struct mirror_node *const by_default = find_default(m);
+    const bool lost = m->own.capture != MIRROR_NONE && m->own.capture == m->followed.capture && m->followed.linked;
+    if (m->own.kind == NODE_SPEAKER || !w->capture || w->quiet || w->metadata == MIRROR_NONE || lost)
+        return NULL;
+    if (followed && !followed->loops && followed_same_default(m) && strcmp(m->followed.target, w->target) == 0 &&
+        m->followed.best == serial_of(find_best(m)))
+        return followed;
+    return found ? found : by_default ? by_default : find_best(m);
+}
+
 static void choose_target(struct mirror *m, struct wishes *w) {
     const bool speaker = m->own.kind == NODE_SPEAKER;
     const char *const chosen = chosen_microphone(m);
@@ -251,41 +296,40 @@ static void choose_target(struct mirror *m, struct wishes *w) {
     if (refused)
         found = m->own.kind == NODE_MIC ? find_instead(m) : NULL;
     m->keeps = refused;
-    const bool linked = w->microphone != MIRROR_NONE;
-    const uint32_t microphone = linked ? w->microphone : found ? found->id : MIRROR_NONE;
-    const char *const channel = find_channel(m, microphone);
     snprintf(w->target, sizeof w->target, "%s", found ? found->name : chosen ? chosen : "");
     if (refused)
         snprintf(w->refused, sizeof w->refused, "%s", refused->description);
-    snprintf(w->channel, sizeof w->channel, "%s", channel ? channel : "MONO");
-    w->n_inputs = speaker || channel ? 0 : count_inputs(m, microphone);
-    w->lacks_channel = linked && channel_number(m->own.channel) != 0 && !channel;
     /* Without its microphone the first node falls back on another one, a further node on none. */
     w->capture = found || (m->own.kind != NODE_MORE_MIC && !refused);
+    w->expected = w->microphone;
+    const struct mirror_node *const expected = find_expected(m, w, found);
+    if (w->expected == MIRROR_NONE && expected)
+        w->expected = expected->id;
+    const uint32_t microphone = w->expected != MIRROR_NONE ? w->expected : found ? found->id : MIRROR_NONE;
+    const char *const channel = find_channel(m, microphone);
+    snprintf(w->channel, sizeof w->channel, "%s", channel ? channel : "MONO");
+    w->n_inputs = speaker || channel ? 0 : count_inputs(m, microphone);
+    w->lacks_channel = w->expected != MIRROR_NONE && channel_number(m->own.channel) != 0 && !channel;
     if (m->own.kind == NODE_MORE_MIC && found)
         snprintf(w->title, sizeof w->title, "Enhanced Mic: %s", found->description);
-}
-
-static bool has_serial(const struct mirror *m, uint64_t serial) {
-    bool has = false;
-    for (unsigned i = 0; i < m->n_nodes; i++)
-        has |= m->nodes[i].serial == serial;
-    return has;
 }
 
 /* A session manager may forget a stream that comes while it moves others to a new default, or one whose microphone
  * went. Who unlinks the stream while both the microphone and the default stay means it. */
 static bool is_forgotten(struct mirror *m, const struct wishes *w) {
     const struct mirror_node *const microphone = mirror_node(m, w->microphone);
-    if (m->followed.capture != m->own.capture)
-        m->followed.serial = 0;
-    m->followed.capture = m->own.capture;
-    if (microphone) {
-        m->followed.serial = microphone->serial;
-        memcpy(m->followed.default_name, m->default_name, sizeof m->followed.default_name);
+    if (m->own.capture != MIRROR_NONE && m->followed.capture != m->own.capture) {
+        m->followed.capture = m->own.capture;
+        m->followed.linked = false;
     }
-    const bool meant = m->followed.serial && has_serial(m, m->followed.serial) &&
-                       strcmp(m->followed.default_name, m->default_name) == 0;
+    if (microphone) {
+        m->followed.linked = true;
+        m->followed.serial = microphone->serial;
+        m->followed.best = serial_of(find_best(m));
+        memcpy(m->followed.default_name, m->default_name, sizeof m->followed.default_name);
+        memcpy(m->followed.target, w->target, sizeof m->followed.target);
+    }
+    const bool meant = m->followed.linked && find_serial(m, m->followed.serial) && followed_same_default(m);
     return m->complete && w->metadata != MIRROR_NONE && m->own.capture != MIRROR_NONE &&
            w->microphone == MIRROR_NONE && !w->quiet && mirror_has_role(m, ROLE_MICROPHONE) && !meant;
 }
@@ -510,7 +554,7 @@ static bool is_moved_by_program(const struct mirror_node *node, const struct mir
 static void keep_choice(struct mirror *m, struct wishes *w, struct mirror_node *node, bool on,
         const struct mirror_node *own) {
     struct mirror_target *const target = mirror_target(m, node);
-    const struct mirror_node *const goal = on ? own : mirror_node(m, w->microphone);
+    const struct mirror_node *const goal = on ? own : mirror_node(m, w->expected);
     const struct mirror_node *const led = find_led(m, target);
     const enum leads to = leads(m, own, target);
     const bool settled = node->settled, there = goal && node->asked == goal->serial;
@@ -556,6 +600,32 @@ static void keep_choices(struct mirror *m, struct wishes *w) {
     }
 }
 
+/* ---- who is about to record -------------------------------------------------------------------------------------- */
+
+/* Whether a recorder that nobody has linked yet will be linked to this node, as far as one can tell. */
+static bool comes_here(const struct mirror *m, const struct mirror_node *node, const struct mirror_node *own) {
+    const char *const choice = choices_find(m->choices, mirror_application(node));
+    const enum leads to = leads(m, own, mirror_target(m, node));
+    if (m->own.kind == NODE_MIC && choice)
+        return strcmp(choice, CHOICE_ON) == 0;
+    if (to != LEADS_NOWHERE)
+        return to != LEADS_AWAY;
+    if (!node->wanted[0])
+        return mirror_is_default(m);
+    return strcmp(node->wanted, m->own.name) == 0 || strtoull(node->wanted, NULL, 10) == own->serial;
+}
+
+/* While the session manager links a recorder to this node, it can link the capture stream as well. */
+static bool is_needed(const struct mirror *m, unsigned n_linked) {
+    const struct mirror_node *const own = mirror_node(m, m->own.source);
+    bool needed = n_linked || m->own.kind == NODE_SPEAKER;
+    for (unsigned i = 0; i < m->n_nodes && own && !needed; i++) {
+        const struct mirror_node *const node = &m->nodes[i];
+        needed = (node->listens || node->meter) && !node->was_linked && comes_here(m, node, own);
+    }
+    return needed;
+}
+
 void reconcile(struct mirror *m, struct wishes *ret) {
     const bool speaker = m->own.kind == NODE_SPEAKER;
     *ret = (struct wishes){
@@ -576,10 +646,11 @@ void reconcile(struct mirror *m, struct wishes *ret) {
         leave_loop(m, ret);
     else if (m->metadata_complete)
         follow_move(m, ret);
+    choose_target(m, ret);
     keep_choices(m, ret);
     ask_anew(m, ret);
     give_back(m, ret);
-    choose_target(m, ret);
+    ret->needed = is_needed(m, n_linked);
     ret->forgotten = !speaker && is_forgotten(m, ret);
     /* A speaker's capture stream never stays away, but without an output nothing drives it. */
     ret->portless = is_portless(m);

@@ -11,10 +11,13 @@ struct wishes {
     /* Who is linked. */
     unsigned n_consumers, n_recorders, n_brought_back; /* as in node_status */
     uint32_t microphone;               /* the node that the device stream is linked to, or MIRROR_NONE */
+    uint32_t expected;                 /* that node, or the one that a capture stream would be linked to, as far as one
+                                        * can tell; MIRROR_NONE: none */
     bool quiet;                        /* ignore the capture stream: it is linked to an output's monitor unasked */
 
     /* What the streams should be. */
-    bool capture;       /* open the capture stream */
+    bool capture;       /* the capture stream may be open ... */
+    bool needed;        /* ... and is to be: somebody is linked to the visible stream, or comes to be */
     char target[256];   /* the device stream's target: node.name or object.serial, or "": the session manager chooses */
     char channel[16];   /* the channel that the capture stream asks for; "MONO" is the mix */
     unsigned n_inputs;  /* the capture stream asks for so many channels, AUX0 and on, and mixes them; 0: for the above */

@@ -91,14 +91,32 @@ static void on_node_info(void *data, const struct pw_node_info *info) {
     node->meter = spa_atob(spa_dict_lookup(info->props, PW_KEY_STREAM_MONITOR));
     node->listens = node->role == ROLE_RECORDER && !node->meter && !node->group[0] &&
                     !spa_atob(spa_dict_lookup(info->props, PW_KEY_STREAM_CAPTURE_SINK));
+    const char *const target = spa_dict_lookup(info->props, PW_KEY_TARGET_OBJECT);
+    text_copy(node->wanted, sizeof node->wanted, target ? target : props_text(info->props, "node.target"));
     if (!node->application[0])
         text_copy(node->application, sizeof node->application, props_text(info->props, PW_KEY_APP_PROCESS_BINARY));
+    w->registry->changed(w->registry->data);
+}
+
+static void on_node_param(void *data, int seq, uint32_t id, uint32_t index, uint32_t next, const struct spa_pod *param) {
+    (void)seq, (void)index, (void)next;
+    const struct watched *const w = data;
+    struct mirror *const m = &w->registry->mirror;
+    struct mirror_node *const node = mirror_node(m, w->id);
+    uint32_t direction, mode;
+    if (!node || id != SPA_PARAM_PortConfig || !param ||
+        spa_pod_parse_object(param, SPA_TYPE_OBJECT_ParamPortConfig, NULL, SPA_PARAM_PORT_CONFIG_direction,
+                SPA_POD_Id(&direction), SPA_PARAM_PORT_CONFIG_mode, SPA_POD_Id(&mode)) < 0 ||
+        direction != (m->own.kind == NODE_SPEAKER ? SPA_DIRECTION_INPUT : SPA_DIRECTION_OUTPUT))
+        return;
+    node->unlinkable = mode != SPA_PARAM_PORT_CONFIG_MODE_dsp;
     w->registry->changed(w->registry->data);
 }
 
 static const struct pw_node_events node_events = {
     PW_VERSION_NODE_EVENTS,
     .info = on_node_info,
+    .param = on_node_param,
 };
 
 static void on_link_info(void *data, const struct pw_link_info *info) {
@@ -116,21 +134,31 @@ static const struct pw_link_events link_events = {
 };
 
 /* The proxy holds the memory. */
-static bool watch(struct registry *r, uint32_t id, const char *type, uint32_t version, const void *events) {
+static struct pw_proxy *watch(struct registry *r, uint32_t id, const char *type, uint32_t version, const void *events) {
     struct pw_proxy *const proxy = pw_registry_bind(r->registry, id, type, version, sizeof(struct watched));
     if (!proxy)
-        return false;
+        return NULL;
     struct watched *const w = pw_proxy_get_user_data(proxy);
     *w = (struct watched){.registry = r, .id = id, .proxy = proxy};
     pw_proxy_add_object_listener(proxy, &w->listener, events, w);
     spa_list_append(&r->watched, &w->list);
-    return true;
+    return proxy;
 }
 
 static void unwatch(struct watched *w) {
     spa_list_remove(&w->list);
     spa_hook_remove(&w->listener);
     pw_proxy_destroy(w->proxy);
+}
+
+/* False: no memory. */
+static bool watch_node(struct registry *r, struct mirror_node *node) {
+    uint32_t port_config = SPA_PARAM_PortConfig;
+    struct pw_proxy *const proxy = watch(r, node->id, PW_TYPE_INTERFACE_Node, PW_VERSION_NODE, &node_events);
+    node->watched = proxy;
+    if (proxy && strcmp(node->name, r->mirror.own.name) == 0)
+        pw_node_subscribe_params((struct pw_node *)proxy, &port_config, 1);
+    return node->watched;
 }
 
 /* Binds nodes, to learn what recorders are for and which nodes belong together, and a speaker's links, to learn whether
@@ -140,10 +168,8 @@ static bool watch_all(struct registry *r) {
     bool all = true;
     for (unsigned i = 0; i < m->n_nodes; i++) {
         struct mirror_node *const node = &m->nodes[i];
-        if (node->watched)
-            continue;
-        node->watched = watch(r, node->id, PW_TYPE_INTERFACE_Node, PW_VERSION_NODE, &node_events);
-        all &= node->watched;
+        if (!node->watched)
+            all &= watch_node(r, node);
     }
     for (unsigned i = 0; i < m->n_links; i++) {
         struct mirror_link *const link = &m->links[i];

@@ -523,6 +523,8 @@ int streams_open_source(struct streams *s, struct pw_core *core, const char *tar
                                             : visible_properties(s, "Audio/Source");
     if (!p)
         return -ENOMEM;
+    if (!speaker) /* PipeWire 0.3.65 runs what wants a driver, linked or not */
+        pw_properties_set(p, PW_KEY_NODE_WANT_DRIVER, "false");
     if (speaker)
         s->params->device = SPA_LATENCY_INFO(SPA_DIRECTION_INPUT);
     s->quantum = 0;
@@ -562,7 +564,7 @@ int streams_open_pacer(struct streams *s, struct pw_core *core) {
     return pw_filter_connect(s->pacer, PW_FILTER_FLAG_INACTIVE | PW_FILTER_FLAG_RT_PROCESS, NULL, 0);
 }
 
-static void close_pacer(struct streams *s) {
+void streams_close_pacer(struct streams *s) {
     if (!s->pacer)
         return;
     spa_hook_remove(&s->pacer_listener);
@@ -572,7 +574,7 @@ static void close_pacer(struct streams *s) {
 
 void streams_close(struct streams *s) {
     streams_close_capture(s);
-    close_pacer(s);
+    streams_close_pacer(s);
     close_source(s);
     atomic_store(&s->rate, 0);
 }
@@ -595,7 +597,7 @@ bool streams_close_lost(struct streams *s, bool waits) {
     if (echo)
         close_echo(s);
     if (pacer)
-        close_pacer(s);
+        streams_close_pacer(s);
     return source || capture || echo || pacer;
 }
 

@@ -77,6 +77,7 @@ int streams_open_pacer(struct streams *s, struct pw_core *core);
 int streams_follow_played(struct streams *s, struct pw_core *core, const char *played);
 /* Fine for streams that are not open. */
 void streams_close_capture(struct streams *s); /* and the echo stream */
+void streams_close_pacer(struct streams *s);
 void streams_close(struct streams *s); /* all of them */
 /* Closes those that PipeWire has taken away. waits: the device stream is linked to nothing. True: it closed one. */
 bool streams_close_lost(struct streams *s, bool waits);
