@@ -448,7 +448,7 @@ START_TEST(states_of_waiting) {
         {WAITS_AGAIN, BAR, BARRED},     {WAITS_AGAIN, END, BARRED},   {WAITS_AGAIN, RENEW, WAITS},
     };
     for (unsigned i = 0; i < sizeof steps / sizeof *steps; i++) {
-        struct wait w = {.state = steps[i].from, .until = 5};
+        struct wait w = {.state = steps[i].from, .until = 5, .barred = 2 * PUMP_RATE};
         switch (steps[i].event) {
         case BEGIN: wait_begin(&w); break;
         case END: wait_end(&w, false, 1000); break;
@@ -456,7 +456,9 @@ START_TEST(states_of_waiting) {
         default: wait_renew(&w); break;
         }
         ck_assert_msg(w.state == steps[i].to, "step %u", i);
-        ck_assert_uint_eq(w.until, steps[i].event == BAR ? 1000 + 10 * PUMP_RATE : steps[i].event == RENEW ? 0 : 5);
+        const unsigned seconds = steps[i].from == WAITS_AGAIN ? 4 : 2;
+        ck_assert_uint_eq(w.until,
+                steps[i].event == BAR ? 1000 + seconds * PUMP_RATE : steps[i].event == RENEW ? 0 : 5);
     }
     static const struct {
         enum waiting state;
@@ -475,6 +477,17 @@ START_TEST(states_of_waiting) {
         const struct wait w = {.state = cases[i].state, .until = 100};
         ck_assert_msg(wait_fits(&w, cases[i].realtime, cases[i].us, 256, cases[i].end) == cases[i].fits, "case %u", i);
     }
+    struct wait again = {.state = WAITS};
+    uint64_t end = 1000;
+    for (unsigned i = 0; i < 7; i++) { /* busy again and again */
+        wait_end(&again, true, end);
+        ck_assert_uint_eq(again.until - end, (i < 5 ? 2u << i : 32) * PUMP_RATE);
+        end = again.until;
+        wait_begin(&again);
+        end += 30 * PUMP_RATE - 1;
+    }
+    wait_end(&again, true, end + 1);
+    ck_assert_uint_eq(again.until - end - 1, 2 * PUMP_RATE);
 }
 END_TEST
 
@@ -717,11 +730,51 @@ START_TEST(waiting_ends_where_hops_take_too_long) {
     ck_assert_uint_lt(stats().hop_p99_us, 2700);
     ck_assert_uint_eq(stats().delay, 1024);
     atomic_store(&engines[0].cost_us, 100);
-    run(4 * PUMP_RATE, 256);
+    run(PUMP_RATE, 256);
     ck_assert(!stats().waits); /* not to and fro */
-    run(5 * PUMP_RATE, 256);
-    run(5 * PUMP_RATE / 6, 256);
-    ck_assert(pump->end > pump->wait.until || !stats().waits);
+    run(3 * PUMP_RATE, 256);
+    ck_assert(stats().waits);
+    ck_assert_uint_eq(stats().delay, 768);
+}
+END_TEST
+
+/* Hops of which one takes too long are no reason, nor are some at the start; while many do, the pauses grow. */
+START_TEST(a_busy_moment_ends_waiting_for_seconds) {
+    enum { SECONDS = 60 };
+    unsigned n_changes = 0, n_waits = 0;
+    bool waits = true;
+    open_pump(&granted, 768, 0.5f, 1);
+    for (unsigned i = 0; i < 12; i++) {
+        atomic_store(&engines[0].cost_us, i % 4 == 3 ? 2500 : 100);
+        run(256, 256);
+        ck_assert(stats().waits);
+    }
+    atomic_store(&engines[0].cost_us, 100);
+    run(11 * PUMP_RATE, 256);
+    for (unsigned i = 0; i < 10; i++) { /* one in 256: less than one in a hundred */
+        at = 0; /* what sounds is not looked at */
+        atomic_store(&engines[0].cost_us, 2500);
+        run(256, 256);
+        atomic_store(&engines[0].cost_us, 100);
+        run(255 * 256, 256);
+        ck_assert(stats().waits);
+    }
+    for (unsigned i = 0; i < 2 * SECONDS; i++) { /* busy every other quarter of a second */
+        at = 0;
+        atomic_store(&engines[0].cost_us, 2500);
+        run(PUMP_RATE / 4 / 256 * 256, 256);
+        atomic_store(&engines[0].cost_us, 100);
+        run(PUMP_RATE / 4 / 256 * 256, 256);
+        n_changes += waits != stats().waits;
+        n_waits += stats().waits;
+        waits = stats().waits;
+    }
+    printf("busy: %u changes, %u of %u moments waited for\n", n_changes, n_waits, 2 * SECONDS);
+    ck_assert_uint_le(n_changes, 2);
+    run(2 * PUMP_RATE, 256);
+    run(2 * PUMP_RATE, 256);
+    ck_assert(stats().waits);
+    ck_assert_uint_eq(stats().late_hops, 0);
 }
 END_TEST
 
@@ -1549,6 +1602,7 @@ START_TEST(waiting_counts_what_the_others_cost) {
     const bool fits = _i % 2 == 0;
     together = _i >= 2;
     open_pumps(&granted, 2, p99_us[_i]);
+    atomic_store(&engines[0].cost_us, p99_us[_i]);
     run(PUMP_RATE, 256);
     ck_assert(stats().waits);
     run_together(2, PUMP_RATE, 256);
@@ -1560,7 +1614,7 @@ START_TEST(waiting_counts_what_the_others_cost) {
         expect(at - PUMP_RATE / 4, at, stats().delay, 0.5f);
     }
     use(0);
-    run(7 * PUMP_RATE, 256);
+    run(PUMP_RATE / 2, 256);
     ck_assert_int_eq(stats().waits, fits);
     run(2 * PUMP_RATE, 300); /* another quantum, and the other pump stands: it may be tried again */
     ck_assert(stats().waits);
@@ -1813,6 +1867,7 @@ int main(void) {
     tcase_add_test(c, waiting_ends_where_the_engine_is_lost);
     tcase_add_test(c, giving_memory_back_leaves_the_buffers_locked);
     tcase_add_test(c, waiting_ends_where_hops_take_too_long);
+    tcase_add_test(c, a_busy_moment_ends_waiting_for_seconds);
     tcase_add_test(c, hops_without_the_network_do_not_count);
     tcase_add_test(c, a_worker_far_behind_skips);
     tcase_add_test(c, a_watchdog_finds_hops_that_stay_due_alone);

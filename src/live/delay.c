@@ -6,7 +6,9 @@
 #include "live/pump.h"
 
 #define WAIT_SHARE_AGAIN 0.3           /* of the block's time, after hops once took more than ENGINE_SHARE */
-#define BARRED_SAMPLES (10 * PUMP_RATE)
+#define BARRED_MIN (2u * PUMP_RATE)    /* samples, doubled each time that waiting has lasted for less than ... */
+#define LASTING (30u * PUMP_RATE)      /* ... so many ... */
+#define BARRED_MAX (32u * PUMP_RATE)   /* ... up to here */
 
 unsigned delay_gcd(unsigned a, unsigned b) {
     while (b) {
@@ -52,10 +54,14 @@ void wait_begin(struct wait *w) {
 }
 
 void wait_end(struct wait *w, bool barred, uint64_t end) {
-    if (barred)
-        *w = (struct wait){.state = BARRED, .until = end + BARRED_SAMPLES};
-    else
+    if (!barred) {
         w->state = w->state == WAITS_AGAIN ? BARRED : AHEAD;
+        return;
+    }
+    const bool lasted = w->state != WAITS_AGAIN || end >= w->until + LASTING;
+    w->barred = lasted ? BARRED_MIN : 2 * w->barred < BARRED_MAX ? 2 * w->barred : BARRED_MAX;
+    w->until = end + w->barred;
+    w->state = BARRED;
 }
 
 void wait_renew(struct wait *w) {

@@ -7,13 +7,15 @@
  *
  *   state        waits  share         goes to
  *   AHEAD        no     ENGINE_SHARE  WAITS once the hops fit and the delay may shrink
- *   WAITS        yes    ENGINE_SHARE  BARRED for 10 s when hops no longer fit that fitted at this quantum; AHEAD when
+ *   WAITS        yes    ENGINE_SHARE  BARRED for 2 s when hops no longer fit that fitted at this quantum; AHEAD when
  *                                     they do not fit another quantum, or not beside another engine's
  *   BARRED       no     0.3           WAITS_AGAIN once the time is over and hops fit; AHEAD when the quantum changes
- *   WAITS_AGAIN  yes    0.3           BARRED when hops no longer fit; WAITS when the quantum changes
+ *   WAITS_AGAIN  yes    0.3           BARRED when hops no longer fit, for twice as long as before (32 s at most) if
+ *                                     that comes within 30 s; WAITS when the quantum changes
  *
- * Hops fit while the worker has real-time priority and the p99 of all hops that one block can release stays below that
- * share of the block's time.
+ * Hops fit while the worker has real-time priority and all hops that one block can release stay below that share of the
+ * block's time, by the p99 of the last 2048 hops or of the last 256: a few slow hops do not end it, and a busy moment
+ * that is over does not count.
  *
  * Threads: none; real-time safe. */
 #ifndef PRIMEKNET_DELAY_H
@@ -53,7 +55,8 @@ enum waiting { AHEAD, WAITS, BARRED, WAITS_AGAIN };
 
 struct wait {
     enum waiting state;
-    uint64_t until; /* BARRED, WAITS_AGAIN: not before this position */
+    uint64_t until;  /* BARRED, WAITS_AGAIN: not before this position ... */
+    unsigned barred; /* ... which was so many samples ahead */
 };
 
 bool wait_now(const struct wait *w); /* whether the audio thread waits */

@@ -101,8 +101,14 @@ void slots_release_unused(struct engine_slots *slots) {
     }
 }
 
+/* Batches that took long count while they go on, and while they are more than one in a hundred. */
 static unsigned batch_us(const struct engine_slot *slot, unsigned n) {
-    return n ? atomic_load_explicit(&slot->batches[n - 1].p99_us, memory_order_relaxed) : 0;
+    if (n == 0)
+        return 0;
+    const struct times *const t = &slot->batches[n - 1];
+    const unsigned all = atomic_load_explicit(&t->p99_us, memory_order_relaxed);
+    const unsigned recent = atomic_load_explicit(&t->recent_p99_us, memory_order_relaxed);
+    return all < recent ? all : recent;
 }
 
 /* In batches, each hop goes with the other streams' hops, and the first may have to wait for a batch of theirs that had

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #define TIMES_KEPT 2048 /* batches */
+#define TIMES_RECENT 256 /* of these, the ones that show whether a busy moment is over */
 #define TIMES_BINS 336  /* 16 per octave from 1 us: about 4 % each, up to 2 s */
 
 /* What is known of the batches kept: a row per statistic, and the percentage of batches that takes at most so long. Its
@@ -20,15 +21,17 @@
 
 struct times {
     uint16_t bin[TIMES_KEPT]; /* of batch n % TIMES_KEPT */
-    uint16_t count[TIMES_BINS];
+    uint16_t count[TIMES_BINS], recent[TIMES_BINS]; /* of all that are kept, of the last TIMES_RECENT */
     uint64_t n;       /* batches so far */
-    unsigned seed_us; /* the least p99 for the first batches; 0 where only measured times count */
+    unsigned seed_us; /* what batches count as before they are measured; 0 where only measured times count */
+    _Atomic unsigned recent_p99_us;
 #define ROW(name, percent) _Atomic unsigned name##_us;
     TIMES_STATISTICS(ROW)
 #undef ROW
 };
 
-/* p99 starts at `us`, measured elsewhere, and stays at least there until 1000 batches are measured. */
+/* p99 starts at `us`, measured elsewhere: until 1000 batches are measured, the others count as if they took so long.
+ * Likewise recent_p99, until TIMES_RECENT are. */
 void times_seed(struct times *t, unsigned us);
 /* Adds a batch that took `ns`. */
 void times_add(struct times *t, uint64_t ns);
