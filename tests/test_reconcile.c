@@ -563,8 +563,8 @@ static const struct script scripts[] = {
         "set 40 target.object 101",
         "= sets - choices -"}},
     {"who is moved by a choice is not given back", NODE_MIC, {
-        KNOWN, "set 0 default.audio.source {\"name\":\"enhanced_mic\"}", "node 40 Stream/Input/Audio rec 7", "listens 40",
-        "set 40 target.node -1", "app rec on",
+        KNOWN, "set 0 default.audio.source {\"name\":\"enhanced_mic\"}", "node 40 Stream/Input/Audio rec 7",
+        "listens 40", "set 40 target.node -1", "app rec on",
         "= sets 40:target.object:101",
         "set 0 default.audio.source {\"name\":\"mic\"}",
         "= sets -"}},
