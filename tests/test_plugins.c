@@ -871,6 +871,78 @@ START_TEST(a_hop_that_fails_gives_the_input) {
 }
 END_TEST
 
+/* ---- in real time ------------------------------------------------------------------------------------------------ */
+
+/* False: this process may not. */
+static bool start_in_real_time(pthread_t *ret, void *(*begin)(void *), void *data) {
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setinheritsched(&attributes, PTHREAD_EXPLICIT_SCHED);
+    pthread_attr_setschedpolicy(&attributes, SCHED_FIFO);
+    pthread_attr_setschedparam(&attributes, &(struct sched_param){.sched_priority = 5});
+    const int code = pthread_create(ret, &attributes, begin, data);
+    pthread_attr_destroy(&attributes);
+    ck_assert(code == 0 || code == EPERM);
+    return code == 0;
+}
+
+static void *first_block(void *data) {
+    struct core *const c = data;
+    struct core_controls controls = plain;
+    float x[100] = {0};
+    controls.model = 2;
+    core_run(c, &controls, &(const float *){x}, &(float *){x}, 100);
+    ck_assert_uint_eq(c->present, 1);
+    return NULL;
+}
+
+START_TEST(no_model_is_loaded_in_real_time) {
+    take_models_of_two_hops();
+    struct core *c = open_core(1, RATE, &plain);
+    pthread_t thread;
+    if (start_in_real_time(&thread, first_block, c))
+        pthread_join(thread, NULL);
+    core_close(c);
+    return_to_models();
+}
+END_TEST
+
+static void *waits_for_lock(void *data) {
+    struct core *const c = data;
+    pthread_mutex_lock(&c->lock);
+    pthread_mutex_unlock(&c->lock);
+    return NULL;
+}
+
+/* As the kernel counts: 20 for a plain thread, -6 for one of real-time priority 5. */
+static int own_priority(void) {
+    char text[1024];
+    int priority = 0;
+    FILE *f = fopen("/proc/thread-self/stat", "re");
+    ck_assert_ptr_nonnull(f);
+    text[fread(text, 1, sizeof text - 1, f)] = '\0';
+    fclose(f);
+    sscanf(strrchr(text, ')'), ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %d", &priority);
+    return priority;
+}
+
+START_TEST(who_computes_inherits_the_priority_of_a_host_that_waits) {
+    struct core *c = open_core(1, RATE, &plain);
+    pthread_t thread;
+    pthread_mutex_lock(&c->lock);
+    if (start_in_real_time(&thread, waits_for_lock, c)) {
+        for (unsigned i = 0; i < 20000 && own_priority() != -6; i++)
+            nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        ck_assert_int_eq(own_priority(), -6);
+        pthread_mutex_unlock(&c->lock);
+        pthread_join(thread, NULL);
+    } else {
+        pthread_mutex_unlock(&c->lock);
+    }
+    core_close(c);
+}
+END_TEST
+
 /* ---- what hosts do apart from sound ------------------------------------------------------------------------------ */
 
 /* The signals that a thread of this process blocks. */
@@ -977,6 +1049,8 @@ int main(void) {
     tcase_add_test(orders, an_activation_opens_only_what_is_missing);
     tcase_add_test(orders, a_model_that_cannot_be_opened_is_not_tried_again);
     tcase_add_test(orders, a_hop_that_fails_gives_the_input);
+    tcase_add_test(orders, no_model_is_loaded_in_real_time);
+    tcase_add_test(orders, who_computes_inherits_the_priority_of_a_host_that_waits);
     suite_add_tcase(suite, orders);
     return run_suite(suite, CK_FORK);
 }
