@@ -32,8 +32,8 @@ struct script {
 
 #define OWN "own 10 11", "node 10 Stream/Input/Audio capture 100", "node 11 Audio/Source enhanced_mic 101"
 #define SPEAKER \
-    "own 10 11", "node 10 Audio/Sink enhanced_speaker 100", "node 11 Stream/Output/Audio playback.enhanced_speaker 101", \
-        "group 10 own", "group 11 own", "metadata 5", "complete", "told"
+    "own 10 11", "node 10 Audio/Sink enhanced_speaker 100", \
+        "node 11 Stream/Output/Audio playback.enhanced_speaker 101", "group 10 own", "group 11 own", "metadata 5", "complete", "told"
 #define KNOWN OWN, "node 30 Audio/Source mic 130", "link 50 30 10", "metadata 5", "complete", "told"
 
 #define IDLE \

@@ -503,8 +503,8 @@ static void follow_move(struct mirror *m, struct wishes *w) {
         m->released = from;
 }
 
-/* A speaker's device stream is where the session manager, people or a program linked it. From an output that loops it is
- * moved away, once, for as long as that loops. */
+/* A speaker's device stream is where the session manager, people or a program linked it. From an output that loops it
+ * is moved away, once, for as long as that loops. */
 static void leave_loop(struct mirror *m, struct wishes *w) {
     struct mirror_node *const own = mirror_node(m, m->own.source);
     const struct mirror_node *const linked = mirror_node(m, w->microphone), *const instead = find_instead(m);
@@ -518,7 +518,8 @@ static void leave_loop(struct mirror *m, struct wishes *w) {
         snprintf(w->refused, sizeof w->refused, "%s", left->description);
     if (!own || !m->metadata_complete)
         return;
-    if (linked && linked->loops && linked != left && instead && set_target(w, own->id, "target.object", instead->serial)) {
+    if (linked && linked->loops && linked != left && instead &&
+            set_target(w, own->id, "target.object", instead->serial)) {
         own->asked = instead->serial;
         m->released = linked->serial;
     } else if (m->released && !left && forget_target(w, own->id)) {
