@@ -207,6 +207,13 @@ static const struct script scripts[] = {
         "= expected 30",
         "- 50",
         "= expected - microphone -"}},
+    {"a default that is what an output plays is not followed", NODE_MIC, {
+        KNOWN, "node 20 Audio/Sink out", "set 0 default.audio.source {\"name\":\"out\"}",
+        "= target mic refused - capture 1",
+        "choose out -",
+        "= target out",
+        "choose - -", "set 0 default.audio.source {\"name\":\"mic\"}",
+        "= target -"}},
     {"a default that gives out this node's sound is not followed", NODE_MIC, {
         KNOWN, "node 20 Stream/Output/Audio player", "node 21 Other filter", "node 22 Other filter2",
         "node 31 Audio/Source/Virtual effects 131", "node 32 Audio/Source other", "priority 32 9",
@@ -373,7 +380,9 @@ static const struct script scripts[] = {
         "link 60 21 10", /* the effects play to this node, and nobody to them */
         "= microphone 30 refused - sets -",
         "- 50", "link 52 11 31",
-        "= microphone 31 refused effects sets 11:target.object:130",
+        "= microphone 31 refused effects sets - vain 1",
+        "anew", "= sets - vain 1",
+        "anew", "= sets 11:target.object:130",
         "= sets - refused effects",
         "set 11 target.object 130", "- 52", "link 50 11 30",
         "= microphone 30 refused effects sets -",
@@ -393,10 +402,12 @@ static const struct script scripts[] = {
     {"a speaker has no better output than one that loops", NODE_SPEAKER, {
         SPEAKER, "node 31 Audio/Sink effects 131", "link 52 11 31", "link 60 31 10",
         "= microphone 31 refused effects sets -",
+        "anew", "anew", "= sets - vain 0",
         "node 30 Audio/Sink phones 130",
-        "= refused effects sets 11:target.object:130",
+        "= refused effects sets - vain 1",
+        "anew", "= sets - vain 1", "anew", "= refused effects sets 11:target.object:130",
         "lost-metadata", "metadata 6", "told",
-        "= refused effects sets 11:target.object:130"}},
+        "= vain 1", "anew", "= vain 1", "anew", "= refused effects sets 11:target.object:130"}},
     {"a speaker's defaults are of sinks", NODE_SPEAKER, {
         "own 10 11", "metadata 5",
         "set 0 default.audio.source {\"name\":\"enhanced_speaker\"}", "set 40 target.node -1",

@@ -119,6 +119,7 @@ struct mirror {
     char kept[256];      /* node.name of the microphone that was linked last and is none that loops */
     bool keeps;          /* it is asked for by its name, in place of one that loops */
     uint64_t released;   /* the serial of the device that the device stream was moved to and from; 0: none */
+    unsigned n_looped;   /* of a speaker on an output that it is to leave: how often ask_anew was set since */
     bool ask_anew;       /* those whose move was in vain, at the next reconcile */
     uint32_t ported;     /* the visible stream's node, once it has had a port */
 };

@@ -288,12 +288,20 @@ static const struct mirror_node *find_expected(const struct mirror *m, const str
     return found ? found : by_default ? by_default : find_best(m);
 }
 
+/* The default source may be what is played on an output: nobody wants to send that unasked. */
+static bool is_output(const struct mirror *m, const char *name) {
+    bool is = false;
+    for (unsigned i = 0; i < m->n_nodes; i++)
+        is |= m->nodes[i].role == ROLE_OUTPUT && strcmp(m->nodes[i].name, name) == 0;
+    return is;
+}
+
 static void choose_target(struct mirror *m, struct wishes *w) {
     const bool speaker = m->own.kind == NODE_SPEAKER;
     const char *const chosen = chosen_microphone(m);
     const struct mirror_node *found = speaker ? NULL : find_microphone(m, chosen);
     const struct mirror_node *const refused = speaker ? NULL : find_refused(m, w, chosen, found);
-    if (refused)
+    if (refused || (!chosen && !speaker && is_output(m, m->default_name)))
         found = m->own.kind == NODE_MIC ? find_instead(m) : NULL;
     m->keeps = refused;
     snprintf(w->target, sizeof w->target, "%s", found ? found->name : chosen ? chosen : "");
@@ -370,9 +378,7 @@ static bool set_target(struct wishes *w, uint32_t node, const char *key, uint64_
 
 /* Without a source WirePlumber makes a sink the default one, such as while this node is gone. */
 static bool other_is_default(const struct mirror *m) {
-    bool played = false;
-    for (unsigned i = 0; m->own.kind != NODE_SPEAKER && i < m->n_nodes; i++)
-        played |= m->nodes[i].role == ROLE_OUTPUT && strcmp(m->nodes[i].name, m->default_name) == 0;
+    const bool played = m->own.kind != NODE_SPEAKER && is_output(m, m->default_name);
     return m->default_name[0] && !mirror_is_default(m) && !played;
 }
 
@@ -503,25 +509,32 @@ static void follow_move(struct mirror *m, struct wishes *w) {
         m->released = from;
 }
 
+/* Times that those are asked anew whose move was in vain: 0.6 s. */
+enum { LOOPED_ENOUGH = 2 };
+
 /* A speaker's device stream is where the session manager, people or a program linked it. From an output that loops it
- * is moved away, once, for as long as that loops. */
+ * is moved away, once, for as long as that loops. Not at once: WirePlumber 0.4 never links a stream again that is moved
+ * while it links it. */
 static void leave_loop(struct mirror *m, struct wishes *w) {
     struct mirror_node *const own = mirror_node(m, m->own.source);
     const struct mirror_node *const linked = mirror_node(m, w->microphone), *const instead = find_instead(m);
     const struct mirror_node *left = NULL;
     for (unsigned i = 0; i < m->n_nodes; i++)
-        if (m->nodes[i].serial == m->released && m->nodes[i].loops)
+        if (m->released && m->nodes[i].serial == m->released && m->nodes[i].loops)
             left = &m->nodes[i];
     if (linked && linked->loops)
         snprintf(w->refused, sizeof w->refused, "%s", linked->description);
     else if (left)
         snprintf(w->refused, sizeof w->refused, "%s", left->description);
+    const bool leaves = own && m->metadata_complete && linked && linked->loops && linked != left && instead;
+    m->n_looped = leaves ? m->n_looped + m->ask_anew : 0;
+    w->in_vain |= leaves;
     if (!own || !m->metadata_complete)
         return;
-    if (linked && linked->loops && linked != left && instead &&
-            set_target(w, own->id, "target.object", instead->serial)) {
+    if (leaves && m->n_looped >= LOOPED_ENOUGH && set_target(w, own->id, "target.object", instead->serial)) {
         own->asked = instead->serial;
         m->released = linked->serial;
+        m->n_looped = 0;
     } else if (m->released && !left && forget_target(w, own->id)) {
         own->asked = 0;
         m->released = 0;

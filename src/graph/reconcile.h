@@ -40,7 +40,8 @@ struct wishes {
         const char *key;
         uint64_t serial; /* the value; 0: remove the property */
     } targets[RECALL_STREAMS];
-    bool in_vain; /* a stream that was asked to move is linked to nothing: set mirror.ask_anew in a while */
+    bool in_vain; /* a stream that was asked to move is linked to nothing, or is to be asked: set mirror.ask_anew in a
+                   * while */
     bool noted;  /* mirror.noted has changed: write it */
     bool chosen; /* mirror.choices has: likewise */
 };
