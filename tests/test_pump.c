@@ -1179,6 +1179,22 @@ START_TEST(what_the_noise_loses) {
 }
 END_TEST
 
+/* One sample at full scale is told for two seconds. */
+START_TEST(clipping_is_told) {
+    sine(100);
+    in[PUMP_RATE + 300] = -1; /* after whole blocks */
+    open_pump(&granted, 768, 0.5f, 1);
+    run(PUMP_RATE, 256);
+    ck_assert(!stats().clips);
+    run(512, 256);
+    ck_assert(stats().clips);
+    run(2 * PUMP_RATE - 1024, 256);
+    ck_assert(stats().clips);
+    run(2048, 256);
+    ck_assert(!stats().clips);
+}
+END_TEST
+
 START_TEST(the_microphone_goes_and_comes) {
     sine(100);
     open_pump(&granted, 768, 0.5f, 1);
@@ -1883,6 +1899,7 @@ int main(void) {
     tcase_add_loop_test(c, an_engine_is_exchanged_where_nobody_listens, 0, 2);
     tcase_add_loop_test(c, what_others_see, 0, 4);
     tcase_add_test(c, what_the_noise_loses);
+    tcase_add_test(c, clipping_is_told);
     tcase_add_test(c, the_microphone_goes_and_comes);
     tcase_add_loop_test(c, sound_never_turns_into_zeros, 0, 16);
     tcase_add_test(c, an_overloaded_worker_is_not_killed);

@@ -244,6 +244,7 @@ static void add_sound(json_t *status, const struct pump_stats *p, const struct p
     float reduction, noise;
     json_object_set_new(status, "level_in_db", db(p->in_rms));
     json_object_set_new(status, "level_out_db", db(p->out_rms));
+    json_object_set_new(status, "clips", json_boolean(p->clips));
     const bool known = !bypass && pump_reduction(pump, &reduction, &noise);
     json_object_set_new(status, "noise_in_db", known ? db((double)noise) : json_null());
     json_object_set_new(status, "noise_reduction_db", known ? json_real(round((double)reduction * 10) / 10)
@@ -280,6 +281,13 @@ static json_t *device(const struct node_status *n) {
     return n->has_microphone
                ? json_pack("{s:o, s:o}", "name", words(n->microphone_name), "description", words(n->microphone))
                : json_null();
+}
+
+static json_t *silenced(const struct node_status *n) {
+    return n->silenced.id == UINT32_MAX
+               ? json_null()
+               : json_pack("{s:I, s:o, s:b}", "id", (json_int_t)n->silenced.id, "description",
+                           words(n->silenced.description), "turned_down", n->silenced.turned_down);
 }
 
 /* The errors are rtkit's and the kernel's, passed on by PipeWire. */
@@ -341,6 +349,8 @@ json_t *report_status(const struct report *r, bool bands) {
     json_object_set_new(status, "applications", applications(r));
     json_object_set_new(status, "brought_back", users(first, add_brought_back));
     json_object_set_new(status, "microphone", device(&n));
+    json_object_set_new(status, "silenced", silenced(&n));
+    json_object_set_new(status, "default", json_boolean(n.is_default));
     json_object_set_new(status, "measuring", json_boolean(r->engine->unmeasured));
     json_object_set_new(status, "loop", n.refused[0] ? words(n.refused) : json_null());
     json_object_set_new(status, "profile", r->now->profile < 0

@@ -110,6 +110,10 @@ bool mirror_is_default(const struct mirror *m) {
     return strcmp(m->default_name, m->own.name) == 0;
 }
 
+bool mirror_is_silenced(const struct mirror_node *node) {
+    return node->muted || node->volume < 1e-3; /* -60 dB */
+}
+
 /* The entry for id, made if there is none. NULL: no memory. */
 static struct mirror_target *entry(struct mirror *m, uint32_t id) {
     struct mirror_target *const target = find(m->targets, m->n_targets, sizeof *m->targets, id);

@@ -33,6 +33,8 @@ struct mirror_node {
     bool meter;      /* ROLE_RECORDER: it only shows levels */
     bool listens;    /* ROLE_RECORDER: it takes a microphone, for an application; it is no meter, no half of a filter,
                       * and does not record what is played */
+    bool muted;      /* with volume kept up to date of microphones and of this program's streams from them */
+    double volume;   /* of its loudest channel, linear */
     bool hardware;   /* it belongs to a device */
     unsigned priority; /* priority.session */
     char group[128]; /* node.link-group, or "": what enters one of its nodes may leave by any other */
@@ -141,6 +143,7 @@ const char *mirror_application(const struct mirror_node *node);
 int mirror_choose(struct mirror *m, const char *application, const char *choice);
 
 bool mirror_is_default(const struct mirror *m); /* this node is */
+bool mirror_is_silenced(const struct mirror_node *node); /* it is muted, or its volume is 0 */
 bool mirror_has_role(const struct mirror *m, enum mirror_role role); /* a node has */
 
 /* The role of a node of that media.class (may be NULL) and node.name. */

@@ -650,6 +650,20 @@ struct worker *node_worker(const struct node *n) {
     return n->worker;
 }
 
+static void tell_silenced(const struct node *n, struct node_status *ret) {
+    const struct mirror *const m = &n->registry.mirror;
+    const uint32_t ids[] = {n->wishes.microphone, streams_capture_id(&n->streams), streams_source_id(&n->streams)};
+    ret->silenced.id = MIRROR_NONE;
+    for (unsigned i = 0; i < sizeof ids / sizeof ids[0] && ret->silenced.id == MIRROR_NONE; i++) {
+        const struct mirror_node *const node = mirror_node(m, ids[i]);
+        if (!node || !mirror_is_silenced(node))
+            continue;
+        ret->silenced.id = node->id;
+        ret->silenced.turned_down = !node->muted;
+        text_copy(ret->silenced.description, sizeof ret->silenced.description, node->description);
+    }
+}
+
 void node_status(const struct node *n, struct node_status *ret) {
     *ret = (struct node_status){
         .connected = n->registry.core != NULL,
@@ -663,7 +677,12 @@ void node_status(const struct node *n, struct node_status *ret) {
         .lacks_channel = n->wishes.lacks_channel,
         .passes = n->stall.passes,
         .n_stalls = n->stall.n,
+        .is_default = strcmp(n->registry.mirror.configured_name, n->name) == 0,
     };
+    if (n->kind != NODE_SPEAKER)
+        tell_silenced(n, ret);
+    else
+        ret->silenced.id = MIRROR_NONE;
     text_copy(ret->refused, sizeof ret->refused, n->wishes.refused);
     streams_stats(&n->streams, &ret->pump);
     const struct mirror_node *const microphone = mirror_node(&n->registry.mirror, n->wishes.expected);

@@ -57,6 +57,14 @@ struct node_status {
     char microphone[128]; /* node.description of the microphone that is linked, or would be if somebody recorded, or "";
                            * speaker: of the output */
     char microphone_name[128]; /* its node.name */
+    /* What keeps silent that stands between the microphone and who records, the microphone first: it is muted, or its
+     * volume is 0. */
+    struct {
+        uint32_t id;      /* PipeWire's; UINT32_MAX: nothing does */
+        bool turned_down; /* its volume is 0 */
+        char description[128];
+    } silenced;
+    bool is_default;      /* people have chosen it as the default */
     struct pump_stats pump; /* with the echo canceller's delay */
 };
 

@@ -86,6 +86,25 @@ void params_set(struct params *p, uint32_t id, const struct spa_pod *param) {
         p->controls(p->data, strength, bypass);
 }
 
+void params_read_volume(const struct spa_pod *props, bool *muted, double *volume) {
+    const struct spa_pod_prop *prop;
+    bool hard = false, soft = false, told = false;
+    if (!props || !spa_pod_is_object(props))
+        return;
+    SPA_POD_OBJECT_FOREACH((const struct spa_pod_object *)props, prop) {
+        float volumes[64];
+        told |= prop->key == SPA_PROP_mute && spa_pod_get_bool(&prop->value, &hard) == 0;
+        told |= prop->key == SPA_PROP_softMute && spa_pod_get_bool(&prop->value, &soft) == 0;
+        if (prop->key != SPA_PROP_channelVolumes)
+            continue;
+        const uint32_t n = spa_pod_copy_array(&prop->value, SPA_TYPE_Float, volumes, 64);
+        for (uint32_t i = 0; i < n; i++)
+            *volume = i == 0 || (double)volumes[i] > *volume ? (double)volumes[i] : *volume;
+    }
+    if (told)
+        *muted = hard || soft;
+}
+
 /* ---- latency ----------------------------------------------------------------------------------------------------- */
 
 bool params_device(struct params *p, uint32_t id, const struct spa_pod *param) {

@@ -1,6 +1,7 @@
 #include "graph/registry.h"
 
 #include "base/text.h"
+#include "graph/params.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -25,6 +26,7 @@ static void add_node(struct mirror *m, uint32_t id, const struct spa_dict *props
         text_copy(node->description, sizeof node->description, node->name);
     node->role = mirror_role(spa_dict_lookup(props, PW_KEY_MEDIA_CLASS), node->name);
     node->serial = serial_of(props);
+    node->volume = 1;
     node->hardware = spa_dict_lookup(props, PW_KEY_DEVICE_ID);
     node->priority = (unsigned)strtoul(props_text(props, PW_KEY_PRIORITY_SESSION), NULL, 10);
 }
@@ -98,19 +100,28 @@ static void on_node_info(void *data, const struct pw_node_info *info) {
     w->registry->changed(w->registry->data);
 }
 
+static void read_port_config(struct mirror *m, struct mirror_node *node, const struct spa_pod *param) {
+    uint32_t direction, mode;
+    if (param && spa_pod_parse_object(param, SPA_TYPE_OBJECT_ParamPortConfig, NULL, SPA_PARAM_PORT_CONFIG_direction,
+                         SPA_POD_Id(&direction), SPA_PARAM_PORT_CONFIG_mode, SPA_POD_Id(&mode)) >= 0 &&
+        direction == (m->own.kind == NODE_SPEAKER ? SPA_DIRECTION_INPUT : SPA_DIRECTION_OUTPUT))
+        node->unlinkable = mode != SPA_PARAM_PORT_CONFIG_MODE_dsp;
+}
+
 static void on_node_param(void *data, int seq, uint32_t id, uint32_t index, uint32_t next, const struct spa_pod *param) {
     (void)seq, (void)index, (void)next;
     const struct watched *const w = data;
     struct mirror *const m = &w->registry->mirror;
     struct mirror_node *const node = mirror_node(m, w->id);
-    uint32_t direction, mode;
-    if (!node || id != SPA_PARAM_PortConfig || !param ||
-        spa_pod_parse_object(param, SPA_TYPE_OBJECT_ParamPortConfig, NULL, SPA_PARAM_PORT_CONFIG_direction,
-                SPA_POD_Id(&direction), SPA_PARAM_PORT_CONFIG_mode, SPA_POD_Id(&mode)) < 0 ||
-        direction != (m->own.kind == NODE_SPEAKER ? SPA_DIRECTION_INPUT : SPA_DIRECTION_OUTPUT))
+    if (!node)
         return;
-    node->unlinkable = mode != SPA_PARAM_PORT_CONFIG_MODE_dsp;
-    w->registry->changed(w->registry->data);
+    const bool muted = node->muted, silenced = mirror_is_silenced(node);
+    if (id == SPA_PARAM_PortConfig)
+        read_port_config(m, node, param);
+    else if (id == SPA_PARAM_Props)
+        params_read_volume(param, &node->muted, &node->volume);
+    if (id == SPA_PARAM_PortConfig || muted != node->muted || silenced != mirror_is_silenced(node))
+        w->registry->changed(w->registry->data);
 }
 
 static const struct pw_node_events node_events = {
@@ -118,6 +129,11 @@ static const struct pw_node_events node_events = {
     .info = on_node_info,
     .param = on_node_param,
 };
+
+/* Whether what it sends comes from a microphone to who records from this program. */
+static bool carries_a_microphone(const struct mirror_node *node) {
+    return node->role == ROLE_MICROPHONE || strstr(node->name, ENHANCED_MIC);
+}
 
 static void on_link_info(void *data, const struct pw_link_info *info) {
     const struct watched *const w = data;
@@ -133,7 +149,7 @@ static const struct pw_link_events link_events = {
     .info = on_link_info,
 };
 
-/* The proxy holds the memory. */
+/* The proxy holds the memory. NULL: none. */
 static struct pw_proxy *watch(struct registry *r, uint32_t id, const char *type, uint32_t version, const void *events) {
     struct pw_proxy *const proxy = pw_registry_bind(r->registry, id, type, version, sizeof(struct watched));
     if (!proxy)
@@ -153,16 +169,20 @@ static void unwatch(struct watched *w) {
 
 /* False: no memory. */
 static bool watch_node(struct registry *r, struct mirror_node *node) {
-    uint32_t port_config = SPA_PARAM_PortConfig;
+    uint32_t params[2], n = 0;
     struct pw_proxy *const proxy = watch(r, node->id, PW_TYPE_INTERFACE_Node, PW_VERSION_NODE, &node_events);
     node->watched = proxy;
-    if (proxy && strcmp(node->name, r->mirror.own.name) == 0)
-        pw_node_subscribe_params((struct pw_node *)proxy, &port_config, 1);
+    if (strcmp(node->name, r->mirror.own.name) == 0)
+        params[n++] = SPA_PARAM_PortConfig;
+    if (carries_a_microphone(node))
+        params[n++] = SPA_PARAM_Props;
+    if (proxy && n)
+        pw_node_subscribe_params((struct pw_node *)proxy, params, n);
     return node->watched;
 }
 
-/* Binds nodes, to learn what recorders are for and which nodes belong together, and a speaker's links, to learn whether
- * samples flow. */
+/* Binds nodes, to learn what recorders are for, which microphones are muted and which nodes belong together, and a
+ * speaker's links, to learn whether samples flow. */
 static bool watch_all(struct registry *r) {
     struct mirror *const m = &r->mirror;
     bool all = true;
@@ -175,7 +195,7 @@ static bool watch_all(struct registry *r) {
         struct mirror_link *const link = &m->links[i];
         if (m->own.kind != NODE_SPEAKER || m->own.capture == MIRROR_NONE || link->to != m->own.capture || link->watched)
             continue;
-        link->watched = watch(r, link->id, PW_TYPE_INTERFACE_Link, PW_VERSION_LINK, &link_events);
+        link->watched = watch(r, link->id, PW_TYPE_INTERFACE_Link, PW_VERSION_LINK, &link_events) != NULL;
         all &= link->watched;
     }
     return all;

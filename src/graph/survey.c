@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "graph/mirror.h"
+#include "graph/params.h"
 #include "graph/pipewire.h"
 
 #include <errno.h>
@@ -62,22 +63,8 @@ static void on_source_param(void *data, int seq, uint32_t id, uint32_t index, ui
                             const struct spa_pod *param) {
     (void)seq, (void)index, (void)next;
     struct source *s = data;
-    if (id != SPA_PARAM_Props || !param || !spa_pod_is_object(param))
-        return;
-    const struct spa_pod_prop *prop;
-    SPA_POD_OBJECT_FOREACH((const struct spa_pod_object *)param, prop) {
-        bool muted;
-        float volumes[64];
-        if ((prop->key == SPA_PROP_mute || prop->key == SPA_PROP_softMute) &&
-            spa_pod_get_bool(&prop->value, &muted) == 0)
-            s->told.muted |= muted;
-        if (prop->key == SPA_PROP_channelVolumes) {
-            uint32_t n = spa_pod_copy_array(&prop->value, SPA_TYPE_Float, volumes, 64);
-            for (uint32_t i = 0; i < n; i++)
-                if (i == 0 || volumes[i] > s->told.volume)
-                    s->told.volume = volumes[i];
-        }
-    }
+    if (id == SPA_PARAM_Props)
+        params_read_volume(param, &s->told.muted, &s->told.volume);
 }
 
 static const struct pw_node_events source_events = {

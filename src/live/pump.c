@@ -22,6 +22,8 @@
 #define STABLE PUMP_RATE              /* samples a quantum must last before the delay shrinks */
 #define FED_MIN (PUMP_RATE * 3 / 10)  /* samples a stream is fed before it may sound */
 #define FED_MAX (2 * PUMP_RATE)       /* samples after which it sounds even if it never caught up beside the old one */
+#define FULL_SCALE 0.999f             /* converters end at 32767 / 32768 */
+#define CLIP_HOLD (2 * PUMP_RATE)     /* samples, as pump_stats has it */
 #define LEVEL (PUMP_RATE * 3 / 10)    /* samples, the levels' time constant */
 #define START (1u << 20)              /* the first position, so that no hop's output lies before 0 */
 #define N_READERS 4
@@ -70,6 +72,7 @@ struct pump {
     /* between the threads */
     float sounded[RING];        /* what went out, for pump_listen */
     _Atomic uint64_t n_sounded; /* START more than the samples that went out */
+    _Atomic uint64_t clipped; /* where a sample came in at full scale last; 0: none did */
     _Atomic bool mute;
     _Atomic int holder;                   /* who works on the audio thread's part: see hold() */
     _Atomic uint64_t due_hops, late_hops; /* late_hops is written last and read first, so it is never the greater */
@@ -311,7 +314,7 @@ static void level_add(struct level *l, float power, unsigned n) {
 static void take(struct pump *p, const float *in, unsigned n) {
     const bool mute = atomic_load_explicit(&p->mute, memory_order_relaxed);
     const float step = 1.0f / FADE;
-    float power = 0;
+    float power = 0, peak = 0;
     for (unsigned i = 0; i < n; i++) {
         p->held = !in || (p->held && p->gain > 0);
         if (!p->held)
@@ -321,8 +324,11 @@ static void take(struct pump *p, const float *in, unsigned n) {
         const float x = p->last * p->gain;
         p->feed.dry[(p->end + i) % RING] = x;
         power += square(x);
+        peak = fmaxf(peak, fabsf(x));
     }
     p->end += n;
+    if (peak >= FULL_SCALE)
+        atomic_store_explicit(&p->clipped, p->end, memory_order_relaxed);
     level_add(&p->in_level, power, n);
     atomic_store_explicit(&p->feed.written, p->end, memory_order_release);
 }
@@ -670,6 +676,11 @@ void pump_mute(struct pump *p, bool mute) {
     atomic_store(&p->mute, mute);
 }
 
+static bool clips(const struct pump *p) {
+    const uint64_t clipped = atomic_load_explicit(&p->clipped, memory_order_relaxed);
+    return clipped && atomic_load_explicit(&p->feed.written, memory_order_relaxed) < clipped + CLIP_HOLD;
+}
+
 void pump_stats(const struct pump *p, struct pump_stats *ret) {
     const struct engine_stream *const stream = atomic_load(&p->sounding);
     const struct engine_slot *const slot = stream->slot;
@@ -687,6 +698,7 @@ void pump_stats(const struct pump *p, struct pump_stats *ret) {
         .quantum = atomic_load(&p->feed.quantum),
         .in_rms = atomic_load(&p->in_level.rms),
         .out_rms = atomic_load(&p->out_level.rms),
+        .clips = clips(p),
         .speech = atomic_load_explicit(&stream->speech, memory_order_relaxed),
         .speaks = atomic_load_explicit(&stream->speaks, memory_order_relaxed),
         .realtime = worker_ask_realtime(p->feed.worker),

@@ -66,6 +66,7 @@ struct pump_stats {
     unsigned delay;        /* samples, now: what is to be published */
     unsigned quantum;      /* samples, of the last block */
     float in_rms, out_rms; /* linear, full scale 1.0, over about 0.3 s */
+    bool clips;            /* a sample of the last two seconds came in at full scale */
     float speech;          /* the probability that the last hop's output is speech, as in voice.h; NAN: unknown */
     bool speaks;           /* somebody does: holds through short gaps */
     bool realtime;         /* the worker has real-time priority; else ... */
