@@ -17,7 +17,7 @@ const struct cli_command *const cli_commands[] = {
     &status_command, &monitor_command, &set_command, &bypass_command, &mics_command, &use_command, &profile_command,
     &model_command, &apps_command, &app_command,
 #ifdef HAVE_DAEMON
-    &setup_command, &doctor_command,
+    &default_command, &setup_command, &doctor_command,
 #endif
     &enhance_command, &plot_command, &mix_command, &compare_command, &bench_command,
     &help_command, &version_command, &complete_command, NULL,
