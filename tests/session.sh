@@ -4,6 +4,7 @@
 #   tmp, session  a folder for the test, and one in it for pipewire-session; both are removed at the end
 #   children      processes to end with the test
 set -euo pipefail
+export LC_ALL=C.UTF-8
 here=$(cd "$(dirname "$0")" && pwd)
 build=$(cd "${builddir:-.}" && pwd)
 export PRIMEKNET_MODELS=${PRIMEKNET_MODELS:-$(cd "${srcdir:-$here/..}" && pwd)/models}

@@ -11,6 +11,7 @@
 #include "tool/doctor.h"
 
 #include <errno.h>
+#include <locale.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,8 +29,9 @@ static const char *const words[] = {"ok", "note", "problem"};
 void tell(struct doctor *d, enum result result, const char *check, const char *advice, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    json_t *text = json_vsprintf(format, args);
+    json_t *text = json_vsprintf(_(format), args);
     va_end(args);
+    advice = advice ? _(advice) : NULL;
     const char *open = advice ? strchr(advice, '{') : NULL, *end = open ? strchr(open, '}') : NULL;
     json_t *plain = json_null(), *command = json_null();
     if (end) {
@@ -39,10 +41,11 @@ void tell(struct doctor *d, enum result result, const char *check, const char *a
     } else if (advice) {
         plain = json_string(advice);
     }
-    json_t *line = json_pack("{s:s, s:s, s:o*, s:o*, s:o*}", "check", check, "result", words[result], "text",
-                             text ? text : json_string("?"), "advice", plain, "command", command);
+    json_t *line = json_pack("{s:s, s:s, s:s, s:o*, s:o*, s:o*}", "check", check, "title", _(check), "result",
+                             words[result], "text", text ? text : json_string("?"), "advice", plain, "command",
+                             command);
     if (!d->as_json)
-        printf("%-8s %-16s %s\n", words[result], check, text_of(line, "text"));
+        printf("%-8s %-16s %s\n", words[result], _(check), text_of(line, "text"));
     json_array_append_new(d->checks, line);
 }
 
@@ -170,7 +173,7 @@ static void check_settings(struct doctor *d) {
         tell(d, PROBLEM, "settings",
              either(d, "correct that line (see primeknet.conf(5)), then: {systemctl --user reload primeknet}",
                     "correct that line (see primeknet.conf(5)), then: {primeknet setup}"), "%s%s%s",
-             err.text, instead[0] ? "; in force: " : "", instead);
+             err.text, instead[0] ? _("; in force: ") : "", instead);
     } else if (instead[0]) {
         tell(d, PROBLEM, "settings",
              either(d, "once the file is correct: {systemctl --user reload primeknet}",
@@ -178,7 +181,7 @@ static void check_settings(struct doctor *d) {
              "in force: %s, not the file: %s", instead, text_of(d->status, "refused"));
     } else {
         tell(d, FINE, "settings", NULL, "%s",
-             d->settings.file[0] ? d->settings.file : "the defaults (there is no file)");
+             d->settings.file[0] ? d->settings.file : _("the defaults (there is no file)"));
     }
 }
 
@@ -224,7 +227,7 @@ static void check_daemon(struct doctor *d, int res, const char *why_not) {
     bool runs = res != -ENOENT && res != -ECONNREFUSED;
     char obstacle[CONTROL_MAX_PATH], advice[CONTROL_MAX_PATH + 64];
     if (!d->status && control_find_obstacle(obstacle)) {
-        snprintf(advice, sizeof advice, "remove it, which primeknetd notices within 5 s: {rm -r '%s'}", obstacle);
+        snprintf(advice, sizeof advice, _("remove it, which primeknetd notices within 5 s: {rm -r '%s'}"), obstacle);
         tell(d, PROBLEM, "daemon", advice, "cannot be asked: %s is in the place of its control socket", obstacle);
         return;
     }
@@ -255,9 +258,9 @@ static void check_bluetooth(struct doctor *d, const struct survey_source *mic) {
          "primeknet "
          "use NAME --save",
          "%s sends %s, as in a telephone call; enhancement cannot restore the missing frequencies", mic->description,
-         narrow ? "8 kHz sound"
-         : wide ? "16 kHz sound"
-                : "8 or 16 kHz sound");
+         narrow ? _("8 kHz sound")
+         : wide ? _("16 kHz sound")
+                : _("8 or 16 kHz sound"));
 }
 
 /* Reports cards without a source: their profile has no input, or they are Bluetooth headsets in playback mode. */
@@ -296,11 +299,11 @@ static const struct survey_source *find_microphone(const struct doctor *d) {
 static bool is_open(struct doctor *d, const char *check, const struct survey_source *source) {
     char advice[320];
     if (source->muted) {
-        snprintf(advice, sizeof advice, "{wpctl set-mute %u 0}, or unmute \"%.128s\" in the sound settings", source->id,
-                 source->description);
+        snprintf(advice, sizeof advice, _("{wpctl set-mute %u 0}, or unmute \"%.128s\" in the sound settings"),
+                 source->id, source->description);
         tell(d, PROBLEM, check, advice, "%s is muted", source->description);
     } else if (source->volume < 1e-3) { /* -60 dB */
-        snprintf(advice, sizeof advice, "{wpctl set-volume %u 1.0}, or turn \"%.128s\" up in the sound settings",
+        snprintf(advice, sizeof advice, _("{wpctl set-volume %u 1.0}, or turn \"%.128s\" up in the sound settings"),
                  source->id, source->description);
         tell(d, PROBLEM, check, advice, "the volume of %s is zero", source->description);
     }
@@ -409,7 +412,7 @@ static void check_speaker(struct doctor *d) {
         tell(d, alone ? PROBLEM : NOTE, "speaker",
              "have the program behind it play on an output, not on Enhanced Speaker",
              "the sound of %s comes back to Enhanced Speaker, which %s%s", loop,
-             alone ? "has no other output" : "plays on ", alone ? "" : output);
+             alone ? _("has no other output") : _("plays on "), alone ? "" : output);
     }
 }
 
@@ -441,7 +444,7 @@ static int conclude(const struct doctor *d) {
         cli_print_json(d->checks);
         return n_problems ? cli_failed : cli_done;
     }
-    puts(n_problems ? "\nWhat to do, in this order:" : "\nNo problems found.");
+    puts(n_problems ? _("\nWhat to do, in this order:") : _("\nNo problems found."));
     json_array_foreach(d->checks, i, check) {
         bool repeated = false;
         if (!is_shown(check, n_problems))
@@ -452,18 +455,26 @@ static int conclude(const struct doctor *d) {
         if (repeated)
             continue;
         if (n_problems)
-            printf("  %d. %s: %s\n", ++n_advice, text_of(check, "check"), text_of(check, "advice"));
+            printf("  %d. %s: %s\n", ++n_advice, text_of(check, "title"), text_of(check, "advice"));
         else
-            printf("  %s: %s\n", text_of(check, "check"), text_of(check, "advice"));
+            printf("  %s: %s\n", text_of(check, "title"), text_of(check, "advice"));
     }
     if (n_problems)
-        puts("Then run primeknet doctor again.");
+        puts(_("Then run primeknet doctor again."));
     return n_problems ? cli_failed : cli_done;
+}
+
+static void speak_the_users_language(void) {
+    setlocale(LC_CTYPE, "");
+    setlocale(LC_MESSAGES, "");
+    bindtextdomain(GETTEXT_PACKAGE, LOCALEDIR);
+    bind_textdomain_codeset(GETTEXT_PACKAGE, "UTF-8");
 }
 
 static int run_doctor(const struct cli_call *call) {
     struct doctor d = {.as_json = cli_option(call, 'j')};
     struct err why_not = {""};
+    speak_the_users_language();
     int asked = ask_daemon(&d, &why_not);
     if (asked == -EPERM)
         return cli_fail("%s", why_not.text);

@@ -7,13 +7,17 @@
 #include "tool/systemd.h"
 
 #include <jansson.h>
+#include <libintl.h>
 #include <stdbool.h>
+
+/* In the user's language, if the window is installed, which brings the words. scripts/messages finds them. */
+#define _(text) dgettext(GETTEXT_PACKAGE, text)
 
 enum result { FINE, NOTE, PROBLEM };
 
 /* What the checks have found out so far. */
 struct doctor {
-    json_t *checks;       /* {"check", "result", "text", "advice", "command"}, in the order of the output */
+    json_t *checks;       /* {"check", "title", "result", "text", "advice", "command"}, in the order of the output */
     bool as_json;
     struct settings settings;
     struct survey *survey; /* NULL without PipeWire */
@@ -23,7 +27,7 @@ struct doctor {
     bool any_model;       /* there is one that can be used */
 };
 
-/* Adds one check. advice: what to do, one sentence, or NULL; braces mark a command in it that is enough by itself. */
+/* Adds one check, in the user's language. advice: what to do, one sentence, or NULL; braces mark a command in it that is enough by itself. */
 void tell(struct doctor *d, enum result result, const char *check, const char *advice, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 /* Advice where systemd runs for this user, and elsewhere, such as on Void and Alpine. */

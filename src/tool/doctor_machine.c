@@ -22,7 +22,7 @@
 enum { N_HOPS = 400, FEW_HOPS = 1000 };
 static const double late_share = .001, tight = .4; /* late_share: of the hops; tight: of a hop's time, as in choose.h */
 
-/* ---- models ------------------------------------------------------------------------------------------------------- */
+/* ---- models ------------------------------------------------------------------------------------------------------ */
 
 /* Advises without the daemon's help: without any model it does not run. */
 void check_models(struct doctor *d) {
@@ -48,7 +48,7 @@ void check_models(struct doctor *d) {
              "none can be used%s%s", none.text[0] ? ": " : "", none.text);
 }
 
-/* ---- real time ---------------------------------------------------------------------------------------------------- */
+/* ---- real time --------------------------------------------------------------------------------------------------- */
 
 /* Gives this thread's real-time priority back after the test. */
 static void drop_realtime(void) {
@@ -91,7 +91,7 @@ void check_realtime(struct doctor *d) {
     static const char limits[] = "or give your user real-time rights in /etc/security/limits.d: @audio - rtprio 95";
     struct err why = {""};
     char advice[256];
-    const char *means = d->status ? ": the sound may break up when the machine is busy, and has more delay" : "";
+    const char *means = d->status ? _(": the sound may break up when the machine is busy, and has more delay") : "";
     if (json_is_true(json_object_get(d->status, "realtime"))) {
         tell(d, FINE, "real time", NULL, "the model's thread has real-time priority");
         return;
@@ -107,25 +107,25 @@ void check_realtime(struct doctor *d) {
     bool limits_do = limits_allow_realtime();
     int rtkit = limits_do ? 0 : ask_rtkit(&why);
     if (rtkit == 0 && !d->status) {
-        tell(d, FINE, "real time", NULL, "%s", limits_do ? "this user's limits allow it" : "rtkit grants it");
+        tell(d, FINE, "real time", NULL, "%s", limits_do ? _("this user's limits allow it") : _("rtkit grants it"));
     } else if (rtkit == 0) {
         tell(d, PROBLEM, "real time", restart(d),
              "the model's thread has no real-time priority (%s), though %s now%s",
-             text_of(d->status, "realtime_refusal"), limits_do ? "this user's limits allow it" : "rtkit grants it",
-             means);
+             text_of(d->status, "realtime_refusal"),
+             limits_do ? _("this user's limits allow it") : _("rtkit grants it"), means);
     } else if (rtkit == -ENOENT) {
-        snprintf(advice, sizeof advice, "install rtkit (Debian: sudo apt install rtkit), %s", limits);
+        snprintf(advice, sizeof advice, _("install rtkit (Debian: sudo apt install rtkit), %s"), _(limits));
         tell(d, PROBLEM, "real time", advice,
              "rtkit is not installed, and this user's limits allow no real-time priority%s", means);
     } else {
-        snprintf(advice, sizeof advice, "%s; solve that, %s",
-                 either(d, "journalctl -u rtkit-daemon says why", "the system's log says why"), limits);
+        snprintf(advice, sizeof advice, _("%s; solve that, %s"),
+                 _(either(d, "journalctl -u rtkit-daemon says why", "the system's log says why")), _(limits));
         tell(d, PROBLEM, "real time", advice,
              "rtkit refuses (%s), and this user's limits allow no real-time priority%s", why.text, means);
     }
 }
 
-/* ---- speed -------------------------------------------------------------------------------------------------------- */
+/* ---- speed ------------------------------------------------------------------------------------------------------- */
 
 /* Tries to open the GPU engine and reports its message; the processor takes over if it does not open. */
 void check_gpu(struct doctor *d) {
@@ -208,8 +208,8 @@ void check_speed(struct doctor *d) {
         if (res > 0)
             tell(d, share > 1 ? PROBLEM : share > tight ? NOTE : FINE, "speed", share > tight ? lighter : NULL,
                  "%s: a hop of %.0f us takes %.0f us on this processor%s", name, hop_us, p99,
-                 share > 1       ? ", too long"
-                 : share > tight ? ", so the delay grows and hops may be late"
+                 share > 1       ? _(", too long")
+                 : share > tight ? _(", so the delay grows and hops may be late")
                                  : "");
     }
     engine_close(e);
