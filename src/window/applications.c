@@ -3,6 +3,8 @@
 #include "window/applications.h"
 
 #include "window/link.h"
+#include "window/setting.h"
+#include "window/state.h"
 
 #include <glib/gi18n.h>
 #include <string.h>
@@ -10,20 +12,18 @@
 /* ---- a row ------------------------------------------------------------------------------------------------------- */
 
 #define APPLICATION_TYPE (application_get_type())
-G_DECLARE_FINAL_TYPE(PrimeknetApplication, application, PRIMEKNET, APPLICATION, AdwComboRow)
+G_DECLARE_FINAL_TYPE(PrimeknetApplication, application, PRIMEKNET, APPLICATION, AdwActionRow)
 
 struct _PrimeknetApplication {
-    AdwComboRow parent;
-    gboolean filling;    /* the row is being changed, not by the user */
+    AdwActionRow parent;
+    GtkWidget *forget;   /* the choice, so that the application chooses again */
+    GtkSwitch *enhances;
+    gboolean filling;    /* the switch is being turned, not by the user */
     guint under_way;     /* requests */
-    guint in_force;      /* the choice that the daemon told last, as an index */
+    gboolean in_force;   /* what the daemon told last */
 };
 
-G_DEFINE_FINAL_TYPE(PrimeknetApplication, application, ADW_TYPE_COMBO_ROW)
-
-static const char *const choices[] = {"auto", "on", "off"};
-
-static guint refused;
+G_DEFINE_FINAL_TYPE(PrimeknetApplication, application, ADW_TYPE_ACTION_ROW)
 
 static const char *name_of(gpointer row) {
     return adw_preferences_row_get_title(ADW_PREFERENCES_ROW(row));
@@ -33,38 +33,41 @@ static void show_choice(PrimeknetApplication *self) {
     if (self->under_way) /* the user is at it */
         return;
     self->filling = TRUE;
-    adw_combo_row_set_selected(ADW_COMBO_ROW(self), self->in_force);
+    setting_turn(self->enhances, self->in_force);
     self->filling = FALSE;
 }
 
 static void on_answer(gpointer data, json_t *answer, const char *error) {
     g_autoptr(PrimeknetApplication) self = data;
-    GtkWidget *all = gtk_widget_get_ancestor(GTK_WIDGET(self), APPLICATIONS_TYPE); /* NULL: the row is gone */
     (void)answer;
     self->under_way--;
     if (!error)
         return; /* whoever watches is told */
     show_choice(self);
-    if (all)
-        g_signal_emit(all, refused, 0, error);
+    gtk_widget_activate_action(GTK_WIDGET(self), "win.say", "s", error);
 }
 
-static void on_selected(PrimeknetApplication *self) {
-    guint selected = adw_combo_row_get_selected(ADW_COMBO_ROW(self));
-    if (self->filling || selected >= G_N_ELEMENTS(choices))
-        return;
+static void choose(PrimeknetApplication *self, const char *choice) {
     self->under_way++;
-    link_ask(json_pack("{s:s, s:s, s:s}", "command", "app", "name", name_of(self), "choice", choices[selected]),
-             on_answer, g_object_ref(self));
+    link_ask(json_pack("{s:s, s:s, s:s}", "command", "app", "name", name_of(self), "choice", choice), on_answer,
+             g_object_ref(self));
+}
+
+static void on_switch(PrimeknetApplication *self) {
+    if (!self->filling)
+        choose(self, gtk_switch_get_active(self->enhances) ? "on" : "off");
+}
+
+static void on_forget(PrimeknetApplication *self) {
+    choose(self, "auto");
 }
 
 static void show_application(PrimeknetApplication *self, const json_t *application) {
-    g_autofree char *from = link_join(json_object_get(application, "from"), _("Nothing now"));
+    const char *choice = text_of(application, "choice");
+    g_autofree char *from = link_join(json_object_get(application, "from"), _("Records nothing now"));
     adw_action_row_set_subtitle(ADW_ACTION_ROW(self), from);
-    self->in_force = 0;
-    for (guint i = 0; i < G_N_ELEMENTS(choices); i++)
-        if (strcmp(choices[i], text_of(application, "choice")) == 0)
-            self->in_force = i;
+    gtk_widget_set_visible(self->forget, choice[0] != '\0');
+    self->in_force = choice[0] ? strcmp(choice, "on") == 0 : json_is_true(json_object_get(application, "enhanced"));
     show_choice(self);
 }
 
@@ -73,10 +76,21 @@ static void application_class_init(PrimeknetApplicationClass *class) {
 }
 
 static void application_init(PrimeknetApplication *self) {
-    const char *titles[] = {_("Automatic"), _("On"), _("Off"), NULL};
-    g_autoptr(GtkStringList) model = gtk_string_list_new(titles);
+    AdwActionRow *row = ADW_ACTION_ROW(self);
     adw_preferences_row_set_use_markup(ADW_PREFERENCES_ROW(self), FALSE);
-    adw_combo_row_set_model(ADW_COMBO_ROW(self), G_LIST_MODEL(model));
+    self->forget = gtk_button_new_from_icon_name("edit-undo-symbolic");
+    gtk_widget_set_valign(self->forget, GTK_ALIGN_CENTER);
+    gtk_widget_add_css_class(self->forget, "flat");
+    gtk_widget_set_tooltip_text(self->forget, _("Let the application choose again"));
+    gtk_accessible_update_property(GTK_ACCESSIBLE(self->forget), GTK_ACCESSIBLE_PROPERTY_LABEL,
+                                   _("Let the application choose again"), -1);
+    g_signal_connect_swapped(self->forget, "clicked", G_CALLBACK(on_forget), self);
+    adw_action_row_add_suffix(row, self->forget);
+    self->enhances = GTK_SWITCH(gtk_switch_new());
+    gtk_widget_set_valign(GTK_WIDGET(self->enhances), GTK_ALIGN_CENTER);
+    g_signal_connect_swapped(self->enhances, "notify::active", G_CALLBACK(on_switch), self);
+    adw_action_row_add_suffix(row, GTK_WIDGET(self->enhances));
+    adw_action_row_set_activatable_widget(row, GTK_WIDGET(self->enhances));
 }
 
 /* ---- all of them ------------------------------------------------------------------------------------------------- */
@@ -103,7 +117,6 @@ static PrimeknetApplication *row_for(PrimeknetApplications *self, const char *na
         if (strcmp(name_of(g_ptr_array_index(self->rows, at)), name) == 0)
             return g_ptr_array_index(self->rows, at);
     PrimeknetApplication *row = g_object_new(APPLICATION_TYPE, "title", name, NULL);
-    g_signal_connect(row, "notify::selected", G_CALLBACK(on_selected), NULL); /* not of what selects the first choice */
     adw_preferences_group_add(ADW_PREFERENCES_GROUP(self), GTK_WIDGET(row));
     g_ptr_array_add(self->rows, row);
     return row;
@@ -120,10 +133,11 @@ void applications_show(PrimeknetApplications *self, const json_t *status) {
         g_ptr_array_remove_index(self->rows, at);
     }
     json_array_foreach(applications, i, application)
-        show_application(row_for(self, text_of(application, "name")), application);
+        if (strcmp(text_of(application, "name"), OWN_RECORDER) != 0)
+            show_application(row_for(self, text_of(application, "name")), application);
     adw_preferences_group_set_description(ADW_PREFERENCES_GROUP(self),
-                                          self->rows->len ? _("On: Enhanced Mic. Off: the bare microphone.")
-                                                          : _("No application records"));
+                                          self->rows->len ? _("On: without noise. Off: the bare microphone.")
+                                                          : _("No application records."));
 }
 
 static void finalize(GObject *object) {
@@ -133,8 +147,6 @@ static void finalize(GObject *object) {
 
 static void applications_class_init(PrimeknetApplicationsClass *class) {
     G_OBJECT_CLASS(class)->finalize = finalize;
-    refused = g_signal_new("refused", APPLICATIONS_TYPE, G_SIGNAL_RUN_LAST, 0, NULL, NULL, NULL, G_TYPE_NONE, 1,
-                           G_TYPE_STRING);
 }
 
 static void applications_init(PrimeknetApplications *self) {

@@ -2,48 +2,11 @@
 
 #include "window/findings.h"
 
-#include "window/link.h"
+#include "daemon/control.h"
+#include "window/command.h"
 
 #include <glib/gi18n.h>
 #include <string.h>
-
-/* ---- commands ---------------------------------------------------------------------------------------------------- */
-
-struct run {
-    findings_done *done;
-    gpointer data;
-};
-
-static void on_end(GObject *process, GAsyncResult *result, gpointer data) {
-    g_autofree struct run *r = data;
-    g_autoptr(GError) error = NULL;
-    g_autofree char *errors = NULL;
-    gboolean ok = g_subprocess_communicate_utf8_finish(G_SUBPROCESS(process), result, NULL, &errors, &error);
-    if (!ok)
-        r->done(r->data, error->message);
-    else if (!g_subprocess_get_successful(G_SUBPROCESS(process)))
-        r->done(r->data, errors && g_strstrip(errors)[0] ? errors : _("The command failed without a message"));
-    else
-        r->done(r->data, NULL);
-}
-
-void findings_carry_out(const char *command, findings_done *done, gpointer data) {
-    g_auto(GStrv) words = NULL;
-    g_autoptr(GError) error = NULL;
-    g_autoptr(GSubprocess) process = NULL;
-    if (g_shell_parse_argv(command, NULL, &words, &error))
-        process = g_subprocess_newv((const char *const *)words,
-                                    G_SUBPROCESS_FLAGS_STDOUT_SILENCE | G_SUBPROCESS_FLAGS_STDERR_PIPE, &error);
-    if (!process) {
-        done(data, error->message);
-        return;
-    }
-    struct run *r = g_new(struct run, 1);
-    *r = (struct run){done, data};
-    g_subprocess_communicate_utf8_async(process, NULL, NULL, on_end, r);
-}
-
-/* ---- the window -------------------------------------------------------------------------------------------------- */
 
 #define FINDINGS_TYPE (findings_get_type())
 G_DECLARE_FINAL_TYPE(PrimeknetFindings, findings, PRIMEKNET, FINDINGS, AdwWindow)
@@ -74,7 +37,7 @@ static void on_done(gpointer data, const char *problem) {
 
 static void carry_out(GtkButton *button, gpointer data) {
     gtk_widget_set_sensitive(GTK_WIDGET(button), FALSE);
-    findings_carry_out(g_object_get_data(G_OBJECT(button), "command"), on_done, g_object_ref(data));
+    command_run(g_object_get_data(G_OBJECT(button), "command"), on_done, g_object_ref(data));
 }
 
 static void add_row(PrimeknetFindings *self, const json_t *check) {
@@ -82,7 +45,7 @@ static void add_row(PrimeknetFindings *self, const json_t *check) {
     const char *command = text_of(check, "command"), *advice = text_of(check, "advice");
     g_autofree char *text = g_strdup_printf(advice[0] ? "%s\n%s" : "%s", text_of(check, "text"), advice);
     const char *icon = problem ? "dialog-warning-symbolic" : "dialog-information-symbolic";
-    GtkWidget *row = g_object_new(ADW_TYPE_ACTION_ROW, "use-markup", FALSE, "title", text_of(check, "check"),
+    GtkWidget *row = g_object_new(ADW_TYPE_ACTION_ROW, "use-markup", FALSE, "title", text_of(check, "title"),
                                   "subtitle", text, "icon-name", icon, NULL);
     if (command[0]) {
         GtkWidget *button = gtk_button_new_with_label(_("Fix"));

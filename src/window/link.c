@@ -69,6 +69,7 @@ void link_watch(link_told *told, gpointer data) {
 /* ---- requests ---------------------------------------------------------------------------------------------------- */
 
 struct ask {
+    char *what; /* the command and what it concerns */
     json_t *request, *answer;
     struct err err;
     link_told *told;
@@ -86,9 +87,23 @@ static void ask_in_thread(GTask *task, gpointer source, gpointer data, GCancella
     g_task_return_boolean(task, TRUE);
 }
 
+/* Of each `what` that is under way: a queue of those that came after it. */
+static GHashTable *queues(void) {
+    static GHashTable *all;
+    if (!all)
+        all = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, (GDestroyNotify)(GCallback)g_queue_free);
+    return all;
+}
+
+static void carry_out(struct ask *a);
+
 static void on_answer(GObject *source, GAsyncResult *result, gpointer data) {
     (void)source, (void)result;
-    struct ask *a = data;
+    struct ask *a = data, *next = g_queue_pop_head(g_hash_table_lookup(queues(), a->what));
+    if (next)
+        carry_out(next);
+    else
+        g_hash_table_remove(queues(), a->what);
     if (a->told)
         a->told(a->data, a->answer, a->answer ? NULL : a->err.text);
     g_application_release(g_application_get_default());
@@ -96,20 +111,32 @@ static void on_answer(GObject *source, GAsyncResult *result, gpointer data) {
 
 static void free_ask(gpointer data) {
     struct ask *a = data;
+    g_free(a->what);
     json_decref(a->request);
     json_decref(a->answer);
     g_free(a);
 }
 
+static void carry_out(struct ask *a) {
+    g_autoptr(GTask) task = g_task_new(NULL, NULL, on_answer, a);
+    g_task_set_task_data(task, a, free_ask);
+    g_task_run_in_thread(task, ask_in_thread);
+}
+
 void link_ask(json_t *request, link_told *told, gpointer data) {
     struct ask *a = g_new0(struct ask, 1);
+    a->what = g_strconcat(text_of(request, "command"), " ", text_of(request, "name"), NULL);
     a->request = request;
     a->told = told;
     a->data = data;
-    g_autoptr(GTask) task = g_task_new(NULL, NULL, on_answer, a);
-    g_task_set_task_data(task, a, free_ask);
     g_application_hold(g_application_get_default());
-    g_task_run_in_thread(task, ask_in_thread);
+    GQueue *queue = g_hash_table_lookup(queues(), a->what);
+    if (queue) {
+        g_queue_push_tail(queue, a);
+        return;
+    }
+    g_hash_table_insert(queues(), g_strdup(a->what), g_queue_new());
+    carry_out(a);
 }
 
 char *link_join(const json_t *texts, const char *none) {

@@ -16,7 +16,8 @@ typedef void link_told(gpointer data, json_t *answer, const char *error);
  * that is away. Once. */
 void link_watch(link_told *told, gpointer data);
 
-/* Asks once, on a connection of its own; the program does not end before the answer. Takes `request` over. */
+/* Asks once, on a connection of its own, after what was asked before of the same command and name; the program does not
+ * end before the answer. Takes `request` over. */
 void link_ask(json_t *request, link_told *told, gpointer data);
 
 /* Of an array: its texts with commas between; `none` where it is empty. The caller frees it. */

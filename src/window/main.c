@@ -58,6 +58,15 @@ static void quit(GSimpleAction *action, GVariant *parameter, gpointer data) {
         tray_close(g_steal_pointer(&a->tray));
 }
 
+/* -1: go on. */
+static int on_options(GApplication *application, GVariantDict *options, gpointer data) {
+    (void)application, (void)data;
+    if (!g_variant_dict_contains(options, "version"))
+        return -1;
+    g_print("primeknet-gtk " PACKAGE_VERSION "\n");
+    return 0;
+}
+
 static int on_command_line(GApplication *application, GApplicationCommandLine *line, gpointer data) {
     struct app *a = data;
     if (!g_variant_dict_contains(g_application_command_line_get_options_dict(line), "tray"))
@@ -79,6 +88,7 @@ static void draw_without_gpu(void) {
 int main(int argc, char **argv) {
     static const GOptionEntry options[] = {
         {"tray", 't', 0, G_OPTION_ARG_NONE, NULL, N_("Start as an item in the tray"), NULL},
+        {"version", 'v', 0, G_OPTION_ARG_NONE, NULL, N_("Print the version"), NULL},
         {0},
     };
     struct app a = {0};
@@ -98,8 +108,10 @@ int main(int argc, char **argv) {
     g_application_add_main_option_entries(app, options);
     g_action_map_add_action_entries(G_ACTION_MAP(app), actions, G_N_ELEMENTS(actions), &a);
     gtk_application_set_accels_for_action(GTK_APPLICATION(app), "app.quit", (const char *[]){"<Control>q", NULL});
+    gtk_application_set_accels_for_action(GTK_APPLICATION(app), "win.check", (const char *[]){"F2", NULL});
     gtk_application_set_accels_for_action(GTK_APPLICATION(app), "window.close", (const char *[]){"<Control>w", NULL});
     g_signal_connect_swapped(app, "startup", G_CALLBACK(on_startup), &a);
+    g_signal_connect(app, "handle-local-options", G_CALLBACK(on_options), NULL);
     g_signal_connect(app, "command-line", G_CALLBACK(on_command_line), &a);
     return g_application_run(app, argc, argv);
 }

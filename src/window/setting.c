@@ -29,7 +29,8 @@ static void on_answer(gpointer data, json_t *answer, const char *error) {
     if (error) {
         cancel_rest(s);
         s->to_set = s->to_keep = FALSE;
-        s->refused(s->data, error);
+        gtk_widget_activate_action(s->data, "win.say", "s", error);
+        s->refused(s->data);
     }
     send_next(s);
 }
@@ -63,11 +64,10 @@ static void on_moved(struct setting *s) {
         gboolean least = s->least && value <= gtk_adjustment_get_lower(gtk_range_get_adjustment(s->scale));
         s->value = g_strdup(least ? s->least : g_ascii_formatd(number, sizeof number, "%.4g", value));
     } else if (s->toggle) {
-        s->value = g_strdup(gtk_switch_get_active(s->toggle) ? "true" : "false");
+        s->value = g_strdup(gtk_switch_get_active(s->toggle) ? s->on : s->off);
     } else {
         guint chosen = adw_combo_row_get_selected(ADW_COMBO_ROW(s->row));
-        s->value = g_strdup(chosen < g_strv_length(s->offered) ? s->offered[chosen]
-                                                               : gtk_string_list_get_string(s->titles, chosen));
+        s->value = g_strdup(chosen < g_strv_length(s->offered) ? s->offered[chosen] : s->extra);
     }
     cancel_rest(s);
     s->rest = g_timeout_add(REST_MS, on_rest, s);
@@ -82,12 +82,26 @@ static void show_choice(struct setting *s, const char *value) {
     guint at = 0, n = g_strv_length(s->offered);
     while (at < n && strcmp(s->offered[at], value) != 0)
         at++;
-    if (g_list_model_get_n_items(G_LIST_MODEL(s->titles)) > n &&
-        (at < n || strcmp(gtk_string_list_get_string(s->titles, n), value) != 0))
+    if (s->extra && (at < n || strcmp(s->extra, value) != 0)) {
         gtk_string_list_remove(s->titles, n);
-    if (at == n && g_list_model_get_n_items(G_LIST_MODEL(s->titles)) == n)
-        gtk_string_list_append(s->titles, value);
+        g_clear_pointer(&s->extra, g_free);
+    }
+    if (at == n && !s->extra) {
+        s->extra = g_strdup(value);
+        gtk_string_list_append(s->titles, s->extra_title ? s->extra_title : value);
+    }
     adw_combo_row_set_selected(ADW_COMBO_ROW(s->row), at);
+}
+
+void setting_label(GtkButton *button, const char *label) {
+    g_autofree char *plain = g_strdup(label);
+    char *to = plain;
+    for (const char *from = label; *from; from++)
+        if (*from != '_')
+            *to++ = *from;
+    *to = '\0';
+    gtk_button_set_label(button, label);
+    gtk_accessible_update_property(GTK_ACCESSIBLE(button), GTK_ACCESSIBLE_PROPERTY_LABEL, plain, -1);
 }
 
 void setting_turn(GtkSwitch *toggle, gboolean on) {
@@ -98,14 +112,15 @@ void setting_turn(GtkSwitch *toggle, gboolean on) {
 void setting_show(struct setting *s, const json_t *status, const char *text) {
     const json_t *value = json_object_get(json_object_get(status, "settings"), s->name);
     const char *missing = text_of(json_object_get(status, "missing"), s->name);
-    adw_action_row_set_subtitle(s->row, missing[0] ? missing : text);
+    if (s->row)
+        adw_action_row_set_subtitle(s->row, missing[0] ? missing : text);
     if (s->under_way || s->rest || !value) /* the user is at it */
         return;
     s->filling = TRUE;
     if (s->scale)
         gtk_range_set_value(s->scale, json_is_number(value) ? json_number_value(value) : -INFINITY);
     else if (s->toggle)
-        setting_turn(s->toggle, strcmp(json_string_value(value), "true") == 0);
+        setting_turn(s->toggle, strcmp(json_string_value(value), s->off) != 0);
     else
         show_choice(s, json_string_value(value));
     s->filling = FALSE;
@@ -117,6 +132,7 @@ void setting_offer(struct setting *s, const char *const *values, const char *con
     s->filling = TRUE;
     g_strfreev(s->offered);
     s->offered = g_strdupv((char **)(gpointer)values);
+    g_clear_pointer(&s->extra, g_free);
     gtk_string_list_splice(s->titles, 0, g_list_model_get_n_items(G_LIST_MODEL(s->titles)), titles);
     s->filling = FALSE;
 }
@@ -132,6 +148,8 @@ static char *format_value(GtkScale *scale, double value, gpointer data) {
 }
 
 void setting_open(struct setting *s) {
+    s->on = s->on ? s->on : "true";
+    s->off = s->off ? s->off : "false";
     if (s->scale) {
         gtk_scale_set_format_value_func(GTK_SCALE(s->scale), format_value, s, NULL);
         g_signal_connect_swapped(s->scale, "value-changed", G_CALLBACK(on_moved), s);

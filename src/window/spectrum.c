@@ -33,17 +33,15 @@ static void snapshot(GtkWidget *widget, GtkSnapshot *snapshot) {
     PrimeknetSpectrum *self = PRIMEKNET_SPECTRUM(widget);
     GtkStyleContext *style = gtk_widget_get_style_context(widget);
     float height = (float)gtk_widget_get_height(widget), step = (float)gtk_widget_get_width(widget) / BANDS;
-    GdkRGBA before, after;
-    gtk_style_context_get_color(style, &before);
-    before.alpha = 0.25f;
-    if (!gtk_style_context_lookup_color(style, "accent_color", &after))
-        gtk_style_context_get_color(style, &after);
+    GdkRGBA colours[2];
+    for (int side = 0; side < 2; side++)
+        if (!gtk_style_context_lookup_color(style, side ? "after_color" : "before_color", &colours[side]))
+            gtk_style_context_get_color(style, &colours[side]);
     for (int side = 0; side < 2; side++)
         for (int band = 0; band < BANDS; band++) {
             float x = roundf(step * (float)band) + 1, y = MAX(1, roundf(height * self->share[side][band]));
-            float inset = side ? 3 : 0;
-            graphene_rect_t bar = GRAPHENE_RECT_INIT(x + inset, height - y, roundf(step) - 3 - 2 * inset, y);
-            gtk_snapshot_append_color(snapshot, side ? &after : &before, &bar);
+            graphene_rect_t bar = GRAPHENE_RECT_INIT(x, height - y, roundf(step) - 2, y);
+            gtk_snapshot_append_color(snapshot, &colours[side], &bar);
         }
     g_signal_emit(self, drawn, 0);
 }

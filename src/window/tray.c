@@ -27,12 +27,17 @@ static const char introspection[] =
     "</interface></node>";
 
 static const double strengths[] = {0.25, 0.5, 0.75, 1};
+enum { HOST_S = 5 }; /* a panel that starts with the desktop takes a while */
+
 static const double scroll_step = 0.05;
 
 struct tray {
     GApplication *application;
     GDBusConnection *bus;
-    guint object, watch;
+    guint object, watch, patience;
+    GCancellable *asking; /* the watcher */
+    char *watcher;       /* its name on the bus, or NULL */
+    gboolean holds;      /* the application, which then outlives its window */
     DbusmenuServer *menu;
     DbusmenuMenuitem *enhances, *strength, *strengths[G_N_ELEMENTS(strengths)];
     gboolean runs, bypass;
@@ -167,12 +172,63 @@ static void make_menu(struct tray *t) {
 
 /* ---- from start to end ------------------------------------------------------------------------------------------- */
 
+static void hold(struct tray *t) {
+    if (!t->holds)
+        g_application_hold(t->application);
+    t->holds = TRUE;
+}
+
 /* A panel may come later, and again. */
 static void on_watcher(GDBusConnection *bus, const char *name, const char *owner, gpointer data) {
-    (void)name, (void)data;
+    struct tray *t = data;
+    (void)name;
+    g_free(t->watcher);
+    t->watcher = g_strdup(owner);
+    hold(t);
     g_dbus_connection_call(bus, owner, "/StatusNotifierWatcher", WATCHER, "RegisterStatusNotifierItem",
                            g_variant_new("(s)", g_dbus_connection_get_unique_name(bus)), NULL, G_DBUS_CALL_FLAGS_NONE,
                            -1, NULL, NULL, NULL);
+}
+
+static void on_no_watcher(GDBusConnection *bus, const char *name, gpointer data) {
+    struct tray *t = data;
+    (void)bus, (void)name;
+    g_clear_pointer(&t->watcher, g_free);
+}
+
+/* Nothing shows the item: the window is what is left, and ends the program. */
+static void do_without(struct tray *t) {
+    g_action_group_activate_action(G_ACTION_GROUP(t->application), "show", NULL);
+    if (t->holds)
+        g_application_release(t->application);
+    t->holds = FALSE;
+}
+
+/* A watcher that does not tell counts as one with a host. */
+static void on_host(GObject *bus, GAsyncResult *result, gpointer data) {
+    struct tray *t = data;
+    g_autoptr(GError) error = NULL;
+    g_autoptr(GVariant) answer = g_dbus_connection_call_finish(G_DBUS_CONNECTION(bus), result, &error);
+    g_autoptr(GVariant) value = NULL;
+    if (g_error_matches(error, G_IO_ERROR, G_IO_ERROR_CANCELLED)) /* the tray is gone */
+        return;
+    if (answer)
+        g_variant_get(answer, "(v)", &value);
+    if (value && g_variant_is_of_type(value, G_VARIANT_TYPE_BOOLEAN) && !g_variant_get_boolean(value))
+        do_without(t);
+}
+
+static gboolean on_patience(gpointer data) {
+    struct tray *t = data;
+    t->patience = 0;
+    if (!t->watcher) {
+        do_without(t);
+        return G_SOURCE_REMOVE;
+    }
+    g_dbus_connection_call(t->bus, t->watcher, "/StatusNotifierWatcher", "org.freedesktop.DBus.Properties", "Get",
+                           g_variant_new("(ss)", WATCHER, "IsStatusNotifierHostRegistered"), G_VARIANT_TYPE("(v)"),
+                           G_DBUS_CALL_FLAGS_NONE, -1, t->asking, on_host, t);
+    return G_SOURCE_REMOVE;
 }
 
 struct tray *tray_open(GApplication *application) {
@@ -183,16 +239,23 @@ struct tray *tray_open(GApplication *application) {
     t->bus = g_application_get_dbus_connection(application);
     make_menu(t);
     t->object = g_dbus_connection_register_object(t->bus, ITEM_PATH, node->interfaces[0], &table, t, NULL, NULL);
-    t->watch = g_bus_watch_name_on_connection(t->bus, WATCHER, G_BUS_NAME_WATCHER_FLAGS_NONE, on_watcher, NULL, NULL,
-                                              NULL);
-    g_application_hold(application);
+    t->watch = g_bus_watch_name_on_connection(t->bus, WATCHER, G_BUS_NAME_WATCHER_FLAGS_NONE, on_watcher,
+                                              on_no_watcher, t, NULL);
+    t->patience = g_timeout_add_seconds(HOST_S, on_patience, t);
+    t->asking = g_cancellable_new();
+    hold(t);
     return t;
 }
 
 void tray_close(struct tray *t) {
     g_bus_unwatch_name(t->watch);
+    g_clear_handle_id(&t->patience, g_source_remove);
+    g_cancellable_cancel(t->asking);
+    g_object_unref(t->asking);
+    g_free(t->watcher);
     g_dbus_connection_unregister_object(t->bus, t->object);
     g_object_unref(t->menu);
-    g_application_release(t->application);
+    if (t->holds)
+        g_application_release(t->application);
     g_free(t);
 }

@@ -2,84 +2,183 @@
 
 #include "window/window.h"
 
+#include "window/advanced.h"
 #include "window/applications.h"
+#include "window/command.h"
 #include "window/findings.h"
 #include "window/link.h"
+#include "window/microphone.h"
 #include "window/setting.h"
+#include "window/sound.h"
 #include "window/spectrum.h"
+#include "window/state.h"
+#include "window/system.h"
+#include "window/trial.h"
 
 #include <glib/gi18n.h>
 #include <math.h>
 #include <string.h>
 
-enum { LEVELS_MS = 150, METER_DB = 60 };
-enum { STRENGTH, FLOOR, LOW_CUT, ECHO_CANCEL, MICROPHONE, MODEL, ENGINE, SPEAKER, N_SETTINGS };
+enum { LEVELS_MS = 150, WORSE_MS = 400 };
 
 struct _PrimeknetWindow {
     AdwApplicationWindow parent;
     AdwToastOverlay *toasts;
+    GtkRevealer *banner;
+    GtkLabel *advice;
+    GtkButton *remedy, *start;
     AdwStatusPage *away;
-    GtkWidget *present;
-    AdwActionRow *switch_row, *recorders_row;
-    GtkSwitch *enhances, *echo, *own;
-    GtkLevelBar *before, *after, *voice;
-    GtkLabel *before_text, *after_text, *voice_text, *noise_text, *delay_text;
+    GtkWidget *present, *spectra;
+    GtkImage *icon;
+    GtkLabel *line, *detail, *noise;
+    PrimeknetMicrophone *microphone;
+    PrimeknetTrial *trial, *trial_away;
     PrimeknetSpectrum *spectrum;
     PrimeknetApplications *applications;
-    AdwActionRow *strength_row, *floor_row, *low_cut_row, *echo_row, *microphone, *own_row, *model, *engine, *speaker;
-    GtkRange *strength, *floor, *low_cut;
-    struct setting settings[N_SETTINGS];
-    json_t *status;      /* the last that was told, or NULL */
-    gboolean filling;    /* a switch is being changed, not by the user */
-    gboolean asking;     /* for levels */
-    unsigned owning;     /* requests for a profile that are not answered yet */
+    PrimeknetSound *sound;
+    PrimeknetSystem *system;
+    PrimeknetAdvanced *advanced;
+    struct state state;
+    json_t *status;        /* the last that was told, with or without levels, or NULL */
+    char *why_none;
+    gint64 silent_since;   /* in us; 0: no silence is recorded */
+    gint64 worse_since;    /* in us; 0: the state is not worse than what is shown */
+    GFileMonitor *correcting; /* the settings file, while it has an error that somebody corrects; or NULL */
+    gboolean starting;     /* the service */
+    gboolean asking;       /* for levels */
     guint next_levels;
 };
 
 G_DEFINE_FINAL_TYPE(PrimeknetWindow, window, ADW_TYPE_APPLICATION_WINDOW)
 
-static void say(PrimeknetWindow *self, const char *text) {
-    g_autofree char *escaped = g_markup_escape_text(text, -1);
-    adw_toast_overlay_add_toast(self->toasts, adw_toast_new(escaped));
+static void say(GtkWidget *widget, const char *action, GVariant *text) {
+    g_autofree char *escaped = g_markup_escape_text(g_variant_get_string(text, NULL), -1);
+    (void)action;
+    adw_toast_overlay_add_toast(PRIMEKNET_WINDOW(widget)->toasts, adw_toast_new(escaped));
+}
+
+static void on_done(gpointer data, const char *problem) {
+    g_autoptr(PrimeknetWindow) self = data;
+    if (problem)
+        gtk_widget_activate_action(GTK_WIDGET(self), "win.say", "s", problem);
+}
+
+static void carry_out(PrimeknetWindow *self, const char *command) {
+    command_run(command, on_done, g_object_ref(self));
+}
+
+/* ---- does it work? ----------------------------------------------------------------------------------------------- */
+
+static double silence(PrimeknetWindow *self) {
+    const gint64 now = g_get_monotonic_time();
+    if (!json_is_null(json_object_get(self->status, "level_in_db")))
+        self->silent_since = 0;
+    else if (!self->silent_since)
+        self->silent_since = now;
+    return self->silent_since ? (double)(now - self->silent_since) / G_USEC_PER_SEC : 0;
+}
+
+static void show_look(PrimeknetWindow *self) {
+    static const char *const classes[] = {
+        [LOOK_WORKING] = "success", [LOOK_RESTING] = "dim-label", [LOOK_WARNING] = "warning", [LOOK_BROKEN] = "error"};
+    gtk_image_set_from_icon_name(self->icon, self->state.icon);
+    for (size_t i = 0; i < G_N_ELEMENTS(classes); i++)
+        gtk_widget_remove_css_class(GTK_WIDGET(self->icon), classes[i]);
+    gtk_widget_add_css_class(GTK_WIDGET(self->icon), classes[self->state.look]);
+}
+
+/* Nobody reads a banner aloud that has gone. */
+static void on_banner(PrimeknetWindow *self) {
+    gtk_widget_set_visible(GTK_WIDGET(self->banner),
+                           self->state.advice || gtk_revealer_get_child_revealed(self->banner));
+}
+
+/* A banner that goes keeps its words while it closes. */
+static void show_banner(PrimeknetWindow *self) {
+    const struct state *s = &self->state;
+    on_banner(self);
+    gtk_revealer_set_reveal_child(self->banner, s->advice != NULL);
+    if (!s->advice)
+        return;
+    gtk_label_set_text(self->advice, s->advice);
+    gtk_widget_set_visible(GTK_WIDGET(self->remedy), s->button != NULL);
+    if (s->button)
+        gtk_button_set_label(self->remedy, s->button);
+}
+
+static gboolean show_state_later(gpointer data);
+
+/* Whether that is worse than what is shown, and has not lasted: a change of microphone looks for a moment as if there
+ * were none. */
+static gboolean may_pass(PrimeknetWindow *self, const struct state *next) {
+    const gint64 now = g_get_monotonic_time();
+    if (!self->status || !self->state.line || next->look <= self->state.look) {
+        self->worse_since = 0;
+        return FALSE;
+    }
+    if (self->worse_since)
+        return now - self->worse_since < WORSE_MS * 1000;
+    self->worse_since = now;
+    g_timeout_add(WORSE_MS + 1, show_state_later, g_object_ref(self));
+    return TRUE;
+}
+
+static void show_state(PrimeknetWindow *self) {
+    struct state next;
+    const struct state_beside beside = {
+        .why_none = self->why_none ? self->why_none : "",
+        .set_up = system_is_set_up(self->system),
+        .silent_s = silence(self),
+    };
+    state_of(self->status, &beside, &next);
+    if (may_pass(self, &next)) {
+        state_clear(&next);
+        return;
+    }
+    state_clear(&self->state);
+    self->state = next;
+    adw_status_page_set_icon_name(self->away, self->state.icon);
+    adw_status_page_set_title(self->away, self->state.line);
+    adw_status_page_set_description(self->away, self->state.detail);
+    gtk_label_set_text(self->line, self->state.line);
+    gtk_label_set_text(self->detail, self->state.detail);
+    gtk_widget_set_visible(GTK_WIDGET(self->detail), self->state.detail[0] != '\0');
+    show_look(self);
+    show_banner(self);
+    if (self->state.remedy != REMEDY_OPEN)
+        g_clear_object(&self->correcting);
+}
+
+static gboolean show_state_later(gpointer data) {
+    g_autoptr(PrimeknetWindow) self = data;
+    show_state(self);
+    return G_SOURCE_REMOVE;
 }
 
 /* ---- levels: asked for while somebody records and the window is drawn -------------------------------------------- */
 
-static void show_level(GtkLevelBar *bar, GtkLabel *label, const json_t *status, const char *key) {
-    const json_t *level = json_object_get(status, key);
-    g_autofree char *text = json_is_number(level) ? g_strdup_printf(_("%.0f dBFS"), json_number_value(level))
-                                                  : g_strdup(level ? _("silence") : "");
-    gtk_level_bar_set_value(bar, json_is_number(level) ? CLAMP(json_number_value(level) + METER_DB, 0, METER_DB) : 0);
-    gtk_label_set_text(label, text);
-}
-
-static void show_voice(PrimeknetWindow *self, const json_t *status) {
-    const json_t *voice = json_object_get(status, "voice");
-    g_autofree char *text = g_strdup_printf(_("%.0f %%"), 100 * json_number_value(voice));
-    gtk_level_bar_set_value(self->voice, json_number_value(voice));
-    gtk_label_set_text(self->voice_text, json_is_number(voice) ? text : "");
-}
-
 /* level_in_db and its like are there while somebody records. */
-static void show_sound(PrimeknetWindow *self, const json_t *status) {
-    const json_t *reduction = json_object_get(status, "noise_reduction_db");
+static void show_sound(PrimeknetWindow *self) {
+    const json_t *status = self->status, *reduction = json_object_get(status, "noise_reduction_db");
     g_autofree char *noise = g_strdup_printf(_("%.0f dB"), fmax(0, json_number_value(reduction)));
-    g_autofree char *delay = g_strdup_printf(_("%.1f ms"), number_of(status, "delay_ms"));
-    show_level(self->before, self->before_text, status, "level_in_db");
-    show_level(self->after, self->after_text, status, "level_out_db");
-    show_voice(self, status);
-    gtk_label_set_text(self->noise_text, json_is_number(reduction) ? noise : "–");
-    gtk_label_set_text(self->delay_text, number_of(status, "delay_ms") > 0 ? delay : "–");
+    gtk_label_set_text(self->noise, json_is_number(reduction) ? noise : "–");
+    gtk_widget_set_visible(self->spectra, json_object_get(status, "level_in_db") != NULL);
     spectrum_show(self->spectrum, status);
+    microphone_show_level(self->microphone, status);
+    advanced_show_delay(self->advanced, status);
+    trial_tell(self->trial, status);
+    show_state(self);
 }
 
 static void on_levels(gpointer data, json_t *answer, const char *error) {
-    PrimeknetWindow *self = data;
+    g_autoptr(PrimeknetWindow) self = data;
     (void)error; /* whoever watches is told that too */
     self->asking = FALSE;
-    if (answer && self->status)
-        show_sound(self, answer);
-    g_object_unref(self);
+    if (!answer || !self->status)
+        return;
+    json_decref(self->status);
+    self->status = json_incref(answer);
+    show_sound(self);
 }
 
 static gboolean ask_levels(gpointer data) {
@@ -98,239 +197,121 @@ static void on_drawn(PrimeknetWindow *self) {
 
 /* ---- what the daemon is doing ------------------------------------------------------------------------------------ */
 
-static const char *name_of_state(const char *state) {
-    static const struct {
-        const char *state, *name;
-    } names[] = {
-        {"no PipeWire", N_("Waiting for PipeWire")},
-        {"no microphone", N_("There is no microphone")},
-        {"idle", N_("Idle: nobody records")},
-        {"enhancing", N_("Enhancing")},
-        {"waiting for sound", N_("Waiting for sound from the microphone")},
-        {"bypassed", N_("Bypassed: the microphone unchanged")},
-        {"engine lost", N_("The engine failed: the microphone unchanged")},
-        {"no output", N_("There is no output")},
-    };
-    for (size_t i = 0; i < G_N_ELEMENTS(names); i++)
-        if (strcmp(names[i].state, state) == 0)
-            return _(names[i].name);
-    return state;
-}
-
-static const json_t *find_speaker(const json_t *status) {
-    const json_t *stream;
-    size_t i;
-    json_array_foreach(json_object_get(status, "streams"), i, stream)
-        if (strcmp(text_of(stream, "kind"), "speaker") == 0)
-            return stream;
-    return NULL;
-}
-
-static char *describe_speaker(const json_t *status) {
-    const json_t *speaker = find_speaker(status), *players = json_object_get(speaker, "players");
-    g_autofree char *names = link_join(players, "");
-    if (!speaker)
-        return g_strdup("");
-    if (json_array_size(players) == 0)
-        return g_strdup(_("Nobody plays"));
-    return g_strdup_printf(_("%s, played to by %s, delay %.1f ms"), name_of_state(text_of(speaker, "state")), names,
-                           number_of(speaker, "delay_ms"));
-}
-
-static void show_settings(PrimeknetWindow *self) {
-    const json_t *status = self->status;
-    const char *problem = text_of(status, "problem");
-    gboolean swapping = json_is_true(json_object_get(status, "swapping"));
-    g_autofree char *network = g_strdup_printf(swapping ? _("%s on %s, loading another") : _("%s on %s"),
-                                               text_of(status, "model"), text_of(status, "engine"));
-    g_autofree char *speaker = describe_speaker(status);
-    for (int i = STRENGTH; i <= LOW_CUT; i++)
-        setting_show(&self->settings[i], status, "");
-    setting_show(&self->settings[ECHO_CANCEL], status, _("Removes what the loudspeakers play"));
-    setting_show(&self->settings[MICROPHONE], status, text_of(json_object_get(status, "microphone"), "description"));
-    setting_show(&self->settings[MODEL], status, network);
-    setting_show(&self->settings[ENGINE], status, problem);
-    setting_show(&self->settings[SPEAKER], status, speaker);
-}
-
-static void offer_microphones(PrimeknetWindow *self) {
-    g_autoptr(GStrvBuilder) values = g_strv_builder_new(), titles = g_strv_builder_new();
-    const json_t *microphone;
-    size_t i;
-    g_strv_builder_add(values, "default");
-    g_strv_builder_add(titles, _("The system's default"));
-    json_array_foreach(json_object_get(self->status, "microphones"), i, microphone) {
-        g_strv_builder_add(values, text_of(microphone, "name"));
-        g_strv_builder_add(titles, text_of(microphone, "description"));
-    }
-    g_auto(GStrv) v = g_strv_builder_end(values), t = g_strv_builder_end(titles);
-    setting_offer(&self->settings[MICROPHONE], (const char *const *)v, (const char *const *)t);
-}
-
-/* Turns a switch as if not by the user. */
-static void turn(PrimeknetWindow *self, GtkSwitch *toggle, gboolean on) {
-    self->filling = TRUE;
-    setting_turn(toggle, on);
-    self->filling = FALSE;
-}
-
-static void show_switch(PrimeknetWindow *self) {
-    turn(self, self->enhances, !json_is_true(json_object_get(self->status, "bypass")));
-}
-
-/* A profile that is not used is one all the same. */
-static void show_profile(PrimeknetWindow *self, const json_t *status) {
-    const char *microphone = text_of(json_object_get(status, "microphone"), "description");
-    const char *profile = text_of(status, "profile"), *refused = text_of(status, "profile_refused");
-    g_autofree char *own = g_strdup_printf(_("%s has settings of its own"), microphone);
-    const char *none = _("Strength, floor, low cut and network are the same for all microphones");
-    gtk_widget_set_sensitive(GTK_WIDGET(self->own_row), microphone[0] != '\0');
-    adw_action_row_set_subtitle(self->own_row, refused[0] ? refused : profile[0] ? own : none);
-    if (!self->owning) /* another engine may be loaded for it first */
-        turn(self, self->own, profile[0] || refused[0]);
+static void show_service(PrimeknetWindow *self) {
+    const gboolean there = self->status != NULL;
+    if (gtk_widget_get_visible(self->present) == there)
+        return;
+    state_clear(&self->state); /* that was the other page's */
+    gtk_widget_set_visible(GTK_WIDGET(self->away), !there);
+    gtk_widget_set_visible(self->present, there);
+    system_look(self->system);
 }
 
 void window_tell(PrimeknetWindow *self, json_t *status, const char *why_none) {
     json_decref(self->status);
     self->status = json_incref(status);
-    gtk_widget_set_visible(GTK_WIDGET(self->away), !status);
-    gtk_widget_set_visible(self->present, !!status);
+    g_free(self->why_none);
+    self->why_none = g_strdup(why_none);
+    show_service(self);
     if (!status) {
-        adw_status_page_set_description(self->away, why_none);
+        trial_tell(self->trial_away, NULL);
+        trial_tell(self->trial, NULL);
+        show_state(self);
         return;
     }
-    g_autofree char *recorders = link_join(json_object_get(status, "recorders"), _("nobody"));
-    adw_action_row_set_subtitle(self->switch_row, name_of_state(text_of(status, "state")));
-    adw_action_row_set_subtitle(self->recorders_row, recorders);
-    show_switch(self);
-    show_profile(self, status);
-    show_sound(self, status);
+    microphone_show(self->microphone, status);
     applications_show(self->applications, status);
-    offer_microphones(self);
-    show_settings(self);
+    sound_show(self->sound, status);
+    system_show(self->system, status);
+    advanced_show(self->advanced, status);
+    show_sound(self);
 }
 
 /* ---- what the user does ------------------------------------------------------------------------------------------ */
-
-static void on_refused(gpointer data, const char *why) {
-    PrimeknetWindow *self = data;
-    say(self, why);
-    if (self->status)
-        show_settings(self);
-}
-
-static void on_bypassed(gpointer data, json_t *answer, const char *error) {
-    PrimeknetWindow *self = data;
-    (void)answer;
-    if (error) {
-        say(self, error);
-        show_switch(self);
-    }
-    g_object_unref(self);
-}
-
-static void on_switch(PrimeknetWindow *self) {
-    const char *bypass = gtk_switch_get_active(self->enhances) ? "off" : "on";
-    if (!self->filling)
-        link_ask(json_pack("{s:s, s:s}", "command", "bypass", "state", bypass), on_bypassed, g_object_ref(self));
-}
-
-static void on_owned(gpointer data, json_t *answer, const char *error) {
-    PrimeknetWindow *self = data;
-    self->owning--;
-    if (error)
-        say(self, error);
-    show_profile(self, error ? self->status : answer);
-    g_object_unref(self);
-}
-
-static void on_own(PrimeknetWindow *self) {
-    const char *own = gtk_switch_get_active(self->own) ? "on" : "off";
-    if (self->filling)
-        return;
-    self->owning++;
-    link_ask(json_pack("{s:s, s:s}", "command", "profile", "state", own), on_owned, g_object_ref(self));
-}
-
-static void on_done(gpointer data, const char *problem) {
-    PrimeknetWindow *self = data;
-    if (problem)
-        say(self, problem);
-    g_object_unref(self);
-}
-
-static void start(GtkWidget *widget, const char *action, GVariant *parameter) {
-    (void)action, (void)parameter;
-    findings_carry_out("systemctl --user start primeknet", on_done, g_object_ref(widget));
-}
 
 static void check(GtkWidget *widget, const char *action, GVariant *parameter) {
     (void)action, (void)parameter;
     findings_open(GTK_WINDOW(widget));
 }
 
-/* ---- from start to end ------------------------------------------------------------------------------------------- */
-
-static void open_settings(PrimeknetWindow *self) {
-    static const char *const speakers[] = {"off", "default", NULL};
-    static const char *const models[] = {"auto", "small", "base", "large", NULL};
-    static const char *const engines[] = {"auto", "cpu", "cuda", NULL};
-    const char *speaker_titles[] = {_("Off"), _("The system's output"), NULL};
-    const char *model_titles[] = {_("Automatic"), "small", "base", "large", NULL};
-    const char *engine_titles[] = {_("Automatic"), _("Processor"), _("NVIDIA GPU"), NULL};
-    const struct setting settings[N_SETTINGS] = {
-        [STRENGTH] = {.name = "strength", .row = self->strength_row, .scale = self->strength, .format = "%.2f"},
-        [FLOOR] = {.name = "floor_db", .row = self->floor_row, .scale = self->floor, .format = _("%.0f dB"),
-                   .least = "off"},
-        [LOW_CUT] = {.name = "low_cut_hz", .row = self->low_cut_row, .scale = self->low_cut, .format = _("%.0f Hz"),
-                     .least = "0"},
-        [ECHO_CANCEL] = {.name = "echo_cancel", .row = self->echo_row, .toggle = self->echo},
-        [MICROPHONE] = {.name = "microphone", .row = self->microphone},
-        [MODEL] = {.name = "model", .row = self->model},
-        [ENGINE] = {.name = "engine", .row = self->engine},
-        [SPEAKER] = {.name = "speaker", .row = self->speaker},
-    };
-    for (int i = 0; i < N_SETTINGS; i++) {
-        self->settings[i] = settings[i];
-        self->settings[i].refused = on_refused;
-        self->settings[i].data = self;
-        setting_open(&self->settings[i]);
-    }
-    setting_offer(&self->settings[MODEL], models, model_titles);
-    setting_offer(&self->settings[ENGINE], engines, engine_titles);
-    setting_offer(&self->settings[SPEAKER], speakers, speaker_titles);
+static void on_corrected(PrimeknetWindow *self, GFile *file, GFile *other, GFileMonitorEvent event) {
+    (void)file, (void)other;
+    if (event == G_FILE_MONITOR_EVENT_CHANGES_DONE_HINT)
+        carry_out(self, "systemctl --user reload primeknet");
 }
+
+/* What is saved there takes effect. */
+static void open_settings(PrimeknetWindow *self) {
+    g_autoptr(GFile) file = g_file_new_for_path(self->state.argument);
+    g_autofree char *uri = g_file_get_uri(file);
+    gtk_show_uri(GTK_WINDOW(self), uri, GDK_CURRENT_TIME);
+    g_clear_object(&self->correcting);
+    self->correcting = g_file_monitor_file(file, G_FILE_MONITOR_NONE, NULL, NULL);
+    if (self->correcting)
+        g_signal_connect_swapped(self->correcting, "changed", G_CALLBACK(on_corrected), self);
+}
+
+static void on_remedy(PrimeknetWindow *self) {
+    if (self->state.remedy == REMEDY_COMMAND)
+        carry_out(self, self->state.argument);
+    else if (self->state.remedy == REMEDY_OPEN)
+        open_settings(self);
+    else
+        findings_open(GTK_WINDOW(self));
+}
+
+static void show_start(PrimeknetWindow *self) {
+    gtk_widget_action_set_enabled(GTK_WIDGET(self), "win.start", !self->starting);
+    setting_label(self->start, self->starting ? _("Starting…") : _("_Start"));
+}
+
+static void on_started(gpointer data, const char *problem) {
+    PrimeknetWindow *self = data;
+    self->starting = FALSE;
+    show_start(self);
+    system_look(self->system);
+    on_done(self, problem);
+}
+
+/* Now and after every login. It measures the computer first, which takes seconds. */
+static void start(GtkWidget *widget, const char *action, GVariant *parameter) {
+    PrimeknetWindow *self = PRIMEKNET_WINDOW(widget);
+    (void)action, (void)parameter;
+    self->starting = TRUE;
+    show_start(self);
+    command_run("primeknet setup", on_started, g_object_ref(self));
+}
+
+/* ---- from start to end ------------------------------------------------------------------------------------------- */
 
 static void window_class_init(PrimeknetWindowClass *class) {
     GtkWidgetClass *widget = GTK_WIDGET_CLASS(class);
+    g_type_ensure(ADVANCED_TYPE);
     g_type_ensure(APPLICATIONS_TYPE);
+    g_type_ensure(MICROPHONE_TYPE);
+    g_type_ensure(SOUND_TYPE);
     g_type_ensure(SPECTRUM_TYPE);
+    g_type_ensure(SYSTEM_TYPE);
+    g_type_ensure(TRIAL_TYPE);
     gtk_widget_class_set_template_from_resource(widget, "/org/primeknet/PrimeKnet/window.ui");
 #define BIND(child) gtk_widget_class_bind_template_child(widget, PrimeknetWindow, child)
-    BIND(toasts), BIND(away), BIND(present), BIND(switch_row), BIND(recorders_row), BIND(enhances);
-    BIND(before), BIND(after), BIND(voice), BIND(before_text), BIND(after_text), BIND(voice_text);
-    BIND(noise_text), BIND(delay_text), BIND(spectrum), BIND(applications);
-    BIND(strength_row), BIND(floor_row), BIND(low_cut_row), BIND(strength), BIND(floor), BIND(low_cut);
-    BIND(echo_row), BIND(echo), BIND(own_row), BIND(own);
-    BIND(microphone), BIND(model), BIND(engine), BIND(speaker);
+    BIND(toasts), BIND(banner), BIND(advice), BIND(remedy), BIND(start), BIND(away), BIND(present), BIND(spectra);
+    BIND(icon), BIND(line), BIND(detail), BIND(noise), BIND(microphone), BIND(trial), BIND(trial_away);
+    BIND(spectrum), BIND(applications), BIND(sound), BIND(system), BIND(advanced);
 #undef BIND
-    gtk_widget_class_bind_template_callback(widget, say);
-    gtk_widget_class_bind_template_callback(widget, on_switch);
-    gtk_widget_class_bind_template_callback(widget, on_own);
+    gtk_widget_class_bind_template_callback(widget, on_banner);
     gtk_widget_class_bind_template_callback(widget, on_drawn);
+    gtk_widget_class_bind_template_callback(widget, on_remedy);
+    gtk_widget_class_bind_template_callback(widget, show_state);
+    gtk_widget_class_install_action(widget, "win.say", "s", say);
     gtk_widget_class_install_action(widget, "win.start", NULL, start);
     gtk_widget_class_install_action(widget, "win.check", NULL, check);
 }
 
 static void window_init(PrimeknetWindow *self) {
     gtk_widget_init_template(GTK_WIDGET(self));
-    GtkLevelBar *const bars[] = {self->before, self->after, self->voice};
-    for (size_t i = 0; i < G_N_ELEMENTS(bars); i++) { /* much is neither good nor bad */
-        gtk_level_bar_remove_offset_value(bars[i], GTK_LEVEL_BAR_OFFSET_LOW);
-        gtk_level_bar_remove_offset_value(bars[i], GTK_LEVEL_BAR_OFFSET_HIGH);
-        gtk_level_bar_remove_offset_value(bars[i], GTK_LEVEL_BAR_OFFSET_FULL);
-    }
-    open_settings(self);
+    show_start(self);
+    show_state(self);
 }
 
 PrimeknetWindow *window_new(void) {
