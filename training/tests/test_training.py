@@ -179,15 +179,15 @@ def test_blended_weights_have_the_statistics_of_clips():
     assert torch.allclose(usual, of_batch, atol=2e-3 * of_batch.abs().max())
 
 
-@pytest.mark.parametrize('clean, coded, share', [(10, 2, 1 / 6), (2, 10, 1 / 3), (10, 0, 0), (0, 10, 1)])
-def test_what_was_coded_is_a_third_at_most(tmp_path, clean, coded, share):
+@pytest.mark.parametrize('clean, coded, share', [(19, 1, .05), (2, 10, .1), (10, 0, 0), (0, 10, 1)])
+def test_what_was_coded_is_a_tenth_at_most(tmp_path, clean, coded, share):
     for name, value, n in ('x.i16', 1000, clean), ('x_coded.i16', 2000, coded):
         if n:
             np.full(n * 1000, value, np.int16).tofile(tmp_path / name)
     g = torch.Generator().manual_seed(0)
     x = Pack(str(tmp_path), 'x', RATE, 'cpu').crop(2000, 100, lambda *n: torch.rand(*n, generator=g)) * 32768
     assert ((x == 1000).all(1) | (x == 2000).all(1)).all()     # no crop has both
-    assert (x[:, 0] == 2000).float().mean().item() == pytest.approx(share, abs=.03)
+    assert (x[:, 0] == 2000).float().mean().item() == pytest.approx(share, abs=.02)
 
 
 def test_wide_audio_is_heard_at_48_khz(tmp_path):
