@@ -202,6 +202,15 @@ static const struct script scripts[] = {
         "= expected 32",
         "lost-metadata", "- 5",
         "= expected -"}},
+    {"another microphone is chosen as the last recorder leaves", NODE_MIC, {
+        IDLE, "node 31 Audio/Source other 131",
+        "= expected 30",
+        "own 10 11", "link 50 30 10",
+        "= expected 30 target -",
+        "choose other -",
+        "= expected 30 target other microphone 30",
+        "own - 11", "- 50", "- 10",
+        "= expected 31 target other microphone -"}},
     {"a capture stream that was linked and is not follows no microphone", NODE_MIC, {
         KNOWN,
         "= expected 30",
@@ -718,7 +727,7 @@ static const struct script scripts[] = {
 struct play {
     struct mirror m;
     struct wishes w;
-    char microphone[256], channel[32];
+    char microphone[256], channel[32], target[256];
 };
 
 static uint32_t number(const char *text) {
@@ -760,6 +769,15 @@ static void add_link(struct mirror *m, char *const *a) {
 static const char *choice(char kept[], size_t size, const char *word) {
     snprintf(kept, size, "%s", word);
     return strcmp(word, "-") == 0 ? NULL : kept;
+}
+
+static void open_streams(struct play *p, uint32_t capture, uint32_t source) {
+    struct mirror *const m = &p->m;
+    if (capture != m->own.capture)
+        snprintf(p->target, sizeof p->target, "%s", p->w.target);
+    m->own.capture = capture;
+    m->own.source = source;
+    m->own.target = p->target;
 }
 
 static void play_event(struct play *p, char *const *a) {
@@ -808,7 +826,7 @@ static void play_event(struct play *p, char *const *a) {
     else if (strcmp(event, "unset") == 0)
         mirror_property(m, number(a[1]), a[2], NULL);
     else if (strcmp(event, "own") == 0)
-        m->own.capture = number(a[1]), m->own.source = number(a[2]);
+        open_streams(p, number(a[1]), number(a[2]));
     else if (strcmp(event, "choose") == 0)
         m->own.microphone = choice(p->microphone, sizeof p->microphone, a[1]),
         m->own.channel = choice(p->channel, sizeof p->channel, a[2]);

@@ -92,6 +92,7 @@ struct mirror {
         const char *name;                 /* node.name of its visible stream */
         const char *microphone, *channel; /* as in node_options, or NULL */
         uint32_t capture, source;         /* its streams' nodes, or MIRROR_NONE */
+        const char *target;               /* wishes.target when its capture stream was opened */
     } own;
 
     unsigned n_nodes, n_ports, n_links, n_targets, n_metadata;

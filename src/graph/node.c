@@ -256,6 +256,7 @@ static int follow_graph(struct node *n) {
     m->own.channel = n->channel;
     m->own.capture = streams_capture_id(&n->streams);
     m->own.source = streams_source_id(&n->streams);
+    m->own.target = n->streams.target;
     do {
         reconcile(m, &n->wishes);
         hears = registry_follow(&n->registry, w);

@@ -335,7 +335,7 @@ static bool is_forgotten(struct mirror *m, const struct wishes *w) {
         m->followed.serial = microphone->serial;
         m->followed.best = serial_of(find_best(m));
         memcpy(m->followed.default_name, m->default_name, sizeof m->followed.default_name);
-        memcpy(m->followed.target, w->target, sizeof m->followed.target);
+        snprintf(m->followed.target, sizeof m->followed.target, "%s", m->own.target);
     }
     const bool meant = m->followed.linked && find_serial(m, m->followed.serial) && followed_same_default(m);
     return m->complete && w->metadata != MIRROR_NONE && m->own.capture != MIRROR_NONE &&
