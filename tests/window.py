@@ -438,6 +438,7 @@ def application():
 
 
 wait('applications are shown that do not record', lambda: shows('No application records.'))
+player = somebody_speaks()  # or the window would say that there is no sound
 recorder = start('pw-record', '--target', 'fake_mic', f'{TMP}/recorded.wav')
 wait('no row for who records', lambda: find('check box', 'pw-record') and not is_on('pw-record'))
 wait('noise is not warned of', lambda: shows('pw-record hears you with noise'))
@@ -459,7 +460,7 @@ wait('a choice is warned of', lambda: shows('Nobody is listening'))
 run('primeknet', 'app', 'pw-record', 'on')
 wait('a choice is not followed', lambda: is_on('pw-record'))
 assert_named()
-recorder.kill()
+recorder.kill(), player.kill()
 wait('the end is not shown', lambda: shows('Records nothing now'))
 run('primeknet', 'app', 'pw-record', 'off')
 wait('a choice for who does not record is not followed', lambda: not is_on('pw-record'))
