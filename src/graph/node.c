@@ -653,7 +653,7 @@ struct worker *node_worker(const struct node *n) {
 
 static void tell_silenced(const struct node *n, struct node_status *ret) {
     const struct mirror *const m = &n->registry.mirror;
-    const uint32_t ids[] = {n->wishes.microphone, streams_capture_id(&n->streams), streams_source_id(&n->streams)};
+    const uint32_t ids[] = {n->wishes.expected, streams_capture_id(&n->streams), streams_source_id(&n->streams)};
     ret->silenced.id = MIRROR_NONE;
     for (unsigned i = 0; i < sizeof ids / sizeof ids[0] && ret->silenced.id == MIRROR_NONE; i++) {
         const struct mirror_node *const node = mirror_node(m, ids[i]);
