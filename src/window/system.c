@@ -128,4 +128,5 @@ static void system_init(PrimeknetSystem *self) {
     gtk_widget_init_template(GTK_WIDGET(self));
     if (bus)
         self->shortcut = shortcut_open(bus, on_key, self);
+    system_look(self);
 }
