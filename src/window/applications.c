@@ -116,7 +116,8 @@ static PrimeknetApplication *row_for(PrimeknetApplications *self, const char *na
     for (guint at = 0; at < self->rows->len; at++)
         if (strcmp(name_of(g_ptr_array_index(self->rows, at)), name) == 0)
             return g_ptr_array_index(self->rows, at);
-    PrimeknetApplication *row = g_object_new(APPLICATION_TYPE, "title", name, NULL);
+    PrimeknetApplication *row = g_object_new(APPLICATION_TYPE, NULL);
+    adw_preferences_row_set_title(ADW_PREFERENCES_ROW(row), name); /* once it is taken as it is */
     adw_preferences_group_add(ADW_PREFERENCES_GROUP(self), GTK_WIDGET(row));
     g_ptr_array_add(self->rows, row);
     return row;

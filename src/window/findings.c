@@ -45,8 +45,9 @@ static void add_row(PrimeknetFindings *self, const json_t *check) {
     const char *command = text_of(check, "command"), *advice = text_of(check, "advice");
     g_autofree char *text = g_strdup_printf(advice[0] ? "%s\n%s" : "%s", text_of(check, "text"), advice);
     const char *icon = problem ? "dialog-warning-symbolic" : "dialog-information-symbolic";
-    GtkWidget *row = g_object_new(ADW_TYPE_ACTION_ROW, "use-markup", FALSE, "title", text_of(check, "title"),
-                                  "subtitle", text, "icon-name", icon, NULL);
+    GtkWidget *row = g_object_new(ADW_TYPE_ACTION_ROW, "use-markup", FALSE, "icon-name", icon, NULL);
+    adw_preferences_row_set_title(ADW_PREFERENCES_ROW(row), text_of(check, "title")); /* once it is taken as it is */
+    adw_action_row_set_subtitle(ADW_ACTION_ROW(row), text);
     if (command[0]) {
         GtkWidget *button = gtk_button_new_with_label(_("Fix"));
         gtk_widget_set_valign(button, GTK_ALIGN_CENTER);
