@@ -6,7 +6,6 @@
 #include "window/setting.h"
 
 #include <glib/gi18n.h>
-#include <string.h>
 
 enum { METER_DB = 60 };
 
@@ -67,11 +66,11 @@ void microphone_show_level(PrimeknetMicrophone *self, const json_t *status) {
     show_light(self, json_is_true(json_object_get(status, "clips")));
 }
 
+/* The one in use has its name in full: where the choice is shown, long names are cut. */
 static void show_setting(gpointer data) {
     PrimeknetMicrophone *self = data;
-    const char *chosen = text_of(json_object_get(self->status, "settings"), "microphone");
-    const char *used = text_of(json_object_get(self->status, "microphone"), "description");
-    setting_show(&self->setting, self->status, strcmp(chosen, "default") == 0 ? used : "");
+    setting_show(&self->setting, self->status,
+                 text_of(json_object_get(self->status, "microphone"), "description"));
 }
 
 void microphone_show(PrimeknetMicrophone *self, const json_t *status) {
@@ -82,6 +81,36 @@ void microphone_show(PrimeknetMicrophone *self, const json_t *status) {
     show_switch(self);
     gtk_widget_set_visible(self->muted, json_is_object(json_object_get(status, "silenced")));
     microphone_show_level(self, status);
+}
+
+/* ---- the choices: by names in full, for those of one sound card may differ at their ends only -------------------- */
+
+static void show_tick(AdwComboRow *row, GParamSpec *property, GtkListItem *item) {
+    GtkWidget *tick = gtk_widget_get_last_child(gtk_list_item_get_child(item));
+    (void)property;
+    gtk_widget_set_opacity(tick, adw_combo_row_get_selected_item(row) == gtk_list_item_get_item(item) ? 1 : 0);
+}
+
+static void on_setup(PrimeknetMicrophone *self, GtkListItem *item) {
+    GtkWidget *box = gtk_box_new(GTK_ORIENTATION_HORIZONTAL, 6);
+    GtkWidget *name = g_object_new(GTK_TYPE_LABEL, "xalign", 0.0, "hexpand", TRUE, "wrap", TRUE, "max-width-chars", 32,
+                                   NULL);
+    (void)self;
+    gtk_box_append(GTK_BOX(box), name);
+    gtk_box_append(GTK_BOX(box), g_object_new(GTK_TYPE_IMAGE, "icon-name", "object-select-symbolic",
+                                              "accessible-role", GTK_ACCESSIBLE_ROLE_PRESENTATION, NULL));
+    gtk_list_item_set_child(item, box);
+}
+
+static void on_bind(PrimeknetMicrophone *self, GtkListItem *item) {
+    GtkWidget *name = gtk_widget_get_first_child(gtk_list_item_get_child(item));
+    gtk_label_set_text(GTK_LABEL(name), gtk_string_object_get_string(gtk_list_item_get_item(item)));
+    g_signal_connect(self->choice, "notify::selected-item", G_CALLBACK(show_tick), item);
+    show_tick(ADW_COMBO_ROW(self->choice), NULL, item);
+}
+
+static void on_unbind(PrimeknetMicrophone *self, GtkListItem *item) {
+    g_signal_handlers_disconnect_by_data(self->choice, item);
 }
 
 /* ---- what the user does ------------------------------------------------------------------------------------------ */
@@ -109,7 +138,10 @@ static void microphone_class_init(PrimeknetMicrophoneClass *class) {
 #define BIND(child) gtk_widget_class_bind_template_child(widget, PrimeknetMicrophone, child)
     BIND(choice), BIND(muted), BIND(level), BIND(level_text), BIND(light), BIND(enhances);
 #undef BIND
+    gtk_widget_class_bind_template_callback(widget, on_bind);
+    gtk_widget_class_bind_template_callback(widget, on_setup);
     gtk_widget_class_bind_template_callback(widget, on_switch);
+    gtk_widget_class_bind_template_callback(widget, on_unbind);
 }
 
 static void microphone_init(PrimeknetMicrophone *self) {
