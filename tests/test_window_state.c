@@ -12,6 +12,7 @@
 
 #define MIC "\"microphone\":{\"name\":\"mic\",\"description\":\"USB Mic\"}"
 #define SETTINGS "\"settings\":{\"strength\":1,\"microphone\":\"default\",\"file\":\"/home/me/a.conf\"}"
+#define USB "\"settings\":{\"strength\":1,\"microphone\":\"usb\"}"
 #define FIREFOX "\"recorders\":[\"Firefox\"],\"level_in_db\":-20.0"
 #define BARE "\"applications\":[{\"name\":\"Zoom's\",\"choice\":null,\"from\":[\"USB Mic\"],\"enhanced\":false}]"
 #define GONE "primeknetd is not running; systemctl --user start primeknet starts it"
@@ -41,9 +42,11 @@ static const struct should all[] = {
      "The computer's sound service does not answer.", "Find Out Why", REMEDY_CHECK, NULL},
     {"\"state\":\"no microphone\"," SETTINGS, {0}, LOOK_BROKEN, "No microphone", "",
      "Plug one in or switch it on; laptops may have a key for it.", "Find Out Why", REMEDY_CHECK, NULL},
-    {"\"state\":\"no microphone\",\"settings\":{\"strength\":1,\"microphone\":\"usb\"}", {0}, LOOK_BROKEN,
-     "No microphone", "", "usb is missing. It is used again as soon as it is there.", "Use Another", REMEDY_COMMAND,
+    {"\"state\":\"no microphone\",\"microphones\":[{\"name\":\"b\"}]," USB, {0}, LOOK_BROKEN, "No microphone", "",
+     "usb is missing. It is used again as soon as it is there.", "Use Another", REMEDY_COMMAND,
      "primeknet use default --save"},
+    {"\"state\":\"no microphone\",\"microphones\":[]," USB, {0}, LOOK_BROKEN, "No microphone", "",
+     "Plug one in or switch it on; laptops may have a key for it.", "Find Out Why", REMEDY_CHECK, NULL},
     /* muted, also while nobody records and before all that follows */
     {"\"state\":\"idle\",\"bypass\":true,\"silenced\":{\"id\":42,\"description\":\"USB Mic\",\"turned_down\":false},"
      MIC "," SETTINGS, {0}, LOOK_WARNING, "Muted", "", "USB Mic is muted, so nobody hears you.", "Unmute",
@@ -58,10 +61,10 @@ static const struct should all[] = {
     {"\"state\":\"waiting for sound\",\"recorders\":[\"Firefox\"]," MIC "," SETTINGS, {0}, LOOK_WARNING,
      "No sound from USB Mic", "", "Unplug it and plug it in again, or choose another.", "Find Out Why", REMEDY_CHECK,
      NULL},
-    {"\"state\":\"enhancing\",\"recorders\":[\"Firefox\"],\"level_in_db\":null," MIC "," SETTINGS, {NULL, TRUE, 1},
+    {"\"state\":\"enhancing\",\"recorders\":[\"Firefox\"],\"level_in_db\":null," MIC "," SETTINGS, {NULL, TRUE, 3},
      LOOK_WARNING, "No sound from USB Mic", "",
      "It sends nothing but silence. Look for a switch on it, or choose another.", "Find Out Why", REMEDY_CHECK, NULL},
-    {"\"state\":\"enhancing\",\"recorders\":[\"Firefox\"],\"level_in_db\":null," MIC "," SETTINGS, {NULL, TRUE, 0.5},
+    {"\"state\":\"enhancing\",\"recorders\":[\"Firefox\"],\"level_in_db\":null," MIC "," SETTINGS, {NULL, TRUE, 2.5},
      LOOK_WORKING, "Working: Firefox hears you without noise", "", NULL, NULL, REMEDY_NONE, NULL},
     {"\"state\":\"waiting for sound\",\"recorders\":[\"Firefox\"],\"microphone\":null," SETTINGS, {0}, LOOK_WARNING,
      "No sound from the microphone", "", "Unplug it and plug it in again, or choose another.", "Find Out Why",

@@ -37,7 +37,7 @@ def wait(what, until):
         try:
             if value := until():
                 return value
-        except (GLib.Error, AttributeError):  # of the tree, while it changes
+        except (GLib.Error, AttributeError, StopIteration):  # of the tree, while it changes
             pass
         GLib.MainContext.default().iteration(False)
         time.sleep(0.1)
@@ -467,6 +467,10 @@ wait('a choice for who does not record is not followed', lambda: not is_on('pw-r
 click('Let the application choose again')
 wait('the choice is not forgotten', lambda: not application())
 wait('who is forgotten is shown', lambda: not find('check box', 'pw-record') and shows('No application records.'))
+recorder = start('pw-record', '--target', 'enhanced_mic', '-P', '{ application.name = "A & <b>" }',
+                 f'{TMP}/recorded.wav')
+wait('a name is not shown as it is', lambda: find('check box', 'A & <b>') and shows('A & <b>'))
+recorder.kill()
 ok('moves applications, and shows where others move them')
 
 # ---- problems --------------------------------------------------------------------------------------------------------
@@ -536,6 +540,10 @@ def script(name, text):
     os.chmod(path, 0o755)
 
 
+def start_with_scripts():
+    return start('env', f'PATH={TMP}/bin:{os.environ["PATH"]}', 'primeknet-gtk')
+
+
 bus = Gio.bus_get_sync(Gio.BusType.SESSION)
 UNIT = f'{TMP}/unit'
 open(UNIT, 'w').write('disabled')
@@ -548,7 +556,7 @@ echo $! > {TMP}/started
 window_shows()
 press('ctrl+w')
 assert gtk.wait(PATIENCE_S) == 0
-gtk = start('env', f'PATH={TMP}/bin:{os.environ["PATH"]}', 'primeknet-gtk')
+gtk = start_with_scripts()
 window_shows()
 wait('no system', lambda: find('check box', 'Use as default microphone'))
 assert not find('check box', 'Start at login'), 'a switch without systemd'
@@ -565,7 +573,11 @@ offer('/org/freedesktop/systemd1', 'org.freedesktop.systemd1.Manager', '<method 
       '<arg type="s" direction="in"/><arg type="s" direction="out"/></method>',
       lambda method, parameters: GLib.Variant('(s)', (open(UNIT).read().strip(),)))
 systemd = own('org.freedesktop.systemd1')
+press('ctrl+w')
+assert gtk.wait(PATIENCE_S) == 0
 daemon.terminate(), daemon.wait()
+gtk = start_with_scripts()
+window_shows()
 wait('the first start is not shown', lambda: shows('A Clean Microphone') and not present())
 press('alt+s')
 wait('the service is not started', lambda: present() and is_on('Start at login'))
@@ -668,6 +680,18 @@ if PICTURES:
         press('ctrl+w')
         assert gtk.wait(PATIENCE_S) == 0
     ok('is light or dark')
+
+    run('primeknet', 'bypass', 'on')
+    gtk = start('primeknet-gtk')
+    window_shows()
+    run('xdotool', 'windowsize', '--sync', run('xdotool', 'getwindowfocus').strip(), '360', '1380')
+    wait('the advice is squeezed', lambda: 300 < next(
+        node.get_component_iface().get_extents(Atspi.CoordType.WINDOW).width
+        for _, name, node in tree() if name.startswith('Noise removal is switched off')) < 360)
+    press('ctrl+w')
+    assert gtk.wait(PATIENCE_S) == 0
+    run('primeknet', 'bypass', 'off')
+    ok('has room for advice in a narrow window')
 
 # ---- the tray --------------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@
 #include <glib/gi18n.h>
 #include <string.h>
 
-static const double silence_s = 1; /* a recording begins with silence */
+static const double silence_s = 3; /* a recording begins with silence, a headset's with seconds of it */
 
 /* ---- parts of a state -------------------------------------------------------------------------------------------- */
 
@@ -103,7 +103,7 @@ static gboolean lacks_microphone(struct state *s, const json_t *status) {
         return FALSE;
     look(s, LOOK_BROKEN, "microphone-disabled-symbolic");
     tell(s, g_strdup(_("No microphone")), "");
-    if (strcmp(chosen, "default") == 0)
+    if (strcmp(chosen, "default") == 0 || json_array_size(json_object_get(status, "microphones")) == 0)
         advise(s, g_strdup(_("Plug one in or switch it on; laptops may have a key for it.")), _("Find Out Why"),
                REMEDY_CHECK, NULL);
     else

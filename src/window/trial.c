@@ -331,6 +331,7 @@ static void show(PrimeknetTrial *self) {
     gtk_toggle_button_set_active(self->before, plays && self->playing == BEFORE);
     gtk_toggle_button_set_active(self->after, plays && self->playing == AFTER);
     gtk_widget_set_visible(GTK_WIDGET(self->listen_row), self->runs);
+    gtk_widget_set_sensitive(GTK_WIDGET(self->listen), self->microphone || self->loopback);
     gtk_widget_set_sensitive(GTK_WIDGET(self->bypass), self->loopback != NULL);
     gtk_toggle_button_set_active(self->bypass, self->bypassed);
     setting_turn(self->listen, self->loopback != NULL);
