@@ -71,8 +71,8 @@ def has(node, state):
 
 
 def tree():
-    """Role, name and object of all that is on the screen."""
-    found, left = [], [Atspi.get_desktop(0)]
+    """Role, name and object of all that is on the screen, one after another."""
+    left = [Atspi.get_desktop(0)]
     while left:
         node = left.pop()
         if not node:
@@ -82,9 +82,8 @@ def tree():
             node.set_cache_mask(Atspi.Cache.NONE)
         if role not in ('desktop frame', 'application') and not has(node, Atspi.StateType.VISIBLE):
             continue
-        found.append((role, node.get_name(), node))
+        yield role, node.get_name(), node
         left += [node.get_child_at_index(i) for i in reversed(range(node.get_child_count()))]
-    return found
 
 
 def find(role, name):
