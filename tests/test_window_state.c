@@ -157,7 +157,7 @@ static const struct {
     {{"\"level_in_db\":-30,\"voice_active\":false"}, "No voice was heard. Speak while it records."},
     {{"\"level_in_db\":-30,\"voice_active\":true,\"noise_reduction_db\":9.6",
       "\"level_in_db\":-30,\"voice_active\":false,\"noise_reduction_db\":12.4"},
-     "Your voice was heard, and the noise behind it lowered by 12 dB."},
+     "Your voice was heard, and the noise behind it lowered by 12 dB."},
     {{"\"level_in_db\":-30,\"voice_active\":true,\"noise_reduction_db\":0.3"},
      "Your voice was heard. There was hardly any noise."},
     {{"\"level_in_db\":-30,\"voice_active\":true,\"noise_reduction_db\":null"},

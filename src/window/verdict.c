@@ -38,7 +38,7 @@ char *verdict_tell(const struct verdict *v) {
     if (v->n && !v->speaks)
         return g_strdup(_("No voice was heard. Speak while it records."));
     if (v->n && v->removed_db >= 1)
-        return g_strdup_printf(_("Your voice was heard, and the noise behind it lowered by %.0f dB."), v->removed_db);
+        return g_strdup_printf(_("Your voice was heard, and the noise behind it lowered by %.0f dB."), v->removed_db);
     if (v->n)
         return g_strdup(_("Your voice was heard. There was hardly any noise."));
     return g_strdup(_("Compare how you sound."));
