@@ -110,7 +110,7 @@ static double difference_db(const float *a, const float *b, size_t n) {
 }
 
 /* Options that leave the sound unchanged. */
-#define AS_IT_IS "--strength", "0", "--low-cut-hz", "0"
+#define AS_IT_IS "--strength", "0", "--low-cut", "0"
 
 static const struct {
     int rate, channels;
@@ -203,7 +203,7 @@ START_TEST(full_strength_differs_and_a_floor_holds) {
     ck_assert_double_gt(difference_db(y, x, n), -40);
     free(y);
     /* In place, and with all gains at 1 or above only phases and boosts differ: nothing is lost. */
-    ck_assert_int_eq(run("enhance", in_dir("x.wav"), in_dir("x.wav"), "--model", "small", "--floor-db", "0", NULL), 0);
+    ck_assert_int_eq(run("enhance", in_dir("x.wav"), in_dir("x.wav"), "--model", "small", "--floor", "0", NULL), 0);
     y = read_sound(in_dir("x.wav"), &info);
     double before = 0, after = 0;
     for (size_t i = 0; i < n; i++) {
@@ -230,7 +230,7 @@ START_TEST(a_low_cut_removes_hum) {
     write_sound(in_dir("hum.wav"), SF_FORMAT_WAV | SF_FORMAT_FLOAT, x, n, 2, 48000);
     for (unsigned i = 0; i < sizeof cuts / sizeof *cuts; i++) {
         SF_INFO info;
-        const char *option = cuts[i].hz ? "--low-cut-hz" : NULL;
+        const char *option = cuts[i].hz ? "--low-cut" : NULL;
         ck_assert_int_eq(run("enhance", in_dir("hum.wav"), in_dir("cut.wav"), "--model", "small", "--strength", "0",
                              option, cuts[i].hz, NULL),
                          0);
@@ -358,9 +358,9 @@ START_TEST(garbage_is_refused_by_name) {
     ck_refused(run("enhance", in_dir("good.wav"), NULL), 2, "OUT is missing", "Usage");
     ck_refused(run("enhance", in_dir("good.wav"), out, "--strength", "1.5", NULL), 2, "--strength", "1.5");
     ck_refused(run("enhance", in_dir("good.wav"), out, "--strength", "nan", NULL), 2, "--strength", "nan");
-    ck_refused(run("enhance", in_dir("good.wav"), out, "--floor-db", "6", NULL), 2, "--floor-db", "6");
-    ck_refused(run("enhance", in_dir("good.wav"), out, "--low-cut-hz", "301", NULL), 2, "--low-cut-hz", "301");
-    ck_refused(run("enhance", in_dir("good.wav"), out, "--low-cut-hz", "nan", NULL), 2, "--low-cut-hz", "nan");
+    ck_refused(run("enhance", in_dir("good.wav"), out, "--floor", "6", NULL), 2, "--floor", "6");
+    ck_refused(run("enhance", in_dir("good.wav"), out, "--low-cut", "301", NULL), 2, "--low-cut", "301");
+    ck_refused(run("enhance", in_dir("good.wav"), out, "--low-cut", "nan", NULL), 2, "--low-cut", "nan");
     ck_refused(run("enhance", in_dir("good.wav"), out, "--colour", "red", NULL), 2, "colour", "");
     ck_refused(run("polish", NULL), 2, "polish", "");
 }
@@ -687,7 +687,7 @@ START_TEST(values_are_taken_as_set_takes_them) {
     write_sound(in_dir("v.wav"), SF_FORMAT_WAV | SF_FORMAT_FLOAT, x, 20000, 1, 48000);
     free(x);
     setenv("XDG_STATE_HOME", dir, 1);
-    ck_assert_msg(run("enhance", in_dir("v.wav"), in_dir("v1.wav"), "--model", "small", "--floor-db", "off", NULL) == 0,
+    ck_assert_msg(run("enhance", in_dir("v.wav"), in_dir("v1.wav"), "--model", "small", "--floor", "off", NULL) == 0,
                   "%s", err_text);
     ck_assert_msg(run("enhance", in_dir("v.wav"), in_dir("v2.wav"), "--model", "small", NULL) == 0, "%s", err_text);
     SF_INFO info;

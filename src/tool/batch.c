@@ -295,9 +295,9 @@ static int parse(struct arguments *a, const struct cli_call *call) {
     if (strength && !cli_number(strength, 0, 1, &share))
         return cli_misuse(call->command, "--strength: '%s' is not a number from 0 to 1", strength);
     if (floor_text && strcmp(floor_text, "off") != 0 && !cli_number(floor_text, -60, 0, &floor_db))
-        return cli_misuse(call->command, "--floor-db: '%s' is neither off nor a number from -60 to 0", floor_text);
+        return cli_misuse(call->command, "--floor: '%s' is neither off nor a number from -60 to 0", floor_text);
     if (low_cut && !cli_number(low_cut, 0, 300, &low_cut_hz))
-        return cli_misuse(call->command, "--low-cut-hz: '%s' is not a number from 0 to 300", low_cut);
+        return cli_misuse(call->command, "--low-cut: '%s' is not a number from 0 to 300", low_cut);
     a->strength = (float)share;
     a->floor_db = (float)floor_db;
     a->low_cut_hz = (float)low_cut_hz;
@@ -379,8 +379,8 @@ const struct cli_command enhance_command = {
                 {'p', "preset", "natural|balanced|strong", .kind = CLI_ONE_OF,
                  .help = "sets the next three together; default: balanced"},
                 {'s', "strength", "S", .help = "from 0 (the input) to 1 (the full effect)"},
-                {'f', "floor-db", "D", .help = "lowest gain in dB, from -60 to 0, or off"},
-                {'l', "low-cut-hz", "F", .help = "remove frequencies below this, 0 (off) to 300 Hz"}},
+                {'f', "floor", "D", .help = "lowest gain in dB, from -60 to 0, or off"},
+                {'l', "low-cut", "F", .help = "remove frequencies below this, 0 (off) to 300 Hz"}},
     .about = "Enhances the speech in IN, any file that libsndfile reads, and writes OUT with the same rate, channels,\n"
              "length and tags, without delay; the extension of OUT determines the format. With --out each FILE is\n"
              "written to DIR under its own name, and so is each sound file in a FOLDER and its subfolders; as many\n"
