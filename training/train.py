@@ -30,7 +30,7 @@ from unfold import calibrate, state_for, unfold
 matplotlib.use('Agg')
 import matplotlib.pyplot as plt  # noqa: E402
 
-LOG_EVERY = 50                                          # steps; also how often the clock is read
+LOG_EVERY = 50                                          # steps, or `log_every`; also how often the clock is read
 WARM = 2                                                # passes before one becomes a CUDA graph; the first compiles
 
 
@@ -255,7 +255,7 @@ def train(config, data, out, weights=None, resume=False, device='cuda' if torch.
                     print(s, f'{el:.1f}', *(f'{v:.5f}' for v in values), sep='\t', file=f)
 
     clips_of = Ahead(make, device)
-    total = t['minutes'] * 60
+    total, log_every = t['minutes'] * 60, t.get('log_every', LOG_EVERY)
     clock = Clock(used, device)
     seconds, saved, sums, first = used, used, [], step
     bar = tqdm(total=round(total), initial=round(used), unit='s', disable=rank > 0, mininterval=5)
@@ -275,7 +275,7 @@ def train(config, data, out, weights=None, resume=False, device='cuda' if torch.
         step += 1
         average.update(net, step)
         sums.append(torch.stack(list(terms.values())))
-        if step % LOG_EVERY == 0 or step == first + 1:
+        if step % log_every == 0 or step == first + 1:
             sums = torch.stack(sums)
             means = dict(zip(terms, sums.nanmean(0).tolist()))
             means['dropped'] = (~sums[:, -1].isfinite()).float().mean().item()
