@@ -124,9 +124,12 @@ static int print_stream(FILE *f, const json_t *s, const char *end) {
 static int print_status(FILE *f, const json_t *s, bool with_levels, const char *end) {
     int n_lines = 0;
 #define LINE(label, ...) (fprintf(f, "%-12s ", label), __VA_ARGS__, fputs(end, f), n_lines++)
-    const json_t *settings = json_object_get(s, "settings");
+    const json_t *settings = json_object_get(s, "settings"), *silenced = json_object_get(s, "silenced");
     LINE("Enhanced Mic", fputs(text_of(s, "state"), f));
     LINE("microphone", print_microphone(f, s));
+    if (json_is_object(silenced))
+        LINE("silent", fprintf(f, is_true(silenced, "turned_down") ? "the volume of %s is zero" : "%s is muted",
+                               text_of(silenced, "description")));
     LINE("recorded by", print_users(f, s, "recorders"));
     if (json_array_size(json_object_get(s, "brought_back")) > 0)
         LINE("brought back", print_users(f, s, "brought_back"));
@@ -145,7 +148,8 @@ static int print_status(FILE *f, const json_t *s, bool with_levels, const char *
     if (with_levels && is_number(s, "level_in_db"))
         LINE("level", fprintf(f, "%.1f dBFS in, ", number_of(s, "level_in_db")),
              is_number(s, "level_out_db") ? fprintf(f, "%.1f dBFS out", number_of(s, "level_out_db"))
-                                          : fprintf(f, "silence out"));
+                                          : fprintf(f, "silence out"),
+             fputs(is_true(s, "clips") ? "; too loud, so it clips" : "", f));
     else if (with_levels && json_object_get(s, "level_in_db"))
         LINE("level", fputs("silence", f));
     if (is_number(s, "noise_reduction_db"))
