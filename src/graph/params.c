@@ -86,21 +86,35 @@ void params_set(struct params *p, uint32_t id, const struct spa_pod *param) {
         p->controls(p->data, strength, bypass);
 }
 
+/* -1: that is no list of volumes. */
+static double loudest(const struct spa_pod *volumes) {
+    float values[64];
+    const uint32_t n = spa_pod_copy_array(volumes, SPA_TYPE_Float, values, 64);
+    double ret = -1;
+    for (uint32_t i = 0; i < n; i++)
+        ret = (double)values[i] > ret ? (double)values[i] : ret;
+    return ret;
+}
+
 void params_read_volume(const struct spa_pod *props, bool *muted, double *volume) {
     const struct spa_pod_prop *prop;
     bool hard = false, soft = false, told = false;
+    double channels = -1, soft_channels = -1;
+    float all = 1;
     if (!props || !spa_pod_is_object(props))
         return;
     SPA_POD_OBJECT_FOREACH((const struct spa_pod_object *)props, prop) {
-        float volumes[64];
         told |= prop->key == SPA_PROP_mute && spa_pod_get_bool(&prop->value, &hard) == 0;
         told |= prop->key == SPA_PROP_softMute && spa_pod_get_bool(&prop->value, &soft) == 0;
-        if (prop->key != SPA_PROP_channelVolumes)
-            continue;
-        const uint32_t n = spa_pod_copy_array(&prop->value, SPA_TYPE_Float, volumes, 64);
-        for (uint32_t i = 0; i < n; i++)
-            *volume = i == 0 || (double)volumes[i] > *volume ? (double)volumes[i] : *volume;
+        if (prop->key == SPA_PROP_volume)
+            spa_pod_get_float(&prop->value, &all);
+        if (prop->key == SPA_PROP_channelVolumes)
+            channels = loudest(&prop->value);
+        if (prop->key == SPA_PROP_softVolumes)
+            soft_channels = loudest(&prop->value);
     }
+    if (channels >= 0)
+        *volume = (double)all * (soft_channels >= 0 && soft_channels < channels ? soft_channels : channels);
     if (told)
         *muted = hard || soft;
 }
