@@ -317,15 +317,23 @@ static void on_param(struct streams *s, struct pw_stream *stream, uint32_t id, c
     }
 }
 
+/* Whoever suspends the source alone, as pactl suspend-source does, leaves it to PipeWire (0.3.65) to give it buffers
+ * anew, and only the first recorder gets them: the others would hear silence for good. If the graph's rate changes, all
+ * are suspended, and all get them. */
 static void on_source_state(void *data, enum pw_stream_state old, enum pw_stream_state state, const char *error) {
     (void)old, (void)error;
     struct streams *const s = data;
     atomic_store(&s->running, state == PW_STREAM_STATE_STREAMING);
+    if (state == PW_STREAM_STATE_STREAMING) {
+        s->suspended.source_alone |= s->suspended.source && !s->suspended.capture && s->capture;
+        s->suspended.source = s->suspended.capture = false;
+    }
     on_state(s, s->source, state);
 }
 
 static void on_source_param(void *data, uint32_t id, const struct spa_pod *param) {
     struct streams *const s = data;
+    s->suspended.source |= id == SPA_PARAM_Format && !param && s->kind != NODE_SPEAKER && atomic_load(&s->n_consumers);
     on_param(s, s->source, id, param);
 }
 
@@ -339,6 +347,7 @@ static void on_capture_state(void *data, enum pw_stream_state old, enum pw_strea
 
 static void on_capture_param(void *data, uint32_t id, const struct spa_pod *param) {
     struct streams *const s = data;
+    s->suspended.capture |= id == SPA_PARAM_Format && !param;
     on_param(s, s->capture, id, param);
 }
 
@@ -549,6 +558,7 @@ static void close_source(struct streams *s) {
     set_clock(s, NULL); /* waits for a trigger that is under way */
     pw_stream_destroy(s->source);
     s->source = NULL;
+    s->suspended.source = s->suspended.source_alone = false;
 }
 
 int streams_open_pacer(struct streams *s, struct pw_core *core) {
@@ -587,7 +597,8 @@ static bool is_lost(struct pw_stream *stream, bool waits) {
 
 bool streams_close_lost(struct streams *s, bool waits) {
     const bool speaker = s->kind == NODE_SPEAKER;
-    const bool source = is_lost(s->source, speaker && waits), capture = is_lost(s->capture, !speaker && waits);
+    const bool source = is_lost(s->source, speaker && waits) || s->suspended.source_alone;
+    const bool capture = is_lost(s->capture, !speaker && waits);
     const bool echo = is_lost(s->echo, true);
     const bool pacer = s->pacer && pw_filter_get_state(s->pacer, NULL) <= PW_FILTER_STATE_UNCONNECTED;
     if (source)

@@ -44,6 +44,10 @@ struct streams {
     struct canceller *canceller;   /* ... and who takes the echo out of the latter; or NULL */
     char played[256];              /* what the echo stream was opened with */
     bool quiet, pacing;
+    struct {
+        bool source, capture; /* these have lost their format since the source ran last */
+        bool source_alone;    /* a microphone's source runs again under its recorders: it must be opened anew */
+    } suspended;
     const char *voice; /* the visible stream's property "primeknet.voice": "true", "false" or "unknown" */
 
     struct {
@@ -79,7 +83,8 @@ int streams_follow_played(struct streams *s, struct pw_core *core, const char *p
 void streams_close_capture(struct streams *s); /* and the echo stream */
 void streams_close_pacer(struct streams *s);
 void streams_close(struct streams *s); /* all of them */
-/* Closes those that PipeWire has taken away. waits: the device stream is linked to nothing. True: it closed one. */
+/* Closes those that PipeWire has taken away, or that must be opened anew. waits: the device stream is linked to
+ * nothing. True: it closed one. */
 bool streams_close_lost(struct streams *s, bool waits);
 
 /* The stream that applications see, or NULL. */
