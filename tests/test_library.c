@@ -12,6 +12,7 @@
 
 #include <check.h>
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -305,6 +306,61 @@ START_TEST(controls_are_the_engines) {
 }
 END_TEST
 
+/* Two streams are the channels of one sound, a third is a sound of its own. */
+START_TEST(channels_are_levelled_together) {
+    struct primeknet *p[] = {open_handle(WIDE, 3, 1), open_handle(WIDE, 3, 1)};
+    const size_t n = 200 * (size_t)primeknet_hop(p[0]);
+    float *x[2][3], *noises = noise(3 * n);
+    for (unsigned i = 0; i < 2; i++)
+        for (unsigned s = 0; s < 3; s++) {
+            x[i][s] = get(n, sizeof ***x);
+            for (size_t k = 0; k < n; k++)
+                x[i][s][k] = noises[s * n + k] * (s ? .15f : .3f);
+        }
+    ck_assert_int_eq(primeknet_level(p[1], 0, 2, -20), 0);
+    for (unsigned i = 0; i < 2; i++)
+        ck_assert_int_eq(primeknet_process(p[i], (const float *const *)x[i], x[i], n), 0);
+    for (size_t k = 0; k < n; k++) {
+        const float gained = x[1][0][k] * x[0][1][k], other = x[1][1][k] * x[0][0][k];
+        ck_assert_float_eq_tol(gained, other, 1e-5f * fabsf(gained) + 1e-20f);
+    }
+    ck_assert_float_gt(fabsf(x[1][0][n - 1]), 1.1f * fabsf(x[0][0][n - 1]));
+    ck_assert_mem_eq(x[1][2], x[0][2], n * sizeof ***x);
+
+    ck_assert_int_eq(primeknet_level(p[1], 0, 2, NAN), 0);
+    ck_assert_int_eq(primeknet_level(p[1], 2, 1, -14), 0);
+    for (unsigned i = 0; i < 2; i++) {
+        for (unsigned s = 0; s < 3; s++) {
+            memcpy(x[i][s], noises, n * sizeof ***x);
+            ck_assert_int_eq(primeknet_reset(p[i], s), 0);
+        }
+        ck_assert_int_eq(primeknet_process(p[i], (const float *const *)x[i], x[i], n), 0);
+    }
+    ck_assert_mem_eq(x[1][0], x[0][0], n * sizeof ***x);
+    ck_assert_mem_ne(x[1][2], x[0][2], n * sizeof ***x);
+    for (unsigned i = 0; i < 2; i++) {
+        for (unsigned s = 0; s < 3; s++)
+            free(x[i][s]);
+        primeknet_close(p[i]);
+    }
+    free(noises);
+}
+END_TEST
+
+START_TEST(wrong_levels_are_refused) {
+    struct primeknet *p = open_handle(WIDE, 3, 1);
+    ck_assert_int_eq(primeknet_level(NULL, 0, 1, -23), -EINVAL);
+    ck_assert_int_eq(primeknet_level(p, 3, 1, -23), -EINVAL);
+    ck_assert_int_eq(primeknet_level(p, 0, 0, -23), -EINVAL);
+    ck_assert_int_eq(primeknet_level(p, 1, 3, -23), -EINVAL);
+    ck_assert_int_eq(primeknet_level(p, 1, UINT_MAX, -23), -EINVAL);
+    ck_assert_int_eq(primeknet_level(p, 0, 3, -33), -EINVAL);
+    ck_assert_int_eq(primeknet_level(p, 0, 3, INFINITY), -EINVAL);
+    ck_assert_int_eq(primeknet_level(p, 1, 2, -32), 0);
+    primeknet_close(p);
+}
+END_TEST
+
 START_TEST(a_stream_that_is_reset_is_fresh) {
     struct primeknet *p = open_handle(WIDE, 1, 1);
     const size_t n = (size_t)N_HOPS * primeknet_hop(p);
@@ -531,6 +587,8 @@ int main(void) {
     tcase_add_loop_test(t, delay_is_as_told, 0, 4 * N_MODELS);
     tcase_add_test(t, a_call_that_is_no_multiple_is_refused);
     tcase_add_test(t, controls_are_the_engines);
+    tcase_add_test(t, channels_are_levelled_together);
+    tcase_add_test(t, wrong_levels_are_refused);
     tcase_add_test(t, a_stream_that_is_reset_is_fresh);
     tcase_add_test(t, what_is_no_number_counts_as_0);
     tcase_add_test(t, what_cannot_be_opened_says_why);

@@ -390,12 +390,12 @@ START_TEST(controls_count_as_the_nearest_in_range) {
     static const struct {
         struct core_controls set, counts_as;
     } cases[] = {
-        {{NAN, NAN, NAN, NAN, false}, {0, -60, 0, 0, false}},
-        {{-1, -1000, -5, -1, false}, {0, -60, 0, 0, false}},
-        {{7, 9, 1e30f, 7, false}, {1, 0, 280, 3, false}},
-        {{INFINITY, -30, INFINITY, INFINITY, false}, {1, -30, 280, 3, false}},
-        {{.5f, -30, 70, 1.6f, false}, {.5f, -30, 70, 2, false}},
-        {{.5f, -30, 70, 1.4f, false}, {.5f, -30, 70, 1, false}},
+        {{NAN, NAN, NAN, true, NAN, NAN, false}, {0, -60, 0, true, -32, 0, false}},
+        {{-1, -1000, -5, true, -33, -1, false}, {0, -60, 0, true, -32, 0, false}},
+        {{7, 9, 1e30f, true, 0, 7, false}, {1, 0, 280, true, -14, 3, false}},
+        {{INFINITY, -30, INFINITY, false, INFINITY, INFINITY, false}, {1, -30, 280, false, -23, 3, false}},
+        {{.5f, -30, 70, true, -20, 1.6f, false}, {.5f, -30, 70, true, -20, 2, false}},
+        {{.5f, -30, 70, true, -20, 1.4f, false}, {.5f, -30, 70, true, -20, 1, false}},
     };
     take_models_of_two_hops();
     link_model("large", FIXTURES "/long-hop.safetensors");

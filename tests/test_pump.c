@@ -146,9 +146,11 @@ void engine_control(struct engine *e, unsigned stream, struct engine_controls co
     atomic_store(&strength_seen, controls.strength);
 }
 
+static _Atomic bool passes; /* strength 0 */
+
 float engine_strength(const struct engine *e, unsigned stream) {
     (void)e, (void)stream;
-    return 1;
+    return atomic_load(&passes) ? 0 : 1;
 }
 
 static bool together; /* the engines to come */
@@ -1179,6 +1181,53 @@ START_TEST(what_the_noise_loses) {
 }
 END_TEST
 
+static float gain_db(unsigned n) {
+    double before = 0, after = 0;
+    for (unsigned i = at - n; i < at; i++) {
+        before += square(in[i - stats().delay]);
+        after += square(out[i]);
+    }
+    return (float)(10 * log10(after / before));
+}
+
+/* A tone, which counts as speech, at -37 LUFS: its level stays through an exchange of engines, is no part of what the
+ * noise loses, and ends where the engine does, and where bypass or the setting says so. */
+START_TEST(the_level_follows_what_sounds) {
+    float db, noise;
+    sine(997);
+    for (unsigned i = 0; i < LONG; i++)
+        in[i] *= .04f;
+    open_pump(&granted, 768, 1, 1);
+    pump_level(pump, -23);
+    run(8 * PUMP_RATE, 256);
+    const float gained_db = gain_db(4800);
+    ck_assert_float_eq_tol(gained_db, 14 * (1 - expf(-7.8f / 3)), .5f);
+    ck_assert(pump_reduction(pump, &db, &noise));
+    ck_assert_float_eq_tol(db, 0, .1f);
+    ck_assert_float_eq_tol(20 * log10f(stats().out_rms / stats().in_rms), gained_db, .5f);
+    fill(&engines[1], HOP, 768, 1);
+    ck_assert_int_eq(worker_engine(worker, &engines[1], 1), 0);
+    for (unsigned i = 0; i < 100; i++) {
+        run(256, 256);
+        ck_assert_float_ge(gain_db(256), gained_db - .1f);
+    }
+    ck_assert(engines[0].released);
+    switch (_i) {
+    case 0: atomic_store(&engines[1].fail_at, engines[1].n_hops + 1); break;
+    case 1: atomic_store(&passes, true); break;
+    case 2: pump_level(pump, NAN); break;
+    }
+    run(PUMP_RATE, 256);
+    expect(at - PUMP_RATE / 2, at, stats().delay, 1);
+    if (_i > 0) {
+        atomic_store(&passes, false);
+        pump_level(pump, -23);
+        run(PUMP_RATE / 2, 256);
+        ck_assert_float_ge(gain_db(256), gained_db);
+    }
+}
+END_TEST
+
 /* One sample at full scale is told for two seconds. */
 START_TEST(clipping_is_told) {
     sine(100);
@@ -1914,6 +1963,7 @@ int main(void) {
     tcase_add_test(edges, a_watchdog_overlooks_a_stream_that_has_not_begun);
     tcase_add_test(edges, a_pause_does_not_bring_a_lost_engine);
     tcase_add_loop_test(edges, dry_sounds_until_a_gap_has_left_frames_and_overlap, 0, 3);
+    tcase_add_loop_test(edges, the_level_follows_what_sounds, 0, 3);
     tcase_add_test(edges, a_worker_pauses_now_and_then);
     TCase *const several = tcase_create("several");
     tcase_add_checked_fixture(several, setup, teardown_pumps);

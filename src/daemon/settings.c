@@ -80,6 +80,10 @@ static bool fits_model(const char *text) {
     return text[0] != '\0' && text[0] != '.';
 }
 
+static bool fits_level(const char *text) {
+    return strcmp(text, "off") == 0 || strcmp(text, "auto") == 0;
+}
+
 static bool fits_engine(const char *text) {
     return strcmp(text, "auto") == 0 || strcmp(text, "cpu") == 0 || strcmp(text, "cuda") == 0;
 }

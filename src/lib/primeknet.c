@@ -2,6 +2,7 @@
 
 #include "engine/choose.h"
 #include "engine/engine.h"
+#include "engine/level.h"
 #include "engine/voice.h"
 #include "model/model.h"
 
@@ -28,6 +29,8 @@ struct stream {
     size_t n_done, n_taken; /* samples of the present call: all, of this round */
     struct voice voice;
     _Atomic float probability; /* = voice.probability */
+    atomic_uint sound;         /* the first stream of the sound that it is a channel of ... */
+    struct level level;        /* ... whose level is that sound's */
 };
 
 struct primeknet {
@@ -37,6 +40,7 @@ struct primeknet {
     size_t room;    /* samples: whole hops that are computed together */
     struct stream *streams;
     struct engine_job *jobs; /* [n_streams] */
+    struct level_channel *channels; /* [n_streams] */
     bool lost;
     char about[128];
 };
@@ -68,6 +72,8 @@ static void clear(struct primeknet *p, struct stream *s) {
     memset(s->ready, 0, s->n_ready * sizeof *s->ready);
     voice_restart(&s->voice);
     atomic_store_explicit(&s->probability, s->voice.probability, memory_order_relaxed);
+    level_restart(&s->level);
+    p->channels[s - p->streams] = (struct level_channel){0};
 }
 
 /* Takes the engine over; the handle counts as a user of the model only once it is there. */
@@ -83,13 +89,16 @@ static struct primeknet *make(struct shared *shared, struct engine *engine, unsi
     p->room = block > hop ? block / hop * hop : hop;
     p->jobs = calloc(n_streams, sizeof *p->jobs);
     p->streams = calloc(n_streams, sizeof *p->streams);
-    bool ok = p->jobs && p->streams;
+    p->channels = calloc(n_streams, sizeof *p->channels);
+    bool ok = p->jobs && p->streams && p->channels;
     for (unsigned i = 0; ok && i < n_streams; i++) {
         struct stream *s = &p->streams[i];
         s->waiting = malloc(p->room * sizeof *s->waiting);
         s->ready = malloc((p->room + hop) * sizeof *s->ready);
         ok = s->waiting && s->ready;
         voice_init(&s->voice, model_rate(engine_model(engine)), hop, engine_delay(engine));
+        level_init(&s->level, model_rate(engine_model(engine)));
+        s->sound = i;
         if (ok)
             clear(p, s);
     }
@@ -168,6 +177,7 @@ void primeknet_close(struct primeknet *p) {
         free(p->streams[i].ready);
     }
     free(p->streams);
+    free(p->channels);
     free(p->jobs);
     engine_close(p->engine);
     if (p->shared && atomic_fetch_sub(&p->shared->n_handles, 1) == 1) {
@@ -221,14 +231,38 @@ static void take(struct primeknet *p, unsigned i, const float *in, size_t n) {
     s->n_waiting += s->n_taken;
 }
 
-/* Whether the job's hops are speech. What is not finite counts as silence, as in the engine. */
-static void listen(struct primeknet *p, const struct engine_job *job) {
-    struct stream *s = &p->streams[job->stream];
+/* Whether a hop of the job is speech. What is not finite counts as silence, as in the engine. */
+static float listen(struct primeknet *p, const struct engine_job *job, unsigned i) {
+    struct voice *v = &p->streams[job->stream].voice;
     const unsigned hop = engine_hop(p->engine);
-    for (unsigned i = 0; i < job->n_hops; i++)
-        voice_hop(&s->voice, job->in + (size_t)i * hop, job->out + (size_t)i * hop, hop,
-                  engine_strength(p->engine, job->stream));
-    atomic_store_explicit(&s->probability, s->voice.probability, memory_order_relaxed);
+    voice_hop(v, job->in + (size_t)i * hop, job->out + (size_t)i * hop, hop, engine_strength(p->engine, job->stream));
+    atomic_store_explicit(&p->streams[job->stream].probability, v->probability, memory_order_relaxed);
+    return v->probability;
+}
+
+/* The jobs of one sound's channels, from the first on that have as many hops as that. */
+static unsigned channels_of(const struct primeknet *p, const struct engine_job *jobs, unsigned n_jobs) {
+    const unsigned sound = p->streams[jobs->stream].sound;
+    unsigned n = 1;
+    while (n < n_jobs && p->streams[jobs[n].stream].sound == sound && jobs[n].n_hops == jobs->n_hops)
+        n++;
+    return n;
+}
+
+/* Hears and levels what came out of the jobs of one sound. */
+static void finish(struct primeknet *p, const struct engine_job *jobs, unsigned n_jobs) {
+    const unsigned hop = engine_hop(p->engine), first = jobs->stream, n = jobs[n_jobs - 1].stream - first + 1;
+    struct level *level = &p->streams[p->streams[first].sound].level;
+    for (unsigned h = 0; h < jobs->n_hops; h++) {
+        float probability = NAN;
+        for (unsigned i = 0; i < n; i++)
+            p->channels[first + i].x = NULL;
+        for (unsigned j = 0; j < n_jobs; j++) {
+            probability = fmaxf(probability, listen(p, &jobs[j], h));
+            p->channels[jobs[j].stream].x = jobs[j].out + (size_t)h * hop;
+        }
+        level_process(level, p->channels + first, n, hop, probability);
+    }
 }
 
 /* As many samples as were taken, of those that are ready. */
@@ -260,8 +294,10 @@ int primeknet_process(struct primeknet *p, const float *const in[], float *const
                                                         s->ready + s->n_ready};
         }
         p->lost = n_jobs && engine_process(p->engine, p->jobs, n_jobs) < 0;
-        for (unsigned i = 0; i < n_jobs && !p->lost; i++)
-            listen(p, &p->jobs[i]);
+        for (unsigned i = 0, n_channels; i < n_jobs && !p->lost; i += n_channels) {
+            n_channels = channels_of(p, p->jobs + i, n_jobs - i);
+            finish(p, p->jobs + i, n_channels);
+        }
         more = false;
         for (unsigned i = 0; i < n_streams; i++)
             if (in[i]) {
@@ -282,6 +318,17 @@ int primeknet_control(struct primeknet *p, unsigned stream, float strength, floa
     engine_control(p->engine, stream, (struct engine_controls){.strength = strength,
                                                                .floor = (float)pow(10, (double)floor_db / 20),
                                                                .low_cut_hz = low_cut_hz});
+    return 0;
+}
+
+int primeknet_level(struct primeknet *p, unsigned stream, unsigned n_channels, float target) {
+    const unsigned n_streams = p ? engine_streams(p->engine) : 0;
+    if (stream >= n_streams || n_channels < 1 || n_channels > n_streams - stream ||
+        !(isnan(target) || (target >= LEVEL_TARGET_LEAST && target <= LEVEL_TARGET_GREATEST)))
+        return -EINVAL;
+    for (unsigned i = 0; i < n_channels; i++)
+        p->streams[stream + i].sound = stream;
+    level_control(&p->streams[stream].level, target);
     return 0;
 }
 

@@ -69,6 +69,12 @@ int primeknet_process(struct primeknet *p, const float *const in[], float *const
  * below, whatever the strength, up to half the rate; 0 is off. */
 int primeknet_control(struct primeknet *p, unsigned stream, float strength, float floor_db, float low_cut_hz);
 
+/* The automatic level: brings speech to `target`, a loudness from -32 to -14 LUFS (usually -23), or is off where that is
+ * NAN, as at first. Streams `stream` to stream + n_channels - 1 are then channels of one sound, with one gain: pass them
+ * in the same calls. The gain, -12 to +18 dB, moves with time constants of 1 s of speech down and 3 s up, and holds in
+ * pauses. True peaks stay below -1 dBTP, without more delay. At strength 0 the input is not levelled. */
+int primeknet_level(struct primeknet *p, unsigned stream, unsigned n_channels, float target);
+
 /* Lets calls of primeknet_process use n threads, the caller's included, for the streams of one call: on the engine cpu,
  * n streams or more on n cores take up to n times less time. 1 at first. The others inherit this thread's scheduling
  * policy and priority and sleep between calls; with them primeknet_process makes system calls and waits. Elsewhere it

@@ -67,13 +67,18 @@ static inline void ring_get(const float *ring, uint64_t position, float *to, uns
     memcpy(to + first, ring, (n - first) * sizeof *ring);
 }
 
-/* The mark of hop `start`, which is that value once its output can be read; and its tail, [delay]. */
+/* The mark of hop `start`, which is that value once its output can be read; its tail, [delay]; and whether it is speech,
+ * as voice.h has it. */
 static inline _Atomic uint64_t *done_mark(const struct engine_stream *stream, uint64_t start) {
     return &stream->done[start / stream->slot->hop % stream->pair->n_kept];
 }
 
 static inline float *tail_of(const struct engine_stream *stream, uint64_t start) {
     return stream->tails + start / stream->slot->hop % stream->pair->n_kept * stream->slot->delay;
+}
+
+static inline float *speech_of(const struct engine_stream *stream, uint64_t start) {
+    return &stream->speeches[start / stream->slot->hop % stream->pair->n_kept];
 }
 
 #endif

@@ -5,6 +5,7 @@
 #include "live/pump.h"
 
 #include "base/clock.h"
+#include "engine/level.h"
 #include "live/delay.h"
 #include "live/feed.h"
 #include "base/futex.h"
@@ -24,7 +25,7 @@
 #define FED_MAX (2 * PUMP_RATE)       /* samples after which it sounds even if it never caught up beside the old one */
 #define FULL_SCALE 0.999f             /* converters end at 32767 / 32768 */
 #define CLIP_HOLD (2 * PUMP_RATE)     /* samples, as pump_stats has it */
-#define LEVEL (PUMP_RATE * 3 / 10)    /* samples, the levels' time constant */
+#define METER (PUMP_RATE * 3 / 10)    /* samples, the meters' time constant */
 #define START (1u << 20)              /* the first position, so that no hop's output lies before 0 */
 #define N_READERS 4
 
@@ -40,8 +41,8 @@ struct reader {
     uint64_t tail_start;
 };
 
-/* A signal's level: its mean power. */
-struct level {
+/* A signal's mean power. */
+struct meter {
     double power;
     _Atomic float rms; /* for pump_stats */
 };
@@ -68,6 +69,8 @@ struct pump {
     float gain, last;         /* the input's fade, and its last sample */
     bool held;                /* the microphone went: its last sample stands until it has faded */
     float heard[CHUNK], other[CHUNK]; /* scratch */
+    struct level level;
+    struct level_channel channel; /* of `level` */
 
     /* between the threads */
     float sounded[RING];        /* what went out, for pump_listen */
@@ -79,7 +82,7 @@ struct pump {
     _Atomic unsigned delay;               /* = target */
     _Atomic bool waits, swapping;
     _Atomic(struct engine_stream *) sounding;
-    struct level in_level, out_level;
+    struct meter in_meter, out_meter;
     struct reduction reduction;
     _Atomic bool other_controls; /* than `reduction` was measured with */
 };
@@ -303,10 +306,10 @@ static float square(float x) {
 }
 
 /* Follows the mean power of blocks of n samples, whose squares sum to `power`. */
-static void level_add(struct level *l, float power, unsigned n) {
+static void meter_add(struct meter *m, float power, unsigned n) {
     if (isfinite(power))
-        l->power += (power / n - l->power) * n / (n + LEVEL);
-    atomic_store_explicit(&l->rms, sqrtf((float)l->power), memory_order_relaxed);
+        m->power += (power / n - m->power) * n / (n + METER);
+    atomic_store_explicit(&m->rms, sqrtf((float)m->power), memory_order_relaxed);
 }
 
 /* Takes the block into the dry ring. Where the microphone ends, its last sample fades out. Where it begins, it fades in
@@ -329,7 +332,7 @@ static void take(struct pump *p, const float *in, unsigned n) {
     p->end += n;
     if (peak >= FULL_SCALE)
         atomic_store_explicit(&p->clipped, p->end, memory_order_relaxed);
-    level_add(&p->in_level, power, n);
+    meter_add(&p->in_meter, power, n);
     atomic_store_explicit(&p->feed.written, p->end, memory_order_release);
 }
 
@@ -409,22 +412,33 @@ static void compare(struct pump *p, unsigned n) {
     reduction_add(&p->reduction, p->other, p->heard, n);
 }
 
+/* Whether what goes out n samples before the next is speech, as voice.h has it; NAN where that is dry. */
+static float speech_at(const struct pump *p, unsigned n) {
+    const struct reader *const r = newest((struct pump *)p);
+    const struct engine_stream *const stream = r->stream;
+    const uint64_t at = r->at - n;
+    if (r->lost || at + stream->slot->delay < stream->grid)
+        return NAN;
+    return is_done(stream, hop_of(stream, at)) ? *speech_of(stream, hop_of(stream, at)) : NAN;
+}
+
 /* The block's output: n samples. */
 static void render(struct pump *p, float *out, unsigned n) {
     float power = 0;
     for (unsigned done = 0; done < n;) {
         const unsigned len = n - done < CHUNK ? n - done : CHUNK;
         mix_readers(p, len);
+        compare(p, len);
+        level_process(&p->level, &p->channel, 1, len, speech_at(p, (len + 1) / 2));
         for (unsigned i = 0; i < len; i++)
             power += square(p->heard[i]);
-        compare(p, len);
         memcpy(out + done, p->heard, len * sizeof *out);
         done += len;
     }
     const uint64_t n_sounded = atomic_load_explicit(&p->n_sounded, memory_order_relaxed);
     ring_put(p->sounded, n_sounded, out, n);
     atomic_store_explicit(&p->n_sounded, n_sounded + n, memory_order_release);
-    level_add(&p->out_level, power, n);
+    meter_add(&p->out_meter, power, n);
 }
 
 /* ---- the audio thread: hops -------------------------------------------------------------------------------------- */
@@ -582,7 +596,7 @@ static void restart(struct pump *p) {
     p->born = p->end;
     p->gain = p->last = 0;
     p->held = false;
-    p->in_level.power = p->out_level.power = 0;
+    p->in_meter.power = p->out_meter.power = 0;
     reduction_restart(&p->reduction);
     stream_begin(p, p->cur);
 }
@@ -607,6 +621,8 @@ int pump_open(struct pump **ret, struct worker *w) {
     if (!p)
         return -ENOMEM;
     p->feed.controls.strength = 1;
+    level_init(&p->level, PUMP_RATE);
+    p->channel.x = p->heard;
     p->end = START;
     atomic_init(&p->feed.written, START);
     atomic_init(&p->n_sounded, START);
@@ -646,6 +662,10 @@ void pump_control(struct pump *p, struct engine_controls controls) {
 
 int pump_fd(const struct pump *p) {
     return p->feed.event;
+}
+
+void pump_level(struct pump *p, float target) {
+    level_control(&p->level, target);
 }
 
 /* While the audio thread stands, its part of an exchange of engines is done here. */
@@ -696,8 +716,8 @@ void pump_stats(const struct pump *p, struct pump_stats *ret) {
 #undef ROW
         .delay = atomic_load(&p->delay),
         .quantum = atomic_load(&p->feed.quantum),
-        .in_rms = atomic_load(&p->in_level.rms),
-        .out_rms = atomic_load(&p->out_level.rms),
+        .in_rms = atomic_load(&p->in_meter.rms),
+        .out_rms = atomic_load(&p->out_meter.rms),
         .clips = clips(p),
         .speech = atomic_load_explicit(&stream->speech, memory_order_relaxed),
         .speaks = atomic_load_explicit(&stream->speaks, memory_order_relaxed),

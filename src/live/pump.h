@@ -84,6 +84,8 @@ void pump_close(struct pump *p); /* NULL is fine; not while the worker is closed
 
 /* Sets the controls of every engine, present and to come. */
 void pump_control(struct pump *p, struct engine_controls controls);
+/* The automatic level of what goes out: see level.h. target: LUFS, or NAN: off. Any thread. */
+void pump_level(struct pump *p, float target);
 
 /* A file descriptor that is readable when there is work for pump_dispatch: an engine that came or is no longer used,
  * or a change of delay, waits, speaks, engine_lost or swapping in pump_stats. */

@@ -126,6 +126,7 @@ void pair_free(struct stream_pair *pair) {
     for (unsigned i = 0; i < PUMP_STREAMS; i++) {
         touched_free(pair->streams[i].done);
         touched_free(pair->streams[i].tails);
+        touched_free(pair->streams[i].speeches);
         touched_free(pair->streams[i].in);
         touched_free(pair->streams[i].out);
     }
@@ -148,11 +149,12 @@ int pair_new(struct stream_pair **ret, struct engine_slot *slot, unsigned number
         stream->number = number * PUMP_STREAMS + i;
         stream->done = touched(pair->n_kept, sizeof *stream->done);
         stream->tails = touched((size_t)pair->n_kept * slot->delay + 1, sizeof *stream->tails);
+        stream->speeches = touched(pair->n_kept, sizeof *stream->speeches);
         voice_init(&stream->voice, PUMP_RATE, slot->hop, slot->delay);
         atomic_init(&stream->speech, stream->voice.probability);
         stream->in = touched(slot->hop, sizeof *stream->in);
         stream->out = touched(slot->hop, sizeof *stream->out);
-        if (!stream->done || !stream->tails || !stream->in || !stream->out) {
+        if (!stream->done || !stream->tails || !stream->speeches || !stream->in || !stream->out) {
             pair_free(pair);
             return -ENOMEM;
         }

@@ -57,6 +57,7 @@ struct engine_stream {
     _Atomic uint64_t *done; /* [n_kept], at start / hop % n_kept: the last hop there whose output can be read */
     float wet[RING];        /* by position */
     float *tails;           /* [n_kept][delay], engine_tail after each hop */
+    float *speeches;        /* [n_kept], voice.probability of each hop */
     _Atomic float speech;   /* voice.probability ... */
     _Atomic bool speaks;    /* ... and voice.active, for pump_stats */
     /* the worker's */

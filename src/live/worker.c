@@ -255,6 +255,7 @@ static void publish(const struct due_hop *d) {
     show_voice(d->feed, stream);
     ring_put(stream->wet, d->start - slot->delay, stream->out, slot->hop);
     engine_tail(slot->engine, stream->number, tail_of(stream, d->start));
+    *speech_of(stream, d->start) = stream->voice.probability;
     atomic_store_explicit(done_mark(stream, d->start), d->start, memory_order_release);
 }
 

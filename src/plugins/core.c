@@ -53,6 +53,7 @@ struct core {
     sem_t work;
     atomic_bool quits;
     _Atomic float strength, floor_db, low_cut_hz;
+    _Atomic float level;   /* as in primeknet_level */
     atomic_uint wanted;    /* a model */
     _Atomic uint64_t n_in; /* samples that came in so far */
 
@@ -63,7 +64,7 @@ struct core {
     atomic_uint present;                   /* the model that `handle` was opened for; N_MODELS: none yet */
     unsigned coming;                       /* in LOADING and READY: the model of the next one */
     uint64_t heard;                        /* next has heard the input up to here */
-    float set[3];                          /* controls of the handles */
+    float set[4];                          /* controls of the handles */
 };
 
 static float clamp(float x, float low, float high) {
@@ -75,10 +76,12 @@ static float clamp(float x, float low, float high) {
 static void set_controls(struct core *c, struct primeknet *p) {
     for (unsigned i = 0; i < c->n_channels; i++)
         primeknet_control(p, i, c->set[0], c->set[1], c->set[2]);
+    primeknet_level(p, 0, c->n_channels, c->set[3]);
 }
 
 static void update_controls(struct core *c) {
-    const float floor_db = c->floor_db, now[3] = {c->strength, floor_db > -60 ? floor_db : -INFINITY, c->low_cut_hz};
+    const float floor_db = c->floor_db;
+    const float now[4] = {c->strength, floor_db > -60 ? floor_db : -INFINITY, c->low_cut_hz, c->level};
     if (memcmp(now, c->set, sizeof now) == 0)
         return;
     memcpy(c->set, now, sizeof now);
@@ -386,6 +389,7 @@ static void take_controls(struct core *c, const struct core_controls *controls) 
     c->strength = clamp(controls->strength, 0, 1);
     c->floor_db = clamp(controls->floor_db, -60, 0);
     c->low_cut_hz = clamp(controls->low_cut_hz, 0, 280);
+    c->level = controls->levels ? clamp(controls->target, -32, -14) : NAN;
     c->wanted = model_of(controls);
 }
 

@@ -33,6 +33,8 @@ struct core_controls {
     float strength;   /* 0 to 1 */
     float floor_db;   /* -60 (none) to 0 */
     float low_cut_hz; /* 0 (off) to 280 */
+    bool levels;      /* the automatic level */
+    float target;     /* its loudness, -32 to -14 LUFS */
     float model;      /* an index: 0 auto, 1 small, 2 base, 3 large */
     bool bypass;      /* the input, with the same delay */
 };

@@ -11,12 +11,14 @@ enum {
     BOUNDED = LADSPA_HINT_BOUNDED_BELOW | LADSPA_HINT_BOUNDED_ABOVE,
 };
 
-#define CONTROL_NAMES "Strength", "Floor (dB)", "Low cut (Hz)", "Model", "Bypass", "latency"
-#define CONTROL_KINDS CONTROL, CONTROL, CONTROL, CONTROL, CONTROL, REPORT
+#define CONTROL_NAMES "Strength", "Floor (dB)", "Low cut (Hz)", "Model", "Bypass", "latency", \
+    "Level", "Level target (LUFS)"
+#define CONTROL_KINDS CONTROL, CONTROL, CONTROL, CONTROL, CONTROL, REPORT, CONTROL, CONTROL
 #define CONTROL_HINTS                                                                                                  \
     {BOUNDED | LADSPA_HINT_DEFAULT_1, 0, 1}, {BOUNDED | LADSPA_HINT_DEFAULT_MINIMUM, -60, 0},                         \
         {BOUNDED | LADSPA_HINT_DEFAULT_LOW, 0, 280}, {BOUNDED | LADSPA_HINT_INTEGER | LADSPA_HINT_DEFAULT_0, 0, 3},   \
-        {LADSPA_HINT_TOGGLED | LADSPA_HINT_DEFAULT_0, 0, 1}, {LADSPA_HINT_INTEGER, 0, 0}
+        {LADSPA_HINT_TOGGLED | LADSPA_HINT_DEFAULT_0, 0, 1}, {LADSPA_HINT_INTEGER, 0, 0},                    \
+        {LADSPA_HINT_TOGGLED | LADSPA_HINT_DEFAULT_0, 0, 1}, {BOUNDED | LADSPA_HINT_DEFAULT_MIDDLE, -32, -14}
 
 static LADSPA_Handle instantiate(const LADSPA_Descriptor *descriptor, unsigned long rate) {
     return plugin_open((unsigned)(descriptor->PortCount - N_CONTROLS) / 2, (double)rate, false);

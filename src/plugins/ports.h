@@ -8,7 +8,10 @@
 #include <stdlib.h>
 
 /* Control ports, then the audio ports: inputs, outputs. */
-enum { STRENGTH, FLOOR, LOW_CUT, MODEL, SWITCH, LATENCY, N_CONTROLS, N_PORTS = N_CONTROLS + 2 * CORE_CHANNELS };
+enum {
+    STRENGTH, FLOOR, LOW_CUT, MODEL, SWITCH, LATENCY, LEVEL, TARGET, N_CONTROLS,
+    N_PORTS = N_CONTROLS + 2 * CORE_CHANNELS
+};
 
 struct plugin {
     unsigned n_channels;
@@ -41,6 +44,8 @@ static inline struct core_controls plugin_controls(const struct plugin *p) {
     return (struct core_controls){.strength = port[STRENGTH] ? *port[STRENGTH] : 1,
                                   .floor_db = port[FLOOR] ? *port[FLOOR] : -60,
                                   .low_cut_hz = port[LOW_CUT] ? *port[LOW_CUT] : 70,
+                                  .levels = port[LEVEL] && *port[LEVEL] > 0,
+                                  .target = port[TARGET] ? *port[TARGET] : -23,
                                   .model = port[MODEL] ? *port[MODEL] : 0,
                                   .bypass = port[SWITCH] && (*port[SWITCH] > 0) != p->enables};
 }

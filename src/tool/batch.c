@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "daemon/presets.h"
 #include "daemon/settings.h"
+#include "engine/level.h"
 #include "tool/enhance.h"
 #include "tool/sound_file.h"
 
@@ -31,7 +32,7 @@ static atomic_int interrupted; /* the signal's number, or 0 */
 struct arguments {
     char **words; /* terminated by NULL */
     const char *out, *model, *engine;
-    float strength, floor_db, low_cut_hz;
+    float strength, floor_db, low_cut_hz, level;
 };
 
 struct file {
@@ -225,7 +226,7 @@ static void *work(void *data) {
     struct batch *b = data;
     const struct arguments *a = b->args;
     struct enhancer e = {.like = b->first, .strength = a->strength, .floor_db = a->floor_db,
-                         .low_cut_hz = a->low_cut_hz, .stop = &interrupted};
+                         .low_cut_hz = a->low_cut_hz, .level = a->level, .stop = &interrupted};
     for (size_t i; !interrupted && (i = atomic_fetch_add(&b->next, 1)) < b->n;) {
         struct file *f = &b->files[i];
         struct err err;
@@ -275,6 +276,7 @@ static int run_all(struct batch *b) {
 static int parse(struct arguments *a, const struct cli_call *call) {
     const char *model = cli_option(call, 'm'), *engine = cli_option(call, 'e'), *strength = cli_option(call, 's');
     const char *floor_text = cli_option(call, 'f'), *low_cut = cli_option(call, 'l'), *name = cli_option(call, 'p');
+    const char *level = cli_option(call, 'L'), *target_text = cli_option(call, 't');
     const struct preset *preset = preset_find(name ? name : PRESET_DEFAULT);
     *a = (struct arguments){.words = call->words,
                             .out = cli_option(call, 'o'),
@@ -298,6 +300,13 @@ static int parse(struct arguments *a, const struct cli_call *call) {
         return cli_misuse(call->command, "--floor: '%s' is neither off nor a number from -60 to 0", floor_text);
     if (low_cut && !cli_number(low_cut, 0, 300, &low_cut_hz))
         return cli_misuse(call->command, "--low-cut: '%s' is not a number from 0 to 300", low_cut);
+    double target = LEVEL_TARGET;
+    if (level && strcmp(level, "off") != 0 && strcmp(level, "auto") != 0)
+        return cli_misuse(call->command, "--level: '%s' is not %s", level, settings_allowed(SETTING_level));
+    if (target_text && !cli_number(target_text, LEVEL_TARGET_LEAST, LEVEL_TARGET_GREATEST, &target))
+        return cli_misuse(call->command, "--level-target: '%s' is not %s", target_text,
+                          settings_allowed(SETTING_level_target));
+    a->level = level && strcmp(level, "auto") == 0 ? (float)target : NAN;
     a->strength = (float)share;
     a->floor_db = (float)floor_db;
     a->low_cut_hz = (float)low_cut_hz;
@@ -380,7 +389,10 @@ const struct cli_command enhance_command = {
                  .help = "sets the next three together; default: balanced"},
                 {'s', "strength", "S", .help = "from 0 (the input) to 1 (the full effect)"},
                 {'f', "floor", "D", .help = "lowest gain in dB, from -60 to 0, or off"},
-                {'l', "low-cut", "F", .help = "remove frequencies below this, 0 (off) to 300 Hz"}},
+                {'l', "low-cut", "F", .help = "remove frequencies below this, 0 (off) to 300 Hz"},
+                {'L', "level", "off|auto", .kind = CLI_ONE_OF,
+                 .help = "auto: bring speech to one loudness; default: off"},
+                {'t', "level-target", "L", .help = "that loudness, -32 to -14 LUFS; default: -23"}},
     .about = "Enhances the speech in IN, any file that libsndfile reads, and writes OUT with the same rate, channels,\n"
              "length and tags, without delay; the extension of OUT determines the format. With --out each FILE is\n"
              "written to DIR under its own name, and so is each sound file in a FOLDER and its subfolders; as many\n"

@@ -208,6 +208,7 @@ static int open_handle(struct enhancer *e, unsigned channels, size_t block, stru
         primeknet_reset(e->opened, c);
         primeknet_control(e->opened, c, e->strength, e->floor_db, e->low_cut_hz);
     }
+    primeknet_level(e->opened, 0, channels, e->level);
     return 0;
 }
 

@@ -1,0 +1,216 @@
+#include "engine/level.h"
+
+#include "base/fpu.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <string.h>
+
+static const float least_db = -12, greatest_db = 18;
+static const float attack_s = 1, release_s = 3;  /* time constants, of speech */
+static const float block_s = .1f;
+static const float least_lufs = -70;             /* the absolute gate of BS.1770 */
+static const float switch_db_per_s = 400;        /* to and from no level at all */
+static const float ceiling = .867f;              /* -1 dBTP, less what this interpolation may miss */
+static const float usual_ceiling = .84f;         /* leaves what comes next room between the samples */
+static const float recover_db_per_s = 20;
+enum { PIECE = 32, BEFORE = LEVEL_TAPS - 1 };  /* samples that the limiter lowers together, and those before them */
+
+/* BS.1770-4, annex 2. The other two phases are these reversed. */
+static const float phases[2][LEVEL_TAPS] = {
+    {.0017089843750f, .0109863281250f, -.0196533203125f, .0332031250000f, -.0594482421875f, .1373291015625f,
+     .9721679687500f, -.1022949218750f, .0476074218750f, -.0266113281250f, .0148925781250f, -.0083007812500f},
+    {-.0291748046875f, .0292968750000f, -.0517578125000f, .0891113281250f, -.1665039062500f, .4650878906250f,
+     .7797851562500f, -.2003173828125f, .1015625000000f, -.0582275390625f, .0330810546875f, -.0189208984375f},
+};
+static const float most = 2.03f; /* what a phase makes of samples that do not exceed 1 */
+
+/* ---- loudness ---------------------------------------------------------------------------------------------------- */
+
+/* The K-weighting of BS.1770-4, annex 1, whose table is for 48 kHz, from its analogue prototype for any rate. */
+static void weigh(struct level *l) {
+    const double quality = .7071752369554196, high = pow(10, 3.999843853973347 / 20);
+    const double middle = pow(high, .4996667741545416), w = tan(M_PI * 1681.974450955533 / l->rate);
+    const double a0 = 1 + w / quality + w * w;
+    const double shelf[] = {(high + middle * w / quality + w * w) / a0, 2 * (w * w - high) / a0,
+                            (high - middle * w / quality + w * w) / a0, 2 * (w * w - 1) / a0,
+                            (1 - w / quality + w * w) / a0};
+    const double low_quality = .5003270373238773, v = tan(M_PI * 38.13547087602444 / l->rate);
+    const double c0 = 1 + v / low_quality + v * v;
+    const double high_pass[] = {1, -2, 1, 2 * (v * v - 1) / c0, (1 - v / low_quality + v * v) / c0};
+    memcpy(l->shelf, shelf, sizeof shelf);
+    memcpy(l->high_pass, high_pass, sizeof high_pass);
+}
+
+static double filter(const double k[5], double state[2], double x) {
+    const double y = k[0] * x + state[0];
+    state[0] = k[1] * x - k[3] * y + state[1];
+    state[1] = k[2] * x - k[4] * y;
+    return y;
+}
+
+static double energy_of(const struct level *l, struct level_channel *c, unsigned n) {
+    double energy = 0;
+    for (unsigned i = 0; i < n; i++) {
+        const double y = filter(l->high_pass, c->high_pass, filter(l->shelf, c->shelf, c->x[i]));
+        energy += y * y;
+    }
+    return energy;
+}
+
+static float loudness_of(double power) {
+    return (float)(-.691 + 10 * log10(power + 1e-12));
+}
+
+/* The mean power of the blocks. */
+static double power_of(const struct level *l) {
+    const unsigned n = l->n_blocks < LEVEL_BLOCKS ? l->n_blocks : LEVEL_BLOCKS;
+    double sum = 0;
+    for (unsigned i = 0; i < n; i++)
+        sum += l->blocks[i];
+    return sum / n;
+}
+
+/* n samples of speech with that energy. */
+static void hear(struct level *l, double energy, unsigned n) {
+    l->energy += energy;
+    l->n += n;
+    if (l->n < block_s * l->rate)
+        return;
+    l->blocks[l->n_blocks % LEVEL_BLOCKS] = (float)(l->energy / l->n);
+    l->n_blocks = l->n_blocks + 1 < 2 * LEVEL_BLOCKS ? l->n_blocks + 1 : LEVEL_BLOCKS;
+    l->energy = l->n = 0;
+}
+
+/* The gain after n more samples of speech. */
+static void follow(struct level *l, float target, unsigned n) {
+    const float loudness = l->n_blocks ? loudness_of(power_of(l)) : -INFINITY;
+    if (loudness < least_lufs)
+        return;
+    const float off_db = fminf(fmaxf(target - loudness, least_db), greatest_db) - l->wanted_db;
+    l->wanted_db += off_db * (1 - expf(-(float)n / ((float)l->rate * (off_db < 0 ? attack_s : release_s))));
+}
+
+/* ---- the limiter ------------------------------------------------------------------------------------------------- */
+
+/* The greatest share, up to `share`, of samples x[BEFORE] and after for which no point that a phase interpolates is above
+ * the ceiling. x: [BEFORE + n + BEFORE], zeros after the n. */
+static float fitting(const float *x, unsigned n, const float phase[LEVEL_TAPS], bool reversed, float share) {
+    for (unsigned at = 0; at < n + BEFORE; at++) {
+        float before = 0, now = 0;
+        for (unsigned k = 0; k < LEVEL_TAPS; k++) {
+            const float y = phase[reversed ? LEVEL_TAPS - 1 - k : k] * x[at + k];
+            *(at + k < BEFORE ? &before : &now) += y;
+        }
+        const float room = (at < BEFORE ? ceiling : usual_ceiling) - (now < 0 ? -before : before);
+        if (share * fabsf(now) > room)
+            share = room / fabsf(now);
+    }
+    return share;
+}
+
+static float limit_of(const struct level_channel *c, unsigned from, unsigned n, float share) {
+    float x[BEFORE + PIECE + BEFORE] = {0}, peak = 0, before = 0;
+    memcpy(x, c->given, sizeof c->given);
+    memcpy(x + BEFORE, c->x + from, n * sizeof *x);
+    for (unsigned i = 0; i < BEFORE; i++)
+        before = fmaxf(before, fabsf(x[i]));
+    for (unsigned i = BEFORE; i < BEFORE + n; i++)
+        peak = fmaxf(peak, fabsf(x[i]));
+    if (most * fmaxf(before, share * peak) <= usual_ceiling)
+        return share;
+    if (share * peak > usual_ceiling)
+        share = usual_ceiling / peak;
+    for (unsigned p = 0; p < 2; p++) {
+        share = fitting(x, n, phases[p], false, share);
+        share = fitting(x, n, phases[p], true, share);
+    }
+    return share;
+}
+
+static void scale(struct level_channel *c, unsigned from, unsigned n, float share) {
+    for (unsigned i = from; share != 1 && i < from + n; i++)
+        c->x[i] *= share;
+}
+
+static void keep(struct level_channel *c, unsigned from, unsigned n) {
+    const unsigned kept = n < BEFORE ? BEFORE - n : 0;
+    memmove(c->given, c->given + BEFORE - kept, kept * sizeof *c->given);
+    memcpy(c->given + kept, c->x + from + n - (BEFORE - kept), (BEFORE - kept) * sizeof *c->given);
+}
+
+/* Where it does not limit, peaks are as they are; only the gain of before comes back. */
+static void limit(struct level *l, struct level_channel *channels, unsigned n_channels, unsigned n, bool limits,
+                  bool recovers) {
+    const float db_per_s = limits ? recover_db_per_s : switch_db_per_s;
+    for (unsigned from = 0; from < n; from += PIECE) {
+        const unsigned len = n - from < PIECE ? n - from : PIECE;
+        if (recovers && l->limit < 1)
+            l->limit = fminf(l->limit * powf(10, db_per_s / 20 * (float)len / (float)l->rate), 1);
+        for (unsigned c = 0; limits && c < n_channels; c++)
+            if (channels[c].x)
+                l->limit = limit_of(&channels[c], from, len, l->limit);
+        for (unsigned c = 0; c < n_channels; c++)
+            if (channels[c].x)
+                scale(&channels[c], from, len, l->limit);
+        for (unsigned c = 0; limits && c < n_channels; c++)
+            if (channels[c].x)
+                keep(&channels[c], from, len);
+    }
+}
+
+/* ---- the whole --------------------------------------------------------------------------------------------------- */
+
+void level_init(struct level *l, unsigned rate) {
+    l->rate = rate;
+    weigh(l);
+    level_control(l, NAN);
+    level_restart(l);
+}
+
+void level_restart(struct level *l) {
+    l->energy = l->n = 0;
+    l->n_blocks = 0;
+    l->wanted_db = l->gain_db = 0;
+    l->gain = l->limit = 1;
+}
+
+void level_control(struct level *l, float target) {
+    atomic_store_explicit(&l->target, target, memory_order_relaxed);
+}
+
+float level_target(const struct level *l) {
+    return atomic_load_explicit(&l->target, memory_order_relaxed);
+}
+
+/* Applies the gain, on a straight line from what it was to what it now is. */
+static void apply(struct level *l, struct level_channel *channels, unsigned n_channels, unsigned n, float to_db) {
+    const float most_db = switch_db_per_s * (float)n / (float)l->rate, from = l->gain;
+    l->gain_db += fminf(fmaxf(to_db - l->gain_db, -most_db), most_db);
+    l->gain = powf(10, l->gain_db / 20);
+    if (from == 1 && l->gain == 1)
+        return;
+    for (unsigned c = 0; c < n_channels; c++)
+        for (unsigned i = 0; channels[c].x && i < n; i++)
+            channels[c].x[i] *= from + (l->gain - from) * (float)(i + 1) / (float)n;
+}
+
+void level_process(struct level *l, struct level_channel *channels, unsigned n_channels, unsigned n,
+                   float probability) {
+    const float target = level_target(l);
+    const bool works = !isnan(target) && !isnan(probability), speaks = probability > .5f;
+    if (!works && l->gain == 1 && l->limit == 1)
+        return;
+    const unsigned saved = fpu_flush_denormals();
+    double energy = 0;
+    for (unsigned c = 0; c < n_channels; c++)
+        if (channels[c].x)
+            energy += energy_of(l, &channels[c], n);
+    if (works && speaks) {
+        hear(l, energy, n);
+        follow(l, target, n);
+    }
+    apply(l, channels, n_channels, n, works ? l->wanted_db : 0);
+    limit(l, channels, n_channels, n, works || l->gain != 1, speaks || !works);
+    fpu_restore(saved);
+}

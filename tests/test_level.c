@@ -1,0 +1,380 @@
+/* The automatic level alone: probabilities of speech are the test's, and so are sounds. */
+#include "engine/level.h"
+#include "rt_guard.h"
+#include "run.h"
+#include "seed.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { RATE = 48000, HOP = 256, N = 40 * RATE, FINE = 8, REACH = 32 };
+
+static const float ceiling = .8913f; /* -1 dB */
+static uint32_t seed, first_seed;
+static struct level level;
+static struct level_channel channels[2];
+
+static float uniform(void) { /* [-1, 1) */
+    seed = seed * 1664525u + 1013904223u;
+    return (float)(seed >> 8) / 8388608 - 1;
+}
+
+static float db_of(double power) {
+    return (float)(10 * log10(power + 1e-20));
+}
+
+static float power_db(const float *x, size_t n) {
+    double power = 0;
+    for (size_t i = 0; i < n; i++)
+        power += (double)x[i] * x[i];
+    return db_of(power / (double)n);
+}
+
+static float *get(void) {
+    float *x = calloc(N, sizeof *x);
+    ck_assert_ptr_nonnull(x);
+    return x;
+}
+
+static void setup(void) {
+    seed = first_seed;
+    memset(channels, 0, sizeof channels);
+    level_init(&level, RATE);
+    level_control(&level, LEVEL_TARGET);
+}
+
+static bool is_pause(size_t i) {
+    return i % (4 * RATE) >= 3 * RATE;
+}
+
+/* Three seconds of syllables, with peaks 15 dB above their power, and one of noise 40 dB below, in turn. */
+static float *speech(float rms_db) {
+    float *x = get();
+    const float rms = powf(10, rms_db / 20);
+    float low = 0;
+    for (size_t i = 0; i < N; i++) {
+        const float t = (float)i / RATE, pitch = 120 + 20 * sinf(3 * t);
+        const float syllable = .5f - .5f * cosf(2 * (float)M_PI * 4 * t), phase = fmodf(pitch * t, 1);
+        low += .3f * (uniform() - low);
+        x[i] = rms * (is_pause(i) ? .01f * uniform() : syllable * (9 * expf(-25 * phase) * cosf(40 * phase) + low));
+    }
+    return x;
+}
+
+/* Processes x from one sample to another, in blocks of n, with the probability of speech that the test knows. */
+static void run(float *x, size_t from, size_t to, unsigned n) {
+    for (size_t i = from; i < to; i += n) {
+        if (n > to - i)
+            n = (unsigned)(to - i);
+        channels[0].x = x + i;
+        rt_guard_enter();
+        level_process(&level, channels, 1, n, is_pause(i) ? .05f : .95f);
+        rt_guard_leave();
+    }
+}
+
+/* The loudness of speech in x by BS.1770-4: its table for 48 kHz. */
+static float lufs(const float *x, size_t from, size_t to) {
+    static const double b[2][3] = {{1.53512485958697, -2.69169618940638, 1.19839281085285}, {1, -2, 1}};
+    static const double a[2][2] = {{-1.69065929318241, .73248077421585}, {-1.99004745483398, .99007225036621}};
+    double s[2][2] = {{0}}, power = 0, n = 0;
+    for (size_t i = 0; i < to; i++) {
+        double y = x[i];
+        for (int k = 0; k < 2; k++) {
+            const double in = y;
+            y = b[k][0] * in + s[k][0];
+            s[k][0] = b[k][1] * in - a[k][0] * y + s[k][1];
+            s[k][1] = b[k][2] * in - a[k][1] * y;
+        }
+        if (i >= from && !is_pause(i)) {
+            power += y * y;
+            n++;
+        }
+    }
+    return db_of(power / n) - .691f;
+}
+
+/* The highest point of the signal through n samples, by a windowed sinc eight times as fine. */
+static float true_peak(const float *x, size_t n) {
+    static float taps[FINE][2 * REACH];
+    for (int p = 0; p < FINE; p++)
+        for (int k = 0; k < 2 * REACH; k++) {
+            const double t = k - REACH + 1 - (double)p / FINE;
+            taps[p][k] = (float)((t == 0 ? 1 : sin(M_PI * t) / (M_PI * t)) * (.5 + .5 * cos(M_PI * t / REACH)));
+        }
+    float most = 0;
+    for (size_t i = REACH; i + REACH < n; i++) {
+        if (fabsf(x[i]) < .4f)
+            continue;
+        for (int p = 0; p < FINE; p++) {
+            float y = 0;
+            for (int k = 0; k < 2 * REACH; k++)
+                y += taps[p][k] * x[i + (size_t)k + 1 - REACH];
+            most = fmaxf(most, fabsf(y));
+        }
+    }
+    return most;
+}
+
+static const struct {
+    unsigned rate;
+    float target;
+} sines[] = {{48000, -23}, {48000, -32}, {48000, -16}, {44100, -23}, {16000, -23}, {96000, -23}};
+
+/* 997 Hz at full scale are -3.01 LUFS: BS.1770. */
+START_TEST(loudness_is_that_of_the_standard) {
+    float *x = get();
+    for (size_t i = 0; i < N; i++)
+        x[i] = .05f * (float)sin(2 * M_PI * 997 * (double)i / sines[_i].rate);
+    level_init(&level, sines[_i].rate);
+    level_control(&level, sines[_i].target);
+    ck_assert(level_target(&level) == sines[_i].target);
+    for (size_t i = 0; i < N; i += HOP) {
+        channels[0].x = x + i;
+        level_process(&level, channels, 1, HOP, 1);
+    }
+    ck_assert_float_eq_tol(power_db(x + N - 16000, 16000), sines[_i].target, .1f); /* power is 3.01 dB below the peak */
+    free(x);
+}
+END_TEST
+
+static const struct {
+    float rms_db, limited_db; /* the gain where it ends at a bound, or 0 */
+} levels[] = {{-50, 18}, {-45, 18}, {-38, 0}, {-30, 0}, {-23, 0}, {-15, 0}, {-10, -12}};
+
+START_TEST(speech_ends_at_the_target) {
+    float *x = speech(levels[_i].rms_db), *before = get();
+    memcpy(before, x, N * sizeof *x);
+    run(x, 0, N, HOP);
+    const float due = levels[_i].limited_db != 0 ? lufs(before, N / 2, N) + levels[_i].limited_db : LEVEL_TARGET;
+    const float is = lufs(x, N / 2, N);
+    printf("%.0f dBFS: %.1f LUFS before, %.1f after, due %.1f\n", levels[_i].rms_db, lufs(before, N / 2, N), is, due);
+    ck_assert_float_eq_tol(is, due, 1);
+    ck_assert_float_le(true_peak(x, N), ceiling);
+    free(x);
+    free(before);
+}
+END_TEST
+
+/* However loud it is in a pause, and however long that is; nor does a limiter that was at work come back there. */
+START_TEST(the_gain_holds_in_pauses) {
+    float *x = speech(-40 + 15 * (float)_i), *before = get();
+    for (size_t i = 3 * RATE - RATE / 10; _i == 2 && i < 3 * RATE; i++)
+        x[i] *= 30;
+    for (size_t i = 0; i < N; i++)
+        if (is_pause(i))
+            x[i] *= i / RATE / 4 % 2 ? 30 : 1;
+    memcpy(before, x, N * sizeof *x);
+    run(x, 0, N, HOP);
+    for (size_t pause = 3 * RATE; pause < N; pause += 4 * RATE) {
+        const size_t first = (pause + HOP) / HOP * HOP, last = pause + RATE - HOP;
+        const float gain = x[first] / before[first];
+        for (size_t i = first; i < last; i++)
+            ck_assert_msg(x[i] <= 0 ? x[i] >= 1.0001f * gain * before[i] : x[i] <= 1.0001f * gain * before[i],
+                          "sample %zu of %g is %g, gain %g", i, before[i], x[i], gain);
+        ck_assert_float_eq_tol(power_db(x + last - 4800, 4800) - power_db(before + last - 4800, 4800),
+                               20 * log10f(gain), .01f);
+    }
+    free(x);
+    free(before);
+}
+END_TEST
+
+/* A tone 10 dB above the target and one 10 dB below, after one time constant of each. */
+START_TEST(attack_and_release_are_as_stated) {
+    const bool loud = _i;
+    const float off_db = loud ? -10 : 10, constant_s = loud ? 1 : 3;
+    float *x = get();
+    const float peak = powf(10, (LEVEL_TARGET + 3.01f - off_db) / 20);
+    for (size_t i = 0; i < N; i++)
+        x[i] = peak * sinf(2 * (float)M_PI * 997 * (float)(i % RATE) / RATE);
+    const size_t n = (size_t)((.1f + constant_s) * RATE) / HOP * HOP;
+    for (size_t i = 0; i < n; i += HOP) {
+        channels[0].x = x + i;
+        level_process(&level, channels, 1, HOP, .6f);
+    }
+    const float gain_db = power_db(x + n - 960, 960) - 20 * log10f(peak) + 3.01f;
+    ck_assert_float_eq_tol(gain_db, off_db * (1 - expf(-1)), .15f);
+    free(x);
+}
+END_TEST
+
+/* Sounds without what only a picture of the whole would show: nothing within two octaves of half the rate, then noise of
+ * the whole band, by the points of BS.1770 itself. */
+START_TEST(no_true_peak_is_above_the_ceiling) {
+    static const unsigned blocks[] = {256, 1, 7, 33, 480, 1000};
+    float *x = get(), low[3] = {0};
+    for (size_t i = 0; i < N / 4; i++) {
+        const float burst = i / 5000 % 3 ? .1f : 8 * fabsf(sinf((float)(i / 5000)));
+        low[0] += .3f * (burst * uniform() - low[0]);
+        low[1] += .3f * (low[0] - low[1]);
+        low[2] += .3f * (low[1] - low[2]);
+        x[i] = 3 * low[2];
+    }
+    run(x, 0, N / 4, blocks[_i]);
+    const float peak = true_peak(x, N / 4);
+    printf("blocks of %u: %.2f dBTP\n", blocks[_i], 20 * log10f(peak));
+    ck_assert_msg(peak <= ceiling, "seed %u: %g", first_seed, peak);
+    ck_assert_float_ge(peak, .75f);
+    free(x);
+}
+END_TEST
+
+START_TEST(a_sharp_noise_is_limited_as_well) {
+    float *x = get();
+    for (size_t i = 0; i < N / 4; i++)
+        x[i] = 3 * uniform() * (i / 9600 % 2 ? 1 : .1f);
+    run(x, 0, N / 4, HOP);
+    for (size_t i = 0; i < N / 4; i++)
+        ck_assert_float_le(fabsf(x[i]), ceiling);
+    /* the middle phase of annex 2 */
+    static const float phase[] = {-.0291748f, .0292969f, -.0517578f, .0891113f, -.1665039f, .4650879f,
+                                  .7797852f, -.2003174f, .1015625f, -.0582275f, .0330811f, -.0189209f};
+    for (size_t i = 0; i + 12 < N / 4; i++) {
+        float there = 0, back = 0;
+        for (size_t k = 0; k < 12; k++) {
+            there += phase[k] * x[i + k];
+            back += phase[11 - k] * x[i + k];
+        }
+        ck_assert_float_le(fmaxf(fabsf(there), fabsf(back)), ceiling);
+    }
+    free(x);
+}
+END_TEST
+
+/* Off, or where nothing is known of speech: also what is above the ceiling. */
+START_TEST(what_is_not_levelled_passes_to_the_bit) {
+    float *x = speech(-10), *before = get();
+    memcpy(before, x, N * sizeof *x);
+    if (_i == 0)
+        level_control(&level, NAN);
+    for (size_t i = 0; i < N; i += HOP) {
+        channels[0].x = x + i;
+        level_process(&level, channels, 1, HOP, _i == 0 ? 1 : NAN);
+    }
+    ck_assert_mem_eq(x, before, N * sizeof *x);
+    free(x);
+    free(before);
+}
+END_TEST
+
+/* A bypass and its end, or the level off and on: the gain comes and goes without a click, and is then what it was. */
+START_TEST(the_gain_comes_back_after_a_bypass) {
+    float *x = get();
+    for (size_t i = 0; i < N; i++)
+        x[i] = .01f * sinf(2 * (float)M_PI * 200 * (float)(i % RATE) / RATE);
+    float most = 0, gain = 0;
+    for (size_t i = 0; i < N / 2; i += HOP) {
+        const bool bypassed = i >= N / 4 && i < N / 4 + RATE;
+        if (_i)
+            level_control(&level, bypassed ? NAN : LEVEL_TARGET);
+        channels[0].x = x + i;
+        level_process(&level, channels, 1, HOP, bypassed && !_i ? NAN : .9f);
+        if (i >= N / 4 - HOP && i < N / 4)
+            gain = level.gain;
+        if (i == N / 4 + (RATE / 20 + HOP) / HOP * HOP)
+            ck_assert_float_eq(level.gain, 1);
+        if (i == N / 4 + (RATE + RATE / 20 + HOP) / HOP * HOP)
+            ck_assert_float_eq_tol(level.gain, gain, .02f * gain);
+    }
+    for (size_t i = 1; i < N / 2; i++)
+        most = fmaxf(most, fabsf(x[i] - x[i - 1]));
+    ck_assert_float_gt(gain, 5);
+    ck_assert_float_le(most, .01f * gain * 2 * (float)M_PI * 200 / RATE * 1.1f);
+    free(x);
+}
+END_TEST
+
+/* A microphone that clips, in a bypass and after it. */
+START_TEST(a_bypass_ends_the_limiter) {
+    float *x = get(), *before = get();
+    for (size_t i = 0; i < N; i++)
+        x[i] = before[i] = uniform() > 0 ? 1 : -1;
+    for (size_t i = 0; i < 6 * RATE; i += HOP) {
+        channels[0].x = x + i;
+        level_process(&level, channels, 1, HOP, i / RATE % 4 < 2 ? 1 : NAN);
+    }
+    ck_assert_mem_eq(x + 7 * RATE / 2, before + 7 * RATE / 2, RATE / 2 / HOP * HOP * sizeof *x);
+    ck_assert_float_ge(power_db(x + 6 * RATE - 4800, 4800), -30);
+    free(x);
+    free(before);
+}
+END_TEST
+
+/* One channel of two is half as loud as the other and has no peaks: it stays half as loud. */
+START_TEST(channels_share_the_gain) {
+    float *x = speech(-12), *other = get(), *before = get();
+    for (size_t i = 0; i < N; i++)
+        other[i] = .1f * sinf((float)(i % RATE) * .05f);
+    memcpy(before, x, N * sizeof *x);
+    float *alone = get();
+    memcpy(alone, other, N * sizeof *other);
+    for (size_t i = 0; i < N; i += HOP) {
+        channels[0].x = x + i;
+        channels[1].x = other + i;
+        level_process(&level, channels, 2, HOP, is_pause(i) ? 0 : 1);
+    }
+    for (size_t i = 0; i < N; i++)
+        ck_assert_float_eq_tol(x[i] * alone[i], other[i] * before[i], 1e-4f);
+    ck_assert_float_eq_tol(db_of(pow(10, lufs(x, N / 2, N) / 10) + pow(10, lufs(other, N / 2, N) / 10)), LEVEL_TARGET, 1);
+    free(x);
+    free(other);
+    free(before);
+    free(alone);
+}
+END_TEST
+
+START_TEST(any_split_gives_the_same_level) {
+    float *x = speech(-35), *y = get();
+    memcpy(y, x, N * sizeof *x);
+    run(x, 0, N, HOP);
+    memset(channels, 0, sizeof channels);
+    level_restart(&level);
+    run(y, 0, N, (unsigned[]){64, 100, 441}[_i]);
+    for (size_t i = RATE; i + RATE < N; i += RATE)
+        ck_assert_float_eq_tol(power_db(x + i, RATE), power_db(y + i, RATE), .2f);
+    free(x);
+    free(y);
+}
+END_TEST
+
+/* Silence, even where it is called speech, and what is louder than any speech: afterwards all is as ever. */
+START_TEST(odd_input_leaves_no_trace) {
+    static const float odd[] = {0, 1e-40f, 1000};
+    float *x = speech(-30), junk[HOP];
+    for (size_t i = 0; i < 2 * RATE; i += HOP) {
+        for (unsigned k = 0; k < HOP; k++)
+            junk[k] = odd[_i];
+        channels[0].x = junk;
+        level_process(&level, channels, 1, HOP, 1);
+    }
+    run(x, 0, N, HOP);
+    ck_assert_float_eq_tol(lufs(x, N / 2, N), LEVEL_TARGET, 1);
+    free(x);
+}
+END_TEST
+
+int main(void) {
+    first_seed = seed_of_run(1);
+    Suite *suite = suite_create("level");
+    TCase *t = tcase_create("level");
+    tcase_add_checked_fixture(t, setup, NULL);
+    tcase_set_timeout(t, 120);
+    tcase_add_loop_test(t, loudness_is_that_of_the_standard, 0, sizeof sines / sizeof *sines);
+    tcase_add_loop_test(t, speech_ends_at_the_target, 0, sizeof levels / sizeof *levels);
+    tcase_add_loop_test(t, the_gain_holds_in_pauses, 0, 3);
+    tcase_add_loop_test(t, attack_and_release_are_as_stated, 0, 2);
+    tcase_add_loop_test(t, no_true_peak_is_above_the_ceiling, 0, 6);
+    tcase_add_test(t, a_sharp_noise_is_limited_as_well);
+    tcase_add_loop_test(t, what_is_not_levelled_passes_to_the_bit, 0, 2);
+    tcase_add_loop_test(t, the_gain_comes_back_after_a_bypass, 0, 2);
+    tcase_add_test(t, a_bypass_ends_the_limiter);
+    tcase_add_test(t, channels_share_the_gain);
+    tcase_add_loop_test(t, any_split_gives_the_same_level, 0, 3);
+    tcase_add_loop_test(t, odd_input_leaves_no_trace, 0, 3);
+    suite_add_tcase(suite, t);
+    return run_suite(suite, CK_FORK);
+}
