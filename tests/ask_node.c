@@ -7,6 +7,7 @@
 
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 #pragma GCC diagnostic ignored "-Wunused-parameter"
+#pragma GCC diagnostic ignored "-Wvla"
 #include <spa/utils/json-pod.h>
 #include <stdio.h>
 #include <string.h>
