@@ -8,11 +8,12 @@
  *   release       3 s of speech, where it is too quiet
  *   true peak     -1 dBTP at most, by the interpolation of BS.1770-4, annex 2
  *
- * The limiter adds no delay: a piece of a block that would have a higher peak, together with the samples already given,
- * is lowered whole. Its gain comes back within speech, at 20 dB/s. All channels of one sound share every gain.
+ * The limiter adds no delay. It splits a block into pieces, checks each together with the samples already given, and
+ * lowers the whole piece if its peak would be higher. In speech its gain rises again by 20 dB/s. All channels of one
+ * sound share every gain.
  *
- * Where the probability is unknown, in bypass or where the engine is lost, the gain goes to 0 dB within 0.05 s, samples
- * pass bit for bit, and no peak is limited; so it is where the level is off. Afterwards the gain is what it was.
+ * When the level is off or the probability is unknown (in bypass, or once the engine is lost), the gain returns to 0 dB
+ * within 0.05 s; then samples pass bit for bit and no peak is limited. The voice's gain is kept for later.
  *
  * Threads: level_control and level_target on any thread at any time, the others on one; all are real-time safe. */
 #ifndef PRIMEKNET_LEVEL_H

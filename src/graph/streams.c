@@ -317,9 +317,9 @@ static void on_param(struct streams *s, struct pw_stream *stream, uint32_t id, c
     }
 }
 
-/* Whoever suspends the source alone, as pactl suspend-source does, leaves it to PipeWire (0.3.65) to give it buffers
- * anew, and only the first recorder gets them: the others would hear silence for good. If the graph's rate changes, all
- * are suspended, and all get them. */
+/* After a client has suspended the source alone, as pactl suspend-source does, PipeWire 0.3.65 allocates buffers only
+ * for the first recorder: the others would hear silence for good. A change of the graph's rate suspends every node, and
+ * PipeWire then allocates buffers for all recorders. */
 static void on_source_state(void *data, enum pw_stream_state old, enum pw_stream_state state, const char *error) {
     (void)old, (void)error;
     struct streams *const s = data;

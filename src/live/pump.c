@@ -413,8 +413,8 @@ static void compare(struct pump *p, unsigned n) {
 }
 
 /* Whether what goes out n samples before the next is speech, as voice.h has it; NAN where that is dry. */
-static float speech_at(const struct pump *p, unsigned n) {
-    const struct reader *const r = newest((struct pump *)p);
+static float speech_at(struct pump *p, unsigned n) {
+    const struct reader *const r = newest(p);
     const struct engine_stream *const stream = r->stream;
     const uint64_t at = r->at - n;
     if (r->lost || at + stream->slot->delay < stream->grid)
