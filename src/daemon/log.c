@@ -92,7 +92,7 @@ static void log_late_hops(struct log *l, const struct engines_load *load) {
 static void log_stalls(struct log *l, const struct engines_load *load) {
     if (load->n_stalls > l->told_stalls)
         say(SD_WARNING,
-            "no sound reached any recorder for a while, so primeknetd restarted its streams (%u times so far)",
+            "no sound passed for a while, so primeknetd restarted its streams (%u times so far)",
             load->n_stalls);
     l->told_stalls = load->n_stalls;
 }

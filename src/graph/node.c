@@ -372,14 +372,14 @@ static void on_portless(void *data, uint64_t expirations) {
     open_anew(n);
 }
 
-/* A speaker is only flushed: nothing tells whether its graph runs, and players would see it go. */
+/* A speaker whose streams run is only flushed: nothing tells whether its graph does, and players would see it go. */
 static void on_stall_tick(void *data, uint64_t expirations) {
     (void)expirations;
     struct node *const n = data;
     const bool passed = n->stall.passes;
     const enum stall_action action =
             stall_tick(&n->stall, streams_blocks(&n->streams), streams_cycles(&n->streams));
-    if (action == STALL_REOPEN && n->kind != NODE_SPEAKER)
+    if (action == STALL_REOPEN && (n->kind != NODE_SPEAKER || !streams_run(&n->streams)))
         open_anew(n);
     else if (action != STALL_WAIT)
         streams_flush(&n->streams);

@@ -301,14 +301,30 @@ static void publish_anew(struct streams *s) {
     streams_publish(s);
 }
 
+/* After a client has suspended the visible stream alone, as pactl suspend-source and suspend-sink do, PipeWire 0.3.65
+ * allocates buffers only for one of its clients: the others would be silent for good. A change of the graph's rate
+ * suspends every node, and PipeWire then allocates buffers for all clients. */
+static void follow_suspension(struct streams *s, struct pw_stream *stream, enum pw_stream_state state) {
+    if (stream != streams_visible(s) || state != PW_STREAM_STATE_STREAMING)
+        return;
+    s->suspended.visible_alone |= s->suspended.visible && !s->suspended.device && s->capture && s->source;
+    s->suspended.visible = s->suspended.device = false;
+}
+
 static void on_state(struct streams *s, struct pw_stream *stream, enum pw_stream_state state) {
+    follow_suspension(s, stream, state);
     if (stream == streams_visible(s) && state == PW_STREAM_STATE_PAUSED) /* its ports are new */
         publish_anew(s);
     s->changed(s->data);
 }
 
 static void on_param(struct streams *s, struct pw_stream *stream, uint32_t id, const struct spa_pod *param) {
-    if (stream == streams_visible(s)) {
+    const bool visible = stream == streams_visible(s);
+    if (id == SPA_PARAM_Format && !param && visible)
+        s->suspended.visible |= atomic_load(&s->n_consumers) > 0;
+    else if (id == SPA_PARAM_Format && !param)
+        s->suspended.device = true;
+    if (visible) {
         params_set(s->params, id, param);
         if (id == SPA_PARAM_Format && param) /* PipeWire 1.4 may have made its ports after the pause began */
             publish_anew(s);
@@ -317,23 +333,15 @@ static void on_param(struct streams *s, struct pw_stream *stream, uint32_t id, c
     }
 }
 
-/* After a client has suspended the source alone, as pactl suspend-source does, PipeWire 0.3.65 allocates buffers only
- * for the first recorder: the others would hear silence for good. A change of the graph's rate suspends every node, and
- * PipeWire then allocates buffers for all recorders. */
 static void on_source_state(void *data, enum pw_stream_state old, enum pw_stream_state state, const char *error) {
     (void)old, (void)error;
     struct streams *const s = data;
     atomic_store(&s->running, state == PW_STREAM_STATE_STREAMING);
-    if (state == PW_STREAM_STATE_STREAMING) {
-        s->suspended.source_alone |= s->suspended.source && !s->suspended.capture && s->capture;
-        s->suspended.source = s->suspended.capture = false;
-    }
     on_state(s, s->source, state);
 }
 
 static void on_source_param(void *data, uint32_t id, const struct spa_pod *param) {
     struct streams *const s = data;
-    s->suspended.source |= id == SPA_PARAM_Format && !param && s->kind != NODE_SPEAKER && atomic_load(&s->n_consumers);
     on_param(s, s->source, id, param);
 }
 
@@ -347,7 +355,6 @@ static void on_capture_state(void *data, enum pw_stream_state old, enum pw_strea
 
 static void on_capture_param(void *data, uint32_t id, const struct spa_pod *param) {
     struct streams *const s = data;
-    s->suspended.capture |= id == SPA_PARAM_Format && !param;
     on_param(s, s->capture, id, param);
 }
 
@@ -445,6 +452,7 @@ static struct pw_properties *share(const struct streams *s, const char *part, co
 
 static struct pw_properties *visible_properties(struct streams *s, const char *class) {
     s->voice = "unknown";
+    s->suspended.visible = s->suspended.visible_alone = false;
     return share(s, "", "", pw_properties_new(PW_KEY_MEDIA_CLASS, class, VOICE, s->voice, NULL));
 }
 
@@ -558,7 +566,6 @@ static void close_source(struct streams *s) {
     set_clock(s, NULL); /* waits for a trigger that is under way */
     pw_stream_destroy(s->source);
     s->source = NULL;
-    s->suspended.source = s->suspended.source_alone = false;
 }
 
 int streams_open_pacer(struct streams *s, struct pw_core *core) {
@@ -597,10 +604,12 @@ static bool is_lost(struct pw_stream *stream, bool waits) {
 
 bool streams_close_lost(struct streams *s, bool waits) {
     const bool speaker = s->kind == NODE_SPEAKER;
-    const bool source = is_lost(s->source, speaker && waits) || s->suspended.source_alone;
-    const bool capture = is_lost(s->capture, !speaker && waits);
+    const bool anew = s->suspended.visible_alone;
+    const bool source = is_lost(s->source, speaker && waits) || (anew && !speaker);
+    const bool capture = is_lost(s->capture, !speaker && waits) || (anew && speaker);
     const bool echo = is_lost(s->echo, true);
     const bool pacer = s->pacer && pw_filter_get_state(s->pacer, NULL) <= PW_FILTER_STATE_UNCONNECTED;
+    s->suspended.visible_alone = false;
     if (source)
         close_source(s);
     if (capture)
@@ -620,6 +629,14 @@ uint32_t streams_capture_id(const struct streams *s) {
 
 uint32_t streams_source_id(const struct streams *s) {
     return s->source ? pw_stream_get_node_id(s->source) : SPA_ID_INVALID;
+}
+
+static bool runs(struct pw_stream *stream) {
+    return stream && pw_stream_get_state(stream, NULL) == PW_STREAM_STATE_STREAMING;
+}
+
+bool streams_run(const struct streams *s) {
+    return runs(s->capture) && runs(s->source);
 }
 
 void streams_set_quiet(struct streams *s, bool quiet) {

@@ -45,8 +45,8 @@ struct streams {
     char played[256];              /* what the echo stream was opened with */
     bool quiet, pacing;
     struct {
-        bool source, capture; /* these have lost their format since the source ran last */
-        bool source_alone;    /* a microphone's source runs again under its recorders: it must be opened anew */
+        bool visible, device; /* these streams have lost their formats since the visible one ran last */
+        bool visible_alone;   /* the visible stream runs again under its clients: it must be opened anew */
     } suspended;
     const char *voice; /* the visible stream's property "primeknet.voice": "true", "false" or "unknown" */
 
@@ -93,6 +93,8 @@ struct pw_stream *streams_visible(const struct streams *s);
 uint32_t streams_capture_id(const struct streams *s);
 uint32_t streams_source_id(const struct streams *s);
 
+/* Both streams are in PipeWire's state STREAMING. */
+bool streams_run(const struct streams *s);
 void streams_set_title(struct streams *s); /* title has changed */
 void streams_set_quiet(struct streams *s, bool quiet); /* ignore the capture stream's samples */
 void streams_set_pacing(struct streams *s, bool pacing);
