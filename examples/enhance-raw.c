@@ -1,7 +1,6 @@
 /* enhance-raw MODEL < IN > OUT: enhances one channel of 32-bit floats at 48 kHz; OUT is aligned with IN.
  *
  *     cc -o enhance-raw enhance-raw.c $(pkg-config --cflags --libs primeknet) */
-#include <math.h>
 #include <primeknet.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,15 +9,17 @@ int main(int argc, char **argv) {
     enum { BLOCK = 480 };
     float x[BLOCK];
     char error[PRIMEKNET_ERROR];
-    struct primeknet *p = primeknet_open(argc > 1 ? argv[1] : "auto", "auto", 1, 1, error);
-    if (!p) {
+    struct primeknet *p;
+    if (primeknet_open(&p, argc > 1 ? argv[1] : "auto", NULL, error) < 0) {
         fprintf(stderr, "%s\n", error);
         return 1;
     }
-    fprintf(stderr, "%s, delay %u samples\n", primeknet_about(p), primeknet_delay(p));
-    primeknet_control(p, 0, 1, -INFINITY, 70); /* full strength, no floor, low cut at 70 Hz */
+    fprintf(stderr, "%s, delay %u samples\n", primeknet_get_description(p), primeknet_get_delay(p));
+    struct primeknet_controls controls = PRIMEKNET_CONTROLS;
+    controls.low_cut_hz = 70;
+    primeknet_set_controls(p, 0, &controls);
 
-    size_t n, drop = primeknet_delay(p), missing = drop;
+    size_t n, drop = primeknet_get_delay(p), missing = drop;
     while ((n = fread(x, sizeof *x, BLOCK, stdin)) > 0 || missing > 0) {
         if (n == 0) { /* the end: silence pushes out what is delayed */
             n = missing < BLOCK ? missing : BLOCK;

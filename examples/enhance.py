@@ -1,23 +1,49 @@
 """libprimeknet from Python."""
 import ctypes
+from ctypes import c_char_p, c_float, c_size_t, c_uint, c_void_p
+
 import numpy as np
 
 lib = ctypes.CDLL('libprimeknet.so.0')
-lib.primeknet_open.restype = ctypes.c_void_p
-lib.primeknet_control.argtypes = [ctypes.c_void_p, ctypes.c_uint, ctypes.c_float, ctypes.c_float, ctypes.c_float]
+lib.primeknet_get_voice.restype = c_float
 
-def enhance(x, model='base', engine='auto', low_cut_hz=70):
-    """x: float32 array [channels][samples] at 48 kHz. Returns the same, enhanced and aligned."""
-    error = ctypes.create_string_buffer(512)
-    handle = ctypes.c_void_p(lib.primeknet_open(model.encode(), engine.encode(), len(x), 1, error))
-    if not handle:
+
+class Options(ctypes.Structure):
+    """struct primeknet_options"""
+    _fields_ = [('size', c_size_t), ('engine', c_char_p), ('gpu', c_char_p), ('block', c_size_t),
+                ('n_streams', c_uint), ('n_channels', c_uint)]
+
+
+class Controls(ctypes.Structure):
+    """struct primeknet_controls"""
+    _fields_ = [('size', c_size_t), ('strength', c_float), ('floor_db', c_float), ('low_cut_hz', c_float),
+                ('level_target', c_float)]
+
+
+def open_model(model, **options):
+    """A handle, for lib.primeknet_close."""
+    handle, error = c_void_p(), ctypes.create_string_buffer(512)
+    options = Options(ctypes.sizeof(Options), **options)
+    if lib.primeknet_open(ctypes.byref(handle), model.encode(), ctypes.byref(options), error) < 0:
         raise RuntimeError(error.value.decode())
-    delay = lib.primeknet_delay(handle)
+    return handle
+
+
+def set_controls(handle, stream, strength=1, floor_db=-np.inf, low_cut_hz=70, level_target=0):
+    controls = Controls(ctypes.sizeof(Controls), strength, floor_db, low_cut_hz, level_target)
+    if lib.primeknet_set_controls(handle, stream, ctypes.byref(controls)) < 0:
+        raise ValueError('a control is out of its range')
+
+
+def enhance(x, model='base', engine='auto', **controls):
+    """x: float32 array [channels][samples] at 48 kHz. Returns the same, enhanced and aligned."""
+    handle = open_model(model, engine=engine.encode(), n_channels=len(x))
+    delay = lib.primeknet_get_delay(handle)
     y = np.ascontiguousarray(np.pad(x, ((0, 0), (0, delay))), dtype=np.float32)
     for stream in range(len(x)):
-        lib.primeknet_control(handle, stream, 1, -np.inf, low_cut_hz)
-    rows = (ctypes.c_void_p * len(y))(*(row.ctypes.data for row in y))
-    code = lib.primeknet_process(handle, rows, rows, ctypes.c_size_t(y.shape[1]))
+        set_controls(handle, stream, **controls)
+    rows = (c_void_p * len(y))(*(row.ctypes.data for row in y))
+    code = lib.primeknet_process(handle, rows, rows, c_size_t(y.shape[1]))
     lib.primeknet_close(handle)
     if code < 0:
         raise OSError(-code, 'the engine failed')

@@ -1,10 +1,12 @@
 """Sound for tests/test_hosts: makes it, and compares what a host made of it with the library's output."""
 import ctypes
+import os
 import struct
 import sys
 
 import numpy as np
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'examples'))
 DELAY, HOP, BLOCK = 1024, 512, 256
 
 
@@ -33,12 +35,10 @@ class Library:
     """The library's output for one channel, with its delay of 768 samples; model small."""
 
     def __init__(self, floor_db=-np.inf):
-        self.lib, error = ctypes.CDLL('libprimeknet.so.0'), ctypes.create_string_buffer(512)
-        self.lib.primeknet_open.restype = ctypes.c_void_p
-        self.lib.primeknet_control.argtypes = [ctypes.c_void_p, ctypes.c_uint, ctypes.c_float, ctypes.c_float, ctypes.c_float]
-        self.handle = ctypes.c_void_p(self.lib.primeknet_open(b'small', b'cpu', 1, BLOCK, error))
-        assert self.handle, error.value
-        self.lib.primeknet_control(self.handle, 0, 1, floor_db, 70)
+        import enhance as library # examples/enhance.py; only here, since the library need not be there for the rest
+        self.lib = library.lib
+        self.handle = library.open_model('small', engine=b'cpu', block=BLOCK)
+        library.set_controls(self.handle, 0, floor_db=floor_db)
 
     def enhance(self, x):
         y = np.array(x[:len(x) // BLOCK * BLOCK])

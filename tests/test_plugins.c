@@ -19,8 +19,9 @@
 
 enum { N = 60000 };
 static char directory[32]; /* of a test's own models */
-
+static const struct primeknet_options alone = {.size = sizeof alone, .engine = "cpu", .block = DELAY};
 static const struct core_controls plain = {.strength = 1, .floor_db = -60, .low_cut_hz = 70, .model = 1};
+
 static float *noise(size_t n) {
     float *x = get(n, sizeof *x);
     for (size_t i = 0; i < n; i++)
@@ -47,11 +48,12 @@ static void run_core(struct core *c, const struct core_controls *controls, float
 
 /* What the library makes of x, as late as a core's output. */
 static float *wanted(const char *model, float floor_db, float strength, const float *x, size_t n) {
-    struct primeknet *p = primeknet_open(model, "cpu", 1, DELAY, NULL);
-    ck_assert_ptr_nonnull(p);
-    const unsigned hop = primeknet_hop(p), later = DELAY - primeknet_delay(p);
+    struct primeknet *p;
+    ck_assert_int_eq(primeknet_open(&p, model, &alone, NULL), 0);
+    const unsigned hop = primeknet_get_hop(p), later = DELAY - primeknet_get_delay(p);
     float *y = get(n + later, sizeof *y);
-    primeknet_control(p, 0, strength, floor_db, strength > 0 ? 70 : 0);
+    const struct primeknet_controls controls = {sizeof controls, strength, floor_db, strength > 0 ? 70 : 0, 0};
+    primeknet_set_controls(p, 0, &controls);
     ck_assert_int_eq(primeknet_process(p, &(const float *){x}, &(float *){y + later}, n / hop * hop), 0);
     primeknet_close(p);
     return y;
@@ -349,8 +351,8 @@ START_TEST(another_model_takes_the_place_of_one_that_does_not_fit) {
         patch("low-delay",
               "random weights, for tests\",\"mixer\":\"mamba\",\"band_gain_maximum\":\"none\",\"rate\":\"8000",
               "random weight, for tests\",\"mixer\":\"mamba\",\"band_gain_maximum\":\"none\",\"rate\":\"48000");
-    struct primeknet *p = primeknet_open("base", "cpu", 1, DELAY, error);
-    ck_assert_msg(p, "%s", error);
+    struct primeknet *p;
+    ck_assert_msg(primeknet_open(&p, "base", &alone, error) == 0, "%s", error);
     primeknet_close(p);
     small_sounds(2, 2);
     return_to_models();
@@ -475,25 +477,25 @@ static void stop_at(enum gate gate) {
     sem_wait(&let);
 }
 
-struct primeknet *__real_primeknet_open(const char *model, const char *engine, unsigned n_streams, unsigned block,
-                                        char *error);
-struct primeknet *__wrap_primeknet_open(const char *model, const char *engine, unsigned n_streams, unsigned block,
-                                        char *error);
-struct primeknet *__wrap_primeknet_open(const char *model, const char *engine, unsigned n_streams, unsigned block,
-                                        char *error) {
+int __real_primeknet_open(struct primeknet **ret, const char *model, const struct primeknet_options *options,
+                          char *error);
+int __wrap_primeknet_open(struct primeknet **ret, const char *model, const struct primeknet_options *options,
+                          char *error);
+int __wrap_primeknet_open(struct primeknet **ret, const char *model, const struct primeknet_options *options,
+                          char *error) {
     stop_at(BEFORE_OPEN);
     n_tries++;
-    struct primeknet *const p = __real_primeknet_open(model, engine, n_streams, block, error);
-    n_opened += p != NULL;
+    const int code = __real_primeknet_open(ret, model, options, error);
+    n_opened += code == 0;
     if (!pthread_equal(pthread_self(), host))
-        fresh = p;
-    return p;
+        fresh = *ret;
+    return code;
 }
 
 int __real_primeknet_process(struct primeknet *p, const float *const in[], float *const out[], size_t n);
 int __wrap_primeknet_process(struct primeknet *p, const float *const in[], float *const out[], size_t n);
 int __wrap_primeknet_process(struct primeknet *p, const float *const in[], float *const out[], size_t n) {
-    if (gated && p == fresh && n > 2 * primeknet_hop(p)) { /* less is heard with the lock held */
+    if (gated && p == fresh && n > 2 * primeknet_get_hop(p)) { /* less is heard with the lock held */
         fresh = NULL;
         stop_at(BEFORE_HEARING);
     }
@@ -689,10 +691,11 @@ static void open_host(struct course *h) {
     h->controls.floor_db = -25;
     for (unsigned i = 1; i < N_MODELS; i++) {
         struct reference *const r = &h->references[i];
-        r->p = primeknet_open(models[i], "cpu", 1, DELAY, NULL);
-        ck_assert_ptr_nonnull(r->p);
-        r->hop = primeknet_hop(r->p);
-        primeknet_control(r->p, 0, h->controls.strength, h->controls.floor_db, h->controls.low_cut_hz);
+        ck_assert_int_eq(primeknet_open(&r->p, models[i], &alone, NULL), 0);
+        r->hop = primeknet_get_hop(r->p);
+        const struct primeknet_controls controls = {sizeof controls, h->controls.strength, h->controls.floor_db,
+                                                    h->controls.low_cut_hz, 0};
+        primeknet_set_controls(r->p, 0, &controls);
     }
     gated = true;
 }

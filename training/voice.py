@@ -9,6 +9,7 @@ import csv
 import ctypes
 import importlib.util
 import os
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -16,11 +17,10 @@ import onnxruntime
 import soundfile
 import soxr
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'examples'))
+from enhance import lib, open_model, set_controls
+
 RATE, HOP, BLOCK = 48000, 256, 512
-lib = ctypes.CDLL('libprimeknet.so.0')
-lib.primeknet_open.restype = ctypes.c_void_p
-lib.primeknet_voice.restype = ctypes.c_float
-lib.primeknet_control.argtypes = [ctypes.c_void_p, ctypes.c_uint, ctypes.c_float, ctypes.c_float, ctypes.c_float]
 options = onnxruntime.SessionOptions()
 options.intra_op_num_threads = 1
 silero = onnxruntime.InferenceSession(
@@ -42,13 +42,13 @@ def by_silero(x):
 
 def by_library(x, model, strength):
     """A probability per hop of the input, which is known once its output is."""
-    handle = ctypes.c_void_p(lib.primeknet_open(model.encode(), b'cpu', 1, HOP, None))
-    lib.primeknet_control(handle, 0, strength, -np.inf, 70)
-    delay, out = lib.primeknet_delay(handle) // HOP, []
+    handle = open_model(model, engine=b'cpu', block=HOP)
+    set_controls(handle, 0, strength)
+    delay, out = lib.primeknet_get_delay(handle) // HOP, []
     for hop in np.pad(x, (0, delay * HOP))[:(len(x) // HOP + delay) * HOP].reshape(-1, HOP):
         row = (ctypes.c_void_p * 1)(hop.ctypes.data)
         lib.primeknet_process(handle, row, row, ctypes.c_size_t(HOP))
-        out.append(lib.primeknet_voice(handle, 0))
+        out.append(lib.primeknet_get_voice(handle, 0))
     lib.primeknet_close(handle)
     return np.array(out[delay:])
 

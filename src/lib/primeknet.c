@@ -6,6 +6,7 @@
 #include "engine/voice.h"
 #include "model/model.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdatomic.h>
@@ -20,6 +21,7 @@ enum { MOST_STREAMS = 1024, MOST_BLOCK = 1 << 20 };
 struct shared {
     atomic_uint n_handles;
     struct model *model;
+    char *gpu; /* as in struct primeknet_options */
 };
 
 struct stream {
@@ -29,20 +31,20 @@ struct stream {
     size_t n_done, n_taken; /* samples of the present call: all, of this round */
     struct voice voice;
     _Atomic float probability; /* = voice.probability */
-    atomic_uint sound;         /* the first stream of the sound that it is a channel of ... */
-    struct level level;        /* ... whose level is that sound's */
+    struct level level;        /* a sound's first stream has the sound's */
 };
 
 struct primeknet {
     struct shared *shared;
     struct engine *engine;
+    unsigned n_channels; /* of each sound */
     unsigned grain; /* every call's samples are a multiple of it */
     size_t room;    /* samples: whole hops that are computed together */
     struct stream *streams;
     struct engine_job *jobs; /* [n_streams] */
     struct level_channel *channels; /* [n_streams] */
     bool lost;
-    char about[128];
+    char description[128];
 };
 
 static unsigned greatest_common_divisor(unsigned a, unsigned b) {
@@ -54,15 +56,42 @@ static unsigned greatest_common_divisor(unsigned a, unsigned b) {
     return a;
 }
 
-static int check(const char *model, const char *engine, unsigned n_streams, unsigned block, struct err *err) {
-    if (!model)
-        return err_set(err, -EINVAL, "model: no name is given");
-    if (!engine)
-        return err_set(err, -EINVAL, "engine: no name is given");
-    if (n_streams < 1 || n_streams > MOST_STREAMS)
-        return err_set(err, -EINVAL, "n_streams: %u is not from 1 to %d", n_streams, MOST_STREAMS);
-    if (block < 1 || block > MOST_BLOCK)
-        return err_set(err, -EINVAL, "block: %u is not from 1 to %d", block, MOST_BLOCK);
+/* A structure that ends in padding could not grow: what is there is not 0. */
+static_assert(sizeof(struct primeknet_options) ==
+              offsetof(struct primeknet_options, n_channels) + sizeof(unsigned), "no padding");
+static_assert(sizeof(struct primeknet_controls) ==
+              offsetof(struct primeknet_controls, level_target) + sizeof(float), "no padding");
+
+/* Copies a program's structure, of its first member's size, to one of this version's. 0, -EINVAL or -E2BIG. */
+static int copy_sized(void *to, size_t size, const void *from) {
+    size_t given;
+    memcpy(&given, from, sizeof given);
+    if (given < size)
+        return -EINVAL;
+    for (size_t i = size; i < given; i++)
+        if (((const unsigned char *)from)[i])
+            return -E2BIG;
+    memcpy(to, from, size);
+    return 0;
+}
+
+/* The options with their defaults in place. */
+static int read_options(struct primeknet_options *o, const struct primeknet_options *given, struct err *err) {
+    const struct primeknet_options none = {.size = sizeof none};
+    const int code = copy_sized(o, sizeof *o, given ? given : &none);
+    if (code < 0)
+        return err_set(err, code, "options: %s", code == -E2BIG ? "this version of libprimeknet has fewer of them"
+                                                                : "the size is not the structure's");
+    o->engine = o->engine ? o->engine : "auto";
+    o->block = o->block ? o->block : 1;
+    o->n_channels = o->n_channels ? o->n_channels : 1;
+    o->n_streams = o->n_streams ? o->n_streams : o->n_channels;
+    if (o->n_streams > MOST_STREAMS)
+        return err_set(err, -EINVAL, "n_streams: %u is not from 1 to %d", o->n_streams, MOST_STREAMS);
+    if (o->n_streams % o->n_channels)
+        return err_set(err, -EINVAL, "n_channels: %u streams are not whole sounds of %u", o->n_streams, o->n_channels);
+    if (o->block > MOST_BLOCK)
+        return err_set(err, -EINVAL, "block: %zu is not from 1 to %d", o->block, MOST_BLOCK);
     return 0;
 }
 
@@ -77,14 +106,15 @@ static void clear(struct primeknet *p, struct stream *s) {
 }
 
 /* Takes the engine over; the handle counts as a user of the model only once it is there. */
-static struct primeknet *make(struct shared *shared, struct engine *engine, unsigned block) {
-    const unsigned hop = engine_hop(engine), n_streams = engine_streams(engine);
+static struct primeknet *make(struct shared *shared, struct engine *engine, const struct primeknet_options *options) {
+    const unsigned hop = engine_hop(engine), n_streams = engine_streams(engine), block = (unsigned)options->block;
     struct primeknet *p = calloc(1, sizeof *p);
     if (!p) {
         engine_close(engine);
         return NULL;
     }
     p->engine = engine;
+    p->n_channels = options->n_channels;
     p->grain = greatest_common_divisor(block, hop);
     p->room = block > hop ? block / hop * hop : hop;
     p->jobs = calloc(n_streams, sizeof *p->jobs);
@@ -98,7 +128,6 @@ static struct primeknet *make(struct shared *shared, struct engine *engine, unsi
         ok = s->waiting && s->ready;
         voice_init(&s->voice, model_rate(engine_model(engine)), hop, engine_delay(engine));
         level_init(&s->level, model_rate(engine_model(engine)));
-        s->sound = i;
         if (ok)
             clear(p, s);
     }
@@ -106,67 +135,76 @@ static struct primeknet *make(struct shared *shared, struct engine *engine, unsi
         primeknet_close(p);
         return NULL;
     }
-    snprintf(p->about, sizeof p->about, "%.80s on %s", model_name(engine_model(engine)), engine_name(engine));
+    snprintf(p->description, sizeof p->description, "%.80s on %s", model_name(engine_model(engine)),
+             engine_name(engine));
     p->shared = shared;
     atomic_fetch_add(&shared->n_handles, 1);
     return p;
 }
 
-static int open_engine(struct engine **ret, const struct model *model, const char *kind, unsigned n_streams,
-                       unsigned block, struct err *err) {
-    const unsigned hop = model_hop(model);
-    const struct engine_options options = {.name = kind, .n_streams = n_streams,
+static int open_engine(struct engine **ret, const struct shared *shared, const char *kind,
+                       const struct primeknet_options *o, struct err *err) {
+    const unsigned hop = model_hop(shared->model), block = (unsigned)o->block;
+    const struct engine_options options = {.name = kind, .gpu = shared->gpu, .n_streams = o->n_streams,
                                            .max_hops = block > hop ? block / hop : 1};
-    return engine_open(ret, &options, model, err);
+    return engine_open(ret, &options, shared->model, err);
 }
 
-/* The line goes to the caller, who may not want it. */
-static struct primeknet *fail(char error[PRIMEKNET_ERROR], const struct err *err) {
-    if (error)
-        snprintf(error, PRIMEKNET_ERROR, "%s", err->text);
-    return NULL;
-}
-
-static struct primeknet *out_of_memory(char error[PRIMEKNET_ERROR]) {
-    return fail(error, &(struct err){"out of memory"});
-}
-
-struct primeknet *primeknet_open(const char *model, const char *engine, unsigned n_streams, unsigned block,
-                                 char error[PRIMEKNET_ERROR]) {
-    struct err err;
-    struct engine *e = NULL;
-    if (check(model, engine, n_streams, block, &err) < 0)
-        return fail(error, &err);
-    struct shared *shared = calloc(1, sizeof *shared);
-    if (!shared)
-        return out_of_memory(error);
-    const struct engine_options options = {.name = engine, .n_streams = n_streams, .max_hops = 1};
-    int code = choose_engine(&shared->model, &e, model, &options, &err);
-    if (code == 0 && block > engine_hop(e)) { /* the hop is known now, and so is which engine it is */
-        const char *kind = engine_kind(e);
-        engine_close(e);
-        code = open_engine(&e, shared->model, kind, n_streams, block, &err);
-    }
-    struct primeknet *p = code == 0 ? make(shared, e, block) : NULL;
-    if (p)
-        return p;
+static void free_shared(struct shared *shared) {
     model_free(shared->model);
+    free(shared->gpu);
     free(shared);
-    return code < 0 ? fail(error, &err) : out_of_memory(error);
 }
 
-struct primeknet *primeknet_open_like(const struct primeknet *like, unsigned n_streams, unsigned block,
-                                      char error[PRIMEKNET_ERROR]) {
+/* Whether a handle is there; else the line goes to the caller, who may not want it. */
+static int finish_opening(struct primeknet **ret, struct primeknet *p, int code, const struct err *err,
+                          char error[PRIMEKNET_ERROR]) {
+    *ret = p;
+    if (p)
+        return 0;
+    if (error)
+        snprintf(error, PRIMEKNET_ERROR, "%s", code < 0 ? err->text : "out of memory");
+    return code < 0 ? code : -ENOMEM;
+}
+
+static int open_first(struct shared *shared, struct engine **e, const char *model,
+                      const struct primeknet_options *o, struct err *err) {
+    if (o->gpu && !(shared->gpu = strdup(o->gpu)))
+        return err_set(err, -ENOMEM, "out of memory");
+    const struct engine_options options = {.name = o->engine, .gpu = shared->gpu, .n_streams = o->n_streams,
+                                           .max_hops = 1};
+    const int code = choose_engine(&shared->model, e, model, &options, err);
+    if (code < 0 || o->block <= engine_hop(*e))
+        return code;
+    const char *kind = engine_kind(*e); /* the hop is known now, and so is which engine it is */
+    engine_close(*e);
+    return open_engine(e, shared, kind, o, err);
+}
+
+int primeknet_open(struct primeknet **ret, const char *model, const struct primeknet_options *options,
+                   char error[PRIMEKNET_ERROR]) {
     struct err err;
+    struct primeknet_options o;
+    struct engine *e = NULL;
+    int code = model ? read_options(&o, options, &err) : err_set(&err, -EINVAL, "model: no name is given");
+    struct shared *shared = code == 0 ? calloc(1, sizeof *shared) : NULL;
+    if (shared)
+        code = open_first(shared, &e, model, &o, &err);
+    struct primeknet *p = shared && code == 0 ? make(shared, e, &o) : NULL;
+    if (shared && !p)
+        free_shared(shared);
+    return finish_opening(ret, p, code, &err, error);
+}
+
+int primeknet_open_like(struct primeknet **ret, const struct primeknet *like, const struct primeknet_options *options,
+                        char error[PRIMEKNET_ERROR]) {
+    struct err err;
+    struct primeknet_options o;
     struct engine *e;
-    if (!like)
-        return fail(error, &(struct err){"no handle is given to open another like it"});
-    const char *kind = engine_kind(like->engine);
-    if (check("", kind, n_streams, block, &err) < 0 ||
-        open_engine(&e, like->shared->model, kind, n_streams, block, &err) < 0)
-        return fail(error, &err);
-    struct primeknet *p = make(like->shared, e, block);
-    return p ? p : out_of_memory(error);
+    int code = like ? read_options(&o, options, &err) : err_set(&err, -EINVAL, "like: no handle is given");
+    if (code == 0)
+        code = open_engine(&e, like->shared, engine_kind(like->engine), &o, &err);
+    return finish_opening(ret, code == 0 ? make(like->shared, e, &o) : NULL, code, &err, error);
 }
 
 void primeknet_close(struct primeknet *p) {
@@ -180,31 +218,33 @@ void primeknet_close(struct primeknet *p) {
     free(p->channels);
     free(p->jobs);
     engine_close(p->engine);
-    if (p->shared && atomic_fetch_sub(&p->shared->n_handles, 1) == 1) {
-        model_free(p->shared->model);
-        free(p->shared);
-    }
+    if (p->shared && atomic_fetch_sub(&p->shared->n_handles, 1) == 1)
+        free_shared(p->shared);
     free(p);
 }
 
-unsigned primeknet_rate(const struct primeknet *p) {
+unsigned primeknet_version(void) {
+    return PRIMEKNET_VERSION;
+}
+
+unsigned primeknet_get_rate(const struct primeknet *p) {
     return model_rate(engine_model(p->engine));
 }
 
-unsigned primeknet_hop(const struct primeknet *p) {
+unsigned primeknet_get_hop(const struct primeknet *p) {
     return engine_hop(p->engine);
 }
 
-unsigned primeknet_delay(const struct primeknet *p) {
+unsigned primeknet_get_delay(const struct primeknet *p) {
     return engine_delay(p->engine) + engine_hop(p->engine) - p->grain;
 }
 
-const char *primeknet_engine(const struct primeknet *p) {
+const char *primeknet_get_engine(const struct primeknet *p) {
     return engine_kind(p->engine);
 }
 
-const char *primeknet_about(const struct primeknet *p) {
-    return p->about;
+const char *primeknet_get_description(const struct primeknet *p) {
+    return p->description;
 }
 
 static bool complete(const struct primeknet *p, const float *const in[], float *const out[], size_t n) {
@@ -242,9 +282,9 @@ static float listen(struct primeknet *p, const struct engine_job *job, unsigned 
 
 /* The jobs of one sound's channels, from the first on that have as many hops as that. */
 static unsigned channels_of(const struct primeknet *p, const struct engine_job *jobs, unsigned n_jobs) {
-    const unsigned sound = p->streams[jobs->stream].sound;
+    const unsigned sound = jobs->stream / p->n_channels;
     unsigned n = 1;
-    while (n < n_jobs && p->streams[jobs[n].stream].sound == sound && jobs[n].n_hops == jobs->n_hops)
+    while (n < n_jobs && jobs[n].stream / p->n_channels == sound && jobs[n].n_hops == jobs->n_hops)
         n++;
     return n;
 }
@@ -252,7 +292,7 @@ static unsigned channels_of(const struct primeknet *p, const struct engine_job *
 /* Hears and levels what came out of the jobs of one sound. */
 static void finish(struct primeknet *p, const struct engine_job *jobs, unsigned n_jobs) {
     const unsigned hop = engine_hop(p->engine), first = jobs->stream, n = jobs[n_jobs - 1].stream - first + 1;
-    struct level *level = &p->streams[p->streams[first].sound].level;
+    struct level *level = &p->streams[first / p->n_channels * p->n_channels].level;
     for (unsigned h = 0; h < jobs->n_hops; h++) {
         float probability = NAN;
         for (unsigned i = 0; i < n; i++)
@@ -311,28 +351,28 @@ int primeknet_process(struct primeknet *p, const float *const in[], float *const
     return -EIO;
 }
 
-int primeknet_control(struct primeknet *p, unsigned stream, float strength, float floor_db, float low_cut_hz) {
-    if (!p || stream >= engine_streams(p->engine) || !(strength >= 0 && strength <= 1) || !(floor_db <= 0) ||
-        !(low_cut_hz >= 0 && low_cut_hz <= (float)primeknet_rate(p) / 2))
+static bool valid(const struct primeknet *p, const struct primeknet_controls *c) {
+    return c->strength >= 0 && c->strength <= 1 && c->floor_db <= 0 && c->low_cut_hz >= 0 &&
+           c->low_cut_hz <= (float)primeknet_get_rate(p) / 2 &&
+           (c->level_target == 0 ||
+            (c->level_target >= PRIMEKNET_LEVEL_TARGET_MIN && c->level_target <= PRIMEKNET_LEVEL_TARGET_MAX));
+}
+
+int primeknet_set_controls(struct primeknet *p, unsigned stream, const struct primeknet_controls *controls) {
+    struct primeknet_controls c;
+    if (!p || !controls || stream >= engine_streams(p->engine))
         return -EINVAL;
-    engine_control(p->engine, stream, (struct engine_controls){.strength = strength,
-                                                               .floor = (float)pow(10, (double)floor_db / 20),
-                                                               .low_cut_hz = low_cut_hz});
+    const int code = copy_sized(&c, sizeof c, controls);
+    if (code < 0 || !valid(p, &c))
+        return code < 0 ? code : -EINVAL;
+    engine_control(p->engine, stream, (struct engine_controls){.strength = c.strength,
+                                                               .floor = (float)pow(10, (double)c.floor_db / 20),
+                                                               .low_cut_hz = c.low_cut_hz});
+    level_control(&p->streams[stream].level, c.level_target == 0 ? NAN : c.level_target);
     return 0;
 }
 
-int primeknet_level(struct primeknet *p, unsigned stream, unsigned n_channels, float target) {
-    const unsigned n_streams = p ? engine_streams(p->engine) : 0;
-    if (stream >= n_streams || n_channels < 1 || n_channels > n_streams - stream ||
-        !(isnan(target) || (target >= LEVEL_TARGET_LEAST && target <= LEVEL_TARGET_GREATEST)))
-        return -EINVAL;
-    for (unsigned i = 0; i < n_channels; i++)
-        p->streams[stream + i].sound = stream;
-    level_control(&p->streams[stream].level, target);
-    return 0;
-}
-
-int primeknet_threads(struct primeknet *p, unsigned n) {
+int primeknet_set_threads(struct primeknet *p, unsigned n) {
     return p && n > 0 ? engine_threads(p->engine, n) : -EINVAL;
 }
 
@@ -345,7 +385,7 @@ int primeknet_reset(struct primeknet *p, unsigned stream) {
     return 0;
 }
 
-float primeknet_voice(const struct primeknet *p, unsigned stream) {
+float primeknet_get_voice(const struct primeknet *p, unsigned stream) {
     return p && stream < engine_streams(p->engine)
                ? atomic_load_explicit(&p->streams[stream].probability, memory_order_relaxed)
                : NAN;

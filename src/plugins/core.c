@@ -53,7 +53,7 @@ struct core {
     sem_t work;
     atomic_bool quits;
     _Atomic float strength, floor_db, low_cut_hz;
-    _Atomic float level;   /* as in primeknet_level */
+    _Atomic float level_target; /* LUFS; 0: off */
     atomic_uint wanted;    /* a model */
     _Atomic uint64_t n_in; /* samples that came in so far */
 
@@ -64,7 +64,7 @@ struct core {
     atomic_uint present;                   /* the model that `handle` was opened for; N_MODELS: none yet */
     unsigned coming;                       /* in LOADING and READY: the model of the next one */
     uint64_t heard;                        /* next has heard the input up to here */
-    float set[4];                          /* controls of the handles */
+    struct primeknet_controls set;         /* controls of the handles */
 };
 
 static float clamp(float x, float low, float high) {
@@ -75,16 +75,16 @@ static float clamp(float x, float low, float high) {
 
 static void set_controls(struct core *c, struct primeknet *p) {
     for (unsigned i = 0; i < c->n_channels; i++)
-        primeknet_control(p, i, c->set[0], c->set[1], c->set[2]);
-    primeknet_level(p, 0, c->n_channels, c->set[3]);
+        primeknet_set_controls(p, i, &c->set);
 }
 
 static void update_controls(struct core *c) {
     const float floor_db = c->floor_db;
-    const float now[4] = {c->strength, floor_db > -60 ? floor_db : -INFINITY, c->low_cut_hz, c->level};
-    if (memcmp(now, c->set, sizeof now) == 0)
+    const struct primeknet_controls now = {sizeof now, c->strength, floor_db > -60 ? floor_db : -INFINITY,
+                                           c->low_cut_hz, c->level_target};
+    if (memcmp(&now, &c->set, sizeof now) == 0)
         return;
-    memcpy(c->set, now, sizeof now);
+    c->set = now;
     if (c->handle)
         set_controls(c, c->handle);
     if (c->next)
@@ -92,7 +92,7 @@ static void update_controls(struct core *c) {
 }
 
 static unsigned hop_of(const struct primeknet *p) {
-    return p ? primeknet_hop(p) : STEP;
+    return p ? primeknet_get_hop(p) : STEP;
 }
 
 /* A handle's hop: from the input that ends at `at` to the output that begins there. Without a handle the input passes.
@@ -141,9 +141,11 @@ static void compute_hop(struct core *c) {
 /* ---- the core's own thread ------------------------------------------------------------------------------------- */
 
 static struct primeknet *open_model(const struct core *c, const char *model, char error[PRIMEKNET_ERROR]) {
-    struct primeknet *p = primeknet_open(model, "cpu", c->n_channels, DELAY, error);
-    if (p && (primeknet_rate(p) != RATE || DELAY % primeknet_hop(p) ||
-              primeknet_delay(p) + primeknet_hop(p) != DELAY)) {
+    const struct primeknet_options options = {.size = sizeof options, .engine = "cpu", .block = DELAY,
+                                              .n_channels = c->n_channels};
+    struct primeknet *p;
+    if (primeknet_open(&p, model, &options, error) == 0 && (primeknet_get_rate(p) != RATE || DELAY % primeknet_get_hop(p) ||
+              primeknet_get_delay(p) + primeknet_get_hop(p) != DELAY)) {
         snprintf(error, PRIMEKNET_ERROR, "%s: the plugins take models at %d Hz with windows of %d samples", model, RATE,
                  DELAY);
         primeknet_close(p);
@@ -161,7 +163,7 @@ static struct primeknet *load(const struct core *c, unsigned model) {
     for (unsigned i = 0; !p && i < sizeof others / sizeof *others; i++)
         p = open_model(c, others[i], ignored);
     if (!wanted)
-        fprintf(stderr, "primeknet: %s; the plugin runs %s\n", error, p ? primeknet_about(p) : "without a model");
+        fprintf(stderr, "primeknet: %s; the plugin runs %s\n", error, p ? primeknet_get_description(p) : "without a model");
     return p;
 }
 
@@ -389,7 +391,8 @@ static void take_controls(struct core *c, const struct core_controls *controls) 
     c->strength = clamp(controls->strength, 0, 1);
     c->floor_db = clamp(controls->floor_db, -60, 0);
     c->low_cut_hz = clamp(controls->low_cut_hz, 0, 280);
-    c->level = controls->levels ? clamp(controls->target, -32, -14) : NAN;
+    c->level_target = controls->levels ? clamp(controls->target, PRIMEKNET_LEVEL_TARGET_MIN, PRIMEKNET_LEVEL_TARGET_MAX)
+                                       : 0;
     c->wanted = model_of(controls);
 }
 
@@ -414,7 +417,7 @@ void core_activate(struct core *c, const struct core_controls *controls) {
     pthread_mutex_lock(&c->lock);
     take_controls(c, controls); /* with the lock, or the thread would begin to load what is loaded here */
     settle(c);
-    memset(c->set, 0xff, sizeof c->set); /* not numbers: they are set */
+    c->set.size = 0; /* they are set */
     update_controls(c);
     for (unsigned i = 0; i < c->n_channels; i++) {
         struct channel *h = &c->channels[i];

@@ -18,7 +18,8 @@ enum {
     {BOUNDED | LADSPA_HINT_DEFAULT_1, 0, 1}, {BOUNDED | LADSPA_HINT_DEFAULT_MINIMUM, -60, 0},                         \
         {BOUNDED | LADSPA_HINT_DEFAULT_LOW, 0, 280}, {BOUNDED | LADSPA_HINT_INTEGER | LADSPA_HINT_DEFAULT_0, 0, 3},   \
         {LADSPA_HINT_TOGGLED | LADSPA_HINT_DEFAULT_0, 0, 1}, {LADSPA_HINT_INTEGER, 0, 0},                    \
-        {LADSPA_HINT_TOGGLED | LADSPA_HINT_DEFAULT_0, 0, 1}, {BOUNDED | LADSPA_HINT_DEFAULT_MIDDLE, -32, -14}
+        {LADSPA_HINT_TOGGLED | LADSPA_HINT_DEFAULT_0, 0, 1},                                                          \
+        {BOUNDED | LADSPA_HINT_DEFAULT_MIDDLE, PRIMEKNET_LEVEL_TARGET_MIN, PRIMEKNET_LEVEL_TARGET_MAX}
 
 static LADSPA_Handle instantiate(const LADSPA_Descriptor *descriptor, unsigned long rate) {
     return plugin_open((unsigned)(descriptor->PortCount - N_CONTROLS) / 2, (double)rate, false);

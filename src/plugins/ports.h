@@ -3,6 +3,7 @@
 #ifndef PRIMEKNET_PORTS_H
 #define PRIMEKNET_PORTS_H
 
+#include "lib/primeknet.h"
 #include "plugins/core.h"
 
 #include <stdlib.h>
@@ -45,7 +46,7 @@ static inline struct core_controls plugin_controls(const struct plugin *p) {
                                   .floor_db = port[FLOOR] ? *port[FLOOR] : -60,
                                   .low_cut_hz = port[LOW_CUT] ? *port[LOW_CUT] : 70,
                                   .levels = port[LEVEL] && *port[LEVEL] > 0,
-                                  .target = port[TARGET] ? *port[TARGET] : -23,
+                                  .target = port[TARGET] ? *port[TARGET] : PRIMEKNET_LEVEL_TARGET,
                                   .model = port[MODEL] ? *port[MODEL] : 0,
                                   .bypass = port[SWITCH] && (*port[SWITCH] > 0) != p->enables};
 }

@@ -7,7 +7,6 @@
 #include "base/file.h"
 #include "daemon/presets.h"
 #include "daemon/settings.h"
-#include "engine/level.h"
 #include "tool/enhance.h"
 #include "tool/sound_file.h"
 
@@ -32,7 +31,7 @@ static atomic_int interrupted; /* the signal's number, or 0 */
 struct arguments {
     char **words; /* terminated by NULL */
     const char *out, *model, *engine;
-    float strength, floor_db, low_cut_hz, level;
+    struct primeknet_controls controls;
 };
 
 struct file {
@@ -225,8 +224,7 @@ static void file_done(struct batch *b, int code, const struct err *err) {
 static void *work(void *data) {
     struct batch *b = data;
     const struct arguments *a = b->args;
-    struct enhancer e = {.like = b->first, .strength = a->strength, .floor_db = a->floor_db,
-                         .low_cut_hz = a->low_cut_hz, .level = a->level, .stop = &interrupted};
+    struct enhancer e = {.like = b->first, .controls = a->controls, .stop = &interrupted};
     for (size_t i; !interrupted && (i = atomic_fetch_add(&b->next, 1)) < b->n;) {
         struct file *f = &b->files[i];
         struct err err;
@@ -252,7 +250,7 @@ static unsigned count_cores(void) {
 static int run_all(struct batch *b) {
     pthread_t threads[MOST_THREADS];
     unsigned wanted = count_cores(), n = 0;
-    if (strcmp(primeknet_engine(b->first), "cuda") == 0 && wanted > MOST_ON_GPU)
+    if (strcmp(primeknet_get_engine(b->first), "cuda") == 0 && wanted > MOST_ON_GPU)
         wanted = MOST_ON_GPU;
     if (wanted > b->n)
         wanted = (unsigned)b->n;
@@ -300,16 +298,17 @@ static int parse(struct arguments *a, const struct cli_call *call) {
         return cli_misuse(call->command, "--floor: '%s' is neither off nor a number from -60 to 0", floor_text);
     if (low_cut && !cli_number(low_cut, 0, 300, &low_cut_hz))
         return cli_misuse(call->command, "--low-cut: '%s' is not a number from 0 to 300", low_cut);
-    double target = LEVEL_TARGET;
+    double target = PRIMEKNET_LEVEL_TARGET;
     if (level && strcmp(level, "off") != 0 && strcmp(level, "auto") != 0)
         return cli_misuse(call->command, "--level: '%s' is not %s", level, settings_allowed(SETTING_level));
-    if (target_text && !cli_number(target_text, LEVEL_TARGET_LEAST, LEVEL_TARGET_GREATEST, &target))
+    if (target_text && !cli_number(target_text, PRIMEKNET_LEVEL_TARGET_MIN, PRIMEKNET_LEVEL_TARGET_MAX, &target))
         return cli_misuse(call->command, "--level-target: '%s' is not %s", target_text,
                           settings_allowed(SETTING_level_target));
-    a->level = level && strcmp(level, "auto") == 0 ? (float)target : NAN;
-    a->strength = (float)share;
-    a->floor_db = (float)floor_db;
-    a->low_cut_hz = (float)low_cut_hz;
+    a->controls = (struct primeknet_controls){.size = sizeof a->controls,
+                                              .strength = (float)share,
+                                              .floor_db = (float)floor_db,
+                                              .low_cut_hz = (float)low_cut_hz,
+                                              .level_target = level && strcmp(level, "auto") == 0 ? (float)target : 0};
     return cli_done;
 }
 
@@ -330,8 +329,8 @@ static void await_signals(void) {
 
 static int open_network(struct batch *b) {
     char error[PRIMEKNET_ERROR];
-    b->first = primeknet_open(b->args->model, b->args->engine, 1, 1, error);
-    return b->first ? cli_done : cli_fail("%s", error);
+    const struct primeknet_options options = {.size = sizeof options, .engine = b->args->engine};
+    return primeknet_open(&b->first, b->args->model, &options, error) == 0 ? cli_done : cli_fail("%s", error);
 }
 
 static void print_sum(const struct batch *b) {

@@ -92,7 +92,7 @@ static int append(struct job *j, struct frames *to, soxr_t resampler, double rat
 }
 
 static double file_per_model(const struct job *j) {
-    return (double)j->in.info.samplerate / primeknet_rate(j->by->like);
+    return (double)j->in.info.samplerate / primeknet_get_rate(j->by->like);
 }
 
 /* How many quantisation steps an integer format has per unit of amplitude; 0 for other formats. */
@@ -127,14 +127,14 @@ static int write_ready(struct job *j) {
 
 /* The engine is lost: close it, so that the next file opens another. */
 static int engine_failed(struct job *j, int code) {
-    err_set(j->err, code, "%s: the engine failed: %s", j->in_name, primeknet_about(j->by->opened));
+    err_set(j->err, code, "%s: the engine failed: %s", j->in_name, primeknet_get_description(j->by->opened));
     enhancer_done(j->by);
     return code;
 }
 
 /* Enhances, resamples, limits and writes all complete hops. */
 static int run_hops(struct job *j) {
-    const unsigned channels = j->in.info.channels, hop = primeknet_hop(j->by->opened);
+    const unsigned channels = j->in.info.channels, hop = primeknet_get_hop(j->by->opened);
     int code;
     for (size_t n; (n = j->at_model.n / hop * hop) > 0;) {
         if (n > j->block)
@@ -176,7 +176,7 @@ static int take(struct job *j, const float *data, size_t n) {
 }
 
 static int run(struct job *j, _Atomic float *share) {
-    const unsigned channels = (unsigned)j->in.info.channels, hop = primeknet_hop(j->by->opened);
+    const unsigned channels = (unsigned)j->in.info.channels, hop = primeknet_get_hop(j->by->opened);
     float *data = malloc(j->block * channels * sizeof *data);
     int code = data ? 0 : out_of_memory(j), n;
     while (code == 0 && (n = sound_in_read(&j->in, data, (int)j->block, j->err)) != 0) {
@@ -199,23 +199,23 @@ static int open_handle(struct enhancer *e, unsigned channels, size_t block, stru
     if (e->opened && e->n_streams < channels)
         enhancer_done(e);
     if (!e->opened) {
-        e->opened = primeknet_open_like(e->like, channels, (unsigned)block, err->text);
-        if (!e->opened)
-            return -ENODEV;
+        const struct primeknet_options options = {.size = sizeof options, .block = block, .n_channels = channels};
+        const int code = primeknet_open_like(&e->opened, e->like, &options, err->text);
+        if (code < 0)
+            return code;
         e->n_streams = channels;
     }
     for (unsigned c = 0; c < channels; c++) {
         primeknet_reset(e->opened, c);
-        primeknet_control(e->opened, c, e->strength, e->floor_db, e->low_cut_hz);
+        primeknet_set_controls(e->opened, c, &e->controls);
     }
-    primeknet_level(e->opened, 0, channels, e->level);
     return 0;
 }
 
 static int open_resamplers(struct job *j) {
     const soxr_quality_spec_t best = soxr_quality_spec(SOUND_RESAMPLING, 0);
     const unsigned rate = (unsigned)j->in.info.samplerate, channels = (unsigned)j->in.info.channels;
-    const unsigned models = primeknet_rate(j->by->like);
+    const unsigned models = primeknet_get_rate(j->by->like);
     soxr_error_t error;
     if (rate == models)
         return 0;
@@ -257,11 +257,11 @@ static int open_all(struct job *j) {
     if (channels > most_channels)
         return err_set(j->err, -EINVAL, "%s: has %u channels; at most %d are supported", j->in_name, channels,
                        most_channels);
-    const unsigned hops = strcmp(primeknet_engine(j->by->like), "cuda") == 0 ? hops_on_gpu : hops_on_cpu;
-    j->block = hops / (channels > 1 ? channels : 2) * primeknet_hop(j->by->like);
+    const unsigned hops = strcmp(primeknet_get_engine(j->by->like), "cuda") == 0 ? hops_on_gpu : hops_on_cpu;
+    j->block = hops / (channels > 1 ? channels : 2) * primeknet_get_hop(j->by->like);
     if ((code = open_handle(j->by, channels, j->block, j->err)) < 0)
         return code;
-    j->drop_model = primeknet_delay(j->by->opened);
+    j->drop_model = primeknet_get_delay(j->by->opened);
     j->samples = malloc(channels * j->block * sizeof *j->samples);
     if (!j->samples || limiter_new(&j->limiter, (unsigned)j->in.info.samplerate, channels) < 0)
         return out_of_memory(j);

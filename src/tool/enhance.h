@@ -11,7 +11,7 @@
 
 struct enhancer {
     const struct primeknet *like; /* of the model and engine to use */
-    float strength, floor_db, low_cut_hz, level; /* as the library has them */
+    struct primeknet_controls controls;
     const atomic_int *stop;       /* stops enhance_file when it is not 0 */
     struct primeknet *opened;     /* NULL at first; reused from file to file ... */
     unsigned n_streams;           /* ... with streams for the most channels so far */
