@@ -450,10 +450,10 @@ press('alt+r')
 wait('the switch does nothing for who records', lambda: status()['bypass'] and shows('Noise is not removed'))
 press('alt+r')
 wait('the switch does nothing twice for who records', lambda: not status()['bypass'] and shows('Working: '))
-while not has(find('check box', 'pw-record'), Atspi.StateType.FOCUSED):
-    before = focus()
+at = focus()
+while ('check box', 'pw-record') not in at:
     press('Tab')
-    wait('the focus does not move', lambda: focus() not in (before, []))
+    at = wait('the focus does not move', lambda: (now := focus()) != at and now)
 press('space')
 wait('not moved away', lambda: application() == ('off', ['Fake microphone fake_mic']))
 wait('a choice is warned of', lambda: shows('Nobody is listening'))
