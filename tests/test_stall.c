@@ -1,4 +1,5 @@
-/* The watch over a node's sound: it waits while blocks pass or the graph stands, and acts when only blocks are missing. */
+/* The watch over a node's sound: it waits while blocks pass, acts when only blocks are missing, and waits longer while
+ * the graph stands. */
 #include "graph/stall.h"
 #include "run.h"
 
@@ -17,16 +18,20 @@ static enum stall_action tick(unsigned n_blocks, unsigned n_cycles) {
     return stall_tick(&s, blocks += n_blocks, cycles += n_cycles);
 }
 
-/* Ticks without a block, while the graph runs, until there is an action. */
-static unsigned ticks_until(enum stall_action expected) {
+/* Ticks without a block, with so many cycles of the graph each, until there is an action. */
+static unsigned ticks_of(unsigned n_cycles, enum stall_action expected) {
     for (unsigned n = 1; n < 10000; n++) {
-        const enum stall_action action = tick(0, 20);
+        const enum stall_action action = tick(0, n_cycles);
         if (action != STALL_WAIT) {
             ck_assert_int_eq(action, expected);
             return n;
         }
     }
     ck_abort_msg("no action");
+}
+
+static unsigned ticks_until(enum stall_action expected) {
+    return ticks_of(20, expected);
 }
 
 START_TEST(sound_that_passes_is_left_alone) {
@@ -48,12 +53,21 @@ START_TEST(the_longest_blocks_are_no_stall) { /* of 8192 samples: one in 170 ms 
 }
 END_TEST
 
-START_TEST(a_graph_that_stands_is_no_stall) { /* a device that starts slowly, a debugger, a suspended machine */
+START_TEST(a_graph_that_stands_has_ten_times_as_long) { /* a device that starts slowly, or what a client has paused */
     begin();
-    for (unsigned i = 0; i < 1000; i++)
-        ck_assert_int_eq(tick(0, 0), STALL_WAIT);
+    unsigned wanted = 3000 / STALL_TICK_MS;
+    ck_assert_uint_eq(ticks_of(0, STALL_FLUSH), wanted);
     ck_assert(!s.passes);
-    ck_assert_uint_eq(s.n, 0);
+    for (unsigned i = 0; i < 5; i++)
+        ck_assert_uint_eq(ticks_of(0, STALL_REOPEN), wanted *= 2);
+}
+END_TEST
+
+START_TEST(a_graph_that_stands_for_a_while_is_given_the_rest_of_its_time) {
+    begin();
+    for (unsigned i = 0; i < 20; i++)
+        ck_assert_int_eq(tick(0, 0), STALL_WAIT);
+    ck_assert_uint_eq(ticks_until(STALL_FLUSH), 1);
 }
 END_TEST
 
@@ -101,7 +115,8 @@ int main(void) {
     TCase *tcase = tcase_create("stall");
     tcase_add_test(tcase, sound_that_passes_is_left_alone);
     tcase_add_test(tcase, the_longest_blocks_are_no_stall);
-    tcase_add_test(tcase, a_graph_that_stands_is_no_stall);
+    tcase_add_test(tcase, a_graph_that_stands_has_ten_times_as_long);
+    tcase_add_test(tcase, a_graph_that_stands_for_a_while_is_given_the_rest_of_its_time);
     tcase_add_test(tcase, a_stall_is_flushed_then_reopened_ever_more_rarely);
     tcase_add_test(tcase, a_block_ends_the_stall);
     tcase_add_test(tcase, the_watch_ends_with_the_last_recorder);

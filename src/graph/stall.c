@@ -8,7 +8,7 @@ bool stall_watch(struct stall *s, bool watched, unsigned n_blocks, unsigned n_cy
     return passed;
 }
 
-/* Ticks without a block before the next action. */
+/* Ticks without a block, while the graph runs, before the next action. */
 static unsigned patience(const struct stall *s) {
     unsigned ms = STALL_FIRST_MS;
     for (unsigned i = 0; i < s->tried && ms < STALL_MAX_MS; i++)
@@ -22,15 +22,15 @@ enum stall_action stall_tick(struct stall *s, unsigned n_blocks, unsigned n_cycl
     if (n_blocks != s->n_blocks) {
         s->n_blocks = n_blocks;
         s->passes = true;
-        s->missing = s->stood = s->tried = 0;
+        s->missing = s->waited = s->tried = 0;
         return STALL_WAIT;
     }
     s->missing++;
-    s->stood += ran;
+    s->waited += ran ? STALL_STANDING : 1;
     s->passes &= s->missing < STALL_FIRST_MS / STALL_TICK_MS;
-    if (s->stood < patience(s))
+    if (s->waited < STALL_STANDING * patience(s))
         return STALL_WAIT;
-    s->stood = 0;
+    s->waited = 0;
     s->n++;
     return s->tried++ == 0 ? STALL_FLUSH : STALL_REOPEN;
 }

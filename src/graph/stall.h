@@ -1,8 +1,9 @@
 /* stall.h - the watch over a node's sound: whether blocks pass from the microphone to who records, and what to do when
  * they do not, whatever the cause. Pure functions; node.c feeds them and carries out the answers.
  *
- * Blocks count as missing only while the graph runs, so a microphone that has not started, or a graph that stands, is
- * no stall. Each action gives the streams twice as long as the one before, up to STALL_MAX_MS.
+ * While the graph stands, time passes STALL_STANDING times more slowly: a microphone that starts within three seconds
+ * is no stall, but a graph that stands for good is, since another client may have paused a part of it. Each action
+ * gives the streams twice as long as the one before, up to STALL_MAX_MS.
  *
  * Threads: none. */
 #ifndef PRIMEKNET_STALL_H
@@ -13,6 +14,7 @@
 #define STALL_TICK_MS 100   /* between two calls of stall_tick */
 #define STALL_FIRST_MS 300  /* without a block before the first action */
 #define STALL_MAX_MS 80000
+#define STALL_STANDING 10
 
 enum stall_action {
     STALL_WAIT,
@@ -28,7 +30,7 @@ struct stall {
     /* Private. */
     unsigned n_blocks, n_cycles;
     unsigned missing; /* ticks since the last block */
-    unsigned stood;   /* of these, ticks in which the graph ran, since the last action */
+    unsigned waited;  /* of these, since the last action, in STALL_STANDING parts of a tick in which the graph ran */
     unsigned tried;   /* actions since the last block */
 };
 
