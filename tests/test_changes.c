@@ -4,7 +4,8 @@
 
 #include "base/errands.h"
 #include "daemon/changes.h"
-#include "daemon/control.h"
+#include "control/client.h"
+#include "control/server.h"
 #include "content.h"
 #include "run.h"
 

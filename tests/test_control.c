@@ -2,7 +2,8 @@
  * clients. */
 #include "config.h"
 
-#include "daemon/control.h"
+#include "control/client.h"
+#include "control/server.h"
 #include "content.h"
 #include "run.h"
 #include "seed.h"

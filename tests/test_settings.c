@@ -2,7 +2,7 @@
  * shipped file against the defaults. More than 700 lines, because each wrong file and each spelling has its row. */
 #include "config.h"
 
-#include "daemon/presets.h"
+#include "control/presets.h"
 #include "daemon/settings.h"
 #include "content.h"
 #include "run.h"
@@ -36,7 +36,7 @@ static void assert_same_values(const struct settings *a, const struct settings *
 #define NUMBER(name, ...) ck_assert(a->name == b->name);
 #define TEXT(name, ...) ck_assert_str_eq(a->name, b->name);
 #define SWITCH(name, ...) ck_assert(a->name == b->name);
-#include "daemon/settings.def"
+#include "control/settings.def"
 }
 
 static void assert_accepted(const char *text) {
@@ -67,7 +67,7 @@ START_TEST(empty_is_defaults) {
 #define NUMBER(name, fallback, ...) ck_assert_msg(s.name == fallback, #name);
 #define TEXT(name, size, fallback, ...) ck_assert_str_eq(s.name, fallback);
 #define SWITCH(name, fallback) ck_assert_msg(s.name == fallback, #name);
-#include "daemon/settings.def"
+#include "control/settings.def"
     for (int i = 0; i < N_SETTINGS; i++)
         ck_assert_int_eq(s.lines[i], 0);
 }
@@ -148,7 +148,7 @@ START_TEST(bounds_of_every_row) {
     else                                                                                \
         assert_refused(#name " = 1;", strlen(#name " = 1;"), 1, #name " must be ");
 #define SWITCH(name, fallback) assert_switch(#name);
-#include "daemon/settings.def"
+#include "control/settings.def"
 }
 END_TEST
 

@@ -1,6 +1,7 @@
 #include "daemon/commands.h"
 
 #include "base/clock.h"
+#include "control/protocol.h"
 #include "graph/choices.h"
 
 #include <errno.h>
@@ -111,8 +112,8 @@ void commands_request(void *data, unsigned client, const char *command, const js
         const char *name;
         void (*run)(struct commands *c, unsigned client, const json_t *request);
     } commands[] = {
-        {"status", status}, {"watch", watch}, {"microphones", microphones}, {"apps", apps},
-        {"app", app}, {"set", set}, {"bypass", bypass}, {"profile", profile}};
+        {COMMAND_STATUS, status}, {COMMAND_WATCH, watch}, {COMMAND_MICROPHONES, microphones}, {COMMAND_APPS, apps},
+        {COMMAND_APP, app}, {COMMAND_SET, set}, {COMMAND_BYPASS, bypass}, {COMMAND_PROFILE, profile}};
     struct commands *c = data;
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
         if (strcmp(command, commands[i].name) == 0) {

@@ -1,5 +1,7 @@
 #include "daemon/nodes.h"
 
+#include "control/protocol.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -120,13 +122,13 @@ struct engines_load nodes_load(const struct nodes *s) {
 const char *nodes_state(const struct node *n, bool bypass) {
     struct node_status s;
     node_status(n, &s);
-    return !s.connected                         ? "no PipeWire"
-           : !s.has_microphone                  ? node_kind(n) == NODE_SPEAKER ? "no output" : "no microphone"
-           : !s.n_consumers                     ? "idle"
-           : !s.passes                          ? "waiting for sound"
-           : s.pump.engine_lost                 ? "engine lost"
-           : bypass                             ? "bypassed"
-                                                : "enhancing";
+    return !s.connected                         ? STATE_NO_PIPEWIRE
+           : !s.has_microphone                  ? node_kind(n) == NODE_SPEAKER ? STATE_NO_OUTPUT : STATE_NO_MICROPHONE
+           : !s.n_consumers                     ? STATE_IDLE
+           : !s.passes                          ? STATE_WAITING
+           : s.pump.engine_lost                 ? STATE_ENGINE_LOST
+           : bypass                             ? STATE_BYPASSED
+                                                : STATE_ENHANCING;
 }
 
 bool nodes_settled(const struct nodes *s) {

@@ -31,7 +31,7 @@ int nodes_microphone(struct nodes *s, const struct settings *settings, struct er
  * all. If a node cannot be opened, returns an error after doing the rest. */
 int nodes_follow(struct nodes *s, const struct in_force *now, struct err *err);
 
-/* What a node does, for people: "enhancing", "idle", ... */
+/* What a node does: STATE_... of protocol.h. */
 const char *nodes_state(const struct node *n, bool bypass);
 bool nodes_settled(const struct nodes *s); /* all are: see node_status */
 /* Whether the pumps of all nodes are alive, for the watchdog. */

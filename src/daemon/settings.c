@@ -6,8 +6,8 @@
 #include "base/file.h"
 #include "base/state.h"
 #include "base/text.h"
+#include "control/presets.h"
 #include "daemon/conf.h"
-#include "daemon/presets.h"
 #include "graph/node.h"
 
 #include <errno.h>
@@ -118,14 +118,14 @@ static const struct row rows[N_SETTINGS] = {
 #define NUMBER(name, fallback, least, greatest, word, allowed) {IS_NUMBER, FIELD(name), least, greatest, word, NULL},
 #define TEXT(name, size, fallback, least, greatest, fits, allowed) {IS_TEXT, FIELD(name), least, greatest, NULL, fits},
 #define SWITCH(name, fallback) {IS_SWITCH, FIELD(name), 1, 0, NULL, NULL},
-#include "daemon/settings.def"
+#include "control/settings.def"
 };
 
 static const struct settings defaults = {
 #define NUMBER(name, fallback, ...) .name = fallback,
 #define TEXT(name, size, fallback, ...) .name = fallback,
 #define SWITCH(name, fallback) .name = fallback,
-#include "daemon/settings.def"
+#include "control/settings.def"
 };
 
 /* The row of that name. */

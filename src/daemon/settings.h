@@ -11,12 +11,7 @@
 #include <stddef.h>
 
 #include "base/err.h"
-
-enum {
-#define ROW(name, allowed) SETTING_##name,
-#include "daemon/settings.def"
-    N_SETTINGS
-};
+#include "control/names.h"
 
 /* The settings that a profile may replace while Enhanced Mic uses its microphone: name, bytes of the value as text. */
 #define PROFILE_SETTINGS(ROW) \
@@ -39,7 +34,7 @@ struct settings {
 #define NUMBER(name, ...) double name;
 #define TEXT(name, size, ...) char name[size];
 #define SWITCH(name, fallback) bool name;
-#include "daemon/settings.def"
+#include "control/settings.def"
     char file[1024];       /* where they come from; "" for the defaults */
     unsigned n_profiles;
     struct profile profiles[MAX_PROFILES];
@@ -61,15 +56,6 @@ unsigned settings_streams(const struct settings *s);
 
 /* As settings_meant(), but -ENOENT and the likest name if there is none. */
 int settings_find(const char *name, struct err *err);
-
-/* A setting's name in a file, and what completes the sentence "NAME must be ...". Programs without PipeWire have these
- * as well (setting_names.c). */
-const char *settings_name(int setting);
-const char *settings_allowed(int setting);
-
-/* The setting that a command's word means, spelled as in the file, with dashes, or without its unit: "floor_db",
- * "floor-db", "floor". -1 if there is none. (setting_names.c, too) */
-int settings_meant(const char *word);
 
 /* Gives one setting a new value, as text: "0.7", "off", "base". An invalid value changes nothing. */
 int settings_set(struct settings *s, int setting, const char *text, struct err *err);

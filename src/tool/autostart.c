@@ -3,7 +3,7 @@
 #include "tool/autostart.h"
 
 #include "base/file.h"
-#include "daemon/control.h"
+#include "control/client.h"
 
 #include <errno.h>
 #include <fcntl.h>

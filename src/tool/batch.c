@@ -5,8 +5,8 @@
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "daemon/presets.h"
-#include "daemon/settings.h"
+#include "control/names.h"
+#include "control/presets.h"
 #include "tool/enhance.h"
 #include "tool/sound_file.h"
 

@@ -4,7 +4,7 @@
 #ifndef PRIMEKNET_CLI_H
 #define PRIMEKNET_CLI_H
 
-#include "daemon/control.h"
+#include "control/client.h"
 
 #include <jansson.h>
 #include <stdbool.h>

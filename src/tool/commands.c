@@ -4,8 +4,8 @@
 #include "tool/cli.h"
 
 #include "base/text.h"
-#include "daemon/control.h"
-#include "daemon/settings.h"
+#include "control/client.h"
+#include "control/names.h"
 #include "graph/choices.h"
 
 #include <stdio.h>
@@ -31,7 +31,7 @@ json_t *cli_ask(json_t *request) {
 /* Sets a setting, and prints its new value and whether it was saved. */
 static int set(const char *name, const char *value, bool save) {
     json_t *answer = cli_ask(
-        json_pack("{s:s, s:s, s:s, s:b}", "command", "set", "name", name, "value", value, "save", save));
+        json_pack("{s:s, s:s, s:s, s:b}", "command", COMMAND_SET, "name", name, "value", value, "save", save));
     if (!answer)
         return cli_failed;
     const json_t *now = json_object_get(answer, "value");
@@ -63,7 +63,7 @@ static const char *as_saved(char ret[64], const char *name, const char *value) {
 #define NUMBER(name, fallback, least, most, word, allowed) {#name, false, least, most},
 #define TEXT(name, size, fallback, least, most, fits, allowed)
 #define SWITCH(name, fallback) {#name, true, 0, 0},
-#include "daemon/settings.def"
+#include "control/settings.def"
     };
     const int meant = settings_meant(name);
     double number;
@@ -94,7 +94,7 @@ const struct cli_command set_command = {
     .options = {SAVE},
     .about = "Changes a setting of the running primeknetd. primeknet.conf(5) explains the settings:\n\n"
 #define ROW(name, allowed) "  " #name ": " allowed "\n"
-#include "daemon/settings.def"
+#include "control/settings.def"
 };
 
 static int run_model(const struct cli_call *call) {
@@ -112,8 +112,8 @@ const struct cli_command model_command = {
 };
 
 static int run_bypass(const struct cli_call *call) {
-    json_t *answer = cli_ask(call->n_words ? json_pack("{s:s, s:s}", "command", "bypass", "state", call->words[0])
-                                           : json_pack("{s:s}", "command", "status"));
+    json_t *answer = cli_ask(call->n_words ? json_pack("{s:s, s:s}", "command", COMMAND_BYPASS, "state", call->words[0])
+                                           : json_pack("{s:s}", "command", COMMAND_STATUS));
     if (!answer)
         return cli_failed;
     printf("bypass is %s\n", json_is_true(json_object_get(answer, "bypass")) ? "on" : "off");
@@ -145,7 +145,7 @@ static int name_width(const json_t *list) {
 }
 
 static int run_mics(const struct cli_call *call) {
-    json_t *answer = cli_ask(json_pack("{s:s}", "command", "microphones")), *mic;
+    json_t *answer = cli_ask(json_pack("{s:s}", "command", COMMAND_MICROPHONES)), *mic;
     if (!answer)
         return cli_failed;
     if (cli_option(call, 'j')) {
@@ -203,7 +203,7 @@ static bool find_microphone(char *ret, size_t size, const char *wanted) {
         cli_fail("the name is empty; primeknet mics lists the microphones");
         return false;
     }
-    json_t *answer = cli_ask(json_pack("{s:s}", "command", "microphones"));
+    json_t *answer = cli_ask(json_pack("{s:s}", "command", COMMAND_MICROPHONES));
     if (!answer)
         return false;
     const json_t *found;
@@ -237,8 +237,8 @@ const struct cli_command use_command = {
 /* ---- a profile --------------------------------------------------------------------------------------------------- */
 
 static int run_profile(const struct cli_call *call) {
-    json_t *answer = cli_ask(call->n_words ? json_pack("{s:s, s:s}", "command", "profile", "state", call->words[0])
-                                           : json_pack("{s:s}", "command", "status"));
+    json_t *answer = cli_ask(call->n_words ? json_pack("{s:s, s:s}", "command", COMMAND_PROFILE, "state", call->words[0])
+                                           : json_pack("{s:s}", "command", COMMAND_STATUS));
     if (!answer)
         return cli_failed;
     const char *microphone = text_of(json_object_get(answer, "microphone"), "description");
@@ -276,7 +276,7 @@ static void print_application(const json_t *app, int width) {
 }
 
 static int run_apps(const struct cli_call *call) {
-    json_t *answer = cli_ask(json_pack("{s:s}", "command", "apps")), *app;
+    json_t *answer = cli_ask(json_pack("{s:s}", "command", COMMAND_APPS)), *app;
     if (!answer)
         return cli_failed;
     const json_t *apps = json_object_get(answer, "applications");
@@ -304,7 +304,7 @@ const struct cli_command apps_command = {
 
 /* Finds the only application that the words fit. Otherwise prints an error that names those that there are. */
 static bool find_application(char *ret, size_t size, const char *wanted) {
-    json_t *answer = cli_ask(json_pack("{s:s}", "command", "apps")), *app;
+    json_t *answer = cli_ask(json_pack("{s:s}", "command", COMMAND_APPS)), *app;
     if (!answer)
         return false;
     const json_t *apps = json_object_get(answer, "applications"), *found;
@@ -330,7 +330,7 @@ static int run_app(const struct cli_call *call) {
     char name[256];
     if (!find_application(name, sizeof name, call->words[0]))
         return cli_failed;
-    json_t *answer = cli_ask(json_pack("{s:s, s:s, s:s}", "command", "app", "name", name, "choice", choice));
+    json_t *answer = cli_ask(json_pack("{s:s, s:s, s:s}", "command", COMMAND_APP, "name", name, "choice", choice));
     if (!answer)
         return cli_failed;
     if (strcmp(choice, CHOICE_AUTO) == 0)

@@ -3,7 +3,7 @@
 #include "config.h"
 
 #include "base/text.h"
-#include "daemon/settings.h"
+#include "control/names.h"
 #include "tool/cli.h"
 
 #include <stdio.h>

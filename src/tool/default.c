@@ -5,7 +5,7 @@
 
 #include "base/state.h"
 #include "base/text.h"
-#include "daemon/control.h"
+#include "control/client.h"
 #include "daemon/settings.h"
 #include "graph/node.h"
 #include "graph/survey.h"
@@ -89,7 +89,7 @@ int default_take(void) {
         if (!write_before(&b))
             status = cli_fail(
                 "cannot save what is to be undone; is the disk full, or ~/.local/state not writable?");
-        else if (keep && !(answer = cli_ask(json_pack("{s:s, s:s, s:s, s:b}", "command", "set", "name", "microphone",
+        else if (keep && !(answer = cli_ask(json_pack("{s:s, s:s, s:s, s:b}", "command", COMMAND_SET, "name", "microphone",
                                                       "value", chosen, "save", true))))
             status = cli_failed;
         json_decref(answer);
@@ -110,7 +110,7 @@ static const char *find_other(const struct survey *d) {
     struct err err;
     int fd;
     if (control_connect(&fd, &err) == 0) {
-        control_ask(fd, &status, json_pack("{s:s}", "command", "status"), &err);
+        control_ask(fd, &status, json_pack("{s:s}", "command", COMMAND_STATUS), &err);
         close(fd);
     }
     const struct survey_source *found = survey_find(d, text_of(json_object_get(status, "microphone"), "name"));
@@ -147,7 +147,7 @@ static int follow_default_again(void) {
     int fd;
     if (control_connect(&fd, &err) == 0) {
         close(fd);
-        json_t *answer = cli_ask(json_pack("{s:s, s:s, s:s, s:b}", "command", "set", "name", "microphone", "value",
+        json_t *answer = cli_ask(json_pack("{s:s, s:s, s:s, s:b}", "command", COMMAND_SET, "name", "microphone", "value",
                                            "default", "save", true));
         json_decref(answer);
         return answer ? cli_done : cli_failed;
@@ -174,7 +174,7 @@ int default_return(void) {
 static int run_default(const struct cli_call *call) {
     if (call->n_words)
         return strcmp(call->words[0], "on") == 0 ? default_take() : default_return();
-    json_t *status = cli_ask(json_pack("{s:s}", "command", "status"));
+    json_t *status = cli_ask(json_pack("{s:s}", "command", COMMAND_STATUS));
     if (!status)
         return cli_failed;
     puts(json_is_true(json_object_get(status, "default")) ? "default   Enhanced Mic is the default microphone"

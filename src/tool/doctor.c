@@ -4,7 +4,7 @@
 #include "tool/cli.h"
 
 #include "base/text.h"
-#include "daemon/control.h"
+#include "control/client.h"
 #include "graph/microphone.h"
 #include "graph/node.h"
 #include "tool/autostart.h"
@@ -217,7 +217,7 @@ static void check_service(struct doctor *d) {
 static int ask_daemon(struct doctor *d, struct err *err) {
     int fd, res = control_connect(&fd, err);
     if (res == 0) {
-        res = control_ask(fd, &d->status, json_pack("{s:s}", "command", "status"), err);
+        res = control_ask(fd, &d->status, json_pack("{s:s}", "command", COMMAND_STATUS), err);
         close(fd);
     }
     return res;
@@ -358,7 +358,7 @@ static void check_microphone(struct doctor *d) {
         check_bluetooth(d, mic);
     const json_t *level = json_object_get(d->status, "level_in_db");
     const double stalls = number_of(d->status, "stalls");
-    if (strcmp(text_of(d->status, "state"), "waiting for sound") == 0)
+    if (strcmp(text_of(d->status, "state"), STATE_WAITING) == 0)
         tell(d, PROBLEM, "microphone",
              "unplug it and plug it in again, or choose another: primeknet mics; primeknet use NAME --save",
              "no sound comes from it, though somebody records");

@@ -4,7 +4,7 @@
 #include "tool/doctor.h"
 
 #include "base/text.h"
-#include "daemon/control.h"
+#include "control/client.h"
 #include "engine/choose.h"
 #include "engine/engine.h"
 #include "engine/measure.h"

@@ -5,7 +5,7 @@
 #include "tool/cli.h"
 
 #include "engine/choose.h"
-#include "daemon/control.h"
+#include "control/client.h"
 #include "tool/autostart.h"
 #include "tool/default.h"
 #include "tool/systemd.h"

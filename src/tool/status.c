@@ -4,7 +4,7 @@
 #include "tool/cli.h"
 
 #include "net/bands.h"
-#include "daemon/control.h"
+#include "control/client.h"
 #include "tool/listen.h"
 
 #include <math.h>
@@ -29,7 +29,7 @@ static bool is_true(const json_t *object, const char *key) {
 
 static json_t *ask_status(int fd, struct err *err) {
     json_t *answer = NULL;
-    return control_ask(fd, &answer, json_pack("{s:s, s:b}", "command", "status", "bands", true), err) < 0 ? NULL
+    return control_ask(fd, &answer, json_pack("{s:s, s:b}", "command", COMMAND_STATUS, "bands", true), err) < 0 ? NULL
                                                                                                           : answer;
 }
 
@@ -179,7 +179,7 @@ static int print_status(FILE *f, const json_t *s, bool with_levels, const char *
 }
 
 static int run_status(const struct cli_call *call) {
-    json_t *s = cli_ask(json_pack("{s:s}", "command", "status"));
+    json_t *s = cli_ask(json_pack("{s:s}", "command", COMMAND_STATUS));
     if (!s)
         return cli_failed;
     if (cli_option(call, 'j'))

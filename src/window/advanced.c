@@ -36,7 +36,7 @@ static char *describe_speaker(const json_t *status) {
     g_autofree char *names = link_join(players, "");
     if (!speaker)
         return g_strdup(_("An output that removes the noise of people at the other end"));
-    if (strcmp(text_of(speaker, "state"), "no output") == 0)
+    if (strcmp(text_of(speaker, "state"), STATE_NO_OUTPUT) == 0)
         return g_strdup(_("There is no output"));
     if (json_array_size(players) == 0)
         return g_strdup(_("Nobody plays"));

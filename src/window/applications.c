@@ -49,7 +49,7 @@ static void on_answer(gpointer data, json_t *answer, const char *error) {
 
 static void choose(PrimeknetApplication *self, const char *choice) {
     self->under_way++;
-    link_ask(json_pack("{s:s, s:s, s:s}", "command", "app", "name", name_of(self), "choice", choice), on_answer,
+    link_ask(json_pack("{s:s, s:s, s:s}", "command", COMMAND_APP, "name", name_of(self), "choice", choice), on_answer,
              g_object_ref(self));
 }
 

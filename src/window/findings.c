@@ -2,7 +2,7 @@
 
 #include "window/findings.h"
 
-#include "daemon/control.h"
+#include "control/client.h"
 #include "window/command.h"
 
 #include <glib/gi18n.h>

@@ -2,7 +2,7 @@
 
 #include "window/link.h"
 
-#include "daemon/control.h"
+#include "control/client.h"
 
 #include <gio/gio.h>
 #include <gio/gunixinputstream.h>
@@ -43,7 +43,7 @@ static void on_line(GObject *in, GAsyncResult *result, gpointer data) {
 }
 
 static gboolean look(gpointer data) {
-    static const char watch[] = "{\"command\":\"watch\"}\n";
+    static const char watch[] = "{\"command\":\"" COMMAND_WATCH "\"}\n";
     struct link *l = data;
     struct err err;
     int fd, res = control_connect(&fd, &err);

@@ -4,7 +4,7 @@
 #ifndef PRIMEKNET_WINDOW_LINK_H
 #define PRIMEKNET_WINDOW_LINK_H
 
-#include "daemon/control.h"
+#include "control/client.h"
 
 #include <glib.h>
 #include <jansson.h>

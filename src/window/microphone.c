@@ -127,7 +127,7 @@ static void on_bypassed(gpointer data, json_t *answer, const char *error) {
 static void on_switch(PrimeknetMicrophone *self) {
     const char *bypass = gtk_switch_get_active(self->enhances) ? "off" : "on";
     if (!self->filling)
-        link_ask(json_pack("{s:s, s:s}", "command", "bypass", "state", bypass), on_bypassed, g_object_ref(self));
+        link_ask(json_pack("{s:s, s:s}", "command", COMMAND_BYPASS, "state", bypass), on_bypassed, g_object_ref(self));
 }
 
 /* ---- from start to end ------------------------------------------------------------------------------------------- */

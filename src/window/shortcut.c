@@ -132,7 +132,7 @@ static void on_activated(GDBusConnection *bus, const char *sender, const char *p
     g_variant_get_child(parameters, 0, "&o", &session);
     g_variant_get_child(parameters, 1, "&s", &id);
     if (s->session && strcmp(session, s->session) == 0 && strcmp(id, ID) == 0)
-        link_ask(json_pack("{s:s, s:s}", "command", "bypass", "state", "toggle"), NULL, NULL);
+        link_ask(json_pack("{s:s, s:s}", "command", COMMAND_BYPASS, "state", "toggle"), NULL, NULL);
 }
 
 /* ---- from start to end ------------------------------------------------------------------------------------------- */

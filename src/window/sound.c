@@ -2,7 +2,7 @@
 
 #include "window/sound.h"
 
-#include "daemon/presets.h"
+#include "control/presets.h"
 #include "window/link.h"
 #include "window/setting.h"
 
@@ -73,8 +73,8 @@ static void on_reset_done(gpointer data, json_t *answer, const char *error) {
 }
 
 static void on_reset(PrimeknetSound *self) {
-    link_ask(json_pack("{s:s, s:s, s:s, s:b}", "command", "set", "name", "preset", "value", PRESET_DEFAULT, "save",
-                       TRUE), on_reset_done, g_object_ref(self));
+    link_ask(json_pack("{s:s, s:s, s:s, s:b}", "command", COMMAND_SET, "name", "preset", "value", PRESET_DEFAULT,
+                       "save", TRUE), on_reset_done, g_object_ref(self));
 }
 
 /* ---- what is shown ----------------------------------------------------------------------------------------------- */
@@ -129,7 +129,7 @@ static void on_own(PrimeknetSound *self) {
     if (self->filling)
         return;
     self->owning++;
-    link_ask(json_pack("{s:s, s:s}", "command", "profile", "state", own), on_owned, g_object_ref(self));
+    link_ask(json_pack("{s:s, s:s}", "command", COMMAND_PROFILE, "state", own), on_owned, g_object_ref(self));
 }
 
 /* ---- from start to end ------------------------------------------------------------------------------------------- */

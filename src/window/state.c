@@ -2,7 +2,7 @@
 
 #include "window/state.h"
 
-#include "daemon/control.h"
+#include "control/client.h"
 
 #include <glib/gi18n.h>
 #include <string.h>
@@ -89,7 +89,7 @@ static gboolean is_away(struct state *s, const json_t *status, const struct stat
 }
 
 static gboolean lacks_pipewire(struct state *s, const json_t *status) {
-    if (!state_is(status, "no PipeWire"))
+    if (!state_is(status, STATE_NO_PIPEWIRE))
         return FALSE;
     look(s, LOOK_BROKEN, "dialog-error-symbolic");
     tell(s, g_strdup(_("Waiting for PipeWire")), "");
@@ -99,7 +99,7 @@ static gboolean lacks_pipewire(struct state *s, const json_t *status) {
 
 static gboolean lacks_microphone(struct state *s, const json_t *status) {
     const char *chosen = text_of(json_object_get(status, "settings"), "microphone");
-    if (!state_is(status, "no microphone"))
+    if (!state_is(status, STATE_NO_MICROPHONE))
         return FALSE;
     look(s, LOOK_BROKEN, "microphone-disabled-symbolic");
     tell(s, g_strdup(_("No microphone")), "");
@@ -132,7 +132,7 @@ static gboolean is_silenced(struct state *s, const json_t *status) {
 }
 
 static gboolean lost_its_engine(struct state *s, const json_t *status) {
-    if (!state_is(status, "engine lost"))
+    if (!state_is(status, STATE_ENGINE_LOST))
         return FALSE;
     look(s, LOOK_BROKEN, "dialog-error-symbolic");
     tell(s, g_strdup(_("Noise is not removed: the engine has failed")), "");
@@ -143,7 +143,7 @@ static gboolean lost_its_engine(struct state *s, const json_t *status) {
 
 static gboolean waits_for_sound(struct state *s, const json_t *status, const struct state_beside *beside) {
     const gboolean silent = json_is_null(json_object_get(status, "level_in_db")) && beside->silent_s >= silence_s;
-    if (!silent && !state_is(status, "waiting for sound"))
+    if (!silent && !state_is(status, STATE_WAITING))
         return FALSE;
     look(s, LOOK_WARNING, "microphone-sensitivity-low-symbolic");
     tell(s, g_strdup_printf(_("No sound from %s"), microphone_of(status)), "");
@@ -180,7 +180,7 @@ static gboolean is_bypassed(struct state *s, const json_t *status) {
 
 static gboolean is_idle(struct state *s, const json_t *status) {
     const char *bare = bare_application(status);
-    if (!state_is(status, "idle"))
+    if (!state_is(status, STATE_IDLE))
         return FALSE;
     look(s, bare ? LOOK_WARNING : LOOK_RESTING, bare ? "dialog-warning-symbolic" : "audio-input-microphone-symbolic");
     tell(s, bare ? g_strdup_printf(_("%s hears you with noise"), bare) : g_strdup(_("Nobody is listening")),

@@ -48,13 +48,13 @@ struct tray {
 
 static void toggle(struct tray *t) {
     if (t->runs)
-        link_ask(json_pack("{s:s, s:s}", "command", "bypass", "state", t->bypass ? "off" : "on"), NULL, NULL);
+        link_ask(json_pack("{s:s, s:s}", "command", COMMAND_BYPASS, "state", t->bypass ? "off" : "on"), NULL, NULL);
 }
 
 static void set_strength(struct tray *t, double strength) {
     char value[G_ASCII_DTOSTR_BUF_SIZE];
     if (t->runs)
-        link_ask(json_pack("{s:s, s:s, s:s, s:b}", "command", "set", "name", "strength", "value",
+        link_ask(json_pack("{s:s, s:s, s:s, s:b}", "command", COMMAND_SET, "name", "strength", "value",
                            g_ascii_formatd(value, sizeof value, "%.2f", strength), "save", TRUE), NULL, NULL);
 }
 

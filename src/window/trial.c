@@ -252,7 +252,7 @@ static void on_refused(gpointer data, json_t *answer, const char *error) {
 
 static void bypass(PrimeknetTrial *self, gboolean on) {
     self->compares = on;
-    link_ask(json_pack("{s:s, s:s}", "command", "bypass", "state", on ? "on" : "off"), on_refused,
+    link_ask(json_pack("{s:s, s:s}", "command", COMMAND_BYPASS, "state", on ? "on" : "off"), on_refused,
              g_object_ref(self));
 }
 

@@ -2,7 +2,7 @@
 
 #include "window/verdict.h"
 
-#include "daemon/control.h"
+#include "control/client.h"
 
 #include <glib/gi18n.h>
 #include <math.h>

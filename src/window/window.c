@@ -185,7 +185,7 @@ static gboolean ask_levels(gpointer data) {
     PrimeknetWindow *self = data;
     self->next_levels = 0;
     self->asking = TRUE;
-    link_ask(json_pack("{s:s, s:b}", "command", "status", "bands", TRUE), on_levels, g_object_ref(self));
+    link_ask(json_pack("{s:s, s:b}", "command", COMMAND_STATUS, "bands", TRUE), on_levels, g_object_ref(self));
     return G_SOURCE_REMOVE;
 }
 

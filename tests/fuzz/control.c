@@ -8,7 +8,8 @@
 
 #include "fuzz.h"
 
-#include "daemon/control.h"
+#include "control/client.h"
+#include "control/server.h"
 #include "daemon/settings.h"
 
 #include <errno.h>

@@ -6,7 +6,7 @@
 
 #include "fuzz.h"
 
-#include "daemon/presets.h"
+#include "control/presets.h"
 #include "daemon/settings.h"
 
 #include <ctype.h>

@@ -1,4 +1,4 @@
-#include "daemon/presets.h"
+#include "control/presets.h"
 
 #include <math.h>
 #include <stddef.h>

@@ -1,12 +1,13 @@
-#include "daemon/settings.h"
+#include "control/names.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 static const struct {
     const char *name, *allowed;
 } rows[N_SETTINGS] = {
 #define ROW(name, allowed) {#name, allowed},
-#include "daemon/settings.def"
+#include "control/settings.def"
 };
 
 const char *settings_name(int setting) {
