@@ -727,7 +727,7 @@ static const struct script scripts[] = {
 struct play {
     struct mirror m;
     struct wishes w;
-    char microphone[256], channel[32], target[256];
+    char microphone[256], target[256];
 };
 
 static uint32_t number(const char *text) {
@@ -829,7 +829,7 @@ static void play_event(struct play *p, char *const *a) {
         open_streams(p, number(a[1]), number(a[2]));
     else if (strcmp(event, "choose") == 0)
         m->own.microphone = choice(p->microphone, sizeof p->microphone, a[1]),
-        m->own.channel = choice(p->channel, sizeof p->channel, a[2]);
+        channel_parse(&m->own.channel, strcmp(a[2], "-") == 0 ? NULL : a[2]);
     else if (strcmp(event, "noted") == 0) {
         struct recall_stream s = {.serial = number(a[1]), .misled = a[3]};
         snprintf(s.target, sizeof s.target, "%s", strcmp(a[2], "-") == 0 ? "" : a[2]);

@@ -3,8 +3,8 @@
 #include "base/clock.h"
 #include "daemon/carry.h"
 #include "daemon/gpu.h"
-#include "daemon/log.h"
 #include "daemon/notify.h"
+#include "daemon/say.h"
 #include "engine/choose.h"
 
 #include <errno.h>
@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <systemd/sd-daemon.h>
 
 enum {
     REPLACE_MS = 5000,         /* between two attempts to replace an engine that failed */

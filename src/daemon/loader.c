@@ -3,8 +3,8 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/text.h"
-#include "daemon/log.h"
 #include "daemon/power.h"
+#include "daemon/say.h"
 #include "engine/choose.h"
 #include "engine/measure.h"
 #include "live/pump.h"
@@ -16,7 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <systemd/sd-daemon.h>
 #include <unistd.h>
 
 /* Hops of a warm-up. A GPU's clocks take about a second of sound to settle, and a heavier model is judged by that much.

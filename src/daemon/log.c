@@ -2,41 +2,15 @@
 
 #include "base/clock.h"
 #include "daemon/report.h"
+#include "daemon/say.h"
 
-#include <ctype.h>
-#include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <systemd/sd-daemon.h>
-#include <unistd.h>
 
 enum {
     LOST_MS = 1500,         /* without a microphone before it is called lost: changing to another takes a while */
     LATE_REPORT_MS = 60000, /* between two lines about late hops */
 };
-
-/* Whether stderr goes to the journal, which reads a priority at the start of each line (sd-daemon(3)). */
-static bool logs_to_journal(void) {
-    const char *stream = getenv("JOURNAL_STREAM");
-    unsigned long long device, inode;
-    struct stat st;
-    return stream && sscanf(stream, "%llu:%llu", &device, &inode) == 2 && fstat(STDERR_FILENO, &st) == 0 &&
-           st.st_dev == (dev_t)device && st.st_ino == (ino_t)inode;
-}
-
-void say(const char *priority, const char *format, ...) {
-    char line[1024];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(line, sizeof line, format, args);
-    va_end(args);
-    for (char *c = line; *c; c++) /* names in the graph are other programs' */
-        if (iscntrl((unsigned char)*c))
-            *c = ' ';
-    fprintf(stderr, "%s%s\n", logs_to_journal() ? priority : "primeknetd: ", line);
-}
 
 static void log_microphone(struct log *l, const struct node_status *s) {
     const bool away = s->connected && !s->has_microphone && l->microphone[0];

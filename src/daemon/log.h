@@ -1,6 +1,4 @@
-/* log.h - the daemon's log: stderr, or the journal where that is the journal's.
- *
- * Threads: say on any; the others on the nodes' owner's. */
+/* log.h - what the log is told of the nodes. On the nodes' owner's thread. */
 #ifndef PRIMEKNET_LOG_H
 #define PRIMEKNET_LOG_H
 
@@ -8,9 +6,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-
-/* One line, cut at 1024 bytes; control characters become blanks. priority: SD_INFO and its like of sd-daemon(3). */
-void say(const char *priority, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* What the log has been told so far; {0} at first. */
 struct log {

@@ -14,6 +14,7 @@
 #include "daemon/log.h"
 #include "daemon/nodes.h"
 #include "daemon/options.h"
+#include "daemon/say.h"
 #include "daemon/service.h"
 #include "daemon/settings.h"
 
@@ -27,7 +28,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
-#include <systemd/sd-daemon.h>
 #include <unistd.h>
 
 enum {

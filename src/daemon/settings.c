@@ -8,7 +8,8 @@
 #include "base/text.h"
 #include "control/presets.h"
 #include "daemon/conf.h"
-#include "graph/node.h"
+#include "graph/channel.h"
+#include "graph/names.h"
 
 #include <errno.h>
 #include <locale.h>
@@ -17,9 +18,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#pragma GCC diagnostic ignored "-Wpedantic" /* PipeWire's inline functions are GNU C */
-#include <spa/param/audio/type-info.h>
 
 #define MAX_FILE_BYTES 65536
 #define PROFILES "profiles" /* the list of them in a file */
@@ -93,14 +91,10 @@ static bool fits_gpu(const char *text) {
     return text_begins(text, "GPU-") && text[4] && strspn(text + 4, "0123456789abcdefABCDEF-") == strlen(text + 4);
 }
 
-/* The names that PipeWire has for channels. */
+/* A number is no text. */
 static bool fits_channel(const char *text) {
-    if (strcmp(text, "mix") == 0)
-        return true;
-    for (const struct spa_type_info *t = spa_type_audio_channel; t->name; t++)
-        if (t->type != SPA_AUDIO_CHANNEL_UNKNOWN && strcmp(strrchr(t->name, ':') + 1, text) == 0)
-            return true;
-    return false;
+    struct channel c;
+    return text[0] && channel_parse(&c, text) && !c.number;
 }
 
 /* ---- the table --------------------------------------------------------------------------------------------------- */

@@ -6,7 +6,8 @@
 #ifndef PRIMEKNET_MIRROR_H
 #define PRIMEKNET_MIRROR_H
 
-#include "graph/node.h"
+#include "graph/channel.h"
+#include "graph/names.h"
 #include "graph/recall.h"
 
 #include <jansson.h>
@@ -90,7 +91,8 @@ struct mirror {
     struct {
         enum node_kind kind;
         const char *name;                 /* node.name of its visible stream */
-        const char *microphone, *channel; /* as in node_options, or NULL */
+        const char *microphone;           /* as in node_options, or NULL */
+        struct channel channel;
         uint32_t capture, source;         /* its streams' nodes, or MIRROR_NONE */
         const char *target;               /* wishes.target when its capture stream was opened */
     } own;

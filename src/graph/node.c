@@ -33,7 +33,8 @@
 struct node {
     enum node_kind kind;
     char name[288], title[288]; /* node.name and node.description of the visible stream */
-    char *microphone, *channel; /* as in node_options, or NULL */
+    char *microphone; /* as in node_options, or NULL */
+    struct channel channel;
     void (*changed)(void *data);
     void *data;
     struct errands *errands;
@@ -445,15 +446,14 @@ static char *copy(const char *text) {
 }
 
 static int set_microphone(struct node *n, const char *microphone, const char *channel, struct err *err) {
-    const int number = channel_number(channel && *channel ? channel : NULL);
-    if (number < 0 ? streams_channel(channel) == SPA_AUDIO_CHANNEL_UNKNOWN : number > (int)SPA_AUDIO_MAX_CHANNELS)
+    struct channel chosen;
+    if (!channel_parse(&chosen, channel))
         return err_set(err, -EINVAL,
-                "channel \"%s\" is neither mix, nor a number from 1 on, nor a channel's name (FL, FR, AUX0...)",
-                channel);
+                "channel \"%s\" is neither mix, nor a number from 1 to %d, nor a channel's name (FL, FR, AUX0...)",
+                channel, CHANNEL_GREATEST);
     free(n->microphone);
-    free(n->channel);
     n->microphone = copy(microphone);
-    n->channel = copy(channel);
+    n->channel = chosen;
     return 0;
 }
 
@@ -597,7 +597,6 @@ void node_close(struct node *n) {
     }
     json_decref(n->registry.mirror.choices);
     free(n->microphone);
-    free(n->channel);
     free(n);
     pw_deinit();
 }

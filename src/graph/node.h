@@ -10,15 +10,11 @@
 #define PRIMEKNET_NODE_H
 
 #include "base/err.h"
+#include "graph/names.h"
 #include "live/pump.h"
 
 struct errands;
 struct node;
-
-#define ENHANCED_MIC "enhanced_mic"
-#define ENHANCED_SPEAKER "enhanced_speaker"
-/* Their node.name: ENHANCED_MIC; ENHANCED_MIC "." and the microphone's name; ENHANCED_SPEAKER. */
-enum node_kind { NODE_MIC, NODE_MORE_MIC, NODE_SPEAKER };
 
 struct node_options {
     enum node_kind kind;

@@ -4,18 +4,9 @@
 #include "graph/choices.h"
 #include "graph/microphone.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-int channel_number(const char *channel) {
-    if (!channel || strcmp(channel, "mix") == 0)
-        return 0;
-    char *end;
-    const long number = strtol(channel, &end, 10);
-    return *end || number < 1 || number > INT_MAX ? -1 : (int)number;
-}
 
 /* ---- who is linked ----------------------------------------------------------------------------------------------- */
 
@@ -227,11 +218,11 @@ static struct mirror_node *find_led(const struct mirror *m, const struct mirror_
 
 /* The name of the chosen channel; NULL: the microphone does not have it, or none was chosen. */
 static const char *find_channel(const struct mirror *m, uint32_t microphone) {
-    const int number = channel_number(m->own.channel);
-    for (unsigned i = 0; number != 0 && i < m->n_ports; i++) {
+    const struct channel *const chosen = &m->own.channel;
+    for (unsigned i = 0; !channel_is_mix(chosen) && i < m->n_ports; i++) {
         const struct mirror_port *const port = &m->ports[i];
         if (port->node == microphone &&
-            (number < 0 ? strcmp(port->channel, m->own.channel) == 0 : port->number + 1 == (uint32_t)number))
+            (chosen->number ? port->number + 1 == chosen->number : strcmp(port->channel, chosen->name) == 0))
             return port->channel;
     }
     return NULL;
@@ -317,7 +308,7 @@ static void choose_target(struct mirror *m, struct wishes *w) {
     const char *const channel = find_channel(m, microphone);
     snprintf(w->channel, sizeof w->channel, "%s", channel ? channel : "MONO");
     w->n_inputs = speaker || channel ? 0 : count_inputs(m, microphone);
-    w->lacks_channel = w->expected != MIRROR_NONE && channel_number(m->own.channel) != 0 && !channel;
+    w->lacks_channel = w->expected != MIRROR_NONE && !channel_is_mix(&m->own.channel) && !channel;
     if (m->own.kind == NODE_MORE_MIC && found)
         snprintf(w->title, sizeof w->title, "Enhanced Mic: %s", found->description);
 }

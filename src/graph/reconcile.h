@@ -48,7 +48,4 @@ struct wishes {
 
 void reconcile(struct mirror *m, struct wishes *ret);
 
-/* "mix" and NULL: 0; a number from 1 on: that number; any other text: -1, a name. */
-int channel_number(const char *channel);
-
 #endif

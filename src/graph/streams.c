@@ -1,5 +1,7 @@
 #include "graph/streams.h"
 
+#include "graph/channel.h"
+
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -401,14 +403,6 @@ static const struct pw_filter_events pacer_events = {
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
-uint32_t streams_channel(const char *name) {
-    for (const struct spa_type_info *t = spa_type_audio_channel; t->name; t++) {
-        if (strcmp(spa_debug_type_short_name(t->name), name) == 0)
-            return t->type;
-    }
-    return SPA_AUDIO_CHANNEL_UNKNOWN;
-}
-
 static int connect_stream(const struct streams *s, struct pw_stream *stream, enum pw_direction direction,
         uint32_t channel, unsigned n_inputs, enum pw_stream_flags flags) {
     const bool visible = stream == streams_visible(s);
@@ -480,7 +474,7 @@ int streams_open_capture(struct streams *s, struct pw_core *core, const char *ta
         return -ENOMEM;
     snprintf(s->channel, sizeof s->channel, "%s", channel);
     s->n_inputs = n_inputs;
-    const uint32_t position = streams_channel(s->channel);
+    const uint32_t position = channel_position(s->channel);
     pw_properties_set(p, "channelmix.normalize", "true");       /* or two channels add up */
     if (position != SPA_AUDIO_CHANNEL_MONO || n_inputs)
         pw_properties_set(p, PW_KEY_STREAM_DONT_REMIX, "true"); /* these channels alone */

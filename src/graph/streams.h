@@ -110,7 +110,4 @@ void streams_stats(const struct streams *s, struct pump_stats *ret);
 /* Publishes what has changed: one hop of the engine that sounds, as the quantum to ask for; the latency; the voice. */
 void streams_publish(struct streams *s);
 
-/* The enum spa_audio_channel of a channel's name such as "FL", SPA_AUDIO_CHANNEL_UNKNOWN for another text. */
-uint32_t streams_channel(const char *name);
-
 #endif

@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "control/client.h"
 #include "daemon/settings.h"
-#include "graph/node.h"
+#include "graph/names.h"
 #include "graph/survey.h"
 #include "tool/cli.h"
 

@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "control/client.h"
 #include "graph/microphone.h"
-#include "graph/node.h"
+#include "graph/names.h"
 #include "tool/autostart.h"
 #include "tool/doctor.h"
 
