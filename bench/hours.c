@@ -80,7 +80,7 @@ static void hop(struct engine *e, unsigned stream, float *in_out) {
 }
 
 int main(int argc, char **argv) {
-    struct err err = {""};
+    struct err err = {0};
     struct model *model = NULL;
     struct engine *e = NULL;
     struct sound sound = {.name = argc > 2 ? argv[2] : ""};

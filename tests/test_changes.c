@@ -99,7 +99,10 @@ static void say(const char *priority, const char *format, ...) {
         note("%s", line);
 }
 
+static const char *code; /* of the last answer; "": it refused nothing, or told none */
+
 static void answer(void *data, const struct request *r, int res, const struct err *err) {
+    code = res && err->about.code ? err->about.code : "";
     note("%s %u: %s", (const char *)data, r->client, res ? err->text : "done");
 }
 
@@ -116,7 +119,7 @@ static void put_file(const char *text) {
 }
 
 static int open_changes(void) {
-    struct err err = {""};
+    struct err err = {0};
     int res = changes_open(&changes,
                            &(struct changes_options){.errands = errands,
                                                      .open = open_all,
@@ -196,7 +199,7 @@ static void bypass(int how) {
 }
 
 static void loaded(int res, const char *why) {
-    struct err err = {""};
+    struct err err = {0};
     if (res)
         err_set(&err, res, "%s", why);
     changes_loaded(changes, res, (const struct ready_engine *)home, &err); /* any address: nobody looks */
@@ -234,6 +237,7 @@ START_TEST(what_cannot_be_is_refused) {
     start();
     ask(1, SETTING_strength, "1.5");
     NOTES("client 1: strength must be a number from 0 to 1\n");
+    ck_assert_str_eq(code, CODE_BAD_VALUE);
     static const float wrong[] = {1.0001f, -0.1f, NAN, INFINITY, -INFINITY, 1e30f};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
         set_props(wrong[i]);
@@ -244,17 +248,21 @@ START_TEST(what_cannot_be_is_refused) {
     snprintf(text, sizeof text, "reload 1: %s:1: strength must be a number from 0 to 1\n",
              at("config/primeknet/primeknet.conf"));
     NOTES(text);
-    ck_assert_ptr_nonnull(strstr(now->refused, ":1: strength must be"));
+    ck_assert_ptr_nonnull(strstr(now->refused.text, ":1: strength must be"));
+    ck_assert_str_eq(now->refused.about.code, CODE_BAD_VALUE);
+    ck_assert_str_eq(now->refused.about.setting, "strength");
+    ck_assert_int_eq(now->refused.about.line, 1);
     ck_assert_str_eq(now->instead, "those from before");
     apply_fails = -EINVAL;
     ask(2, SETTING_channel, "FL");
     NOTES("client 2: channel: there is none\n");
+    ck_assert_str_eq(code, CODE_UNUSABLE);
     ck_assert_str_eq(now->settings.channel, "mix");
     put_file("model = \"small\"");
     apply_fails = 0;
     hang_up_signal(2);
     NOTES("small\nreload 2: done\n");
-    ck_assert_str_eq(now->refused, "");
+    ck_assert_str_eq(now->refused.text, "");
 }
 END_TEST
 
@@ -270,6 +278,7 @@ START_TEST(saved_and_remembered) {
     put_file("model = ;"); /* it is the user's to mend, and the value is in force all the same */
     ask_to_save(3, SETTING_strength, "0.75");
     ck_assert_ptr_nonnull(strstr(notes, "small, 0.75\nclient 3: strength is now 0.75, but not saved: "));
+    ck_assert_str_eq(code, CODE_NOT_SAVED);
     ck_assert_ptr_nonnull(strstr(notes, "primeknet.conf:1: syntax error"));
     ck_assert_str_eq(content(at("config/primeknet/primeknet.conf")), "model = ;");
 }
@@ -409,14 +418,14 @@ START_TEST(a_reload_upon_another) {
     says = true;
     loaded(0, NULL);
     ck_assert_ptr_nonnull(strstr(notes, "as they were before those that are refused\nreload 3: done"));
-    ck_assert_ptr_nonnull(strstr(now->refused, "syntax error"));
+    ck_assert_ptr_nonnull(strstr(now->refused.text, "syntax error"));
     put_file("model = \"small\"");
     hang_up_signal(5);
     put_file("strength = ");
     hang_up_signal(6);
     loaded(-EIO, "broken");
     ck_assert_ptr_nonnull(strstr(notes, "reload 5: broken"));
-    ck_assert_ptr_nonnull(strstr(now->refused, "syntax error")); /* the file as it is now, not as it was */
+    ck_assert_ptr_nonnull(strstr(now->refused.text, "syntax error")); /* the file as it is now, not as it was */
 }
 END_TEST
 
@@ -434,6 +443,7 @@ START_TEST(a_deadline_passes) {
     ck_assert_int_eq(changes_step(changes, 3000), INT32_MAX);
     NOTES("load nothing\nclient 1: the engine for it takes too long to load; the settings stay as they were\n"
           "client 2: the engine for it takes too long to load; the settings stay as they were\n");
+    ck_assert_str_eq(code, CODE_TIMEOUT);
     ck_assert(!now->loading);
     ck_assert_str_eq(now->settings.model, "small");
     ask(3, SETTING_model, "base"); /* and it can be asked for again */
@@ -485,6 +495,7 @@ START_TEST(too_many_wait) {
     notes[0] = '\0';
     ask(64, SETTING_model, "large");
     NOTES("client 64: too many wait for an engine already\n");
+    ck_assert_str_eq(code, CODE_BUSY);
     own(65, true);
     NOTES("client 65: too many wait for an engine already\n");
     ck_assert_str_eq(content(at("config/primeknet/primeknet.conf")), "model = \"small\"\n");
@@ -594,7 +605,7 @@ START_TEST(a_profile_that_cannot_be_had) {
     loaded(-ENOENT, "model: no such model");
     NOTES("load base\nthe profile of Headset is not used: model: no such model\n");
     ck_assert_int_eq(now->profile, -1);
-    ck_assert_str_eq(now->profile_refused, "model: no such model");
+    ck_assert_str_eq(now->profile_refused.text, "model: no such model");
     use("alsa_input.usb-Headset-00.mono", "Headset");
     ask(1, SETTING_strength, "0.75");
     NOTES("small, 0.75\nclient 1: done\n");
@@ -607,16 +618,16 @@ START_TEST(a_profile_that_cannot_be_had) {
     hang_up_signal(1);
     loaded(0, NULL);
     NOTES("load base\nbase, 0.25\nreload 1: done\n");
-    ck_assert_str_eq(now->profile_refused, "");
+    ck_assert_str_eq(now->profile_refused.text, "");
     use("yeti", "Blue Yeti");
     loaded(0, NULL);
     NOTES("load small\nsmall, 0.5\n");
     use("alsa_input.usb-Headset-00.mono", "Headset");
     loaded(-EIO, "broken");
-    ck_assert_str_eq(now->profile_refused, "broken");
+    ck_assert_str_eq(now->profile_refused.text, "broken");
     use("yeti", "Blue Yeti"); /* whose profile can be had */
     NOTES("load base\nsmall\nsmall, 0.5\n");
-    ck_assert_str_eq(now->profile_refused, "");
+    ck_assert_str_eq(now->profile_refused.text, "");
     use("another", "Another");
     notes[0] = '\0';
     use("alsa_input.usb-Headset-00.mono", "Headset"); /* which is tried once more */
@@ -637,6 +648,7 @@ START_TEST(a_profile_is_made_and_removed) {
     start();
     own(1, true);
     NOTES("client 1: there is no microphone\n");
+    ck_assert_str_eq(code, CODE_NO_MICROPHONE);
     use("yeti", "Blue Yeti");
     ask(1, SETTING_strength, "0.5");
     own(2, false);
@@ -682,9 +694,10 @@ START_TEST(a_profile_is_removed_while_one_loads) {
     NOTES("load base\n");
     own(2, true);
     NOTES("client 2: the profile of Headset is not used: broken\n");
+    ck_assert_str_eq(code, CODE_PROFILE_REFUSED);
     own(3, false);
     NOTES("small\nclient 3: done\n");
-    ck_assert_str_eq(now->profile_refused, "");
+    ck_assert_str_eq(now->profile_refused.text, "");
     ck_assert_uint_eq(now->settings.n_profiles, 1);
     put_file(with_profiles);
     hang_up_signal(1);
@@ -714,7 +727,7 @@ static struct control *control;
 static void reply(void *data, const struct request *r, int res, const struct err *err) {
     (void)data;
     control_reply(control, r->client,
-                  res ? control_refuse("%s", err->text) : json_pack("{s:s}", "model", now->settings.model));
+                  res ? control_refuse(CODE_FAILED, "%s", err->text) : json_pack("{s:s}", "model", now->settings.model));
 }
 
 static void take_request(void *data, unsigned client, const char *command, const json_t *request) {
@@ -744,7 +757,7 @@ static void assert_hears(int fd, const char *line) {
 
 /* What it asked for comes into force all the same, and its place is free for the next. */
 START_TEST(a_client_hangs_up) {
-    struct err err = {""};
+    struct err err = {0};
     start();
     ck_assert_msg(control_open(&control, take_request, NULL, &err) == 0, "%s", err.text);
     int gone = connect_and_ask("{\"command\":\"base\"}\n"), stays = connect_and_ask("{\"command\":\"large\"}\n");
@@ -755,7 +768,7 @@ START_TEST(a_client_hangs_up) {
     assert_hears(stays, "{\"model\":\"large\"}\n");
     int next = connect_and_ask("{\"command\":\"small\"}\n");
     loaded(-EIO, "broken");
-    assert_hears(next, "{\"error\":\"broken\"}\n");
+    assert_hears(next, "{\"error\":\"broken\",\"code\":\"failed\"}\n");
     close(next);
     close(stays);
     control_close(control);
@@ -778,7 +791,7 @@ START_TEST(a_start_with_the_last_good_ones) {
              at("config/primeknet/primeknet.conf"));
     NOTES(text);
     ck_assert(now->settings.strength == 0.5);
-    ck_assert_ptr_nonnull(strstr(now->refused, "strength must be"));
+    ck_assert_ptr_nonnull(strstr(now->refused.text, "strength must be"));
     says = false;
     apply_fails = -EINVAL;
     ask(0, SETTING_microphone, "usb");
@@ -790,7 +803,7 @@ START_TEST(a_start_with_the_last_good_ones) {
     put_file("model = \"base\"; strength = 0.875");
     hang_up_signal(1);
     NOTES("base, 0.875\nreload 1: done\n");
-    ck_assert_str_eq(now->refused, "");
+    ck_assert_str_eq(now->refused.text, "");
 }
 END_TEST
 
@@ -881,7 +894,7 @@ START_TEST(a_disk_that_stalls_holds_no_reload_up) {
     NOTES("");
     sem_post(&disk);
     until_told("reload 5: ");
-    ck_assert_ptr_nonnull(strstr(now->refused, "syntax error"));
+    ck_assert_ptr_nonnull(strstr(now->refused.text, "syntax error"));
     errands_close(errands);
     errands = NULL;
     sem_destroy(&disk);
@@ -894,7 +907,7 @@ START_TEST(a_start_with_the_defaults) {
     ck_assert_int_eq(open_changes(), 0);
     NOTES("open broken\nopen auto\n");
     ck_assert_str_eq(now->instead, "the defaults");
-    ck_assert_ptr_nonnull(strstr(now->refused, "primeknet.conf:1: model: it is broken"));
+    ck_assert_ptr_nonnull(strstr(now->refused.text, "primeknet.conf:1: model: it is broken"));
     ck_assert_ptr_nonnull(strstr(now->settings.file, "primeknet.conf"));
     ck_assert_int_ne(access(at("state/primeknet/settings"), F_OK), 0); /* they are not good ones */
     end();

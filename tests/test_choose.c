@@ -139,7 +139,7 @@ START_TEST(what_cannot_be_read_is_not_chosen) {
     static const char *const models[] = {"small", "base", "large"};
     char path[3][96];
     struct choice c;
-    struct err err = {""};
+    struct err err = {0};
     for (int i = 0; i < 3; i++)
         snprintf(path[i], sizeof path[i], "%s/%s.safetensors", state, models[i]);
     put_choice("large", 99, 1);
@@ -174,7 +174,7 @@ END_TEST
 
 START_TEST(an_unknown_engine_is_an_error) {
     struct choice c;
-    struct err err = {""};
+    struct err err = {0};
     ck_assert_int_lt(choose_model(&c, "steam", CHOOSE_MEASURED, NULL, &err), 0);
     ck_assert_ptr_nonnull(strstr(err.text, "steam"));
 }
@@ -182,7 +182,7 @@ END_TEST
 
 START_TEST(what_nobody_waits_for_is_neither_measured_nor_remembered) {
     struct choice c;
-    struct err err = {""};
+    struct err err = {0};
     const _Atomic bool stop = true;
     unlink(file);
     ck_assert_int_eq(choose_model(&c, "cpu", CHOOSE_MEASURED, &stop, &err), -ECANCELED);

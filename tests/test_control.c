@@ -66,7 +66,7 @@ static void answer(void *data, unsigned client, const char *command, const json_
     } else if (strcmp(command, "long") == 0) {
         control_reply(control, client, long_answer(request));
     } else {
-        control_reply(control, client, control_refuse("no command \"%s\"", command));
+        control_reply(control, client, control_refuse(CODE_BAD_REQUEST, "no command \"%s\"", command));
     }
 }
 
@@ -76,7 +76,7 @@ static void answer_who_waits(void) {
 }
 
 static void set_up(void) {
-    struct err err = {""};
+    struct err err = {0};
     strcpy(runtime + strlen(runtime) - 6, "XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(runtime));
     setenv("XDG_RUNTIME_DIR", runtime, 1);
@@ -163,7 +163,7 @@ END_TEST
 /* A directory that is another user's, or leads elsewhere, is left alone. */
 START_TEST(strange_directory_is_refused) {
     struct stat st;
-    struct err err = {""};
+    struct err err = {0};
     char elsewhere[160];
     control_close(control);
     control = NULL;
@@ -188,7 +188,7 @@ END_TEST
 
 START_TEST(one_daemon_only) {
     struct control *second = NULL;
-    struct err err = {""};
+    struct err err = {0};
     ck_assert_int_eq(control_open(&second, answer, NULL, &err), -EADDRINUSE);
     ck_assert_ptr_null(second);
     ck_assert_ptr_nonnull(strstr(err.text, place));
@@ -200,7 +200,7 @@ END_TEST
 
 /* A socket, a file or a link with its name that is left over is no obstacle, and what a link leads to is left alone. */
 START_TEST(leftovers) {
-    struct err err = {""};
+    struct err err = {0};
     char victim[160];
     snprintf(victim, sizeof victim, "%s/victim", runtime);
     for (int i = 0; i < 3; i++) {
@@ -225,7 +225,7 @@ END_TEST
 
 START_TEST(no_place) {
     struct control *other = NULL;
-    struct err err = {""};
+    struct err err = {0};
     char path[200];
     unsetenv("XDG_RUNTIME_DIR");
     unsetenv("SUDO_UID");
@@ -278,8 +278,9 @@ START_TEST(garbage_is_refused) {
     if (strstr(garbage[_i].text, "echo\"}") && !strstr(garbage[_i].text, ",")) {
         ck_assert_str_eq(text, "(end)");
     } else {
-        ck_assert_msg(strncmp(text, "{\"error\":\"", 10) == 0 && strchr(text, '\n') == text + strlen(text) - 1, "%s",
-                      text);
+        static const char end[] = "\",\"code\":\"bad_request\"}\n";
+        const char *at = strstr(text, end);
+        ck_assert_msg(strncmp(text, "{\"error\":\"", 10) == 0 && at && strlen(at) == strlen(end), "%s", text);
         assert_serves(fd);
     }
     close(fd);
@@ -409,7 +410,7 @@ START_TEST(many_clients) {
         ck_assert_str_ne(heard(fds[i]), "(end)");
     int fd = connect_raw();
     turn();
-    ck_assert_str_eq(heard(fd), "{\"error\":\"primeknetd serves too many already\"}\n");
+    ck_assert_str_eq(heard(fd), "{\"error\":\"primeknetd serves too many already\",\"code\":\"busy\"}\n");
     ck_assert_str_eq(heard(fd), "(end)");
     close(fd);
     answer_who_waits();
@@ -455,7 +456,7 @@ START_TEST(no_descriptors_left) {
             say(clients[0], wait_for_it, strlen(wait_for_it));
         } else {
             ck_assert_str_eq(heard(clients[i]),
-                             "{\"error\":\"primeknetd has too many files open for another client\"}\n");
+                             "{\"error\":\"primeknetd has too many files open for another client\",\"code\":\"busy\"}\n");
             ck_assert_str_eq(heard(clients[i]), "(end)");
         }
     }
@@ -483,14 +484,14 @@ START_TEST(a_refusal_says_why_whatever_its_bytes) {
         {"\xE2\x80", "no command \"??\""},
     };
     for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
-        json_t *refusal = control_refuse("no command \"%s\"", refusals[i].what);
+        json_t *refusal = control_refuse(CODE_BAD_REQUEST, "no command \"%s\"", refusals[i].what);
         ck_assert_str_eq(json_string_value(json_object_get(refusal, "error")), refusals[i].text);
         json_decref(refusal);
     }
     char longest[3000];
     memset(longest, 'x', sizeof longest);
     longest[sizeof longest - 1] = '\0';
-    json_t *refusal = control_refuse("%s", longest);
+    json_t *refusal = control_refuse(CODE_BAD_REQUEST, "%s", longest);
     ck_assert_uint_ge(strlen(json_string_value(json_object_get(refusal, "error"))), sizeof(struct err) - 1);
     json_decref(refusal);
 }
@@ -584,7 +585,7 @@ static atomic_bool quit;
 
 /* A daemon that is stopped: its socket is there, and nobody serves it. */
 START_TEST(nobody_answers) {
-    struct err err = {""};
+    struct err err = {0};
     json_t *got = NULL;
     int fd;
     ck_assert_int_eq(control_connect(&fd, &err), 0);
@@ -615,7 +616,7 @@ static void *serve_all(void *data) {
 }
 
 START_TEST(asking) {
-    struct err err = {""};
+    struct err err = {0};
     json_t *got = NULL;
     pthread_t thread;
     int fd;
@@ -651,7 +652,7 @@ static void *get_ready(void *data) {
 
 /* While the daemon is alive its answer is waited for, however long. */
 START_TEST(an_answer_that_takes_its_time) {
-    struct err err = {""};
+    struct err err = {0};
     json_t *got = NULL;
     pthread_t server, timer;
     int fd;

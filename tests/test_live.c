@@ -863,7 +863,7 @@ END_TEST
 
 /* With too few open files, at whatever point they run out, node_open says so or the node comes up. */
 START_TEST(what_keeps_a_node_from_opening_is_told) {
-    struct err err = {""};
+    struct err err = {0};
     const struct node_options o = {.hop_p99_us = 1, .release = release};
     struct node_options options = o;
     start_session("");

@@ -429,7 +429,7 @@ START_TEST(a_length_that_wrapped_around_is_corrected) {
             ck_assert_int_eq(pwrite(fd, "LIST\4\0\0\0INFO", 12, (off_t)n + 44), 12);
         close(fd);
         struct sound_in f;
-        struct err err = {""};
+        struct err err = {0};
         ck_assert_msg(sound_in_open(&f, in_dir("big.wav"), NULL, &err) == 0, "%s", err.text);
         ck_assert_int_eq(f.info.frames, n / 2);
         ck_assert_ptr_null(sound_in_fault(&f));
@@ -455,7 +455,7 @@ START_TEST(what_a_format_cannot_count_is_not_begun) {
     begin(0);
     for (size_t i = 0; i < sizeof outs / sizeof *outs; i++) {
         struct sound_out o;
-        struct err err = {""};
+        struct err err = {0};
         const SF_INFO like = {.samplerate = RATE, .channels = 1, .format = SF_FORMAT_WAV | outs[i].subtype};
         const int code = sound_out_open(&o, in_dir(outs[i].name), &like, outs[i].frames, &err);
         ck_assert_msg((code == 0) == (outs[i].format != 0), "%s: %s", outs[i].name, err.text);
@@ -468,7 +468,7 @@ START_TEST(what_a_format_cannot_count_is_not_begun) {
     }
     /* Nobody knew the length. */
     struct sound_out o;
-    struct err err = {""};
+    struct err err = {0};
     float x[200] = {0};
     const SF_INFO like = {.samplerate = RATE, .channels = 1, .format = SF_FORMAT_WAV | SF_FORMAT_PCM_16};
     ck_assert_int_eq(sound_out_open(&o, in_dir("o.wav"), &like, 0, &err), 0);

@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include "control/presets.h"
+#include "control/protocol.h"
 #include "daemon/settings.h"
 #include "content.h"
 #include "run.h"
@@ -41,14 +42,30 @@ static void assert_same_values(const struct settings *a, const struct settings *
 
 static void assert_accepted(const char *text) {
     struct settings s;
-    struct err err = {""};
+    struct err err = {0};
     ck_assert_msg(parse(&s, text, &err) == 0, "'%s' refused: %s", text, err.text);
+}
+
+/* The code that goes with what a line says. */
+static const char *code_for(const char *line) {
+    static const struct {
+        const char *says, *code;
+    } codes[] = {
+        {"no setting", CODE_UNKNOWN_SETTING}, {"more than", CODE_TOO_MANY_PROFILES}, {"duplicate", CODE_DUPLICATE}, {" profile", CODE_BAD_PROFILE},
+        {"must be", CODE_BAD_VALUE}, {"too large", CODE_BAD_VALUE}, {"holds", CODE_BAD_VALUE},
+        {"longer", CODE_BAD_VALUE}, {"syntax error", CODE_BAD_SYNTAX}, {"@include", CODE_BAD_SYNTAX},
+        {"do not end", CODE_UNENDED}, {"UTF-8", CODE_BAD_ENCODING}, {"NUL", CODE_BAD_ENCODING},
+    };
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
+        if (strstr(line, codes[i].says))
+            return codes[i].code;
+    ck_abort_msg("no code goes with '%s'", line);
 }
 
 /* Refused on that line with these words, in one line, and the settings before left as they were. */
 static void assert_refused(const char *text, size_t n, int line, const char *words) {
     struct settings s, before;
-    struct err err = {""};
+    struct err err = {0};
     char place[32];
     snprintf(place, sizeof place, "t.conf:%d: ", line);
     memset(&s, 0x5A, sizeof s);
@@ -57,6 +74,10 @@ static void assert_refused(const char *text, size_t n, int line, const char *wor
     ck_assert_msg(strncmp(err.text, place, strlen(place)) == 0, "'%s' gives '%s', not line %d", text, err.text, line);
     ck_assert_msg(strstr(err.text, words) && !strchr(err.text, '\n'), "'%s' gives '%s', without '%s'", text, err.text,
                   words);
+    ck_assert_str_eq(err.about.code, code_for(err.text));
+    ck_assert_int_eq(err.about.line, line);
+    if (strcmp(err.about.code, CODE_BAD_VALUE) == 0)
+        ck_assert_msg(strstr(text, err.about.setting), "'%s' is said to be about %s", text, err.about.setting);
     ck_assert_mem_eq(&s, &before, sizeof s);
 }
 
@@ -75,7 +96,7 @@ END_TEST
 
 START_TEST(values_arrive) {
     struct settings s;
-    struct err err = {""};
+    struct err err = {0};
     int res = parse(&s,
                     "strength = 0.25;\nfloor_db = -20; // int\nmodel = \"/a/ä b.safetensors\"\nengine : \"cpu\"\n"
                     "gpu = \"GPU-8a3f09c1-d2\"; /* two\nlines */ microphone = \"alsa_\" \"input\"; channel = 2",
@@ -96,7 +117,7 @@ END_TEST
 
 START_TEST(more_microphones) {
     struct settings s;
-    struct err err = {""};
+    struct err err = {0};
     char name[256] = "";
     ck_assert_int_eq(parse(&s, "", &err), 0);
     ck_assert(!settings_more_microphone(&s, 0, name));
@@ -163,7 +184,7 @@ END_TEST
 /* Every way to write a value. */
 START_TEST(spellings) {
     struct settings s;
-    struct err err = {""};
+    struct err err = {0};
     static const char *const ones[] = {"1", "1.", "1.0", "+1", "1e0", "10E-1", ".1e+1", "0x1", "0X01L", "1LL"};
     for (size_t i = 0; i < sizeof ones / sizeof ones[0]; i++) {
         char text[64];
@@ -347,7 +368,7 @@ START_TEST(random_bytes) {
         if (n > 0 && rand_r(&seed) % 4 == 0)
             text[(size_t)rand_r(&seed) % n] = (char)rand_r(&seed);
         struct settings s;
-        struct err err = {""};
+        struct err err = {0};
         if (settings_parse(&s, text, n, "t.conf", &err) == 0)
             ck_assert_msg(s.strength >= 0.0 && s.strength <= 1.0 && s.floor_db <= 0.0, "'%s'", text);
         else
@@ -392,7 +413,7 @@ static void put(const char *name, const char *text) {
 /* A decimal comma in the user's language changes nothing. */
 START_TEST(locale_is_ignored) {
     struct settings s;
-    struct err err = {""};
+    struct err err = {0};
     char command[256];
     snprintf(command, sizeof command, "localedef -i de_DE -f UTF-8 '%s' > '%s' 2>&1", at("de_DE.UTF-8"), at("log"));
     bool made = system(command) == 0;
@@ -501,7 +522,7 @@ START_TEST(set_takes_what_a_file_takes) {
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct settings s, before;
-        struct err err = {""};
+        struct err err = {0};
         char text[1024];
         ck_assert_int_eq(parse(&s, "strength = 0.5; floor_db = -3; model = \"small\";", &err), 0);
         before = s;
@@ -516,7 +537,7 @@ START_TEST(set_takes_what_a_file_takes) {
         settings_text(&s, setting, text, sizeof text);
         ck_assert_msg(strncmp(text, cases[i].value, strlen(cases[i].value)) == 0, "%s is %s", cases[i].value, text);
     }
-    struct err err = {""};
+    struct err err = {0};
     ck_assert_int_lt(settings_find("flor-db", &err), 0);
     ck_assert_str_eq(err.text, "there is no setting \"flor_db\"; did you mean floor_db?");
     ck_assert_int_eq(settings_find("floor", NULL), SETTING_floor_db);
@@ -563,7 +584,7 @@ static const struct {
 
 START_TEST(save_changes_one_value) {
     struct settings s, again;
-    struct err err = {""};
+    struct err err = {0};
     put("t.conf", saved[_i].before);
     ck_assert_msg(settings_load(&s, at("t.conf"), &err) == 0, "%s", err.text);
     int setting = settings_find(saved[_i].name, NULL);
@@ -593,7 +614,7 @@ static const struct {
 
 START_TEST(presets_and_values) {
     struct settings s;
-    struct err err = {""};
+    struct err err = {0};
     ck_assert_msg(parse(&s, combined[_i].text, &err) == 0, "%s", err.text);
     ck_assert(s.strength == combined[_i].strength && s.floor_db == combined[_i].floor_db);
     ck_assert(s.low_cut_hz == combined[_i].low_cut_hz);
@@ -632,7 +653,7 @@ START_TEST(a_preset_is_set_and_saved_where_its_values_come_from) {
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct settings s, used, again;
-        struct err err = {""};
+        struct err err = {0};
         put("t.conf", cases[i].before);
         ck_assert_msg(settings_load(&s, at("t.conf"), &err) == 0, "%s", err.text);
         ck_assert_int_lt(settings_set_in(&s, 0, SETTING_preset, "loud", &err), 0);
@@ -664,7 +685,7 @@ static const struct {
 
 START_TEST(save_refuses_what_it_cannot_find) {
     struct settings s;
-    struct err err = {""};
+    struct err err = {0};
     put("t.conf", not_saved[_i].text);
     ck_assert_msg(settings_load(&s, at("t.conf"), &err) == 0, "%s", err.text);
     int setting = settings_find(not_saved[_i].name, NULL);
@@ -677,7 +698,7 @@ END_TEST
 
 START_TEST(profiles) {
     struct settings s, again;
-    struct err err = {""};
+    struct err err = {0};
     put("t.conf", "strength = 1; profiles = ( { microphone = \"a\"; floor_db = \"off\"; low_cut_hz = 12.5 },\n"
                   "{ /* b */ model = \"base\", microphone = \"b \\\"c\\\"\" } )\nfloor_db = -20 # d");
     ck_assert_msg(settings_load(&s, at("t.conf"), &err) == 0, "%s", err.text);
@@ -754,7 +775,7 @@ START_TEST(a_profile_comes_and_goes) {
          "profiles = ( { microphone = \"a\" }, // ,\n  { microphone = \"b\" }\n);"},
     };
     struct settings s;
-    struct err err = {""};
+    struct err err = {0};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         put("t.conf", cases[i].before);
         ck_assert_msg(settings_load(&s, at("t.conf"), &err) == 0, "%zu: %s", i, err.text);
@@ -782,7 +803,7 @@ END_TEST
 /* What was changed but not kept stays out of the file; links and rights stay. */
 START_TEST(save_touches_nothing_else) {
     struct settings s;
-    struct err err = {""};
+    struct err err = {0};
     struct stat st;
     put("dotfiles/p.conf", "gpu = 1;\n");
     ck_assert_int_eq(chmod(at("dotfiles/p.conf"), 0640), 0);
@@ -809,7 +830,7 @@ END_TEST
 /* A link may point to a file that is yet to be: one that a manager of dotfiles will make. */
 START_TEST(save_makes_what_a_link_points_to) {
     struct settings s;
-    struct err err = {""};
+    struct err err = {0};
     struct stat st;
     put("dotfiles/other", "");
     put(".config/primeknet/other", "");
@@ -826,7 +847,7 @@ END_TEST
 
 START_TEST(save_begins_the_users_file) {
     struct settings s;
-    struct err err = {""};
+    struct err err = {0};
     unlink(SYSCONFDIR "/primeknet/primeknet.conf");
     ck_assert_int_eq(settings_load(&s, NULL, &err), 0);
     settings_set(&s, SETTING_strength, "0.5", &err);
@@ -848,7 +869,7 @@ END_TEST
 
 START_TEST(shipped_file_is_the_defaults) {
     struct settings shipped, none;
-    struct err err = {""};
+    struct err err = {0};
     ck_assert_int_eq(parse(&none, "", &err), 0);
     ck_assert_msg(settings_load(&shipped, SHIPPED, &err) == 0, "%s", err.text);
     assert_same_values(&shipped, &none);

@@ -1,6 +1,8 @@
-/* What the window says about a status: every state, in every wording. */
+/* What the window says about a status: every state and every problem, in every wording. */
 #include "config.h"
 
+#include "control/protocol.h"
+#include "window/problem.h"
 #include "window/state.h"
 #include "window/verdict.h"
 #include "run.h"
@@ -15,6 +17,7 @@
 #define USB "\"settings\":{\"strength\":1,\"microphone\":\"usb\"}"
 #define FIREFOX "\"recorders\":[\"Firefox\"],\"level_in_db\":-20.0"
 #define BARE "\"applications\":[{\"name\":\"Zoom's\",\"choice\":null,\"from\":[\"USB Mic\"],\"enhanced\":false}]"
+#define REFUSED "\"problems\":[{\"kind\":\"file\",\"text\":\"a.conf:3: no\",\"code\":\"new\",\"line\":3}],"
 #define GONE "primeknetd is not running; systemctl --user start primeknet starts it"
 #define ROOT "the daemon of me is not root's"
 
@@ -70,10 +73,10 @@ static const struct should all[] = {
      "No sound from the microphone", "", "Unplug it and plug it in again, or choose another.", "Find Out Why",
      REMEDY_CHECK, NULL},
     /* settings */
-    {"\"state\":\"enhancing\",\"refused\":\"a.conf:3: no\"," FIREFOX "," SETTINGS, {0}, LOOK_WARNING,
+    {"\"state\":\"enhancing\"," REFUSED "" FIREFOX "," SETTINGS, {0}, LOOK_WARNING,
      "The settings file has an error", "Until it is corrected, other settings are in force.", "a.conf:3: no",
      "Open File", REMEDY_OPEN, "/home/me/a.conf"},
-    {"\"state\":\"idle\",\"refused\":\"a.conf:3: no\",\"settings\":{\"strength\":1,\"file\":\"\"}", {0}, LOOK_WARNING,
+    {"\"state\":\"idle\"," REFUSED "\"settings\":{\"strength\":1,\"file\":\"\"}", {0}, LOOK_WARNING,
      "The settings file has an error", "Until it is corrected, other settings are in force.", "a.conf:3: no", NULL,
      REMEDY_NONE, ""},
     {"\"state\":\"bypassed\",\"bypass\":true," FIREFOX "," SETTINGS, {0}, LOOK_WARNING, "Noise is not removed", "",
@@ -164,6 +167,75 @@ static const struct {
      "Your voice was heard. There was hardly any noise."},
 };
 
+static const struct {
+    const char *problem, *says;
+} problems[] = {
+    {"\"code\":\"unknown_setting\",\"line\":2,\"word\":\"strenght\",\"meant\":\"strength\"",
+     "Line 2: There is no setting \"strenght\"; did you mean strength?"},
+    {"\"code\":\"unknown_setting\",\"line\":2,\"word\":\"a\"", "Line 2: There is no setting \"a\"."},
+    {"\"code\":\"bad_value\",\"line\":3,\"setting\":\"strength\",\"allowed\":\"a number from 0 to 1\"",
+     "Line 3: strength must be a number from 0 to 1."},
+    {"\"code\":\"duplicate\",\"line\":9,\"setting\":\"model\"",
+     "Line 9: This setting stands in an earlier line, too."},
+    {"\"code\":\"bad_profile\",\"line\":4",
+     "Line 4: The profiles are a list, ( { microphone = NAME; ... }, ... ). Each has one microphone, by its name, and may "
+     "have strength, floor_db, low_cut_hz and model."},
+    {"\"code\":\"too_many_profiles\",\"line\":4", "Line 4: There are too many profiles."},
+    {"\"code\":\"bad_syntax\",\"line\":4",
+     "Line 4: A setting is NAME = VALUE, words stand in \"quotation marks\"."},
+    {"\"code\":\"unended\",\"line\":4", "Line 4: A comment or \"quotation marks\" do not end."},
+    {"\"code\":\"bad_encoding\",\"line\":4", "Line 4: This is not plain UTF-8 text."},
+    {"\"code\":\"unusable\",\"line\":4,\"setting\":\"model\",\"text\":\"/a:4: model: no such model\"",
+     "Line 4: model cannot be used: no such model"},
+    {"\"code\":\"unreadable\",\"text\":\"/a.conf: Permission denied\"",
+     "It cannot be read: /a.conf: Permission denied"},
+    {"\"code\":\"absent\",\"setting\":\"microphone\",\"name\":\"usb\"",
+     "usb is missing. It is used again as soon as it is there."},
+    {"\"code\":\"loop\",\"setting\":\"microphone\",\"name\":\"a\",\"node\":\"b\",\"instead\":\"c\"",
+     "a gives out the sound of b itself, which follows c instead."},
+    {"\"code\":\"loop\",\"setting\":\"microphone\",\"name\":\"a\",\"node\":\"b\"",
+     "a gives out the sound of b itself, which has no other microphone."},
+    {"\"code\":\"loop\",\"setting\":\"speaker\",\"name\":\"a\",\"node\":\"b\",\"instead\":\"c\"",
+     "The sound of a comes back to b, which plays on c."},
+    {"\"code\":\"loop\",\"setting\":\"speaker\",\"name\":\"a\",\"node\":\"b\"",
+     "The sound of a comes back to b, which has no other output."},
+    {"\"code\":\"no_channel\",\"setting\":\"channel\",\"name\":\"USB Mic\",\"word\":\"7\"",
+     "USB Mic has no channel 7; all that it has are mixed."},
+    {"\"code\":\"too_heavy\",\"setting\":\"model\",\"name\":\"large\",\"instead\":\"base\"",
+     "large is too heavy for this computer now; base runs instead."},
+    {"\"code\":\"on_battery\",\"text\":\"x\"", "The GPU is not used on battery."},
+    {"\"code\":\"gpu_asleep\",\"text\":\"x\"", "The GPU is asleep and is not woken."},
+    {"\"code\":\"gpu_busy\",\"text\":\"x\"", "Another program keeps the GPU busy."},
+    {"\"code\":\"gpu_failed\",\"text\":\"x\"", "The GPU failed. It is used again once nobody records."},
+    {"\"code\":\"no_gpu\",\"text\":\"no module\"", "no module"},
+    {"\"code\":\"bad_value\",\"setting\":7,\"allowed\":[],\"line\":\"x\",\"text\":\"as it is\"", "as it is"},
+    {"\"text\":{}", ""},
+};
+
+START_TEST(problems_are_told) {
+    json_t *problem = parse(problems[_i].problem);
+    char *says = problem_tell(problem);
+    ck_assert_str_eq(says, problems[_i].says);
+    g_free(says);
+    json_decref(problem);
+}
+END_TEST
+
+START_TEST(problems_are_chosen) {
+    json_t *status = parse("\"problems\":[{\"kind\":\"file\",\"text\":\"a\"},{\"kind\":\"missing\",\"setting\":\"model\","
+                           "\"text\":\"b\"},{\"kind\":\"missing\",\"setting\":\"speaker\",\"text\":\"c\"},"
+                           "{\"kind\":\"missing\",\"setting\":\"model\",\"text\":\"d\"},7]");
+    char *file = problem_tell_all(status, KIND_FILE, NULL), *model = problem_tell_all(status, KIND_MISSING, "model");
+    ck_assert_str_eq(file, "a");
+    ck_assert_str_eq(model, "b d");
+    ck_assert_ptr_null(problem_tell_all(status, KIND_MISSING, "channel"));
+    ck_assert_ptr_null(problem_tell_all(status, KIND_PROFILE, NULL));
+    g_free(file);
+    g_free(model);
+    json_decref(status);
+}
+END_TEST
+
 START_TEST(a_test_is_judged) {
     struct verdict v;
     verdict_begin(&v);
@@ -183,6 +255,8 @@ int main(void) {
     TCase *tc = tcase_create("state");
     suite_add_tcase(suite, tc);
     tcase_add_loop_test(tc, states_are_told, 0, sizeof all / sizeof *all);
+    tcase_add_loop_test(tc, problems_are_told, 0, sizeof problems / sizeof *problems);
+    tcase_add_test(tc, problems_are_chosen);
     tcase_add_loop_test(tc, a_test_is_judged, 0, sizeof verdicts / sizeof *verdicts);
     return run_suite(suite, CK_FORK);
 }

@@ -9,6 +9,13 @@ int err_set(struct err *err, int code, const char *format, ...) {
         va_start(args, format);
         vsnprintf(err->text, sizeof err->text, format, args);
         va_end(args);
+        err->about = (struct err_about){0};
     }
+    return code;
+}
+
+int err_about(struct err *err, int code, struct err_about about) {
+    if (err)
+        err->about = about;
     return code;
 }

@@ -72,14 +72,14 @@ static int lock_directory(const struct sockaddr_un *address, struct err *err) {
 
 /* ---- the server's clients ---------------------------------------------------------------------------------------- */
 
-json_t *control_refuse(const char *format, ...) {
+json_t *control_refuse(const char *code, const char *format, ...) {
     char text[2 * sizeof(struct err)], clean[sizeof text];
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     text_copy(clean, sizeof clean, text); /* names may be cut anywhere, and those of files may hold any bytes */
-    return json_pack("{s:s}", "error", clean);
+    return json_pack("{s:s, s:s}", "error", clean, "code", code);
 }
 
 static void queue(struct client *k, json_t *answer) {
@@ -124,8 +124,9 @@ static void ask_line(struct control *c, unsigned slot, const char *line, size_t 
     if (command)
         ask(c, slot, command, request);
     else
-        queue(c->clients[slot], request ? control_refuse("a request is an object with the string \"command\"")
-                                        : control_refuse("this is not JSON: %s", error.text));
+        queue(c->clients[slot],
+              request ? control_refuse(CODE_BAD_REQUEST, "a request is an object with the string \"command\"")
+                      : control_refuse(CODE_BAD_REQUEST, "this is not JSON: %s", error.text));
     json_decref(request);
 }
 
@@ -139,7 +140,7 @@ static void ask_next(struct control *c, unsigned slot) {
         k->n_in -= n + 1;
         memmove(k->in, end + 1, k->n_in);
     } else if (k->n_in == sizeof k->in) {
-        queue(k, control_refuse("this line is longer than %d bytes", CONTROL_MAX_LINE));
+        queue(k, control_refuse(CODE_BAD_REQUEST, "this line is longer than %d bytes", CONTROL_MAX_LINE));
         k->n_in = 0;
         k->last = true;
     } else if (k->stale) {
@@ -210,7 +211,7 @@ static void keep_spare(struct control *c) {
 
 static void refuse_client(int fd, const char *why) {
     char answer[128];
-    const int n = snprintf(answer, sizeof answer, "{\"error\":\"%s\"}\n", why);
+    const int n = snprintf(answer, sizeof answer, "{\"error\":\"%s\",\"code\":\"" CODE_BUSY "\"}\n", why);
     send(fd, answer, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT);
     close(fd);
 }

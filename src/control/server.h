@@ -35,7 +35,7 @@ void control_close(struct control *c); /* NULL is fine; removes the socket */
 int control_fd(const struct control *c);
 void control_dispatch(struct control *c);
 
-/* An answer that refuses a request. */
-json_t *control_refuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* An answer that refuses a request. code: CODE_... of protocol.h. */
+json_t *control_refuse(const char *code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -4,6 +4,7 @@
 #include "base/errands.h"
 #include "base/state.h"
 #include "base/text.h"
+#include "control/protocol.h"
 #include "graph/microphone.h"
 
 #include <errno.h>
@@ -49,7 +50,7 @@ static void copy_good(void *data) {
 
 /* A copy of the user's settings, which are in force, for a start at which the file is wrong. */
 static void keep_good(const struct changes *c) {
-    if (!c->options.file && !c->now.refused[0])
+    if (!c->options.file && !c->now.refused.text[0])
         errands_send(c->options.errands, copy_good, NULL, &c->options, sizeof c->options);
 }
 
@@ -74,7 +75,7 @@ static void load_defaults(struct changes *c) {
 }
 
 static void refuse_file(struct changes *c, const struct err *err, const char *instead) {
-    memcpy(c->now.refused, err->text, sizeof c->now.refused);
+    c->now.refused = *err;
     c->now.instead = instead;
 }
 
@@ -104,6 +105,10 @@ static void adopt_file(struct changes *c, const struct settings *saved) {
     keep_good(c);
 }
 
+static int refuse(int res, const char *code, struct err *err) {
+    return err_about(err, res, (struct err_about){.code = code});
+}
+
 static void tell(const struct request *r, int res, const struct err *err) {
     if (r->answer)
         r->answer(r->data, r, res, err);
@@ -117,7 +122,8 @@ static void end_save(void *data) {
     struct err why = x->err;
     if (x->res) {
         settings_text(&c->now.settings, setting, text, sizeof text);
-        err_set(&why, x->res, "%s is now %s, but not saved: %.300s", settings_name(setting), text, x->err.text);
+        refuse(err_set(&why, x->res, "%s is now %s, but not saved: %.300s", settings_name(setting), text, x->err.text),
+               CODE_NOT_SAVED, &why);
     } else {
         adopt_file(c, &x->settings);
         c->base.lines[setting] = x->settings.lines[setting];
@@ -131,7 +137,8 @@ static void save(struct changes *c, const struct request *r) {
     struct err err;
     c->n_saves++;
     if (errands_send(c->options.errands, run_save, end_save, &x, sizeof x) < 0)
-        tell(r, err_set(&err, -ENOMEM, "%s is in force, but not saved: out of memory", settings_name(r->setting)), &err);
+        tell(r, refuse(err_set(&err, -ENOMEM, "%s is in force, but not saved: out of memory",
+                               settings_name(r->setting)), CODE_NOT_SAVED, &err), &err);
 }
 
 /* ---- answers ----------------------------------------------------------------------------------------------------- */
@@ -140,10 +147,10 @@ static void end_reload(struct changes *c, int res, const struct err *err) {
     const struct settings *s = &c->now.settings;
     if (res == 0) {
         c->options.say(SD_INFO, "settings reloaded%s%s%s", s->file[0] ? " from " : ": the defaults", s->file,
-                       c->now.refused[0] ? ", as they were before those that are refused" : "");
+                       c->now.refused.text[0] ? ", as they were before those that are refused" : "");
         keep_good(c);
     } else {
-        if (!c->now.refused[0])
+        if (!c->now.refused.text[0])
             refuse_file(c, err, "those from before");
         if (!c->now.loading && c->now.profile < 0)
             c->no_profile = true; /* what could not be had before is not tried again with the next change */
@@ -157,7 +164,7 @@ static void refuse_profile(struct changes *c, const struct err *err) {
         return;
     c->options.say(SD_ERR, "the profile of %s is not used: %s", c->description, err->text);
     c->no_profile = true;
-    memcpy(c->now.profile_refused, err->text, sizeof c->now.profile_refused);
+    c->now.profile_refused = *err;
     changes_ask(c, &(struct request){.what = REQUEST_MICROPHONE, .name = c->name, .description = c->description,
                                      .until = now_ms() + CHANGES_PATIENCE_MS});
 }
@@ -165,7 +172,7 @@ static void refuse_profile(struct changes *c, const struct err *err) {
 /* The profile of the microphone in use is tried (once more). */
 static void try_profile(struct changes *c) {
     c->no_profile = false;
-    c->now.profile_refused[0] = '\0';
+    c->now.profile_refused.text[0] = '\0';
 }
 
 static void answer(struct changes *c, const struct request *r, int res, const struct err *err) {
@@ -205,7 +212,7 @@ static void forget_waiting(struct changes *c, unsigned what) {
 }
 
 static int too_many(struct err *err) {
-    return err_set(err, -EBUSY, "too many wait for an engine already");
+    return refuse(err_set(err, -EBUSY, "too many wait for an engine already"), CODE_BUSY, err);
 }
 
 /* ---- the road ---------------------------------------------------------------------------------------------------- */
@@ -317,7 +324,7 @@ static void end_read(void *data) {
         changes_ask(c, &x->request);
         return;
     }
-    c->now.refused[0] = '\0'; /* from here on what this file says counts, whatever becomes of one that is on its way */
+    c->now.refused.text[0] = '\0'; /* from here on what this file says counts, whatever becomes of one that is on its way */
     if (res == 0) {
         try_profile(c);
         forget_waiting(c, REQUEST_RELOAD);
@@ -396,12 +403,13 @@ static int profile(struct changes *c, const struct request *r, struct err *err) 
     struct saving x = {.c = c, .request = *r, .settings = c->base};
     const int there = find_fitting(c, &c->base);
     if (!c->name[0])
-        return err_set(err, -ENOENT, "there is no microphone");
+        return refuse(err_set(err, -ENOENT, "there is no microphone"), CODE_NO_MICROPHONE, err);
     if (c->n_waiting >= MAX_WAITING) /* before the file changes */
         return too_many(err);
     if (r->own && there >= 0 && c->no_profile)
-        return err_set(err, -EEXIST, "the profile of %.80s is not used: %.300s", c->description,
-                       c->now.profile_refused[0] ? c->now.profile_refused : c->now.refused);
+        return refuse(err_set(err, -EEXIST, "the profile of %.80s is not used: %.300s", c->description,
+                              c->now.profile_refused.text[0] ? c->now.profile_refused.text : c->now.refused.text),
+                      CODE_PROFILE_REFUSED, err);
     if (r->own == (there >= 0))
         return 0;
     strcpy(x.microphone, r->own ? c->name : x.settings.profiles[there].microphone);
@@ -418,7 +426,7 @@ static void bypass(struct changes *c, const struct request *r) {
 }
 
 void changes_ask(struct changes *c, const struct request *r) {
-    struct err err = {""};
+    struct err err = {0};
     int res = 0;
     if (r->what == REQUEST_RELOAD)
         res = reload(c, r, &err);
@@ -466,8 +474,8 @@ int64_t changes_step(struct changes *c, int64_t now) {
     struct err err;
     c->options.load(c->options.data, NULL);
     c->now.loading = false;
-    answer_all(c, err_set(&err, -ETIMEDOUT, "the engine for it takes too long to load; the settings stay as they were"),
-               &err);
+    err_set(&err, -ETIMEDOUT, "the engine for it takes too long to load; the settings stay as they were");
+    answer_all(c, refuse(-ETIMEDOUT, CODE_TIMEOUT, &err), &err);
     return INT32_MAX;
 }
 
@@ -512,7 +520,7 @@ static int start(struct changes *c, struct err *err) {
     }
     if (res)
         return res;
-    if (c->now.refused[0])
+    if (c->now.refused.text[0])
         o->say(SD_WARNING, "settings in force: %s", c->now.instead);
     keep_good(c);
     return 0;

@@ -21,7 +21,7 @@
  * A refused request changes nothing. Each request is answered once, except for one that a newer one replaces.
  *
  * Threads: one. Knows neither PipeWire nor an engine: changes_options does the work. Errors name the setting or the
- * file's line. */
+ * file's line, and tell a code of protocol.h unless that is CODE_FAILED. */
 #ifndef PRIMEKNET_CHANGES_H
 #define PRIMEKNET_CHANGES_H
 
@@ -55,11 +55,11 @@ struct request {
 struct in_force {
     struct settings settings;
     int profile; /* of these settings: whose values they have; -1: none's */
-    char profile_refused[sizeof(struct err)]; /* why they lack those of the microphone in use, or "" */
+    struct err profile_refused; /* why they lack those of the microphone in use, or "" */
     bool bypass;
-    bool loading;                     /* an engine for other settings */
-    char refused[sizeof(struct err)]; /* why the file's settings are not in force, or "" ... */
-    const char *instead;              /* ... and which are, for people */
+    bool loading;        /* an engine for other settings */
+    struct err refused;  /* why the file's settings are not in force, or "" ... */
+    const char *instead; /* ... and which are, for people */
 };
 
 struct changes_options {

@@ -10,25 +10,28 @@
 static void answer(void *data, const struct request *r, int res, const struct err *err) {
     const struct commands *c = data;
     control_reply(c->control, r->client,
-                  res                          ? control_refuse("%s", err->text)
+                  res                          ? report_refusal(err)
                   : r->what == REQUEST_SET     ? report_setting(&c->report, r->setting)
                   : r->what == REQUEST_PROFILE ? report_status(&c->report, false)
                                                : json_pack("{s:b}", "bypass", c->report.now->bypass));
 }
 
-static void refuse(const struct commands *c, unsigned client, const char *why) {
-    control_reply(c->control, client, control_refuse("%s", why));
+/* What the command takes is missing. */
+static void misused(const struct commands *c, unsigned client, const char *why) {
+    control_reply(c->control, client, control_refuse(CODE_BAD_REQUEST, "%s", why));
 }
 
 static void set(struct commands *c, unsigned client, const json_t *request) {
     const char *name = json_string_value(json_object_get(request, "name"));
     const char *value = json_string_value(json_object_get(request, "value"));
-    struct err err = {"set takes the strings \"name\" and \"value\""};
-    int setting = name && value ? settings_find(name, &err) : -EINVAL;
-    if (setting < 0) {
-        refuse(c, client, err.text);
+    struct err err;
+    const int setting = name && value ? settings_find(name, &err) : -EINVAL;
+    if (setting == -EINVAL)
+        misused(c, client, "set takes the strings \"name\" and \"value\"");
+    else if (setting < 0)
+        control_reply(c->control, client, report_refusal(&err));
+    if (setting < 0)
         return;
-    }
     changes_ask(c->changes, &(struct request){.what = REQUEST_SET,
                                               .setting = setting,
                                               .value = value,
@@ -52,7 +55,7 @@ static int state_of(const json_t *request, int n) {
 static void profile(struct commands *c, unsigned client, const json_t *request) {
     const int state = state_of(request, BYPASS_ON + 1);
     if (state < 0)
-        refuse(c, client, "profile is \"on\" or \"off\"");
+        misused(c, client, "profile is \"on\" or \"off\"");
     else
         changes_ask(c->changes, &(struct request){.what = REQUEST_PROFILE,
                                                   .own = state == BYPASS_ON,
@@ -65,7 +68,7 @@ static void profile(struct commands *c, unsigned client, const json_t *request) 
 static void bypass(struct commands *c, unsigned client, const json_t *request) {
     const int state = state_of(request, BYPASS_TOGGLE + 1);
     if (state < 0)
-        refuse(c, client, "bypass is \"on\", \"off\" or \"toggle\"");
+        misused(c, client, "bypass is \"on\", \"off\" or \"toggle\"");
     else
         changes_ask(c->changes, &(struct request){.what = REQUEST_BYPASS,
                                                   .bypass = state,
@@ -99,12 +102,17 @@ static void app(struct commands *c, unsigned client, const json_t *request) {
     const char *choice = json_string_value(json_object_get(request, "choice"));
     struct err err;
     int res = name && choice ? node_choose(c->report.nodes->all[0].node, name, choice, &err) : -EINVAL;
-    if (res == -EINVAL)
-        err_set(&err, res, "app takes the strings \"name\" and \"choice\", which is \"" CHOICE_ON "\", \"" CHOICE_OFF
+    if (res == -EINVAL) {
+        misused(c, client, "app takes the strings \"name\" and \"choice\", which is \"" CHOICE_ON "\", \"" CHOICE_OFF
                            "\" or \"" CHOICE_AUTO "\"");
+        return;
+    }
     if (res == 0)
         control_changed(c->control); /* nothing in the graph may change with it */
-    control_reply(c->control, client, res ? control_refuse("%s", err.text) : report_applications(&c->report));
+    control_reply(c->control, client,
+                  res == -ENOENT ? control_refuse(CODE_UNKNOWN_APPLICATION, "%s", err.text)
+                  : res          ? report_refusal(&err)
+                                 : report_applications(&c->report));
 }
 
 void commands_request(void *data, unsigned client, const char *command, const json_t *request) {
@@ -120,5 +128,5 @@ void commands_request(void *data, unsigned client, const char *command, const js
             commands[i].run(c, client, request);
             return;
         }
-    control_reply(c->control, client, control_refuse("there is no command \"%.40s\"", command));
+    control_reply(c->control, client, control_refuse(CODE_BAD_REQUEST, "there is no command \"%.40s\"", command));
 }

@@ -1,6 +1,7 @@
 #include "daemon/conf.h"
 
 #include "base/text.h"
+#include "control/protocol.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -10,22 +11,28 @@
 #include <stdlib.h>
 #include <string.h>
 
+static int refuse(int res, const char *code, int line, struct err *err) {
+    return err_about(err, res, (struct err_about){.code = code, .line = line});
+}
+
 /* Refuses what libconfig would take, or call no more than a syntax error. */
 static int check_text(const char *text, size_t n, const char *file, struct err *err) {
     int line = 1;
     if (n >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0)
-        return err_set(err, -EINVAL, "%s:1: the file begins with a byte order mark; save it as plain UTF-8", file);
+        return refuse(err_set(err, -EINVAL, "%s:1: the file begins with a byte order mark; save it as plain UTF-8",
+                              file), CODE_BAD_ENCODING, 1, err);
     for (size_t i = 0, length; i < n; i += length) {
         length = text_character(text + i, n - i);
         if (length == 0)
-            return err_set(err, -EINVAL, "%s:%d: not UTF-8", file, line);
+            return refuse(err_set(err, -EINVAL, "%s:%d: not UTF-8", file, line), CODE_BAD_ENCODING, line, err);
         if (text[i] == '\0')
-            return err_set(err, -EINVAL, "%s:%d: a NUL byte; this is not a text file", file, line);
+            return refuse(err_set(err, -EINVAL, "%s:%d: a NUL byte; this is not a text file", file, line),
+                          CODE_BAD_ENCODING, line, err);
         if (i == 0 || text[i - 1] == '\n') { /* where libconfig looks for it */
             size_t word = i + strspn(text + i, " \t");
             if (text_begins(text + word, "@include"))
-                return err_set(err, -EINVAL, "%s:%d: @include is not taken; all settings stand in one file", file,
-                               line);
+                return refuse(err_set(err, -EINVAL, "%s:%d: @include is not taken; all settings stand in one file",
+                                      file, line), CODE_BAD_SYNTAX, line, err);
         }
         line += text[i] == '\n';
     }
@@ -37,11 +44,12 @@ static const char end_name[] = "end_of_settings", end_text[] = "\nend_of_setting
 
 static int syntax_error(const struct conf *c, int n_lines, struct err *err) {
     const char *what = config_error_text(&c->config);
-    const int line = config_error_line(&c->config);
-    return err_set(err, -EINVAL, "%s:%d: %s", c->file, line < n_lines ? line : n_lines,
-                   what && strcmp(what, "syntax error") != 0
-                       ? what
-                       : "syntax error: a setting is NAME = VALUE, words stand in \"quotation marks\"");
+    const int line = config_error_line(&c->config) < n_lines ? config_error_line(&c->config) : n_lines;
+    return refuse(err_set(err, -EINVAL, "%s:%d: %s", c->file, line,
+                          what && strcmp(what, "syntax error") != 0
+                              ? what
+                              : "syntax error: a setting is NAME = VALUE, words stand in \"quotation marks\""),
+                  what && text_begins(what, "duplicate") ? CODE_DUPLICATE : CODE_BAD_SYNTAX, line, err);
 }
 
 int conf_open(struct conf *ret, const char *text, size_t n, const char *file, struct err *err) {
@@ -58,7 +66,8 @@ int conf_open(struct conf *ret, const char *text, size_t n, const char *file, st
     if (res == 0 && !config_read_string(&c.config, c.text))
         res = syntax_error(&c, n_lines, err);
     if (res == 0 && !config_setting_remove(config_root_setting(&c.config), end_name))
-        res = err_set(err, -EINVAL, "%s:%d: a comment or \"quotation marks\" do not end", file, n_lines);
+        res = refuse(err_set(err, -EINVAL, "%s:%d: a comment or \"quotation marks\" do not end", file, n_lines),
+                     CODE_UNENDED, n_lines, err);
     if (res)
         conf_close(&c);
     else

@@ -1,6 +1,7 @@
 #include "daemon/engines.h"
 
 #include "base/clock.h"
+#include "control/protocol.h"
 #include "daemon/carry.h"
 #include "daemon/gpu.h"
 #include "daemon/notify.h"
@@ -56,8 +57,10 @@ static const struct settings *in_force(const struct engines *e) {
     return e->options.settings;
 }
 
-static void set_problem(struct engines *e, const char *problem) {
-    snprintf(e->now.problem, sizeof e->now.problem, "%s", problem);
+/* Says why the GPU is not used. */
+static void set_problem(struct engines *e, const char *code, const char *text) {
+    err_set(&e->now.problem, 0, "%s", text);
+    e->now.problem.about.code = code;
 }
 
 /* On the desktop: who enhances a call does not look at the log. */
@@ -142,9 +145,9 @@ static enum gpu_event refusal(int why) {
 
 /* What follows from an engine's coming into use, whoever hands it to the worker. */
 static void adopt(struct engines *e, const struct ready_engine *ready, const struct settings *s) {
-    if (ready->why && strcmp(ready->problem, e->now.problem) != 0) {
+    if (ready->why && strcmp(ready->problem.text, e->now.problem.text) != 0) {
         const bool demanded = !strcmp(s->engine, "cuda");
-        say(demanded ? SD_WARNING : SD_INFO, "%s; %s", ready->problem, ready->text);
+        say(demanded ? SD_WARNING : SD_INFO, "%s; %s", ready->problem.text, ready->text);
     }
     e->now = *ready;
     e->carry.bad_s = e->carry.good_s = 0;
@@ -188,9 +191,9 @@ static void tell_refused(struct engines *e, enum role role, int res, const struc
     if (role == HEAVIER && res == -EBUSY) {
         say(SD_INFO, "%s is still too heavy for this machine: %s", e->now.too_heavy, err->text);
     } else if (role == WANTED) {
-        if (strcmp(e->now.problem, err->text) != 0)
+        if (strcmp(e->now.problem.text, err->text) != 0)
             say(SD_WARNING, "%s; %s", err->text, e->now.text);
-        set_problem(e, err->text);
+        e->now.problem = *err;
         happens(e, refusal(res));
     } else {
         say(SD_ERR, role == REPLACEMENT ? "cannot replace the engine that failed, trying again: %s"
@@ -224,7 +227,7 @@ static void end_loading(struct engines *e, struct load_result *r, bool recording
         return; /* what runs is what fits */
     if (r->res == 0) {
         if (task->role != WANTED && task->role != FIRST) /* what is said of the GPU stays true */
-            memcpy(r->ready.problem, e->now.problem, sizeof r->ready.problem);
+            r->ready.problem = e->now.problem;
         r->res = engines_take(e, &r->ready, &task->settings, &r->err);
     }
     if (r->res == 0)
@@ -248,7 +251,7 @@ void engines_ask(struct engines *e, const struct settings *s) {
 static void replace_lost_engine(struct engines *e) {
     e->replace_at = now_ms() + REPLACE_MS;
     if (e->now.gpu)
-        set_problem(e, LOADER_POISONED);
+        set_problem(e, CODE_GPU_FAILED, LOADER_POISONED);
     say(SD_ERR, "%s; the microphone passes through unchanged",
         e->now.gpu ? "the GPU's engine failed (the GPU was lost or reset)" : "the engine failed");
     happens(e, LOST);
@@ -257,9 +260,10 @@ static void replace_lost_engine(struct engines *e) {
 /* Hops are late second after second. */
 static void step_down(struct engines *e) {
     if (e->gpu & GPU_IN_USE) {
-        set_problem(e, "another program keeps the GPU busy");
-        say(SD_WARNING, "%s: hops are late; the CPU takes over, the GPU is tried again later", e->now.problem);
-        notify_once(e, "%s; the processor takes over", e->now.problem);
+        set_problem(e, CODE_GPU_BUSY, "another program keeps the GPU busy");
+        say(SD_WARNING, "%s: hops are late; the CPU takes over, the GPU is tried again later",
+            e->now.problem.text);
+        notify_once(e, "%s; the processor takes over", e->now.problem.text);
         happens(e, LATE);
     } else if (e->now.lighter) {
         say(SD_WARNING, "%s is too heavy for this machine now: hops are late; %s takes over", e->now.model,
@@ -305,7 +309,7 @@ static int64_t step_recording(struct engines *e, int64_t now) {
     if (loader_spares_gpu(in_force(e), e->context, &why)) {
         if (in_use)
             say(SD_INFO, "%s; the CPU takes over", why.text);
-        set_problem(e, why.text);
+        e->now.problem = why;
         happens(e, SPARED);
     } else if (!in_use) {
         happens(e, RECORDING);

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "control/protocol.h"
 #include "daemon/power.h"
 #include "daemon/say.h"
 #include "engine/choose.h"
@@ -34,7 +35,7 @@ void loader_close_engine(struct engine *engine) {
 }
 
 static int load_model(struct model **ret, const char *name, const struct settings *s, struct err *err) {
-    struct err why = {""};
+    struct err why = {0};
     struct model *model;
     int res = model_load(&model, name, &why);
     if (res)
@@ -125,7 +126,7 @@ static int open_engine(struct loader *l, struct ready_engine *ret, const char *m
  * which takes seconds, unless in a hurry: then it is one that surely fits. No engine where MEASURED or AGAIN finds that
  * it runs already. */
 static int open_cpu(struct loader *l, struct ready_engine *ret, const char *model, struct err *err) {
-    struct err why = {""};
+    struct err why = {0};
     struct choice choice = {.remembered = true};
     if (!strcmp(model, "auto")) {
         const enum choose_when when = l->task.hurry           ? CHOOSE_AT_ONCE
@@ -180,10 +181,12 @@ int loader_spares_gpu(const struct settings *s, bool awake, struct err *err) {
     if (strcmp(s->engine, "auto") != 0)
         return 0;
     if (power_on_battery(sys))
-        return err_set(err, -EAGAIN,
-                       "the machine runs on battery, so the GPU is not used (engine = \"cuda\" uses it anyway)");
+        return err_about(err, err_set(err, -EAGAIN, "the machine runs on battery, so the GPU is not used "
+                                                    "(engine = \"cuda\" uses it anyway)"),
+                         (struct err_about){.code = CODE_ON_BATTERY});
     if (!awake && power_gpu_sleeps(sys)) /* while it is in use it cannot sleep */
-        return err_set(err, -EAGAIN, "the GPU is asleep and is not woken (engine = \"cuda\" wakes it)");
+        return err_about(err, err_set(err, -EAGAIN, "the GPU is asleep and is not woken (engine = \"cuda\" wakes it)"),
+                         (struct err_about){.code = CODE_GPU_ASLEEP});
     return 0;
 }
 
@@ -195,7 +198,7 @@ static bool may_come(int why) {
 /* The GPU's engine for new settings, or why there is none. */
 static int try_gpu(struct loader *l, struct ready_engine *ret, struct err *err) {
     if (l->task.poisoned)
-        return err_set(err, -EIO, "%s", LOADER_POISONED);
+        return err_about(err, err_set(err, -EIO, "%s", LOADER_POISONED), (struct err_about){.code = CODE_GPU_FAILED});
     int why = loader_spares_gpu(&l->task.settings, l->task.awake, err);
     return why ? why : open_gpu(l, ret, err);
 }
@@ -203,7 +206,7 @@ static int try_gpu(struct loader *l, struct ready_engine *ret, struct err *err) 
 /* What new settings ask for, or what comes nearest to it. */
 static int open_asked(struct loader *l, struct ready_engine *ret, struct err *err) {
     const struct settings *s = &l->task.settings;
-    struct err problem = {""};
+    struct err problem = {0};
     int why = loader_wants_gpu(s) ? try_gpu(l, ret, &problem) : 0;
     if (loader_wants_gpu(s) && !why)
         return 0;
@@ -218,7 +221,7 @@ static int open_asked(struct loader *l, struct ready_engine *ret, struct err *er
         res = open_cpu(l, ret, strcmp(s->engine, "cuda") ? s->model : "auto", err);
     if (res)
         return res;
-    memcpy(ret->problem, problem.text, sizeof ret->problem);
+    ret->problem = problem;
     ret->why = why;
     return 0;
 }

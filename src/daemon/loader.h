@@ -17,7 +17,7 @@ struct ready_engine {
     unsigned hop_p99_us, n_streams;
     bool gpu;
     char model[48], engine_name[72], text[128]; /* "base", "cpu (AVX2)", "base on cpu (AVX2)", for people */
-    char problem[512];   /* why it is not the GPU's although that was asked for, or "" */
+    struct err problem;  /* why it is not the GPU's although that was asked for, or "" */
     int why;             /* the error code of `problem`, or 0 */
     char too_heavy[48];  /* the model that would run if this machine carried it, or "" ... */
     unsigned n_lighter;  /* ... and how many models lighter the running one is */

@@ -46,7 +46,7 @@ static void log_first(struct log *l, const struct node_status *s) {
             p->waits ? "" : "; a quantum of it because the audio thread does not wait for the model");
     if (p->hops > 0 && !l->told_realtime) {
         char why[REPORT_LINE_BYTES];
-        report_refusal(p, why);
+        report_no_realtime(p, why);
         if (!p->realtime)
             say(SD_WARNING, "no real-time priority (%s): hops may be late when the machine is busy", why);
         l->told_realtime = true;

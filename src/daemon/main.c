@@ -142,7 +142,7 @@ static int apply(void *data, const struct settings *now, const struct settings *
 
 static void follow(void *data) {
     struct daemon *d = data;
-    struct err err = {""};
+    struct err err = {0};
     if (nodes_follow(&d->nodes, changes_now(d->changes), &err) < 0)
         say(SD_ERR, "%s", err.text);
     d->changed = true;
@@ -301,7 +301,7 @@ static int start(struct daemon *d, const char *file, struct err *err) {
 }
 
 static int live(struct daemon *d, const char *file, int signals) {
-    struct err err = {""};
+    struct err err = {0};
     int res = control_open(&d->commands.control, commands_request, &d->commands, &err);
     if (res == -EADDRINUSE) {
         say(SD_ERR, "%s", err.text);
@@ -336,7 +336,7 @@ static int live(struct daemon *d, const char *file, int signals) {
 /* --check-config */
 static int check_config(const char *file) {
     struct settings s;
-    struct err err = {""};
+    struct err err = {0};
     int res = settings_load(&s, file, &err);
     if (res == 0)
         res = loader_check(&s, &err);

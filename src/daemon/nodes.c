@@ -26,7 +26,7 @@ int nodes_open(struct nodes *s, const struct settings *settings, const struct no
 }
 
 int nodes_microphone(struct nodes *s, const struct settings *settings, struct err *err) {
-    struct err why = {""};
+    struct err why = {0};
     int res = node_microphone(s->all[0].node, device_or_null(settings->microphone), settings->channel, &why);
     return res ? settings_refuse(settings, SETTING_channel, res, why.text, err) : 0;
 }

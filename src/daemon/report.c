@@ -2,13 +2,15 @@
 
 #include "daemon/report.h"
 
-#include "net/bands.h"
-#include "live/pump.h"
 #include "base/rttime.h"
 #include "base/text.h"
+#include "control/protocol.h"
+#include "live/pump.h"
+#include "net/bands.h"
 
 #include <errno.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -100,6 +102,174 @@ json_t *report_applications(const struct report *r) {
     return json_pack("{s:o}", "applications", applications(r));
 }
 
+/* ---- what is wrong ----------------------------------------------------------------------------------------------- */
+
+/* A refusal, or a problem: "error" or "text", and for programs what that is about. */
+static json_t *about(const struct err *err, const char *key, const char *fallback) {
+    const struct err_about *a = &err->about;
+    const char *code = a->code ? a->code : fallback;
+    json_t *ret = json_pack("{s:o, s:s, s:s*, s:s*}", key, words(err->text), "code", code, "setting", a->setting,
+                            "meant", a->meant);
+    if (a->word[0])
+        json_object_set_new(ret, "word", words(a->word));
+    if (a->line)
+        json_object_set_new(ret, "line", json_integer(a->line));
+    if (a->setting && strcmp(code, CODE_BAD_VALUE) == 0)
+        json_object_set_new(ret, "allowed", json_string(settings_allowed(settings_meant(a->setting))));
+    return ret;
+}
+
+json_t *report_refusal(const struct err *err) {
+    return about(err, "error", CODE_FAILED);
+}
+
+/* Appends why the settings file, or a profile in it, is not in force; "": it is. */
+static void add_refused(json_t *list, const char *kind, const struct err *err, const char *file) {
+    if (!err->text[0])
+        return;
+    json_t *problem = about(err, "text", CODE_FAILED);
+    json_object_set_new(problem, "kind", json_string(kind));
+    json_object_set_new(problem, "file", words(file));
+    json_array_append_new(list, problem);
+}
+
+/* Appends what a setting does not have; `more`, which it takes over, are the parts of the sentence. */
+__attribute__((format(printf, 5, 6)))
+static void add_missing(json_t *list, int setting, const char *code, json_t *more, const char *format, ...) {
+    char text[MISSING_BYTES];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    json_t *problem = json_pack("{s:o, s:s, s:s, s:s}", "text", words(text), "code", code, "kind", KIND_MISSING,
+                                "setting", settings_name(setting));
+    json_object_update(problem, more);
+    json_decref(more);
+    json_array_append_new(list, problem);
+}
+
+static void add_absent(json_t *list, int setting, const char *what, const char *name) {
+    add_missing(list, setting, CODE_ABSENT, json_pack("{s:o}", "name", words(name)),
+                "there is no %s\"%s\" now; it is used as soon as there is", what, name);
+}
+
+/* Why a node does not follow its microphone, or its output. */
+static void add_loop(json_t *list, int setting, const struct node *node) {
+    struct node_status n;
+    node_status(node, &n);
+    const bool speaker = node_kind(node) == NODE_SPEAKER;
+    const bool has_other = n.has_microphone && strcmp(n.refused, n.microphone) != 0;
+    if (!n.refused[0])
+        return;
+    json_t *more = json_pack("{s:o, s:o, s:o*}", "name", words(n.refused), "node", words(node_title(node)), "instead",
+                             has_other ? words(n.microphone) : NULL);
+    if (speaker)
+        add_missing(list, setting, CODE_LOOP, more, "the sound of %s comes back to %s, which %s%s", n.refused,
+                    node_title(node), has_other ? "plays on " : "has no other output", has_other ? n.microphone : "");
+    else
+        add_missing(list, setting, CODE_LOOP, more, "%s gives out the sound of %s itself, which %s%s instead",
+                    n.refused, node_title(node), n.has_microphone ? "follows " : "has no microphone",
+                    n.has_microphone ? n.microphone : "");
+}
+
+static void add_loops(json_t *list, int setting, const struct report *r, enum node_kind kind) {
+    for (unsigned i = 0; i < r->nodes->n; i++)
+        if (node_kind(r->nodes->all[i].node) == kind)
+            add_loop(list, setting, r->nodes->all[i].node);
+}
+
+static bool wants_gpu(const struct settings *s, int setting) {
+    return setting == SETTING_engine ? strcmp(s->engine, "cuda") == 0
+           : setting == SETTING_gpu  ? strcmp(s->engine, "auto") == 0 && strcmp(s->gpu, "0") != 0
+                                     : false;
+}
+
+/* What a setting in force asks for but cannot have now, an object each. */
+static void list_missing(const struct report *r, int setting, json_t *list) {
+    const struct settings *s = &r->now->settings;
+    const struct node *first = r->nodes->all[0].node;
+    const struct ready_engine *e = r->engine;
+    struct node_status n;
+    char name[256];
+    node_status(first, &n);
+    if (wants_gpu(s, setting) && e->problem.text[0])
+        add_missing(list, setting, e->problem.about.code ? e->problem.about.code : CODE_NO_GPU,
+                    json_pack("{s:o}", "instead", words(e->text)), "%s; %s runs instead", e->problem.text, e->text);
+    switch (setting) {
+    case SETTING_model:
+        if (e->too_heavy[0])
+            add_missing(list, setting, CODE_TOO_HEAVY,
+                        json_pack("{s:o, s:o}", "name", words(e->too_heavy), "instead", words(e->model)),
+                        "%s is too heavy for this machine now; %s runs instead", e->too_heavy, e->model);
+        break;
+    case SETTING_microphone:
+        if (strcmp(s->microphone, "default") != 0 && !node_knows(first, NODE_MIC, s->microphone))
+            add_absent(list, setting, "", s->microphone);
+        add_loops(list, setting, r, NODE_MIC);
+        break;
+    case SETTING_channel:
+        if (n.lacks_channel)
+            add_missing(list, setting, CODE_NO_CHANNEL,
+                        json_pack("{s:o, s:s}", "name", words(n.microphone), "word", s->channel),
+                        "%s has no channel %s; all that it has are mixed", n.microphone, s->channel);
+        break;
+    case SETTING_speaker:
+        if (strcmp(s->speaker, "off") != 0 && strcmp(s->speaker, "default") != 0 &&
+            !node_knows(first, NODE_SPEAKER, s->speaker))
+            add_absent(list, setting, "output ", s->speaker);
+        add_loops(list, setting, r, NODE_SPEAKER);
+        break;
+    case SETTING_echo_cancel:
+        if (n.echo_problem[0])
+            add_missing(list, setting, CODE_NO_ECHO_CANCEL, json_object(), "%s; the echo stays", n.echo_problem);
+        break;
+    case SETTING_more_microphones:
+        for (unsigned i = 0; settings_more_microphone(s, i, name); i++)
+            if (!node_knows(first, NODE_MORE_MIC, name))
+                add_absent(list, setting, "", name);
+        add_loops(list, setting, r, NODE_MORE_MIC);
+        break;
+    default:
+        break;
+    }
+}
+
+/* The texts of a list, with semicolons between. */
+static void join(const json_t *list, char ret[MISSING_BYTES]) {
+    const json_t *problem;
+    size_t i;
+    ret[0] = '\0';
+    json_array_foreach(list, i, problem)
+        text_add(ret, MISSING_BYTES, "%s%s", i ? "; " : "", json_string_value(json_object_get(problem, "text")));
+}
+
+bool report_missing(const struct report *r, int setting, char ret[MISSING_BYTES]) {
+    json_t *list = json_array();
+    list_missing(r, setting, list);
+    join(list, ret);
+    json_decref(list);
+    return ret[0];
+}
+
+static json_t *all_missing(const struct report *r) {
+    char missing[MISSING_BYTES];
+    json_t *all = json_object();
+    for (int i = 0; i < N_SETTINGS; i++)
+        if (report_missing(r, i, missing))
+            json_object_set_new(all, settings_name(i), words(missing));
+    return all;
+}
+
+static json_t *problems(const struct report *r) {
+    const struct in_force *now = r->now;
+    json_t *list = json_array();
+    add_refused(list, KIND_FILE, &now->refused, now->settings.file);
+    add_refused(list, KIND_PROFILE, &now->profile_refused, now->settings.file);
+    for (int i = 0; i < N_SETTINGS; i++)
+        list_missing(r, i, list);
+    return list;
+}
+
 /* ---- settings ---------------------------------------------------------------------------------------------------- */
 
 static json_t *value(const struct settings *s, int setting) {
@@ -109,60 +279,6 @@ static json_t *value(const struct settings *s, int setting) {
         return number == trunc(number) ? json_integer((json_int_t)number) : json_real(number);
     settings_text(s, setting, text, sizeof text);
     return json_string(text);
-}
-
-/* Why a node does not follow its microphone, or its output. */
-static void add_refused(const struct node *node, char ret[MISSING_BYTES]) {
-    struct node_status n;
-    node_status(node, &n);
-    if (n.refused[0] && node_kind(node) == NODE_SPEAKER)
-        text_add(ret, MISSING_BYTES, "%sthe sound of %s comes back to %s, which %s%s", ret[0] ? "; " : "", n.refused,
-                 node_title(node), strcmp(n.refused, n.microphone) ? "plays on " : "has no other output",
-                 strcmp(n.refused, n.microphone) ? n.microphone : "");
-    else if (n.refused[0])
-        text_add(ret, MISSING_BYTES, "%s%s gives out the sound of %s itself, which %s%s instead", ret[0] ? "; " : "",
-                 n.refused, node_title(node), n.has_microphone ? "follows " : "has no microphone",
-                 n.has_microphone ? n.microphone : "");
-}
-
-bool report_missing(const struct report *r, int setting, char ret[MISSING_BYTES]) {
-    const struct settings *s = &r->now->settings;
-    const struct node *first = r->nodes->all[0].node;
-    struct node_status n;
-    char name[256];
-    node_status(first, &n);
-    ret[0] = '\0';
-    bool wants_gpu = setting == SETTING_engine ? strcmp(s->engine, "cuda") == 0
-                     : setting == SETTING_gpu  ? strcmp(s->engine, "auto") == 0 && strcmp(s->gpu, "0") != 0
-                                               : false;
-    if (wants_gpu && r->engine->problem[0])
-        text_add(ret, MISSING_BYTES, "%s; %s runs instead", r->engine->problem, r->engine->text);
-    if (setting == SETTING_model && r->engine->too_heavy[0])
-        text_add(ret, MISSING_BYTES, "%s is too heavy for this machine now; %s runs instead", r->engine->too_heavy,
-                 r->engine->model);
-    if (setting == SETTING_microphone && strcmp(s->microphone, "default") != 0 &&
-        !node_knows(first, NODE_MIC, s->microphone))
-        text_add(ret, MISSING_BYTES, "there is no \"%s\" now; it is used as soon as there is", s->microphone);
-    if (setting == SETTING_microphone)
-        add_refused(first, ret);
-    if (setting == SETTING_channel && n.lacks_channel)
-        text_add(ret, MISSING_BYTES, "%s has no channel %s; all that it has are mixed", n.microphone, s->channel);
-    if (setting == SETTING_speaker && strcmp(s->speaker, "off") != 0 && strcmp(s->speaker, "default") != 0 &&
-        !node_knows(first, NODE_SPEAKER, s->speaker))
-        text_add(ret, MISSING_BYTES, "there is no output \"%s\" now; it is used as soon as there is", s->speaker);
-    for (unsigned i = 1; setting == SETTING_speaker && i < r->nodes->n; i++)
-        if (node_kind(r->nodes->all[i].node) == NODE_SPEAKER)
-            add_refused(r->nodes->all[i].node, ret);
-    if (setting == SETTING_echo_cancel && n.echo_problem[0])
-        text_add(ret, MISSING_BYTES, "%s; the echo stays", n.echo_problem);
-    for (unsigned i = 0; setting == SETTING_more_microphones && settings_more_microphone(s, i, name); i++)
-        if (!node_knows(first, NODE_MORE_MIC, name))
-            text_add(ret, MISSING_BYTES, "%sthere is no \"%s\" now; it is used as soon as there is", ret[0] ? "; " : "",
-                     name);
-    for (unsigned i = 1; setting == SETTING_more_microphones && i < r->nodes->n; i++)
-        if (node_kind(r->nodes->all[i].node) == NODE_MORE_MIC)
-            add_refused(r->nodes->all[i].node, ret);
-    return ret[0];
 }
 
 json_t *report_setting(const struct report *r, int setting) {
@@ -178,15 +294,6 @@ static json_t *all_settings(const struct settings *s) {
     json_t *all = json_pack("{s:o}", "file", words(s->file));
     for (int i = 0; i < N_SETTINGS; i++)
         json_object_set_new(all, settings_name(i), value(s, i));
-    return all;
-}
-
-static json_t *all_missing(const struct report *r) {
-    char missing[MISSING_BYTES];
-    json_t *all = json_object();
-    for (int i = 0; i < N_SETTINGS; i++)
-        if (report_missing(r, i, missing))
-            json_object_set_new(all, settings_name(i), words(missing));
     return all;
 }
 
@@ -229,12 +336,12 @@ void report_line(const struct report *r, char ret[REPORT_LINE_BYTES]) {
         if (s.n_consumers)
             text_add(ret, REPORT_LINE_BYTES, ", delay %.1f ms", s.pump.delay * 1e3 / PUMP_RATE);
     }
-    if (r->engine->problem[0] && strcmp(r->now->settings.engine, "auto") != 0)
-        text_add(ret, REPORT_LINE_BYTES, "; %s", r->engine->problem);
+    if (r->engine->problem.text[0] && strcmp(r->now->settings.engine, "auto") != 0)
+        text_add(ret, REPORT_LINE_BYTES, "; %s", r->engine->problem.text);
     if (r->engine->too_heavy[0])
         text_add(ret, REPORT_LINE_BYTES, "; %s is too heavy for this machine now", r->engine->too_heavy);
-    if (r->now->refused[0])
-        text_add(ret, REPORT_LINE_BYTES, "; not the file's settings, but %s: %s", r->now->instead, r->now->refused);
+    if (r->now->refused.text[0])
+        text_add(ret, REPORT_LINE_BYTES, "; not the file's settings, but %s: %s", r->now->instead, r->now->refused.text);
 }
 
 /* ---- the sound --------------------------------------------------------------------------------------------------- */
@@ -302,7 +409,7 @@ static const char *refusal(const struct pump_stats *p) {
     }
 }
 
-void report_refusal(const struct pump_stats *p, char ret[REPORT_LINE_BYTES]) {
+void report_no_realtime(const struct pump_stats *p, char ret[REPORT_LINE_BYTES]) {
     const int limit_ms = rttime_short_limit();
     if (limit_ms >= 0)
         snprintf(ret, REPORT_LINE_BYTES, "RLIMIT_RTTIME is %d ms, so the kernel would end the daemon", limit_ms);
@@ -337,12 +444,14 @@ json_t *report_status(const struct report *r, bool bands) {
     json_t *more = json_array();
     for (unsigned i = 1; i < r->nodes->n; i++)
         json_array_append_new(more, one_stream(r->nodes->all[i].node, r->now->bypass));
-    json_t *status = json_pack("{s:s, s:s, s:o, s:b, s:o, s:o, s:b, s:o, s:o, s:o}", "version", PACKAGE_VERSION,
-                               "state", nodes_state(first, r->now->bypass), "recorders", users(first, add_recorder),
-                               "bypass", r->now->bypass, "model", words(r->engine->model), "engine",
+    json_t *status = json_pack("{s:i, s:s, s:s, s:o, s:b, s:o, s:o, s:b, s:o, s:o, s:o, s:o}", "protocol",
+                               CONTROL_PROTOCOL, "version", PACKAGE_VERSION, "state",
+                               nodes_state(first, r->now->bypass), "recorders", users(first, add_recorder), "bypass",
+                               r->now->bypass, "model", words(r->engine->model), "engine",
                                words(r->engine->engine_name), "swapping",
                                r->now->loading || p->swapping || r->engine->provisional, "settings",
-                               all_settings(&r->now->settings), "missing", all_missing(r), "streams", more);
+                               all_settings(&r->now->settings), "missing", all_missing(r), "problems", problems(r),
+                               "streams", more);
     if (!status)
         return NULL;
     json_object_set_new(status, "microphones", microphones(r));
@@ -357,7 +466,7 @@ json_t *report_status(const struct report *r, bool bands) {
                                                ? json_null()
                                                : words(r->now->settings.profiles[r->now->profile].microphone));
     json_object_set_new(status, "profile_refused",
-                        r->now->profile_refused[0] ? words(r->now->profile_refused) : json_null());
+                        r->now->profile_refused.text[0] ? words(r->now->profile_refused.text) : json_null());
     if (n.n_consumers)
         add_sound(status, p, node_pump(first), r->now->bypass);
     if (n.n_consumers && bands)
@@ -371,13 +480,16 @@ json_t *report_status(const struct report *r, bool bands) {
 #undef ROW
     json_object_set_new(status, "realtime", json_boolean(p->realtime));
     json_object_set_new(status, "memory_locked", json_string(p->locked));
-    report_refusal(p, refused);
+    report_no_realtime(p, refused);
     json_object_set_new(status, "realtime_refusal", p->realtime ? json_null() : json_string(refused));
     json_object_set_new(status, "realtime_limit_ms",
                         rttime_short_limit() < 0 ? json_null() : json_integer(rttime_short_limit()));
     json_object_set_new(status, "memory_mib", json_real(round(memory_mib() * 10) / 10));
-    json_object_set_new(status, "refused", r->now->refused[0] ? words(r->now->refused) : json_null());
-    json_object_set_new(status, "instead", r->now->refused[0] ? json_string(r->now->instead) : json_null());
-    json_object_set_new(status, "problem", r->engine->problem[0] ? words(r->engine->problem) : json_null());
+    json_object_set_new(status, "refused", r->now->refused.text[0] ? words(r->now->refused.text) : json_null());
+    json_object_set_new(status, "instead", r->now->refused.text[0] ? json_string(r->now->instead) : json_null());
+    json_object_set_new(status, "gpu_unused", r->engine->problem.text[0]
+                                                  ? about(&r->engine->problem, "text", CODE_NO_GPU)
+                                                  : json_null());
+    json_object_set_new(status, "problem", r->engine->problem.text[0] ? words(r->engine->problem.text) : json_null());
     return status;
 }

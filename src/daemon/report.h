@@ -26,12 +26,14 @@ enum { REPORT_LINE_BYTES = 2048 };
 /* Says in one line what the daemon does, and what keeps it from doing what it should. */
 void report_line(const struct report *r, char ret[REPORT_LINE_BYTES]);
 
+/* The answer to a request that was refused. */
+json_t *report_refusal(const struct err *err);
 /* bands: also the levels of bands.h, before and after, while somebody records. */
 json_t *report_status(const struct report *r, bool bands);
 /* One setting as it is now: the answer to "set". */
 json_t *report_setting(const struct report *r, int setting);
 /* Why the worker has no real-time priority. */
-void report_refusal(const struct pump_stats *p, char ret[REPORT_LINE_BYTES]);
+void report_no_realtime(const struct pump_stats *p, char ret[REPORT_LINE_BYTES]);
 json_t *report_microphones(const struct report *r);
 /* The applications that record, and those for which there is a choice. */
 json_t *report_applications(const struct report *r);

@@ -7,6 +7,7 @@
 #include "base/state.h"
 #include "base/text.h"
 #include "control/presets.h"
+#include "control/protocol.h"
 #include "daemon/conf.h"
 #include "graph/channel.h"
 #include "graph/names.h"
@@ -130,8 +131,11 @@ static int find_row(const char *name, struct err *err) {
             return i;
         likest_try(&l, settings_name(i));
     }
-    return l.name ? err_set(err, -ENOENT, "there is no setting \"%.40s\"; did you mean %s?", name, l.name)
-                  : err_set(err, -ENOENT, "there is no setting \"%.40s\"; primeknet.conf(5) tells them", name);
+    const int res = l.name ? err_set(err, -ENOENT, "there is no setting \"%.40s\"; did you mean %s?", name, l.name)
+                           : err_set(err, -ENOENT, "there is no setting \"%.40s\"; primeknet.conf(5) tells them", name);
+    struct err_about about = {.code = CODE_UNKNOWN_SETTING, .meant = l.name};
+    snprintf(about.word, sizeof about.word, "%s", name);
+    return err_about(err, res, about);
 }
 
 bool settings_more_microphone(const struct settings *s, unsigned i, char *ret) {
@@ -157,6 +161,11 @@ int settings_find(const char *name, struct err *err) {
     return find_row(spelled, err);
 }
 
+/* Refuses a value of a setting with the line that err_set has written. */
+static int refuse_value(int setting, int res, struct err *err) {
+    return err_about(err, res, (struct err_about){.code = CODE_BAD_VALUE, .setting = settings_name(setting)});
+}
+
 /* ---- a file's text ----------------------------------------------------------------------------------------------- */
 
 /* Refuses a text that the setting cannot hold; `place` is "FILE:LINE: " or "". */
@@ -164,11 +173,12 @@ static int check_text(int setting, const char *text, const char *place, struct e
     const size_t size = rows[setting].type == IS_TEXT ? rows[setting].size : sizeof defaults.model;
     char clean[sizeof defaults.model];
     if (strlen(text) >= size)
-        return err_set(err, -EINVAL, "%s%s is longer than %zu bytes", place, settings_name(setting), size - 1);
+        return refuse_value(setting, err_set(err, -EINVAL, "%s%s is longer than %zu bytes", place,
+                                             settings_name(setting), size - 1), err);
     text_copy(clean, sizeof clean, text);
     if (strcmp(clean, text) != 0)
-        return err_set(err, -EINVAL, "%s%s holds a control character or is not UTF-8", place,
-                       settings_name(setting));
+        return refuse_value(setting, err_set(err, -EINVAL, "%s%s holds a control character or is not UTF-8", place,
+                                             settings_name(setting)), err);
     return 0;
 }
 
@@ -211,18 +221,19 @@ static bool put(struct settings *s, int setting, const double *number, const cha
     return true;
 }
 
-static int read_setting(struct settings *s, const struct conf *conf, const config_setting_t *from, struct err *err) {
+static int read_value(struct settings *s, const struct conf *conf, const config_setting_t *from, struct err *err) {
     char place[sizeof s->file + 16];
     struct err why;
     int res = conf_check_whole(conf, from, err), setting = find_row(config_setting_name(from), &why);
-    if (res)
-        return res;
     snprintf(place, sizeof place, "%s:%d: ", conf->file, conf_line(from));
     if (setting < 0)
-        return err_set(err, setting, "%s%s", place, why.text);
+        return err_about(err, err_set(err, setting, "%s%s", place, why.text), why.about);
+    if (res)
+        return refuse_value(setting, res, err);
     if (s->lines[setting])
-        return err_set(err, -EINVAL, "%sa duplicate: %s stands in line %d already", place, settings_name(setting),
-                       s->lines[setting]);
+        return err_about(err, err_set(err, -EINVAL, "%sa duplicate: %s stands in line %d already", place,
+                                      settings_name(setting), s->lines[setting]),
+                         (struct err_about){.code = CODE_DUPLICATE, .setting = settings_name(setting)});
     const int type = config_setting_type(from);
     const bool whole = type == CONFIG_TYPE_INT || type == CONFIG_TYPE_INT64, bare = type == CONFIG_TYPE_BOOL;
     const bool number = whole || (type == CONFIG_TYPE_FLOAT && rows[setting].type == IS_NUMBER);
@@ -235,10 +246,18 @@ static int read_setting(struct settings *s, const struct conf *conf, const confi
     if (bare && rows[setting].type == IS_SWITCH)
         text = config_setting_get_bool(from) ? "true" : "false";
     if (!put(s, setting, number ? &value : NULL, text))
-        return err_set(err, -EINVAL, "%s%s must be %s%s", place, settings_name(setting), settings_allowed(setting),
-                       unquoted ? "; words stand in \"quotation marks\"" : "");
+        return refuse_value(setting, err_set(err, -EINVAL, "%s%s must be %s%s", place, settings_name(setting),
+                                             settings_allowed(setting),
+                                             unquoted ? "; words stand in \"quotation marks\"" : ""), err);
     s->lines[setting] = conf_line(from);
     return 0;
+}
+
+static int read_setting(struct settings *s, const struct conf *conf, const config_setting_t *from, struct err *err) {
+    const int res = read_value(s, conf, from, err);
+    if (res && err)
+        err->about.line = conf_line(from);
+    return res;
 }
 
 /* ---- profiles ---------------------------------------------------------------------------------------------------- */
@@ -264,6 +283,10 @@ static const char *profile_value(const struct profile *p, int setting) {
     return text && text[0] ? text : NULL;
 }
 
+static int refuse_profile(int res, int line, struct err *err) {
+    return err_about(err, res, (struct err_about){.code = CODE_BAD_PROFILE, .line = line});
+}
+
 /* One setting in a profile; `read` holds what was read of it before. */
 static int read_in_profile(struct profile *p, struct settings *read, const struct conf *conf,
                            const config_setting_t *from, struct err *err) {
@@ -278,10 +301,10 @@ static int read_in_profile(struct profile *p, struct settings *read, const struc
     else if (setting == SETTING_microphone && strcmp(read->microphone, "default") != 0)
         strcpy(p->microphone, read->microphone);
     else
-        return err_set(err, -EINVAL,
-                       "%s:%d: a profile has one microphone, by its name, and may have strength, floor_db, "
-                       "low_cut_hz and model",
-                       conf->file, conf_line(from));
+        return refuse_profile(err_set(err, -EINVAL,
+                                      "%s:%d: a profile has one microphone, by its name, and may have strength, "
+                                      "floor_db, low_cut_hz and model",
+                                      conf->file, conf_line(from)), conf_line(from), err);
     return 0;
 }
 
@@ -294,16 +317,19 @@ static int read_profile(struct settings *s, const struct conf *conf, const confi
             return res;
     }
     if (!p.microphone[0])
-        return err_set(err, -EINVAL, "%s:%d: this profile does not name its microphone", conf->file, p.line);
+        return refuse_profile(err_set(err, -EINVAL, "%s:%d: this profile does not name its microphone", conf->file,
+                                      p.line), p.line, err);
     if (s->n_profiles == MAX_PROFILES)
-        return err_set(err, -EINVAL, "%s:%d: there are more than %d profiles", conf->file, p.line, MAX_PROFILES);
+        return err_about(err, err_set(err, -EINVAL, "%s:%d: there are more than %d profiles", conf->file, p.line,
+                                      MAX_PROFILES),
+                         (struct err_about){.code = CODE_TOO_MANY_PROFILES, .line = p.line});
     s->profiles[s->n_profiles++] = p;
     return 0;
 }
 
 static int refuse_profiles(const struct conf *conf, const config_setting_t *wrong, struct err *err) {
-    return err_set(err, -EINVAL, "%s:%d: profiles must be a list, ( { microphone = NAME; ... }, ... )", conf->file,
-                   conf_line(wrong));
+    return refuse_profile(err_set(err, -EINVAL, "%s:%d: profiles must be a list, ( { microphone = NAME; ... }, ... )",
+                                  conf->file, conf_line(wrong)), conf_line(wrong), err);
 }
 
 static int read_profiles(struct settings *s, const struct conf *conf, const config_setting_t *list, struct err *err) {
@@ -360,7 +386,8 @@ int settings_set_in(struct settings *s, int profile, int setting, const char *te
 int settings_add_profile(struct settings *s, const char *microphone, struct err *err) {
     struct profile p = {.line = 0};
     if (s->n_profiles == MAX_PROFILES)
-        return err_set(err, -ENOSPC, "there are %d profiles already", MAX_PROFILES);
+        return err_about(err, err_set(err, -ENOSPC, "there are %d profiles already", MAX_PROFILES),
+                         (struct err_about){.code = CODE_TOO_MANY_PROFILES});
     snprintf(p.microphone, sizeof p.microphone, "%s", microphone);
 #define ROW(name, size) settings_text(s, SETTING_##name, p.name, size);
     PROFILE_SETTINGS(ROW)
@@ -411,8 +438,11 @@ int settings_parse(struct settings *ret, const char *text, size_t n, const char 
 
 int settings_refuse(const struct settings *s, int setting, int code, const char *what, struct err *err) {
     if (s->lines[setting] == 0)
-        return err_set(err, code, "%s: %s", settings_name(setting), what);
-    return err_set(err, code, "%s:%d: %s: %s", s->file, s->lines[setting], settings_name(setting), what);
+        err_set(err, code, "%s: %s", settings_name(setting), what);
+    else
+        err_set(err, code, "%s:%d: %s: %s", s->file, s->lines[setting], settings_name(setting), what);
+    return err_about(err, code, (struct err_about){.code = CODE_UNUSABLE, .setting = settings_name(setting),
+                                                   .line = s->lines[setting]});
 }
 
 /* ---- one setting by itself --------------------------------------------------------------------------------------- */
@@ -437,7 +467,8 @@ int settings_set(struct settings *s, int setting, const char *text, struct err *
     const bool whole = text[strspn(text, "0123456789")] == '\0';
     const bool numeric = is_number(text, &number) && (whole || rows[setting].type == IS_NUMBER);
     if (!put(s, setting, numeric ? &number : NULL, text))
-        return err_set(err, -EINVAL, "%s must be %s", settings_name(setting), settings_allowed(setting));
+        return refuse_value(setting, err_set(err, -EINVAL, "%s must be %s", settings_name(setting),
+                                             settings_allowed(setting)), err);
     s->lines[setting] = 0;
     return 0;
 }
@@ -485,7 +516,9 @@ static int load_file(struct settings *ret, const char *file, struct err *err) {
     size_t n = 0;
     char *text = NULL;
     int res = file_read(&text, &n, file, MAX_FILE_BYTES, err);
-    if (res == 0)
+    if (res)
+        err_about(err, res, (struct err_about){.code = CODE_UNREADABLE});
+    else
         res = settings_parse(ret, text, n, file, err);
     if (res)
         snprintf(ret->file, sizeof ret->file, "%s", file);

@@ -105,7 +105,7 @@ static void check_sound_server(struct doctor *d) {
         "use PipeWire instead of PulseAudio: have your session start pipewire, wireplumber and pipewire-pulse, and not "
         "pulseaudio; for now: pulseaudio --kill; pipewire & wireplumber & pipewire-pulse &");
     char server[64];
-    struct err err = {""};
+    struct err err = {0};
     int res = survey_open(&d->survey, &err);
     find_pulse_server(server);
     bool pulseaudio = pulseaudio_has_the_socket(d, server);
@@ -166,7 +166,7 @@ static void check_settings(struct doctor *d) {
     const char *instead = text_of(d->status, "instead");
     int res = settings_load(&d->settings, NULL, &err);
     if (res)
-        settings_parse(&d->settings, "", 0, "", &(struct err){""});
+        settings_parse(&d->settings, "", 0, "", &(struct err){0});
     if (d->status)
         use_running_settings(d);
     if (res) {
@@ -223,6 +223,23 @@ static int ask_daemon(struct doctor *d, struct err *err) {
     return res;
 }
 
+/* What the daemon does; the word itself if it is not known here. */
+static const char *words_for(const char *state) {
+    static const char *const states[][2] = {
+        {STATE_NO_PIPEWIRE, "waits for PipeWire"},
+        {STATE_NO_MICROPHONE, "no microphone"},
+        {STATE_IDLE, "idle: nobody records"},
+        {STATE_WAITING, "waits for sound"},
+        {STATE_ENGINE_LOST, "the engine failed, so the microphone is as it is"},
+        {STATE_BYPASSED, "bypassed: the microphone is as it is"},
+        {STATE_ENHANCING, "enhances the microphone"},
+    };
+    for (size_t i = 0; i < sizeof states / sizeof *states; i++)
+        if (strcmp(states[i][0], state) == 0)
+            return _(states[i][1]);
+    return state;
+}
+
 static void check_daemon(struct doctor *d, int res, const char *why_not) {
     bool runs = res != -ENOENT && res != -ECONNREFUSED;
     char obstacle[CONTROL_MAX_PATH], advice[CONTROL_MAX_PATH + 64];
@@ -239,7 +256,7 @@ static void check_daemon(struct doctor *d, int res, const char *why_not) {
         tell(d, NOTE, "daemon", restart(d), "version %s still runs; %s is installed",
              text_of(d->status, "version"), PACKAGE_VERSION);
     else
-        tell(d, FINE, "daemon", NULL, "%s", text_of(d->status, "state"));
+        tell(d, FINE, "daemon", NULL, "%s", words_for(text_of(d->status, "state")));
     if (json_is_true(json_object_get(d->status, "bypass")))
         tell(d, NOTE, "daemon", "{primeknet bypass off}", "bypass is on, so applications hear the bare microphone");
     else if (d->status && number_of(json_object_get(d->status, "settings"), "strength") <= 0)
@@ -473,7 +490,7 @@ static void speak_the_users_language(void) {
 
 static int run_doctor(const struct cli_call *call) {
     struct doctor d = {.as_json = cli_option(call, 'j')};
-    struct err why_not = {""};
+    struct err why_not = {0};
     speak_the_users_language();
     int asked = ask_daemon(&d, &why_not);
     if (asked == -EPERM)

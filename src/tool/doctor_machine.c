@@ -30,7 +30,7 @@ void check_models(struct doctor *d) {
     const char *names[] = {"small", "base", "large", d->settings.model}, *wanted = d->settings.model;
     const unsigned n = 3 + (strcmp(wanted, "auto") && strcmp(wanted, "small") && strcmp(wanted, "base") &&
                             strcmp(wanted, "large"));
-    struct err none = {""};
+    struct err none = {0};
     for (unsigned i = 0; i < n; i++) {
         struct model *model = NULL;
         struct err err;
@@ -89,7 +89,7 @@ static int ask_rtkit(struct err *why) {
 
 void check_realtime(struct doctor *d) {
     static const char limits[] = "or give your user real-time rights in /etc/security/limits.d: @audio - rtprio 95";
-    struct err why = {""};
+    struct err why = {0};
     char advice[256];
     const char *means = d->status ? _(": the sound may break up when the machine is busy, and has more delay") : "";
     if (json_is_true(json_object_get(d->status, "realtime"))) {
@@ -133,7 +133,7 @@ void check_gpu(struct doctor *d) {
     const char *engine = text_of(d->status, "engine"), *problem = text_of(d->status, "problem");
     struct model *model = NULL;
     struct engine *e = NULL;
-    struct err err = {""};
+    struct err err = {0};
     if (strcmp(d->settings.engine, "cpu") == 0) {
         tell(d, FINE, "GPU", NULL, "not used: engine is \"cpu\"");
         return;
@@ -189,7 +189,7 @@ void check_speed(struct doctor *d) {
     struct choice choice;
     struct model *model = NULL;
     struct engine *e = NULL;
-    struct err err = {""};
+    struct err err = {0};
     if (judge_hops(d) || text_begins(text_of(d->status, "engine"), "cuda"))
         return;
     int res = 0;

@@ -288,7 +288,7 @@ static int run_monitor(const struct cli_call *call) {
     sigaddset(&set, SIGHUP);
     sigprocmask(SIG_BLOCK, &set, NULL);
     struct listen *listening = NULL;
-    struct err err = {""};
+    struct err err = {0};
     if (cli_option(call, 'l') && listen_open(&listening, &err) < 0)
         return cli_fail("%s", err.text);
     struct pollfd fds[] = {{.fd = signalfd(-1, &set, SFD_CLOEXEC), .events = POLLIN},

@@ -3,6 +3,7 @@
 #include "window/advanced.h"
 
 #include "window/link.h"
+#include "window/problem.h"
 #include "window/setting.h"
 
 #include <glib/gi18n.h>
@@ -55,9 +56,9 @@ static void show_settings(gpointer data) {
     gboolean swapping = json_is_true(json_object_get(status, "swapping"));
     g_autofree char *model = g_strdup_printf(swapping ? _("%s on %s, loading another") : _("%s on %s"),
                                              text_of(status, "model"), text_of(status, "engine"));
-    g_autofree char *speaker = describe_speaker(status);
+    g_autofree char *speaker = describe_speaker(status), *gpu = problem_tell(json_object_get(status, "gpu_unused"));
     setting_show(&self->settings[MODEL], status, model);
-    setting_show(&self->settings[ENGINE], status, text_of(status, "problem"));
+    setting_show(&self->settings[ENGINE], status, gpu);
     setting_show(&self->settings[SPEAKER], status, speaker);
     gtk_widget_set_visible(GTK_WIDGET(self->engine), offers_engines(status));
 }

@@ -3,6 +3,7 @@
 #include "window/setting.h"
 
 #include "window/link.h"
+#include "window/problem.h"
 
 #include <glib/gi18n.h>
 #include <math.h>
@@ -111,9 +112,9 @@ void setting_turn(GtkSwitch *toggle, gboolean on) {
 
 void setting_show(struct setting *s, const json_t *status, const char *text) {
     const json_t *value = json_object_get(json_object_get(status, "settings"), s->name);
-    const char *missing = text_of(json_object_get(status, "missing"), s->name);
+    g_autofree char *missing = problem_tell_all(status, KIND_MISSING, s->name);
     if (s->row)
-        adw_action_row_set_subtitle(s->row, missing[0] ? missing : text);
+        adw_action_row_set_subtitle(s->row, missing ? missing : text);
     if (s->under_way || s->rest || !value) /* the user is at it */
         return;
     s->filling = TRUE;

@@ -4,6 +4,7 @@
 
 #include "control/presets.h"
 #include "window/link.h"
+#include "window/problem.h"
 #include "window/setting.h"
 
 #include <glib/gi18n.h>
@@ -95,15 +96,16 @@ static void show_settings(gpointer data) {
 /* A profile that is not used is one all the same. */
 static void show_profile(PrimeknetSound *self, const json_t *status) {
     const char *microphone = text_of(json_object_get(status, "microphone"), "description");
-    const char *profile = text_of(status, "profile"), *refused = text_of(status, "profile_refused");
+    const char *profile = text_of(status, "profile");
+    g_autofree char *refused = problem_tell_all(status, KIND_PROFILE, NULL);
     g_autofree char *own = g_strdup_printf(_("%s has settings of its own"), microphone);
     const char *none = _("All microphones share the preset and the model");
     gtk_widget_set_sensitive(GTK_WIDGET(self->own_row), microphone[0] != '\0');
-    adw_action_row_set_subtitle(self->own_row, refused[0] ? refused : profile[0] ? own : none);
+    adw_action_row_set_subtitle(self->own_row, refused ? refused : profile[0] ? own : none);
     if (self->owning) /* another engine may be loaded for it first */
         return;
     self->filling = TRUE;
-    setting_turn(self->own, profile[0] || refused[0]);
+    setting_turn(self->own, profile[0] || refused);
     self->filling = FALSE;
 }
 

@@ -3,6 +3,7 @@
 #include "window/state.h"
 
 #include "control/client.h"
+#include "window/problem.h"
 
 #include <glib/gi18n.h>
 #include <string.h>
@@ -154,13 +155,13 @@ static gboolean waits_for_sound(struct state *s, const json_t *status, const str
 }
 
 static gboolean has_wrong_settings(struct state *s, const json_t *status) {
-    const char *refused = text_of(status, "refused");
+    g_autofree char *refused = problem_tell_all(status, KIND_FILE, NULL);
     const char *file = text_of(json_object_get(status, "settings"), "file");
-    if (!refused[0])
+    if (!refused)
         return FALSE;
     look(s, LOOK_WARNING, "dialog-warning-symbolic");
     tell(s, g_strdup(_("The settings file has an error")), _("Until it is corrected, other settings are in force."));
-    advise(s, g_strdup(refused), file[0] ? _("Open File") : NULL, file[0] ? REMEDY_OPEN : REMEDY_NONE,
+    advise(s, g_steal_pointer(&refused), file[0] ? _("Open File") : NULL, file[0] ? REMEDY_OPEN : REMEDY_NONE,
            g_strdup(file));
     return TRUE;
 }

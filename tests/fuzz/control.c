@@ -30,15 +30,15 @@ static struct settings settings;
 static json_t *answer_to(const char *command, const json_t *request) {
     const char *name = json_string_value(json_object_get(request, "name"));
     const char *value = json_string_value(json_object_get(request, "value"));
-    struct err err = {""};
+    struct err err = {0};
     char text[1024];
     if (strcmp(command, "set") != 0)
-        return control_refuse("there is no command \"%.40s\"", command);
+        return control_refuse(CODE_BAD_REQUEST, "there is no command \"%.40s\"", command);
     if (!name || !value)
-        return control_refuse("set takes the strings \"name\" and \"value\"");
+        return control_refuse(CODE_BAD_REQUEST, "set takes the strings \"name\" and \"value\"");
     const int setting = settings_find(name, &err);
     if (setting < 0 || settings_set(&settings, setting, value, &err) < 0)
-        return control_refuse("%s", err.text);
+        return control_refuse(err.about.code, "%s", err.text);
     settings_text(&settings, setting, text, sizeof text);
     return json_pack("{s:s, s:s}", "name", settings_name(setting), "value", text);
 }
@@ -49,7 +49,7 @@ static void answer(void *data, unsigned client, const char *command, const json_
 }
 
 static void open_control(void) {
-    struct err err = {""};
+    struct err err = {0};
     if (control)
         return;
     setenv("XDG_RUNTIME_DIR", fuzz_directory(), 1);
@@ -82,6 +82,7 @@ static void judge(struct heard *k) {
     for (char *end; (end = memchr(k->text, '\n', k->n));) {
         json_t *line = json_loadb(k->text, (size_t)(end - k->text), JSON_REJECT_DUPLICATES, NULL);
         fuzz_check(json_is_object(line));
+        fuzz_check(!json_object_get(line, "error") == !json_object_get(line, "code"));
         json_decref(line);
         k->n -= (size_t)(end + 1 - k->text);
         memmove(k->text, end + 1, k->n);
@@ -90,7 +91,7 @@ static void judge(struct heard *k) {
 }
 
 static void join(struct heard *k) {
-    struct err err = {""};
+    struct err err = {0};
     if (k->fd < 0) {
         fuzz_check(control_connect(&k->fd, &err) == 0);
         k->n = 0;
@@ -159,7 +160,7 @@ static void served(void) {
 static void ask_one_that_answers(struct fuzz_input in, unsigned fail) {
     int fds[2];
     json_t *got = NULL;
-    struct err err = {""};
+    struct err err = {0};
     fuzz_check(socketpair(AF_UNIX, SOCK_STREAM, 0, fds) == 0);
     const int room = 1 << 20;
     setsockopt(fds[1], SOL_SOCKET, SO_SNDBUF, &room, sizeof room);

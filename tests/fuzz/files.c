@@ -123,7 +123,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct fuzz_input in = {data, size};
     const unsigned fail = fuzz_short(&in);
     const char *end = ends[fuzz_byte(&in) % 8];
-    struct err err = {""};
+    struct err err = {0};
     if (!model) {
         fuzz_check(__real_model_load(&model, FIXTURES "/narrow.safetensors", &err) == 0);
         atexit(free_model);

@@ -54,7 +54,7 @@ static void run(const struct model *m, unsigned fail) {
         return;
     for (unsigned i = 0; i < 2; i++) {
         struct engine *e = NULL;
-        struct err err = {""};
+        struct err err = {0};
         fuzz_fail_allocation(fail);
         const int code =
             engine_open(&e, &(struct engine_options){.name = names[i], .n_streams = 2, .max_hops = 1}, m, &err);
@@ -83,7 +83,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const unsigned fail = fuzz_short(&in), more = fuzz_byte(&in);
     const char *path = more ? compose(in, more - 1) : fuzz_file(in.data, in.size);
     struct model *m = NULL;
-    struct err err = {""};
+    struct err err = {0};
     fuzz_fail_allocation(fail);
     const int code = model_load(&m, path, &err);
     fuzz_fail_allocation(0);

@@ -47,7 +47,7 @@ static void same_but(const struct settings *a, const struct settings *b, int set
 static void show_and_set(const struct settings *s) {
     for (int i = 0; i < N_SETTINGS; i++) {
         struct settings copy = *s;
-        struct err err = {""};
+        struct err err = {0};
         char text[1024];
         settings_text(s, i, text, sizeof text);
         const bool settable = i != SETTING_preset || strcmp(text, PRESET_NONE) != 0;
@@ -60,7 +60,7 @@ static void show_and_set(const struct settings *s) {
 static void save(const struct fuzz_input *in, int setting, const char *value, unsigned fail) {
     char file[512];
     struct settings before, after, now;
-    struct err err = {""};
+    struct err err = {0};
     snprintf(file, sizeof file, "%s/primeknet.conf", fuzz_directory());
     FILE *f = fopen(file, "wb");
     fuzz_check(f && fwrite(in->data, 1, in->size, f) == in->size);
@@ -99,7 +99,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         return 0;
 
     struct settings s, untouched;
-    struct err err = {""};
+    struct err err = {0};
     memset(&s, 'x', sizeof s);
     untouched = s;
     char *text = malloc(in.size + 1); /* of its own, so that reading past its end is seen */

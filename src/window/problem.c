@@ -1,0 +1,107 @@
+#include "config.h"
+
+#include "window/problem.h"
+
+#include "control/client.h"
+
+#include <glib/gi18n.h>
+#include <string.h>
+
+static gboolean is(const json_t *problem, const char *code) {
+    return strcmp(text_of(problem, "code"), code) == 0;
+}
+
+/* ---- the settings file ------------------------------------------------------------------------------------------- */
+
+/* What the daemon's line, which is in English, says after its place. */
+static const char *detail_of(const json_t *problem) {
+    const char *text = text_of(problem, "text"), *setting = text_of(problem, "setting");
+    g_autofree char *before = g_strconcat(setting, ": ", NULL);
+    const char *at = setting[0] ? strstr(text, before) : NULL;
+    return at ? at + strlen(before) : text;
+}
+
+/* NULL: its code is not known here. */
+static char *tell_file(const json_t *p) {
+    const char *setting = text_of(p, "setting"), *allowed = text_of(p, "allowed");
+    const char *word = text_of(p, "word"), *meant = text_of(p, "meant");
+    if (is(p, CODE_UNKNOWN_SETTING))
+        return meant[0] ? g_strdup_printf(_("There is no setting \"%s\"; did you mean %s?"), word, meant)
+                        : g_strdup_printf(_("There is no setting \"%s\"."), word);
+    if (is(p, CODE_BAD_VALUE) && allowed[0])
+        return g_strdup_printf(_("%s must be %s."), setting, _(allowed));
+    if (is(p, CODE_UNUSABLE))
+        return g_strdup_printf(_("%s cannot be used: %s"), setting, detail_of(p));
+    if (is(p, CODE_UNREADABLE))
+        return g_strdup_printf(_("It cannot be read: %s"), detail_of(p));
+    return g_strdup(
+        is(p, CODE_DUPLICATE)           ? _("This setting stands in an earlier line, too.")
+        : is(p, CODE_BAD_PROFILE)       ? _("The profiles are a list, ( { microphone = NAME; ... }, ... ). Each has one "
+                                            "microphone, by its name, and may have strength, floor_db, low_cut_hz and "
+                                            "model.")
+        : is(p, CODE_TOO_MANY_PROFILES) ? _("There are too many profiles.")
+        : is(p, CODE_BAD_SYNTAX)        ? _("A setting is NAME = VALUE, words stand in \"quotation marks\".")
+        : is(p, CODE_UNENDED)           ? _("A comment or \"quotation marks\" do not end.")
+        : is(p, CODE_BAD_ENCODING)      ? _("This is not plain UTF-8 text.")
+                                        : NULL);
+}
+
+/* ---- what a setting does not have -------------------------------------------------------------------------------- */
+
+static char *tell_loop(const json_t *p) {
+    const char *name = text_of(p, "name"), *node = text_of(p, "node"), *instead = text_of(p, "instead");
+    if (strcmp(text_of(p, "setting"), "speaker") == 0)
+        return instead[0]
+                   ? g_strdup_printf(_("The sound of %s comes back to %s, which plays on %s."), name, node, instead)
+                   : g_strdup_printf(_("The sound of %s comes back to %s, which has no other output."), name, node);
+    return instead[0]
+               ? g_strdup_printf(_("%s gives out the sound of %s itself, which follows %s instead."), name, node, instead)
+               : g_strdup_printf(_("%s gives out the sound of %s itself, which has no other microphone."), name, node);
+}
+
+static char *tell_missing(const json_t *p) {
+    const char *name = text_of(p, "name");
+    if (is(p, CODE_LOOP))
+        return tell_loop(p);
+    if (is(p, CODE_ABSENT))
+        return g_strdup_printf(_("%s is missing. It is used again as soon as it is there."), name);
+    if (is(p, CODE_NO_CHANNEL))
+        return g_strdup_printf(_("%s has no channel %s; all that it has are mixed."), name, text_of(p, "word"));
+    if (is(p, CODE_TOO_HEAVY))
+        return g_strdup_printf(_("%s is too heavy for this computer now; %s runs instead."), name,
+                               text_of(p, "instead"));
+    return g_strdup(is(p, CODE_ON_BATTERY)   ? _("The GPU is not used on battery.")
+                    : is(p, CODE_GPU_ASLEEP) ? _("The GPU is asleep and is not woken.")
+                    : is(p, CODE_GPU_BUSY)   ? _("Another program keeps the GPU busy.")
+                    : is(p, CODE_GPU_FAILED) ? _("The GPU failed. It is used again once nobody records.")
+                                             : NULL);
+}
+
+/* ---- any of them ------------------------------------------------------------------------------------------------- */
+
+char *problem_tell(const json_t *problem) {
+    const int line = (int)number_of(problem, "line");
+    char *sentence = tell_file(problem);
+    if (!sentence)
+        sentence = tell_missing(problem);
+    if (!sentence)
+        return g_strdup(text_of(problem, "text"));
+    if (line == 0)
+        return sentence;
+    g_autofree char *alone = sentence;
+    return g_strdup_printf(_("Line %d: %s"), line, alone);
+}
+
+char *problem_tell_all(const json_t *status, const char *kind, const char *setting) {
+    g_autoptr(GString) all = g_string_new(NULL);
+    const json_t *problem;
+    size_t i;
+    json_array_foreach(json_object_get(status, "problems"), i, problem) {
+        if (strcmp(text_of(problem, "kind"), kind) != 0 ||
+            (setting && strcmp(text_of(problem, "setting"), setting) != 0))
+            continue;
+        g_autofree char *sentence = problem_tell(problem);
+        g_string_append_printf(all, all->len ? " %s" : "%s", sentence);
+    }
+    return all->len ? g_strdup(all->str) : NULL;
+}
