@@ -49,6 +49,7 @@ enum { CONTROL_MAX_LINE = 16384 }; /* bytes of a request, its end included */
 #define CODE_UNKNOWN_APPLICATION "unknown_application"
 #define CODE_NO_MICROPHONE "no_microphone"       /* that could have a profile */
 #define CODE_PROFILE_REFUSED "profile_refused"   /* the file has one for it, which cannot be used */
+#define CODE_TOO_MANY_PROFILES "too_many_profiles"
 #define CODE_UNUSABLE "unusable"                 /* the model, GPU or channel that a setting names */
 #define CODE_NOT_SAVED "not_saved"               /* the new value is in force all the same */
 #define CODE_BUSY "busy"                         /* too many clients, or requests */
@@ -60,10 +61,9 @@ enum { CONTROL_MAX_LINE = 16384 }; /* bytes of a request, its end included */
 #define KIND_PROFILE "profile" /* why the profile of the microphone in use is not */
 #define KIND_MISSING "missing" /* why a setting does not have what it asks for */
 
-/* "code" of a problem: of a file or profile CODE_BAD_VALUE, UNKNOWN_SETTING, UNUSABLE, FAILED and */
+/* "code" of a problem: of a file or profile CODE_UNKNOWN_SETTING, BAD_VALUE, TOO_MANY_PROFILES, UNUSABLE, FAILED and */
 #define CODE_DUPLICATE "duplicate"       /* the setting stands in an earlier line, too */
 #define CODE_BAD_PROFILE "bad_profile"
-#define CODE_TOO_MANY_PROFILES "too_many_profiles"
 #define CODE_BAD_SYNTAX "bad_syntax"
 #define CODE_UNENDED "unended"           /* a comment, or quotation marks */
 #define CODE_BAD_ENCODING "bad_encoding" /* not UTF-8 text */

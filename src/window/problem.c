@@ -36,9 +36,9 @@ static char *tell_file(const json_t *p) {
         return g_strdup_printf(_("It cannot be read: %s"), detail_of(p));
     return g_strdup(
         is(p, CODE_DUPLICATE)           ? _("This setting stands in an earlier line, too.")
-        : is(p, CODE_BAD_PROFILE)       ? _("The profiles are a list, ( { microphone = NAME; ... }, ... ). Each has one "
-                                            "microphone, by its name, and may have strength, floor_db, low_cut_hz and "
-                                            "model.")
+        : is(p, CODE_BAD_PROFILE)       ? _("The profiles are a list, ( { microphone = NAME; ... }, ... ). Each has "
+                                            "one microphone, by its name, and may have strength, floor_db, low_cut_hz "
+                                            "and model.")
         : is(p, CODE_TOO_MANY_PROFILES) ? _("There are too many profiles.")
         : is(p, CODE_BAD_SYNTAX)        ? _("A setting is NAME = VALUE, words stand in \"quotation marks\".")
         : is(p, CODE_UNENDED)           ? _("A comment or \"quotation marks\" do not end.")
@@ -55,7 +55,8 @@ static char *tell_loop(const json_t *p) {
                    ? g_strdup_printf(_("The sound of %s comes back to %s, which plays on %s."), name, node, instead)
                    : g_strdup_printf(_("The sound of %s comes back to %s, which has no other output."), name, node);
     return instead[0]
-               ? g_strdup_printf(_("%s gives out the sound of %s itself, which follows %s instead."), name, node, instead)
+               ? g_strdup_printf(_("%s gives out the sound of %s itself, which follows %s instead."), name, node,
+                                 instead)
                : g_strdup_printf(_("%s gives out the sound of %s itself, which has no other microphone."), name, node);
 }
 
