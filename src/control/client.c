@@ -119,7 +119,7 @@ static int receive_line(int fd, char **ret) {
     return 0;
 }
 
-int control_ask(int fd, json_t **ret, json_t *request, struct err *err) {
+int control_exchange(int fd, json_t **ret, json_t *request, struct err *err) {
     char *line = request ? json_dumps(request, JSON_COMPACT) : NULL, *text = NULL;
     json_decref(request);
     if (!line)
@@ -142,12 +142,19 @@ int control_ask(int fd, json_t **ret, json_t *request, struct err *err) {
         json_decref(answer);
         return err_set(err, -EPROTO, "primeknetd's answer is not valid");
     }
+    *ret = answer;
+    return 0;
+}
+
+int control_ask(int fd, json_t **ret, json_t *request, struct err *err) {
+    json_t *answer = NULL;
+    int res = control_exchange(fd, &answer, request, err);
     const char *refused = json_string_value(json_object_get(answer, "error"));
     if (refused) {
         res = err_set(err, -EINVAL, "%s", refused);
         json_decref(answer);
-        return res;
+    } else if (res == 0) {
+        *ret = answer;
     }
-    *ret = answer;
-    return 0;
+    return res;
 }

@@ -14,8 +14,10 @@ enum { CONTROL_MAX_PATH = 128 };
 int control_connect(int *ret, struct err *err);
 /* What is in the place of the control socket or its folder: a file, say. -ENOTSOCK with its path, or 0. */
 int control_find_obstacle(char ret[CONTROL_MAX_PATH]);
-/* Asks and waits for the answer while the daemon is alive; once it has not responded for two seconds, -ETIMEDOUT. A
- * refusal is -EINVAL, with its line in err. Takes ownership of `request`; NULL is -ENOMEM. */
+/* Asks and waits for the answer, which may be a refusal, while the daemon is alive; once it has not responded for two
+ * seconds, -ETIMEDOUT. Takes ownership of `request`; NULL is -ENOMEM. */
+int control_exchange(int fd, json_t **ret, json_t *request, struct err *err);
+/* The same, but a refusal is -EINVAL, with its line in err. */
 int control_ask(int fd, json_t **ret, json_t *request, struct err *err);
 
 /* The text or number of a key in an answer; "" or 0 if there is none. */

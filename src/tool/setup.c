@@ -4,13 +4,13 @@
 
 #include "tool/cli.h"
 
-#include "engine/choose.h"
+#include "base/state.h"
 #include "control/client.h"
+#include "daemon/settings.h"
+#include "engine/choose.h"
 #include "tool/autostart.h"
 #include "tool/default.h"
 #include "tool/systemd.h"
-#include "daemon/settings.h"
-#include "base/state.h"
 
 #include <errno.h>
 #include <stdio.h>

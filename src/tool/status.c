@@ -3,8 +3,8 @@
 
 #include "tool/cli.h"
 
-#include "net/bands.h"
 #include "control/client.h"
+#include "net/bands.h"
 #include "tool/listen.h"
 
 #include <math.h>

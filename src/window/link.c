@@ -3,6 +3,7 @@
 #include "window/link.h"
 
 #include "control/client.h"
+#include "window/problem.h"
 
 #include <gio/gio.h>
 #include <gio/gunixinputstream.h>
@@ -81,7 +82,7 @@ static void ask_in_thread(GTask *task, gpointer source, gpointer data, GCancella
     struct ask *a = data;
     int fd, res = control_connect(&fd, &a->err);
     if (res == 0) {
-        control_ask(fd, &a->answer, g_steal_pointer(&a->request), &a->err);
+        control_exchange(fd, &a->answer, g_steal_pointer(&a->request), &a->err);
         close(fd);
     }
     g_task_return_boolean(task, TRUE);
@@ -104,8 +105,9 @@ static void on_answer(GObject *source, GAsyncResult *result, gpointer data) {
         carry_out(next);
     else
         g_hash_table_remove(queues(), a->what);
+    g_autofree char *refused = json_object_get(a->answer, "error") ? problem_tell(a->answer) : NULL;
     if (a->told)
-        a->told(a->data, a->answer, a->answer ? NULL : a->err.text);
+        a->told(a->data, refused ? NULL : a->answer, refused || a->answer ? refused : a->err.text);
     g_application_release(g_application_get_default());
 }
 

@@ -11,11 +11,17 @@ static gboolean is(const json_t *problem, const char *code) {
     return strcmp(text_of(problem, "code"), code) == 0;
 }
 
+/* The daemon's line, in English. */
+static const char *line_of(const json_t *problem) {
+    const char *text = text_of(problem, "text");
+    return text[0] ? text : text_of(problem, "error");
+}
+
 /* ---- the settings file ------------------------------------------------------------------------------------------- */
 
-/* What the daemon's line, which is in English, says after its place. */
+/* What that says after its place. */
 static const char *detail_of(const json_t *problem) {
-    const char *text = text_of(problem, "text"), *setting = text_of(problem, "setting");
+    const char *text = line_of(problem), *setting = text_of(problem, "setting");
     g_autofree char *before = g_strconcat(setting, ": ", NULL);
     const char *at = setting[0] ? strstr(text, before) : NULL;
     return at ? at + strlen(before) : text;
@@ -40,6 +46,8 @@ static char *tell_file(const json_t *p) {
                                             "one microphone, by its name, and may have strength, floor_db, low_cut_hz "
                                             "and model.")
         : is(p, CODE_TOO_MANY_PROFILES) ? _("There are too many profiles.")
+        : is(p, CODE_NO_MICROPHONE)     ? _("No microphone")
+        : is(p, CODE_TIMEOUT)           ? _("The model takes too long to load, so all stays as it was.")
         : is(p, CODE_BAD_SYNTAX)        ? _("A setting is NAME = VALUE, words stand in \"quotation marks\".")
         : is(p, CODE_UNENDED)           ? _("A comment or \"quotation marks\" do not end.")
         : is(p, CODE_BAD_ENCODING)      ? _("This is not plain UTF-8 text.")
@@ -86,7 +94,7 @@ char *problem_tell(const json_t *problem) {
     if (!sentence)
         sentence = tell_missing(problem);
     if (!sentence)
-        return g_strdup(text_of(problem, "text"));
+        return g_strdup(line_of(problem));
     if (line == 0)
         return sentence;
     g_autofree char *alone = sentence;
