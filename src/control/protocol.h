@@ -8,7 +8,7 @@
  *     {"command": "microphones"}                         "microphones" and "chosen", as in a status
  *     {"command": "apps"}                                "applications", as in a status
  *     {"command": "app", "name": NAME, "choice": "on"}   or "off", "auto": the same, after it
- *     {"command": "set", "name": NAME, "value": TEXT}    the setting as it is then; "save": true also saves it
+ *     {"command": "set", "name": NAME, "value": VALUE}   the setting as it is then; "save": true also saves it
  *     {"command": "profile", "state": "on"}              or "off": a status
  *     {"command": "bypass", "state": "on"}               or "off", "toggle": {"bypass": true or false}
  *

@@ -5,6 +5,7 @@
 #include "graph/choices.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 static void answer(void *data, const struct request *r, int res, const struct err *err) {
@@ -22,24 +23,30 @@ static void misused(const struct commands *c, unsigned client, const char *why) 
 }
 
 static void set(struct commands *c, unsigned client, const json_t *request) {
-    const char *name = json_string_value(json_object_get(request, "name"));
-    const char *value = json_string_value(json_object_get(request, "value"));
+    const json_t *given = json_object_get(request, "value"), *save = json_object_get(request, "save");
+    const char *name = json_string_value(json_object_get(request, "name")), *value = json_string_value(given);
+    char number[32];
     struct err err;
-    const int setting = name && value ? settings_find(name, &err) : -EINVAL;
-    if (setting == -EINVAL)
-        misused(c, client, "set takes the strings \"name\" and \"value\"");
-    else if (setting < 0)
-        control_reply(c->control, client, report_refusal(&err));
-    if (setting < 0)
+    if (json_is_number(given)) {
+        snprintf(number, sizeof number, "%.10g", json_number_value(given));
+        value = number;
+    }
+    if (!name || !value || (save && !json_is_boolean(save))) {
+        misused(c, client, "set takes the string \"name\", \"value\", a string or a number, and \"save\", true or false");
         return;
-    changes_ask(c->changes, &(struct request){.what = REQUEST_SET,
-                                              .setting = setting,
-                                              .value = value,
-                                              .save = json_is_true(json_object_get(request, "save")),
-                                              .until = now_ms() + CHANGES_PATIENCE_MS,
-                                              .answer = answer,
-                                              .data = c,
-                                              .client = client});
+    }
+    const int setting = settings_find(name, &err);
+    if (setting < 0)
+        control_reply(c->control, client, report_refusal(&err));
+    else
+        changes_ask(c->changes, &(struct request){.what = REQUEST_SET,
+                                                  .setting = setting,
+                                                  .value = value,
+                                                  .save = json_is_true(save),
+                                                  .until = now_ms() + CHANGES_PATIENCE_MS,
+                                                  .answer = answer,
+                                                  .data = c,
+                                                  .client = client});
 }
 
 /* The request's "state"; -1: it is none of the first n. */
