@@ -30,9 +30,11 @@ static void set(struct commands *c, unsigned client, const json_t *request) {
     if (json_is_number(given)) {
         snprintf(number, sizeof number, "%.10g", json_number_value(given));
         value = number;
+    } else if (json_is_boolean(given)) {
+        value = json_is_true(given) ? "true" : "false";
     }
     if (!name || !value || (save && !json_is_boolean(save))) {
-        misused(c, client, "set takes the string \"name\", \"value\", a string or a number, and \"save\", true or false");
+        misused(c, client, "set takes the string \"name\", a \"value\", and \"save\", true or false");
         return;
     }
     const int setting = settings_find(name, &err);
