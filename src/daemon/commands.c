@@ -10,9 +10,9 @@ static void answer(void *data, const struct request *r, int res, const struct er
     const struct commands *c = data;
     control_reply(c->control, r->client,
                   res                          ? control_refuse("%s", err->text)
-                  : r->what == REQUEST_SET     ? report_setting(&c->report, r->setting)
                   : r->what == REQUEST_PROFILE ? report_status(&c->report, false)
-                                               : json_pack("{s:b}", "bypass", c->report.now->bypass));
+                  : r->what == REQUEST_BYPASS  ? json_pack("{s:b}", "bypass", c->report.now->bypass)
+                                               : report_setting(&c->report, r->setting));
 }
 
 static void refuse(const struct commands *c, unsigned client, const char *why) {
@@ -36,6 +36,21 @@ static void set(struct commands *c, unsigned client, const json_t *request) {
                                               .answer = answer,
                                               .data = c,
                                               .client = client});
+}
+
+static void unset(struct commands *c, unsigned client, const json_t *request) {
+    const char *name = json_string_value(json_object_get(request, "name"));
+    struct err err = {"unset takes the string \"name\""};
+    int setting = name ? settings_find(name, &err) : -EINVAL;
+    if (setting < 0)
+        refuse(c, client, err.text);
+    else
+        changes_ask(c->changes, &(struct request){.what = REQUEST_UNSET,
+                                                  .setting = setting,
+                                                  .until = now_ms() + CHANGES_PATIENCE_MS,
+                                                  .answer = answer,
+                                                  .data = c,
+                                                  .client = client});
 }
 
 /* The request's "state"; -1: it is none of the first n. */
@@ -77,6 +92,11 @@ static void status(struct commands *c, unsigned client, const json_t *request) {
     control_reply(c->control, client, report_status(&c->report, json_is_true(json_object_get(request, "bands"))));
 }
 
+static void settings(struct commands *c, unsigned client, const json_t *request) {
+    (void)request;
+    control_reply(c->control, client, report_settings(&c->report));
+}
+
 static void watch(struct commands *c, unsigned client, const json_t *request) {
     (void)request;
     control_watch(c->control, client);
@@ -112,7 +132,8 @@ void commands_request(void *data, unsigned client, const char *command, const js
         void (*run)(struct commands *c, unsigned client, const json_t *request);
     } commands[] = {
         {"status", status}, {"watch", watch}, {"microphones", microphones}, {"apps", apps},
-        {"app", app}, {"set", set}, {"bypass", bypass}, {"profile", profile}};
+        {"app", app}, {"settings", settings}, {"set", set}, {"unset", unset}, {"bypass", bypass},
+        {"profile", profile}};
     struct commands *c = data;
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
         if (strcmp(command, commands[i].name) == 0) {

@@ -165,17 +165,39 @@ bool report_missing(const struct report *r, int setting, char ret[MISSING_BYTES]
     return ret[0];
 }
 
+/* A setting's value, and where it comes from. */
+static json_t *one_setting(const struct report *r, int setting) {
+    static const char *const origins[] = {[FROM_DEFAULT] = "default", [FROM_FILE] = "file", [FROM_SAVED] = "saved",
+                                          [FROM_COMMAND] = "command", [FROM_ITS_VALUES] = "values"};
+    const struct settings *const s = &r->now->settings;
+    int line;
+    const enum origin from = settings_origin(s, setting, &line);
+    return json_pack("{s:s, s:o, s:s, s:o, s:o, s:o}", "name", settings_name(setting), "value", value(s, setting),
+                     "from", origins[from], "file", line ? words(from == FROM_FILE ? s->file : s->saved) : json_null(),
+                     "line", line ? json_integer(line) : json_null(), "profile",
+                     s->in_profile & 1u << setting ? words(s->profiles[r->now->profile].microphone) : json_null());
+}
+
 json_t *report_setting(const struct report *r, int setting) {
     char missing[MISSING_BYTES];
     bool of_engine = setting == SETTING_model || setting == SETTING_gpu;
     bool is_missing = report_missing(r, setting, missing) || (of_engine && report_missing(r, SETTING_engine, missing));
-    return json_pack("{s:s, s:o, s:o, s:b, s:o}", "name", settings_name(setting), "value",
-                     value(&r->now->settings, setting), "file", words(r->now->settings.file), "bypass", r->now->bypass,
-                     "missing", is_missing ? words(missing) : json_null());
+    json_t *answer = one_setting(r, setting);
+    json_object_set_new(answer, "saved", words(r->now->settings.saved));
+    json_object_set_new(answer, "bypass", json_boolean(r->now->bypass));
+    json_object_set_new(answer, "missing", is_missing ? words(missing) : json_null());
+    return answer;
+}
+
+json_t *report_settings(const struct report *r) {
+    json_t *list = json_array();
+    for (int i = 0; i < N_SETTINGS; i++)
+        json_array_append_new(list, one_setting(r, i));
+    return json_pack("{s:o}", "settings", list);
 }
 
 static json_t *all_settings(const struct settings *s) {
-    json_t *all = json_pack("{s:o}", "file", words(s->file));
+    json_t *all = json_pack("{s:o, s:o}", "file", words(s->file), "saved", words(s->saved));
     for (int i = 0; i < N_SETTINGS; i++)
         json_object_set_new(all, settings_name(i), value(s, i));
     return all;

@@ -155,7 +155,9 @@ static gboolean waits_for_sound(struct state *s, const json_t *status, const str
 
 static gboolean has_wrong_settings(struct state *s, const json_t *status) {
     const char *refused = text_of(status, "refused");
-    const char *file = text_of(json_object_get(status, "settings"), "file");
+    const json_t *settings = json_object_get(status, "settings");
+    const char *saved = text_of(settings, "saved");
+    const char *file = saved[0] && g_str_has_prefix(refused, saved) ? saved : text_of(settings, "file");
     if (!refused[0])
         return FALSE;
     look(s, LOOK_WARNING, "dialog-warning-symbolic");
