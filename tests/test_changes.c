@@ -285,7 +285,7 @@ START_TEST(saved_and_remembered) {
     ck_assert_ptr_nonnull(strstr(content(at("state/primeknet/settings")), "strength = 0.5;"));
     ask(2, SETTING_strength, "0.25"); /* not saved */
     ck_assert_str_eq(saved(), "strength = 0.5;\n");
-    ck_assert_int_eq(origin(SETTING_strength), FROM_COMMAND);
+    ck_assert_int_eq(origin(SETTING_strength), FROM_NO_FILE);
     notes[0] = '\0';
     put_file("model = ;"); /* it is the user's to mend */
     ask_to_save(3, SETTING_strength, "0.75");
@@ -298,7 +298,7 @@ START_TEST(saved_and_remembered) {
     ck_assert_ptr_nonnull(strstr(notes, "small, 0.5\nclient 4: strength is now 0.5, but not saved: "));
     ck_assert_ptr_nonnull(strstr(notes, "primeknet-saved.conf:1: syntax error"));
     ck_assert_str_eq(saved(), "model = ;");
-    ck_assert_int_eq(origin(SETTING_strength), FROM_COMMAND);
+    ck_assert_int_eq(origin(SETTING_strength), FROM_NO_FILE);
 }
 END_TEST
 
@@ -857,6 +857,7 @@ START_TEST(a_start_with_the_last_good_ones) {
              at("config/primeknet/primeknet.conf"));
     NOTES(text);
     ck_assert(now->settings.strength == 0.5);
+    ck_assert_int_eq(origin(SETTING_strength), FROM_NO_FILE);
     ck_assert_ptr_nonnull(strstr(now->refused, "strength must be"));
     says = false;
     apply_fails = -EINVAL;
@@ -911,7 +912,7 @@ START_TEST(a_disk_that_stalls_holds_nobody_up) {
     until_told("client 2: done");
     NOTES("client 1: done\nclient 2: done\n");
     ck_assert_str_eq(saved(), "strength = 0.5;\nfloor_db = -20.0;\n");
-    ck_assert_int_eq(origin(SETTING_strength), FROM_COMMAND);
+    ck_assert_int_eq(origin(SETTING_strength), FROM_NO_FILE);
 
     /* A profile is made once the file has it; who waits at the end is not told. */
     use("yeti", "Blue Yeti");

@@ -582,7 +582,7 @@ START_TEST(one_value_is_saved) {
     int setting = settings_find(saved[_i].name, NULL);
     settings_set(&s, SETTING_level_target, "-20", &err); /* is not to be saved */
     ck_assert_msg(settings_set(&s, setting, saved[_i].value, &err) == 0, "%s", err.text);
-    ck_assert_int_eq(settings_origin(&s, setting, &line), FROM_COMMAND);
+    ck_assert_int_eq(settings_origin(&s, setting, &line), FROM_NO_FILE);
     ck_assert_msg(settings_save(&what, &s, at("t.conf"), -1, setting, &err) == 0, "%s", err.text);
     ck_assert_str_eq(content(at("t.conf")), saved[_i].file);
     ck_assert_str_eq(saved_text("t-saved.conf"), saved[_i].after);
@@ -593,7 +593,7 @@ START_TEST(one_value_is_saved) {
     settings_note_saved(&s, &what);
     ck_assert_int_eq(settings_origin(&s, setting, &line), FROM_SAVED);
     ck_assert_int_eq(line, again.saved_lines[setting]);
-    ck_assert_int_eq(settings_origin(&s, SETTING_level_target, &line), FROM_COMMAND);
+    ck_assert_int_eq(settings_origin(&s, SETTING_level_target, &line), FROM_NO_FILE);
 }
 END_TEST
 

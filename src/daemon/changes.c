@@ -62,7 +62,9 @@ static bool load_good(struct changes *c) {
         return false;
     memcpy(good.file, c->base.file, sizeof good.file);
     memcpy(good.saved, c->base.saved, sizeof good.saved);
-    memset(good.lines, 0, sizeof good.lines);
+    good.live = ~0u;
+    for (unsigned i = 0; i < good.n_profiles; i++)
+        good.profiles[i].live = ~0u;
     c->base = good;
     return true;
 }

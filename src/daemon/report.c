@@ -168,7 +168,7 @@ bool report_missing(const struct report *r, int setting, char ret[MISSING_BYTES]
 /* A setting's value, and where it comes from. */
 static json_t *one_setting(const struct report *r, int setting) {
     static const char *const origins[] = {[FROM_DEFAULT] = "default", [FROM_FILE] = "file", [FROM_SAVED] = "saved",
-                                          [FROM_COMMAND] = "command", [FROM_ITS_VALUES] = "values"};
+                                          [FROM_NO_FILE] = "none", [FROM_ITS_VALUES] = "values"};
     const struct settings *const s = &r->now->settings;
     int line;
     const enum origin from = settings_origin(s, setting, &line);
@@ -193,7 +193,8 @@ json_t *report_settings(const struct report *r) {
     json_t *list = json_array();
     for (int i = 0; i < N_SETTINGS; i++)
         json_array_append_new(list, one_setting(r, i));
-    return json_pack("{s:o}", "settings", list);
+    return json_pack("{s:o, s:o}", "settings", list, "refused",
+                     r->now->refused[0] ? words(r->now->refused) : json_null());
 }
 
 static json_t *all_settings(const struct settings *s) {

@@ -522,7 +522,7 @@ enum origin settings_origin(const struct settings *s, int setting, int *line) {
     if (setting == SETTING_preset && strcmp(s->preset, named) != 0)
         return FROM_ITS_VALUES;
     if (s->live & bit(setting))
-        return FROM_COMMAND;
+        return FROM_NO_FILE;
     if ((*line = s->saved_lines[setting]) || (of_preset && (*line = s->saved_lines[SETTING_preset])))
         return FROM_SAVED;
     if ((*line = s->lines[setting]) || (of_preset && (*line = s->lines[SETTING_preset])))

@@ -57,7 +57,7 @@ struct settings {
     struct profile profiles[MAX_PROFILES];
     char file[1024], saved[1024]; /* where they come from: the file, and the saved one; "" if there is none */
     int lines[N_SETTINGS], saved_lines[N_SETTINGS]; /* where each stands in them; 0: nowhere */
-    unsigned live, in_profile; /* bit i: setting i was changed since and not saved; it comes from the profile in use */
+    unsigned live, in_profile; /* bit i: setting i is not as in the files; it comes from the profile in use */
     unsigned n_hidden;
     struct hidden hidden[N_SETTINGS + MAX_PROFILES];
 };
@@ -132,7 +132,13 @@ void settings_note_saved(struct settings *s, const struct settings *saved);
 int settings_write(const struct settings *s, const char *file, struct err *err);
 
 /* Where a setting's value comes from. line: in the file or the saved one, else 0. */
-enum origin { FROM_DEFAULT, FROM_FILE, FROM_SAVED, FROM_COMMAND, FROM_ITS_VALUES /* a preset that nobody chose */ };
+enum origin {
+    FROM_DEFAULT,
+    FROM_FILE,
+    FROM_SAVED,
+    FROM_NO_FILE,    /* live */
+    FROM_ITS_VALUES, /* a preset that nobody chose */
+};
 enum origin settings_origin(const struct settings *s, int setting, int *line);
 
 /* Writes that a setting's value cannot be used, "FILE:LINE: model: what", and returns `code`. */

@@ -54,7 +54,7 @@ static void print_origin(const json_t *setting) {
         printf("%s:%" JSON_INTEGER_FORMAT, text_of(setting, "file"),
                json_integer_value(json_object_get(setting, "line")));
     else
-        fputs(strcmp(from, "command") == 0  ? "set, not saved"
+        fputs(strcmp(from, "none") == 0     ? "not saved"
               : strcmp(from, "values") == 0 ? "what its three settings come to"
                                             : "the default",
               stdout);
@@ -163,6 +163,8 @@ static int run_settings(const struct cli_call *call) {
             printf("%-*s  %-8s  ", width, text_of(one, "name"), value_of(one, value));
             print_origin(one);
         }
+    if (text_of(answer, "refused")[0])
+        cli_fail("the files as they are now are not in force: %s", text_of(answer, "refused"));
     json_decref(answer);
     return cli_done;
 }
