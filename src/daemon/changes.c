@@ -30,7 +30,7 @@ struct changes {
     struct request waiting[MAX_WAITING];
     unsigned n_waiting;
     unsigned n_reading; /* reloads whose file is being read */
-    unsigned n_saves;   /* so far, into the settings file */
+    unsigned n_saves;   /* so far */
 };
 
 /* ---- what is remembered ------------------------------------------------------------------------------------------ */
