@@ -114,6 +114,14 @@ static const char *at(const char *name) {
     return p;
 }
 
+/* What the saved file says below its head, whose lines are comments. */
+static const char *saved(void) {
+    const char *text = content(at("config/primeknet/primeknet-saved.conf"));
+    while (*text == '#')
+        text = strchr(text, '\n') + 1;
+    return text;
+}
+
 static void put_file(const char *text) {
     put_content(at("config/primeknet/primeknet.conf"), text);
 }
@@ -183,6 +191,16 @@ static void ask_to_save(unsigned client, int setting, const char *value) {
     struct request r = client_sets(client, setting, value);
     r.save = true;
     changes_ask(changes, &r);
+}
+
+static void unset(unsigned client, int setting) {
+    changes_ask(changes, &(struct request){.what = REQUEST_UNSET, .setting = setting, .until = 1000, .answer = answer,
+                                           .data = "client", .client = client});
+}
+
+static enum origin origin(int setting) {
+    int line;
+    return settings_origin(&now->settings, setting, &line);
 }
 
 static void hang_up_signal(unsigned number) {
@@ -270,21 +288,75 @@ START_TEST(saved_and_remembered) {
     start();
     ask_to_save(1, SETTING_strength, "0.5");
     NOTES("small, 0.5\nclient 1: done\n");
-    ck_assert_str_eq(content(at("config/primeknet/primeknet.conf")), "model = \"small\"\nstrength = 0.5;\n");
+    ck_assert_str_eq(saved(), "strength = 0.5;\n");
+    ck_assert_str_eq(content(at("config/primeknet/primeknet.conf")), "model = \"small\"\n");
+    ck_assert_str_eq(now->settings.saved, at("config/primeknet/primeknet-saved.conf"));
     ck_assert_ptr_nonnull(strstr(content(at("state/primeknet/settings")), "strength = 0.5;"));
     ask(2, SETTING_strength, "0.25"); /* not saved */
-    ck_assert_ptr_null(strstr(content(at("config/primeknet/primeknet.conf")), "0.25"));
+    ck_assert_str_eq(saved(), "strength = 0.5;\n");
+    ck_assert_int_eq(origin(SETTING_strength), FROM_NO_FILE);
     notes[0] = '\0';
-    put_file("model = ;"); /* it is the user's to mend, and the value is in force all the same */
+    put_file("model = ;"); /* it is the user's to mend */
     ask_to_save(3, SETTING_strength, "0.75");
-    ck_assert_ptr_nonnull(strstr(notes, "small, 0.75\nclient 3: strength is now 0.75, but not saved: "));
-    ck_assert_str_eq(code, CODE_NOT_SAVED);
-    ck_assert_ptr_nonnull(strstr(notes, "primeknet.conf:1: syntax error"));
+    NOTES("small, 0.75\nclient 3: done\n");
+    ck_assert_str_eq(saved(), "strength = 0.75;\n");
+    ck_assert_int_eq(origin(SETTING_strength), FROM_SAVED);
     ck_assert_str_eq(content(at("config/primeknet/primeknet.conf")), "model = ;");
+    put_content(at("config/primeknet/primeknet-saved.conf"), "model = ;"); /* in force all the same */
+    ask_to_save(4, SETTING_strength, "0.5");
+    ck_assert_ptr_nonnull(strstr(notes, "small, 0.5\nclient 4: strength is now 0.5, but not saved: "));
+    ck_assert_ptr_nonnull(strstr(notes, "primeknet-saved.conf:1: syntax error"));
+    ck_assert_str_eq(saved(), "model = ;");
+    ck_assert_int_eq(origin(SETTING_strength), FROM_NO_FILE);
 }
 END_TEST
 
-/* Without a file the first that is saved begins one, also while an engine is loaded. */
+/* A line of the user's that has no effect is named whenever it is read, and has one again. */
+START_TEST(saved_and_unset) {
+    char text[1024];
+    start();
+    ask_to_save(1, SETTING_strength, "0.5");
+    ask_to_save(2, SETTING_model, "small");
+    put_file("model = \"small\"\nstrength = 0.75");
+    says = true;
+    hang_up_signal(1);
+    says = false;
+    snprintf(text, sizeof text,
+             "small, 0.5\nclient 1: done\nsmall, 0.5\nclient 2: done\nsmall, 0.5\n"
+             "settings reloaded: %s/primeknet.conf, %s/primeknet-saved.conf\n"
+             "%s/primeknet.conf:2: strength has no effect, because %s/primeknet-saved.conf:6 replaces it\n"
+             "reload 1: done\n",
+             at("config/primeknet"), at("config/primeknet"), at("config/primeknet"), at("config/primeknet"));
+    NOTES(text);
+    ask(3, SETTING_floor_db, "-20"); /* which stays */
+    unset(4, SETTING_strength);
+    NOTES("small, 0.5\nclient 3: done\nsmall, 0.75\nclient 4: done\n");
+    ck_assert_str_eq(saved(), "model = \"small\";\n");
+    ck_assert_int_eq(origin(SETTING_strength), FROM_FILE);
+    ck_assert(now->settings.floor_db == -20);
+    ck_assert_ptr_nonnull(strstr(content(at("state/primeknet/settings")), "strength = 0.75;"));
+    unset(5, SETTING_strength);
+    NOTES("client 5: strength is not saved\n");
+    put_file("model = \"base\"");
+    unset(6, SETTING_model);
+    NOTES("load base\n");
+    loaded(-EIO, "broken"); /* refused, so it changes nothing */
+    NOTES("client 6: broken\n");
+    ck_assert_str_eq(saved(), "model = \"small\";\n");
+    unset(7, SETTING_model);
+    ask_to_save(8, SETTING_strength, "0.25");
+    loaded(0, NULL);
+    NOTES("load base\nsmall, 0.25\nclient 8: done\nbase, 0.25\nclient 7: done\n");
+    ck_assert_str_eq(saved(), "strength = 0.25;\n");
+    put_file("model = ");
+    unset(9, SETTING_strength);
+    ck_assert_ptr_nonnull(strstr(notes, "client 9: "));
+    ck_assert_ptr_nonnull(strstr(notes, "primeknet.conf:1: syntax error"));
+    ck_assert_str_eq(saved(), "strength = 0.25;\n");
+}
+END_TEST
+
+/* Without a file, and while an engine is loaded. */
 START_TEST(saved_while_one_loads) {
     ck_assert_int_eq(unlink(at("config/primeknet/primeknet.conf")), 0);
     ck_assert_int_eq(open_changes(), 0);
@@ -293,7 +365,9 @@ START_TEST(saved_while_one_loads) {
     ask_to_save(2, SETTING_strength, "0.5");
     loaded(0, NULL);
     NOTES("open auto\nload base\nauto, 0.5\nclient 2: done\nbase, 0.5\nclient 1: done\n");
-    ck_assert_str_eq(now->settings.file, at("config/primeknet/primeknet.conf"));
+    ck_assert_str_eq(now->settings.file, "");
+    ck_assert_str_eq(now->settings.saved, at("config/primeknet/primeknet-saved.conf"));
+    ck_assert_str_eq(saved(), "strength = 0.5;\n");
 }
 END_TEST
 
@@ -362,7 +436,7 @@ START_TEST(a_newer_one_supersedes) {
     loaded(0, NULL);
     NOTES("large\nclient 1: done\nclient 2: done\nclient 3: done\nclient 4: done\n");
     ck_assert_str_eq(now->settings.engine, "cpu");
-    ck_assert_str_eq(content(at("config/primeknet/primeknet.conf")), "model = \"large\"\n");
+    ck_assert_str_eq(saved(), "model = \"large\";\n");
     ask(1, SETTING_model, "base");
     ask(2, SETTING_model, "small");
     loaded(-EIO, "broken");
@@ -584,15 +658,19 @@ START_TEST(a_profile_is_set_and_saved) {
     ask_to_save(1, SETTING_strength, "0.625");
     ask_to_save(2, SETTING_low_cut_hz, "90"); /* which the profile does not have */
     NOTES("small, 0.625\nclient 1: done\nsmall, 0.625\nclient 2: done\n");
-    ck_assert_ptr_nonnull(
-        strstr(content(at("config/primeknet/primeknet.conf")), "\"Blue Yeti\"; strength = 0.625; },\n"));
-    ck_assert_ptr_nonnull(
-        strstr(content(at("config/primeknet/primeknet.conf")), "strength = 0.25 } )\nlow_cut_hz = 90.0;\n"));
-    ck_assert_ptr_nonnull(strstr(content(at("state/primeknet/settings")), "strength = 0.625;\n    },\n    {\n"));
-    /* not the profile that is in force */
-    put_file("model = \"small\"\nprofiles = ( { microphone = \"Red\"; strength = 1; } )\n");
-    ask_to_save(3, SETTING_strength, "0.125");
-    ck_assert_ptr_nonnull(strstr(notes, "client 3: strength is now 0.125, but not saved: "));
+    ck_assert_str_eq(saved(), "low_cut_hz = 90.0;\nprofiles = (\n    {\n        microphone = \"Blue Yeti\";\n"
+                              "        strength = 0.625;\n    }\n);\n");
+    ck_assert_str_eq(content(at("config/primeknet/primeknet.conf")), with_profiles);
+    ck_assert_ptr_nonnull(strstr(content(at("state/primeknet/settings")), "strength = 0.625;\n    }\n);\n"));
+    ck_assert_int_eq(origin(SETTING_strength), FROM_SAVED);
+    hang_up_signal(3);
+    NOTES("small, 0.625\nreload 3: done\n");
+    ck_assert_int_eq(now->profile, 1);
+    unset(4, SETTING_strength);
+    NOTES("client 4: strength is not saved\n"); /* but in a profile */
+    unset(5, SETTING_low_cut_hz);
+    NOTES("small, 0.625\nclient 5: done\n");
+    ck_assert(now->settings.low_cut_hz == 70);
 }
 END_TEST
 
@@ -658,8 +736,8 @@ START_TEST(a_profile_is_made_and_removed) {
     own(4, true); /* nothing new */
     ask_to_save(5, SETTING_strength, "0.25");
     NOTES("client 4: done\nsmall, 0.25\nclient 5: done\n");
-    ck_assert_str_eq(content(at("config/primeknet/primeknet.conf")),
-                     "model = \"small\"\nprofiles = (\n    {\n        microphone = \"yeti\";\n"
+    ck_assert_str_eq(saved(),
+                     "profiles = (\n    {\n        microphone = \"yeti\";\n"
                      "        strength = 0.25;\n        floor_db = \"off\";\n        low_cut_hz = 70.0;\n"
                      "        model = \"small\";\n    }\n);\n");
     ck_assert_ptr_nonnull(strstr(content(at("state/primeknet/settings")), "microphone = \"yeti\""));
@@ -670,17 +748,18 @@ START_TEST(a_profile_is_made_and_removed) {
     own(6, false);
     NOTES("small\nclient 6: done\n");
     ck_assert_int_eq(now->profile, -1);
-    ck_assert_str_eq(content(at("config/primeknet/primeknet.conf")), "model = \"small\"\n");
+    ck_assert_str_eq(saved(), "");
     put_file(with_profiles); /* one goes by its description */
     hang_up_signal(2);
     NOTES("small, 0.5\nreload 2: done\n");
     own(7, false);
     NOTES("small\nclient 7: done\n");
-    ck_assert_ptr_null(strstr(content(at("config/primeknet/primeknet.conf")), "Blue Yeti"));
-    ck_assert_ptr_nonnull(strstr(content(at("config/primeknet/primeknet.conf")), "Headset"));
-    put_file("model = ;");
+    ck_assert_str_eq(saved(), "profiles = (\n    {\n        microphone = \"Blue Yeti\";\n    }\n);\n");
+    hang_up_signal(3);
+    NOTES("small\nreload 3: done\n");
+    put_content(at("config/primeknet/primeknet-saved.conf"), "model = ;");
     own(8, true);
-    ck_assert_ptr_nonnull(strstr(notes, "primeknet.conf:1: syntax error"));
+    ck_assert_ptr_nonnull(strstr(notes, "primeknet-saved.conf:1: syntax error"));
     ck_assert_int_eq(now->profile, -1);
 }
 END_TEST
@@ -699,12 +778,12 @@ START_TEST(a_profile_is_removed_while_one_loads) {
     NOTES("small\nclient 3: done\n");
     ck_assert_str_eq(now->profile_refused.text, "");
     ck_assert_uint_eq(now->settings.n_profiles, 1);
-    put_file(with_profiles);
+    ck_assert_int_eq(unlink(at("config/primeknet/primeknet-saved.conf")), 0);
     hang_up_signal(1);
     loaded(0, NULL);
     notes[0] = '\0';
     own(4, false);
-    ck_assert_ptr_null(strstr(content(at("config/primeknet/primeknet.conf")), "Headset"));
+    ck_assert_ptr_nonnull(strstr(saved(), "Headset"));
     ask(5, SETTING_low_cut_hz, "100");
     loaded(0, NULL);
     NOTES("load small\nbase, 0.25\nclient 5: done\nsmall\nclient 4: done\n");
@@ -791,19 +870,25 @@ START_TEST(a_start_with_the_last_good_ones) {
              at("config/primeknet/primeknet.conf"));
     NOTES(text);
     ck_assert(now->settings.strength == 0.5);
+    ck_assert_int_eq(origin(SETTING_strength), FROM_NO_FILE);
     ck_assert_ptr_nonnull(strstr(now->refused.text, "strength must be"));
     says = false;
     apply_fails = -EINVAL;
     ask(0, SETTING_microphone, "usb");
     NOTES("client 0: channel: there is none\n"); /* no line of any file */
     apply_fails = 0;
-    ask_to_save(1, SETTING_strength, "0.25"); /* into the file, which is wrong */
-    ck_assert_ptr_nonnull(strstr(notes, "client 1: strength is now 0.25, but not saved: "));
-    notes[0] = '\0';
+    ask_to_save(1, SETTING_strength, "0.25");
+    NOTES("base, 0.25\nclient 1: done\n");
+    ck_assert_ptr_nonnull(strstr(content(at("state/primeknet/settings")), "strength = 0.5;"));
     put_file("model = \"base\"; strength = 0.875");
     hang_up_signal(1);
-    NOTES("base, 0.875\nreload 1: done\n");
+    NOTES("base, 0.25\nreload 1: done\n");
     ck_assert_str_eq(now->refused.text, "");
+    put_content(at("config/primeknet/primeknet-saved.conf"), "strength = 0.25;\nstrength = 0.5");
+    end();
+    ck_assert_int_eq(open_changes(), 0);
+    ck_assert(now->settings.strength == 0.25);
+    ck_assert_ptr_nonnull(strstr(now->refused.text, "primeknet-saved.conf:2: "));
 }
 END_TEST
 
@@ -839,8 +924,8 @@ START_TEST(a_disk_that_stalls_holds_nobody_up) {
     sem_post(&disk);
     until_told("client 2: done");
     NOTES("client 1: done\nclient 2: done\n");
-    ck_assert_str_eq(content(at("config/primeknet/primeknet.conf")),
-                     "model = \"small\"\nstrength = 0.5;\nfloor_db = -20.0;\n");
+    ck_assert_str_eq(saved(), "strength = 0.5;\nfloor_db = -20.0;\n");
+    ck_assert_int_eq(origin(SETTING_strength), FROM_NO_FILE);
 
     /* A profile is made once the file has it; who waits at the end is not told. */
     use("yeti", "Blue Yeti");
@@ -924,6 +1009,7 @@ int main(void) {
     tcase_add_test(t, at_once);
     tcase_add_test(t, what_cannot_be_is_refused);
     tcase_add_test(t, saved_and_remembered);
+    tcase_add_test(t, saved_and_unset);
     tcase_add_test(t, saved_while_one_loads);
     tcase_add_test(t, an_engine_is_waited_for);
     tcase_add_test(t, requests_while_one_loads);

@@ -551,49 +551,188 @@ START_TEST(set_takes_what_a_file_takes) {
 }
 END_TEST
 
+/* What the saved file says below its head, whose lines are comments. */
+static const char *saved_text(const char *file) {
+    const char *text = content(at(file));
+    while (*text == '#')
+        text = strchr(text, '\n') + 1;
+    return text;
+}
+
+static void load(struct settings *ret) {
+    struct err err = {0};
+    ck_assert_msg(settings_load(ret, at("t.conf"), &err) == 0, "%s", err.text);
+}
+
+static int save(const struct settings *s, int profile, int setting, struct err *err) {
+    struct settings saved;
+    return settings_save(&saved, s, at("t.conf"), profile, setting, err);
+}
+
 static const struct {
-    const char *before, *name, *value, *after;
+    const char *file, *before, *name, *value, *after;
 } saved[] = {
-    {"", "strength", "0.5", "strength = 0.5;\n"},
-    {"# mine\ngpu = 1", "strength", "0.5", "# mine\ngpu = 1\nstrength = 0.5;\n"},
-    {"strength = 1;# one\n", "strength", "0.5", "strength = 0.5;# one\n"},
-    {"strength=1", "strength", "0.5", "strength=0.5"},
-    {"/* strength = 1; */ // strength = 1\nstrength : 1.0 /* a */, gpu = 1", "strength", "0.5",
-     "/* strength = 1; */ // strength = 1\nstrength : 0.5 /* a */, gpu = 1"},
-    {"strength\n  =\n 1", "strength", "0.5", "strength\n  =\n 0.5"},
-    {"model = \"strength = 1;\"; strength = 1e0;", "strength", "0.5", "model = \"strength = 1;\"; strength = 0.5;"},
-    {"gpu = \"GPU-12\"", "gpu", "3", "gpu = 3"},
-    {"gpu = 3", "gpu", "GPU-12", "gpu = \"GPU-12\""},
-    {"floor_db = -3", "floor_db", "off", "floor_db = \"off\""},
-    {"microphone = \"x\";", "microphone", "a\\b \"c\" \xC3\xA4", "microphone = \"a\\\\b \\\"c\\\" \xC3\xA4\";"},
-    {"microphone = \"x\"", "microphone", "12", "microphone = \"12\""},
-    {"level = \"off\"", "level", "auto", "level = \"auto\""},
-    {"", "level_target", "-16", "level_target = -16.0;\n"},
-    {"", "echo_cancel", "true", "echo_cancel = true;\n"},
-    {"echo_cancel = \"true\"", "echo_cancel", "false", "echo_cancel = false"},
-    {"# echo_cancel = true\necho_cancel = True; # yes\n", "echo_cancel", "false",
-     "# echo_cancel = true\necho_cancel = false; # yes\n"},
-    {"strength = 1\r\ngpu = 0\r\n", "strength", "0.5", "strength = 0.5\r\ngpu = 0\r\n"},
-    {"", "preset", "natural", "preset = \"natural\";\n"},
-    {"preset = \"strong\" # loud\n", "preset", "natural", "preset = \"natural\" # loud\n"},
-    {"low_cut_hz = 90; # deep\n", "preset", "natural", "low_cut_hz = 70.0; # deep\npreset = \"natural\";\n"},
-    {"floor_db = -3\nstrength = 1\npreset = \"natural\"", "preset", "strong",
-     "floor_db = \"off\"\nstrength = 1.0\npreset = \"strong\""},
-    {"preset = \"strong\"", "low_cut_hz", "90", "preset = \"strong\"\nlow_cut_hz = 90.0;\n"},
+    {"", "", "strength", "0.5", "strength = 0.5;\n"},
+    {"# mine\ngpu = 1", "", "strength", "0.5", "strength = 0.5;\n"},
+    {"strength = 1", "gpu = 3; floor_db = -3", "strength", "0.5", "strength = 0.5;\nfloor_db = -3.0;\ngpu = 3;\n"},
+    {"strength = 1", "strength = 0.25", "strength", "1", "strength = 1.0;\n"},
+    {"model = # a\n \"small\"", "", "model", "base", "model = \"base\";\n"},
+    {"gpu = \"GPU-12\"", "", "gpu", "3", "gpu = 3;\n"},
+    {"", "gpu = 3", "gpu", "GPU-12", "gpu = \"GPU-12\";\n"},
+    {"floor_db = -3", "", "floor_db", "off", "floor_db = \"off\";\n"},
+    {"", "", "microphone", "a\\b \"c\" \xC3\xA4 # d", "microphone = \"a\\\\b \\\"c\\\" \xC3\xA4 # d\";\n"},
+    {"", "", "microphone", "12", "microphone = \"12\";\n"},
+    {"echo_cancel = \"true\"", "", "echo_cancel", "false", "echo_cancel = false;\n"},
+    {"", "", "preset", "natural", "preset = \"natural\";\n"},
+    {"low_cut_hz = 90", "strength = 0.5; level = \"auto\"", "preset", "natural",
+     "preset = \"natural\";\nlevel = \"auto\";\n"},
+    {"preset = \"strong\"; floor_db = -3", "preset = \"strong\"", "preset", "balanced", "preset = \"balanced\";\n"},
+    {"", "preset = \"natural\"", "low_cut_hz", "90", "preset = \"natural\";\nlow_cut_hz = 90.0;\n"},
+    {"", "preset = \"natural\"; low_cut_hz = 90", "gpu", "1", "preset = \"natural\";\nlow_cut_hz = 90.0;\ngpu = 1;\n"},
 };
 
-START_TEST(save_changes_one_value) {
-    struct settings s, again;
+/* In the program's own file, which counts; the user's stays as it is. */
+START_TEST(one_value_is_saved) {
+    struct settings s, again, what;
     struct err err = {0};
-    put("t.conf", saved[_i].before);
-    ck_assert_msg(settings_load(&s, at("t.conf"), &err) == 0, "%s", err.text);
+    int line;
+    put("t.conf", saved[_i].file);
+    if (saved[_i].before[0])
+        put("t-saved.conf", saved[_i].before);
+    load(&s);
     int setting = settings_find(saved[_i].name, NULL);
+    settings_set(&s, SETTING_level_target, "-20", &err); /* is not to be saved */
     ck_assert_msg(settings_set(&s, setting, saved[_i].value, &err) == 0, "%s", err.text);
-    ck_assert_msg(settings_save(&s, -1, setting, &err) == 0, "%s", err.text);
-    ck_assert_str_eq(content(at("t.conf")), saved[_i].after);
-    ck_assert_int_eq(settings_load(&again, at("t.conf"), &err), 0);
+    ck_assert_int_eq(settings_origin(&s, setting, &line), FROM_NO_FILE);
+    ck_assert_msg(settings_save(&what, &s, at("t.conf"), -1, setting, &err) == 0, "%s", err.text);
+    ck_assert_str_eq(content(at("t.conf")), saved[_i].file);
+    ck_assert_str_eq(saved_text("t-saved.conf"), saved[_i].after);
+    load(&again);
+    ck_assert(s.level_target == -20 && again.level_target == -23);
+    again.level_target = -20;
     assert_same_values(&s, &again);
-    ck_assert_int_eq(s.lines[setting], again.lines[setting]);
+    settings_note_saved(&s, &what);
+    ck_assert_int_eq(settings_origin(&s, setting, &line), FROM_SAVED);
+    ck_assert_int_eq(line, again.saved_lines[setting]);
+    ck_assert_int_eq(settings_origin(&s, SETTING_level_target, &line), FROM_NO_FILE);
+}
+END_TEST
+
+/* Beside the file, whatever that is called; without one, where the user's would be. */
+START_TEST(where_it_is_saved) {
+    static const char *const names[][2] = {
+        {"t.conf", "t-saved.conf"}, {"t.conf.d", "t.conf.d-saved"}, {".conf", "-saved.conf"}, {"t", "t-saved"}};
+    struct settings s, what;
+    struct err err = {0};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        put(names[i][0], "gpu = 1");
+        ck_assert_int_eq(settings_load(&s, at(names[i][0]), &err), 0);
+        ck_assert_str_eq(s.saved, "");
+        ck_assert_int_eq(settings_save(&what, &s, at(names[i][0]), -1, SETTING_gpu, &err), 0);
+        ck_assert_str_eq(saved_text(names[i][1]), "gpu = 1;\n");
+        ck_assert_int_eq(settings_load(&s, at(names[i][0]), &err), 0);
+        ck_assert_str_eq(s.saved, at(names[i][1]));
+    }
+    unlink(SYSCONFDIR "/primeknet/primeknet.conf");
+    ck_assert_int_eq(settings_load(&s, NULL, &err), 0);
+    settings_set(&s, SETTING_gpu, "2", &err);
+    ck_assert_int_eq(settings_save(&what, &s, NULL, -1, SETTING_gpu, &err), 0);
+    ck_assert_int_eq(settings_load(&s, NULL, &err), 0);
+    ck_assert_str_eq(s.gpu, "2");
+    ck_assert_str_eq(s.file, "");
+    ck_assert_str_eq(s.saved, at(".config/primeknet/primeknet-saved.conf"));
+    ck_assert_int_lt(access(at(".config/primeknet/primeknet.conf"), F_OK), 0);
+
+    /* upon the system's, which is not the user's to change */
+    ck_assert_int_eq(system("mkdir -p '" SYSCONFDIR "/primeknet'"), 0);
+    put_content(SYSCONFDIR "/primeknet/primeknet.conf", "gpu = 4; strength = 0.5");
+    ck_assert_int_eq(settings_load(&s, NULL, &err), 0);
+    ck_assert(strcmp(s.gpu, "2") == 0 && s.strength == 0.5);
+    ck_assert_uint_eq(s.n_hidden, 0);
+    unlink(SYSCONFDIR "/primeknet/primeknet.conf");
+    unsetenv("HOME");
+    ck_assert_int_lt(settings_save(&what, &s, NULL, -1, SETTING_gpu, &err), 0);
+    ck_assert_ptr_nonnull(strstr(err.text, "neither XDG_CONFIG_HOME nor HOME"));
+}
+END_TEST
+
+/* Which line counts, and which of the user's lines does not. */
+static const struct {
+    const char *file, *saved;
+    int lines[4]; /* of preset, strength, floor_db and low_cut_hz: in the saved file, negative in the other */
+    const char *hidden;
+} origins[] = {
+    {"", "", {0}, ""},
+    {"strength = 0.5", "", {0, -1, 0, 0}, ""},
+    {"strength = 0.5", "\nstrength = 0.25", {0, 2, 0, 0}, "strength 1 2;"},
+    {"strength = 0.5", "strength = 0.5", {0, 1, 0, 0}, ""},
+    {"preset = \"strong\"", "\nstrength = 0.5", {0, 2, -1, -1}, ""},
+    {"preset = \"strong\"", "preset = \"strong\"", {1, 1, 1, 1}, ""},
+    {"\nfloor_db = -3\npreset = \"strong\"", "preset = \"natural\"\nlow_cut_hz = 70", {1, 1, 1, 2},
+     "preset 3 1;floor_db 2 1;"},
+    {"preset = \"strong\"", "strength = 0.5\nfloor_db = -3\nlow_cut_hz = 90", {0, 1, 2, 3}, "preset 1 3;"},
+    {"profiles = ( { microphone = \"a\"; strength = 1 },\n{ microphone = \"b\" } )",
+     "\nprofiles = ( { microphone = \"a\" } )", {0}, "profile 1 2;"},
+};
+
+START_TEST(it_is_known_where_a_value_comes_from) {
+    struct settings s;
+    char hidden[256] = "";
+    put("t.conf", origins[_i].file);
+    put("t-saved.conf", origins[_i].saved);
+    load(&s);
+    for (int i = 0; i < 4; i++) {
+        int line;
+        const enum origin from = settings_origin(&s, i, &line);
+        ck_assert_msg((from == FROM_FILE ? -line : line) == origins[_i].lines[i], "%s: %d:%d", settings_name(i),
+                      from, line);
+    }
+    for (unsigned i = 0; i < s.n_hidden; i++)
+        snprintf(hidden + strlen(hidden), sizeof hidden - strlen(hidden), "%s %d %d;",
+                 s.hidden[i].setting < 0 ? "profile" : settings_name(s.hidden[i].setting), s.hidden[i].line,
+                 s.hidden[i].saved_line);
+    ck_assert_str_eq(hidden, origins[_i].hidden);
+}
+END_TEST
+
+/* Without what is saved of it the file's value counts, or the default. */
+START_TEST(one_value_is_unset) {
+    static const struct {
+        const char *file, *before, *name, *after, *value;
+    } cases[] = {
+        {"strength = 0.5", "strength = 0.25; gpu = 1", "strength", "gpu = 1;\n", "0.5"},
+        {"", "gpu = 1", "gpu", "", "0"},
+        {"low_cut_hz = 90", "preset = \"natural\"; strength = 0.25", "preset", "", "custom"},
+        {"preset = \"strong\"", "floor_db = -3", "preset", "", "strong"},
+        {"preset = \"strong\"", "preset = \"natural\"; low_cut_hz = 90", "low_cut_hz", "preset = \"natural\";\n",
+         "70.0"},
+    };
+    struct settings s, below, what;
+    struct err err = {0};
+    char text[64];
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        int setting = settings_find(cases[i].name, NULL);
+        put("t.conf", cases[i].file);
+        put("t-saved.conf", cases[i].before);
+        load(&s);
+        settings_set(&s, setting, setting == SETTING_preset ? "balanced" : "0", &err);
+        ck_assert_msg(settings_load_without(&below, at("t.conf"), setting, &err) == 0, "%s", err.text);
+        ck_assert_str_eq(content(at("t-saved.conf")), cases[i].before);
+        settings_take(&s, &below, setting);
+        settings_text(&s, setting, text, sizeof text);
+        ck_assert_str_eq(text, cases[i].value);
+        ck_assert_msg(settings_unsave(&what, at("t.conf"), setting, &err) == 0, "%s", err.text);
+        ck_assert_str_eq(saved_text("t-saved.conf"), cases[i].after);
+        load(&below);
+        settings_note_saved(&s, &what);
+        assert_same_values(&s, &below);
+        ck_assert_mem_eq(s.saved_lines, below.saved_lines, sizeof s.saved_lines);
+        ck_assert_uint_eq(s.live, 0);
+        ck_assert_int_eq(settings_load_without(&below, at("t.conf"), setting, &err), -ENOENT);
+    }
+    put("t-saved.conf", "preset = \"natural\"");
+    ck_assert_int_eq(settings_load_without(&below, at("t.conf"), SETTING_strength, &err), -ENOENT);
+    ck_assert_str_eq(err.text, "strength is not saved, but the preset is");
 }
 END_TEST
 
@@ -642,28 +781,31 @@ END_TEST
 /* A preset goes to the profile in use as far as that has its settings. */
 START_TEST(a_preset_is_set_and_saved_where_its_values_come_from) {
     static const struct {
-        const char *before, *after;
+        const char *file, *saved;
     } cases[] = {
         {"preset = \"strong\";\nprofiles = ( { microphone = \"A\"; model = \"base\"; } );\n",
-         "preset = \"natural\";\nprofiles = ( { microphone = \"A\"; model = \"base\"; } );\n"},
+         "preset = \"natural\";\n"},
         {"strength = 1;\nprofiles = ( { microphone = \"A\"; strength = 0.5; } );\n",
-         "strength = 1;\nprofiles = ( { microphone = \"A\"; strength = 0.8; } );\nfloor_db = -18.0;\nlow_cut_hz = 70.0;\n"},
+         "floor_db = -18.0;\nlow_cut_hz = 70.0;\n"
+         "profiles = (\n    {\n        microphone = \"A\";\n        strength = 0.8;\n    }\n);\n"},
         {"profiles = ( { microphone = \"A\"; low_cut_hz = 90; floor_db = -3; strength = 1; } );\n",
-         "profiles = ( { microphone = \"A\"; low_cut_hz = 70.0; floor_db = -18.0; strength = 0.8; } );\n"},
+         "profiles = (\n    {\n        microphone = \"A\";\n        strength = 0.8;\n        floor_db = -18.0;\n"
+         "        low_cut_hz = 70.0;\n    }\n);\n"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct settings s, used, again;
         struct err err = {0};
-        put("t.conf", cases[i].before);
-        ck_assert_msg(settings_load(&s, at("t.conf"), &err) == 0, "%s", err.text);
+        put("t.conf", cases[i].file);
+        unlink(at("t-saved.conf"));
+        load(&s);
         ck_assert_int_lt(settings_set_in(&s, 0, SETTING_preset, "loud", &err), 0);
         ck_assert_int_eq(settings_set_in(&s, 0, SETTING_preset, "natural", &err), 0);
         used = s;
         settings_use_profile(&used, 0);
         ck_assert_str_eq(used.preset, "natural");
-        ck_assert_msg(settings_save(&s, 0, SETTING_preset, &err) == 0, "%s", err.text);
-        ck_assert_str_eq(content(at("t.conf")), cases[i].after);
-        ck_assert_int_eq(settings_load(&again, at("t.conf"), &err), 0);
+        ck_assert_msg(save(&s, 0, SETTING_preset, &err) == 0, "%s", err.text);
+        ck_assert_str_eq(saved_text("t-saved.conf"), cases[i].saved);
+        load(&again);
         assert_same_values(&s, &again);
         settings_use_profile(&again, 0);
         assert_same_values(&used, &again);
@@ -671,37 +813,15 @@ START_TEST(a_preset_is_set_and_saved_where_its_values_come_from) {
 }
 END_TEST
 
-/* Values that libconfig takes and that cannot be found in the text. */
-static const struct {
-    const char *text, *name, *value;
-} not_saved[] = {
-    {"model = # a\n \"small\"", "model", "base"},
-    {"preset = # a\n \"natural\"", "preset", "strong"},
-    {"/* strength = 1; */ strength = 0", "preset", "strong"},
-    {"model = \"sm\" \"all\"", "model", "base"},
-    {"model = \"a\\\"; gpu = 1\"; gpu = 0", "gpu", "2"},
-    {"/* strength = 1; */ strength = 0", "strength", "0.5"},
-};
-
-START_TEST(save_refuses_what_it_cannot_find) {
-    struct settings s;
-    struct err err = {0};
-    put("t.conf", not_saved[_i].text);
-    ck_assert_msg(settings_load(&s, at("t.conf"), &err) == 0, "%s", err.text);
-    int setting = settings_find(not_saved[_i].name, NULL);
-    ck_assert_int_eq(settings_set(&s, setting, not_saved[_i].value, &err), 0);
-    ck_assert_int_lt(settings_save(&s, -1, setting, &err), 0);
-    ck_assert_msg(strstr(err.text, "cannot be changed where it stands"), "%s", err.text);
-    ck_assert_str_eq(content(at("t.conf")), not_saved[_i].text);
-}
-END_TEST
-
 START_TEST(profiles) {
+    static const char file[] =
+        "strength = 1; profiles = ( { microphone = \"a\"; floor_db = \"off\"; low_cut_hz = 12.5 },\n"
+        "{ /* b */ model = \"base\", microphone = \"b \\\"c\\\"\", strength = 0.75 } )\nfloor_db = -20 # d";
     struct settings s, again;
     struct err err = {0};
-    put("t.conf", "strength = 1; profiles = ( { microphone = \"a\"; floor_db = \"off\"; low_cut_hz = 12.5 },\n"
-                  "{ /* b */ model = \"base\", microphone = \"b \\\"c\\\"\" } )\nfloor_db = -20 # d");
-    ck_assert_msg(settings_load(&s, at("t.conf"), &err) == 0, "%s", err.text);
+    int line;
+    put("t.conf", file);
+    load(&s);
     ck_assert_uint_eq(s.n_profiles, 2);
     ck_assert_int_eq(s.profiles[1].line, 2);
     ck_assert_str_eq(s.profiles[1].microphone, "b \"c\"");
@@ -710,43 +830,44 @@ START_TEST(profiles) {
     ck_assert(again.strength == 1 && again.floor_db == -INFINITY && again.low_cut_hz == 12.5);
     ck_assert_str_eq(again.model, s.model);
 
-    /* each value goes where it comes from */
+    /* each value goes where it comes from, alone */
     ck_assert_int_eq(settings_set_in(&s, 1, SETTING_model, "large", &err), 0);
     ck_assert_int_eq(settings_set_in(&s, 1, SETTING_strength, "0.5", &err), 0);
+    ck_assert_int_eq(settings_set_in(&s, 1, SETTING_floor_db, "-10", &err), 0);
     ck_assert_int_lt(settings_set_in(&s, 1, SETTING_model, "a/b", &err), 0);
-    ck_assert(s.strength == 0.5);
-    ck_assert_int_eq(settings_save(&s, 1, SETTING_model, &err), 0);
-    ck_assert_int_eq(settings_save(&s, 1, SETTING_strength, &err), 0);
-    ck_assert_str_eq(content(at("t.conf")),
-                     "strength = 0.5; profiles = ( { microphone = \"a\"; floor_db = \"off\"; low_cut_hz = 12.5 },\n"
-                     "{ /* b */ model = \"large\", microphone = \"b \\\"c\\\"\" } )\nfloor_db = -20 # d");
+    ck_assert(s.strength == 1 && s.floor_db == -10);
+    ck_assert_int_eq(save(&s, 1, SETTING_model, &err), 0);
+    ck_assert_int_eq(save(&s, 1, SETTING_floor_db, &err), 0);
+    ck_assert_str_eq(saved_text("t-saved.conf"),
+                     "floor_db = -10.0;\nprofiles = (\n    {\n        microphone = \"b \\\"c\\\"\";\n"
+                     "        strength = 0.75;\n        model = \"large\";\n    }\n);\n");
+    ck_assert_str_eq(content(at("t.conf")), file);
+    load(&again);
+    ck_assert_uint_eq(again.n_profiles, 2);
+    ck_assert_str_eq(again.profiles[1].model, "large");
+    settings_use_profile(&again, 1);
+    ck_assert_int_eq(settings_origin(&again, SETTING_model, &line), FROM_SAVED);
+    ck_assert_int_eq(line, again.profiles[1].line);
+    ck_assert_int_eq(settings_origin(&again, SETTING_low_cut_hz, &line), FROM_DEFAULT);
+    ck_assert_uint_eq(again.in_profile, 1u << SETTING_model | 1u << SETTING_strength);
 
-    /* a copy is the same again */
+    /* all settings, as they are */
     ck_assert_int_eq(settings_write(&s, at("copy.conf"), &err), 0);
-    ck_assert_msg(settings_load(&again, at("copy.conf"), &err) == 0, "%s", err.text);
+    ck_assert_msg(settings_read(&again, at("copy.conf"), &err) == 0, "%s", err.text);
     assert_same_values(&s, &again);
     ck_assert_uint_eq(again.n_profiles, 2);
     for (unsigned i = 0; i < 2; i++) {
         again.profiles[i].line = s.profiles[i].line;
+        again.profiles[i].live = s.profiles[i].live;
         ck_assert_mem_eq(&again.profiles[i], &s.profiles[i], sizeof s.profiles[i]);
     }
 
-    /* which is not written again */
+    /* which are not written again */
     struct stat once, twice;
     ck_assert_int_eq(stat(at("copy.conf"), &once), 0);
     ck_assert_int_eq(settings_write(&s, at("copy.conf"), &err), 0);
     ck_assert_int_eq(stat(at("copy.conf"), &twice), 0);
     ck_assert_uint_eq(once.st_ino, twice.st_ino);
-
-    /* one line for both: not where it belongs, so not at all */
-    static const char both[] =
-        "profiles = ( { microphone = \"a\"; model = \"small\" }, { model = \"base\"; microphone = \"b\" } )";
-    put("t.conf", both);
-    ck_assert_int_eq(settings_load(&s, at("t.conf"), &err), 0);
-    ck_assert_int_eq(settings_set_in(&s, 1, SETTING_model, "large", &err), 0);
-    ck_assert_int_lt(settings_save(&s, 1, SETTING_model, &err), 0);
-    ck_assert_ptr_nonnull(strstr(err.text, "cannot be changed where it stands"));
-    ck_assert_str_eq(content(at("t.conf")), both);
 
     char many[1024] = "profiles = (\n";
     for (int i = 0; i <= MAX_PROFILES; i++)
@@ -756,114 +877,113 @@ START_TEST(profiles) {
 }
 END_TEST
 
-#define OWN \
-    "    {\n        microphone = \"x\";\n        strength = 0.5;\n        floor_db = \"off\";\n" \
-    "        low_cut_hz = 70.0;\n        model = \"auto\";\n    }"
+static void save_profile(const struct settings *s, const char *microphone) {
+    struct settings what;
+    struct err err = {0};
+    ck_assert_msg(settings_save_profile(&what, s, at("t.conf"), microphone, &err) == 0, "%s", err.text);
+}
 
-/* A profile comes and goes, and leaves the rest as it was. */
+/* What the file has of it is taken away, and is there again once it has none. */
 START_TEST(a_profile_comes_and_goes) {
-    static const struct {
-        const char *before, *with, *after; /* NULL: as before */
-    } cases[] = {
-        {"", "profiles = (\n" OWN "\n);\n", NULL},
-        {"gpu = 1 # (", "gpu = 1 # (\nprofiles = (\n" OWN "\n);\n", "gpu = 1 # (\n"},
-        {"profiles = ( )\n", "profiles = (\n" OWN "\n)\n", "profiles = (\n)\n"},
-        {"profiles = (\n    { microphone = \"} ) \\\" {\"; } # a, {\n    /* b, ) */\n);\ngpu = 1;",
-         "profiles = (\n    { microphone = \"} ) \\\" {\"; }, # a, {\n    /* b, ) */\n" OWN "\n);\ngpu = 1;", NULL},
-        {"profiles = ( { microphone = \"a\" }, // ,\n  { microphone = \"b\" } );",
-         "profiles = ( { microphone = \"a\" }, // ,\n  { microphone = \"b\" },\n" OWN "\n);",
-         "profiles = ( { microphone = \"a\" }, // ,\n  { microphone = \"b\" }\n);"},
-    };
+    static const char own[] = "profiles = (\n    {\n        microphone = \"a\";\n        strength = 0.5;\n"
+                              "        floor_db = \"off\";\n        low_cut_hz = 70.0;\n        model = \"auto\";\n"
+                              "    }\n);\n",
+                      none[] = "profiles = (\n    {\n        microphone = \"a\";\n    }\n);\n";
     struct settings s;
     struct err err = {0};
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        put("t.conf", cases[i].before);
-        ck_assert_msg(settings_load(&s, at("t.conf"), &err) == 0, "%zu: %s", i, err.text);
+    for (int there = 0; there < 2; there++) {
+        put("t.conf",
+            there ? "profiles = ( { microphone = \"a\"; model = \"base\" }, { microphone = \"b\" } );" : "# mine");
+        unlink(at("t-saved.conf"));
+        load(&s);
+        while (s.n_profiles)
+            settings_remove_profile(&s, 0);
         ck_assert_int_eq(settings_set(&s, SETTING_strength, "0.5", &err), 0); /* not saved elsewhere */
-        ck_assert_int_eq(settings_add_profile(&s, "x", &err), 0);
-        ck_assert_msg(settings_save_profile(&s, "x", &err) == 0, "%zu: %s", i, err.text);
-        ck_assert_str_eq(content(at("t.conf")), cases[i].with);
-        ck_assert_int_eq(settings_set_in(&s, (int)s.n_profiles - 1, SETTING_strength, "0.25", &err), 0);
-        ck_assert_msg(settings_save(&s, (int)s.n_profiles - 1, SETTING_strength, &err) == 0, "%zu: %s", i, err.text);
+        ck_assert_int_eq(settings_add_profile(&s, "a", &err), 0);
+        save_profile(&s, "a");
+        ck_assert_str_eq(saved_text("t-saved.conf"), own);
+        load(&s);
+        ck_assert_uint_eq(s.n_profiles, there ? 2 : 1);
+        ck_assert_str_eq(s.profiles[s.n_profiles - 1].strength, "0.5");
+        ck_assert(s.strength == 1);
         settings_remove_profile(&s, s.n_profiles - 1);
-        ck_assert_msg(settings_save_profile(&s, "x", &err) == 0, "%zu: %s", i, err.text);
-        ck_assert_str_eq(content(at("t.conf")), cases[i].after ? cases[i].after : cases[i].before);
+        save_profile(&s, "a");
+        ck_assert_str_eq(saved_text("t-saved.conf"), there ? none : "");
+        load(&s);
+        ck_assert_uint_eq(s.n_profiles, there);
     }
-
-    /* the first of two */
-    put("t.conf", "profiles = (\n  # a\n  { microphone = \"a\" }, { microphone = \"b\" }\n)");
-    ck_assert_int_eq(settings_load(&s, at("t.conf"), &err), 0);
-    settings_remove_profile(&s, 0);
-    ck_assert_str_eq(s.profiles[0].microphone, "b");
-    ck_assert_msg(settings_save_profile(&s, "a", &err) == 0, "%s", err.text);
-    ck_assert_str_eq(content(at("t.conf")), "profiles = (\n  # a\n { microphone = \"b\" }\n)");
+    put("t.conf", "# no more"); /* nothing is left to take away */
+    save_profile(&s, "c");
+    ck_assert_str_eq(saved_text("t-saved.conf"), "");
+    put("t.conf", "profiles = ("); /* it may be there */
+    save_profile(&s, "a");
+    ck_assert_str_eq(saved_text("t-saved.conf"), none);
 }
 END_TEST
 
-/* What was changed but not kept stays out of the file; links and rights stay. */
-START_TEST(save_touches_nothing_else) {
+/* Those of both files count together. */
+START_TEST(too_many_profiles) {
+    struct settings s, what;
+    struct err err = {0};
+    char many[1024] = "profiles = (";
+    for (int i = 0; i < MAX_PROFILES; i++)
+        sprintf(many + strlen(many), "%s{ microphone = \"%d\"; strength = 1 }", i ? "," : "", i);
+    strcat(many, ")");
+    put("t.conf", many);
+    put("t-saved.conf", "\nprofiles = ( { microphone = \"0\"; strength = 0.5 } )"); /* instead of one of them */
+    load(&s);
+    ck_assert_uint_eq(s.n_profiles, MAX_PROFILES);
+    put("t-saved.conf", "\nprofiles = ( { microphone = \"9\"; strength = 0.5 } )");
+    ck_assert_int_lt(settings_load(&what, at("t.conf"), &err), 0);
+    ck_assert_ptr_nonnull(strstr(err.text, "t-saved.conf:2: with those of "));
+    put("t-saved.conf", many);
+    strcpy(s.profiles[0].microphone, "9");
+    ck_assert_int_eq(settings_save_profile(&what, &s, at("t.conf"), "9", &err), -ENOSPC);
+    ck_assert_str_eq(content(at("t-saved.conf")), many);
+}
+END_TEST
+
+/* Links and rights stay, and what is wrong by now is the user's to mend. */
+START_TEST(the_saved_file_is_a_file_like_others) {
     struct settings s;
     struct err err = {0};
     struct stat st;
-    put("dotfiles/p.conf", "gpu = 1;\n");
+    put("t.conf", "gpu = 1;\n");
+    put("dotfiles/p.conf", "strength = 0.5;\n");
     ck_assert_int_eq(chmod(at("dotfiles/p.conf"), 0640), 0);
-    put(".config/primeknet/other", "");
-    ck_assert_int_eq(symlink(at("dotfiles/p.conf"), at(".config/primeknet/primeknet.conf")), 0);
-    ck_assert_int_eq(settings_load(&s, NULL, &err), 0);
-    settings_set(&s, SETTING_strength, "0.5", &err);
-    settings_set(&s, SETTING_gpu, "2", &err);
-    ck_assert_msg(settings_save(&s, -1, SETTING_gpu, &err) == 0, "%s", err.text);
-    ck_assert_str_eq(content(at("dotfiles/p.conf")), "gpu = 2;\n");
-    ck_assert_int_eq(lstat(at(".config/primeknet/primeknet.conf"), &st), 0);
+    ck_assert_int_eq(symlink("dotfiles/p.conf", at("t-saved.conf")), 0);
+    load(&s);
+    ck_assert_msg(save(&s, -1, SETTING_gpu, &err) == 0, "%s", err.text);
+    ck_assert_str_eq(saved_text("dotfiles/p.conf"), "strength = 0.5;\ngpu = 1;\n");
+    ck_assert_int_eq(lstat(at("t-saved.conf"), &st), 0);
     ck_assert(S_ISLNK(st.st_mode));
     ck_assert_int_eq(stat(at("dotfiles/p.conf"), &st), 0);
     ck_assert_int_eq(st.st_mode & 07777, 0640);
 
-    /* a file that is broken by now is the user's to mend */
-    put("dotfiles/p.conf", "gpu = ;\n");
-    ck_assert_int_lt(settings_save(&s, -1, SETTING_gpu, &err), 0);
-    ck_assert_ptr_nonnull(strstr(err.text, "primeknet.conf:1: syntax error"));
-    ck_assert_str_eq(content(at("dotfiles/p.conf")), "gpu = ;\n");
-}
-END_TEST
+    put("t.conf", "gpu = ;\n");
+    settings_set(&s, SETTING_gpu, "2", &err);
+    ck_assert_msg(save(&s, -1, SETTING_gpu, &err) == 0, "%s", err.text);
+    ck_assert_str_eq(saved_text("dotfiles/p.conf"), "strength = 0.5;\ngpu = 2;\n");
+    ck_assert_str_eq(content(at("t.conf")), "gpu = ;\n");
 
-/* A link may point to a file that is yet to be: one that a manager of dotfiles will make. */
-START_TEST(save_makes_what_a_link_points_to) {
-    struct settings s;
-    struct err err = {0};
-    struct stat st;
-    put("dotfiles/other", "");
-    put(".config/primeknet/other", "");
-    ck_assert_int_eq(symlink("../../dotfiles/p.conf", at(".config/primeknet/primeknet.conf")), 0);
-    ck_assert_int_eq(settings_load(&s, NULL, &err), 0);
-    settings_set(&s, SETTING_strength, "0.5", &err);
-    ck_assert_msg(settings_save(&s, -1, SETTING_strength, &err) == 0, "%s", err.text);
-    ck_assert_int_eq(lstat(at(".config/primeknet/primeknet.conf"), &st), 0);
-    ck_assert(S_ISLNK(st.st_mode));
-    ck_assert_int_eq(lstat(at("dotfiles/p.conf"), &st), 0);
-    ck_assert_int_eq(st.st_mode & 07777, 0600);
-}
-END_TEST
+    put("t.conf", "gpu = 1;\n");
+    put("dotfiles/p.conf", "\ngpu = ;\n");
+    ck_assert_int_lt(save(&s, -1, SETTING_gpu, &err), 0);
+    ck_assert_ptr_nonnull(strstr(err.text, "/t-saved.conf:2: syntax error"));
+    ck_assert_str_eq(content(at("dotfiles/p.conf")), "\ngpu = ;\n");
+    strcpy(s.gpu, "3");
+    ck_assert_int_lt(settings_load(&s, at("t.conf"), &err), 0);
+    ck_assert_ptr_nonnull(strstr(err.text, "/t-saved.conf:2: syntax error"));
+    ck_assert_str_eq(s.saved, at("t-saved.conf"));
+    ck_assert_str_eq(s.file, at("t.conf"));
+    ck_assert_str_eq(s.gpu, "3");
 
-START_TEST(save_begins_the_users_file) {
-    struct settings s;
-    struct err err = {0};
-    unlink(SYSCONFDIR "/primeknet/primeknet.conf");
-    ck_assert_int_eq(settings_load(&s, NULL, &err), 0);
-    settings_set(&s, SETTING_strength, "0.5", &err);
-    ck_assert_msg(settings_save(&s, -1, SETTING_strength, &err) == 0, "%s", err.text);
-    ck_assert_str_eq(content(at(".config/primeknet/primeknet.conf")), "strength = 0.5;\n");
-    ck_assert_str_eq(s.file, at(".config/primeknet/primeknet.conf"));
-
-    ck_assert_int_eq(unlink(at(".config/primeknet/primeknet.conf")), 0);
-    ck_assert_int_eq(system("mkdir -p '" SYSCONFDIR "/primeknet'"), 0);
-    put_content(SYSCONFDIR "/primeknet/primeknet.conf", "# ours\ngpu = 4;\n");
-    ck_assert_int_eq(settings_load(&s, NULL, &err), 0);
-    settings_set(&s, SETTING_strength, "0.75", &err);
-    ck_assert_msg(settings_save(&s, -1, SETTING_strength, &err) == 0, "%s", err.text);
-    ck_assert_str_eq(content(at(".config/primeknet/primeknet.conf")), "# ours\ngpu = 4;\nstrength = 0.75;\n");
-    ck_assert_str_eq(content(SYSCONFDIR "/primeknet/primeknet.conf"), "# ours\ngpu = 4;\n");
-    unlink(SYSCONFDIR "/primeknet/primeknet.conf");
+    ck_assert_int_eq(unlink(at("t-saved.conf")), 0);
+    ck_assert_int_eq(mkdir(at("t-saved.conf"), 0700), 0);
+    ck_assert_int_lt(settings_load(&s, at("t.conf"), &err), 0);
+    ck_assert_ptr_nonnull(strstr(err.text, "t-saved.conf: is a folder"));
+    ck_assert_int_lt(save(&s, -1, SETTING_gpu, &err), 0);
+    ck_assert_ptr_nonnull(strstr(err.text, "t-saved.conf: is a folder"));
 }
 END_TEST
 
@@ -919,14 +1039,15 @@ int main(void) {
     tcase_add_test(files, system_file_and_none);
     tcase_add_test(files, what_is_no_file);
     tcase_add_test(text, set_takes_what_a_file_takes);
-    tcase_add_loop_test(files, save_changes_one_value, 0, sizeof saved / sizeof saved[0]);
-    tcase_add_loop_test(files, save_refuses_what_it_cannot_find, 0, sizeof not_saved / sizeof not_saved[0]);
+    tcase_add_loop_test(files, one_value_is_saved, 0, sizeof saved / sizeof saved[0]);
+    tcase_add_test(files, where_it_is_saved);
+    tcase_add_loop_test(files, it_is_known_where_a_value_comes_from, 0, sizeof origins / sizeof origins[0]);
+    tcase_add_test(files, one_value_is_unset);
     tcase_add_test(files, a_preset_is_set_and_saved_where_its_values_come_from);
     tcase_add_test(files, profiles);
     tcase_add_test(files, a_profile_comes_and_goes);
-    tcase_add_test(files, save_touches_nothing_else);
-    tcase_add_test(files, save_makes_what_a_link_points_to);
-    tcase_add_test(files, save_begins_the_users_file);
+    tcase_add_test(files, too_many_profiles);
+    tcase_add_test(files, the_saved_file_is_a_file_like_others);
     tcase_add_test(files, shipped_file_is_the_defaults);
     tcase_add_test(files, manual_names_every_setting_and_default);
     suite_add_tcase(suite, text);

@@ -9,6 +9,8 @@
  *     {"command": "apps"}                                "applications", as in a status
  *     {"command": "app", "name": NAME, "choice": "on"}   or "off", "auto": the same, after it
  *     {"command": "set", "name": NAME, "value": VALUE}   the setting as it is then; "save": true also saves it
+ *     {"command": "unset", "name": NAME}                 the same, without what was saved of it
+ *     {"command": "settings"}                            "settings": each as in the answer to set
  *     {"command": "profile", "state": "on"}              or "off": a status
  *     {"command": "bypass", "state": "on"}               or "off", "toggle": {"bypass": true or false}
  *
@@ -29,6 +31,8 @@ enum { CONTROL_MAX_LINE = 16384 }; /* bytes of a request, its end included */
 #define COMMAND_APPS "apps"
 #define COMMAND_APP "app"
 #define COMMAND_SET "set"
+#define COMMAND_UNSET "unset"
+#define COMMAND_SETTINGS "settings"
 #define COMMAND_PROFILE "profile"
 #define COMMAND_BYPASS "bypass"
 

@@ -31,7 +31,7 @@ struct changes {
     struct request waiting[MAX_WAITING];
     unsigned n_waiting;
     unsigned n_reading; /* reloads whose file is being read */
-    unsigned n_saves;   /* so far, into the settings file */
+    unsigned n_saves;   /* so far */
 };
 
 /* ---- what is remembered ------------------------------------------------------------------------------------------ */
@@ -59,19 +59,22 @@ static bool load_good(struct changes *c) {
     struct settings good;
     struct err err;
     char path[STATE_PATH];
-    if (c->options.file || !state_path(path, GOOD) || settings_load(&good, path, &err) < 0)
+    if (c->options.file || !state_path(path, GOOD) || settings_read(&good, path, &err) < 0)
         return false;
     memcpy(good.file, c->base.file, sizeof good.file);
-    memset(good.lines, 0, sizeof good.lines);
+    memcpy(good.saved, c->base.saved, sizeof good.saved);
+    good.live = ~0u;
+    for (unsigned i = 0; i < good.n_profiles; i++)
+        good.profiles[i].live = ~0u;
     c->base = good;
     return true;
 }
 
 static void load_defaults(struct changes *c) {
+    const struct settings refused = c->base;
     struct err err;
-    char file[sizeof c->base.file];
-    memcpy(file, c->base.file, sizeof file);
-    settings_parse(&c->base, "", 0, file, &err);
+    settings_parse(&c->base, "", 0, refused.file, &err);
+    memcpy(c->base.saved, refused.saved, sizeof refused.saved);
 }
 
 static void refuse_file(struct changes *c, const struct err *err, const char *instead) {
@@ -79,13 +82,14 @@ static void refuse_file(struct changes *c, const struct err *err, const char *in
     c->now.instead = instead;
 }
 
-/* A request whose change is written into the settings file. */
+/* A request that changes what is saved. */
 struct saving {
     struct changes *c;
     struct request request;
     struct settings settings; /* without the profile */
     int profile;              /* as settings_save takes it */
     char microphone[256];     /* of REQUEST_PROFILE: as settings_save_profile takes it */
+    struct settings saved;    /* what the file then says */
     int res;
     struct err err;
 };
@@ -93,15 +97,22 @@ struct saving {
 static void run_save(void *data) {
     struct saving *const x = data;
     const struct request *const r = &x->request;
-    x->res = r->what == REQUEST_PROFILE ? settings_save_profile(&x->settings, x->microphone, &x->err)
-                                        : settings_save(&x->settings, x->profile, r->setting, &x->err);
+    const char *const file = x->c->options.file;
+    if (r->what == REQUEST_PROFILE)
+        x->res = settings_save_profile(&x->saved, &x->settings, file, x->microphone, &x->err);
+    else if (r->what == REQUEST_UNSET)
+        x->res = settings_unsave(&x->saved, file, r->setting, &x->err);
+    else
+        x->res = settings_save(&x->saved, &x->settings, file, x->profile, r->setting, &x->err);
 }
 
-/* What was changed is in the file. */
-static void adopt_file(struct changes *c, const struct settings *saved) {
-    memcpy(c->base.file, saved->file, sizeof c->base.file);
-    memcpy(c->next.file, saved->file, sizeof c->next.file);
-    memcpy(c->now.settings.file, saved->file, sizeof c->now.settings.file);
+/* What is in force, without another change of it. */
+static void note_saved(struct changes *c, const struct settings *saved) {
+    settings_note_saved(&c->base, saved);
+    settings_note_saved(&c->next, saved);
+    c->now.settings = c->base;
+    if (c->now.profile >= 0)
+        settings_use_profile(&c->now.settings, (unsigned)c->now.profile);
     keep_good(c);
 }
 
@@ -122,11 +133,11 @@ static void end_save(void *data) {
     struct err why = x->err;
     if (x->res) {
         settings_text(&c->now.settings, setting, text, sizeof text);
-        refuse(err_set(&why, x->res, "%s is now %s, but not saved: %.300s", settings_name(setting), text, x->err.text),
-               CODE_NOT_SAVED, &why);
+        err_set(&why, x->res, "%s is now %s, but %s: %.300s", settings_name(setting), text,
+                x->request.what == REQUEST_UNSET ? "what was saved stays" : "not saved", x->err.text);
+        refuse(x->res, CODE_NOT_SAVED, &why);
     } else {
-        adopt_file(c, &x->settings);
-        c->base.lines[setting] = x->settings.lines[setting];
+        note_saved(c, &x->saved);
     }
     tell(&x->request, x->res, &why);
 }
@@ -141,13 +152,25 @@ static void save(struct changes *c, const struct request *r) {
                                settings_name(r->setting)), CODE_NOT_SAVED, &err), &err);
 }
 
+/* Which files the settings come from, and what of the user's is without effect. */
+static void tell_files(const struct changes *c, const char *format) {
+    const struct settings *const s = &c->base;
+    char files[sizeof s->file + sizeof s->saved];
+    settings_files(s, files, sizeof files);
+    c->options.say(SD_INFO, format, files[0] ? files : "the defaults, there is no file");
+    for (unsigned i = 0; i < s->n_hidden; i++) {
+        const struct hidden *const h = &s->hidden[i];
+        c->options.say(SD_NOTICE, "%s:%d: %s has no effect, because %s:%d replaces it", s->file, h->line,
+                       h->setting < 0 ? "this profile" : settings_name(h->setting), s->saved, h->saved_line);
+    }
+}
+
 /* ---- answers ----------------------------------------------------------------------------------------------------- */
 
 static void end_reload(struct changes *c, int res, const struct err *err) {
-    const struct settings *s = &c->now.settings;
     if (res == 0) {
-        c->options.say(SD_INFO, "settings reloaded%s%s%s", s->file[0] ? " from " : ": the defaults", s->file,
-                       c->now.refused.text[0] ? ", as they were before those that are refused" : "");
+        tell_files(c, c->now.refused.text[0] ? "settings reloaded: %s, as they were before those that are refused"
+                                        : "settings reloaded: %s");
         keep_good(c);
     } else {
         if (!c->now.refused.text[0])
@@ -300,7 +323,7 @@ static void decide(struct changes *c, const struct request *r, int res, const st
         answer(c, r, res, err);
 }
 
-/* A reload, while its file is read. */
+/* A reload, or what is to be unset, while the files are read. */
 struct reading {
     struct changes *c;
     struct request request;
@@ -389,8 +412,8 @@ static void end_profile(void *data) {
     if (res == 0)
         res = change_profile(c, &next, x->request.own, &x->err);
     if (res == 0) {
-        memcpy(now.file, x->settings.file, sizeof now.file);
-        memcpy(next.file, x->settings.file, sizeof next.file);
+        settings_note_saved(&now, &x->saved);
+        settings_note_saved(&next, &x->saved);
         keep_good(c);
         try_profile(c);
         res = change(c, &next, &now, &x->err);
@@ -420,6 +443,32 @@ static int profile(struct changes *c, const struct request *r, struct err *err) 
     return res ? res : FILE_LATER;
 }
 
+static void run_unset(void *data) {
+    struct reading *const x = data;
+    x->res = settings_load_without(&x->settings, x->c->options.file, x->request.setting, &x->err);
+}
+
+static void end_unset(void *data) {
+    struct reading *const x = data;
+    struct changes *const c = x->c;
+    struct settings now = c->base, next = c->now.loading ? c->next : now;
+    if (x->res == 0) {
+        settings_take(&now, &x->settings, x->request.setting);
+        settings_take(&next, &x->settings, x->request.setting);
+        x->res = change(c, &next, &now, &x->err);
+    }
+    decide(c, &x->request, x->res, &x->err);
+}
+
+/* A setting is to have the value that it has without the saved one, which then goes. */
+static int unset(struct changes *c, const struct request *r, struct err *err) {
+    struct reading x = {.c = c, .request = *r};
+    x.request.save = true;
+    return errands_send(c->options.errands, run_unset, end_unset, &x, sizeof x) == 0
+               ? FILE_LATER
+               : err_set(err, -ENOMEM, "%s", strerror(ENOMEM));
+}
+
 static void bypass(struct changes *c, const struct request *r) {
     c->now.bypass = r->bypass == BYPASS_TOGGLE ? !c->now.bypass : r->bypass == BYPASS_ON;
     c->options.follow(c->options.data);
@@ -436,6 +485,8 @@ void changes_ask(struct changes *c, const struct request *r) {
         res = microphone(c, r, &err);
     else if (r->what == REQUEST_PROFILE)
         res = profile(c, r, &err);
+    else if (r->what == REQUEST_UNSET)
+        res = unset(c, r, &err);
     else
         bypass(c, r);
     if (res != FILE_LATER)
@@ -502,10 +553,9 @@ static int open_with(struct changes *c, struct err *err) {
 
 static int start(struct changes *c, struct err *err) {
     const struct changes_options *o = &c->options;
-    const struct settings *s = &c->base;
     int res = settings_load(&c->base, o->file, err);
     if (res == 0) {
-        o->say(SD_INFO, "settings: %s", s->file[0] ? s->file : "the defaults, there is no file");
+        tell_files(c, "settings: %s");
         res = open_with(c, err);
     }
     if (is_settings_fault(res)) {

@@ -13,7 +13,8 @@
  *
  * What is in force are the settings with the profile of the microphone in use, if there is one: a request, too. A value
  * is set, and saved, where it comes from. A profile that cannot be had is left out until the settings are read again.
- * A profile is made of what is in force, so that nothing else changes. It is made and removed in the file first.
+ * A profile is made of what is in force, so that nothing else changes. It is made and removed in the saved file first.
+ * What is saved can be unset: the value that the user's file has without it comes into force, and then it goes.
  *
  * A request that is to be saved is answered once it is, and a reload waits for its file; meanwhile others go on. What
  * was saved while a reload read the file has it read once more.
@@ -37,10 +38,10 @@ struct ready_engine;
 enum { CHANGES_PATIENCE_MS = 120000 }; /* from a request to its usual deadline */
 
 struct request {
-    enum { REQUEST_RELOAD, REQUEST_SET, REQUEST_BYPASS, REQUEST_MICROPHONE, REQUEST_PROFILE } what;
-    int setting;       /* of REQUEST_SET ... */
+    enum { REQUEST_RELOAD, REQUEST_SET, REQUEST_BYPASS, REQUEST_MICROPHONE, REQUEST_PROFILE, REQUEST_UNSET } what;
+    int setting;       /* of REQUEST_UNSET, REQUEST_SET ... */
     const char *value; /* ... as settings_set takes it; needed until changes_ask returns */
-    bool save;         /* ... also into the file */
+    bool save;         /* ... also into the saved file */
     const char *name, *description; /* of REQUEST_MICROPHONE: the one in use from now on; needed as long */
     enum { BYPASS_OFF, BYPASS_ON, BYPASS_TOGGLE } bypass;
     bool own; /* of REQUEST_PROFILE: the microphone in use has one from now on, or none */

@@ -12,9 +12,9 @@ static void answer(void *data, const struct request *r, int res, const struct er
     const struct commands *c = data;
     control_reply(c->control, r->client,
                   res                          ? report_refusal(err)
-                  : r->what == REQUEST_SET     ? report_setting(&c->report, r->setting)
                   : r->what == REQUEST_PROFILE ? report_status(&c->report, false)
-                                               : json_pack("{s:b}", "bypass", c->report.now->bypass));
+                  : r->what == REQUEST_BYPASS  ? json_pack("{s:b}", "bypass", c->report.now->bypass)
+                                               : report_setting(&c->report, r->setting));
 }
 
 /* What the command takes is missing. */
@@ -45,6 +45,23 @@ static void set(struct commands *c, unsigned client, const json_t *request) {
                                                   .setting = setting,
                                                   .value = value,
                                                   .save = json_is_true(save),
+                                                  .until = now_ms() + CHANGES_PATIENCE_MS,
+                                                  .answer = answer,
+                                                  .data = c,
+                                                  .client = client});
+}
+
+static void unset(struct commands *c, unsigned client, const json_t *request) {
+    const char *name = json_string_value(json_object_get(request, "name"));
+    struct err err;
+    const int setting = name ? settings_find(name, &err) : -EINVAL;
+    if (!name)
+        misused(c, client, "unset takes the string \"name\"");
+    else if (setting < 0)
+        control_reply(c->control, client, report_refusal(&err));
+    else
+        changes_ask(c->changes, &(struct request){.what = REQUEST_UNSET,
+                                                  .setting = setting,
                                                   .until = now_ms() + CHANGES_PATIENCE_MS,
                                                   .answer = answer,
                                                   .data = c,
@@ -90,6 +107,11 @@ static void status(struct commands *c, unsigned client, const json_t *request) {
     control_reply(c->control, client, report_status(&c->report, json_is_true(json_object_get(request, "bands"))));
 }
 
+static void settings(struct commands *c, unsigned client, const json_t *request) {
+    (void)request;
+    control_reply(c->control, client, report_settings(&c->report));
+}
+
 static void watch(struct commands *c, unsigned client, const json_t *request) {
     (void)request;
     control_watch(c->control, client);
@@ -130,7 +152,8 @@ void commands_request(void *data, unsigned client, const char *command, const js
         void (*run)(struct commands *c, unsigned client, const json_t *request);
     } commands[] = {
         {COMMAND_STATUS, status}, {COMMAND_WATCH, watch}, {COMMAND_MICROPHONES, microphones}, {COMMAND_APPS, apps},
-        {COMMAND_APP, app}, {COMMAND_SET, set}, {COMMAND_BYPASS, bypass}, {COMMAND_PROFILE, profile}};
+        {COMMAND_APP, app}, {COMMAND_SETTINGS, settings}, {COMMAND_SET, set}, {COMMAND_UNSET, unset},
+        {COMMAND_BYPASS, bypass}, {COMMAND_PROFILE, profile}};
     struct commands *c = data;
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
         if (strcmp(command, commands[i].name) == 0) {

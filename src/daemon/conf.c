@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <limits.h>
 #include <regex.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,7 +83,9 @@ int conf_line(const config_setting_t *s) {
     return (int)config_setting_source_line(s);
 }
 
-size_t conf_place(const struct conf *c, const config_setting_t *s, size_t *start) {
+/* Finds where the value of a setting stands in the text: libconfig tells the line alone. Returns its length in bytes; 0
+ * unless the setting is written as NAME = VALUE without a comment. */
+static size_t find_value(const struct conf *c, const config_setting_t *s, size_t *start) {
     char pattern[256];
     const char *line = c->text, *name = config_setting_name(s);
     size_t length = 0;
@@ -104,86 +105,10 @@ size_t conf_place(const struct conf *c, const config_setting_t *s, size_t *start
     return length;
 }
 
-/* ---- the list of groups ------------------------------------------------------------------------------------------ */
-
-/* What follows the comment or string that begins here, if one does. */
-static const char *skip_silent(const char *c) {
-    const char *end;
-    if (*c == '"') {
-        for (c++; *c && *c != '"'; c++)
-            c += *c == '\\' && c[1];
-        return *c ? c + 1 : c;
-    }
-    if (*c == '#' || text_begins(c, "//"))
-        return c + strcspn(c, "\n");
-    if (text_begins(c, "/*"))
-        return (end = strstr(c + 2, "*/")) ? end + 2 : c + strlen(c);
-    return c;
-}
-
-/* The next of these characters outside comments and strings; without one, the text's end. */
-static char *find_next(const char *c, const char *wanted) {
-    while (*c) {
-        const char *behind = skip_silent(c);
-        if (behind == c && strchr(wanted, *c))
-            break;
-        c = behind == c ? c + 1 : behind;
-    }
-    return (char *)c;
-}
-
-/* Where the group before the i-th ends or, without one, where the list begins. NULL: there is no list. */
-static char *find_group(const char *text, unsigned i) {
-    char *c = find_next(text, "(");
-    if (!*c++)
-        return NULL;
-    for (; i > 0 && *find_next(c, "{)") == '{'; i--)
-        c = find_next(c, "}") + 1;
-    return c;
-}
-
-int conf_add(char *ret, size_t size, const char *text, const char *list, const char *group) {
-    const char *last = find_group(text, UINT_MAX);
-    const bool open = text[0] && text[strlen(text) - 1] != '\n';
-    if (!last)
-        return snprintf(ret, size, "%s%s%s = (\n    %s\n);\n", text, open ? "\n" : "", list, group);
-    const char *comma = last[-1] == '}' && *find_next(last, ",)") == ')' ? "," : "";
-    const char *close = find_next(last, ")"), *end = close;
-    while (end[-1] == ' ' || end[-1] == '\t')
-        end--;
-    const bool alone = end[-1] == '\n'; /* on its line */
-    return snprintf(ret, size, "%.*s%s%.*s%s    %s\n%s", (int)(last - text), text, comma, (int)(end - last), last,
-                    alone ? "" : "\n", group, alone ? end : close);
-}
-
-static void cut(char *from, const char *to) {
-    memmove(from, to, strlen(to) + 1);
-}
-
-void conf_remove(char *text, const char *list, unsigned i) {
-    char *before = find_group(text, i), *start = find_next(before, "{"), *end = find_next(start, "}") + 1;
-    char *comma = find_next(end, ",)"), empty[64];
-    const bool last = *comma != ',';
-    if (!last)
-        cut(comma, comma + 1);
-    while (start[-1] == ' ' || start[-1] == '\t')
-        start--;
-    const char *rest = end + strspn(end, " \t");
-    cut(start, start[-1] == '\n' && *rest == '\n' ? rest + 1 : end);
-    if (last && i > 0) {
-        comma = find_next(before, ",");
-        cut(comma, comma + 1);
-    }
-    int n = snprintf(empty, sizeof empty, "%s = (\n);\n", list); /* as conf_add leaves it */
-    end = text + strlen(text) - n;
-    if (end >= text && strcmp(end, empty) == 0 && (end == text || end[-1] == '\n'))
-        *end = '\0';
-}
-
 int conf_check_whole(const struct conf *c, const config_setting_t *s, struct err *err) {
     const int type = config_setting_type(s);
     size_t start;
-    if ((type != CONFIG_TYPE_INT && type != CONFIG_TYPE_INT64) || conf_place(c, s, &start) < 10)
+    if ((type != CONFIG_TYPE_INT && type != CONFIG_TYPE_INT64) || find_value(c, s, &start) < 10)
         return 0;
     const char *digits = c->text + start;
     char *end;

@@ -21,16 +21,6 @@ void conf_close(struct conf *c);
 
 int conf_line(const config_setting_t *s);
 
-/* Finds where the value of a setting stands in the text: libconfig tells the line alone. Returns its length in bytes; 0
- * unless the setting is written as NAME = VALUE without a comment. */
-size_t conf_place(const struct conf *c, const config_setting_t *s, size_t *start);
-
-/* The text of a valid file with one more group, "{ ... }", at the end of its list. A file has one list at most, of that
- * name. Returns the length of the result, which is cut as by snprintf. */
-int conf_add(char *ret, size_t size, const char *text, const char *list, const char *group);
-/* Takes the i-th group, which is there, out of that list. Comments stay. */
-void conf_remove(char *text, const char *list, unsigned i);
-
 /* -ERANGE: a whole number that does not fit an int. libconfig 1.5 wraps those. */
 int conf_check_whole(const struct conf *c, const config_setting_t *s, struct err *err);
 

@@ -337,6 +337,7 @@ static int live(struct daemon *d, const char *file, int signals) {
 static int check_config(const char *file) {
     struct settings s;
     struct err err = {0};
+    char files[sizeof s.file + sizeof s.saved];
     int res = settings_load(&s, file, &err);
     if (res == 0)
         res = loader_check(&s, &err);
@@ -344,10 +345,11 @@ static int check_config(const char *file) {
         settings_use_profile(&s, i);
         res = loader_check(&s, &err);
     }
+    settings_files(&s, files, sizeof files);
     if (res)
         say(SD_ERR, "%s", err.text);
     else
-        printf("%s: fine\n", s.file[0] ? s.file : "no settings file, the defaults");
+        printf("%s: fine\n", files[0] ? files : "no settings file, the defaults");
     return res ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 

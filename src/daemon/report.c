@@ -124,12 +124,12 @@ json_t *report_refusal(const struct err *err) {
 }
 
 /* Appends why the settings file, or a profile in it, is not in force; "": it is. */
-static void add_refused(json_t *list, const char *kind, const struct err *err, const char *file) {
+static void add_refused(json_t *list, const char *kind, const struct err *err, const struct settings *s) {
     if (!err->text[0])
         return;
     json_t *problem = about(err, "text", CODE_FAILED);
     json_object_set_new(problem, "kind", json_string(kind));
-    json_object_set_new(problem, "file", words(file));
+    json_object_set_new(problem, "file", words(s->saved[0] && text_begins(err->text, s->saved) ? s->saved : s->file));
     json_array_append_new(list, problem);
 }
 
@@ -263,8 +263,8 @@ static json_t *all_missing(const struct report *r) {
 static json_t *problems(const struct report *r) {
     const struct in_force *now = r->now;
     json_t *list = json_array();
-    add_refused(list, KIND_FILE, &now->refused, now->settings.file);
-    add_refused(list, KIND_PROFILE, &now->profile_refused, now->settings.file);
+    add_refused(list, KIND_FILE, &now->refused, &now->settings);
+    add_refused(list, KIND_PROFILE, &now->profile_refused, &now->settings);
     for (int i = 0; i < N_SETTINGS; i++)
         list_missing(r, i, list);
     return list;
@@ -281,17 +281,40 @@ static json_t *value(const struct settings *s, int setting) {
     return json_string(text);
 }
 
+/* A setting's value, and where it comes from. */
+static json_t *one_setting(const struct report *r, int setting) {
+    static const char *const origins[] = {[FROM_DEFAULT] = "default", [FROM_FILE] = "file", [FROM_SAVED] = "saved",
+                                          [FROM_NO_FILE] = "none", [FROM_ITS_VALUES] = "values"};
+    const struct settings *const s = &r->now->settings;
+    int line;
+    const enum origin from = settings_origin(s, setting, &line);
+    return json_pack("{s:s, s:o, s:s, s:o, s:o, s:o}", "name", settings_name(setting), "value", value(s, setting),
+                     "from", origins[from], "file", line ? words(from == FROM_FILE ? s->file : s->saved) : json_null(),
+                     "line", line ? json_integer(line) : json_null(), "profile",
+                     s->in_profile & 1u << setting ? words(s->profiles[r->now->profile].microphone) : json_null());
+}
+
 json_t *report_setting(const struct report *r, int setting) {
     char missing[MISSING_BYTES];
     bool of_engine = setting == SETTING_model || setting == SETTING_gpu;
     bool is_missing = report_missing(r, setting, missing) || (of_engine && report_missing(r, SETTING_engine, missing));
-    return json_pack("{s:s, s:o, s:o, s:b, s:o}", "name", settings_name(setting), "value",
-                     value(&r->now->settings, setting), "file", words(r->now->settings.file), "bypass", r->now->bypass,
-                     "missing", is_missing ? words(missing) : json_null());
+    json_t *answer = one_setting(r, setting);
+    json_object_set_new(answer, "saved", words(r->now->settings.saved));
+    json_object_set_new(answer, "bypass", json_boolean(r->now->bypass));
+    json_object_set_new(answer, "missing", is_missing ? words(missing) : json_null());
+    return answer;
+}
+
+json_t *report_settings(const struct report *r) {
+    json_t *list = json_array();
+    for (int i = 0; i < N_SETTINGS; i++)
+        json_array_append_new(list, one_setting(r, i));
+    return json_pack("{s:o, s:o}", "settings", list, "refused",
+                     r->now->refused.text[0] ? words(r->now->refused.text) : json_null());
 }
 
 static json_t *all_settings(const struct settings *s) {
-    json_t *all = json_pack("{s:o}", "file", words(s->file));
+    json_t *all = json_pack("{s:o, s:o}", "file", words(s->file), "saved", words(s->saved));
     for (int i = 0; i < N_SETTINGS; i++)
         json_object_set_new(all, settings_name(i), value(s, i));
     return all;

@@ -1,5 +1,5 @@
-/* report.h - what the daemon reports about itself: the answers to "status", "set", "microphones" and "apps" as JSON,
- * and a line for the service's status.
+/* report.h - what the daemon reports about itself: the answers to "status", "settings", "set", "microphones" and "apps"
+ * as JSON, and a line for the service's status.
  *
  * Threads: the nodes' owner. The caller owns every object returned; NULL means out of memory. */
 #ifndef PRIMEKNET_REPORT_H
@@ -30,8 +30,10 @@ void report_line(const struct report *r, char ret[REPORT_LINE_BYTES]);
 json_t *report_refusal(const struct err *err);
 /* bands: also the levels of bands.h, before and after, while somebody records. */
 json_t *report_status(const struct report *r, bool bands);
-/* One setting as it is now: the answer to "set". */
+/* One setting as it is now: the answer to "set" and "unset". */
 json_t *report_setting(const struct report *r, int setting);
+/* All settings, and where each comes from. */
+json_t *report_settings(const struct report *r);
 /* Why the worker has no real-time priority. */
 void report_no_realtime(const struct pump_stats *p, char ret[REPORT_LINE_BYTES]);
 json_t *report_microphones(const struct report *r);

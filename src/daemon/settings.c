@@ -194,11 +194,36 @@ static void put_number(struct settings *s, const struct row *row, double number)
 static const int of_presets[] = {SETTING_strength, SETTING_floor_db, SETTING_low_cut_hz};
 enum { N_OF_PRESETS = sizeof of_presets / sizeof *of_presets };
 
+static bool is_of_presets(int setting) {
+    for (int i = 0; i < N_OF_PRESETS; i++)
+        if (of_presets[i] == setting)
+            return true;
+    return false;
+}
+
+/* Whether that is the setting or, if that is the preset, one of its settings. */
+static bool covers(int setting, int other) {
+    return other == setting || (setting == SETTING_preset && is_of_presets(other));
+}
+
+static unsigned bit(int setting) {
+    return 1u << setting;
+}
+
+static void copy_value(struct settings *to, const struct settings *from, int setting) {
+    memcpy((char *)to + rows[setting].offset, (const char *)from + rows[setting].offset, rows[setting].size);
+}
+
 static void use_preset(struct settings *s) {
     const struct preset *p = preset_find(s->preset);
     s->strength = p->strength;
     s->floor_db = p->floor_db;
     s->low_cut_hz = p->low_cut_hz;
+    strcpy(s->named_preset, p->name);
+}
+
+static void name_preset(struct settings *s) {
+    strcpy(s->preset, preset_name(s->strength, s->floor_db, s->low_cut_hz));
 }
 
 /* Gives a setting its value: a number or a text, either may be NULL. False if the setting cannot have it. */
@@ -217,7 +242,7 @@ static bool put(struct settings *s, int setting, const double *number, const cha
         return false;
     if (setting == SETTING_preset)
         use_preset(s);
-    strcpy(s->preset, preset_name(s->strength, s->floor_db, s->low_cut_hz));
+    name_preset(s);
     return true;
 }
 
@@ -342,10 +367,16 @@ static int read_profiles(struct settings *s, const struct conf *conf, const conf
 }
 
 void settings_use_profile(struct settings *s, unsigned profile) {
+    const struct profile *const p = &s->profiles[profile];
     for (int i = 0; i < N_SETTINGS; i++) {
-        const char *text = profile_value(&s->profiles[profile], i);
-        if (text && settings_set(s, i, text, NULL) == 0)
-            s->lines[i] = s->profiles[profile].line;
+        const char *text = profile_value(p, i);
+        const unsigned live = s->live;
+        if (!text || settings_set(s, i, text, NULL) < 0)
+            continue;
+        s->lines[i] = p->saved ? 0 : p->line;
+        s->saved_lines[i] = p->saved ? p->line : 0;
+        s->live = (live & ~bit(i)) | (p->live & bit(i));
+        s->in_profile |= bit(i);
     }
 }
 
@@ -378,9 +409,11 @@ int settings_set_in(struct settings *s, int profile, int setting, const char *te
         return settings_set(s, setting, text, err);
     struct settings valid = *s;
     int res = settings_set(&valid, setting, text, err);
-    if (res == 0)
-        settings_text(&valid, setting, to, size);
-    return res;
+    if (res)
+        return res;
+    settings_text(&valid, setting, to, size);
+    s->profiles[profile].live |= bit(setting);
+    return 0;
 }
 
 int settings_add_profile(struct settings *s, const char *microphone, struct err *err) {
@@ -436,15 +469,6 @@ int settings_parse(struct settings *ret, const char *text, size_t n, const char 
     return res;
 }
 
-int settings_refuse(const struct settings *s, int setting, int code, const char *what, struct err *err) {
-    if (s->lines[setting] == 0)
-        err_set(err, code, "%s: %s", settings_name(setting), what);
-    else
-        err_set(err, code, "%s:%d: %s: %s", s->file, s->lines[setting], settings_name(setting), what);
-    return err_about(err, code, (struct err_about){.code = CODE_UNUSABLE, .setting = settings_name(setting),
-                                                   .line = s->lines[setting]});
-}
-
 /* ---- one setting by itself --------------------------------------------------------------------------------------- */
 
 /* The whole text is a decimal number, whatever the locale. Not spa_atod, which keeps its locale without a lock: files
@@ -469,7 +493,8 @@ int settings_set(struct settings *s, int setting, const char *text, struct err *
     if (!put(s, setting, numeric ? &number : NULL, text))
         return refuse_value(setting, err_set(err, -EINVAL, "%s must be %s", settings_name(setting),
                                              settings_allowed(setting)), err);
-    s->lines[setting] = 0;
+    for (int i = 0; i < N_SETTINGS; i++)
+        s->live |= covers(setting, i) ? bit(i) : 0;
     return 0;
 }
 
@@ -510,9 +535,111 @@ void settings_text(const struct settings *s, int setting, char *ret, size_t size
         ret[n - 1] = '\0';
 }
 
+/* ---- where a value comes from ------------------------------------------------------------------------------------ */
+
+enum origin settings_origin(const struct settings *s, int setting, int *line) {
+    const char *const named = s->named_preset[0] ? s->named_preset : PRESET_DEFAULT;
+    const bool of_preset = is_of_presets(setting) && !(s->in_profile & bit(setting));
+    *line = 0;
+    if (setting == SETTING_preset && strcmp(s->preset, named) != 0)
+        return FROM_ITS_VALUES;
+    if (s->live & bit(setting))
+        return FROM_NO_FILE;
+    if ((*line = s->saved_lines[setting]) || (of_preset && (*line = s->saved_lines[SETTING_preset])))
+        return FROM_SAVED;
+    if ((*line = s->lines[setting]) || (of_preset && (*line = s->lines[SETTING_preset])))
+        return FROM_FILE;
+    return FROM_DEFAULT;
+}
+
+int settings_refuse(const struct settings *s, int setting, int code, const char *what, struct err *err) {
+    int line;
+    const enum origin from = settings_origin(s, setting, &line);
+    if (line == 0)
+        err_set(err, code, "%s: %s", settings_name(setting), what);
+    else
+        err_set(err, code, "%s:%d: %s: %s", from == FROM_FILE ? s->file : s->saved, line, settings_name(setting), what);
+    return err_about(err, code,
+                     (struct err_about){.code = CODE_UNUSABLE, .setting = settings_name(setting), .line = line});
+}
+
+/* ---- what the program saved, upon what the file says ------------------------------------------------------------- */
+
+/* Whether the setting has the same value in both. */
+static bool agree(const struct settings *a, const struct settings *b, int setting) {
+    char x[1024], y[1024];
+    settings_text(a, setting, x, sizeof x);
+    settings_text(b, setting, y, sizeof y);
+    return strcmp(x, y) == 0;
+}
+
+static void hide(struct settings *s, int setting, int line, int saved_line) {
+    s->hidden[s->n_hidden++] = (struct hidden){setting, line, saved_line};
+}
+
+/* The line of `saved` because of which a setting's line elsewhere has no effect. 0: it has. */
+static int find_hiding(const struct settings *saved, int setting) {
+    int line = saved->lines[setting];
+    if (line == 0 && is_of_presets(setting))
+        line = saved->lines[SETTING_preset];
+    if (line == 0 && setting == SETTING_preset)
+        for (int i = 0; i < N_OF_PRESETS && (line = saved->lines[of_presets[i]]); i++)
+            ;
+    return line;
+}
+
+static void add_saved_values(struct settings *s, const struct settings *saved) {
+    const struct settings before = *s;
+    if (saved->lines[SETTING_preset]) {
+        strcpy(s->preset, saved->named_preset);
+        use_preset(s);
+    }
+    for (int i = 0; i < N_SETTINGS; i++)
+        if (i != SETTING_preset && saved->lines[i])
+            copy_value(s, saved, i);
+    name_preset(s);
+    memcpy(s->saved_lines, saved->lines, sizeof s->saved_lines);
+    for (int i = 0; i < N_SETTINGS; i++) {
+        const int line = find_hiding(saved, i);
+        const bool same = i == SETTING_preset ? strcmp(before.named_preset, s->preset) == 0 : agree(&before, s, i);
+        if (before.lines[i] && line && !same)
+            hide(s, i, before.lines[i], line);
+    }
+}
+
+static bool has_values(const struct profile *p) {
+    for (int i = 0; i < N_SETTINGS; i++)
+        if (profile_value(p, i))
+            return true;
+    return false;
+}
+
+/* A saved profile replaces the file's of the same microphone; one without values only takes that away. */
+static int add_saved_profiles(struct settings *s, const struct settings *saved, struct err *err) {
+    for (unsigned i = 0; i < saved->n_profiles; i++) {
+        struct profile p = saved->profiles[i];
+        p.saved = true;
+        for (int there; (there = find_profile(s, p.microphone)) >= 0; settings_remove_profile(s, (unsigned)there))
+            if (!s->profiles[there].saved)
+                hide(s, -1, s->profiles[there].line, p.line);
+        if (has_values(&p) && s->n_profiles == MAX_PROFILES)
+            return err_set(err, -EINVAL, "%s:%d: with those of %s there are more than %d profiles", s->saved, p.line,
+                           s->file, MAX_PROFILES);
+        if (has_values(&p))
+            s->profiles[s->n_profiles++] = p;
+    }
+    return 0;
+}
+
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
-static int load_file(struct settings *ret, const char *file, struct err *err) {
+#define SYSTEM_FILE SYSCONFDIR "/primeknet/primeknet.conf"
+
+static bool is_absent(int res) {
+    return res == -ENOENT || res == -ENOTDIR;
+}
+
+int settings_read(struct settings *ret, const char *file, struct err *err) {
     size_t n = 0;
     char *text = NULL;
     int res = file_read(&text, &n, file, MAX_FILE_BYTES, err);
@@ -530,22 +657,102 @@ static bool user_file(char *ret, size_t size) {
     return user_path(ret, size, "XDG_CONFIG_HOME", ".config", "primeknet.conf");
 }
 
-int settings_load(struct settings *ret, const char *file, struct err *err) {
+/* Without what was saved. */
+static int read_unsaved(struct settings *ret, const char *file, struct err *err) {
     char path[sizeof ret->file];
     if (file)
-        return load_file(ret, file, err);
+        return settings_read(ret, file, err);
 
-    int res = user_file(path, sizeof path) ? load_file(ret, path, err) : -ENOENT;
-    if (res == -ENOENT || res == -ENOTDIR)
-        res = load_file(ret, SYSCONFDIR "/primeknet/primeknet.conf", err);
-    if (res == -ENOENT || res == -ENOTDIR) {
+    int res = user_file(path, sizeof path) ? settings_read(ret, path, err) : -ENOENT;
+    if (is_absent(res))
+        res = settings_read(ret, SYSTEM_FILE, err);
+    if (is_absent(res)) {
         *ret = defaults;
         res = 0;
     }
     return res;
 }
 
-/* ---- one setting in its file ------------------------------------------------------------------------------------- */
+/* The file that the program saves in, beside that file or the user's. False: there is no place for it. */
+static bool saved_path(char ret[sizeof defaults.saved], const char *file) {
+    char own[sizeof defaults.file];
+    if (!file && !user_file(own, sizeof own))
+        return false;
+    if (!file)
+        file = own;
+    const int n = (int)strlen(file) - (ends_in(file, ".conf") ? 5 : 0);
+    return snprintf(ret, sizeof defaults.saved, "%.*s-saved%s", n, file, file + n) < (int)sizeof defaults.saved;
+}
+
+/* What is saved of a setting or, of a preset, its settings, is dropped. False: nothing is. */
+static bool drop(struct settings *saved, int setting) {
+    bool any = false;
+    for (int i = 0; i < N_SETTINGS; i++)
+        if (covers(setting, i)) {
+            any |= saved->lines[i] != 0;
+            saved->lines[i] = 0;
+        }
+    return any;
+}
+
+/* without: a setting of which what is saved does not count; -1: none. */
+static int add_saved(struct settings *s, const char *file, int without, struct err *err) {
+    struct settings saved;
+    char path[sizeof s->saved];
+    int res = saved_path(path, file) ? settings_read(&saved, path, err) : -ENOENT;
+    if (!is_absent(res))
+        strcpy(s->saved, path);
+    if (without >= 0 && (is_absent(res) || (res == 0 && !drop(&saved, without))))
+        return err_set(err, -ENOENT, "%s is not saved%s", settings_name(without),
+                       res == 0 && is_of_presets(without) && saved.lines[SETTING_preset] ? ", but the preset is" : "");
+    if (res)
+        return is_absent(res) ? 0 : res;
+    add_saved_values(s, &saved);
+    res = add_saved_profiles(s, &saved, err);
+    if (strcmp(s->file, SYSTEM_FILE) == 0)
+        s->n_hidden = 0; /* which is not the user's to change */
+    return res;
+}
+
+static int load(struct settings *ret, const char *file, int without, struct err *err) {
+    struct settings s = defaults;
+    int res = read_unsaved(&s, file, err);
+    if (res == 0)
+        res = add_saved(&s, file, without, err);
+    if (res == 0) {
+        *ret = s;
+    } else {
+        strcpy(ret->file, s.file);
+        strcpy(ret->saved, s.saved);
+    }
+    return res;
+}
+
+int settings_load(struct settings *ret, const char *file, struct err *err) {
+    return load(ret, file, -1, err);
+}
+
+int settings_load_without(struct settings *ret, const char *file, int setting, struct err *err) {
+    return load(ret, file, setting, err);
+}
+
+void settings_files(const struct settings *s, char *ret, size_t size) {
+    snprintf(ret, size, "%s%s%s", s->file, s->file[0] && s->saved[0] ? ", " : "", s->saved);
+}
+
+void settings_take(struct settings *s, const struct settings *from, int setting) {
+    for (int i = 0; i < N_SETTINGS; i++) {
+        if (!covers(setting, i))
+            continue;
+        copy_value(s, from, i);
+        s->lines[i] = from->lines[i];
+        s->saved_lines[i] = from->saved_lines[i];
+        s->live &= ~bit(i);
+    }
+    if (setting == SETTING_preset)
+        strcpy(s->named_preset, from->named_preset);
+    name_preset(s);
+}
 
 /* As it is written in a file. ret: [2 * 1024 + 3]. */
 static void quote(const struct settings *s, int setting, char *ret) {
@@ -585,202 +792,163 @@ static int print_profile(char *ret, size_t size, const struct settings *s, unsig
     return n + snprintf(ret + n, size - (size_t)n, "    }");
 }
 
-/* All settings of s, as text of a file, but for the preset, whose values they have. Returns its length. ret:
- * [MAX_FILE_BYTES], which is enough. */
-static size_t print_settings(char *ret, const struct settings *s) {
+/* The profiles of s as a list. Returns the bytes written. */
+static int print_profiles(char *ret, size_t size, const struct settings *s) {
     int n = 0;
-    for (int i = SETTING_preset + 1; i < N_SETTINGS; i++)
-        n += print_setting(ret + n, MAX_FILE_BYTES - (size_t)n, "", s, i);
     for (unsigned i = 0; i < s->n_profiles; i++) {
-        n += snprintf(ret + n, MAX_FILE_BYTES - (size_t)n, i ? ",\n    " : PROFILES " = (\n    ");
-        n += print_profile(ret + n, MAX_FILE_BYTES - (size_t)n, s, i);
+        n += snprintf(ret + n, size - (size_t)n, i ? ",\n    " : PROFILES " = (\n    ");
+        n += print_profile(ret + n, size - (size_t)n, s, i);
     }
-    if (s->n_profiles)
-        n += snprintf(ret + n, MAX_FILE_BYTES - (size_t)n, "\n);\n");
-    return (size_t)n;
+    return s->n_profiles ? n + snprintf(ret + n, size - (size_t)n, "\n);\n") : 0;
 }
 
+/* MAX_FILE_BYTES are enough for all settings and profiles. */
 int settings_write(const struct settings *s, const char *file, struct err *err) {
     char text[MAX_FILE_BYTES];
-    return file_write(file, text, print_settings(text, s), err);
+    int n = 0;
+    for (int i = SETTING_preset + 1; i < N_SETTINGS; i++) /* which say what the preset stands for */
+        n += print_setting(text + n, sizeof text - (size_t)n, "", s, i);
+    n += print_profiles(text + n, sizeof text - (size_t)n, s);
+    return file_write(file, text, (size_t)n, err);
 }
 
-/* Whether a file would show the same values. */
-static bool same(const struct settings *a, const struct settings *b) {
-    char x[MAX_FILE_BYTES], y[MAX_FILE_BYTES];
-    const size_t n = print_settings(x, a);
-    return print_settings(y, b) == n && memcmp(x, y, n) == 0;
+/* ---- the file that the program saves in -------------------------------------------------------------------------- */
+
+static const char about_saved[] =
+    "# What the program saved: the settings of its window, and those of \"primeknet\" with --save. They replace those\n"
+    "# of the settings file; a profile replaces the one of its microphone there or, without values, takes it away.\n"
+    "#\n"
+    "# The program writes this file as a whole: your own settings, and comments, belong in the other. \"primeknet\n"
+    "# settings\" tells where each setting comes from, \"primeknet unset NAME\" takes one out of here.\n";
+
+static int read_saved(struct settings *ret, const char *file, struct err *err) {
+    char path[sizeof ret->file];
+    if (!saved_path(path, file))
+        return err_set(err, -ENOENT, "there is no place to save settings in: neither XDG_CONFIG_HOME nor HOME names a "
+                                     "folder, or the path is too long");
+    int res = settings_read(ret, path, err);
+    if (!is_absent(res))
+        return res;
+    *ret = defaults;
+    strcpy(ret->file, path);
+    return 0;
 }
 
-/* Where the value stands of a setting outside profiles, or in one of them. 1: there; 0: the setting is not in the text;
- * -EINVAL: it cannot be told. */
-static int find_value(size_t *start, size_t *length, const char *text, size_t n, int profile, int setting) {
-    char path[64];
-    struct conf conf;
-    int res = conf_open(&conf, text, n, "", NULL);
+static int write_saved(struct settings *saved, struct err *err) {
+    char text[MAX_FILE_BYTES];
+    int n = snprintf(text, sizeof text, "%s", about_saved);
+    strcpy(saved->preset, saved->named_preset);
+    for (int i = 0; i < N_SETTINGS; i++)
+        if (saved->lines[i])
+            n += print_setting(text + n, sizeof text - (size_t)n, "", saved, i);
+    n += print_profiles(text + n, sizeof text - (size_t)n, saved);
+    const int res = settings_parse(saved, text, (size_t)n, saved->file, err); /* for the lines */
+    return res ? res : file_write(saved->file, text, (size_t)n, err);
+}
+
+enum { ANY_LINE = 1 };
+
+/* Notes that a setting has the value of s. A preset replaces its settings. */
+static void put_saved(struct settings *saved, const struct settings *s, int setting) {
+    drop(saved, setting);
+    saved->lines[setting] = ANY_LINE;
+    copy_value(saved, s, setting);
+    if (setting == SETTING_preset)
+        strcpy(saved->named_preset, s->named_preset);
+}
+
+static int add_profile(struct settings *saved, const struct profile *p, struct err *err) {
+    if (saved->n_profiles == MAX_PROFILES)
+        return err_set(err, -ENOSPC, "%s: there are %d profiles already", saved->file, MAX_PROFILES);
+    saved->profiles[saved->n_profiles++] = *p;
+    return 0;
+}
+
+/* Likewise in that profile of s, which, if it is the file's, is saved with the values that the file has. */
+static int put_saved_in(struct settings *saved, const struct settings *s, const char *file, unsigned profile,
+                        int setting, struct err *err) {
+    struct profile p = s->profiles[profile];
+    int there = find_profile(saved, p.microphone);
+    size_t size;
+    if (there < 0) {
+        struct settings unsaved;
+        int res = read_unsaved(&unsaved, file, err);
+        if (res == 0 && (there = find_profile(&unsaved, p.microphone)) >= 0)
+            p = unsaved.profiles[there];
+        if (res == 0)
+            res = add_profile(saved, &p, err);
+        if (res)
+            return res;
+        there = (int)saved->n_profiles - 1;
+    }
+    strcpy(profile_text(&saved->profiles[there], setting, &size), profile_value(&s->profiles[profile], setting));
+    return 0;
+}
+
+int settings_save(struct settings *ret, const struct settings *s, const char *file, int profile, int setting,
+                  struct err *err) {
+    const bool apart = setting == SETTING_preset && has_presets(s, profile);
+    int res = read_saved(ret, file, err);
+    for (int i = 0; res == 0 && i < N_SETTINGS; i++) {
+        if (i != setting && !(apart && is_of_presets(i)))
+            continue;
+        if (profile >= 0 && profile_value(&s->profiles[profile], i))
+            res = put_saved_in(ret, s, file, (unsigned)profile, i, err);
+        else if (i != SETTING_preset || !apart)
+            put_saved(ret, s, i);
+    }
+    return res ? res : write_saved(ret, err);
+}
+
+int settings_save_profile(struct settings *ret, const struct settings *s, const char *file, const char *microphone,
+                          struct err *err) {
+    struct profile taken = {.line = 0};
+    struct settings unsaved;
+    int res = read_saved(ret, file, err);
     if (res)
         return res;
-    if (profile < 0)
-        snprintf(path, sizeof path, "%s", settings_name(setting));
-    else
-        snprintf(path, sizeof path, PROFILES ".[%d].%s", profile, settings_name(setting));
-    const config_setting_t *found = config_lookup(&conf.config, path);
-    *length = found ? conf_place(&conf, found, start) : 0;
-    conf_close(&conf);
-    return *length ? 1 : found || profile >= 0 ? -EINVAL : 0;
-}
-
-/* The text, which settings_parse takes, with this value of the setting, at most MAX_FILE_BYTES, into
- * ret[MAX_FILE_BYTES + 1]. -EINVAL: where the value stands cannot be told. */
-static int put_value(char *ret, size_t *ret_n, const char *text, size_t n, int profile, int setting,
-                     const char *value) {
-    size_t start = 0, length = 0;
-    int found = find_value(&start, &length, text, n, profile, setting), m;
-    if (found < 0)
-        return found;
-    if (found) {
-        m = snprintf(ret, MAX_FILE_BYTES + 1, "%.*s%s%s", (int)start, text, value, text + start + length);
-    } else {
-        bool open = n > 0 && text[n - 1] != '\n';
-        m = snprintf(ret, MAX_FILE_BYTES + 1, "%s%s%s = %s;\n", text, open ? "\n" : "", settings_name(setting), value);
+    const int profile = find_profile(s, microphone);
+    const bool known = read_unsaved(&unsaved, file, NULL) == 0;
+    for (unsigned i = ret->n_profiles; i-- > 0;) {
+        const struct profile *p = &ret->profiles[i];
+        const bool takes_nothing = !has_values(p) && known && find_profile(&unsaved, p->microphone) < 0;
+        if (takes_nothing || strcmp(p->microphone, microphone) == 0)
+            settings_remove_profile(ret, i);
     }
-    if (m < 0 || m > MAX_FILE_BYTES)
-        return -EFBIG;
-    *ret_n = (size_t)m;
-    return 0;
-}
-
-static int refuse_save(const struct settings *s, int setting, struct err *err) {
-    return settings_refuse(s, setting, -EINVAL,
-                           "cannot be changed where it stands; write NAME = VALUE on a line of its own", err);
-}
-
-/* What is to be saved, and the value as it is written: of a profile of these settings, if it has it, else of all. */
-static void choose_value(struct settings *s, int *profile, int setting, char *text, char *value) {
-    struct settings used = *s;
-    if (*profile < 0 || !profile_value(&s->profiles[*profile], setting))
-        *profile = -1;
-    else
-        settings_use_profile(&used, (unsigned)*profile);
-    settings_text(&used, setting, text, 1024);
-    quote(&used, setting, value);
-}
-
-/* The file to save in: its name, [sizeof s->file], its text, which is the caller's, and what that says. */
-static int read_to_save(const struct settings *s, char *file, char **ret, size_t *n, struct settings *before,
-                        struct err *err) {
-    bool own = s->file[0] && strcmp(s->file, SYSCONFDIR "/primeknet/primeknet.conf") != 0;
-    char *text = NULL;
-    int res = 0;
-    if (own)
-        strcpy(file, s->file);
-    else if (!user_file(file, sizeof s->file))
-        res = err_set(err, -ENOENT, "neither XDG_CONFIG_HOME nor HOME says where to save settings");
-    if (res == 0) {
-        res = file_read(&text, n, file, MAX_FILE_BYTES, err);
-        if (res == -ENOENT && !own && s->file[0])
-            res = file_read(&text, n, s->file, MAX_FILE_BYTES, err);
-        if (res == -ENOENT || res == -ENOTDIR)
-            res = (text = strdup("")) ? 0 : err_set(err, -ENOMEM, "%s", strerror(ENOMEM));
+    if (profile >= 0) {
+        res = add_profile(ret, &s->profiles[profile], err);
+    } else if (!known || find_profile(&unsaved, microphone) >= 0) {
+        snprintf(taken.microphone, sizeof taken.microphone, "%s", microphone);
+        res = add_profile(ret, &taken, err);
     }
-    if (res == 0)
-        res = settings_parse(before, text, *n, file, err);
-    *ret = text;
-    return res;
+    return res ? res : write_saved(ret, err);
 }
 
-/* Gives a setting in the file's text, [MAX_FILE_BYTES + 1], the value that it has in s, and so in `before`, which is
- * what the text says. */
-static int save_value(char *text, struct settings *before, struct settings *s, int profile, int setting,
-                      struct err *err) {
-    char shown[1024], value[2 * 1024 + 3], next[MAX_FILE_BYTES + 1];
-    size_t n_next = 0;
-    choose_value(s, &profile, setting, shown, value);
-    const bool there = profile < 0 || find_profile(before, s->profiles[profile].microphone) == profile;
-    const int res = put_value(next, &n_next, text, strlen(text), profile, setting, value);
-    if (res == -EFBIG)
-        return err_set(err, res, "%s: no room for another setting", before->file);
-    if (res || !there || settings_set_in(before, profile, setting, shown, NULL) < 0)
-        return refuse_save(before, setting, err);
-    memcpy(text, next, n_next + 1);
-    return 0;
+int settings_unsave(struct settings *ret, const char *file, int setting, struct err *err) {
+    int res = read_saved(ret, file, err);
+    if (res)
+        return res;
+    drop(ret, setting);
+    return write_saved(ret, err);
 }
 
-/* The preset, and those of its settings that would replace it there; in a profile its settings alone. */
-static int save_preset(char *text, struct settings *before, struct settings *s, int profile, struct err *err) {
-    const bool apart = has_presets(s, profile);
-    const struct settings read = *before;
-    int res = apart ? 0 : save_value(text, before, s, -1, SETTING_preset, err);
-    for (int i = 0; res == 0 && i < N_OF_PRESETS; i++)
-        if (apart || read.lines[of_presets[i]])
-            res = save_value(text, before, s, profile, of_presets[i], err);
-    return res;
-}
-
-int settings_save(struct settings *s, int profile, int setting, struct err *err) {
-    struct settings before = defaults, after = defaults;
-    char *read = NULL, text[MAX_FILE_BYTES + 1], file[sizeof s->file];
-    size_t n = 0;
-
-    int res = read_to_save(s, file, &read, &n, &before, err);
-    if (res == 0) {
-        memcpy(text, read, n);
-        text[n] = '\0';
-        res = setting == SETTING_preset ? save_preset(text, &before, s, profile, err)
-                                        : save_value(text, &before, s, profile, setting, err);
+void settings_note_saved(struct settings *s, const struct settings *saved) {
+    strcpy(s->saved, saved->file);
+    memcpy(s->saved_lines, saved->lines, sizeof s->saved_lines);
+    for (int i = 0; i < N_SETTINGS; i++)
+        if ((saved->lines[i] || (is_of_presets(i) && saved->lines[SETTING_preset])) && agree(s, saved, i))
+            s->live &= ~bit(i);
+    for (unsigned i = 0; i < saved->n_profiles; i++) {
+        const int there = find_profile(s, saved->profiles[i].microphone);
+        if (there < 0)
+            continue;
+        struct profile *p = &s->profiles[there];
+        p->line = saved->profiles[i].line;
+        p->saved = true;
+        for (int k = 0; k < N_SETTINGS; k++) {
+            const char *value = profile_value(p, k), *there_too = profile_value(&saved->profiles[i], k);
+            if (value && there_too && strcmp(value, there_too) == 0)
+                p->live &= ~bit(k);
+        }
     }
-    if (res == 0)
-        res = settings_parse(&after, text, strlen(text), file, err);
-    if (res == 0 && !same(&before, &after)) /* write nothing that would read back differently */
-        res = refuse_save(&before, setting, err);
-    if (res == 0)
-        res = file_write(file, text, strlen(text), err);
-    if (res == 0) {
-        strcpy(s->file, file);
-        s->lines[setting] = after.lines[setting];
-    }
-    free(read);
-    return res;
-}
-
-/* The file's text with the profile of that microphone, or without it. ret: [MAX_FILE_BYTES + 1]. before: what the text
- * says, to be brought to what ret says. */
-static int put_profile(char *ret, char *text, struct settings *before, const struct settings *s, const char *microphone,
-                       struct err *err) {
-    char group[4096];
-    const int profile = find_profile(s, microphone), there = find_profile(before, microphone);
-    if (there >= 0) {
-        conf_remove(text, PROFILES, (unsigned)there);
-        settings_remove_profile(before, (unsigned)there);
-    }
-    strcpy(ret, text);
-    if (profile < 0)
-        return 0;
-    if (before->n_profiles == MAX_PROFILES)
-        return err_set(err, -ENOSPC, "%s: there are %d profiles already", before->file, MAX_PROFILES);
-    print_profile(group, sizeof group, s, (unsigned)profile);
-    if (conf_add(ret, MAX_FILE_BYTES + 1, text, PROFILES, group) > MAX_FILE_BYTES)
-        return err_set(err, -EFBIG, "%s: no room for another profile", before->file);
-    before->profiles[before->n_profiles++] = s->profiles[profile];
-    return 0;
-}
-
-int settings_save_profile(struct settings *s, const char *microphone, struct err *err) {
-    struct settings before = defaults, after = defaults;
-    char *text = NULL, next[MAX_FILE_BYTES + 1], file[sizeof s->file];
-    size_t n = 0;
-
-    int res = read_to_save(s, file, &text, &n, &before, err);
-    if (res == 0)
-        res = put_profile(next, text, &before, s, microphone, err);
-    if (res == 0)
-        res = settings_parse(&after, next, strlen(next), file, err);
-    if (res == 0 && !same(&before, &after))
-        res = err_set(err, -EINVAL, "%s: profiles cannot be changed where they stand", file);
-    if (res == 0)
-        res = file_write(file, next, strlen(next), err);
-    if (res == 0)
-        strcpy(s->file, file);
-    free(text);
-    return res;
 }

@@ -1,9 +1,13 @@
-/* settings.h - the user's settings: a file (its grammar: conf.h), read strictly, whole or not at all.
+/* settings.h - the settings: the user's file (its grammar: conf.h), and upon it what the program saved.
+ *
+ * The program never writes the user's file. What it saves goes to a file of its own beside it, in which it replaces one
+ * value at a time: NAME-saved.conf beside NAME.conf. That is read after the other, and its values replace the other's.
+ * Both are read strictly, whole or not at all: an unknown name, a wrong type or a value out of bounds is an error that
+ * names file and line.
  *
  * Omitted settings have their defaults; strength, floor_db and low_cut_hz have those of the preset. preset is what they
- * come to, PRESET_NONE if no preset has their values. An unknown name, a wrong type or a value out of bounds is an error that names
- * file and line. struct settings holds plain values, to be copied and compared freely. Not real-time safe; any thread,
- * one at a time. */
+ * come to, PRESET_NONE if no preset has their values. struct settings holds plain values, to be copied and compared
+ * freely. Not real-time safe; any thread, one at a time. */
 #ifndef PRIMEKNET_SETTINGS_H
 #define PRIMEKNET_SETTINGS_H
 
@@ -25,7 +29,15 @@ struct profile {
 #define ROW(name, size) char name[size]; /* as settings_set takes it; "": as without the profile */
     PROFILE_SETTINGS(ROW)
 #undef ROW
-    int line;
+    int line;      /* in the file, or ... */
+    bool saved;    /* ... in the saved one */
+    unsigned live; /* as in struct settings */
+};
+
+/* A line of the user's file without effect, because of one of the saved file. */
+struct hidden {
+    int setting; /* -1: a profile */
+    int line, saved_line;
 };
 
 enum { MAX_PROFILES = 8 };
@@ -35,15 +47,30 @@ struct settings {
 #define TEXT(name, size, ...) char name[size];
 #define SWITCH(name, fallback) bool name;
 #include "control/settings.def"
-    char file[1024];       /* where they come from; "" for the defaults */
+    char named_preset[16]; /* the preset that was chosen, even if others replace some of its values; "": none */
     unsigned n_profiles;
     struct profile profiles[MAX_PROFILES];
-    int lines[N_SETTINGS]; /* the line of each in that file, 0 for a default */
+    char file[1024], saved[1024]; /* where they come from: the file, and the saved one; "" if there is none */
+    int lines[N_SETTINGS], saved_lines[N_SETTINGS]; /* where each stands in them; 0: nowhere */
+    unsigned live, in_profile; /* bit i: setting i is not as in the files; it comes from the profile in use */
+    unsigned n_hidden;
+    struct hidden hidden[N_SETTINGS + MAX_PROFILES];
 };
 
 /* Reads `file` or, if it is NULL, the user's ($XDG_CONFIG_HOME/primeknet/primeknet.conf), else the system's, else
- * none. On failure only ret->file is set, to the file refused. */
+ * none; and the saved file beside `file` or the user's. On failure only ret->file and ret->saved are set. */
 int settings_load(struct settings *ret, const char *file, struct err *err);
+
+/* The same without what was saved of one setting or, of a preset, its settings. -ENOENT: nothing was. */
+int settings_load_without(struct settings *ret, const char *file, int setting, struct err *err);
+/* Gives a setting the value, or a preset its values, of `from`, and their places in the files. */
+void settings_take(struct settings *s, const struct settings *from, int setting);
+
+/* The names of the files that the settings come from, with a comma between two; "" for the defaults. */
+void settings_files(const struct settings *s, char *ret, size_t size);
+
+/* Reads exactly that file. On failure only ret->file is set. */
+int settings_read(struct settings *ret, const char *file, struct err *err);
 
 /* The same from n bytes of text; `file` is the name for messages. */
 int settings_parse(struct settings *ret, const char *text, size_t n, const char *file, struct err *err);
@@ -75,16 +102,30 @@ void settings_bounds(int setting, double *least, double *greatest);
 /* False if the setting's value is not a number. */
 bool settings_number(const struct settings *s, int setting, double *ret);
 
-/* Writes one setting of s into the file that s comes from, and leaves the rest alone: comments, order, the other
- * settings. Settings from the system's file, or from none, go to the user's file, which starts as a copy; s->file then
- * names that. profile: as for settings_set_in. A preset takes along those of its settings that stand there. */
-int settings_save(struct settings *s, int profile, int setting, struct err *err);
-
-/* Likewise adds the profile of that microphone to the file or, if s has none, removes it there. */
-int settings_save_profile(struct settings *s, const char *microphone, struct err *err);
+/* Saves the value that one setting has in s. `file`: as for settings_load. profile: as for settings_set_in; the whole
+ * profile then is in the saved file. ret: what that file says now. */
+int settings_save(struct settings *ret, const struct settings *s, const char *file, int profile, int setting,
+                  struct err *err);
+/* Saves the profile of that microphone or, if s has none, that there is none. */
+int settings_save_profile(struct settings *ret, const struct settings *s, const char *file, const char *microphone,
+                          struct err *err);
+/* Takes one setting out of the saved file, a preset with its settings. */
+int settings_unsave(struct settings *ret, const char *file, int setting, struct err *err);
+/* Notes in s where all that stands in the saved file, and which values are saved now. */
+void settings_note_saved(struct settings *s, const struct settings *saved);
 
 /* Replaces `file` by one with all settings of s. */
 int settings_write(const struct settings *s, const char *file, struct err *err);
+
+/* Where a setting's value comes from. line: in the file or the saved one, else 0. */
+enum origin {
+    FROM_DEFAULT,
+    FROM_FILE,
+    FROM_SAVED,
+    FROM_NO_FILE,    /* live */
+    FROM_ITS_VALUES, /* a preset that nobody chose */
+};
+enum origin settings_origin(const struct settings *s, int setting, int *line);
 
 /* Writes that a setting's value cannot be used, "FILE:LINE: model: what", and returns `code`. */
 int settings_refuse(const struct settings *s, int setting, int code, const char *what, struct err *err);

@@ -14,8 +14,8 @@
 #include <string.h>
 
 const struct cli_command *const cli_commands[] = {
-    &status_command, &monitor_command, &set_command, &bypass_command, &mics_command, &use_command, &profile_command,
-    &model_command, &apps_command, &app_command,
+    &status_command, &monitor_command, &settings_command, &set_command, &unset_command, &bypass_command, &mics_command,
+    &use_command, &profile_command, &model_command, &apps_command, &app_command,
 #ifdef HAVE_DAEMON
     &default_command, &setup_command, &doctor_command,
 #endif

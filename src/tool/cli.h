@@ -51,9 +51,10 @@ struct cli_command {
     const char *about;   /* further help, whole lines */
 };
 
-extern const struct cli_command status_command, monitor_command, set_command, bypass_command, mics_command, use_command,
-    profile_command, model_command, apps_command, app_command, default_command, setup_command, doctor_command, enhance_command,
-    plot_command, mix_command, compare_command, bench_command, help_command, version_command, complete_command;
+extern const struct cli_command status_command, monitor_command, settings_command, set_command, unset_command,
+    bypass_command, mics_command, use_command, profile_command, model_command, apps_command, app_command,
+    default_command, setup_command, doctor_command, enhance_command, plot_command, mix_command, compare_command,
+    bench_command, help_command, version_command, complete_command;
 extern const struct cli_command *const cli_commands[]; /* terminated by NULL */
 
 /* A parsed command line. */

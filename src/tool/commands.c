@@ -1,4 +1,4 @@
-/* primeknet set, bypass, use, profile, model, mics, apps, app: commands to a running primeknetd. */
+/* primeknet settings, set, unset, bypass, use, profile, model, mics, apps, app: commands to a running primeknetd. */
 #include "config.h"
 
 #include "tool/cli.h"
@@ -28,21 +28,53 @@ json_t *cli_ask(json_t *request) {
     return answer;
 }
 
-/* Sets a setting, and prints its new value and whether it was saved. */
-static int set(const char *name, const char *value, bool save) {
-    json_t *answer = cli_ask(
-        json_pack("{s:s, s:s, s:s, s:b}", "command", COMMAND_SET, "name", name, "value", value, "save", save));
+/* The width of the widest name in a list of objects. */
+static int name_width(const json_t *list) {
+    const json_t *one;
+    size_t i;
+    int width = 0;
+    json_array_foreach(list, i, one) {
+        const int n = (int)strlen(text_of(one, "name"));
+        width = n > width ? n : width;
+    }
+    return width;
+}
+
+/* A setting's value for people. */
+static const char *value_of(const json_t *setting, char ret[32]) {
+    const json_t *value = json_object_get(setting, "value");
+    snprintf(ret, 32, "%.10g", json_number_value(value));
+    return json_is_number(value) ? ret : text_of(setting, "value");
+}
+
+/* Where it comes from. */
+static void print_origin(const json_t *setting) {
+    const char *const from = text_of(setting, "from"), *const profile = text_of(setting, "profile");
+    if (text_of(setting, "file")[0])
+        printf("%s:%" JSON_INTEGER_FORMAT, text_of(setting, "file"),
+               json_integer_value(json_object_get(setting, "line")));
+    else
+        fputs(strcmp(from, "none") == 0     ? "not saved"
+              : strcmp(from, "values") == 0 ? "what its three settings come to"
+                                            : "the default",
+              stdout);
+    printf("%s%s\n", profile[0] ? ", in the profile of " : "", profile);
+}
+
+/* Prints a setting's new value, and what keeps it from having an effect. Takes ownership of the answer. */
+static int print_change(json_t *answer, bool save, bool unset) {
+    char value[32];
     if (!answer)
         return cli_failed;
-    const json_t *now = json_object_get(answer, "value");
-    if (json_is_number(now))
-        printf("%s is now %.10g", text_of(answer, "name"), json_number_value(now));
-    else
-        printf("%s is now %s", text_of(answer, "name"), json_string_value(now));
-    if (save)
-        printf(", saved in %s\n", text_of(answer, "file"));
-    else
-        printf(", until the settings are reloaded; --save keeps it\n");
+    printf("%s is now %s", text_of(answer, "name"), value_of(answer, value));
+    if (unset) {
+        fputs(", from ", stdout);
+        print_origin(answer);
+    } else if (save) {
+        printf(", saved in %s\n", text_of(answer, "saved"));
+    } else {
+        puts(", until the settings are reloaded; --save keeps it");
+    }
     if (json_is_true(json_object_get(answer, "bypass")))
         printf("bypass is on, so it has no effect until primeknet bypass off\n");
     if (text_of(answer, "missing")[0])
@@ -51,7 +83,13 @@ static int set(const char *name, const char *value, bool save) {
     return cli_done;
 }
 
-#define SAVE {'s', "save", .help = "also save it in the settings file"}
+static int set(const char *name, const char *value, bool save) {
+    return print_change(cli_ask(json_pack("{s:s, s:s, s:s, s:b}", "command", COMMAND_SET, "name", name, "value", value,
+                                          "save", save)),
+                        save, false);
+}
+
+#define SAVE {'s', "save", .help = "also save it, beside the settings file"}
 
 /* A setting's value as the settings file has it, from how people type it: 50%, 0,5, yes. */
 static const char *as_saved(char ret[64], const char *name, const char *value) {
@@ -97,6 +135,49 @@ const struct cli_command set_command = {
 #include "control/settings.def"
 };
 
+static int run_unset(const struct cli_call *call) {
+    return print_change(cli_ask(json_pack("{s:s, s:s}", "command", COMMAND_UNSET, "name", call->words[0])), false, true);
+}
+
+const struct cli_command unset_command = {
+    .name = "unset",
+    .summary = "forget what was saved of a setting",
+    .run = run_unset,
+    .arguments = {{"NAME", .kind = CLI_SETTING}},
+    .about = "Takes a setting out of the file that --save and the window save in, so that your settings file counts\n"
+             "again or, if that omits it, the default.\n",
+};
+
+static int run_settings(const struct cli_call *call) {
+    json_t *answer = cli_ask(json_pack("{s:s}", "command", COMMAND_SETTINGS)), *one;
+    if (!answer)
+        return cli_failed;
+    const json_t *list = json_object_get(answer, "settings");
+    const int width = name_width(list);
+    char value[32];
+    size_t i;
+    if (cli_option(call, 'j'))
+        cli_print_json(answer);
+    else
+        json_array_foreach(list, i, one) {
+            printf("%-*s  %-8s  ", width, text_of(one, "name"), value_of(one, value));
+            print_origin(one);
+        }
+    if (text_of(answer, "refused")[0])
+        cli_fail("the files as they are now are not in force: %s", text_of(answer, "refused"));
+    json_decref(answer);
+    return cli_done;
+}
+
+const struct cli_command settings_command = {
+    .name = "settings",
+    .summary = "list the settings, and where each comes from",
+    .run = run_settings,
+    .options = {{'j', "json", .help = "as one JSON object, for scripts; see primeknet(1)"}},
+    .about = "Lists the settings in force, and the file and line that each comes from: the settings file or, upon\n"
+             "that, what --save and the window saved.\n",
+};
+
 static int run_model(const struct cli_call *call) {
     return set("model", call->words[0], cli_option(call, 's'));
 }
@@ -131,18 +212,6 @@ const struct cli_command bypass_command = {
 };
 
 /* ---- microphones ------------------------------------------------------------------------------------------------- */
-
-/* The width of the widest name in a list of objects. */
-static int name_width(const json_t *list) {
-    const json_t *one;
-    size_t i;
-    int width = 0;
-    json_array_foreach(list, i, one) {
-        const int n = (int)strlen(text_of(one, "name"));
-        width = n > width ? n : width;
-    }
-    return width;
-}
 
 static int run_mics(const struct cli_call *call) {
     json_t *answer = cli_ask(json_pack("{s:s}", "command", COMMAND_MICROPHONES)), *mic;
@@ -255,7 +324,7 @@ const struct cli_command profile_command = {
     .run = run_profile,
     .arguments = {{"on|off", .kind = CLI_ONE_OF, .optional = true}},
     .about = "With on, strength, floor_db, low_cut_hz and model as they are become a profile of the microphone in\n"
-             "use, in the settings file: to set one of them is then to set it for this microphone. off removes the\n"
+             "use, which is saved: to set one of them is then to set it for this microphone. off removes the\n"
              "profile.\n"
              "Without an argument, prints whether there is one.\n",
 };

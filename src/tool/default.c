@@ -142,7 +142,7 @@ static int restore_default(const struct before *b) {
 
 /* With a daemon it is asked, so that its microphone changes with the file. */
 static int follow_default_again(void) {
-    struct settings s;
+    struct settings s, saved;
     struct err err;
     int fd;
     if (control_connect(&fd, &err) == 0) {
@@ -153,7 +153,7 @@ static int follow_default_again(void) {
         return answer ? cli_done : cli_failed;
     }
     if (settings_load(&s, NULL, &err) == 0 && (settings_set(&s, SETTING_microphone, "default", &err) < 0 ||
-                                               settings_save(&s, -1, SETTING_microphone, &err) < 0))
+                                               settings_save(&saved, &s, NULL, -1, SETTING_microphone, &err) < 0))
         return cli_fail("%s", err.text);
     return cli_done;
 }

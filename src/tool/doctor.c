@@ -159,14 +159,30 @@ static void use_running_settings(struct doctor *d) {
                      NULL);
     }
     snprintf(d->settings.file, sizeof d->settings.file, "%s", text_of(running, "file"));
+    snprintf(d->settings.saved, sizeof d->settings.saved, "%s", text_of(running, "saved"));
+}
+
+/* What has no effect in the user's file, which people change without a look at what was saved. */
+static void tell_hidden(struct doctor *d, const struct settings *read) {
+    for (unsigned i = 0; i < read->n_hidden; i++) {
+        const struct hidden *const h = &read->hidden[i];
+        const char *const name = h->setting < 0 ? _("this profile") : settings_name(h->setting);
+        char advice[128];
+        snprintf(advice, sizeof advice, _("{primeknet unset %s}, or take the line out"), name);
+        tell(d, NOTE, "settings", h->setting < 0 ? "take it out there, or in the other file" : advice,
+             "%s:%d: %s has no effect, because %s:%d replaces it", read->file, h->line, name, read->saved,
+             h->saved_line);
+    }
 }
 
 static void check_settings(struct doctor *d) {
+    char files[sizeof d->settings.file + sizeof d->settings.saved];
     struct err err;
     const char *instead = text_of(d->status, "instead");
     int res = settings_load(&d->settings, NULL, &err);
     if (res)
         settings_parse(&d->settings, "", 0, "", &(struct err){0});
+    const struct settings read = d->settings;
     if (d->status)
         use_running_settings(d);
     if (res) {
@@ -180,9 +196,10 @@ static void check_settings(struct doctor *d) {
                     "once the file is correct: {primeknet setup}"),
              "in force: %s, not the file: %s", instead, text_of(d->status, "refused"));
     } else {
-        tell(d, FINE, "settings", NULL, "%s",
-             d->settings.file[0] ? d->settings.file : _("the defaults (there is no file)"));
+        settings_files(&d->settings, files, sizeof files);
+        tell(d, FINE, "settings", NULL, "%s", files[0] ? files : _("the defaults (there is no file)"));
     }
+    tell_hidden(d, &read);
 }
 
 static void check_service(struct doctor *d) {

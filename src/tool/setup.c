@@ -142,7 +142,7 @@ const struct cli_command setup_command = {
     .summary = "run Enhanced Mic now and at every login",
     .run = run_setup,
     .options = {{'d', "default", .help = "also make Enhanced Mic the default microphone"},
-                {'r', "remove", .help = "undo setup; the settings file stays"}},
+                {'r', "remove", .help = "undo setup; the settings stay"}},
     .about = "Measures which model this processor can run, and has primeknetd started now and at every login: by\n"
              "systemd or, where that does not run, by the desktop. It can be run again. With --default, applications\n"
              "that follow the default use Enhanced Mic, even those that offer no choice, and return to it after it was\n"

@@ -170,8 +170,9 @@ static int print_status(FILE *f, const json_t *s, bool with_levels, const char *
     json_array_foreach(json_object_get(s, "streams"), i, stream)
         n_lines += print_stream(f, stream, end);
     LINE("memory", fprintf(f, "%.0f MiB", number_of(s, "memory_mib")));
-    LINE("settings",
-         fputs(text_of(settings, "file")[0] ? text_of(settings, "file") : "the defaults (there is no file)", f));
+    const char *const file = text_of(settings, "file"), *const saved = text_of(settings, "saved");
+    LINE("settings", fprintf(f, "%s%s%s", file[0] || saved[0] ? file : "the defaults (there is no file)",
+                             file[0] && saved[0] ? ", " : "", saved));
     if (!json_is_null(json_object_get(s, "refused")))
         LINE("", fprintf(f, "not in force; in force: %s, because %s", text_of(s, "instead"), text_of(s, "refused")));
 #undef LINE

@@ -1,7 +1,6 @@
 /* setting.h - a setting of the daemon's as a row of the window: a scale, a switch, or a choice.
  *
- * What the user moves is set at once, and written into the settings file when it has come to rest; what others set is
- * shown. */
+ * What the user moves is set at once, and saved when it has come to rest; what others set is shown. */
 #ifndef PRIMEKNET_WINDOW_SETTING_H
 #define PRIMEKNET_WINDOW_SETTING_H
 

@@ -1,11 +1,14 @@
-/* Settings: any text gives settings that can be written and read again, or one line.
+/* Settings: any text gives settings that can be written and read again, or one line. What is saved changes that alone,
+ * and the user's file never.
  *
- * A byte: which allocation fails. A byte: the setting that is then set; its upper bit: and saved to the file. A
- * byte: the length of its new value, which follows; the rest is the file. */
+ * A byte: which allocation fails. A byte: the setting that is then set; its highest bit: and saved; the next: upon
+ * what was saved before. A byte: the length of its new value, which follows; then, if there is such a file, its length
+ * in two bytes, and that; the rest is the user's file. */
 #include "config.h"
 
 #include "fuzz.h"
 
+#include "base/file.h"
 #include "control/presets.h"
 #include "daemon/settings.h"
 
@@ -57,44 +60,77 @@ static void show_and_set(const struct settings *s) {
     }
 }
 
-static void save(const struct fuzz_input *in, int setting, const char *value, unsigned fail) {
-    char file[512];
-    struct settings before, after, now;
-    struct err err = {0};
-    snprintf(file, sizeof file, "%s/primeknet.conf", fuzz_directory());
+static void put(const char *file, const struct fuzz_input *in) {
     FILE *f = fopen(file, "wb");
     fuzz_check(f && fwrite(in->data, 1, in->size, f) == in->size);
     fuzz_check(fclose(f) == 0);
-    if (settings_load(&before, file, &err))
-        return;
-    now = before;
-    if (settings_set(&now, setting, value, &err))
-        return;
-    fuzz_fail_allocation(fail);
-    const int code = settings_save(&now, -1, setting, &err);
-    fuzz_fail_allocation(0);
-    fuzz_check(settings_load(&after, file, &err) == 0);
-    if (code) {
+}
+
+static void check_content(const char *file, const struct fuzz_input *in) {
+    char *text = NULL;
+    size_t n = 0;
+    fuzz_check(file_read(&text, &n, file, 65536, NULL) == 0);
+    fuzz_check(n == in->size && memcmp(text, in->data, n) == 0);
+    free(text);
+}
+
+/* saved: what was saved before, or NULL. */
+static void save(const struct fuzz_input *in, const struct fuzz_input *saved, int setting, const char *value,
+                 unsigned fail) {
+    char file[512], saved_file[512];
+    struct settings before, after, now, without, what;
+    struct err err = {0};
+    snprintf(file, sizeof file, "%s/primeknet.conf", fuzz_directory());
+    snprintf(saved_file, sizeof saved_file, "%s/primeknet-saved.conf", fuzz_directory());
+    put(file, in);
+    if (saved)
+        put(saved_file, saved);
+    int code = settings_load(&before, file, &err);
+    if (code)
         check_message(&err);
-        same_but(&before, &after, -1);
-    } else {
-        same_but(&now, &after, -1);
-        same_but(&before, &after, setting);
+    now = before;
+    if (code == 0 && settings_set(&now, setting, value, &err) == 0) {
+        fuzz_fail_allocation(fail);
+        code = settings_save(&what, &now, file, -1, setting, &err);
+        fuzz_fail_allocation(0);
+        fuzz_check(settings_load(&after, file, &err) == 0);
+        if (code) {
+            same_but(&before, &after, -1);
+            if (saved)
+                check_content(saved_file, saved);
+        } else {
+            same_but(&now, &after, -1);
+            same_but(&before, &after, setting);
+            settings_note_saved(&now, &what);
+            fuzz_check(now.live == 0 && memcmp(now.saved_lines, after.saved_lines, sizeof now.saved_lines) == 0);
+            fuzz_check(settings_load_without(&without, file, setting, &err) == 0);
+            settings_take(&now, &without, setting);
+            same_but(&without, &now, -1);
+            fuzz_check(settings_unsave(&what, file, setting, &err) == 0);
+            fuzz_check(settings_load(&after, file, &err) == 0);
+            same_but(&without, &after, -1);
+        }
     }
+    check_content(file, in);
     unlink(file);
+    unlink(saved_file);
     fuzz_check(fuzz_n_files() == 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct fuzz_input in = {data, size};
     const unsigned fail = fuzz_byte(&in), what = fuzz_byte(&in), length = fuzz_byte(&in);
-    const int setting = (int)((what & 127) % N_SETTINGS);
+    const int setting = (int)((what & 63) % N_SETTINGS);
     char value[256];
     const size_t n_value = length < in.size ? length : in.size;
     memcpy(value, in.data, n_value);
     value[n_value] = '\0';
     in.data += n_value;
     in.size -= n_value;
+    const size_t n_saved = what & 64 ? fuzz_short(&in) : 0;
+    const struct fuzz_input saved = {in.data, n_saved < in.size ? n_saved : in.size};
+    in.data += saved.size;
+    in.size -= saved.size;
     if (in.size > 65536)
         return 0;
 
@@ -121,6 +157,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
             show_and_set(&next);
     }
     if (what & 128)
-        save(&in, setting, value, fail);
+        save(&in, what & 64 ? &saved : NULL, setting, value, fail);
     return 0;
 }
