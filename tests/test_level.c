@@ -245,6 +245,30 @@ START_TEST(a_sharp_noise_is_limited_as_well) {
 }
 END_TEST
 
+/* A steady tone above the ceiling: what is not that tone in what the limiter leaves. */
+START_TEST(the_limiter_hardly_distorts) {
+    static const double hz[] = {100, 220, 997, 1000};
+    float *x = get();
+    for (size_t i = 0; i < N / 4; i++)
+        x[i] = (float)sin(2 * M_PI * hz[_i] * (double)i / RATE);
+    for (size_t i = 0; i < 2 * RATE; i += HOP) {
+        level.n = 0; /* no block of speech is ever complete: the voice's gain stays */
+        channels[0].x = x + i;
+        level_process(&level, channels, 1, HOP, 1);
+    }
+    double in_phase = 0, across = 0, power = 0;
+    for (size_t i = RATE; i < 2 * RATE; i++) {
+        in_phase += 2 * x[i] * sin(2 * M_PI * hz[_i] * (double)i / RATE) / RATE;
+        across += 2 * x[i] * cos(2 * M_PI * hz[_i] * (double)i / RATE) / RATE;
+        power += (double)x[i] * x[i] / RATE;
+    }
+    const double tone = (in_phase * in_phase + across * across) / 2;
+    printf("%.0f Hz: THD+N %.1f dB\n", hz[_i], db_of(fabs(power - tone) / tone));
+    ck_assert_double_lt(fabs(power - tone), 1e-6 * tone); /* -60 dB */
+    free(x);
+}
+END_TEST
+
 /* Off, or where nothing is known of speech: also what is above the ceiling. */
 START_TEST(what_is_not_levelled_passes_to_the_bit) {
     float *x = speech(-10), *before = get();
@@ -369,6 +393,7 @@ int main(void) {
     tcase_add_loop_test(t, attack_and_release_are_as_stated, 0, 2);
     tcase_add_loop_test(t, no_true_peak_is_above_the_ceiling, 0, 6);
     tcase_add_test(t, a_sharp_noise_is_limited_as_well);
+    tcase_add_loop_test(t, the_limiter_hardly_distorts, 0, 4);
     tcase_add_loop_test(t, what_is_not_levelled_passes_to_the_bit, 0, 2);
     tcase_add_loop_test(t, the_gain_comes_back_after_a_bypass, 0, 2);
     tcase_add_test(t, a_bypass_ends_the_limiter);

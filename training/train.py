@@ -170,7 +170,9 @@ def train(config, data, out, weights=None, resume=False, device='cuda' if torch.
         dist.init_process_group('gloo' if device == 'cpu' else 'nccl')
         if device != 'cpu':
             torch.cuda.set_device(int(os.environ['LOCAL_RANK']))
-    if device != 'cpu':
+    if device == 'cpu':
+        torch.set_num_threads(1)                        # on a busy machine they would wait for each other, spinning
+    else:
         torch.cuda.set_stream(torch.cuda.Stream())      # the usual one cannot become a graph
     t = config['training']
     torch.set_float32_matmul_precision('high')

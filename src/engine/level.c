@@ -13,7 +13,7 @@ static const float least_lufs = -70;             /* the absolute gate of BS.1770
 static const float switch_db_per_s = 400;        /* to and from no level at all */
 static const float ceiling = .867f;              /* -1 dBTP, less what this interpolation may miss */
 static const float usual_ceiling = .84f;         /* leaves what comes next room between the samples */
-static const float recover_db_per_s = 20;
+static const float recover_db_per_s = 20, hold_s = .05f; /* longer than a period of the lowest voice */
 enum { PIECE = 32, BEFORE = LEVEL_TAPS - 1 };  /* samples that the limiter lowers together, and those before them */
 
 /* BS.1770-4, annex 2. The other two phases are these reversed. */
@@ -145,11 +145,17 @@ static void limit(struct level *l, struct level_channel *channels, unsigned n_ch
     const float db_per_s = limits ? recover_db_per_s : switch_db_per_s;
     for (unsigned from = 0; from < n; from += PIECE) {
         const unsigned len = n - from < PIECE ? n - from : PIECE;
-        if (recovers && l->limit < 1)
-            l->limit = fminf(l->limit * powf(10, db_per_s / 20 * (float)len / (float)l->rate), 1);
+        float wanted = l->limit;
+        if (recovers && wanted < 1)
+            wanted = fminf(wanted * powf(10, db_per_s / 20 * (float)len / (float)l->rate), 1);
+        float fits = wanted;
         for (unsigned c = 0; limits && c < n_channels; c++)
             if (channels[c].x)
-                l->limit = limit_of(&channels[c], from, len, l->limit);
+                fits = limit_of(&channels[c], from, len, fits);
+        if (fits < wanted)
+            l->held = (unsigned)(hold_s * (float)l->rate);
+        l->limit = limits && l->held ? fminf(l->limit, fits) : fits;
+        l->held -= len < l->held ? len : l->held;
         for (unsigned c = 0; c < n_channels; c++)
             if (channels[c].x)
                 scale(&channels[c], from, len, l->limit);
@@ -173,6 +179,7 @@ void level_restart(struct level *l) {
     l->n_blocks = 0;
     l->wanted_db = l->gain_db = 0;
     l->gain = l->limit = 1;
+    l->held = 0;
 }
 
 void level_control(struct level *l, float target) {

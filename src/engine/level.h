@@ -9,8 +9,8 @@
  *   true peak     -1 dBTP at most, by the interpolation of BS.1770-4, annex 2
  *
  * The limiter adds no delay. It splits a block into pieces, checks each together with the samples already given, and
- * lowers the whole piece if its peak would be higher. In speech its gain rises again by 20 dB/s. All channels of one
- * sound share every gain.
+ * lowers the whole piece if its peak would be higher. In speech, 0.05 s after the last such peak, its gain rises again
+ * by 20 dB/s. All channels of one sound share every gain.
  *
  * When the level is off or the probability is unknown (in bypass, or once the engine is lost), the gain returns to 0 dB
  * within 0.05 s; then samples pass bit for bit and no peak is limited. The voice's gain is kept for later.
@@ -44,7 +44,8 @@ struct level {
     unsigned n_blocks;               /* so far */
     float wanted_db;                 /* the voice's gain */
     float gain_db, gain;             /* the gain after the last sample */
-    float limit;                     /* the limiter's */
+    float limit;                     /* the limiter's ... */
+    unsigned held;                   /* ... and samples until it may rise */
 };
 
 /* rate in Hz. The level is off. */

@@ -22,8 +22,7 @@ def test_a_stranger_trains_a_model_that_the_tool_runs(tmp_path):
     assert n == 1
     for folder in 'scripts', 'training':
         (tmp_path / folder).symlink_to(TOP / folder)
-    # One thread: with more a busy machine's threads wait for each other.
-    environment = os.environ | dict(PATH=f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}", OMP_NUM_THREADS='1',
+    environment = os.environ | dict(PATH=f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}",
                                     PRIMEKNET_MODELS=str(TOP / 'models'))
     done = subprocess.run(['bash', '-euxc', shorter], cwd=tmp_path, env=environment, stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
