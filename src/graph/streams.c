@@ -322,10 +322,11 @@ static void on_state(struct streams *s, struct pw_stream *stream, enum pw_stream
 
 static void on_param(struct streams *s, struct pw_stream *stream, uint32_t id, const struct spa_pod *param) {
     const bool visible = stream == streams_visible(s);
-    if (id == SPA_PARAM_Format && !param && visible)
-        s->suspended.visible |= atomic_load(&s->n_consumers) > 0;
+    if (id == SPA_PARAM_Format && !visible)
+        s->suspended.formatless = !param;
     else if (id == SPA_PARAM_Format && !param)
-        s->suspended.device = true;
+        s->suspended.visible |= atomic_load(&s->n_consumers) > 0;
+    s->suspended.device |= s->suspended.visible && s->suspended.formatless;
     if (visible) {
         params_set(s->params, id, param);
         if (id == SPA_PARAM_Format && param) /* PipeWire 1.4 may have made its ports after the pause began */
@@ -446,7 +447,7 @@ static struct pw_properties *share(const struct streams *s, const char *part, co
 
 static struct pw_properties *visible_properties(struct streams *s, const char *class) {
     s->voice = "unknown";
-    s->suspended.visible = s->suspended.visible_alone = false;
+    s->suspended.visible = s->suspended.device = s->suspended.visible_alone = false;
     return share(s, "", "", pw_properties_new(PW_KEY_MEDIA_CLASS, class, VOICE, s->voice, NULL));
 }
 
@@ -462,6 +463,7 @@ static struct pw_properties *hidden_properties(const struct streams *s, const ch
 static struct pw_properties *device_properties(struct streams *s, const char *part, const char *part_title,
         const char *category, const char *target) {
     snprintf(s->target, sizeof s->target, "%s", target);
+    s->suspended.formatless = false;
     return hidden_properties(s, part, part_title, category, s->target);
 }
 

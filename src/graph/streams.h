@@ -45,8 +45,9 @@ struct streams {
     char played[256];              /* what the echo stream was opened with */
     bool quiet, pacing;
     struct {
-        bool visible, device; /* these streams have lost their formats since the visible one ran last */
-        bool visible_alone;   /* the visible stream runs again under its clients: it must be opened anew */
+        bool formatless;      /* the device stream has lost its format and has no other yet */
+        bool visible, device; /* the visible stream was suspended since it ran last, and the other with it */
+        bool visible_alone;   /* it runs again under its clients: it must be opened anew */
     } suspended;
     const char *voice; /* the visible stream's property "primeknet.voice": "true", "false" or "unknown" */
 

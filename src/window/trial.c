@@ -14,6 +14,7 @@
 #include <string.h>
 
 enum { SECONDS = 5, BEFORE = 0, AFTER = 1 };
+enum { TICK_MS = 100, PATIENCE_MS = 15000, BEGUN_BYTES = 4096 };
 
 /* A stream that nobody else's choices concern: neither a volume nor a device remembered for this program. */
 #define STREAM "application.name = " OWN_RECORDER " state.restore-props = false state.restore-target = false"
@@ -30,8 +31,8 @@ struct _PrimeknetTrial {
     gboolean runs;        /* the daemon */
     char *microphone;     /* node.name of the one in use, or NULL */
     gboolean filling;     /* a button is being changed, not by the user */
-    enum { RESTING, RECORDING, STOPPING, ENHANCING } stage;
-    guint left, timer;    /* seconds of the recording, and what counts them */
+    enum { RESTING, STARTING, RECORDING, STOPPING, ENHANCING } stage;
+    guint left, timer;    /* ticks of the start, then seconds of the recording, and what counts them */
     char *folder;         /* of the recordings, or NULL */
     GSubprocess *recorders[2], *player, *loopback; /* each NULL: does not run */
     int playing;          /* BEFORE or AFTER, while there is a player */
@@ -167,7 +168,7 @@ static void on_recorded(GObject *process, GAsyncResult *result, gpointer data) {
     g_autofree char *problem = command_problem(G_SUBPROCESS(process), result), *after = NULL;
     if (!is_over(&self->recorders[BEFORE], process) && !is_over(&self->recorders[AFTER], process))
         return;
-    if (self->stage == RECORDING) {
+    if (self->stage == STARTING || self->stage == RECORDING) {
         give_up(self, problem ? problem : _("The recording ended early"));
         return;
     }
@@ -201,6 +202,34 @@ static gboolean on_second(gpointer data) {
     return G_SOURCE_REMOVE;
 }
 
+/* Whether sound has come to each file. A Bluetooth headset takes seconds, in which nobody should speak. */
+static gboolean has_begun(PrimeknetTrial *self) {
+    for (int i = 0; i < 2; i++) {
+        g_autofree char *file = file_of(self, i);
+        GStatBuf info;
+        if (self->recorders[i] && (g_stat(file, &info) < 0 || info.st_size < BEGUN_BYTES))
+            return FALSE;
+    }
+    return TRUE;
+}
+
+static gboolean on_tick(gpointer data) {
+    PrimeknetTrial *self = data;
+    const gboolean begun = has_begun(self);
+    if (!begun && --self->left > 0)
+        return G_SOURCE_CONTINUE;
+    self->timer = 0;
+    if (begun) {
+        self->stage = RECORDING;
+        self->left = SECONDS;
+        self->timer = g_timeout_add_seconds(1, on_second, self);
+        show(self);
+    } else {
+        give_up(self, _("No sound comes from the microphone"));
+    }
+    return G_SOURCE_REMOVE;
+}
+
 /* target: node.name, or NULL for the default microphone. */
 static gboolean start(PrimeknetTrial *self, int which, const char *target, GError **error) {
     g_autofree char *file = file_of(self, which);
@@ -228,15 +257,17 @@ static void record(PrimeknetTrial *self) {
         give_up(self, error->message);
         return;
     }
-    self->stage = RECORDING;
-    self->left = SECONDS;
-    self->timer = g_timeout_add_seconds(1, on_second, self);
+    self->stage = STARTING;
+    self->left = PATIENCE_MS / TICK_MS;
+    self->timer = g_timeout_add(TICK_MS, on_tick, self);
     show(self);
 }
 
 static void on_record(PrimeknetTrial *self) {
     if (self->stage == RESTING)
         record(self);
+    else if (self->stage == STARTING)
+        give_up(self, NULL);
     else if (self->stage == RECORDING)
         stop(self);
 }
@@ -306,6 +337,8 @@ static void on_listen(PrimeknetTrial *self) {
 
 static char *describe_test(const PrimeknetTrial *self) {
     switch (self->stage) {
+    case STARTING:
+        return g_strdup(_("Starting the microphone…"));
     case RECORDING:
         return g_strdup_printf(ngettext("Speak now: %u second left", "Speak now: %u seconds left", self->left),
                                self->left);
@@ -324,9 +357,10 @@ static void show(PrimeknetTrial *self) {
     const gboolean plays = self->player != NULL;
     self->filling = TRUE;
     adw_action_row_set_subtitle(self->test_row, test);
-    setting_label(self->record, self->stage == RECORDING ? _("_Stop") : _("Rec_ord"));
+    const gboolean records = self->stage == STARTING || self->stage == RECORDING;
+    setting_label(self->record, records ? _("_Stop") : _("Rec_ord"));
     gtk_widget_set_sensitive(GTK_WIDGET(self->record),
-                             (self->stage == RESTING && (self->microphone || !self->runs)) || self->stage == RECORDING);
+                             (self->stage == RESTING && (self->microphone || !self->runs)) || records);
     gtk_widget_set_visible(self->result_row, self->stage == RESTING && self->folder);
     gtk_toggle_button_set_active(self->before, plays && self->playing == BEFORE);
     gtk_toggle_button_set_active(self->after, plays && self->playing == AFTER);
