@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define SILENT_CYCLES 3 /* without the capture stream before the pacer drives the source */
-/* Triggers in a row at the same clock, of which a cycle has two at most. Before 1.2, PipeWire finds memory that it
+/* Triggers in a row at the same clock, of which a cycle has two at most. Before 1.0.4, PipeWire finds memory that it
  * shares by its file descriptor's number: where a new driver has the number of one that is gone, the streams get the
  * old one's clock. */
 #define FROZEN_TRIGGERS 32
