@@ -82,6 +82,8 @@ struct node {
     struct spa_source *asked; /* an event: the owner has asked for something else, so dispatch */
     struct stall stall;
     struct spa_source *stall_timer; /* runs while stall.watched */
+    uint64_t driver;   /* the serial of the device that this connection's capture stream was linked to last; 0: none */
+    bool stale_memory; /* it is gone: see watch_driver */
 };
 
 static void start_timer(struct node *n, struct spa_source *timer, unsigned ms) {
@@ -175,6 +177,28 @@ static void watch_sound(struct node *n) {
     struct timespec tick = {.tv_nsec = watched ? STALL_TICK_MS * 1000000L : 0};
     if (watched != was)
         pw_loop_update_timer(n->loop, n->stall_timer, &tick, &tick, false);
+}
+
+static bool has_serial(const struct mirror *m, uint64_t serial) {
+    for (unsigned i = 0; i < m->n_nodes; i++)
+        if (m->nodes[i].serial == serial)
+            return true;
+    return false;
+}
+
+/* Once a microphone is gone, PipeWire before 1.0.4 may give this connection's new streams its memory: recorders would
+ * hear silence, or the first write beyond its end would end this process. So the node connects anew as soon as nobody
+ * records. */
+static void watch_driver(struct node *n) {
+    const struct mirror *const m = &n->registry.mirror;
+    const struct mirror_node *const microphone = mirror_node(m, n->wishes.microphone);
+    if (n->driver && !has_serial(m, n->driver)) {
+        n->driver = 0;
+        n->stale_memory = strverscmp(pw_get_library_version(), "1.0.4") < 0;
+    }
+    if (microphone && n->streams.capture)
+        n->driver = microphone->serial;
+    n->broken |= n->stale_memory && n->registry.core && !n->streams.capture && !n->wishes.needed;
 }
 
 static void watch_ports(struct node *n) {
@@ -279,6 +303,7 @@ static int follow_graph(struct node *n) {
     watch_capture(n);
     watch_moves(n);
     watch_sound(n);
+    watch_driver(n);
     watch_ports(n);
     watch_registry(n, hears);
     if (r >= 0)
@@ -330,7 +355,8 @@ static void take_down(struct node *n) {
     streams_close(&n->streams);
     registry_disconnect(&n->registry);
     follow_graph(n);
-    n->broken = false;
+    n->driver = 0;
+    n->broken = n->stale_memory = false;
     n->dirty = true;
 }
 
