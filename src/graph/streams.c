@@ -463,7 +463,8 @@ static struct pw_properties *hidden_properties(const struct streams *s, const ch
 static struct pw_properties *device_properties(struct streams *s, const char *part, const char *part_title,
         const char *category, const char *target) {
     snprintf(s->target, sizeof s->target, "%s", target);
-    s->suspended.formatless = false;
+    s->suspended.formatless = true;
+    s->suspended.device |= s->suspended.visible;
     return hidden_properties(s, part, part_title, category, s->target);
 }
 

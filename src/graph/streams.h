@@ -45,8 +45,8 @@ struct streams {
     char played[256];              /* what the echo stream was opened with */
     bool quiet, pacing;
     struct {
-        bool formatless;      /* the device stream has lost its format and has no other yet */
-        bool visible, device; /* the visible stream was suspended since it ran last, and the other with it */
+        bool formatless;      /* the device stream has no format yet, or has lost it */
+        bool visible, device; /* the visible stream was suspended since it ran last, and the other with it, or closed */
         bool visible_alone;   /* it runs again under its clients: it must be opened anew */
     } suspended;
     const char *voice; /* the visible stream's property "primeknet.voice": "true", "false" or "unknown" */
