@@ -63,6 +63,13 @@ struct mirror_node *mirror_node(const struct mirror *m, uint32_t id) {
     return find(m->nodes, m->n_nodes, sizeof *m->nodes, id);
 }
 
+struct mirror_node *mirror_serial(const struct mirror *m, uint64_t serial) {
+    for (unsigned i = 0; i < m->n_nodes; i++)
+        if (m->nodes[i].serial == serial)
+            return &m->nodes[i];
+    return NULL;
+}
+
 struct mirror_link *mirror_link(const struct mirror *m, uint32_t id) {
     return find(m->links, m->n_links, sizeof *m->links, id);
 }

@@ -179,20 +179,13 @@ static void watch_sound(struct node *n) {
         pw_loop_update_timer(n->loop, n->stall_timer, &tick, &tick, false);
 }
 
-static bool has_serial(const struct mirror *m, uint64_t serial) {
-    for (unsigned i = 0; i < m->n_nodes; i++)
-        if (m->nodes[i].serial == serial)
-            return true;
-    return false;
-}
-
 /* Once a microphone is gone, PipeWire before 1.0.4 may give this connection's new streams its memory: recorders would
  * hear silence, or the first write beyond its end would end this process. So the node connects anew as soon as nobody
  * records. */
 static void watch_driver(struct node *n) {
     const struct mirror *const m = &n->registry.mirror;
     const struct mirror_node *const microphone = mirror_node(m, n->wishes.microphone);
-    if (n->driver && !has_serial(m, n->driver)) {
+    if (n->driver && !mirror_serial(m, n->driver)) {
         n->driver = 0;
         n->stale_memory = strverscmp(pw_get_library_version(), "1.0.4") < 0;
     }
@@ -399,7 +392,8 @@ static void on_portless(void *data, uint64_t expirations) {
     open_anew(n);
 }
 
-/* A speaker whose streams run is only flushed: nothing tells whether its graph does, and players would see it go. */
+/* A speaker whose streams run is only flushed: the node cannot know whether its graph runs, and opening them anew would
+ * take the speaker away from its players. */
 static void on_stall_tick(void *data, uint64_t expirations) {
     (void)expirations;
     struct node *const n = data;

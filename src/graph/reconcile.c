@@ -249,13 +249,6 @@ static const struct mirror_node *find_refused(const struct mirror *m, const stru
     return linked && linked->loops ? linked : m->keeps ? find_looping(m) : NULL;
 }
 
-static const struct mirror_node *find_serial(const struct mirror *m, uint64_t serial) {
-    for (unsigned i = 0; i < m->n_nodes; i++)
-        if (m->nodes[i].serial == serial)
-            return &m->nodes[i];
-    return NULL;
-}
-
 static uint64_t serial_of(const struct mirror_node *node) {
     return node ? node->serial : 0;
 }
@@ -268,7 +261,7 @@ static bool followed_same_default(const struct mirror *m) {
  * goes by has changed. NULL: none, as far as one can tell. */
 static const struct mirror_node *find_expected(const struct mirror *m, const struct wishes *w,
         const struct mirror_node *found) {
-    const struct mirror_node *const followed = m->followed.serial ? find_serial(m, m->followed.serial) : NULL;
+    const struct mirror_node *const followed = m->followed.serial ? mirror_serial(m, m->followed.serial) : NULL;
     const struct mirror_node *const by_default = find_default(m);
     const bool lost = m->own.capture != MIRROR_NONE && m->own.capture == m->followed.capture && m->followed.linked;
     if (m->own.kind == NODE_SPEAKER || !w->capture || w->quiet || w->metadata == MIRROR_NONE || lost)
@@ -328,7 +321,7 @@ static bool is_forgotten(struct mirror *m, const struct wishes *w) {
         memcpy(m->followed.default_name, m->default_name, sizeof m->followed.default_name);
         snprintf(m->followed.target, sizeof m->followed.target, "%s", m->own.target);
     }
-    const bool meant = m->followed.linked && find_serial(m, m->followed.serial) && followed_same_default(m);
+    const bool meant = m->followed.linked && mirror_serial(m, m->followed.serial) && followed_same_default(m);
     return m->complete && w->metadata != MIRROR_NONE && m->own.capture != MIRROR_NONE &&
            w->microphone == MIRROR_NONE && !w->quiet && mirror_has_role(m, ROLE_MICROPHONE) && !meant;
 }

@@ -56,7 +56,7 @@ static unsigned greatest_common_divisor(unsigned a, unsigned b) {
     return a;
 }
 
-/* A structure that ends in padding could not grow: what is there is not 0. */
+/* The bytes of padding need not be 0, so a structure that ends in padding could not grow. */
 static_assert(sizeof(struct primeknet_options) ==
               offsetof(struct primeknet_options, n_channels) + sizeof(unsigned), "no padding");
 static_assert(sizeof(struct primeknet_controls) ==
