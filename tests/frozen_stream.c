@@ -1,12 +1,14 @@
-/* A daemon whose source freezes for good when the file $FREEZE appears, as PipeWire may freeze one: no trigger reaches
- * it any more, until it is destroyed. The file is then removed. */
+/* A daemon whose streams fail as PipeWire's may, until they are destroyed. When the file $FREEZE appears, its source
+ * freezes: no trigger reaches it any more. When $DEAFEN appears, the capture stream hears digital silence. The file is
+ * then removed. */
 #include "graph/pipewire.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
-static _Atomic(struct pw_stream *) frozen;
+static _Atomic(struct pw_stream *) frozen, deaf;
 
 int __real_pw_stream_trigger_process(struct pw_stream *stream);
 int __wrap_pw_stream_trigger_process(struct pw_stream *stream);
@@ -21,5 +23,22 @@ void __wrap_pw_stream_destroy(struct pw_stream *stream);
 void __wrap_pw_stream_destroy(struct pw_stream *stream) {
     if (frozen == stream)
         frozen = NULL;
+    if (deaf == stream)
+        deaf = NULL;
     __real_pw_stream_destroy(stream);
+}
+
+struct pw_buffer *__real_pw_stream_dequeue_buffer(struct pw_stream *stream);
+struct pw_buffer *__wrap_pw_stream_dequeue_buffer(struct pw_stream *stream);
+struct pw_buffer *__wrap_pw_stream_dequeue_buffer(struct pw_stream *stream) {
+    struct pw_buffer *const b = __real_pw_stream_dequeue_buffer(stream);
+    const char *const name = pw_properties_get(pw_stream_get_properties(stream), PW_KEY_NODE_NAME);
+    if (!b || strcmp(name, "capture.enhanced_mic") != 0)
+        return b;
+    if (unlink(getenv("DEAFEN")) == 0)
+        deaf = stream;
+    struct spa_data *const d = &b->buffer->datas[0];
+    if (deaf == stream)
+        memset(SPA_PTROFF(d->data, d->chunk->offset, void), 0, d->chunk->size);
+    return b;
 }

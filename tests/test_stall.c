@@ -97,6 +97,22 @@ START_TEST(a_block_ends_the_stall) {
 }
 END_TEST
 
+START_TEST(streams_that_are_opened_anew_get_ever_more_time) {
+    begin();
+    ticks_until(STALL_FLUSH);
+    unsigned wanted = STALL_FIRST_MS / STALL_TICK_MS;
+    for (unsigned i = 0; i < 5; i++) {
+        ck_assert_uint_eq(ticks_until(STALL_REOPEN), wanted *= 2);
+        stall_watch(&s, false, blocks, cycles); /* no stream, so no link and no recorder */
+        stall_watch(&s, true, blocks, cycles);
+    }
+    stall_watch(&s, false, blocks, cycles);
+    stall_forget(&s);
+    stall_watch(&s, true, blocks, cycles);
+    ck_assert_uint_eq(ticks_until(STALL_FLUSH), STALL_FIRST_MS / STALL_TICK_MS);
+}
+END_TEST
+
 START_TEST(the_watch_ends_with_the_last_recorder) {
     begin();
     ck_assert(!stall_watch(&s, true, blocks, cycles));
@@ -119,6 +135,7 @@ int main(void) {
     tcase_add_test(tcase, a_graph_that_stands_for_a_while_is_given_the_rest_of_its_time);
     tcase_add_test(tcase, a_stall_is_flushed_then_reopened_ever_more_rarely);
     tcase_add_test(tcase, a_block_ends_the_stall);
+    tcase_add_test(tcase, streams_that_are_opened_anew_get_ever_more_time);
     tcase_add_test(tcase, the_watch_ends_with_the_last_recorder);
     suite_add_tcase(suite, tcase);
     return run_suite(suite, CK_FORK);

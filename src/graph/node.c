@@ -80,7 +80,8 @@ struct node {
             deaf;    /* ... then try again to learn of the graph what could not be learnt */
     bool lingered;   /* the time of unused is over */
     struct spa_source *asked; /* an event: the owner has asked for something else, so dispatch */
-    struct stall stall;
+    struct stall stall;   /* blocks that do not pass */
+    struct stall silence; /* blocks that pass, but hold nothing but digital silence since the capture stream started */
     struct spa_source *stall_timer; /* runs while stall.watched */
     uint64_t driver;   /* the serial of the device that this connection's capture stream was linked to last; 0: none */
     bool stale_memory; /* it is gone: see watch_driver */
@@ -127,6 +128,8 @@ static void watch_use(struct node *n) {
     if (n->lingered && is_unused(n)) {
         streams_close_capture(&n->streams);
         streams_close_pacer(&n->streams);
+        stall_forget(&n->stall);
+        stall_forget(&n->silence);
     }
     n->lingered = false;
     n->unused.wait_ms = LINGER_MS;
@@ -170,6 +173,26 @@ static void on_in_vain(void *data, uint64_t expirations) {
     n->stale = true;
 }
 
+/* One of the nodes that sound comes through is muted or turned down; NULL: none. */
+static const struct mirror_node *find_silenced(const struct node *n) {
+    const uint32_t ids[] = {n->wishes.expected, streams_capture_id(&n->streams), streams_source_id(&n->streams)};
+    for (unsigned i = 0; i < sizeof ids / sizeof ids[0]; i++) {
+        const struct mirror_node *const node = mirror_node(&n->registry.mirror, ids[i]);
+        if (node && mirror_is_silenced(node))
+            return node;
+    }
+    return NULL;
+}
+
+/* A microphone sends noise at least, but for those that are muted in hardware and a few that begin with zeros. */
+static void watch_silence(struct node *n) {
+    const bool watched = n->stall.watched && n->kind != NODE_SPEAKER && !streams_sound(&n->streams) &&
+                         !find_silenced(n);
+    stall_watch(&n->silence, watched, 0, 0);
+    if (streams_sound(&n->streams))
+        stall_forget(&n->silence);
+}
+
 static void watch_sound(struct node *n) {
     const bool watched = n->wishes.n_consumers && n->wishes.microphone != MIRROR_NONE && n->streams.capture;
     const bool was = n->stall.watched;
@@ -177,6 +200,7 @@ static void watch_sound(struct node *n) {
     struct timespec tick = {.tv_nsec = watched ? STALL_TICK_MS * 1000000L : 0};
     if (watched != was)
         pw_loop_update_timer(n->loop, n->stall_timer, &tick, &tick, false);
+    watch_silence(n);
 }
 
 /* Once a microphone is gone, PipeWire before 1.0.4 may give this connection's new streams its memory: recorders would
@@ -405,6 +429,11 @@ static void on_stall_tick(void *data, uint64_t expirations) {
     else if (action != STALL_WAIT)
         streams_flush(&n->streams);
     n->dirty |= action != STALL_WAIT || n->stall.passes != passed;
+    watch_silence(n);
+    if (n->silence.watched && stall_tick(&n->silence, 0, 0) != STALL_WAIT) { /* PipeWire may have set up its link wrongly */
+        streams_close_capture(&n->streams);
+        n->stale = true;
+    }
 }
 
 static void repair(struct node *n) {
@@ -671,17 +700,12 @@ struct worker *node_worker(const struct node *n) {
 }
 
 static void tell_silenced(const struct node *n, struct node_status *ret) {
-    const struct mirror *const m = &n->registry.mirror;
-    const uint32_t ids[] = {n->wishes.expected, streams_capture_id(&n->streams), streams_source_id(&n->streams)};
-    ret->silenced.id = MIRROR_NONE;
-    for (unsigned i = 0; i < sizeof ids / sizeof ids[0] && ret->silenced.id == MIRROR_NONE; i++) {
-        const struct mirror_node *const node = mirror_node(m, ids[i]);
-        if (!node || !mirror_is_silenced(node))
-            continue;
-        ret->silenced.id = node->id;
-        ret->silenced.turned_down = !node->muted;
-        text_copy(ret->silenced.description, sizeof ret->silenced.description, node->description);
-    }
+    const struct mirror_node *const node = n->kind != NODE_SPEAKER ? find_silenced(n) : NULL;
+    ret->silenced.id = node ? node->id : MIRROR_NONE;
+    if (!node)
+        return;
+    ret->silenced.turned_down = !node->muted;
+    text_copy(ret->silenced.description, sizeof ret->silenced.description, node->description);
 }
 
 void node_status(const struct node *n, struct node_status *ret) {
@@ -699,10 +723,7 @@ void node_status(const struct node *n, struct node_status *ret) {
         .n_stalls = n->stall.n,
         .is_default = strcmp(n->registry.mirror.configured_name, n->name) == 0,
     };
-    if (n->kind != NODE_SPEAKER)
-        tell_silenced(n, ret);
-    else
-        ret->silenced.id = MIRROR_NONE;
+    tell_silenced(n, ret);
     text_copy(ret->refused, sizeof ret->refused, n->wishes.refused);
     streams_stats(&n->streams, &ret->pump);
     const struct mirror_node *const microphone = mirror_node(&n->registry.mirror, n->wishes.expected);

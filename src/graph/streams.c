@@ -12,6 +12,7 @@
  * shares by its file descriptor's number: where a new driver has the number of one that is gone, the streams get the
  * old one's clock. */
 #define FROZEN_TRIGGERS 32
+#define INAUDIBLE 1e-10f /* a tenth of a 32-bit sample's last bit: what a resampler's filter leaves of silence */
 #define VOICE "primeknet.voice" /* a property of the visible node */
 
 struct pw_stream *streams_visible(const struct streams *s) {
@@ -43,11 +44,19 @@ static const float *mix_inputs(struct streams *s, const struct pw_buffer *b, uns
     return s->mixed;
 }
 
+static void follow_sound(struct streams *s, const float *from, unsigned n) {
+    bool sounds = atomic_load_explicit(&s->sounds, memory_order_relaxed);
+    for (unsigned i = 0; i < n && !sounds; i++)
+        if ((sounds = fabsf(from[i]) > INAUDIBLE))
+            atomic_store_explicit(&s->sounds, true, memory_order_relaxed);
+}
+
 /* A block of the capture stream, without echo where that is cancelled. */
 static const float *heard(struct streams *s, const struct pw_buffer *b) {
     struct canceller *c = s->loop.canceller;
     const unsigned n = n_samples(b);
     const float *const from = b->buffer->n_datas > 1 ? mix_inputs(s, b, n) : samples(b, 0);
+    follow_sound(s, from, n);
     return c ? canceller_process(c, s->loop.nsec, from, n) : from;
 }
 
@@ -353,6 +362,8 @@ static void on_capture_state(void *data, enum pw_stream_state old, enum pw_strea
     struct streams *const s = data;
     if (state == PW_STREAM_STATE_PAUSED && s->source) /* old blocks would add to the delay */
         pw_stream_flush(s->capture, false);
+    if (state == PW_STREAM_STATE_STREAMING)
+        atomic_store(&s->sounds, false);
     on_state(s, s->capture, state);
 }
 
@@ -477,6 +488,7 @@ int streams_open_capture(struct streams *s, struct pw_core *core, const char *ta
         return -ENOMEM;
     snprintf(s->channel, sizeof s->channel, "%s", channel);
     s->n_inputs = n_inputs;
+    atomic_store(&s->sounds, false);
     const uint32_t position = channel_position(s->channel);
     pw_properties_set(p, "channelmix.normalize", "true");       /* or two channels add up */
     if (position != SPA_AUDIO_CHANNEL_MONO || n_inputs)
@@ -669,6 +681,10 @@ void streams_flush(struct streams *s) {
 
 unsigned streams_blocks(const struct streams *s) {
     return atomic_load(&s->n_blocks);
+}
+
+bool streams_sound(const struct streams *s) {
+    return atomic_load(&s->sounds);
 }
 
 unsigned streams_cycles(struct streams *s) {

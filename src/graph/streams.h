@@ -68,6 +68,7 @@ struct streams {
     _Atomic unsigned n_consumers, rate; /* rate: of the graph in the last cycle, Hz */
     _Atomic unsigned n_cycles;          /* of the graph while the pacer runs, modulo 2^32 */
     _Atomic unsigned n_blocks;          /* captured ones that reached a recorder, modulo 2^32 */
+    _Atomic bool sounds;                /* the capture stream has given a sample that is not 0 since it started */
 };
 
 /* n_inputs: 0, or the capture stream has AUX0 and on, which are mixed at equal power, instead of `channel`.
@@ -106,6 +107,8 @@ void streams_flush(struct streams *s);
  * 2^32. A speaker, which has no pacer while there is an output, counts each call as a cycle. */
 unsigned streams_blocks(const struct streams *s);
 unsigned streams_cycles(struct streams *s);
+/* The capture stream has given more than digital silence since it started. */
+bool streams_sound(const struct streams *s);
 /* pump_stats, with the delay from the capture stream to the source. */
 void streams_stats(const struct streams *s, struct pump_stats *ret);
 /* Publishes what has changed: one hop of the engine that sounds, as the quantum to ask for; the latency; the voice. */
