@@ -148,6 +148,15 @@ static const struct script scripts[] = {
         "= portless 1",
         "config 11 fit",
         "= portless 0"}},
+    {"another program has taken the device stream's ports, or made them useless", NODE_MIC, {
+        KNOWN, "port 60 11 0 MONO", "port 61 10 0 MONO",
+        "= portless 0",
+        "config 10 unfit",
+        "= portless 1",
+        "config 10 fit", "- 61",
+        "= portless 1",
+        "port 62 10 0 MONO",
+        "= portless 0"}},
     {"the capture stream is needed while somebody is linked, or comes to be", NODE_MIC, {
         IDLE,
         "= needed 0 capture 1 expected 30 microphone -",

@@ -39,9 +39,9 @@ struct mirror_node {
     bool hardware;   /* it belongs to a device */
     unsigned priority; /* priority.session */
     char group[128]; /* node.link-group, or "": what enters one of its nodes may leave by any other */
+    bool unlinkable; /* this node's streams: its PortConfig is one with which nobody can be linked */
     bool watched;    /* used by registry.c: the node is bound, so meter, listens and group are up to date */
     uint64_t serial; /* object.serial */
-    bool unlinkable; /* this node's visible stream: its PortConfig is one with which nobody can be linked */
     char wanted[256]; /* ROLE_RECORDER: whom it asked for as it came, by name or serial; "": it leaves that open */
 
     /* reconcile's memory. */
@@ -49,6 +49,7 @@ struct mirror_node {
     bool loops;        /* ROLE_MICROPHONE, or ROLE_OUTPUT: it was fed, and not linked to anything else since */
     bool takes_all;    /* another program has moved this node's own capture stream to it, and so others' */
     uint64_t moved_back; /* the serial of such a node that it was moved back from, 0: none */
+    bool ported;       /* this node's streams: it has had a port */
     bool linked;       /* to this node's visible stream */
     bool was_linked;   /* to anything, ever */
     bool awaited;      /* asked back, not linked yet */
@@ -126,7 +127,6 @@ struct mirror {
     uint64_t released;   /* the serial of the device that the device stream was moved to and from; 0: none */
     unsigned n_looped;   /* of a speaker on an output that it is to leave: how often ask_anew was set since */
     bool ask_anew;       /* those whose move was in vain, at the next reconcile */
-    uint32_t ported;     /* the visible stream's node, once it has had a port */
 };
 
 /* Each adds an object, zeroed but for its id. The pointer is valid until the next object is added; NULL: no memory. */

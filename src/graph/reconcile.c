@@ -56,16 +56,16 @@ static bool is_played(const struct mirror *m, uint32_t id) {
     return node && node->role == ROLE_OUTPUT && !(m->own.microphone && strcmp(m->own.microphone, node->name) == 0);
 }
 
-/* Whether the visible stream has had a port, and another client's PortConfig has taken it or made it useless since. */
-static bool is_portless(struct mirror *m) {
-    const uint32_t visible = m->own.kind == NODE_SPEAKER ? m->own.capture : m->own.source;
-    const struct mirror_node *const node = mirror_node(m, visible);
+/* Whether a stream has had a port, and another client's PortConfig has taken it or made it useless since. */
+static bool is_portless(struct mirror *m, uint32_t stream) {
+    struct mirror_node *const node = mirror_node(m, stream);
+    if (!node)
+        return false;
     bool has_port = false;
-    for (unsigned i = 0; i < m->n_ports; i++)
-        has_port |= m->ports[i].node == visible;
-    if (has_port)
-        m->ported = visible;
-    return node && m->ported == visible && (!has_port || node->unlinkable);
+    for (unsigned i = 0; i < m->n_ports && !has_port; i++)
+        has_port = m->ports[i].node == stream;
+    node->ported |= has_port;
+    return node->ported && (!has_port || node->unlinkable);
 }
 
 /* ---- loops ------------------------------------------------------------------------------------------------------- */
@@ -651,6 +651,7 @@ void reconcile(struct mirror *m, struct wishes *ret) {
     ret->needed = is_needed(m, n_linked);
     ret->forgotten = !speaker && is_forgotten(m, ret);
     /* A speaker's capture stream never stays away, but without an output nothing drives it. */
-    ret->portless = is_portless(m);
+    ret->portless = is_portless(m, m->own.capture);
+    ret->portless |= is_portless(m, m->own.source);
     ret->pacing = n_linked && (!speaker || ret->microphone == MIRROR_NONE);
 }

@@ -100,11 +100,11 @@ static void on_node_info(void *data, const struct pw_node_info *info) {
     w->registry->changed(w->registry->data);
 }
 
-static void read_port_config(struct mirror *m, struct mirror_node *node, const struct spa_pod *param) {
+static void read_port_config(const struct mirror *m, struct mirror_node *node, const struct spa_pod *param) {
     uint32_t direction, mode;
     if (param && spa_pod_parse_object(param, SPA_TYPE_OBJECT_ParamPortConfig, NULL, SPA_PARAM_PORT_CONFIG_direction,
                          SPA_POD_Id(&direction), SPA_PARAM_PORT_CONFIG_mode, SPA_POD_Id(&mode)) >= 0 &&
-        direction == (m->own.kind == NODE_SPEAKER ? SPA_DIRECTION_INPUT : SPA_DIRECTION_OUTPUT))
+        direction == (node->id == m->own.capture ? SPA_DIRECTION_INPUT : SPA_DIRECTION_OUTPUT))
         node->unlinkable = mode != SPA_PARAM_PORT_CONFIG_MODE_dsp;
 }
 
@@ -129,6 +129,12 @@ static const struct pw_node_events node_events = {
     .info = on_node_info,
     .param = on_node_param,
 };
+
+/* Whether it is one of this node's streams; the capture stream, the source and their ids may not be known yet. */
+static bool is_own(const struct mirror *m, const struct mirror_node *node) {
+    const char *const part = strchr(node->name, '.');
+    return strcmp(node->name, m->own.name) == 0 || (part && strcmp(part + 1, m->own.name) == 0);
+}
 
 /* Whether what it sends comes from a microphone to who records from this program. */
 static bool carries_a_microphone(const struct mirror_node *node) {
@@ -172,7 +178,7 @@ static bool watch_node(struct registry *r, struct mirror_node *node) {
     uint32_t params[2], n = 0;
     struct pw_proxy *const proxy = watch(r, node->id, PW_TYPE_INTERFACE_Node, PW_VERSION_NODE, &node_events);
     node->watched = proxy;
-    if (strcmp(node->name, r->mirror.own.name) == 0)
+    if (is_own(&r->mirror, node))
         params[n++] = SPA_PARAM_PortConfig;
     if (carries_a_microphone(node))
         params[n++] = SPA_PARAM_Props;
