@@ -122,10 +122,10 @@ class Pack:
 
 class Mixer:
     """batch(n) -> noisy, target [n, samples], the frequency above which the target is not known [n,1], and the first
-    sample that counts [n,1]."""
+    sample that counts [n,1]; with a teacher also what that makes of the noisy ones [n, samples]."""
 
-    def __init__(self, folder, samples, device, seed):
-        self.device = device
+    def __init__(self, folder, samples, device, seed, teacher=None):
+        self.device, self.teacher = device, teacher
         self.gen = torch.Generator(device=device)
         self.gen.manual_seed(seed)
         packs = ('speech_full', RATE), ('speech_wide', WIDE), ('noise', RATE), ('noise_wide', WIDE), ('events', RATE)
@@ -479,6 +479,8 @@ class Mixer:
         """n clips, as the class says. STOCK batches are made at once."""
         if not self.stock or len(self.stock[0][0]) != n:
             made = self.make(n * STOCK)
+            if self.teacher:
+                made = *made, self.teacher(made[0])
             self.stock = [[x[i::STOCK].contiguous() for x in made] for i in range(STOCK)]
         return self.stock.pop()
 

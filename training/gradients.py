@@ -14,6 +14,7 @@ import torch
 from data import RATE, Mixer
 from loss import Loss, phases
 from network import Net
+from teacher import teacher_for
 from unfold import calibrate, unfold
 
 
@@ -48,7 +49,7 @@ def main():
     device = 'cuda' if torch.cuda.is_available() else 'cpu'
     with open(a.config, 'rb') as f:
         config = tomllib.load(f)
-    mixer = Mixer(a.data, int(a.seconds * RATE), device, 0)
+    mixer = Mixer(a.data, int(a.seconds * RATE), device, 0, teacher_for(config['loss'], device))
     if a.weights.endswith('.safetensors'):
         net = unfold(a.weights).to(device)
         calibrate(net, mixer.batch(a.clips)[0])

@@ -22,8 +22,9 @@ def phases(loss):
 
 class Loss:
     """loss(noisy, clean, known, start) -> total, {term: value before its weight, 0 where that is 0}. known [B,1]: Hz
-    above which clean says nothing; start [B,1]: the first sample that counts. metric, critic: of metric.py, critic.py,
-    for clips that they are to judge; `judged`, `told` are what they learn from."""
+    above which clean says nothing; start [B,1]: the first sample that counts; taught: what a teacher makes of noisy.
+    metric, critic: of metric.py, critic.py, for clips that they are to judge; `judged`, `told` are what they learn
+    from."""
 
     def __init__(self, net, samples, device, weights, metric=None, critic=None):
         self.net, self.weights, self.metric, self.critic = net, weights, metric, critic
@@ -117,7 +118,17 @@ class Loss:
             owed = self.opinion(clean + noise)
         return (owed - self.opinion(y + noise)).clamp_min(0).mean(1)
 
-    def __call__(self, noisy, clean, known, start):
+    def unlike_teacher(self, mh, ph, mc, mn, taught, w):
+        """Distance from the teacher's spectrum in frames that the teacher brings nearer to clean speech than they were:
+        it also cuts faint speech, and changes what is clean."""
+        mt, pt = self.net.features(self.net.stft(taught))
+        far = lambda m: ((m - mc).square() * w).sum(2, keepdim=True)
+        w = w * (far(mt) < far(mn))
+        L = self.net.linear
+        whole = (mh[..., :L] * ph - mt[..., :L] * pt).abs().square() * w[..., :L]
+        return ((mh - mt).square() * w).mean() + whole.mean() / 3    # as `magnitude` and `complex` stand to each other
+
+    def __call__(self, noisy, clean, known, start, taught=None):
         net, terms = self.net, {}
         with torch.autocast(noisy.device.type, torch.bfloat16, enabled=noisy.is_cuda):
             mh, ph, Y = net(noisy)
@@ -139,6 +150,9 @@ class Loss:
         silent, onset = self.silent_and_onset(power[1], usual_noisy, counts)
         terms['silence'], terms['bursts'] = self.silence(power[0], power[2], usual_noisy, silent)
         terms['onset'] = self.cut(C, Y, known, onset)
+        terms['taught'] = torch.zeros_like(terms['onset'])
+        if taught is not None and self.weights['taught']:
+            terms['taught'] = self.unlike_teacher(mh, ph, mc, mn, taught, w * ~silent[..., None])
 
         mask = mh / mn.clamp_min(1e-3)                  # above what is known, follow the last known positions
         last = known_at * (self.hz > known - 2500)[:, None]

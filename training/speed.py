@@ -12,6 +12,7 @@ import torch
 from data import RATE, Mixer
 from loss import Loss, phases
 from network import Net
+from teacher import teacher_for
 from train import Average, step_gradients
 
 
@@ -32,7 +33,7 @@ def main():
     torch.manual_seed(0)
     net = Net(**config['network']).to(device)
     opt = torch.optim.AdamW(net.parameters(), 1e-3, fused=cuda)
-    mixer = Mixer(a.data, int(a.seconds * RATE), device, 0)
+    mixer = Mixer(a.data, int(a.seconds * RATE), device, 0, teacher_for(config['loss'], device))
     loss, average = Loss(net, mixer.samples, device, phases(config['loss'])[1]), Average(net)
     if cuda:
         net.core = torch.compile(net.core, dynamic=False)

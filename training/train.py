@@ -25,6 +25,7 @@ from export import load
 from loss import Loss, phases
 from metric import Metric
 from network import Net
+from teacher import teacher_for
 from unfold import calibrate, state_for, unfold
 
 matplotlib.use('Agg')
@@ -188,7 +189,7 @@ def train(config, data, out, weights=None, resume=False, device='cuda' if torch.
     opt = torch.optim.AdamW(net.parameters(), t['learning_rate'], betas=(.9, .99), weight_decay=.01,
                             fused=device != 'cpu')
     samples = int(t['clip_seconds'] * RATE)
-    mixer = mixer or Mixer(data, samples, device, t['seed'] * 1000 + rank)
+    mixer = mixer or Mixer(data, samples, device, t['seed'] * 1000 + rank, teacher_for(config['loss'], device))
     if folded:
         calibrate(net, mixer.batch(t['batch'])[0])
         if processes > 1:                               # each had clips of its own
@@ -201,6 +202,7 @@ def train(config, data, out, weights=None, resume=False, device='cuda' if torch.
     critic = Critic(device) if stable['critic'] or decay['critic'] else None
     if t['long_every']:                                 # as much sound in fewer clips: too few for batch norms
         mixer_long = mixer.of_length(samples * t['batch'] // t['long_batch'])
+        mixer_long.teacher = None
 
     def sources_of(weights):
         loss = Loss(net, samples, device, weights, metric, critic)

