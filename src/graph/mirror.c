@@ -118,7 +118,7 @@ bool mirror_is_default(const struct mirror *m) {
 }
 
 bool mirror_is_silenced(const struct mirror_node *node) {
-    return node->muted || node->volume < 1e-3; /* -60 dB */
+    return node->volume.muted || node->volume.level < VOLUME_LEAST;
 }
 
 /* The entry for id, made if there is none. NULL: no memory. */

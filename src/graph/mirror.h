@@ -9,6 +9,7 @@
 #include "graph/channel.h"
 #include "graph/names.h"
 #include "graph/recall.h"
+#include "graph/volume.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -34,8 +35,7 @@ struct mirror_node {
     bool meter;      /* ROLE_RECORDER: it only shows levels */
     bool listens;    /* ROLE_RECORDER: it takes a microphone, for an application; it is no meter, no half of a filter,
                       * and does not record what is played */
-    bool muted;      /* with volume kept up to date of microphones and of this program's streams from them */
-    double volume;   /* of its loudest channel, linear */
+    struct volume volume; /* kept up to date of microphones and of this program's streams from them */
     bool hardware;   /* it belongs to a device */
     unsigned priority; /* priority.session */
     char group[128]; /* node.link-group, or "": what enters one of its nodes may leave by any other */

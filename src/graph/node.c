@@ -704,7 +704,7 @@ static void tell_silenced(const struct node *n, struct node_status *ret) {
     ret->silenced.id = node ? node->id : MIRROR_NONE;
     if (!node)
         return;
-    ret->silenced.turned_down = !node->muted;
+    ret->silenced.turned_down = !node->volume.muted;
     text_copy(ret->silenced.description, sizeof ret->silenced.description, node->description);
 }
 

@@ -87,19 +87,20 @@ void params_set(struct params *p, uint32_t id, const struct spa_pod *param) {
 }
 
 /* -1: that is no list of volumes. */
-static double loudest(const struct spa_pod *volumes) {
+static double loudest(const struct spa_pod *volumes, unsigned *n) {
     float values[64];
-    const uint32_t n = spa_pod_copy_array(volumes, SPA_TYPE_Float, values, 64);
     double ret = -1;
-    for (uint32_t i = 0; i < n; i++)
+    *n = spa_pod_copy_array(volumes, SPA_TYPE_Float, values, 64);
+    for (unsigned i = 0; i < *n; i++)
         ret = (double)values[i] > ret ? (double)values[i] : ret;
     return ret;
 }
 
-void params_read_volume(const struct spa_pod *props, bool *muted, double *volume) {
+void params_read_volume(const struct spa_pod *props, struct volume *volume) {
     const struct spa_pod_prop *prop;
     bool hard = false, soft = false, told = false;
     double channels = -1, soft_channels = -1;
+    unsigned n = 0;
     float all = 1;
     if (!props || !spa_pod_is_object(props))
         return;
@@ -109,14 +110,15 @@ void params_read_volume(const struct spa_pod *props, bool *muted, double *volume
         if (prop->key == SPA_PROP_volume)
             spa_pod_get_float(&prop->value, &all);
         if (prop->key == SPA_PROP_channelVolumes)
-            channels = loudest(&prop->value);
+            channels = loudest(&prop->value, &volume->n_channels);
         if (prop->key == SPA_PROP_softVolumes)
-            soft_channels = loudest(&prop->value);
+            soft_channels = loudest(&prop->value, &n);
     }
     if (channels >= 0)
-        *volume = (double)all * (soft_channels >= 0 && soft_channels < channels ? soft_channels : channels);
+        volume->level = (double)all * (soft_channels >= 0 && soft_channels < channels ? soft_channels : channels);
     if (told)
-        *muted = hard || soft;
+        volume->muted = hard || soft;
+    volume->hidden = volume->muted ? told && !hard : channels >= VOLUME_LEAST;
 }
 
 /* ---- latency ----------------------------------------------------------------------------------------------------- */

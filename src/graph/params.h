@@ -4,6 +4,7 @@
 #define PRIMEKNET_PARAMS_H
 
 #include "graph/pipewire.h"
+#include "graph/volume.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -30,9 +31,9 @@ void params_publish(const struct params *p, struct pw_stream *visible);
  * are ignored, as are names in Props that belong to PipeWire. */
 void params_set(struct params *p, uint32_t id, const struct spa_pod *param);
 
-/* Whether Props, some node's, mute it, and the volume of its loudest channel; what they do not say stays. A device's
- * softVolumes are the part of its channelVolumes that its hardware does not do. */
-void params_read_volume(const struct spa_pod *props, bool *muted, double *volume);
+/* Reads some node's Props; what they do not say stays. A device's softVolumes are the part of its channelVolumes that
+ * its hardware does not do. */
+void params_read_volume(const struct spa_pod *props, struct volume *volume);
 
 /* A parameter of the device stream has changed. True: it was the latency, which is to be published. */
 bool params_device(struct params *p, uint32_t id, const struct spa_pod *param);

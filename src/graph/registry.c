@@ -26,7 +26,7 @@ static void add_node(struct mirror *m, uint32_t id, const struct spa_dict *props
         text_copy(node->description, sizeof node->description, node->name);
     node->role = mirror_role(spa_dict_lookup(props, PW_KEY_MEDIA_CLASS), node->name);
     node->serial = serial_of(props);
-    node->volume = 1;
+    node->volume.level = 1;
     node->hardware = spa_dict_lookup(props, PW_KEY_DEVICE_ID);
     node->priority = (unsigned)strtoul(props_text(props, PW_KEY_PRIORITY_SESSION), NULL, 10);
 }
@@ -115,12 +115,12 @@ static void on_node_param(void *data, int seq, uint32_t id, uint32_t index, uint
     struct mirror_node *const node = mirror_node(m, w->id);
     if (!node)
         return;
-    const bool muted = node->muted, silenced = mirror_is_silenced(node);
+    const bool muted = node->volume.muted, silenced = mirror_is_silenced(node);
     if (id == SPA_PARAM_PortConfig)
         read_port_config(m, node, param);
     else if (id == SPA_PARAM_Props)
-        params_read_volume(param, &node->muted, &node->volume);
-    if (id == SPA_PARAM_PortConfig || muted != node->muted || silenced != mirror_is_silenced(node))
+        params_read_volume(param, &node->volume);
+    if (id == SPA_PARAM_PortConfig || muted != node->volume.muted || silenced != mirror_is_silenced(node))
         w->registry->changed(w->registry->data);
 }
 

@@ -64,7 +64,7 @@ static void on_source_param(void *data, int seq, uint32_t id, uint32_t index, ui
     (void)seq, (void)index, (void)next;
     struct source *s = data;
     if (id == SPA_PARAM_Props)
-        params_read_volume(param, &s->told.muted, &s->told.volume);
+        params_read_volume(param, &s->told.volume);
 }
 
 static const struct pw_node_events source_events = {
@@ -98,7 +98,7 @@ static void add_source(struct asking *d, struct survey_source **at, uint32_t id)
     if (!proxy)
         return;
     struct source *s = pw_proxy_get_user_data(proxy);
-    *s = (struct source){.told = {.id = id, .device = UINT32_MAX, .volume = 1}, .proxy = proxy};
+    *s = (struct source){.told = {.id = id, .device = UINT32_MAX, .volume.level = 1}, .proxy = proxy};
     pw_node_add_listener((struct pw_node *)s->proxy, &s->listener, &source_events, s);
     while (*at)
         at = &(*at)->next;

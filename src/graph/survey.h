@@ -6,6 +6,7 @@
 #define PRIMEKNET_SURVEY_H
 
 #include "base/err.h"
+#include "graph/volume.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,8 +17,7 @@ struct survey_source {
     char name[128], description[128]; /* node.name; for people */
     char profile[64];       /* of Bluetooth, "headset-head-unit", or "" */
     char codec[32];         /* of Bluetooth, "cvsd", or "" */
-    bool muted;
-    double volume;          /* of its loudest channel, linear */
+    struct volume volume;
     bool records_enhanced;  /* of a stream: it is linked to Enhanced Mic */
 };
 

@@ -32,7 +32,7 @@ void tell(struct doctor *d, enum result result, const char *check, const char *a
     json_t *text = json_vsprintf(_(format), args);
     va_end(args);
     advice = advice ? _(advice) : NULL;
-    const char *open = advice ? strchr(advice, '{') : NULL, *end = open ? strchr(open, '}') : NULL;
+    const char *open = advice ? strchr(advice, '{') : NULL, *end = open ? strrchr(open, '}') : NULL;
     json_t *plain = json_null(), *command = json_null();
     if (end) {
         int n = (int)(end - open - 1);
@@ -329,19 +329,34 @@ static const struct survey_source *find_microphone(const struct doctor *d) {
     return NULL;
 }
 
+/* For what mixers and wpctl do not reach. */
+static void advise_props(char *ret, size_t size, const struct survey_source *source) {
+    char ones[512] = "";
+    for (unsigned i = 0; i < source->volume.n_channels; i++)
+        snprintf(ones + strlen(ones), sizeof ones - strlen(ones), " 1.0");
+    snprintf(ret, size, "{pw-cli set-param %u Props '{ softMute = false, volume = 1.0, softVolumes = [%s ] }'}", source->id,
+             ones);
+}
+
 /* Whether a source or stream is neither muted nor at zero volume; tells if it is. */
 static bool is_open(struct doctor *d, const char *check, const struct survey_source *source) {
-    char advice[320];
-    if (source->muted) {
+    const struct volume *volume = &source->volume;
+    char advice[640];
+    if (!volume->muted && volume->level >= VOLUME_LEAST)
+        return true;
+    if (volume->hidden)
+        advise_props(advice, sizeof advice, source);
+    else if (volume->muted)
         snprintf(advice, sizeof advice, _("{wpctl set-mute %u 0}, or unmute \"%.128s\" in the sound settings"),
                  source->id, source->description);
-        tell(d, PROBLEM, check, advice, "%s is muted", source->description);
-    } else if (source->volume < 1e-3) { /* -60 dB */
+    else
         snprintf(advice, sizeof advice, _("{wpctl set-volume %u 1.0}, or turn \"%.128s\" up in the sound settings"),
                  source->id, source->description);
+    if (volume->muted)
+        tell(d, PROBLEM, check, advice, "%s is muted", source->description);
+    else
         tell(d, PROBLEM, check, advice, "the volume of %s is zero", source->description);
-    }
-    return !source->muted && source->volume >= 1e-3;
+    return false;
 }
 
 static bool check_sound(struct doctor *d, const char *check, const struct survey_source *source) {
