@@ -11,7 +11,7 @@ static unsigned blocks, cycles;
 static void begin(void) {
     s = (struct stall){0};
     blocks = cycles = UINT32_MAX - 2; /* the counters may wrap */
-    stall_watch(&s, true, blocks, cycles);
+    ck_assert(!stall_watch(&s, true, blocks, cycles));
 }
 
 static enum stall_action tick(unsigned n_blocks, unsigned n_cycles) {
@@ -71,6 +71,35 @@ START_TEST(a_graph_that_stands_for_a_while_is_given_the_rest_of_its_time) {
 }
 END_TEST
 
+START_TEST(a_cycle_now_and_then_counts_once) {
+    begin();
+    ck_assert_int_eq(tick(0, 1), STALL_WAIT);
+    ck_assert_uint_eq(ticks_of(0, STALL_FLUSH), 3000 / STALL_TICK_MS - STALL_STANDING);
+}
+END_TEST
+
+START_TEST(blocks_that_are_late_now_and_then_pass) {
+    begin();
+    for (unsigned i = 0; i < 10; i++) {
+        tick(1, 20);
+        for (unsigned missing = STALL_TICK_MS; missing < STALL_FIRST_MS; missing += STALL_TICK_MS) {
+            tick(0, 20);
+            ck_assert(s.passes);
+        }
+    }
+}
+END_TEST
+
+START_TEST(a_watch_that_goes_on_is_not_begun_anew) {
+    begin();
+    for (unsigned waited = STALL_TICK_MS; waited < STALL_FIRST_MS; waited += STALL_TICK_MS) {
+        ck_assert_int_eq(tick(0, 20), STALL_WAIT);
+        stall_watch(&s, true, blocks, cycles); /* the node calls it for each change of the graph */
+    }
+    ck_assert_uint_eq(ticks_until(STALL_FLUSH), 1);
+}
+END_TEST
+
 START_TEST(a_stall_is_flushed_then_reopened_ever_more_rarely) {
     begin();
     tick(1, 1);
@@ -107,6 +136,7 @@ START_TEST(streams_that_are_opened_anew_get_ever_more_time) {
         stall_watch(&s, true, blocks, cycles);
     }
     stall_watch(&s, false, blocks, cycles);
+    ck_assert_uint_eq(s.n, 6);
     stall_forget(&s);
     stall_watch(&s, true, blocks, cycles);
     ck_assert_uint_eq(ticks_until(STALL_FLUSH), STALL_FIRST_MS / STALL_TICK_MS);
@@ -133,6 +163,9 @@ int main(void) {
     tcase_add_test(tcase, the_longest_blocks_are_no_stall);
     tcase_add_test(tcase, a_graph_that_stands_has_ten_times_as_long);
     tcase_add_test(tcase, a_graph_that_stands_for_a_while_is_given_the_rest_of_its_time);
+    tcase_add_test(tcase, a_cycle_now_and_then_counts_once);
+    tcase_add_test(tcase, blocks_that_are_late_now_and_then_pass);
+    tcase_add_test(tcase, a_watch_that_goes_on_is_not_begun_anew);
     tcase_add_test(tcase, a_stall_is_flushed_then_reopened_ever_more_rarely);
     tcase_add_test(tcase, a_block_ends_the_stall);
     tcase_add_test(tcase, streams_that_are_opened_anew_get_ever_more_time);
