@@ -2,7 +2,7 @@
  * wishes.
  *
  * A line of a script is an event or, after "=", the expected wishes; words are separated by blanks.
- *   node ID CLASS NAME [SERIAL]    port ID NODE NUMBER CHANNEL    link ID FROM TO    metadata ID    - ID
+ *   node ID CLASS NAME [SERIAL]    port ID NODE NUMBER CHANNEL [in]    link ID FROM TO    metadata ID    - ID
  *   meter ID    active ID 0|1    complete    told    lost-metadata    set SUBJECT KEY VALUE    unset SUBJECT [KEY]
  *   owner ID SERIAL: of the metadata's entry    wants ID NAME    config ID fit|unfit: of the ports
  *   own CAPTURE SOURCE    choose MICROPHONE|- CHANNEL|-    noted SERIAL TARGET|- [misled]
@@ -10,7 +10,8 @@
  *   = [consumers N] [recorders N] [back N] [microphone ID|-] [quiet 0|1] [capture 0|1] [target NAME|-]
  *     [expected ID|-] [needed 0|1]
  *     [channel NAME] [inputs N] [played NAME|-] [lacks 0|1] [pacing 0|1] [metadata ID|-] [sets NODE:KEY:SERIAL...|-]
- *     [vain 0|1] [forgotten 0|1] [portless 0|1] [refused NAME|-] [title TEXT|-] [notes SERIAL[:TARGET][:misled]...|-] [choices NAME:on|off...|-]
+ *     [vain 0|1] [forgotten 0|1] [portless 0|1] [device-portless 0|1] [refused NAME|-] [title TEXT|-]
+ *     [notes SERIAL[:TARGET][:misled]...|-] [choices NAME:on|off...|-]
  * reconcile is called at "=" only: the events between two of them come in one dispatch. */
 #include "graph/reconcile.h"
 #include "run.h"
@@ -118,7 +119,7 @@ static const struct script scripts[] = {
     {"the mix of an interface has all its inputs", NODE_MIC, {
         KNOWN, "port 60 30 0 AUX0",
         "= channel MONO inputs 0",
-        "port 61 30 1 AUX1", "port 62 30 2 AUX2", "port 63 99 0 AUX0",
+        "port 61 30 1 AUX1", "port 62 30 2 AUX2", "port 63 99 0 AUX0", "port 64 30 8 AUX8 in",
         "= channel MONO inputs 3",
         "choose - 2",
         "= channel AUX1 inputs 0",
@@ -149,14 +150,30 @@ static const struct script scripts[] = {
         "config 11 fit",
         "= portless 0"}},
     {"another program has taken the device stream's ports, or made them useless", NODE_MIC, {
-        KNOWN, "port 60 11 0 MONO", "port 61 10 0 MONO",
-        "= portless 0",
+        KNOWN, "port 61 10 0 MONO in",
+        "= device-portless 0",
         "config 10 unfit",
-        "= portless 1",
+        "= device-portless 1 portless 0",
         "config 10 fit", "- 61",
-        "= portless 1",
-        "port 62 10 0 MONO",
-        "= portless 0"}},
+        "= device-portless 1",
+        "port 62 10 0 MONO in",
+        "= device-portless 0"}},
+    {"the device stream never gets a port, though the visible one has", NODE_MIC, {
+        KNOWN,
+        "= device-portless 0", /* there may be no session manager */
+        "port 60 11 0 MONO",
+        "= device-portless 1",
+        "port 61 10 0 MONO in",
+        "= device-portless 0",
+        "own - 11", "- 10",
+        "= device-portless 0"}},
+    {"a speaker's device stream never gets a port", NODE_SPEAKER, {
+        SPEAKER,
+        "= device-portless 0",
+        "port 60 10 0 MONO",
+        "= device-portless 1 portless 0",
+        "port 61 11 0 MONO",
+        "= device-portless 0"}},
     {"the capture stream is needed while somebody is linked, or comes to be", NODE_MIC, {
         IDLE,
         "= needed 0 capture 1 expected 30 microphone -",
@@ -766,6 +783,7 @@ static void add_port(struct mirror *m, char *const *a) {
     struct mirror_port *const port = mirror_add_port(m, number(a[1]));
     port->node = number(a[2]);
     port->number = number(a[3]);
+    port->input = a[5] && strcmp(a[5], "in") == 0;
     snprintf(port->channel, sizeof port->channel, "%s", a[4]);
 }
 
@@ -916,6 +934,7 @@ static void describe(const struct play *p, const char *what, char ret[512]) {
                 : strcmp(what, "vain") == 0      ? w->in_vain
                 : strcmp(what, "forgotten") == 0 ? w->forgotten
                 : strcmp(what, "portless") == 0  ? w->portless
+                : strcmp(what, "device-portless") == 0 ? w->device_portless
                 : strcmp(what, "pacing") == 0    ? w->pacing
                                                  : 99);
 }

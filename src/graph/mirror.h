@@ -74,6 +74,7 @@ struct mirror_target {
 
 struct mirror_port {
     uint32_t id, node, number;
+    bool input;       /* sound enters its node by it */
     char channel[16]; /* "FL", "MONO", "AUX0" */
 };
 

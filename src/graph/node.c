@@ -26,7 +26,8 @@
 #define LINGER_MS 2000         /* after the last recorder the capture stream stays so long: it may come back */
 #define UNLINKED_FIRST_MS 2000 /* the session manager has so long to link the capture stream, doubled each time ... */
 #define UNLINKED_MAX_MS 80000  /* ... to here */
-#define PORTLESS_MS 500        /* the session manager may take ports away to give others: so long it may */
+#define PORTLESS_FIRST_MS 500  /* the session manager has so long to give a stream its ports, doubled each time ... */
+#define PORTLESS_MAX_MS 16000  /* ... to here */
 #define IN_VAIN_FIRST_MS 200   /* who was asked to move and is linked to nothing is asked anew, doubled each time ... */
 #define IN_VAIN_MAX_MS 16000   /* ... to here */
 
@@ -76,7 +77,7 @@ struct node {
     } unused, /* ... then close the capture stream and the pacer */
             forgotten, /* ... then open the capture stream anew */
             in_vain, /* ... then ask anew those who moved in vain */
-            portless, /* ... then open the streams anew */
+            portless, /* ... then open anew the streams that have no ports */
             deaf;    /* ... then try again to learn of the graph what could not be learnt */
     bool lingered;   /* the time of unused is over */
     struct spa_source *asked; /* an event: the owner has asked for something else, so dispatch */
@@ -219,8 +220,9 @@ static void watch_driver(struct node *n) {
 }
 
 static void watch_ports(struct node *n) {
-    n->portless.wait_ms = PORTLESS_MS;
-    set_waiting(n, &n->portless, n->wishes.portless);
+    if (n->wishes.microphone != MIRROR_NONE)
+        n->portless.wait_ms = PORTLESS_FIRST_MS;
+    set_waiting(n, &n->portless, n->wishes.portless || n->wishes.device_portless);
 }
 
 static void watch_registry(struct node *n, bool hears) {
@@ -413,7 +415,12 @@ static void on_portless(void *data, uint64_t expirations) {
     (void)expirations;
     struct node *const n = data;
     n->portless.waiting = false;
-    open_anew(n);
+    n->portless.wait_ms = doubled(n->portless.wait_ms, PORTLESS_MAX_MS);
+    if (n->wishes.portless || n->kind == NODE_SPEAKER)
+        open_anew(n);
+    else
+        streams_close_capture(&n->streams);
+    n->stale = true;
 }
 
 /* A speaker whose streams run is only flushed: the node cannot know whether its graph runs, and opening them anew would
@@ -430,7 +437,8 @@ static void on_stall_tick(void *data, uint64_t expirations) {
         streams_flush(&n->streams);
     n->dirty |= action != STALL_WAIT || n->stall.passes != passed;
     watch_silence(n);
-    if (n->silence.watched && stall_tick(&n->silence, 0, 0) != STALL_WAIT) { /* PipeWire may have set up its link wrongly */
+    /* PipeWire may have set up its link wrongly. */
+    if (n->silence.watched && stall_tick(&n->silence, 0, 0) != STALL_WAIT) {
         streams_close_capture(&n->streams);
         n->stale = true;
     }
@@ -605,6 +613,7 @@ int node_open(struct node **ret, const struct node_options *options, struct err 
     n->errands = options->errands;
     n->repair.pause_ms = RECONNECT_FIRST_MS;
     n->forgotten.wait_ms = UNLINKED_FIRST_MS;
+    n->portless.wait_ms = PORTLESS_FIRST_MS;
     const bool speaker = n->kind == NODE_SPEAKER, more = n->kind == NODE_MORE_MIC;
     snprintf(n->name, sizeof n->name, "%s%s", speaker ? ENHANCED_SPEAKER : more ? MORE_MIC : ENHANCED_MIC,
             more ? options->microphone : "");

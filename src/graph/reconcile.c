@@ -56,16 +56,22 @@ static bool is_played(const struct mirror *m, uint32_t id) {
     return node && node->role == ROLE_OUTPUT && !(m->own.microphone && strcmp(m->own.microphone, node->name) == 0);
 }
 
-/* Whether a stream has had a port, and another client's PortConfig has taken it or made it useless since. */
-static bool is_portless(struct mirror *m, uint32_t stream) {
+static bool has_port(const struct mirror *m, uint32_t stream) {
+    for (unsigned i = 0; i < m->n_ports; i++)
+        if (m->ports[i].node == stream)
+            return true;
+    return false;
+}
+
+/* Whether a stream that has had a port, or should have one by now, has none with which it can be linked: another
+ * client's PortConfig has taken it. If that comes before the session manager's, there never is one. */
+static bool is_portless(struct mirror *m, uint32_t stream, bool expected) {
     struct mirror_node *const node = mirror_node(m, stream);
     if (!node)
         return false;
-    bool has_port = false;
-    for (unsigned i = 0; i < m->n_ports && !has_port; i++)
-        has_port = m->ports[i].node == stream;
-    node->ported |= has_port;
-    return node->ported && (!has_port || node->unlinkable);
+    const bool has = has_port(m, stream);
+    node->ported |= has;
+    return (node->ported || expected) && (!has || node->unlinkable);
 }
 
 /* ---- loops ------------------------------------------------------------------------------------------------------- */
@@ -221,7 +227,7 @@ static const char *find_channel(const struct mirror *m, uint32_t microphone) {
     const struct channel *const chosen = &m->own.channel;
     for (unsigned i = 0; !channel_is_mix(chosen) && i < m->n_ports; i++) {
         const struct mirror_port *const port = &m->ports[i];
-        if (port->node == microphone &&
+        if (port->node == microphone && !port->input &&
             (chosen->number ? port->number + 1 == chosen->number : strcmp(port->channel, chosen->name) == 0))
             return port->channel;
     }
@@ -232,8 +238,10 @@ static const char *find_channel(const struct mirror *m, uint32_t microphone) {
  * link one or two of them to a stream that asks for the mix. 0: it has channels that PipeWire can mix. */
 static unsigned count_inputs(const struct mirror *m, uint32_t microphone) {
     unsigned n = 0;
-    for (unsigned i = 0; i < m->n_ports; i++)
-        n += m->ports[i].node == microphone && strncmp(m->ports[i].channel, "AUX", 3) == 0;
+    for (unsigned i = 0; i < m->n_ports; i++) {
+        const struct mirror_port *const port = &m->ports[i];
+        n += port->node == microphone && !port->input && strncmp(port->channel, "AUX", 3) == 0;
+    }
     return n < 2 ? 0 : n < INPUTS_MAX ? n : INPUTS_MAX;
 }
 
@@ -651,7 +659,8 @@ void reconcile(struct mirror *m, struct wishes *ret) {
     ret->needed = is_needed(m, n_linked);
     ret->forgotten = !speaker && is_forgotten(m, ret);
     /* A speaker's capture stream never stays away, but without an output nothing drives it. */
-    ret->portless = is_portless(m, m->own.capture);
-    ret->portless |= is_portless(m, m->own.source);
+    const uint32_t visible = speaker ? m->own.capture : m->own.source;
+    ret->portless = is_portless(m, visible, false);
+    ret->device_portless = is_portless(m, speaker ? m->own.source : m->own.capture, has_port(m, visible));
     ret->pacing = n_linked && (!speaker || ret->microphone == MIRROR_NONE);
 }

@@ -27,7 +27,8 @@ struct wishes {
     bool lacks_channel; /* the linked microphone does not have the chosen channel */
     bool forgotten;     /* a microphone is there, but the session manager does not link it: open the capture stream anew
                          * in a while */
-    bool portless;      /* another program has taken a stream's ports: open the streams anew in a while */
+    bool portless, device_portless; /* another program has taken the visible stream's ports, or the device stream's:
+                                     * open it anew in a while */
     bool pacing;        /* run the pacer */
     char title[288];    /* node.description of the visible stream, or "": as it is */
 

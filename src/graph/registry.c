@@ -33,13 +33,14 @@ static void add_node(struct mirror *m, uint32_t id, const struct spa_dict *props
 
 static void add_port(struct mirror *m, uint32_t id, const struct spa_dict *props) {
     const char *const channel = spa_dict_lookup(props, PW_KEY_AUDIO_CHANNEL);
-    if (strcmp(props_text(props, PW_KEY_PORT_DIRECTION), "out") != 0 || !channel)
+    if (!channel)
         return;
     struct mirror_port *const port = mirror_add_port(m, id);
     if (!port)
         return;
     port->node = props_number(props, PW_KEY_NODE_ID);
     port->number = props_number(props, PW_KEY_PORT_ID);
+    port->input = strcmp(props_text(props, PW_KEY_PORT_DIRECTION), "in") == 0;
     snprintf(port->channel, sizeof port->channel, "%s", channel);
 }
 
@@ -100,11 +101,17 @@ static void on_node_info(void *data, const struct pw_node_info *info) {
     w->registry->changed(w->registry->data);
 }
 
+/* Of this node's streams: m->own.capture may not be known yet. */
+static bool takes_sound(const struct mirror *m, const struct mirror_node *node) {
+    const bool visible = strcmp(node->name, m->own.name) == 0;
+    return visible ? m->own.kind == NODE_SPEAKER : strncmp(node->name, "capture.", 8) == 0;
+}
+
 static void read_port_config(const struct mirror *m, struct mirror_node *node, const struct spa_pod *param) {
     uint32_t direction, mode;
     if (param && spa_pod_parse_object(param, SPA_TYPE_OBJECT_ParamPortConfig, NULL, SPA_PARAM_PORT_CONFIG_direction,
                          SPA_POD_Id(&direction), SPA_PARAM_PORT_CONFIG_mode, SPA_POD_Id(&mode)) >= 0 &&
-        direction == (node->id == m->own.capture ? SPA_DIRECTION_INPUT : SPA_DIRECTION_OUTPUT))
+        direction == (takes_sound(m, node) ? SPA_DIRECTION_INPUT : SPA_DIRECTION_OUTPUT))
         node->unlinkable = mode != SPA_PARAM_PORT_CONFIG_MODE_dsp;
 }
 
@@ -130,7 +137,7 @@ static const struct pw_node_events node_events = {
     .param = on_node_param,
 };
 
-/* Whether it is one of this node's streams; the capture stream, the source and their ids may not be known yet. */
+/* Whether it is one of this node's streams. */
 static bool is_own(const struct mirror *m, const struct mirror_node *node) {
     const char *const part = strchr(node->name, '.');
     return strcmp(node->name, m->own.name) == 0 || (part && strcmp(part + 1, m->own.name) == 0);
