@@ -21,6 +21,7 @@ struct object {
     uint64_t serial;   /* NODE */
     char name[128];    /* NODE, PORT */
     char class[64];    /* NODE */
+    bool deprived;          /* NODE: it gets no ports */
     struct pw_proxy *proxy; /* NODE */
     struct spa_hook listener;
 };
@@ -40,6 +41,7 @@ struct manager {
     struct pw_proxy *exported;
     struct spa_hook registry_listener, metadata_listener;
     struct spa_list objects, properties;
+    char deprived[128]; /* the name of a node that is to get no ports, or "" */
 };
 
 /* ---- ports ------------------------------------------------------------------------------------------------------- */
@@ -62,7 +64,7 @@ static void give_ports(struct object *node) {
             SPA_PARAM_PortConfig, SPA_PARAM_PORT_CONFIG_direction,
             SPA_POD_Id(takes ? SPA_DIRECTION_INPUT : SPA_DIRECTION_OUTPUT), SPA_PARAM_PORT_CONFIG_mode,
             SPA_POD_Id(SPA_PARAM_PORT_CONFIG_MODE_dsp), SPA_PARAM_PORT_CONFIG_monitor, SPA_POD_Bool(takes && device),
-            SPA_PARAM_PORT_CONFIG_format, SPA_POD_Pod(format));
+            SPA_PARAM_PORT_CONFIG_format, SPA_POD_Pod(node->deprived ? NULL : format));
     pw_node_set_param((struct pw_node *)node->proxy, SPA_PARAM_PortConfig, 0, config);
 }
 
@@ -112,6 +114,9 @@ static void on_global(void *data, uint32_t id, uint32_t permissions, const char 
         copy(o->name, sizeof o->name, props, PW_KEY_NODE_NAME);
         copy(o->class, sizeof o->class, props, PW_KEY_MEDIA_CLASS);
         o->serial = number_of(props, PW_KEY_OBJECT_SERIAL);
+        o->deprived = strcmp(o->name, m->deprived) == 0;
+        if (o->deprived)
+            m->deprived[0] = '\0';
         if (!begins(o->class, "Audio/") && !begins(o->class, "Stream/"))
             return;
         o->proxy = pw_registry_bind(m->registry, id, type, PW_VERSION_NODE, 0);
@@ -277,6 +282,12 @@ bool manager_unlink(struct manager *m, const char *from, const char *to) {
     }
     pw_thread_loop_unlock(m->loop);
     return found;
+}
+
+void manager_deprive(struct manager *m, const char *name) {
+    pw_thread_loop_lock(m->loop);
+    snprintf(m->deprived, sizeof m->deprived, "%s", name);
+    pw_thread_loop_unlock(m->loop);
 }
 
 bool manager_destroy(struct manager *m, const char *name) {

@@ -21,6 +21,9 @@ bool manager_link(struct manager *m, const char *from, const char *to);
 bool manager_unlink(struct manager *m, const char *from, const char *to);
 bool manager_destroy(struct manager *m, const char *node); /* false: it is not there */
 
+/* The next node of that name gets no ports, as if another client's request came before the manager's. */
+void manager_deprive(struct manager *m, const char *node);
+
 /* Properties of the metadata; value NULL: removed. */
 void manager_set(struct manager *m, uint32_t subject, const char *key, const char *value);
 /* What clients and the test have set last, "" where nothing is set. */

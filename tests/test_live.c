@@ -1296,6 +1296,19 @@ START_TEST(a_forgotten_stream_is_opened_anew) {
 }
 END_TEST
 
+/* Another client has taken the capture stream's ports before there were any. */
+START_TEST(a_capture_stream_without_ports_is_opened_anew) {
+    open_managed();
+    link_managed("player:out", "fake_mic:input_MONO");
+    manager_deprive(manager, "capture.enhanced_mic");
+    link_managed("enhanced_mic:capture_MONO", "recorder:second");
+    link_managed("fake_mic:capture_MONO", "capture.enhanced_mic:input_MONO");
+    spin_until(captures("fake_mic"));
+    until_heard(true);
+    ck_assert_uint_eq(status().n_consumers, 1); /* the recorder kept its link */
+}
+END_TEST
+
 /* The capture stream goes amid the fade to another microphone: the next one asks for that, and is not muted. */
 START_TEST(a_node_is_destroyed_amid_a_change) {
     struct err err;
@@ -1468,6 +1481,7 @@ static int run(void) {
     tcase_add_checked_fixture(managed, setup, teardown);
     tcase_add_test(managed, links_in_the_order_of_the_manager);
     tcase_add_test(managed, a_forgotten_stream_is_opened_anew);
+    tcase_add_test(managed, a_capture_stream_without_ports_is_opened_anew);
     tcase_add_test(managed, a_node_is_destroyed_amid_a_change);
     tcase_add_test(managed, recorders_are_asked_back_by_the_next_manager);
     tcase_add_test(managed, who_was_misled_gets_back_what_it_asked_for);
