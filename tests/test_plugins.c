@@ -1017,6 +1017,44 @@ START_TEST(lv2_is_unloaded_and_cleaned_up_in_vain) {
 }
 END_TEST
 
+/* Ports by number, as hosts and saved sessions keep them: controls that came later must not have moved any. */
+START_TEST(ports_keep_their_numbers) {
+    enum { SAMPLES = 512, BLOCKS = 40 };
+    LADSPA_Descriptor_Function ladspa;
+    LV2_Descriptor_Function lv2;
+    find_in_plugin(&ladspa, "ladspa", "ladspa_descriptor");
+    find_in_plugin(&lv2, "lv2", "lv2_descriptor");
+    const unsigned channels = (unsigned)_i + 1;
+    const LADSPA_Descriptor *const d = ladspa((unsigned long)_i);
+    const LV2_Descriptor *const e = lv2((uint32_t)_i);
+    ck_assert_uint_eq(d->PortCount, 6 + 2 * channels + 2);
+    for (unsigned i = 0; i < d->PortCount; i++)
+        ck_assert_msg(!LADSPA_IS_PORT_AUDIO(d->PortDescriptors[i]) == (i < 6 || i >= 6 + 2 * channels), "port %u", i);
+    ck_assert_str_eq(d->PortNames[0], "Strength");
+    ck_assert_str_eq(d->PortNames[5], "latency");
+    void *const handles[] = {d->instantiate(d, 48000), e->instantiate(e, 48000, "", (const LV2_Feature *const[]){NULL})};
+    for (unsigned h = 0; h < 2; h++) {
+        float controls[] = {0, -60, 0, 1, h == 0 ? 0 : 1, -1}, sound[4][SAMPLES];
+        ck_assert_ptr_nonnull(handles[h]);
+        for (unsigned i = 0; i < 6 + 2 * channels; i++) {
+            float *const at = i < 6 ? &controls[i] : sound[i - 6];
+            h == 0 ? d->connect_port(handles[0], i, at) : e->connect_port(handles[1], i, at);
+        }
+        h == 0 ? d->activate(handles[0]) : e->activate(handles[1]);
+        for (unsigned block = 0; block < BLOCKS; block++) {
+            for (unsigned i = 0; i < SAMPLES; i++)
+                for (unsigned c = 0; c < channels; c++)
+                    sound[c][i] = .25f * (float)(c + 1);
+            h == 0 ? d->run(handles[0], SAMPLES) : e->run(handles[1], SAMPLES);
+        }
+        ck_assert(controls[5] > 0 && controls[5] < SAMPLES * BLOCKS);
+        for (unsigned c = 0; c < channels; c++) /* at strength 0: the input */
+            ck_assert_float_eq_tol(sound[channels + c][SAMPLES - 1], .25f * (float)(c + 1), 1e-3f);
+        h == 0 ? d->cleanup(handles[0]) : e->cleanup(handles[1]);
+    }
+}
+END_TEST
+
 int main(void) {
     draw_seed = seed_of_run(20261124);
     Suite *suite = suite_create("plugins");
@@ -1041,6 +1079,7 @@ int main(void) {
     tcase_add_test(t, signals_are_for_the_hosts_threads);
     tcase_add_test(t, ladspa_is_unloaded_and_cleaned_up_in_vain);
     tcase_add_test(t, lv2_is_unloaded_and_cleaned_up_in_vain);
+    tcase_add_loop_test(t, ports_keep_their_numbers, 0, 2);
     suite_add_tcase(suite, t);
     TCase *orders = tcase_create("orders");
     tcase_set_timeout(orders, 300);

@@ -11,14 +11,17 @@ enum {
     BOUNDED = LADSPA_HINT_BOUNDED_BELOW | LADSPA_HINT_BOUNDED_ABOVE,
 };
 
-#define CONTROL_NAMES "Strength", "Floor (dB)", "Low cut (Hz)", "Model", "Bypass", "latency", \
-    "Level", "Level target (LUFS)"
-#define CONTROL_KINDS CONTROL, CONTROL, CONTROL, CONTROL, CONTROL, REPORT, CONTROL, CONTROL
-#define CONTROL_HINTS                                                                                                  \
+#define NAMES "Strength", "Floor (dB)", "Low cut (Hz)", "Model", "Bypass", "latency"
+#define KINDS CONTROL, CONTROL, CONTROL, CONTROL, CONTROL, REPORT
+#define HINTS                                                                                                          \
     {BOUNDED | LADSPA_HINT_DEFAULT_1, 0, 1}, {BOUNDED | LADSPA_HINT_DEFAULT_MINIMUM, -60, 0},                         \
         {BOUNDED | LADSPA_HINT_DEFAULT_LOW, 0, 280}, {BOUNDED | LADSPA_HINT_INTEGER | LADSPA_HINT_DEFAULT_0, 0, 3},   \
-        {LADSPA_HINT_TOGGLED | LADSPA_HINT_DEFAULT_0, 0, 1}, {LADSPA_HINT_INTEGER, 0, 0},                    \
-        {LADSPA_HINT_TOGGLED | LADSPA_HINT_DEFAULT_0, 0, 1},                                                          \
+        {LADSPA_HINT_TOGGLED | LADSPA_HINT_DEFAULT_0, 0, 1}, {LADSPA_HINT_INTEGER, 0, 0}
+/* After the audio ports. */
+#define LATER_NAMES "Level", "Level target (LUFS)"
+#define LATER_KINDS CONTROL, CONTROL
+#define LATER_HINTS                                                                                                    \
+    {LADSPA_HINT_TOGGLED | LADSPA_HINT_DEFAULT_0, 0, 1},                                                              \
         {BOUNDED | LADSPA_HINT_DEFAULT_MIDDLE, PRIMEKNET_LEVEL_TARGET_MIN, PRIMEKNET_LEVEL_TARGET_MAX}
 
 static LADSPA_Handle instantiate(const LADSPA_Descriptor *descriptor, unsigned long rate) {
@@ -26,7 +29,7 @@ static LADSPA_Handle instantiate(const LADSPA_Descriptor *descriptor, unsigned l
 }
 
 static void connect_port(LADSPA_Handle handle, unsigned long port, LADSPA_Data *at) {
-    ((struct plugin *)handle)->ports[port] = at;
+    plugin_connect(handle, port, at);
 }
 
 #define FUNCTIONS                                                                                                      \
@@ -38,9 +41,9 @@ static const LADSPA_Descriptor mono = {
     .Label = "primeknet_mono",
     .Name = "PrimeKnet speech enhancement (mono)",
     .PortCount = N_CONTROLS + 2,
-    .PortDescriptors = (const LADSPA_PortDescriptor[]){CONTROL_KINDS, IN, OUT},
-    .PortNames = (const char *const[]){CONTROL_NAMES, "In", "Out"},
-    .PortRangeHints = (const LADSPA_PortRangeHint[]){CONTROL_HINTS, {0, 0, 0}, {0, 0, 0}},
+    .PortDescriptors = (const LADSPA_PortDescriptor[]){KINDS, IN, OUT, LATER_KINDS},
+    .PortNames = (const char *const[]){NAMES, "In", "Out", LATER_NAMES},
+    .PortRangeHints = (const LADSPA_PortRangeHint[]){HINTS, {0, 0, 0}, {0, 0, 0}, LATER_HINTS},
     FUNCTIONS,
 };
 
@@ -49,9 +52,9 @@ static const LADSPA_Descriptor stereo = {
     .Label = "primeknet_stereo",
     .Name = "PrimeKnet speech enhancement (stereo)",
     .PortCount = N_CONTROLS + 4,
-    .PortDescriptors = (const LADSPA_PortDescriptor[]){CONTROL_KINDS, IN, IN, OUT, OUT},
-    .PortNames = (const char *const[]){CONTROL_NAMES, "In left", "In right", "Out left", "Out right"},
-    .PortRangeHints = (const LADSPA_PortRangeHint[]){CONTROL_HINTS, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}},
+    .PortDescriptors = (const LADSPA_PortDescriptor[]){KINDS, IN, IN, OUT, OUT, LATER_KINDS},
+    .PortNames = (const char *const[]){NAMES, "In left", "In right", "Out left", "Out right", LATER_NAMES},
+    .PortRangeHints = (const LADSPA_PortRangeHint[]){HINTS, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, LATER_HINTS},
     FUNCTIONS,
 };
 

@@ -14,7 +14,7 @@ static LV2_Handle instantiate(const LV2_Descriptor *descriptor, double rate, con
 }
 
 static void connect_port(LV2_Handle handle, uint32_t port, void *at) {
-    ((struct plugin *)handle)->ports[port] = at;
+    plugin_connect(handle, port, at);
 }
 
 static void run(LV2_Handle handle, uint32_t n) {

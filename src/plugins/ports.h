@@ -8,17 +8,15 @@
 
 #include <stdlib.h>
 
-/* Control ports, then the audio ports: inputs, outputs. */
-enum {
-    STRENGTH, FLOOR, LOW_CUT, MODEL, SWITCH, LATENCY, LEVEL, TARGET, N_CONTROLS,
-    N_PORTS = N_CONTROLS + 2 * CORE_CHANNELS
-};
+/* Control ports. The audio ports, inputs and outputs, come before LEVEL: what is added later goes to the end, since some
+ * hosts and their saved sessions know ports by their numbers. */
+enum { STRENGTH, FLOOR, LOW_CUT, MODEL, SWITCH, LATENCY, LEVEL, TARGET, N_CONTROLS };
 
 struct plugin {
     unsigned n_channels;
     bool enables; /* SWITCH does; else it bypasses */
     struct core *core;
-    float *ports[N_PORTS];
+    float *ports[N_CONTROLS], *audio[2 * CORE_CHANNELS];
 };
 
 static inline struct plugin *plugin_open(unsigned n_channels, double rate, bool enables) {
@@ -29,6 +27,14 @@ static inline struct plugin *plugin_open(unsigned n_channels, double rate, bool 
     else if (core)
         core_close(core);
     return p;
+}
+
+static inline void plugin_connect(struct plugin *p, unsigned long port, void *at) {
+    const unsigned long n_audio = 2 * p->n_channels;
+    if (port >= LEVEL && port < LEVEL + n_audio)
+        p->audio[port - LEVEL] = at;
+    else
+        p->ports[port < LEVEL ? port : port - n_audio] = at;
 }
 
 /* NULL is fine: some hosts clean up what could not be instantiated. */
@@ -66,8 +72,7 @@ static inline void plugin_activate(void *handle) {
 static inline void plugin_run(void *handle, unsigned long n) {
     const struct plugin *const p = handle;
     const struct core_controls controls = plugin_controls(p);
-    float *const *audio = p->ports + N_CONTROLS;
-    core_run(p->core, &controls, (const float *const *)audio, audio + p->n_channels, (unsigned)n);
+    core_run(p->core, &controls, (const float *const *)p->audio, p->audio + p->n_channels, (unsigned)n);
     plugin_report(p);
 }
 
