@@ -11,6 +11,7 @@
  * An argument lengthens the tests: with test-live 10 those that wait run ten times as long. */
 #include "config.h"
 
+#include "base/gcd.h"
 #include "graph/node.h"
 #include "graph/pipewire.h"
 #include "manager.h"
@@ -389,10 +390,6 @@ static long published_ns(void) {
 
 static long in_ns(unsigned samples) {
     return lround(samples * (1e9 / PUMP_RATE));
-}
-
-static unsigned gcd(unsigned a, unsigned b) {
-    return b ? gcd(b, a % b) : a;
 }
 
 static unsigned expected_delay(unsigned hop, unsigned quantum, bool waits) {

@@ -1,6 +1,5 @@
 /* The pump and its worker with the test's own engine and a clock that only the test moves, so that every run is the
- * same. The sources of both are included, so that a test can wait until the worker has nothing left to do. More than
- * 700 lines, because every case needs that engine, that clock and those sources. */
+ * same. The sources of both are included, so that a test can wait until the worker has nothing left to do. */
 #include "config.h"
 
 #include "base/futex.h"
@@ -346,7 +345,7 @@ static void expect(unsigned from, unsigned to, unsigned delay, float gain) {
 
 /* Of an engine with windows of 1024. */
 static unsigned delay_of(unsigned hop, unsigned q, bool waits) {
-    return 1024 - delay_gcd(q, hop) + (waits ? 0 : q > hop ? q : hop);
+    return 1024 - gcd(q, hop) + (waits ? 0 : q > hop ? q : hop);
 }
 
 static const unsigned quanta[] = {32, 64, 128, 256, 480, 1024, 2048, 8192, 1, 300, 441, 8917};
@@ -359,7 +358,7 @@ START_TEST(delay_is_exact_where_it_waits) {
     open_pump(&granted, 768, 0.5f, 1);
     run(LONG / 12 + 4 * q, q);
     ck_assert(stats().waits && stats().realtime);
-    ck_assert_uint_eq(stats().delay, 768 + HOP - delay_gcd(q, HOP));
+    ck_assert_uint_eq(stats().delay, 768 + HOP - gcd(q, HOP));
     ck_assert_uint_eq(stats().late_hops, 0);
     expect(0, at, stats().delay, 0.5f);
 }
@@ -370,7 +369,7 @@ START_TEST(delay_is_exact_where_it_does_not_wait) {
     open_pump(&refused, 768, 0.5f, 1);
     run(LONG / 12 + 4 * q, q);
     ck_assert(!stats().waits && !stats().realtime);
-    ck_assert_uint_eq(stats().delay, 768 + HOP - delay_gcd(q, HOP) + (q > HOP ? q : HOP));
+    ck_assert_uint_eq(stats().delay, 768 + HOP - gcd(q, HOP) + (q > HOP ? q : HOP));
     ck_assert_uint_eq(stats().late_hops, 0);
     expect(0, at, stats().delay, 0.5f);
 }
@@ -573,7 +572,7 @@ START_TEST(any_split_gives_the_same_samples) {
         while (at < n) {
             const unsigned before = stats().delay;
             run_block(1 + draw(largest), true);
-            if (stats().delay != before || pump->n_readers > 1)
+            if (stats().delay != before || pump->readers.n > 1)
                 first_quiet = at;
         }
         ck_assert_uint_eq(stats().late_hops, 0);
@@ -595,7 +594,7 @@ START_TEST(the_delay_follows_the_quantum) {
         const unsigned q = quanta[draw(n_quanta)];
         const unsigned before = at ? stats().delay : 0, begin = at;
         run_block(q, true);
-        const unsigned needed = 768 + HOP - delay_gcd(q, HOP) + (_i % 2 ? q > HOP ? q : HOP : 0);
+        const unsigned needed = 768 + HOP - gcd(q, HOP) + (_i % 2 ? q > HOP ? q : HOP : 0);
         ck_assert_msg(stats().delay >= needed && stats().delay >= before, "seed %d: grows at once", _i + 1);
         run(PUMP_RATE * 3 / 2 + 4 * q, q); /* a second, a realignment, fades */
         run(PUMP_RATE / 2, q);
@@ -622,7 +621,7 @@ START_TEST(blocks_of_a_resampler) {
         n_out += b;
         atomic_fetch_add(&clock_ns, a * 1000000000ull / PUMP_RATE);
         settle();
-        if (pump->n_readers > 1)
+        if (pump->readers.n > 1)
             first_quiet = n_out;
     }
     const unsigned delay = stats().delay;
@@ -848,7 +847,7 @@ START_TEST(a_worker_far_behind_skips) {
     stall(&engines[0], true);
     for (unsigned i = 0; i < 188; i++)
         run_block(256, false);
-    ck_assert_uint_eq(pump->n_readers, 1); /* nothing fades in while hops stay late */
+    ck_assert_uint_eq(pump->readers.n, 1); /* nothing fades in while hops stay late */
     ck_assert(pump_alive(pump)); /* the first look */
     ck_assert(!pump_alive(pump));
     stall(&engines[0], false);
@@ -909,7 +908,7 @@ START_TEST(an_engine_is_exchanged) {
         run_block(256, true);
         ck_assert_uint_lt(at - begin, PUMP_RATE);
         ck_assert(!stats().swapping || stats().delay >= before);
-        if (!sounding && newest(pump)->stream->slot->engine == &engines[1])
+        if (!sounding && newest(&pump->readers)->stream->slot->engine == &engines[1])
             sounding = at;
     }
     ck_assert(engines[0].released);
@@ -1422,7 +1421,7 @@ START_TEST(a_fade_begins_at_once_and_ends_in_time) {
     run(PUMP_RATE, 256);
     fill(&engines[1], HOP, 768, 0.25f);
     ck_assert_int_eq(worker_engine(worker, &engines[1], 1), 0);
-    while (newest(pump)->stream->slot->engine == &engines[0])
+    while (newest(&pump->readers)->stream->slot->engine == &engines[0])
         run_block(256, true);
     const unsigned begin = at - 256;
     run(FADE, 256);
@@ -1451,10 +1450,10 @@ START_TEST(the_delay_does_not_shrink_within_a_fade) {
     run_block(2048, true);
     do
         run_block(256, true);
-    while (pump->end - pump->blocks.since < STABLE);
+    while (pump->input.end - pump->blocks.since < STABLE);
     const unsigned delay = stats().delay;
     ck_assert_uint_eq(delay, 768 + 2048);
-    ck_assert(add_reader(pump, newest(pump)->stream, newest(pump)->at));
+    ck_assert(readers_add(&pump->readers, newest(&pump->readers)->stream, newest(&pump->readers)->at));
     run_block(256, true);
     ck_assert_uint_eq(stats().delay, delay);
     run(4 * 256, 256);

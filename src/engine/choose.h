@@ -1,12 +1,12 @@
 /* choose.h - which model this machine can run in real time on its CPU.
  *
  * That is `large` if the p99 of 2000 hops on one core is below 0.2 of a hop's time, so that blocks of 256 samples need
- * not wait for it longer than delay.h allows; else, or where `large` cannot be read, `base` if it is below 0.4; else
- * the lightest that can be read. The measurement uses the thread's CPU time, but programs that share the caches slow it
- * down all the same: unless `large` is chosen, the daemon measures up to twice more, on an idle machine. The choice is
- * kept in $XDG_STATE_HOME/primeknet/model (~/.local/state by default) until the processor, the program's version or the
- * hop of `base` changes, or the chosen model cannot be read. Measuring takes seconds: never call this on an audio
- * thread. */
+ * not wait for it longer than delay.h allows; else, or where `large` cannot be read, `base` if it is below
+ * ENGINE_SHARE; else the lightest that can be read. The measurement uses the thread's CPU time, but programs that share
+ * the caches slow it down all the same: unless `large` is chosen, the daemon measures up to twice more, on an idle
+ * machine. The choice is kept in $XDG_STATE_HOME/primeknet/model (~/.local/state by default) until the processor, the
+ * program's version or the hop of `base` changes, or the chosen model cannot be read. Measuring takes seconds: never
+ * call this on an audio thread. */
 #ifndef PRIMEKNET_CHOOSE_H
 #define PRIMEKNET_CHOOSE_H
 

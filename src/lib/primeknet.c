@@ -1,5 +1,6 @@
 #include "lib/primeknet.h"
 
+#include "base/gcd.h"
 #include "engine/choose.h"
 #include "engine/engine.h"
 #include "engine/level.h"
@@ -46,15 +47,6 @@ struct primeknet {
     bool lost;
     char description[128];
 };
-
-static unsigned greatest_common_divisor(unsigned a, unsigned b) {
-    while (b) {
-        const unsigned rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
 
 /* The bytes of padding need not be 0, so a structure that ends in padding could not grow. */
 static_assert(sizeof(struct primeknet_options) ==
@@ -115,7 +107,7 @@ static struct primeknet *make(struct shared *shared, struct engine *engine, cons
     }
     p->engine = engine;
     p->n_channels = options->n_channels;
-    p->grain = greatest_common_divisor(block, hop);
+    p->grain = gcd(block, hop);
     p->room = block > hop ? block / hop * hop : hop;
     p->jobs = calloc(n_streams, sizeof *p->jobs);
     p->streams = calloc(n_streams, sizeof *p->streams);

@@ -5,7 +5,7 @@
 #include "base/fpu.h"
 #include "base/futex.h"
 #include "live/delay.h"
-#include "live/feed.h"
+#include "live/ring.h"
 #include "live/slots.h"
 
 #include <errno.h>
@@ -14,7 +14,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#define START (1u << 20) /* the first position, so that nothing is read before 0 */
 #define LOUDEST 1000.f   /* louder samples are clipped, as in the engines: cancellers compute with powers */
 
 struct canceller {
@@ -70,7 +69,7 @@ static void *serve(void *arg) {
     pthread_sigmask(SIG_BLOCK, &all, NULL);
     pthread_setname_np(pthread_self(), "primeknet echo");
     fpu_flush_denormals();
-    uint64_t next = START;
+    uint64_t next = RING_START;
     unsigned told = atomic_load(&c->delay);
     while (!atomic_load(&c->quit)) {
         const uint32_t posted = atomic_load(&c->posted);
@@ -181,7 +180,7 @@ int canceller_open(struct canceller **ret, const struct rt *rt, const struct aec
         return -ENOMEM;
     c->aec = *aec;
     c->rt = *rt;
-    c->start = c->end = c->born = c->complete = c->done = START;
+    c->start = c->end = c->born = c->complete = c->done = RING_START;
     c->delay = CANCELLER_BLOCK + aec->delay; /* and a quantum, which is not known yet */
     const int r = rt->start(rt->data, &c->thread, serve, c);
     if (r < 0) {

@@ -2,6 +2,7 @@
 
 #include "live/delay.h"
 
+#include "base/gcd.h"
 #include "engine/engine.h"
 #include "live/pump.h"
 
@@ -9,15 +10,6 @@
 #define BARRED_MIN (2u * PUMP_RATE)    /* samples, doubled each time that waiting has lasted for less than ... */
 #define LASTING (30u * PUMP_RATE)      /* ... so many ... */
 #define BARRED_MAX (32u * PUMP_RATE)   /* ... up to here */
-
-unsigned delay_gcd(unsigned a, unsigned b) {
-    while (b) {
-        const unsigned rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
 
 unsigned delay_needed(const struct delay_stream *streams, unsigned n, unsigned slack, unsigned block_max, bool waits) {
     unsigned delay = 0, behind = block_max;
@@ -33,7 +25,7 @@ bool blocks_add(struct blocks *b, unsigned n, uint64_t end) {
     const bool changed = n > b->quantum + DELAY_SLACK || n + DELAY_SLACK < b->quantum;
     if (changed)
         *b = (struct blocks){.quantum = n, .since = end};
-    b->gcd = delay_gcd(b->gcd, n);
+    b->gcd = gcd(b->gcd, n);
     b->max = n > b->max ? n : b->max;
     return changed;
 }

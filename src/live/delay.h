@@ -26,8 +26,6 @@
 
 #define DELAY_SLACK 2u /* by which a resampler's blocks differ, in and out, now and then */
 
-unsigned delay_gcd(unsigned a, unsigned b); /* greatest common divisor; of 0 and b it is b */
-
 /* An engine stream, as far as its delay depends on it. */
 struct delay_stream {
     unsigned engine_delay; /* the synthesis window less a hop */

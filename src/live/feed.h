@@ -12,9 +12,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <string.h>
 
-#define BLOCK_MAX 16384u /* samples; longer blocks are cut (8192 at a 44.1 kHz graph are 8917 here) */
 #define PAUSED_NS 1000000000u /* without a block: the audio thread does not run */
 
 struct feed {
@@ -55,18 +53,6 @@ void worker_post(struct worker *w, struct feed *f, uint64_t due_ns);
 bool worker_realtime(const struct worker *w);
 bool worker_ask_realtime(struct worker *w);
 
-static inline void ring_put(float *ring, uint64_t position, const float *from, unsigned n) {
-    const unsigned at = (unsigned)(position % RING), first = n < RING - at ? n : RING - at;
-    memcpy(ring + at, from, first * sizeof *ring);
-    memcpy(ring, from + first, (n - first) * sizeof *ring);
-}
-
-static inline void ring_get(const float *ring, uint64_t position, float *to, unsigned n) {
-    const unsigned at = (unsigned)(position % RING), first = n < RING - at ? n : RING - at;
-    memcpy(to, ring + at, first * sizeof *ring);
-    memcpy(to + first, ring, (n - first) * sizeof *ring);
-}
-
 /* The mark of hop `start`, which is that value once its output can be read; its tail, [delay]; and whether it is speech,
  * as voice.h has it. */
 static inline _Atomic uint64_t *done_mark(const struct engine_stream *stream, uint64_t start) {
@@ -79,6 +65,16 @@ static inline float *tail_of(const struct engine_stream *stream, uint64_t start)
 
 static inline float *speech_of(const struct engine_stream *stream, uint64_t start) {
     return &stream->speeches[start / stream->slot->hop % stream->pair->n_kept];
+}
+
+static inline bool is_done(const struct engine_stream *stream, uint64_t start) {
+    return atomic_load_explicit(done_mark(stream, start), memory_order_acquire) == start;
+}
+
+/* The hop whose output holds a position. */
+static inline uint64_t hop_of(const struct engine_stream *stream, uint64_t x) {
+    const uint64_t at = x + stream->slot->delay;
+    return at - (at - stream->grid) % stream->slot->hop;
 }
 
 #endif

@@ -1,16 +1,15 @@
-/* More than 700 lines, because the states of pump.h and the readers' cross-fades share what only the audio thread
- * touches, and none of it is for others to see. */
 #include "config.h"
 
 #include "live/pump.h"
 
 #include "base/clock.h"
+#include "base/futex.h"
+#include "base/gcd.h"
 #include "engine/level.h"
 #include "live/delay.h"
-#include "live/feed.h"
-#include "base/futex.h"
+#include "live/meter.h"
+#include "live/reader.h"
 #include "live/reduction.h"
-#include "live/slots.h"
 
 #include <errno.h>
 #include <math.h>
@@ -18,34 +17,13 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define CHUNK 256u                    /* samples rendered at a time */
-#define FADE (PUMP_RATE / 100)        /* samples of every cross-fade, and of the input's fade in and out */
 #define STABLE PUMP_RATE              /* samples a quantum must last before the delay shrinks */
 #define FED_MIN (PUMP_RATE * 3 / 10)  /* samples a stream is fed before it may sound */
 #define FED_MAX (2 * PUMP_RATE)       /* samples after which it sounds even if it never caught up beside the old one */
 #define FULL_SCALE 0.999f             /* converters end at 32767 / 32768 */
 #define CLIP_HOLD (2 * PUMP_RATE)     /* samples, as pump_stats has it */
-#define METER (PUMP_RATE * 3 / 10)    /* samples, the meters' time constant */
-#define START (1u << 20)              /* the first position, so that no hop's output lies before 0 */
-#define N_READERS 4
 
 enum state { FRESH, STEADY, FEEDING, FADING }; /* see pump.h */
-
-/* Reads an engine stream's output from a position on. After a late hop it gives the engine's tail, then dry. */
-struct reader {
-    struct engine_stream *stream;
-    uint64_t at;       /* the next position to be read */
-    unsigned faded;    /* samples of its fade in over the readers before it; FADE: it sounds alone */
-    bool lost;         /* a hop was late */
-    const float *tail; /* [delay] from tail_start on, or NULL */
-    uint64_t tail_start;
-};
-
-/* A signal's mean power. */
-struct meter {
-    double power;
-    _Atomic float rms; /* for pump_stats */
-};
 
 struct pump {
     struct feed feed; /* what the worker sees */
@@ -57,24 +35,22 @@ struct pump {
     /* the audio thread's */
     enum state state;
     struct engine_stream *cur, *next; /* next: FEEDING and FADING, else NULL */
-    struct reader readers[N_READERS]; /* the last one sounds, or fades in over those before it; none in FRESH */
-    unsigned n_readers;
+    struct readers readers;           /* none in FRESH */
     struct blocks blocks;
     struct wait wait;
     unsigned block_max;       /* the longest block that the delay must cover, samples */
     unsigned target;          /* the delay that the last reader shall have ... */
     bool aim;                 /* ... exactly; else give or take blocks.slack */
-    uint64_t end;             /* the position at which the input ends so far */
-    uint64_t born;            /* the input before this position counts as silence */
+    struct input input;
     float gain, last;         /* the input's fade, and its last sample */
     bool held;                /* the microphone went: its last sample stands until it has faded */
-    float heard[CHUNK], other[CHUNK]; /* scratch */
+    float heard[CHUNK];       /* scratch */
     struct level level;
     struct level_channel channel; /* of `level` */
 
     /* between the threads */
     float sounded[RING];        /* what went out, for pump_listen */
-    _Atomic uint64_t n_sounded; /* START more than the samples that went out */
+    _Atomic uint64_t n_sounded; /* RING_START more than the samples that went out */
     _Atomic uint64_t clipped; /* where a sample came in at full scale last; 0: none did */
     _Atomic bool mute;
     _Atomic int holder;                   /* who works on the audio thread's part: see hold() */
@@ -89,35 +65,13 @@ struct pump {
 
 enum { NOBODY, AUDIO, OWNER };
 
-static bool is_done(const struct engine_stream *stream, uint64_t start) {
-    return atomic_load_explicit(done_mark(stream, start), memory_order_acquire) == start;
-}
-
-/* The hop whose output holds a position. */
-static uint64_t hop_of(const struct engine_stream *stream, uint64_t x) {
-    const uint64_t at = x + stream->slot->delay;
-    return at - (at - stream->grid) % stream->slot->hop;
-}
-
-static struct reader *newest(struct pump *p) {
-    return &p->readers[p->n_readers - 1];
-}
-
-/* Fades another reader in over the present ones. False where too many fades are under way: try again. */
-static bool add_reader(struct pump *p, struct engine_stream *stream, uint64_t at) {
-    if (p->n_readers == N_READERS)
-        return false;
-    p->readers[p->n_readers++] = (struct reader){.stream = stream, .at = at};
-    return true;
-}
-
 /* ---- the audio thread: engine streams ---------------------------------------------------------------------------- */
 
 /* The stream begins anew at the end of the input so far, which is a block's beginning. */
 static void stream_begin(struct pump *p, struct engine_stream *stream) {
-    stream->grid = p->end;
+    stream->grid = p->input.end;
     stream->block_gcd = stream->slot->hop;
-    atomic_store_explicit(&stream->base, p->end, memory_order_release);
+    atomic_store_explicit(&stream->base, p->input.end, memory_order_release);
 }
 
 /* To FEEDING: a stream begins beside the one that sounds. */
@@ -130,7 +84,7 @@ static void feed_beside(struct pump *p, struct engine_stream *next) {
 
 /* To FADING: the stream that was fed fades in over the one that sounds, and its hops come first. */
 static void fade_over(struct pump *p) {
-    if (!add_reader(p, p->next, newest(p)->at))
+    if (!readers_add(&p->readers, p->next, newest(&p->readers)->at))
         return;
     p->state = FADING;
     atomic_store(&p->feed.active[AUDIBLE], p->next);
@@ -167,18 +121,10 @@ static bool is_swap(const struct pump *p) {
  * long enough, and it keeps up, or will never. */
 static bool is_ready(struct pump *p) {
     const struct engine_stream *const next = p->next;
-    const uint64_t fed = p->end - next->grid, at = newest(p)->at;
+    const uint64_t fed = p->input.end - next->grid, at = newest(&p->readers)->at;
     if (at < next->grid + next->slot->delay || fed < FED_MIN)
         return false;
     return fed >= FED_MAX || is_done(next, hop_of(next, at - 1));
-}
-
-static bool is_read(const struct pump *p, const struct engine_stream *stream) {
-    for (unsigned i = 0; i < p->n_readers; i++) {
-        if (p->readers[i].stream == stream)
-            return true;
-    }
-    return false;
 }
 
 /* The transitions of pump.h's table that come between blocks. */
@@ -200,7 +146,7 @@ static void step_streams(struct pump *p) {
             fade_over(p);
         break;
     case FADING:
-        if (!is_read(p, p->cur))
+        if (!readers_use(&p->readers, p->cur))
             sound_alone(p, p->next);
         break;
     }
@@ -229,7 +175,7 @@ static bool may_wait(const struct pump *p, unsigned n) {
             us += slot_cost_us(s->slot, n_hops, n_streams ? n_streams : 1); /* 0: the worker has not seen it yet */
         }
     }
-    return wait_fits(&p->wait, worker_realtime(p->feed.worker), us, n, p->end);
+    return wait_fits(&p->wait, worker_realtime(p->feed.worker), us, n, p->input.end);
 }
 
 /* From FRESH to STEADY, where a stream's first block of n samples comes. */
@@ -238,11 +184,11 @@ static void begin_reading(struct pump *p, unsigned n) {
     if (waits)
         wait_begin(&p->wait);
     else if (wait_now(&p->wait))
-        wait_end(&p->wait, false, p->end);
+        wait_end(&p->wait, false, p->input.end);
     p->block_max = n;
     p->target = delay_for(p, p->cur->block_gcd, n, waits);
-    p->readers[0] = (struct reader){.stream = p->cur, .at = p->end - p->target, .faded = FADE};
-    p->n_readers = 1;
+    p->readers.all[0] = (struct reader){.stream = p->cur, .at = p->input.end - p->target, .faded = FADE};
+    p->readers.n = 1;
     p->state = STEADY;
 }
 
@@ -250,17 +196,17 @@ static void begin_reading(struct pump *p, unsigned n) {
  * hops would then end inside blocks, the pair's other stream begins at this block's beginning instead (FEEDING), and
  * the delay shrinks once that sounds. Returns the delay from now on. */
 static unsigned shrink(struct pump *p, unsigned n, unsigned delay) {
-    if (p->state != STEADY || p->n_readers != 1 || p->end - p->blocks.since < STABLE)
+    if (p->state != STEADY || p->readers.n != 1 || p->input.end - p->blocks.since < STABLE)
         return delay;
-    const unsigned block_gcd = delay_gcd(p->cur->slot->hop, p->blocks.gcd);
+    const unsigned block_gcd = gcd(p->cur->slot->hop, p->blocks.gcd);
     const bool waits = wait_now(&p->wait) || may_wait(p, p->blocks.max);
     const unsigned less = delay_for(p, block_gcd, p->blocks.max, waits);
     if (less >= delay)
         return delay;
-    if ((p->end - p->cur->grid) % block_gcd) {
+    if ((p->input.end - p->cur->grid) % block_gcd) {
         struct engine_stream *const streams = p->cur->pair->streams;
         feed_beside(p, &streams[p->cur == &streams[0]]);
-        p->next->block_gcd = delay_gcd(p->next->block_gcd, n);
+        p->next->block_gcd = gcd(p->next->block_gcd, n);
         return delay;
     }
     p->cur->block_gcd = block_gcd;
@@ -272,18 +218,18 @@ static unsigned shrink(struct pump *p, unsigned n, unsigned delay) {
 
 /* Sees a block of n samples coming: what the delay must be from now on, and whether to wait. */
 static void step_delay(struct pump *p, unsigned n) {
-    if (blocks_add(&p->blocks, n, p->end))
+    if (blocks_add(&p->blocks, n, p->input.end))
         wait_renew(&p->wait);
     p->block_max = n > p->block_max ? n : p->block_max;
-    p->cur->block_gcd = delay_gcd(p->cur->block_gcd, n);
+    p->cur->block_gcd = gcd(p->cur->block_gcd, n);
     if (p->next)
-        p->next->block_gcd = delay_gcd(p->next->block_gcd, n);
+        p->next->block_gcd = gcd(p->next->block_gcd, n);
     if (p->state == FRESH) {
         begin_reading(p, n);
         return;
     }
     if (wait_now(&p->wait) && !may_wait(p, n))
-        wait_end(&p->wait, p->end > p->blocks.since && p->state == STEADY, p->end); /* a swap's hops bar nothing */
+        wait_end(&p->wait, p->input.end > p->blocks.since && p->state == STEADY, p->input.end); /* swaps bar nothing */
     unsigned delay = delay_for(p, p->cur->block_gcd, p->block_max, wait_now(&p->wait));
     delay = shrink(p, n, delay > p->target ? delay : p->target);
     p->aim |= p->target != delay;
@@ -292,10 +238,10 @@ static void step_delay(struct pump *p, unsigned n) {
 
 /* Brings the signal to where the target is, when n_out samples are to be read after the input so far. */
 static void step_reader(struct pump *p, unsigned n_out) {
-    const uint64_t at = p->end - n_out - p->target;
-    const int64_t off = (int64_t)(newest(p)->at - at);
+    const uint64_t at = p->input.end - n_out - p->target;
+    const int64_t off = (int64_t)(newest(&p->readers)->at - at);
     const int64_t slack = p->aim ? 0 : (int64_t)p->blocks.slack;
-    if ((off >= -slack && off <= slack) || add_reader(p, newest(p)->stream, at))
+    if ((off >= -slack && off <= slack) || readers_add(&p->readers, newest(&p->readers)->stream, at))
         p->aim = false;
 }
 
@@ -303,13 +249,6 @@ static void step_reader(struct pump *p, unsigned n_out) {
 
 static float square(float x) {
     return x * x;
-}
-
-/* Follows the mean power of blocks of n samples, whose squares sum to `power`. */
-static void meter_add(struct meter *m, float power, unsigned n) {
-    if (isfinite(power))
-        m->power += (power / n - m->power) * n / (n + METER);
-    atomic_store_explicit(&m->rms, sqrtf((float)m->power), memory_order_relaxed);
 }
 
 /* Takes the block into the dry ring. Where the microphone ends, its last sample fades out. Where it begins, it fades in
@@ -325,101 +264,25 @@ static void take(struct pump *p, const float *in, unsigned n) {
         const bool sounds = p->gain > 0 || p->last != 0;
         p->gain = p->held || mute ? fmaxf(p->gain - step, 0) : sounds ? fminf(p->gain + step, 1) : 0;
         const float x = p->last * p->gain;
-        p->feed.dry[(p->end + i) % RING] = x;
+        p->feed.dry[(p->input.end + i) % RING] = x;
         power += square(x);
         peak = fmaxf(peak, fabsf(x));
     }
-    p->end += n;
+    p->input.end += n;
     if (peak >= FULL_SCALE)
-        atomic_store_explicit(&p->clipped, p->end, memory_order_relaxed);
+        atomic_store_explicit(&p->clipped, p->input.end, memory_order_relaxed);
     meter_add(&p->in_meter, power, n);
-    atomic_store_explicit(&p->feed.written, p->end, memory_order_release);
-}
-
-static void read_dry(const struct pump *p, uint64_t x, float *out, unsigned n) {
-    if (x >= p->born && x + n <= p->end) {
-        ring_get(p->feed.dry, x, out, n);
-    } else {
-        for (unsigned i = 0; i < n; i++, x++)
-            out[i] = x >= p->born && x < p->end ? p->feed.dry[x % RING] : 0;
-    }
-}
-
-/* The next n samples of a reader. */
-static void read_on(const struct pump *p, struct reader *r, float *out, unsigned n) {
-    const struct engine_stream *const stream = r->stream;
-    const unsigned hop = stream->slot->hop, delay = stream->slot->delay;
-    uint64_t x = r->at;
-    r->at += n;
-    while (n) {
-        unsigned len = n;
-        if (!r->lost && x + delay < stream->grid) { /* before the stream's first hop */
-            const uint64_t before = stream->grid - delay - x;
-            len = before < n ? (unsigned)before : n;
-            read_dry(p, x, out, len);
-        } else if (!r->lost) {
-            const uint64_t start = hop_of(stream, x), end = start + hop - delay;
-            if (!is_done(stream, start)) {
-                const bool has_tail = start > stream->grid && is_done(stream, start - hop);
-                r->lost = true;
-                r->tail = has_tail ? tail_of(stream, start - hop) : NULL;
-                r->tail_start = start - delay;
-                continue;
-            }
-            len = end - x < n ? (unsigned)(end - x) : n;
-            ring_get(stream->wet, x, out, len);
-        } else if (r->tail && x - r->tail_start < delay) {
-            const unsigned at = (unsigned)(x - r->tail_start);
-            len = delay - at < n ? delay - at : n;
-            read_dry(p, x, out, len);
-            for (unsigned i = 0; i < len; i++)
-                out[i] = r->tail[at + i] + (1 - stream->slot->fade[at + i]) * out[i];
-        } else {
-            read_dry(p, x, out, len);
-        }
-        x += len;
-        out += len;
-        n -= len;
-    }
-}
-
-/* The next n <= CHUNK samples of all readers, each faded in over those before it. Those that no longer sound end. */
-static void mix_readers(struct pump *p, unsigned n) {
-    unsigned alone = 0;
-    read_on(p, &p->readers[0], p->heard, n);
-    for (unsigned r = 1; r < p->n_readers; r++) {
-        struct reader *const reader = &p->readers[r];
-        read_on(p, reader, p->other, n);
-        for (unsigned i = 0; i < n; i++) {
-            const unsigned faded = reader->faded + i + 1 < FADE ? reader->faded + i + 1 : FADE;
-            p->heard[i] += (p->other[i] - p->heard[i]) * ((float)faded / FADE);
-        }
-        reader->faded = reader->faded + n < FADE ? reader->faded + n : FADE;
-        if (reader->faded == FADE)
-            alone = r;
-    }
-    p->n_readers -= alone;
-    memmove(p->readers, p->readers + alone, p->n_readers * sizeof *p->readers);
+    atomic_store_explicit(&p->feed.written, p->input.end, memory_order_release);
 }
 
 /* The n <= CHUNK samples in `heard` have been rendered. In the first second the network does not know the noise yet. */
 static void compare(struct pump *p, unsigned n) {
     if (atomic_exchange_explicit(&p->other_controls, false, memory_order_relaxed))
         reduction_restart(&p->reduction);
-    if (p->end - p->born < PUMP_RATE)
+    if (p->input.end - p->input.born < PUMP_RATE)
         return;
-    read_dry(p, newest(p)->at - n, p->other, n);
-    reduction_add(&p->reduction, p->other, p->heard, n);
-}
-
-/* Whether what goes out n samples before the next is speech, as voice.h has it; NAN where that is dry. */
-static float speech_at(struct pump *p, unsigned n) {
-    const struct reader *const r = newest(p);
-    const struct engine_stream *const stream = r->stream;
-    const uint64_t at = r->at - n;
-    if (r->lost || at + stream->slot->delay < stream->grid)
-        return NAN;
-    return is_done(stream, hop_of(stream, at)) ? *speech_of(stream, hop_of(stream, at)) : NAN;
+    input_get(&p->input, newest(&p->readers)->at - n, p->readers.other, n);
+    reduction_add(&p->reduction, p->readers.other, p->heard, n);
 }
 
 /* The block's output: n samples. */
@@ -427,9 +290,9 @@ static void render(struct pump *p, float *out, unsigned n) {
     float power = 0;
     for (unsigned done = 0; done < n;) {
         const unsigned len = n - done < CHUNK ? n - done : CHUNK;
-        mix_readers(p, len);
+        readers_mix(&p->readers, &p->input, p->heard, len);
         compare(p, len);
-        level_process(&p->level, &p->channel, 1, len, speech_at(p, (len + 1) / 2));
+        level_process(&p->level, &p->channel, 1, len, readers_speech(&p->readers, (len + 1) / 2));
         for (unsigned i = 0; i < len; i++)
             power += square(p->heard[i]);
         memcpy(out + done, p->heard, len * sizeof *out);
@@ -443,49 +306,12 @@ static void render(struct pump *p, float *out, unsigned n) {
 
 /* ---- the audio thread: hops -------------------------------------------------------------------------------------- */
 
-/* Counts the hops whose first sample is due in the n that are read next, and those among them that are late. Where hops
- * are there again after a late one, they fade in. */
 static void count_late(struct pump *p, unsigned n) {
-    const struct reader *const r = newest(p);
-    const struct engine_stream *const stream = r->stream;
-    const struct engine_slot *const slot = stream->slot;
-    if (atomic_load(&slot->lost))
-        return;
-    const uint64_t from = r->at, to = from + n;
-    bool all = true;
-    uint64_t n_due = 0, n_late = 0;
-    uint64_t start = from + slot->delay < stream->grid ? stream->grid : hop_of(stream, from);
-    for (; start < to + slot->delay; start += slot->hop) {
-        const bool due = start - slot->delay >= from;
-        n_due += due;
-        if (!is_done(stream, start)) {
-            all = false;
-            n_late += due;
-        }
-    }
+    uint64_t n_due, n_late;
+    readers_count(&p->readers, n, &n_due, &n_late);
     atomic_fetch_add_explicit(&p->due_hops, n_due, memory_order_relaxed);
     if (n_late)
         atomic_fetch_add_explicit(&p->late_hops, n_late, memory_order_release);
-    if (r->lost && all)
-        add_reader(p, r->stream, r->at);
-}
-
-/* Has the worker dealt with all that the next n samples need? What cannot be there yet, where a reader reads too early
- * for a delay that has just grown, is not waited for. */
-static bool is_served(const struct pump *p, unsigned n) {
-    for (unsigned i = 0; i < p->n_readers; i++) {
-        const struct reader *const r = &p->readers[i];
-        const struct engine_stream *const stream = r->stream;
-        const struct engine_slot *const slot = stream->slot;
-        const uint64_t to = r->at + n;
-        if ((r->lost && i + 1 < p->n_readers) || atomic_load(&slot->lost) || to + slot->delay <= stream->grid)
-            continue;
-        const uint64_t released = p->end - (p->end - stream->grid) % slot->hop;
-        const uint64_t needed = hop_of(stream, to - 1) + slot->hop;
-        if (atomic_load_explicit(&stream->next, memory_order_acquire) < (needed < released ? needed : released))
-            return false;
-    }
-    return true;
 }
 
 static void wait_until(struct pump *p, uint64_t deadline_ns, unsigned n) {
@@ -493,7 +319,7 @@ static void wait_until(struct pump *p, uint64_t deadline_ns, unsigned n) {
     for (;;) {
         const uint32_t progress = atomic_load(&p->feed.progress);
         const uint64_t now = now_ns();
-        if (is_served(p, n) || now >= deadline_ns)
+        if (readers_served(&p->readers, p->input.end, n) || now >= deadline_ns)
             break;
         futex_wait(&p->feed.progress, progress, deadline_ns - now);
     }
@@ -508,7 +334,7 @@ static bool completes_hop(const struct engine_stream *stream, uint64_t before, u
 
 /* Wakes the worker where hops are complete, or where it has something to pass on to the owner. */
 static void hand_over(struct pump *p, uint64_t before, uint64_t due_ns) {
-    if (completes_hop(p->cur, before, p->end) || (p->next && completes_hop(p->next, before, p->end)) ||
+    if (completes_hop(p->cur, before, p->input.end) || (p->next && completes_hop(p->next, before, p->input.end)) ||
         atomic_load(&p->feed.notify) || atomic_load_explicit(&p->feed.retiring, memory_order_relaxed))
         worker_post(p->feed.worker, &p->feed, due_ns);
 }
@@ -523,7 +349,7 @@ static void show(struct pump *p) {
     news |= atomic_exchange_explicit(&p->swapping, swapping, memory_order_relaxed) != swapping;
     if (news)
         atomic_store(&p->feed.notify, true);
-    atomic_store_explicit(&p->sounding, newest(p)->stream, memory_order_relaxed);
+    atomic_store_explicit(&p->sounding, newest(&p->readers)->stream, memory_order_relaxed);
 }
 
 static void block(struct pump *p, const float *in, unsigned n_in, float *out, unsigned n_out) {
@@ -537,8 +363,8 @@ static void block(struct pump *p, const float *in, unsigned n_in, float *out, un
         atomic_store_explicit(&p->feed.quantum, n_in, memory_order_relaxed);
         show(p);
         /* Only a worker that has nothing left of earlier blocks can serve this one in time. */
-        wait = wait_now(&p->wait) && is_served(p, 0);
-        const uint64_t before = p->end;
+        wait = wait_now(&p->wait) && readers_served(&p->readers, p->input.end, 0);
+        const uint64_t before = p->input.end;
         take(p, in, n_in);
         hand_over(p, before, wait_now(&p->wait) ? deadline_ns : now + n_in * (1000000000ull / PUMP_RATE));
     }
@@ -591,9 +417,9 @@ static void restart(struct pump *p) {
         sound_alone(p, p->next);
     }
     p->state = FRESH;
-    p->n_readers = 0;
+    p->readers.n = 0;
     p->blocks.quantum = 0;
-    p->born = p->end;
+    p->input.born = p->input.end;
     p->gain = p->last = 0;
     p->held = false;
     p->in_meter.power = p->out_meter.power = 0;
@@ -623,9 +449,9 @@ int pump_open(struct pump **ret, struct worker *w) {
     p->feed.controls.strength = 1;
     level_init(&p->level, PUMP_RATE);
     p->channel.x = p->heard;
-    p->end = START;
-    atomic_init(&p->feed.written, START);
-    atomic_init(&p->n_sounded, START);
+    p->input = (struct input){.dry = p->feed.dry, .end = RING_START};
+    atomic_init(&p->feed.written, RING_START);
+    atomic_init(&p->n_sounded, RING_START);
     p->feed.event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     const int r = p->feed.event < 0 ? -errno : worker_add(w, &p->feed);
     if (r < 0) {

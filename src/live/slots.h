@@ -8,6 +8,7 @@
 #define PRIMEKNET_SLOTS_H
 
 #include "engine/voice.h"
+#include "live/ring.h"
 #include "live/times.h"
 #include "live/worker.h"
 
@@ -15,8 +16,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#define RING 65536u /* samples kept of the input and of every engine stream's output: a power of two */
 
 struct feed;
 

@@ -1,0 +1,26 @@
+/* meter.h - follows a signal's mean power, over about 0.3 s.
+ *
+ * Threads: meter_add on one, which may set `power` to 0 to begin anew; `rms` may be read on any. Real-time safe. */
+#ifndef PRIMEKNET_METER_H
+#define PRIMEKNET_METER_H
+
+#include "live/pump.h"
+
+#include <math.h>
+#include <stdatomic.h>
+
+#define METER_TIME (PUMP_RATE * 3 / 10) /* samples */
+
+struct meter {
+    double power;
+    _Atomic float rms; /* linear, full scale 1.0 */
+};
+
+/* The next n samples, whose squares sum to `power`. */
+static inline void meter_add(struct meter *m, float power, unsigned n) {
+    if (isfinite(power))
+        m->power += (power / n - m->power) * n / (n + METER_TIME);
+    atomic_store_explicit(&m->rms, sqrtf((float)m->power), memory_order_relaxed);
+}
+
+#endif
