@@ -3,15 +3,8 @@
 #include "graph/node.h"
 
 #include "base/rttime.h"
-#include "base/text.h"
 #include "graph/choices.h"
-#include "graph/echo.h"
-#include "graph/microphone.h"
-#include "graph/reconcile.h"
-#include "graph/registry.h"
-#include "graph/stall.h"
-#include "graph/streams.h"
-#include "graph/threads.h"
+#include "graph/node_state.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -30,63 +23,6 @@
 #define PORTLESS_MAX_MS 16000  /* ... to here */
 #define IN_VAIN_FIRST_MS 200   /* who was asked to move and is linked to nothing is asked anew, doubled each time ... */
 #define IN_VAIN_MAX_MS 16000   /* ... to here */
-
-struct node {
-    enum node_kind kind;
-    char name[288], title[288]; /* node.name and node.description of the visible stream */
-    char *microphone; /* as in node_options, or NULL */
-    struct channel channel;
-    void (*changed)(void *data);
-    void *data;
-    struct errands *errands;
-
-    struct pw_loop *loop; /* entered */
-    struct pw_context *context;
-    struct threads threads;
-    struct worker *worker, *own_worker; /* the second: NULL, or the same */
-    struct pump *pump;
-    struct spa_source *pump_source;
-
-    struct params params;
-    struct streams streams;
-    struct registry registry;
-    struct echo echo;
-    bool wants_echo;
-    struct wishes wishes; /* as computed last */
-
-    /* Set by callbacks, acted on at the end of the dispatch. */
-    bool stale;  /* the graph or a stream has changed: reconcile */
-    bool broken; /* the connection is gone: take it down */
-    bool dirty;  /* the owner should look: call changed */
-
-    bool settled; /* as in node_status */
-
-    struct {
-        struct spa_source *timer;
-        unsigned pause_ms;
-        bool waiting; /* the timer runs: then open what is missing */
-    } repair;
-    struct {
-        struct spa_source *timer;
-        enum { FADE_NONE, FADE_OUT, FADE_DONE } state; /* of the input, before the capture stream is opened anew */
-    } fade;
-    struct wait {
-        struct spa_source *timer;
-        unsigned wait_ms;
-        bool waiting; /* the timer runs */
-    } unused, /* ... then close the capture stream and the pacer */
-            forgotten, /* ... then open the capture stream anew */
-            in_vain, /* ... then ask anew those who moved in vain */
-            portless, /* ... then open anew the streams that have no ports */
-            deaf;    /* ... then try again to learn of the graph what could not be learnt */
-    bool lingered;   /* the time of unused is over */
-    struct spa_source *asked; /* an event: the owner has asked for something else, so dispatch */
-    struct stall stall;   /* blocks that do not pass */
-    struct stall silence; /* blocks that pass, but hold nothing but digital silence since the capture stream started */
-    struct spa_source *stall_timer; /* runs while stall.watched */
-    uint64_t driver;   /* the serial of the device that this connection's capture stream was linked to last; 0: none */
-    bool stale_memory; /* it is gone: see watch_driver */
-};
 
 static void start_timer(struct node *n, struct spa_source *timer, unsigned ms) {
     struct timespec in = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
@@ -174,21 +110,10 @@ static void on_in_vain(void *data, uint64_t expirations) {
     n->stale = true;
 }
 
-/* One of the nodes that sound comes through is muted or turned down; NULL: none. */
-static const struct mirror_node *find_silenced(const struct node *n) {
-    const uint32_t ids[] = {n->wishes.expected, streams_capture_id(&n->streams), streams_source_id(&n->streams)};
-    for (unsigned i = 0; i < sizeof ids / sizeof ids[0]; i++) {
-        const struct mirror_node *const node = mirror_node(&n->registry.mirror, ids[i]);
-        if (node && mirror_is_silenced(node))
-            return node;
-    }
-    return NULL;
-}
-
 /* A microphone sends noise at least, but for those that are muted in hardware and a few that begin with zeros. */
 static void watch_silence(struct node *n) {
     const bool watched = n->stall.watched && n->kind != NODE_SPEAKER && !streams_sound(&n->streams) &&
-                         !find_silenced(n);
+                         !node_silenced(n);
     stall_watch(&n->silence, watched, 0, 0);
     if (streams_sound(&n->streams))
         stall_forget(&n->silence);
@@ -686,6 +611,21 @@ void node_controls(struct node *n, float strength, bool bypass) {
         params_publish(&n->params, streams_visible(&n->streams));
 }
 
+int node_choose(struct node *n, const char *application, const char *choice, struct err *err) {
+    struct mirror *const m = &n->registry.mirror;
+    bool known = choices_find(m->choices, application);
+    for (unsigned i = 0; i < m->n_nodes && !known; i++)
+        known = m->nodes[i].listens && strcmp(mirror_application(&m->nodes[i]), application) == 0;
+    if (!known)
+        return err_set(err, -ENOENT, "no application \"%s\" records", application);
+    int res = mirror_choose(m, application, choice);
+    if (res)
+        return err_set(err, res, "\"%s\" is not kept: %s", choice, strerror(-res));
+    choices_write(n->errands, m->choices);
+    follow_now(n);
+    return 0;
+}
+
 /* ---- status ------------------------------------------------------------------------------------------------------ */
 
 enum node_kind node_kind(const struct node *n) {
@@ -706,118 +646,4 @@ struct pump *node_pump(const struct node *n) {
 
 struct worker *node_worker(const struct node *n) {
     return n->worker;
-}
-
-static void tell_silenced(const struct node *n, struct node_status *ret) {
-    const struct mirror_node *const node = n->kind != NODE_SPEAKER ? find_silenced(n) : NULL;
-    ret->silenced.id = node ? node->id : MIRROR_NONE;
-    if (!node)
-        return;
-    ret->silenced.turned_down = !node->volume.muted;
-    text_copy(ret->silenced.description, sizeof ret->silenced.description, node->description);
-}
-
-void node_status(const struct node *n, struct node_status *ret) {
-    *ret = (struct node_status){
-        .connected = n->registry.core != NULL,
-        .settled = n->settled,
-        .has_microphone = n->wishes.expected != MIRROR_NONE,
-        .n_consumers = n->wishes.n_consumers,
-        .n_recorders = n->wishes.n_recorders,
-        .n_brought_back = n->wishes.n_brought_back,
-        .rate = atomic_load(&n->streams.rate),
-        .echo_problem = n->echo.problem.text,
-        .lacks_channel = n->wishes.lacks_channel,
-        .passes = n->stall.passes,
-        .n_stalls = n->stall.n,
-        .is_default = strcmp(n->registry.mirror.configured_name, n->name) == 0,
-    };
-    tell_silenced(n, ret);
-    text_copy(ret->refused, sizeof ret->refused, n->wishes.refused);
-    streams_stats(&n->streams, &ret->pump);
-    const struct mirror_node *const microphone = mirror_node(&n->registry.mirror, n->wishes.expected);
-    if (microphone) {
-        text_copy(ret->microphone, sizeof ret->microphone, microphone->description);
-        text_copy(ret->microphone_name, sizeof ret->microphone_name, microphone->name);
-    }
-}
-
-bool node_knows(const struct node *n, enum node_kind kind, const char *device) {
-    const struct mirror *const m = &n->registry.mirror;
-    for (unsigned i = 0; i < m->n_nodes; i++) {
-        const struct mirror_node *const node = &m->nodes[i];
-        const bool output = node->role == ROLE_OUTPUT && strcmp(node->name, device) == 0;
-        const bool microphone = node->role == ROLE_MICROPHONE && microphone_fits(device, node->name, node->description);
-        if (kind == NODE_SPEAKER ? output : microphone)
-            return true;
-    }
-    return !m->complete;
-}
-
-void node_microphones(const struct node *n, node_each *each, void *data) {
-    const struct mirror *const m = &n->registry.mirror;
-    for (unsigned i = 0; i < m->n_nodes; i++) {
-        const struct mirror_node *const node = &m->nodes[i];
-        if (node->role == ROLE_MICROPHONE)
-            each(data, &(struct node_peer){node->name, node->description, node->id == n->wishes.expected, false});
-    }
-}
-
-void node_recorders(const struct node *n, node_each *each, void *data) {
-    const struct mirror *const m = &n->registry.mirror;
-    const bool speaker = n->kind == NODE_SPEAKER;
-    const uint32_t own = speaker ? streams_capture_id(&n->streams) : streams_source_id(&n->streams);
-    for (unsigned i = 0; i < m->n_links; i++) {
-        const struct mirror_link *const link = &m->links[i];
-        if (own == MIRROR_NONE || (speaker ? link->to : link->from) != own)
-            continue;
-        const struct mirror_node *const peer = mirror_node(m, speaker ? link->from : link->to);
-        if (peer)
-            each(data, &(struct node_peer){peer->name, mirror_application(peer), false, peer->brought_back});
-    }
-}
-
-/* Tells the sources that a recorder takes. */
-static void tell_sources(const struct node *n, const struct mirror_node *recorder, node_application_each *each,
-        void *data) {
-    const struct mirror *const m = &n->registry.mirror;
-    const char *const name = mirror_application(recorder);
-    struct node_application a = {.name = name, .choice = choices_find(m->choices, name)};
-    for (unsigned i = 0; i < m->n_links; i++) {
-        const struct mirror_link *const link = &m->links[i];
-        const struct mirror_node *const from = link->to == recorder->id ? mirror_node(m, link->from) : NULL;
-        if (!from)
-            continue;
-        a.from = from->description;
-        a.enhanced = from->id == streams_source_id(&n->streams);
-        each(data, &a);
-    }
-    if (!a.from)
-        each(data, &a);
-}
-
-void node_applications(const struct node *n, node_application_each *each, void *data) {
-    const struct mirror *const m = &n->registry.mirror;
-    const char *name;
-    json_t *choice;
-    for (unsigned i = 0; i < m->n_nodes; i++)
-        if (m->nodes[i].listens)
-            tell_sources(n, &m->nodes[i], each, data);
-    json_object_foreach(m->choices, name, choice)
-        each(data, &(struct node_application){.name = name, .choice = json_string_value(choice)});
-}
-
-int node_choose(struct node *n, const char *application, const char *choice, struct err *err) {
-    struct mirror *const m = &n->registry.mirror;
-    bool known = choices_find(m->choices, application);
-    for (unsigned i = 0; i < m->n_nodes && !known; i++)
-        known = m->nodes[i].listens && strcmp(mirror_application(&m->nodes[i]), application) == 0;
-    if (!known)
-        return err_set(err, -ENOENT, "no application \"%s\" records", application);
-    int res = mirror_choose(m, application, choice);
-    if (res)
-        return err_set(err, res, "\"%s\" is not kept: %s", choice, strerror(-res));
-    choices_write(n->errands, m->choices);
-    follow_now(n);
-    return 0;
 }
