@@ -15,14 +15,6 @@
 #define RECONNECT_FIRST_MS 100 /* the pause between attempts to reach PipeWire, doubled from here ... */
 #define RECONNECT_MAX_MS 2000  /* ... to here */
 #define ANSWER_MS 5000         /* a connection that is not served for so long is given up */
-#define MUTED_MS 400           /* a change of microphone waits so long for the fade: two of the longest quanta */
-#define LINGER_MS 2000         /* after the last recorder the capture stream stays so long: it may come back */
-#define UNLINKED_FIRST_MS 2000 /* the session manager has so long to link the capture stream, doubled each time ... */
-#define UNLINKED_MAX_MS 80000  /* ... to here */
-#define PORTLESS_FIRST_MS 500  /* the session manager has so long to give a stream its ports, doubled each time ... */
-#define PORTLESS_MAX_MS 16000  /* ... to here */
-#define IN_VAIN_FIRST_MS 200   /* who was asked to move and is linked to nothing is asked anew, doubled each time ... */
-#define IN_VAIN_MAX_MS 16000   /* ... to here */
 
 static void start_timer(struct node *n, struct spa_source *timer, unsigned ms) {
     struct timespec in = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
@@ -31,6 +23,79 @@ static void start_timer(struct node *n, struct spa_source *timer, unsigned ms) {
 
 static unsigned doubled(unsigned ms, unsigned most) {
     return 2 * ms < most ? 2 * ms : most;
+}
+
+/* ---- waiting ----------------------------------------------------------------------------------------------------- */
+
+static void repair_later(struct node *n) {
+    n->repair.waiting = true;
+    start_timer(n, n->repair.timer, n->repair.pause_ms);
+    n->repair.pause_ms = doubled(n->repair.pause_ms, RECONNECT_MAX_MS);
+}
+
+static void open_anew(struct node *n) {
+    streams_close(&n->streams);
+    repair_later(n);
+    n->stale = true;
+}
+
+static void end_use(struct node *n) {
+    n->lingered = true;
+}
+
+static void close_capture(struct node *n) {
+    streams_close_capture(&n->streams);
+}
+
+static void open_portless(struct node *n) {
+    if (n->wishes.portless || n->kind == NODE_SPEAKER)
+        open_anew(n);
+    else
+        close_capture(n);
+}
+
+static void ask_anew(struct node *n) {
+    n->registry.mirror.ask_anew = true;
+}
+
+static void end_fade(struct node *n) {
+    n->fade = FADE_DONE;
+}
+
+/* How long something may last: first_ms, doubled each time, most_ms at most. Then `over` acts, and the node looks at the
+ * graph anew. */
+static const struct wait_row {
+    unsigned first_ms, most_ms;
+    void (*over)(struct node *n);
+} wait_rows[N_WAITS] = {
+    [UNUSED] = {2000, 2000, end_use},           /* the capture stream without a recorder, who may come back */
+    [FORGOTTEN] = {2000, 80000, close_capture}, /* the session manager does not link the capture stream */
+    [IN_VAIN] = {200, 16000, ask_anew},         /* who was asked to move is linked to nothing */
+    [PORTLESS] = {500, 16000, open_portless},   /* the session manager gives a stream no ports */
+    [DEAF] = {RECONNECT_FIRST_MS, RECONNECT_MAX_MS, NULL}, /* a part of the graph could not be learnt */
+    [MUTED] = {400, 400, end_fade},             /* the fade before another microphone: two of the longest quanta */
+};
+
+static void on_wait(void *data, uint64_t expirations) {
+    (void)expirations;
+    struct wait *const w = data;
+    struct node *const n = w->node;
+    const struct wait_row *const row = &wait_rows[w - n->waits];
+    w->runs = false;
+    w->ms = doubled(w->ms, row->most_ms);
+    n->stale = true;
+    if (row->over)
+        row->over(n);
+}
+
+/* Starts or stops a timer. renews: its time is the first again. */
+static void set_wait(struct node *n, enum wait_for what, bool runs, bool renews) {
+    struct wait *const w = &n->waits[what];
+    if (renews)
+        w->ms = wait_rows[what].first_ms;
+    if (runs != w->runs)
+        start_timer(n, w->timer, runs ? w->ms : 0); /* 0 stops it */
+    w->runs = runs;
 }
 
 /* ---- following the graph ----------------------------------------------------------------------------------------- */
@@ -49,13 +114,6 @@ static bool is_wrong(const struct node *n) {
                    (strcmp(s->channel, w->channel) != 0 || s->n_inputs != w->n_inputs));
 }
 
-/* Has the timer run, or not. */
-static void set_waiting(struct node *n, struct wait *wait, bool waits) {
-    if (waits != wait->waiting)
-        start_timer(n, wait->timer, waits ? wait->wait_ms : 0); /* 0 stops it */
-    wait->waiting = waits;
-}
-
 static bool is_unused(const struct node *n) {
     return (n->streams.capture || n->streams.pacer) && !n->wishes.needed;
 }
@@ -69,45 +127,7 @@ static void watch_use(struct node *n) {
         stall_forget(&n->silence);
     }
     n->lingered = false;
-    n->unused.wait_ms = LINGER_MS;
-    set_waiting(n, &n->unused, is_unused(n));
-}
-
-static void on_unused(void *data, uint64_t expirations) {
-    (void)expirations;
-    struct node *const n = data;
-    n->unused.waiting = false;
-    n->lingered = n->stale = true;
-}
-
-static void watch_capture(struct node *n) {
-    if (n->wishes.microphone != MIRROR_NONE || n->wishes.quiet || !n->streams.capture)
-        n->forgotten.wait_ms = UNLINKED_FIRST_MS;
-    set_waiting(n, &n->forgotten, n->wishes.forgotten);
-}
-
-static void on_forgotten(void *data, uint64_t expirations) {
-    (void)expirations;
-    struct node *const n = data;
-    n->forgotten.waiting = false;
-    n->stale = true;
-    n->forgotten.wait_ms = doubled(n->forgotten.wait_ms, UNLINKED_MAX_MS);
-    streams_close_capture(&n->streams);
-}
-
-static void watch_moves(struct node *n) {
-    if (!n->wishes.in_vain)
-        n->in_vain.wait_ms = IN_VAIN_FIRST_MS;
-    set_waiting(n, &n->in_vain, n->wishes.in_vain);
-}
-
-static void on_in_vain(void *data, uint64_t expirations) {
-    (void)expirations;
-    struct node *const n = data;
-    n->in_vain.waiting = false;
-    n->in_vain.wait_ms = doubled(n->in_vain.wait_ms, IN_VAIN_MAX_MS);
-    n->registry.mirror.ask_anew = true;
-    n->stale = true;
+    set_wait(n, UNUSED, is_unused(n), true);
 }
 
 /* A microphone sends noise at least, but for those that are muted in hardware and a few that begin with zeros. */
@@ -144,26 +164,6 @@ static void watch_driver(struct node *n) {
     n->broken |= n->stale_memory && n->registry.core && !n->streams.capture && !n->wishes.needed;
 }
 
-static void watch_ports(struct node *n) {
-    if (n->wishes.microphone != MIRROR_NONE)
-        n->portless.wait_ms = PORTLESS_FIRST_MS;
-    set_waiting(n, &n->portless, n->wishes.portless || n->wishes.device_portless);
-}
-
-static void watch_registry(struct node *n, bool hears) {
-    if (hears)
-        n->deaf.wait_ms = RECONNECT_FIRST_MS;
-    set_waiting(n, &n->deaf, !hears);
-}
-
-static void on_deaf(void *data, uint64_t expirations) {
-    (void)expirations;
-    struct node *const n = data;
-    n->deaf.waiting = false;
-    n->deaf.wait_ms = doubled(n->deaf.wait_ms, RECONNECT_MAX_MS);
-    n->stale = true;
-}
-
 /* Opens the capture stream while somebody records: as long as it is open, desktops show that the microphone is in use.
  * For another microphone or channel, or with the echo canceller or without, it fades the input out, then opens the
  * stream anew with what is wished by then. */
@@ -174,8 +174,8 @@ static int follow_capture(struct node *n) {
         echo_load(&n->echo);
     if (!n->wants_echo && !n->streams.canceller && loaded)
         echo_unload(&n->echo);
-    if (n->fade.state == FADE_DONE) {
-        n->fade.state = FADE_NONE;
+    if (n->fade == FADE_DONE) {
+        n->fade = FADE_NONE;
         if (is_wrong(n))
             streams_close_capture(&n->streams);
         pump_mute(n->pump, false); /* what comes next fades in */
@@ -185,10 +185,10 @@ static int follow_capture(struct node *n) {
     else if (!n->streams.capture && w->needed && n->registry.core && !n->repair.waiting)
         return streams_open_capture(&n->streams, n->registry.core, w->target, w->channel, w->n_inputs,
                 canceller(n));
-    if (is_wrong(n) && n->fade.state == FADE_NONE) {
-        n->fade.state = FADE_OUT;
+    if (is_wrong(n) && n->fade == FADE_NONE) {
+        n->fade = FADE_OUT;
         pump_mute(n->pump, true);
-        start_timer(n, n->fade.timer, MUTED_MS);
+        set_wait(n, MUTED, true, true);
     }
     return 0;
 }
@@ -197,13 +197,6 @@ static int follow_capture(struct node *n) {
 static int follow_pacer(struct node *n) {
     const bool opens = n->wishes.needed && !n->streams.pacer && n->registry.core && !n->repair.waiting;
     return opens ? streams_open_pacer(&n->streams, n->registry.core) : 0;
-}
-
-static void on_muted(void *data, uint64_t expirations) {
-    (void)expirations;
-    struct node *const n = data;
-    n->fade.state = FADE_DONE;
-    n->stale = true;
 }
 
 /* Whether applications see the node, and what they get is what they are to get. */
@@ -244,12 +237,12 @@ static int follow_graph(struct node *n) {
     }
     n->settled |= is_complete(n);
     watch_use(n);
-    watch_capture(n);
-    watch_moves(n);
+    set_wait(n, FORGOTTEN, w->forgotten, w->microphone != MIRROR_NONE || w->quiet || !n->streams.capture);
+    set_wait(n, IN_VAIN, w->in_vain, !w->in_vain);
+    set_wait(n, PORTLESS, w->portless || w->device_portless, w->microphone != MIRROR_NONE);
+    set_wait(n, DEAF, !hears, hears);
     watch_sound(n);
     watch_driver(n);
-    watch_ports(n);
-    watch_registry(n, hears);
     if (r >= 0)
         r = follow_capture(n);
     if (r >= 0 && !n->repair.waiting)
@@ -322,30 +315,6 @@ static int put_up(struct node *n) {
         start_timer(n, n->repair.timer, ANSWER_MS);
     n->stale = n->dirty = true;
     return 0;
-}
-
-static void repair_later(struct node *n) {
-    n->repair.waiting = true;
-    start_timer(n, n->repair.timer, n->repair.pause_ms);
-    n->repair.pause_ms = doubled(n->repair.pause_ms, RECONNECT_MAX_MS);
-}
-
-static void open_anew(struct node *n) {
-    streams_close(&n->streams);
-    repair_later(n);
-    n->stale = true;
-}
-
-static void on_portless(void *data, uint64_t expirations) {
-    (void)expirations;
-    struct node *const n = data;
-    n->portless.waiting = false;
-    n->portless.wait_ms = doubled(n->portless.wait_ms, PORTLESS_MAX_MS);
-    if (n->wishes.portless || n->kind == NODE_SPEAKER)
-        open_anew(n);
-    else
-        streams_close_capture(&n->streams);
-    n->stale = true;
 }
 
 /* A speaker whose streams run is only flushed: the node cannot know whether its graph runs, and opening them anew would
@@ -508,18 +477,16 @@ static int open_library(struct node *n, struct err *err) {
     n->streams.frozen = pw_loop_add_event(n->loop, on_frozen, n);
     n->registry.context = n->context;
     n->repair.timer = pw_loop_add_timer(n->loop, on_repair, n);
-    n->fade.timer = pw_loop_add_timer(n->loop, on_muted, n);
-    n->unused.timer = pw_loop_add_timer(n->loop, on_unused, n);
-    n->forgotten.timer = pw_loop_add_timer(n->loop, on_forgotten, n);
-    n->in_vain.timer = pw_loop_add_timer(n->loop, on_in_vain, n);
-    n->portless.timer = pw_loop_add_timer(n->loop, on_portless, n);
-    n->deaf.timer = pw_loop_add_timer(n->loop, on_deaf, n);
     n->asked = pw_loop_add_event(n->loop, on_asked, n);
     n->stall_timer = pw_loop_add_timer(n->loop, on_stall_tick, n);
+    bool ok = n->streams.frozen && n->repair.timer && n->asked && n->stall_timer;
+    for (unsigned i = 0; i < N_WAITS; i++) {
+        struct wait *const w = &n->waits[i];
+        *w = (struct wait){.node = n, .timer = pw_loop_add_timer(n->loop, on_wait, w), .ms = wait_rows[i].first_ms};
+        ok &= w->timer != NULL;
+    }
     const struct rt rt = threads_rt(&n->threads);
-    if (echo_init(&n->echo, n->loop, n->context, &rt) < 0 || !n->streams.frozen || !n->repair.timer ||
-            !n->fade.timer || !n->unused.timer || !n->forgotten.timer || !n->in_vain.timer || !n->portless.timer ||
-            !n->deaf.timer || !n->asked || !n->stall_timer)
+    if (echo_init(&n->echo, n->loop, n->context, &rt) < 0 || !ok)
         return err_set(err, -EIO, "PipeWire's client library gives no timers or events: %s", strerror(errno));
     return 0;
 }
@@ -537,8 +504,6 @@ int node_open(struct node **ret, const struct node_options *options, struct err 
     n->data = options->data;
     n->errands = options->errands;
     n->repair.pause_ms = RECONNECT_FIRST_MS;
-    n->forgotten.wait_ms = UNLINKED_FIRST_MS;
-    n->portless.wait_ms = PORTLESS_FIRST_MS;
     const bool speaker = n->kind == NODE_SPEAKER, more = n->kind == NODE_MORE_MIC;
     snprintf(n->name, sizeof n->name, "%s%s", speaker ? ENHANCED_SPEAKER : more ? MORE_MIC : ENHANCED_MIC,
             more ? options->microphone : "");

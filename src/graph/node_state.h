@@ -10,6 +10,9 @@
 #include "graph/streams.h"
 #include "graph/threads.h"
 
+/* What a timer runs for: node.c's table says what happens once the time is over. */
+enum wait_for { UNUSED, FORGOTTEN, IN_VAIN, PORTLESS, DEAF, MUTED, N_WAITS };
+
 struct node {
     enum node_kind kind;
     char name[288], title[288]; /* node.name and node.description of the visible stream */
@@ -45,20 +48,14 @@ struct node {
         unsigned pause_ms;
         bool waiting; /* the timer runs: then open what is missing */
     } repair;
-    struct {
-        struct spa_source *timer;
-        enum { FADE_NONE, FADE_OUT, FADE_DONE } state; /* of the input, before the capture stream is opened anew */
-    } fade;
     struct wait {
+        struct node *node;
         struct spa_source *timer;
-        unsigned wait_ms;
-        bool waiting; /* the timer runs */
-    } unused, /* ... then close the capture stream and the pacer */
-            forgotten, /* ... then open the capture stream anew */
-            in_vain, /* ... then ask anew those who moved in vain */
-            portless, /* ... then open anew the streams that have no ports */
-            deaf;    /* ... then try again to learn of the graph what could not be learnt */
-    bool lingered;   /* the time of unused is over */
+        unsigned ms;
+        bool runs;
+    } waits[N_WAITS];
+    enum { FADE_NONE, FADE_OUT, FADE_DONE } fade; /* of the input, before the capture stream is opened anew */
+    bool lingered; /* the time of UNUSED is over */
     struct spa_source *asked; /* an event: the owner has asked for something else, so dispatch */
     struct stall stall;   /* blocks that do not pass */
     struct stall silence; /* blocks that pass, but hold nothing but digital silence since the capture stream started */
