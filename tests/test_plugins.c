@@ -4,6 +4,7 @@
 #include "plugins/core.c" /* to see the states of a change of model */
 
 #include "draw.h"
+#include "plugins/ports.h"
 #include "rt_guard.h"
 #include "run.h"
 #include "seed.h"
@@ -528,7 +529,7 @@ static void refer(struct reference *r, const float *x) {
 struct course {
     struct core *core;
     struct core_controls controls;
-    struct reference references[N_MODELS]; /* none of auto */
+    struct reference references[CORE_MODELS]; /* none of auto */
     char steps[64];                        /* so far, for messages */
     enum state state;
     unsigned wanted, present, coming; /* models */
@@ -563,7 +564,7 @@ static void activated(struct course *h) {
     h->wanted = h->present = (unsigned)h->controls.model;
     h->state = h->gate ? ABANDONED : SETTLED;
     h->n_in = 0;
-    for (unsigned i = 1; i < N_MODELS; i++) {
+    for (unsigned i = 1; i < CORE_MODELS; i++) {
         primeknet_reset(h->references[i].p, 0);
         memset(h->references[i].last, 0, sizeof h->references[i].last);
     }
@@ -606,7 +607,7 @@ static void sounds(struct course *h) {
         core_run(h->core, &h->controls, &(const float *){h->x + k}, &(float *){h->y + k}, 1);
         if (k < 511)
             continue;
-        for (unsigned m = 1; m < N_MODELS; m++)
+        for (unsigned m = 1; m < CORE_MODELS; m++)
             refer(&h->references[m], h->x);
         if (takes_over && i < 1024) {
             fades_in(h, &share, &known);
@@ -649,7 +650,7 @@ static void begin_course(struct course *h) {
     h->steps[0] = '\0';
     h->state = SETTLED;
     h->gate = NO_GATE;
-    h->present = N_MODELS;
+    h->present = CORE_MODELS;
     activate(h);
 }
 
@@ -689,7 +690,7 @@ static void open_host(struct course *h) {
     sem_init(&let, 0, 0);
     h->controls = plain;
     h->controls.floor_db = -25;
-    for (unsigned i = 1; i < N_MODELS; i++) {
+    for (unsigned i = 1; i < CORE_MODELS; i++) {
         struct reference *const r = &h->references[i];
         ck_assert_int_eq(primeknet_open(&r->p, models[i], &alone, NULL), 0);
         r->hop = primeknet_get_hop(r->p);
@@ -701,7 +702,7 @@ static void open_host(struct course *h) {
 }
 
 static void close_host(struct course *h) {
-    for (unsigned i = 1; i < N_MODELS; i++)
+    for (unsigned i = 1; i < CORE_MODELS; i++)
         primeknet_close(h->references[i].p);
     ck_assert_int_eq(n_opened, 0);
     return_to_models();
@@ -715,7 +716,7 @@ START_TEST(every_order_gives_what_was_asked_for_last) {
         begin_course(&h);
         for (unsigned i = 0; i < STEPS; i++)
             step(&h, "sarl"[order >> 2 * i & 3]);
-        end_course(&h, N_MODELS - 1);
+        end_course(&h, CORE_MODELS - 1);
     }
     close_host(&h);
 }
@@ -728,7 +729,7 @@ START_TEST(so_does_any_long_order) {
         begin_course(&h);
         for (unsigned i = 1 + draw(sizeof h.steps - 2); i > 0; i--)
             step(&h, "sarrllll"[draw(8)]);
-        end_course(&h, N_MODELS - 1);
+        end_course(&h, CORE_MODELS - 1);
     }
     close_host(&h);
 }
@@ -804,13 +805,13 @@ END_TEST
 START_TEST(a_model_takes_over_in_a_fade) {
     static struct course h;
     open_host(&h);
-    for (unsigned model = 1; model < N_MODELS; model++) {
+    for (unsigned model = 1; model < CORE_MODELS; model++) {
         h.controls.model = (float)model;
         begin_course(&h);
         for (const char *steps = "rsrllr"; *steps; steps++)
             step(&h, *steps);
         ck_assert_uint_eq(h.present, model % 3 + 1);
-        end_course(&h, N_MODELS - 1);
+        end_course(&h, CORE_MODELS - 1);
     }
     close_host(&h);
 }
@@ -830,7 +831,7 @@ START_TEST(an_activation_opens_only_what_is_missing) {
     step(&h, 'a');
     ck_assert_int_eq(n_tries, tries + 1);
     step(&h, 'r');
-    end_course(&h, N_MODELS - 1);
+    end_course(&h, CORE_MODELS - 1);
     close_host(&h);
 }
 END_TEST
@@ -1005,6 +1006,89 @@ START_TEST(ladspa_is_unloaded_and_cleaned_up_in_vain) {
 }
 END_TEST
 
+struct range {
+    double fallback, least, greatest;
+};
+
+static struct range ladspa_range(const LADSPA_PortRangeHint *hint) {
+    const double least = hint->LowerBound, greatest = hint->UpperBound;
+    const int fallback = hint->HintDescriptor & LADSPA_HINT_DEFAULT_MASK;
+    return (struct range){fallback == LADSPA_HINT_DEFAULT_MINIMUM  ? least
+                          : fallback == LADSPA_HINT_DEFAULT_LOW    ? .75 * least + .25 * greatest
+                          : fallback == LADSPA_HINT_DEFAULT_MIDDLE ? .5 * least + .5 * greatest
+                          : fallback == LADSPA_HINT_DEFAULT_1      ? 1
+                                                                   : 0,
+                          least, greatest};
+}
+
+static struct range lv2_range(const char *port) {
+    struct range r;
+    const char *const fallback = strstr(port, "lv2:default ");
+    ck_assert(fallback && sscanf(fallback, "lv2:default %lf ; lv2:minimum %lf ; lv2:maximum %lf", &r.fallback, &r.least,
+                                 &r.greatest) == 3);
+    return r;
+}
+
+static void check_ranges(const char *name, struct range a, struct range b) {
+    ck_assert_msg(a.fallback == b.fallback && a.least == b.least && a.greatest == b.greatest,
+                  "%s: %g, %g to %g; %g, %g to %g", name, a.fallback, a.least, a.greatest, b.fallback, b.least,
+                  b.greatest);
+}
+
+/* The settings' "off" is the plugins' least floor, and their low cut goes further. */
+static void check_setting(const char *name, struct range setting, struct range port) {
+    if (strcmp(name, "floor_db") == 0)
+        setting.fallback = setting.least;
+    if (strcmp(name, "low_cut_hz") == 0 && setting.greatest > port.greatest)
+        setting.greatest = port.greatest;
+    check_ranges(name, setting, port);
+}
+
+START_TEST(bounds_are_those_of_ladspa_and_of_the_settings) {
+    static const struct {
+        const char *symbol, *setting;
+        unsigned port;
+    } controls[] = {{"strength", "strength", STRENGTH}, {"floor", "floor_db", FLOOR},
+                    {"low_cut", "low_cut_hz", LOW_CUT}, {"level_target", "level_target", TARGET},
+                    {"model", "", MODEL}, {"level", "", LEVEL}};
+    static const struct {
+        const char *name;
+        struct range range;
+    } settings[] = {
+#define NUMBER(name, fallback, least, greatest, word, allowed) {#name, {fallback, least, greatest}},
+#define TEXT(name, size, fallback, least, greatest, fits, allowed)
+#define SWITCH(name, fallback)
+#include "control/settings.def"
+    };
+    LADSPA_Descriptor_Function describe;
+    find_in_plugin(&describe, "ladspa", "ladspa_descriptor");
+    char *text = get(1 << 16, 1), *at = text;
+    FILE *const file = fopen(FIXTURES "/../../src/plugins/primeknet.lv2/primeknet.ttl", "r");
+    ck_assert(file && fread(text, 1, (1 << 16) - 1, file) && fclose(file) == 0);
+    for (unsigned plugin = 0; plugin < 2; plugin++) {
+        ck_assert_ptr_nonnull(at = strstr(at, "\n<urn:primeknet:") + 1);
+        for (unsigned i = 0; i < sizeof controls / sizeof *controls; i++) {
+            char symbol[64];
+            const unsigned number = controls[i].port + (controls[i].port < LEVEL ? 0 : 2 * (plugin + 1));
+            snprintf(symbol, sizeof symbol, "lv2:index %u ; lv2:symbol \"%s\"", number, controls[i].symbol);
+            const char *const port = strstr(at, symbol);
+            ck_assert_msg(port, "no %s", symbol);
+            const struct range range = lv2_range(port);
+            check_ranges(symbol, range, ladspa_range(&describe(plugin)->PortRangeHints[number]));
+            for (unsigned k = 0; k < sizeof settings / sizeof *settings; k++)
+                if (strcmp(settings[k].name, controls[i].setting) == 0)
+                    check_setting(settings[k].name, settings[k].range, range);
+        }
+        for (unsigned i = 0; i < CORE_MODELS; i++) {
+            char label[64];
+            snprintf(label, sizeof label, "[ rdfs:label \"%s\" ; rdf:value %u ]", models[i], i);
+            ck_assert_msg(strstr(at, label), "no %s", label);
+        }
+    }
+    free(text);
+}
+END_TEST
+
 START_TEST(lv2_is_unloaded_and_cleaned_up_in_vain) {
     LV2_Descriptor_Function describe;
     find_in_plugin(&describe, "lv2", "lv2_descriptor");
@@ -1078,6 +1162,7 @@ int main(void) {
     tcase_add_test(t, without_a_model_the_input_passes);
     tcase_add_test(t, signals_are_for_the_hosts_threads);
     tcase_add_test(t, ladspa_is_unloaded_and_cleaned_up_in_vain);
+    tcase_add_test(t, bounds_are_those_of_ladspa_and_of_the_settings);
     tcase_add_test(t, lv2_is_unloaded_and_cleaned_up_in_vain);
     tcase_add_loop_test(t, ports_keep_their_numbers, 0, 2);
     suite_add_tcase(suite, t);

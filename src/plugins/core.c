@@ -29,8 +29,7 @@ enum {
     RATE_MIN = 8000, RATE_MAX = 384000,
 };
 
-static const char *const models[] = {"auto", "small", "base", "large"};
-enum { N_MODELS = sizeof models / sizeof *models };
+static const char *const models[CORE_MODELS] = {"auto", "small", "base", "large"};
 
 struct channel {
     float in[RING], out[RING];
@@ -61,7 +60,7 @@ struct core {
     _Atomic uint64_t n_out; /* the output is complete up to here: a multiple of the present hop */
     enum state state;
     struct primeknet *handle, *next, *old; /* the present one; in READY the next; one that is to be closed */
-    atomic_uint present;                   /* the model that `handle` was opened for; N_MODELS: none yet */
+    atomic_uint present;                   /* the model that `handle` was opened for; CORE_MODELS: none yet */
     unsigned coming;                       /* in LOADING and READY: the model of the next one */
     uint64_t heard;                        /* next has heard the input up to here */
     struct primeknet_controls set;         /* controls of the handles */
@@ -80,7 +79,7 @@ static void set_controls(struct core *c, struct primeknet *p) {
 
 static void update_controls(struct core *c) {
     const float floor_db = c->floor_db;
-    const struct primeknet_controls now = {sizeof now, c->strength, floor_db > -60 ? floor_db : -INFINITY,
+    const struct primeknet_controls now = {sizeof now, c->strength, floor_db > CORE_FLOOR_MIN_DB ? floor_db : -INFINITY,
                                            c->low_cut_hz, c->level_target};
     if (memcmp(&now, &c->set, sizeof now) == 0)
         return;
@@ -352,7 +351,7 @@ struct core *core_open(unsigned n_channels, double rate) {
     sem_init(&c->work, 0, 0);
     c->n_channels = n_channels;
     c->rate = (unsigned)lround(rate);
-    c->present = N_MODELS;
+    c->present = CORE_MODELS;
     c->n_out = STEP;
     c->channels = calloc(n_channels, sizeof *c->channels);
     bool ok = c->channels;
@@ -384,13 +383,13 @@ void core_close(struct core *c) {
 }
 
 static unsigned model_of(const struct core_controls *controls) {
-    return (unsigned)lroundf(clamp(controls->model, 0, N_MODELS - 1));
+    return (unsigned)lroundf(clamp(controls->model, 0, CORE_MODELS - 1));
 }
 
 static void take_controls(struct core *c, const struct core_controls *controls) {
     c->strength = clamp(controls->strength, 0, 1);
-    c->floor_db = clamp(controls->floor_db, -60, 0);
-    c->low_cut_hz = clamp(controls->low_cut_hz, 0, 280);
+    c->floor_db = clamp(controls->floor_db, CORE_FLOOR_MIN_DB, 0);
+    c->low_cut_hz = clamp(controls->low_cut_hz, 0, CORE_LOW_CUT_MAX_HZ);
     c->level_target = controls->levels ? clamp(controls->target, PRIMEKNET_LEVEL_TARGET_MIN, PRIMEKNET_LEVEL_TARGET_MAX)
                                        : 0;
     c->wanted = model_of(controls);

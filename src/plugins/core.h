@@ -26,15 +26,20 @@
 
 #include <stdbool.h>
 
-enum { CORE_CHANNELS = 2 };
+enum {
+    CORE_CHANNELS = 2,
+    CORE_MODELS = 4,
+    CORE_FLOOR_MIN_DB = -60,
+    CORE_LOW_CUT_MAX_HZ = 280, /* four times the default, which LADSPA can give only as a quarter of the greatest */
+};
 
 /* As the host sets them. A value out of range counts as the nearest in range, one that is no number as the lowest. */
 struct core_controls {
     float strength;   /* 0 to 1 */
-    float floor_db;   /* -60 (none) to 0 */
-    float low_cut_hz; /* 0 (off) to 280 */
+    float floor_db;   /* CORE_FLOOR_MIN_DB (none) to 0 */
+    float low_cut_hz; /* 0 (off) to CORE_LOW_CUT_MAX_HZ */
     bool levels;      /* the automatic level */
-    float target;     /* its loudness, -32 to -14 LUFS */
+    float target;     /* its loudness, PRIMEKNET_LEVEL_TARGET_MIN to MAX */
     float model;      /* an index: 0 auto, 1 small, 2 base, 3 large */
     bool bypass;      /* the input, with the same delay */
 };

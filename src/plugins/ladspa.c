@@ -14,8 +14,9 @@ enum {
 #define NAMES "Strength", "Floor (dB)", "Low cut (Hz)", "Model", "Bypass", "latency"
 #define KINDS CONTROL, CONTROL, CONTROL, CONTROL, CONTROL, REPORT
 #define HINTS                                                                                                          \
-    {BOUNDED | LADSPA_HINT_DEFAULT_1, 0, 1}, {BOUNDED | LADSPA_HINT_DEFAULT_MINIMUM, -60, 0},                         \
-        {BOUNDED | LADSPA_HINT_DEFAULT_LOW, 0, 280}, {BOUNDED | LADSPA_HINT_INTEGER | LADSPA_HINT_DEFAULT_0, 0, 3},   \
+    {BOUNDED | LADSPA_HINT_DEFAULT_1, 0, 1}, {BOUNDED | LADSPA_HINT_DEFAULT_MINIMUM, CORE_FLOOR_MIN_DB, 0},            \
+        {BOUNDED | LADSPA_HINT_DEFAULT_LOW, 0, CORE_LOW_CUT_MAX_HZ},                                                   \
+        {BOUNDED | LADSPA_HINT_INTEGER | LADSPA_HINT_DEFAULT_0, 0, CORE_MODELS - 1},                                   \
         {LADSPA_HINT_TOGGLED | LADSPA_HINT_DEFAULT_0, 0, 1}, {LADSPA_HINT_INTEGER, 0, 0}
 /* After the audio ports. */
 #define LATER_NAMES "Level", "Level target (LUFS)"

@@ -49,7 +49,7 @@ static inline void plugin_close(void *handle) {
 static inline struct core_controls plugin_controls(const struct plugin *p) {
     float *const *port = p->ports;
     return (struct core_controls){.strength = port[STRENGTH] ? *port[STRENGTH] : 1,
-                                  .floor_db = port[FLOOR] ? *port[FLOOR] : -60,
+                                  .floor_db = port[FLOOR] ? *port[FLOOR] : CORE_FLOOR_MIN_DB,
                                   .low_cut_hz = port[LOW_CUT] ? *port[LOW_CUT] : 70,
                                   .levels = port[LEVEL] && *port[LEVEL] > 0,
                                   .target = port[TARGET] ? *port[TARGET] : PRIMEKNET_LEVEL_TARGET,
