@@ -70,6 +70,13 @@ struct mirror_node *mirror_serial(const struct mirror *m, uint64_t serial) {
     return NULL;
 }
 
+struct mirror_node *mirror_named(const struct mirror *m, enum mirror_role role, const char *name) {
+    for (unsigned i = 0; i < m->n_nodes; i++)
+        if (m->nodes[i].role == role && strcmp(m->nodes[i].name, name) == 0)
+            return &m->nodes[i];
+    return NULL;
+}
+
 struct mirror_link *mirror_link(const struct mirror *m, uint32_t id) {
     return find(m->links, m->n_links, sizeof *m->links, id);
 }

@@ -139,6 +139,7 @@ void mirror_remove(struct mirror *m, uint32_t id); /* an unknown id is fine */
 
 struct mirror_node *mirror_node(const struct mirror *m, uint32_t id); /* NULL: unknown */
 struct mirror_node *mirror_serial(const struct mirror *m, uint64_t serial); /* by object.serial */
+struct mirror_node *mirror_named(const struct mirror *m, enum mirror_role role, const char *name); /* by node.name */
 struct mirror_link *mirror_link(const struct mirror *m, uint32_t id);
 struct mirror_target *mirror_target(const struct mirror *m, const struct mirror_node *node); /* NULL: no entry */
 

@@ -195,13 +195,6 @@ static const struct mirror_node *find_best(const struct mirror *m) {
     return found;
 }
 
-static const struct mirror_node *find_default(const struct mirror *m) {
-    for (unsigned i = 0; i < m->n_nodes; i++)
-        if (m->nodes[i].role == ROLE_MICROPHONE && strcmp(m->nodes[i].name, m->default_name) == 0)
-            return &m->nodes[i];
-    return NULL;
-}
-
 /* What is taken in place of a device that loops: the one that was in use, or the best of the others. NULL: none. */
 static const struct mirror_node *find_instead(const struct mirror *m) {
     for (unsigned i = 0; i < m->n_nodes; i++) {
@@ -249,7 +242,8 @@ static unsigned count_inputs(const struct mirror *m, uint32_t microphone) {
  * session manager takes what it likes. NULL: it follows no such. */
 static const struct mirror_node *find_refused(const struct mirror *m, const struct wishes *w, const char *chosen,
         const struct mirror_node *found) {
-    const struct mirror_node *const by_default = find_default(m), *const linked = mirror_node(m, w->microphone);
+    const struct mirror_node *const by_default = mirror_named(m, ROLE_MICROPHONE, m->default_name);
+    const struct mirror_node *const linked = mirror_node(m, w->microphone);
     if (chosen)
         return found && found->loops ? found : NULL;
     if (by_default)
@@ -270,7 +264,7 @@ static bool followed_same_default(const struct mirror *m) {
 static const struct mirror_node *find_expected(const struct mirror *m, const struct wishes *w,
         const struct mirror_node *found) {
     const struct mirror_node *const followed = m->followed.serial ? mirror_serial(m, m->followed.serial) : NULL;
-    const struct mirror_node *const by_default = find_default(m);
+    const struct mirror_node *const by_default = mirror_named(m, ROLE_MICROPHONE, m->default_name);
     const bool lost = m->own.capture != MIRROR_NONE && m->own.capture == m->followed.capture && m->followed.linked;
     if (m->own.kind == NODE_SPEAKER || !w->capture || w->quiet || w->metadata == MIRROR_NONE || lost)
         return NULL;
@@ -280,20 +274,13 @@ static const struct mirror_node *find_expected(const struct mirror *m, const str
     return found ? found : by_default ? by_default : find_best(m);
 }
 
-/* The default source may be what is played on an output: nobody wants to send that unasked. */
-static bool is_output(const struct mirror *m, const char *name) {
-    bool is = false;
-    for (unsigned i = 0; i < m->n_nodes; i++)
-        is |= m->nodes[i].role == ROLE_OUTPUT && strcmp(m->nodes[i].name, name) == 0;
-    return is;
-}
-
 static void choose_target(struct mirror *m, struct wishes *w) {
     const bool speaker = m->own.kind == NODE_SPEAKER;
     const char *const chosen = chosen_microphone(m);
     const struct mirror_node *found = speaker ? NULL : find_microphone(m, chosen);
     const struct mirror_node *const refused = speaker ? NULL : find_refused(m, w, chosen, found);
-    if (refused || (!chosen && !speaker && is_output(m, m->default_name)))
+    /* The default source may be what is played on an output: nobody wants to send that unasked. */
+    if (refused || (!chosen && !speaker && mirror_named(m, ROLE_OUTPUT, m->default_name)))
         found = m->own.kind == NODE_MIC ? find_instead(m) : NULL;
     m->keeps = refused;
     snprintf(w->target, sizeof w->target, "%s", found ? found->name : chosen ? chosen : "");
@@ -370,7 +357,7 @@ static bool set_target(struct wishes *w, uint32_t node, const char *key, uint64_
 
 /* Without a source WirePlumber makes a sink the default one, such as while this node is gone. */
 static bool other_is_default(const struct mirror *m) {
-    const bool played = m->own.kind != NODE_SPEAKER && is_output(m, m->default_name);
+    const bool played = m->own.kind != NODE_SPEAKER && mirror_named(m, ROLE_OUTPUT, m->default_name);
     return m->default_name[0] && !mirror_is_default(m) && !played;
 }
 
@@ -510,10 +497,8 @@ enum { LOOPED_ENOUGH = 2 };
 static void leave_loop(struct mirror *m, struct wishes *w) {
     struct mirror_node *const own = mirror_node(m, m->own.source);
     const struct mirror_node *const linked = mirror_node(m, w->microphone), *const instead = find_instead(m);
-    const struct mirror_node *left = NULL;
-    for (unsigned i = 0; i < m->n_nodes; i++)
-        if (m->released && m->nodes[i].serial == m->released && m->nodes[i].loops)
-            left = &m->nodes[i];
+    const struct mirror_node *const released = m->released ? mirror_serial(m, m->released) : NULL;
+    const struct mirror_node *const left = released && released->loops ? released : NULL;
     if (linked && linked->loops)
         snprintf(w->refused, sizeof w->refused, "%s", linked->description);
     else if (left)

@@ -52,14 +52,12 @@ void node_status(const struct node *n, struct node_status *ret) {
 
 bool node_knows(const struct node *n, enum node_kind kind, const char *device) {
     const struct mirror *const m = &n->registry.mirror;
-    for (unsigned i = 0; i < m->n_nodes; i++) {
+    bool knows = !m->complete || (kind == NODE_SPEAKER && mirror_named(m, ROLE_OUTPUT, device));
+    for (unsigned i = 0; i < m->n_nodes && kind != NODE_SPEAKER; i++) {
         const struct mirror_node *const node = &m->nodes[i];
-        const bool output = node->role == ROLE_OUTPUT && strcmp(node->name, device) == 0;
-        const bool microphone = node->role == ROLE_MICROPHONE && microphone_fits(device, node->name, node->description);
-        if (kind == NODE_SPEAKER ? output : microphone)
-            return true;
+        knows |= node->role == ROLE_MICROPHONE && microphone_fits(device, node->name, node->description);
     }
-    return !m->complete;
+    return knows;
 }
 
 void node_microphones(const struct node *n, node_each *each, void *data) {
