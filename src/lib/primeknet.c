@@ -18,7 +18,7 @@
 
 enum { MOST_STREAMS = 1024, MOST_BLOCK = 1 << 20 };
 
-/* What handles of one model share. */
+/* State shared by all handles that were opened like one another. */
 struct shared {
     atomic_uint n_handles;
     struct model *model;
@@ -29,18 +29,18 @@ struct stream {
     float *waiting; /* [room] input, less than a hop between calls */
     float *ready;   /* [room + hop] output */
     size_t n_waiting, n_ready;
-    size_t n_done, n_taken; /* samples of the present call: all, of this round */
+    size_t n_done, n_taken; /* samples of the current call done so far; taken in the current round */
     struct voice voice;
-    _Atomic float probability; /* = voice.probability */
-    struct level level;        /* a sound's first stream has the sound's */
+    _Atomic float probability; /* a copy of voice.probability for other threads */
+    struct level level;        /* used in the first stream of a sound, for all its channels */
 };
 
 struct primeknet {
     struct shared *shared;
     struct engine *engine;
     unsigned n_channels; /* of each sound */
-    unsigned grain; /* every call's samples are a multiple of it */
-    size_t room;    /* samples: whole hops that are computed together */
+    unsigned grain; /* each call passes a multiple of this many samples */
+    size_t room;    /* samples: the whole hops that one engine call may take */
     struct stream *streams;
     struct engine_job *jobs; /* [n_streams] */
     struct level_channel *channels; /* [n_streams] */
@@ -48,13 +48,13 @@ struct primeknet {
     char description[128];
 };
 
-/* The bytes of padding need not be 0, so a structure that ends in padding could not grow. */
+/* Programs may leave padding uninitialised, so a structure that ends in padding could not grow. */
 static_assert(sizeof(struct primeknet_options) ==
               offsetof(struct primeknet_options, n_channels) + sizeof(unsigned), "no padding");
 static_assert(sizeof(struct primeknet_controls) ==
               offsetof(struct primeknet_controls, level_target) + sizeof(float), "no padding");
 
-/* Copies a program's structure, of its first member's size, to one of this version's. 0, -EINVAL or -E2BIG. */
+/* Copies a program's structure, whose first member is its size, to this version's. Returns 0, -EINVAL or -E2BIG. */
 static int copy_sized(void *to, size_t size, const void *from) {
     size_t given;
     memcpy(&given, from, sizeof given);
@@ -67,7 +67,7 @@ static int copy_sized(void *to, size_t size, const void *from) {
     return 0;
 }
 
-/* The options with their defaults in place. */
+/* Copies the options and fills in the defaults. */
 static int read_options(struct primeknet_options *o, const struct primeknet_options *given, struct err *err) {
     const struct primeknet_options none = {.size = sizeof none};
     const int code = copy_sized(o, sizeof *o, given ? given : &none);
@@ -97,7 +97,7 @@ static void clear(struct primeknet *p, struct stream *s) {
     p->channels[s - p->streams] = (struct level_channel){0};
 }
 
-/* Takes the engine over; the handle counts as a user of the model only once it is there. */
+/* Takes ownership of the engine, also on failure. The handle counts as a user of `shared` only on success. */
 static struct primeknet *make(struct shared *shared, struct engine *engine, const struct primeknet_options *options) {
     const unsigned hop = engine_hop(engine), n_streams = engine_streams(engine), block = (unsigned)options->block;
     struct primeknet *p = calloc(1, sizeof *p);
@@ -148,7 +148,7 @@ static void free_shared(struct shared *shared) {
     free(shared);
 }
 
-/* Whether a handle is there; else the line goes to the caller, who may not want it. */
+/* Returns the result of opening and, on failure, copies the message to `error` unless that is NULL. */
 static int finish_opening(struct primeknet **ret, struct primeknet *p, int code, const struct err *err,
                           char error[PRIMEKNET_ERROR]) {
     *ret = p;
@@ -168,7 +168,7 @@ static int open_first(struct shared *shared, struct engine **e, const char *mode
     const int code = choose_engine(&shared->model, e, model, &options, err);
     if (code < 0 || o->block <= engine_hop(*e))
         return code;
-    const char *kind = engine_kind(*e); /* the hop is known now, and so is which engine it is */
+    const char *kind = engine_kind(*e); /* "auto" is resolved now: reopen it with room for a block */
     engine_close(*e);
     return open_engine(e, shared, kind, o, err);
 }
@@ -254,7 +254,7 @@ static void silence(const struct primeknet *p, const float *const in[], float *c
             memset(out[i], 0, n * sizeof *out[i]);
 }
 
-/* Moves samples of the call to those that wait, as many as there is room for. */
+/* Appends as many of the call's samples as fit to the stream's waiting input. */
 static void take(struct primeknet *p, unsigned i, const float *in, size_t n) {
     struct stream *s = &p->streams[i];
     const size_t free_room = p->room - s->n_waiting, left = n - s->n_done;
@@ -263,7 +263,7 @@ static void take(struct primeknet *p, unsigned i, const float *in, size_t n) {
     s->n_waiting += s->n_taken;
 }
 
-/* Whether a hop of the job is speech. What is not finite counts as silence, as in the engine. */
+/* Returns the probability that hop i of the job is speech. Samples that are not finite count as 0, as in the engine. */
 static float listen(struct primeknet *p, const struct engine_job *job, unsigned i) {
     struct voice *v = &p->streams[job->stream].voice;
     const unsigned hop = engine_hop(p->engine);
@@ -272,7 +272,7 @@ static float listen(struct primeknet *p, const struct engine_job *job, unsigned 
     return v->probability;
 }
 
-/* The jobs of one sound's channels, from the first on that have as many hops as that. */
+/* Counts the jobs, from the first on, that belong to the same sound and have the same number of hops. */
 static unsigned channels_of(const struct primeknet *p, const struct engine_job *jobs, unsigned n_jobs) {
     const unsigned sound = jobs->stream / p->n_channels;
     unsigned n = 1;
@@ -281,7 +281,7 @@ static unsigned channels_of(const struct primeknet *p, const struct engine_job *
     return n;
 }
 
-/* Hears and levels what came out of the jobs of one sound. */
+/* Measures voice activity in the output of one sound's jobs, and applies the automatic level. */
 static void finish(struct primeknet *p, const struct engine_job *jobs, unsigned n_jobs) {
     const unsigned hop = engine_hop(p->engine), first = jobs->stream, n = jobs[n_jobs - 1].stream - first + 1;
     struct level *level = &p->streams[first / p->n_channels * p->n_channels].level;
@@ -297,7 +297,7 @@ static void finish(struct primeknet *p, const struct engine_job *jobs, unsigned 
     }
 }
 
-/* As many samples as were taken, of those that are ready. */
+/* Outputs as many ready samples as take() took, and discards the input that has been computed. */
 static void give(struct primeknet *p, unsigned i, float *out) {
     struct stream *s = &p->streams[i];
     const size_t hop = engine_hop(p->engine), n_computed = s->n_waiting / hop * hop;
