@@ -1,28 +1,28 @@
-/* err.h - one line that tells the user what is wrong with an input: which file, and which line or field.
+/* err.h - error messages: one line that says what is wrong with an input, and in which file, line or field.
  *
- * Functions that read anything from outside return 0 or a negative errno and, on failure, write the line here. They
- * never print; the calling program decides where the line goes. */
+ * Functions that read external input return 0 or a negative errno and, on failure, write the line to a struct err. They
+ * never print; the calling program decides where the line appears. */
 #ifndef PRIMEKNET_ERR_H
 #define PRIMEKNET_ERR_H
 
-/* The same for programs, which may say it in another language. Texts are constants; "" or NULL: not told. */
+/* The same error for programs, which may translate it. The strings are constants; "", NULL and 0 mean unknown. */
 struct err_about {
-    const char *code;    /* what is wrong: a word that stays the same */
-    const char *setting; /* of what */
-    const char *meant;   /* what `word` was probably to be */
-    char word[41];       /* the user's */
-    int line;            /* of the settings file; 0: not told */
+    const char *code;    /* what is wrong: a stable word, CODE_... of control/protocol.h */
+    const char *setting; /* the setting that is wrong */
+    const char *meant;   /* the name that the user probably meant by `word` */
+    char word[41];       /* the word that the user wrote */
+    int line;            /* of the settings file */
 };
 
 struct err {
     char text[512];
-    struct err_about about; /* {0} but from functions that say so */
+    struct err_about about; /* {0} unless the function documents it */
 };
 
-/* Writes the line, cut if it is too long, and returns `code`, so that a caller can write "return err_set(err, -EINVAL,
- * ...)". err may be NULL. */
+/* Writes the line, truncated if too long, clears `about`, and returns `code`: "return err_set(err, -EINVAL, ...)". err
+ * may be NULL. */
 int err_set(struct err *err, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
-/* Adds what the line that was just written is about: "return err_about(err, err_set(err, ...), about)". */
+/* Sets `about` of the line just written: "return err_about(err, err_set(err, ...), about)". */
 int err_about(struct err *err, int code, struct err_about about);
 
 #endif

@@ -1,7 +1,7 @@
-/* errands.h - work that may take seconds, such as writing a file to a disk that stalls, on a thread of its own: one
- * errand after the other, in the order in which they were sent.
+/* errands.h - a thread for jobs that may take seconds, such as writing a file to a stalled disk. It runs them one by
+ * one, in the order in which they were sent.
  *
- * Threads: everything on one. */
+ * Threads: call all functions on one thread. */
 #ifndef PRIMEKNET_ERRANDS_H
 #define PRIMEKNET_ERRANDS_H
 
@@ -12,14 +12,14 @@
 struct errands;
 
 int errands_open(struct errands **ret, struct err *err);
-/* Waits until all is run, and calls no `done` any more. NULL is fine. */
+/* Waits for all jobs, without calling `done` for them. e may be NULL. */
 void errands_close(struct errands *e);
 
-/* Calls run with a copy of the n bytes at data on the thread and then, from errands_dispatch, done with the same copy.
- * done may be NULL. If e is NULL, both are called at once. 0 or -ENOMEM. */
+/* Copies the n bytes at data. The thread calls run with the copy; then errands_dispatch calls done, which may be NULL,
+ * with the same copy. If e is NULL, both are called immediately. Returns 0 or -ENOMEM. */
 int errands_send(struct errands *e, void (*run)(void *data), void (*done)(void *data), const void *data, size_t n);
 
-/* Writes a file as file_write does, which nobody waits for. */
+/* Writes a file with file_write on the thread, and ignores errors. */
 void errands_write(struct errands *e, const char *path, const char *text);
 
 int errands_fd(const struct errands *e); /* readable: call errands_dispatch */

@@ -1,5 +1,5 @@
-/* fpu.h - flushes denormals to zero while the network runs; a state that decays in silence would otherwise slow the
- * processor down a hundredfold. Affects the calling thread only; real-time safe. */
+/* fpu.h - flushes denormals to zero while the network runs. Otherwise states that decay in silence become denormal,
+ * which slows the processor down a hundredfold. Affects only the calling thread; real-time safe. */
 #ifndef PRIMEKNET_FPU_H
 #define PRIMEKNET_FPU_H
 

@@ -1,7 +1,7 @@
-/* futex.h - waiting for a word of memory to change, and waking whoever waits for it (futex(2)), within this process.
+/* futex.h - waits for a word of memory to change, and wakes threads that wait for it, within this process (futex(2)).
  *
- * Threads: any. futex_wake is real-time safe: one system call that never blocks. So is futex_wait with a timeout, which
- * blocks for that long at most. */
+ * Any thread. Real-time safe: futex_wake makes one system call that never blocks; futex_wait blocks until its timeout
+ * at most. */
 #ifndef PRIMEKNET_FUTEX_H
 #define PRIMEKNET_FUTEX_H
 
@@ -14,8 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Sleeps while *word is value. UINT64_MAX: without a limit. Returns false after a timeout, else true, which may be a
- * spurious wakeup: look at the word again. */
+/* Sleeps while *word == value; UINT64_MAX means without a timeout. Returns false after a timeout. True may be a
+ * spurious wakeup: check the word again. */
 static inline bool futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t timeout_ns) {
     const struct timespec t = {
         .tv_sec = (time_t)(timeout_ns / 1000000000u), .tv_nsec = (long)(timeout_ns % 1000000000u)};

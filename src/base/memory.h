@@ -1,17 +1,16 @@
-/* memory.h - the process's memory: what is in use is kept from being swapped out, what is not goes back to the
- * system. */
+/* memory.h - keeps the process's memory from being swapped out, and returns free memory to the system. */
 #ifndef PRIMEKNET_MEMORY_H
 #define PRIMEKNET_MEMORY_H
 
 #include <stdbool.h>
 
-/* Before there are other threads. */
+/* Call it before any other thread is started. */
 void memory_begin(void);
 
-/* Locks all that is mapped now. False: RLIMIT_MEMLOCK is too low. */
+/* Locks all current mappings. Returns false if RLIMIT_MEMLOCK is too low. */
 bool memory_lock(void);
 
-/* Gives back what was freed. The heap is unlocked for a moment, but no other mapping. */
+/* Returns freed memory to the system. Unlocks the heap for a moment, but no other mapping. */
 void memory_trim(void);
 
 #endif

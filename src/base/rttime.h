@@ -1,14 +1,15 @@
-/* rttime.h - RLIMIT_RTTIME, the time that a thread with real-time priority may run without a pause.
+/* rttime.h - RLIMIT_RTTIME: how long a thread with real-time priority may run without blocking.
  *
- * Before PipeWire asks for a thread's priority it sets this limit to what rtkit says, or the desktop's portal in front
- * of it. A portal that began before rtkit says 0, and the kernel would end the process. Any thread. */
+ * Before PipeWire requests real-time priority for a thread, it sets this limit to the value that rtkit, or the
+ * desktop's portal in front of it, reports. A portal that started before rtkit reports 0, and the kernel would then
+ * kill the process. Any thread. */
 #ifndef PRIMEKNET_RTTIME_H
 #define PRIMEKNET_RTTIME_H
 
-/* The limit in ms, if it is too short to be used; -1: it is not. */
+/* Returns the limit in ms if it is too short for real-time priority, else -1. */
 int rttime_short_limit(void);
-/* Takes real-time priority from every thread of the process that has it under such a limit. To be called whenever one
- * may have got it. */
+/* Under such a limit, removes real-time priority from every thread of the process. Call it whenever a thread may have
+ * received it. */
 void rttime_check(void);
 
 #endif
