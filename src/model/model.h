@@ -1,8 +1,8 @@
-/* model.h - reads model files: safetensors whose metadata defines the network completely (docs/model-format.md).
+/* model.h - reads model files: safetensors files whose metadata defines the network completely (docs/model-format.md).
  *
- * The reader trusts nothing. Any bytes give either a model in which every tensor has the name and shape that the
- * metadata requires and finite values, or one line that names the file and what is wrong. A model is immutable after
- * loading, so any thread may read it. */
+ * The reader is safe on any bytes. It returns either a model in which every tensor has the name and shape that the
+ * metadata requires, and only finite values, or an error line that names the file and the fault. A loaded model is
+ * immutable, so any thread may read it. */
 #ifndef PRIMEKNET_MODEL_H
 #define PRIMEKNET_MODEL_H
 
@@ -13,24 +13,24 @@ struct model;
 
 enum model_mixer { MODEL_MAMBA, MODEL_MAMBA2, MODEL_GRU, MODEL_LSTM };
 
-/* The metadata. Lengths are in samples, frequencies in bins; names are those of docs/model-format.md. */
+/* A model's metadata, with the names of docs/model-format.md. Lengths are in samples, frequencies in bins. */
 struct model_config {
     unsigned rate, window, synthesis, hop;
     unsigned n_bins;                         /* window / 2 + 1 */
-    unsigned n_linear, n_bands, n_positions; /* the network's frequency axis: linear bins, then bands; odd */
+    unsigned n_linear, n_bands, n_positions; /* the network's frequency axis: linear bins, then bands; odd in all */
     unsigned n_half;                         /* frequency positions after the stride-2 convolution */
     unsigned band_edges[MODEL_MAX_BANDS + 1];
     float scale, compression, mask_ceiling, mask_minimum;
-    float band_gain_maximum; /* INFINITY if there is none */
+    float band_gain_maximum; /* INFINITY: no limit */
     float rotation_epsilon, magnitude_minimum, power_minimum, norm_epsilon;
     unsigned channels, depth, n_blocks, n_time, n_freq;
     unsigned n_kernels, kernels[MODEL_MAX_KERNELS];
     enum model_mixer mixer;
-    unsigned d_inner;                           /* also the channels of the state of a GRU or an LSTM */
-    unsigned d_state, d_conv, step_rank, head_dim; /* 0 if the mixer has no such thing; head_dim: channels per head */
+    unsigned d_inner;                           /* for a GRU or an LSTM: the channels of its state */
+    unsigned d_state, d_conv, step_rank, head_dim; /* 0 where the mixer has none; head_dim: channels per head */
 };
 
-/* Channels in the mixer's convolution: u and, in Mamba-2, B and C. Only for Mamba and Mamba-2. */
+/* The channels of the mixer's convolution, in Mamba and Mamba-2 only: u and, in Mamba-2, B and C. */
 static inline unsigned model_convolved(const struct model_config *g) {
     return g->d_inner + (g->mixer == MODEL_MAMBA2 ? 2 * g->d_state : 0);
 }
@@ -40,11 +40,11 @@ static inline unsigned model_convolved(const struct model_config *g) {
 static inline float model_band_centre(const struct model_config *g, unsigned band) {
     return (float)(g->band_edges[band] + g->band_edges[band + 1] - 1) / 2;
 }
-/* The last band whose centre is at or below a bin, else the first. *share is the weight of the next band in the bin's
- * gain. */
+/* Returns the last band whose centre is at or below a bin, or the first band if there is none. Sets *share to the
+ * weight of the next band in the bin's gain. */
 unsigned model_band_below(const struct model_config *g, unsigned bin, float *share);
 
-/* Outputs of the mixer's first linear layer, `in`. */
+/* The outputs of the mixer's first linear layer, `in`. */
 static inline unsigned model_mixer_in(const struct model_config *g) {
     switch (g->mixer) {
     case MODEL_MAMBA: return 2 * g->d_inner;
@@ -54,9 +54,9 @@ static inline unsigned model_mixer_in(const struct model_config *g) {
     }
 }
 
-/* Loads a shipped model by name ("small") or a file by path (anything that contains '/' or ends in .safetensors). Names
- * are searched for in $PRIMEKNET_MODELS if it is set, else in models/ beside the program (the build tree), else where
- * models are installed. Returns 0 or a negative errno; blocks on I/O. */
+/* Loads a shipped model by name ("small") or a file by path (anything that contains '/' or ends in .safetensors). Looks
+ * names up in $PRIMEKNET_MODELS if it is set, else in models/ beside the program (the build tree), else in the
+ * directory of installed models. Blocks on I/O. Returns 0 or a negative errno. */
 int model_load(struct model **ret, const char *name_or_path, struct err *err);
 void model_free(struct model *m); /* m may be NULL */
 

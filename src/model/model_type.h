@@ -1,4 +1,4 @@
-/* model_type.h - a model in memory, known to the reader and to access.c alone. */
+/* model_type.h - a model in memory. Only the reader and access.c include it. */
 #ifndef PRIMEKNET_MODEL_TYPE_H
 #define PRIMEKNET_MODEL_TYPE_H
 
@@ -8,11 +8,11 @@
 
 struct tensor {
     char name[SCHEMA_MAX_NAME];
-    size_t shape[SCHEMA_MAX_DIMS + 1]; /* ends with 0 */
+    size_t shape[SCHEMA_MAX_DIMS + 1]; /* terminated by 0 */
     size_t n;                   /* values */
     size_t begin, end;          /* byte offsets in the file's data part */
     float *data;
-    const float **field;        /* the pointer in the model's weights that will point to the data */
+    const float **field;        /* the field of struct weights to point to the data */
 };
 
 struct model {

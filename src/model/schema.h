@@ -1,13 +1,13 @@
-/* schema.h - every tensor of a model file, once: its field in struct weights, its name in the file, which mixers have
- * it, and its shape (docs/model-format.md has the formulas). The reader checks a file against these rows and fills
- * struct weights from it; each engine packs its weights from that struct. A new tensor is a new row.
+/* schema.h - the table of all tensors in a model file: field in struct weights, name in the file, mixers that have it,
+ * shape. docs/model-format.md has the formulas. The reader checks a file against these rows and fills in struct
+ * weights, from which each engine packs its own weights. A new tensor takes one new row.
  *
  * Rows of a part: T(field, name, when, shape...)       a tensor, row-major float32
  *                 L(field, name, when, n_out, n_in)    a linear layer y = weight x + bias: NAME.weight, NAME.bias
  *                 M(field, name, when, n_out, n_in)    a linear layer without a bias: NAME.weight
- * The full name is the part's name, a dot, and `name`; "" stands for the part's own name. `when` says which mixers have
+ * The full name is the part's name, a dot, and `name`; "" means the part's name alone. `when` says which mixers have
  * the tensor: ANY, CONVOLVED (Mamba and Mamba-2), MAMBA, MAMBA2, GRU or LSTM. Shapes use the configuration g and a
- * number n: the index of a dense layer or of a prime kernel in its part, or the outputs of the head of `up`. */
+ * number n: the index of a dense layer or prime kernel within its part, or the number of outputs of an `up` head. */
 #ifndef PRIMEKNET_SCHEMA_H
 #define PRIMEKNET_SCHEMA_H
 
@@ -35,12 +35,12 @@ enum { MODEL_MAX_BANDS = 256, MODEL_MAX_KERNELS = 8, MODEL_MAX_DEPTH = 5, MODEL_
 
 /* mask.up, phase.up: transposed convolution over frequency, stride 2, then the decoder's head. */
 #define SCHEMA_UP(T, L, M) \
-    L(even, "even", ANY, g->channels, 2 * g->channels) /* sees two positions */ \
+    L(even, "even", ANY, g->channels, 2 * g->channels) /* its inputs are two positions */ \
     L(odd, "odd", ANY, g->channels, g->channels) \
     T(prelu, "prelu", ANY, g->channels) /* after both */ \
     L(head, "head", ANY, n, g->channels)
 
-/* block.B: the weights with which a stage's input is added to its output. */
+/* block.B: the channel weights of the skip connections around the time stage and the frequency stage. */
 #define SCHEMA_BLOCK(T, L, M) \
     T(time_skip, "time.skip", ANY, g->channels) \
     T(freq_skip, "freq.skip", ANY, g->channels)
@@ -54,7 +54,7 @@ enum { MODEL_MAX_BANDS = 256, MODEL_MAX_KERNELS = 8, MODEL_MAX_DEPTH = 5, MODEL_
     T(conv_bias, "conv.bias", CONVOLVED, model_convolved(g)) \
     M(select, "select", MAMBA, 2 * g->d_state + g->step_rank, g->d_inner) /* B, C, step */ \
     L(step, "step", MAMBA, g->d_inner, g->step_rank) \
-    T(decay, "decay", MAMBA, g->d_inner, g->d_state) /* A of the selective scan, nowhere positive */ \
+    T(decay, "decay", MAMBA, g->d_inner, g->d_state) /* A of the selective scan, never positive */ \
     T(pass, "pass", MAMBA, g->d_inner) /* D of the selective scan */ \
     T(head_decay, "decay", MAMBA2, g->d_inner / g->head_dim) \
     T(head_pass, "pass", MAMBA2, g->d_inner / g->head_dim) \
@@ -99,7 +99,7 @@ struct block_weights {
     struct time_weights time[MODEL_MAX_LAYERS];
     struct freq_weights freq[MODEL_MAX_LAYERS];
 };
-/* Tensors that the configuration does not have are NULL. */
+/* Tensors that a configuration lacks are NULL. */
 struct weights {
     SCHEMA_FIELDS(SCHEMA_NETWORK)
     struct dense_weights encoder[MODEL_MAX_DEPTH], mask[MODEL_MAX_DEPTH], phase[MODEL_MAX_DEPTH];
@@ -108,7 +108,7 @@ struct weights {
 };
 
 /* Calls `visit` for each tensor of the configuration, with its name in the file, its shape (terminated by 0) and the
- * field that will point to it. Sets the sizes of the linear layers. */
+ * field that is to point to its data. Sets n_out and n_in of the linear layers. */
 enum { SCHEMA_MAX_NAME = 64, SCHEMA_MAX_DIMS = 3 };
 typedef void schema_visit(void *data, const char *name, const size_t shape[SCHEMA_MAX_DIMS + 1], const float **field);
 void schema_walk(const struct model_config *g, struct weights *weights, schema_visit *visit, void *data);

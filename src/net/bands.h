@@ -1,4 +1,4 @@
-/* bands.h - the level of a short sound in 16 frequency bands, for a display.
+/* bands.h - the levels of a short sound in 16 frequency bands, for a spectrum display.
  *
  * Any thread; not real-time safe. */
 #ifndef PRIMEKNET_BANDS_H

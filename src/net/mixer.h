@@ -1,14 +1,14 @@
-/* mixer.h - the recurrence along time in a time layer, at each frequency position separately: Mamba, Mamba-2, a GRU or
- * an LSTM, as the model says (docs/mixers.md; formulas in docs/model-format.md).
+/* mixer.h - the recurrence along time in a time layer, at each frequency position separately. The model selects Mamba,
+ * Mamba-2, a GRU or an LSTM (docs/mixers.md; formulas in docs/model-format.md).
  *
- * A net has one mixer per time layer and scratch that all of them share; a stream has one state per mixer. The pools
- * given to the init functions own the arrays. One thread at a time; mixer_run is real-time safe. */
+ * A net has one mixer per time layer and one scratch shared by all of them. A stream has one state per mixer. The pools
+ * passed to the init functions own the arrays. One thread at a time; mixer_run is real-time safe. */
 #ifndef PRIMEKNET_MIXER_H
 #define PRIMEKNET_MIXER_H
 
 #include "net/layer.h"
 
-/* Layers and arrays that the model's mixer does not have stay zero. */
+/* Layers and arrays that the model's mixer lacks stay zero. */
 struct mixer {
     const struct model_config *config;
     struct layer in, select, step, state, out;

@@ -1,9 +1,10 @@
-/* net.h - the network on a processor: causal PrimeKnet-Mamba, one frame at a time (PrimeK-Net: Lin et al., arXiv
+/* net.h - the network on the CPU: causal PrimeKnet-Mamba, one frame at a time (PrimeK-Net: Lin et al., arXiv
  * 2502.19906; Mamba: Gu & Dao, arXiv 2312.00752). docs/model-format.md defines every layer.
  *
  * Maps are [positions][channels], with n_positions rows at full resolution and n_half rows after the stride-2
  * convolution. A net holds packed weights and scratch. It serves any number of streams, each with its own net_state, on
- * one thread at a time. All functions except new, share, free and net_state_init are real-time safe. */
+ * one thread at a time. All functions except net_new, net_share, net_free, net_state_init and net_state_done are
+ * real-time safe. Functions that return int return 0 or a negative errno. */
 #ifndef PRIMEKNET_NET_H
 #define PRIMEKNET_NET_H
 
@@ -14,7 +15,7 @@
 struct kernels;
 struct net;
 
-/* A stream's memory of past frames. `pool` holds all of it: zeroing the pool and `now` gives a fresh stream. */
+/* A stream's state. `pool` owns all arrays; zeroing it and `now` resets the stream. */
 struct net_state {
     struct pool pool;
     unsigned long now; /* frames so far */
@@ -24,7 +25,7 @@ struct net_state {
 };
 
 int net_new(struct net **ret, const struct model *model, const struct kernels *kernels);
-/* Another net with the weights of `of`, which must outlive it, and its own scratch, for another thread. */
+/* Makes a net for another thread: it shares the weights of `of`, which must outlive it, and has its own scratch. */
 int net_share(struct net **ret, const struct net *of);
 void net_free(struct net *n); /* n may be NULL */
 
@@ -36,7 +37,7 @@ void net_state_done(struct net_state *s); /* s may be all zeros */
  * the rotated unit vector less (1, 0), not normalised. */
 void net_run(struct net *n, struct net_state *s, const float *features, float *mask, float *rotation);
 
-/* The blocks that net_run calls, in its order, for tests. net_step ends the frame. */
+/* The steps of net_run, in its order, for tests. net_step ends the frame. */
 void net_embed(struct net *n, const float *features, float *y);
 void net_encode(struct net *n, struct net_state *s, const float *x, float *y);
 void net_down(struct net *n, const float *x, float *y);
