@@ -1,11 +1,12 @@
-/* engine_type.h - what an engine implements; engine.c does what all engines share. Only engines include this. */
+/* engine_type.h - the functions that an engine implements; engine.c does what all engines share. Only engines include
+ * this file. */
 #ifndef PRIMEKNET_ENGINE_TYPE_H
 #define PRIMEKNET_ENGINE_TYPE_H
 
 #include "engine/engine.h"
 #include "model/model.h"
 
-/* 60 dB over full scale: engines clip louder samples, so that no power overflows */
+/* 60 dB above full scale. Engines clip louder samples, so that no power overflows. */
 enum { ENGINE_LOUDEST = 1000 };
 
 /* A stream's controls, set by engine_control. */
@@ -16,13 +17,13 @@ struct engine_control {
 /* The first member of every engine's own struct. */
 struct engine {
     const struct engine_type *type;
-    const char *name; /* for people */
+    const char *name; /* for display */
     const struct model *model;
     unsigned n_streams;
     float *fade;                     /* [engine_delay()] */
     struct engine_control *controls; /* [n_streams] */
-    unsigned *n_silent;              /* [n_streams] consecutive samples of digital silence so far, up to what matters */
-    struct engine_job *jobs;         /* [2 * n_streams] of one call: what remains, and the part that runs */
+    unsigned *n_silent;              /* [n_streams] consecutive samples of digital silence so far, saturated */
+    struct engine_job *jobs;         /* [2 * n_streams] of one call: those that remain, and those that run now */
 };
 
 struct engine_type {
@@ -34,8 +35,8 @@ struct engine_type {
                 struct err *err);
     void (*close)(struct engine *e);
     int (*process)(struct engine *e, const struct engine_job *jobs, unsigned n_jobs);
-    int (*threads)(struct engine *e, unsigned n); /* NULL: the number makes no difference */
-    void (*reset)(struct engine *e, unsigned stream, bool forgets); /* else the network keeps its state */
+    int (*threads)(struct engine *e, unsigned n); /* NULL: ignores the number */
+    void (*reset)(struct engine *e, unsigned stream, bool forgets); /* forgets: also the network's state */
     void (*tail)(const struct engine *e, unsigned stream, float *tail);
 };
 

@@ -1,7 +1,7 @@
-/* arena.h - divides one allocation among arrays. The layout runs twice: first without memory to learn the size, then
- * with it.
+/* arena.h - divides one allocation among arrays. The layout code runs twice: first without memory to compute the size,
+ * then with it.
  *
- * The mirror is host memory of the same layout whose contents will be copied to the device; it may be NULL. */
+ * The mirror, which may be NULL, is host memory with the same layout; its contents are to be copied to the device. */
 #ifndef PRIMEKNET_ARENA_H
 #define PRIMEKNET_ARENA_H
 
@@ -20,7 +20,7 @@ static inline float *arena_take(struct arena *a, size_t n) {
     return to;
 }
 
-/* The mirror of an array that arena_take returned. */
+/* Returns the mirror of an array that arena_take returned. */
 static inline float *arena_mirror(const struct arena *a, const float *taken) {
     return (float *)(void *)(a->mirror + ((const char *)taken - a->base));
 }

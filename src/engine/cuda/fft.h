@@ -1,9 +1,9 @@
 /* fft.h - real Fourier transforms of a fixed number of frames on the GPU, unscaled: X[k] = sum_j x[j] exp(-2 pi i j k /
  * n), and the inverse times n.
  *
- * Uses cuFFT if the machine has it (opened at run time, or linked in from a toolkit's static library), else
- * kernels/fft/, so that a driver alone suffices. fft_open allocates everything on the current device. The transforms
- * may be captured in a graph; they run on one CUDA stream at a time. */
+ * Uses cuFFT if it is available (opened at run time, or linked statically from a toolkit), else kernels/fft/, which
+ * needs only the driver. fft_open allocates everything, on the current device. The transforms may be captured in a CUDA
+ * graph. One CUDA stream at a time. */
 #ifndef PRIMEKNET_FFT_H
 #define PRIMEKNET_FFT_H
 
@@ -16,10 +16,10 @@ struct fft;
 int fft_open(struct fft **ret, unsigned n_points, unsigned n_frames, bool own);
 void fft_close(struct fft *f); /* f may be NULL */
 
-const char *fft_name(const struct fft *f); /* "cuFFT" or "own FFT", for people */
+const char *fft_name(const struct fft *f); /* "cuFFT" or "own FFT", for display */
 
-/* x [n_frames][n_points] to X [n_frames][n_points / 2 + 1][2], and back, which destroys X and takes the imaginary parts
- * of the first and last bin as 0. Both return a cudaError_t. */
+/* Forward: x [n_frames][n_points] -> X [n_frames][n_points / 2 + 1][2]. Inverse: X -> x; overwrites X, and takes the
+ * imaginary parts of the first and last bin as 0. Both return a cudaError_t. */
 int fft_forward(struct fft *f, float *x, float *X, struct CUstream_st *stream);
 int fft_inverse(struct fft *f, float *X, float *x, struct CUstream_st *stream);
 
