@@ -4,11 +4,13 @@
  * The module is searched for beside the program (the build tree), then where it is installed. */
 #include "engine/engine_type.h"
 #include "config.h"
+#include "base/beside.h"
 #include "engine/cuda/cuda.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -17,14 +19,9 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static const struct cuda_module *cuda;
 
 static int load(struct err *err) {
-    char path[4096] = MODULEDIR "/" CUDA_MODULE, beside[4096];
-    ssize_t n = readlink("/proc/self/exe", beside, sizeof beside - sizeof "/" CUDA_MODULE);
-    char *slash = n > 0 ? memrchr(beside, '/', (size_t)n) : NULL;
-    if (slash) {
-        strcpy(slash, "/" CUDA_MODULE);
-        if (access(beside, F_OK) == 0)
-            strcpy(path, beside);
-    }
+    char path[PATH_MAX];
+    if (!beside_find(path, CUDA_MODULE))
+        snprintf(path, sizeof path, "%s", MODULEDIR "/" CUDA_MODULE);
     if (access(path, F_OK) != 0)
         return err_set(err, -ENOENT, "engine cuda: the module is not installed (%s)", path);
     void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL);

@@ -1,5 +1,6 @@
 #include "model/model_type.h"
 
+#include "base/beside.h"
 #include "base/file.h"
 
 #include <endian.h>
@@ -489,16 +490,9 @@ static bool is_file(char path[PATH_MAX], const char *dir, const char *name) {
 }
 
 static bool beside_program(char path[PATH_MAX], const char *name) {
-    char dir[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", dir, sizeof dir - sizeof "/models");
-    if (n <= 0)
-        return false;
-    dir[n] = 0;
-    char *slash = strrchr(dir, '/');
-    if (!slash)
-        return false;
-    strcpy(slash, "/models");
-    return is_file(path, dir, name);
+    char file[NAME_MAX];
+    const int n = snprintf(file, sizeof file, "models/%s.safetensors", name);
+    return n < (int)sizeof file && beside_find(path, file);
 }
 
 int model_load(struct model **ret, const char *name_or_path, struct err *err) {
