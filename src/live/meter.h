@@ -1,6 +1,7 @@
-/* meter.h - follows a signal's mean power, over about 0.3 s.
+/* meter.h - measures a signal's mean power over about 0.3 s.
  *
- * Threads: meter_add on one, which may set `power` to 0 to begin anew; `rms` may be read on any. Real-time safe. */
+ * Threads: one thread calls meter_add and may set `power` to 0 to restart; any thread may read `rms`. Real-time
+ * safe. */
 #ifndef PRIMEKNET_METER_H
 #define PRIMEKNET_METER_H
 
@@ -16,7 +17,7 @@ struct meter {
     _Atomic float rms; /* linear, full scale 1.0 */
 };
 
-/* The next n samples, whose squares sum to `power`. */
+/* Adds n samples whose squares sum to `power`. */
 static inline void meter_add(struct meter *m, float power, unsigned n) {
     if (isfinite(power))
         m->power += (power / n - m->power) * n / (n + METER_TIME);

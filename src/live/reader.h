@@ -1,5 +1,6 @@
-/* reader.h - makes a pump's output of its engine streams' output. A reader reads one stream from a position on; every
- * new reader fades in over those before it. After a late hop a reader continues with the engine's tail, then with dry.
+/* reader.h - makes a pump's output from the output of its engine streams. A reader reads one stream from a position on;
+ * each new reader is faded in over the older ones. After a late hop, a reader continues with the engine's tail, then
+ * with dry.
  *
  * Threads: the audio thread; real-time safe. */
 #ifndef PRIMEKNET_READER_H
@@ -14,41 +15,41 @@
 /* A pump's input. */
 struct input {
     const float *dry; /* the ring */
-    uint64_t born;    /* what came before this position counts as silence */
-    uint64_t end;     /* the position at which it ends so far */
+    uint64_t born;    /* samples before this position count as silence */
+    uint64_t end;     /* the position where the input ends so far */
 };
 
 struct reader {
     struct engine_stream *stream;
-    uint64_t at;       /* the next position to be read */
-    unsigned faded;    /* samples of its fade in over the readers before it; FADE: it sounds alone */
+    uint64_t at;       /* the next position to read */
+    unsigned faded;    /* samples of its fade-in so far; FADE: complete, only this reader sounds */
     bool lost;         /* a hop was late */
     const float *tail; /* [delay] from tail_start on, or NULL */
     uint64_t tail_start;
 };
 
 struct readers {
-    struct reader all[N_READERS]; /* the last one sounds, or fades in over those before it */
+    struct reader all[N_READERS]; /* from oldest to newest; the newest sounds or is being faded in */
     unsigned n;
-    float other[CHUNK]; /* scratch, between two calls the pump's */
+    float other[CHUNK]; /* scratch; between calls the pump may use it */
 };
 
 static inline struct reader *newest(struct readers *r) {
     return &r->all[r->n - 1];
 }
 
-/* Fades another reader in over the present ones. False where too many fades are under way: try again. */
+/* Starts to fade in a new reader. Returns false while too many fades are in progress: try again later. */
 bool readers_add(struct readers *r, struct engine_stream *stream, uint64_t at);
 bool readers_use(const struct readers *r, const struct engine_stream *stream); /* whether one reads it */
-/* Has the worker dealt with all that the next n samples need? What cannot be there yet, where a reader reads too early
- * for a delay that has just grown, is not waited for. `end`: of the input. */
+/* Whether the worker has computed or skipped every hop that the next n samples need. Ignores hops whose input is not
+ * complete yet, because a reader is still too early after the delay has grown. `end`: the end of the input. */
 bool readers_served(const struct readers *r, uint64_t end, unsigned n);
-/* Counts the hops whose first sample is due in the n that are read next, and those among them that are late. Where hops
- * are there again after a late one, they fade in. */
+/* Counts the hops whose first sample is among the next n, and those of them that are late. Fades in the hops that
+ * follow a late one. */
 void readers_count(struct readers *r, unsigned n, uint64_t *n_due, uint64_t *n_late);
-/* The next n <= CHUNK samples of all readers. Those that no longer sound end. */
+/* Mixes the next n <= CHUNK samples of all readers, and removes readers that have faded out. */
 void readers_mix(struct readers *r, const struct input *input, float *out, unsigned n);
-/* Whether what was read n samples before the next is speech, as voice.h has it; NAN where that was dry. */
+/* Returns the probability of speech (voice.h) n samples before the next one; NAN if dry was played there. */
 float readers_speech(struct readers *r, unsigned n);
 
 void input_get(const struct input *input, uint64_t x, float *out, unsigned n);

@@ -1,6 +1,6 @@
 /* ring.h - the latest samples of a signal, indexed by position.
  *
- * Threads: as the owner of the samples says; real-time safe. */
+ * Threads: the owner of the samples defines them. Real-time safe. */
 #ifndef PRIMEKNET_RING_H
 #define PRIMEKNET_RING_H
 
@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define RING 65536u             /* samples kept: a power of two */
-#define RING_START (1u << 20)   /* the first position, so that nothing is read before 0 */
+#define RING_START (1u << 20)   /* the first position, so that reads never start before 0 */
 #define BLOCK_MAX 16384u        /* samples; longer blocks are cut (8192 at a 44.1 kHz graph are 8917 here) */
 
 static inline void ring_put(float *ring, uint64_t position, const float *from, unsigned n) {

@@ -1,8 +1,8 @@
-/* rt.h - how the worker's thread is created, given real-time priority and joined.
+/* rt.h - how a real-time thread, such as the worker, is created, raised to real-time priority and joined.
  *
- * The thread gets its priority as PipeWire's own threads do, from rtkit or from limits. Only code that holds a PipeWire
- * context can ask for it, and src/live knows nothing of PipeWire: hence this table. All but `raised` run on the owner's
- * thread. Errors are -errno. */
+ * Like PipeWire's own threads, it gets its priority from rtkit or from limits. Only code with a PipeWire context can
+ * request that, and src/live is independent of PipeWire; hence this table of functions. All except `raised` run on the
+ * owner's thread. Errors are -errno. */
 #ifndef PRIMEKNET_RT_H
 #define PRIMEKNET_RT_H
 
@@ -13,10 +13,10 @@
 struct rt {
     void *data;
     int (*start)(void *data, pthread_t *ret, void *(*run)(void *), void *arg);
-    /* Asks for real-time priority just below the audio loop's. Where it is refused the thread goes on without. It may
-     * come later than this returns, and others may take it away again. */
+    /* Requests real-time priority just below that of the audio loop. If it is refused, the thread continues without. It
+     * may be granted after this returns, and be revoked later. */
     int (*raise)(void *data, pthread_t thread);
-    /* Whether the thread with that number has it now. From any thread. */
+    /* Whether the thread with this id has it now. Any thread. */
     bool (*raised)(void *data, pid_t tid);
     void (*join)(void *data, pthread_t thread);
 };
@@ -24,7 +24,7 @@ struct rt {
 /* Plain POSIX threads; SCHED_FIFO at a low priority where limits allow it. */
 extern const struct rt rt_posix;
 
-/* `raised`, as the kernel says: the C library does not know of a priority that rtkit gave. */
+/* `raised` by asking the kernel: the C library does not know about a priority from rtkit. */
 bool rt_raised(void *data, pid_t tid);
 
 #endif

@@ -1,12 +1,12 @@
-/* worker.h - the one thread that runs engines, for all pumps. Of the hops that are due it computes the one needed
- * first; those that an engine computes faster together go as one batch. docs/live-path.md says who waits for whom.
+/* worker.h - the thread that runs the engines for all pumps. It computes the hop with the earliest deadline first, and
+ * batches hops that the engine computes faster together. docs/live-path.md explains who waits for whom.
  *
- * Threads: every function here runs on the owner's thread, which owns the pumps too. worker_open, worker_engine and
- * worker_close allocate, start and join; the worker's own thread allocates, locks and prints nothing. Errors are
+ * Threads: call every function on the owner's thread, which also owns the pumps. worker_open, worker_engine and
+ * worker_close allocate, start and join threads. The worker's own thread does not allocate, lock or print. Errors are
  * -errno.
  *
- * Ownership: an engine given to the worker is the worker's until options.release gives it back, on the owner's thread,
- * once the last pump has let go of it: from pump_dispatch, pump_close, worker_engine or worker_close. */
+ * Ownership: the worker owns an engine passed to it until it calls options.release, after the last pump has released
+ * the engine. That happens on the owner's thread, within pump_dispatch, pump_close, worker_engine or worker_close. */
 #ifndef PRIMEKNET_WORKER_H
 #define PRIMEKNET_WORKER_H
 
@@ -15,37 +15,38 @@
 
 #include <stdbool.h>
 
-#define WORKER_PUMPS 4                              /* that one worker serves at most */
-#define PUMP_STREAMS 2                              /* of an engine that a pump uses: the second re-aligns the hops */
-#define WORKER_STREAMS (WORKER_PUMPS * PUMP_STREAMS) /* of an engine for all of them */
+#define WORKER_PUMPS 4                              /* at most, per worker */
+#define PUMP_STREAMS 2                              /* of an engine, per pump: the second is for realigning hops */
+#define WORKER_STREAMS (WORKER_PUMPS * PUMP_STREAMS) /* of an engine, for all pumps */
 
 struct worker;
 
 struct worker_options {
-    const struct rt *rt;   /* makes the thread */
-    struct engine *engine; /* the first one, with PUMP_STREAMS streams for every pump that there will be */
-    unsigned hop_p99_us;   /* of that engine: the p99 of a warm hop's wall-clock time, measured */
-    void (*release)(void *data, struct engine *engine); /* called when nobody needs the engine any more: close it */
+    const struct rt *rt;   /* creates the thread */
+    struct engine *engine; /* the first one, with PUMP_STREAMS streams for each future pump */
+    unsigned hop_p99_us;   /* of that engine: the measured p99 of a warm hop's wall-clock time */
+    void (*release)(void *data, struct engine *engine); /* closes an engine that is no longer used */
     void *data;
 };
 
 /* Whether an engine's hop and delay, in samples, are short enough for live sound. */
 bool worker_takes(unsigned hop, unsigned delay);
 
-/* Starts the thread, with real-time priority if options.rt grants it. The worker owns options.engine only after
- * success. -EINVAL where worker_takes refuses the engine, -ENOMEM, or what options.rt->start returned. */
+/* Starts the thread, with real-time priority if options.rt grants it. Takes ownership of options.engine only on
+ * success. Returns 0; -EINVAL if worker_takes refuses the engine; -ENOMEM; or the error of options.rt->start. */
 int worker_open(struct worker **ret, const struct worker_options *options);
-void worker_close(struct worker *w); /* NULL is fine; after its pumps are closed; releases every engine */
+void worker_close(struct worker *w); /* w may be NULL; close its pumps first; releases all engines */
 
-/* Hands an engine to all pumps: each feeds it beside the present one for at least 300 ms, then cross-fades to it at
- * the same delay. It replaces an engine that still waits for its turn in a pump. hop_p99_us as in worker_options.
- * Returns 0; or -ENOMEM, -EINVAL, or -ENOSPC where it has too few streams, and the engine is then still the caller's.
+/* Passes a new engine to all pumps. Each feeds it beside the current one for at least 300 ms, then cross-fades to it at
+ * the same delay. It replaces an engine that a pump has not started to feed yet. hop_p99_us: as in worker_options.
+ * Returns 0, or -ENOMEM, -EINVAL, or -ENOSPC if it has too few streams; the caller then still owns the engine.
  */
 int worker_engine(struct worker *w, struct engine *engine, unsigned hop_p99_us);
-/* What of the process is locked in memory: "all"; "buffers", the samples under way; or "none", not even all of these.
+/* Returns what is locked in memory: "all" of the process, "buffers" (rings and engine streams), or "none" if not even
+ * all of these are.
  */
 const char *worker_locked(const struct worker *w);
-/* Why the thread was refused real-time priority: -errno; 0 where it was not, though it may not have it yet. */
+/* Returns why real-time priority was refused, as -errno; 0 if it was not refused, though it may not be granted yet. */
 int worker_refusal(const struct worker *w);
 
 #endif
