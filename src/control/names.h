@@ -1,4 +1,4 @@
-/* names.h - the settings' names: settings.def, for the daemon and for its clients. Any thread. */
+/* names.h - the names of the settings, from settings.def, for the daemon and its clients. Any thread. */
 #ifndef PRIMEKNET_CONTROL_NAMES_H
 #define PRIMEKNET_CONTROL_NAMES_H
 
@@ -8,12 +8,12 @@ enum {
     N_SETTINGS
 };
 
-/* A setting's name in a file, and what completes the sentence "NAME must be ...". */
+/* A setting's name in a file, and the end of the sentence "NAME must be ...". */
 const char *settings_name(int setting);
 const char *settings_allowed(int setting);
 
-/* The setting that a command's word means, spelled as in the file, with dashes, or without its unit: "floor_db",
- * "floor-db", "floor". -1 if there is none. */
+/* Returns the setting that a word on the command line means: "floor_db" as in the file, "floor-db" with dashes, or
+ * "floor" without the unit. -1: none. */
 int settings_meant(const char *word);
 
 #endif

@@ -1,5 +1,5 @@
-/* place.h - where the control socket is: $XDG_RUNTIME_DIR/primeknet/control, in a directory that only the user can
- * enter. Any thread. */
+/* place.h - the address of the control socket: $XDG_RUNTIME_DIR/primeknet/control, in a directory that only the user
+ * can enter. Any thread. */
 #ifndef PRIMEKNET_CONTROL_PLACE_H
 #define PRIMEKNET_CONTROL_PLACE_H
 
@@ -7,7 +7,7 @@
 
 #include <sys/un.h>
 
-/* -EPERM: run by sudo, so not as the daemon's user. */
+/* Returns 0 or -errno; -EPERM: the program runs under sudo, so not as the daemon's user. */
 int control_place(struct sockaddr_un *ret, struct err *err);
 
 #endif

@@ -1,11 +1,11 @@
-/* server.h - the daemon's end of the control socket (protocol.h): lines come in, each is answered by one.
+/* server.h - the daemon's side of the control socket (protocol.h). Answers each line with one line.
  *
- * What is no request is refused and changes nothing. Answers may take a while; each client has at most one request
- * pending. Where all places are taken, or the process has no file descriptors left, the client that has been silent for
- * the longest makes room, unless it waits for an answer or watches.
+ * Refuses a line that is not a valid request. Answers may take a while; each client has at most one pending request.
+ * When all places are taken, or the process runs out of file descriptors, the server disconnects the client that has
+ * been idle the longest, except clients that wait for an answer or watch.
  *
- * Threads: the one that opened it, which calls control_dispatch whenever control_fd is readable. Nothing blocks, and
- * the memory that a client can occupy is bounded. */
+ * Threads: call everything on the thread that opened the server, and control_dispatch whenever control_fd is readable.
+ * No function blocks. The memory per client is bounded. */
 #ifndef PRIMEKNET_CONTROL_SERVER_H
 #define PRIMEKNET_CONTROL_SERVER_H
 
@@ -17,25 +17,25 @@ struct control;
 
 enum { CONTROL_MAX_CLIENTS = 32 };
 
-/* Handles one request, an object with the string "command". It must be answered once by control_reply, now or later.
- * Until then no further request of this client is read; other clients are served. */
+/* Handles one request, an object with the string "command". Answer it once with control_reply, now or later. Until then
+ * the server reads no further request of this client, but serves other clients. */
 typedef void control_request(void *data, unsigned client, const char *command, const json_t *request);
-/* Takes ownership of the answer; NULL means out of memory and disconnects the client. If the client has hung up, the
- * answer is dropped. */
+/* Sends an answer, and takes ownership of it. NULL means out of memory and disconnects the client. Drops the answer if
+ * the client has hung up. */
 void control_reply(struct control *c, unsigned client, json_t *answer);
 
-/* From now on each control_changed makes a request "watch" for this client, which must be answered at once; its
- * `request` is NULL. A client that reads slowly gets one answer for several changes. */
+/* From now on, each control_changed generates a request "watch" for this client, with `request` NULL; answer it at
+ * once. A client that reads slowly gets one answer for several changes. */
 void control_watch(struct control *c, unsigned client);
 void control_changed(struct control *c);
 
-/* Replaces the socket of a daemon that crashed; -EADDRINUSE if another one runs. */
+/* Opens the socket, and replaces that of a crashed daemon. Returns 0 or -errno; -EADDRINUSE: another daemon runs. */
 int control_open(struct control **ret, control_request *request, void *data, struct err *err);
-void control_close(struct control *c); /* NULL is fine; removes the socket */
+void control_close(struct control *c); /* removes the socket; c may be NULL */
 int control_fd(const struct control *c);
 void control_dispatch(struct control *c);
 
-/* An answer that refuses a request. code: CODE_... of protocol.h. */
+/* Builds an answer that refuses a request. code: CODE_... of protocol.h. */
 json_t *control_refuse(const char *code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

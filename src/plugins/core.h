@@ -1,26 +1,27 @@
-/* core.h - what the LADSPA and LV2 plugins share: any block size and rate around libprimeknet, with a fixed delay.
+/* core.h - the common core of the LADSPA and LV2 plugins: runs libprimeknet at any block size and rate, with a fixed
+ * delay.
  *
- * The core's own thread computes hops while the host does other things. The host's thread computes those that are due
- * and not begun; it waits for at most one hop that the other thread has begun, which inherits its priority meanwhile.
- * So the output never depends on timing, and a host that renders faster than real time needs no special mode.
+ * The core's own thread computes hops between the host's calls. The host's thread computes hops that are due but not
+ * started. It waits for at most one hop that the other thread has started, which inherits its priority meanwhile. The
+ * output therefore never depends on timing, and a host that renders faster than real time needs no special mode.
  *
- * How another model takes the present one's place. That one sounds in every state:
+ * States while the model changes. The current model sounds in every state:
  *
  *   state      the core's thread             until                                                     then
  *   SETTLED    -                             another model is wanted                                   LOADING
- *   LOADING    opens the wanted model and    it is as far as the present one                           READY
- *              lets it hear what came last   yet another is wanted: it is closed                       SETTLED
- *                                            none can be opened: the present one stands for it         SETTLED
- *   READY      -                             a hop of both ends: it is the present one                 SETTLED
- *   ABANDONED  opens what nobody waits for   it is open: it is closed                                  SETTLED
- *   ORPHANED   opens what nobody waits for   it is open: the thread closes everything                  -
- *   any        core_activate: the wanted model is the present one at once. From LOADING and ABANDONED  ABANDONED
+ *   LOADING    opens the wanted model and    it has caught up with the current one                     READY
+ *              feeds it the latest input     another is wanted: the thread closes this one             SETTLED
+ *                                            none can be opened: the current one stays                 SETTLED
+ *   READY      -                             hops of both end together: it becomes the current one     SETTLED
+ *   ABANDONED  opens a model not needed now  it is open: the thread closes it                          SETTLED
+ *   ORPHANED   opens a model not needed now  it is open: the thread closes everything                  -
+ *   any        core_activate: the wanted model becomes current at once. From LOADING and ABANDONED     ABANDONED
  *                                            else                                                      SETTLED
  *   any        core_close returns at once.   From LOADING and ABANDONED                                ORPHANED
  *                                            else the thread has ended                                 -
  *
- * Threads: core_run on one thread at a time, and nothing else meanwhile. core_run does not allocate or print; it locks
- * as described. */
+ * Threads: call core_run on one thread at a time, and no other function meanwhile. core_run does not allocate or print;
+ * it locks as described above. */
 #ifndef PRIMEKNET_CORE_H
 #define PRIMEKNET_CORE_H
 
@@ -30,10 +31,10 @@ enum {
     CORE_CHANNELS = 2,
     CORE_MODELS = 4,
     CORE_FLOOR_MIN_DB = -60,
-    CORE_LOW_CUT_MAX_HZ = 280, /* four times the default, which LADSPA can give only as a quarter of the greatest */
+    CORE_LOW_CUT_MAX_HZ = 280, /* four times the default, which LADSPA can express only as a quarter of the maximum */
 };
 
-/* As the host sets them. A value out of range counts as the nearest in range, one that is no number as the lowest. */
+/* The host's controls. A value out of range counts as the nearest one in range, NaN as the lowest. */
 struct core_controls {
     float strength;   /* 0 to 1 */
     float floor_db;   /* CORE_FLOOR_MIN_DB (none) to 0 */
@@ -41,21 +42,22 @@ struct core_controls {
     bool levels;      /* the automatic level */
     float target;     /* its loudness, PRIMEKNET_LEVEL_TARGET_MIN to MAX */
     float model;      /* an index: 0 auto, 1 small, 2 base, 3 large */
-    bool bypass;      /* the input, with the same delay */
+    bool bypass;      /* outputs the input, with the same delay */
 };
 
 struct core;
 
 /* Returns NULL if memory runs out or the rate cannot be resampled. */
 struct core *core_open(unsigned n_channels, double rate);
-void core_close(struct core *c); /* a model that is being loaded may still be so afterwards, on the core's thread */
+void core_close(struct core *c); /* does not wait for a model that is being loaded */
 
-/* Starts anew, without anything that was heard before, and loads the model of the controls if it is not loaded: not for
- * an audio thread. If that model cannot be used, another does; without any the input passes, delayed. */
+/* Resets all state, and loads the selected model if it is not loaded: never call this on an audio thread. If that model
+ * cannot be used, the core uses another one; without any it outputs the delayed input. */
 void core_activate(struct core *c, const struct core_controls *controls);
 
-/* in and out: [n_channels][n]; in[i] and out[j] may be the same arrays. A new model is loaded in the background and
- * replaces the old one in a cross-fade; only in the first block, and without real-time priority, the call loads it. */
+/* Processes in [n_channels][n] to out [n_channels][n]; in[i] and out[j] may be the same array. A newly selected model
+ * is loaded in the background and cross-faded in. Only the first call, if its thread has no real-time priority, loads
+ * it itself. */
 void core_run(struct core *c, const struct core_controls *controls, const float *const in[], float *const out[],
               unsigned n);
 

@@ -1,5 +1,5 @@
-/* ports.h - a core with ports, which LADSPA and LV2 differ in only by name: the host connects memory to them, then
- * activates the plugin and runs it. A port that is not connected has its default. Threads: as in core.h. */
+/* ports.h - a core with ports, for LADSPA and LV2. The host connects memory to the ports, then activates and runs the
+ * plugin. An unconnected port has its default. Threads: as in core.h. */
 #ifndef PRIMEKNET_PORTS_H
 #define PRIMEKNET_PORTS_H
 
@@ -8,13 +8,13 @@
 
 #include <stdlib.h>
 
-/* Control ports. The audio ports, inputs and outputs, come before LEVEL: what is added later goes to the end, since some
- * hosts and their saved sessions know ports by their numbers. */
+/* Control ports. The audio ports, inputs and outputs, precede LEVEL. Append new ports at the end: some hosts and their
+ * saved sessions identify ports by number. */
 enum { STRENGTH, FLOOR, LOW_CUT, MODEL, SWITCH, LATENCY, LEVEL, TARGET, N_CONTROLS };
 
 struct plugin {
     unsigned n_channels;
-    bool enables; /* SWITCH does; else it bypasses */
+    bool enables; /* SWITCH enables the plugin; otherwise it bypasses it */
     struct core *core;
     float *ports[N_CONTROLS], *audio[2 * CORE_CHANNELS];
 };
@@ -37,7 +37,7 @@ static inline void plugin_connect(struct plugin *p, unsigned long port, void *at
         p->ports[port < LEVEL ? port : port - n_audio] = at;
 }
 
-/* NULL is fine: some hosts clean up what could not be instantiated. */
+/* Accepts NULL: some hosts clean up after a failed instantiation. */
 static inline void plugin_close(void *handle) {
     struct plugin *const p = handle;
     if (!p)
