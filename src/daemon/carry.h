@@ -1,5 +1,5 @@
-/* carry.h - whether the machine carries the model that runs, judged once a second: when a lighter one should take
- * over, and when the heavier one is worth another try. Knows neither clock nor model. */
+/* carry.h - load control: decides once a second whether this machine is fast enough for the current model, when a
+ * lighter one should take over, and when a heavier one is worth another try. Independent of clocks and models. */
 #ifndef PRIMEKNET_CARRY_H
 #define PRIMEKNET_CARRY_H
 
@@ -7,22 +7,22 @@
 #include <stdint.h>
 
 enum {
-    CARRY_LATE_SAMPLES = 5 * 256, /* in late hops, that make a second a bad one; dry sound is heard for 27 ms then */
-    CARRY_BAD_S = 10,        /* bad seconds, less good ones, after which the model is too heavy */
-    CARRY_WAIT_S = 30,       /* good seconds, less ten for each bad one, before a heavier one is tried; doubled after
-                              * each try ... */
-    CARRY_WAIT_MAX_S = 3600, /* ... up to this, and back to the first once a model has held for so long */
+    CARRY_LATE_SAMPLES = 5 * 256, /* samples in late hops that make a second bad: 27 ms of dry sound */
+    CARRY_BAD_S = 10,        /* bad seconds minus good ones that make the model too heavy */
+    CARRY_WAIT_S = 30,       /* good seconds, minus ten per bad one, before a heavier model is tried; doubles after each
+                              * try ... */
+    CARRY_WAIT_MAX_S = 3600, /* ... up to this, and is reset once the requested model has had as many */
 };
 
 enum carry { CARRY_STAY, CARRY_DOWN, CARRY_UP };
 
-/* {0} is a fresh one. */
+/* {0} is the initial state. */
 struct carry_state {
     unsigned bad_s, good_s, wait_s;
 };
 
-/* late_samples: in this second's late hops. load: the share of a hop's time that a hop takes; where that is more
- * than a fifth, nothing heavier is tried. lighter: what runs is lighter than what is asked for. */
+/* Judges one second. late_samples: the samples in its late hops. load: the share of a hop's duration that computing it
+ * takes; above a fifth, no heavier model is tried. lighter: the current model is lighter than the requested one. */
 enum carry carry_second(struct carry_state *c, uint64_t late_samples, float load, bool lighter);
 
 #endif

@@ -1,4 +1,4 @@
-/* commands.h - carries out the commands of protocol.h. On the daemon's one thread. */
+/* commands.h - carries out the commands of protocol.h. Call it on the daemon's main thread. */
 #ifndef PRIMEKNET_COMMANDS_H
 #define PRIMEKNET_COMMANDS_H
 
@@ -12,7 +12,7 @@ struct commands {
     struct report report;
 };
 
-/* Takes a request for control_open. data: the struct commands, filled before the first one comes. */
+/* Handles a request; pass it to control_open. data: the struct commands, filled in before the first request. */
 void commands_request(void *data, unsigned client, const char *command, const json_t *request);
 
 #endif

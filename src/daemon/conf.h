@@ -1,4 +1,4 @@
-/* conf.h - a settings file, read by libconfig. What names and values mean is settings.c's business.
+/* conf.h - reads a settings file with libconfig. settings.c interprets names and values.
  *
  * Errors name file and line. Any thread. */
 #ifndef PRIMEKNET_CONF_H
@@ -15,13 +15,14 @@ struct conf {
     config_t config;
 };
 
-/* Reads n bytes of text, which are copied; file is not. -EINVAL: they are no settings; then nothing is to be closed. */
+/* Parses n bytes of text. Copies the text, but not `file`. Returns 0, or -errno, with nothing to close; -EINVAL: a
+ * syntax error. */
 int conf_open(struct conf *ret, const char *text, size_t n, const char *file, struct err *err);
 void conf_close(struct conf *c);
 
 int conf_line(const config_setting_t *s);
 
-/* -ERANGE: a whole number that does not fit an int. libconfig 1.5 wraps those. */
+/* Returns -ERANGE for an integer that does not fit an int: libconfig 1.5 wraps it. Otherwise 0. */
 int conf_check_whole(const struct conf *c, const config_setting_t *s, struct err *err);
 
 #endif

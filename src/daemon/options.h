@@ -4,14 +4,14 @@
 
 #include <stdbool.h>
 
-enum { EXIT_MISUSE = 2 }; /* wrong arguments, or another daemon runs: a restart does not help */
+enum { EXIT_MISUSE = 2 }; /* wrong arguments, or another daemon runs; restarting does not help */
 
 struct options {
     const char *file; /* --config, or NULL */
     bool check;       /* --check-config */
 };
 
-/* Returns -1 to go on, or the exit status after --help, --version or a mistake. */
+/* Returns -1 to continue, or the exit status after --help, --version or a usage error. */
 int options_parse(struct options *ret, int argc, char **argv);
 
 #endif
