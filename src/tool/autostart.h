@@ -1,5 +1,5 @@
-/* autostart.h - the daemon on a system where no systemd runs for the user, such as Void or Alpine: desktops start it at
- * login by a file, after the XDG Desktop Application Autostart Specification, and it is a process like any other. */
+/* autostart.h - manages the daemon on a system without a systemd user manager, such as Void or Alpine. A file (XDG
+ * Desktop Application Autostart Specification) makes the desktop start it at login as an ordinary process. */
 #ifndef PRIMEKNET_AUTOSTART_H
 #define PRIMEKNET_AUTOSTART_H
 
@@ -9,15 +9,15 @@
 
 enum { AUTOSTART_PATH = 4096 };
 
-/* The file. False: there is no such folder. */
+/* Writes the file's path. Returns false if there is no folder for it. */
 bool autostart_path(char ret[AUTOSTART_PATH]);
-/* Whether it is there. */
+/* Whether the file exists. */
 bool autostart_is_enabled(void);
-/* Writes or removes it. */
+/* Writes or removes the file. Returns 0 or -errno. */
 int autostart_enable(bool enable, struct err *err);
 
-/* Starts the daemon, or restarts it. Returns once it answers. */
+/* Starts or restarts the daemon, and waits until it answers. Returns 0 or -errno. */
 int autostart_start(struct err *err);
-int autostart_stop(struct err *err); /* nothing to do where none runs */
+int autostart_stop(struct err *err); /* does nothing if none runs */
 
 #endif

@@ -1,6 +1,6 @@
-/* cli.h - the commands of `primeknet`. Each command is one row, beside the code that runs it; dispatch, help, usage
- * errors, suggestions and shell completion all use the row. A command prints an error as one line on stderr and returns
- * the exit status: 0 done, 1 failed, 2 usage error, 3 an input file was not read whole. */
+/* cli.h - the commands of `primeknet`. Each command is one row, next to its code; dispatch, help, usage errors,
+ * suggestions and shell completion all use the row. A command prints an error as one line on stderr and returns the
+ * exit status: 0 done, 1 failed, 2 usage error, 3 an input file could not be read completely. */
 #ifndef PRIMEKNET_CLI_H
 #define PRIMEKNET_CLI_H
 
@@ -12,8 +12,8 @@
 enum { cli_done = 0, cli_failed = 1, cli_misused = 2, cli_cut_short = 3 };
 enum { CLI_MAX_ARGUMENTS = 4, CLI_MAX_OPTIONS = 10 };
 
-/* What a word on the command line is, for completion. CLI_ONE_OF: one of the words in the argument's name, which is
- * such as "on|off"; others are misuse. */
+/* The kind of a word on the command line, for completion. CLI_ONE_OF: one of the words in the argument's name, such as
+ * "on|off"; any other word is a usage error. */
 enum cli_kind {
     CLI_ANY, CLI_FILE, CLI_COMMAND, CLI_SETTING, CLI_VALUE, CLI_MICROPHONE, CLI_MODEL, CLI_ENGINE, CLI_APPLICATION,
     CLI_ONE_OF
@@ -22,13 +22,13 @@ enum cli_kind {
 struct cli_argument {
     const char *name;
     enum cli_kind kind;
-    bool optional, many; /* many: one or more, or any number if also optional; only the last argument */
+    bool optional, many; /* many: one or more (with optional: zero or more); only for the last argument */
 };
 
 struct cli_option {
     char letter; /* -m, and ... */
     const char *name; /* ... --model */
-    const char *value; /* name of its value, in capitals; NULL if it takes none */
+    const char *value; /* the name of its value, in capitals; NULL: takes none */
     enum cli_kind kind;
     const char *help;
     bool required;
@@ -45,8 +45,8 @@ struct cli_command {
     const char *name;
     const char *summary; /* one line; NULL hides the command from lists */
     int (*run)(const struct cli_call *call);
-    const char *usage[2]; /* for commands with two forms, which the arguments cannot express */
-    struct cli_argument arguments[CLI_MAX_ARGUMENTS]; /* terminated by one without a name */
+    const char *usage[2]; /* for commands with two forms, which `arguments` cannot express */
+    struct cli_argument arguments[CLI_MAX_ARGUMENTS]; /* the last one has no name */
     struct cli_option options[CLI_MAX_OPTIONS];       /* likewise; every command also has --help */
     const char *about;   /* further help, whole lines */
 };
@@ -62,26 +62,26 @@ struct cli_call {
     const struct cli_command *command;
     char **words; /* the arguments, terminated by NULL */
     unsigned n_words;
-    const char *values[CLI_MAX_OPTIONS]; /* of the options, in the row's order; NULL if not given */
+    const char *values[CLI_MAX_OPTIONS]; /* of the options, in the row's order; NULL: not given */
 };
 
-/* The value of the option with that letter: "" if it takes none, NULL if it was not given. */
+/* Returns the value of an option: "" if it takes none, NULL if it was not given. */
 const char *cli_option(const struct cli_call *call, char letter);
-/* The command with that name, or NULL. */
+/* Returns the command with this name, or NULL. */
 const struct cli_command *cli_find(const char *name);
 
 /* Prints "primeknet: ..." on stderr; returns cli_failed. */
 int cli_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Prints "primeknet COMMAND: ..." and the usage on stderr; returns cli_misused. */
 int cli_misuse(const struct cli_command *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Sends one request to primeknetd and returns the answer. Takes ownership of `request`. Returns NULL after printing the
- * reason if there is no answer. */
+/* Sends a request to primeknetd and returns the answer. Takes ownership of `request`. Without an answer, prints the
+ * reason and returns NULL. */
 json_t *cli_ask(json_t *request);
 void cli_print_json(const json_t *json);
 
-/* Parses text that is a number in [least, most] and nothing else, as people type it: 0,5 and 50% are 0.5. */
+/* Parses a number in [least, most] as people type it: 0,5 and 50% are 0.5. Returns false for any other text. */
 bool cli_number(const char *text, double least, double most, double *ret);
-/* "on" or "off" for yes, no, true, false, 1, 0 and themselves; NULL for other words. */
+/* Returns "on" for on, yes, true and 1, "off" for off, no, false and 0, NULL for other words. */
 const char *cli_switch(const char *word);
 
 #endif

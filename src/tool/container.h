@@ -1,32 +1,32 @@
-/* container.h - how much sound a file holds, whatever its header says, and how it has to be shown to libsndfile to be
- * read whole: libsndfile believes the header, stops at the end of the first of several joined files, and at garbage.
+/* container.h - determines how much sound a file really contains, and how to present it to libsndfile so that it reads
+ * all of it. libsndfile trusts the header, and stops at the end of the first of several joined files, or at garbage.
  *
- * A file is a series of parts, each a sound file of its own; most have one. A part is a series of spans of the file,
- * with a corrected header in the place of a wrong one. Formats that this does not know are one part. Any thread. */
+ * A file is a series of parts, usually one, each a sound file of its own. A part is a series of spans of the file, in
+ * which a corrected header replaces a wrong one. A file of an unknown format is one part. Any thread. */
 #ifndef PRIMEKNET_CONTAINER_H
 #define PRIMEKNET_CONTAINER_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* Why not all of the sound can be had, or relied on. */
+/* Why some of the sound is missing or unreliable. */
 enum container_fault {
-    CONTAINER_CUT = 1,     /* it ends before its header says, or without its last page or frame */
-    CONTAINER_DAMAGED = 2, /* bytes in it are no sound, or not as they were written */
-    CONTAINER_LONGER = 4,  /* what follows the sound that the header counts is taken for sound */
-    CONTAINER_CHANGES = 8  /* a part has another rate, or other channels, than the first */
+    CONTAINER_CUT = 1,     /* ends earlier than the header says, or without the last page or frame */
+    CONTAINER_DAMAGED = 2, /* contains bytes that are not sound, or corrupted ones */
+    CONTAINER_LONGER = 4,  /* has data after the sound that the header counts; it is read as sound */
+    CONTAINER_CHANGES = 8  /* the rate or channels of a part differ from the first */
 };
 
 struct span {
-    uint64_t at, n;         /* bytes of the file ... */
-    unsigned char *instead; /* ... unless not NULL: these n bytes */
+    uint64_t at, n;         /* offset and length in the file ... */
+    unsigned char *instead; /* ... or, if not NULL, n bytes that replace it */
 };
 
 struct part {
     struct span *spans;
     size_t n_spans;
-    uint64_t size;   /* of all spans */
-    uint64_t frames; /* what the header says, where libsndfile is not shown it; else 0 */
+    uint64_t size;   /* bytes in all spans */
+    uint64_t frames; /* the header's count if libsndfile does not see it; else 0 */
 };
 
 struct container {
@@ -35,7 +35,7 @@ struct container {
     unsigned faults; /* enum container_fault */
 };
 
-/* Looks through a file of that size. Returns 0 or a negative errno: -EFBIG if the header cannot be corrected. */
+/* Scans a file of this size. Returns 0 or a negative errno; -EFBIG: the header cannot be corrected. */
 int container_read(struct container *ret, int fd, uint64_t size);
 void container_done(struct container *c); /* c may be all zeros */
 

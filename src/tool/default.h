@@ -1,11 +1,11 @@
-/* default.h - Enhanced Mic as the default microphone. Both print what they have done or why not, and return an exit
- * status, as in cli.h. */
+/* default.h - makes Enhanced Mic the default microphone, or reverts that. Both functions print the result, and return
+ * an exit status (cli.h). */
 #ifndef PRIMEKNET_DEFAULT_H
 #define PRIMEKNET_DEFAULT_H
 
-/* Enhanced Mic becomes the default, and listens to the previous one. */
+/* Makes Enhanced Mic the default; it then uses the previous default. */
 int default_take(void);
-/* The previous one becomes the default again. */
+/* Restores the previous default. */
 int default_return(void);
 
 #endif

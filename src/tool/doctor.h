@@ -1,4 +1,4 @@
-/* doctor.h - what the checks of `primeknet doctor` share. */
+/* doctor.h - declarations shared by the checks of `primeknet doctor`. */
 #ifndef PRIMEKNET_DOCTOR_H
 #define PRIMEKNET_DOCTOR_H
 
@@ -10,29 +10,30 @@
 #include <libintl.h>
 #include <stdbool.h>
 
-/* In the user's language, if the window is installed, which brings the words. scripts/messages finds them. */
+/* Translates a text; the window's package contains the translations. scripts/messages extracts the texts. */
 #define _(text) dgettext(GETTEXT_PACKAGE, text)
 
 enum result { FINE, NOTE, PROBLEM };
 
-/* What the checks have found out so far. */
+/* The checks' results so far, and their shared data. */
 struct doctor {
     json_t *checks;       /* {"check", "title", "result", "text", "advice", "command"}, in the order of the output */
     bool as_json;
     struct settings settings;
     struct survey *survey; /* NULL without PipeWire */
-    struct systemd *systemd; /* NULL without a systemd for this user */
+    struct systemd *systemd; /* NULL without a systemd user manager */
     struct systemd_unit unit;
     json_t *status;       /* from the running daemon, or NULL */
-    bool any_model;       /* there is one that can be used */
+    bool any_model;       /* at least one model can be used */
 };
 
-/* Adds one check, in the user's language. advice: what to do, one sentence, or NULL; braces mark a command in it that is enough by itself. */
+/* Adds one check, in the user's language. advice: one sentence on what to do, or NULL; braces mark a command in it that
+ * solves the problem by itself. */
 void tell(struct doctor *d, enum result result, const char *check, const char *advice, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
-/* Advice where systemd runs for this user, and elsewhere, such as on Void and Alpine. */
+/* Returns with_systemd if a systemd user manager runs, else (as on Void and Alpine) without. */
 const char *either(const struct doctor *d, const char *with_systemd, const char *without);
-/* How to restart the daemon. */
+/* Returns the command that restarts the daemon. */
 const char *restart(const struct doctor *d);
 
 /* doctor_machine.c */

@@ -1,6 +1,6 @@
-/* enhance.h - the network applied to whole sound files. Rate, channels, length and tags are kept; no delay is added.
+/* enhance.h - enhances whole sound files. Keeps rate, channels, length and tags, and adds no delay.
  *
- * An enhancer belongs to one thread. */
+ * Use an enhancer on one thread at a time. */
 #ifndef PRIMEKNET_ENHANCE_H
 #define PRIMEKNET_ENHANCE_H
 
@@ -10,16 +10,16 @@
 #include <stdatomic.h>
 
 struct enhancer {
-    const struct primeknet *like; /* of the model and engine to use */
+    const struct primeknet *like; /* has the model and engine to use */
     struct primeknet_controls controls;
-    const atomic_int *stop;       /* stops enhance_file when it is not 0 */
-    struct primeknet *opened;     /* NULL at first; reused from file to file ... */
-    unsigned n_streams;           /* ... with streams for the most channels so far */
+    const atomic_int *stop;       /* a nonzero value stops enhance_file */
+    struct primeknet *opened;     /* NULL at first; kept from file to file ... */
+    unsigned n_streams;           /* ... with enough streams for the files so far */
 };
 
-/* Enhances `in` to `out`, which is replaced only once the new file is complete and may be `in`. *share is the share
- * done, 0 to 1. Returns 0; 1 if `in` is cut short, after enhancing what is there, with the reason in *err; or a
- * negative errno, -EINTR after *stop. */
+/* Enhances the file `in` and writes `out`, which may be `in`; replaces `out` only when the new file is complete.
+ * Updates *share, the share done, 0 to 1. Returns 0; 1 if `in` could not be read completely: the rest is enhanced, and
+ * *err has the reason; or a negative errno, -EINTR after *stop. */
 int enhance_file(struct enhancer *e, const char *in, const char *out, _Atomic float *share, struct err *err);
 void enhancer_done(struct enhancer *e);
 

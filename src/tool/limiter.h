@@ -1,9 +1,9 @@
 /* limiter.h - a look-ahead peak limiter: the output never exceeds full scale, and the gain changes smoothly.
  *
- * The gain is the moving average over a window of the moving minimum, over a window of the same length, of the gains
- * that the peaks require. Every minimum in the average already allows for the sample itself, so the bound is exact. All
- * channels share one gain. While no peak exceeds full scale, samples pass bit for bit. One thread; 2.5 ms delay, which
- * the caller drops at the start. */
+ * The gain is a moving average of a moving minimum of the gains that the peaks require, both over windows of the same
+ * length. Every minimum in the average includes the sample itself, so the bound is exact. All channels share one gain.
+ * While no peak exceeds full scale, samples pass bit for bit. One thread. The delay is 2.5 ms; the caller drops these
+ * samples at the start. */
 #ifndef PRIMEKNET_LIMITER_H
 #define PRIMEKNET_LIMITER_H
 

@@ -1,6 +1,7 @@
-/* listen.h - plays Enhanced Mic on the default output while it is open.
+/* listen.h - plays Enhanced Mic on the default output.
  *
- * Uses PipeWire's loopback module on a thread of its own. Open and close on the same thread; both block briefly. */
+ * Uses PipeWire's loopback module on a thread of its own. Call open and close on the same thread; both block
+ * briefly. */
 #ifndef PRIMEKNET_LISTEN_H
 #define PRIMEKNET_LISTEN_H
 

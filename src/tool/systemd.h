@@ -1,4 +1,4 @@
-/* systemd.h - the user's service manager, `systemd --user`: the state of a unit; enabling and starting it.
+/* systemd.h - queries and controls units of the user's service manager, `systemd --user`.
  *
  * One thread. Calls block for up to 5 s; systemd_start blocks for as long as the unit takes to start. */
 #ifndef PRIMEKNET_SYSTEMD_H
@@ -19,15 +19,15 @@ struct systemd_unit {
     unsigned restarts;
 };
 
-/* Returns 0, or -EHOSTDOWN if no such manager runs. */
+/* Returns 0 or -errno; -EHOSTDOWN: no such manager runs. */
 int systemd_open(struct systemd **ret, struct err *err);
 void systemd_close(struct systemd *m); /* m may be NULL */
 
 int systemd_unit(struct systemd *m, struct systemd_unit *ret, const char *unit, struct err *err);
 int systemd_reload(struct systemd *m, struct err *err); /* rereads the unit files */
-/* For future logins; does not start or stop the unit. */
+/* Enables or disables a unit for future logins; does not start or stop it. */
 int systemd_enable(struct systemd *m, const char *unit, bool enable, struct err *err);
-/* Starts or restarts the unit. Returns once it runs, or -ECANCELED if it fails. */
+/* Starts or restarts a unit, and waits until it runs. -ECANCELED: it failed. */
 int systemd_start(struct systemd *m, const char *unit, struct err *err);
 int systemd_stop(struct systemd *m, const char *unit, struct err *err);
 

@@ -1,6 +1,6 @@
-/* score.h - standard scores of speech against the clean recording.
+/* score.h - standard speech quality scores against the clean recording.
  *
- * Both signals must be aligned; no delay is searched for. Any thread. */
+ * The signals must be aligned: the functions do not search for a delay. Any thread. */
 #ifndef PRIMEKNET_SCORE_H
 #define PRIMEKNET_SCORE_H
 
@@ -16,7 +16,7 @@ double score_segmental_snr(const float *clean, const float *x, size_t n, unsigne
 
 enum { SCORE_STOI_RATE = 10000 };
 /* Short-time objective intelligibility (Taal et al. 2011) of sounds at SCORE_STOI_RATE. *ret is NaN if less than 397 ms
- * of speech remains without the silent frames. Returns 0 or -ENOMEM. */
+ * remain after the silent frames are removed. Returns 0 or -ENOMEM. */
 int score_stoi(double *ret, const float *clean, const float *x, size_t n);
 
 #endif
