@@ -1,4 +1,4 @@
-/* advanced.h - rows, folded away, for what hardly anybody need know: model, engine, delay, Enhanced Speaker. */
+/* advanced.h - collapsed rows for expert settings: model, engine, delay, Enhanced Speaker. */
 #ifndef PRIMEKNET_WINDOW_ADVANCED_H
 #define PRIMEKNET_WINDOW_ADVANCED_H
 
@@ -9,7 +9,7 @@
 G_DECLARE_FINAL_TYPE(PrimeknetAdvanced, advanced, PRIMEKNET, ADVANCED, AdwPreferencesGroup)
 
 void advanced_show(PrimeknetAdvanced *self, const json_t *status);
-/* Of a status, what changes with the sound. */
+/* Shows the parts of a status that change with the sound. */
 void advanced_show_delay(PrimeknetAdvanced *self, const json_t *status);
 
 #endif

@@ -1,4 +1,4 @@
-/* applications.h - the applications that record as rows of the window, each with a switch: Enhanced Mic or the bare
+/* applications.h - rows for the applications that record, each with a switch between Enhanced Mic and the bare
  * microphone. */
 #ifndef PRIMEKNET_WINDOW_APPLICATIONS_H
 #define PRIMEKNET_WINDOW_APPLICATIONS_H

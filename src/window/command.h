@@ -1,4 +1,4 @@
-/* command.h - commands that the window runs, without a shell. GTK's thread. */
+/* command.h - runs commands for the window, without a shell. Call everything on GTK's thread. */
 #ifndef PRIMEKNET_WINDOW_COMMAND_H
 #define PRIMEKNET_WINDOW_COMMAND_H
 
@@ -8,9 +8,10 @@
 typedef void command_done(gpointer data, const char *problem);
 void command_run(const char *command, command_done *done, gpointer data);
 
-/* Starts one that ends with this program at the latest; its messages can be read. NULL: it did not start. */
+/* Starts a command that ends with this program at the latest; its stderr can be read. Returns NULL if it does not
+ * start. */
 GSubprocess *command_start(const char *const *words, GError **error);
-/* Why it failed, or NULL; for those who wait for it themselves. The caller frees it. */
+/* For callers that wait for the process themselves: returns why it failed, or NULL. The caller frees the text. */
 char *command_problem(GSubprocess *process, GAsyncResult *result);
 
 #endif

@@ -1,4 +1,4 @@
-/* findings.h - what `primeknet doctor` finds, each with a button that does what it advises. */
+/* findings.h - a dialog with the findings of `primeknet doctor`, each with a button that carries out its advice. */
 #ifndef PRIMEKNET_WINDOW_FINDINGS_H
 #define PRIMEKNET_WINDOW_FINDINGS_H
 

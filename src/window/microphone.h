@@ -1,5 +1,5 @@
-/* microphone.h - rows for the microphone: which one, its level with a light for clipping, and whether its noise is
- * removed. */
+/* microphone.h - rows for the microphone: its choice, its level with a clipping light, and the switch for noise
+ * removal. */
 #ifndef PRIMEKNET_WINDOW_MICROPHONE_H
 #define PRIMEKNET_WINDOW_MICROPHONE_H
 
@@ -10,7 +10,7 @@
 G_DECLARE_FINAL_TYPE(PrimeknetMicrophone, microphone, PRIMEKNET, MICROPHONE, AdwPreferencesGroup)
 
 void microphone_show(PrimeknetMicrophone *self, const json_t *status);
-/* Of a status, what changes with the sound. */
+/* Shows the parts of a status that change with the sound. */
 void microphone_show_level(PrimeknetMicrophone *self, const json_t *status);
 
 #endif

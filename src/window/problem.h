@@ -1,4 +1,4 @@
-/* problem.h - the problems in a status, and refusals, as sentences in the user's language. Plain data, without widgets;
+/* problem.h - translates the problems in a status, and refusals, to sentences in the user's language. Without widgets;
  * any thread. */
 #ifndef PRIMEKNET_WINDOW_PROBLEM_H
 #define PRIMEKNET_WINDOW_PROBLEM_H
@@ -6,10 +6,10 @@
 #include <glib.h>
 #include <jansson.h>
 
-/* One problem, or refusal; the daemon's own words for those that are not known here. The caller frees it. */
+/* Returns the sentence for a problem or refusal; for an unknown one, the daemon's own message. The caller frees it. */
 char *problem_tell(const json_t *problem);
-/* All problems of that kind (KIND_...) and, unless it is NULL, of that setting. NULL: there are none. The caller frees
- * it. */
+/* Returns the sentences for all problems of a kind (KIND_...) and, unless it is NULL, of a setting; NULL if there are
+ * none. The caller frees them. */
 char *problem_tell_all(const json_t *status, const char *kind, const char *setting);
 
 #endif

@@ -1,47 +1,50 @@
-/* setting.h - a setting of the daemon's as a row of the window: a scale, a switch, or a choice.
+/* setting.h - a row of the window for one of the daemon's settings: a scale, a switch, or a choice.
  *
- * What the user moves is set at once, and saved when it has come to rest; what others set is shown. */
+ * Sets a value as soon as the user moves the control, and saves it once the control rests. Shows values that other
+ * clients set. */
 #ifndef PRIMEKNET_WINDOW_SETTING_H
 #define PRIMEKNET_WINDOW_SETTING_H
 
 #include <adwaita.h>
 #include <jansson.h>
 
-/* The daemon has refused a value: what is in force is to be shown again. */
+/* Called when the daemon has refused a value: show the value in force again. */
 typedef void setting_refused(gpointer data);
 
 struct setting {
     const char *name;
-    AdwActionRow *row;   /* NULL: of a scale, which has none */
+    AdwActionRow *row;   /* NULL for a scale */
     GtkRange *scale;     /* or ... */
     GtkSwitch *toggle;   /* or, if both are NULL, the row is an AdwComboRow ... */
-    GStrv offered;       /* ... whose choices are these values, and ... */
-    char *extra;         /* ... what is in force where it is none of them; */
-    const char *extra_title; /* NULL: that is called what it is */
+    GStrv offered;       /* ... with these values, and ... */
+    char *extra;         /* ... the value in force if it is not among them; */
+    const char *extra_title; /* the title of `extra`; NULL: the value itself */
     GtkStringList *titles;
     const char *on, *off; /* of the toggle; NULL: "true" and "false" */
     const char *format;  /* of the scale's value */
     const char *least;   /* what the scale's lower end, shown as "off", sets; NULL: that end is like any other value */
     setting_refused *refused;
-    gpointer data;       /* a widget of the window, which tells the reason */
-    char *value;         /* what the user has chosen last */
-    gboolean filling;    /* the row is being changed, not by the user */
+    gpointer data;       /* a widget of the window, in which the reason is shown */
+    char *value;         /* the user's last choice */
+    gboolean filling;    /* the program, not the user, is changing the row */
     gboolean under_way, to_set, to_keep;
-    guint rest;          /* the timer that ends when the user lets go */
+    guint rest;          /* the timer that ends when the control rests */
 };
 
-/* s: name to data are set. A choice is offered values before it is shown. */
+/* Set the fields from name to data first. For a choice, call setting_offer before setting_show. */
 void setting_open(struct setting *s);
 
-/* The values that can be chosen, and what people call them. */
+/* Sets the values of a choice and their titles. */
 void setting_offer(struct setting *s, const char *const *values, const char *const *titles);
-/* What a status says of it. `text` is the row's second line, unless something is missing. */
+/* Shows the setting's value in a status. `text` is the row's subtitle, unless something is missing. */
 void setting_show(struct setting *s, const json_t *status, const char *text);
 
-/* Labels a button whose letter has an underscore before it, which a screen reader would read. */
+/* Sets a button's label, with an underscore before its mnemonic, so that a screen reader does not read the
+ * underscore. */
 void setting_label(GtkButton *button, const char *label);
 
-/* Turns a switch, unless it is so: that would end a movement of the user's that is still animated, without effect. */
+/* Sets a switch unless it has this state already: setting it again would cancel the user's change while it is
+ * animated. */
 void setting_turn(GtkSwitch *toggle, gboolean on);
 
 #endif

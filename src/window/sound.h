@@ -1,4 +1,4 @@
-/* sound.h - rows for how the sound is changed: a preset and, folded away, the three settings that it stands for. */
+/* sound.h - rows for the strength of the enhancement: a preset and, collapsed, the three settings that it sets. */
 #ifndef PRIMEKNET_WINDOW_SOUND_H
 #define PRIMEKNET_WINDOW_SOUND_H
 

@@ -1,4 +1,4 @@
-/* state.h - what the daemon's status means to a person: the answer to "does it work?", and what to do if it does not.
+/* state.h - summarises the daemon's status for the user: whether it works, and what to do if it does not.
  *
  * Plain data, without widgets; any thread. */
 #ifndef PRIMEKNET_WINDOW_STATE_H
@@ -7,7 +7,7 @@
 #include <glib.h>
 #include <jansson.h>
 
-/* How this window's own recorders call themselves in PipeWire. */
+/* The application name of this window's own recorders in PipeWire. */
 #define OWN_RECORDER "PrimeKnet"
 
 enum look { LOOK_WORKING, LOOK_RESTING, LOOK_WARNING, LOOK_BROKEN };
@@ -24,24 +24,25 @@ struct state {
     const char *icon;
     char *line;
     char *detail; /* a second line, or "" */
-    char *advice; /* of the banner; NULL: no banner */
+    char *advice; /* the banner's text; NULL: no banner */
     enum remedy remedy;
-    const char *button; /* the remedy's, or NULL */
+    const char *button; /* the label of the remedy's button, or NULL */
     char *argument;     /* or NULL */
 };
 
-/* What the status does not say. */
+/* Information that is not in the status. */
 struct state_beside {
-    const char *why_none; /* without a status: why there is none */
+    const char *why_none; /* why there is no status, if there is none */
     gboolean set_up;      /* the service starts at login */
-    double silent_s;      /* for so long the status says that silence is recorded */
+    double silent_s;      /* how long the status has reported that silence is recorded */
 };
 
-/* status: NULL without a daemon. */
+/* status: NULL without a daemon. Free *ret with state_clear. */
 void state_of(const json_t *status, const struct state_beside *beside, struct state *ret);
 void state_clear(struct state *s);
 
-/* The names of those who record from Enhanced Mic, without this window's own recorders; how many. */
+/* Returns the names of the applications that record from Enhanced Mic, except this window's own recorders, and their
+ * number. The caller frees the text. */
 char *state_recorders(const json_t *status, guint *n);
 
 #endif

@@ -1,5 +1,5 @@
-/* system.h - rows for what belongs to the desktop: whether Enhanced Mic starts at login, and is the default
- * microphone, which key switches it. Emits "changed" when it has learned whether it starts at login. */
+/* system.h - rows for desktop integration: start at login, the default microphone, the key that switches noise removal.
+ * Emits "changed" when it is known whether the service starts at login. */
 #ifndef PRIMEKNET_WINDOW_SYSTEM_H
 #define PRIMEKNET_WINDOW_SYSTEM_H
 
@@ -12,7 +12,7 @@ G_DECLARE_FINAL_TYPE(PrimeknetSystem, system, PRIMEKNET, SYSTEM, AdwPreferencesG
 void system_show(PrimeknetSystem *self, const json_t *status);
 /* Asks systemd again. */
 void system_look(PrimeknetSystem *self);
-/* FALSE: the service is there, but does not start at login. */
+/* FALSE: the service is installed, but does not start at login. */
 gboolean system_is_set_up(PrimeknetSystem *self);
 
 #endif

@@ -1,7 +1,7 @@
-/* tray.h - an item in the panel's tray: on and off, strength, the window.
+/* tray.h - a tray icon that switches noise removal, sets the strength, and opens the window.
  *
- * Debian 12 has no library for such items that goes with GTK 4, so the item's few properties are served here, as
- * org.kde.StatusNotifierItem; the menu is libdbusmenu's. */
+ * Debian 12 has no tray library that works with GTK 4. This file therefore implements org.kde.StatusNotifierItem
+ * itself; libdbusmenu provides the menu. */
 #ifndef PRIMEKNET_WINDOW_TRAY_H
 #define PRIMEKNET_WINDOW_TRAY_H
 
@@ -10,10 +10,10 @@
 
 struct tray;
 
-/* Keeps the application running, and activates its "show" and "quit". */
+/* Keeps the application running, and activates its actions "show" and "quit". */
 struct tray *tray_open(GApplication *application);
 void tray_close(struct tray *t);
-/* What link_watch tells; NULL: no daemon. */
+/* Passes a status from link_watch; NULL: no daemon. */
 void tray_tell(struct tray *t, const json_t *status);
 
 #endif

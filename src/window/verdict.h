@@ -1,4 +1,4 @@
-/* verdict.h - what a test of the microphone has shown, from the statuses while it recorded. Plain data; any thread. */
+/* verdict.h - judges a microphone test from the statuses during its recording. Plain data; any thread. */
 #ifndef PRIMEKNET_WINDOW_VERDICT_H
 #define PRIMEKNET_WINDOW_VERDICT_H
 
@@ -7,15 +7,15 @@
 
 struct verdict {
     guint n;           /* statuses */
-    double loudest_db; /* before */
-    double removed_db; /* noise, as told last; NAN: not told */
+    double loudest_db; /* input level */
+    double removed_db; /* the last reported noise reduction; NAN: none */
     gboolean clips, speaks, bypass;
 };
 
 void verdict_begin(struct verdict *v);
-/* A status that came while it recorded. */
+/* Adds a status received during the recording. */
 void verdict_add(struct verdict *v, const json_t *status);
-/* A sentence for people, which the caller frees. */
+/* Returns the result as a sentence; the caller frees it. */
 char *verdict_tell(const struct verdict *v);
 
 #endif

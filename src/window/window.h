@@ -1,4 +1,4 @@
-/* window.h - the window: what primeknetd is doing, and its controls. */
+/* window.h - the main window: primeknetd's status and controls. */
 #ifndef PRIMEKNET_WINDOW_WINDOW_H
 #define PRIMEKNET_WINDOW_WINDOW_H
 
@@ -9,7 +9,7 @@
 G_DECLARE_FINAL_TYPE(PrimeknetWindow, window, PRIMEKNET, WINDOW, AdwApplicationWindow)
 
 PrimeknetWindow *window_new(void);
-/* What link_watch tells. */
+/* Passes the result of link_watch. */
 void window_tell(PrimeknetWindow *self, json_t *status, const char *why_none);
 
 #endif
