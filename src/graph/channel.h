@@ -1,23 +1,23 @@
-/* channel.h - the channel of a microphone that people choose. Any thread. */
+/* channel.h - the user's choice of a microphone's channel. Any thread. */
 #ifndef PRIMEKNET_CHANNEL_H
 #define PRIMEKNET_CHANNEL_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { CHANNEL_GREATEST = 64 }; /* number that can be chosen */
+enum { CHANNEL_GREATEST = 64 }; /* the highest number */
 
-/* {0}: all of them, mixed. */
+/* {0}: the mix of all channels. */
 struct channel {
-    unsigned number; /* from 1; 0: by its name ... */
+    unsigned number; /* from 1; 0: the channel is given by its name ... */
     char name[16];   /* ... such as "FR" or "AUX1" */
 };
 
-/* Takes "mix" (or NULL, or ""), a channel's name or its number. False if the text is none of these. */
+/* Parses "mix" (or NULL, or ""), a channel's name or its number. Returns false for any other text. */
 bool channel_parse(struct channel *ret, const char *text);
 bool channel_is_mix(const struct channel *c);
 
-/* The enum spa_audio_channel of a name, SPA_AUDIO_CHANNEL_UNKNOWN for another text. */
+/* Returns the enum spa_audio_channel of a name, or SPA_AUDIO_CHANNEL_UNKNOWN. */
 uint32_t channel_position(const char *name);
 
 #endif

@@ -1,7 +1,7 @@
-/* choices.h - which applications people want on Enhanced Mic or away from it, remembered in the state file
- * "applications".
+/* choices.h - the user's choice, per application, whether it records from Enhanced Mic. The state file "applications"
+ * stores them.
  *
- * An object of jansson: the application's name as mirror_application gives it, and CHOICE_ON or CHOICE_OFF. Any
+ * A jansson object that maps an application's name, as mirror_application returns it, to CHOICE_ON or CHOICE_OFF. Any
  * thread. */
 #ifndef PRIMEKNET_CHOICES_H
 #define PRIMEKNET_CHOICES_H
@@ -12,15 +12,15 @@
 
 #define CHOICE_ON "on"
 #define CHOICE_OFF "off"
-#define CHOICE_AUTO "auto" /* none: the application records what it asks for */
+#define CHOICE_AUTO "auto" /* no choice: the application records what it requests */
 
-/* The caller owns what it returns: an empty object if there is no file or it is unusable; NULL: no memory. */
+/* Returns an object that the caller owns, empty if the file is missing or invalid; NULL if memory runs out. */
 json_t *choices_read(void);
 void choices_write(struct errands *e, const json_t *choices);
 
-/* CHOICE_ON or CHOICE_OFF; NULL: none. */
+/* Returns CHOICE_ON, CHOICE_OFF or, without a choice, NULL. */
 const char *choices_find(const json_t *choices, const char *application);
-/* -EINVAL: that is no choice; -ENOMEM. */
+/* Returns 0, -EINVAL for an invalid choice, or -ENOMEM. */
 int choices_set(json_t *choices, const char *application, const char *choice);
 
 #endif

@@ -5,8 +5,8 @@
 #ifndef PRIMEKNET_MICROPHONE_H
 #define PRIMEKNET_MICROPHONE_H
 
-/* How well a source matches the choice. 3: its name does; 2: its description does; 1: the same device with another
- * profile or number; 0: it does not. */
+/* Returns how well a source matches the choice. 3: by name; 2: by description; 1: the same device with another profile
+ * or number; 0: not at all. */
 int microphone_fits(const char *chosen, const char *name, const char *description);
 
 #endif

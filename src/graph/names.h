@@ -1,4 +1,4 @@
-/* names.h - the nodes and what they are called in the graph: node.name of their visible streams. */
+/* names.h - the kinds of nodes and their names in the graph: node.name of their visible streams. */
 #ifndef PRIMEKNET_GRAPH_NAMES_H
 #define PRIMEKNET_GRAPH_NAMES_H
 

@@ -1,11 +1,11 @@
 /* node.h - a virtual node of PipeWire's graph: the source "Enhanced Mic", whose capture stream follows a microphone,
  * or the sink "Enhanced Speaker", whose playback stream follows an output.
  *
- * A node owns a connection to PipeWire (retried with a growing pause while PipeWire is away), a data loop, two
- * streams and the pump between them. Nothing here prints; node_status reports.
+ * A node owns a connection to PipeWire, a data loop, two streams and the pump between them. While PipeWire is not
+ * running, it reconnects at growing intervals. Nothing here prints; node_status reports.
  *
- * Threads: call everything on the thread that opened the node, and node_dispatch whenever node_fd is readable. Block
- * the signals that the program handles before node_open, which starts threads. */
+ * Threads: call everything on the thread that opened the node. Call node_dispatch whenever node_fd is readable.
+ * node_open starts threads: block the signals that the program handles first. */
 #ifndef PRIMEKNET_NODE_H
 #define PRIMEKNET_NODE_H
 
@@ -18,102 +18,102 @@ struct node;
 
 struct node_options {
     enum node_kind kind;
-    const char *microphone; /* node.name, node.description or object.serial of the microphone, as microphone.h has it;
-                             * NULL or "": the system's default. Of a speaker: the output's node.name */
+    const char *microphone; /* node.name, node.description or object.serial of the microphone (microphone.h); NULL or
+                             * "": the system's default. For a speaker: the output's node.name */
     const char *channel;    /* "mix" (or NULL), a channel's name such as "FR" or "AUX1", or its number from "1" */
-    struct errands *errands; /* files are written there; NULL: at once */
-    struct worker *worker;  /* NULL: the node opens one, with threads made as PipeWire makes its own ... */
-    struct engine *engine;  /* ... and with this and the next two, as in worker_options */
+    struct errands *errands; /* writes files; NULL: the node writes them itself */
+    struct worker *worker;  /* NULL: the node opens one, with threads created like PipeWire's own ... */
+    struct engine *engine;  /* ... and with this and the next two fields, as in worker_options */
     unsigned hop_p99_us;
     void (*release)(void *data, struct engine *engine);
-    void (*changed)(void *data); /* node_status or what node_microphones lists may have changed; called from
-                                  * node_dispatch only. May be NULL. */
-    /* Another program has set "strength" or "bypass" in the node's Props; called from node_dispatch only. strength is
-     * what was set: out of bounds, infinite or NaN too. May be NULL. */
+    void (*changed)(void *data); /* node_status or the list of node_microphones may have changed. Called only from
+                                  * node_dispatch. May be NULL. */
+    /* Another program has set "strength" or "bypass" in the node's Props. Called only from node_dispatch. strength is
+     * passed on unchecked: it may be out of bounds, infinite or NaN. May be NULL. */
     void (*controls)(void *data, float strength, bool bypass);
-    double strength_least, strength_greatest; /* the bounds that the Props show */
+    double strength_least, strength_greatest; /* the bounds to show in the Props */
     void *data;
 };
 
 struct node_status {
-    bool connected;       /* to PipeWire */
-    bool settled;         /* its first attempt to join the graph has ended: it is there and linked to its device, or
-                           * that takes too long, or PipeWire cannot be reached */
-    bool has_microphone;  /* it sends samples, or would if somebody recorded; speaker: there is an output */
+    bool connected;       /* connected to PipeWire */
+    bool settled;         /* the first attempt to join the graph has ended: the node is linked to its device, or a time
+                           * limit has passed, or PipeWire cannot be reached */
+    bool has_microphone;  /* a microphone is linked, or would be if somebody recorded; speaker: an output exists */
     unsigned n_consumers; /* links from the visible stream; speaker: links to it that carry samples */
-    unsigned n_recorders; /* of these: not to level meters (streams with stream.monitor) */
-    unsigned n_brought_back; /* applications that were linked before the node was gone, and are again at its wish */
-    unsigned rate;        /* of the graph, Hz; 0 while it stands */
-    const char *echo_problem; /* why the echo canceller that was asked for does not run; "": it does, or was not */
-    bool lacks_channel;   /* the microphone does not have the chosen channel: its mix is taken */
-    bool passes;          /* blocks of the microphone reach who records; speaker: of the players reach the output */
-    unsigned n_stalls;    /* how often the node flushed or reopened its streams because none did (stall.h) */
-    char refused[128];    /* node.description of the microphone that is not followed because it gives out this node's own
-                           * sound, or of the output whose sound comes back to this speaker, or "" */
+    unsigned n_recorders; /* of these, those that are not level meters (streams with stream.monitor) */
+    unsigned n_brought_back; /* applications restored to the node after it was gone */
+    unsigned rate;        /* of the graph, Hz; 0 while the graph does not run */
+    const char *echo_problem; /* why a requested echo canceller does not run, or "" */
+    bool lacks_channel;   /* the microphone lacks the chosen channel, so its mix is used */
+    bool passes;          /* blocks pass from the microphone to recorders; speaker: from players to the output */
+    unsigned n_stalls;    /* how often the node flushed or reopened its streams because no block passed (stall.h) */
+    char refused[128];    /* node.description of the microphone that is not used because it carries this node's own
+                           * sound, or of the output whose sound returns to this speaker, or "" */
     char microphone[128]; /* node.description of the microphone that is linked, or would be if somebody recorded, or "";
                            * speaker: of the output */
     char microphone_name[128]; /* its node.name */
-    /* What keeps silent that stands between the microphone and who records, the microphone first: it is muted, or its
-     * volume is 0. */
+    /* The first node on the way from the microphone to the recorders that is muted or has a volume of 0. */
     struct {
-        uint32_t id;      /* PipeWire's; UINT32_MAX: nothing does */
-        bool turned_down; /* its volume is 0 */
+        uint32_t id;      /* PipeWire's id; UINT32_MAX: none */
+        bool turned_down; /* its volume is 0; otherwise it is muted */
         char description[128];
     } silenced;
-    bool is_default;      /* people have chosen it as the default */
+    bool is_default;      /* the user has selected it as the default */
     struct pump_stats pump; /* with the echo canceller's delay */
 };
 
-/* Succeeds without PipeWire, which is then tried again. On failure it releases options.engine. Copies all strings. */
+/* Also succeeds without PipeWire; the node then keeps trying to connect. Copies all strings. Releases options.engine on
+ * failure. Returns 0 or -errno. */
 int node_open(struct node **ret, const struct node_options *options, struct err *err);
-/* NULL is fine. Closes the worker that the node opened: close the nodes that share it first. */
+/* n may be NULL. Also closes the worker that the node opened, so close the nodes that share it first. */
 void node_close(struct node *n);
 
 int node_fd(const struct node *n);
-/* Handles all events without blocking. 0, or -errno when the loop itself is broken. */
+/* Handles all events without blocking. Returns 0, or -errno if the event loop fails. */
 int node_dispatch(struct node *n);
 
-/* Changes to another microphone or channel, as in node_options, with a fade; applications stay linked. -EINVAL if
- * channel is none. Not for a speaker. */
+/* Changes the microphone and channel (as in node_options) with a fade; applications stay linked. Returns -EINVAL for an
+ * invalid channel. Not for a speaker. */
 int node_microphone(struct node *n, const char *microphone, const char *channel, struct err *err);
 
-/* Whether the sound of the outputs is to be removed from the microphone (echo.h), with a fade. Where that cannot be
- * done, the microphone stays as it is, and node_status says why. Not for a speaker. */
+/* Switches echo cancellation (echo.h) on or off, with a fade. If it is not possible, the microphone is used without it,
+ * and node_status says why. Not for a speaker. */
 void node_echo(struct node *n, bool wanted);
 
 /* Another node of the graph; valid during the call. */
 struct node_peer {
     const char *name;        /* node.name */
-    const char *description; /* for people */
-    bool linked;             /* it is the microphone in use */
+    const char *description; /* for display */
+    bool linked;             /* the microphone in use */
     bool brought_back;       /* as in node_status */
 };
-/* An application that records, or for which there is a choice. */
+/* An application that records, or has a choice. */
 struct node_application {
-    const char *name;   /* for people */
+    const char *name;   /* for display */
     const char *choice; /* CHOICE_ON, CHOICE_OFF or NULL: none */
-    const char *from;   /* the source that it takes, for people; NULL: none now */
+    const char *from;   /* the source that it records, for display; NULL: none */
     bool enhanced;      /* from is this node */
 };
 typedef void node_application_each(void *data, const struct node_application *a);
 typedef void node_each(void *data, const struct node_peer *peer);
-/* Whether the graph has that microphone (as in microphone.h; this program's own do not count) or, NODE_SPEAKER, that
+/* Whether the graph has this microphone (microphone.h; this program's own do not count) or, for NODE_SPEAKER, this
  * output. True until the graph is known. */
 bool node_knows(const struct node *n, enum node_kind kind, const char *device);
-/* One call for each microphone but this program's own, or for each application that records from the node or plays to
- * it. */
+/* Calls `each` for each microphone except this program's own, or for each application that records from the node or
+ * plays to it. */
 void node_microphones(const struct node *n, node_each *each, void *data);
 void node_recorders(const struct node *n, node_each *each, void *data);
 
-/* One call for each source that an application's recorder takes, for each recorder that takes none, and for each
+/* Calls `each` for each source that a recorder of an application uses, for each recorder without a source, and for each
  * choice. NODE_MIC only. */
 void node_applications(const struct node *n, node_application_each *each, void *data);
-/* Moves an application's recorders, those to come too, to the node (CHOICE_ON) or to its microphone (CHOICE_OFF), until
- * people move one elsewhere; CHOICE_AUTO leaves them to the session manager. -ENOENT if there is neither a recorder nor
- * a choice. NODE_MIC only. */
+/* Moves an application's recorders, current and future, to the node (CHOICE_ON) or to its microphone (CHOICE_OFF). A
+ * recorder that the user then moves elsewhere stays there. CHOICE_AUTO leaves them to the session manager. Returns
+ * -ENOENT if the application has neither a recorder nor a choice. NODE_MIC only. */
 int node_choose(struct node *n, const char *application, const char *choice, struct err *err);
 
-/* Sets what the node's Props show. */
+/* Sets the values in the node's Props. */
 void node_controls(struct node *n, float strength, bool bypass);
 
 enum node_kind node_kind(const struct node *n);

@@ -1,5 +1,5 @@
 /* params.h - the parameters of a node's visible stream: Props that other programs may set ("strength", "bypass"), and
- * the latency that it publishes. One thread, the node owner's. */
+ * the latency that it reports. Call everything on the node owner's thread. */
 #ifndef PRIMEKNET_PARAMS_H
 #define PRIMEKNET_PARAMS_H
 
@@ -10,35 +10,35 @@
 #include <stdint.h>
 
 struct params {
-    float strength, least, greatest; /* its value, and the bounds that are shown */
+    float strength, least, greatest; /* the value, and the bounds to show */
     bool bypass;
     void (*controls)(void *data, float strength, bool bypass); /* as in node_options; may be NULL */
     void *data;
     struct spa_latency_info device; /* upstream of the capture stream; speaker: downstream of the source */
-    uint64_t published_ns;          /* the least latency; 0: none yet */
+    uint64_t published_ns;          /* the last reported minimum latency; 0: none yet */
 };
 
 enum { PARAMS_CONTROLS = 3 };
 
-/* The parameters to connect a visible stream with, so that others know its Props. The pods lie in the builder's
- * memory. */
+/* Builds the parameters with which a visible stream is connected; they describe its Props. The pods are in the
+ * builder's memory. */
 void params_build(const struct params *p, struct spa_pod_builder *b, const struct spa_pod *ret[PARAMS_CONTROLS]);
 
 /* Publishes the Props. */
 void params_publish(const struct params *p, struct pw_stream *visible);
 
-/* Another program has set a parameter of the visible stream. Numbers go to controls as they are; values of another type
- * are ignored, as are names in Props that belong to PipeWire. */
+/* Handles a parameter of the visible stream that another program has set. Passes numbers to `controls` unchecked.
+ * Ignores values of other types, and Props of PipeWire's own. */
 void params_set(struct params *p, uint32_t id, const struct spa_pod *param);
 
-/* Reads some node's Props; what they do not say stays. A device's softVolumes are the part of its channelVolumes that
- * its hardware does not do. */
+/* Reads the volume from a node's Props; fields that they lack keep their values. A device's softVolumes are the part of
+ * its channelVolumes that the hardware does not apply. */
 void params_read_volume(const struct spa_pod *props, struct volume *volume);
 
-/* A parameter of the device stream has changed. True: it was the latency, which is to be published. */
+/* Handles a changed parameter of the device stream. Returns true if it was the latency: publish it. */
 bool params_device(struct params *p, uint32_t id, const struct spa_pod *param);
 
-/* Publishes the sum of the device's latency and the node's own, unless it was published last. */
+/* Reports the sum of the device's latency and the node's own to the graph, unless it is unchanged. */
 void params_publish_latency(struct params *p, struct pw_stream *visible, uint64_t own_ns);
 
 #endif

@@ -1,5 +1,5 @@
-/* pipewire.h - PipeWire's headers. Their macros and inline functions are GNU C, so files that include this one are not
- * checked for ISO C. */
+/* pipewire.h - includes PipeWire's headers. Their macros and inline functions are GNU C, so files that include this one
+ * are not checked for ISO C. */
 #ifndef PRIMEKNET_PIPEWIRE_H
 #define PRIMEKNET_PIPEWIRE_H
 
@@ -23,7 +23,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-/* A property's value; without the property "" or UINT32_MAX, the id of no object. */
+/* A property's value; without the property "", or UINT32_MAX, which is no object's id. */
 static inline const char *props_text(const struct spa_dict *props, const char *key) {
     const char *const text = spa_dict_lookup(props, key);
     return text ? text : "";
@@ -34,7 +34,7 @@ static inline uint32_t props_number(const struct spa_dict *props, const char *ke
     return text ? (uint32_t)strtoul(text, NULL, 10) : UINT32_MAX;
 }
 
-/* Destroys an object that is listened to, if there is one. Each returns NULL. */
+/* Remove the listener and destroy the object, unless it is NULL. Each returns NULL. */
 static inline void *destroy_proxy(void *proxy, struct spa_hook *listener) {
     if (proxy) {
         spa_hook_remove(listener);

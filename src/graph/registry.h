@@ -1,7 +1,7 @@
-/* registry.h - the connections to PipeWire, which keep a mirror of the graph.
+/* registry.h - the connections to PipeWire, which keep the mirror of the graph up to date.
  *
- * Callbacks only write into the mirror and call changed; registry_follow carries out the wishes that concern the
- * registry and the metadata. One thread, the node owner's. */
+ * Callbacks only write to the mirror and call `changed`; registry_follow carries out the wishes that concern the
+ * registry and the metadata. Call everything on the node owner's thread. */
 #ifndef PRIMEKNET_REGISTRY_H
 #define PRIMEKNET_REGISTRY_H
 
@@ -13,7 +13,7 @@ struct registry {
     /* Set by the owner. */
     struct pw_context *context;
     void (*changed)(void *data); /* the mirror has changed */
-    void (*lost)(void *data);    /* a connection is gone: registry_disconnect once the callbacks are left */
+    void (*lost)(void *data);    /* a connection is lost: call registry_disconnect outside the callbacks */
     void *data;
 
     struct mirror mirror;
@@ -21,12 +21,12 @@ struct registry {
     struct pw_registry *registry;
     struct spa_hook core_listener, registry_listener;
     struct spa_list watched; /* bound objects */
-    int asked;               /* the sync whose answer follows everything the graph has */
+    int asked;               /* the sync that PipeWire answers after the initial content of the graph */
 
-    /* The session manager's metadata, on a connection of its own. PipeWire stops reading a client's connection while
-     * another client owes that one an answer: a node's owner, when it sets the node's parameters; the metadata's
-     * owner, when it binds metadata. If one connection did both, the session manager and this program could block
-     * each other. */
+    /* The session manager's metadata, on a connection of its own. PipeWire stops reading a client's connection while it
+     * waits for another client to answer: a node's owner when a client sets the node's parameters, the metadata's owner
+     * when a client binds the metadata. On a single connection, the session manager and this program could block each
+     * other. */
     struct {
         uint32_t id; /* of the metadata object, or MIRROR_NONE */
         struct pw_core *core;
@@ -36,12 +36,12 @@ struct registry {
     } manager;
 };
 
-void registry_init(struct registry *r); /* after context, changed, lost, data and mirror.own.name are set */
-int registry_connect(struct registry *r); /* 0, or -errno: then registry_disconnect closes what was opened */
+void registry_init(struct registry *r); /* set context, changed, lost, data and mirror.own.name first */
+int registry_connect(struct registry *r); /* 0, or -errno; then call registry_disconnect to clean up */
 void registry_disconnect(struct registry *r);
 
-/* Listens to the metadata, binds what must be watched, and sets the targets. False: something failed, and another call
- * tries again. */
+/* Listens to the metadata, binds the objects to watch, and sets the targets. Returns false on failure; call it again to
+ * retry. */
 bool registry_follow(struct registry *r, const struct wishes *w);
 
 #endif

@@ -1,10 +1,10 @@
-/* stall.h - the watch over a node's sound: whether blocks pass from the microphone to who records, and what to do when
- * they do not, whatever the cause. Pure functions; node.c feeds them and carries out the answers.
+/* stall.h - detects whether blocks pass from the microphone to the recorders, and decides what to do if they do not,
+ * whatever the cause. Pure functions; node.c calls them and carries out the actions.
  *
- * While the graph stands, time passes STALL_STANDING times more slowly: a microphone that starts within three seconds
- * is no stall, but a graph that stands for good is, since another client may have paused a part of it. Each action
- * gives the streams twice as long as the one before, up to STALL_MAX_MS. The watch may end and begin again in between,
- * since an action takes the links away for a moment.
+ * While the graph does not run, time counts STALL_STANDING times more slowly. So a microphone that starts within three
+ * seconds is not a stall, but a graph that never runs is one: another client may have paused a part of it. After each
+ * action, the streams get twice as much time as before, up to STALL_MAX_MS. The watch may stop and restart in between,
+ * because an action removes the links for a moment.
  *
  * Threads: none. */
 #ifndef PRIMEKNET_STALL_H
@@ -19,15 +19,15 @@
 
 enum stall_action {
     STALL_WAIT,
-    STALL_FLUSH,  /* empty the streams' queues and converters; nobody's link is touched */
-    STALL_REOPEN, /* open the streams anew */
+    STALL_FLUSH,  /* empty the streams' queues and converters; links stay */
+    STALL_REOPEN, /* reopen the streams */
 };
 
-/* All zero: nobody records. */
+/* All zeros: nobody records. */
 struct stall {
     bool watched;    /* somebody records, and a microphone is linked */
-    bool passes;     /* a block has passed in the last STALL_FIRST_MS, and since the watch began */
-    unsigned n;      /* actions so far, of all stalls: only grows */
+    bool passes;     /* a block has passed in the last STALL_FIRST_MS, after the watch started */
+    unsigned n;      /* total number of actions */
     /* Private. */
     unsigned n_blocks, n_cycles;
     unsigned missing; /* ticks since the last block */
@@ -35,12 +35,12 @@ struct stall {
     unsigned tried;   /* actions since the last block, or since stall_forget */
 };
 
-/* Begins or ends the watch. n_blocks, n_cycles: counters as in stall_tick. Returns whether `passes` has changed. */
+/* Starts or stops the watch. n_blocks, n_cycles: as in stall_tick. Returns whether `passes` has changed. */
 bool stall_watch(struct stall *s, bool watched, unsigned n_blocks, unsigned n_cycles);
-/* Nobody records any more: the next stall is a new one. */
+/* Resets the time limits, because nobody records any more. */
 void stall_forget(struct stall *s);
-/* Call it every STALL_TICK_MS while s->watched. n_blocks counts blocks that have passed, n_cycles the graph's cycles,
- * both modulo 2^32. */
+/* Returns the action to take. Call it every STALL_TICK_MS while s->watched. n_blocks counts the blocks that have
+ * passed, n_cycles the graph's cycles, both modulo 2^32. */
 enum stall_action stall_tick(struct stall *s, unsigned n_blocks, unsigned n_cycles);
 
 #endif

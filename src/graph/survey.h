@@ -1,7 +1,7 @@
-/* survey.h - a snapshot of PipeWire's graph, for commands that look once: the sources, the streams that record, their
- * settings, the sound cards, the default source, whether there is a session manager.
+/* survey.h - a snapshot of PipeWire's graph for commands: the sources, the streams that record, their volumes, the
+ * sound cards, the default source, whether a session manager runs.
  *
- * Plain data to be read, until survey_close. One thread. Calls block, for 3 s at most if PipeWire hangs. */
+ * Plain data, valid until survey_close. One thread. Calls block, for at most 3 s if PipeWire hangs. */
 #ifndef PRIMEKNET_SURVEY_H
 #define PRIMEKNET_SURVEY_H
 
@@ -13,12 +13,12 @@
 
 struct survey_source {
     struct survey_source *next;
-    uint32_t id, device;    /* device: UINT32_MAX where it belongs to none */
-    char name[128], description[128]; /* node.name; for people */
+    uint32_t id, device;    /* device: UINT32_MAX if it belongs to none */
+    char name[128], description[128]; /* node.name; for display */
     char profile[64];       /* of Bluetooth, "headset-head-unit", or "" */
     char codec[32];         /* of Bluetooth, "cvsd", or "" */
     struct volume volume;
-    bool records_enhanced;  /* of a stream: it is linked to Enhanced Mic */
+    bool records_enhanced;  /* of a stream: linked to Enhanced Mic */
 };
 
 struct survey_device {
@@ -31,19 +31,19 @@ struct survey {
     char version[32]; /* of PipeWire */
     bool has_session_manager;
     char default_source[256];    /* node.name, or "" */
-    char configured_source[256]; /* the one that the user has chosen, or "" */
-    struct survey_source *sources, *streams; /* the second: those that record */
+    char configured_source[256]; /* the user's choice, or "" */
+    struct survey_source *sources, *streams; /* streams: those that record */
     struct survey_device *devices;
 };
 
-/* -EHOSTDOWN: no PipeWire answers. */
+/* Returns 0 or -errno; -EHOSTDOWN: PipeWire does not answer. */
 int survey_open(struct survey **ret, struct err *err);
-void survey_close(struct survey *d); /* NULL is fine */
+void survey_close(struct survey *d); /* d may be NULL */
 
-/* The source of that name. NULL: there is none. */
+/* Returns the source with this name, or NULL. */
 const struct survey_source *survey_find(const struct survey *d, const char *name);
 
-/* Makes a source the default, as the sound settings of a desktop do; "": the session manager chooses again. */
+/* Makes a source the default, as a desktop's sound settings do; "": lets the session manager choose. */
 int survey_set_default_source(struct survey *d, const char *name, struct err *err);
 
 #endif

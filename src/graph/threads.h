@@ -1,4 +1,4 @@
-/* threads.h - real-time threads made as PipeWire makes its own: by rtkit, or as the limits allow. */
+/* threads.h - creates real-time threads the way PipeWire does, through rtkit or within the limits. */
 #ifndef PRIMEKNET_THREADS_H
 #define PRIMEKNET_THREADS_H
 
@@ -7,10 +7,10 @@
 
 struct threads {
     struct spa_thread_utils *utils;
-    struct pw_data_loop *data_loop; /* whose priority the threads stay below */
+    struct pw_data_loop *data_loop; /* the threads' priority stays below this one's */
 };
 
-/* How a worker makes its thread. t must outlive it. */
+/* Returns the table of functions (rt.h) for such threads. t must outlive them. */
 struct rt threads_rt(struct threads *t);
 
 #endif

@@ -1,4 +1,4 @@
-/* volume.h - what may silence a node of PipeWire: its mute and its volume. Plain data. */
+/* volume.h - the mute switch and the volume of a PipeWire node, either of which may silence it. Plain data. */
 #ifndef PRIMEKNET_VOLUME_H
 #define PRIMEKNET_VOLUME_H
 
@@ -9,8 +9,8 @@
 struct volume {
     bool muted;
     double level;        /* of the loudest channel, linear */
-    bool hidden;         /* what silences it is none of the properties that mixers and wpctl set: see n_channels */
-    unsigned n_channels; /* that softVolumes needs; 0: unknown */
+    bool hidden;         /* a property that mixers and wpctl do not set silences it: see n_channels */
+    unsigned n_channels; /* the number of channels that softVolumes needs; 0: unknown */
 };
 
 #endif
