@@ -1,5 +1,5 @@
-/* simd.h - vectors of LANES floats in GNU C, which the compiler maps to the instruction set it compiles for. Functions
- * are elementwise unless they say otherwise. */
+/* simd.h - vectors of LANES floats in GNU C, which the compiler maps to the target's instruction set. Functions are
+ * elementwise unless documented otherwise. */
 #ifndef PRIMEKNET_SIMD_H
 #define PRIMEKNET_SIMD_H
 
@@ -54,7 +54,7 @@ static inline vf magnitude(vf x) {
     return (vf)((vi)x & INT_MAX);
 }
 
-/* GNU C has no minimum or maximum, and compilers do not reliably recognise one in a comparison and a selection. */
+/* GNU C has no minimum or maximum, and compilers do not reliably recognise one in a comparison with a selection. */
 static inline vf maximum(vf a, vf b) {
 #if LANES == 16
     return (vf)_mm512_max_ps((__m512)a, (__m512)b);
@@ -80,7 +80,8 @@ static inline vf minimum(vf a, vf b) {
 #endif
 }
 
-/* Rows that one kernel writes for another: floats, or pairs in a float's place, which put() makes of bfloat16 only. */
+/* Rows that one kernel writes for another: floats, or pairs, each in the place of a float. put() makes bfloat16 pairs
+ * only. */
 struct rows {
     float *v; /* the row that put() writes to */
     size_t stride; /* in floats */
@@ -102,7 +103,7 @@ static inline void put(struct rows to, size_t i, vf v) {
     store(to.v + i, v);
 }
 
-/* The sum of all elements. */
+/* Returns the sum of all elements. */
 static inline float across(vf x) {
 #if LANES == 16
     return _mm512_reduce_add_ps((__m512)x);
@@ -159,7 +160,7 @@ static inline vf across_each(vf x[LANES]) {
 #endif
 }
 
-/* Swaps the two halves of x. */
+/* Returns x with its halves swapped. */
 static inline vf other_half(vf x) {
 #if LANES == 16
     return FOLD(x, x, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7);
@@ -170,7 +171,7 @@ static inline vf other_half(vf x) {
 #endif
 }
 
-/* The greatest of all elements. */
+/* Returns the greatest element. */
 static inline float greatest(vf x) {
 #if LANES == 16
     return _mm512_reduce_max_ps((__m512)x);
@@ -214,15 +215,15 @@ static inline vf inverse_root(vf x) {
 #endif
 }
 
-/* How many such functions a kernel computes in parallel. */
+/* How many vectors of such a function a kernel computes in parallel. */
 enum { ABREAST = 4 };
 
-/* x[i] = 2^x[i] for n values <= 127, with a relative error of 1e-7 (4e-6 if `rough`), exact at 0; below 2^-126 the
- * result is at most that. Splits x = k + f, evaluates a minimax polynomial for 2^f, and adds k to the exponent. Adding
- * 1.5 times a power of two rounds x and leaves k in the low bits. AVX-512 has a table of 2^(i / 32) in two registers,
- * AVX2 one of 2^(i / 8) in one: k then counts 32nds or eighths, and the polynomial is shorter. Each value is a long
- * chain of dependent instructions, so the n values, a compile-time constant of at most ABREAST, advance one step at a
- * time together. */
+/* x[i] = 2^x[i] for n values <= 127, with a relative error of 1e-7 (4e-6 if `rough`), exact at 0; where 2^x is below
+ * 2^-126, the result is at most 2^-126. Splits x = k + f, evaluates a minimax polynomial for 2^f, and adds k to the
+ * exponent. Adding 1.5 times a power of two rounds x and leaves k in the low bits. AVX-512 has a table of 2^(i / 32) in
+ * two registers, AVX2 one of 2^(i / 8) in one: k then counts 32nds or eighths, and the polynomial is shorter. Each
+ * value is a long chain of dependent instructions, so the n values, a compile-time constant of at most ABREAST, advance
+ * one step at a time together. */
 static inline __attribute__((always_inline)) void exp2_each(vf *x, const unsigned n, const bool rough) {
     vf shifted[ABREAST], y[ABREAST];
 #define EACH UNROLL for (unsigned i = 0; i < n; i++)

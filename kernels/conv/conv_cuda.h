@@ -1,7 +1,7 @@
 /* conv_cuda.h - the causal convolution of conv.h on a GPU, for many frames (causal_conv1d with its activation):
- * y[f][r][c] = silu(bias[c] + sum_t taps[t][c] x[f - n_taps + 1 + t][r][c]). The frames before the first are the n_taps
- * - 1 of `past`, oldest first. With a weight a linear layer (linear_cuda.h) of y follows: z = z_bias + weight y. All
- * pointers are device pointers. */
+ * y[f][r][c] = silu(bias[c] + sum_t taps[t][c] x[f - n_taps + 1 + t][r][c]). `past` has the n_taps - 1 frames before
+ * the first, oldest first. If weight is not NULL, a linear layer (linear_cuda.h) of y follows: z = z_bias + weight y.
+ * All pointers are device pointers. */
 #ifndef PRIMEKNET_CONV_CUDA_H
 #define PRIMEKNET_CONV_CUDA_H
 

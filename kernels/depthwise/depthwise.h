@@ -1,7 +1,7 @@
-/* depthwise.h - a convolution over time and frequency, each channel by itself: y[r][c] = times[r][c] sum_t sum_k x[t][r
- * + k][c] taps[t][k][c]; without the factor if `times` is NULL.
+/* depthwise.h - a depthwise convolution over time and frequency: y[r][c] = times[r][c] sum_t sum_k x[t][r + k][c]
+ * taps[t][k][c]; without the factor if `times` is NULL.
  *
- * x[t] are frames, oldest first, each with the rows of zeros that the first and last taps reach. y may not be an input.
+ * x[t] are frames, oldest first, each padded with the rows of zeros that the outer taps need. y may not be an input.
  * n_channels is a multiple of 16. */
 #ifndef PRIMEKNET_DEPTHWISE_H
 #define PRIMEKNET_DEPTHWISE_H

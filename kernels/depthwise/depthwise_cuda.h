@@ -1,11 +1,11 @@
-/* depthwise_cuda.h - the convolutions of depthwise.h on a GPU, for many frames. Taps beyond a frame's edges see zeros.
- * All pointers are device pointers; channels are multiples of 16.
+/* depthwise_cuda.h - the convolutions of depthwise.h on a GPU, for many frames. Frames are zero beyond their edges. All
+ * pointers are device pointers; channels are multiples of 16.
  *
  * dense_cuda: a dense block's layer (docs/model-format.md), 3 x 3 over the maps so far, 2^layer frames apart, latest
  * map first, then a linear layer (linear_cuda.h) and its prelu:
  *   v[(layer - j) C + c] = sum_t sum_k map_j[f - (2 - t) 2^layer][r + k - 1][c] taps[t][k][(layer - j) C + c],
  *   y[f][r] = prelu(bias + weight v),
- * where the frames before the first are the last ones of past_j, oldest first.
+ * where past_j has the frames before the first, oldest first.
  *
  * over_frequency_cuda: within one frame, y[r] = times[r] sum_k x[r + k - n_taps / 2] taps[k]. */
 #ifndef PRIMEKNET_DEPTHWISE_CUDA_H

@@ -1,5 +1,5 @@
-/* fft.h - a real Fourier transform, unscaled: X[k] = sum_j x[j] exp(-2 pi i j k / n) for k <= n / 2, and the inverse,
- * which gives n x and takes the imaginary parts of the first and last bin as 0.
+/* fft.h - a real Fourier transform, unscaled: X[k] = sum_j x[j] exp(-2 pi i j k / n) for k <= n / 2, and its inverse,
+ * which returns n x and takes the imaginary parts of the first and last bin as 0.
  *
  * n is an even product of 2, 3 and 5, at least 32. A plan holds the tables and scratch of one transform and serves one
  * thread at a time. */
@@ -27,15 +27,15 @@ struct fft_plan {
 struct fft {
     const struct fft_plan *plan;
     const float *in; /* x [n], or X [n / 2 + 1][2] */
-    float *out;      /* the other */
+    float *out;      /* the other one of x and X */
 };
 
 static inline unsigned fft_padded(unsigned first) {
     return (first + FFT_PAD - 1) / FFT_PAD * FFT_PAD;
 }
 
-/* Returns how many floats the plan's arrays take. `memory`, aligned to 64 bytes, becomes the arrays; if it is NULL the
- * function only counts. */
+/* Places the plan's arrays in `memory`, aligned to 64 bytes, and returns how many floats they take. If memory is NULL,
+ * it only counts. */
 size_t fft_plan_init(struct fft_plan *plan, float *memory, unsigned n, bool inverse);
 
 void fft_ref(const struct fft *a);

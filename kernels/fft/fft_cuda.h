@@ -1,5 +1,5 @@
 /* fft_cuda.h - real Fourier transforms of frames on the GPU, unscaled: X[k] = sum_j x[j] exp(-2 pi i j k / n), and the
- * inverse, which gives n x. One block per frame, in shared memory, so that no large library is needed.
+ * inverse, which returns n x. One block per frame, in shared memory. Does not need a library such as cuFFT.
  *
  * n_points is an even product of 2, 3 and 5, at most 4096. All pointers are device pointers; X may not be x. The
  * inverse takes the imaginary parts of the first and last bin as 0. */
@@ -14,7 +14,7 @@ struct CUstream_st;
 
 struct fft_cuda {
     unsigned n_points, n_frames;
-    const float *roots; /* [n_points][2], by fft_roots */
+    const float *roots; /* [n_points][2], from fft_roots */
     float *x;           /* [n_frames][n_points] */
     float *X;           /* [n_frames][n_points / 2 + 1][2] */
 };
@@ -22,7 +22,7 @@ struct fft_cuda {
 /* Fills host memory with exp(-2 pi i j / n_points), real and imaginary parts. */
 void fft_roots(float *roots, unsigned n_points);
 
-/* x to X, and X to x. Both return a cudaError_t. */
+/* Forward: x -> X; inverse: X -> x. Both return a cudaError_t. */
 int fft_forward_cuda(const struct fft_cuda *a, struct CUstream_st *stream);
 int fft_inverse_cuda(const struct fft_cuda *a, struct CUstream_st *stream);
 

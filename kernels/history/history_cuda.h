@@ -1,5 +1,5 @@
-/* history_cuda.h - keeps a map's last frames for a convolution over time, after the frames of one call. `past` has the
- * oldest frame first; a call of fewer frames shifts it. All pointers are device pointers. */
+/* history_cuda.h - stores the last frames of a map for a convolution over time in the next call. `past` has the oldest
+ * frame first. A call with fewer than n_past frames shifts the older ones. All pointers are device pointers. */
 #ifndef PRIMEKNET_HISTORY_CUDA_H
 #define PRIMEKNET_HISTORY_CUDA_H
 

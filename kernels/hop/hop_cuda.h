@@ -1,9 +1,9 @@
-/* hop_cuda.h - one hop of up to HOP_MAX_SLOTS streams on the GPU, samples in, samples out (docs/model-format.md), as a
- * chain of kernels from which a CUDA graph is captured.
+/* hop_cuda.h - computes one hop of up to HOP_MAX_SLOTS streams on the GPU, from samples to samples
+ * (docs/model-format.md), with a chain of kernels that can be captured in a CUDA graph.
  *
- * A slot is a place in the batch; for each hop the host says which stream is in which slot. Pointers are device
- * pointers unless marked as mapped, which means page-locked host memory, or as host memory. Maps are
- * [positions][channels]. Sums are computed in a fixed order, so the same sound gives the same bits. */
+ * A slot is a place in the batch; for each hop, the host assigns streams to slots. Pointers are device pointers unless
+ * marked as mapped (page-locked host memory) or as host memory. Maps are [positions][channels]. Sums are computed in a
+ * fixed order, so equal input gives bit-equal output. */
 #ifndef PRIMEKNET_HOP_CUDA_H
 #define PRIMEKNET_HOP_CUDA_H
 
@@ -36,19 +36,19 @@ struct hop_dense {
 };
 
 struct hop_time {
-    struct hop_linear gate, proj, in, select, state, out; /* gate: outputs of its halves in pairs; select has no bias */
+    struct hop_linear gate, proj, in, select, state, out; /* gate: its halves interleaved; select: no bias */
     struct {
         const float *weight, *bias; /* [step_rank][d_inner] */
     } step;
     const float *conv_taps, *conv_bias, *pass;
     const float *decay; /* times log2 e; [d_state][d_inner] or, in Mamba-2, [heads] */
-    unsigned index;     /* among all time layers */
+    unsigned index;     /* index among all time layers */
 };
 
 struct hop_freq {
-    struct hop_linear gate, attention, proj, up, down; /* gate: outputs of its halves in pairs */
+    struct hop_linear gate, attention, proj, up, down; /* gate: outputs of its halves interleaved */
     struct hop_linear mix;                             /* of all prime kernels, n_kernels * channels outputs */
-    const float *gate_taps;                            /* [3][channels][2], in pairs likewise */
+    const float *gate_taps;                            /* [3][channels][2], interleaved likewise */
     const float *taps; /* [n_segments][HOP_TAPS][channels][2], with and without mixing layer; 0 beyond a kernel */
 };
 
@@ -69,7 +69,7 @@ struct hop_slot {
     float strength, floor, low_cut;
 };
 
-/* Sizes, and pointers that every kernel needs. */
+/* Sizes, and pointers that all kernels need. */
 struct hop_shape {
     unsigned window, synthesis, hop, n_bins, n_linear, n_bands, n_positions, n_half;
     unsigned channels, depth, n_kernels;

@@ -5,16 +5,17 @@
  *                 folds them into the layer);
  *   a gate:       v[r][i] = x[r][i] x[r][n_in + i];
  *   convolutions: v[r] = the outputs of n_convs of depthwise.h side by side; their y is unused.
- * These inputs are computed for a few positions at a time and never leave the first-level cache.
+ * The kernel computes these inputs for a few positions at a time, so they stay in the first-level cache.
  *
  * Weights are packed in panels of 16 outputs, [panel][n_in][16], the last one padded with zeros; whole panels of y,
  * bias, prelu, add, skip and blend are read and written. y may be add; it may not be an input of v. n_in is at most
  * LINEAR_MAX_IN and, unless v is a map, a multiple of 16.
  *
- * Forms of pairs take two inputs per step; n_in is then a multiple of 16. One rounds weights (when packed) and inputs
- * to bfloat16 (8 bits of mantissa) and sums the products in float. The other rounds to int16: inputs to multiples of
- * the row's largest / LINEAR_MOST (of a norm the largest that it can have, sqrt(n_in) / LINEAR_MOST), an output's
- * weights to multiples of its own step, so large that sums of products stay within 32 bits. These sums are exact. */
+ * Versions with pairs process two inputs per step; n_in is then a multiple of 16. The bfloat16 version rounds weights
+ * (when packed) and inputs to 8 bits of mantissa, and sums the products in float. The int16 version rounds inputs to
+ * multiples of the row's largest / LINEAR_MOST; for a norm, to multiples of its upper bound sqrt(n_in) / LINEAR_MOST.
+ * It rounds an output's weights to multiples of a step that keeps sums of products within 32 bits, so these sums are
+ * exact. */
 #ifndef PRIMEKNET_LINEAR_H
 #define PRIMEKNET_LINEAR_H
 
@@ -32,7 +33,7 @@ struct linear {
     float epsilon;
     unsigned n_convs;
     const struct depthwise *convs;
-    const float *weight; /* packed for the form that is called */
+    const float *weight; /* packed for the version that is called */
     const float *steps;  /* of the weights, only in the int16 form */
     const float *bias;
     const float *prelu; /* may be NULL */
@@ -43,10 +44,10 @@ struct linear {
     size_t y_stride;
 };
 
-/* LINEAR_NARROW: a last panel with at most this many outputs is computed faster. */
+/* LINEAR_NARROW: a last panel with at most this many outputs takes a faster path. */
 enum { LINEAR_PANEL = 16, LINEAR_MAX_IN = 2048, LINEAR_NARROW = 4, LINEAR_MOST = 8191 };
 
-/* The int16 form's least largest input of a row, so that its inverse is finite. */
+/* A lower bound for a row's largest input in the int16 version, so that its inverse is finite. */
 #define LINEAR_LEAST 1e-20f
 
 static inline unsigned linear_padded(unsigned n_out) {

@@ -45,8 +45,7 @@ static inline unsigned linear_cuda_tiles(unsigned n_out) {
     return n_out >= 64 ? 8 : (n_out + 15) / 16 * 2;
 }
 
-/* The floats that packed weights take, and how to store one output's weights there, in host memory. The rest must be
- * 0. */
+/* Return the floats that packed weights take; store one output's weights there, in host memory that starts as zeros. */
 size_t linear_cuda_size(unsigned n_in, unsigned n_out);
 void linear_cuda_put(float *packed, unsigned n_in, unsigned n_out, unsigned output, const float *weight);
 
@@ -54,7 +53,7 @@ void linear_cuda(const struct linear_cuda *a, cudaStream_t stream);
 
 /* Three or two layers in a row, for maps of C = 16, 32 or 64 channels [n_frames * n_rows][C]:
  *   v = gate(norm(x)), or factor * product;  y = x + proj(v);  z = out(norm(y)), 4 C outputs.
- * Behind a gate, input i of proj is packed as input linear_chain_cuda_input(i). y may be x. */
+ * After a gate, input i of proj is packed as input linear_chain_cuda_input(i). y may be x. */
 struct linear_chain_cuda {
     unsigned n_frames, n_rows, n_channels;
     float norm_epsilon;
@@ -71,7 +70,7 @@ static inline bool linear_chain_cuda_fits(unsigned n_channels, unsigned n_out) {
     return (n_channels == 16 || n_channels == 32 || n_channels == 64) && n_out == 4 * n_channels;
 }
 
-/* A lane gets outputs 2 t and 2 t + 1 of eight neighbours of a gate, but needs inputs 4 t to 4 t + 3 of 16. */
+/* A lane computes outputs 2 t and 2 t + 1 of each eight gate outputs, but needs inputs 4 t to 4 t + 3 of each 16. */
 static inline unsigned linear_chain_cuda_input(unsigned i) {
     return i / 16 * 16 + i % 8 / 2 * 4 + i % 16 / 8 * 2 + i % 2;
 }
