@@ -1,4 +1,4 @@
-/* content.h - a test's small files, written and read whole. */
+/* content.h - writes and reads small files whole. */
 #ifndef PRIMEKNET_CONTENT_H
 #define PRIMEKNET_CONTENT_H
 
@@ -12,7 +12,7 @@ static inline void put_content(const char *path, const char *text) {
     ck_assert_int_eq(fclose(f), 0);
 }
 
-/* Until the next call. */
+/* Returns a file's text, valid until the next call. */
 static inline const char *content(const char *path) {
     static char text[70000];
     FILE *f = fopen(path, "r");

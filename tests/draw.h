@@ -1,4 +1,4 @@
-/* draw.h - a test's random numbers and zeroed memory. The test sets draw_seed. */
+/* draw.h - random numbers and zeroed memory for a test. The test sets draw_seed. */
 #ifndef PRIMEKNET_DRAW_H
 #define PRIMEKNET_DRAW_H
 
@@ -9,7 +9,7 @@
 
 static uint32_t draw_seed;
 
-/* 0 to n - 1. */
+/* Returns a random number from 0 to n - 1. */
 static inline uint32_t draw(uint32_t n) {
     draw_seed = draw_seed * 1664525 + 1013904223;
     return (uint32_t)((uint64_t)draw_seed * n >> 32);

@@ -1,7 +1,7 @@
-/* kernel_cases.h - one table of cases for the kernels, shared by the test, which compares the vectorised forms with the
- * reference, and the benchmark, which times those that the shipped models use.
+/* kernel_cases.h - the table of cases for the kernels. The test compares the vectorised versions with the reference;
+ * the benchmark times the cases that the shipped models use.
  *
- * A kernel_work holds a case's arguments, filled from a seed: the same seed gives the same values. */
+ * A kernel_work holds a case's arguments, filled with random numbers from a seed. */
 #ifndef PRIMEKNET_KERNEL_CASES_H
 #define PRIMEKNET_KERNEL_CASES_H
 
@@ -38,9 +38,9 @@ enum {
 
 struct kernel_case {
     enum kernel_op op;
-    const char *what; /* where the shipped models use it, or what is special about it */
+    const char *what; /* its use in the shipped models, or its special property */
     unsigned n_rows, n_in, n_out, n_taps, flags;
-    unsigned timed; /* in the benchmark */
+    unsigned timed; /* timed in the benchmark */
 };
 
 extern const struct kernel_case kernel_cases[];
@@ -49,7 +49,7 @@ extern const char *const kernel_op_names[];
 
 struct kernel_work {
     const struct kernel_case *c;
-    bool bf16; /* the pairs of the kernels that it is for */
+    bool bf16; /* the kernels' pairs are bfloat16 */
     union {
         struct linear linear;
         struct depthwise depthwise;
@@ -68,12 +68,12 @@ struct kernel_work {
     struct {
         float *values;
         size_t n;
-    } arrays[16]; /* all arrays of the case, each between two guards of NaN that nobody may write */
+    } arrays[16]; /* all arrays of the case, each between two guards of NaN that must not be written */
     unsigned n_arrays;
     struct {
         float *values;
         size_t n;
-    } out[2]; /* the result, then the state if any; poisoned unless the kernel reads it first */
+    } out[2]; /* the result, then the state, if any; poisoned unless the kernel reads it */
     unsigned n_outs;
     double n_macs; /* multiply-adds in one call */
 };

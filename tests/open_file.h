@@ -1,4 +1,4 @@
-/* open_file.h - waits until a program that a test has started has a file open, so that a signal comes in mid-work. */
+/* open_file.h - waits until a program under test has a file open, so that a signal interrupts its work. */
 #ifndef PRIMEKNET_TESTS_OPEN_FILE_H
 #define PRIMEKNET_TESTS_OPEN_FILE_H
 
@@ -12,8 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Whether a descriptor, a link in /proc, is this file; if file is NULL, whether it writes a file below dir, by name or
- * without one, other than the program's standard error. */
+/* Whether a descriptor, a link in /proc, refers to `file` or, if file is NULL, to a writable file below dir, named or
+ * unnamed, other than the program's standard error. */
 static inline bool is_open_file(const char *descriptor, const char *dir, const char *file) {
     char target[4096];
     struct stat st;
@@ -25,7 +25,7 @@ static inline bool is_open_file(const char *descriptor, const char *dir, const c
            (st.st_mode & S_IWUSR);
 }
 
-/* Fails the test if the process ends before. */
+/* Waits for that; fails the test if the process ends first. */
 static inline void await_open(pid_t pid, const char *dir, const char *file) {
     char folder[64], descriptor[600];
     snprintf(folder, sizeof folder, "/proc/%d/fd", (int)pid);

@@ -1,4 +1,4 @@
-/* run.h - runs a test program's suite; its exit status says whether tests failed. */
+/* run.h - runs a test program's suite, and returns its exit status: whether tests failed. */
 #ifndef PRIMEKNET_TESTS_RUN_H
 #define PRIMEKNET_TESTS_RUN_H
 

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stddef.h>
 
-/* In dB, over n samples; `should` must not be silent. */
+/* Returns the ratio in dB over n samples; `should` must not be silent. */
 static inline double snr_db(const float *is, const float *should, size_t n) {
     double signal = 0, error = 0;
     for (size_t i = 0; i < n; i++) {
