@@ -14,7 +14,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#define LOUDEST 1000.f   /* louder samples are clipped, as in the engines: cancellers compute with powers */
+#define LOUDEST 1000.f   /* louder samples are clipped, as in the engines, because cancellers compute powers */
 
 struct canceller {
     struct aec aec;
@@ -22,17 +22,17 @@ struct canceller {
     pthread_t thread;
     float mic[RING], played[RING], clean[RING]; /* by position */
 
-    /* the audio thread's */
-    uint64_t cycle, start, end; /* this cycle, and the positions at which its input began and ends so far */
+    /* audio thread only */
+    uint64_t cycle, start, end; /* this cycle, and the positions where its input began and ends so far */
     bool heard_played, hears_played; /* in the cycle before, in this one */
-    uint64_t born;              /* what came in before this position does not go out */
+    uint64_t born;              /* input before this position is not output */
     struct blocks blocks;
     unsigned behind;            /* samples between the input's end and the output's */
     float out[BLOCK_MAX];
 
-    /* between the threads */
-    _Atomic uint64_t complete; /* up to here mic and played are there: the thread may take them */
-    _Atomic uint64_t done;     /* up to here clean is there */
+    /* shared by the threads */
+    _Atomic uint64_t complete; /* mic and played are complete up to here: the thread may read them */
+    _Atomic uint64_t done;     /* clean is complete up to here */
     _Atomic unsigned delay;
     _Atomic uint32_t posted; /* a futex */
     _Atomic bool quit;
@@ -47,7 +47,7 @@ static bool all_finite(const float *x, unsigned n) {
     return finite;
 }
 
-/* Takes one block. What was played is then forgotten, since the next time around there may be none. */
+/* Processes one block. Then clears its far end, because the ring's next round may contain none. */
 static void take_block(struct canceller *c, uint64_t at) {
     static const float silence[CANCELLER_BLOCK];
     float mic[CANCELLER_BLOCK], played[CANCELLER_BLOCK], out[CANCELLER_BLOCK];
@@ -55,7 +55,7 @@ static void take_block(struct canceller *c, uint64_t at) {
     ring_get(c->played, at, played, CANCELLER_BLOCK);
     ring_put(c->played, at, silence, CANCELLER_BLOCK);
     c->aec.run(c->aec.data, mic, played, out);
-    if (!all_finite(out, CANCELLER_BLOCK)) { /* nor will it be again: the echo stays in this block */
+    if (!all_finite(out, CANCELLER_BLOCK)) { /* the state is broken: renew it, and keep the echo in this block */
         c->aec.renew(c->aec.data);
         ring_get(c->mic, at - c->aec.delay, out, CANCELLER_BLOCK);
     }
@@ -74,7 +74,7 @@ static void *serve(void *arg) {
     while (!atomic_load(&c->quit)) {
         const uint32_t posted = atomic_load(&c->posted);
         const uint64_t complete = atomic_load_explicit(&c->complete, memory_order_acquire);
-        if (complete - next > RING / 2) { /* it was held up for so long that the rings may have gone around */
+        if (complete - next > RING / 2) { /* delayed for so long that the rings may have wrapped around */
             next = complete - CANCELLER_BLOCK;
             memset(c->clean, 0, sizeof c->clean);
         }
@@ -123,13 +123,13 @@ void canceller_played(struct canceller *c, uint64_t cycle, const float *in, unsi
     enter(c, cycle);
     c->hears_played = true;
     if (n > BLOCK_MAX || c->start < atomic_load_explicit(&c->complete, memory_order_relaxed))
-        return; /* the thread has this cycle already: nothing was played in the one before */
+        return; /* the thread has started this cycle: the previous one had no far end */
     put(c->played, c->start, in, n);
     if (c->end > c->start)
         hand_over(c);
 }
 
-/* n samples from a position on: without echo, or as the microphone sent them where that is late. */
+/* Reads n samples from a position on: without echo or, where that is late, the microphone's own. */
 static void read_at(const struct canceller *c, uint64_t at, float *out, unsigned n) {
     const bool done = at + n <= atomic_load_explicit(&c->done, memory_order_acquire);
     ring_get(done ? c->clean : c->mic, done ? at : at - c->aec.delay, out, n);
@@ -147,10 +147,10 @@ const float *canceller_process(struct canceller *c, uint64_t cycle, const float 
     if (c->hears_played || !c->heard_played) /* else it comes in a moment */
         hand_over(c);
     blocks_add(&c->blocks, n, c->end);
-    /* The thread had one cycle's time for what came before this one, all but what is left of a block. */
+    /* The thread has had one cycle for all earlier input, except an incomplete block. */
     const unsigned before = c->behind, behind = c->blocks.max + CANCELLER_BLOCK;
     read_at(c, begun - behind, c->out, n);
-    if (before && before != behind) { /* another quantum: a cross-fade, as long as there are former samples */
+    if (before && before != behind) { /* another quantum: a cross-fade, as far as older samples reach */
         float former[CANCELLER_BLOCK];
         unsigned n_fade = before - CANCELLER_BLOCK < n ? before - CANCELLER_BLOCK : n;
         n_fade = n_fade < CANCELLER_BLOCK ? n_fade : CANCELLER_BLOCK;

@@ -19,42 +19,42 @@
 
 #define STABLE PUMP_RATE              /* samples a quantum must last before the delay shrinks */
 #define FED_MIN (PUMP_RATE * 3 / 10)  /* samples a stream is fed before it may sound */
-#define FED_MAX (2 * PUMP_RATE)       /* samples after which it sounds even if it never caught up beside the old one */
-#define FULL_SCALE 0.999f             /* converters end at 32767 / 32768 */
-#define CLIP_HOLD (2 * PUMP_RATE)     /* samples, as pump_stats has it */
+#define FED_MAX (2 * PUMP_RATE)       /* samples after which it sounds even if it has not caught up */
+#define FULL_SCALE 0.999f             /* a converter's highest value is 32767 / 32768 */
+#define CLIP_HOLD (2 * PUMP_RATE)     /* samples; see pump_stats.clips */
 
 enum state { FRESH, STEADY, FEEDING, FADING }; /* see pump.h */
 
 struct pump {
-    struct feed feed; /* what the worker sees */
+    struct feed feed; /* shared with the worker */
 
-    /* the owner's */
+    /* owner only */
     uint64_t seen_written; /* by pump_alive */
     bool rests;
 
-    /* the audio thread's */
+    /* audio thread only */
     enum state state;
     struct engine_stream *cur, *next; /* next: FEEDING and FADING, else NULL */
     struct readers readers;           /* none in FRESH */
     struct blocks blocks;
     struct wait wait;
-    unsigned block_max;       /* the longest block that the delay must cover, samples */
-    unsigned target;          /* the delay that the last reader shall have ... */
-    bool aim;                 /* ... exactly; else give or take blocks.slack */
+    unsigned block_max;       /* samples: the longest block that the delay must cover */
+    unsigned target;          /* the delay that the newest reader should have ... */
+    bool aim;                 /* ... exactly; otherwise within blocks.slack */
     struct input input;
     float gain, last;         /* the input's fade, and its last sample */
-    bool held;                /* the microphone went: its last sample stands until it has faded */
+    bool held;                /* the microphone is gone: its last sample is held and faded out */
     float heard[CHUNK];       /* scratch */
     struct level level;
     struct level_channel channel; /* of `level` */
 
-    /* between the threads */
-    float sounded[RING];        /* what went out, for pump_listen */
-    _Atomic uint64_t n_sounded; /* RING_START more than the samples that went out */
-    _Atomic uint64_t clipped; /* where a sample came in at full scale last; 0: none did */
+    /* shared by the threads */
+    float sounded[RING];        /* the output, for pump_listen */
+    _Atomic uint64_t n_sounded; /* RING_START plus the number of output samples */
+    _Atomic uint64_t clipped; /* the position of the last input sample at full scale; 0: none */
     _Atomic bool mute;
-    _Atomic int holder;                   /* who works on the audio thread's part: see hold() */
-    _Atomic uint64_t due_hops, late_hops; /* late_hops is written last and read first, so it is never the greater */
+    _Atomic int holder;                   /* who holds the audio thread's part: see hold() */
+    _Atomic uint64_t due_hops, late_hops; /* late_hops is written last and read first, so it never exceeds due_hops */
     _Atomic unsigned delay;               /* = target */
     _Atomic bool waits, swapping;
     _Atomic(struct engine_stream *) sounding;
@@ -67,14 +67,14 @@ enum { NOBODY, AUDIO, OWNER };
 
 /* ---- the audio thread: engine streams ---------------------------------------------------------------------------- */
 
-/* The stream begins anew at the end of the input so far, which is a block's beginning. */
+/* Restarts the stream at the end of the input so far, where a block begins. */
 static void stream_begin(struct pump *p, struct engine_stream *stream) {
     stream->grid = p->input.end;
     stream->block_gcd = stream->slot->hop;
     atomic_store_explicit(&stream->base, p->input.end, memory_order_release);
 }
 
-/* To FEEDING: a stream begins beside the one that sounds. */
+/* To FEEDING: starts a stream beside the audible one. */
 static void feed_beside(struct pump *p, struct engine_stream *next) {
     stream_begin(p, next);
     p->state = FEEDING;
@@ -82,7 +82,7 @@ static void feed_beside(struct pump *p, struct engine_stream *next) {
     atomic_store(&p->feed.active[FED], next);
 }
 
-/* To FADING: the stream that was fed fades in over the one that sounds, and its hops come first. */
+/* To FADING: fades in the fed stream over the audible one, and gives its hops priority. */
 static void fade_over(struct pump *p) {
     if (!readers_add(&p->readers, p->next, newest(&p->readers)->at))
         return;
@@ -91,7 +91,7 @@ static void fade_over(struct pump *p) {
     atomic_store(&p->feed.active[FED], p->cur);
 }
 
-/* To STEADY: one stream alone. A pair that is then no longer used goes back to the owner, through the worker. */
+/* To STEADY: keeps one stream. Returns a pair that is no longer used to the owner, through the worker. */
 static void sound_alone(struct pump *p, struct engine_stream *stream) {
     struct stream_pair *const cur = p->cur->pair, *const next = p->next ? p->next->pair : cur;
     p->state = STEADY;
@@ -106,7 +106,7 @@ static void sound_alone(struct pump *p, struct engine_stream *stream) {
         atomic_store(&p->feed.retiring, next);
 }
 
-/* The pair that was handed in; NULL where there is none, or one before it is still on its way back. */
+/* Takes the incoming pair. Returns NULL if there is none, or an earlier pair is still on its way back. */
 static struct stream_pair *take_incoming(struct pump *p) {
     if (atomic_load(&p->feed.retiring) || !atomic_load_explicit(&p->feed.incoming, memory_order_relaxed))
         return NULL;
@@ -117,8 +117,8 @@ static bool is_swap(const struct pump *p) {
     return p->next && p->next->slot != p->cur->slot;
 }
 
-/* Whether the stream that is fed may sound from the position that is read next: its frames are full there, it was fed
- * long enough, and it keeps up, or will never. */
+/* Whether the fed stream may sound from the next position on: its frames are full there, it was fed long enough, and it
+ * keeps up or has had its maximum time. */
 static bool is_ready(struct pump *p) {
     const struct engine_stream *const next = p->next;
     const uint64_t fed = p->input.end - next->grid, at = newest(&p->readers)->at;
@@ -127,7 +127,7 @@ static bool is_ready(struct pump *p) {
     return fed >= FED_MAX || is_done(next, hop_of(next, at - 1));
 }
 
-/* The transitions of pump.h's table that come between blocks. */
+/* Makes the transitions of pump.h's table that happen between blocks. */
 static void step_streams(struct pump *p) {
     struct stream_pair *pair;
     switch (p->state) {
@@ -154,7 +154,7 @@ static void step_streams(struct pump *p) {
 
 /* ---- the audio thread: the delay --------------------------------------------------------------------------------- */
 
-/* The delay that is needed where the present stream's block ends lie block_gcd apart. */
+/* Returns the delay needed if the current stream's blocks end at multiples of block_gcd. */
 static unsigned delay_for(const struct pump *p, unsigned block_gcd, unsigned block_max, bool waits) {
     const struct engine_slot *const cur = p->cur->slot, *const next = p->next ? p->next->slot : cur;
     const struct delay_stream streams[] = {
@@ -164,7 +164,8 @@ static unsigned delay_for(const struct pump *p, unsigned block_gcd, unsigned blo
     return delay_needed(streams, 2, p->blocks.slack, block_max, waits);
 }
 
-/* May the audio thread wait for all the hops that a block of n samples can release, the other pumps' running too? */
+/* Whether the audio thread may wait for all the hops that a block of n samples can release, while the other pumps run,
+ * too. */
 static bool may_wait(const struct pump *p, unsigned n) {
     double us = 0;
     for (unsigned role = 0; role < N_ROLES; role++) {
@@ -178,7 +179,7 @@ static bool may_wait(const struct pump *p, unsigned n) {
     return wait_fits(&p->wait, worker_realtime(p->feed.worker), us, n, p->input.end);
 }
 
-/* From FRESH to STEADY, where a stream's first block of n samples comes. */
+/* From FRESH to STEADY, at the first block, of n samples. */
 static void begin_reading(struct pump *p, unsigned n) {
     const bool waits = may_wait(p, n);
     if (waits)
@@ -192,9 +193,9 @@ static void begin_reading(struct pump *p, unsigned n) {
     p->state = STEADY;
 }
 
-/* Where the quantum has been stable and one stream sounds alone, the delay may shrink to what these blocks need. If
- * hops would then end inside blocks, the pair's other stream begins at this block's beginning instead (FEEDING), and
- * the delay shrinks once that sounds. Returns the delay from now on. */
+/* Shrinks the delay to what the blocks need, if the quantum has been stable and only one stream sounds. If hops would
+ * then end inside blocks, it instead starts the pair's other stream at the beginning of this block (FEEDING), and the
+ * delay shrinks once that stream sounds. Returns the new delay. */
 static unsigned shrink(struct pump *p, unsigned n, unsigned delay) {
     if (p->state != STEADY || p->readers.n != 1 || p->input.end - p->blocks.since < STABLE)
         return delay;
@@ -216,7 +217,7 @@ static unsigned shrink(struct pump *p, unsigned n, unsigned delay) {
     return less;
 }
 
-/* Sees a block of n samples coming: what the delay must be from now on, and whether to wait. */
+/* Before a block of n samples: updates the delay, and decides whether to wait for the worker. */
 static void step_delay(struct pump *p, unsigned n) {
     if (blocks_add(&p->blocks, n, p->input.end))
         wait_renew(&p->wait);
@@ -229,14 +230,14 @@ static void step_delay(struct pump *p, unsigned n) {
         return;
     }
     if (wait_now(&p->wait) && !may_wait(p, n))
-        wait_end(&p->wait, p->input.end > p->blocks.since && p->state == STEADY, p->input.end); /* swaps bar nothing */
+        wait_end(&p->wait, p->input.end > p->blocks.since && p->state == STEADY, p->input.end); /* a swap never bars */
     unsigned delay = delay_for(p, p->cur->block_gcd, p->block_max, wait_now(&p->wait));
     delay = shrink(p, n, delay > p->target ? delay : p->target);
     p->aim |= p->target != delay;
     p->target = delay;
 }
 
-/* Brings the signal to where the target is, when n_out samples are to be read after the input so far. */
+/* Moves the reader to the target, before n_out samples are read after the input so far. */
 static void step_reader(struct pump *p, unsigned n_out) {
     const uint64_t at = p->input.end - n_out - p->target;
     const int64_t off = (int64_t)(newest(&p->readers)->at - at);
@@ -251,8 +252,8 @@ static float square(float x) {
     return x * x;
 }
 
-/* Takes the block into the dry ring. Where the microphone ends, its last sample fades out. Where it begins, it fades in
- * from its first sample that is not 0, since a stream's first blocks may be empty. */
+/* Writes the block to the dry ring. When the microphone stops, its last sample is faded out. When it starts, it is
+ * faded in from its first nonzero sample, because the first blocks of a stream may be empty. */
 static void take(struct pump *p, const float *in, unsigned n) {
     const bool mute = atomic_load_explicit(&p->mute, memory_order_relaxed);
     const float step = 1.0f / FADE;
@@ -275,7 +276,8 @@ static void take(struct pump *p, const float *in, unsigned n) {
     atomic_store_explicit(&p->feed.written, p->input.end, memory_order_release);
 }
 
-/* The n <= CHUNK samples in `heard` have been rendered. In the first second the network does not know the noise yet. */
+/* Handles the n <= CHUNK rendered samples in `heard`. Ignores the first second for the reduction, in which the network
+ * does not know the noise yet. */
 static void compare(struct pump *p, unsigned n) {
     if (atomic_exchange_explicit(&p->other_controls, false, memory_order_relaxed))
         reduction_restart(&p->reduction);
@@ -285,7 +287,7 @@ static void compare(struct pump *p, unsigned n) {
     reduction_add(&p->reduction, p->readers.other, p->heard, n);
 }
 
-/* The block's output: n samples. */
+/* Renders the block's n output samples. */
 static void render(struct pump *p, float *out, unsigned n) {
     float power = 0;
     for (unsigned done = 0; done < n;) {
@@ -326,13 +328,13 @@ static void wait_until(struct pump *p, uint64_t deadline_ns, unsigned n) {
     atomic_store(&p->feed.waiting, false);
 }
 
-/* Did the input between two positions complete a hop? */
+/* Whether the input between two positions completed a hop. */
 static bool completes_hop(const struct engine_stream *stream, uint64_t before, uint64_t end) {
     const unsigned hop = stream->slot->hop;
     return (end - stream->grid) / hop != (before - stream->grid) / hop;
 }
 
-/* Wakes the worker where hops are complete, or where it has something to pass on to the owner. */
+/* Wakes the worker if hops are complete, or if it has something to pass on to the owner. */
 static void hand_over(struct pump *p, uint64_t before, uint64_t due_ns) {
     if (completes_hop(p->cur, before, p->input.end) || (p->next && completes_hop(p->next, before, p->input.end)) ||
         atomic_load(&p->feed.notify) || atomic_load_explicit(&p->feed.retiring, memory_order_relaxed))
@@ -341,7 +343,7 @@ static void hand_over(struct pump *p, uint64_t before, uint64_t due_ns) {
 
 /* ---- the audio thread: blocks ------------------------------------------------------------------------------------ */
 
-/* Tells others what has changed. */
+/* Publishes the state for other threads. */
 static void show(struct pump *p) {
     const bool swapping = is_swap(p), waits = wait_now(&p->wait);
     bool news = atomic_exchange_explicit(&p->delay, p->target, memory_order_relaxed) != p->target;
@@ -362,7 +364,7 @@ static void block(struct pump *p, const float *in, unsigned n_in, float *out, un
             p->blocks.slack = DELAY_SLACK;
         atomic_store_explicit(&p->feed.quantum, n_in, memory_order_relaxed);
         show(p);
-        /* Only a worker that has nothing left of earlier blocks can serve this one in time. */
+        /* Only a worker without a backlog of earlier blocks can serve this one in time. */
         wait = wait_now(&p->wait) && readers_served(&p->readers, p->input.end, 0);
         const uint64_t before = p->input.end;
         take(p, in, n_in);
@@ -379,7 +381,8 @@ static void block(struct pump *p, const float *in, unsigned n_in, float *out, un
     }
 }
 
-/* The audio thread's part is its own while blocks come. While it stands the owner works on it. False: it is taken. */
+/* Takes hold of the audio thread's part: the audio thread does during a block, the owner while the audio thread does
+ * not run. Returns false if the other holds it. */
 static bool hold(struct pump *p, int who) {
     int nobody = NOBODY;
     return atomic_compare_exchange_strong(&p->holder, &nobody, who);
@@ -390,7 +393,7 @@ static void let_go(struct pump *p) {
 }
 
 void pump_process(struct pump *p, const float *in, unsigned n_in, float *out, unsigned n_out) {
-    if (!hold(p, AUDIO)) { /* after a pause, and the owner is just exchanging the engine */
+    if (!hold(p, AUDIO)) { /* after a pause, while the owner exchanges the engine */
         if (n_out)
             memset(out, 0, n_out * sizeof *out);
         return;
@@ -407,8 +410,8 @@ void pump_process(struct pump *p, const float *in, unsigned n_in, float *out, un
     let_go(p);
 }
 
-/* To FRESH. Nothing sounds, so a swap ends here, with the new engine unless that is lost, and an engine that was handed
- * in is taken at once. */
+/* To FRESH. Nothing sounds, so this completes a swap, with the new engine unless it is lost, and takes an incoming
+ * engine at once. */
 static void restart(struct pump *p) {
     sound_alone(p, is_swap(p) && !atomic_load(&p->next->slot->lost) ? p->next : p->cur);
     struct stream_pair *const pair = take_incoming(p);
@@ -494,7 +497,7 @@ void pump_level(struct pump *p, float target) {
     level_control(&p->level, target);
 }
 
-/* While the audio thread stands, its part of an exchange of engines is done here. */
+/* Does the audio thread's part of an engine exchange while that thread does not run. */
 void pump_dispatch(struct pump *p) {
     eventfd_t count;
     eventfd_read(p->feed.event, &count);
@@ -556,7 +559,7 @@ void pump_stats(const struct pump *p, struct pump_stats *ret) {
     };
 }
 
-/* Both rings are much longer than what is read, so that it is not overwritten meanwhile. */
+/* Both rings are much longer than n, so the samples are not overwritten while they are read. */
 void pump_listen(const struct pump *p, float *in, float *out, unsigned n) {
     const uint64_t end = atomic_load_explicit(&p->feed.written, memory_order_acquire);
     ring_get(p->feed.dry, end - atomic_load(&p->delay) - n, in, n);
@@ -573,7 +576,7 @@ bool pump_alive(struct pump *p) {
         const struct engine_stream *const stream = atomic_load(&p->feed.active[role]);
         if (!stream || atomic_load(&stream->slot->lost))
             continue;
-        /* A stream that the worker has not begun yet, or not begun anew, still has next as it was before. */
+        /* Ignores a stream that the worker has not (re)started yet: its `next` is an old one. */
         const uint64_t base = atomic_load(&stream->base), next = atomic_load(&stream->next);
         alive &= (next > base ? next : base) + stream->slot->hop > p->seen_written;
     }

@@ -27,7 +27,7 @@ void input_get(const struct input *input, uint64_t x, float *out, unsigned n) {
     }
 }
 
-/* The next n samples of a reader. */
+/* Reads the next n samples of a reader. */
 static void read_on(struct reader *r, const struct input *input, float *out, unsigned n) {
     const struct engine_stream *const stream = r->stream;
     const unsigned hop = stream->slot->hop, delay = stream->slot->delay;

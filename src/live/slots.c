@@ -19,8 +19,8 @@ struct touched {
     _Alignas(max_align_t) char memory[];
 };
 
-/* A mapping of its own, since the heap is not locked at every moment (memory_trim). Sanitizers know the ends of what
- * comes from calloc alone. */
+/* Uses a separate mapping, because memory_trim unlocks the heap for moments. Under sanitizers calloc, whose bounds they
+ * check. */
 void *touched(size_t n, size_t size) {
     const size_t all = offsetof(struct touched, memory) + n * size;
 #ifdef SANITIZED
@@ -101,7 +101,7 @@ void slots_release_unused(struct engine_slots *slots) {
     }
 }
 
-/* Batches that took long count while they go on, and while they are more than one in a hundred. */
+/* Slow batches count while they continue, and while they are more than one in a hundred. */
 static unsigned batch_us(const struct engine_slot *slot, unsigned n) {
     if (n == 0)
         return 0;
@@ -111,8 +111,8 @@ static unsigned batch_us(const struct engine_slot *slot, unsigned n) {
     return all < recent ? all : recent;
 }
 
-/* In batches, each hop goes with the other streams' hops, and the first may have to wait for a batch of theirs that had
- * begun. One by one, each hop may come after one of every other stream. */
+/* With batches, each hop runs together with the other streams' hops, and the first may wait for a batch of theirs that
+ * is already running. One by one, each hop may follow a hop of every other stream. */
 unsigned slot_cost_us(const struct engine_slot *slot, unsigned n_hops, unsigned n_streams) {
     return slot->together ? n_hops * batch_us(slot, n_streams) + batch_us(slot, n_streams - 1)
                           : n_hops * n_streams * batch_us(slot, 1);

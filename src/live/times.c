@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#define SEEDED 1000 /* batches after which the seed no longer counts */
+#define SEEDED 1000 /* batches after which the seed has no effect */
 #define REFRESH 16  /* batches between two updates of the percentiles */
 
 static unsigned time_bin(uint64_t ns) {
@@ -12,7 +12,7 @@ static unsigned time_bin(uint64_t ns) {
     return bin < 0 ? 0 : bin >= TIMES_BINS ? TIMES_BINS - 1 : (unsigned)bin;
 }
 
-/* The upper edge of a bin, so that no time is reported as shorter than it was. */
+/* Returns the upper edge of a bin, so that no time is reported as too short. */
 static unsigned bin_us(unsigned bin) {
     return (unsigned)ceil(exp2((bin + 1) / 16.0));
 }
@@ -23,7 +23,8 @@ void times_seed(struct times *t, unsigned us) {
     atomic_init(&t->recent_p99_us, us);
 }
 
-/* The time that `percent` of n batches take at most. Where n is less than `least`, the missing ones took the seed's. */
+/* Returns the time that `percent` of n batches take at most. If n < least, the missing batches count with the seed's
+ * time. */
 static unsigned percentile(const struct times *t, const uint16_t count[TIMES_BINS], unsigned percent, unsigned n,
         unsigned least) {
     const unsigned missing = t->seed_us && n < least ? least - n : 0, wanted = percent * (n + missing);

@@ -16,25 +16,25 @@
 #include <sys/eventfd.h>
 
 #define BEHIND (PUMP_RATE / 10) /* samples, besides a quantum, that a stream may lag before hops are skipped */
-#define GATHER_NS 200000        /* that a hop waits for others: what blocks of one cycle of the graph lie apart */
-#define RUN_MAX_NS 20000000     /* computed without sleep: the kernel kills at RLIMIT_RTTIME, which may be 200 ms */
-#define PAUSE_NS 100000         /* of sleep then: a timer of 1 us is over before the thread sleeps */
+#define GATHER_NS 200000        /* how long a hop waits for others: the distance of the blocks in one graph cycle */
+#define RUN_MAX_NS 20000000     /* work without sleep; at RLIMIT_RTTIME, maybe 200 ms, the kernel kills us */
+#define PAUSE_NS 100000         /* the sleep then; a timer of 1 us would expire before the thread sleeps */
 
 struct worker {
     struct rt rt;
     pthread_t thread;
     int refusal;     /* of real-time priority: -errno or 0 */
     bool all_locked; /* in memory */
-    struct engine_slots slots; /* the owner's */
+    struct engine_slots slots; /* owner only */
 
     _Atomic(struct feed *) feeds[WORKER_PUMPS];
     _Atomic uint32_t posted; /* futex: the worker sleeps on it */
-    _Atomic uint32_t looks;  /* futex: an owner that removes a feed sleeps on it */
-    _Atomic uint32_t tid;    /* futex: the owner that opens the worker sleeps on it */
+    _Atomic uint32_t looks;  /* futex: the owner sleeps on it to remove a feed */
+    _Atomic uint32_t tid;    /* futex: the owner sleeps on it to open the worker */
     _Atomic bool realtime;
     _Atomic bool sleeping, removing, quit;
 
-    /* the thread's */
+    /* worker's thread only */
     uint64_t ended_ns, slept_ns;
 };
 
@@ -47,15 +47,15 @@ struct due_hop {
     uint64_t start;
 };
 
-/* All due hops of one role, and which of them is needed first. */
+/* All due hops of one role, and the one with the earliest deadline. */
 struct due_hops {
     struct due_hop hops[WORKER_PUMPS];
     unsigned n, first;
-    uint64_t first_ns; /* when that is needed */
+    uint64_t first_ns; /* its deadline */
 };
 
-/* Hands a pair that the audio thread no longer uses on to the owner, who frees it, and wakes the owner if there is
- * news. Comes before the streams are read, so none of them belongs to that pair any more. */
+/* Passes a pair that the audio thread no longer uses on to the owner, which frees it, and wakes the owner if there is
+ * news. It runs before the active streams are read, so none of them belongs to that pair. */
 static void answer_owner(struct feed *f) {
     struct stream_pair *const pair = atomic_exchange(&f->retiring, NULL);
     if (pair) {
@@ -68,7 +68,7 @@ static void answer_owner(struct feed *f) {
         eventfd_write(f->event, 1);
 }
 
-/* Counts, for every engine, the streams of each role whose pumps run: what a batch can be made of. */
+/* Counts the streams of each role whose pumps run, per engine: batches can consist of these. */
 static void count_streams(struct worker *w) {
     const struct engine_stream *streams[N_ROLES][WORKER_PUMPS] = {0};
     const uint64_t now = now_ns();
@@ -90,7 +90,7 @@ static void count_streams(struct worker *w) {
     }
 }
 
-/* Hops until a gap in the input has left all frames, and these have left the overlap-add. */
+/* Returns the hops until a gap in the input has left all frames, and these have left the overlap-add. */
 static unsigned unclean_hops(const struct engine_slot *slot) {
     return 2 * ((slot->delay + slot->hop - 1) / slot->hop);
 }
@@ -103,7 +103,7 @@ static void show_voice(struct feed *f, struct engine_stream *stream) {
         atomic_store(&f->notify, true);
 }
 
-/* Finds the stream's next hop, and skips those that it is too far behind for. False: its samples are not all there. */
+/* Finds the stream's next hop, and skips hops if the stream is too far behind. Returns false if samples are missing. */
 static bool next_hop(struct feed *f, struct engine_stream *stream, uint64_t *start) {
     struct engine_slot *const slot = stream->slot;
     if (atomic_load(&slot->lost))
@@ -135,7 +135,7 @@ static bool next_hop(struct feed *f, struct engine_stream *stream, uint64_t *sta
     return true;
 }
 
-/* Adds a feed's due hops to those of the feeds before it. */
+/* Adds a feed's due hops to those of earlier feeds. */
 static void find_due(struct feed *f, struct due_hops due[N_ROLES]) {
     const uint64_t due_ns = atomic_load_explicit(&f->due_ns, memory_order_relaxed);
     for (unsigned role = 0; role < N_ROLES; role++) {
@@ -152,7 +152,7 @@ static void find_due(struct feed *f, struct due_hops due[N_ROLES]) {
     }
 }
 
-/* Picks the hop that is needed first and, where the engine computes hops together, all that can go with it. Returns the
+/* Picks the hop with the earliest deadline and, if the engine batches hops, all hops that can join it. Returns the
  * number of hops in the batch. */
 static unsigned pick_batch(const struct due_hops *due, struct due_hop *batch) {
     if (!due->n)
@@ -166,8 +166,8 @@ static unsigned pick_batch(const struct due_hops *due, struct due_hop *batch) {
     return n;
 }
 
-/* One look at all feeds: decides what is computed next. Audible streams come before those that are only fed, and are
- * not held up by them. Returns the number of hops in the batch. */
+/* Scans all feeds and decides what to compute next. Audible streams have priority over streams that are only fed, and
+ * never wait for them. Returns the number of hops in the batch. */
 static unsigned look(struct worker *w, struct due_hop *batch) {
     struct due_hops due[N_ROLES] = {0};
     for (unsigned i = 0; i < WORKER_PUMPS; i++) {
@@ -189,8 +189,8 @@ static bool is_in(const struct due_hop *batch, unsigned n, const struct engine_s
     return false;
 }
 
-/* How long to wait for hops of other pumps that would make the batch larger and are expected in a moment: one block or
- * one hop after their last, whichever is longer. 0: do not wait. */
+/* Returns how long to wait for hops of other pumps that could join the batch. They are expected one block or one hop,
+ * whichever is longer, after their last one. 0: do not wait. */
 static uint64_t gather_ns(struct worker *w, const struct due_hop *batch, unsigned n) {
     const struct engine_slot *const slot = batch[0].stream->slot;
     if (!slot->together || batch[0].stream != atomic_load(&batch[0].feed->active[AUDIBLE]))
@@ -224,7 +224,7 @@ static void tell_progress(struct feed *f) {
         futex_wake(&f->progress, 1);
 }
 
-/* The engine failed: dry sounds until the owner brings another, and nobody waits for its hops. */
+/* Handles a failed engine: dry plays until the owner passes another one, and no thread waits for its hops. */
 static void lose(struct worker *w, struct engine_slot *slot) {
     atomic_store(&slot->lost, true);
     for (unsigned i = 0; i < WORKER_PUMPS; i++) {
@@ -236,14 +236,14 @@ static void lose(struct worker *w, struct engine_slot *slot) {
     }
 }
 
-/* Gives the audio thread what came out of a hop, unless a gap in the input or a value that is not finite spoils it. */
+/* Passes a hop's output to the audio thread, unless it is spoiled by a gap in the input or a non-finite value. */
 static void publish(const struct due_hop *d) {
     struct engine_stream *const stream = d->stream;
     struct engine_slot *const slot = stream->slot;
     bool finite = true;
     for (unsigned i = 0; i < slot->hop; i++)
         finite &= isfinite(stream->out[i]) != 0;
-    if (!finite) { /* the state may be poisoned: reset it, and let dry sound until frames are full again */
+    if (!finite) { /* the state may be poisoned: reset it, and play dry until frames are full again */
         engine_reset(slot->engine, stream->number);
         stream->n_unclean = unclean_hops(slot);
     }
@@ -259,8 +259,8 @@ static void publish(const struct due_hop *d) {
     atomic_store_explicit(done_mark(stream, d->start), d->start, memory_order_release);
 }
 
-/* Runs the batch and wakes the audio threads that wait for it. A hop's time counts from when it could start: when it
- * was posted, or when the worker was done with the batch before. */
+/* Runs the batch and wakes the audio threads that wait for it. A hop's time is measured from when it could start: when
+ * it was posted, or when the previous batch ended. */
 static void compute(struct worker *w, const struct due_hop *batch, unsigned n) {
     struct engine_slot *const slot = batch[0].stream->slot;
     struct engine_job jobs[WORKER_PUMPS];
@@ -298,7 +298,7 @@ static void compute(struct worker *w, const struct due_hop *batch, unsigned n) {
 
 /* ---- the thread: its life ---------------------------------------------------------------------------------------- */
 
-/* Sleeps until the next post, or for that long. False: nobody posted. */
+/* Sleeps until the next post, or until the timeout; then it returns false. */
 static bool sleep_until_posted(struct worker *w, uint32_t posted, uint64_t timeout_ns) {
     atomic_store(&w->sleeping, true);
     const bool woken = futex_wait(&w->posted, posted, timeout_ns);
@@ -314,7 +314,7 @@ static void pause_now_and_then(struct worker *w) {
     }
 }
 
-/* Looks, then sleeps where nothing is due, gathers where the batch may grow, or computes; and looks again. */
+/* The worker's loop: scans the feeds, then sleeps if nothing is due, waits if the batch may grow, or computes. */
 static void *serve(void *arg) {
     struct worker *const w = arg;
     sigset_t all;
@@ -342,7 +342,7 @@ static void *serve(void *arg) {
             state = LOOKS;
         } else {
             const bool woken = sleep_until_posted(w, posted, state == SLEEPS ? UINT64_MAX : wait_ns);
-            state = woken ? LOOKS : HAS_GATHERED; /* without the others, who did not come */
+            state = woken ? LOOKS : HAS_GATHERED; /* without the others, which did not arrive */
         }
     }
     return NULL;
@@ -409,9 +409,9 @@ int worker_engine(struct worker *w, struct engine *engine, unsigned hop_p99_us) 
         struct stream_pair *const untaken = atomic_exchange(&f->incoming, pairs[i]);
         if (untaken)
             pair_leave(&w->slots, f, untaken);
-        eventfd_write(f->event, 1); /* a pump whose audio thread stands takes it in pump_dispatch */
+        eventfd_write(f->event, 1); /* a pump whose audio thread does not run takes it in pump_dispatch */
     }
-    w->all_locked = memory_lock(); /* weights and states among it */
+    w->all_locked = memory_lock(); /* includes weights and states */
     slots_release_unused(&w->slots);
     return 0;
 }
@@ -434,7 +434,7 @@ int worker_add(struct worker *w, struct feed *f) {
         f->number = i;
         pair_take(f, pair);
         atomic_store(&w->feeds[i], f);
-        w->all_locked = memory_lock(); /* weights and states among it */
+        w->all_locked = memory_lock(); /* includes weights and states */
         return 0;
     }
     return -ENOSPC;
@@ -442,7 +442,7 @@ int worker_add(struct worker *w, struct feed *f) {
 
 void worker_remove(struct worker *w, struct feed *f) {
     atomic_store(&w->feeds[f->number], NULL);
-    /* A look that has begun may still use the feed; the next one does not. */
+    /* A scan in progress may still use the feed; the next one does not. */
     const uint32_t looks = atomic_load(&w->looks);
     atomic_store(&w->removing, true);
     post(w);
