@@ -14,18 +14,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* In samples at the models' rate, if nothing else is said. A handle's delay is its model's window less a hop, and its
- * hops are computed in one hop more. So DELAY, the window of the library's own models, is the delay of each of them,
- * whatever its hop. */
+/* In samples at the models' rate, unless stated otherwise. A handle's delay is its model's synthesis window less a hop,
+ * and computing a hop takes up to one hop more. So DELAY, the synthesis window of the shipped models, is the delay of
+ * each of them, whatever its hop. */
 enum {
     RATE = 48000,
     DELAY = 1024,
-    STEP = 256,            /* the hop without a model; the other thread looks for work once in it */
-    RING = 1 << 15,        /* kept of input and output */
-    CHUNK = 2048,          /* of the host's block, processed at once */
-    HISTORY = 14 * DELAY,  /* that a new model hears before it is heard */
-    QUALITY = 8,           /* of speexdsp's resampler, 0 to 10 */
-    FADE = 480,            /* host's samples of a cross-fade to or from bypass */
+    STEP = 256,            /* the hop without a model, and the interval at which the core's thread looks for work */
+    RING = 1 << 15,        /* samples of input and output to keep */
+    CHUNK = 2048,          /* samples of the host's block processed at once */
+    HISTORY = 14 * DELAY,  /* input that a new model receives before it sounds */
+    QUALITY = 8,           /* the quality of speexdsp's resampler, 0 to 10 */
+    FADE = 480,            /* length of the cross-fade to or from bypass, at the host's rate */
     RATE_MIN = 8000, RATE_MAX = 384000,
 };
 
@@ -35,7 +35,7 @@ struct channel {
     float in[RING], out[RING];
     float *dry;             /* [dry_size] ring at the host's rate */
     float *mid;             /* [mid_size] a chunk at the models' rate */
-    float *ready;           /* [ready_size] output at the host's rate, not given yet */
+    float *ready;           /* [ready_size] pending output at the host's rate */
     SpeexResamplerState *to_model, *to_host;
 };
 
@@ -54,15 +54,15 @@ struct core {
     _Atomic float strength, floor_db, low_cut_hz;
     _Atomic float level_target; /* LUFS; 0: off */
     atomic_uint wanted;    /* a model */
-    _Atomic uint64_t n_in; /* samples that came in so far */
+    _Atomic uint64_t n_in; /* input samples so far */
 
-    pthread_mutex_t lock;   /* of what follows, but for reading n_out and present */
-    _Atomic uint64_t n_out; /* the output is complete up to here: a multiple of the present hop */
+    pthread_mutex_t lock;   /* protects what follows; n_out and present may be read without it */
+    _Atomic uint64_t n_out; /* the output is complete up to here: a multiple of the current hop */
     enum state state;
-    struct primeknet *handle, *next, *old; /* the present one; in READY the next; one that is to be closed */
-    atomic_uint present;                   /* the model that `handle` was opened for; CORE_MODELS: none yet */
+    struct primeknet *handle, *next, *old; /* the current one; in READY the next; one to close */
+    atomic_uint present;                   /* the model for which `handle` was opened; CORE_MODELS: none yet */
     unsigned coming;                       /* in LOADING and READY: the model of the next one */
-    uint64_t heard;                        /* next has heard the input up to here */
+    uint64_t heard;                        /* next has processed the input up to here */
     struct primeknet_controls set;         /* controls of the handles */
 };
 
@@ -94,7 +94,8 @@ static unsigned hop_of(const struct primeknet *p) {
     return p ? primeknet_get_hop(p) : STEP;
 }
 
-/* A handle's hop: from the input that ends at `at` to the output that begins there. Without a handle the input passes.
+/* Computes a handle's hop: from the input that ends at `at` to the output that begins there. Without a handle, outputs
+ * the delayed input.
  */
 static void compute(const struct core *c, struct primeknet *p, uint64_t at, float *const out[]) {
     const unsigned hop = hop_of(p);
@@ -108,7 +109,8 @@ static void compute(const struct core *c, struct primeknet *p, uint64_t at, floa
             out[i][k] = c->channels[i].in[(at + k + RING - DELAY) % RING];
 }
 
-/* Where a hop of the new handle ends together with the old one's, it fades in over that, as far as that goes. */
+/* Where a hop of the new handle ends together with one of the old handle, fades it in over the length of the shorter
+ * one, and makes it current. */
 static void take_over(struct core *c, float *const out[]) {
     float fresh[CORE_CHANNELS][DELAY];
     const unsigned hop = hop_of(c->next), fade = hop_of(c->handle) < hop ? hop_of(c->handle) : hop;
@@ -153,7 +155,7 @@ static struct primeknet *open_model(const struct core *c, const char *model, cha
     return p;
 }
 
-/* The model that is wanted or, where that cannot be used, the first of those that can. */
+/* Opens the wanted model or, if it cannot be used, the first one that can. */
 static struct primeknet *load(const struct core *c, unsigned model) {
     static const char *const others[] = {"base", "small", "large"};
     char error[PRIMEKNET_ERROR], ignored[PRIMEKNET_ERROR];
@@ -166,7 +168,8 @@ static struct primeknet *load(const struct core *c, unsigned model) {
     return p;
 }
 
-/* The input that the present handle has heard, as far as it is whole hops of p. With the lock held. */
+/* Returns the end of the input that the current handle has processed, rounded down to whole hops of p. With the lock
+ * held. */
 static uint64_t heard_so_far(const struct core *c, const struct primeknet *p) {
     return (c->n_out - hop_of(c->handle)) / hop_of(p) * hop_of(p);
 }
@@ -180,13 +183,13 @@ static size_t copy_history(const struct core *c, uint64_t from, uint64_t end, fl
     return n;
 }
 
-/* Whether the model that the thread loads is still to take over. With the lock held. */
+/* Whether the model that the thread loads should still take over. With the lock held. */
 static bool is_awaited(const struct core *c) {
     return c->state == LOADING && c->coming == c->wanted;
 }
 
-/* Lets p hear what came last, until it is as far as the present handle; false where it is no longer awaited. With the
- * lock held, but for most of it. */
+/* Feeds p the latest input until it has caught up with the current handle. Returns false if p is no longer wanted.
+ * Called with the lock held, which it releases for most of the time. */
 static bool hear(struct core *c, struct primeknet *p, float *history[]) {
     const unsigned hop = hop_of(p);
     set_controls(c, p);
@@ -209,7 +212,8 @@ static bool hear(struct core *c, struct primeknet *p, float *history[]) {
     return true;
 }
 
-/* To READY or SETTLED. Where none could be opened, the present one stands for it, and it is not tried again. */
+/* To READY or SETTLED. If no model could be opened, the current one counts as the wanted one, so that it is not tried
+ * again. */
 static void end_loading(struct core *c, struct primeknet *p, bool awaited) {
     if (awaited && p) {
         c->next = p;
@@ -266,7 +270,7 @@ static void *run(void *data) {
 
 /* ---- opening and closing ---------------------------------------------------------------------------------------- */
 
-/* The delay of both resamplers, samples at the host's rate. */
+/* Returns the delay of both resamplers, in samples at the host's rate. */
 static double resamplers_delay(const struct core *c) {
     const struct channel *h = c->channels;
     return h->to_model ? speex_resampler_get_input_latency(h->to_model) +
@@ -278,9 +282,10 @@ static unsigned divided_up(unsigned a, unsigned b) {
     return (a + b - 1) / b;
 }
 
-/* Of n samples, speexdsp's resampler has made n * out / in, rounded up. So the way to the models' rate and back has given
- * at least as many samples as came, and at most one of the models' samples more: that waits in `ready`. A resampler
- * whose output is full may leave input behind, so there is room for one sample more than it gives. */
+/* From n samples, speexdsp's resampler makes n * out / in, rounded up. So resampling to the models' rate and back
+ * returns at least as many samples as arrived, and at most one sample of the models' rate more; these wait in `ready`.
+ * A resampler whose output is full may leave input behind, so the buffers have room for one more sample than it
+ * returns. */
 static void set_sizes(struct core *c) {
     c->delay = (unsigned)lround(DELAY * (double)c->rate / RATE + resamplers_delay(c));
     c->dry_size = c->delay + CHUNK;
@@ -332,7 +337,7 @@ static void core_free(struct core *c) {
     free(c);
 }
 
-/* The host's signals are for its own threads. */
+/* Blocks all signals: the host's own threads handle them. */
 static bool start_thread(struct core *c) {
     sigset_t all, before;
     sigfillset(&all);
@@ -364,7 +369,7 @@ struct core *core_open(unsigned n_channels, double rate) {
     return c;
 }
 
-/* Loading takes as long as it takes, where `auto` is measured seconds: the host does not wait for it. */
+/* Loading may take long, seconds if `auto` is measured: the host does not wait for it. */
 void core_close(struct core *c) {
     pthread_mutex_lock(&c->lock);
     const bool loads = c->state == LOADING || c->state == ABANDONED;
@@ -395,7 +400,7 @@ static void take_controls(struct core *c, const struct core_controls *controls) 
     c->wanted = model_of(controls);
 }
 
-/* Makes the wanted model the present one. With the lock held. */
+/* Makes the wanted model the current one. With the lock held. */
 static void settle(struct core *c) {
     if (c->state == READY && c->coming == c->wanted) {
         primeknet_close(c->handle);
@@ -414,7 +419,7 @@ static void settle(struct core *c) {
 
 void core_activate(struct core *c, const struct core_controls *controls) {
     pthread_mutex_lock(&c->lock);
-    take_controls(c, controls); /* with the lock, or the thread would begin to load what is loaded here */
+    take_controls(c, controls); /* with the lock held, or the thread would start to load the same model */
     settle(c);
     c->set.size = 0; /* they are set */
     update_controls(c);
@@ -439,14 +444,14 @@ void core_activate(struct core *c, const struct core_controls *controls) {
 
 /* ---- the host's thread ----------------------------------------------------------------------------------------- */
 
-/* n samples of each channel's `mid` in, and n in their place that are DELAY older. */
+/* Takes n samples from each channel's `mid`, and replaces them by the output, which is DELAY older. */
 static void exchange(struct core *c, unsigned n) {
     const uint64_t before = c->n_in, now = before + n;
     for (unsigned i = 0; i < c->n_channels; i++)
         for (unsigned k = 0; k < n; k++)
             c->channels[i].in[(before + k) % RING] = c->channels[i].mid[k];
     c->n_in = now;
-    if (c->n_out < now) { /* what is due; the rest is the other thread's */
+    if (c->n_out < now) { /* only what is due; the other thread computes the rest */
         pthread_mutex_lock(&c->lock);
         while (c->n_out < now)
             compute_hop(c);
@@ -464,7 +469,7 @@ static unsigned resample(SpeexResamplerState *s, const float *in, unsigned n, fl
     return room;
 }
 
-/* One chunk: the enhanced signal to each channel's `ready`. */
+/* Enhances one chunk, and appends the result to each channel's `ready`. */
 static void enhance(struct core *c, const float *const in[], unsigned n) {
     unsigned n_mid = n, n_more = n;
     for (unsigned i = 0; i < c->n_channels; i++) {
@@ -485,7 +490,7 @@ static void enhance(struct core *c, const float *const in[], unsigned n) {
     c->n_ready += n_more;
 }
 
-/* Between the enhanced and the delayed signal. */
+/* Cross-fades between the enhanced and the delayed signal. */
 static void give(struct core *c, const float *const in[], float *const out[], unsigned n, bool bypass) {
     const float step = (bypass ? -1.f : 1.f) / FADE, begin = c->wet;
     const size_t at = c->dry_at;
@@ -506,7 +511,7 @@ static void give(struct core *c, const float *const in[], float *const out[], un
     c->dry_at = (at + n) % c->dry_size;
 }
 
-/* Some hosts set their controls only after they have activated the plugin. */
+/* Some hosts set the controls only after activating the plugin. */
 static bool begins_with_another_model(const struct core *c, const struct core_controls *controls) {
     return !c->n_in && c->present != model_of(controls) && sched_getscheduler(0) == SCHED_OTHER;
 }
