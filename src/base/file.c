@@ -22,7 +22,7 @@ int path_join(char *ret, size_t size, const char *folder, const char *name) {
     return snprintf(ret, size, "%.*s/%s", (int)n, folder, name) < (int)size ? 0 : -ENAMETOOLONG;
 }
 
-/* Follows symbolic links until the last component is none; the target need not exist. */
+/* Follows symbolic links until the last component is not one; the target need not exist. */
 static int follow(char path[4096]) {
     char link[4096], joined[4096];
     for (int i = 0; i < MOST_LINKS; i++) {
@@ -43,7 +43,7 @@ static int follow(char path[4096]) {
     return -ELOOP;
 }
 
-/* A name beside the target that nobody has; whatever the target's own name, it is short enough. */
+/* Makes an unused name beside the target, short enough whatever the target's own name. */
 static int name_part(struct replace *r) {
     static atomic_uint n;
     const char *slash = strrchr(r->target, '/');
@@ -56,7 +56,7 @@ static int name_part(struct replace *r) {
 
 enum { PROC_NAME = 32 };
 
-/* By this a file without a name gets one. */
+/* The path by which an unnamed file gets a name. */
 static void proc_name(char ret[PROC_NAME], int fd) {
     snprintf(ret, PROC_NAME, "/proc/self/fd/%d", fd);
 }

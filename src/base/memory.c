@@ -15,8 +15,8 @@ bool memory_lock(void) {
     return locked = mlockall(MCL_CURRENT | MCL_ONFAULT) == 0;
 }
 
-/* Where malloc keeps what is small; larger arrays are mappings of their own, which free gives back. The kernel lists it
- * in pieces where only a part is locked. */
+/* Finds the heap, where malloc keeps small blocks; larger ones are separate mappings, which free returns. If only a
+ * part is locked, the kernel lists the heap in pieces. */
 static bool find_heap(char **ret, size_t *size) {
     char line[512];
     FILE *f = fopen("/proc/self/maps", "re");
@@ -40,7 +40,7 @@ void memory_trim(void) {
     size_t size;
     const bool again = locked && find_heap(&heap, &size);
     if (again)
-        munlock(heap, size); /* or the kernel keeps every page of it, in use or not */
+        munlock(heap, size); /* otherwise the kernel keeps all its pages, used or not */
     malloc_trim(0);
     if (again)
         memory_lock();

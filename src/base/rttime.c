@@ -17,7 +17,7 @@ int rttime_short_limit(void) {
     return least / 1000 < LEAST_LIMIT_MS ? (int)(least / 1000) : -1;
 }
 
-/* The kernel knows of it; the C library does not, where rtkit gave it. */
+/* Asks the kernel: the C library does not know about a priority from rtkit. */
 static void drop_priority(pid_t tid) {
     const int policy = sched_getscheduler(tid) & ~SCHED_RESET_ON_FORK;
     if (policy == SCHED_FIFO || policy == SCHED_RR)

@@ -16,11 +16,11 @@
 enum {
     n_hops = 2000,
     line_max = 512,
-    measurements_max = 3, /* that the daemon makes, unless the best model is chosen sooner */
+    measurements_max = 3, /* by the daemon, unless the best model is chosen earlier */
 };
 static const double quiet_load = .3; /* of each processor */
 
-/* The processor's name, spaces included, or "unknown". */
+/* Reads the processor's name, which may contain spaces, or "unknown". */
 static void processor(char *name, size_t size) {
     snprintf(name, size, "unknown");
     FILE *f = fopen("/proc/cpuinfo", "re");
@@ -38,10 +38,10 @@ static void processor(char *name, size_t size) {
     fclose(f);
 }
 
-/* From the best on. The last needs no measurement. */
+/* Best first. The last one needs no measurement. */
 static const struct {
     const char *model;
-    float share; /* of a hop's time: where it takes more, the next one is tried */
+    float share; /* of a hop's duration; above it, the next model is tried */
 } candidates[] = {{"large", .2f}, {"base", (float)ENGINE_SHARE}, {"small", 0}};
 
 enum { n_candidates = sizeof candidates / sizeof *candidates, n_measured = n_candidates - 1 };
@@ -57,7 +57,7 @@ static int is_readable(const char *name, struct err *err) {
     return r;
 }
 
-/* The lightest that is installed and not broken; err says what is wrong with the lightest if none is. */
+/* Finds the lightest model that can be read; if none can, err has the fault of the lightest one. */
 static int find_lightest(const char **ret, struct err *err) {
     int r = 0;
     for (unsigned i = n_candidates; i-- > 0;) {
@@ -71,8 +71,8 @@ static int find_lightest(const char **ret, struct err *err) {
     return r;
 }
 
-/* The file has one line: model, p99 and limit in whole microseconds, how often it was measured, then what the
- * measurement is valid for (version, engine, the hop of base, processor). */
+/* The file's one line: model, p99 and limit in whole microseconds, number of measurements, then the conditions for
+ * which they are valid (version, engine, hop of base, processor). */
 static bool recall(struct choice *c, const char *valid_for) {
     char line[line_max], model[16];
     unsigned p99, limit, n;
@@ -112,7 +112,7 @@ static int measure_model(float *p99_us, const struct model *model, float limit_u
     return 0;
 }
 
-/* What is not installed, or broken, is not chosen. */
+/* A model that is missing or broken cannot be chosen. */
 static int measure_candidates(struct choice *c, const char *engine_name, const _Atomic bool *stop, struct err *err) {
     for (unsigned i = 0; i < n_measured; i++) {
         struct model *model;

@@ -87,7 +87,7 @@ bool engine_together(const struct engine *e) {
     return e->type->together;
 }
 
-/* Samples of silence after which the frames that add up to the output hold nothing else. */
+/* Returns the number of silent samples after which all frames that overlap in the output are silent. */
 static unsigned long_silence(const struct engine *e) {
     const struct model_config *g = model_config(e->model);
     return g->window + g->synthesis;
@@ -97,7 +97,7 @@ bool engine_ran(const struct engine *e, unsigned stream) {
     return e->n_silent[stream] < long_silence(e) + engine_hop(e);
 }
 
-/* How many hops from the job's first on need the network, or do not need it. */
+/* Counts the hops, from the job's first on, that all need the network, or all do not. */
 static unsigned hops_alike(struct engine *e, const struct engine_job *job) {
     const unsigned hop = engine_hop(e), most = long_silence(e) + hop;
     unsigned *n_silent = &e->n_silent[job->stream];

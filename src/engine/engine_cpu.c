@@ -1,4 +1,5 @@
-/* engine_cpu.c - the network on the calling thread, or several, with the best kernels that the processor supports. */
+/* engine_cpu.c - runs the network on the calling thread, or several threads, with the best kernels that the processor
+ * supports. */
 #include "engine/engine_type.h"
 
 #include "base/fpu.h"
@@ -21,10 +22,10 @@ struct stream {
     struct net_state net;
 };
 
-/* What a thread computes with. */
+/* A thread's own net, STFT and buffers. */
 struct worker {
     struct stft *stft;
-    struct net *net;                /* the first worker's has the weights of all */
+    struct net *net;                /* the first worker's owns the weights of all */
     struct pool pool;               /* owns the arrays below */
     float *in;                      /* [hop] */
     float complex *spectrum;        /* [n_bins] */
@@ -39,7 +40,7 @@ struct engine_net {
     struct worker first, *others;
     unsigned n_others;
     struct team *team;             /* NULL without others */
-    const struct engine_job *jobs; /* of the present call, for the team */
+    const struct engine_job *jobs; /* of the current call, for the team */
 };
 
 static void worker_done(struct worker *w) {
@@ -48,7 +49,7 @@ static void worker_done(struct worker *w) {
     stft_free(w->stft);
 }
 
-/* of: whose weights it takes, or NULL. */
+/* of: the worker whose weights it shares, or NULL. */
 static int worker_init(struct worker *w, const struct engine_net *c, const struct worker *of) {
     const struct model *model = c->common.model;
     const struct model_config *g = model_config(model);
@@ -163,7 +164,7 @@ static int cpu_process(struct engine *e, const struct engine_job *jobs, unsigned
     return 0;
 }
 
-/* More threads than streams would have nothing to do. */
+/* Limits n to the number of streams: more threads would idle. */
 static int cpu_threads(struct engine *e, unsigned n) {
     struct engine_net *c = (struct engine_net *)e;
     const unsigned n_others = (n < e->n_streams ? n : e->n_streams) - 1;

@@ -1,7 +1,7 @@
-/* engine_cuda.c - finds and opens the CUDA engine. It is a module (src/engine/cuda/), so that nothing else links to
- * CUDA.
+/* engine_cuda.c - finds and opens the CUDA engine. The engine is a module (src/engine/cuda/), so that nothing else
+ * links to CUDA.
  *
- * The module is searched for beside the program (the build tree), then where it is installed. */
+ * It is searched for beside the program (the build tree), then in the install directory. */
 #include "engine/engine_type.h"
 #include "config.h"
 #include "base/beside.h"
@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Loaded once, by the first that asks for it, and kept. */
+/* Loaded on first use, and never unloaded. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static const struct cuda_module *cuda;
 

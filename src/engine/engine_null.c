@@ -1,4 +1,4 @@
-/* engine_null.c - only the delayed input: what every engine gives at strength 0 without a low cut. */
+/* engine_null.c - outputs the delayed input, as every engine does at strength 0 without a low cut. */
 #include "engine/engine_type.h"
 
 #include <assert.h>

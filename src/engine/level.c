@@ -10,11 +10,12 @@ static const float least_db = -12, greatest_db = 18;
 static const float attack_s = 1, release_s = 3;  /* time constants, of speech */
 static const float block_s = .1f;
 static const float least_lufs = -70;             /* the absolute gate of BS.1770 */
-static const float switch_db_per_s = 400;        /* to and from no level at all */
-static const float ceiling = .867f;              /* -1 dBTP, less what this interpolation may miss */
-static const float usual_ceiling = .84f;         /* leaves what comes next room between the samples */
+static const float switch_db_per_s = 400;        /* to switch the level on or off */
+static const float ceiling = .867f;              /* -1 dBTP, less the error of this interpolation */
+static const float usual_ceiling = .84f;         /* leaves room for peaks between the samples that follow */
 static const float recover_db_per_s = 20, hold_s = .05f; /* longer than a period of the lowest voice */
-enum { PIECE = 32, BEFORE = LEVEL_TAPS - 1 };  /* samples that the limiter lowers together, and those before them */
+enum { PIECE = 32, BEFORE = LEVEL_TAPS - 1 };  /* samples that the limiter attenuates together, and samples before
+                                                * them */
 
 /* BS.1770-4, annex 2. The other two phases are these reversed. */
 static const float phases[2][LEVEL_TAPS] = {
@@ -23,7 +24,7 @@ static const float phases[2][LEVEL_TAPS] = {
     {-.0291748046875f, .0292968750000f, -.0517578125000f, .0891113281250f, -.1665039062500f, .4650878906250f,
      .7797851562500f, -.2003173828125f, .1015625000000f, -.0582275390625f, .0330810546875f, -.0189208984375f},
 };
-static const float most = 2.03f; /* what a phase makes of samples that do not exceed 1 */
+static const float most = 2.03f; /* a phase's highest output for samples that do not exceed 1 */
 
 /* ---- loudness ---------------------------------------------------------------------------------------------------- */
 
@@ -62,7 +63,7 @@ static float loudness_of(double power) {
     return (float)(-.691 + 10 * log10(power + 1e-12));
 }
 
-/* The mean power of the blocks. */
+/* Returns the mean power of the blocks. */
 static double power_of(const struct level *l) {
     const unsigned n = l->n_blocks < LEVEL_BLOCKS ? l->n_blocks : LEVEL_BLOCKS;
     double sum = 0;
@@ -71,7 +72,7 @@ static double power_of(const struct level *l) {
     return sum / n;
 }
 
-/* n samples of speech with that energy. */
+/* Adds n samples of speech with this energy. */
 static void hear(struct level *l, double energy, unsigned n) {
     l->energy += energy;
     l->n += n;
@@ -82,7 +83,7 @@ static void hear(struct level *l, double energy, unsigned n) {
     l->energy = l->n = 0;
 }
 
-/* The gain after n more samples of speech. */
+/* Updates the gain for n more samples of speech. */
 static void follow(struct level *l, float target, unsigned n) {
     const float loudness = l->n_blocks ? loudness_of(power_of(l)) : -INFINITY;
     if (loudness < least_lufs)
@@ -190,7 +191,7 @@ float level_target(const struct level *l) {
     return atomic_load_explicit(&l->target, memory_order_relaxed);
 }
 
-/* Applies the gain, on a straight line from what it was to what it now is. */
+/* Applies the gain, interpolated linearly from its previous to its new value. */
 static void apply(struct level *l, struct level_channel *channels, unsigned n_channels, unsigned n, float to_db) {
     const float most_db = switch_db_per_s * (float)n / (float)l->rate, from = l->gain;
     l->gain_db += fminf(fmaxf(to_db - l->gain_db, -most_db), most_db);

@@ -21,11 +21,11 @@ struct team {
     pid_t process; /* that has the helpers */
     unsigned n_helpers;
     struct helper *helpers;
-    _Atomic uint32_t n_waiting; /* jobs that nobody has taken; helpers sleep while it is 0 */
-    _Atomic uint32_t n_undone;  /* jobs that are not done; the caller sleeps until it is 0 */
+    _Atomic uint32_t n_waiting; /* jobs not taken yet; helpers sleep while it is 0 */
+    _Atomic uint32_t n_undone;  /* jobs not done yet; the caller sleeps until it is 0 */
 };
 
-/* Takes a job, the last first. Its number is valid whatever call it belongs to: that call goes on until it is done. */
+/* Takes a job, the last one first. Its call cannot end before the job is done, so the number stays valid. */
 static bool take(struct team *t, unsigned *job) {
     uint32_t n = atomic_load_explicit(&t->n_waiting, memory_order_acquire);
     while (n != 0 && n != END)

@@ -9,8 +9,8 @@
 /* Chosen so that silero-vad on clean recordings agrees (docs/quality.md). */
 static const float mean_s = .032f;      /* time constant of the levels */
 static const float slope = .17f;        /* of the logistic function, per dB */
-static const float below_db = 30;       /* the voice's level less this has a probability of a half */
-static const float usual_db = -25;      /* a voice's level before it is heard, dBFS */
+static const float below_db = 30;       /* this far below the voice's level, the probability is 0.5 */
+static const float usual_db = -25;      /* the initial level of a voice, dBFS */
 static const float least_db = -60, greatest_db = -5;
 static const float rise_s = .53f;       /* time constant of the voice's level towards louder sound ... */
 static const float fall_db_per_s = 2;   /* ... and its fall, while there is speech below it */

@@ -1,4 +1,5 @@
-/* access.c - what a loaded model tells. Apart from the reader, so that the CUDA module can have a copy of its own. */
+/* access.c - reads the properties of a loaded model. Separate from the reader, so that the CUDA module can contain a
+ * copy. */
 #include "model/model_type.h"
 
 const char *model_name(const struct model *m) {

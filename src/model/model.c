@@ -19,7 +19,7 @@
 
 enum { MAX_FILE_BYTES = 256 << 20, MAX_HEADER_BYTES = 4 << 20, MAX_SHOWN = 64 };
 
-/* The file being read, for the functions that may have to report what is wrong with it. */
+/* The file being read, for functions that may report errors in it. */
 struct reader {
     const char *path;
     struct err *err;

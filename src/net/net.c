@@ -58,7 +58,7 @@ struct net {
     struct up mask_up, phase_up;
     const float *slope;
 
-    unsigned n_ring; /* frames kept by a dense block: its longest reach plus the present frame */
+    unsigned n_ring; /* frames kept by a dense block: its longest reach plus the current frame */
     unsigned pad;    /* rows of zeros on each side, enough for the longest kernel */
     /* Scratch. The rows of zeros around a map are never written. */
     float *full_a, *full_b;            /* [n_positions][channels] */
@@ -134,7 +134,7 @@ static void weights_init(struct net *n, const struct weights *w) {
 static int add_scratch(struct net **ret, struct net *n) {
     const struct model_config *g = n->config;
     size_t c = g->channels, full = g->n_positions, half = g->n_half;
-    n->n_ring = (1u << g->depth) + 1; /* twice the widest spacing, 2^(depth - 1), plus the present frame */
+    n->n_ring = (1u << g->depth) + 1; /* twice the widest spacing, 2^(depth - 1), plus the current frame */
     n->pad = g->kernels[g->n_kernels - 1] / 2;
     n->full_a = pool_floats(&n->pool, full * c);
     n->full_b = pool_floats(&n->pool, full * c);

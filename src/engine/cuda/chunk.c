@@ -1,5 +1,5 @@
-/* chunk.c - many frames at once, for files. A job's hops pass through analysis, network and synthesis in chunks as long
- * as the memory limit allows. Results do not depend on the division into chunks. */
+/* chunk.c - processes many frames at once, for files. A job's hops pass through analysis, network and synthesis in
+ * chunks that are as long as the memory limit allows. The division into chunks does not affect the results. */
 #include "engine/cuda/cuda.h"
 
 #include "engine/cuda/fft.h"
@@ -36,7 +36,7 @@ struct chunk {
     unsigned n_frames; /* in the longest chunk */
     char *memory;      /* all of it, on the device */
     float *pinned;     /* [n_frames * hop]: input and output in transit */
-    cudaEvent_t came[PIECES]; /* a piece of the output is there */
+    cudaEvent_t came[PIECES]; /* a piece of the output has arrived */
 
     const float *analysis, *synthesis;
     float *samples;                 /* [window - hop + n_frames * hop] */

@@ -1,9 +1,9 @@
-/* hop.c - the network hop by hop on the GPU, for live sound. Everything from samples to samples is one CUDA graph,
- * captured for each number of streams in a batch, up to HOP_MAX_SLOTS, and then replayed.
+/* hop.c - runs the network hop by hop on the GPU, for live sound. The whole path from samples to samples is one CUDA
+ * graph, captured for each number of streams in a batch, up to HOP_MAX_SLOTS, and then replayed.
  *
  * Samples, tails and controls pass through page-locked memory that the device can access, so a hop is one launch and
- * one wait. The last kernel writes a ticket when its samples are there. The host saves processor time by sleeping
- * through most of what recent hops took. Then it polls for the ticket for a while; if the ticket does not come, it
+ * one wait. The last kernel writes a ticket when its samples are complete. To save processor time, the host sleeps for
+ * most of the time that recent hops took. Then it polls for the ticket for a while; if the ticket does not arrive, it
  * blocks in the driver, which also reports errors. */
 #include "engine/cuda/cuda.h"
 
@@ -28,7 +28,7 @@ enum {
     MOST_NS = 2000000, /* never sleep longer */
 };
 
-/* How to wait for a hop; PRIMEKNET_CUDA_WAIT selects another way than the first, for measurements. */
+/* How to wait for a hop. For measurements, PRIMEKNET_CUDA_WAIT selects another way than the first. */
 enum wait { WAIT_NAP, WAIT_SPIN, WAIT_BLOCK };
 
 struct engine_hop {
@@ -522,8 +522,8 @@ static void settle(const struct engine_hop *h) {
 }
 
 /* Adapts the sleep before batches of this size. If the ticket is already there on waking, the sleep was too long:
- * shorten it. Otherwise the remaining wait tells by how much it was too short: lengthen it slowly. This also accounts
- * for how late the thread is woken, which is later without real-time priority. */
+ * shorten it. Otherwise the remaining wait shows by how much it was too short: lengthen it slowly. This also accounts
+ * for the wakeup latency, which is higher without real-time priority. */
 static int wait_for(struct engine_hop *h, int64_t *nap_ns) {
     const bool naps = h->wait == WAIT_NAP && *nap_ns > 0;
     if (naps)

@@ -1,5 +1,5 @@
-/* module.c - picks the GPU, or says why none can be used, then opens one of the module's two engines on it. A GPU's
- * context stays for the next engine, unless another GPU has come into use. */
+/* module.c - selects the GPU, or reports why none can be used, then opens one of the module's two engines on it. Keeps
+ * a GPU's context for the next engine, unless another GPU has come into use. */
 #include "config.h"
 
 #include "engine/cuda/cuda.h"
@@ -69,7 +69,7 @@ static void driver_version(char *text, size_t size) {
         snprintf(text, size, "%s", word);
 }
 
-/* The runtime found no GPU that it can use: say why. */
+/* Reports why the runtime found no usable GPU. */
 static int no_gpu(struct err *err, cudaError_t code) {
     char version[64];
     int cuda = 0;
@@ -183,7 +183,7 @@ static int check_capability(int device, struct err *err) {
 
 /* ---- engines on devices ------------------------------------------------------------------------------------------ */
 
-/* Contexts of devices that no engine is on, but for one. With the lock held. */
+/* Releases the contexts of devices without an engine, except one. With the lock held. */
 static void release_idle(int but) {
     for (int device = 0; device < MOST_DEVICES; device++) {
         if (device == but || !devices[device].has_context || devices[device].n_engines)
