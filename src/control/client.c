@@ -15,7 +15,7 @@
 
 enum {
     MAX_ANSWER = 1 << 20, /* bytes that a client accepts */
-    ANSWER_S = 1, /* that a client waits before it asks whether the daemon is alive, and for an answer to that */
+    ANSWER_S = 1, /* how long a client waits before it checks that the daemon is alive, and for the answer to that */
 };
 
 static const char silent[] =
@@ -72,7 +72,7 @@ static int send_all(int fd, const char *text, size_t n) {
     return 0;
 }
 
-/* Whether the daemon answers another request meanwhile. */
+/* Whether the daemon answers another request in the meantime. */
 static bool is_alive(void) {
     static const char ask[] = "{\"command\":\"" COMMAND_STATUS "\"}\n";
     char answer;
@@ -84,8 +84,8 @@ static bool is_alive(void) {
     return alive;
 }
 
-/* One line; nothing can follow it before the next request. It may take its time while the daemon is alive: a large
- * model takes a while to load. *ret is the caller's. */
+/* Reads one line; nothing can follow it before the next request. Waits as long as the daemon is alive, because loading
+ * a large model takes a while. The caller owns *ret. */
 static int receive_line(int fd, char **ret) {
     size_t n = 0, size = 0;
     char *text = NULL;
@@ -128,7 +128,7 @@ int control_exchange(int fd, json_t **ret, json_t *request, struct err *err) {
     line[n] = '\n';
     int res = send_all(fd, line, n + 1);
     free(line);
-    if (res == 0 || res == -EPIPE) /* it may have said why */
+    if (res == 0 || res == -EPIPE) /* it may have answered why */
         res = receive_line(fd, &text);
     if (res == -EPIPE || res == -ECONNRESET)
         return err_set(err, res, "primeknetd has ended");

@@ -18,7 +18,7 @@ const char *settings_allowed(int setting) {
     return rows[setting].allowed;
 }
 
-/* Whether a word as commands have it is the name, or the name without its unit. */
+/* Whether a word of a command is the name, or the name without its unit. */
 static bool means(const char *word, const char *name) {
     for (; *word; word++, name++)
         if (*name != (*word == '-' ? '_' : *word))

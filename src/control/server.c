@@ -29,10 +29,10 @@ struct client {
     size_t n_in;
     char *out;
     size_t n_out, n_sent;
-    bool last; /* disconnect once it has read its answer */
+    bool last; /* disconnect it once it has read its answer */
     bool waits; /* for an answer that comes later */
     bool asking; /* its request is being handled: the caller sends the answer */
-    bool watches, stale; /* it is told of changes; one has not been told yet */
+    bool watches, stale; /* it watches; a change is to be reported */
     uint64_t heard_at;   /* control.n_heard when it last sent or took something */
 };
 
@@ -40,7 +40,7 @@ struct control {
     control_request *request;
     void *data;
     int directory, listener, epoll;
-    int spare; /* a descriptor to give up, so that a client can be told that there are none left */
+    int spare; /* a spare descriptor, so that a client can be accepted and told that there are none left */
     uint64_t n_heard;
     struct sockaddr_un address;
     struct client *clients[CONTROL_MAX_CLIENTS];
@@ -48,7 +48,7 @@ struct control {
 
 /* ---- the directory ----------------------------------------------------------------------------------------------- */
 
-/* Makes the socket's directory the user's alone, and locks it for as long as the daemon has its socket there. */
+/* Restricts the socket's directory to the user, and locks it for as long as the daemon has its socket there. */
 static int lock_directory(const struct sockaddr_un *address, struct err *err) {
     const char *path = dirname(strdupa(address->sun_path));
     struct stat st;
@@ -95,7 +95,7 @@ static void queue(struct client *k, json_t *answer) {
     k->n_sent = 0;
 }
 
-/* Whether the client is still there. */
+/* Whether the client is still connected. */
 static bool send_queued(struct client *k) {
     while (k->out) {
         ssize_t n = send(k->fd, k->out + k->n_sent, k->n_out - k->n_sent, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -130,7 +130,8 @@ static void ask_line(struct control *c, unsigned slot, const char *line, size_t 
     json_decref(request);
 }
 
-/* Handles the first line received, or tells a watching client of a change. One per turn: the daemon has more to do. */
+/* Handles the first line received, or reports a change to a watching client. One per turn, so that the daemon can do
+ * other work. */
 static void ask_next(struct control *c, unsigned slot) {
     struct client *k = c->clients[slot];
     char *end = memchr(k->in, '\n', k->n_in);
@@ -181,7 +182,7 @@ static bool serve(struct control *c, unsigned slot) {
     return send_queued(k) && (k->out || !k->last);
 }
 
-/* Drops the client that has been silent for the longest, unless it waits for an answer, or watches and reads. */
+/* Disconnects the client that has been idle the longest, except clients that wait for an answer, or watch and read. */
 static void make_room(struct control *c) {
     struct client **silent = NULL;
     for (unsigned i = 0; i < CONTROL_MAX_CLIENTS; i++) {
@@ -216,7 +217,7 @@ static void refuse_client(int fd, const char *why) {
     close(fd);
 }
 
-/* Takes a client, and tells whether one was there. Each has a place, or an answer that says why not. */
+/* Accepts a client; returns false if none is waiting. Each client gets a place, or an answer that says why not. */
 static bool admit(struct control *c) {
     int fd = accept_next(c);
     if (fd < 0 && (errno == EMFILE || errno == ENFILE) && c->spare >= 0) {
@@ -249,7 +250,7 @@ static bool admit(struct control *c) {
     return true;
 }
 
-/* Waits for the next client. One that could not be taken is not waited for but taken together with the next. */
+/* Waits for the next client. Does not poll for one that could not be accepted; accepts it together with the next. */
 static int listen_on(const struct control *c, int operation) {
     struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.u32 = CONTROL_MAX_CLIENTS};
     return epoll_ctl(c->epoll, operation, c->listener, &event);
@@ -270,8 +271,7 @@ int control_open(struct control **ret, control_request *request, void *data, str
     if (res < 0)
         goto fail;
 
-    /* The lock is ours, so whatever has the name is left over. The socket's mode, before it has a name, is that of the
-     * name. */
+    /* We hold the lock, so an existing socket is stale. The mode is set before bind(2), so that the name gets it. */
     const struct sockaddr *address = (const struct sockaddr *)&c->address;
     if (unlink(c->address.sun_path) < 0 && errno != ENOENT) {
         res = err_set(err, -errno, "%s: %s", c->address.sun_path, strerror(errno));
