@@ -15,19 +15,19 @@
 #define GOOD "settings" /* the state file with the last good settings */
 
 enum {
-    MAX_WAITING = 64, /* more than clients that the control socket serves */
-    LATER = 1,        /* neither done nor refused yet: it waits ... */
-    FILE_LATER,       /* ... or has been answered, or will be, by another function */
+    MAX_WAITING = 64, /* more than the control socket's clients */
+    LATER = 1,        /* neither done nor refused yet: the request waits ... */
+    FILE_LATER,       /* ... or another function has answered it, or will */
 };
 
 struct changes {
     struct changes_options options;
     struct in_force now;
-    struct settings base;   /* what is in force, without the profile */
-    struct settings next;   /* while an engine is loaded: the base that then comes into force ... */
-    struct settings loaded; /* ... with the profile that it is loaded for */
-    char name[256], description[256]; /* of the microphone in use */
-    bool no_profile;        /* its profile cannot be had */
+    struct settings base;   /* the settings in force, without the profile */
+    struct settings next;   /* while an engine is loaded: the base settings to put into force then ... */
+    struct settings loaded; /* ... with the profile for which it is loaded */
+    char name[256], description[256]; /* of the current microphone */
+    bool no_profile;        /* its profile cannot be used */
     struct request waiting[MAX_WAITING];
     unsigned n_waiting;
     unsigned n_reading; /* reloads whose file is being read */
@@ -48,13 +48,13 @@ static void copy_good(void *data) {
         o->say(SD_WARNING, "the settings are not kept for a start at which they are wrong: %s", err.text);
 }
 
-/* A copy of the user's settings, which are in force, for a start at which the file is wrong. */
+/* Stores a copy of the user's settings in force, for a start with an invalid file. */
 static void keep_good(const struct changes *c) {
     if (!c->options.file && !c->now.refused.text[0])
         errands_send(c->options.errands, copy_good, NULL, &c->options, sizeof c->options);
 }
 
-/* The settings that are read in place of the file's are still to be saved to it. */
+/* Loads the last good settings in place of an invalid file. Later changes are still saved to that file's saved file. */
 static bool load_good(struct changes *c) {
     struct settings good;
     struct err err;
@@ -82,14 +82,14 @@ static void refuse_file(struct changes *c, const struct err *err, const char *in
     c->now.instead = instead;
 }
 
-/* A request that changes what is saved. */
+/* A request that changes the saved file. */
 struct saving {
     struct changes *c;
     struct request request;
     struct settings settings; /* without the profile */
-    int profile;              /* as settings_save takes it */
-    char microphone[256];     /* of REQUEST_PROFILE: as settings_save_profile takes it */
-    struct settings saved;    /* what the file then says */
+    int profile;              /* as for settings_save */
+    char microphone[256];     /* REQUEST_PROFILE: as for settings_save_profile */
+    struct settings saved;    /* the file's new content */
     int res;
     struct err err;
 };
@@ -106,7 +106,7 @@ static void run_save(void *data) {
         x->res = settings_save(&x->saved, &x->settings, file, x->profile, r->setting, &x->err);
 }
 
-/* What is in force, without another change of it. */
+/* Updates in all settings which values are saved, and where. Changes no value in force. */
 static void note_saved(struct changes *c, const struct settings *saved) {
     settings_note_saved(&c->base, saved);
     settings_note_saved(&c->next, saved);
@@ -142,7 +142,7 @@ static void end_save(void *data) {
     tell(&x->request, x->res, &why);
 }
 
-/* The request is in force, and answered once it is saved. */
+/* Saves a request that is in force; it is answered after that. */
 static void save(struct changes *c, const struct request *r) {
     const struct saving x = {.c = c, .request = *r, .settings = c->base, .profile = c->now.profile};
     struct err err;
@@ -152,7 +152,7 @@ static void save(struct changes *c, const struct request *r) {
                                settings_name(r->setting)), CODE_NOT_SAVED, &err), &err);
 }
 
-/* Which files the settings come from, and what of the user's is without effect. */
+/* Logs the files from which the settings come, and lines of the user's file that have no effect. */
 static void tell_files(const struct changes *c, const char *format) {
     const struct settings *const s = &c->base;
     char files[sizeof s->file + sizeof s->saved];
@@ -176,12 +176,12 @@ static void end_reload(struct changes *c, int res, const struct err *err) {
         if (!c->now.refused.text[0])
             refuse_file(c, err, "those from before");
         if (!c->now.loading && c->now.profile < 0)
-            c->no_profile = true; /* what could not be had before is not tried again with the next change */
+            c->no_profile = true; /* what was unavailable before is not retried with the next change */
         c->options.say(SD_ERR, "settings not reloaded: %s", err->text);
     }
 }
 
-/* The profile of the microphone in use cannot be had: without it. */
+/* Continues without the current microphone's profile, which cannot be used. */
 static void refuse_profile(struct changes *c, const struct err *err) {
     if (c->no_profile)
         return;
@@ -192,7 +192,7 @@ static void refuse_profile(struct changes *c, const struct err *err) {
                                      .until = now_ms() + CHANGES_PATIENCE_MS});
 }
 
-/* The profile of the microphone in use is tried (once more). */
+/* Tries the current microphone's profile (again). */
 static void try_profile(struct changes *c) {
     c->no_profile = false;
     c->now.profile_refused.text[0] = '\0';
@@ -209,7 +209,7 @@ static void answer(struct changes *c, const struct request *r, int res, const st
         tell(r, res, err);
 }
 
-/* An answer may bring another request, which may wait in its turn. */
+/* An answer may trigger another request, which may wait, too. */
 static void answer_all(struct changes *c, int res, const struct err *err) {
     struct request waiting[MAX_WAITING];
     const unsigned n = c->n_waiting;
@@ -219,7 +219,7 @@ static void answer_all(struct changes *c, int res, const struct err *err) {
         answer(c, &waiting[i], res, err);
 }
 
-/* The number of the reload, or of the microphone, that waits; n_waiting: there is none. */
+/* Returns the index of the waiting reload, or microphone; n_waiting: none. */
 static unsigned find_waiting(const struct changes *c, unsigned what) {
     unsigned i = 0;
     while (i < c->n_waiting && c->waiting[i].what != what)
@@ -227,7 +227,7 @@ static unsigned find_waiting(const struct changes *c, unsigned what) {
     return i;
 }
 
-/* A newer one takes its place. */
+/* Replaces it with a newer one. */
 static void forget_waiting(struct changes *c, unsigned what) {
     const unsigned i = find_waiting(c, what);
     if (i < c->n_waiting)
@@ -238,13 +238,13 @@ static int too_many(struct err *err) {
     return refuse(err_set(err, -EBUSY, "too many wait for an engine already"), CODE_BUSY, err);
 }
 
-/* ---- the road ---------------------------------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------------------------- */
 
 static bool same_engine(const struct settings *a, const struct settings *b) {
     return strcmp(a->model, b->model) == 0 && strcmp(a->engine, b->engine) == 0 && strcmp(a->gpu, b->gpu) == 0;
 }
 
-/* The profile of these settings that fits the microphone in use best; -1: none does. */
+/* Returns the profile of these settings that fits the current microphone best; -1: none. */
 static int find_fitting(const struct changes *c, const struct settings *s) {
     int best = -1, most = 0;
     for (unsigned i = 0; i < s->n_profiles && c->name[0]; i++) {
@@ -257,7 +257,7 @@ static int find_fitting(const struct changes *c, const struct settings *s) {
     return best;
 }
 
-/* The one to be used. */
+/* Returns the profile to use. */
 static int find_profile(const struct changes *c, const struct settings *s) {
     return c->no_profile ? -1 : find_fitting(c, s);
 }
@@ -286,8 +286,8 @@ static int put_in_force(struct changes *c, const struct settings *base, const st
     return 0;
 }
 
-/* The same change made of what is awaited (`next`) and of what is in force (`now`), both without the profile. LATER: an
- * engine is loaded for it. */
+/* Applies a change that was made to both the awaited settings (`next`) and those in force (`now`), without the profile.
+ * LATER: an engine is being loaded for it. */
 static int change(struct changes *c, const struct settings *next, const struct settings *now, struct err *err) {
     const struct settings wanted = with_profile(c, next), at_once = with_profile(c, now);
     const bool supersedes = c->now.loading && (!same_engine(&wanted, &c->loaded) ||
@@ -308,7 +308,7 @@ static int change(struct changes *c, const struct settings *next, const struct s
         c->now.loading = true;
         return LATER;
     }
-    /* The engine in use is wanted again. */
+    /* Cancels the loading: the current engine is wanted again. */
     c->options.load(c->options.data, NULL);
     c->now.loading = false;
     int res = put_in_force(c, next, NULL, err);
@@ -323,12 +323,12 @@ static void decide(struct changes *c, const struct request *r, int res, const st
         answer(c, r, res, err);
 }
 
-/* A reload, or what is to be unset, while the files are read. */
+/* A reload, or an unset, whose files are being read. */
 struct reading {
     struct changes *c;
     struct request request;
     struct settings settings;
-    unsigned n_saves; /* as the changes had it before */
+    unsigned n_saves; /* the previous value in the changes */
     int res;
     struct err err;
 };
@@ -343,11 +343,12 @@ static void end_read(void *data) {
     struct changes *const c = x->c;
     int res = x->res;
     c->n_reading--;
-    if (x->n_saves != c->n_saves) { /* the file has something newer by now, which is in force already */
+    if (x->n_saves != c->n_saves) { /* the file has a newer value by now, which is in force already */
         changes_ask(c, &x->request);
         return;
     }
-    c->now.refused.text[0] = '\0'; /* from here on what this file says counts, whatever becomes of one that is on its way */
+    c->now.refused.text[0] = '\0'; /* from now on this file's settings count, whatever happens to a reload in
+                                    * progress */
     if (res == 0) {
         try_profile(c);
         forget_waiting(c, REQUEST_RELOAD);
@@ -373,10 +374,10 @@ static int set(struct changes *c, const struct request *r, struct err *err) {
     return res ? res : change(c, &next, &now, err);
 }
 
-/* Another microphone is in use. */
+/* Handles a new microphone. */
 static int microphone(struct changes *c, const struct request *r, struct err *err) {
     const struct settings now = c->base, next = c->now.loading ? c->next : now;
-    if (r->name != c->name) { /* else it is the same once more, without its profile */
+    if (r->name != c->name) { /* otherwise it is the same one again, without its profile */
         char name[sizeof c->name], description[sizeof c->description];
         text_copy(name, sizeof name, r->name);
         text_copy(description, sizeof description, r->description);
@@ -401,7 +402,7 @@ static int change_profile(const struct changes *c, struct settings *s, bool own,
     return 0;
 }
 
-/* The file has the profile, or has it no more: so is what is in force, and what is to come. */
+/* Applies a profile, created in or removed from the file, to the settings in force and the awaited ones. */
 static void end_profile(void *data) {
     struct saving *const x = data;
     struct changes *const c = x->c;
@@ -421,7 +422,7 @@ static void end_profile(void *data) {
     decide(c, &x->request, res, &x->err);
 }
 
-/* The microphone in use is to have a profile, or none. */
+/* Creates or removes the current microphone's profile. */
 static int profile(struct changes *c, const struct request *r, struct err *err) {
     struct saving x = {.c = c, .request = *r, .settings = c->base};
     const int there = find_fitting(c, &c->base);
@@ -460,7 +461,7 @@ static void end_unset(void *data) {
     decide(c, &x->request, x->res, &x->err);
 }
 
-/* A setting is to have the value that it has without the saved one, which then goes. */
+/* Puts the value without the saved one into force, then removes the saved one. */
 static int unset(struct changes *c, const struct request *r, struct err *err) {
     struct reading x = {.c = c, .request = *r};
     x.request.save = true;
@@ -540,12 +541,12 @@ bool changes_reloading(const struct changes *c) {
 
 /* ---- from start to end ------------------------------------------------------------------------------------------- */
 
-/* Whether other settings may help. */
+/* Whether the error may be caused by the settings. */
 static bool is_settings_fault(int res) {
     return res && res != -ENOMEM && res != -EIO;
 }
 
-/* Opens everything with the base; no microphone is in use yet. */
+/* Opens everything with the base settings; there is no microphone yet. */
 static int open_with(struct changes *c, struct err *err) {
     c->now.settings = c->base;
     return c->options.open(c->options.data, &c->now.settings, err);

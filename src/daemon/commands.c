@@ -17,7 +17,7 @@ static void answer(void *data, const struct request *r, int res, const struct er
                                                : report_setting(&c->report, r->setting));
 }
 
-/* What the command takes is missing. */
+/* Refuses a request without the command's arguments. */
 static void misused(const struct commands *c, unsigned client, const char *why) {
     control_reply(c->control, client, control_refuse(CODE_BAD_REQUEST, "%s", why));
 }
@@ -68,7 +68,7 @@ static void unset(struct commands *c, unsigned client, const json_t *request) {
                                                   .client = client});
 }
 
-/* The request's "state"; -1: it is none of the first n. */
+/* Returns the index of the request's "state" among the first n words; -1: none. */
 static int state_of(const json_t *request, int n) {
     static const char *const states[] = {[BYPASS_OFF] = "off", [BYPASS_ON] = "on", [BYPASS_TOGGLE] = "toggle"};
     const char *state = json_string_value(json_object_get(request, "state"));
@@ -139,7 +139,7 @@ static void app(struct commands *c, unsigned client, const json_t *request) {
         return;
     }
     if (res == 0)
-        control_changed(c->control); /* nothing in the graph may change with it */
+        control_changed(c->control); /* nothing in the graph may change as a result */
     control_reply(c->control, client,
                   res == -ENOENT ? control_refuse(CODE_UNKNOWN_APPLICATION, "%s", err.text)
                   : res          ? report_refusal(&err)

@@ -14,7 +14,7 @@ static int refuse(int res, const char *code, int line, struct err *err) {
     return err_about(err, res, (struct err_about){.code = code, .line = line});
 }
 
-/* Refuses what libconfig would take, or call no more than a syntax error. */
+/* Rejects input that libconfig would accept, or only call a syntax error. */
 static int check_text(const char *text, size_t n, const char *file, struct err *err) {
     int line = 1;
     if (n >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0)
@@ -38,7 +38,7 @@ static int check_text(const char *text, size_t n, const char *file, struct err *
     return 0;
 }
 
-/* Follows the text when libconfig reads it, which takes a comment or a string without an end for the end. */
+/* Scans the text as libconfig does, which takes an unterminated comment or string for the end. */
 static const char end_name[] = "end_of_settings", end_text[] = "\nend_of_settings = 0;";
 
 static int syntax_error(const struct conf *c, int n_lines, struct err *err) {
@@ -83,7 +83,7 @@ int conf_line(const config_setting_t *s) {
     return (int)config_setting_source_line(s);
 }
 
-/* Finds where the value of a setting stands in the text: libconfig tells the line alone. Returns its length in bytes; 0
+/* Finds a setting's value in the text, because libconfig returns only its line. Returns the value's length in bytes; 0
  * unless the setting is written as NAME = VALUE without a comment. */
 static size_t find_value(const struct conf *c, const config_setting_t *s, size_t *start) {
     char pattern[256];

@@ -18,10 +18,10 @@
 enum {
     REPLACE_MS = 5000,         /* between two attempts to replace an engine that failed */
     GPU_RETRY_MS = 5000,       /* BACK_OFF begins with this ... */
-    GPU_RETRY_MAX_MS = 600000, /* ... and ends with this; RESTART_LATER is as late, too */
-    POWER_MS = 5000,           /* between two looks at what feeds the machine; TRY_SOON */
+    GPU_RETRY_MAX_MS = 600000, /* ... and ends with this, which RESTART_LATER waits, too */
+    POWER_MS = 5000,           /* between two checks of the power supply; TRY_SOON */
     SECOND_MS = 1000,          /* late hops are counted by the second */
-    AGAIN_MS = 15000,          /* without anybody who records, before AGAIN, and between two looks at the machine's load */
+    AGAIN_MS = 15000,          /* of idle time before AGAIN, and between two checks of the machine's load */
 };
 static const int64_t NEVER = INT64_MAX;
 
@@ -30,26 +30,26 @@ struct engines {
     struct engines_options options;
     struct worker *worker;
     struct loader loader;
-    struct ready_engine now; /* handed to the worker last; `engine` is the worker's */
+    struct ready_engine now; /* the one last passed to the worker, which owns `engine` */
 
     enum gpu_state gpu;
-    bool context;       /* the GPU's driver holds something for this process */
+    bool context;       /* this process has a context on the GPU */
     unsigned n_gpu;     /* engines on the GPU that are open */
-    int64_t gpu_at;     /* of GPU_WAITS: when the GPU may be tried again */
+    int64_t gpu_at;     /* GPU_WAITS: when to try the GPU again */
     int gpu_retry_ms;   /* the next BACK_OFF */
     int64_t restart_at; /* of GPU_POISONED */
-    int64_t power_at;   /* of GPU_RUNS, GPU_LEAVES: when the power is looked at again */
+    int64_t power_at;   /* GPU_RUNS, GPU_LEAVES: when to check the power supply again */
     int64_t idle_since; /* -1: somebody records */
 
-    int64_t replace_at; /* when an engine that failed may be replaced again */
+    int64_t replace_at; /* when a failed engine may be replaced again */
     int64_t second_at;
     uint64_t late_hops; /* at the last second */
     struct carry_state carry;
-    int64_t again_at;      /* when AGAIN may begin, ... */
+    int64_t again_at;      /* when AGAIN may start, ... */
     bool measured_again;   /* ... which it does once */
-    bool notified; /* on the desktop, since the settings were asked for */
+    bool notified; /* whether the desktop has been notified since the settings changed */
 
-    bool asked; /* for what `wanted` says, and the loader has not begun with it */
+    bool asked; /* a request for `wanted` that the loader has not started */
     struct settings wanted;
 };
 
@@ -57,13 +57,13 @@ static const struct settings *in_force(const struct engines *e) {
     return e->options.settings;
 }
 
-/* Says why the GPU is not used. */
+/* Logs why the GPU is not used. */
 static void set_problem(struct engines *e, const char *code, const char *text) {
     err_set(&e->now.problem, 0, "%s", text);
     e->now.problem.about.code = code;
 }
 
-/* On the desktop: who enhances a call does not look at the log. */
+/* Notifies the desktop, because a user in a call does not read the log. */
 static void __attribute__((format(printf, 2, 3))) notify_once(struct engines *e, const char *format, ...) {
     char body[256];
     va_list args;
@@ -76,7 +76,7 @@ static void __attribute__((format(printf, 2, 3))) notify_once(struct engines *e,
     notify("Enhanced Mic", body);
 }
 
-/* ---- what the table asks for ------------------------------------------------------------------------------------- */
+/* ---- actions of the table --------------------------------------------------------------------------------------- */
 
 static struct load_task task_for(const struct engines *e, enum role role, const struct settings *s) {
     const struct settings *now = in_force(e);
@@ -86,7 +86,7 @@ static struct load_task task_for(const struct engines *e, enum role role, const 
     return (struct load_task){
         .role = role,
         .settings = *s,
-        .n_pumps = n_now > n_next ? n_now : n_next, /* those that go stay until it is in */
+        .n_pumps = n_now > n_next ? n_now : n_next, /* those being replaced stay until it is in use */
         .n_lighter = role == ASKED || role == FIRST ? 0 : e->now.n_lighter + (role == LIGHTER) - (role == HEAVIER),
         .instead = e->now.model,
         .hurry = role == REPLACEMENT || role == PROVISIONAL,
@@ -133,9 +133,10 @@ static void happens(struct engines *e, enum gpu_event event) {
             begin_loading(e, loads[i].role, in_force(e));
 }
 
-/* ---- engines come and go ----------------------------------------------------------------------------------------- */
+/* ---- changes of engine
+ * -------------------------------------------------------------------------------------------- */
 
-/* The GPU was refused with this error code. */
+/* Handles that the GPU was refused with this error code. */
 static enum gpu_event refusal(int why) {
     return why == -EAGAIN                      ? SPARED
            : why == -ENOMEM || why == -EBUSY   ? NO_ROOM
@@ -143,7 +144,7 @@ static enum gpu_event refusal(int why) {
                                                : ABSENT;
 }
 
-/* What follows from an engine's coming into use, whoever hands it to the worker. */
+/* Updates the state when an engine comes into use, whoever passes it to the worker. */
 static void adopt(struct engines *e, const struct ready_engine *ready, const struct settings *s) {
     if (ready->why && strcmp(ready->problem.text, e->now.problem.text) != 0) {
         const bool demanded = !strcmp(s->engine, "cuda");
@@ -178,7 +179,7 @@ void engines_give_back(struct engines *e, struct engine *engine) {
     loader_close_engine(engine);
 }
 
-/* An engine for the settings in force was loaded, and handed to the worker. */
+/* Handles an engine for the settings in force that was loaded and passed to the worker. */
 static void tell_taken(struct engines *e, enum role role) {
     if (role == REPLACEMENT || role == LIGHTER || role == HEAVIER || role == MEASURED || role == AGAIN)
         say(SD_INFO, "%s took over", e->now.text);
@@ -186,7 +187,7 @@ static void tell_taken(struct engines *e, enum role role) {
         notify_once(e, "%s is too heavy for this machine now; %s took over", e->now.too_heavy, e->now.model);
 }
 
-/* An engine for the settings in force was not loaded. */
+/* Handles that loading an engine for the settings in force failed. */
 static void tell_refused(struct engines *e, enum role role, int res, const struct err *err) {
     if (role == HEAVIER && res == -EBUSY) {
         say(SD_INFO, "%s is still too heavy for this machine: %s", e->now.too_heavy, err->text);
@@ -206,7 +207,7 @@ static void end_loading(struct engines *e, struct load_result *r, bool recording
     const struct load_task *task = &e->loader.task;
     e->context |= r->touched;
     e->n_gpu += r->res == 0 && r->ready.gpu;
-    /* Somebody may have begun to record, so that the GPU is not to rest. */
+    /* If somebody has started to record in the meantime, the GPU must not rest. */
     if (e->loader.dropped || (task->role == STAND_IN && e->gpu == GPU_RUNS && recording)) {
         if (r->res == 0)
             engines_give_back(e, r->ready.engine);
@@ -224,9 +225,9 @@ static void end_loading(struct engines *e, struct load_result *r, bool recording
     if (task->role == FIRST)
         e->now.provisional = false;
     if (r->res == 0 && !r->ready.engine)
-        return; /* what runs is what fits */
+        return; /* the current model is the right one */
     if (r->res == 0) {
-        if (task->role != WANTED && task->role != FIRST) /* what is said of the GPU stays true */
+        if (task->role != WANTED && task->role != FIRST) /* keep what was reported about the GPU */
             r->ready.problem = e->now.problem;
         r->res = engines_take(e, &r->ready, &task->settings, &r->err);
     }
@@ -245,9 +246,9 @@ void engines_ask(struct engines *e, const struct settings *s) {
         e->wanted = *s;
 }
 
-/* ---- what is due ------------------------------------------------------------------------------------------------- */
+/* ---- timed work -------------------------------------------------------------------------------------------------- */
 
-/* The sound goes on, dry, while an engine that failed is replaced: the GPU's by the CPU's, another by its like. */
+/* Replaces a failed engine while dry sound plays: the GPU's by the CPU's, another by one of its kind. */
 static void replace_lost_engine(struct engines *e) {
     e->replace_at = now_ms() + REPLACE_MS;
     if (e->now.gpu)
@@ -257,7 +258,7 @@ static void replace_lost_engine(struct engines *e) {
     happens(e, LOST);
 }
 
-/* Hops are late second after second. */
+/* Handles hops that are late second after second. */
 static void step_down(struct engines *e) {
     if (e->gpu & GPU_IN_USE) {
         set_problem(e, CODE_GPU_BUSY, "another program keeps the GPU busy");
@@ -272,8 +273,8 @@ static void step_down(struct engines *e) {
     }
 }
 
-/* Whether the machine carries the model: looked at by the second while somebody records, and, for one that is too
- * heavy to come back, also while nobody does. Returns when this needs another look. */
+/* Load control (carry.h): checks once a second, while somebody records, whether the machine is fast enough for the
+ * model; when a heavier model may return, also while nobody records. Returns when to check again. */
 static int64_t step_carry(struct engines *e, const struct engines_load *load, int64_t now) {
     const bool lighter = e->now.n_lighter > 0, counts = !load->swapping && (load->recording || lighter);
     if (counts && now < e->second_at)
@@ -333,7 +334,7 @@ static int64_t step_idle(struct engines *e, int64_t now) {
     return NEVER;
 }
 
-/* Returns when the GPU needs another look. */
+/* Returns when to check the GPU again. */
 static int64_t step_gpu(struct engines *e, const struct engines_load *load, int64_t now) {
     if (!loader_wants_gpu(in_force(e))) {
         happens(e, LONG_IDLE);
@@ -346,8 +347,8 @@ static int64_t step_gpu(struct engines *e, const struct engines_load *load, int6
     return load->recording ? step_recording(e, now) : step_idle(e, now);
 }
 
-/* A measurement in a busy minute does not decide for good: there is another one when the machine is idle. Returns when
- * this needs another look. */
+/* Measures again when the machine is idle, because a measurement on a busy machine is not final. Returns when to check
+ * again. */
 static int64_t step_again(struct engines *e, const struct engines_load *load, int64_t now) {
     if (load->heard)
         e->again_at = now + AGAIN_MS;
@@ -361,7 +362,7 @@ static int64_t step_again(struct engines *e, const struct engines_load *load, in
     return e->again_at;
 }
 
-/* Begins what is due, if something is. Returns when this needs another look. */
+/* Starts what is due, if anything. Returns when to check again. */
 static int64_t step_loader(struct engines *e, const struct engines_load *load, int64_t now) {
     if (e->asked) {
         e->asked = false;
@@ -391,7 +392,7 @@ int engines_step(struct engines *e, const struct engines_load *load) {
     struct load_result result;
     if (loader_take(&e->loader, &result)) {
         end_loading(e, &result, load->recording);
-        return 0; /* the load is another one now */
+        return 0; /* the load has changed */
     }
     if ((load->engine_lost && role != ASKED && role != REPLACEMENT) || (load->heard && role == AGAIN))
         loader_drop(&e->loader);
@@ -441,7 +442,7 @@ int engines_open(struct engines **ret, const struct engines_options *options, st
     struct load_result first;
     e->again_at = now_ms() + AGAIN_MS;
     const struct load_task task = task_for(e, PROVISIONAL, options->settings);
-    loader_run(&e->loader, &task, &first); /* on this thread: there is nothing yet that it could hold up */
+    loader_run(&e->loader, &task, &first); /* on this thread, because nothing waits for it yet */
     e->context = first.touched;
     if (first.res) {
         *err = first.err;

@@ -19,8 +19,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* Hops of a warm-up. A GPU's clocks take about a second of sound to settle, and a heavier model is judged by that much.
- * The processor settles within the first COLD_HOPS, which count nowhere: page faults and empty caches. */
+/* Hops of a warm-up. A GPU's clocks take about a second of sound to settle, and a heavier model is judged over the same
+ * time. The processor settles within the first COLD_HOPS, which are ignored: page faults, cold caches. */
 enum { WARM_UP_HOPS = 200, CPU_WARM_UP_HOPS = 50, COLD_HOPS = 10 };
 
 /* ---- one engine -------------------------------------------------------------------------------------------------- */
@@ -28,10 +28,10 @@ enum { WARM_UP_HOPS = 200, CPU_WARM_UP_HOPS = 50, COLD_HOPS = 10 };
 void loader_close_engine(struct engine *engine) {
     if (!engine)
         return;
-    struct model *model = (struct model *)engine_model(engine); /* const to those who only run it */
+    struct model *model = (struct model *)engine_model(engine); /* const for users that only run the engine */
     engine_close(engine);
     model_free(model);
-    memory_trim(); /* a smaller one may have taken its place */
+    memory_trim(); /* a smaller one may have replaced it */
 }
 
 static int load_model(struct model **ret, const char *name, const struct settings *s, struct err *err) {
@@ -60,14 +60,13 @@ int loader_check(const struct settings *s, struct err *err) {
     return res;
 }
 
-/* The next one that takes less; NULL: there is none. */
+/* Returns the next lighter model; NULL: none. */
 static const char *lighter_than(const char *model) {
     return !strcmp(model, "small") ? NULL : !strcmp(model, "large") ? "base" : "small";
 }
 
-/* Times hops of an engine that was just opened. -EBUSY: most take longer than a hop, and something else runs
- * instead: this is the GPU, or a model that the machine did not carry before. Otherwise a slow engine is all there
- * is, with a warning. */
+/* Times hops of a newly opened engine. Fails with -EBUSY if most hops overrun and a fallback exists, i.e. on the GPU or
+ * when retrying a heavier model. Otherwise accepts a slow engine, with a warning. */
 static int warm_up(struct loader *l, struct ready_engine *r, int64_t start, struct err *err) {
     float all_us[WARM_UP_HOPS];
     const unsigned n_hops = r->gpu || l->task.role == HEAVIER ? WARM_UP_HOPS : CPU_WARM_UP_HOPS;
@@ -75,9 +74,9 @@ static int warm_up(struct loader *l, struct ready_engine *r, int64_t start, stru
     int n = measure_hops(r->engine, n_hops, CLOCK_MONOTONIC, all_us, hop_us, n_hops / 4, &l->dropped);
     if (n < 0)
         return err_set(err, n, "engine %s: it failed during warm-up", engine_kind(r->engine));
-    float *const us = all_us + COLD_HOPS; /* where hops are slow it stops after n_hops / 4 of them, which are more */
+    float *const us = all_us + COLD_HOPS; /* it stops after more than n_hops / 4 slow hops */
     n -= COLD_HOPS;
-    const float most_us = measure_percentile(us, (unsigned)n, 0.9); /* the slowest may be the host's doing */
+    const float most_us = measure_percentile(us, (unsigned)n, 0.9); /* the slowest may be caused by the host */
     if (r->gpu && most_us > hop_us)
         return err_set(err, -EBUSY,
                        "engine cuda: a hop of %.0f us takes %.0f us: another program keeps the GPU busy, or it is "
@@ -94,7 +93,7 @@ static int warm_up(struct loader *l, struct ready_engine *r, int64_t start, stru
     return 0;
 }
 
-/* The model on one engine, open and warm. */
+/* Opens the model on one engine and warms it up. */
 static int open_engine(struct loader *l, struct ready_engine *ret, const char *model_name_or_path, const char *engine,
                        struct err *err) {
     const struct settings *s = &l->task.settings;
@@ -122,9 +121,9 @@ static int open_engine(struct loader *l, struct ready_engine *ret, const char *m
     return 0;
 }
 
-/* On the CPU: this model, or with "auto" the one that this processor carries. That is measured if it never was,
- * which takes seconds, unless in a hurry: then it is one that surely fits. No engine where MEASURED or AGAIN finds that
- * it runs already. */
+/* Opens the CPU's engine with this model or, with "auto", with the best one for this processor. Measures that if it
+ * never was, which takes seconds; in a hurry, takes a model that surely fits instead. Returns no engine if MEASURED or
+ * AGAIN selects the current model. */
 static int open_cpu(struct loader *l, struct ready_engine *ret, const char *model, struct err *err) {
     struct err why = {0};
     struct choice choice = {.remembered = true};
@@ -184,18 +183,18 @@ int loader_spares_gpu(const struct settings *s, bool awake, struct err *err) {
         return err_about(err, err_set(err, -EAGAIN, "the machine runs on battery, so the GPU is not used "
                                                     "(engine = \"cuda\" uses it anyway)"),
                          (struct err_about){.code = CODE_ON_BATTERY});
-    if (!awake && power_gpu_sleeps(sys)) /* while it is in use it cannot sleep */
+    if (!awake && power_gpu_sleeps(sys)) /* it does not sleep while it is in use */
         return err_about(err, err_set(err, -EAGAIN, "the GPU is asleep and is not woken (engine = \"cuda\" wakes it)"),
                          (struct err_about){.code = CODE_GPU_ASLEEP});
     return 0;
 }
 
-/* Whether a GPU that was refused with this code may be had later. */
+/* Whether a GPU that was refused with this code may be available later. */
 static bool may_come(int why) {
     return why == -EAGAIN || why == -EBUSY || why == -EIO || why == -ENOMEM;
 }
 
-/* The GPU's engine for new settings, or why there is none. */
+/* Opens the GPU's engine for new settings, or reports why it cannot. */
 static int try_gpu(struct loader *l, struct ready_engine *ret, struct err *err) {
     if (l->task.poisoned)
         return err_about(err, err_set(err, -EIO, "%s", LOADER_POISONED), (struct err_about){.code = CODE_GPU_FAILED});
@@ -203,20 +202,21 @@ static int try_gpu(struct loader *l, struct ready_engine *ret, struct err *err) 
     return why ? why : open_gpu(l, ret, err);
 }
 
-/* What new settings ask for, or what comes nearest to it. */
+/* Opens the engine that new settings request, or the nearest one available. */
 static int open_asked(struct loader *l, struct ready_engine *ret, struct err *err) {
     const struct settings *s = &l->task.settings;
     struct err problem = {0};
     int why = loader_wants_gpu(s) ? try_gpu(l, ret, &problem) : 0;
     if (loader_wants_gpu(s) && !why)
         return 0;
-    int res = why ? loader_check(s, err) : 0; /* it may be the model's doing, or another model may run */
+    int res = why ? loader_check(s, err) : 0; /* the model may be the cause, or another model may run */
     if (!res && why && l->task.demanded >= 0 && !may_come(why)) {
-        static const char prefix[] = "engine "; /* which the setting's name says already */
+        static const char prefix[] = "engine "; /* which the setting's name in the message already says */
         const size_t skip = text_begins(problem.text, prefix) ? strlen(prefix) : 0;
         res = settings_refuse(s, l->task.demanded, why, problem.text + skip, err);
     }
-    /* Who asks for the GPU gets the CPU's own model instead; who asks for a model on any engine gets that. */
+    /* Falls back to the CPU: with its own default model if the settings request the GPU, with the requested model if
+     * they allow any engine. */
     if (!res)
         res = open_cpu(l, ret, strcmp(s->engine, "cuda") ? s->model : "auto", err);
     if (res)
@@ -226,7 +226,7 @@ static int open_asked(struct loader *l, struct ready_engine *ret, struct err *er
     return 0;
 }
 
-/* What runs at the start. A GPU's driver may take its time, or hang. */
+/* Opens the first engine. Avoids the GPU's driver, which may be slow or hang. */
 static int open_provisional(struct loader *l, struct ready_engine *ret, struct err *err) {
     const struct settings *s = &l->task.settings;
     if (!loader_wants_gpu(s) || loader_spares_gpu(s, false, NULL) || engine_find_cuda(NULL))
@@ -272,7 +272,7 @@ void loader_begin(struct loader *l, const struct load_task *task) {
     l->busy = true;
     l->has_thread = pthread_create(&l->thread, NULL, run_thread, l) == 0;
     if (!l->has_thread)
-        run_thread(l); /* which holds everything up, but is done */
+        run_thread(l); /* which blocks everything, but works */
 }
 
 void loader_run(struct loader *l, const struct load_task *task, struct load_result *ret) {

@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum {
-    LOST_MS = 1500,         /* without a microphone before it is called lost: changing to another takes a while */
+    LOST_MS = 1500,         /* without a microphone before its loss is logged: a change takes a while */
     LATE_REPORT_MS = 60000, /* between two lines about late hops */
 };
 
@@ -71,7 +71,7 @@ static void log_stalls(struct log *l, const struct engines_load *load) {
     l->told_stalls = load->n_stalls;
 }
 
-/* What a further microphone or the speaker has found, or lost. */
+/* Logs what a further microphone or the speaker has found or lost. */
 static void log_further(struct node *node, char told[128], char refused[128]) {
     struct node_status s;
     node_status(node, &s);

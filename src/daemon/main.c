@@ -1,7 +1,6 @@
-/* primeknetd: its life from start to end. Opens settings, engines, nodes and the control socket, and serves them in one
- * loop.
+/* main.c - primeknetd: opens settings, engines, nodes and the control socket, and serves them in one loop.
  *
- * Threads: this one never blocks for long. Sound has its own threads, and so has loading an engine (loader.h). */
+ * Threads: this one never blocks for long. Audio has its own threads, and so does loading an engine (loader.h). */
 #include "config.h"
 
 #include "base/clock.h"
@@ -31,9 +30,9 @@
 #include <unistd.h>
 
 enum {
-    STATUS_MS = 1000,  /* between two looks at the late hops while somebody records */
+    STATUS_MS = 1000,  /* between two checks of the late hops while somebody records */
     CONTROL_MS = 5000, /* between two attempts to open the control socket */
-    EXIT_RESTART = 75, /* EX_TEMPFAIL of sysexits.h: a new process is wanted, in primeknet.service too */
+    EXIT_RESTART = 75, /* EX_TEMPFAIL of sysexits.h: restart the daemon; primeknet.service has the number, too */
 };
 
 struct daemon {
@@ -41,15 +40,15 @@ struct daemon {
     struct changes *changes;
     struct engines *engines;
     struct nodes nodes;
-    struct commands commands; /* commands.control is NULL if it could not be opened: the daemon runs without */
+    struct commands commands; /* commands.control is NULL if it could not be opened: the daemon runs without it */
     struct log log;
-    bool ready; /* the service manager has been told so */
+    bool ready; /* the service manager has been notified */
     bool wants_restart;
-    bool changed; /* there is something to tell */
+    bool changed; /* the log and the service manager are to be updated */
     int64_t next_alive, next_status, next_control; /* ms, as now_ms() */
 };
 
-/* Tells the log and the service manager what has changed. */
+/* Reports changes to the log and the service manager. */
 static void tell(struct daemon *d) {
     char line[REPORT_LINE_BYTES];
     log_nodes(&d->log, &d->nodes);
@@ -57,7 +56,7 @@ static void tell(struct daemon *d) {
     service_status(line);
 }
 
-/* ---- what nodes and engines tell --------------------------------------------------------------------------------- */
+/* ---- events of nodes and engines --------------------------------------------------------------------------------- */
 
 static void close_engine(void *data, struct engine *engine) {
     struct daemon *d = data;
@@ -80,7 +79,7 @@ static void controls_set(void *data, float strength, bool bypass) {
     changes_ask_controls(d->changes, strength, bypass);
 }
 
-/* Tells the changes which microphone is in use. */
+/* Passes the current microphone to changes.c. */
 static void tell_microphone(struct daemon *d) {
     struct node_status s;
     node_status(d->nodes.all[0].node, &s);
@@ -91,7 +90,7 @@ static void tell_microphone(struct daemon *d) {
                                                   .until = now_ms() + CHANGES_PATIENCE_MS});
 }
 
-/* ---- what changes.h asks for ------------------------------------------------------------------------------------- */
+/* ---- callbacks of changes.h -------------------------------------------------------------------------------------- */
 
 /* Opens the engine and the first node. */
 static int open_all(void *data, const struct settings *s, struct err *err) {
@@ -183,7 +182,7 @@ static bool handle_signals(struct daemon *d, int fd) {
     return false;
 }
 
-/* Only a new process can use the GPU again, and only a service manager starts one. Returns whether to exit. */
+/* Returns whether to exit: only a new process can use the GPU again, and only a service manager starts one. */
 static bool restart(struct daemon *d) {
     d->wants_restart = service_is_managed();
     if (d->wants_restart) {
@@ -195,7 +194,7 @@ static bool restart(struct daemon *d) {
     return d->wants_restart;
 }
 
-/* What was in the socket's place may be gone. -EADDRINUSE: another daemon has it. */
+/* Tries to open the socket again, since what was in its place may be gone. -EADDRINUSE: another daemon has it. */
 static int retry_control(struct daemon *d, int64_t now) {
     struct err err;
     if (d->commands.control || now < d->next_control)
@@ -319,7 +318,7 @@ static int live(struct daemon *d, const char *file, int signals) {
         control_close(d->commands.control);
         return EXIT_FAILURE;
     }
-    d->log.told.connected = true; /* not worth a line */
+    d->log.told.connected = true; /* not worth a log line */
     tell(d);
     res = run(d, signals);
     if (res && res != -EADDRINUSE)
@@ -358,7 +357,8 @@ int main(int argc, char **argv) {
     struct options options;
     sigset_t set;
 
-    /* Before any thread exists: one with signals unblocked would receive them and end the daemon. */
+    /* Blocks signals before any thread exists: a thread with signals unblocked would receive them, and end the
+     * daemon. */
     sigemptyset(&set);
     sigaddset(&set, SIGHUP);
     sigaddset(&set, SIGINT);

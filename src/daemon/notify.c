@@ -19,7 +19,7 @@ static void *show(void *data) {
     sd_bus *bus = NULL;
     if (sd_bus_open_user(&bus) >= 0) {
         sd_bus_set_method_call_timeout(bus, PATIENCE_US);
-        /* It replaces none, has no actions or hints, and the desktop decides how long it stays. */
+        /* Replaces no notification, has no actions or hints, and lets the desktop decide how long to show it. */
         sd_bus_call_method(bus, "org.freedesktop.Notifications", "/org/freedesktop/Notifications",
                            "org.freedesktop.Notifications", "Notify", NULL, NULL, "susssasa{sv}i", "PrimeKnet",
                            (uint32_t)0, "audio-input-microphone", m->summary, m->body, (unsigned)0, (unsigned)0,

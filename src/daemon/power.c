@@ -8,7 +8,7 @@
 
 enum { path_max = 4096 };
 
-/* The first line of directory/entry/file; "" where there is none. */
+/* Reads the first line of directory/entry/file; "" if there is none. */
 static void read_line(char ret[32], const char *directory, const char *entry, const char *file) {
     char path[path_max];
     int n = snprintf(path, sizeof path, "%s/%s/%s", directory, entry, file);

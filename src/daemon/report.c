@@ -25,12 +25,12 @@ static double memory_mib(void) {
     return (double)resident * (double)sysconf(_SC_PAGESIZE) / (1 << 20);
 }
 
-/* In tenths of a dB. Digital silence is null. */
+/* A level rounded to tenths of a dB; null for digital silence. */
 static json_t *db(double amplitude) {
     return amplitude > 0 ? json_real(round(200 * log10(amplitude)) / 10) : json_null();
 }
 
-/* Text from other programs and names of files, which may hold any bytes. */
+/* A string from another program or a file's name, which may contain any bytes. */
 static json_t *words(const char *text) {
     char clean[1024];
     text_copy(clean, sizeof clean, text);
@@ -46,7 +46,7 @@ static void add_brought_back(void *data, const struct node_peer *peer) {
         add_recorder(data, peer);
 }
 
-/* The recorders, or players: those that `add` takes. */
+/* The list of recorders or players that `add` accepts. */
 static json_t *users(const struct node *n, void (*add)(void *list, const struct node_peer *peer)) {
     json_t *list = json_array();
     node_recorders(n, add, list);
@@ -102,9 +102,9 @@ json_t *report_applications(const struct report *r) {
     return json_pack("{s:o}", "applications", applications(r));
 }
 
-/* ---- what is wrong ----------------------------------------------------------------------------------------------- */
+/* ---- problems ---------------------------------------------------------------------------------------------------- */
 
-/* A refusal, or a problem: "error" or "text", and for programs what that is about. */
+/* Builds a refusal or a problem: "error" or "text" for people, and the fields for programs. */
 static json_t *about(const struct err *err, const char *key, const char *fallback) {
     const struct err_about *a = &err->about;
     const char *code = a->code ? a->code : fallback;
@@ -123,7 +123,7 @@ json_t *report_refusal(const struct err *err) {
     return about(err, "error", CODE_FAILED);
 }
 
-/* Appends why the settings file, or a profile in it, is not in force; "": it is. */
+/* Appends why the settings file, or a profile in it, is not in force, if it is not. */
 static void add_refused(json_t *list, const char *kind, const struct err *err, const struct settings *s) {
     if (!err->text[0])
         return;
@@ -133,7 +133,7 @@ static void add_refused(json_t *list, const char *kind, const struct err *err, c
     json_array_append_new(list, problem);
 }
 
-/* Appends what a setting does not have; `more`, which it takes over, are the parts of the sentence. */
+/* Appends a problem about what a setting lacks. Takes ownership of `more`, the parts of the sentence. */
 __attribute__((format(printf, 5, 6)))
 static void add_missing(json_t *list, int setting, const char *code, json_t *more, const char *format, ...) {
     char text[MISSING_BYTES];
@@ -153,7 +153,7 @@ static void add_absent(json_t *list, int setting, const char *what, const char *
                 "there is no %s\"%s\" now; it is used as soon as there is", what, name);
 }
 
-/* Why a node does not follow its microphone, or its output. */
+/* Appends why a node does not use its microphone, or its output. */
 static void add_loop(json_t *list, int setting, const struct node *node) {
     struct node_status n;
     node_status(node, &n);
@@ -184,7 +184,7 @@ static bool wants_gpu(const struct settings *s, int setting) {
                                      : false;
 }
 
-/* What a setting in force asks for but cannot have now, an object each. */
+/* Lists what a setting in force requests but is not available now, an object each. */
 static void list_missing(const struct report *r, int setting, json_t *list) {
     const struct settings *s = &r->now->settings;
     const struct node *first = r->nodes->all[0].node;
@@ -234,7 +234,7 @@ static void list_missing(const struct report *r, int setting, json_t *list) {
     }
 }
 
-/* The texts of a list, with semicolons between. */
+/* Joins the texts of a list with semicolons. */
 static void join(const json_t *list, char ret[MISSING_BYTES]) {
     const json_t *problem;
     size_t i;
@@ -281,7 +281,7 @@ static json_t *value(const struct settings *s, int setting) {
     return json_string(text);
 }
 
-/* A setting's value, and where it comes from. */
+/* Builds a setting's value and its origin. */
 static json_t *one_setting(const struct report *r, int setting) {
     static const char *const origins[] = {[FROM_DEFAULT] = "default", [FROM_FILE] = "file", [FROM_SAVED] = "saved",
                                           [FROM_NO_FILE] = "none", [FROM_ITS_VALUES] = "values"};
@@ -320,9 +320,9 @@ static json_t *all_settings(const struct settings *s) {
     return all;
 }
 
-/* ---- one line for people ----------------------------------------------------------------------------------------- */
+/* ---- the status line --------------------------------------------------------------------------------------------- */
 
-/* What the first microphone's node does. */
+/* Writes what the first microphone's node does. */
 static void add_first(const struct report *r, char *line, const struct node_status *s) {
     const bool bypass = r->now->bypass;
     if (!s->connected)
@@ -420,7 +420,7 @@ static json_t *silenced(const struct node_status *n) {
                            words(n->silenced.description), "turned_down", n->silenced.turned_down);
 }
 
-/* The errors are rtkit's and the kernel's, passed on by PipeWire. */
+/* PipeWire passes on the errors of rtkit and the kernel. */
 static const char *refusal(const struct pump_stats *p) {
     switch (-p->refusal) {
     case 0: return "it has not been granted yet";
@@ -498,7 +498,7 @@ json_t *report_status(const struct report *r, bool bands) {
     json_object_set_new(status, "hop_us", json_integer(lround(p->hop * 1e6 / PUMP_RATE)));
 #define ROW(name, percent) \
     json_object_set_new(status, "hop_" #name "_us", \
-                        p->hop_p50_us ? json_integer(p->hop_##name##_us) : json_null()); /* none of this engine yet */
+                        p->hop_p50_us ? json_integer(p->hop_##name##_us) : json_null()); /* no hop of this engine yet */
     TIMES_STATISTICS(ROW)
 #undef ROW
     json_object_set_new(status, "realtime", json_boolean(p->realtime));

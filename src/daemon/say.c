@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Whether stderr goes to the journal, which reads a priority at the start of each line (sd-daemon(3)). */
+/* Whether stderr is connected to the journal, which reads a priority at the start of each line (sd-daemon(3)). */
 static bool logs_to_journal(void) {
     const char *stream = getenv("JOURNAL_STREAM");
     unsigned long long device, inode;
@@ -23,7 +23,7 @@ void say(const char *priority, const char *format, ...) {
     va_start(args, format);
     vsnprintf(line, sizeof line, format, args);
     va_end(args);
-    for (char *c = line; *c; c++) /* names in the graph are other programs' */
+    for (char *c = line; *c; c++) /* other programs choose the names in the graph */
         if (iscntrl((unsigned char)*c))
             *c = ' ';
     fprintf(stderr, "%s%s\n", logs_to_journal() ? priority : "primeknetd: ", line);

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <systemd/sd-daemon.h>
 
-enum { STATUS_BYTES = 2048 }; /* the manager takes 4096 of a message, and nothing of one that is not UTF-8 */
+enum { STATUS_BYTES = 2048 }; /* the manager reads at most 4096 bytes, and rejects a message that is not UTF-8 */
 
 bool service_is_managed(void) {
     const char *socket = getenv("NOTIFY_SOCKET");
@@ -20,7 +20,7 @@ void service_ready(void) {
     sd_notify(0, "READY=1");
 }
 
-/* The time tells the manager which reload this answers; Type=notify-reload needs it. */
+/* Type=notify-reload needs the time to match this message to a reload. */
 void service_reloading(void) {
     sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64, now_ns() / 1000);
 }
@@ -32,14 +32,14 @@ void service_stopping(void) {
 void service_status(const char *text) {
     static char last[STATUS_BYTES];
     char line[sizeof last];
-    text_copy(line, sizeof line, text); /* a second line would be another message */
+    text_copy(line, sizeof line, text); /* a second line would be another assignment */
     if (strcmp(line, last) == 0)
         return;
     strcpy(last, line);
     sd_notifyf(0, "STATUS=%s", last);
 }
 
-/* A third of the manager's limit: one call may be late, and one may be left out, before it acts. */
+/* A third of the manager's limit, so that one late and one missed call are harmless. */
 int service_watchdog_ms(void) {
     uint64_t usec;
     if (sd_watchdog_enabled(0, &usec) <= 0)

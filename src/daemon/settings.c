@@ -1,4 +1,4 @@
-/* More than 700 lines, because whatever reads, shows or saves a setting shares its row. */
+/* settings.c - reads, shows and saves the settings; all of it uses the table's rows. */
 #include "config.h"
 
 #include "daemon/settings.h"
@@ -29,7 +29,7 @@ static bool fits_preset(const char *text) {
     return preset_find(text);
 }
 
-/* What comes out must not go in again. */
+/* Refuses this program's own nodes, which would feed back. */
 static bool fits_source(const char *text) {
     return text[0] && !text_begins(text, ENHANCED_MIC);
 }
@@ -38,7 +38,8 @@ static bool fits_sink(const char *text) {
     return text[0] && strcmp(text, ENHANCED_SPEAKER) != 0;
 }
 
-/* The i-th of the names separated by commas, without blanks around it. False if there is none or it is too long. */
+/* Copies the i-th of the names separated by commas, without spaces around it. Returns false if there is none or it is
+ * too long. */
 static bool nth_name(const char *text, unsigned i, char ret[256]) {
     for (; i > 0; i--) {
         text = strchr(text, ',');
@@ -57,7 +58,7 @@ static bool nth_name(const char *text, unsigned i, char ret[256]) {
     return true;
 }
 
-/* "default" is the first microphone's, so not allowed here. */
+/* Refuses "default", which only the first microphone may have. */
 static bool fits_more_microphones(const char *text) {
     char first[256], second[256];
     if (!nth_name(text, 0, first) || strcmp(first, "default") == 0 || !fits_source(first))
@@ -72,7 +73,7 @@ static bool ends_in(const char *text, const char *end) {
     return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-/* A relative path would mean another file under systemd than in a terminal. */
+/* Refuses a relative path, which would mean another file under systemd than in a terminal. */
 static bool fits_model(const char *text) {
     if (strchr(text, '/') || ends_in(text, ".safetensors"))
         return text[0] == '/';
@@ -87,7 +88,7 @@ static bool fits_engine(const char *text) {
     return strcmp(text, "auto") == 0 || strcmp(text, "cpu") == 0 || strcmp(text, "cuda") == 0;
 }
 
-/* As nvidia-smi -L prints it: "GPU-" and hexadecimal digits in groups. */
+/* Accepts a UUID as nvidia-smi -L prints it: "GPU-" and groups of hexadecimal digits. */
 static bool fits_gpu(const char *text) {
     return text_begins(text, "GPU-") && text[4] && strspn(text + 4, "0123456789abcdefABCDEF-") == strlen(text + 4);
 }
@@ -123,7 +124,7 @@ static const struct settings defaults = {
 #include "control/settings.def"
 };
 
-/* The row of that name. */
+/* Returns the row with this name. */
 static int find_row(const char *name, struct err *err) {
     struct likest l = {.word = name};
     for (int i = 0; i < N_SETTINGS; i++) {
@@ -161,14 +162,14 @@ int settings_find(const char *name, struct err *err) {
     return find_row(spelled, err);
 }
 
-/* Refuses a value of a setting with the line that err_set has written. */
+/* Adds the setting to the error line that err_set has written for its value. */
 static int refuse_value(int setting, int res, struct err *err) {
     return err_about(err, res, (struct err_about){.code = CODE_BAD_VALUE, .setting = settings_name(setting)});
 }
 
 /* ---- a file's text ----------------------------------------------------------------------------------------------- */
 
-/* Refuses a text that the setting cannot hold; `place` is "FILE:LINE: " or "". */
+/* Refuses a text that is not valid for the setting; `place` is "FILE:LINE: " or "". */
 static int check_text(int setting, const char *text, const char *place, struct err *err) {
     const size_t size = rows[setting].type == IS_TEXT ? rows[setting].size : sizeof defaults.model;
     char clean[sizeof defaults.model];
@@ -190,7 +191,7 @@ static void put_number(struct settings *s, const struct row *row, double number)
         memcpy(field, &number, sizeof number);
 }
 
-/* The settings of which a preset has the values. */
+/* The settings that a preset sets. */
 static const int of_presets[] = {SETTING_strength, SETTING_floor_db, SETTING_low_cut_hz};
 enum { N_OF_PRESETS = sizeof of_presets / sizeof *of_presets };
 
@@ -226,7 +227,7 @@ static void name_preset(struct settings *s) {
     strcpy(s->preset, preset_name(s->strength, s->floor_db, s->low_cut_hz));
 }
 
-/* Gives a setting its value: a number or a text, either may be NULL. False if the setting cannot have it. */
+/* Sets a setting to a number or a text; either may be NULL. Returns false if the value is not valid. */
 static bool put(struct settings *s, int setting, const double *number, const char *text) {
     const struct row *row = &rows[setting];
     const bool on = text && strcmp(text, "true") == 0, off = text && strcmp(text, "false") == 0;
@@ -287,7 +288,7 @@ static int read_setting(struct settings *s, const struct conf *conf, const confi
 
 /* ---- profiles ---------------------------------------------------------------------------------------------------- */
 
-/* Where a profile holds a setting. NULL: it cannot. */
+/* Returns a profile's field for a setting; NULL: profiles do not have it. */
 static char *profile_text(struct profile *p, int setting, size_t *size) {
     switch (setting) {
 #define ROW(name, bytes) \
@@ -301,7 +302,7 @@ static char *profile_text(struct profile *p, int setting, size_t *size) {
     }
 }
 
-/* What a profile has for a setting. NULL: nothing. */
+/* Returns a profile's value for a setting; NULL: none. */
 static const char *profile_value(const struct profile *p, int setting) {
     size_t size;
     const char *text = profile_text((struct profile *)p, setting, &size);
@@ -312,7 +313,7 @@ static int refuse_profile(int res, int line, struct err *err) {
     return err_about(err, res, (struct err_about){.code = CODE_BAD_PROFILE, .line = line});
 }
 
-/* One setting in a profile; `read` holds what was read of it before. */
+/* Reads one setting of a profile; `read` has those read before. */
 static int read_in_profile(struct profile *p, struct settings *read, const struct conf *conf,
                            const config_setting_t *from, struct err *err) {
     int res = read_setting(read, conf, from, err);
@@ -380,7 +381,7 @@ void settings_use_profile(struct settings *s, unsigned profile) {
     }
 }
 
-/* Whether that profile (-1: none) has any of a preset's settings. */
+/* Whether a profile (-1: none) has any of a preset's settings. */
 static bool has_presets(const struct settings *s, int profile) {
     bool has = false;
     for (int i = 0; i < N_OF_PRESETS; i++)
@@ -388,7 +389,7 @@ static bool has_presets(const struct settings *s, int profile) {
     return has;
 }
 
-/* The preset's values, each where it comes from. */
+/* Sets each of a preset's values where it comes from. */
 static int set_preset_in(struct settings *s, int profile, const char *text, struct err *err) {
     struct settings with = *s;
     char value[32];
@@ -434,7 +435,7 @@ void settings_remove_profile(struct settings *s, unsigned profile) {
     memmove(&s->profiles[profile], &s->profiles[profile + 1], (s->n_profiles - profile) * sizeof s->profiles[0]);
 }
 
-/* The profile of exactly that name; -1: there is none. */
+/* Returns the profile with exactly this name; -1: none. */
 static int find_profile(const struct settings *s, const char *microphone) {
     for (unsigned i = 0; i < s->n_profiles; i++)
         if (strcmp(s->profiles[i].microphone, microphone) == 0)
@@ -454,7 +455,7 @@ int settings_parse(struct settings *ret, const char *text, size_t n, const char 
         return res;
     const config_setting_t *all = config_root_setting(&conf.config);
     const config_setting_t *preset = config_setting_get_member(all, settings_name(SETTING_preset));
-    if (preset) /* first, because the values of its settings replace the preset's wherever they stand */
+    if (preset) /* first, because its settings override the preset's values in any order */
         res = read_setting(&s, &conf, preset, err);
     for (int i = 0; res == 0 && i < config_setting_length(all); i++) {
         const config_setting_t *one = config_setting_get_elem(all, (unsigned)i);
@@ -471,8 +472,8 @@ int settings_parse(struct settings *ret, const char *text, size_t n, const char 
 
 /* ---- one setting by itself --------------------------------------------------------------------------------------- */
 
-/* The whole text is a decimal number, whatever the locale. Not spa_atod, which keeps its locale without a lock: files
- * are written on a thread of their own. */
+/* Parses text that is entirely a decimal number, in any locale. Does not use spa_atod, which stores its locale without
+ * a lock, because another thread writes files. */
 static bool is_number(const char *text, double *ret) {
     char *end = NULL;
     const locale_t c = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
@@ -563,9 +564,9 @@ int settings_refuse(const struct settings *s, int setting, int code, const char 
                      (struct err_about){.code = CODE_UNUSABLE, .setting = settings_name(setting), .line = line});
 }
 
-/* ---- what the program saved, upon what the file says ------------------------------------------------------------- */
+/* ---- saved values over those of the file ------------------------------------------------------------------------- */
 
-/* Whether the setting has the same value in both. */
+/* Whether the setting has the same value in both structures. */
 static bool agree(const struct settings *a, const struct settings *b, int setting) {
     char x[1024], y[1024];
     settings_text(a, setting, x, sizeof x);
@@ -577,7 +578,7 @@ static void hide(struct settings *s, int setting, int line, int saved_line) {
     s->hidden[s->n_hidden++] = (struct hidden){setting, line, saved_line};
 }
 
-/* The line of `saved` because of which a setting's line elsewhere has no effect. 0: it has. */
+/* Returns the line of `saved` that overrides a setting's line elsewhere; 0: none. */
 static int find_hiding(const struct settings *saved, int setting) {
     int line = saved->lines[setting];
     if (line == 0 && is_of_presets(setting))
@@ -614,7 +615,7 @@ static bool has_values(const struct profile *p) {
     return false;
 }
 
-/* A saved profile replaces the file's of the same microphone; one without values only takes that away. */
+/* Replaces the file's profile of a microphone by the saved one; a saved profile without values removes it. */
 static int add_saved_profiles(struct settings *s, const struct settings *saved, struct err *err) {
     for (unsigned i = 0; i < saved->n_profiles; i++) {
         struct profile p = saved->profiles[i];
@@ -673,7 +674,7 @@ static int read_unsaved(struct settings *ret, const char *file, struct err *err)
     return res;
 }
 
-/* The file that the program saves in, beside that file or the user's. False: there is no place for it. */
+/* Writes the path of the saved file, beside `file` or the user's. Returns false if there is no place for it. */
 static bool saved_path(char ret[sizeof defaults.saved], const char *file) {
     char own[sizeof defaults.file];
     if (!file && !user_file(own, sizeof own))
@@ -684,7 +685,7 @@ static bool saved_path(char ret[sizeof defaults.saved], const char *file) {
     return snprintf(ret, sizeof defaults.saved, "%.*s-saved%s", n, file, file + n) < (int)sizeof defaults.saved;
 }
 
-/* What is saved of a setting or, of a preset, its settings, is dropped. False: nothing is. */
+/* Removes the saved value of a setting or, for a preset, of its settings. Returns false if nothing was saved. */
 static bool drop(struct settings *saved, int setting) {
     bool any = false;
     for (int i = 0; i < N_SETTINGS; i++)
@@ -695,7 +696,7 @@ static bool drop(struct settings *saved, int setting) {
     return any;
 }
 
-/* without: a setting of which what is saved does not count; -1: none. */
+/* without: a setting whose saved value is ignored; -1: none. */
 static int add_saved(struct settings *s, const char *file, int without, struct err *err) {
     struct settings saved;
     char path[sizeof s->saved];
@@ -710,7 +711,7 @@ static int add_saved(struct settings *s, const char *file, int without, struct e
     add_saved_values(s, &saved);
     res = add_saved_profiles(s, &saved, err);
     if (strcmp(s->file, SYSTEM_FILE) == 0)
-        s->n_hidden = 0; /* which is not the user's to change */
+        s->n_hidden = 0; /* which the user should not edit */
     return res;
 }
 
@@ -754,7 +755,7 @@ void settings_take(struct settings *s, const struct settings *from, int setting)
     name_preset(s);
 }
 
-/* As it is written in a file. ret: [2 * 1024 + 3]. */
+/* Writes a value as it appears in a file. ret: [2 * 1024 + 3]. */
 static void quote(const struct settings *s, int setting, char *ret) {
     char text[1024], *to = ret;
     double number;
@@ -772,14 +773,14 @@ static void quote(const struct settings *s, int setting, char *ret) {
     strcpy(to, "\"");
 }
 
-/* One setting per line, indented. Returns the bytes written. */
+/* Writes a setting as one indented line. Returns the bytes written. */
 static int print_setting(char *ret, size_t size, const char *indent, const struct settings *s, int setting) {
     char value[2 * 1024 + 3];
     quote(s, setting, value);
     return snprintf(ret, size, "%s%s = %s;\n", indent, settings_name(setting), value);
 }
 
-/* A profile of s as a group. Returns the bytes written. */
+/* Writes a profile of s as a group. Returns the bytes written. */
 static int print_profile(char *ret, size_t size, const struct settings *s, unsigned profile) {
     struct settings used = *s;
     settings_use_profile(&used, profile);
@@ -792,7 +793,7 @@ static int print_profile(char *ret, size_t size, const struct settings *s, unsig
     return n + snprintf(ret + n, size - (size_t)n, "    }");
 }
 
-/* The profiles of s as a list. Returns the bytes written. */
+/* Writes the profiles of s as a list. Returns the bytes written. */
 static int print_profiles(char *ret, size_t size, const struct settings *s) {
     int n = 0;
     for (unsigned i = 0; i < s->n_profiles; i++) {
@@ -802,17 +803,17 @@ static int print_profiles(char *ret, size_t size, const struct settings *s) {
     return s->n_profiles ? n + snprintf(ret + n, size - (size_t)n, "\n);\n") : 0;
 }
 
-/* MAX_FILE_BYTES are enough for all settings and profiles. */
+/* All settings and profiles fit in MAX_FILE_BYTES. */
 int settings_write(const struct settings *s, const char *file, struct err *err) {
     char text[MAX_FILE_BYTES];
     int n = 0;
-    for (int i = SETTING_preset + 1; i < N_SETTINGS; i++) /* which say what the preset stands for */
+    for (int i = SETTING_preset + 1; i < N_SETTINGS; i++) /* which have the preset's values */
         n += print_setting(text + n, sizeof text - (size_t)n, "", s, i);
     n += print_profiles(text + n, sizeof text - (size_t)n, s);
     return file_write(file, text, (size_t)n, err);
 }
 
-/* ---- the file that the program saves in -------------------------------------------------------------------------- */
+/* ---- the saved file ---------------------------------------------------------------------------------------------- */
 
 static const char about_saved[] =
     "# What the program saved: the settings of its window, and those of \"primeknet\" with --save. They replace those\n"
@@ -842,7 +843,7 @@ static int write_saved(struct settings *saved, struct err *err) {
         if (saved->lines[i])
             n += print_setting(text + n, sizeof text - (size_t)n, "", saved, i);
     n += print_profiles(text + n, sizeof text - (size_t)n, saved);
-    const int res = settings_parse(saved, text, (size_t)n, saved->file, err); /* for the lines */
+    const int res = settings_parse(saved, text, (size_t)n, saved->file, err); /* to get the lines */
     return res ? res : file_write(saved->file, text, (size_t)n, err);
 }
 
@@ -864,7 +865,7 @@ static int add_profile(struct settings *saved, const struct profile *p, struct e
     return 0;
 }
 
-/* Likewise in that profile of s, which, if it is the file's, is saved with the values that the file has. */
+/* The same for a profile of s. A profile of the user's file is saved with all values that it has there. */
 static int put_saved_in(struct settings *saved, const struct settings *s, const char *file, unsigned profile,
                         int setting, struct err *err) {
     struct profile p = s->profiles[profile];
