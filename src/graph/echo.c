@@ -14,8 +14,8 @@
 enum {
     PAUSE_MS = 1000,      /* after a failure, doubled from here ... */
     PAUSE_MAX_MS = 64000, /* ... to here */
-    /* Blocks of noise by which the plugin's delay is measured, and those at their end that are looked at: by then it
-     * has settled. */
+    /* Blocks of noise with which the plugin's delay is measured, and the last of them, which are evaluated: by then the
+     * plugin has settled. */
     MEASURED = 40,
     LOOKED_AT = 10,
 };
@@ -29,8 +29,8 @@ static void release(struct echo *e) {
     e->aec = NULL;
 }
 
-/* Without anything that it has heard. The network removes noise, and the microphone's level stays: echo is all that the
- * plugin is to remove. -errno. */
+/* Initialises the plugin without any state. Switches off its noise suppression, which the network does, and its gain
+ * control: it must only remove echo. Returns 0 or -errno. */
 static int begin(struct echo *e) {
     const struct spa_dict_item items[] = {
         SPA_DICT_ITEM_INIT("webrtc.noise_suppression", "false"),
@@ -41,7 +41,7 @@ static int begin(struct echo *e) {
             .channels = 1, .position = {SPA_AUDIO_CHANNEL_MONO});
     const int r = spa_audio_aec_init(e->aec, &SPA_DICT_INIT_ARRAY(items), &mono);
     if (r >= 0)
-        spa_audio_aec_activate(e->aec); /* WebRTC's needs none, and answers so */
+        spa_audio_aec_activate(e->aec); /* WebRTC's plugin does not need it, and returns an error */
     return r;
 }
 
@@ -67,7 +67,7 @@ static void renew(void *data) {
     begin(data);
 }
 
-/* The samples by which noise comes out later than it went in: those at which the two agree best. */
+/* Returns the delay of the plugin in samples, at which noise in and noise out match best. */
 static unsigned measure_delay(struct echo *e) {
     static const float silence[CANCELLER_BLOCK];
     enum { N = MEASURED * CANCELLER_BLOCK, FIRST = (MEASURED - LOOKED_AT) * CANCELLER_BLOCK };
@@ -100,7 +100,7 @@ static void on_delay(void *data) { /* on the canceller's thread */
 
 /* ---- the owner --------------------------------------------------------------------------------------------------- */
 
-/* It is loaded twice: what has heard the noise goes. */
+/* Loads the plugin twice: the instance that processed the noise is discarded. */
 static int try_to_load(struct echo *e) {
     int r = acquire(e);
     const unsigned delay = r < 0 ? 0 : measure_delay(e);

@@ -2,7 +2,7 @@
 
 #include "base/text.h"
 
-/* The part of a sound card's or a headset's name that stays the same; 0 for other names. */
+/* Returns the length of the constant part of a sound card's or a headset's name; 0 for other names. */
 static size_t device_length(const char *name) {
     if (!text_begins(name, "alsa_input.") && !text_begins(name, "bluez_input."))
         return 0;
@@ -12,7 +12,7 @@ static size_t device_length(const char *name) {
     while (digits > 0 && name[digits - 1] >= '0' && name[digits - 1] <= '9')
         digits--;
     if (text_begins(device, "usb-") && digits < n && digits > (size_t)(device - name) && name[digits - 1] == '.')
-        n = digits - 1; /* counted among its like, in the order of plugging in */
+        n = digits - 1; /* its number among devices of the same kind, in the order of plugging in */
     return n;
 }
 

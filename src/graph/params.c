@@ -43,7 +43,7 @@ void params_publish(const struct params *p, struct pw_stream *visible) {
     pw_stream_update_params(visible, &props, 1);
 }
 
-/* ret stays where the value is no number. */
+/* Leaves *ret unchanged if the value is not a number. */
 static void read_number(const struct spa_pod *value, float *ret) {
     double real;
     int32_t whole;
@@ -86,7 +86,7 @@ void params_set(struct params *p, uint32_t id, const struct spa_pod *param) {
         p->controls(p->data, strength, bypass);
 }
 
-/* -1: that is no list of volumes. */
+/* Returns -1 if the value is not a list of volumes. */
 static double loudest(const struct spa_pod *volumes, unsigned *n) {
     float values[64];
     double ret = -1;

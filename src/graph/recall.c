@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A name with a slash, which other programs may choose, is no file name: such a node has no note. */
+/* A name with a slash, which other programs may choose, is not a file name: such a node has no file. */
 static bool find_path(char ret[STATE_PATH], const char *node) {
     char file[STATE_PATH];
     snprintf(file, sizeof file, "%s.streams", node);

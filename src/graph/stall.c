@@ -13,7 +13,7 @@ void stall_forget(struct stall *s) {
     s->tried = 0;
 }
 
-/* Ticks without a block, while the graph runs, before the next action. */
+/* Returns the ticks without a block, while the graph runs, before the next action. */
 static unsigned patience(const struct stall *s) {
     unsigned ms = STALL_FIRST_MS;
     for (unsigned i = 0; i < s->tried && ms < STALL_MAX_MS; i++)

@@ -91,7 +91,7 @@ static const struct pw_metadata_events metadata_events = {
     .property = on_metadata,
 };
 
-/* at: the sources or the streams, to which it is appended. The proxy holds the memory. */
+/* at: the list, sources or streams, to which it is appended. The proxy owns the memory. */
 static void add_source(struct asking *d, struct survey_source **at, uint32_t id) {
     struct pw_proxy *proxy =
         pw_registry_bind(d->registry, id, PW_TYPE_INTERFACE_Node, PW_VERSION_NODE, sizeof(struct source));
@@ -126,7 +126,7 @@ static void add_link(struct asking *d, const struct spa_dict *props) {
     d->links = link;
 }
 
-/* Once all is known. */
+/* Completes the survey after everything has arrived. */
 static void find_recorders(struct asking *d) {
     for (const struct survey_source *from = d->told.sources; from; from = from->next)
         for (const struct link *link = text_begins(from->name, ENHANCED_MIC) ? d->links : NULL; link; link = link->next)
@@ -151,7 +151,7 @@ static void on_global(void *data, uint32_t id, uint32_t permissions, const char 
     } else if (strcmp(type, PW_TYPE_INTERFACE_Metadata) == 0 && metadata && strcmp(metadata, "default") == 0 &&
                !d->metadata) {
         d->metadata = pw_registry_bind(d->registry, id, type, PW_VERSION_METADATA, 0);
-        d->told.has_session_manager = d->metadata; /* session managers make it, PipeWire does not */
+        d->told.has_session_manager = d->metadata; /* session managers create it, PipeWire does not */
         if (d->metadata)
             pw_metadata_add_listener(d->metadata, &d->metadata_listener, &metadata_events, d);
     }
@@ -188,7 +188,7 @@ static const struct pw_core_events core_events = {
 
 /* ---- asking ------------------------------------------------------------------------------------------------------ */
 
-/* Until PipeWire has answered all that was asked before. */
+/* Waits until PipeWire has answered all earlier requests. */
 static int settle(struct asking *d, struct err *err) {
     int64_t end = now_ms() + ANSWER_MS, left;
     int seq = pw_core_sync(d->core, PW_ID_CORE, 0);
@@ -226,7 +226,7 @@ int survey_open(struct survey **ret, struct err *err) {
     if (!d->registry)
         goto fail;
     pw_registry_add_listener(d->registry, &d->registry_listener, &registry_events, d);
-    for (int round = 0; round < 3; round++) { /* what there is; what it is; how it is set */
+    for (int round = 0; round < 3; round++) { /* three rounds: the objects, their properties, their parameters */
         res = settle(d, err);
         if (res)
             goto fail;

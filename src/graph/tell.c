@@ -83,7 +83,7 @@ void node_recorders(const struct node *n, node_each *each, void *data) {
     }
 }
 
-/* Tells the sources that a recorder takes. */
+/* Reports the sources that a recorder uses. */
 static void tell_sources(const struct node *n, const struct mirror_node *recorder, node_application_each *each,
         void *data) {
     const struct mirror *const m = &n->registry.mirror;

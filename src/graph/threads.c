@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <sched.h>
 
-#define RTKIT_MOST 20 /* the highest priority that rtkit gives, unless it is told otherwise */
+#define RTKIT_MOST 20 /* rtkit's highest priority, unless configured otherwise */
 
 static int start(void *data, pthread_t *ret, void *(*run)(void *), void *arg) {
     struct threads *const t = data;
@@ -16,7 +16,7 @@ static int start(void *data, pthread_t *ret, void *(*run)(void *), void *arg) {
     return 0;
 }
 
-/* The kernel knows it; the C library does not, where rtkit gave it. 0: none. */
+/* Asks the kernel for the priority: the C library does not know about one from rtkit. 0: none. */
 static int loop_priority(struct spa_loop *loop, bool async, uint32_t seq, const void *data, size_t size, void *user) {
     (void)loop, (void)async, (void)seq, (void)data, (void)size;
     struct sched_param param = {0};
@@ -25,7 +25,7 @@ static int loop_priority(struct spa_loop *loop, bool async, uint32_t seq, const 
     return 0;
 }
 
-/* rtkit may give the data loop its priority later. */
+/* rtkit may raise the data loop's priority later. */
 static int raise_below_loop(void *data, pthread_t thread) {
     struct threads *const t = data;
     int priority = 0;
