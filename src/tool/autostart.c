@@ -52,7 +52,8 @@ static void find_daemon(char ret[AUTOSTART_PATH]) {
         strcpy(ret, DAEMON);
 }
 
-/* As the Desktop Entry Specification quotes an argument: first for Exec, whose % is a code, then for a string. */
+/* Quotes an argument as the Desktop Entry Specification requires: first for Exec, in which % is special, then as a
+ * string. */
 static void quote(char ret[4 * AUTOSTART_PATH], const char *path) {
     char *to = ret;
     for (*to++ = '"'; *path; path++) {
@@ -82,7 +83,7 @@ int autostart_enable(bool enable, struct err *err) {
 
 /* ---- the process ------------------------------------------------------------------------------------------------- */
 
-/* The daemon's, or 0. */
+/* Returns the daemon's process id, or 0. */
 static pid_t find_process(void) {
     struct ucred peer = {0};
     socklen_t size = sizeof peer;
@@ -112,7 +113,7 @@ int autostart_stop(struct err *err) {
     return has_ended(pid, STOP_MS) ? 0 : err_set(err, -ETIMEDOUT, DAEMON " does not end (process %d)", (int)pid);
 }
 
-/* In a session of its own: it outlives this one's terminal. */
+/* Starts the daemon in its own session, so that it outlives this terminal. */
 static pid_t spawn(void) {
     char program[AUTOSTART_PATH];
     find_daemon(program);

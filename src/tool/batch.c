@@ -1,4 +1,4 @@
-/* primeknet enhance: one sound file, or many files and whole folders, as many at once as there are cores. */
+/* primeknet enhance: enhances one sound file, or many files and folders, as many in parallel as there are cores. */
 #include "config.h"
 
 #include "tool/cli.h"
@@ -23,7 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* One file keeps a GPU busy while it computes; the others read, resample and write meanwhile. */
+/* One file keeps a GPU busy; meanwhile the others read, resample and write. */
 enum { MOST_THREADS = 256, MOST_ON_GPU = 4, BAR_WIDTH = 40, BAR_MS = 100 };
 
 static atomic_int interrupted; /* the signal's number, or 0 */
@@ -36,8 +36,8 @@ struct arguments {
 
 struct file {
     char *in, *out;
-    double size;         /* bytes, its share of all the work */
-    _Atomic float share; /* of this file that is done, 0 to 1 */
+    double size;         /* bytes: the file's share of the total work */
+    _Atomic float share; /* the share of this file that is done, 0 to 1 */
 };
 
 struct batch {
@@ -78,7 +78,7 @@ static int add(struct batch *b, const char *in, char *out, double size) {
     return cli_done;
 }
 
-/* Adds a file that goes to the folder of --out under `name`. */
+/* Adds a file whose output goes to the folder of --out as `name`. */
 static int add_to_folder(struct batch *b, const char *in, const char *name, double size) {
     char out[4096];
     if (path_join(out, sizeof out, b->args->out, name) < 0)
@@ -370,7 +370,7 @@ static int run_enhance(const struct cli_call *call) {
     free(b.files);
     primeknet_close(b.first);
     if (interrupted)
-        raise(interrupted); /* only now that no partial file is left */
+        raise(interrupted); /* only now, because no partial file is left */
     return status;
 }
 

@@ -1,4 +1,4 @@
-/* primeknet bench: the time per hop on this machine, as percentiles. */
+/* primeknet bench: measures the time per hop on this machine, as percentiles. */
 #include "tool/cli.h"
 
 #include "engine/choose.h"

@@ -35,7 +35,7 @@ int cli_fail(const char *format, ...) {
     return cli_failed;
 }
 
-/* As people type it: 0.5; 0,5 where a comma is the decimal point; 50% of a number that goes from 0 to 1. */
+/* Accepts what people type: 0.5; 0,5 in a locale with a decimal comma; 50% for a number from 0 to 1. */
 bool cli_number(const char *text, double least, double most, double *ret) {
     char copy[64], *end, *comma;
     if (snprintf(copy, sizeof copy, "%s", text) >= (int)sizeof copy)
@@ -192,7 +192,7 @@ static const struct cli_option *find_option(const struct cli_command *c, char le
     return letter == 'h' || strcmp(name, "help") == 0 ? &help_option : NULL;
 }
 
-/* `attached` is a value that stands in the option's own word, or NULL; then the value is the next word. */
+/* `attached` is the value in the option's own word; NULL: the value is the next word. */
 static int take_option(struct cli_call *call, const struct cli_option *o, char *attached, char ***next) {
     if (o == &help_option) {
         print_help(call->command);
@@ -247,8 +247,8 @@ static int check_one_of(const struct cli_command *c, const char *name, char **wo
     return cli_misuse(c, "'%s' is not %s", *word, allowed);
 }
 
-/* getopt will not do: an argument may begin with a dash ("set floor-db -18"). Collects the arguments at the start of
- * argv. */
+/* Collects the arguments at the start of argv. getopt is not suitable, because an argument may begin with a dash ("set
+ * floor-db -18"). */
 static int parse(struct cli_call *call, char **argv) {
     const struct cli_command *c = call->command;
     bool words_only = false;
@@ -285,7 +285,7 @@ static int parse(struct cli_call *call, char **argv) {
     return GO_ON;
 }
 
-/* What was printed may not have arrived: the disk is full. */
+/* Checks that the output was written; the disk may be full. */
 static int finish(int status) {
     errno = EIO;
     if (!(ferror(stdout) | fflush(stdout)))

@@ -28,7 +28,7 @@ json_t *cli_ask(json_t *request) {
     return answer;
 }
 
-/* The width of the widest name in a list of objects. */
+/* Returns the width of the widest name in a list of objects. */
 static int name_width(const json_t *list) {
     const json_t *one;
     size_t i;
@@ -40,14 +40,14 @@ static int name_width(const json_t *list) {
     return width;
 }
 
-/* A setting's value for people. */
+/* Prints a setting's value for people. */
 static const char *value_of(const json_t *setting, char ret[32]) {
     const json_t *value = json_object_get(setting, "value");
     snprintf(ret, 32, "%.10g", json_number_value(value));
     return json_is_number(value) ? ret : text_of(setting, "value");
 }
 
-/* Where it comes from. */
+/* Prints where a value comes from. */
 static void print_origin(const json_t *setting) {
     const char *const from = text_of(setting, "from"), *const profile = text_of(setting, "profile");
     if (text_of(setting, "file")[0])
@@ -61,7 +61,7 @@ static void print_origin(const json_t *setting) {
     printf("%s%s\n", profile[0] ? ", in the profile of " : "", profile);
 }
 
-/* Prints a setting's new value, and what keeps it from having an effect. Takes ownership of the answer. */
+/* Prints a setting's new value, and anything that prevents it from taking effect. Takes ownership of the answer. */
 static int print_change(json_t *answer, bool save, bool unset) {
     char value[32];
     if (!answer)
@@ -91,7 +91,7 @@ static int set(const char *name, const char *value, bool save) {
 
 #define SAVE {'s', "save", .help = "also save it, beside the settings file"}
 
-/* A setting's value as the settings file has it, from how people type it: 50%, 0,5, yes. */
+/* Converts what people type, such as 50%, 0,5 or yes, to a value as in the settings file. */
 static const char *as_saved(char ret[64], const char *name, const char *value) {
     static const struct {
         const char *name;
@@ -247,8 +247,8 @@ const struct cli_command mics_command = {
     .about = "Lists the microphones: the name for primeknet use, and a description. * marks the one in use.\n",
 };
 
-/* Finds what has that name, or else what contains the words in its name or description. Returns how many do; *ret is
- * one of them. */
+/* Finds the object with this name, or else those that contain the words in their name or description. Returns their
+ * number; *ret is one of them. */
 static int find(const json_t **ret, const json_t *list, const char *wanted) {
     const json_t *one;
     size_t i;
@@ -266,7 +266,7 @@ static int find(const json_t **ret, const json_t *list, const char *wanted) {
     return n_found;
 }
 
-/* Finds the only microphone that the words fit. Prints an error otherwise. */
+/* Finds the only microphone that matches the words. Prints an error if there is not exactly one. */
 static bool find_microphone(char *ret, size_t size, const char *wanted) {
     if (!wanted[0]) {
         cli_fail("the name is empty; primeknet mics lists the microphones");
@@ -371,7 +371,7 @@ const struct cli_command apps_command = {
              "those that record Enhanced Mic.\n",
 };
 
-/* Finds the only application that the words fit. Otherwise prints an error that names those that there are. */
+/* Finds the only application that matches the words. Otherwise prints an error that lists the applications. */
 static bool find_application(char *ret, size_t size, const char *wanted) {
     json_t *answer = cli_ask(json_pack("{s:s}", "command", COMMAND_APPS)), *app;
     if (!answer)

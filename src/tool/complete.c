@@ -1,5 +1,5 @@
-/* primeknet complete: answers the shells' completion scripts (completions/). It prints one line per word that fits,
- * with a tab and a short explanation if there is one, and ":files" if a file name fits too. */
+/* primeknet complete: answers the shells' completion scripts (completions/). Prints one line per matching word, with a
+ * tab and a short explanation if there is one, and ":files" if file names match, too. */
 #include "config.h"
 
 #include "base/text.h"
@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Prints the word if it continues what is typed so far. */
+/* Prints the word if it begins with what is typed so far. */
 static void offer(const char *typed, const char *word, const char *about) {
     if (text_begins(word, typed))
         printf(about[0] ? "%s\t%s\n" : "%s\n", word, about);
@@ -64,7 +64,7 @@ static void offer_one_of(const char *typed, const char *name) {
         offer(typed, strsep(&rest, "|"), "");
 }
 
-/* Completes one word of that kind and name; `before` is the word before it. */
+/* Completes a word of this kind and name; `before` is the word before it. */
 static void offer_kind(enum cli_kind kind, const char *name, const char *typed, const char *before) {
     switch (kind) {
     case CLI_FILE: puts(":files"); break;

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_HEADER = 16 << 20 }; /* bytes; what lies before the sound, with pictures */
+enum { MOST_HEADER = 16 << 20 }; /* bytes; everything before the sound, such as pictures */
 
 struct bytes {
     int fd;
@@ -18,7 +18,8 @@ struct bytes {
     unsigned char window[1 << 16]; /* holds the longest page of Ogg */
 };
 
-/* n bytes of the file, at most a window, good until the next call. NULL: it ends before, or cannot be read. */
+/* Returns n bytes of the file, at most a window, valid until the next call. NULL: the file ends earlier, or cannot be
+ * read. */
 static const unsigned char *peek(struct bytes *b, uint64_t at, size_t n) {
     if (b->error || at > b->size || n > b->size - at)
         return NULL;
@@ -30,7 +31,7 @@ static const unsigned char *peek(struct bytes *b, uint64_t at, size_t n) {
         const ssize_t got = pread(b->fd, b->window + b->n, sizeof b->window - b->n, (off_t)(at + b->n));
         if (got < 0 && errno == EINTR)
             continue;
-        if (got <= 0) { /* or it was shortened meanwhile */
+        if (got <= 0) { /* or the file was truncated meanwhile */
             b->error = got < 0 ? errno : EIO;
             return NULL;
         }
@@ -44,7 +45,7 @@ static bool holds(struct bytes *b, uint64_t at, const char *text) {
     return p && memcmp(p, text, strlen(text)) == 0;
 }
 
-/* Where these bytes are next, from `at` on; the end of the file if nowhere. */
+/* Returns the next offset, from `at` on, of these bytes; the end of the file if there is none. */
 static uint64_t find(struct bytes *b, uint64_t at, const char *text) {
     const size_t n = strlen(text);
     while (at + n <= b->size) {
@@ -82,7 +83,7 @@ static int add_part(struct container *c) {
     return 0;
 }
 
-/* To the last part; takes ownership of `instead`. */
+/* Adds a span to the last part; takes ownership of `instead`. */
 static int add_span(struct container *c, uint64_t at, uint64_t n, unsigned char *instead) {
     struct part *p = &c->parts[c->n_parts - 1];
     if (n == 0)
@@ -160,13 +161,13 @@ static bool chunk_at(struct bytes *b, const struct family *f, uint64_t at, struc
     return true;
 }
 
-/* Where the chunk's successor begins; past the end of the file if it does not fit. */
+/* Returns where the next chunk begins; past the end of the file if this one does not fit. */
 static uint64_t after(const struct bytes *b, const struct family *f, const struct chunk *c) {
     return c->n > b->size - c->body ? UINT64_MAX : c->body + c->n + (f->align - c->n % f->align) % f->align;
 }
 
-/* Whether what is there can be chunks, or another file; *end is where they end. Sound that happens to look like them
- * does not go on to look like them up to the file's end. */
+/* Whether the data can be chunks, or another file; *end is where they end. Sound may look like chunks by chance, but
+ * not up to the end of the file. */
 static bool chunks_follow(struct bytes *b, const struct family *f, uint64_t at, uint64_t *end) {
     static const char known[] = "LIST id3  ID3  bext iXML cue  smpl PEAK fact JUNK inst plst afsp _PMX aXML cart "
                                 "COMT MARK NAME AUTH ANNO (c)  APPL INST MIDI FVER uuid strg info peak chan free pakt";
@@ -190,7 +191,7 @@ static bool chunks_follow(struct bytes *b, const struct family *f, uint64_t at, 
     return true;
 }
 
-/* What programs write that do not know the length yet, and never get to correct it: zero; all bits set, but for the
+/* The lengths that programs write when they do not know it yet, and may never correct: zero; all bits set, except the
  * lowest or the sign; SoX's 2130706432. */
 static bool is_unknown(const struct family *f, uint64_t n) {
     if (n <= f->skip)
@@ -199,10 +200,10 @@ static bool is_unknown(const struct family *f, uint64_t n) {
                                             : (n & 0x7fff0000) == 0x7fff0000 || n - 0x7f000000 < 0x100;
 }
 
-/* The part [begin, end), whose sound goes from the chunk to its end, with that length in the header. */
+/* Adds the part [begin, end), whose sound extends from the chunk to its end, with this length in the header. */
 static int correct_header(struct container *c, struct bytes *b, const struct family *f, uint64_t begin,
                           const struct chunk *data, uint64_t end) {
-    enum { LONG = 36 }; /* bytes that a header of RF64 has more than one of WAV */
+    enum { LONG = 36 }; /* bytes by which an RF64 header is longer than a WAV header */
     const uint64_t start = data->body + f->skip, own = f->n_id + f->n_size;
     const bool is_wav = strcmp(f->magic, "RIFF") == 0, is_long = strcmp(f->magic, "RF64") == 0;
     const bool fits = f->n_size == 8 || end - begin < UINT32_MAX - 64;
@@ -246,7 +247,7 @@ static int add_chunks(struct container *c, struct bytes *b, uint64_t begin, uint
     struct chunk data, ds64;
     for (uint64_t at = begin + f->outer;; at = after(b, f, &data))
         if (at > b->size || !chunk_at(b, f, at, &data))
-            return add_whole(c, begin, *end = b->size); /* libsndfile says what it thinks of it */
+            return add_whole(c, begin, *end = b->size); /* libsndfile reports the error */
         else if (strcmp(data.name, f->data) == 0)
             break;
     if (strcmp(f->magic, "RF64") == 0 && data.n == UINT32_MAX && chunk_at(b, f, begin + 12, &ds64) &&
@@ -313,7 +314,7 @@ static bool is_flac(struct bytes *b, uint64_t at) {
     return p && memcmp(p, "fLaC", 4) == 0 && !(p[4] & 0x7f) && number(p + 5, 3, true) == STREAMINFO;
 }
 
-/* A decoder that is told the length stops there, whatever follows. */
+/* A decoder stops at the length in the header, whatever follows. */
 static int hide_length(struct container *c, struct bytes *b, uint64_t begin) {
     enum { LENGTH = 8 + 13, HEAD = LENGTH + 5 };
     unsigned char *head = malloc(HEAD);
@@ -359,7 +360,7 @@ static uint32_t ogg_sum(const unsigned char *page, size_t n) {
     return sum;
 }
 
-/* The size of the page there, 0 if there is none; UINT64_MAX if the file ends in it. */
+/* Returns the size of the page at this offset, 0 if there is none; UINT64_MAX if the file ends in it. */
 static uint64_t ogg_page(struct bytes *b, uint64_t at, unsigned *flags) {
     const unsigned char *p = peek(b, at, 27);
     if (!p)
@@ -405,7 +406,7 @@ static int add_ogg(struct container *c, struct bytes *b, uint64_t begin, uint64_
 /* ---- MP3: frames, with tags and garbage in between --------------------------------------------------------------- */
 
 struct frame {
-    unsigned kind; /* what all frames of a file share: version, layer and rate */
+    unsigned kind; /* the bits that are equal in all frames of a file: version, layer and rate */
     unsigned size, side; /* bytes: all; of the side information, where an encoder's own frame has its mark */
 };
 
@@ -436,7 +437,7 @@ static bool frame_at(struct bytes *b, uint64_t at, struct frame *ret) {
     return true;
 }
 
-/* The size of the tag there: ID3v2, APE, ID3v1; 0 if there is none. */
+/* Returns the size of the tag at this offset: ID3v2, APE, ID3v1; 0 if there is none. */
 static uint64_t tag_size(struct bytes *b, uint64_t at) {
     const unsigned char *p = peek(b, at, 10);
     if (p && memcmp(p, "ID3", 3) == 0 && !((p[6] | p[7] | p[8] | p[9]) & 0x80))
@@ -446,7 +447,7 @@ static uint64_t tag_size(struct bytes *b, uint64_t at) {
     return holds(b, at, "TAG") && peek(b, at, 128) ? 128 : 0;
 }
 
-/* Whether a frame of that kind is there and what follows it is the next one, a tag, or nothing. */
+/* Whether there is a frame of this kind, followed by the next one, a tag, or the end. */
 static bool frame_goes_on(struct bytes *b, uint64_t at, struct frame *ret) {
     struct frame next;
     if (!frame_at(b, at, ret))
@@ -455,7 +456,7 @@ static bool frame_goes_on(struct bytes *b, uint64_t at, struct frame *ret) {
     return end == b->size || tag_size(b, end) || (frame_at(b, end, &next) && next.kind == ret->kind);
 }
 
-/* Whether it holds an encoder's count of the frames; *n is 0 if it does not say. */
+/* Whether the frame contains an encoder's frame count; *n is 0 if the count is missing. */
 static bool counts_frames(struct bytes *b, uint64_t at, const struct frame *f, uint64_t *n) {
     const uint64_t mark = at + 4 + f->side;
     const unsigned char *p = peek(b, mark, 12);
@@ -474,7 +475,7 @@ static bool only_zeros(struct bytes *b, uint64_t at) {
     return true;
 }
 
-/* Corrects the count of frames there, in the first span of the last part: a decoder stops where it says. */
+/* Corrects the frame count in the first span of the last part, because a decoder stops there. */
 static int correct_count(struct container *c, uint64_t at, uint64_t n) {
     enum { SIZE = 4 };
     unsigned char *count = malloc(SIZE);
@@ -494,7 +495,7 @@ static int correct_count(struct container *c, uint64_t at, uint64_t n) {
     return 0;
 }
 
-/* Leading tags and ID3v1 belong to the part, for libsndfile to read. Other tags are left out of it, as garbage is. */
+/* Leading tags and ID3v1 belong to the part, for libsndfile to read. Other tags, like garbage, do not. */
 static int add_mpeg(struct container *c, struct bytes *b, uint64_t begin, uint64_t *end) {
     struct frame first, f;
     uint64_t at = begin, span = begin, claimed = 0, n = 0, n_more, count_at = 0;
@@ -540,7 +541,7 @@ static int add_mpeg(struct container *c, struct bytes *b, uint64_t begin, uint64
     }
     if (damaged)
         c->faults |= CONTAINER_DAMAGED;
-    else if (n < claimed) /* which some encoders count with the frame that holds it, others without */
+    else if (n < claimed) /* some encoders count the frame that contains it, others do not */
         c->faults |= CONTAINER_CUT;
     *end = at;
     if (code == 0)

@@ -22,7 +22,7 @@
 
 enum { APPEAR_MS = 5000, POLL_MS = 100 };
 
-/* What is to be undone, as the state file has it; "" means nothing. */
+/* The content of the state file, for undoing; "" means nothing. */
 struct before {
     char default_source[256]; /* the user's choice before Enhanced Mic */
     bool microphone;          /* whether default_take set the microphone */
@@ -104,7 +104,7 @@ int default_take(void) {
 
 /* ---- giving back ------------------------------------------------------------------------------------------------- */
 
-/* The microphone that Enhanced Mic takes, or any other; "": there is none. */
+/* Returns the microphone that Enhanced Mic uses, or any other; "": there is none. */
 static const char *find_other(const struct survey *d) {
     json_t *status = NULL;
     struct err err;
@@ -120,8 +120,8 @@ static const char *find_other(const struct survey *d) {
     return found ? found->name : "";
 }
 
-/* A user who had chosen none gets a choice: WirePlumber remembers every choice, so without one it would return to
- * Enhanced Mic whenever that is there. */
+/* Sets a choice even for a user who had none: WirePlumber remembers every choice, so it would otherwise return to
+ * Enhanced Mic whenever that exists. */
 static int restore_default(const struct before *b) {
     struct survey *d = NULL;
     struct err err;
@@ -140,7 +140,7 @@ static int restore_default(const struct before *b) {
     return res ? cli_fail("%s", err.text) : cli_done;
 }
 
-/* With a daemon it is asked, so that its microphone changes with the file. */
+/* Asks the daemon, if it runs, so that its microphone changes together with the file. */
 static int follow_default_again(void) {
     struct settings s, saved;
     struct err err;

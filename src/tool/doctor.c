@@ -1,4 +1,4 @@
-/* primeknet doctor: finds what keeps Enhanced Mic from working, one line per check, and says what to do. */
+/* primeknet doctor: finds what prevents Enhanced Mic from working, one line per check, and advises what to do. */
 #include "config.h"
 
 #include "tool/cli.h"
@@ -59,7 +59,8 @@ const char *restart(const struct doctor *d) {
 
 /* ---- the sound server -------------------------------------------------------------------------------------------- */
 
-/* The program that listens on PulseAudio's socket; "" if there is none, "systemd" if systemd starts one on demand. */
+/* Returns the program that listens on PulseAudio's socket; "" if there is none, "systemd" if systemd starts one on
+ * demand. */
 static void find_pulse_server(char ret[64]) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     const char *place = getenv("PULSE_RUNTIME_PATH"), *runtime = getenv("XDG_RUNTIME_DIR");
@@ -92,7 +93,7 @@ static bool unit_is_active(struct doctor *d, const char *name) {
     return d->systemd && systemd_unit(d->systemd, &unit, name, NULL) == 0 && strcmp(unit.active, "active") == 0;
 }
 
-/* With socket activation, systemd listens in PulseAudio's place. */
+/* With socket activation, systemd listens instead of PulseAudio. */
 static bool pulseaudio_has_the_socket(struct doctor *d, const char *server) {
     return strcmp(server, "pulseaudio") == 0 ||
            (strcmp(server, "systemd") == 0 && unit_is_active(d, "pulseaudio.socket"));
@@ -162,7 +163,7 @@ static void use_running_settings(struct doctor *d) {
     snprintf(d->settings.saved, sizeof d->settings.saved, "%s", text_of(running, "saved"));
 }
 
-/* What has no effect in the user's file, which people change without a look at what was saved. */
+/* Reports lines of the user's file without effect: people edit it without checking the saved values. */
 static void tell_hidden(struct doctor *d, const struct settings *read) {
     for (unsigned i = 0; i < read->n_hidden; i++) {
         const struct hidden *const h = &read->hidden[i];
@@ -240,7 +241,7 @@ static int ask_daemon(struct doctor *d, struct err *err) {
     return res;
 }
 
-/* What the daemon does; the word itself if it is not known here. */
+/* Returns the text for the daemon's state; for an unknown state, the word itself. */
 static const char *words_for(const char *state) {
     static const char *const states[][2] = {
         {STATE_NO_PIPEWIRE, "waits for PipeWire"},
@@ -316,7 +317,7 @@ static bool is_chosen(const struct doctor *d, const struct survey_source *source
     return microphone_fits(d->settings.microphone, source->name, source->description) > 0;
 }
 
-/* The microphone that the daemon listens to, or, without a daemon, would listen to. NULL if there is none. */
+/* Returns the microphone that the daemon uses or, without a daemon, would use. NULL if there is none. */
 static const struct survey_source *find_microphone(const struct doctor *d) {
     const struct survey_source *source;
     if (d->status)
@@ -329,7 +330,7 @@ static const struct survey_source *find_microphone(const struct doctor *d) {
     return NULL;
 }
 
-/* For what mixers and wpctl do not reach. */
+/* A command for properties that mixers and wpctl do not set. */
 static void advise_props(char *ret, size_t size, const struct survey_source *source) {
     char ones[512] = "";
     for (unsigned i = 0; i < source->volume.n_channels; i++)
@@ -338,7 +339,7 @@ static void advise_props(char *ret, size_t size, const struct survey_source *sou
              ones);
 }
 
-/* Whether a source or stream is neither muted nor at zero volume; tells if it is. */
+/* Whether a source or stream is neither muted nor at zero volume; reports it if it is. */
 static bool is_open(struct doctor *d, const char *check, const struct survey_source *source) {
     const struct volume *volume = &source->volume;
     char advice[640];
@@ -366,7 +367,8 @@ static bool check_sound(struct doctor *d, const char *check, const struct survey
     return open;
 }
 
-/* The daemon's own streams from microphones: session managers remember that one was muted, and mute the next, too. */
+/* Checks the daemon's own streams from microphones: session managers remember that one was muted, and mute the next
+ * one, too. */
 static bool check_inputs(struct doctor *d) {
     const struct survey_source *stream;
     bool open = true;
@@ -421,7 +423,7 @@ static void check_microphone(struct doctor *d) {
              "it sends digital silence");
 }
 
-/* What applications record with: muted by people, or by the session manager, which remembers it for each. */
+/* Checks the streams of applications, which the user may have muted, or the session manager, which remembers that. */
 static void check_recorders(struct doctor *d) {
     const struct survey_source *stream;
     for (stream = d->survey->streams; stream; stream = stream->next)
@@ -477,7 +479,7 @@ static void check_echo(struct doctor *d) {
 
 /* ---- conclusion -------------------------------------------------------------------------------------------------- */
 
-/* Where there are problems, what else there is to say can wait. */
+/* Omits notes while there are problems. */
 static bool is_shown(const json_t *check, int n_problems) {
     return text_of(check, "advice")[0] && (!n_problems || strcmp(text_of(check, "result"), words[PROBLEM]) == 0);
 }

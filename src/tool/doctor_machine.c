@@ -24,7 +24,7 @@ static const double late_share = .001, tight = .4; /* late_share: of the hops; t
 
 /* ---- models ------------------------------------------------------------------------------------------------------ */
 
-/* Advises without the daemon's help: without any model it does not run. */
+/* Checks without the daemon, which does not run without a model. */
 void check_models(struct doctor *d) {
     static const char again[] = "install PrimeKnet again (Debian: sudo apt install --reinstall primeknet)";
     const char *names[] = {"small", "base", "large", d->settings.model}, *wanted = d->settings.model;
@@ -50,7 +50,7 @@ void check_models(struct doctor *d) {
 
 /* ---- real time --------------------------------------------------------------------------------------------------- */
 
-/* Gives this thread's real-time priority back after the test. */
+/* Drops this thread's real-time priority after the test. */
 static void drop_realtime(void) {
     sched_setscheduler(0, SCHED_OTHER | SCHED_RESET_ON_FORK, &(struct sched_param){0});
 }
@@ -62,10 +62,10 @@ static bool limits_allow_realtime(void) {
     return allowed;
 }
 
-/* Asks rtkit as PipeWire does. Returns 0, -ENOENT if there is no rtkit, or -EACCES with its reason in why. */
+/* Requests real-time priority from rtkit as PipeWire does. Returns 0, -ENOENT if there is no rtkit, or -EACCES with its
+ * reason in why. */
 static int ask_rtkit(struct err *why) {
-    static const struct rlimit moment = {200000, 200000}; /* us without a pause: rtkit refuses a process without this
-                                                           * limit */
+    static const struct rlimit moment = {200000, 200000}; /* us; rtkit refuses a process without this limit */
     sd_bus *bus = NULL;
     sd_bus_error error = SD_BUS_ERROR_NULL;
     int res = -ENOENT;

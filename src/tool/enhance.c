@@ -1,7 +1,7 @@
 /* enhance.c - enhances one sound file.
  *
  * Each channel is a stream of one handle of the library. Blocks are read, resampled to the model's rate, enhanced,
- * resampled back, limited and written. The delay of library and limiter is dropped at the start and made up with
+ * resampled back, limited and written. The delay of library and limiter is dropped at the start, and compensated with
  * silence at the end. */
 #include "tool/enhance.h"
 
@@ -18,8 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How many hops of all channels go to the library in one call: many to a GPU, which computes them together, and few to
- * a processor, which has the first samples sooner and keeps them in its cache. */
+/* Hops of all channels per call of the library: many for a GPU, which computes them together; few for a processor,
+ * which then starts sooner and keeps them in its cache. */
 enum { hops_on_gpu = 1536, hops_on_cpu = 64, most_channels = 64 };
 
 /* Interleaved frames waiting for the next step. */
@@ -125,7 +125,7 @@ static int write_ready(struct job *j) {
     return 0;
 }
 
-/* The engine is lost: close it, so that the next file opens another. */
+/* Closes a lost engine, so that the next file opens another. */
 static int engine_failed(struct job *j, int code) {
     err_set(j->err, code, "%s: the engine failed: %s", j->in_name, primeknet_get_description(j->by->opened));
     enhancer_done(j->by);
@@ -169,7 +169,7 @@ static int run_hops(struct job *j) {
     return 0;
 }
 
-/* Takes n frames of the file, or of the silence appended to it. */
+/* Processes n frames of the file, or of the silence appended to it. */
 static int take(struct job *j, const float *data, size_t n) {
     const int code = append(j, &j->at_model, j->to_model, 1 / file_per_model(j), data, n);
     return code < 0 ? code : run_hops(j);
@@ -237,7 +237,7 @@ static int open_output(struct job *j) {
     return 0;
 }
 
-/* An input that is not read whole is kept. */
+/* Keeps an input that could not be read completely. */
 static int keep(const struct job *j) {
     err_set(j->err, 0, "%s: %s, so it is left as it was; another name for OUT gets what can be read", j->in_name,
             sound_in_fault(&j->in));

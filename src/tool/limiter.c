@@ -8,7 +8,7 @@
 struct limiter {
     unsigned n_channels;
     size_t window;   /* frames of look-ahead, and of averaging */
-    size_t position; /* index of the present frame in each ring */
+    size_t position; /* index of the current frame in each ring */
     size_t limited;  /* frames until the gain is exactly 1 again */
     float *delayed;  /* [window][n_channels] */
     float *wanted;   /* [window] the gain that each frame's peak requires */

@@ -37,7 +37,7 @@ static sf_count_t bytes_seek(sf_count_t offset, int whence, void *data) {
     return (sf_count_t)b->at;
 }
 
-/* The span that holds the place where `b` is; NULL past the end. */
+/* Returns the span that contains b's position; NULL past the end. */
 static const struct span *here(struct sound_bytes *b) {
     if (b->at < b->begin)
         b->span = b->begin = 0;
@@ -62,7 +62,7 @@ static sf_count_t bytes_read(void *to, sf_count_t n, void *data) {
             got = pread(b->fd, p, (size_t)got, (off_t)(s->at + into));
         if (got < 0 && errno == EINTR)
             continue;
-        if (got <= 0) { /* or it was shortened meanwhile */
+        if (got <= 0) { /* or the file was truncated meanwhile */
             b->error = b->error ? b->error : got < 0 ? errno : EIO;
             break;
         }
@@ -93,7 +93,7 @@ static sf_count_t bytes_write(const void *from, sf_count_t n, void *data) {
 
 static SF_VIRTUAL_IO bytes_io = {bytes_size, bytes_seek, bytes_read, bytes_write, bytes_tell};
 
-/* In the place of libmpg123's own, for libsndfile, which lets it print what it thinks of a file. */
+/* Replaces libmpg123's function, because libsndfile lets libmpg123 print warnings about a file. */
 void *mpg123_new(const char *decoder, int *error);
 void *mpg123_new(const char *decoder, int *error) {
     enum { ADD_FLAGS = 2, QUIET = 0x20 }; /* mpg123.h */
@@ -109,7 +109,7 @@ void *mpg123_new(const char *decoder, int *error) {
 
 /* ---- reading --------------------------------------------------------------------------------------------------- */
 
-/* What libsndfile does not read but others do, by the bytes at an offset. */
+/* Formats that libsndfile cannot read, recognised by bytes at an offset. */
 static const char *foreign(int fd) {
     static const struct {
         unsigned char offset, n;
@@ -129,7 +129,7 @@ static const char *foreign(int fd) {
     return NULL;
 }
 
-/* Why libsndfile cannot open an existing file. */
+/* Reports why libsndfile cannot open an existing file. */
 static int refuse(const struct sound_in *f, int error, struct err *err) {
     const char *kind = foreign(f->bytes.fd);
     if (kind)
@@ -145,7 +145,7 @@ static int refuse(const struct sound_in *f, int error, struct err *err) {
     }
 }
 
-/* Copies what comes through a pipe. Waiting for it must not keep signals from ending the program. */
+/* Copies a pipe's content. While it waits, signals must be able to end the program. */
 static int copy_pipe(int to, int from, const atomic_int *stop) {
     enum { POLL_MS = 100 };
     char some[1 << 16];
@@ -250,7 +250,8 @@ int sound_in_open(struct sound_in *f, const char *path, const atomic_int *stop, 
     return 0;
 }
 
-/* After the last frame of a part. A decoder gives up at damage, and reads what is cut short to its end. */
+/* Checks for faults after the last frame of a part. A decoder stops at damage, but reads a truncated file to its
+ * end. */
 static void end_part(struct sound_in *f) {
     const bool whole = !sf_error(f->file) &&
                        !(is_known(f->frames_of_part) && f->n_of_part < (uint64_t)f->frames_of_part);
@@ -260,7 +261,7 @@ static void end_part(struct sound_in *f) {
         f->container.faults |= CONTAINER_LONGER;
 }
 
-/* Whether there is a part, like the first. */
+/* Whether there is another part with the first one's format. */
 static bool next_part(struct sound_in *f) {
     SF_INFO info;
     if (f->part + 1 == f->container.n_parts)
@@ -445,7 +446,8 @@ static int format_named(const char *path, const SF_INFO *like, struct err *err) 
 
 /* ---- writing --------------------------------------------------------------------------------------------------- */
 
-/* Frames that a file of this format can count. Its header has bytes, and some tags follow the sound. */
+/* Returns the most frames that a file of this format can have. Its header counts bytes, and some tags follow the
+ * sound. */
 static uint64_t most_frames(int format, int channels) {
     enum { TAGS = 64 << 20 };
     unsigned bytes = 1;
@@ -535,7 +537,7 @@ int sound_out_write(struct sound_out *o, const float *frames, size_t n, struct e
     return all && !sf_error(o->file) && !o->bytes.error ? 0 : out_failed(o, err);
 }
 
-/* What some encoders lose when they write their last block is in o->bytes. */
+/* Some encoders lose an error in their last block; o->bytes has it. */
 int sound_out_close(struct sound_out *o, struct err *err) {
     const int error = sf_close(o->file);
     o->file = NULL;

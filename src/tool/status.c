@@ -1,4 +1,4 @@
-/* primeknet status and monitor: what primeknetd is doing, once or continuously. */
+/* primeknet status and monitor: show what primeknetd does, once or continuously. */
 #include "config.h"
 
 #include "tool/cli.h"
@@ -75,7 +75,7 @@ static void print_controls(FILE *f, const json_t *s) {
         fputs("; bypassed: the microphone unchanged", f);
 }
 
-/* The delay, and what makes it longer than the network's: see docs/live-path.md. */
+/* Prints the delay, and what adds to the network's own (docs/live-path.md). */
 static void print_delay(FILE *f, const json_t *s) {
     const unsigned quantum = (unsigned)number_of(s, "quantum");
     const unsigned hop = (unsigned)lround(number_of(s, "hop_us") * 48e-3);
@@ -233,7 +233,7 @@ static void add_column(struct strip *strip, const json_t *s) {
     strip->at = (strip->at + 1) % COLUMNS;
 }
 
-/* Two bands per line: half blocks in one colour on a background of another. */
+/* Prints two bands per line: half blocks in one colour on a background of another. */
 static int print_strip(FILE *f, const struct strip *strip) {
     fprintf(f, "%-12s %-*s  %s\033[K\n", "spectrum", COLUMNS, "before", "after");
     for (int band = BANDS - 2; band >= 0; band -= 2) {

@@ -124,7 +124,7 @@ int systemd_enable(struct systemd *m, const char *unit, bool enable, struct err 
     return systemd_reload(m, err);
 }
 
-/* The id of the unit's job, or 0. */
+/* Returns the id of the unit's job, or 0. */
 static uint32_t job(struct systemd *m, const char *unit) {
     sd_bus_message *reply = NULL, *value = NULL;
     const char *path;

@@ -86,7 +86,7 @@ static bool replace_blocks(FLAC__Metadata_Chain *from, FLAC__Metadata_Chain *to)
     return ok;
 }
 
-/* A file for libFLAC, which brings no files of its own then. */
+/* File callbacks for libFLAC, so that it does not open files itself. */
 struct file {
     int fd, error;
     off_t at;
@@ -136,7 +136,7 @@ static int flac_ended(FLAC__IOHandle handle) {
 
 static const FLAC__IOCallbacks flac_io = {flac_read, flac_write, flac_seek, flac_tell, flac_ended, NULL};
 
-/* Into the same file, if its padding gives room, or into another that takes its place. */
+/* Writes to the same file if its padding has room, else to another that replaces it. */
 static int write_blocks(FLAC__Metadata_Chain *to, struct sound_out *out, struct err *err) {
     struct file old = {.fd = out->replace.fd}, new = {.fd = -1};
     struct replace other = {0};
@@ -183,7 +183,7 @@ static int complete_flac(const struct sound_in *in, struct sound_out *out, struc
 
 /* ---- MP3: the ID3v2 tag at the start, byte for byte ------------------------------------------------------------ */
 
-/* The size in bytes of the tag at the start of the file, with header and footer; 0 if there is none. */
+/* Returns the size in bytes of the tag at the start of the file, with header and footer; 0 if there is none. */
 static size_t id3_size(int fd) {
     unsigned char h[10];
     if (pread(fd, h, sizeof h, 0) != sizeof h || memcmp(h, "ID3", 3) != 0 || ((h[6] | h[7] | h[8] | h[9]) & 0x80))
@@ -191,7 +191,7 @@ static size_t id3_size(int fd) {
     return ((size_t)h[6] << 21 | (size_t)h[7] << 14 | (size_t)h[8] << 7 | h[9]) + (h[5] & 0x10 ? 20 : 10);
 }
 
-/* Moves the sound behind a tag of another size, and copies the tag there. 0 or -errno. */
+/* Moves the sound behind a tag of another size, and copies the tag there. Returns 0 or -errno. */
 static int replace_id3(int in, int out) {
     const size_t n = id3_size(in), n_own = id3_size(out);
     struct stat from, st;
@@ -204,7 +204,7 @@ static int replace_id3(int in, int out) {
     if ((size_t)st.st_size < n_own)
         return -EIO;
     const size_t size = (size_t)st.st_size - n_own + n, most = n > n_own ? size : (size_t)st.st_size;
-    const int code = posix_fallocate(out, 0, (off_t)most); /* a full disk is not to be found out by a signal */
+    const int code = posix_fallocate(out, 0, (off_t)most); /* a full disk must not raise a signal */
     if (code != 0)
         return -code;
     char *data = mmap(NULL, most, PROT_READ | PROT_WRITE, MAP_SHARED, out, 0);

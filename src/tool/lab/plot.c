@@ -1,4 +1,4 @@
-/* primeknet plot: draws what the network does to a sound: spectrogram before, gain, spectrogram after. */
+/* primeknet plot: draws the network's effect on a sound: spectrogram before, gain, spectrogram after. */
 #include "config.h"
 
 #include "tool/cli.h"
@@ -124,7 +124,7 @@ static int view_fill(struct view *v, const struct sound *sound, const struct mod
 
 /* ---- the picture ------------------------------------------------------------------------------------------------- */
 
-/* The height of a frequency in a panel: linear below 700 Hz, logarithmic above, like hearing. */
+/* Returns the height of a frequency in a panel: linear below 700 Hz, logarithmic above, like hearing. */
 static double warp(double hz) {
     return log1p(hz / 700);
 }
