@@ -1,6 +1,6 @@
 /* cpu.c - all vectorised kernels as one unit, compiled once per instruction set: KERNELS is the table's name,
- * KERNELS_NAME its name for people (the baseline needs neither flag). Everything else is static, so that no function
- * compiled for one processor can be linked into code that runs on another. */
+ * KERNELS_NAME its display name (the baseline needs neither). Everything else is static, so that a function compiled
+ * for one processor cannot be linked into code that runs on another. */
 #include "kernels/kernels.h"
 
 #include "kernels/depthwise/depthwise_cpu.c"

@@ -1,6 +1,6 @@
-/* The results for a tile of positions stay in registers. DEPTHWISE_TAPS taps pass over the tile at once, so that each
- * value loaded is used for that many products. A tile that would exceed the last position moves back over positions
- * already done. */
+/* Keeps the results of a tile of positions in registers. Applies DEPTHWISE_TAPS taps to the tile at once, so that each
+ * loaded value is used in that many products. A tile that would exceed the last position is moved back over positions
+ * already computed. */
 #include "kernels/depthwise/depthwise.h"
 #include "kernels/simd.h"
 

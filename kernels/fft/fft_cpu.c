@@ -1,6 +1,6 @@
-/* The first pass reads the input where it lies and multiplies it by vectors of its matrix, for FFT_ROWS transforms at
- * once. Of a spectrum it needs only half: the rest is the mirror image. The last pass computes only the outputs asked
- * for. */
+/* The first pass reads the input in place and multiplies it by vectors of its matrix, for FFT_ROWS transforms at once.
+ * It needs only half of a spectrum, because the rest is its mirror image. The last pass computes only the needed
+ * outputs. */
 #include "kernels/fft/fft.h"
 #include "kernels/simd.h"
 
@@ -67,7 +67,7 @@ static inline __attribute__((always_inline)) void fft_first(const struct fft *a,
         fft_first_rows(a, p, 1, inverse);
 }
 
-/* Goes from one pair of arrays to the other and writes the first n_out results. */
+/* Transforms one pair of arrays to the other, and writes the first n_out results. */
 static inline __attribute__((always_inline)) void fft_pass(const struct fft_plan *plan, unsigned pass, size_t s,
                                                            unsigned m, const unsigned radix, unsigned n_out) {
     const float *re = plan->re[pass % 2], *im = plan->im[pass % 2], *roots = plan->roots[pass];

@@ -1,7 +1,7 @@
-/* Tiles of at most ROWS positions by PANELS panels of outputs stay in registers while the inputs stream past. Inputs
- * that are not a map are computed first, for a block of positions that fits the first-level cache. Positions are
- * divided evenly among blocks and tiles. The form of pairs rounds each row of inputs once it is gathered, in place,
- * and takes two per step: bfloat16 where the processor multiplies it, else int16. */
+/* Keeps a tile of at most ROWS positions by PANELS panels of outputs in registers while it streams the inputs. Computes
+ * inputs that are not a map first, for a block of positions that fits in the first-level cache. Divides positions
+ * evenly among blocks and tiles. The version with pairs rounds each row of inputs in place and processes two per step:
+ * bfloat16 if the processor multiplies it, else int16. */
 #include "kernels/depthwise/depthwise.h"
 #include "kernels/linear/linear.h"
 #include "kernels/simd.h"
@@ -75,7 +75,7 @@ static inline void linear_put(float *to, size_t i, const vf x[PANEL_VECTORS]) {
 #endif
 }
 
-/* The greatest magnitude of a row. */
+/* Returns the greatest magnitude of a row. */
 static inline __attribute__((always_inline)) float linear_largest(const float *x, size_t n) {
     vf most[PANEL_VECTORS];
     UNROLL
@@ -219,7 +219,7 @@ enum { SHARED = 3 }; /* rows per pointer: addressing one or two strides further 
 #define EACH_SHARED UNROLL for (unsigned r = 0; r < rows; r += SHARED)
 #define EACH_SUM UNROLL for (unsigned r = 0; r < rows; r++) UNROLL for (unsigned v = 0; v < n; v++)
 
-/* The sums of a tile of floats, with bias. */
+/* Computes the sums of a tile of floats, with bias. */
 static inline __attribute__((always_inline)) void linear_sums(const struct linear *a, struct linear_inputs from,
                                                               unsigned panel, vf sum[ROWS][TILE_VECTORS],
                                                               const unsigned rows, const unsigned n) {
@@ -238,7 +238,7 @@ static inline __attribute__((always_inline)) void linear_sums(const struct linea
 }
 
 #ifdef PAIRS
-/* The same of pairs. */
+/* The same for pairs. */
 static inline __attribute__((always_inline)) void linear_sums_pairs(const struct linear *a, struct linear_inputs from,
                                                                     unsigned panel, vf sum[ROWS][TILE_VECTORS],
                                                                     const unsigned rows, const unsigned n) {
@@ -417,7 +417,7 @@ static inline void linear_fetch(const struct linear *a, unsigned n_steps, unsign
         __builtin_prefetch(weights + i);
 }
 
-/* The tiles of some positions, from `row` on. */
+/* Computes the tiles of some positions, from `row` on. */
 static inline __attribute__((always_inline)) void linear_tiles(const struct linear *args, struct linear_inputs from,
                                                                unsigned row, unsigned rows, const bool pairs) {
     const struct linear a = *args;
@@ -461,7 +461,7 @@ static __attribute__((noinline)) void linear_tiles_floats(const struct linear *a
     linear_tiles(a, from, row, rows, false);
 }
 
-/* How many blocks the rows are divided into, and how many rows a block has at most. */
+/* Returns the number of blocks into which the rows are divided, and the most rows of a block. */
 static inline unsigned linear_blocks(const struct linear *a) {
     const unsigned most = a->n_in * LEAST_BLOCK > GATHERED ? LEAST_BLOCK : GATHERED / a->n_in;
     return (a->n_rows + most - 1) / most;
