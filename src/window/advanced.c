@@ -16,7 +16,7 @@ struct _PrimeknetAdvanced {
     AdwActionRow *model, *engine, *speaker;
     GtkLabel *delay;
     struct setting settings[N_SETTINGS];
-    json_t *status; /* the last that was told, or NULL */
+    json_t *status; /* the last status, or NULL */
 };
 
 G_DEFINE_FINAL_TYPE(PrimeknetAdvanced, advanced, ADW_TYPE_PREFERENCES_GROUP)
@@ -44,7 +44,7 @@ static char *describe_speaker(const json_t *status) {
     return g_strdup_printf(_("Plays %s, delay %.1f ms"), names, number_of(speaker, "delay_ms"));
 }
 
-/* Where there is no GPU there is no choice. */
+/* Without a GPU there is no choice. */
 static gboolean offers_engines(const json_t *status) {
     return g_file_test("/proc/driver/nvidia/version", G_FILE_TEST_EXISTS) ||
            strcmp(text_of(json_object_get(status, "settings"), "engine"), "cuda") == 0;

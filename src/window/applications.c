@@ -16,11 +16,11 @@ G_DECLARE_FINAL_TYPE(PrimeknetApplication, application, PRIMEKNET, APPLICATION, 
 
 struct _PrimeknetApplication {
     AdwActionRow parent;
-    GtkWidget *forget;   /* the choice, so that the application chooses again */
+    GtkWidget *forget;   /* removes the choice, so that the application selects its source again */
     GtkSwitch *enhances;
-    gboolean filling;    /* the switch is being turned, not by the user */
-    guint under_way;     /* requests */
-    gboolean in_force;   /* what the daemon told last */
+    gboolean filling;    /* the program, not the user, is setting the switch */
+    guint under_way;     /* pending requests */
+    gboolean in_force;   /* the daemon's last list */
 };
 
 G_DEFINE_FINAL_TYPE(PrimeknetApplication, application, ADW_TYPE_ACTION_ROW)
@@ -30,7 +30,7 @@ static const char *name_of(gpointer row) {
 }
 
 static void show_choice(PrimeknetApplication *self) {
-    if (self->under_way) /* the user is at it */
+    if (self->under_way) /* the user is changing it */
         return;
     self->filling = TRUE;
     setting_turn(self->enhances, self->in_force);
@@ -42,7 +42,7 @@ static void on_answer(gpointer data, json_t *answer, const char *error) {
     (void)answer;
     self->under_way--;
     if (!error)
-        return; /* whoever watches is told */
+        return; /* the watching connection receives the change */
     show_choice(self);
     gtk_widget_activate_action(GTK_WIDGET(self), "win.say", "s", error);
 }
@@ -111,7 +111,7 @@ static const json_t *find_application(const json_t *applications, const char *na
     return NULL;
 }
 
-/* The row of that name, which is made if need be. */
+/* Returns the row with this name, and creates it if necessary. */
 static PrimeknetApplication *row_for(PrimeknetApplications *self, const char *name) {
     for (guint at = 0; at < self->rows->len; at++)
         if (strcmp(name_of(g_ptr_array_index(self->rows, at)), name) == 0)

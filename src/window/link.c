@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { AGAIN_MS = 1000 }; /* between two looks for a daemon that is away */
+enum { AGAIN_MS = 1000 }; /* between two attempts to connect to a daemon */
 
 /* ---- what the daemon is doing ------------------------------------------------------------------------------------ */
 
@@ -70,7 +70,7 @@ void link_watch(link_told *told, gpointer data) {
 /* ---- requests ---------------------------------------------------------------------------------------------------- */
 
 struct ask {
-    char *what; /* the command and what it concerns */
+    char *what; /* the command and its subject */
     json_t *request, *answer;
     struct err err;
     link_told *told;
@@ -88,7 +88,7 @@ static void ask_in_thread(GTask *task, gpointer source, gpointer data, GCancella
     g_task_return_boolean(task, TRUE);
 }
 
-/* Of each `what` that is under way: a queue of those that came after it. */
+/* For each pending `what`: a queue of later requests for the same. */
 static GHashTable *queues(void) {
     static GHashTable *all;
     if (!all)

@@ -1,4 +1,4 @@
-/* primeknet-gtk: a window over primeknetd, and an item in the tray if asked for. The daemon outlives both. */
+/* primeknet-gtk: a window for primeknetd, and optionally a tray icon. The daemon continues without them. */
 #include "config.h"
 
 #include "window/link.h"
@@ -10,7 +10,7 @@
 
 struct app {
     PrimeknetWindow *window;
-    struct tray *tray; /* NULL: none was asked for */
+    struct tray *tray; /* NULL: not requested */
 };
 
 static void on_told(gpointer data, json_t *status, const char *error) {
@@ -20,7 +20,7 @@ static void on_told(gpointer data, json_t *status, const char *error) {
         tray_tell(a->tray, status);
 }
 
-/* It may come back: from the tray, or while its last settings are on their way. */
+/* The window may return: from the tray, or while its last settings are being sent. */
 static gboolean on_close(GtkWindow *window, gpointer data) {
     (void)data;
     gtk_widget_set_visible(GTK_WIDGET(window), FALSE);
@@ -58,7 +58,7 @@ static void quit(GSimpleAction *action, GVariant *parameter, gpointer data) {
         tray_close(g_steal_pointer(&a->tray));
 }
 
-/* -1: go on. */
+/* Returns -1 to continue. */
 static int on_options(GApplication *application, GVariantDict *options, gpointer data) {
     (void)application, (void)data;
     if (!g_variant_dict_contains(options, "version"))
@@ -76,7 +76,8 @@ static int on_command_line(GApplication *application, GApplicationCommandLine *l
     return 0;
 }
 
-/* Meters need no GPU. OpenGL would wake it, or be computed and take a core; GDK would load it, of no use. */
+/* Disables OpenGL: meters do not need it. It would wake the GPU or, in software, occupy a core, and GDK would load it
+ * for nothing. */
 static void draw_without_gpu(void) {
     g_setenv("GSK_RENDERER", "cairo", FALSE);
     if (gtk_get_minor_version() < 16)

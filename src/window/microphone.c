@@ -18,8 +18,8 @@ struct _PrimeknetMicrophone {
     GtkWidget *light;
     GtkSwitch *enhances;
     struct setting setting;
-    json_t *status; /* the last that was told, or NULL */
-    gboolean filling; /* the switch is being turned, not by the user */
+    json_t *status; /* the last status, or NULL */
+    gboolean filling; /* the program, not the user, is setting the switch */
 };
 
 G_DEFINE_FINAL_TYPE(PrimeknetMicrophone, microphone, ADW_TYPE_PREFERENCES_GROUP)
@@ -66,7 +66,7 @@ void microphone_show_level(PrimeknetMicrophone *self, const json_t *status) {
     show_light(self, json_is_true(json_object_get(status, "clips")));
 }
 
-/* The one in use has its name in full: where the choice is shown, long names are cut. */
+/* Shows the full name of the current microphone: the list cuts long names. */
 static void show_setting(gpointer data) {
     PrimeknetMicrophone *self = data;
     setting_show(&self->setting, self->status,
@@ -146,7 +146,8 @@ static void microphone_class_init(PrimeknetMicrophoneClass *class) {
 
 static void microphone_init(PrimeknetMicrophone *self) {
     gtk_widget_init_template(GTK_WIDGET(self));
-    gtk_level_bar_remove_offset_value(self->level, GTK_LEVEL_BAR_OFFSET_LOW); /* the light says what is too much */
+    gtk_level_bar_remove_offset_value(self->level, GTK_LEVEL_BAR_OFFSET_LOW); /* the clipping light shows what is too
+                                                                               * loud */
     gtk_level_bar_remove_offset_value(self->level, GTK_LEVEL_BAR_OFFSET_HIGH);
     gtk_level_bar_remove_offset_value(self->level, GTK_LEVEL_BAR_OFFSET_FULL);
     self->setting = (struct setting){.name = "microphone", .row = self->choice, .refused = show_setting,

@@ -11,7 +11,7 @@ static gboolean is(const json_t *problem, const char *code) {
     return strcmp(text_of(problem, "code"), code) == 0;
 }
 
-/* The daemon's line, in English. */
+/* Returns the daemon's message, in English. */
 static const char *line_of(const json_t *problem) {
     const char *text = text_of(problem, "text");
     return text[0] ? text : text_of(problem, "error");
@@ -19,7 +19,7 @@ static const char *line_of(const json_t *problem) {
 
 /* ---- the settings file ------------------------------------------------------------------------------------------- */
 
-/* What that says after its place. */
+/* Returns the message without its file and line. */
 static const char *detail_of(const json_t *problem) {
     const char *text = line_of(problem), *setting = text_of(problem, "setting");
     g_autofree char *before = g_strconcat(setting, ": ", NULL);
@@ -27,7 +27,7 @@ static const char *detail_of(const json_t *problem) {
     return at ? at + strlen(before) : text;
 }
 
-/* NULL: its code is not known here. */
+/* Returns NULL for an unknown code. */
 static char *tell_file(const json_t *p) {
     const char *setting = text_of(p, "setting"), *allowed = text_of(p, "allowed");
     const char *word = text_of(p, "word"), *meant = text_of(p, "meant");

@@ -15,7 +15,7 @@ enum { REST_MS = 500 };
 
 static void send_next(struct setting *s);
 
-/* The program does not end before the value is kept. */
+/* Keeps the program running until the value is saved. */
 static void cancel_rest(struct setting *s) {
     if (!s->rest)
         return;
@@ -36,7 +36,7 @@ static void on_answer(gpointer data, json_t *answer, const char *error) {
     send_next(s);
 }
 
-/* One request at a time: the last value must be the last to arrive. */
+/* Sends one request at a time, so that the last value arrives last. */
 static void send_next(struct setting *s) {
     if (s->under_way || (!s->to_set && !s->to_keep))
         return;
@@ -115,7 +115,7 @@ void setting_show(struct setting *s, const json_t *status, const char *text) {
     g_autofree char *missing = problem_tell_all(status, KIND_MISSING, s->name);
     if (s->row)
         adw_action_row_set_subtitle(s->row, missing ? missing : text);
-    if (s->under_way || s->rest || !value) /* the user is at it */
+    if (s->under_way || s->rest || !value) /* the user is changing it */
         return;
     s->filling = TRUE;
     if (s->scale)

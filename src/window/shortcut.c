@@ -12,7 +12,7 @@
 #define PATH "/org/freedesktop/portal/desktop"
 #define INTERFACE "org.freedesktop.portal.GlobalShortcuts"
 #define ID "toggle"
-#define STATE "shortcut" /* there once the user has wanted a key */
+#define STATE "shortcut" /* created when the user first requests a key */
 
 typedef void responded(struct shortcut *s, guint response, GVariant *results);
 
@@ -21,7 +21,7 @@ struct shortcut {
     shortcut_told *told;
     gpointer data;
     char *session;          /* the portal's, or NULL */
-    guint answer;           /* a subscription, while a request is under way; or 0 */
+    guint answer;           /* a subscription while a request is pending, or 0 */
     responded *responded;   /* to that request */
 };
 
@@ -52,7 +52,7 @@ static void on_called(GObject *bus, GAsyncResult *result, gpointer data) {
     s->told(s->data, TRUE, "", error->message);
 }
 
-/* parameters: the method's but for its options, which hold the tokens. One request at a time. */
+/* Calls a method of the portal. parameters: all except its options, which contain the tokens. One request at a time. */
 static void request(struct shortcut *s, const char *method, GVariant **parameters, gsize n, responded *then) {
     static guint count;
     g_autofree char *token = g_strdup_printf("primeknet%u", ++count);
@@ -114,7 +114,7 @@ static void on_session(struct shortcut *s, guint response, GVariant *results) {
 }
 
 void shortcut_ask(struct shortcut *s) {
-    if (s->answer) /* the desktop asks already */
+    if (s->answer) /* the desktop is asking already */
         return;
     if (s->session)
         bind(s);

@@ -19,9 +19,9 @@ struct _PrimeknetSound {
     GtkWidget *reset;
     GtkSwitch *level, *echo, *own;
     struct setting settings[N_SETTINGS];
-    json_t *status;    /* the last that was told, or NULL */
-    gboolean filling;  /* a switch is being turned, not by the user */
-    guint owning;      /* requests for a profile that are not answered yet */
+    json_t *status;    /* the last status, or NULL */
+    gboolean filling;  /* the program, not the user, is setting a switch */
+    guint owning;      /* pending requests for a profile */
 };
 
 G_DEFINE_FINAL_TYPE(PrimeknetSound, sound, ADW_TYPE_PREFERENCES_GROUP)
@@ -93,7 +93,7 @@ static void show_settings(gpointer data) {
     gtk_widget_set_sensitive(self->reset, strcmp(preset, PRESET_DEFAULT) != 0);
 }
 
-/* A profile that is not used is one all the same. */
+/* A profile that cannot be used counts, too. */
 static void show_profile(PrimeknetSound *self, const json_t *status) {
     const char *microphone = text_of(json_object_get(status, "microphone"), "description");
     const char *profile = text_of(status, "profile");

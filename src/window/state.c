@@ -8,7 +8,7 @@
 #include <glib/gi18n.h>
 #include <string.h>
 
-static const double silence_s = 3; /* a recording begins with silence, a headset's with seconds of it */
+static const double silence_s = 3; /* a recording starts with silence; with a headset it lasts seconds */
 
 /* ---- parts of a state -------------------------------------------------------------------------------------------- */
 
@@ -17,7 +17,7 @@ static void look(struct state *s, enum look look, const char *icon) {
     s->icon = icon;
 }
 
-/* Both texts are the state's from now on. */
+/* Takes ownership of both texts. */
 static void tell(struct state *s, char *line, const char *detail) {
     s->line = line;
     s->detail = g_strdup(detail);
@@ -50,7 +50,7 @@ char *state_recorders(const json_t *status, guint *n) {
     return g_string_free(g_steal_pointer(&all), FALSE);
 }
 
-/* An application that records the bare microphone though nobody has chosen that. NULL: none does. */
+/* Returns an application that records the bare microphone without the user's choice, or NULL. */
 static const char *bare_application(const json_t *status) {
     const json_t *application;
     size_t i;
@@ -71,7 +71,7 @@ static void advise_about_bare(struct state *s, const char *application) {
 
 /* ---- what is wrong, the worst first ------------------------------------------------------------------------------ */
 
-/* Each returns whether it is what the status is about. */
+/* Each returns whether it applies to the status, and then fills in the state. */
 
 static gboolean is_away(struct state *s, const json_t *status, const struct state_beside *beside) {
     if (status)

@@ -15,9 +15,9 @@ struct _PrimeknetSystem {
     AdwActionRow *key_row;
     struct shortcut *shortcut;
     GtkSwitch *login, *by_default;
-    gboolean filling;   /* a switch is being turned, not by the user */
-    guint under_way;    /* commands */
-    gboolean known, starts; /* whether there is a service that systemd knows; whether it starts at login */
+    gboolean filling;   /* the program, not the user, is setting a switch */
+    guint under_way;    /* running commands */
+    gboolean known, starts; /* whether systemd has the service; whether it starts at login */
     gboolean is_default;
 };
 
@@ -27,7 +27,7 @@ static guint changed;
 
 static void show(PrimeknetSystem *self) {
     gtk_widget_set_visible(self->login_row, self->known);
-    if (self->under_way) /* the user is at it */
+    if (self->under_way) /* the user is changing it */
         return;
     self->filling = TRUE;
     setting_turn(self->login, self->starts);

@@ -27,7 +27,7 @@ static const char introspection[] =
     "</interface></node>";
 
 static const double strengths[] = {0.25, 0.5, 0.75, 1};
-enum { HOST_S = 5 }; /* a panel that starts with the desktop takes a while */
+enum { HOST_S = 5 }; /* a panel that starts together with the desktop takes a while */
 
 static const double scroll_step = 0.05;
 
@@ -37,7 +37,7 @@ struct tray {
     guint object, watch, patience;
     GCancellable *asking; /* the watcher */
     char *watcher;       /* its name on the bus, or NULL */
-    gboolean holds;      /* the application, which then outlives its window */
+    gboolean holds;      /* the application, which keeps running without its window */
     DbusmenuServer *menu;
     DbusmenuMenuitem *enhances, *strength, *strengths[G_N_ELEMENTS(strengths)];
     gboolean runs, bypass;
@@ -69,7 +69,8 @@ static void on_call(GDBusConnection *bus, const char *sender, const char *path, 
     } else { /* Scroll */
         int delta;
         g_variant_get(parameters, "(i&s)", &delta, NULL);
-        t->now = CLAMP(t->now + (delta < 0 ? scroll_step : -scroll_step), 0, 1); /* several may come before a status */
+        t->now = CLAMP(t->now + (delta < 0 ? scroll_step : -scroll_step), 0, 1); /* several may arrive before a
+                                                                                  * status */
         set_strength(t, t->now);
     }
     g_dbus_method_invocation_return_value(invocation, NULL);
@@ -178,7 +179,7 @@ static void hold(struct tray *t) {
     t->holds = TRUE;
 }
 
-/* A panel may come later, and again. */
+/* A panel may start later, or restart. */
 static void on_watcher(GDBusConnection *bus, const char *name, const char *owner, gpointer data) {
     struct tray *t = data;
     (void)name;
@@ -196,7 +197,7 @@ static void on_no_watcher(GDBusConnection *bus, const char *name, gpointer data)
     g_clear_pointer(&t->watcher, g_free);
 }
 
-/* Nothing shows the item: the window is what is left, and ends the program. */
+/* Handles that no panel shows the icon: closing the window then ends the program. */
 static void do_without(struct tray *t) {
     g_action_group_activate_action(G_ACTION_GROUP(t->application), "show", NULL);
     if (t->holds)
@@ -204,7 +205,7 @@ static void do_without(struct tray *t) {
     t->holds = FALSE;
 }
 
-/* A watcher that does not tell counts as one with a host. */
+/* A watcher without this property counts as one with a host. */
 static void on_host(GObject *bus, GAsyncResult *result, gpointer data) {
     struct tray *t = data;
     g_autoptr(GError) error = NULL;

@@ -16,7 +16,7 @@
 enum { SECONDS = 5, BEFORE = 0, AFTER = 1 };
 enum { TICK_MS = 100, PATIENCE_MS = 15000, BEGUN_BYTES = 4096 };
 
-/* A stream that nobody else's choices concern: neither a volume nor a device remembered for this program. */
+/* Stream properties that keep the session manager from restoring a volume or device. */
 #define STREAM "application.name = " OWN_RECORDER " state.restore-props = false state.restore-target = false"
 
 struct _PrimeknetTrial {
@@ -29,15 +29,15 @@ struct _PrimeknetTrial {
     GtkSwitch *listen;
 
     gboolean runs;        /* the daemon */
-    char *microphone;     /* node.name of the one in use, or NULL */
-    gboolean filling;     /* a button is being changed, not by the user */
+    char *microphone;     /* node.name of the current microphone, or NULL */
+    gboolean filling;     /* the program, not the user, is changing a button */
     enum { RESTING, STARTING, RECORDING, STOPPING, ENHANCING } stage;
-    guint left, timer;    /* ticks of the start, then seconds of the recording, and what counts them */
-    char *folder;         /* of the recordings, or NULL */
-    GSubprocess *recorders[2], *player, *loopback; /* each NULL: does not run */
+    guint left, timer;    /* ticks until the start, then seconds of the recording, and their timer */
+    char *folder;         /* paths of the recordings, or NULL */
+    GSubprocess *recorders[2], *player, *loopback; /* NULL: not running */
     int playing;          /* BEFORE or AFTER, while there is a player */
-    gboolean both;        /* AFTER is to be played next */
-    gboolean bypassed;    /* what the daemon told last */
+    gboolean both;        /* play AFTER next */
+    gboolean bypassed;    /* from the daemon's last status */
     gboolean compares;    /* the user has turned bypass on here */
     struct verdict verdict;
 };
@@ -55,7 +55,7 @@ static char *file_of(PrimeknetTrial *self, int which) {
     return g_build_filename(self->folder, which == BEFORE ? "before.wav" : "after.wav", NULL);
 }
 
-/* Of several clicks and ends: the process that was meant. */
+/* Whether the callback belongs to the current process, after several clicks and ends. */
 static gboolean is_over(GSubprocess **at, GObject *process) {
     if (*at != G_SUBPROCESS(process))
         return FALSE;
@@ -146,7 +146,7 @@ static void conclude(PrimeknetTrial *self) {
 
 static void on_enhanced(gpointer data, const char *problem) {
     g_autoptr(PrimeknetTrial) self = data;
-    if (self->stage != ENHANCING) /* given up meanwhile */
+    if (self->stage != ENHANCING) /* cancelled meanwhile */
         return;
     if (problem)
         give_up(self, problem);
@@ -181,7 +181,7 @@ static void on_recorded(GObject *process, GAsyncResult *result, gpointer data) {
         enhance(self);
 }
 
-/* Their files are whole once they have ended. */
+/* Ends the recorders; their files are complete only then. */
 static void stop(PrimeknetTrial *self) {
     g_clear_handle_id(&self->timer, g_source_remove);
     self->stage = STOPPING;
@@ -202,7 +202,8 @@ static gboolean on_second(gpointer data) {
     return G_SOURCE_REMOVE;
 }
 
-/* Whether sound has come to each file. A Bluetooth headset takes seconds, in which nobody should speak. */
+/* Whether each file has received sound. A Bluetooth headset takes seconds, during which the user should not speak
+ * yet. */
 static gboolean has_begun(PrimeknetTrial *self) {
     for (int i = 0; i < 2; i++) {
         g_autofree char *file = file_of(self, i);
@@ -292,7 +293,7 @@ static void on_bypass(PrimeknetTrial *self) {
         bypass(self, gtk_toggle_button_get_active(self->bypass));
 }
 
-/* The comparison ends with the listening: others heard it, too. */
+/* Ends the comparison together with the listening: other applications heard the bypass, too. */
 static void stop_listening(PrimeknetTrial *self) {
     end(&self->loopback);
     if (self->compares && self->runs)
@@ -387,7 +388,7 @@ void trial_tell(PrimeknetTrial *self, const json_t *status) {
 
 /* ---- from start to end ------------------------------------------------------------------------------------------- */
 
-/* Nobody is recorded, and nothing of it kept, behind a window that is closed. */
+/* Stops recording, and deletes the recordings, when the window is closed. */
 static void unmap(GtkWidget *widget) {
     PrimeknetTrial *self = PRIMEKNET_TRIAL(widget);
     GTK_WIDGET_CLASS(trial_parent_class)->unmap(widget);

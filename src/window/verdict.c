@@ -16,7 +16,7 @@ void verdict_begin(struct verdict *v) {
 void verdict_add(struct verdict *v, const json_t *status) {
     const json_t *level = json_object_get(status, "level_in_db");
     const json_t *removed = json_object_get(status, "noise_reduction_db");
-    if (!level) /* the recorder is not there yet */
+    if (!level) /* the recorder is not linked yet */
         return;
     v->n++;
     if (json_is_number(level))

@@ -39,11 +39,11 @@ struct _PrimeknetWindow {
     PrimeknetSystem *system;
     PrimeknetAdvanced *advanced;
     struct state state;
-    json_t *status;        /* the last that was told, with or without levels, or NULL */
+    json_t *status;        /* the last status, with or without levels, or NULL */
     char *why_none;
-    gint64 silent_since;   /* in us; 0: no silence is recorded */
-    gint64 worse_since;    /* in us; 0: the state is not worse than what is shown */
-    GFileMonitor *correcting; /* the settings file, while it has an error that somebody corrects; or NULL */
+    gint64 silent_since;   /* us: since when silence is recorded; 0: it is not */
+    gint64 worse_since;    /* us: since when the state is worse than the one shown; 0: it is not */
+    GFileMonitor *correcting; /* the settings file while the user corrects an error in it, or NULL */
     gboolean starting;     /* the service */
     gboolean asking;       /* for levels */
     guint next_levels;
@@ -87,13 +87,13 @@ static void show_look(PrimeknetWindow *self) {
     gtk_widget_add_css_class(GTK_WIDGET(self->icon), classes[self->state.look]);
 }
 
-/* Nobody reads a banner aloud that has gone. */
+/* Cancels announcing a banner that is hidden again. */
 static void on_banner(PrimeknetWindow *self) {
     gtk_widget_set_visible(GTK_WIDGET(self->banner),
                            self->state.advice || gtk_revealer_get_child_revealed(self->banner));
 }
 
-/* A banner that goes keeps its words while it closes. */
+/* Keeps a banner's text while it is being hidden. */
 static void show_banner(PrimeknetWindow *self) {
     const struct state *s = &self->state;
     on_banner(self);
@@ -108,8 +108,8 @@ static void show_banner(PrimeknetWindow *self) {
 
 static gboolean show_state_later(gpointer data);
 
-/* Whether that is worse than what is shown, and has not lasted: a change of microphone looks for a moment as if there
- * were none. */
+/* Whether the state is worse than the one shown, but only for a moment: while the microphone changes, there seems to be
+ * none. */
 static gboolean may_pass(PrimeknetWindow *self, const struct state *next) {
     const gint64 now = g_get_monotonic_time();
     if (!self->status || !self->state.line || next->look <= self->state.look) {
@@ -157,7 +157,7 @@ static gboolean show_state_later(gpointer data) {
 
 /* ---- levels: asked for while somebody records and the window is drawn -------------------------------------------- */
 
-/* level_in_db and its like are there while somebody records. */
+/* level_in_db etc. are present while somebody records. */
 static void show_sound(PrimeknetWindow *self) {
     const json_t *status = self->status, *reduction = json_object_get(status, "noise_reduction_db");
     g_autofree char *noise = g_strdup_printf(_("%.0f dB"), fmax(0, json_number_value(reduction)));
@@ -172,7 +172,7 @@ static void show_sound(PrimeknetWindow *self) {
 
 static void on_levels(gpointer data, json_t *answer, const char *error) {
     g_autoptr(PrimeknetWindow) self = data;
-    (void)error; /* whoever watches is told that too */
+    (void)error; /* the watching connection receives that, too */
     self->asking = FALSE;
     if (!answer || !self->status)
         return;
@@ -189,7 +189,7 @@ static gboolean ask_levels(gpointer data) {
     return G_SOURCE_REMOVE;
 }
 
-/* A window that nobody sees is not drawn, and so asks no more. */
+/* An invisible window is not drawn, and so sends no further requests. */
 static void on_drawn(PrimeknetWindow *self) {
     if (!self->asking && !self->next_levels && json_object_get(self->status, "level_in_db"))
         self->next_levels = g_timeout_add(LEVELS_MS, ask_levels, self);
@@ -201,7 +201,7 @@ static void show_service(PrimeknetWindow *self) {
     const gboolean there = self->status != NULL;
     if (gtk_widget_get_visible(self->present) == there)
         return;
-    state_clear(&self->state); /* that was the other page's */
+    state_clear(&self->state); /* that belonged to the other page */
     gtk_widget_set_visible(GTK_WIDGET(self->away), !there);
     gtk_widget_set_visible(self->present, there);
     system_look(self->system);
@@ -240,7 +240,7 @@ static void on_corrected(PrimeknetWindow *self, GFile *file, GFile *other, GFile
         carry_out(self, "systemctl --user reload primeknet");
 }
 
-/* What is saved there takes effect. */
+/* Makes the daemon reload the corrected file. */
 static void open_settings(PrimeknetWindow *self) {
     g_autoptr(GFile) file = g_file_new_for_path(self->state.argument);
     g_autofree char *uri = g_file_get_uri(file);
@@ -273,7 +273,7 @@ static void on_started(gpointer data, const char *problem) {
     on_done(self, problem);
 }
 
-/* Now and after every login. It measures the computer first, which takes seconds. */
+/* Starts the service now and at every login. This first measures the computer, which takes seconds. */
 static void start(GtkWidget *widget, const char *action, GVariant *parameter) {
     PrimeknetWindow *self = PRIMEKNET_WINDOW(widget);
     (void)action, (void)parameter;
