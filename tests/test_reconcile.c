@@ -3,14 +3,15 @@
  *
  * A line of a script is an event or, after "=", the expected wishes; words are separated by blanks.
  *   node ID CLASS NAME [SERIAL]    port ID NODE NUMBER CHANNEL [in]    link ID FROM TO    metadata ID    - ID
- *   meter ID    active ID 0|1    complete    told    lost-metadata    set SUBJECT KEY VALUE    unset SUBJECT [KEY]
+ *   meter ID    active ID 0|1    failed ID 0|1    complete    told    lost-metadata
+ *   set SUBJECT KEY VALUE    unset SUBJECT [KEY]
  *   owner ID SERIAL: of the metadata's entry    wants ID NAME    config ID fit|unfit: of the ports
  *   own CAPTURE SOURCE    choose MICROPHONE|- CHANNEL|-    noted SERIAL TARGET|- [misled]
  *   group ID NAME    hardware ID    priority ID N    listens ID    app NAME on|off|auto    anew
  *   = [consumers N] [recorders N] [back N] [microphone ID|-] [quiet 0|1] [capture 0|1] [target NAME|-]
  *     [expected ID|-] [needed 0|1]
  *     [channel NAME] [inputs N] [played NAME|-] [lacks 0|1] [pacing 0|1] [metadata ID|-] [sets NODE:KEY:SERIAL...|-]
- *     [vain 0|1] [forgotten 0|1] [portless 0|1] [device-portless 0|1] [refused NAME|-] [title TEXT|-]
+ *     [vain 0|1] [forgotten 0|1] [portless 0|1] [device-portless 0|1] [failed 0|1] [refused NAME|-] [title TEXT|-]
  *     [notes SERIAL[:TARGET][:misled]...|-] [choices NAME:on|off...|-]
  * reconcile is called at "=" only: the events between two of them come in one dispatch. */
 #include "graph/reconcile.h"
@@ -167,6 +168,15 @@ static const struct script scripts[] = {
         "= device-portless 0",
         "own - 11", "- 10",
         "= device-portless 0"}},
+    {"PipeWire could not set up a link of the visible stream", NODE_MIC, {
+        KNOWN, "node 40 Stream/Input/Audio rec 7", "node 41 Stream/Input/Audio other 8", "link 51 11 40", "link 52 11 41",
+        "= failed 0 consumers 2",
+        "failed 52 1",
+        "= failed 1 consumers 2",
+        "- 52",
+        "= failed 0",
+        "link 53 30 41", "failed 53 1",
+        "= failed 0"}}, /* another microphone's */
     {"a speaker's device stream never gets a port", NODE_SPEAKER, {
         SPEAKER,
         "= device-portless 0",
@@ -836,6 +846,8 @@ static void play_event(struct play *p, char *const *a) {
         mirror_node(m, number(a[1]))->hardware = true;
     else if (strcmp(event, "priority") == 0)
         mirror_node(m, number(a[1]))->priority = number(a[2]);
+    else if (strcmp(event, "failed") == 0)
+        mirror_link(m, number(a[1]))->failed = strcmp(a[2], "1") == 0;
     else if (strcmp(event, "active") == 0)
         mirror_link(m, number(a[1]))->active = strcmp(a[2], "1") == 0;
     else if (strcmp(event, "complete") == 0)
@@ -935,6 +947,7 @@ static void describe(const struct play *p, const char *what, char ret[512]) {
                 : strcmp(what, "forgotten") == 0 ? w->forgotten
                 : strcmp(what, "portless") == 0  ? w->portless
                 : strcmp(what, "device-portless") == 0 ? w->device_portless
+                : strcmp(what, "failed") == 0 ? w->failed
                 : strcmp(what, "pacing") == 0    ? w->pacing
                                                  : 99);
 }

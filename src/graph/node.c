@@ -54,6 +54,10 @@ static void open_portless(struct node *n) {
         close_capture(n);
 }
 
+static void renew_visible(struct node *n) {
+    streams_renew(&n->streams);
+}
+
 static void ask_anew(struct node *n) {
     n->registry.mirror.ask_anew = true;
 }
@@ -72,6 +76,7 @@ static const struct wait_row {
     [FORGOTTEN] = {2000, 80000, close_capture}, /* the session manager does not link the capture stream */
     [IN_VAIN] = {200, 16000, ask_anew},         /* who was asked to move is linked to nothing */
     [PORTLESS] = {500, 16000, open_portless},   /* the session manager gives a stream no ports */
+    [FAILED] = {100, 80000, renew_visible},     /* a link of the visible stream, which PipeWire could not set up */
     [DEAF] = {RECONNECT_FIRST_MS, RECONNECT_MAX_MS, NULL}, /* a part of the graph could not be learnt */
     [MUTED] = {400, 400, end_fade},             /* the fade before another microphone: two of the longest quanta */
 };
@@ -125,6 +130,7 @@ static void watch_use(struct node *n) {
         streams_close_pacer(&n->streams);
         stall_forget(&n->stall);
         stall_forget(&n->silence);
+        set_wait(n, FAILED, false, true);
     }
     n->lingered = false;
     set_wait(n, UNUSED, is_unused(n), true);
@@ -240,6 +246,7 @@ static int follow_graph(struct node *n) {
     set_wait(n, FORGOTTEN, w->forgotten, w->microphone != MIRROR_NONE || w->quiet || !n->streams.capture);
     set_wait(n, IN_VAIN, w->in_vain, !w->in_vain);
     set_wait(n, PORTLESS, w->portless || w->device_portless, w->microphone != MIRROR_NONE);
+    set_wait(n, FAILED, w->failed, false);
     set_wait(n, DEAF, !hears, hears);
     watch_sound(n);
     watch_driver(n);

@@ -11,7 +11,7 @@
 #include "graph/threads.h"
 
 /* What a timer runs for: node.c's table says what happens once the time is over. */
-enum wait_for { UNUSED, FORGOTTEN, IN_VAIN, PORTLESS, DEAF, MUTED, N_WAITS };
+enum wait_for { UNUSED, FORGOTTEN, IN_VAIN, PORTLESS, FAILED, DEAF, MUTED, N_WAITS };
 
 struct node {
     enum node_kind kind;

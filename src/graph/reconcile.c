@@ -30,6 +30,7 @@ static unsigned count_links(struct mirror *m, struct wishes *w) {
             if (peer)
                 peer->linked = true;
             n_linked++;
+            w->failed |= link->failed;
             w->n_consumers += !speaker || link->active; /* players often stay linked while they pause */
             w->n_recorders += speaker ? link->active : !(peer && peer->meter);
         }

@@ -29,6 +29,7 @@ struct wishes {
                          * in a while */
     bool portless, device_portless; /* another program has taken the visible stream's ports, or the device stream's:
                                      * open it anew in a while */
+    bool failed;        /* PipeWire could not set up a link of the visible stream: open that anew in a while */
     bool pacing;        /* run the pacer */
     char title[288];    /* node.description of the visible stream, or "": as it is */
 

@@ -154,6 +154,7 @@ static void on_link_info(void *data, const struct pw_link_info *info) {
     if (!link)
         return;
     link->active = info->state == PW_LINK_STATE_ACTIVE;
+    link->failed = info->state == PW_LINK_STATE_ERROR;
     w->registry->changed(w->registry->data);
 }
 
@@ -206,7 +207,9 @@ static bool watch_all(struct registry *r) {
     }
     for (unsigned i = 0; i < m->n_links; i++) {
         struct mirror_link *const link = &m->links[i];
-        if (m->own.kind != NODE_SPEAKER || m->own.capture == MIRROR_NONE || link->to != m->own.capture || link->watched)
+        const bool speaker = m->own.kind == NODE_SPEAKER;
+        const uint32_t visible = speaker ? m->own.capture : m->own.source;
+        if (visible == MIRROR_NONE || (speaker ? link->to : link->from) != visible || link->watched)
             continue;
         link->watched = watch(r, link->id, PW_TYPE_INTERFACE_Link, PW_VERSION_LINK, &link_events) != NULL;
         all &= link->watched;

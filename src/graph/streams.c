@@ -318,7 +318,8 @@ static void publish_anew(struct streams *s) {
 static void follow_suspension(struct streams *s, struct pw_stream *stream, enum pw_stream_state state) {
     if (stream != streams_visible(s) || state != PW_STREAM_STATE_STREAMING)
         return;
-    s->suspended.visible_alone |= s->suspended.visible && !s->suspended.device && s->capture && s->source;
+    if (s->suspended.visible && !s->suspended.device && s->capture && s->source)
+        streams_renew(s);
     s->suspended.visible = s->suspended.device = false;
 }
 
@@ -458,7 +459,7 @@ static struct pw_properties *share(const struct streams *s, const char *part, co
 
 static struct pw_properties *visible_properties(struct streams *s, const char *class) {
     s->voice = "unknown";
-    s->suspended.visible = s->suspended.device = s->suspended.visible_alone = false;
+    s->suspended.visible = s->suspended.device = s->renews = false;
     return share(s, "", "", pw_properties_new(PW_KEY_MEDIA_CLASS, class, VOICE, s->voice, NULL));
 }
 
@@ -611,14 +612,17 @@ static bool is_lost(struct pw_stream *stream, bool waits) {
     return state == PW_STREAM_STATE_UNCONNECTED || (state == PW_STREAM_STATE_ERROR && !waits);
 }
 
+void streams_renew(struct streams *s) {
+    s->renews = true;
+}
+
 bool streams_close_lost(struct streams *s, bool waits) {
     const bool speaker = s->kind == NODE_SPEAKER;
-    const bool anew = s->suspended.visible_alone;
-    const bool source = is_lost(s->source, speaker && waits) || (anew && !speaker);
-    const bool capture = is_lost(s->capture, !speaker && waits) || (anew && speaker);
+    const bool source = is_lost(s->source, speaker && waits) || (s->renews && !speaker && s->source);
+    const bool capture = is_lost(s->capture, !speaker && waits) || (s->renews && speaker && s->capture);
     const bool echo = is_lost(s->echo, true);
     const bool pacer = s->pacer && pw_filter_get_state(s->pacer, NULL) <= PW_FILTER_STATE_UNCONNECTED;
-    s->suspended.visible_alone = false;
+    s->renews = false;
     if (source)
         close_source(s);
     if (capture)

@@ -47,8 +47,8 @@ struct streams {
     struct {
         bool formatless;      /* the device stream has no format yet, or has lost it */
         bool visible, device; /* the visible stream was suspended since it ran last, and the other with it, or closed */
-        bool visible_alone;   /* it runs again under its clients: it must be opened anew */
     } suspended;
+    bool renews;       /* the visible stream must be opened anew */
     const char *voice; /* the visible stream's property "primeknet.voice": "true", "false" or "unknown" */
 
     struct {
@@ -85,6 +85,8 @@ int streams_follow_played(struct streams *s, struct pw_core *core, const char *p
 void streams_close_capture(struct streams *s); /* and the echo stream */
 void streams_close_pacer(struct streams *s);
 void streams_close(struct streams *s); /* all of them */
+/* The next streams_close_lost closes the visible stream. */
+void streams_renew(struct streams *s);
 /* Closes those that PipeWire has taken away, or that must be opened anew. waits: the device stream is linked to
  * nothing. True: it closed one. */
 bool streams_close_lost(struct streams *s, bool waits);
