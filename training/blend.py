@@ -17,13 +17,13 @@ BATCHES, CLIPS, SECONDS = 4, 16, 2
 
 
 def blend(a, b, part):
-    """a, b: states of one shape -> a + part * (b - a); what is not a float is b's."""
+    """a, b: states of one shape -> a + part * (b - a); tensors that are not float come from b."""
     return {k: v + part * (b[k] - v) if v.is_floating_point() else b[k] for k, v in a.items()}
 
 
 @torch.no_grad()
 def measure(net, batches):
-    """Gives every batch norm the mean statistics of these batches of noisy clips [B,n]."""
+    """Sets every batch norm to the mean statistics of these batches of noisy clips [B,n]."""
     norms = [m for m in net.eval().modules() if isinstance(m, Norm)]
     for m in norms:
         m.reset_running_stats()

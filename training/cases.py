@@ -31,7 +31,7 @@ LONGEST = 20 * RATE                                    # of what is taken of one
 
 
 def read_pairs(folder):
-    """-> [(row, rate, clean, noisy)] of those that have a clean file"""
+    """-> [(row, rate, clean, noisy)] of the pairs that have a clean file"""
     with open(os.path.join(folder, 'pairs.tsv')) as f:
         rows = list(csv.DictReader(f, delimiter='\t'))
     path = lambda r, part: os.path.join(folder, f"{r['name']}_{part}.flac")
@@ -67,19 +67,19 @@ def recordings(folder):
 
 
 def over(speech, noise, snr_db):
-    """speech and noise [n], any n of noise -> speech with the noise snr_db below its level."""
+    """speech [n], noise of any length -> speech with noise snr_db below its level."""
     noise = np.resize(noise, len(speech))
     return speech + noise / (np.sqrt((noise ** 2).mean()) + 1e-9) * level(speech) * 10 ** (-snr_db / 20)
 
 
 def telephone(x, rate):
-    """x at `rate` -> 300 to 3400 Hz of it, at 8 kHz."""
+    """x at `rate` -> x band-limited to 300 to 3400 Hz, at 8 kHz."""
     x = resample_poly(x, 8000, rate)
     return sosfiltfilt(butter(4, [300, 3400], 'bandpass', fs=8000, output='sos'), x)
 
 
 def thuds(samples, rate, seed):
-    """Bumps of a desk, one in every second: [samples] at `rate`, the same for the same seed."""
+    """Bumps on a desk, one per second: [samples] at `rate`, reproducible by the seed."""
     rng = np.random.default_rng(seed)
     x, t = np.zeros(samples), np.arange(rate // 2) / rate
     burst = butter(2, [40, 400], 'bandpass', fs=rate, output='sos')

@@ -51,7 +51,7 @@ TUXPAINT = re.compile(r'.*(?:_desc|/\d|_outline|_filled)(?:_(\w+))?\.ogg$')     
 
 
 class LeftOut(Exception):
-    """Why a sound is not taken."""
+    """The reason for leaving a sound out."""
 
 
 def leave_out_if(condition, why):
@@ -61,7 +61,7 @@ def leave_out_if(condition, why):
 
 
 def sounds(folder):
-    """-> {path below usr/share: function that gives what soundfile reads}"""
+    """-> {path below usr/share: function that returns a file for soundfile}"""
     found = {}
     for place, _, files in os.walk(folder):
         for path in (os.path.join(place, f) for f in files):
@@ -81,7 +81,7 @@ def resampled(x, rate, to):
 
 
 def detector():
-    """-> function that gives the seconds of speech in samples"""
+    """-> function that returns the seconds of speech in samples"""
     import silero_vad                                  # the tests do without
     model = silero_vad.load_silero_vad(sequence=True)
     return lambda x: (model.audio_forward(resampled(x, RATE, 16000)) > .5).sum() * .032
@@ -153,7 +153,7 @@ def is_copy(x, seen):
 
 
 def see(data, seen):
-    """DATA's noise counts as seen."""
+    """Marks DATA's noise as seen."""
     with open(os.path.join(data, 'index.tsv')) as f:
         for r in csv.DictReader(f, delimiter='\t'):
             if r['file'].startswith('noise'):
@@ -163,7 +163,7 @@ def see(data, seen):
 
 
 def name_in_index(package, path, spoken):
-    """source/speaker_or_clip, or None for what is left out by its name"""
+    """-> source/speaker_or_clip; None: left out because of its name"""
     if DOUBTFUL.search(path) or (EVALUATED if spoken else VOICE).search(path):
         return None
     if not spoken:

@@ -37,8 +37,7 @@ class Discriminator(nn.Module):
 
 
 class Critic(Learner):
-    """critic(clean, y), [N,n] at 16 kHz -> [N]: how far y is from being taken for clean; 0 until the discriminator has
-    learnt."""
+    """critic(clean, y), [N,n] at 16 kHz -> [N]: how far y is from passing for clean; 0 before learning."""
 
     def __init__(self, device):
         nets = nn.ModuleList(Discriminator() for _ in WINDOWS).to(device, memory_format=torch.channels_last)
@@ -71,7 +70,7 @@ class Critic(Learner):
         return self.trust * far / len(WINDOWS)
 
     def learn(self, clean, y, rate=1.):
-        """One step with these clips, at that share of its learning rate."""
+        """Takes one training step with these clips, at this share of the learning rate."""
         for group in self.opt.param_groups:
             group['lr'] = LEARNING_RATE * rate
         value = 0

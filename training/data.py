@@ -72,12 +72,12 @@ def at_16k(x):
 
 
 def spectrum(x, hop):
-    """[n,samples] -> [n,T,513] in frames of 21 ms; sound() is the way back."""
+    """[n,samples] -> [n,T,513] in frames of 21 ms; sound() inverts it."""
     return torch.stft(x, 1024, hop, window=torch.hann_window(1024, device=x.device), return_complex=True).mT
 
 
 def sound(X, hop, samples):
-    """X [n,T,513] as spectrum() gives it -> [n,samples]."""
+    """X [n,T,513] from spectrum() -> [n,samples]."""
     return torch.istft(X.mT, 1024, hop, window=torch.hann_window(1024, device=X.device), length=samples)
 
 
@@ -88,12 +88,12 @@ def convolve(x, h):
 
 
 def another(full, x):
-    """For each row of x another one of the same band; the first `full` are full band."""
+    """For each row of x, another row of the same bandwidth; the first `full` rows are full band."""
     return torch.cat([x[:full].roll(1, 0), x[full:].roll(1, 0)])
 
 
 class Pack:
-    """Audio at `rate` in the GPU's memory; what went through a codec comes last."""
+    """Audio at `rate` in the GPU's memory; clips that went through a codec come last."""
 
     def __init__(self, folder, name, rate, device):
         paths = [os.path.join(folder, name + ending) for ending in ('.i16', '_coded.i16')]
@@ -142,7 +142,7 @@ class Mixer:
         self.set_length(samples)
 
     def set_length(self, samples):
-        """From now on clips have so many samples."""
+        """Sets the length of clips in samples."""
         self.samples, self.stock = samples, []
         for pack, speed in (self.full, FASTEST), (self.wide, FASTEST), (self.noises, FASTEST_NOISE):
             least = self.enough(speed) / RATE
@@ -155,7 +155,7 @@ class Mixer:
         self.eq_part = at - self.eq_low
 
     def of_length(self, samples):
-        """The same source, clips of another length."""
+        """Returns the same source with clips of another length."""
         other = copy.copy(self)
         other.set_length(samples)
         return other
@@ -184,7 +184,7 @@ class Mixer:
         return x.index_copy(0, some, torch.where(chosen, change(x[some]), x[some]))
 
     def enough(self, speed):
-        """How many samples make a clip at that speed; a length with a fast transform."""
+        """The samples needed for a clip at this speed; a length with a fast transform."""
         return next_fast_len(math.ceil(self.samples * speed) + 4)
 
     def crop(self, pack, n, samples=None, first=0.):
@@ -207,7 +207,7 @@ class Mixer:
         return torch.fft.irfft(torch.fft.rfft(x) * db(bright) / (1 + (low / f.clamp_min(1)) ** 4).sqrt(), n=x.shape[1])
 
     def narrower(self, x):
-        """What a telephone or a speech codec leaves of a band: half of them take the bass too."""
+        """The band of a telephone or a speech codec; half of them remove the bass, too."""
         n = len(x)
         bass = lowpass(x, self.between(n, 300, 600)) * self.chance(n, .5)
         return lowpass(x - bass, self.between(n, 3400, 8000))
@@ -239,7 +239,7 @@ class Mixer:
         return h, h * (t < .03)
 
     def above(self, n, low, high):
-        """[n,1,513]: which bins lie above a frequency drawn between two."""
+        """[n,1,513]: mask of the bins above a frequency drawn between two."""
         return torch.arange(513, device=self.device) * RATE / 1024 >= self.between(n, low, high)[..., None]
 
     def coded(self, x):
@@ -296,7 +296,7 @@ class Mixer:
         return torch.where(some > 0, s * (1 - self.within(start, stop - .005)), s)
 
     def jump(self, n, p, most):
-        """A level that changes once, by up to `most` dB either way, in a part p of the rows."""
+        """A level that changes once, by up to +-`most` dB, in a share p of the rows."""
         step = self.between(n, -most, most) * self.chance(n, p)
         return db(step * self.edge(self.between(n, 0, self.samples / RATE), .03))
 
@@ -441,13 +441,13 @@ class Mixer:
         return y * (rms(s) / (rms(y) + 1e-6))
 
     def fainter(self, s):
-        """One passage of half a second to two much quieter: what is faint is no noise."""
+        """Attenuates one passage of half a second to two: faint sound is not noise."""
         n = len(s)
         start = self.between(n, -.5, self.samples / RATE)
         return s * db(self.between(n, *FAINT[1]) * self.within(start, start + self.between(n, .5, 2)))
 
     def speech(self, full, n, speed):
-        """[n,samples], the first `full` rows full band. speed [n,1] turns the packs' speakers into others."""
+        """[n,samples], the first `full` rows full band. speed [n,1] varies the packs' voices."""
         most = self.enough(FASTEST)
         s = torch.cat([self.crop(self.full, full, most, FIRST), self.crop(self.wide, n - full, most, FIRST)])
         s = self.sometimes(.35, self.coded, self.microphone(faster(s, speed, self.samples)))
@@ -476,7 +476,7 @@ class Mixer:
         return torch.where(wide & (kind > .7), self.between(n, 7600, 8400), cut)
 
     def batch(self, n):
-        """n clips, as the class says. STOCK batches are made at once."""
+        """n clips, as described at the class. Makes STOCK batches at once."""
         if not self.stock or len(self.stock[0][0]) != n:
             made = self.make(n * STOCK)
             if self.teacher:

@@ -45,7 +45,7 @@ def _tap(k: tl.constexpr, ahead: tl.constexpr, dy, w, v, p, t, f, c, P, dx, sum,
 def _bwd(x, dy, w, dx, dw, P, T: tl.constexpr, F: tl.constexpr, C: tl.constexpr, N: tl.constexpr, KT: tl.constexpr,
          DT: tl.constexpr, BP: tl.constexpr, TILES: tl.constexpr,
          FETCH: tl.constexpr):
-    """Both gradients from one reading of dy; KT is 1 or 3. The taps' sums stay in registers from tile to tile."""
+    """Computes both gradients from one read of dy; KT is 1 or 3. The taps' sums stay in registers from tile to tile."""
     c = tl.arange(0, C)[None, :]
     zero = tl.zeros((BP, C), dtype=tl.float32)
     a0, a1, a2, a3, a4, a5, a6, a7, a8 = zero, zero, zero, zero, zero, zero, zero, zero, zero

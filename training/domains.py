@@ -38,7 +38,7 @@ def of_half(rows, half):
 
 
 def run_model(model, folder, files, primeknet):
-    """Those of the files that the folder lacks, enhanced into it."""
+    """Enhances those of the files that are missing in the folder."""
     os.makedirs(folder, exist_ok=True)
     missing = [f for f in files if not os.path.exists(os.path.join(folder, os.path.basename(f)))]
     if missing:
@@ -92,7 +92,7 @@ def show(title, columns, lines):
 
 
 def write(path, found):
-    """A row for each domain and system, of all means."""
+    """One row of all means for each domain and system."""
     with open(path, 'w') as f:
         print('domain', 'system', 'clips', *KEYS, sep='\t', file=f)
         for d, of in found.items():

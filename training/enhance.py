@@ -15,14 +15,14 @@ from export import load
 
 @torch.no_grad()
 def enhance(net, x):
-    """x: samples at 48 kHz -> as many, the network's delay removed."""
+    """x: samples at 48 kHz -> the same number of enhanced samples, without the network's delay."""
     w = torch.tensor(x, dtype=torch.float32, device=net.win.device)[None]
     w = torch.nn.functional.pad(w, (0, -len(x) % net.hop + net.window))
     return net.istft(net(w)[2], len(x))[0].cpu().numpy()
 
 
 def over_files(change, out, files, at=RATE):
-    """change: function of a file's samples at the rate `at`, that gives as many."""
+    """change: function of a file's samples at the rate `at` that returns the same number."""
     os.makedirs(out, exist_ok=True)
     for f in files:
         x, rate = soundfile.read(f)

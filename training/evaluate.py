@@ -78,7 +78,7 @@ def distillmos():
 
 
 def read_enhanced(folder, name, like, delay):
-    """The file of this name, aligned and cut or filled to the length of `like`."""
+    """Reads the file of this name, aligned, and cut or padded to the length of `like`."""
     found = [f for pattern in (name + '_noisy.*', name + '.*') for f in glob.glob(os.path.join(folder, pattern))]
     if not found:
         raise SystemExit(f'evaluate.py: {folder}: nothing of {name}')
@@ -87,7 +87,7 @@ def read_enhanced(folder, name, like, delay):
 
 
 def sounds(a, pair):
-    """-> rate, and of what is scored clean (None if there is none), noisy and enhanced"""
+    """-> rate, and the clean (None if there is none), noisy and enhanced samples to score"""
     rate = int(pair['rate'])
     path = lambda k: os.path.join(a.pairs, f"{pair['name']}_{k}.flac")
     noisy = soundfile.read(path('noisy'))[0]
@@ -99,7 +99,7 @@ def sounds(a, pair):
 
 
 def score(a, pair):
-    """-> the pair's row with what is measured of it"""
+    """-> the pair's row with its measurements"""
     rate, clean, noisy, y = sounds(a, pair)
     marked = slice(int(pair['mark']), int(pair['end'])) if pair.get('mark') else None
     return listen(a, pair | (dict.fromkeys(NAMES, np.nan) if clean is None
@@ -116,7 +116,7 @@ def listen(a, row, sound=None):
 
 
 def read_table(path):
-    """Rows of pairs.tsv or of what --out wrote."""
+    """Rows of pairs.tsv, or of a table that --out wrote."""
     with open(path) as f:
         return [r | {k: float(r[k]) for k in KEYS if k in r} for r in csv.DictReader(f, delimiter='\t')]
 
@@ -139,7 +139,7 @@ def cell(values, middle=False):
 
 
 def table(columns, keys):
-    """Prints for each key of each column's rows the mean."""
+    """Prints the mean of each key over each column's rows."""
     columns = {k: rows for k, rows in columns.items() if rows}
     print(f"{'':12}" + ''.join(f'{k:>15}' for k in columns))
     print(f"{'clips':12}" + ''.join(f'{len(rows):15}' for rows in columns.values()))
@@ -150,7 +150,7 @@ def table(columns, keys):
 
 
 def differences(pairs, keys):
-    """Of pairs of rows, the first one's description with what its values are over the other's."""
+    """For pairs of rows: the first one's description, with the differences of its values from the other's."""
     return [a | {k: a[k] - b[k] for k in keys} for a, b in pairs]
 
 

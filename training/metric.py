@@ -18,7 +18,7 @@ BEST = 4.644                                            # WB-PESQ of two equal f
 
 
 def trust(learnt):
-    """How much of what a discriminator says after so many steps the network hears."""
+    """The weight of the discriminator's output in the network's loss after this many steps."""
     return min(1, max(0, (learnt - SILENT) / RISE))
 
 
@@ -58,7 +58,7 @@ class Learner:
         self.trust, self.learnt = torch.zeros((), device=device), 0
 
     def step(self, value):
-        """One step towards a smaller value."""
+        """Takes one step towards a smaller value."""
         self.opt.zero_grad()
         value.backward()
         self.opt.step()
@@ -66,11 +66,11 @@ class Learner:
         self.trust.fill_(trust(self.learnt))
 
     def state(self):
-        """For a checkpoint. What it learns from is not kept."""
+        """-> state for a checkpoint, without the clips to learn from."""
         return dict(net=self.net.state_dict(), opt=self.opt.state_dict(), learnt=self.learnt)
 
     def load(self, state):
-        """Takes what state() gave."""
+        """Restores what state() returned."""
         self.net.load_state_dict(state['net'])
         self.opt.load_state_dict(state['opt'])
         self.learnt = state['learnt']

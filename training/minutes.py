@@ -49,7 +49,7 @@ def make(pairs, path):
 
 
 def score(pairs, path, fresh):
-    """Prints by how much the probes in the enhanced stream `path` differ from those in the folder `fresh`."""
+    """Prints the difference of the probes in the enhanced stream `path` from those in the folder `fresh`."""
     rows = []
     for start, (row, rate, clean, _), _, minute in plan(pairs):
         if minute is None:

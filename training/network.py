@@ -25,7 +25,7 @@ def convolve(x, past, w, b):
 
 
 def inverse_softplus(x):
-    """y > 0 -> the x whose softplus is y."""
+    """y > 0 -> x with softplus(x) = y."""
     return x + torch.log(-torch.expm1(-x))
 
 
@@ -178,7 +178,7 @@ class LSTM(Recurrent):
 
 
 def make_mixer(word, c, state, head_dim):
-    """The mixer of that name for c channels; head_dim is for mamba2 alone."""
+    """The mixer of this name for c channels; head_dim is only for mamba2."""
     return {'mamba': lambda: Mamba(c, state), 'mamba2': lambda: Mamba2(c, state, head_dim), 'gru': lambda: GRU(c),
             'lstm': lambda: LSTM(c)}[word]()
 
@@ -203,7 +203,7 @@ class TimeBlock(nn.Module):
 
     @property
     def mixer(self):
-        """The module that mixes along time."""
+        """Returns the module that mixes along time."""
         return getattr(self, self.word)
 
     def forward(self, x):

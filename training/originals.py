@@ -111,7 +111,7 @@ class Part:
 
 
 def recordings(folder, sources, evaluated):
-    """-> [(kind, source, speaker, path)]: all that may be trained on"""
+    """-> [(kind, source, speaker, path)]: everything that training may use"""
     found = []
     for place, _, files in sorted(os.walk(folder, followlinks=True)):
         if not files:

@@ -1,4 +1,4 @@
-"""Enhance audio files as others do: python3 peers.py rnnoise|deepfilternet3|gtcrn|ul-unas|fastenhancer-m OUT FILE... [--onnx
+"""Run other systems: python3 peers.py rnnoise|deepfilternet3|gtcrn|ul-unas|fastenhancer-m OUT FILE... [--onnx
 MODEL]
 
 To be scored beside ours, hop by hop. RNNoise and DeepFilterNet3 run through their authors' libraries, as the packages
@@ -101,7 +101,7 @@ def fastenhancer_m(session):
 
 
 def enhance(peer, x):
-    """x: samples at the peer's rate -> as many, the delay removed."""
+    """x: samples at the peer's rate -> the same number of enhanced samples, without the delay."""
     with peer() as (hop, delay, process):
         hops = np.pad(x, (0, delay + hop - (len(x) + delay) % hop)).astype(np.float32).reshape(-1, hop)
         y = np.zeros_like(hops)

@@ -9,6 +9,6 @@ WORKS = not os.environ.get('TRITON_INTERPRET')          # the interpreter knows 
 
 @triton.jit
 def prefetch(at):
-    """The 32 bytes around each address of a block."""
+    """Prefetches the 32 bytes around each address of a block."""
     tl.inline_asm_elementwise("prefetch.global.L2 [$1]; mov.b32 $0, 0;", "=r,l", [at.to(tl.int64)], dtype=tl.int32,
                               is_pure=False, pack=1)

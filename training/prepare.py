@@ -93,14 +93,14 @@ def level(x, rate=RATE):
 
 
 def heard(pack, name, spoken):
-    """Whether training may hear what has this name."""
+    """Whether training may use the item of this name."""
     if pack.startswith('speech'):
         return True
     return not re.search(spoken, name) and not (name.startswith('floor-') and for_judging(name))
 
 
 def rooms(data, band):
-    """[n, ROOM] int16: the responses that training may hear."""
+    """[n, ROOM] int16: the responses that training may use."""
     path = os.path.join(data, f'rooms_{band}')
     if not os.path.exists(path + '.flac'):
         return np.zeros((0, ROOM), np.int16)

@@ -1,4 +1,4 @@
-"""What a step of training takes: python3 speed.py CONFIG DATA [--clips N] [--seconds S] [--steps N] [--kernels N]
+"""Measure a training step's time: python3 speed.py CONFIG DATA [--clips N] [--seconds S] [--steps N] [--kernels N]
 
 Milliseconds of the whole step (the middle one of three rounds), then with parts left out, so that what a part takes is
 the difference; on a GPU memory as well and, with --kernels, what each kernel takes.

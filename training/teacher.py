@@ -104,7 +104,7 @@ class DeepFilterNet3:
         return ((bands - smoothed(bands, self.levels)) / 40)[:, None], torch.stack([low.real, low.imag], 1)
 
     def encoded(self, bands, low):
-        """-> what both decoders hear [B,T,512], the maps of the bands and that of the low bins [B,64,T,F]."""
+        """-> the input of both decoders [B,T,512], the maps of the bands and of the low bins [B,64,T,F]."""
         net, maps = self.enc, []
         for name, stride in ('erb_conv0', 1), ('erb_conv1', 2), ('erb_conv2', 2), ('erb_conv3', 1):
             bands = convolved(bands, net[name], stride).relu()
@@ -153,5 +153,5 @@ class DeepFilterNet3:
 
 
 def teacher_for(loss, device):
-    """The teacher, if a configuration's [loss] asks for one."""
+    """Returns the teacher if a configuration's [loss] requests one."""
     return DeepFilterNet3(device) if any(loss['taught']) else None

@@ -60,7 +60,7 @@ class Gradients:
         self.net, self.loss, self.training, self.graph = net, loss, training, None
 
     def compute(self, clips):
-        """The terms of the loss; leaves the gradients in the parameters."""
+        """-> the terms of the loss; leaves the gradients in the parameters."""
         self.net.train(self.training)
         self.net.zero_grad()
         value, terms = self.loss(*clips)
@@ -147,13 +147,13 @@ def step_gradients(net, processes, most):
 
 
 def save(path, content):
-    """Writes a file whole or not at all."""
+    """Writes a file atomically."""
     torch.save(content, path + '.part')
     os.replace(path + '.part', path)
 
 
 def picture(names, table, path):
-    """table [(step, seconds, *values)] -> a panel for each of the values, which are called `names`."""
+    """table [(step, seconds, *values)] -> a panel for each of the values; `names` are their titles."""
     steps, _, *values = zip(*table)
     fig, axes = plt.subplots(1, len(names), figsize=(3 * len(names), 3), layout='constrained')
     for ax, k, v in zip(axes, names, values):
@@ -165,7 +165,7 @@ def picture(names, table, path):
 
 def train(config, data, out, weights=None, resume=False, device='cuda' if torch.cuda.is_available()
           else 'cpu', mixer=None):
-    """mixer: where the clips come from, made from the folder `data` if it is not given."""
+    """mixer: the source of the clips; made from the folder `data` if not given."""
     rank, processes = int(os.environ.get('RANK', 0)), int(os.environ.get('WORLD_SIZE', 1))
     if processes > 1:
         dist.init_process_group('gloo' if device == 'cpu' else 'nccl')

@@ -61,11 +61,11 @@ class Unfolder:
                 m.running_var.fill_(1 - m.eps)
 
     def take(self, name):
-        """The tensor of that name, which has found its place."""
+        """Returns the tensor of this name, and marks it as used."""
         return self.t.pop(name)
 
     def put(self, parameter, name):
-        """Fills a parameter with the tensor of that name."""
+        """Fills a parameter with the tensor of this name."""
         parameter.data.copy_(self.take(name).view_as(parameter))
 
     def linear(self, name, layer):
@@ -151,7 +151,7 @@ def calibrate(net, noisy):
 
 
 def unfold(path):
-    """The network of a model file, in evaluation mode; exits if the file is none that can be trained on."""
+    """Returns the network of a model file, in evaluation mode; exits if the file cannot be trained on."""
     try:
         return Unfolder(path).net
     except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as e:    # what a damaged file may lead to
@@ -159,8 +159,8 @@ def unfold(path):
 
 
 def state_for(net, old):
-    """The state of `old` for `net`, whose windows and positions may be others: each position gets the mask's slope of
-    the nearest one."""
+    """Converts the state of `old` for `net`, whose windows and positions may differ: each position gets
+    the mask slope of the nearest one."""
     nearest = (net.positions_hz()[:, None] - old.positions_hz()).abs().argmin(1)
     own = {k: v for k, v in net.state_dict().items() if k in GEOMETRY}
     return old.state_dict() | own | {'slope': old.slope.data[nearest]}

@@ -41,7 +41,7 @@ def by_silero(x):
 
 
 def by_library(x, model, strength):
-    """A probability per hop of the input, which is known once its output is."""
+    """One probability per hop of the input, known once the hop's output is."""
     handle = open_model(model, engine=b'cpu', block=HOP)
     set_controls(handle, 0, strength)
     delay, out = lib.primeknet_get_delay(handle) // HOP, []
@@ -54,7 +54,7 @@ def by_library(x, model, strength):
 
 
 def area(score, truth):
-    """Under the curve of hits over false alarms."""
+    """The area under the curve of hits over false alarms (ROC)."""
     rank = np.empty(len(score))
     rank[np.argsort(score)] = np.arange(1, len(score) + 1)
     n = truth.sum()
