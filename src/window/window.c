@@ -240,7 +240,7 @@ static void on_corrected(PrimeknetWindow *self, GFile *file, GFile *other, GFile
         carry_out(self, "systemctl --user reload primeknet");
 }
 
-/* Makes the daemon reload the corrected file. */
+/* Opens the settings file for editing; on_corrected puts each saved change into force. */
 static void open_settings(PrimeknetWindow *self) {
     g_autoptr(GFile) file = g_file_new_for_path(self->state.argument);
     g_autofree char *uri = g_file_get_uri(file);
