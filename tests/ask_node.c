@@ -1,6 +1,6 @@
-/* ask-node NAME COMMAND, or ask-node NAME PARAM VALUE: what any client of PipeWire may ask of a node. VALUE is written
- * as for pw-cli. It ends once PipeWire has passed the request on. Exit status 1, and the reason: there is no such node,
- * or PipeWire refuses. */
+/* ask-node NAME COMMAND, or ask-node NAME PARAM VALUE: sends a request to a node, as any PipeWire client may. VALUE has
+ * pw-cli's syntax. Exits once PipeWire has forwarded the request; with status 1 and the reason if there is no such
+ * node, or PipeWire refuses. */
 #include "config.h"
 
 #include "graph/pipewire.h"

@@ -1,5 +1,5 @@
-/* fake_cuda.c - a stand-in for the CUDA module, for machines without a GPU: the CPU engine under another name, which
- * fails on demand. $FAKE_CUDA names a file whose one line is read at every open and every hop:
+/* fake_cuda.c - replaces the CUDA module on machines without a GPU: the CPU engine under another name, which fails on
+ * demand. It reads the one line of the file $FAKE_CUDA at every open and every hop:
  *
  *   (empty)         works
  *   fail ERRNO      does not open

@@ -1,6 +1,6 @@
-/* A daemon whose streams fail as PipeWire's may, until they are destroyed. When the file $FREEZE appears, its source
- * freezes: no trigger reaches it any more. When $DEAFEN appears, the capture stream hears digital silence. The file is
- * then removed. */
+/* A daemon whose streams fail like faulty PipeWire streams, until they are destroyed. When the file $FREEZE appears,
+ * the source freezes: triggers no longer reach it. When $DEAFEN appears, the capture stream receives digital silence.
+ * The program then removes the file. */
 #include "graph/pipewire.h"
 
 #include <stdatomic.h>

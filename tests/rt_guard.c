@@ -1,5 +1,5 @@
-/* These functions precede the C library's in symbol lookup, so that calls from this program and its libraries come here
- * first. The sanitizers interpose the same functions, so with them the guard checks nothing. */
+/* These functions precede the C library's in symbol lookup, so calls from this program and its libraries reach them
+ * first. The sanitizers interpose the same functions; with them the guard checks nothing. */
 #include "config.h"
 
 #include "rt_guard.h"

@@ -1,5 +1,5 @@
-/* A daemon whose engine is too slow for the model named in the file $SLOW, a hop taking two and a half times its
- * duration, and whose disk stalls while there is a file $SLOW_DISK. */
+/* A daemon whose engine is too slow for the model named in the file $SLOW: a hop takes two and a half times its
+ * duration. Its disk stalls while the file $SLOW_DISK exists. */
 #include "base/file.h"
 #include "engine/engine.h"
 #include "model/model.h"

@@ -1,5 +1,5 @@
-/* The echo canceller's stage: what goes out is the near sound, at the delay that is told, to the bit, whatever the
- * quantum and whichever of a cycle's two sounds comes first; and what becomes of blocks that are late. */
+/* The echo canceller's stage: the output equals the near end bit for bit, at the reported delay, for any quantum and
+ * either order of a cycle's two blocks; and late blocks. */
 #include "live/canceller.h"
 
 #include "rt_guard.h"

@@ -1,4 +1,4 @@
-/* When a model is too heavy for the machine, and when a heavier one is tried again, second by second. */
+/* Load control: when a model is too heavy for the machine, and when a heavier one is retried, second by second. */
 #include "daemon/carry.h"
 #include "run.h"
 

@@ -1,5 +1,5 @@
-/* The one road for a setting, with an engine that is loaded when a test says so, nodes that only take notes, and a
- * control socket where a client matters. More than 700 lines, because every case needs these. */
+/* Changes of settings (changes.h), with an engine that finishes loading when the test decides, nodes that only record
+ * calls, and a control socket where a client matters. */
 #include "config.h"
 
 #include "base/errands.h"

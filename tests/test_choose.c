@@ -29,7 +29,7 @@ static struct choice choose(void) {
     return c;
 }
 
-/* What was chosen on this machine, as if it had been another model with these microseconds. */
+/* Rewrites this machine's stored choice to another model with these microseconds. */
 static void put_choice(const char *model, unsigned p99_us, unsigned n_measured) {
     char line[600], valid_for[512] = "";
     choose();

@@ -1,4 +1,4 @@
-/* The control socket: answers, responses to garbage, and how little a client can disturb the daemon or other
+/* The control socket: answers, responses to garbage, and isolation: a client cannot disturb the daemon or other
  * clients. */
 #include "config.h"
 

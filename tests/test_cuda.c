@@ -1,6 +1,6 @@
-/* The CUDA engine for live sound against the CPU engine: the same sound, and the same bits in any batch. Skipped if no
- * GPU opens. tests/test_engine.c checks what every engine promises. TEST_HOPS=N limits each run to N hops, for tools
- * that slow a GPU down. */
+/* The CUDA engine for live sound against the CPU engine: the same sound, and bit-equal output in any batch. Skipped if
+ * no GPU opens. tests/test_engine.c checks the guarantees of every engine. TEST_HOPS=N limits each run to N hops, for
+ * tools that slow down the GPU. */
 #include "engine/engine.h"
 #include "model/model.h"
 #include "run.h"

@@ -1,5 +1,5 @@
-/* Several GPUs: which contexts the CUDA module keeps, in any order of what a program may do, and that each function of
- * an engine runs with its own GPU as the current one. CUDA's runtime and the module's engines are played here. */
+/* Several GPUs: which contexts the CUDA module keeps, for any order of calls, and that each function of an engine runs
+ * with its own GPU as the current one. The test fakes CUDA's runtime and the module's engines. */
 #include "engine/cuda/module.c"
 
 #include "draw.h"

@@ -1,6 +1,6 @@
 /* The GPU's kernels for many frames against their definitions in double, including those of selective_scan and
  * causal_conv1d; the network's blocks against the CPU's; the engine for files against the CPU engine. Skipped without
- * an NVIDIA GPU. More than 700 lines, because each kernel has its case. */
+ * an NVIDIA GPU. */
 #include "engine/engine.h"
 #include "kernels/attend/attend_cuda.h"
 #include "kernels/conv/conv_cuda.h"

@@ -1,5 +1,5 @@
-/* What every engine promises (engine.h): delay, independence of streams and of the hops per call, causality, reset,
- * strength, floor and low cut, finite output for any input, and a real-time safe hop. */
+/* The guarantees of every engine (engine.h): delay, independence of other streams and of the hops per call, causality,
+ * reset, strength, floor and low cut, finite output for any input, and real-time safe hops. */
 #include "engine/engine.h"
 #include "model/model.h"
 #include "rt_guard.h"

@@ -1,5 +1,5 @@
-/* The file tool as a user runs it: the file commands and `primeknet bench` from the build tree, on files made here.
- * More than 700 lines, because every case runs the tool on those files. */
+/* The file tool as a user runs it: the file commands and `primeknet bench` from the build tree, on files that the test
+ * makes. */
 #include "config.h"
 #include "content.h"
 #include "open_file.h"

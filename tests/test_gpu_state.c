@@ -1,4 +1,4 @@
-/* What happens between the daemon and a GPU: the whole table, and where any order of events may lead. */
+/* The state machine of gpu.h: the whole table, and the states that any order of events can reach. */
 #include "daemon/gpu.h"
 #include "run.h"
 #include "seed.h"

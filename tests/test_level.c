@@ -1,4 +1,4 @@
-/* The automatic level alone: probabilities of speech are the test's, and so are sounds. */
+/* The automatic level alone, with speech probabilities and sounds made by the test. */
 #include "engine/level.h"
 #include "rt_guard.h"
 #include "run.h"

@@ -1,6 +1,6 @@
-/* What primeknet.h promises: the engine's output to the bit for any pushes, the delay that it tells, streams, reset,
- * controls, handles that share a model, errors for what is wrong, and calls that are real-time safe. The engine of one
- * handle can be made to fail. */
+/* The guarantees of primeknet.h: the engine's output bit for bit for any block sizes, the reported delay, streams,
+ * reset, controls, handles that share a model, errors for invalid arguments, real-time safe calls. The test can make a
+ * handle's engine fail. */
 #include "config.h"
 
 #include "engine/engine.h"

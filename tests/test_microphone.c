@@ -1,4 +1,4 @@
-/* Which source is the chosen microphone, by the names that PipeWire gives. */
+/* Finds the chosen microphone among sources by PipeWire's names. */
 #include "graph/microphone.h"
 #include "run.h"
 

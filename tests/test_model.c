@@ -1,5 +1,5 @@
-/* The reader of model files: valid files are read completely, invalid ones are rejected with one line that names the
- * file and the place, and no bytes make it misbehave (build with sanitizers to watch that). */
+/* The reader of model files: valid files are read completely, invalid ones are rejected with a line that names the file
+ * and the place, and no bytes cause undefined behaviour (build with sanitizers to check that). */
 #include "model/model.h"
 #include "run.h"
 #include "seed.h"

@@ -1,5 +1,5 @@
-/* Compares the contents of the built CUDA module, as its fat binary lists them, with what configure promised: in every
- * .cu file machine code for every architecture, and PTX of the newest for future GPUs.
+/* Compares the contents of the built CUDA module, as its fat binary lists them, with configure's choice: for every .cu
+ * file machine code for every architecture, and PTX of the newest one for future GPUs.
  *
  * The ELF section .nv_fatbin holds one container per source file: a header (magic, version, its size, the size of what
  * follows), then entries, each with a header (kind, version, its size, the size of what follows, and at byte 28 the

@@ -1,4 +1,4 @@
-/* The network against PyTorch, block by block and whole, in four geometries; training/fixtures.py makes the
+/* The network against PyTorch, block by block and as a whole, in four geometries; training/fixtures.py makes the
  * fixtures. */
 #include "engine/engine.h"
 #include "kernels/kernels.h"

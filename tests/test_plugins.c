@@ -1,6 +1,6 @@
-/* What the plugins share (plugins/core.h): the library's output to the bit at 48 kHz, whatever the blocks; the delay
- * that is reported, at any rate and in bypass; a change of model while sound runs, in every order of what a host may
- * do; controls that are no numbers. And of both plugins what hosts do apart from sound. */
+/* The plugins' core (plugins/core.h): the library's output bit for bit at 48 kHz, for any blocks; the reported delay,
+ * at any rate and in bypass; changes of the model while sound runs, in every order of a host's calls; controls that are
+ * NaN. For both plugins, a host's other calls. */
 #include "plugins/core.c" /* to see the states of a change of model */
 
 #include "draw.h"

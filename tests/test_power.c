@@ -1,4 +1,4 @@
-/* The power source, and whether a GPU sleeps, read from trees like the one under /sys. */
+/* Detection of the power source and of a sleeping GPU, from trees like /sys. */
 #include "daemon/power.h"
 #include "run.h"
 

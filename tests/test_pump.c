@@ -1,5 +1,5 @@
-/* The pump and its worker with the test's own engine and a clock that only the test moves, so that every run is the
- * same. The sources of both are included, so that a test can wait until the worker has nothing left to do. */
+/* The pump and its worker with the test's own engine and a clock that only the test advances, so that every run is the
+ * same. Includes the sources of both, so that a test can wait until the worker is idle. */
 #include "config.h"
 
 #include "base/futex.h"

@@ -1,4 +1,4 @@
-/* Notes of recorders are read back; malformed notes, or those of another PipeWire, bring nobody back. */
+/* Files of recall.h are read back; malformed ones, or those of another PipeWire, restore no stream. */
 #include "content.h"
 #include "graph/recall.h"
 

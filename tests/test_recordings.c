@@ -1,5 +1,5 @@
-/* What primeknet enhance promises for every format and fault, the table in primeknet(1): new files and in place. A
- * recording that is not read whole is never replaced, and nothing half written is left. */
+/* The guarantees of primeknet enhance for every format and fault, the table in primeknet(1): for new files and in
+ * place. It never replaces a recording that it could not read completely, and leaves no partial file. */
 #include "config.h"
 #include "content.h"
 #include "open_file.h"

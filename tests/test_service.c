@@ -1,4 +1,4 @@
-/* What a service manager receives, at a socket in its place. */
+/* The messages to the service manager, received by the test's own socket. */
 #include "daemon/service.h"
 #include "run.h"
 

@@ -1,5 +1,5 @@
-/* Settings: every row's bounds, a table of wrong files with the line each is refused at, bytes at random, and the
- * shipped file against the defaults. More than 700 lines, because each wrong file and each spelling has its row. */
+/* Settings: the bounds of every row, a table of invalid files with the line of each error, random bytes, and the
+ * shipped file against the defaults. */
 #include "config.h"
 
 #include "control/presets.h"

@@ -1,5 +1,5 @@
-/* The watch over a node's sound: it waits while blocks pass, acts when only blocks are missing, and waits longer while
- * the graph stands. */
+/* Stall detection (stall.h): waits while blocks pass, acts when blocks are missing, and waits longer while the graph
+ * does not run. */
 #include "graph/stall.h"
 #include "run.h"
 

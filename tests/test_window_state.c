@@ -1,4 +1,4 @@
-/* What the window says about a status: every state and every problem, in every wording. */
+/* The window's texts for a status: every state and every problem, in every wording. */
 #include "config.h"
 
 #include "control/protocol.h"

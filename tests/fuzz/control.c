@@ -1,5 +1,5 @@
-/* The control socket: whatever clients send in whatever pieces, each answer is one line with one object, and the next
- * client is served.
+/* The control socket: whatever clients send, in any pieces, each answer is one line with one object, and the server
+ * serves the next client.
  *
  * A byte: the allocation that fails, of every 256. A byte: 1, and the rest is what a server answers to our own
  * client; else the rest are turns of a byte, client (3 bits) and action (0..3 send as many bytes as the next byte

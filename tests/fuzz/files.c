@@ -1,7 +1,8 @@
-/* Sound files: any bytes give an enhanced file as long as what our reader finds, which is no less than libsndfile finds
- * unless the file is faulty, or one line of error and nothing left behind. In place, a faulty file stays as it is.
+/* Sound files: any bytes give either an enhanced file, as long as the sound that our reader finds, or a one-line error
+ * without leftovers. Our reader finds at least as much as libsndfile unless the file is faulty. In place, a faulty file
+ * is not changed.
  *
- * 16 bits: the allocation that fails. A byte: the extension of OUT. The rest is IN. The engine is a plain delay. */
+ * 16 bits: the allocation that fails. A byte: the extension of OUT. The rest is IN. The engine only delays. */
 #include "config.h"
 
 #include "fuzz.h"

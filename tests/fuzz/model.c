@@ -1,4 +1,4 @@
-/* Model files: any bytes give a model that runs, or one line of error.
+/* Model files: any bytes give a model that runs, or a one-line error.
  *
  * 16 bits: the allocation that fails. A byte: if 0, the rest is the file. Otherwise the rest is its JSON header; the
  * data part holds one valid value throughout and is as long as the header asks for, plus this byte less one. */

@@ -1,6 +1,6 @@
-/* Pumps and their worker: blocks of any sizes in and out, engines that are late, fail, give what is no number or are
- * exchanged, pauses and mutes, a second pump that comes and goes. What goes out is always sound that came in, and in
- * the end the signal stands where the delay says.
+/* Pumps and their worker: blocks of any size in and out, engines that are late, fail, output NaN or are exchanged,
+ * pauses and mutes, a second pump that is opened and closed. The output is always earlier input, and in the end the
+ * signal has the reported delay.
  *
  * A byte: which allocation fails when the worker (4 bits) and the pump (4 bits) are opened. A byte: real-time priority
  * refused, position checked at the end, first engine (6 bits). The rest are turns, see act(). */

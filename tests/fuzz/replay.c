@@ -1,4 +1,4 @@
-/* Runs a fuzz target over files, or over all of its kept inputs: a fuzz target as a test, with any compiler. */
+/* Runs a fuzz target on files, or on all its inputs in corpus/, so that it serves as a test with any compiler. */
 #include "fuzz.h"
 
 #include <dirent.h>

@@ -1,5 +1,5 @@
-/* Settings: any text gives settings that can be written and read again, or one line. What is saved changes that alone,
- * and the user's file never.
+/* Settings: any text gives settings that can be written and read again, or a one-line error. Saving a setting changes
+ * only this one, and never the user's file.
  *
  * A byte: which allocation fails. A byte: the setting that is then set; its highest bit: and saved; the next: upon
  * what was saved before. A byte: the length of its new value, which follows; then, if there is such a file, its length
