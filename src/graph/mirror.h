@@ -1,8 +1,8 @@
-/* mirror.h - a node's copy of what the graph has: plain data, no PipeWire.
+/* mirror.h - a node's copy of the graph: plain data, independent of PipeWire.
  *
- * registry.c fills it with what PipeWire reports, reconcile.c decides by it, and tests feed it events in any order.
- * Objects come and go in any order: a link's nodes may be unknown, a port's node gone. An object for which there is no
- * memory is left out. One thread. */
+ * registry.c fills it with what PipeWire reports, reconcile.c bases its decisions on it, and tests feed it events in
+ * any order. Objects appear and disappear in any order: the nodes of a link may be unknown, the node of a port gone. An
+ * object that cannot be allocated is left out. One thread. */
 #ifndef PRIMEKNET_MIRROR_H
 #define PRIMEKNET_MIRROR_H
 
@@ -17,12 +17,12 @@
 
 #define MIRROR_NONE UINT32_MAX /* the id of no object */
 
-#define INPUTS_MAX 64u /* inputs of one microphone that are mixed */
-#define MORE_MIC ENHANCED_MIC "." /* how node.name of further microphones begins: their microphone's name follows */
+#define INPUTS_MAX 64u /* at most: inputs of one microphone to mix */
+#define MORE_MIC ENHANCED_MIC "." /* prefix of node.name for further microphones; the microphone's name follows */
 
 enum mirror_role {
     ROLE_OTHER,
-    ROLE_MICROPHONE, /* a source, none of this program's */
+    ROLE_MICROPHONE, /* a source that does not belong to this program */
     ROLE_OUTPUT,     /* a sink */
     ROLE_RECORDER,   /* an application's stream that records */
     ROLE_PLAYER,     /* an application's stream that plays */
@@ -31,50 +31,50 @@ enum mirror_role {
 struct mirror_node {
     uint32_t id;
     enum mirror_role role;
-    char name[256], description[128], application[128]; /* the last: the application's name, or "" */
-    bool meter;      /* ROLE_RECORDER: it only shows levels */
-    bool listens;    /* ROLE_RECORDER: it takes a microphone, for an application; it is no meter, no half of a filter,
-                      * and does not record what is played */
-    struct volume volume; /* kept up to date of microphones and of this program's streams from them */
-    bool hardware;   /* it belongs to a device */
+    char name[256], description[128], application[128]; /* application: the application's name, or "" */
+    bool meter;      /* ROLE_RECORDER: a level meter */
+    bool listens;    /* ROLE_RECORDER: records a microphone for an application; not a level meter, not half of a filter,
+                      * not the monitor of an output */
+    struct volume volume; /* up to date for microphones and for this program's streams */
+    bool hardware;   /* belongs to a device */
     unsigned priority; /* priority.session */
-    char group[128]; /* node.link-group, or "": what enters one of its nodes may leave by any other */
-    bool unlinkable; /* this node's streams: its PortConfig is one with which nobody can be linked */
-    bool watched;    /* used by registry.c: the node is bound, so meter, listens and group are up to date */
+    char group[128]; /* node.link-group, or "": sound that enters one node of a group may leave by another */
+    bool unlinkable; /* this node's streams: the PortConfig prevents links */
+    bool watched;    /* for registry.c: the node is bound, so meter, listens and group are up to date */
     uint64_t serial; /* object.serial */
-    char wanted[256]; /* ROLE_RECORDER: whom it asked for as it came, by name or serial; "": it leaves that open */
+    char wanted[256]; /* ROLE_RECORDER: its initial target.object, a name or serial; "": none */
 
-    /* reconcile's memory. */
-    bool fed;          /* this node's sound reaches it; of a speaker's: its sound reaches this node */
-    bool loops;        /* ROLE_MICROPHONE, or ROLE_OUTPUT: it was fed, and not linked to anything else since */
-    bool takes_all;    /* another program has moved this node's own capture stream to it, and so others' */
-    uint64_t moved_back; /* the serial of such a node that it was moved back from, 0: none */
-    bool ported;       /* this node's streams: it has had a port */
-    bool linked;       /* to this node's visible stream */
-    bool was_linked;   /* to anything, ever */
-    bool awaited;      /* asked back, not linked yet */
-    bool brought_back; /* asked back, and linked since */
-    uint64_t asked;    /* the serial of the node that it was last asked to move to; 0: none */
-    bool anew;         /* ... and is to be asked once more, if that was in vain */
-    bool settled;      /* its target has been what its application's choice asks for */
-    enum { DUE_NOTHING, DUE_MOVE, DUE_RELEASE } due; /* what a new choice of its application asks for */
+    /* State of reconcile.c. */
+    bool fed;          /* this node's sound reaches it; for a speaker: its sound reaches this node */
+    bool loops;        /* ROLE_MICROPHONE, ROLE_OUTPUT: was fed, and has not been linked to anything else since */
+    bool takes_all;    /* another program moves streams to it, this node's own capture stream among them */
+    uint64_t moved_back; /* the serial of such a node from which it was moved back; 0: none */
+    bool ported;       /* this node's streams: has had a port */
+    bool linked;       /* linked to this node's visible stream */
+    bool was_linked;   /* has ever been linked to anything */
+    bool awaited;      /* restored to this node, but not linked yet */
+    bool brought_back; /* restored to this node, and linked since */
+    uint64_t asked;    /* the serial of the node to which it was last moved; 0: none */
+    bool anew;         /* ... and is to be moved once more if that had no effect */
+    bool settled;      /* its target has matched its application's choice */
+    enum { DUE_NOTHING, DUE_MOVE, DUE_RELEASE } due; /* the action that a new choice for its application requires */
 };
 
-/* A node's entry in the metadata. It arrives on another connection than the nodes, so its node may still be unknown, and
- * the id may have passed to another one: the serial tells. PipeWire clears the entry when its node goes, but need not say
- * so. */
+/* A node's entry in the metadata. It arrives on another connection than the nodes. Its node may therefore be unknown
+ * still, or the id may belong to another node already, as the serial shows. PipeWire clears the entry when the node
+ * disappears, but does not always report that. */
 struct mirror_target {
     uint32_t id;
-    uint64_t serial;  /* of its node; 0: not told */
-    char object[128]; /* target.object: what the user chose for it last, or "" */
-    /* The key with which the session manager made it follow the default while this node was the default for want of
-     * another; or NULL. */
+    uint64_t serial;  /* of its node; 0: unknown */
+    char object[128]; /* target.object: the user's last choice, or "" */
+    /* Set if the session manager pinned this stream to the default only because no other source existed: the metadata
+     * key that it used. Otherwise NULL. */
     const char *misled_by;
 };
 
 struct mirror_port {
     uint32_t id, node, number;
-    bool input;       /* sound enters its node by it */
+    bool input;       /* an input port of its node */
     char channel[16]; /* "FL", "MONO", "AUX0" */
 };
 
@@ -85,11 +85,11 @@ struct mirror_link {
 };
 
 struct mirror_metadata {
-    uint32_t id; /* of a metadata object "default" */
+    uint32_t id; /* a metadata object named "default" */
 };
 
 struct mirror {
-    /* The node itself: set by node.c. */
+    /* The node itself; node.c sets these fields. */
     struct {
         enum node_kind kind;
         const char *name;                 /* node.name of its visible stream */
@@ -105,37 +105,38 @@ struct mirror {
     struct mirror_link *links;
     struct mirror_target *targets;
     struct mirror_metadata *metadata;
-    bool complete;     /* everything the graph had when the node connected has arrived */
+    bool complete;     /* the initial content of the graph has arrived */
     uint32_t instance; /* PipeWire's cookie */
 
-    /* What the metadata says of sources; for a speaker, of sinks. */
-    bool metadata_complete;                       /* everything it held has arrived */
+    /* The metadata's content about sources or, for a speaker, sinks. */
+    bool metadata_complete;                       /* its initial content has arrived */
     char default_name[256], configured_name[256]; /* node.name, or "" */
 
-    json_t *choices;     /* of NODE_MIC: as in choices.h; NULL: none */
-    struct recall noted; /* whom to ask back if this process or this node goes */
-    uint64_t recalled;   /* this node's serial when it last asked them */
+    json_t *choices;     /* NODE_MIC: as in choices.h; NULL: none */
+    struct recall noted; /* the streams to restore after this process or node ends */
+    uint64_t recalled;   /* this node's serial when it last restored them */
     struct {
         uint32_t capture;       /* the last capture stream, ... */
-        bool linked;            /* ... whether it has been, ... */
-        uint64_t serial;        /* ... the microphone that it or one before it was linked to last, 0: none yet, ... */
-        uint64_t best;          /* ... the best one of then, ... */
-        char default_name[256]; /* ... the default of then ... */
-        char target[256];       /* ... and what it asked for */
+        bool linked;            /* ... whether it has been linked, ... */
+        uint64_t serial;        /* ... the microphone to which it or a predecessor was last linked, 0: none, ... */
+        uint64_t best;          /* ... the best microphone at that time, ... */
+        char default_name[256]; /* ... the default at that time ... */
+        char target[256];       /* ... and the target that it requested */
     } followed;
-    char kept[256];      /* node.name of the microphone that was linked last and is none that loops */
-    bool keeps;          /* it is asked for by its name, in place of one that loops */
-    uint64_t released;   /* the serial of the device that the device stream was moved to and from; 0: none */
-    unsigned n_looped;   /* of a speaker on an output that it is to leave: how often ask_anew was set since */
-    bool ask_anew;       /* those whose move was in vain, at the next reconcile */
+    char kept[256];      /* node.name of the last linked microphone that does not loop */
+    bool keeps;          /* it is requested by name, in place of one that loops */
+    uint64_t released;   /* the serial of the device to and from which the device stream was moved; 0: none */
+    unsigned n_looped;   /* of a speaker that should leave its output: how often ask_anew has been set since */
+    bool ask_anew;       /* at the next reconcile, move streams again whose move had no effect */
 };
 
-/* Each adds an object, zeroed but for its id. The pointer is valid until the next object is added; NULL: no memory. */
+/* Each adds an object, all zeros except its id. The pointer is valid until the next object is added; NULL: out of
+ * memory. */
 struct mirror_node *mirror_add_node(struct mirror *m, uint32_t id);
 struct mirror_port *mirror_add_port(struct mirror *m, uint32_t id);
 struct mirror_link *mirror_add_link(struct mirror *m, uint32_t id);
 void mirror_add_metadata(struct mirror *m, uint32_t id);
-void mirror_remove(struct mirror *m, uint32_t id); /* an unknown id is fine */
+void mirror_remove(struct mirror *m, uint32_t id); /* ignores an unknown id */
 
 struct mirror_node *mirror_node(const struct mirror *m, uint32_t id); /* NULL: unknown */
 struct mirror_node *mirror_serial(const struct mirror *m, uint64_t serial); /* by object.serial */
@@ -143,30 +144,31 @@ struct mirror_node *mirror_named(const struct mirror *m, enum mirror_role role, 
 struct mirror_link *mirror_link(const struct mirror *m, uint32_t id);
 struct mirror_target *mirror_target(const struct mirror *m, const struct mirror_node *node); /* NULL: no entry */
 
-/* The application that a recorder belongs to, as people know it. */
+/* Returns the display name of the application to which a recorder belongs. */
 const char *mirror_application(const struct mirror_node *node);
-/* Takes a choice for an application, as choices_set does. */
+/* Sets a choice for an application; returns as choices_set does. */
 int mirror_choose(struct mirror *m, const char *application, const char *choice);
 
-bool mirror_is_default(const struct mirror *m); /* this node is */
-bool mirror_is_silenced(const struct mirror_node *node); /* it is muted, or its volume is 0 */
-bool mirror_has_role(const struct mirror *m, enum mirror_role role); /* a node has */
+bool mirror_is_default(const struct mirror *m); /* this node is the default */
+bool mirror_is_silenced(const struct mirror_node *node); /* muted, or its volume is 0 */
+bool mirror_has_role(const struct mirror *m, enum mirror_role role); /* any node has it */
 
-/* The role of a node of that media.class (may be NULL) and node.name. */
+/* Returns the role of a node with this media.class (may be NULL) and node.name. */
 enum mirror_role mirror_role(const char *class, const char *name);
 
-/* The name in a default's value, { "name": "..." }; "" if there is none. */
+/* Reads the name from a default's value, { "name": "..." }; "" if there is none. */
 void mirror_read_name(char ret[256], const char *value);
 
-/* The metadata's entry for id is from now on that of the node with this serial. */
+/* Assigns the metadata's entry for id to the node with this serial. */
 void mirror_own_target(struct mirror *m, uint32_t id, uint64_t serial);
-/* A property of the session manager's metadata. subject 0: the defaults; otherwise a node. key NULL: all properties of
- * the subject are gone; value NULL: this one is. */
+/* Records a property of the session manager's metadata. subject 0: the defaults; otherwise a node. key NULL: all
+ * properties of the subject were removed; value NULL: this one was. */
 void mirror_property(struct mirror *m, uint32_t subject, const char *key, const char *value);
-/* The metadata object is gone, and its entries with it; the default stays until the next one names another. */
+/* Records that the metadata object is gone: removes its entries, but keeps the default until the next object names
+ * one. */
 void mirror_lose_metadata(struct mirror *m);
 
-/* Forgets the graph; keeps own, noted and choices. */
+/* Clears the graph; keeps own, noted and choices. */
 void mirror_clear(struct mirror *m);
 
 #endif

@@ -40,7 +40,7 @@ static unsigned count_links(struct mirror *m, struct wishes *w) {
     return n_linked;
 }
 
-/* What Enhanced Speaker is given is not what is heard of it. */
+/* Enhanced Speaker's input is not its output. */
 static void find_played(const struct mirror *m, struct wishes *w) {
     for (unsigned i = 0; i < m->n_links && m->own.kind == NODE_MIC; i++) {
         const struct mirror_node *const from = mirror_node(m, m->links[i].from);
@@ -50,8 +50,8 @@ static void find_played(const struct mirror *m, struct wishes *w) {
     }
 }
 
-/* A session manager without a microphone may link the capture stream to an output's monitor. Nobody wants to send what
- * is played unless they chose it. */
+/* A session manager without a microphone may link the capture stream to an output's monitor. It must not send what is
+ * played unless the user chose that. */
 static bool is_played(const struct mirror *m, uint32_t id) {
     const struct mirror_node *const node = mirror_node(m, id);
     return node && node->role == ROLE_OUTPUT && !(m->own.microphone && strcmp(m->own.microphone, node->name) == 0);
@@ -65,7 +65,7 @@ static bool has_port(const struct mirror *m, uint32_t stream) {
 }
 
 /* Whether a stream that has had a port, or should have one by now, has none with which it can be linked: another
- * client's PortConfig has taken it. If that comes before the session manager's, there never is one. */
+ * client's PortConfig has taken it. If that arrives before the session manager's, the stream never gets a port. */
 static bool is_portless(struct mirror *m, uint32_t stream, bool expected) {
     struct mirror_node *const node = mirror_node(m, stream);
     if (!node)
@@ -81,13 +81,13 @@ static bool same_group(const struct mirror_node *a, const struct mirror_node *b)
     return a->group[0] && strcmp(a->group, b->group) == 0;
 }
 
-/* What Enhanced Mic's echo canceller hears is taken out of its sound. */
+/* Enhanced Mic's echo canceller removes its reference from the sound. */
 static bool is_reference(const struct mirror_node *node) {
     return strcmp(node->name, "echo." ENHANCED_MIC) == 0;
 }
 
-/* Has `fed` hold of every node that sound reaches from those of which it holds, by links and through programs; for a
- * speaker, of every node from which sound reaches those. */
+/* Extends `fed` to every node that sound reaches from fed nodes, by links and through programs; for a speaker, to every
+ * node whose sound reaches fed nodes. */
 static void spread(struct mirror *m) {
     const bool speaker = m->own.kind == NODE_SPEAKER;
     for (bool more = true; more;) {
@@ -106,13 +106,13 @@ static void spread(struct mirror *m) {
     }
 }
 
-/* What the device stream may follow. */
+/* Whether the device stream may use the node. */
 static bool is_device(const struct mirror *m, const struct mirror_node *node) {
     return m->own.kind == NODE_SPEAKER ? node->role == ROLE_OUTPUT && strcmp(node->name, m->own.name) != 0
                                        : node->role == ROLE_MICROPHONE;
 }
 
-/* Whether sound begins at a node, or for a speaker ends there, as far as one can tell. */
+/* Whether sound probably originates at a node or, for a speaker, ends there. */
 static bool is_end(const struct mirror *m, const struct mirror_node *node) {
     const enum mirror_role application = m->own.kind == NODE_SPEAKER ? ROLE_RECORDER : ROLE_PLAYER;
     return (node->role == application || (is_device(m, node) && !node->loops)) && !node->group[0];
@@ -131,9 +131,9 @@ static void unfeed(struct mirror *m) {
         m->nodes[i].fed = false;
 }
 
-/* Finds the microphones that give out what this node does, such as a filter's; for a speaker, the outputs whose sound
- * comes back to it. A program may unlink its filter while nobody uses it, so one that was found loops until it is seen
- * to be linked to something else. */
+/* Finds the microphones that carry this node's own sound, such as a filter's; for a speaker, the outputs whose sound
+ * returns to it. A program may unlink its filter while it is unused, so such a device counts as looping until it is
+ * linked to something else. */
 static void find_loops(struct mirror *m) {
     struct mirror_node *const own = mirror_node(m, m->own.kind == NODE_SPEAKER ? m->own.capture : m->own.source);
     unfeed(m);
@@ -165,7 +165,7 @@ static const char *chosen_microphone(const struct mirror *m) {
     return text_begins(m->default_name, MORE_MIC) ? m->default_name + strlen(MORE_MIC) : NULL;
 }
 
-/* The source that matches the chosen microphone best; NULL: none does. */
+/* Returns the source that matches the chosen microphone best, or NULL. */
 static const struct mirror_node *find_microphone(const struct mirror *m, const char *chosen) {
     const struct mirror_node *found = NULL;
     int best = 0;
@@ -180,12 +180,12 @@ static const struct mirror_node *find_microphone(const struct mirror *m, const c
     return found;
 }
 
-/* Whether the session manager prefers a to b, by itself: of equals it takes the newer. */
+/* Whether the session manager by itself prefers a to b; of equals it prefers the newer. */
 static bool is_better(const struct mirror_node *a, const struct mirror_node *b) {
     return a->priority > b->priority || (a->priority == b->priority && a->serial > b->serial);
 }
 
-/* The device that the session manager prefers. NULL: none. */
+/* Returns the device that the session manager prefers, or NULL. */
 static const struct mirror_node *find_best(const struct mirror *m) {
     const struct mirror_node *found = NULL;
     for (unsigned i = 0; i < m->n_nodes; i++) {
@@ -196,7 +196,7 @@ static const struct mirror_node *find_best(const struct mirror *m) {
     return found;
 }
 
-/* What is taken in place of a device that loops: the one that was in use, or the best of the others. NULL: none. */
+/* Returns the replacement for a device that loops: the last one in use, or the best of the others; NULL: none. */
 static const struct mirror_node *find_instead(const struct mirror *m) {
     for (unsigned i = 0; i < m->n_nodes; i++) {
         const struct mirror_node *const node = &m->nodes[i];
@@ -206,7 +206,7 @@ static const struct mirror_node *find_instead(const struct mirror *m) {
     return find_best(m);
 }
 
-/* The node that the metadata leads another one to. NULL: none. */
+/* Returns the node that the metadata sets as another node's target, or NULL. */
 static struct mirror_node *find_led(const struct mirror *m, const struct mirror_target *target) {
     char *end;
     const uint64_t serial = target ? strtoull(target->object, &end, 10) : 0;
@@ -216,7 +216,7 @@ static struct mirror_node *find_led(const struct mirror *m, const struct mirror_
     return NULL;
 }
 
-/* The name of the chosen channel; NULL: the microphone does not have it, or none was chosen. */
+/* Returns the name of the chosen channel; NULL: the microphone lacks it, or none was chosen. */
 static const char *find_channel(const struct mirror *m, uint32_t microphone) {
     const struct channel *const chosen = &m->own.channel;
     for (unsigned i = 0; !channel_is_mix(chosen) && i < m->n_ports; i++) {
@@ -260,8 +260,8 @@ static bool followed_same_default(const struct mirror *m) {
     return strcmp(m->followed.default_name, m->default_name) == 0;
 }
 
-/* The microphone that the next capture stream will follow: the last one's, unless something that the session manager
- * goes by has changed. NULL: none, as far as one can tell. */
+/* Predicts the microphone of the next capture stream: the last one's, unless something on which the session manager
+ * bases its choice has changed. NULL: probably none. */
 static const struct mirror_node *find_expected(const struct mirror *m, const struct wishes *w,
         const struct mirror_node *found) {
     const struct mirror_node *const followed = m->followed.serial ? mirror_serial(m, m->followed.serial) : NULL;
@@ -280,14 +280,14 @@ static void choose_target(struct mirror *m, struct wishes *w) {
     const char *const chosen = chosen_microphone(m);
     const struct mirror_node *found = speaker ? NULL : find_microphone(m, chosen);
     const struct mirror_node *const refused = speaker ? NULL : find_refused(m, w, chosen, found);
-    /* The default source may be what is played on an output: nobody wants to send that unasked. */
+    /* The default source may be an output's monitor, which must not be sent unrequested. */
     if (refused || (!chosen && !speaker && mirror_named(m, ROLE_OUTPUT, m->default_name)))
         found = m->own.kind == NODE_MIC ? find_instead(m) : NULL;
     m->keeps = refused;
     snprintf(w->target, sizeof w->target, "%s", found ? found->name : chosen ? chosen : "");
     if (refused)
         snprintf(w->refused, sizeof w->refused, "%s", refused->description);
-    /* Without its microphone the first node falls back on another one, a further node on none. */
+    /* Without its microphone, the first node falls back on another one; a further node uses none. */
     w->capture = found || (m->own.kind != NODE_MORE_MIC && !refused);
     w->expected = w->microphone;
     const struct mirror_node *const expected = find_expected(m, w, found);
@@ -302,8 +302,8 @@ static void choose_target(struct mirror *m, struct wishes *w) {
         snprintf(w->title, sizeof w->title, "Enhanced Mic: %s", found->description);
 }
 
-/* A session manager may forget a stream that comes while it moves others to a new default, or one whose microphone
- * went. Who unlinks the stream while both the microphone and the default stay means it. */
+/* A session manager may forget a stream that arrives while it moves others to a new default, or one whose microphone is
+ * gone. If the stream is unlinked while the microphone and the default stay, that is intended. */
 static bool is_forgotten(struct mirror *m, const struct wishes *w) {
     const struct mirror_node *const microphone = mirror_node(m, w->microphone);
     if (m->own.capture != MIRROR_NONE && m->followed.capture != m->own.capture) {
@@ -331,7 +331,7 @@ enum leads {
     LEADS_AWAY,
 };
 
-/* Where the metadata leads a recorder. */
+/* The target that the metadata sets for a recorder. */
 static enum leads leads(const struct mirror *m, const struct mirror_node *own, const struct mirror_target *target) {
     if (!target || !target->object[0])
         return LEADS_NOWHERE;
@@ -341,7 +341,7 @@ static enum leads leads(const struct mirror *m, const struct mirror_node *own, c
     return !to ? LEADS_NOWHERE : to == own ? LEADS_HERE : LEADS_AWAY;
 }
 
-/* False: there is no room for so many, and their turn comes with the next call. */
+/* Returns false if the array is full; the next call emits them. */
 static bool has_room(struct wishes *w, unsigned n) {
     const bool has = w->n_targets + n <= RECALL_STREAMS;
     w->more |= !has;
@@ -362,7 +362,8 @@ static bool other_is_default(const struct mirror *m) {
     return m->default_name[0] && !mirror_is_default(m) && !played;
 }
 
-/* Once another device is the default, removes the target that misled a recorder, so that its own choice holds again. */
+/* Once another device is the default, removes the target that pinned a recorder (mirror.h), so that its own choice
+ * applies again. */
 static void give_back(struct mirror *m, struct wishes *w) {
     if (!other_is_default(m))
         return;
@@ -373,7 +374,7 @@ static void give_back(struct mirror *m, struct wishes *w) {
     }
 }
 
-/* The metadata has what this node asked for last. */
+/* Whether the metadata has the value that this node last set. */
 static bool is_as_asked(const struct mirror_node *node, const struct mirror_target *target) {
     return target && node->asked && strtoull(target->object, NULL, 10) == node->asked;
 }
@@ -388,7 +389,7 @@ static struct recall_stream recall_stream(const struct mirror *m, const struct m
     return stream;
 }
 
-/* Remembers who was misled before this process. */
+/* Restores which streams were pinned before this process started. */
 static void recall_misled(struct mirror *m, const struct mirror_node *node) {
     struct mirror_target *const target = mirror_target(m, node);
     struct recall_stream stream = recall_stream(m, node);
@@ -397,8 +398,8 @@ static void recall_misled(struct mirror *m, const struct mirror_node *node) {
         target->misled_by = strcmp(target->object, "-1") == 0 ? "target.object" : "target.node";
 }
 
-/* Asks back whoever was linked to this node before it was gone and is still there. It does so as a user moves a stream,
- * with the node's new serial, since the session manager takes the node for another one. */
+/* Restores the streams that were linked to this node before it was gone and still exist. Like a user who moves a
+ * stream, sets the node's new serial as their target, because the session manager treats the node as a new one. */
 static void ask_back(struct mirror *m, struct wishes *w, enum mirror_role role, uint64_t serial) {
     if (m->recalled == serial)
         return;
@@ -415,7 +416,8 @@ static void ask_back(struct mirror *m, struct wishes *w, enum mirror_role role, 
     }
 }
 
-/* Notes who is awaited, linked or misled. Who follows a default that is this node is left to the session manager. */
+/* Stores the streams that are awaited, linked or pinned. Leaves streams that follow the default, if it is this node, to
+ * the session manager. */
 static void note(struct mirror *m, struct wishes *w, enum mirror_role role, const struct mirror_node *own) {
     struct recall now = {.instance = m->instance};
     for (unsigned i = 0; i < m->n_nodes; i++) {
@@ -472,13 +474,13 @@ static void ask_anew(struct mirror *m, struct wishes *w) {
     m->ask_anew = false;
 }
 
-/* Leaves a stream to the session manager. False: as above. */
+/* Releases a stream to the session manager. Returns false if the array is full. */
 static bool forget_target(struct wishes *w, uint32_t node) {
     return has_room(w, 2) && set_target(w, node, "target.node", 0) && set_target(w, node, "target.object", 0);
 }
 
-/* Another program, such as an equaliser for all recorders, may move this node's own capture stream. It may stay where
- * it is, unless that loops. */
+/* Handles another program, such as an equaliser for all recorders, that moves this node's own capture stream. The
+ * stream stays there, unless that loops. */
 static void follow_move(struct mirror *m, struct wishes *w) {
     struct mirror_node *const capture = mirror_node(m, m->own.capture);
     struct mirror_node *const to = capture ? find_led(m, mirror_target(m, capture)) : NULL;
@@ -521,7 +523,7 @@ static void leave_loop(struct mirror *m, struct wishes *w) {
 
 /* ---- what people chose for applications -------------------------------------------------------------------------- */
 
-/* False: its turn comes with the next call. */
+/* Returns false if the array is full; the next call handles it. */
 static bool move_to(struct wishes *w, struct mirror_node *node, struct mirror_target *target, uint64_t serial) {
     if (!set_target(w, node->id, "target.object", serial))
         return false;
@@ -569,7 +571,7 @@ static void keep_choice(struct mirror *m, struct wishes *w, struct mirror_node *
     }
 }
 
-/* Leaves a recorder to the session manager, as if nobody had ever moved it. */
+/* Releases a recorder to the session manager, as if it had never been moved. */
 static void release(struct wishes *w, struct mirror_node *node) {
     if (!forget_target(w, node->id))
         return;
@@ -594,7 +596,7 @@ static void keep_choices(struct mirror *m, struct wishes *w) {
 
 /* ---- who is about to record -------------------------------------------------------------------------------------- */
 
-/* Whether a recorder that nobody has linked yet will be linked to this node, as far as one can tell. */
+/* Whether a recorder that is not linked yet will probably be linked to this node. */
 static bool comes_here(const struct mirror *m, const struct mirror_node *node, const struct mirror_node *own) {
     const char *const choice = choices_find(m->choices, mirror_application(node));
     const enum leads to = leads(m, own, mirror_target(m, node));

@@ -1,51 +1,50 @@
-/* reconcile.h - what a node should do, computed from what the graph has.
+/* reconcile.h - computes what a node should do from its mirror of the graph.
  *
- * Called once after every dispatch that changed the mirror. Without new events a second call gives the same, except
- * that it gives each target once, and the next ones if there was no room. No PipeWire here; one thread. */
+ * node.c calls it after every dispatch that changed the mirror. Idempotent, except that each target is emitted once; if
+ * the array was full, the next call emits the rest. Independent of PipeWire; one thread. */
 #ifndef PRIMEKNET_RECONCILE_H
 #define PRIMEKNET_RECONCILE_H
 
 #include "graph/mirror.h"
 
 struct wishes {
-    /* Who is linked. */
+    /* The links. */
     unsigned n_consumers, n_recorders, n_brought_back; /* as in node_status */
-    uint32_t microphone;               /* the node that the device stream is linked to, or MIRROR_NONE */
-    uint32_t expected;                 /* that node, or the one that a capture stream would be linked to, as far as one
-                                        * can tell; MIRROR_NONE: none */
-    bool quiet;                        /* ignore the capture stream: it is linked to an output's monitor unasked */
+    uint32_t microphone;               /* the node to which the device stream is linked, or MIRROR_NONE */
+    uint32_t expected;                 /* that node, or the one to which a capture stream would probably be linked;
+                                        * MIRROR_NONE: none */
+    bool quiet;                        /* ignore the capture stream: it is linked to an output's monitor, unrequested */
 
-    /* What the streams should be. */
+    /* The streams. */
     bool capture;       /* the capture stream may be open ... */
-    bool needed;        /* ... and is to be: somebody is linked to the visible stream, or comes to be */
+    bool needed;        /* ... and should be: a stream is linked to the visible stream, or about to be */
     char target[256];   /* the device stream's target: node.name or object.serial, or "": the session manager chooses */
-    char channel[16];   /* the channel that the capture stream asks for; "MONO" is the mix */
-    unsigned n_inputs;  /* the capture stream asks for so many channels, AUX0 and on, and mixes them; 0: for the above */
+    char channel[16];   /* the capture stream's channel; "MONO" is the mix */
+    unsigned n_inputs;  /* the capture stream mixes this many channels, from AUX0 on; 0: uses `channel` */
     char played[256];   /* NODE_MIC: node.name of the output that Enhanced Speaker plays on, or "" */
-    char refused[128];  /* node.description of the microphone that would be the target but gives out this node's own
-                         * sound, or of the output whose sound comes back to this node, or "" */
-    bool lacks_channel; /* the linked microphone does not have the chosen channel */
-    bool forgotten;     /* a microphone is there, but the session manager does not link it: open the capture stream anew
-                         * in a while */
-    bool portless, device_portless; /* another program has taken the visible stream's ports, or the device stream's:
-                                     * open it anew in a while */
+    char refused[128];  /* node.description of the microphone that would be the target but carries this node's own
+                         * sound, or of the output whose sound returns to this node, or "" */
+    bool lacks_channel; /* the linked microphone lacks the chosen channel */
+    bool forgotten;     /* a microphone exists, but the session manager does not link it: reopen the capture stream
+                         * after a while */
+    bool portless, device_portless; /* another program has removed the ports of the visible stream, or of the device
+                                     * stream: reopen it after a while */
     bool failed;        /* PipeWire could not set up a link of the visible stream: open that anew in a while */
     bool pacing;        /* run the pacer */
-    char title[288];    /* node.description of the visible stream, or "": as it is */
+    char title[288];    /* node.description of the visible stream, or "": unchanged */
 
-    /* What to tell the session manager. */
+    /* Requests to the session manager. */
     uint32_t metadata; /* the metadata object to listen to, or MIRROR_NONE */
-    bool more; /* targets that found no room: call again */
+    bool more; /* the array was full: call again */
     unsigned n_targets;
     struct wishes_target {
         uint32_t node;
         const char *key;
         uint64_t serial; /* the value; 0: remove the property */
     } targets[RECALL_STREAMS];
-    bool in_vain; /* a stream that was asked to move is linked to nothing, or is to be asked: set mirror.ask_anew in a
-                   * while */
-    bool noted;  /* mirror.noted has changed: write it */
-    bool chosen; /* mirror.choices has: likewise */
+    bool in_vain; /* a moved stream is linked to nothing, or is to be moved again: set mirror.ask_anew after a while */
+    bool noted;  /* mirror.noted has changed: save it */
+    bool chosen; /* mirror.choices has changed: save it */
 };
 
 void reconcile(struct mirror *m, struct wishes *ret);

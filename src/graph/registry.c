@@ -143,7 +143,7 @@ static bool is_own(const struct mirror *m, const struct mirror_node *node) {
     return strcmp(node->name, m->own.name) == 0 || (part && strcmp(part + 1, m->own.name) == 0);
 }
 
-/* Whether what it sends comes from a microphone to who records from this program. */
+/* Whether the node is on the way from a microphone to this program's recorders. */
 static bool carries_a_microphone(const struct mirror_node *node) {
     return node->role == ROLE_MICROPHONE || strstr(node->name, ENHANCED_MIC);
 }
@@ -259,7 +259,7 @@ static void on_core_error(void *data, uint32_t id, int seq, int result, const ch
 static void on_manager_done(void *data, uint32_t id, int seq) {
     (void)id, (void)seq;
     struct registry *const r = data;
-    if (r->mirror.metadata_complete) /* the first answer followed everything that the metadata held */
+    if (r->mirror.metadata_complete) /* the first answer follows the metadata's initial content */
         return;
     r->mirror.metadata_complete = true;
     r->changed(r->data);
@@ -271,7 +271,7 @@ static const struct pw_core_events manager_events = {
     .error = on_core_error,
 };
 
-/* Once a client has sent anything, PipeWire tells it no property of an object that it did not yet know of then. */
+/* After a client's first request, PipeWire does not report the properties of objects unknown to it at that time. */
 static void on_manager_global(void *data, uint32_t id, uint32_t permissions, const char *type, uint32_t version,
         const struct spa_dict *props) {
     (void)permissions, (void)version;
