@@ -1,5 +1,5 @@
 /* chain.cuh - launches a hop's kernels in order, for one number of channels. Each kernel is built for several numbers
- * of positions per block; the one whose blocks, for all slots, take the GPU the fewest rounds is used. */
+ * of positions per block; the chain uses the one whose blocks, for all slots, run in the fewest rounds on the GPU. */
 #ifndef PRIMEKNET_HOP_CHAIN_CUH
 #define PRIMEKNET_HOP_CHAIN_CUH
 

@@ -57,7 +57,7 @@ template <unsigned C, unsigned N, unsigned L = 0> struct dense_layers {
     float *products;      /* [n_rows][width] */
     dense_layers<C, N, L + 1> next;
 
-    /* Prefetches everything except the present frame's rows; `products` holds the partial sums until then. */
+    /* Prefetches everything except the current frame's rows; `products` holds the partial sums until then. */
     template <class Block>
     __device__ void fetch(const Block &block, const float *ring, float *&room, int first, int n, unsigned n_ring,
                           unsigned now) {
@@ -217,7 +217,7 @@ static __global__ void __launch_bounds__(THREADS, 1) dense_layer(const __grid_co
     const unsigned now = slot_now(s);
     float *ring = slot_state(s) + block.ring, *present = ring + now % s.n_ring * map;
 
-    /* Maps are concatenated latest first. The previous kernel writes the present rows of the latest map; the first
+    /* Maps are concatenated latest first. The previous kernel writes the current rows of the latest map; the first
      * layer's also stores the first map. */
     const auto is_late = [&](unsigned k) { return k < c || a.layer == 1; };
     const auto fetch = [&](unsigned i, tapped &to) {

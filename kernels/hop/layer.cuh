@@ -1,4 +1,4 @@
-/* layer.cuh - what all kernels of a hop share: waiting for the previous kernel, and a linear layer at R positions.
+/* layer.cuh - shared by all kernels of a hop: waiting for the previous kernel, and a linear layer at R positions.
  *
  * The plain reference of a linear layer, with the norm before it and the activation after it (linear_ref.c):
  *

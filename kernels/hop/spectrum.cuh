@@ -48,8 +48,8 @@ static __global__ void __launch_bounds__(THREADS, 1) analyse(const __grid_consta
     const bool has_band = me < s.n_bands;
     const unsigned first_bin = has_band ? a.band_edges[me] : 0, end_bin = has_band ? a.band_edges[me + 1] : 0;
     await();
-    /* Prefetches the past samples of the stream that was last in this slot, most likely the same one. Which one it is
-     * now is in host memory, which takes longer to read. */
+    /* Prefetches the past samples of the stream that was last in this slot, most likely the same one. The current one's
+     * number is in host memory, which takes longer to read. */
     const unsigned last = __ldcg(&s.slots[blockIdx.y].stream);
     float kept[n_own];
 #pragma unroll
@@ -127,7 +127,7 @@ static __device__ inline float softened(float gain, float strength, float floor)
     return fmaxf(strength == 1 ? gain : powf(gain, strength), floor);
 }
 
-/* The share of a bin that lies above the low cut. */
+/* The share of a bin's width above the high-pass cutoff. */
 static __device__ inline float above(unsigned i, float low_cut) {
     return low_cut > 0 ? __saturatef((float)i + .5f - low_cut) : 1;
 }

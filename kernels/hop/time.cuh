@@ -24,11 +24,11 @@ struct follow_args {
     float *x, *skip, *gates;
 };
 
-/* A channel's causal convolution over up to N past inputs and the present one, whose tap is `latest`, at T
+/* A channel's causal convolution over up to N past inputs and the current one, whose tap is `latest`, at T
  * positions. */
 template <unsigned N, unsigned T = 1> struct conv {
     float taps[N], past[T][N], latest, bias;
-    float *at[T]; /* the oldest input, which the present one replaces */
+    float *at[T]; /* the oldest input, which the current one replaces */
 
     __device__ void fetch_taps(const hop_time &t, unsigned n_past, unsigned o, unsigned d) {
         bias = weight1(t.conv_bias + o);
@@ -101,7 +101,7 @@ template <unsigned C, unsigned P> struct time_stage {
     float *state;
     unsigned now;
 
-    /* What a thread of the scan works on: `part` of the states of channel o at row r. */
+    /* A scan thread's share: `part` of the states of channel o at row r. */
     struct place {
         unsigned r, o, part;
     };

@@ -1,4 +1,4 @@
-/* stages.cuh - what linear layers share: packed weights (linear_cuda_put) on their way through shared memory. */
+/* stages.cuh - shared by linear layers: streams packed weights (linear_cuda_put) through shared memory. */
 #ifndef PRIMEKNET_STAGES_CUH
 #define PRIMEKNET_STAGES_CUH
 
