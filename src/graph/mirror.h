@@ -80,8 +80,8 @@ struct mirror_port {
 
 struct mirror_link {
     uint32_t id, from, to; /* nodes */
-    bool active, failed;   /* samples flow; PipeWire could not set it up. Only watched links report it */
-    bool watched;          /* used by registry.c: the link is bound, so both are up to date */
+    bool active, failed;   /* active: samples flow; failed: PipeWire could not set it up; for watched links only */
+    bool watched;          /* for registry.c: the link is bound, so both are up to date */
 };
 
 struct mirror_metadata {

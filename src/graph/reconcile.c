@@ -457,8 +457,8 @@ static bool is_linked(const struct mirror *m, uint32_t node) {
     return linked;
 }
 
-/* WirePlumber 0.5 may fail to link a stream that is moved just after it was linked, and leave it so. It tries again when
- * the target changes; it does not look between the two changes made here. */
+/* WirePlumber 0.5 may fail to link a stream that is moved just after it was linked, and then leaves it unlinked. It
+ * retries when the target changes; it does not act between the two changes made here. */
 static void ask_anew(struct mirror *m, struct wishes *w) {
     for (unsigned i = 0; i < m->n_nodes; i++) {
         struct mirror_node *const node = &m->nodes[i];
