@@ -410,7 +410,7 @@ struct frame {
     unsigned size, side; /* bytes: all; of the side information, where an encoder's own frame has its mark */
 };
 
-/* Nothing here has a frame of a length that only its successor tells. */
+/* Reads the header of a frame. Rejects frames whose length only the next frame reveals (free format). */
 static bool frame_at(struct bytes *b, uint64_t at, struct frame *ret) {
     static const unsigned short rates_kbps[5][16] = {
         {0, 32, 64, 96, 128, 160, 192, 224, 256, 288, 320, 352, 384, 416, 448}, /* MPEG 1: layer I, ... */
