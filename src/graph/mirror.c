@@ -151,12 +151,13 @@ static void set_target(struct mirror *m, uint32_t id, const char *key, const cha
         return;
     if (object) {
         snprintf(target->object, sizeof target->object, "%s", value ? value : "");
-        /* It may be gone again before reconcile looks: PipeWire clears it when a former node with this id goes. */
+        /* Keep it now: it may be gone when reconcile runs, as PipeWire clears it when an earlier node of this id
+         * goes. */
         struct mirror_node *const node = mirror_node(m, id);
         if (node && node->asked && mirror_target(m, node))
             node->settled |= strtoull(target->object, NULL, 10) == node->asked;
     }
-    /* A removal does not count: WirePlumber may answer it with a new target, and tells of that one first. */
+    /* Ignore a removal: WirePlumber may answer it with a new target, and reports that one first. */
     if (value)
         target->misled_by = !misled ? NULL : object ? "target.object" : "target.node";
 }

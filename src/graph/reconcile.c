@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- who is linked ----------------------------------------------------------------------------------------------- */
+/* ---- links ------------------------------------------------------------------------------------------------------- */
 
 static bool is_link_of(uint32_t end, uint32_t stream) {
     return end == stream && stream != MIRROR_NONE;
@@ -155,7 +155,7 @@ static void find_loops(struct mirror *m) {
         m->nodes[i].loops |= m->nodes[i].fed && is_device(m, &m->nodes[i]);
 }
 
-/* ---- what the device stream asks for ----------------------------------------------------------------------------- */
+/* ---- the target of the device stream ----------------------------------------------------------------------------- */
 
 /* The microphone of the settings. If they ask for the default and that is another Enhanced Mic, the latter's
  * microphone: sound is enhanced once. NULL: the session manager chooses. */
@@ -229,7 +229,7 @@ static const char *find_channel(const struct mirror *m, uint32_t microphone) {
 }
 
 /* The inputs of an interface in its "Pro Audio" profile, which are no channels of one sound: the session manager would
- * link one or two of them to a stream that asks for the mix. 0: it has channels that PipeWire can mix. */
+ * link one or two of them to a stream that requests the mix. 0: it has channels that PipeWire can mix. */
 static unsigned count_inputs(const struct mirror *m, uint32_t microphone) {
     unsigned n = 0;
     for (unsigned i = 0; i < m->n_ports; i++) {
@@ -491,7 +491,7 @@ static void follow_move(struct mirror *m, struct wishes *w) {
         m->released = from;
 }
 
-/* Times that those are asked anew whose move was in vain: 0.6 s. */
+/* How often ask_anew must have been set before a looping speaker leaves its output: after 0.6 s. */
 enum { LOOPED_ENOUGH = 2 };
 
 /* A speaker's device stream is where the session manager, people or a program linked it. From an output that loops it
@@ -541,10 +541,10 @@ static bool is_moved_by_program(const struct mirror_node *node, const struct mir
     return to && (to->takes_all || to->loops) && node->moved_back != to->serial;
 }
 
-/* Moves a recorder to where the choice for its application asks for. If it is elsewhere after it was there, people
- * have moved it, and the choice ends, unless that may be a program's doing. A recorder that is elsewhere from the
- * start stays there: people moved it while this program did not run. One that this node asked back is not there by
- * people's will. */
+/* Moves a recorder to the node that the choice for its application requires. If it is elsewhere after it was there, the
+ * user has moved it, and the choice ends, unless a program may have moved it. A recorder that is elsewhere from the
+ * start stays there: the user moved it while this program did not run. A recorder that this node restored was not moved
+ * by the user. */
 static void keep_choice(struct mirror *m, struct wishes *w, struct mirror_node *node, bool on,
         const struct mirror_node *own) {
     struct mirror_target *const target = mirror_target(m, node);
@@ -594,7 +594,7 @@ static void keep_choices(struct mirror *m, struct wishes *w) {
     }
 }
 
-/* ---- who is about to record -------------------------------------------------------------------------------------- */
+/* ---- streams about to record ------------------------------------------------------------------------------------- */
 
 /* Whether a recorder that is not linked yet will probably be linked to this node. */
 static bool comes_here(const struct mirror *m, const struct mirror_node *node, const struct mirror_node *own) {

@@ -29,7 +29,7 @@ struct wishes {
                          * after a while */
     bool portless, device_portless; /* another program has removed the ports of the visible stream, or of the device
                                      * stream: reopen it after a while */
-    bool failed;        /* PipeWire could not set up a link of the visible stream: open that anew in a while */
+    bool failed;        /* PipeWire could not set up a link of the visible stream: reopen that after a while */
     bool pacing;        /* run the pacer */
     char title[288];    /* node.description of the visible stream, or "": unchanged */
 

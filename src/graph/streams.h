@@ -50,7 +50,7 @@ struct streams {
         bool visible, device; /* the visible stream has been suspended since it last ran; so has the device stream, or
                                * it is closed */
     } suspended;
-    bool renews;       /* the visible stream must be opened anew */
+    bool renews;       /* the visible stream must be reopened */
     const char *voice; /* the visible stream's property "primeknet.voice": "true", "false" or "unknown" */
 
     struct {

@@ -40,7 +40,7 @@ struct asking {
 
 #define COPY(to, props, key) text_copy(to, sizeof to, props_text(props, key))
 
-/* ---- what comes -------------------------------------------------------------------------------------------------- */
+/* ---- events ------------------------------------------------------------------------------------------------------ */
 
 static void on_source_info(void *data, const struct pw_node_info *info) {
     struct source *s = data;
