@@ -50,7 +50,7 @@ static void assert_notes(const char *expected, int line) {
 
 static unsigned room = 1; /* signals that the engine takes */
 static int open_fails, apply_fails;
-static bool says; /* what is said is noted, too */
+static bool says; /* log lines are recorded, too */
 
 static int open_all(void *data, const struct settings *s, struct err *err) {
     ck_assert_ptr_eq(data, home);
@@ -99,7 +99,7 @@ static void say(const char *priority, const char *format, ...) {
         note("%s", line);
 }
 
-static const char *code; /* of the last answer; "": it refused nothing, or told none */
+static const char *code; /* the last answer's code; "": no refusal, or no code */
 
 static void answer(void *data, const struct request *r, int res, const struct err *err) {
     code = res && err->about.code ? err->about.code : "";
@@ -220,7 +220,7 @@ static void loaded(int res, const char *why) {
     struct err err = {0};
     if (res)
         err_set(&err, res, "%s", why);
-    changes_loaded(changes, res, (const struct ready_engine *)home, &err); /* any address: nobody looks */
+    changes_loaded(changes, res, (const struct ready_engine *)home, &err); /* any address: it is never read */
 }
 
 /* ---- one at a time ----------------------------------------------------------------------------------------------- */
@@ -423,7 +423,7 @@ START_TEST(requests_while_one_loads) {
 }
 END_TEST
 
-/* The newest wins; who waited is answered with it, and saves what is in force. */
+/* The newest request wins; earlier ones are answered together with it, and save what is in force. */
 START_TEST(a_newer_one_supersedes) {
     start();
     ask_to_save(1, SETTING_model, "base");
@@ -560,7 +560,7 @@ static void own(unsigned client, bool has) {
                                            .data = "client", .client = client});
 }
 
-/* More than all clients of the control socket. Who need not wait is served all the same. */
+/* More requests than the control socket has clients. Requests that need not wait are still served. */
 START_TEST(too_many_wait) {
     start();
     use("yeti", "Blue Yeti");
@@ -625,7 +625,7 @@ START_TEST(a_profile_comes_and_goes) {
     use("alsa_input.usb-Headset-00.analog-stereo", "Headset");
     NOTES("load base\n");
     ck_assert_int_eq(now->profile, 0);
-    use("alsa_input.usb-Headset-00.analog-stereo", "Headset"); /* it is told again and again */
+    use("alsa_input.usb-Headset-00.analog-stereo", "Headset"); /* it is reported repeatedly */
     ask(1, SETTING_low_cut_hz, "90");
     loaded(0, NULL);
     NOTES("base, 0.25\nclient 1: done\n");
@@ -749,7 +749,7 @@ START_TEST(a_profile_is_made_and_removed) {
     NOTES("small\nclient 6: done\n");
     ck_assert_int_eq(now->profile, -1);
     ck_assert_str_eq(saved(), "");
-    put_file(with_profiles); /* one goes by its description */
+    put_file(with_profiles); /* one matches by its description */
     hang_up_signal(2);
     NOTES("small, 0.5\nreload 2: done\n");
     own(7, false);
@@ -910,7 +910,7 @@ static void until_told(const char *last) {
     }
 }
 
-/* What is to be saved is in force at once, and answered once it is saved; others go on meanwhile. */
+/* A request to save takes effect immediately, and is answered after saving; others proceed meanwhile. */
 START_TEST(a_disk_that_stalls_holds_nobody_up) {
     struct err err;
     ck_assert_int_eq(sem_init(&disk, 0, 0), 0);
@@ -927,7 +927,7 @@ START_TEST(a_disk_that_stalls_holds_nobody_up) {
     ck_assert_str_eq(saved(), "strength = 0.5;\nfloor_db = -20.0;\n");
     ck_assert_int_eq(origin(SETTING_strength), FROM_NO_FILE);
 
-    /* A profile is made once the file has it; who waits at the end is not told. */
+    /* A profile is created once the file has it; requests that still wait at the end get no answer. */
     use("yeti", "Blue Yeti");
     own(4, true);
     own(5, true);

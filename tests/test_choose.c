@@ -92,8 +92,8 @@ START_TEST(a_base_of_another_hop_is_measured_against_its_own) {
 }
 END_TEST
 
-/* A busy minute does not decide for good: another measurement may find a heavier model, but none that is lighter, unless
- * somebody asks for that. Their number has an end. */
+/* A measurement on a busy machine is not final: another one may select a heavier model, but a lighter one only on
+ * request. Their number is limited. */
 START_TEST(measured_again) {
     put_choice("small", 99999, 1);
     struct choice c = choose();
@@ -134,7 +134,7 @@ START_TEST(a_machine_is_quiet_by_its_load) {
 }
 END_TEST
 
-/* What is missing or broken is not chosen, though it is remembered. */
+/* A missing or broken model is not chosen, even if it is the stored choice. */
 START_TEST(what_cannot_be_read_is_not_chosen) {
     static const char *const models[] = {"small", "base", "large"};
     char path[3][96];

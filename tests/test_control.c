@@ -110,7 +110,7 @@ static int connect_at_once(void) {
     return connect(fd, (struct sockaddr *)&address, sizeof address) == 0 ? fd : (close(fd), -1);
 }
 
-/* Lets the server do what is there to be done. */
+/* Lets the server handle all pending work. */
 static void turn(void) {
     struct pollfd fd = {.fd = control_fd(control), .events = POLLIN};
     for (int i = 0; i < 10000 && poll(&fd, 1, 0) > 0; i++)
@@ -371,8 +371,8 @@ static void hang_up(const int *fds, int n) {
     turn();
 }
 
-/* Clients that are silent lock nobody out: the one that has been so for the longest makes room, whatever it was doing
- * then. Who goes on to ask stays. */
+/* Idle clients do not lock out others: the server disconnects the one that has been idle the longest, whatever its
+ * state. Clients that keep sending requests stay. */
 START_TEST(silent_clients_make_room) {
     static const char ask[] = "{\"command\":\"long\",\"n\":500000}\n";
     int fds[CONTROL_MAX_CLIENTS], more[CONTROL_MAX_CLIENTS - 1];
@@ -427,8 +427,8 @@ START_TEST(many_clients) {
 }
 END_TEST
 
-/* The process has no descriptors left: a client is served in the place of one that is silent, or told so where there is
- * none, and the server does not spin. */
+/* Without free descriptors, the server accepts a client in place of an idle one, or refuses it if there is none, and
+ * does not spin. */
 START_TEST(no_descriptors_left) {
     const int silent = connect_raw(), waiting = connect_raw(), watching = connect_raw();
     turn();
@@ -497,7 +497,7 @@ START_TEST(a_refusal_says_why_whatever_its_bytes) {
 }
 END_TEST
 
-/* A client that asks and never reads holds one answer at most, and nobody up. */
+/* A client that sends requests and never reads occupies one answer at most, and does not block others. */
 START_TEST(client_that_does_not_read) {
     static const char ask[] = "{\"command\":\"long\",\"n\":500000}\n";
     int fd = connect_raw(), other = connect_raw();
@@ -516,8 +516,8 @@ START_TEST(client_that_does_not_read) {
 }
 END_TEST
 
-/* Who waits for an answer holds nobody up, and gets the answers to what came after it in their turn; who leaves
- * meanwhile has asked all the same. */
+/* A client that waits for an answer does not block others, and receives the answers to its later requests in order; the
+ * request of a client that disconnects is carried out all the same. */
 START_TEST(later) {
     int waiting = connect_raw(), gone = connect_raw(), other = connect_raw();
     say(waiting, wait_for_it, strlen(wait_for_it));
@@ -530,7 +530,7 @@ START_TEST(later) {
     ck_assert_uint_eq(n_answered, 2);
     assert_serves(other);
     ck_assert_str_eq(heard(waiting), "");
-    int third = connect_raw(); /* the place of the one who left is not given away before its answer */
+    int third = connect_raw(); /* the place of the disconnected client stays taken until its answer */
     say(third, wait_for_it, strlen(wait_for_it));
     ck_assert_uint_eq(n_waiting, 3);
     for (unsigned i = 0; i < n_waiting; i++)
@@ -549,7 +549,7 @@ START_TEST(later) {
 }
 END_TEST
 
-/* Who watches is told of each change, one who does not read of the last, and a change tells nobody else. */
+/* A watching client receives each change; one that does not read receives the last; other clients receive none. */
 START_TEST(watching) {
     int first = connect_raw(), slow = connect_raw(), other = connect_raw(), gone = connect_raw();
     say(first, watch_it, strlen(watch_it));
@@ -583,7 +583,7 @@ END_TEST
 
 static atomic_bool quit;
 
-/* A daemon that is stopped: its socket is there, and nobody serves it. */
+/* A stopped daemon: its socket exists, but no process serves it. */
 START_TEST(nobody_answers) {
     struct err err = {0};
     json_t *got = NULL;

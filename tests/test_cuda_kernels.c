@@ -48,7 +48,7 @@ static void ok(int code) {
     ck_assert_msg(!code, "%s", cudaGetErrorString((cudaError_t)code));
 }
 
-/* Around every device array lie NaN guards that nobody may write. */
+/* NaN guards, which must not be overwritten, surround every device array. */
 enum { GUARD = 64 };
 
 static struct array array_of(size_t n, float low, float high) {

@@ -8,8 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Each pair of a state and an event, written out state by state: what follows ("." the state itself) and what is
- * done. */
+/* Each pair of state and event, state by state: the next state (".": the same) and the actions. */
 static const struct {
     enum gpu_state state;
     struct gpu_step then[GPU_EVENTS];

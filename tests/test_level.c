@@ -365,7 +365,7 @@ START_TEST(any_split_gives_the_same_level) {
 }
 END_TEST
 
-/* Silence, even where it is called speech, and what is louder than any speech: afterwards all is as ever. */
+/* Silence, even if classified as speech, and sound louder than any speech have no lasting effect. */
 START_TEST(odd_input_leaves_no_trace) {
     static const float odd[] = {0, 1e-40f, 1000};
     float *x = speech(-30), junk[HOP];

@@ -203,7 +203,7 @@ START_TEST(where_no_thread_can_be_had_one_does_all) {
 }
 END_TEST
 
-/* A child has none of its parent's threads: it computes alone, and ends nobody else's. */
+/* A forked child has none of its parent's threads: it computes alone, and does not end the parent's. */
 START_TEST(a_child_goes_on_alone) {
     struct primeknet *p = open_handle(WIDE, N_STREAMS, 1);
     const size_t n = (size_t)N_HOPS * primeknet_get_hop(p);

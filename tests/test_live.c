@@ -727,7 +727,7 @@ START_TEST(pipewire_comes_late) {
 }
 END_TEST
 
-/* Whatever somebody destroys comes back, and what sounded goes on where it can. */
+/* Destroyed nodes are reopened, and the sound continues where possible. */
 START_TEST(nodes_that_are_destroyed_come_back) {
     start_session("");
     open_node("null", 1, NULL);
@@ -795,7 +795,7 @@ START_TEST(nodes_of_the_others_come_back) {
 }
 END_TEST
 
-/* Whoever chose a node that somebody destroys is linked to the one that comes in its place. */
+/* Recorders that chose a destroyed node are linked to its replacement. */
 START_TEST(who_chose_a_destroyed_node_is_brought_back) {
     start_all();
     shell("pactl set-default-source fake_mic"); /* who follows the default is the session manager's to bring back */
@@ -1084,7 +1084,7 @@ START_TEST(nothing_runs_while_nobody_records) {
     start_session("");
     open_node("null", 1, NULL);
     expect_idle();
-    /* Somebody records the microphone itself: we are woken, but compute nothing. */
+    /* An application records the microphone itself: the node is woken, but computes nothing. */
     shell("timeout 2 pw-record --target fake_mic %s/raw.wav &", directory);
     spin(2.5);
     ck_assert_uint_eq(stats().hops, 0);
@@ -1189,7 +1189,7 @@ START_TEST(several_at_once) {
     shell("%s add-mic %s/s usb_mic", SESSION, directory);
     spin_until((node_status(more[1], &n), n.has_microphone));
     link_ports("player:out", "usb_mic:input_MONO");
-    /* Who follows the default does not take what is enhanced already. */
+    /* A node that follows the default does not use sound that is enhanced already. */
     shell("pactl set-default-source enhanced_mic.usb_mic");
     spin_until(strcmp(status().microphone_name, "usb_mic") == 0);
     shell("pactl set-default-source fake_mic");
@@ -1513,7 +1513,7 @@ int main(int argc, char **argv) {
     snprintf(directory, sizeof directory, "/tmp/test-live.XXXXXX");
     if (!mkdtemp(directory))
         return 1;
-    /* However the tests end, nothing of theirs goes on. */
+    /* However the tests end, no process of theirs continues. */
     const pid_t child = fork();
     if (child == 0) {
         alarm(600 * patience);
