@@ -3,6 +3,7 @@
  * Threads: this one never blocks for long. Audio has its own threads, and so does loading an engine (loader.h). */
 #include "config.h"
 
+#include "base/busfault.h"
 #include "base/clock.h"
 #include "base/errands.h"
 #include "base/memory.h"
@@ -365,6 +366,7 @@ int main(int argc, char **argv) {
     sigaddset(&set, SIGTERM);
     pthread_sigmask(SIG_BLOCK, &set, NULL);
     memory_begin();
+    busfault_install();
 
     const int parsed = options_parse(&options, argc, argv);
     if (parsed >= 0)

@@ -2,6 +2,7 @@
 
 #include "graph/node.h"
 
+#include "base/busfault.h"
 #include "base/rttime.h"
 #include "graph/choices.h"
 #include "graph/node_state.h"
@@ -308,6 +309,7 @@ static void take_down(struct node *n) {
 static int put_up(struct node *n) {
     int r = 0;
     if (!n->registry.core) {
+        n->n_faults = busfault_count();
         r = registry_connect(&n->registry);
         if (r >= 0)
             n->repair.pause_ms = RECONNECT_FIRST_MS;
@@ -337,6 +339,7 @@ static void on_stall_tick(void *data, uint64_t expirations) {
     else if (action != STALL_WAIT)
         streams_flush(&n->streams);
     n->dirty |= action != STALL_WAIT || n->stall.passes != passed;
+    n->broken |= n->n_faults != busfault_count(); /* of stale memory, which a new connection does not have */
     watch_silence(n);
     /* PipeWire may have set up its link wrongly. */
     if (n->silence.watched && stall_tick(&n->silence, 0, 0) != STALL_WAIT) {

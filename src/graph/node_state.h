@@ -62,6 +62,7 @@ struct node {
     struct spa_source *stall_timer; /* runs while stall.watched */
     uint64_t driver;   /* the serial of the device that this connection's capture stream was linked to last; 0: none */
     bool stale_memory; /* it is gone: see watch_driver */
+    unsigned n_faults; /* busfault_count when this connection was made */
 };
 
 /* One of the nodes that sound comes through is muted or turned down; NULL: none. */

@@ -1,5 +1,6 @@
 #include "graph/streams.h"
 
+#include "base/busfault.h"
 #include "graph/channel.h"
 
 #include <errno.h>
@@ -544,7 +545,14 @@ void streams_close_capture(struct streams *s) {
     s->canceller = NULL;
 }
 
+static int survive(struct spa_loop *loop, bool async, uint32_t seq, const void *data, size_t size, void *user) {
+    (void)loop, (void)async, (void)seq, (void)data, (void)size, (void)user;
+    busfault_survive();
+    return 0;
+}
+
 int streams_open_source(struct streams *s, struct pw_core *core, const char *target) {
+    pw_data_loop_invoke(s->data_loop, survive, 0, NULL, 0, true, NULL);
     const bool speaker = s->kind == NODE_SPEAKER;
     struct pw_properties *const p = speaker ? device_properties(s, "playback.", "'s output", "Playback", target)
                                             : visible_properties(s, "Audio/Source");
