@@ -94,8 +94,8 @@ static void follow(struct level *l, float target, unsigned n) {
 
 /* ---- the limiter ------------------------------------------------------------------------------------------------- */
 
-/* The greatest share, up to `share`, of samples x[BEFORE] and after for which no point that a phase interpolates is above
- * the ceiling. x: [BEFORE + n + BEFORE], zeros after the n. */
+/* Returns the greatest factor, up to `share`, for the samples from x[BEFORE] on at which no point interpolated by a
+ * phase exceeds the ceiling. x: [BEFORE + n + BEFORE], with zeros after the n. */
 static float fitting(const float *x, unsigned n, const float phase[LEVEL_TAPS], bool reversed, float share) {
     for (unsigned at = 0; at < n + BEFORE; at++) {
         float before = 0, now = 0;

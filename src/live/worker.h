@@ -39,12 +39,10 @@ void worker_close(struct worker *w); /* w may be NULL; close its pumps first; re
 
 /* Passes a new engine to all pumps. Each feeds it beside the current one for at least 300 ms, then cross-fades to it at
  * the same delay. It replaces an engine that a pump has not started to feed yet. hop_p99_us: as in worker_options.
- * Returns 0, or -ENOMEM, -EINVAL, or -ENOSPC if it has too few streams; the caller then still owns the engine.
- */
+ * Returns 0, or -ENOMEM, -EINVAL, or -ENOSPC if it has too few streams; the caller then still owns it. */
 int worker_engine(struct worker *w, struct engine *engine, unsigned hop_p99_us);
-/* Returns what is locked in memory: "all" of the process, "buffers" (rings and engine streams), or "none" if not even
- * all of these are.
- */
+/* Returns what is locked in memory: "all" of the process, "buffers" (rings and engine streams), or "none" if these are
+ * not all locked. */
 const char *worker_locked(const struct worker *w);
 /* Returns why real-time priority was refused, as -errno; 0 if it was not refused, though it may not be granted yet. */
 int worker_refusal(const struct worker *w);
