@@ -13,9 +13,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define RECONNECT_FIRST_MS 100 /* the pause between attempts to reach PipeWire, doubled from here ... */
+#define RECONNECT_FIRST_MS 100 /* the pause between attempts to reach PipeWire; doubles from here ... */
 #define RECONNECT_MAX_MS 2000  /* ... to here */
-#define ANSWER_MS 5000         /* a connection that is not served for so long is given up */
+#define ANSWER_MS 5000         /* a connection that PipeWire has not served for this long is closed */
 
 static void start_timer(struct node *n, struct spa_source *timer, unsigned ms) {
     struct timespec in = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
@@ -67,18 +67,17 @@ static void end_fade(struct node *n) {
     n->fade = FADE_DONE;
 }
 
-/* How long something may last: first_ms, doubled each time, most_ms at most. Then `over` acts, and the node looks at the
- * graph anew. */
+/* Time limits: first_ms, doubled each time, at most most_ms. When one expires, `over` acts, and the node reconciles. */
 static const struct wait_row {
     unsigned first_ms, most_ms;
     void (*over)(struct node *n);
 } wait_rows[N_WAITS] = {
-    [UNUSED] = {2000, 2000, end_use},           /* the capture stream without a recorder, who may come back */
+    [UNUSED] = {2000, 2000, end_use},           /* the capture stream without a recorder, because one may return */
     [FORGOTTEN] = {2000, 80000, close_capture}, /* the session manager does not link the capture stream */
-    [IN_VAIN] = {200, 16000, ask_anew},         /* who was asked to move is linked to nothing */
-    [PORTLESS] = {500, 16000, open_portless},   /* the session manager gives a stream no ports */
+    [IN_VAIN] = {200, 16000, ask_anew},         /* a moved stream is linked to nothing */
+    [PORTLESS] = {500, 16000, open_portless},   /* the session manager does not configure a stream's ports */
     [FAILED] = {100, 80000, renew_visible},     /* a link of the visible stream, which PipeWire could not set up */
-    [DEAF] = {RECONNECT_FIRST_MS, RECONNECT_MAX_MS, NULL}, /* a part of the graph could not be learnt */
+    [DEAF] = {RECONNECT_FIRST_MS, RECONNECT_MAX_MS, NULL}, /* a part of the graph could not be read */
     [MUTED] = {400, 400, end_fade},             /* the fade before another microphone: two of the longest quanta */
 };
 
@@ -94,7 +93,7 @@ static void on_wait(void *data, uint64_t expirations) {
         row->over(n);
 }
 
-/* Starts or stops a timer. renews: its time is the first again. */
+/* Starts or stops a timer. renews: resets its time to the first one. */
 static void set_wait(struct node *n, enum wait_for what, bool runs, bool renews) {
     struct wait *const w = &n->waits[what];
     if (renews)
@@ -124,7 +123,7 @@ static bool is_unused(const struct node *n) {
     return (n->streams.capture || n->streams.pacer) && !n->wishes.needed;
 }
 
-/* A recorder may come in the dispatch in which the time is over. */
+/* A recorder may arrive in the same dispatch in which the time expires. */
 static void watch_use(struct node *n) {
     if (n->lingered && is_unused(n)) {
         streams_close_capture(&n->streams);
@@ -137,7 +136,7 @@ static void watch_use(struct node *n) {
     set_wait(n, UNUSED, is_unused(n), true);
 }
 
-/* A microphone sends noise at least, but for those that are muted in hardware and a few that begin with zeros. */
+/* A microphone sends at least noise, except those muted in hardware, and a few that start with zeros. */
 static void watch_silence(struct node *n) {
     const bool watched = n->stall.watched && n->kind != NODE_SPEAKER && !streams_sound(&n->streams) &&
                          !node_silenced(n);
@@ -156,9 +155,9 @@ static void watch_sound(struct node *n) {
     watch_silence(n);
 }
 
-/* Once a microphone is gone, PipeWire before 1.0.4 may give this connection's new streams its memory: recorders would
- * hear silence, or the first write beyond its end would end this process. So the node connects anew as soon as nobody
- * records. */
+/* After a microphone is gone, PipeWire before 1.0.4 may give its memory to this connection's new streams: recorders
+ * would hear silence, or the first write beyond its end would crash this process. So the node reconnects as soon as
+ * nobody records. */
 static void watch_driver(struct node *n) {
     const struct mirror *const m = &n->registry.mirror;
     const struct mirror_node *const microphone = mirror_node(m, n->wishes.microphone);
@@ -171,9 +170,9 @@ static void watch_driver(struct node *n) {
     n->broken |= n->stale_memory && n->registry.core && !n->streams.capture && !n->wishes.needed;
 }
 
-/* Opens the capture stream while somebody records: as long as it is open, desktops show that the microphone is in use.
- * For another microphone or channel, or with the echo canceller or without, it fades the input out, then opens the
- * stream anew with what is wished by then. */
+/* Keeps the capture stream open only while somebody records, because desktops then show that the microphone is in use.
+ * To change the microphone, the channel or echo cancellation, fades the input out, then reopens the stream with the
+ * latest wishes. */
 static int follow_capture(struct node *n) {
     const struct wishes *const w = &n->wishes;
     const bool loaded = n->echo.canceller || n->echo.problem.text[0]; /* or tried in vain */
@@ -185,7 +184,7 @@ static int follow_capture(struct node *n) {
         n->fade = FADE_NONE;
         if (is_wrong(n))
             streams_close_capture(&n->streams);
-        pump_mute(n->pump, false); /* what comes next fades in */
+        pump_mute(n->pump, false); /* the next sound fades in */
     }
     if (!w->capture)
         streams_close_capture(&n->streams);
@@ -206,7 +205,7 @@ static int follow_pacer(struct node *n) {
     return opens ? streams_open_pacer(&n->streams, n->registry.core) : 0;
 }
 
-/* Whether applications see the node, and what they get is what they are to get. */
+/* Whether applications see the node, and get the right sound. */
 static bool is_complete(const struct node *n) {
     const struct mirror *const m = &n->registry.mirror;
     const enum mirror_role role = n->kind == NODE_SPEAKER ? ROLE_OUTPUT : ROLE_MICROPHONE;
@@ -264,7 +263,7 @@ static void on_graph_changed(void *data) {
     n->stale = true;
 }
 
-/* Outside a dispatch. What fails or changes meanwhile is left to the next one, which need not wait for PipeWire. */
+/* For calls outside a dispatch. Leaves failures and changes to the next dispatch, which it triggers. */
 static void follow_now(struct node *n) {
     n->broken |= follow_graph(n) < 0;
     pw_loop_signal_event(n->loop, n->asked);
@@ -326,8 +325,8 @@ static int put_up(struct node *n) {
     return 0;
 }
 
-/* A speaker whose streams run is only flushed: the node cannot know whether its graph runs, and opening them anew would
- * take the speaker away from its players. */
+/* Only flushes a speaker whose streams run: the node cannot know whether its graph runs, and reopening them would
+ * disconnect its players. */
 static void on_stall_tick(void *data, uint64_t expirations) {
     (void)expirations;
     struct node *const n = data;
@@ -341,7 +340,7 @@ static void on_stall_tick(void *data, uint64_t expirations) {
     n->dirty |= action != STALL_WAIT || n->stall.passes != passed;
     n->broken |= n->n_faults != busfault_count(); /* of stale memory, which a new connection does not have */
     watch_silence(n);
-    /* PipeWire may have set up its link wrongly. */
+    /* Reopens the capture stream, whose link PipeWire may have set up wrongly. */
     if (n->silence.watched && stall_tick(&n->silence, 0, 0) != STALL_WAIT) {
         streams_close_capture(&n->streams);
         n->stale = true;
@@ -372,10 +371,10 @@ int node_dispatch(struct node *n) {
         return r;
     rttime_check(); /* a stream may begin */
     if (n->stale) {
-        n->dirty = true; /* who could be chosen may be another, too */
+        n->dirty = true; /* the list of microphones may have changed, too */
         n->broken |= follow_graph(n) < 0;
     }
-    /* A user may destroy a node, and PipeWire may give one up. It is opened anew after a pause; the others go on. */
+    /* Reopens, after a pause, a stream that a user has destroyed or PipeWire has removed; the others continue. */
     if (streams_close_lost(&n->streams, n->wishes.microphone == MIRROR_NONE)) {
         repair_later(n);
         n->stale = true;

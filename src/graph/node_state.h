@@ -1,4 +1,4 @@
-/* node_state.h - what a node consists of, for node.c and for tell.c, which only reads it. */
+/* node_state.h - the state of a node, for node.c and tell.c; tell.c only reads it. */
 #ifndef PRIMEKNET_NODE_STATE_H
 #define PRIMEKNET_NODE_STATE_H
 
@@ -10,7 +10,7 @@
 #include "graph/streams.h"
 #include "graph/threads.h"
 
-/* What a timer runs for: node.c's table says what happens once the time is over. */
+/* The purposes of a node's timers; node.c has the table of durations and actions. */
 enum wait_for { UNUSED, FORGOTTEN, IN_VAIN, PORTLESS, FAILED, DEAF, MUTED, N_WAITS };
 
 struct node {
@@ -25,7 +25,7 @@ struct node {
     struct pw_loop *loop; /* entered */
     struct pw_context *context;
     struct threads threads;
-    struct worker *worker, *own_worker; /* the second: NULL, or the same */
+    struct worker *worker, *own_worker; /* own_worker: the same, or NULL if another node opened it */
     struct pump *pump;
     struct spa_source *pump_source;
 
@@ -34,19 +34,19 @@ struct node {
     struct registry registry;
     struct echo echo;
     bool wants_echo;
-    struct wishes wishes; /* as computed last */
+    struct wishes wishes; /* the last result of reconcile */
 
-    /* Set by callbacks, acted on at the end of the dispatch. */
+    /* Callbacks set these; the end of node_dispatch handles them. */
     bool stale;  /* the graph or a stream has changed: reconcile */
-    bool broken; /* the connection is gone: take it down */
-    bool dirty;  /* the owner should look: call changed */
+    bool broken; /* the connection is lost: close it */
+    bool dirty;  /* call `changed` */
 
     bool settled; /* as in node_status */
 
     struct {
         struct spa_source *timer;
         unsigned pause_ms;
-        bool waiting; /* the timer runs: then open what is missing */
+        bool waiting; /* the timer runs; when it expires, open what is missing */
     } repair;
     struct wait {
         struct node *node;
@@ -54,18 +54,18 @@ struct node {
         unsigned ms;
         bool runs;
     } waits[N_WAITS];
-    enum { FADE_NONE, FADE_OUT, FADE_DONE } fade; /* of the input, before the capture stream is opened anew */
-    bool lingered; /* the time of UNUSED is over */
-    struct spa_source *asked; /* an event: the owner has asked for something else, so dispatch */
-    struct stall stall;   /* blocks that do not pass */
-    struct stall silence; /* blocks that pass, but hold nothing but digital silence since the capture stream started */
+    enum { FADE_NONE, FADE_OUT, FADE_DONE } fade; /* of the input, before the capture stream is reopened */
+    bool lingered; /* the UNUSED timer has expired */
+    struct spa_source *asked; /* an event: the owner has changed something, so dispatch */
+    struct stall stall;   /* detects that no blocks pass */
+    struct stall silence; /* detects digital silence in all blocks since the capture stream started */
     struct spa_source *stall_timer; /* runs while stall.watched */
-    uint64_t driver;   /* the serial of the device that this connection's capture stream was linked to last; 0: none */
-    bool stale_memory; /* it is gone: see watch_driver */
+    uint64_t driver;   /* the serial of the device to which this connection's capture stream was last linked; 0: none */
+    bool stale_memory; /* that device is gone: see watch_driver */
     unsigned n_faults; /* busfault_count when this connection was made */
 };
 
-/* One of the nodes that sound comes through is muted or turned down; NULL: none. */
+/* Returns the first node in the path of the sound that is muted or has a volume of 0; NULL: none. */
 const struct mirror_node *node_silenced(const struct node *n);
 
 #endif

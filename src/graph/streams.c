@@ -32,7 +32,7 @@ static const float *samples(const struct pw_buffer *b, unsigned input) {
     return SPA_PTROFF(d->data, d->chunk->offset, const float);
 }
 
-/* At equal power, so that one that is used alone stays audible. */
+/* Mixes at equal power, so that a single used input stays audible. */
 static const float *mix_inputs(struct streams *s, const struct pw_buffer *b, unsigned n) {
     const unsigned n_inputs = b->buffer->n_datas;
     const float gain = 1 / sqrtf((float)n_inputs);
@@ -52,7 +52,7 @@ static void follow_sound(struct streams *s, const float *from, unsigned n) {
             atomic_store_explicit(&s->sounds, true, memory_order_relaxed);
 }
 
-/* A block of the capture stream, without echo where that is cancelled. */
+/* Returns a block of the capture stream, without echo if echo cancellation is on. */
 static const float *heard(struct streams *s, const struct pw_buffer *b) {
     struct canceller *c = s->loop.canceller;
     const unsigned n = n_samples(b);
@@ -61,14 +61,14 @@ static const float *heard(struct streams *s, const struct pw_buffer *b) {
     return c ? canceller_process(c, s->loop.nsec, from, n) : from;
 }
 
-/* Samples that a cycle of the graph takes, at PUMP_RATE; 0: unknown. */
+/* Returns the samples of a graph cycle at PUMP_RATE; 0: unknown. */
 static unsigned cycle_samples(const struct spa_io_clock *clock) {
     return clock->rate.denom ? (unsigned)(clock->duration * PUMP_RATE / clock->rate.denom) : 0;
 }
 
-/* Samples that the source's converter wants in a call. PipeWire 0.3.65 computes `requested` at the end of the cycle
- * before, so after a change of quantum it may be too large (the rest would stay in the converter, as delay) or too
- * small (then the converter asks for the rest in another call). */
+/* Returns the samples that the source's converter requests in a call. PipeWire 0.3.65 computes `requested` at the end
+ * of the cycle before, so after a change of quantum it may be too large (the rest would stay in the converter, as
+ * delay) or too small (then the converter asks for the rest in another call). */
 static unsigned wanted_samples(const struct pw_buffer *out, bool changed, unsigned due) {
     const unsigned room = out->buffer->datas[0].maxsize / (unsigned)sizeof(float);
     uint64_t n = out->requested ? out->requested : due;
@@ -110,7 +110,7 @@ static void give(struct streams *s, struct pw_buffer *out, unsigned n) {
     pw_stream_queue_buffer(s->source, out);
 }
 
-/* Whether somebody records; the pump begins anew when that becomes true. */
+/* Whether somebody records. Restarts the pump when that becomes true. */
 static bool is_wanted(struct streams *s, bool *begins) {
     const bool wanted = atomic_load(&s->n_consumers) > 0;
     *begins = wanted && (atomic_exchange(&s->begin, false) || s->loop.idle);
@@ -155,9 +155,9 @@ static unsigned next_part(struct streams *s, struct pw_buffer *out) {
     return n;
 }
 
-/* Gives the source's converter all that it asks for, in each call: it keeps a part that does not fill a cycle, and if
- * the next quantum is no longer than that, PipeWire (0.3.65, 1.4) never runs the stream again. So somebody who is not
- * known to record yet gets silence rather than nothing. */
+/* Gives the source's converter everything that it requests, in each call: it keeps a part that does not fill a cycle,
+ * and if the next quantum is not longer than this part, PipeWire (0.3.65, 1.4) never runs the stream again. So a
+ * recorder that is not known yet gets silence rather than nothing. */
 static void on_source_process(void *data) {
     struct streams *const s = data;
     struct pw_buffer *const out = pw_stream_dequeue_buffer(s->source);
@@ -377,7 +377,7 @@ static void on_capture_param(void *data, uint32_t id, const struct spa_pod *para
 static void on_echo_state(void *data, enum pw_stream_state old, enum pw_stream_state state, const char *error) {
     (void)old, (void)error;
     struct streams *const s = data;
-    if (state == PW_STREAM_STATE_PAUSED) /* what was played before the pause is no echo of what comes after it */
+    if (state == PW_STREAM_STATE_PAUSED) /* the far end before the pause causes no echo after it */
         pw_stream_flush(s->echo, false);
     s->changed(s->data);
 }
