@@ -222,6 +222,7 @@ static int clock_from(struct spa_loop *loop, bool async, uint32_t seq, const voi
     (void)loop, (void)async, (void)seq, (void)size;
     struct streams *const s = user;
     s->loop.clock = *(struct spa_io_position *const *)data;
+    busfault_survive(); /* nothing runs here before the source has a clock */
     return 0;
 }
 
@@ -545,14 +546,7 @@ void streams_close_capture(struct streams *s) {
     s->canceller = NULL;
 }
 
-static int survive(struct spa_loop *loop, bool async, uint32_t seq, const void *data, size_t size, void *user) {
-    (void)loop, (void)async, (void)seq, (void)data, (void)size, (void)user;
-    busfault_survive();
-    return 0;
-}
-
 int streams_open_source(struct streams *s, struct pw_core *core, const char *target) {
-    pw_data_loop_invoke(s->data_loop, survive, 0, NULL, 0, true, NULL);
     const bool speaker = s->kind == NODE_SPEAKER;
     struct pw_properties *const p = speaker ? device_properties(s, "playback.", "'s output", "Playback", target)
                                             : visible_properties(s, "Audio/Source");
