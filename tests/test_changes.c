@@ -356,6 +356,36 @@ START_TEST(saved_and_unset) {
 }
 END_TEST
 
+/* What a reload reads meanwhile still has the saved value: it does not answer who waits to be rid of it. */
+START_TEST(a_reload_overtakes_what_is_unset) {
+    put_content(at("config/primeknet/primeknet-saved.conf"), "model = \"small\"; strength = 0.5;");
+    put_file("model = \"base\"");
+    ck_assert_int_eq(open_changes(), 0);
+    NOTES("open small\n");
+    unset(1, SETTING_model);
+    NOTES("load base\n");
+    hang_up_signal(1);
+    NOTES("load nothing\nsmall, 0.5\nreload 1: done\nload base\n");
+    ck_assert_str_eq(saved(), "model = \"small\"; strength = 0.5;");
+    put_file("model = \"large\"; floor_db = -20");
+    hang_up_signal(2); /* of the file's own model */
+    NOTES("load nothing\nsmall, 0.5\nreload 2: done\nload large\n");
+    unset(2, SETTING_strength);
+    NOTES("small\nclient 2: done\n");
+    put_file("model = ;"); /* refused, so that both go on */
+    hang_up_signal(3);
+    ck_assert_ptr_nonnull(strstr(notes, "reload 3: "));
+    notes[0] = '\0';
+    loaded(0, NULL);
+    NOTES("large\nclient 1: done\n");
+    ck_assert_str_eq(now->settings.model, "large");
+    ck_assert_str_eq(saved(), "");
+    put_file("model = \"large\"");
+    hang_up_signal(4);
+    NOTES("large\nreload 4: done\n");
+}
+END_TEST
+
 /* Without a file, and while an engine is loaded. */
 START_TEST(saved_while_one_loads) {
     ck_assert_int_eq(unlink(at("config/primeknet/primeknet.conf")), 0);
@@ -1010,6 +1040,7 @@ int main(void) {
     tcase_add_test(t, what_cannot_be_is_refused);
     tcase_add_test(t, saved_and_remembered);
     tcase_add_test(t, saved_and_unset);
+    tcase_add_test(t, a_reload_overtakes_what_is_unset);
     tcase_add_test(t, saved_while_one_loads);
     tcase_add_test(t, an_engine_is_waited_for);
     tcase_add_test(t, requests_while_one_loads);

@@ -234,6 +234,14 @@ static void forget_waiting(struct changes *c, unsigned what) {
         memmove(&c->waiting[i], &c->waiting[i + 1], (--c->n_waiting - i) * sizeof c->waiting[0]);
 }
 
+/* Takes the requests to unset out of the queue. Returns their number. */
+static unsigned take_unsets(struct changes *c, struct request unsets[MAX_WAITING]) {
+    unsigned n = 0;
+    for (unsigned i; (i = find_waiting(c, REQUEST_UNSET)) < c->n_waiting; forget_waiting(c, REQUEST_UNSET))
+        unsets[n++] = c->waiting[i];
+    return n;
+}
+
 static int too_many(struct err *err) {
     return refuse(err_set(err, -EBUSY, "too many wait for an engine already"), CODE_BUSY, err);
 }
@@ -341,6 +349,8 @@ static void run_read(void *data) {
 static void end_read(void *data) {
     struct reading *const x = data;
     struct changes *const c = x->c;
+    struct request unsets[MAX_WAITING]; /* made again: the file that was read still has what they unset */
+    unsigned n_unsets = 0;
     int res = x->res;
     c->n_reading--;
     if (x->n_saves != c->n_saves) { /* the file has a newer value by now, which is in force already */
@@ -352,9 +362,12 @@ static void end_read(void *data) {
     if (res == 0) {
         try_profile(c);
         forget_waiting(c, REQUEST_RELOAD);
+        n_unsets = take_unsets(c, unsets);
         res = change(c, &x->settings, &x->settings, &x->err);
     }
     decide(c, &x->request, res, &x->err);
+    for (unsigned i = 0; i < n_unsets; i++)
+        changes_ask(c, &unsets[i]);
 }
 
 static int reload(struct changes *c, const struct request *r, struct err *err) {

@@ -18,7 +18,8 @@
  * first. Unsetting a saved value first puts the value without it into force, then removes it from the saved file.
  *
  * A request to save is answered after saving, and a reload waits for its file; others proceed meanwhile. If something
- * is saved while a reload reads the file, the file is read again.
+ * is saved while a reload reads the file, the file is read again. A waiting request to unset is made again after a
+ * reload, which has read the value that is to go.
  *
  * A refused request changes nothing. Each request is answered once, except one that a newer request replaces.
  *
