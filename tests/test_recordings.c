@@ -531,6 +531,40 @@ START_TEST(a_name_of_255_bytes_is_written) {
 }
 END_TEST
 
+/* As ffmpeg writes it: frames vary in size, and there is no encoder's own one, so that the length is a guess. */
+START_TEST(mp3_in_a_wav_is_whole) {
+    static const unsigned char head[] = {
+        'R', 'I', 'F', 'F', 0, 0, 0, 0, 'W', 'A', 'V', 'E', 'f', 'm', 't', ' ', 30, 0, 0, 0, 0x55, 0, 1, 0, 0x44, 0xac,
+        0, 0, 0x80, 0x3e, 0, 0, 1, 0, 0, 0, 12, 0, 1, 0, 2, 0, 0, 0, 0x80, 4, 1, 0, 0x71, 5, 'd', 'a', 't', 'a'};
+    begin(0);
+    float x[SHORT] = {0};
+    SF_INFO info = {.samplerate = 44100, .channels = 1, .format = SF_FORMAT_MPEG | SF_FORMAT_MPEG_LAYER_III};
+    SNDFILE *f = sf_open(in_dir("in.mp3"), SFM_WRITE, &info);
+    ck_assert_ptr_nonnull(f);
+    ck_assert_int_eq(sf_writef_float(f, x, SHORT), SHORT);
+    sf_close(f);
+    const struct bytes mp3 = load(in_dir("in.mp3"));
+    const unsigned char *second = memmem(mp3.data + 4, mp3.n - 4, "\xff\xfb", 2);
+    ck_assert_ptr_nonnull(second);
+    const size_t n = mp3.n - (size_t)(second - mp3.data);
+    struct bytes wav = {malloc(sizeof head + 4 + n), sizeof head + 4 + n};
+    memcpy(wav.data, head, sizeof head);
+    memcpy(wav.data + sizeof head + 4, second, n);
+    for (int i = 0; i < 4; i++) {
+        wav.data[sizeof head + i] = (unsigned char)(n >> 8 * i);
+        wav.data[4 + i] = (unsigned char)((wav.n - 8) >> 8 * i);
+    }
+    save(in_dir("mp3.wav"), &wav);
+    ck_assert_msg(enhance(in_dir("mp3.wav"), in_dir("out.wav"), &(struct how){0}) == 0, "%s", err_text);
+    wav.n -= n / 2;
+    save(in_dir("mp3.wav"), &wav);
+    ck_assert_int_eq(enhance(in_dir("mp3.wav"), in_dir("out.wav"), &(struct how){0}), 3);
+    ck_assert_msg(strstr(err_text, "is cut short"), "%s", err_text);
+    free(wav.data);
+    free(mp3.data);
+}
+END_TEST
+
 START_TEST(what_to_do_with_other_files_is_said) {
     static const struct {
         const char *name, *head, *says;
@@ -540,16 +574,28 @@ START_TEST(what_to_do_with_other_files_is_said) {
         {"a.wma", "\x30\x26\xb2\x75\x8e\x66\xcf\x11\xa6\xd9\0\xaa\0\x62\xce\x6c", "is a WMA or WMV file", 16},
         {"a.webm", "\x1a\x45\xdf\xa3\1\0\0\0\0\0\0\x1f\x42\x86\x81\1", "is a WebM or Matroska file", 16},
         {"a.aac", "\xff\xf1\x50\x80\x2e\x7f\xfc\x21\x4c\xa0\x82\0\0\0\0\0", "is an AAC file", 16},
+        {"a.spx", "OggS\0\2\0\0\0\0\0\0\0\0ag\xe4\x84\0\0\0\0V\x17\\\x1e\1PSpeex   ", "is a Speex file", 36},
+        {"a.oga", "OggS\0\2\0\0\0\0\0\0\0\0\x12" "F\x88<\0\0\0\0\xcd\x36\xc3\xfe\1\x33\x7f" "FLAC\1\0",
+         "is a FLAC stream in Ogg", 36},
+        {"a.tta", "TTA1\1\0\1\0\x10\0\x80\xbb\0\0\0\x77", "is a True Audio file", 16},
+        {"a.ac3", "\x0b\x77\x73\x0e\x0c\x40\x2f\x84\0\0\0\0\0\0\0", "is an AC-3 file", 16},
+        {"a.nut", "nut/multimedia container", "is not a sound file in a format that libsndfile reads", 24},
+        {"a.wav", "RIFF\x24\0\0\0WAVEfmt \x10\0\0\0\x45\0\1\0@\x1f\0\0@\x1f\0\0\1\0\4\0data\0\0\0\0",
+         "uses an encoding that libsndfile does not read", 44},
     };
     begin(0);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         const struct bytes b = {(unsigned char *)others[i].head, others[i].n};
         save(in_dir(others[i].name), &b);
         char hint[600];
-        snprintf(hint, sizeof hint, "; convert it: ffmpeg -i '%s' sound.wav\n", in_dir(others[i].name));
+        snprintf(hint, sizeof hint, "convert it: ffmpeg -i '%s' sound.wav\n", in_dir(others[i].name));
         ck_assert_int_eq(enhance(in_dir(others[i].name), in_dir("out.wav"), &(struct how){0}), 1);
         ck_assert_msg(strstr(err_text, others[i].says) && strstr(err_text, hint), "%s", err_text);
     }
+    const struct bytes quoted = {(unsigned char *)others[0].head, others[0].n};
+    save(in_dir("it's.m4a"), &quoted);
+    ck_assert_int_eq(enhance(in_dir("it's.m4a"), in_dir("out.wav"), &(struct how){0}), 1);
+    ck_assert_msg(strstr(err_text, "/it'\\''s.m4a' sound.wav\n"), "%s", err_text);
     float x[SHORT];
     for (int i = 0; i < SHORT; i++)
         x[i] = 12000 * sinf(.03f * (float)i);
@@ -579,6 +625,7 @@ int main(void) {
         {"sizes", what_a_format_cannot_count_is_not_begun, 1},
         {"streams", pipes_and_standard_streams_are_files_too, 1},
         {"names", a_name_of_255_bytes_is_written, 1},
+        {"MP3 in WAV", mp3_in_a_wav_is_whole, 1},
         {"others", what_to_do_with_other_files_is_said, 1},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

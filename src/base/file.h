@@ -3,7 +3,8 @@
  * A new file stays unnamed (O_TMPFILE) until it is complete and on the disk; then it replaces the file of its name. No
  * reader ever sees half of it, and a program that dies leaves nothing behind. On a file system without unnamed files, a
  * hidden file beside the target is used instead. If the name is a symbolic link, the file that it points to is replaced
- * or created. The new file takes over the old one's permissions. */
+ * or created. The new file takes over the old one's permissions and, where that is allowed, its owner and group. Other
+ * hard links keep the old one. */
 #ifndef PRIMEKNET_FILE_H
 #define PRIMEKNET_FILE_H
 

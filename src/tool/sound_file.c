@@ -119,9 +119,13 @@ static const char *foreign(int fd) {
         {0, 4, "\x1a\x45\xdf\xa3", "a WebM or Matroska file"}, {0, 2, "\xff\xf1", "an AAC file"},
         {0, 2, "\xff\xf9", "an AAC file"},         {0, 5, "#!AMR", "an AMR file"},
         {0, 4, "wvPk", "a WavPack file"},          {0, 4, "MAC ", "a Monkey's Audio file"},
+        {28, 8, "Speex   ", "a Speex file"},       {28, 5, "\x7f" "FLAC", "a FLAC stream in Ogg"},
+        {0, 4, "TTA1", "a True Audio file"},       {0, 2, "\x0b\x77", "an AC-3 file"},
+        {0, 4, "\x7f\xfe\x80\x01", "a DTS file"}, {8, 4, "AVI ", "an AVI file"},
+        {0, 4, "FLV\1", "an FLV file"},            {0, 4, ".RMF", "a RealMedia file"},
     };
-    char head[16] = "";
-    if (pread(fd, head, sizeof head, 0) != sizeof head)
+    char head[36] = "";
+    if (pread(fd, head, sizeof head, 0) < 16)
         return NULL;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (memcmp(head + kinds[i].offset, kinds[i].bytes, kinds[i].n) == 0)
@@ -129,20 +133,29 @@ static const char *foreign(int fd) {
     return NULL;
 }
 
+/* Returns a shell command that converts the file; quotes its name. */
+static const char *conversion(const struct sound_in *f, const char *options, char ret[1024]) {
+    static const char start[] = "ffmpeg -i '";
+    size_t n = sizeof start - 1;
+    memcpy(ret, start, sizeof start);
+    for (const char *p = f->path; *p && n < 900; p++)
+        n += (size_t)sprintf(ret + n, *p == '\'' ? "'\\''" : "%c", *p);
+    sprintf(ret + n, "'%s sound.wav", options);
+    return ret;
+}
+
 /* Reports why libsndfile cannot open an existing file. */
 static int refuse(const struct sound_in *f, int error, struct err *err) {
     const char *kind = foreign(f->bytes.fd);
+    char command[1024];
+    conversion(f, "", command);
     if (kind)
-        return err_set(err, -EINVAL, "%s: is %s, which libsndfile does not read; convert it: ffmpeg -i '%s' sound.wav",
-                       f->name, kind, f->path);
-    switch (error) {
-    case SF_ERR_UNRECOGNISED_FORMAT:
-        return err_set(err, -EINVAL, "%s: is not a sound file in a format that libsndfile reads", f->name);
-    case SF_ERR_UNSUPPORTED_ENCODING:
-        return err_set(err, -EINVAL, "%s: uses an encoding that libsndfile does not read; ffmpeg may convert it: "
-                                     "ffmpeg -i '%s' sound.wav", f->name, f->path);
-    default: return err_set(err, -EINVAL, "%s: is a damaged sound file, or has no header", f->name);
-    }
+        return err_set(err, -EINVAL, "%s: is %s, which libsndfile does not read; convert it: %s", f->name, kind,
+                       command);
+    const char *why = error == SF_ERR_UNRECOGNISED_FORMAT ? "is not a sound file in a format that libsndfile reads"
+                      : error == SF_ERR_UNSUPPORTED_ENCODING ? "uses an encoding that libsndfile does not read"
+                                            : "is damaged, or uses an encoding that libsndfile does not read";
+    return err_set(err, -EINVAL, "%s: %s; ffmpeg may convert it: %s", f->name, why, command);
 }
 
 /* Copies a pipe's content. While it waits, signals must be able to end the program. */
@@ -200,6 +213,11 @@ static int open_bytes(struct sound_in *f, const char *path, const atomic_int *st
     return code;
 }
 
+static bool is_mpeg(int format) {
+    const int kind = format & SF_FORMAT_SUBMASK;
+    return kind >= SF_FORMAT_MPEG_LAYER_I && kind <= SF_FORMAT_MPEG_LAYER_III;
+}
+
 /* Returns 0, or an error of libsndfile. */
 static int open_part(struct sound_in *f, SF_INFO *info) {
     const struct part *p = &f->container.parts[f->part];
@@ -212,7 +230,9 @@ static int open_part(struct sound_in *f, SF_INFO *info) {
     pthread_mutex_unlock(&opening);
     if (p->frames)
         info->frames = (sf_count_t)p->frames;
-    f->frames_of_part = info->frames;
+    f->frames_of_part = is_mpeg(info->format) && (info->format & SF_FORMAT_TYPEMASK) != SF_FORMAT_MPEG
+                            ? 0 /* libmpg123's guess from the bit rate */
+                            : info->frames;
     return f->file ? 0 : error ? error : SF_ERR_MALFORMED_FILE;
 }
 
@@ -288,12 +308,14 @@ static int check_samples(const struct sound_in *f, const float *frames, sf_count
     for (size_t i = 0; i < (size_t)n * channels; i++) {
         const unsigned long long frame = f->n_read + i / channels;
         const unsigned channel = (unsigned)(i % channels + 1);
+        char command[1024];
         if (!isfinite(frames[i]))
             return err_set(err, -EINVAL, "%s: frame %llu, channel %u is not a number", f->name, frame, channel);
         if (fabsf(frames[i]) > FAR)
             return err_set(err, -EINVAL, "%s: frame %llu, channel %u is %g, and full scale is 1; if its samples are "
-                                         "numbers of 16 bits, convert it: ffmpeg -i '%s' -af volume=1/32768 sound.wav",
-                           f->name, frame, channel, (double)frames[i], f->path);
+                                         "numbers of 16 bits, convert it: %s",
+                           f->name, frame, channel, (double)frames[i],
+                           conversion(f, " -af volume=1/32768", command));
     }
     return 0;
 }
@@ -400,7 +422,7 @@ bool sound_file_named(const char *path) {
 /* Returns 0 if the container cannot hold that. */
 static int format_in(int wanted, const SF_INFO *like) {
     int kept = like->format & SF_FORMAT_SUBMASK;
-    if (kept >= SF_FORMAT_MPEG_LAYER_I && kept <= SF_FORMAT_MPEG_LAYER_III)
+    if (is_mpeg(kept))
         kept = 0; /* libsndfile claims that WAV can hold it, but does not write it */
     const int subtypes[] = {kept, SF_FORMAT_PCM_16, SF_FORMAT_VORBIS, SF_FORMAT_MPEG_LAYER_III};
     for (unsigned s = 0; s < sizeof subtypes / sizeof *subtypes; s++) {
