@@ -16,7 +16,7 @@ TOP = Path(__file__).resolve().parents[2]
 
 @pytest.mark.skipif(not shutil.which('primeknet'), reason='no primeknet in PATH: scripts/check has one')
 def test_a_stranger_trains_a_model_that_the_tool_runs(tmp_path):
-    section = (TOP / 'docs/training.md').read_text().split('## Ten minutes on a processor')[1].split('\n## ')[0]
+    section = (TOP / 'docs/training.md').read_text().split('## Ten minutes on a CPU')[1].split('\n## ')[0]
     commands = re.search(r'```\n(.*?)```', section, re.S)[1]
     shorter, n = re.subn('(train.py .*)', r'\1 --minutes .5', commands)
     assert n == 1
