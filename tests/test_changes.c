@@ -271,6 +271,11 @@ START_TEST(what_cannot_be_is_refused) {
     ck_assert_str_eq(now->refused.about.setting, "strength");
     ck_assert_int_eq(now->refused.about.line, 1);
     ck_assert_str_eq(now->instead, "those from before");
+    put_file("strenght = 0.5"); /* not taken for a file that is missing */
+    hang_up_signal(3);
+    ck_assert_ptr_nonnull(strstr(notes, ":1: there is no setting \"strenght\"; did you mean strength?\n"));
+    ck_assert_str_eq(now->refused.about.code, CODE_UNKNOWN_SETTING);
+    notes[0] = '\0';
     apply_fails = -EINVAL;
     ask(2, SETTING_channel, "FL");
     NOTES("client 2: channel: there is none\n");

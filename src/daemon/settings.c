@@ -648,6 +648,8 @@ int settings_read(struct settings *ret, const char *file, struct err *err) {
         err_about(err, res, (struct err_about){.code = CODE_UNREADABLE});
     else
         res = settings_parse(ret, text, n, file, err);
+    if (text && is_absent(res)) /* a setting that it names is, the file is not */
+        res = -EINVAL;
     if (res)
         snprintf(ret->file, sizeof ret->file, "%s", file);
     free(text);
