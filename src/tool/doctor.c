@@ -176,10 +176,66 @@ static void tell_hidden(struct doctor *d, const struct settings *read) {
     }
 }
 
+/* Returns the fault in the user's language, after its place; the English line if there are no words for it. */
+static const char *translate_fault(const struct err *err, char ret[640]) {
+    static const struct {
+        const char *code, *sentence;
+    } kinds[] = {
+        {CODE_DUPLICATE, "This setting stands in an earlier line, too."},
+        {CODE_TOO_MANY_PROFILES, "There are too many profiles."},
+        {CODE_BAD_SYNTAX, "A setting is NAME = VALUE, words stand in \"quotation marks\"."},
+        {CODE_UNENDED, "A comment or \"quotation marks\" do not end."},
+        {CODE_BAD_ENCODING, "This is not plain UTF-8 text."},
+    };
+    const struct err_about *a = &err->about;
+    const char *code = a->code ? a->code : "", *sentence = NULL, *first = a->word, *second = a->meant;
+    char line[16];
+    snprintf(line, sizeof line, ":%d: ", a->line);
+    const char *place = a->line ? strstr(err->text, line) : NULL;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (strcmp(code, kinds[i].code) == 0)
+            sentence = kinds[i].sentence;
+    if (strcmp(code, CODE_BAD_VALUE) == 0 && a->setting) {
+        sentence = "%s must be %s.";
+        first = a->setting;
+        second = _(settings_allowed(settings_meant(a->setting)));
+    } else if (strcmp(code, CODE_UNKNOWN_SETTING) == 0) {
+        sentence = a->meant && a->meant[0] ? "There is no setting \"%s\"; did you mean %s?"
+                                           : "There is no setting \"%s\".";
+    }
+    const char *own = sentence ? _(sentence) : NULL;
+    if (own == sentence || !place)
+        return err->text;
+    const int n = snprintf(ret, 640, "%.*s", (int)(place + strlen(line) - err->text), err->text);
+    snprintf(ret + n, 640 - (size_t)n, own, first, second);
+    return ret;
+}
+
+/* Returns why the daemon's file is not in force, as it tells. */
+static struct err daemons_fault(const struct doctor *d) {
+    struct err err = {0};
+    const json_t *problem;
+    size_t i;
+    err_set(&err, 0, "%s", text_of(d->status, "refused"));
+    json_array_foreach(json_object_get(d->status, "problems"), i, problem)
+        if (strcmp(text_of(problem, "kind"), KIND_FILE) == 0) {
+            err.about = (struct err_about){.code = text_of(problem, "code"), .setting = text_of(problem, "setting"),
+                                           .meant = text_of(problem, "meant"),
+                                           .line = (int)number_of(problem, "line")};
+            snprintf(err.about.word, sizeof err.about.word, "%.40s", text_of(problem, "word"));
+        }
+    return err;
+}
+
 static void check_settings(struct doctor *d) {
+    static const char *const others[] = {"those from before", "the last good ones", "the defaults"};
+    char line[640];
     char files[sizeof d->settings.file + sizeof d->settings.saved];
     struct err err;
     const char *instead = text_of(d->status, "instead");
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strcmp(instead, others[i]) == 0)
+            instead = _(others[i]);
     int res = settings_load(&d->settings, NULL, &err);
     if (res)
         settings_parse(&d->settings, "", 0, "", &(struct err){0});
@@ -190,12 +246,13 @@ static void check_settings(struct doctor *d) {
         tell(d, PROBLEM, "settings",
              either(d, "correct that line (see primeknet.conf(5)), then: {systemctl --user reload primeknet}",
                     "correct that line (see primeknet.conf(5)), then: {primeknet setup}"), "%s%s%s",
-             err.text, instead[0] ? _("; in force: ") : "", instead);
+             translate_fault(&err, line), instead[0] ? _("; in force: ") : "", instead);
     } else if (instead[0]) {
+        const struct err fault = daemons_fault(d);
         tell(d, PROBLEM, "settings",
              either(d, "once the file is correct: {systemctl --user reload primeknet}",
                     "once the file is correct: {primeknet setup}"),
-             "in force: %s, not the file: %s", instead, text_of(d->status, "refused"));
+             "in force: %s, not the file: %s", instead, translate_fault(&fault, line));
     } else {
         settings_files(&d->settings, files, sizeof files);
         tell(d, FINE, "settings", NULL, "%s", files[0] ? files : _("the defaults (there is no file)"));
