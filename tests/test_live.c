@@ -319,7 +319,10 @@ static void until_heard(bool heard) {
     probe_peak(probe);
     do {
         spin(0.05);
-        ck_assert_msg(seconds() < begin + 60, "%s after 60 s", heard ? "silent" : "still sounds");
+        if (seconds() < begin + 60)
+            continue;
+        shell("{ pw-link -l; pw-dump | grep -E '\"(state|node.name|error|output-node-id|input-node-id)\":'; } >&2");
+        ck_abort_msg("%s after 60 s", heard ? "silent" : "still sounds");
     } while ((probe_peak(probe) > 0.5f * PEAK) != heard);
 }
 

@@ -321,7 +321,7 @@ static void follow_suspension(struct streams *s, struct pw_stream *stream, enum 
     if (stream != streams_visible(s) || state != PW_STREAM_STATE_STREAMING)
         return;
     if (s->suspended.visible && !s->suspended.device && s->capture && s->source)
-        streams_renew(s);
+        streams_renew(s, true);
     s->suspended.visible = s->suspended.device = false;
 }
 
@@ -614,17 +614,19 @@ static bool is_lost(struct pw_stream *stream, bool waits) {
     return state == PW_STREAM_STATE_UNCONNECTED || (state == PW_STREAM_STATE_ERROR && !waits);
 }
 
-void streams_renew(struct streams *s) {
-    s->renews = true;
+void streams_renew(struct streams *s, bool visible) {
+    *(visible ? &s->renews : &s->renews_device) = true;
 }
 
 bool streams_close_lost(struct streams *s, bool waits) {
     const bool speaker = s->kind == NODE_SPEAKER;
-    const bool source = is_lost(s->source, speaker && waits) || (s->renews && !speaker && s->source);
-    const bool capture = is_lost(s->capture, !speaker && waits) || (s->renews && speaker && s->capture);
+    const bool source = is_lost(s->source, speaker && waits) ||
+                        (s->source && (speaker ? s->renews_device : s->renews));
+    const bool capture = is_lost(s->capture, !speaker && waits) ||
+                         (s->capture && (speaker ? s->renews : s->renews_device));
     const bool echo = is_lost(s->echo, true);
     const bool pacer = s->pacer && pw_filter_get_state(s->pacer, NULL) <= PW_FILTER_STATE_UNCONNECTED;
-    s->renews = false;
+    s->renews = s->renews_device = false;
     if (source)
         close_source(s);
     if (capture)
