@@ -122,7 +122,7 @@ class Pack:
 
 class Mixer:
     """batch(n) -> noisy, target [n, samples], the frequency above which the target is not known [n,1], and the first
-    sample that counts [n,1]; with a teacher also what that makes of the noisy ones [n, samples]."""
+    sample that counts [n,1]; with a teacher also its output for the noisy ones [n, samples]."""
 
     def __init__(self, folder, samples, device, seed, teacher=None):
         self.device, self.teacher = device, teacher

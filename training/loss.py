@@ -22,7 +22,7 @@ def phases(loss):
 
 class Loss:
     """loss(noisy, clean, known, start) -> total, {term: value before its weight, 0 where that is 0}. known [B,1]: Hz
-    above which clean says nothing; start [B,1]: the first sample that counts; taught: what a teacher makes of noisy.
+    above which clean says nothing; start [B,1]: the first sample that counts; taught: the teacher's output for noisy.
     metric, critic: of metric.py, critic.py, for clips that they are to judge; `judged`, `told` are what they learn
     from."""
 

@@ -7,8 +7,8 @@
 #ifndef PRIMEKNET_BUSFAULT_H
 #define PRIMEKNET_BUSFAULT_H
 
-int busfault_install(void);       /* once, by the program; 0 or -errno */
-void busfault_survive(void);      /* the calling thread does, from now on */
-unsigned busfault_count(void);    /* faults survived so far, modulo 2^32; any thread */
+int busfault_install(void);    /* installs the handler; the program calls it once. Returns 0 or -errno */
+void busfault_survive(void);   /* makes the calling thread survive such faults from now on */
+unsigned busfault_count(void); /* the faults survived so far, modulo 2^32; any thread may ask */
 
 #endif

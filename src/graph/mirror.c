@@ -120,6 +120,10 @@ bool mirror_has_role(const struct mirror *m, enum mirror_role role) {
     return has;
 }
 
+uint32_t mirror_visible(const struct mirror *m) {
+    return m->own.kind == NODE_SPEAKER ? m->own.capture : m->own.source;
+}
+
 bool mirror_is_default(const struct mirror *m) {
     return strcmp(m->default_name, m->own.name) == 0;
 }

@@ -149,6 +149,7 @@ const char *mirror_application(const struct mirror_node *node);
 /* Sets a choice for an application; returns as choices_set does. */
 int mirror_choose(struct mirror *m, const char *application, const char *choice);
 
+uint32_t mirror_visible(const struct mirror *m); /* the node of this node's visible stream, or MIRROR_NONE */
 bool mirror_is_default(const struct mirror *m); /* this node is the default */
 bool mirror_is_silenced(const struct mirror_node *node); /* muted, or its volume is 0 */
 bool mirror_has_role(const struct mirror *m, enum mirror_role role); /* any node has it */

@@ -154,7 +154,7 @@ static void watch_sound(struct node *n) {
 }
 
 /* After a microphone is gone, PipeWire before 1.0.4 may give its memory to this connection's new streams: recorders
- * would hear silence, or the first write beyond its end would crash this process. So the node reconnects as soon as
+ * would hear silence, or memory beyond its end would be replaced (base/busfault.h). So the node reconnects as soon as
  * nobody records. */
 static void watch_driver(struct node *n) {
     const struct mirror *const m = &n->registry.mirror;
@@ -208,7 +208,7 @@ static bool is_complete(const struct node *n) {
     const struct mirror *const m = &n->registry.mirror;
     const enum mirror_role role = n->kind == NODE_SPEAKER ? ROLE_OUTPUT : ROLE_MICROPHONE;
     const bool linked = n->wishes.microphone != MIRROR_NONE || !n->wishes.capture || !n->wishes.needed;
-    return m->complete && mirror_node(m, n->kind == NODE_SPEAKER ? m->own.capture : m->own.source) &&
+    return m->complete && mirror_node(m, mirror_visible(m)) &&
            (linked || !mirror_has_role(m, role));
 }
 

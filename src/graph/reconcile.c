@@ -135,7 +135,7 @@ static void unfeed(struct mirror *m) {
  * returns to it. A program may unlink its filter while it is unused, so such a device counts as looping until it is
  * linked to something else. */
 static void find_loops(struct mirror *m) {
-    struct mirror_node *const own = mirror_node(m, m->own.kind == NODE_SPEAKER ? m->own.capture : m->own.source);
+    struct mirror_node *const own = mirror_node(m, mirror_visible(m));
     unfeed(m);
     if (!own)
         return;
@@ -437,7 +437,7 @@ static void note(struct mirror *m, struct wishes *w, enum mirror_role role, cons
 static void recall(struct mirror *m, struct wishes *w) {
     const bool speaker = m->own.kind == NODE_SPEAKER;
     const enum mirror_role role = speaker ? ROLE_PLAYER : ROLE_RECORDER;
-    const struct mirror_node *const own = mirror_node(m, speaker ? m->own.capture : m->own.source);
+    const struct mirror_node *const own = mirror_node(m, mirror_visible(m));
     for (unsigned i = 0; i < m->n_nodes; i++) {
         struct mirror_node *const node = &m->nodes[i];
         node->brought_back = node->linked && (node->awaited || node->brought_back);
@@ -647,7 +647,7 @@ void reconcile(struct mirror *m, struct wishes *ret) {
     ret->needed = is_needed(m, n_linked);
     ret->forgotten = !speaker && is_forgotten(m, ret);
     /* A speaker's capture stream never stays away, but without an output nothing drives it. */
-    const uint32_t visible = speaker ? m->own.capture : m->own.source;
+    const uint32_t visible = mirror_visible(m);
     ret->portless = is_portless(m, visible, false);
     ret->device_portless = is_portless(m, speaker ? m->own.source : m->own.capture, has_port(m, visible));
     ret->pacing = n_linked && (!speaker || ret->microphone == MIRROR_NONE);

@@ -207,9 +207,8 @@ static bool watch_all(struct registry *r) {
     }
     for (unsigned i = 0; i < m->n_links; i++) {
         struct mirror_link *const link = &m->links[i];
-        const bool speaker = m->own.kind == NODE_SPEAKER;
-        const uint32_t visible = speaker ? m->own.capture : m->own.source;
-        if (visible == MIRROR_NONE || (speaker ? link->to : link->from) != visible || link->watched)
+        const uint32_t visible = mirror_visible(m);
+        if (visible == MIRROR_NONE || (m->own.kind == NODE_SPEAKER ? link->to : link->from) != visible || link->watched)
             continue;
         link->watched = watch(r, link->id, PW_TYPE_INTERFACE_Link, PW_VERSION_LINK, &link_events) != NULL;
         all &= link->watched;
