@@ -2,16 +2,16 @@
  * wishes.
  *
  * A line of a script is an event or, after "=", the expected wishes; words are separated by blanks.
- *   node ID CLASS NAME [SERIAL]    port ID NODE NUMBER CHANNEL [in]    link ID FROM TO    metadata ID    - ID
+ *   node ID CLASS NAME [SERIAL]    port ID NODE NUMBER CHANNEL    link ID FROM TO    metadata ID    - ID
  *   meter ID    active ID 0|1    failed ID 0|1    complete    told    lost-metadata
  *   set SUBJECT KEY VALUE    unset SUBJECT [KEY]
- *   owner ID SERIAL: of the metadata's entry    wants ID NAME    config ID fit|unfit: of the ports
+ *   owner ID SERIAL: of the metadata's entry    wants ID NAME
  *   own CAPTURE SOURCE    choose MICROPHONE|- CHANNEL|-    noted SERIAL TARGET|- [misled]
  *   group ID NAME    hardware ID    priority ID N    listens ID    app NAME on|off|auto    anew
  *   = [consumers N] [recorders N] [back N] [microphone ID|-] [quiet 0|1] [capture 0|1] [target NAME|-]
  *     [expected ID|-] [needed 0|1]
  *     [channel NAME] [inputs N] [played NAME|-] [lacks 0|1] [pacing 0|1] [metadata ID|-] [sets NODE:KEY:SERIAL...|-]
- *     [vain 0|1] [forgotten 0|1] [portless 0|1] [device-portless 0|1] [failed 0|1] [refused NAME|-] [title TEXT|-]
+ *     [vain 0|1] [forgotten 0|1] [failed 0|1] [refused NAME|-] [title TEXT|-]
  *     [notes SERIAL[:TARGET][:misled]...|-] [choices NAME:on|off...|-]
  * reconcile is called at "=" only: the events between two of them come in one dispatch. */
 #include "graph/reconcile.h"
@@ -120,7 +120,7 @@ static const struct script scripts[] = {
     {"the mix of an interface has all its inputs", NODE_MIC, {
         KNOWN, "port 60 30 0 AUX0",
         "= channel MONO inputs 0",
-        "port 61 30 1 AUX1", "port 62 30 2 AUX2", "port 63 99 0 AUX0", "port 64 30 8 AUX8 in",
+        "port 61 30 1 AUX1", "port 62 30 2 AUX2", "port 63 99 0 AUX0",
         "= channel MONO inputs 3",
         "choose - 2",
         "= channel AUX1 inputs 0",
@@ -128,46 +128,6 @@ static const struct script scripts[] = {
         "= channel MONO inputs 3",
         "choose - -", "- 60", "- 61",
         "= channel MONO inputs 0"}},
-    {"the visible stream's ports, once there, are taken away by others only", NODE_MIC, {
-        KNOWN,
-        "= portless 0",
-        "port 60 11 0 MONO",
-        "= portless 0",
-        "- 60",
-        "= portless 1",
-        "port 61 11 0 MONO",
-        "= portless 0",
-        "own 10 12", "node 12 Audio/Source enhanced_mic 102",
-        "= portless 0",
-        "- 61", "- 11",
-        "= portless 0"}},
-    {"the visible stream's ports are there, but another program has made them useless", NODE_MIC, {
-        KNOWN, "config 11 unfit",
-        "= portless 0", /* the session manager has not configured it yet */
-        "config 11 fit", "port 60 11 0 MONO",
-        "= portless 0",
-        "config 11 unfit",
-        "= portless 1",
-        "config 11 fit",
-        "= portless 0"}},
-    {"another program has taken the device stream's ports, or made them useless", NODE_MIC, {
-        KNOWN, "port 61 10 0 MONO in",
-        "= device-portless 0",
-        "config 10 unfit",
-        "= device-portless 1 portless 0",
-        "config 10 fit", "- 61",
-        "= device-portless 1",
-        "port 62 10 0 MONO in",
-        "= device-portless 0"}},
-    {"the device stream never gets a port, though the visible one has", NODE_MIC, {
-        KNOWN,
-        "= device-portless 0", /* there may be no session manager */
-        "port 60 11 0 MONO",
-        "= device-portless 1",
-        "port 61 10 0 MONO in",
-        "= device-portless 0",
-        "own - 11", "- 10",
-        "= device-portless 0"}},
     {"PipeWire could not set up a link of the visible stream", NODE_MIC, {
         KNOWN, "node 40 Stream/Input/Audio rec 7", "node 41 Stream/Input/Audio other 8", "link 51 11 40", "link 52 11 41",
         "= failed 0 consumers 2",
@@ -177,13 +137,6 @@ static const struct script scripts[] = {
         "= failed 0",
         "link 53 30 41", "failed 53 1",
         "= failed 0"}}, /* another microphone's */
-    {"a speaker's device stream never gets a port", NODE_SPEAKER, {
-        SPEAKER,
-        "= device-portless 0",
-        "port 60 10 0 MONO",
-        "= device-portless 1 portless 0",
-        "port 61 11 0 MONO",
-        "= device-portless 0"}},
     {"the capture stream is needed while somebody is linked, or comes to be", NODE_MIC, {
         IDLE,
         "= needed 0 capture 1 expected 30 microphone -",
@@ -793,7 +746,6 @@ static void add_port(struct mirror *m, char *const *a) {
     struct mirror_port *const port = mirror_add_port(m, number(a[1]));
     port->node = number(a[2]);
     port->number = number(a[3]);
-    port->input = a[5] && strcmp(a[5], "in") == 0;
     snprintf(port->channel, sizeof port->channel, "%s", a[4]);
 }
 
@@ -836,8 +788,6 @@ static void play_event(struct play *p, char *const *a) {
         mirror_node(m, number(a[1]))->listens = true;
     else if (strcmp(event, "wants") == 0)
         snprintf(mirror_node(m, number(a[1]))->wanted, sizeof m->nodes->wanted, "%s", a[2]);
-    else if (strcmp(event, "config") == 0)
-        mirror_node(m, number(a[1]))->unlinkable = strcmp(a[2], "unfit") == 0;
     else if (strcmp(event, "app") == 0)
         ck_assert_int_eq(mirror_choose(m, a[1], a[2]), 0);
     else if (strcmp(event, "group") == 0)
@@ -945,8 +895,6 @@ static void describe(const struct play *p, const char *what, char ret[512]) {
                 : strcmp(what, "lacks") == 0     ? w->lacks_channel
                 : strcmp(what, "vain") == 0      ? w->in_vain
                 : strcmp(what, "forgotten") == 0 ? w->forgotten
-                : strcmp(what, "portless") == 0  ? w->portless
-                : strcmp(what, "device-portless") == 0 ? w->device_portless
                 : strcmp(what, "failed") == 0 ? w->failed
                 : strcmp(what, "pacing") == 0    ? w->pacing
                                                  : 99);

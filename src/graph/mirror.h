@@ -39,7 +39,6 @@ struct mirror_node {
     bool hardware;   /* belongs to a device */
     unsigned priority; /* priority.session */
     char group[128]; /* node.link-group, or "": sound that enters one node of a group may leave by another */
-    bool unlinkable; /* this node's streams: the PortConfig prevents links */
     bool watched;    /* for registry.c: the node is bound, so meter, listens and group are up to date */
     uint64_t serial; /* object.serial */
     char wanted[256]; /* ROLE_RECORDER: its initial target.object, a name or serial; "": none */
@@ -49,7 +48,6 @@ struct mirror_node {
     bool loops;        /* ROLE_MICROPHONE, ROLE_OUTPUT: was fed, and has not been linked to anything else since */
     bool takes_all;    /* another program moves streams to it, this node's own capture stream among them */
     uint64_t moved_back; /* the serial of such a node from which it was moved back; 0: none */
-    bool ported;       /* this node's streams: has had a port */
     bool linked;       /* linked to this node's visible stream */
     bool was_linked;   /* has ever been linked to anything */
     bool awaited;      /* restored to this node, but not linked yet */
@@ -74,7 +72,6 @@ struct mirror_target {
 
 struct mirror_port {
     uint32_t id, node, number;
-    bool input;       /* an input port of its node */
     char channel[16]; /* "FL", "MONO", "AUX0" */
 };
 

@@ -49,11 +49,7 @@ static void close_capture(struct node *n) {
 }
 
 static void renew_visible(struct node *n) {
-    streams_renew(&n->streams, true);
-}
-
-static void renew_device(struct node *n) {
-    streams_renew(&n->streams, false);
+    streams_renew(&n->streams);
 }
 
 static void ask_anew(struct node *n) {
@@ -72,8 +68,6 @@ static const struct wait_row {
     [UNUSED] = {2000, 2000, end_use},           /* the capture stream without a recorder, because one may return */
     [FORGOTTEN] = {2000, 80000, close_capture}, /* the session manager does not link the capture stream */
     [IN_VAIN] = {200, 16000, ask_anew},         /* a moved stream is linked to nothing */
-    [PORTLESS] = {500, 16000, open_anew},       /* the visible stream lacks the ports that it had */
-    [DEVICE_PORTLESS] = {2000, 80000, renew_device}, /* the device stream does, or never got any */
     [FAILED] = {100, 80000, renew_visible},     /* a link of the visible stream, which PipeWire could not set up */
     [DEAF] = {RECONNECT_FIRST_MS, RECONNECT_MAX_MS, NULL}, /* a part of the graph could not be read */
     [MUTED] = {400, 400, end_fade},             /* the fade before another microphone: two of the longest quanta */
@@ -243,8 +237,6 @@ static int follow_graph(struct node *n) {
     watch_use(n);
     set_wait(n, FORGOTTEN, w->forgotten, w->microphone != MIRROR_NONE || w->quiet || !n->streams.capture);
     set_wait(n, IN_VAIN, w->in_vain, !w->in_vain);
-    set_wait(n, PORTLESS, w->portless, w->microphone != MIRROR_NONE);
-    set_wait(n, DEVICE_PORTLESS, w->device_portless, w->microphone != MIRROR_NONE);
     set_wait(n, FAILED, w->failed, false);
     set_wait(n, DEAF, !hears, hears);
     watch_sound(n);

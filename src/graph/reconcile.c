@@ -57,24 +57,6 @@ static bool is_played(const struct mirror *m, uint32_t id) {
     return node && node->role == ROLE_OUTPUT && !(m->own.microphone && strcmp(m->own.microphone, node->name) == 0);
 }
 
-static bool has_port(const struct mirror *m, uint32_t stream) {
-    for (unsigned i = 0; i < m->n_ports; i++)
-        if (m->ports[i].node == stream)
-            return true;
-    return false;
-}
-
-/* Whether a stream that has had a port, or should have one by now, has none with which it can be linked: another
- * client's PortConfig has taken it. If that arrives before the session manager's, the stream never gets a port. */
-static bool is_portless(struct mirror *m, uint32_t stream, bool expected) {
-    struct mirror_node *const node = mirror_node(m, stream);
-    if (!node)
-        return false;
-    const bool has = has_port(m, stream);
-    node->ported |= has;
-    return (node->ported || expected) && (!has || node->unlinkable);
-}
-
 /* ---- loops ------------------------------------------------------------------------------------------------------- */
 
 static bool same_group(const struct mirror_node *a, const struct mirror_node *b) {
@@ -221,7 +203,7 @@ static const char *find_channel(const struct mirror *m, uint32_t microphone) {
     const struct channel *const chosen = &m->own.channel;
     for (unsigned i = 0; !channel_is_mix(chosen) && i < m->n_ports; i++) {
         const struct mirror_port *const port = &m->ports[i];
-        if (port->node == microphone && !port->input &&
+        if (port->node == microphone &&
             (chosen->number ? port->number + 1 == chosen->number : strcmp(port->channel, chosen->name) == 0))
             return port->channel;
     }
@@ -234,7 +216,7 @@ static unsigned count_inputs(const struct mirror *m, uint32_t microphone) {
     unsigned n = 0;
     for (unsigned i = 0; i < m->n_ports; i++) {
         const struct mirror_port *const port = &m->ports[i];
-        n += port->node == microphone && !port->input && strncmp(port->channel, "AUX", 3) == 0;
+        n += port->node == microphone && strncmp(port->channel, "AUX", 3) == 0;
     }
     return n < 2 ? 0 : n < INPUTS_MAX ? n : INPUTS_MAX;
 }
@@ -647,8 +629,5 @@ void reconcile(struct mirror *m, struct wishes *ret) {
     ret->needed = is_needed(m, n_linked);
     ret->forgotten = !speaker && is_forgotten(m, ret);
     /* A speaker's capture stream never stays away, but without an output nothing drives it. */
-    const uint32_t visible = mirror_visible(m);
-    ret->portless = is_portless(m, visible, false);
-    ret->device_portless = is_portless(m, speaker ? m->own.source : m->own.capture, has_port(m, visible));
     ret->pacing = n_linked && (!speaker || ret->microphone == MIRROR_NONE);
 }

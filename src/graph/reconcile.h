@@ -27,8 +27,6 @@ struct wishes {
     bool lacks_channel; /* the linked microphone lacks the chosen channel */
     bool forgotten;     /* a microphone exists, but the session manager does not link it: reopen the capture stream
                          * after a while */
-    bool portless, device_portless; /* another program has removed the ports of the visible stream, or of the device
-                                     * stream: reopen it after a while */
     bool failed;        /* PipeWire could not set up a link of the visible stream: reopen that after a while */
     bool pacing;        /* run the pacer */
     char title[288];    /* node.description of the visible stream, or "": unchanged */

@@ -33,14 +33,13 @@ static void add_node(struct mirror *m, uint32_t id, const struct spa_dict *props
 
 static void add_port(struct mirror *m, uint32_t id, const struct spa_dict *props) {
     const char *const channel = spa_dict_lookup(props, PW_KEY_AUDIO_CHANNEL);
-    if (!channel)
+    if (!channel || strcmp(props_text(props, PW_KEY_PORT_DIRECTION), "out") != 0)
         return;
     struct mirror_port *const port = mirror_add_port(m, id);
     if (!port)
         return;
     port->node = props_number(props, PW_KEY_NODE_ID);
     port->number = props_number(props, PW_KEY_PORT_ID);
-    port->input = strcmp(props_text(props, PW_KEY_PORT_DIRECTION), "in") == 0;
     snprintf(port->channel, sizeof port->channel, "%s", channel);
 }
 
@@ -101,33 +100,15 @@ static void on_node_info(void *data, const struct pw_node_info *info) {
     w->registry->changed(w->registry->data);
 }
 
-/* Of this node's streams: m->own.capture may not be known yet. */
-static bool takes_sound(const struct mirror *m, const struct mirror_node *node) {
-    const bool visible = strcmp(node->name, m->own.name) == 0;
-    return visible ? m->own.kind == NODE_SPEAKER : strncmp(node->name, "capture.", 8) == 0;
-}
-
-static void read_port_config(const struct mirror *m, struct mirror_node *node, const struct spa_pod *param) {
-    uint32_t direction, mode;
-    if (param && spa_pod_parse_object(param, SPA_TYPE_OBJECT_ParamPortConfig, NULL, SPA_PARAM_PORT_CONFIG_direction,
-                         SPA_POD_Id(&direction), SPA_PARAM_PORT_CONFIG_mode, SPA_POD_Id(&mode)) >= 0 &&
-        direction == (takes_sound(m, node) ? SPA_DIRECTION_INPUT : SPA_DIRECTION_OUTPUT))
-        node->unlinkable = mode != SPA_PARAM_PORT_CONFIG_MODE_dsp;
-}
-
 static void on_node_param(void *data, int seq, uint32_t id, uint32_t index, uint32_t next, const struct spa_pod *param) {
     (void)seq, (void)index, (void)next;
     const struct watched *const w = data;
-    struct mirror *const m = &w->registry->mirror;
-    struct mirror_node *const node = mirror_node(m, w->id);
-    if (!node)
+    struct mirror_node *const node = mirror_node(&w->registry->mirror, w->id);
+    if (!node || id != SPA_PARAM_Props)
         return;
     const bool muted = node->volume.muted, silenced = mirror_is_silenced(node);
-    if (id == SPA_PARAM_PortConfig)
-        read_port_config(m, node, param);
-    else if (id == SPA_PARAM_Props)
-        params_read_volume(param, &node->volume);
-    if (id == SPA_PARAM_PortConfig || muted != node->volume.muted || silenced != mirror_is_silenced(node))
+    params_read_volume(param, &node->volume);
+    if (muted != node->volume.muted || silenced != mirror_is_silenced(node))
         w->registry->changed(w->registry->data);
 }
 
@@ -136,12 +117,6 @@ static const struct pw_node_events node_events = {
     .info = on_node_info,
     .param = on_node_param,
 };
-
-/* Whether it is one of this node's streams. */
-static bool is_own(const struct mirror *m, const struct mirror_node *node) {
-    const char *const part = strchr(node->name, '.');
-    return strcmp(node->name, m->own.name) == 0 || (part && strcmp(part + 1, m->own.name) == 0);
-}
 
 /* Whether the node is on the way from a microphone to this program's recorders. */
 static bool carries_a_microphone(const struct mirror_node *node) {
@@ -183,15 +158,10 @@ static void unwatch(struct watched *w) {
 
 /* False: no memory. */
 static bool watch_node(struct registry *r, struct mirror_node *node) {
-    uint32_t params[2], n = 0;
     struct pw_proxy *const proxy = watch(r, node->id, PW_TYPE_INTERFACE_Node, PW_VERSION_NODE, &node_events);
     node->watched = proxy;
-    if (is_own(&r->mirror, node))
-        params[n++] = SPA_PARAM_PortConfig;
-    if (carries_a_microphone(node))
-        params[n++] = SPA_PARAM_Props;
-    if (proxy && n)
-        pw_node_subscribe_params((struct pw_node *)proxy, params, n);
+    if (proxy && carries_a_microphone(node))
+        pw_node_subscribe_params((struct pw_node *)proxy, (uint32_t[]){SPA_PARAM_Props}, 1);
     return node->watched;
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/busfault.h"
 #include "graph/channel.h"
+#include "graph/guard.h"
 
 #include <errno.h>
 #include <math.h>
@@ -321,7 +322,7 @@ static void follow_suspension(struct streams *s, struct pw_stream *stream, enum 
     if (stream != streams_visible(s) || state != PW_STREAM_STATE_STREAMING)
         return;
     if (s->suspended.visible && !s->suspended.device && s->capture && s->source)
-        streams_renew(s, true);
+        streams_renew(s);
     s->suspended.visible = s->suspended.device = false;
 }
 
@@ -436,9 +437,11 @@ static int connect_stream(const struct streams *s, struct pw_stream *stream, enu
                 SPA_POD_CHOICE_RANGE_Int(4, 2, 16))};
     if (visible)
         params_build(s->params, &builder, params + 2);
-    return pw_stream_connect(stream, direction, PW_ID_ANY,
+    const int r = pw_stream_connect(stream, direction, PW_ID_ANY,
             flags | PW_STREAM_FLAG_AUTOCONNECT | PW_STREAM_FLAG_MAP_BUFFERS | PW_STREAM_FLAG_RT_PROCESS, params,
             visible ? 2 + PARAMS_CONTROLS : 2);
+    guard_add(pw_stream_get_core(stream), true);
+    return r;
 }
 
 /* Adds the properties that both streams and the pacer share: they are scheduled together, run on one data loop even
@@ -590,7 +593,9 @@ int streams_open_pacer(struct streams *s, struct pw_core *core) {
         return -errno;
     pw_filter_add_listener(s->pacer, &s->pacer_listener, &pacer_events, s);
     s->pacing = false;
-    return pw_filter_connect(s->pacer, PW_FILTER_FLAG_INACTIVE | PW_FILTER_FLAG_RT_PROCESS, NULL, 0);
+    const int r = pw_filter_connect(s->pacer, PW_FILTER_FLAG_INACTIVE | PW_FILTER_FLAG_RT_PROCESS, NULL, 0);
+    guard_add(core, false);
+    return r;
 }
 
 void streams_close_pacer(struct streams *s) {
@@ -614,19 +619,17 @@ static bool is_lost(struct pw_stream *stream, bool waits) {
     return state == PW_STREAM_STATE_UNCONNECTED || (state == PW_STREAM_STATE_ERROR && !waits);
 }
 
-void streams_renew(struct streams *s, bool visible) {
-    *(visible ? &s->renews : &s->renews_device) = true;
+void streams_renew(struct streams *s) {
+    s->renews = true;
 }
 
 bool streams_close_lost(struct streams *s, bool waits) {
     const bool speaker = s->kind == NODE_SPEAKER;
-    const bool source = is_lost(s->source, speaker && waits) ||
-                        (s->source && (speaker ? s->renews_device : s->renews));
-    const bool capture = is_lost(s->capture, !speaker && waits) ||
-                         (s->capture && (speaker ? s->renews : s->renews_device));
+    const bool source = is_lost(s->source, speaker && waits) || (s->source && s->renews && !speaker);
+    const bool capture = is_lost(s->capture, !speaker && waits) || (s->capture && s->renews && speaker);
     const bool echo = is_lost(s->echo, true);
     const bool pacer = s->pacer && pw_filter_get_state(s->pacer, NULL) <= PW_FILTER_STATE_UNCONNECTED;
-    s->renews = s->renews_device = false;
+    s->renews = false;
     if (source)
         close_source(s);
     if (capture)

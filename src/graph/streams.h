@@ -50,7 +50,7 @@ struct streams {
         bool visible, device; /* the visible stream has been suspended since it last ran; so has the device stream, or
                                * it is closed */
     } suspended;
-    bool renews, renews_device; /* the visible stream must be reopened; the device stream must */
+    bool renews;       /* the visible stream must be reopened */
     const char *voice; /* the visible stream's property "primeknet.voice": "true", "false" or "unknown" */
 
     struct {
@@ -87,8 +87,8 @@ int streams_follow_played(struct streams *s, struct pw_core *core, const char *p
 void streams_close_capture(struct streams *s); /* and the echo stream */
 void streams_close_pacer(struct streams *s);
 void streams_close(struct streams *s); /* all of them */
-/* The next streams_close_lost closes the visible stream, or the device stream. */
-void streams_renew(struct streams *s, bool visible);
+/* The next streams_close_lost closes the visible stream. */
+void streams_renew(struct streams *s);
 /* Closes streams that PipeWire has removed, or that must be reopened. waits: the device stream is linked to nothing.
  * Returns true if it closed one. */
 bool streams_close_lost(struct streams *s, bool waits);
