@@ -183,21 +183,64 @@ START_TEST(the_gain_holds_in_pauses) {
 }
 END_TEST
 
-/* A tone 10 dB above the target and one 10 dB below, after one time constant of each. */
-START_TEST(attack_and_release_are_as_stated) {
-    const bool loud = _i;
-    const float off_db = loud ? -10 : 10, constant_s = loud ? 1 : 3;
+static float *tone(float dbfs) {
     float *x = get();
-    const float peak = powf(10, (LEVEL_TARGET + 3.01f - off_db) / 20);
     for (size_t i = 0; i < N; i++)
-        x[i] = peak * sinf(2 * (float)M_PI * 997 * (float)(i % RATE) / RATE);
-    const size_t n = (size_t)((.1f + constant_s) * RATE) / HOP * HOP;
+        x[i] = powf(10, (dbfs + 3.01f) / 20) * sinf(2 * (float)M_PI * 997 * (float)(i % RATE) / RATE);
+    return x;
+}
+
+/* Processes x, all of it speech, up to a time, and returns the gain at its end. */
+static float gain_after(float *x, float seconds) {
+    const size_t n = (size_t)(seconds * RATE) / HOP * HOP;
+    const float before_db = power_db(x + n - 960, 960);
     for (size_t i = 0; i < n; i += HOP) {
         channels[0].x = x + i;
         level_process(&level, channels, 1, HOP, .6f);
     }
-    const float gain_db = power_db(x + n - 960, 960) - 20 * log10f(peak) + 3.01f;
-    ck_assert_float_eq_tol(gain_db, off_db * (1 - expf(-1)), .15f);
+    return power_db(x + n - 960, 960) - before_db;
+}
+
+static const struct {
+    float off_db, seconds, gain_db; /* a tone off the target, and the gain after this time */
+} constants[] = {
+    {-3.5f, 1, -2.21f},   {3.5f, 3, 2.21f},  /* 63 % */
+    {-7.5f, .3f, -4.14f}, {10, 1.5f, 6.71f}, /* to 4 dB off with the short constant, from there with the long one */
+};
+
+START_TEST(attack_and_release_are_as_stated) {
+    float *x = tone(LEVEL_TARGET - constants[_i].off_db);
+    ck_assert_float_eq_tol(gain_after(x, .1f + constants[_i].seconds), constants[_i].gain_db, .2f);
+    free(x);
+}
+END_TEST
+
+/* A tone in place of one 20 dB quieter, after 0.1 s. */
+START_TEST(what_is_suddenly_loud_comes_down_at_once) {
+    float *x = tone(LEVEL_TARGET - 10), *loud = tone(LEVEL_TARGET + 10);
+    ck_assert_float_ge(gain_after(x, 20), 9.5f);
+    ck_assert_float_le(10 + gain_after(loud, .1f), 8.5f);
+    free(x);
+    free(loud);
+}
+END_TEST
+
+/* Two voices in turn, 20 dB apart, 4.5 s of speech each: the loudness of each turn after its first second of speech,
+ * from the third turn on. */
+START_TEST(talkers_in_turn_come_out_alike) {
+    enum { TURN = 6 * RATE };
+    float *x = speech(-20);
+    for (size_t i = 0; i < N; i++)
+        x[i] *= i / TURN % 2 ? .1f : 1;
+    run(x, 0, N, HOP);
+    for (size_t turn = 2 * TURN; turn + TURN <= N; turn += TURN) {
+        const bool loud = turn / TURN % 2 == 0;
+        const float first = lufs(x, turn, turn + RATE), rest = lufs(x, turn + 2 * RATE, turn + TURN);
+        printf("%s: %.1f LUFS in its first second, then %.1f\n", loud ? "loud" : "quiet", first, rest);
+        ck_assert_float_eq_tol(rest, LEVEL_TARGET, loud ? 2 : 5);
+        ck_assert_float_le(first, LEVEL_TARGET + 8);
+    }
+    ck_assert_float_le(true_peak(x, N), ceiling);
     free(x);
 }
 END_TEST
@@ -390,7 +433,9 @@ int main(void) {
     tcase_add_loop_test(t, loudness_is_that_of_the_standard, 0, sizeof sines / sizeof *sines);
     tcase_add_loop_test(t, speech_ends_at_the_target, 0, sizeof levels / sizeof *levels);
     tcase_add_loop_test(t, the_gain_holds_in_pauses, 0, 3);
-    tcase_add_loop_test(t, attack_and_release_are_as_stated, 0, 2);
+    tcase_add_loop_test(t, attack_and_release_are_as_stated, 0, sizeof constants / sizeof *constants);
+    tcase_add_test(t, what_is_suddenly_loud_comes_down_at_once);
+    tcase_add_test(t, talkers_in_turn_come_out_alike);
     tcase_add_loop_test(t, no_true_peak_is_above_the_ceiling, 0, 6);
     tcase_add_test(t, a_sharp_noise_is_limited_as_well);
     tcase_add_loop_test(t, the_limiter_hardly_distorts, 0, 4);

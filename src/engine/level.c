@@ -7,7 +7,11 @@
 #include <string.h>
 
 static const float least_db = -12, greatest_db = 18;
-static const float attack_s = 1, release_s = 3;  /* time constants, of speech */
+/* Time constants, of speech; the short ones hold while the gain is more than far_db off. */
+static const float far_db = 4, attack_s = 1, far_attack_s = .2f, release_s = 3, far_release_s = 1;
+static const float sudden_db = 8;                /* above the target: how loud a block may be */
+static const float another_db = 10;              /* between two talkers */
+static const float sure = .75f;                  /* the probability of speech of a quieter talker */
 static const float block_s = .1f;
 static const float least_lufs = -70;             /* the absolute gate of BS.1770 */
 static const float switch_db_per_s = 400;        /* to switch the level on or off */
@@ -63,33 +67,69 @@ static float loudness_of(double power) {
     return (float)(-.691 + 10 * log10(power + 1e-12));
 }
 
-/* Returns the mean power of the blocks. */
-static double power_of(const struct level *l) {
-    const unsigned n = l->n_blocks < LEVEL_BLOCKS ? l->n_blocks : LEVEL_BLOCKS;
-    double sum = 0;
-    for (unsigned i = 0; i < n; i++)
-        sum += l->blocks[i];
-    return sum / n;
+/* Returns the mean of n blocks. */
+static struct level_block mean_of(const struct level_block *blocks, unsigned n) {
+    struct level_block sum = {0};
+    for (unsigned i = 0; i < n; i++) {
+        sum.power += blocks[i].power;
+        sum.probability += blocks[i].probability;
+    }
+    return (struct level_block){sum.power / n, sum.probability / n};
 }
 
-/* Adds n samples of speech with this energy. */
-static void hear(struct level *l, double energy, unsigned n) {
+/* Keeps only the last n blocks. */
+static void forget(struct level *l, unsigned n) {
+    memmove(l->blocks, l->blocks + l->n_blocks - n, n * sizeof *l->blocks);
+    l->n_blocks = n;
+}
+
+/* Returns by how much the last n blocks are louder than those before. */
+static float louder_db(const struct level *l, unsigned n) {
+    const struct level_block *const last = l->blocks + l->n_blocks - n;
+    return loudness_of(mean_of(last, n).power) - loudness_of(mean_of(l->blocks, l->n_blocks - n).power);
+}
+
+/* Forgets the talker before this one. A voice has more quiet moments than loud ones, and its echo just passes for speech;
+ * so a quieter talker is told from it by more blocks, and surer ones. */
+static void tell_talkers_apart(struct level *l) {
+    enum { LOUDER = 4, QUIETER = 10 }; /* blocks */
+    if (l->n_blocks > LOUDER && louder_db(l, LOUDER) > another_db)
+        forget(l, LOUDER);
+    if (l->n_blocks > QUIETER && louder_db(l, QUIETER) < -another_db &&
+        mean_of(l->blocks + l->n_blocks - QUIETER, QUIETER).probability > sure)
+        forget(l, QUIETER);
+}
+
+/* Adds n samples of speech with this energy. Returns the power of their block so far, as if its rest were silent. */
+static double hear(struct level *l, double energy, unsigned n, float probability) {
     l->energy += energy;
+    l->probability += probability * (float)n;
     l->n += n;
-    if (l->n < block_s * l->rate)
-        return;
-    l->blocks[l->n_blocks % LEVEL_BLOCKS] = (float)(l->energy / l->n);
-    l->n_blocks = l->n_blocks + 1 < 2 * LEVEL_BLOCKS ? l->n_blocks + 1 : LEVEL_BLOCKS;
-    l->energy = l->n = 0;
+    const double length = fmax(block_s * l->rate, l->n), power = l->energy / length;
+    if (l->n < length)
+        return power;
+    if (l->n_blocks == LEVEL_BLOCKS)
+        forget(l, LEVEL_BLOCKS - 1);
+    l->blocks[l->n_blocks++] = (struct level_block){power, l->probability / l->n};
+    tell_talkers_apart(l);
+    l->energy = l->probability = l->n = 0;
+    return power;
 }
 
-/* Updates the gain for n more samples of speech. */
-static void follow(struct level *l, float target, unsigned n) {
-    const float loudness = l->n_blocks ? loudness_of(power_of(l)) : -INFINITY;
-    if (loudness < least_lufs)
-        return;
-    const float off_db = fminf(fmaxf(target - loudness, least_db), greatest_db) - l->wanted_db;
-    l->wanted_db += off_db * (1 - expf(-(float)n / ((float)l->rate * (off_db < 0 ? attack_s : release_s))));
+static float constant_s(float off_db) {
+    if (off_db < 0)
+        return off_db < -far_db ? far_attack_s : attack_s;
+    return off_db > far_db ? far_release_s : release_s;
+}
+
+/* Updates the gain for n more samples of speech, of a block with this power. */
+static void follow(struct level *l, float target, double power, unsigned n) {
+    const float loudness = l->n_blocks ? loudness_of(mean_of(l->blocks, l->n_blocks).power) : -INFINITY;
+    if (loudness >= least_lufs) {
+        const float off_db = fminf(fmaxf(target - loudness, least_db), greatest_db) - l->wanted_db;
+        l->wanted_db += off_db * (1 - expf(-(float)n / ((float)l->rate * constant_s(off_db))));
+    }
+    l->wanted_db = fminf(l->wanted_db, fmaxf(target + sudden_db - loudness_of(power), least_db));
 }
 
 /* ---- the limiter ------------------------------------------------------------------------------------------------- */
@@ -176,7 +216,7 @@ void level_init(struct level *l, unsigned rate) {
 }
 
 void level_restart(struct level *l) {
-    l->energy = l->n = 0;
+    l->energy = l->probability = l->n = 0;
     l->n_blocks = 0;
     l->wanted_db = l->gain_db = 0;
     l->gain = l->limit = 1;
@@ -214,10 +254,8 @@ void level_process(struct level *l, struct level_channel *channels, unsigned n_c
     for (unsigned c = 0; c < n_channels; c++)
         if (channels[c].x)
             energy += energy_of(l, &channels[c], n);
-    if (works && speaks) {
-        hear(l, energy, n);
-        follow(l, target, n);
-    }
+    if (works && speaks)
+        follow(l, target, hear(l, energy, n, probability), n);
     apply(l, channels, n_channels, n, works ? l->wanted_db : 0);
     limit(l, channels, n_channels, n, works || l->gain != 1, speaks || !works);
     fpu_restore(saved);

@@ -4,9 +4,13 @@
  * over speech, which voice.h detects. While there is speech, the gain approaches the one that this voice needs:
  *
  *   gain          -12 to +18 dB
- *   attack        1 s of speech, the time constant where speech is too loud
- *   release       3 s of speech, where it is too quiet
+ *   attack        1 s of speech, the time constant where speech is too loud; 0.2 s where it is more than 4 dB too loud
+ *   release       3 s of speech, where it is too quiet; 1 s where it is more than 4 dB too quiet
+ *   at once       speech of 0.1 s that would be more than 8 dB too loud
  *   true peak     -1 dBTP at most, by the interpolation of BS.1770-4, annex 2
+ *
+ * Talkers may take turns: 0.4 s of speech 10 dB louder than what came before, or 1 s of speech 10 dB quieter, belong to
+ * another talker, and only they count from then on.
  *
  * The limiter adds no delay. It splits a block into pieces, checks each together with the samples already output, and
  * attenuates the whole piece if its peak would exceed the limit. In speech, its gain recovers at 20 dB/s from 0.05 s
@@ -35,14 +39,18 @@ struct level_channel {
     float given[LEVEL_TAPS - 1]; /* the last output samples, limited */
 };
 
+struct level_block { /* means of 0.1 s of speech */
+    double power, probability;
+};
+
 struct level {
     double rate;
     double shelf[5], high_pass[5];   /* coefficients: b0, b1, b2, a1, a2 */
     _Atomic float target;            /* LUFS; NAN: off */
-    double energy;                   /* weighted energy of the current block of speech ... */
+    double energy, probability;      /* sums over the current block of speech ... */
     double n;                        /* ... and its samples */
-    float blocks[LEVEL_BLOCKS];      /* powers of the last blocks of 0.1 s of speech, a ring */
-    unsigned n_blocks;               /* written so far */
+    struct level_block blocks[LEVEL_BLOCKS]; /* this talker's last ones, oldest first */
+    unsigned n_blocks;
     float wanted_db;                 /* the gain that the voice needs */
     float gain_db, gain;             /* the gain after the last sample */
     float limit;                     /* the limiter's gain ... */
