@@ -8,6 +8,7 @@
 /* The same error for programs, which may translate it. The strings are constants; "", NULL and 0 mean unknown. */
 struct err_about {
     const char *code;    /* what is wrong: a stable word, CODE_... of control/protocol.h */
+    const char *why;     /* why a model is unusable: WHY_... of control/protocol.h */
     const char *setting; /* the setting that is wrong */
     const char *meant;   /* the name that the user probably meant by `word` */
     char word[41];       /* the word that the user wrote */

@@ -56,6 +56,9 @@ enum { CONTROL_MAX_LINE = 16384 }; /* bytes of a request, its newline included *
 #define CODE_PROFILE_REFUSED "profile_refused"   /* the file's profile for it cannot be used */
 #define CODE_TOO_MANY_PROFILES "too_many_profiles"
 #define CODE_UNUSABLE "unusable"                 /* the model, GPU or channel of a setting cannot be used */
+#define WHY_NO_MODEL "no_model"                  /* "why" of an unusable model: there is none of that name */
+#define WHY_BAD_MODEL "bad_model"                /* its file is damaged, or not one that this version reads */
+#define WHY_NOT_LIVE "not_live"                  /* its rate or its hop is for files only */
 #define CODE_NOT_SAVED "not_saved"               /* the new value is in force, but could not be saved */
 #define CODE_BUSY "busy"                         /* too many clients or requests */
 #define CODE_TIMEOUT "timeout"                   /* the engine takes too long to load */

@@ -34,12 +34,19 @@ void loader_close_engine(struct engine *engine) {
     memory_trim(); /* a smaller one may have replaced it */
 }
 
+static int refuse(const struct settings *s, int res, const char *why, const char *text, struct err *err) {
+    settings_refuse(s, SETTING_model, res, text, err);
+    if (err)
+        err->about.why = why;
+    return res;
+}
+
 static int load_model(struct model **ret, const char *name, const struct settings *s, struct err *err) {
     struct err why = {0};
     struct model *model;
     int res = model_load(&model, name, &why);
     if (res)
-        return settings_refuse(s, SETTING_model, res, why.text, err);
+        return refuse(s, res, res == -ENOENT ? WHY_NO_MODEL : res == -EINVAL ? WHY_BAD_MODEL : NULL, why.text, err);
     if (model_rate(model) != PUMP_RATE)
         res = err_set(&why, -EINVAL, "%.200s works at %u Hz and is for files only; live sound has %d Hz", name,
                       model_rate(model), PUMP_RATE);
@@ -47,7 +54,7 @@ static int load_model(struct model **ret, const char *name, const struct setting
         res = err_set(&why, -EINVAL, "%.200s: its hop and window are too long for live sound", name);
     if (res) {
         model_free(model);
-        return settings_refuse(s, SETTING_model, res, why.text, err);
+        return refuse(s, res, WHY_NOT_LIVE, why.text, err);
     }
     *ret = model;
     return 0;

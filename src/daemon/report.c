@@ -108,8 +108,8 @@ json_t *report_applications(const struct report *r) {
 static json_t *about(const struct err *err, const char *key, const char *fallback) {
     const struct err_about *a = &err->about;
     const char *code = a->code ? a->code : fallback;
-    json_t *ret = json_pack("{s:o, s:s, s:s*, s:s*}", key, words(err->text), "code", code, "setting", a->setting,
-                            "meant", a->meant);
+    json_t *ret = json_pack("{s:o, s:s, s:s*, s:s*, s:s*}", key, words(err->text), "code", code, "why", a->why,
+                            "setting", a->setting, "meant", a->meant);
     if (a->word[0])
         json_object_set_new(ret, "word", words(a->word));
     if (a->line)

@@ -186,9 +186,12 @@ static const char *translate_fault(const struct err *err, char ret[640]) {
         {CODE_BAD_SYNTAX, "A setting is NAME = VALUE, words stand in \"quotation marks\"."},
         {CODE_UNENDED, "A comment or \"quotation marks\" do not end."},
         {CODE_BAD_ENCODING, "This is not plain UTF-8 text."},
+        {WHY_NO_MODEL, NO_MODEL},
+        {WHY_BAD_MODEL, BAD_MODEL},
+        {WHY_NOT_LIVE, "This model is for files only."},
     };
     const struct err_about *a = &err->about;
-    const char *code = a->code ? a->code : "", *sentence = NULL, *first = a->word, *second = a->meant;
+    const char *code = a->why ? a->why : a->code ? a->code : "", *sentence = NULL, *first = a->word, *second = a->meant;
     char line[16];
     snprintf(line, sizeof line, ":%d: ", a->line);
     const char *place = a->line ? strstr(err->text, line) : NULL;
@@ -219,8 +222,9 @@ static struct err daemons_fault(const struct doctor *d) {
     err_set(&err, 0, "%s", text_of(d->status, "refused"));
     json_array_foreach(json_object_get(d->status, "problems"), i, problem)
         if (strcmp(text_of(problem, "kind"), KIND_FILE) == 0) {
-            err.about = (struct err_about){.code = text_of(problem, "code"), .setting = text_of(problem, "setting"),
-                                           .meant = text_of(problem, "meant"),
+            err.about = (struct err_about){.code = text_of(problem, "code"),
+                                           .why = json_string_value(json_object_get(problem, "why")),
+                                           .setting = text_of(problem, "setting"), .meant = text_of(problem, "meant"),
                                            .line = (int)number_of(problem, "line")};
             snprintf(err.about.word, sizeof err.about.word, "%.40s", text_of(problem, "word"));
         }

@@ -24,28 +24,40 @@ static const double late_share = .001, tight = .4; /* late_share: of the hops; t
 
 /* ---- models ------------------------------------------------------------------------------------------------------ */
 
+/* Returns why a model cannot be used, after its name, in the user's language; if there are no words for it, the English
+ * line, which says more. */
+static const char *translate_fault(int res, const char *name, const struct err *err, char ret[512]) {
+    const char *sentence = res == -ENOENT ? NO_MODEL : res == -EINVAL ? BAD_MODEL : NULL;
+    const char *own = sentence ? _(sentence) : NULL;
+    if (own == sentence)
+        return err->text;
+    snprintf(ret, 512, "%s: %s", name, own);
+    return ret;
+}
+
 /* Checks without the daemon, which does not run without a model. */
 void check_models(struct doctor *d) {
     static const char again[] = "install PrimeKnet again (Debian: sudo apt install --reinstall primeknet)";
     const char *names[] = {"small", "base", "large", d->settings.model}, *wanted = d->settings.model;
     const unsigned n = 3 + (strcmp(wanted, "auto") && strcmp(wanted, "small") && strcmp(wanted, "base") &&
                             strcmp(wanted, "large"));
-    struct err none = {0};
+    char none[512] = "", line[512];
     for (unsigned i = 0; i < n; i++) {
         struct model *model = NULL;
         struct err err;
         const int res = model_load(&model, names[i], &err);
         model_free(model);
         d->any_model |= res == 0;
+        const char *const fault = translate_fault(res, names[i], &err, line);
         if (res == -ENOENT && i == 0)
-            none = err;
+            snprintf(none, sizeof none, "%s", fault);
         if (res == -ENOENT ? strcmp(names[i], wanted) == 0 : res < 0)
-            tell(d, PROBLEM, "models", i < 3 ? again : "name another one in the settings", "%s", err.text);
+            tell(d, PROBLEM, "models", i < 3 ? again : "name another one in the settings", "%s", fault);
     }
     if (!d->any_model)
         tell(d, PROBLEM, "models",
              getenv("PRIMEKNET_MODELS") ? "unset PRIMEKNET_MODELS, which names their folder, or put them there" : again,
-             "none can be used%s%s", none.text[0] ? ": " : "", none.text);
+             "none can be used%s%s", none[0] ? ": " : "", none);
 }
 
 /* ---- real time --------------------------------------------------------------------------------------------------- */

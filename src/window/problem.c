@@ -27,6 +27,15 @@ static const char *detail_of(const json_t *problem) {
     return at ? at + strlen(before) : text;
 }
 
+/* Returns NULL for an unknown word. */
+static char *tell_model(const char *why) {
+    return g_strdup(
+        strcmp(why, WHY_NO_MODEL) == 0    ? _("There is no such model.")
+        : strcmp(why, WHY_BAD_MODEL) == 0 ? _("The model's file is damaged, or this version cannot read it.")
+        : strcmp(why, WHY_NOT_LIVE) == 0  ? _("This model is for files only.")
+                                          : NULL);
+}
+
 /* Returns NULL for an unknown code. */
 static char *tell_file(const json_t *p) {
     const char *setting = text_of(p, "setting"), *allowed = text_of(p, "allowed");
@@ -36,6 +45,9 @@ static char *tell_file(const json_t *p) {
                         : g_strdup_printf(_("There is no setting \"%s\"."), word);
     if (is(p, CODE_BAD_VALUE) && allowed[0])
         return g_strdup_printf(_("%s must be %s."), setting, _(allowed));
+    char *const model = tell_model(text_of(p, "why"));
+    if (model)
+        return model;
     if (is(p, CODE_UNUSABLE))
         return g_strdup_printf(_("%s cannot be used: %s"), setting, detail_of(p));
     if (is(p, CODE_UNREADABLE))
