@@ -11,7 +11,7 @@ struct err_about {
     const char *why;     /* why a model is unusable: WHY_... of control/protocol.h */
     const char *setting; /* the setting that is wrong */
     const char *meant;   /* the name that the user probably meant by `word` */
-    char word[41];       /* the word that the user wrote */
+    char word[41];       /* the word that the user wrote; a file's without its folder */
     int line;            /* of the settings file */
 };
 

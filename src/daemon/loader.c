@@ -35,9 +35,12 @@ void loader_close_engine(struct engine *engine) {
 }
 
 static int refuse(const struct settings *s, int res, const char *why, const char *text, struct err *err) {
+    const char *slash = strrchr(s->model, '/');
     settings_refuse(s, SETTING_model, res, text, err);
-    if (err)
+    if (err) {
         err->about.why = why;
+        text_copy(err->about.word, sizeof err->about.word, slash ? slash + 1 : s->model);
+    }
     return res;
 }
 

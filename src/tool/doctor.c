@@ -188,7 +188,7 @@ static const char *translate_fault(const struct err *err, char ret[640]) {
         {CODE_BAD_ENCODING, "This is not plain UTF-8 text."},
         {WHY_NO_MODEL, NO_MODEL},
         {WHY_BAD_MODEL, BAD_MODEL},
-        {WHY_NOT_LIVE, "This model is for files only."},
+        {WHY_NOT_LIVE, "The model \"%s\" is for files only."},
     };
     const struct err_about *a = &err->about;
     const char *code = a->why ? a->why : a->code ? a->code : "", *sentence = NULL, *first = a->word, *second = a->meant;

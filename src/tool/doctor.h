@@ -13,9 +13,9 @@
 /* Translates a text; the window's package contains the translations. scripts/messages extracts the texts. */
 #define _(text) dgettext(GETTEXT_PACKAGE, text)
 
-/* Texts of the window. */
-#define NO_MODEL "There is no such model."
-#define BAD_MODEL "The model's file is damaged, or this version cannot read it."
+/* The window's texts. */
+#define NO_MODEL "There is no model \"%s\"."
+#define BAD_MODEL "The file of the model \"%s\" is damaged, or this version cannot read it."
 
 enum result { FINE, NOTE, PROBLEM };
 

@@ -24,14 +24,14 @@ static const double late_share = .001, tight = .4; /* late_share: of the hops; t
 
 /* ---- models ------------------------------------------------------------------------------------------------------ */
 
-/* Returns why a model cannot be used, after its name, in the user's language; if there are no words for it, the English
- * line, which says more. */
+/* Returns why a model cannot be used, in the user's language; if there are no words for it, the English line, which says
+ * more. */
 static const char *translate_fault(int res, const char *name, const struct err *err, char ret[512]) {
     const char *sentence = res == -ENOENT ? NO_MODEL : res == -EINVAL ? BAD_MODEL : NULL;
     const char *own = sentence ? _(sentence) : NULL;
     if (own == sentence)
         return err->text;
-    snprintf(ret, 512, "%s: %s", name, own);
+    snprintf(ret, 512, own, name);
     return ret;
 }
 

@@ -27,13 +27,16 @@ static const char *detail_of(const json_t *problem) {
     return at ? at + strlen(before) : text;
 }
 
-/* Returns NULL for an unknown word. */
-static char *tell_model(const char *why) {
-    return g_strdup(
-        strcmp(why, WHY_NO_MODEL) == 0    ? _("There is no such model.")
-        : strcmp(why, WHY_BAD_MODEL) == 0 ? _("The model's file is damaged, or this version cannot read it.")
-        : strcmp(why, WHY_NOT_LIVE) == 0  ? _("This model is for files only.")
-                                          : NULL);
+/* Returns why a model is unusable, or NULL for an unknown word. */
+static char *tell_model(const json_t *p) {
+    const char *why = text_of(p, "why"), *model = text_of(p, "word");
+    if (strcmp(why, WHY_NO_MODEL) == 0)
+        return g_strdup_printf(_("There is no model \"%s\"."), model);
+    if (strcmp(why, WHY_BAD_MODEL) == 0)
+        return g_strdup_printf(_("The file of the model \"%s\" is damaged, or this version cannot read it."), model);
+    if (strcmp(why, WHY_NOT_LIVE) == 0)
+        return g_strdup_printf(_("The model \"%s\" is for files only."), model);
+    return NULL;
 }
 
 /* Returns NULL for an unknown code. */
@@ -45,7 +48,7 @@ static char *tell_file(const json_t *p) {
                         : g_strdup_printf(_("There is no setting \"%s\"."), word);
     if (is(p, CODE_BAD_VALUE) && allowed[0])
         return g_strdup_printf(_("%s must be %s."), setting, _(allowed));
-    char *const model = tell_model(text_of(p, "why"));
+    char *const model = tell_model(p);
     if (model)
         return model;
     if (is(p, CODE_UNUSABLE))
