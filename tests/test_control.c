@@ -177,6 +177,7 @@ START_TEST(strange_directory_is_refused) {
     snprintf(elsewhere, sizeof elsewhere, "%s/elsewhere", runtime);
     ck_assert_int_eq(rename(place, elsewhere), 0);
     ck_assert_int_eq(symlink(elsewhere, place), 0);
+    err.text[0] = '\0';
     ck_assert_int_lt(control_open(&control, answer, runtime, &err), 0);
     ck_assert_ptr_nonnull(strstr(err.text, place));
     ck_assert_int_eq(stat(elsewhere, &st), 0);
@@ -220,6 +221,13 @@ START_TEST(leftovers) {
         close(fd);
     }
     ck_assert_int_eq(unlink(victim), 0);
+    control_close(control); /* a directory is one */
+    control = NULL;
+    err.text[0] = '\0';
+    ck_assert_int_eq(mkdir(name, 0700), 0);
+    ck_assert_int_lt(control_open(&control, answer, runtime, &err), 0);
+    ck_assert_ptr_nonnull(strstr(err.text, name));
+    ck_assert_int_eq(rmdir(name), 0);
 }
 END_TEST
 
@@ -537,7 +545,12 @@ START_TEST(later) {
         for (unsigned k = 0; k < i; k++)
             ck_assert_uint_ne(waiting_clients[i], waiting_clients[k]);
     n_answered = 0;
+    const int taken = dup(0); /* the lowest free descriptor */
+    close(taken);
     answer_who_waits();
+    const int freed = dup(0);
+    close(freed);
+    ck_assert_int_lt(freed, taken); /* that of the client that is gone */
     ck_assert_str_eq(heard(third), "{\"what\":\"it\"}\n");
     turn();
     ck_assert_str_eq(heard(waiting), "{\"what\":\"it\"}\n{\"what\":\"me\"}\n");

@@ -7,11 +7,12 @@
  *   set SUBJECT KEY VALUE    unset SUBJECT [KEY]
  *   owner ID SERIAL: of the metadata's entry    wants ID NAME
  *   own CAPTURE SOURCE    choose MICROPHONE|- CHANNEL|-    noted SERIAL TARGET|- [misled]
- *   group ID NAME    hardware ID    priority ID N    listens ID    app NAME on|off|auto    anew
+ *   group ID NAME    hardware ID    priority ID N    listens ID    app NAME on|off|auto    anew    transparent 0|1    filters ID
  *   = [consumers N] [recorders N] [back N] [microphone ID|-] [quiet 0|1] [capture 0|1] [target NAME|-]
  *     [expected ID|-] [needed 0|1]
  *     [channel NAME] [inputs N] [played NAME|-] [lacks 0|1] [pacing 0|1] [metadata ID|-] [sets NODE:KEY:SERIAL...|-]
  *     [vain 0|1] [forgotten 0|1] [failed 0|1] [refused NAME|-] [title TEXT|-]
+ *     [filtered NAME|-]
  *     [notes SERIAL[:TARGET][:misled]...|-] [choices NAME:on|off...|-]
  * reconcile is called at "=" only: the events between two of them come in one dispatch. */
 #include "graph/reconcile.h"
@@ -137,6 +138,41 @@ static const struct script scripts[] = {
         "= failed 0",
         "link 53 30 41", "failed 53 1",
         "= failed 0"}}, /* another microphone's */
+    {"a filter in front of the default microphone, which changes", NODE_MIC, {
+        KNOWN, "set 0 default.audio.source {\"name\":\"mic\"}", "transparent 1",
+        "= filtered -", /* WirePlumber 0.4 */
+        "filters 6",
+        "= filtered mic",
+        "node 31 Audio/Source usb 131", "set 0 default.audio.source {\"name\":\"usb\"}",
+        "= filtered usb microphone 30", /* before the session manager has moved the capture stream */
+        "choose mic -",
+        "= filtered mic",
+        "choose - -", "group 31 g", "node 32 Stream/Input/Audio loop 132", "group 32 g", "link 52 11 32",
+        "= filtered mic",               /* usb carries this node's own sound */
+        "- 6",
+        "= filtered -",
+        "filters 7", "transparent 0",
+        "= filtered -"}},
+    {"recorders that the filter took are the session manager's after a restart", NODE_MIC, {
+        KNOWN, "set 0 default.audio.source {\"name\":\"mic\"}", "node 40 Stream/Input/Audio rec 7", "link 51 11 40",
+        "= notes 7",
+        "transparent 1", "filters 6",
+        "= notes -",
+        "set 40 target.object 101",
+        "= notes 7:101"}},
+    {"a recorder of the filtered microphone comes here", NODE_MIC, {
+        IDLE, "node 31 Audio/Source usb 131", "node 40 Stream/Input/Audio rec 7", "listens 40", "wants 40 mic",
+        "= needed 0",
+        "transparent 1", "filters 6",
+        "= needed 1",
+        "wants 40 usb",
+        "= needed 0",
+        "wants 40 130",
+        "= needed 1"}},
+    {"no application is left out of the filter", NODE_MIC, {
+        KNOWN, "node 40 Stream/Input/Audio rec 7", "listens 40", "app rec off", "transparent 1", "filters 6",
+        "link 51 11 40", "set 40 target.object 101",
+        "= sets - choices rec:off"}},
     {"the capture stream is needed while somebody is linked, or comes to be", NODE_MIC, {
         IDLE,
         "= needed 0 capture 1 expected 30 microphone -",
@@ -802,6 +838,10 @@ static void play_event(struct play *p, char *const *a) {
         mirror_link(m, number(a[1]))->active = strcmp(a[2], "1") == 0;
     else if (strcmp(event, "complete") == 0)
         m->complete = true;
+    else if (strcmp(event, "transparent") == 0)
+        m->own.transparent = number(a[1]);
+    else if (strcmp(event, "filters") == 0)
+        m->filters = number(a[1]);
     else if (strcmp(event, "anew") == 0)
         m->ask_anew = true;
     else if (strcmp(event, "told") == 0)
@@ -875,6 +915,8 @@ static void describe(const struct play *p, const char *what, char ret[512]) {
         snprintf(ret, 512, "%s", w->target[0] ? w->target : "-");
     else if (strcmp(what, "refused") == 0)
         snprintf(ret, 512, "%s", w->refused[0] ? w->refused : "-");
+    else if (strcmp(what, "filtered") == 0)
+        snprintf(ret, 512, "%s", w->filtered[0] ? w->filtered : "-");
     else if (strcmp(what, "played") == 0)
         snprintf(ret, 512, "%s", w->played[0] ? w->played : "-");
     else if (strcmp(what, "channel") == 0)

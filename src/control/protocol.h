@@ -83,6 +83,7 @@ enum { CONTROL_MAX_LINE = 16384 }; /* bytes of a request, its newline included *
 #define CODE_NO_CHANNEL "no_channel" /* the microphone "name" has no channel "word" */
 #define CODE_TOO_HEAVY "too_heavy" /* the model "name" is too heavy, so "instead" runs */
 #define CODE_NO_ECHO_CANCEL "no_echo_cancel"
+#define CODE_NO_FILTERS "no_filters" /* the session manager inserts no filters */
 /* Of the GPU; also the values of "gpu_unused". */
 #define CODE_NO_GPU "no_gpu"
 #define CODE_ON_BATTERY "on_battery"

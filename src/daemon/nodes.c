@@ -98,6 +98,7 @@ static void set_controls(struct nodes *s, const struct in_force *now) {
 int nodes_follow(struct nodes *s, const struct in_force *now, struct err *err) {
     int res = follow_devices(s, &now->settings, err);
     node_echo(s->all[0].node, now->settings.echo_cancel);
+    node_transparent(s->all[0].node, now->settings.transparent);
     set_controls(s, now);
     return res;
 }

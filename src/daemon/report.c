@@ -223,6 +223,11 @@ static void list_missing(const struct report *r, int setting, json_t *list) {
         if (n.echo_problem[0])
             add_missing(list, setting, CODE_NO_ECHO_CANCEL, json_object(), "%s; the echo stays", n.echo_problem);
         break;
+    case SETTING_transparent:
+        if (n.lacks_filters)
+            add_missing(list, setting, CODE_NO_FILTERS, json_object(),
+                        "this session manager inserts no filters (WirePlumber 0.5 does); choose Enhanced Mic instead");
+        break;
     case SETTING_more_microphones:
         for (unsigned i = 0; settings_more_microphone(s, i, name); i++)
             if (!node_knows(first, NODE_MORE_MIC, name))

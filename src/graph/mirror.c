@@ -57,6 +57,8 @@ void mirror_remove(struct mirror *m, uint32_t id) {
     drop(m->ports, &m->n_ports, sizeof *m->ports, id);
     drop(m->links, &m->n_links, sizeof *m->links, id);
     drop(m->metadata, &m->n_metadata, sizeof *m->metadata, id);
+    if (m->filters == id)
+        m->filters = 0;
 }
 
 struct mirror_node *mirror_node(const struct mirror *m, uint32_t id) {

@@ -94,6 +94,7 @@ struct mirror {
         struct channel channel;
         uint32_t capture, source;         /* its streams' nodes, or MIRROR_NONE */
         const char *target;               /* wishes.target when its capture stream was opened */
+        bool transparent;                 /* as in node_transparent */
     } own;
 
     unsigned n_nodes, n_ports, n_links, n_targets, n_metadata;
@@ -102,6 +103,7 @@ struct mirror {
     struct mirror_link *links;
     struct mirror_target *targets;
     struct mirror_metadata *metadata;
+    uint32_t filters;  /* the metadata object named "filters", or 0: the session manager inserts none */
     bool complete;     /* the initial content of the graph has arrived */
     uint32_t instance; /* PipeWire's cookie */
 

@@ -567,6 +567,13 @@ void node_echo(struct node *n, bool wanted) {
     follow_now(n);
 }
 
+void node_transparent(struct node *n, bool wanted) {
+    if (n->registry.mirror.own.transparent == wanted)
+        return;
+    n->registry.mirror.own.transparent = wanted;
+    follow_now(n);
+}
+
 void node_controls(struct node *n, float strength, bool bypass) {
     if (strength == n->params.strength && bypass == n->params.bypass)
         return;
@@ -583,6 +590,9 @@ int node_choose(struct node *n, const char *application, const char *choice, str
         known = m->nodes[i].listens && strcmp(mirror_application(&m->nodes[i]), application) == 0;
     if (!known)
         return err_set(err, -ENOENT, "no application \"%s\" records", application);
+    if (n->wishes.filtered[0] && strcmp(choice, CHOICE_OFF) == 0)
+        return err_set(err, -ENOTSUP, "%s hears Enhanced Mic like all applications: \"transparent\" is true",
+                application);
     int res = mirror_choose(m, application, choice);
     if (res)
         return err_set(err, res, "\"%s\" is not kept: %s", choice, strerror(-res));

@@ -46,6 +46,7 @@ struct node_status {
     unsigned rate;        /* of the graph, Hz; 0 while the graph does not run */
     const char *echo_problem; /* why a requested echo canceller does not run, or "" */
     bool lacks_channel;   /* the microphone lacks the chosen channel, so its mix is used */
+    bool lacks_filters;   /* the session manager cannot do what node_transparent requests */
     bool passes;          /* blocks pass from the microphone to recorders; speaker: from players to the output */
     unsigned n_stalls;    /* how often the node flushed or reopened its streams because no block passed (stall.h) */
     char refused[128];    /* node.description of the microphone that is not used because it carries this node's own
@@ -81,6 +82,10 @@ int node_microphone(struct node *n, const char *microphone, const char *channel,
  * and node_status says why. Not for a speaker. */
 void node_echo(struct node *n, bool wanted);
 
+/* Whether applications that record the microphone are linked to this node in its place, whatever they chose. Needs a
+ * session manager with smart filters (WirePlumber 0.5); without, node_status says so. NODE_MIC only. */
+void node_transparent(struct node *n, bool wanted);
+
 /* Another node of the graph; valid during the call. */
 struct node_peer {
     const char *name;        /* node.name */
@@ -110,7 +115,8 @@ void node_recorders(const struct node *n, node_each *each, void *data);
 void node_applications(const struct node *n, node_application_each *each, void *data);
 /* Moves an application's recorders, current and future, to the node (CHOICE_ON) or to its microphone (CHOICE_OFF). A
  * recorder that the user then moves elsewhere stays there. CHOICE_AUTO leaves them to the session manager. Returns
- * -ENOENT if the application has neither a recorder nor a choice. NODE_MIC only. */
+ * -ENOENT if the application has neither a recorder nor a choice; -ENOTSUP for CHOICE_OFF while the node is transparent.
+ * NODE_MIC only. */
 int node_choose(struct node *n, const char *application, const char *choice, struct err *err);
 
 /* Sets the values in the node's Props. */

@@ -284,6 +284,21 @@ static void choose_target(struct mirror *m, struct wishes *w) {
         snprintf(w->title, sizeof w->title, "Enhanced Mic: %s", found->description);
 }
 
+/* Whether recorders of the microphone are linked to the visible stream in its place. */
+static bool is_filter(const struct mirror *m) {
+    return m->own.transparent && m->filters;
+}
+
+/* Not the linked microphone where the default is used and has changed: as the filter's own target, that would stay. */
+static void choose_filtered(const struct mirror *m, struct wishes *w) {
+    const struct mirror_node *const by_default =
+            chosen_microphone(m) ? NULL : mirror_named(m, ROLE_MICROPHONE, m->default_name);
+    const struct mirror_node *const microphone =
+            by_default && !by_default->loops ? by_default : mirror_node(m, w->expected);
+    if (is_filter(m) && microphone && m->own.source != MIRROR_NONE)
+        snprintf(w->filtered, sizeof w->filtered, "%s", microphone->name);
+}
+
 /* A session manager may forget a stream that arrives while it moves others to a new default, or one whose microphone is
  * gone. If the stream is unlinked while the microphone and the default stay, that is intended. */
 static bool is_forgotten(struct mirror *m, const struct wishes *w) {
@@ -398,14 +413,14 @@ static void ask_back(struct mirror *m, struct wishes *w, enum mirror_role role, 
     }
 }
 
-/* Stores the streams that are awaited, linked or pinned. Leaves streams that follow the default, if it is this node, to
- * the session manager. */
+/* Stores the streams that are awaited, linked or pinned. Leaves streams to the session manager that it linked to this
+ * node as the default or as a filter. */
 static void note(struct mirror *m, struct wishes *w, enum mirror_role role, const struct mirror_node *own) {
     struct recall now = {.instance = m->instance};
     for (unsigned i = 0; i < m->n_nodes; i++) {
         const struct mirror_node *const node = &m->nodes[i];
         const struct recall_stream stream = recall_stream(m, node);
-        const bool chosen = !mirror_is_default(m) || leads(m, own, mirror_target(m, node)) == LEADS_HERE;
+        const bool chosen = !(mirror_is_default(m) || is_filter(m)) || leads(m, own, mirror_target(m, node)) == LEADS_HERE;
         const bool wanted = node->awaited || stream.misled || (node->linked && !node->meter && chosen);
         if (node->role == role && wanted)
             recall_add(&now, &stream);
@@ -571,33 +586,42 @@ static void keep_choices(struct mirror *m, struct wishes *w) {
         const char *const choice = node->listens ? choices_find(m->choices, mirror_application(node)) : NULL;
         if (node->due == DUE_RELEASE)
             release(w, node);
-        else if (choice)
+        else if (choice && !w->filtered[0])
             keep_choice(m, w, node, strcmp(choice, CHOICE_ON) == 0, own);
     }
 }
 
 /* ---- streams about to record ------------------------------------------------------------------------------------- */
 
+static bool wants(const struct mirror_node *node, const struct mirror_node *source) {
+    return strcmp(node->wanted, source->name) == 0 || strtoull(node->wanted, NULL, 10) == source->serial;
+}
+
 /* Whether a recorder that is not linked yet will probably be linked to this node. */
-static bool comes_here(const struct mirror *m, const struct mirror_node *node, const struct mirror_node *own) {
+static bool comes_here(const struct mirror *m, const struct wishes *w, const struct mirror_node *node,
+        const struct mirror_node *own) {
+    const struct mirror_node *const filtered = mirror_named(m, ROLE_MICROPHONE, w->filtered);
     const char *const choice = choices_find(m->choices, mirror_application(node));
-    const enum leads to = leads(m, own, mirror_target(m, node));
+    const struct mirror_target *const target = mirror_target(m, node);
+    const enum leads to = leads(m, own, target);
+    if (filtered && (find_led(m, target) == filtered || wants(node, filtered)))
+        return true;
     if (m->own.kind == NODE_MIC && choice)
         return strcmp(choice, CHOICE_ON) == 0;
     if (to != LEADS_NOWHERE)
         return to != LEADS_AWAY;
     if (!node->wanted[0])
-        return mirror_is_default(m);
-    return strcmp(node->wanted, m->own.name) == 0 || strtoull(node->wanted, NULL, 10) == own->serial;
+        return mirror_is_default(m) || (filtered && strcmp(m->default_name, filtered->name) == 0);
+    return wants(node, own);
 }
 
 /* While the session manager links a recorder to this node, it can link the capture stream as well. */
-static bool is_needed(const struct mirror *m, unsigned n_linked) {
+static bool is_needed(const struct mirror *m, const struct wishes *w, unsigned n_linked) {
     const struct mirror_node *const own = mirror_node(m, m->own.source);
     bool needed = n_linked || m->own.kind == NODE_SPEAKER;
     for (unsigned i = 0; i < m->n_nodes && own && !needed; i++) {
         const struct mirror_node *const node = &m->nodes[i];
-        needed = (node->listens || node->meter) && !node->was_linked && comes_here(m, node, own);
+        needed = (node->listens || node->meter) && !node->was_linked && comes_here(m, w, node, own);
     }
     return needed;
 }
@@ -623,10 +647,11 @@ void reconcile(struct mirror *m, struct wishes *ret) {
     else if (m->metadata_complete)
         follow_move(m, ret);
     choose_target(m, ret);
+    choose_filtered(m, ret);
     keep_choices(m, ret);
     ask_anew(m, ret);
     give_back(m, ret);
-    ret->needed = is_needed(m, n_linked);
+    ret->needed = is_needed(m, ret, n_linked);
     ret->forgotten = !speaker && is_forgotten(m, ret);
     /* A speaker's capture stream never stays away, but without an output nothing drives it. */
     ret->pacing = n_linked && (!speaker || ret->microphone == MIRROR_NONE);

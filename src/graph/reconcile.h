@@ -29,6 +29,7 @@ struct wishes {
                          * after a while */
     bool failed;        /* PipeWire could not set up a link of the visible stream: reopen that after a while */
     bool pacing;        /* run the pacer */
+    char filtered[256]; /* node.name of the microphone in front of which the visible stream is a filter, or "" */
     char title[288];    /* node.description of the visible stream, or "": unchanged */
 
     /* Requests to the session manager. */

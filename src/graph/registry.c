@@ -66,6 +66,9 @@ static void on_global(void *data, uint32_t id, uint32_t permissions, const char 
     else if (strcmp(type, PW_TYPE_INTERFACE_Metadata) == 0 &&
              strcmp(props_text(props, PW_KEY_METADATA_NAME), "default") == 0)
         mirror_add_metadata(&r->mirror, id);
+    else if (strcmp(type, PW_TYPE_INTERFACE_Metadata) == 0 &&
+             strcmp(props_text(props, PW_KEY_METADATA_NAME), "filters") == 0)
+        r->mirror.filters = id;
     else
         return;
     r->changed(r->data);
@@ -256,7 +259,46 @@ static const struct pw_registry_events manager_registry_events = {
     .global = on_manager_global,
 };
 
+/* WirePlumber's smart filters (0.5): what records the microphone `filtered` is linked to the node in its place. */
+static void set_filter(struct registry *r, const char *filtered) {
+    json_t *const target = json_pack("{s:s}", "node.name", filtered);
+    char *const value = filtered[0] && target ? json_dumps(target, JSON_COMPACT) : NULL;
+    pw_metadata_set_property(r->manager.filters, r->manager.filter, "filter.smart.target", "Spa:String:JSON", value);
+    pw_metadata_set_property(r->manager.filters, r->manager.filter, "filter.smart", "Spa:String:JSON",
+            value ? "true" : NULL);
+    free(value);
+    json_decref(target);
+}
+
+static void leave_filters(struct registry *r) {
+    if (r->manager.filters)
+        pw_proxy_destroy((struct pw_proxy *)r->manager.filters);
+    r->manager.filters = NULL;
+    r->manager.filters_id = 0;
+    r->manager.filtered[0] = '\0';
+}
+
+static bool follow_filters(struct registry *r, const struct wishes *w) {
+    const struct mirror *const m = &r->mirror;
+    if (r->manager.filters_id != m->filters)
+        leave_filters(r);
+    if (!r->manager.filters && m->filters && w->filtered[0]) {
+        r->manager.filters =
+                pw_registry_bind(r->manager.registry, m->filters, PW_TYPE_INTERFACE_Metadata, PW_VERSION_METADATA, 0);
+        r->manager.filters_id = m->filters;
+    }
+    const bool same = m->own.source == r->manager.filter && strcmp(w->filtered, r->manager.filtered) == 0;
+    if (!r->manager.filters || same)
+        return r->manager.filters || !w->filtered[0];
+    r->manager.filter = m->own.source;
+    text_copy(r->manager.filtered, sizeof r->manager.filtered, w->filtered);
+    if (m->own.source != MIRROR_NONE)
+        set_filter(r, w->filtered);
+    return true;
+}
+
 static void leave_manager(struct registry *r) {
+    leave_filters(r);
     r->manager.registry = destroy_proxy(r->manager.registry, &r->manager.registry_listener);
     r->manager.metadata = destroy_proxy(r->manager.metadata, &r->manager.metadata_listener);
     r->manager.core = disconnect_core(r->manager.core, &r->manager.core_listener);
@@ -299,7 +341,8 @@ bool registry_follow(struct registry *r, const struct wishes *w) {
         pw_metadata_set_property(r->manager.metadata, target->node, target->key, target->serial ? "Spa:Id" : NULL,
                 target->serial ? serial : NULL);
     }
-    return all && r->manager.id == w->metadata;
+    const bool filters = !r->manager.registry || follow_filters(r, w);
+    return all && filters && r->manager.id == w->metadata;
 }
 
 /* ---- the connection ---------------------------------------------------------------------------------------------- */

@@ -32,6 +32,9 @@ struct registry {
         struct pw_core *core;
         struct pw_registry *registry; /* or NULL */
         struct pw_metadata *metadata; /* or NULL */
+        struct pw_metadata *filters;  /* the metadata named "filters", or NULL, ... */
+        uint32_t filters_id, filter;  /* ... its id, and the node that it makes a filter ... */
+        char filtered[256];           /* ... in front of the microphone with this node.name, or "" */
         struct spa_hook core_listener, registry_listener, metadata_listener;
     } manager;
 };

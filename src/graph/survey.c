@@ -148,6 +148,8 @@ static void on_global(void *data, uint32_t id, uint32_t permissions, const char 
         add_device(d, id, props);
     } else if (strcmp(type, PW_TYPE_INTERFACE_Link) == 0 && props) {
         add_link(d, props);
+    } else if (strcmp(type, PW_TYPE_INTERFACE_Metadata) == 0 && metadata && strcmp(metadata, "filters") == 0) {
+        d->told.has_filters = true;
     } else if (strcmp(type, PW_TYPE_INTERFACE_Metadata) == 0 && metadata && strcmp(metadata, "default") == 0 &&
                !d->metadata) {
         d->metadata = pw_registry_bind(d->registry, id, type, PW_VERSION_METADATA, 0);

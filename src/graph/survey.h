@@ -30,6 +30,7 @@ struct survey_device {
 struct survey {
     char version[32]; /* of PipeWire */
     bool has_session_manager;
+    bool has_filters; /* the session manager has smart filters (WirePlumber 0.5) */
     char default_source[256];    /* node.name, or "" */
     char configured_source[256]; /* the user's choice, or "" */
     struct survey_source *sources, *streams; /* streams: those that record */

@@ -36,6 +36,8 @@ void node_status(const struct node *n, struct node_status *ret) {
         .rate = atomic_load(&n->streams.rate),
         .echo_problem = n->echo.problem.text,
         .lacks_channel = n->wishes.lacks_channel,
+        .lacks_filters = n->registry.mirror.own.transparent && n->registry.mirror.metadata_complete &&
+                         !n->registry.mirror.filters,
         .passes = n->stall.passes,
         .n_stalls = n->stall.n,
         .is_default = strcmp(n->registry.mirror.configured_name, n->name) == 0,

@@ -1,4 +1,4 @@
-/* primeknet default: makes Enhanced Mic the default microphone, and undoes that. */
+/* primeknet default: makes Enhanced Mic the default microphone, and undoes that; for setup also "transparent". */
 #include "config.h"
 
 #include "tool/default.h"
@@ -26,6 +26,7 @@ enum { APPEAR_MS = 5000, POLL_MS = 100 };
 struct before {
     char default_source[256]; /* the user's choice before Enhanced Mic */
     bool microphone;          /* whether default_take set the microphone */
+    bool transparent;         /* whether default_stand_in set "transparent" */
 };
 
 static void read_before(struct before *ret) {
@@ -35,16 +36,36 @@ static void read_before(struct before *ret) {
     const char *source = json_string_value(json_object_get(object, "default_source"));
     snprintf(ret->default_source, sizeof ret->default_source, "%s", source ? source : "");
     ret->microphone = json_is_true(json_object_get(object, "microphone"));
+    ret->transparent = json_is_true(json_object_get(object, "transparent"));
     json_decref(object);
 }
 
 static bool write_before(const struct before *b) {
-    json_t *object = json_pack("{s:s, s:b}", "default_source", b->default_source, "microphone", b->microphone);
+    json_t *object = json_pack("{s:s, s:b, s:b}", "default_source", b->default_source, "microphone", b->microphone,
+                               "transparent", b->transparent);
     char *line = object ? json_dumps(object, JSON_COMPACT) : NULL;
     bool ok = line && state_write(STATE, line);
     free(line);
     json_decref(object);
     return ok;
+}
+
+/* Asks the daemon, if it runs, so that it changes together with the file. */
+static int set_saved(int setting, const char *value) {
+    struct settings s, saved;
+    struct err err;
+    int fd;
+    if (control_connect(&fd, &err) == 0) {
+        close(fd);
+        json_t *answer = cli_ask(json_pack("{s:s, s:s, s:s, s:b}", "command", COMMAND_SET, "name",
+                                           settings_name(setting), "value", value, "save", true));
+        json_decref(answer);
+        return answer ? cli_done : cli_failed;
+    }
+    if (settings_load(&s, NULL, &err) == 0 &&
+        (settings_set(&s, setting, value, &err) < 0 || settings_save(&saved, &s, NULL, -1, setting, &err) < 0))
+        return cli_fail("%s", err.text);
+    return cli_done;
 }
 
 /* ---- taking over ------------------------------------------------------------------------------------------------- */
@@ -102,6 +123,37 @@ int default_take(void) {
     return status;
 }
 
+bool default_can_stand_in(void) {
+    struct survey *d;
+    struct err err;
+    if (survey_open(&d, &err) < 0)
+        return false;
+    const bool can = d->has_filters;
+    survey_close(d);
+    return can;
+}
+
+int default_stand_in(void) {
+    struct survey *d = NULL;
+    struct before b;
+    struct err err;
+    if (await_enhanced(&d, &err) < 0)
+        return cli_fail("%s; primeknet doctor says why", err.text);
+    const bool possible = d->has_filters;
+    survey_close(d);
+    if (!possible)
+        return cli_fail("this session manager inserts no filters: that takes WirePlumber 0.5; instead: "
+                        "primeknet setup --default");
+    read_before(&b);
+    b.transparent = true;
+    if (!write_before(&b))
+        return cli_fail("cannot save what is to be undone; is the disk full, or ~/.local/state not writable?");
+    if (set_saved(SETTING_transparent, "true") != cli_done)
+        return cli_failed;
+    puts("microphone  applications that record it now hear Enhanced Mic");
+    return cli_done;
+}
+
 /* ---- giving back ------------------------------------------------------------------------------------------------- */
 
 /* Returns the microphone that Enhanced Mic uses, or any other; "": there is none. */
@@ -140,29 +192,13 @@ static int restore_default(const struct before *b) {
     return res ? cli_fail("%s", err.text) : cli_done;
 }
 
-/* Asks the daemon, if it runs, so that its microphone changes together with the file. */
-static int follow_default_again(void) {
-    struct settings s, saved;
-    struct err err;
-    int fd;
-    if (control_connect(&fd, &err) == 0) {
-        close(fd);
-        json_t *answer = cli_ask(json_pack("{s:s, s:s, s:s, s:b}", "command", COMMAND_SET, "name", "microphone", "value",
-                                           "default", "save", true));
-        json_decref(answer);
-        return answer ? cli_done : cli_failed;
-    }
-    if (settings_load(&s, NULL, &err) == 0 && (settings_set(&s, SETTING_microphone, "default", &err) < 0 ||
-                                               settings_save(&saved, &s, NULL, -1, SETTING_microphone, &err) < 0))
-        return cli_fail("%s", err.text);
-    return cli_done;
-}
-
 int default_return(void) {
     struct before b;
     read_before(&b);
     int status = restore_default(&b);
-    if (b.microphone && follow_default_again() != cli_done)
+    if (b.microphone && set_saved(SETTING_microphone, "default") != cli_done)
+        status = cli_failed;
+    if (b.transparent && set_saved(SETTING_transparent, "false") != cli_done)
         status = cli_failed;
     if (status == cli_done)
         state_remove(STATE);

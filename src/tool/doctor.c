@@ -502,11 +502,19 @@ static void check_enhanced(struct doctor *d) {
     }
     check_sound(d, "Enhanced Mic", enhanced);
     const struct survey_source *source = survey_find(d->survey, by_default);
+    const char *const missing = text_of(json_object_get(d->status, "missing"), "transparent");
+    const bool transparent = strcmp(text_of(json_object_get(d->status, "settings"), "transparent"), "true") == 0;
+    if (transparent && missing[0])
+        tell(d, PROBLEM, "transparent", "do without: {primeknet set transparent false --save}", "%s", missing);
     if (strcmp(by_default, ENHANCED_MIC) == 0)
         tell(d, FINE, "default source", NULL, "Enhanced Mic: applications use it by default");
+    else if (transparent && !missing[0])
+        tell(d, FINE, "default source", NULL, "applications that record the microphone hear Enhanced Mic");
     else
         tell(d, NOTE, "default source",
-             "choose Enhanced Mic in your applications, or for all of them: {primeknet setup --default}",
+             d->survey->has_filters
+                     ? "choose Enhanced Mic in your applications, or for all of them: {primeknet setup --transparent}"
+                     : "choose Enhanced Mic in your applications, or for all of them: {primeknet setup --default}",
              source          ? "%s: applications use it by default"
              : by_default[0] ? "what is played on %s: applications record that by default"
                              : "none%s",

@@ -78,7 +78,7 @@ static int start_service(struct systemd *m) {
     return cli_done;
 }
 
-static int set_up(struct systemd *m, bool by_default) {
+static int set_up(struct systemd *m, bool by_default, bool transparent) {
     struct settings s;
     struct err err;
     if (settings_load(&s, NULL, &err) < 0)
@@ -88,10 +88,13 @@ static int set_up(struct systemd *m, bool by_default) {
         status = m ? start_service(m) : start_process();
     if (status == cli_done && by_default)
         status = default_take();
+    if (status == cli_done && transparent)
+        status = default_stand_in();
+    if (status == cli_done && !by_default && !transparent)
+        printf("Choose Enhanced Mic as the microphone in your applications, or have all of them hear it:\n"
+               "primeknet setup %s\n", default_can_stand_in() ? "--transparent" : "--default");
     if (status == cli_done)
-        puts(by_default ? "To undo this: primeknet setup --remove"
-                        : "Choose Enhanced Mic as the microphone in your applications, or make it the default:\n"
-                          "primeknet setup --default. To undo this: primeknet setup --remove");
+        puts("To undo this: primeknet setup --remove");
     return status;
 }
 
@@ -121,18 +124,18 @@ static int undo(struct systemd *m) {
 }
 
 static int run_setup(const struct cli_call *call) {
-    bool by_default = cli_option(call, 'd'), removes = cli_option(call, 'r');
+    bool by_default = cli_option(call, 'd'), removes = cli_option(call, 'r'), transparent = cli_option(call, 't');
     struct systemd *m = NULL; /* stays so where none runs */
     struct err err;
-    if (by_default && removes)
-        return cli_misuse(call->command, "--default or --remove, not both");
+    if (by_default + transparent + removes > 1)
+        return cli_misuse(call->command, "one of --transparent, --default and --remove");
     int fd, res = control_connect(&fd, &err);
     if (res == 0)
         close(fd);
     if (res == -EPERM || !getenv("XDG_RUNTIME_DIR"))
         return cli_fail("%s", err.text);
     systemd_open(&m, NULL);
-    int status = removes ? undo(m) : set_up(m, by_default);
+    int status = removes ? undo(m) : set_up(m, by_default, transparent);
     systemd_close(m);
     return status;
 }
@@ -141,10 +144,12 @@ const struct cli_command setup_command = {
     .name = "setup",
     .summary = "run Enhanced Mic now and at every login",
     .run = run_setup,
-    .options = {{'d', "default", .help = "also make Enhanced Mic the default microphone"},
+    .options = {{'t', "transparent", .help = "also have Enhanced Mic stand in for the microphone"},
+                {'d', "default", .help = "also make Enhanced Mic the default microphone"},
                 {'r', "remove", .help = "undo setup; the settings stay"}},
     .about = "Measures which model this processor can run, and has primeknetd started now and at every login: by\n"
-             "systemd or, where that does not run, by the desktop. It can be run again. With --default, applications\n"
+             "systemd or, where that does not run, by the desktop. It can be run again. With --transparent (WirePlumber\n"
+             "0.5), applications that record the microphone hear Enhanced Mic in its place. With --default, applications\n"
              "that follow the default use Enhanced Mic, even those that offer no choice, and return to it after it was\n"
              "away; it listens to the previous default.\n",
 };
