@@ -287,7 +287,8 @@ static void ssd_init(struct kernel_work *w, uint32_t *seed) {
         .decay = random_floats(w, seed, SSD_MAX_HEADS, -30, 0),
         .pass = random_floats(w, seed, SSD_MAX_HEADS, tiny ? 0 : -1, tiny ? 0 : 1),
         .h = output(w, random_floats(w, seed, n * c->n_in, tiny ? 0 : -1, tiny ? 0 : 1), n * c->n_in),
-        .y = output(w, guarded(w, c->n_rows * stride), c->n_rows * stride),
+        .y = output(w, guarded(w, n), n),
+        .y_stride = c->n_out,
     };
     w->n_macs = (double)n * c->n_in * 2;
 }

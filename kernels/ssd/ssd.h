@@ -22,7 +22,8 @@ struct ssd {
     size_t z_stride;
     const float *decay, *pass; /* [heads] */
     float *h;                  /* [n_rows], each packed: the state */
-    float *y;                  /* [n_rows][u_stride]; may be u */
+    float *y;                  /* [n_rows][y_stride]; may be u, with its stride */
+    size_t y_stride;
 };
 
 void ssd_ref(const struct ssd *a);

@@ -9,7 +9,7 @@ static void ssd_cpu(const struct ssd *args) {
     const size_t n = a.n_channels;
     for (unsigned r = 0; r < a.n_rows; r++) {
         const float *u = a.u + r * a.u_stride, *b = u + n, *c = b + a.n_states, *z = a.z + r * a.z_stride;
-        float *step = a.step + r * a.z_stride, *y = a.y + r * a.u_stride, keep[SSD_MAX_HEADS];
+        float *step = a.step + r * a.z_stride, *y = a.y + r * a.y_stride, keep[SSD_MAX_HEADS];
         vf squares = splat(0);
         for (unsigned k = 0; k < n / a.head_dim; k += LANES) {
             vf dt = softplus(load(step + k));

@@ -8,7 +8,7 @@ void ssd_ref(const struct ssd *a) {
     const unsigned n = a->n_channels;
     for (unsigned r = 0; r < a->n_rows; r++) {
         const float *u = a->u + r * a->u_stride, *b = u + n, *c = b + a->n_states, *z = a->z + r * a->z_stride;
-        float *step = a->step + r * a->z_stride, *h = a->h + (size_t)r * n * a->n_states, *y = a->y + r * a->u_stride;
+        float *step = a->step + r * a->z_stride, *h = a->h + (size_t)r * n * a->n_states, *y = a->y + r * a->y_stride;
         double squares = 0;
         for (unsigned k = 0; k < n / a->head_dim; k++)
             step[k] = fmaxf(step[k], 0) + log1pf(expf(-fabsf(step[k])));

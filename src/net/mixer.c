@@ -91,7 +91,7 @@ static void mamba2(const struct mixer *m, const struct kernels *k, const struct 
     k->ssd(&(struct ssd){.n_rows = g->n_half, .n_channels = g->d_inner, .head_dim = g->head_dim, .n_states = g->d_state,
                          .epsilon = g->norm_epsilon, .u = t->u, .u_stride = n, .step = t->in + n + g->d_inner,
                          .z = t->in + n, .z_stride = t->in_row, .decay = m->decay, .pass = m->pass, .h = s->h,
-                         .y = t->u});
+                         .y = t->u, .y_stride = n});
 }
 
 void mixer_run(const struct mixer *m, const struct kernels *k, const struct mixer_scratch *t, struct mixer_state *s,
