@@ -796,6 +796,13 @@ static void compare_block(float *device, const float *y, size_t n, const char *m
     free(is);
 }
 
+/* n outputs of the mask decoder -> masks. */
+static void sigmoids(const struct model *m, float *v, size_t n) {
+    const struct model_config *g = model_config(m);
+    for (size_t i = 0; i < n; i++)
+        v[i] = g->mask_ceiling / (1 + expf(-model_weights(m)->mask_slope[i % g->n_positions] * v[i]));
+}
+
 /* A net for n_frames and a stream, whose memory the arena owns. */
 static void open_net(struct net_cuda **net, struct net_cuda_state *state, struct arena *a, const struct model *m,
                      unsigned n_frames) {
@@ -883,15 +890,14 @@ START_TEST(blocks_are_the_cpu_s) {
         x[i] = array_of(FRAMES * (i < 3 ? full : half), 0, 0);
     struct array mask = array_of((size_t)FRAMES * g->n_positions, 0, 0), rotation = array_of(2 * mask.n, 0, 0);
     for (unsigned f = 0; f < FRAMES; f++) {
-        net_embed(cpu, x[0].host + f * 3 * g->n_positions, x[1].host + f * full);
-        net_encode(cpu, &cpu_state, x[1].host + f * full, x[2].host + f * full);
-        net_down(cpu, x[2].host + f * full, x[3].host + f * half);
-        for (unsigned b = 0; b < g->n_blocks; b++) {
-            net_time_stage(cpu, &cpu_state, b, x[3 + 2 * b].host + f * half, x[4 + 2 * b].host + f * half);
-            net_freq_stage(cpu, b, x[4 + 2 * b].host + f * half, x[5 + 2 * b].host + f * half);
-        }
-        net_mask(cpu, &cpu_state, x[n_stages].host + f * half, mask.host + f * g->n_positions);
-        net_phase(cpu, &cpu_state, x[n_stages].host + f * half, rotation.host + 2 * f * g->n_positions);
+        net_stage(cpu, &cpu_state, STAGE_EMBED, 0, x[0].host + f * 3 * g->n_positions, x[1].host + f * full);
+        net_stage(cpu, &cpu_state, STAGE_ENCODER, 0, x[1].host + f * full, x[2].host + f * full);
+        net_stage(cpu, &cpu_state, STAGE_DOWN, 0, x[2].host + f * full, x[3].host + f * half);
+        for (unsigned i = 3; i < n_stages; i++)
+            net_stage(cpu, &cpu_state, i % 2 ? STAGE_TIME : STAGE_FREQ, (i - 3) / 2, x[i].host + f * half,
+                      x[i + 1].host + f * half);
+        net_stage(cpu, &cpu_state, STAGE_MASK, 0, x[n_stages].host + f * half, mask.host + f * g->n_positions);
+        net_stage(cpu, &cpu_state, STAGE_PHASE, 0, x[n_stages].host + f * half, rotation.host + 2 * f * g->n_positions);
         net_step(&cpu_state);
     }
     for (unsigned i = 1; i <= n_stages; i++)
@@ -924,9 +930,8 @@ START_TEST(blocks_are_the_cpu_s) {
     for (unsigned part = 0; part < 2; part++)
         net_cuda_mask(net, &state, counts[part], IN(n_stages, half), OUT((size_t)g->n_positions));
     ok(cudaMemcpy(y.host, y.device, mask.n * sizeof(float), cudaMemcpyDeviceToHost));
-    const float *slope = model_weights(m)->mask_slope;
-    for (size_t i = 0; i < mask.n; i++)
-        y.host[i] = g->mask_ceiling / (1 + expf(-slope[i % g->n_positions] * y.host[i]));
+    sigmoids(m, y.host, mask.n);
+    sigmoids(m, mask.host, mask.n);
     double db = snr_db(y.host, mask.host, mask.n);
     printf("%s, mask: %.1f dB\n", models[_i], db);
     n_failed += !(db >= LEAST_DB);

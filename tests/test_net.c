@@ -89,21 +89,23 @@ static void check_blocks(const char *name, const struct kernels *kernels) {
     ck_assert_ptr_nonnull(y);
     struct snr embed = {0}, encode = {0}, down = {0}, time[16] = {0}, freq[16] = {0}, mask = {0}, phase = {0};
     for (const float *x = maps; x < maps + n; net_step(&s)) {
-        net_embed(net, x, y);
+        net_stage(net, &s, STAGE_EMBED, 0, x, y);
         snr_add(&embed, y, x += 3 * p, full);
-        net_encode(net, &s, x, y);
+        net_stage(net, &s, STAGE_ENCODER, 0, x, y);
         snr_add(&encode, y, x += full, full);
-        net_down(net, x, y);
+        net_stage(net, &s, STAGE_DOWN, 0, x, y);
         snr_add(&down, y, x += full, half);
         for (unsigned b = 0; b < g->n_blocks; b++) {
-            net_time_stage(net, &s, b, x, y);
+            net_stage(net, &s, STAGE_TIME, b, x, y);
             snr_add(&time[b], y, x += half, half);
-            net_freq_stage(net, b, x, y);
+            net_stage(net, &s, STAGE_FREQ, b, x, y);
             snr_add(&freq[b], y, x += half, half);
         }
-        net_mask(net, &s, x, y);
+        net_stage(net, &s, STAGE_MASK, 0, x, y);
+        for (unsigned i = 0; i < p; i++)
+            y[i] = g->mask_ceiling / (1 + expf(-model_weights(m)->mask_slope[i] * y[i]));
         snr_add(&mask, y, x + half, p);
-        net_phase(net, &s, x, y);
+        net_stage(net, &s, STAGE_PHASE, 0, x, y);
         snr_add(&phase, y, x + half + p, 2 * p);
         x += half + p + 2 * p;
     }
@@ -137,7 +139,7 @@ static void check_stage(const char *name, const struct kernels *kernels) {
     ck_assert_int_eq(net_new(&net, m, kernels), 0);
     ck_assert_int_eq(net_state_init(net, &s), 0);
     for (const float *x = maps; x < maps + n; x += 2 * map, net_step(&s)) {
-        net_time_stage(net, &s, 0, x, y);
+        net_stage(net, &s, STAGE_TIME, 0, x, y);
         for (size_t i = 0; i < map; i++) {
             worst = fmaxf(worst, fabsf(y[i] - x[map + i]));
             most = fmaxf(most, fabsf(x[map + i]));

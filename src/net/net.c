@@ -1,156 +1,108 @@
 #include "net/net.h"
 
 #include "kernels/attend/attend.h"
+#include "kernels/conv/conv.h"
 #include "kernels/depthwise/depthwise.h"
+#include "kernels/gru/gru.h"
 #include "kernels/kernels.h"
-#include "net/layer.h"
-#include "net/mixer.h"
+#include "kernels/lstm/lstm.h"
+#include "kernels/scan/scan.h"
+#include "kernels/ssd/ssd.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { DENSE_TAPS = 3 }; /* in time and in frequency */
-
-/* Rows that lie a large power of two bytes apart compete for few cache lines, so wide maps have this many extra floats
- * per row. */
+/* Rows that lie a large power of two bytes apart compete for few cache lines, so the widest map has this many extra
+ * floats per row. */
 enum { GAP = 16 };
 
-/* DS_DDB: layer i sees the i + 1 maps so far, the latest first. */
-struct dense {
-    const float *taps[MODEL_MAX_DEPTH]; /* [3][3][(i + 1) channels] */
-    struct layer mix[MODEL_MAX_DEPTH];
+/* An operation's weights, packed for the kernels; what it lacks is NULL. */
+struct packed {
+    bool pairs; /* weights and products are bfloat16 or int16 */
+    float *weight, *steps, *bias, *prelu; /* of its linear layer; padded to whole panels */
+    float *decay; /* times log2 e; packed as in scan.h (Mamba) or [heads] (Mamba-2) */
 };
 
-struct time_layer {
-    struct layer gate, proj;
-    struct mixer mixer;
-};
-
-struct freq_layer {
-    struct layer gate, proj, up, down, attention;
-    const float *gate_taps;
-    struct {
-        const float *mixed_taps, *taps;
-        struct layer mix;
-    } prime[MODEL_MAX_KERNELS];
-};
-
-struct block {
-    struct time_layer time[MODEL_MAX_LAYERS];
-    struct freq_layer freq[MODEL_MAX_LAYERS];
-    const float *time_skip, *freq_skip;
-};
-
-/* Transposed convolution, kernel 3, stride 2: even output rows see two input rows, odd ones see one. */
-struct up {
-    struct layer even, odd, head;
+/* How a map is stored, in floats. Rows of zeros, the margin, surround each frame and are never written. */
+struct place {
+    size_t row, frame, first; /* between rows, between frames, from a frame's start to its first position */
+    unsigned n_frames;        /* of a ring or state */
 };
 
 struct net {
-    const struct model_config *config;
     const struct kernels *k;
+    struct plan *plan;
+    struct packed *packed; /* [n_ops] */
+    struct place *places;  /* [n_maps] */
+    bool shares;           /* plan, packed weights and places are another net's */
     struct pool pool;      /* owns the scratch, and the packed weights unless they are another net's */
-    struct layer embed, down;
-    struct dense encoder, mask, phase;
-    struct block blocks[MODEL_MAX_BLOCKS];
-    struct up mask_up, phase_up;
-    const float *slope;
-
-    unsigned n_ring; /* frames kept by a dense block: its longest reach plus the current frame */
-    unsigned pad;    /* rows of zeros on each side, enough for the longest kernel */
-    /* Scratch. The rows of zeros around a map are never written. */
-    float *full_a, *full_b;            /* [n_positions][channels] */
-    float *half_a, *half_b;            /* [n_half][channels] */
-    float *product;                    /* [n_half][channels] */
-    float *mixed;                      /* [n_kernels][n_half][channels] */
-    float *gates;                      /* [n_half + 2][2 * channels], with a row of zeros on each side */
-    float *gated;                      /* [n_half][2 * channels] */
-    struct mixer_scratch mixing;
-    float *chunks;                     /* [n_half + 2 pad][n_kernels * channels + GAP] */
-    float *mean, *factor;              /* [channels] */
-    float *padded;                     /* [n_half + 2][channels], with a row of zeros on each side */
-    float *head;                       /* [n_positions][16] */
+    float **at;            /* [n_maps]: the first position in the current frame; MAP_NONE: NULL */
+    float *mean;           /* [channels], for attend.h */
+    struct depthwise primes[MODEL_MAX_KERNELS]; /* of the last OP_PRIME; the layer that reads y runs them */
+    const struct net_state *state;              /* of the stream that runs */
 };
 
 /* ---- weights ---- */
 
-static void dense_init(struct net *n, struct dense *d, const struct dense_weights *w) {
-    for (unsigned i = 0; i < n->config->depth; i++) {
-        d->taps[i] = w[i].taps;
-        layer_init(&d->mix[i], &n->pool, n->k, &w[i].mix, w[i].prelu);
+static float *padded(struct pool *pool, const float *from, unsigned n) {
+    float *to = pool_floats(pool, linear_padded(n));
+    if (to && from)
+        memcpy(to, from, n * sizeof *to);
+    return to;
+}
+
+/* A layer uses pairs if the kernels have them and it has enough outputs to make up for the cost of rounding. */
+static void pack_linear(struct net *n, const struct op *op, struct packed *w) {
+    const unsigned n_in = op->linear->n_in, n_out = op->linear->n_out;
+    w->pairs = op->kind != OP_ATTEND && n->k->linear_pairs && n_out > (n->k->bf16 ? LINEAR_NARROW : LINEAR_PANEL) &&
+               n_in % LINEAR_PANEL == 0 && n_in <= LINEAR_MAX_IN;
+    w->weight = pool_floats(&n->pool, (size_t)linear_padded(n_out) * n_in / (w->pairs ? 2 : 1));
+    w->steps = pool_floats(&n->pool, linear_padded(n_out));
+    if (w->weight && w->steps) {
+        if (!w->pairs)
+            linear_pack(w->weight, op->linear->weight, n_out, n_in);
+        else if (n->k->bf16)
+            linear_bf16_pack(w->weight, op->linear->weight, n_out, n_in);
+        else
+            linear_int16_pack(w->weight, w->steps, op->linear->weight, n_out, n_in);
     }
+    w->bias = padded(&n->pool, op->linear->bias, n_out);
+    w->prelu = op->prelu ? padded(&n->pool, op->prelu, n_out) : NULL;
 }
 
-static void time_layer_init(struct net *n, struct time_layer *t, const struct time_weights *w) {
-    layer_init(&t->gate, &n->pool, n->k, &w->gate, NULL);
-    layer_init(&t->proj, &n->pool, n->k, &w->proj, NULL);
-    mixer_init(&t->mixer, &n->pool, n->k, n->config, w);
+static void pack(struct net *n, const struct op *op, struct packed *w) {
+    const struct model_config *g = n->plan->config;
+    if (op->linear)
+        pack_linear(n, op, w);
+    if (op->kind == OP_SCAN && (w->decay = pool_floats(&n->pool, (size_t)g->d_inner * g->d_state)))
+        scan_pack(w->decay, op->decay, g->d_inner, g->d_state);
+    if (op->kind == OP_SSD && (w->decay = pool_floats(&n->pool, SSD_MAX_HEADS)))
+        for (unsigned i = 0; i < g->d_inner / g->head_dim; i++)
+            w->decay[i] = (float)(op->decay[i] * M_LOG2E);
 }
 
-static void freq_layer_init(struct net *n, struct freq_layer *f, const struct freq_weights *w) {
-    layer_init(&f->gate, &n->pool, n->k, &w->gate, NULL);
-    f->gate_taps = w->gate_taps;
-    layer_init(&f->attention, &n->pool, &kernels_reference, &w->attention, NULL);
-    layer_init(&f->proj, &n->pool, n->k, &w->proj, NULL);
-    layer_init(&f->up, &n->pool, n->k, &w->up, NULL);
-    for (unsigned p = 0; p < n->config->n_kernels; p++) {
-        f->prime[p].mixed_taps = w->prime[p].mixed_taps;
-        f->prime[p].taps = w->prime[p].taps;
-        layer_init(&f->prime[p].mix, &n->pool, n->k, &w->prime[p].mix, NULL);
-    }
-    layer_init(&f->down, &n->pool, n->k, &w->down, NULL);
-}
+/* ---- maps ---- */
 
-static void up_init(struct net *n, struct up *u, const struct up_weights *w) {
-    layer_init(&u->even, &n->pool, n->k, &w->even, w->prelu);
-    layer_init(&u->odd, &n->pool, n->k, &w->odd, w->prelu);
-    layer_init(&u->head, &n->pool, n->k, &w->head, NULL);
-}
-
-static void weights_init(struct net *n, const struct weights *w) {
-    const struct model_config *g = n->config;
-    layer_init(&n->embed, &n->pool, n->k, &w->embed, w->embed_prelu);
-    dense_init(n, &n->encoder, w->encoder);
-    layer_init(&n->down, &n->pool, n->k, &w->down, w->down_prelu);
-    for (unsigned b = 0; b < g->n_blocks; b++) {
-        const struct block_weights *of = &w->blocks[b];
-        for (unsigned i = 0; i < g->n_time; i++)
-            time_layer_init(n, &n->blocks[b].time[i], &of->time[i]);
-        for (unsigned i = 0; i < g->n_freq; i++)
-            freq_layer_init(n, &n->blocks[b].freq[i], &of->freq[i]);
-        n->blocks[b].time_skip = of->time_skip;
-        n->blocks[b].freq_skip = of->freq_skip;
-    }
-    dense_init(n, &n->mask, w->mask);
-    up_init(n, &n->mask_up, &w->mask_up);
-    n->slope = w->mask_slope;
-    dense_init(n, &n->phase, w->phase);
-    up_init(n, &n->phase_up, &w->phase_up);
+static struct place place_of(const struct map *m, bool widest) {
+    const size_t row = m->storage == MAP_INPUT ? m->n_channels : linear_padded(m->n_channels) + (widest ? GAP : 0);
+    return (struct place){.row = row,
+                          .frame = (m->n_rows + 2 * m->margin) * row,
+                          .first = m->margin * row,
+                          .n_frames = m->storage == MAP_RING ? m->n_past + 1 : m->n_past};
 }
 
 /* Allocates the scratch, which completes the net; frees it if memory ran out, here or before. */
 static int add_scratch(struct net **ret, struct net *n) {
-    const struct model_config *g = n->config;
-    size_t c = g->channels, full = g->n_positions, half = g->n_half;
-    n->n_ring = (1u << g->depth) + 1; /* twice the widest spacing, 2^(depth - 1), plus the current frame */
-    n->pad = g->kernels[g->n_kernels - 1] / 2;
-    n->full_a = pool_floats(&n->pool, full * c);
-    n->full_b = pool_floats(&n->pool, full * c);
-    n->half_a = pool_floats(&n->pool, half * c);
-    n->half_b = pool_floats(&n->pool, half * c);
-    n->product = pool_floats(&n->pool, half * c);
-    n->mixed = pool_floats(&n->pool, g->n_kernels * half * c);
-    n->gates = pool_floats(&n->pool, (half + 2) * 2 * c);
-    n->gated = pool_floats(&n->pool, half * 2 * c);
-    mixer_scratch_init(&n->mixing, &n->pool, g);
-    n->chunks = pool_floats(&n->pool, (half + 2 * n->pad) * (g->n_kernels * c + GAP));
-    n->mean = pool_floats(&n->pool, c);
-    n->factor = pool_floats(&n->pool, c);
-    n->padded = pool_floats(&n->pool, (half + 2) * c);
-    n->head = pool_floats(&n->pool, full * LINEAR_PANEL);
-    if (!pool_ok(&n->pool)) {
+    const struct plan *p = n->plan;
+    n->at = calloc(p->n_maps, sizeof *n->at);
+    for (unsigned i = 1; i < MAP_KEPT && n->at; i++) {
+        float *frame = pool_floats(&n->pool, n->places[i].frame);
+        n->at[i] = frame ? frame + n->places[i].first : NULL;
+    }
+    n->mean = pool_floats(&n->pool, p->config->channels);
+    if (!n->at || !pool_ok(&n->pool)) {
         net_free(n);
         return -ENOMEM;
     }
@@ -160,11 +112,22 @@ static int add_scratch(struct net **ret, struct net *n) {
 
 int net_new(struct net **ret, const struct model *model, const struct kernels *kernels) {
     struct net *n = calloc(1, sizeof *n);
-    if (!n)
+    if (!n || plan_new(&n->plan, model)) {
+        free(n);
         return -ENOMEM;
-    n->config = model_config(model);
+    }
+    const struct plan *p = n->plan;
     n->k = kernels;
-    weights_init(n, model_weights(model));
+    n->packed = calloc(p->n_ops, sizeof *n->packed);
+    n->places = calloc(p->n_maps, sizeof *n->places);
+    if (!n->packed || !n->places) {
+        net_free(n);
+        return -ENOMEM;
+    }
+    for (unsigned i = 0; i < p->n_ops; i++)
+        pack(n, &p->ops[i], &n->packed[i]);
+    for (unsigned i = 0; i < p->n_maps; i++)
+        n->places[i] = place_of(&p->maps[i], i == MAP_CHUNKS);
     return add_scratch(ret, n);
 }
 
@@ -173,6 +136,7 @@ int net_share(struct net **ret, const struct net *of) {
     if (!n)
         return -ENOMEM;
     *n = *of;
+    n->shares = true;
     n->pool = (struct pool){0};
     return add_scratch(ret, n);
 }
@@ -181,28 +145,20 @@ void net_free(struct net *n) {
     if (!n)
         return;
     pool_done(&n->pool);
+    free(n->at);
+    if (!n->shares) {
+        free(n->places);
+        free(n->packed);
+        plan_free(n->plan);
+    }
     free(n);
 }
 
-/* ---- state ---- */
-
-/* A dense block keeps its input and all layers' outputs except the last: rings of n_ring frames, each with a row of
- * zeros on each side. */
-static void dense_state_init(const struct net *n, struct pool *pool, float *maps[MODEL_MAX_DEPTH], unsigned n_rows) {
-    for (unsigned i = 0; i < n->config->depth; i++)
-        maps[i] = pool_floats(pool, (size_t)n->n_ring * (n_rows + 2) * n->config->channels);
-}
-
 int net_state_init(const struct net *n, struct net_state *s) {
-    const struct model_config *g = n->config;
-    *s = (struct net_state){0};
-    dense_state_init(n, &s->pool, s->encoder, g->n_positions);
-    dense_state_init(n, &s->pool, s->mask, g->n_half);
-    dense_state_init(n, &s->pool, s->phase, g->n_half);
-    for (unsigned b = 0; b < g->n_blocks; b++)
-        for (unsigned i = 0; i < g->n_time; i++)
-            mixer_state_init(&s->mixers[b][i], &s->pool, g);
-    if (pool_ok(&s->pool))
+    *s = (struct net_state){.maps = calloc(n->plan->n_maps, sizeof *s->maps)};
+    for (unsigned i = MAP_KEPT; i < n->plan->n_maps && s->maps; i++)
+        s->maps[i] = pool_floats(&s->pool, n->places[i].n_frames * n->places[i].frame);
+    if (s->maps && pool_ok(&s->pool))
         return 0;
     net_state_done(s);
     return -ENOMEM;
@@ -215,160 +171,194 @@ void net_state_reset(struct net_state *s) {
 
 void net_state_done(struct net_state *s) {
     pool_done(&s->pool);
+    free(s->maps);
     *s = (struct net_state){0};
 }
 
 /* ---- one frame ---- */
 
-/* A layer's input: the layer norm of a map [n_half][channels]. */
-static struct linear norm(const struct net *n, const float *x) {
-    return (struct linear){.n_rows = n->config->n_half, .of = LINEAR_OF_NORM, .x = x, .x_stride = n->config->channels,
-                           .epsilon = n->config->norm_epsilon};
+static size_t row_of(const struct net *n, unsigned map) {
+    return n->places[map].row;
 }
 
-/* A depthwise 3x3 convolution, causal, spaced 2^i in time, over the maps so far, then a linear layer to `channels`. The
- * last layer's output, y [n_rows][channels], is not kept. */
-static void dense(const struct net *n, const struct dense *d, float *const maps[], unsigned long now, unsigned n_rows,
-                  const float *x, float *y) {
-    const size_t c = n->config->channels, frame = (n_rows + 2) * c;
-    const unsigned depth = n->config->depth;
-    memcpy(maps[0] + now % n->n_ring * frame + c, x, n_rows * c * sizeof *x);
-    for (unsigned i = 0; i < depth; i++) {
-        struct depthwise convs[MODEL_MAX_DEPTH];
-        for (unsigned j = 0; j <= i; j++) { /* maps[0], the block's input, is concatenated last */
-            struct depthwise *conv = &convs[i - j];
-            *conv = (struct depthwise){.n_rows = n_rows, .n_channels = (unsigned)c, .n_times = DENSE_TAPS,
-                                        .n_taps = DENSE_TAPS,
-                                       .x_stride = c, .taps = d->taps[i] + (i - j) * c, .taps_stride = (i + 1) * c};
-            for (unsigned t = 0; t < DENSE_TAPS; t++) {
-                unsigned long back = (unsigned long)(DENSE_TAPS - 1 - t) << i;
-                conv->x[t] = maps[j] + (now + n->n_ring - back) % n->n_ring * frame;
-            }
-        }
-        layer_run_of(&d->mix[i], n->k,
-                     (struct linear){.n_rows = n_rows, .of = LINEAR_OF_CONVS, .n_convs = i + 1, .convs = convs}, NULL,
-                     i + 1 < depth ? maps[i + 1] + now % n->n_ring * frame + c : y, c);
+/* The first position of a ring or state, `back` frames ago. */
+static float *before(const struct net *n, unsigned map, unsigned long back) {
+    const struct place *p = &n->places[map];
+    return n->state->maps[map] + (n->state->now + p->n_frames - back) % p->n_frames * p->frame + p->first;
+}
+
+static void begin(struct net *n, const struct net_state *s) {
+    n->state = s;
+    for (unsigned i = MAP_KEPT; i < n->plan->n_maps; i++)
+        n->at[i] = before(n, i, 0);
+}
+
+/* Runs the operation's linear layer; `a` has all but its weights. */
+static void layer(const struct net *n, const struct op *op, const struct packed *w, struct linear a) {
+    a.n_rows = op_rows(n->plan, op);
+    a.n_in = op->linear->n_in;
+    a.n_out = op->linear->n_out;
+    a.epsilon = n->plan->config->norm_epsilon;
+    a.weight = w->weight;
+    a.steps = w->steps;
+    a.bias = w->bias;
+    a.prelu = w->prelu;
+    (w->pairs ? n->k->linear_pairs : n->k->linear)(&a);
+}
+
+/* The same with the output to y. */
+static void layer_to_y(const struct net *n, const struct op *op, const struct packed *w, struct linear a) {
+    const size_t row = row_of(n, op->y);
+    a.add = n->at[op->add];
+    a.skip = n->at[op->skip];
+    a.blend = op->blend;
+    a.y = n->at[op->y] + op->y_row * row;
+    a.add_stride = a.y_stride = op->y_step * row;
+    layer(n, op, w, a);
+}
+
+static void linear(struct net *n, const struct op *op, const struct packed *w) {
+    const size_t row = row_of(n, op->x);
+    layer_to_y(n, op, w, (struct linear){.of = op->of, .x = n->at[op->x] + op->x_row * (ptrdiff_t)row,
+                                         .x_stride = op->x_step * row, .n_convs = n->plan->config->n_kernels,
+                                         .convs = n->primes});
+}
+
+static void dense(struct net *n, const struct op *op, const struct packed *w) {
+    const unsigned n_maps = op->index + 1, c = n->plan->config->channels;
+    struct depthwise convs[MODEL_MAX_DEPTH];
+    for (unsigned i = 0; i < n_maps; i++) { /* the latest map first, the block's input last */
+        const unsigned map = op_dense_map(op, n_maps - 1 - i);
+        const size_t row = row_of(n, map);
+        convs[i] = (struct depthwise){.n_rows = op_rows(n->plan, op), .n_channels = c, .n_times = DEPTHWISE_TIMES,
+                                      .n_taps = op->n_taps, .x_stride = row, .taps = op->taps + (size_t)i * c,
+                                      .taps_stride = (size_t)n_maps * c};
+        for (unsigned t = 0; t < DEPTHWISE_TIMES; t++)
+            convs[i].x[t] = before(n, map, (DEPTHWISE_TIMES - 1ul - t) << op->index) - op->n_taps / 2 * row;
     }
+    layer_to_y(n, op, w, (struct linear){.of = LINEAR_OF_CONVS, .n_convs = n_maps, .convs = convs});
 }
 
-void net_embed(struct net *n, const float *features, float *y) {
-    layer_run(&n->embed, n->k, n->config->n_positions, features, 3, NULL, y, n->config->channels);
+/* n_channels of x, from `first` on. */
+static struct depthwise over_frequency(const struct net *n, const struct op *op, unsigned first, unsigned n_channels) {
+    const size_t row = row_of(n, op->x);
+    return (struct depthwise){.n_rows = op_rows(n->plan, op), .n_channels = n_channels, .n_times = 1,
+                              .n_taps = op->n_taps, .x = {n->at[op->x] - op->n_taps / 2 * row + first},
+                              .x_stride = row, .taps = op->taps, .taps_stride = n_channels};
 }
 
-void net_encode(struct net *n, struct net_state *s, const float *x, float *y) {
-    dense(n, &n->encoder, s->encoder, s->now, n->config->n_positions, x, y);
+static void depthwise(struct net *n, const struct op *op, const struct packed *w) {
+    (void)w;
+    struct depthwise a = over_frequency(n, op, 0, n->plan->maps[op->x].n_channels);
+    a.y = n->at[op->y];
+    a.y_stride = row_of(n, op->y);
+    n->k->depthwise(&a);
 }
 
-/* Convolution over frequency, kernel 3, stride 2: each row is three positions, and rows start two positions apart. */
-void net_down(struct net *n, const float *x, float *y) {
-    size_t c = n->config->channels;
-    layer_run(&n->down, n->k, n->config->n_half, x, 2 * c, NULL, y, c);
+static void attend(struct net *n, const struct op *op, const struct packed *w) {
+    n->k->attend(&(struct attend){.n_rows = op_rows(n->plan, op), .n_channels = n->plan->config->channels,
+                                  .weight = w->weight, .bias = w->bias, .x = n->at[op->x],
+                                  .y = n->at[op->y], .mean = n->mean, .factor = n->at[op->room]});
 }
 
-/* x += proj(gate(norm(x))); x += mixer(norm(x)). y may be x. The last layer adds blend times skip, the stage's input;
- * both are NULL in the others. */
-static void time_layer(const struct net *n, const struct time_layer *t, struct mixer_state *s, unsigned long now,
-                       const float *x, float *y, const float *skip, const float *blend) {
-    const unsigned rows = n->config->n_half, c = n->config->channels;
-    layer_run_of(&t->gate, n->k, norm(n, x), NULL, n->gated, 2 * c);
-    layer_run_of(&t->proj, n->k, (struct linear){.n_rows = rows, .of = LINEAR_OF_GATE, .x = n->gated,
-                                                 .x_stride = 2 * c},
-                 x, y,
-                 c);
-    mixer_run(&t->mixer, n->k, &n->mixing, s, now, skip, blend, y);
+/* Computes one factor of the product, and leaves the other one and the product to the layer that reads y. */
+static void prime(struct net *n, const struct op *op, const struct packed *w) {
+    const unsigned c = n->plan->config->channels;
+    float *mixed = n->at[op->y] + (size_t)op->index * op_rows(n->plan, op) * c; /* [rows][c], chunk after chunk */
+    struct depthwise *a = &n->primes[op->index];
+    *a = over_frequency(n, op, op->index * c, c);
+    a->taps = op->mixed_taps;
+    layer(n, op, w, (struct linear){.of = LINEAR_OF_CONVS, .n_convs = 1, .convs = a, .y = mixed, .y_stride = c});
+    a->taps = op->taps;
+    a->times = mixed;
+    a->times_stride = c;
 }
 
-void net_time_stage(struct net *n, struct net_state *s, unsigned block, const float *x, float *y) {
-    const struct model_config *g = n->config;
-    const struct block *b = &n->blocks[block];
-    for (unsigned i = 0; i < g->n_time; i++)
-        time_layer(n, &b->time[i], &s->mixers[block][i], s->now, i ? y : x, y,
-                   i + 1 < g->n_time ? NULL : x, b->time_skip);
+static void conv(struct net *n, const struct op *op, const struct packed *w) {
+    (void)w;
+    const unsigned n_past = op->n_taps - 1;
+    struct conv a = {.n_rows = op_rows(n->plan, op), .n_channels = n->plan->maps[op->y].n_channels,
+                     .n_taps = op->n_taps, .x = n->at[op->x], .x_stride = row_of(n, op->x), .taps = op->taps,
+                     .bias = op->bias, .y = n->at[op->y]};
+    for (unsigned p = 0; p < n_past; p++)
+        a.past[p] = before(n, op->state, n_past - p);
+    n->k->conv(&a);
 }
 
-/* x += proj(attention * gate(taps(norm(x)))); x += down(prime kernels of up(norm(x))). y, skip and blend as in
- * time_layer. */
-static void freq_layer(const struct net *n, const struct freq_layer *f, const float *x, float *y, const float *skip,
-                       const float *blend) {
-    const struct model_config *g = n->config;
-    const unsigned rows = g->n_half, c = g->channels, width = g->n_kernels * c + GAP;
+static void scan(struct net *n, const struct op *op, const struct packed *w) {
+    const unsigned rows = op_rows(n->plan, op), d = n->plan->config->d_inner, n_states = n->plan->config->d_state;
+    float *select = n->at[op->select], *step = n->at[op->room];
+    layer(n, op, w, (struct linear){.x = select + 2 * n_states, .x_stride = row_of(n, op->select), .y = step,
+                                    .y_stride = d});
+    n->k->scan(&(struct scan){.n_rows = rows, .n_channels = d, .n_states = n_states, .u = n->at[op->x], .step = step,
+                              .select = select, .select_stride = row_of(n, op->select), .z = n->at[op->z] + d,
+                              .z_stride = row_of(n, op->z), .decay = w->decay, .pass = op->pass,
+                              .h = n->at[op->state], .y = n->at[op->y]});
+}
 
-    layer_run_of(&f->gate, n->k, norm(n, x), NULL, n->gates + 2 * c, 2 * c);
-    n->k->depthwise(&(struct depthwise){.n_rows = rows, .n_channels = 2 * c, .n_times = 1, .n_taps = DENSE_TAPS,
-                                        .x = {n->gates}, .x_stride = 2 * c, .taps = f->gate_taps, .taps_stride = 2 * c,
-                                        .y = n->gated, .y_stride = 2 * c});
-    n->k->attend(&(struct attend){.n_rows = rows,
-                                  .n_channels = c,
-                                  .weight = f->attention.weight,
-                                  .bias = f->attention.bias,
-                                  .x = n->gated,
-                                  .y = n->product,
-                                  .mean = n->mean,
-                                  .factor = n->factor});
-    layer_run(&f->proj, n->k, rows, n->product, c, x, y, c);
+static void ssd(struct net *n, const struct op *op, const struct packed *w) {
+    const struct model_config *g = n->plan->config;
+    float *z = n->at[op->z] + n->plan->maps[op->x].n_channels;
+    n->k->ssd(&(struct ssd){.n_rows = op_rows(n->plan, op), .n_channels = g->d_inner, .head_dim = g->head_dim,
+                            .n_states = g->d_state, .epsilon = g->norm_epsilon, .u = n->at[op->x],
+                            .u_stride = row_of(n, op->x), .step = z + g->d_inner, .z = z, .z_stride = row_of(n, op->z),
+                            .decay = w->decay, .pass = op->pass, .h = n->at[op->state], .y = n->at[op->y],
+                            .y_stride = row_of(n, op->y)});
+}
 
-    layer_run_of(&f->up, n->k, norm(n, y), NULL, n->chunks + (size_t)n->pad * width, width);
-    struct depthwise primes[MODEL_MAX_KERNELS];
-    for (unsigned p = 0; p < g->n_kernels; p++) {
-        float *mixed = n->mixed + (size_t)p * rows * c;
-        struct depthwise *prime = &primes[p];
-        *prime = (struct depthwise){.n_rows = rows, .n_channels = c, .n_times = 1, .n_taps = g->kernels[p],
-                                    .x = {n->chunks + (size_t)(n->pad - g->kernels[p] / 2) * width + p * c},
-                                    .x_stride = width, .taps = f->prime[p].mixed_taps, .taps_stride = c};
-        layer_run_of(&f->prime[p].mix, n->k,
-                     (struct linear){.n_rows = rows, .of = LINEAR_OF_CONVS, .n_convs = 1, .convs = prime},
-                     NULL, mixed, c);
-        prime->taps = f->prime[p].taps;
-        prime->times = mixed;
-        prime->times_stride = c;
+static void gru(struct net *n, const struct op *op, const struct packed *w) {
+    const unsigned rows = op_rows(n->plan, op), c = n->plan->config->channels;
+    float *h = n->at[op->state], *gates = n->at[op->room];
+    layer(n, op, w, (struct linear){.x = h, .x_stride = c, .y = gates, .y_stride = row_of(n, op->room)});
+    n->k->gru(&(struct gru){.n_rows = rows, .n_channels = c, .a = n->at[op->x], .b = gates, .h = h});
+    memcpy(n->at[op->y], h, (size_t)rows * c * sizeof *h);
+}
+
+static void lstm(struct net *n, const struct op *op, const struct packed *w) {
+    const unsigned rows = op_rows(n->plan, op), c = n->plan->config->channels;
+    const size_t row = row_of(n, op->x);
+    float *h = n->at[op->state], *gates = n->at[op->x];
+    layer(n, op, w, (struct linear){.x = h, .x_stride = c, .add = gates, .add_stride = row, .y = gates,
+                                    .y_stride = row});
+    n->k->lstm(&(struct lstm){.n_rows = rows, .n_channels = c, .gates = gates, .cell = n->at[op->cell], .h = h});
+    memcpy(n->at[op->y], h, (size_t)rows * c * sizeof *h);
+}
+
+static void (*const runs[])(struct net *n, const struct op *op, const struct packed *w) = {
+    [OP_LINEAR] = linear, [OP_DENSE] = dense, [OP_DEPTHWISE] = depthwise, [OP_ATTEND] = attend, [OP_PRIME] = prime,
+    [OP_CONV] = conv, [OP_SCAN] = scan, [OP_SSD] = ssd, [OP_GRU] = gru, [OP_LSTM] = lstm,
+};
+
+static void run(struct net *n, const struct op *first, unsigned n_ops) {
+    for (const struct op *op = first; op < first + n_ops; op++)
+        runs[op->kind](n, op, &n->packed[op - n->plan->ops]);
+}
+
+void net_run(struct net *n, struct net_state *s, const float *features, float *mask, float *rotation) {
+    const struct model_config *g = n->plan->config;
+    const float *v = n->at[MAP_MASK], *r = n->at[MAP_ROTATION];
+    begin(n, s);
+    memcpy(n->at[MAP_FEATURES], features, 3 * g->n_positions * sizeof *features);
+    run(n, n->plan->ops, n->plan->n_ops);
+    for (unsigned p = 0; p < g->n_positions; p++) {
+        mask[p] = g->mask_ceiling / (1 + expf(-n->plan->mask_slope[p] * v[p * row_of(n, MAP_MASK)]));
+        memcpy(rotation + 2 * p, r + p * row_of(n, MAP_ROTATION), 2 * sizeof *rotation);
     }
-    layer_run_of(&f->down, n->k,
-                 (struct linear){.n_rows = rows, .of = LINEAR_OF_CONVS, .n_convs = g->n_kernels, .convs = primes,
-                                 .skip = skip, .blend = blend}, y, y, c);
+    net_step(s);
 }
 
-void net_freq_stage(struct net *n, unsigned block, const float *x, float *y) {
-    const struct model_config *g = n->config;
-    const struct block *b = &n->blocks[block];
-    for (unsigned i = 0; i < g->n_freq; i++)
-        freq_layer(n, &b->freq[i], i ? y : x, y, i + 1 < g->n_freq ? NULL : x, b->freq_skip);
-}
-
-/* Dense block, upsampling to full resolution, head: writes n->head [n_positions][16]. */
-static void decode(const struct net *n, const struct dense *d, const struct up *u, float *const maps[],
-                   unsigned long now, const float *x) {
-    const unsigned c = n->config->channels, half = n->config->n_half;
-    dense(n, d, maps, now, half, x, n->padded + c);
-    layer_run(&u->even, n->k, half + 1, n->padded, c, NULL, n->full_a, 2 * c);
-    layer_run(&u->odd, n->k, half, n->padded + c, c, NULL, n->full_a + c, 2 * c);
-    layer_run(&u->head, n->k, n->config->n_positions, n->full_a, c, NULL, n->head, LINEAR_PANEL);
-}
-
-void net_mask(struct net *n, struct net_state *s, const float *x, float *mask) {
-    decode(n, &n->mask, &n->mask_up, s->mask, s->now, x);
-    for (unsigned p = 0; p < n->config->n_positions; p++)
-        mask[p] = n->config->mask_ceiling / (1 + expf(-n->slope[p] * n->head[p * LINEAR_PANEL]));
-}
-
-void net_phase(struct net *n, struct net_state *s, const float *x, float *rotation) {
-    decode(n, &n->phase, &n->phase_up, s->phase, s->now, x);
-    for (unsigned p = 0; p < n->config->n_positions; p++)
-        memcpy(rotation + 2 * p, n->head + p * LINEAR_PANEL, 2 * sizeof *rotation);
+void net_stage(struct net *n, struct net_state *s, enum plan_stage stage, unsigned block, const float *x, float *y) {
+    unsigned n_ops;
+    const struct op *first = plan_stage(n->plan, stage, block, &n_ops);
+    const unsigned in = first->x, out = first[n_ops - 1].y;
+    const struct map *to = &n->plan->maps[out];
+    begin(n, s);
+    memcpy(n->at[in], x, n->plan->maps[in].n_rows * row_of(n, in) * sizeof *x);
+    run(n, first, n_ops);
+    for (unsigned r = 0; r < to->n_rows; r++)
+        memcpy(y + r * to->n_channels, n->at[out] + r * row_of(n, out), to->n_channels * sizeof *y);
 }
 
 void net_step(struct net_state *s) {
     s->now++;
-}
-
-void net_run(struct net *n, struct net_state *s, const float *features, float *mask, float *rotation) {
-    net_embed(n, features, n->full_a);
-    net_encode(n, s, n->full_a, n->full_b);
-    net_down(n, n->full_b, n->half_a);
-    for (unsigned b = 0; b < n->config->n_blocks; b++) {
-        net_time_stage(n, s, b, n->half_a, n->half_b);
-        net_freq_stage(n, b, n->half_b, n->half_a);
-    }
-    net_mask(n, s, n->half_a, mask);
-    net_phase(n, s, n->half_a, rotation);
-    net_step(s);
 }
