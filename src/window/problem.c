@@ -98,6 +98,7 @@ static char *tell_missing(const json_t *p) {
                     : is(p, CODE_GPU_ASLEEP) ? _("The GPU is asleep and is not woken.")
                     : is(p, CODE_GPU_BUSY)   ? _("Another program keeps the GPU busy.")
                     : is(p, CODE_GPU_FAILED) ? _("The GPU failed. It is used again once nobody records.")
+                    : is(p, CODE_NO_FILTERS) ? _("Enhanced Mic stands in for the microphone only with WirePlumber 0.5.")
                                              : NULL);
 }
 
