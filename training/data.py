@@ -28,6 +28,7 @@ FIRST = .3                                              # share of the speech th
 WHISPERED = .04                                         # share of the speech
 FAINT = .2, (-30, -8)                                   # share of the speech with a passage so many dB quieter
 EVENTS = .3, (-32, 3)                                   # share of the clips with events; dB over the speech
+TAUGHT = 2                                              # of so many clips one has a teacher, who takes time
 CODED = .1                                              # share of the coded audio in what is drawn from a pack, at most
 NARROW = .25                                            # share of recorded noise from noise_wide, if there is any
 FULL_KNOWN, WIDE_KNOWN = 15500., 7800.                  # Hz up to which the packs' speech is a target
@@ -122,7 +123,7 @@ class Pack:
 
 class Mixer:
     """batch(n) -> noisy, target [n, samples], the frequency above which the target is not known [n,1], and the first
-    sample that counts [n,1]; with a teacher also its output for the noisy ones [n, samples]."""
+    sample that counts [n,1]; with a teacher also its output for every TAUGHT-th noisy one."""
 
     def __init__(self, folder, samples, device, seed, teacher=None):
         self.device, self.teacher = device, teacher
@@ -479,9 +480,10 @@ class Mixer:
         """n clips, as described at the class. Makes STOCK batches at once."""
         if not self.stock or len(self.stock[0][0]) != n:
             made = self.make(n * STOCK)
-            if self.teacher:
-                made = *made, self.teacher(made[0])
             self.stock = [[x[i::STOCK].contiguous() for x in made] for i in range(STOCK)]
+            if self.teacher:
+                taught = self.teacher(torch.cat([clips[0][::TAUGHT] for clips in self.stock])).chunk(STOCK)
+                self.stock = [[*clips, x] for clips, x in zip(self.stock, taught)]
         return self.stock.pop()
 
     def make(self, n):

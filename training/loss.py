@@ -3,7 +3,7 @@ import torch
 import torch.nn.functional as F
 from scipy.fft import prev_fast_len
 
-from data import RATE, at_16k, lowpass, rms
+from data import RATE, TAUGHT, at_16k, lowpass, rms
 
 DEEP = 38                                               # dB: less than this in pauses is not worth more
 FIRST = 2.                                              # weight of the first second that counts; 1 of all others
@@ -22,9 +22,9 @@ def phases(loss):
 
 class Loss:
     """loss(noisy, clean, known, start) -> total, {term: value before its weight, 0 where that is 0}. known [B,1]: Hz
-    above which clean says nothing; start [B,1]: the first sample that counts; taught: the teacher's output for noisy.
-    metric, critic: of metric.py, critic.py, for clips that they are to judge; `judged`, `told` are what they learn
-    from."""
+    above which clean says nothing; start [B,1]: the first sample that counts; taught: the teacher's output for
+    noisy[::TAUGHT]. metric, critic: of metric.py, critic.py, for clips that they are to judge; `judged`, `told` are
+    what they learn from."""
 
     def __init__(self, net, samples, device, weights, metric=None, critic=None):
         self.net, self.weights, self.metric, self.critic = net, weights, metric, critic
@@ -121,6 +121,7 @@ class Loss:
     def unlike_teacher(self, mh, ph, mc, mn, taught, w):
         """Distance from the teacher's spectrum in frames that the teacher brings nearer to clean speech than they were:
         it also cuts faint speech, and changes what is clean."""
+        mh, ph, mc, mn, w = (x[::TAUGHT] for x in (mh, ph, mc, mn, w))
         mt, pt = self.net.features(self.net.stft(taught))
         far = lambda m: ((m - mc).square() * w).sum(2, keepdim=True)
         w = w * (far(mt) < far(mn))

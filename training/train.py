@@ -189,7 +189,9 @@ def train(config, data, out, weights=None, resume=False, device='cuda' if torch.
     opt = torch.optim.AdamW(net.parameters(), t['learning_rate'], betas=(.9, .99), weight_decay=.01,
                             fused=device != 'cpu')
     samples = int(t['clip_seconds'] * RATE)
-    mixer = mixer or Mixer(data, samples, device, t['seed'] * 1000 + rank, teacher_for(config['loss'], device))
+    if mixer is None:
+        teacher = teacher_for(config['loss'], device, t.get('teacher'))
+        mixer = Mixer(data, samples, device, t['seed'] * 1000 + rank, teacher)
     if folded:
         calibrate(net, mixer.batch(t['batch'])[0])
         if processes > 1:                               # each had clips of its own

