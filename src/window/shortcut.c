@@ -21,6 +21,7 @@ struct shortcut {
     shortcut_told *told;
     gpointer data;
     char *session;          /* the portal's, or NULL */
+    gboolean closes;        /* the portal is closing the session before */
     guint answer;           /* a subscription while a request is pending, or 0 */
     responded *responded;   /* to that request */
 };
@@ -113,13 +114,26 @@ static void on_session(struct shortcut *s, guint response, GVariant *results) {
     bind(s);
 }
 
+static void on_closed(GObject *bus, GAsyncResult *result, gpointer data) {
+    struct shortcut *s = data;
+    g_autoptr(GVariant) answer = g_dbus_connection_call_finish(G_DBUS_CONNECTION(bus), result, NULL);
+    s->closes = FALSE;
+    request(s, "CreateSession", NULL, 0, on_session);
+}
+
+/* The portal accepts one attempt per session, so each needs its own. They have one name, by which desktops remember the
+ * key, so the last one must have ended. */
 void shortcut_ask(struct shortcut *s) {
-    if (s->answer) /* the desktop is asking already */
+    if (s->answer || s->closes) /* the desktop is asking already */
         return;
-    if (s->session)
-        bind(s);
-    else
+    if (!s->session) {
         request(s, "CreateSession", NULL, 0, on_session);
+        return;
+    }
+    g_autofree char *session = g_steal_pointer(&s->session);
+    s->closes = TRUE;
+    g_dbus_connection_call(s->bus, PORTAL, session, "org.freedesktop.portal.Session", "Close", NULL, NULL,
+                           G_DBUS_CALL_FLAGS_NONE, -1, NULL, on_closed, s);
 }
 
 static void on_activated(GDBusConnection *bus, const char *sender, const char *path, const char *interface,
