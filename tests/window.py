@@ -478,8 +478,12 @@ wait('who is forgotten is shown', lambda: not find('check box', 'pw-record') and
 recorder = start('pw-record', '--target', 'enhanced_mic', '-P', '{ application.name = "A & <b>" }',
                  f'{TMP}/recorded.wav')
 wait('a name is not shown as it is', lambda: find('check box', 'A & <b>') and shows('A & <b>'))
-recorder.kill(), player.kill(), player.wait()
-ok('moves applications, and shows where others move them')
+player.kill(), player.wait()
+ended = time.monotonic()
+wait('silence is not told', lambda: shows('It sends nothing but silence'))
+assert time.monotonic() - ended < 20, 'silence is told too late'
+recorder.kill(), recorder.wait()
+ok('moves applications, and shows where others move them; and tells silence')
 
 # ---- problems --------------------------------------------------------------------------------------------------------
 
@@ -540,7 +544,7 @@ def offer(path, interface, methods, call, get=None):
 
 
 def own(name):
-    return Gio.bus_own_name_on_connection(bus, name, Gio.BusNameOwnerFlags.NONE, None, None)
+    return Gio.bus_own_name_on_connection(bus, name, Gio.BusNameOwnerFlags.REPLACE, None, None)  # a real one, too
 
 
 def script(name, text):
@@ -622,21 +626,25 @@ player.kill()
 
 SHORTCUTS = 'org.freedesktop.portal.GlobalShortcuts'
 DESKTOP = '/org/freedesktop/portal/desktop'
-bound = []
+SESSION = f'{DESKTOP}/session/1'
+calls, bound = [], []
 
 
 def on_portal(method, parameters):
-    token = parameters[-1]['handle_token']
-    if method == 'CreateSession':
-        results = {'session_handle': GLib.Variant('s', f'{DESKTOP}/session/1')}
-    else:
+    """The user cancels the first attempt. As in the real one, a session has one attempt."""
+    calls.append(method)
+    if method == 'Close':
+        return None
+    response, results = 0, {'session_handle': GLib.Variant('s', SESSION)}
+    if method == 'BindShortcuts':
         bound.append(parameters[1][0][0])
         key = {'trigger_description': GLib.Variant('s', 'Ctrl+Alt+N')}
         results = {'shortcuts': GLib.Variant('a(sa{sv})', [(bound[-1], key)])}
+        response = 1 if len(bound) == 1 else 0
     asker = window_name()
-    path = f'{DESKTOP}/request/{asker[1:].replace(".", "_")}/{token}'
+    path = f'{DESKTOP}/request/{asker[1:].replace(".", "_")}/{parameters[-1]["handle_token"]}'
     GLib.idle_add(lambda: bus.emit_signal(asker, path, 'org.freedesktop.portal.Request', 'Response',
-                                          GLib.Variant('(ua{sv})', (0, results))) and False)
+                                          GLib.Variant('(ua{sv})', (response, results))) and False)
     return GLib.Variant('(o)', (path,))
 
 
@@ -649,6 +657,7 @@ OPTIONS = '<arg type="a{sv}" direction="in"/><arg type="o" direction="out"/></me
 offer(DESKTOP, SHORTCUTS, f'<property name="version" type="u" access="read"/><method name="CreateSession">{OPTIONS}'
       '<method name="BindShortcuts"><arg type="o" direction="in"/><arg type="a(sa{sv})" direction="in"/>'
       f'<arg type="s" direction="in"/>{OPTIONS}', on_portal, lambda *_: GLib.Variant('u', 1))
+offer(SESSION, 'org.freedesktop.portal.Session', '<method name="Close"/>', on_portal)
 portal = own('org.freedesktop.portal.Desktop')
 daemon = daemon_starts()
 for _ in 'asked for', 'remembered':
@@ -656,15 +665,15 @@ for _ in 'asked for', 'remembered':
     window_shows()
     if not bound:
         wait('no row for the key', lambda: button('Set…'))
-        click('Set…')
+        wait('it does not ask again', lambda: len(bound) > 1 or click('Set…'))
     wait('the key is not shown', lambda: shows('Ctrl+Alt+N'))
     bus.emit_signal(window_name(), DESKTOP, SHORTCUTS, 'Activated',
-                    GLib.Variant('(osta{sv})', (f'{DESKTOP}/session/1', bound[0], 0, {})))
+                    GLib.Variant('(osta{sv})', (SESSION, bound[0], 0, {})))
     wait('the key does nothing', lambda: status()['bypass'])
     run('primeknet', 'bypass', 'off')
     press('ctrl+w')
     assert gtk.wait(PATIENCE_S) == 0
-assert len(bound) == 2
+assert calls == ['CreateSession', 'BindShortcuts', 'Close'] + 2 * ['CreateSession', 'BindShortcuts'], calls
 Gio.bus_unown_name(portal)
 ok('has a key of the desktop switch noise removal')
 

@@ -25,9 +25,10 @@ static double memory_mib(void) {
     return (double)resident * (double)sysconf(_SC_PAGESIZE) / (1 << 20);
 }
 
-/* A level rounded to tenths of a dB; null for digital silence. */
+/* A level rounded to tenths of a dB; null for digital silence, towards which a mean falls by 14 dB a second. */
 static json_t *db(double amplitude) {
-    return amplitude > 0 ? json_real(round(200 * log10(amplitude)) / 10) : json_null();
+    static const double least = 1e-6; /* quieter than the noise of any microphone */
+    return amplitude >= least ? json_real(round(200 * log10(amplitude)) / 10) : json_null();
 }
 
 /* A string from another program or a file's name, which may contain any bytes. */
