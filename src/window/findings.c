@@ -23,14 +23,19 @@ struct _PrimeknetFindings {
 
 G_DEFINE_FINAL_TYPE(PrimeknetFindings, findings, ADW_TYPE_WINDOW)
 
+void findings_say(AdwToastOverlay *toasts, const char *problem) {
+    g_autofree char *escaped = g_markup_escape_text(problem, -1);
+    AdwToast *toast = adw_toast_new(escaped);
+    adw_toast_set_timeout(toast, 10);
+    adw_toast_overlay_add_toast(toasts, toast);
+}
+
 static void look(PrimeknetFindings *self);
 
 static void on_done(gpointer data, const char *problem) {
     PrimeknetFindings *self = data;
-    if (problem) {
-        g_autofree char *escaped = g_markup_escape_text(problem, -1);
-        adw_toast_overlay_add_toast(self->toasts, adw_toast_new(escaped));
-    }
+    if (problem)
+        findings_say(self->toasts, problem);
     look(self);
     g_object_unref(self);
 }

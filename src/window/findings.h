@@ -5,5 +5,7 @@
 #include <adwaita.h>
 
 void findings_open(GtkWindow *parent);
+/* Shows a problem for ten seconds, as its sentence is longer than a toast usually has. */
+void findings_say(AdwToastOverlay *toasts, const char *problem);
 
 #endif

@@ -52,9 +52,8 @@ struct _PrimeknetWindow {
 G_DEFINE_FINAL_TYPE(PrimeknetWindow, window, ADW_TYPE_APPLICATION_WINDOW)
 
 static void say(GtkWidget *widget, const char *action, GVariant *text) {
-    g_autofree char *escaped = g_markup_escape_text(g_variant_get_string(text, NULL), -1);
     (void)action;
-    adw_toast_overlay_add_toast(PRIMEKNET_WINDOW(widget)->toasts, adw_toast_new(escaped));
+    findings_say(PRIMEKNET_WINDOW(widget)->toasts, g_variant_get_string(text, NULL));
 }
 
 static void on_done(gpointer data, const char *problem) {
