@@ -35,8 +35,8 @@ int cli_fail(const char *format, ...) {
     return cli_failed;
 }
 
-/* Accepts what people type: 0.5; 0,5 in a locale with a decimal comma; 50% for a number from 0 to 1. */
-bool cli_number(const char *text, double least, double most, double *ret) {
+/* Accepts what people type: 0.5; 0,5 in a locale with a decimal comma; 50% for a number from 0 to 1; -18 dB. */
+bool cli_number(const char *text, double least, double most, const char *unit, double *ret) {
     char copy[64], *end, *comma;
     if (snprintf(copy, sizeof copy, "%s", text) >= (int)sizeof copy)
         return false;
@@ -48,6 +48,9 @@ bool cli_number(const char *text, double least, double most, double *ret) {
         value /= 100;
         end++;
     }
+    const char *after = end + strspn(end, " ");
+    if (end != copy && strcasecmp(after, unit) == 0)
+        end += strlen(end);
     if (end == copy || *end || errno || !(value >= least && value <= most))
         return false;
     *ret = value;

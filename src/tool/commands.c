@@ -91,7 +91,17 @@ static int set(const char *name, const char *value, bool save) {
 
 #define SAVE {'s', "save", .help = "also save it, beside the settings file"}
 
-/* Converts what people type, such as 50%, 0,5 or yes, to a value as in the settings file. */
+static const char *unit_of(const char *setting) {
+    static const char *const units[][2] = {{"_db", "dB"}, {"_hz", "Hz"}, {"_s", "s"}, {"_target", "LUFS"}};
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+        const size_t n = strlen(units[i][0]), length = strlen(setting);
+        if (length > n && strcmp(setting + length - n, units[i][0]) == 0)
+            return units[i][1];
+    }
+    return "";
+}
+
+/* Converts what people type, such as 50%, 0,5, -18 dB or yes, to a value as in the settings file. */
 static const char *as_saved(char ret[64], const char *name, const char *value) {
     static const struct {
         const char *name;
@@ -111,7 +121,8 @@ static const char *as_saved(char ret[64], const char *name, const char *value) {
         const char *word = settings[i].is_switch ? cli_switch(value) : NULL;
         if (word)
             return strcmp(word, "on") == 0 ? "true" : "false";
-        if (!settings[i].is_switch && cli_number(value, settings[i].least, settings[i].most, &number)) {
+        if (!settings[i].is_switch &&
+            cli_number(value, settings[i].least, settings[i].most, unit_of(settings[i].name), &number)) {
             snprintf(ret, 64, "%.10g", number);
             return ret;
         }
