@@ -193,35 +193,35 @@ static void begin(struct net *n, const struct net_state *s) {
         n->at[i] = before(n, i, 0);
 }
 
-/* Runs the operation's linear layer; `a` has all but its weights. */
-static void layer(const struct net *n, const struct op *op, const struct packed *w, struct linear a) {
-    a.n_rows = op_rows(n->plan, op);
-    a.n_in = op->linear->n_in;
-    a.n_out = op->linear->n_out;
-    a.epsilon = n->plan->config->norm_epsilon;
-    a.weight = w->weight;
-    a.steps = w->steps;
-    a.bias = w->bias;
-    a.prelu = w->prelu;
-    (w->pairs ? n->k->linear_pairs : n->k->linear)(&a);
+/* Runs the operation's linear layer; *a has all but its weights, which are filled in. */
+static void layer(const struct net *n, const struct op *op, const struct packed *w, struct linear *a) {
+    a->n_rows = op_rows(n->plan, op);
+    a->n_in = op->linear->n_in;
+    a->n_out = op->linear->n_out;
+    a->epsilon = n->plan->config->norm_epsilon;
+    a->weight = w->weight;
+    a->steps = w->steps;
+    a->bias = w->bias;
+    a->prelu = w->prelu;
+    (w->pairs ? n->k->linear_pairs : n->k->linear)(a);
 }
 
 /* The same with the output to y. */
-static void layer_to_y(const struct net *n, const struct op *op, const struct packed *w, struct linear a) {
+static void layer_to_y(const struct net *n, const struct op *op, const struct packed *w, struct linear *a) {
     const size_t row = row_of(n, op->y);
-    a.add = n->at[op->add];
-    a.skip = n->at[op->skip];
-    a.blend = op->blend;
-    a.y = n->at[op->y] + op->y_row * row;
-    a.add_stride = a.y_stride = op->y_step * row;
+    a->add = n->at[op->add];
+    a->skip = n->at[op->skip];
+    a->blend = op->blend;
+    a->y = n->at[op->y] + op->y_row * row;
+    a->add_stride = a->y_stride = op->y_step * row;
     layer(n, op, w, a);
 }
 
 static void linear(struct net *n, const struct op *op, const struct packed *w) {
     const size_t row = row_of(n, op->x);
-    layer_to_y(n, op, w, (struct linear){.of = op->of, .x = n->at[op->x] + op->x_row * (ptrdiff_t)row,
-                                         .x_stride = op->x_step * row, .n_convs = n->plan->config->n_kernels,
-                                         .convs = n->primes});
+    layer_to_y(n, op, w, &(struct linear){.of = op->of, .x = n->at[op->x] + op->x_row * (ptrdiff_t)row,
+                                          .x_stride = op->x_step * row, .n_convs = n->plan->config->n_kernels,
+                                          .convs = n->primes});
 }
 
 static void dense(struct net *n, const struct op *op, const struct packed *w) {
@@ -236,7 +236,7 @@ static void dense(struct net *n, const struct op *op, const struct packed *w) {
         for (unsigned t = 0; t < DEPTHWISE_TIMES; t++)
             convs[i].x[t] = before(n, map, (DEPTHWISE_TIMES - 1ul - t) << op->index) - op->n_taps / 2 * row;
     }
-    layer_to_y(n, op, w, (struct linear){.of = LINEAR_OF_CONVS, .n_convs = n_maps, .convs = convs});
+    layer_to_y(n, op, w, &(struct linear){.of = LINEAR_OF_CONVS, .n_convs = n_maps, .convs = convs});
 }
 
 /* n_channels of x, from `first` on. */
@@ -268,7 +268,7 @@ static void prime(struct net *n, const struct op *op, const struct packed *w) {
     struct depthwise *a = &n->primes[op->index];
     *a = over_frequency(n, op, op->index * c, c);
     a->taps = op->mixed_taps;
-    layer(n, op, w, (struct linear){.of = LINEAR_OF_CONVS, .n_convs = 1, .convs = a, .y = mixed, .y_stride = c});
+    layer(n, op, w, &(struct linear){.of = LINEAR_OF_CONVS, .n_convs = 1, .convs = a, .y = mixed, .y_stride = c});
     a->taps = op->taps;
     a->times = mixed;
     a->times_stride = c;
@@ -288,8 +288,8 @@ static void conv(struct net *n, const struct op *op, const struct packed *w) {
 static void scan(struct net *n, const struct op *op, const struct packed *w) {
     const unsigned rows = op_rows(n->plan, op), d = n->plan->config->d_inner, n_states = n->plan->config->d_state;
     float *select = n->at[op->select], *step = n->at[op->room];
-    layer(n, op, w, (struct linear){.x = select + 2 * n_states, .x_stride = row_of(n, op->select), .y = step,
-                                    .y_stride = d});
+    layer(n, op, w, &(struct linear){.x = select + 2 * n_states, .x_stride = row_of(n, op->select), .y = step,
+                                     .y_stride = d});
     n->k->scan(&(struct scan){.n_rows = rows, .n_channels = d, .n_states = n_states, .u = n->at[op->x], .step = step,
                               .select = select, .select_stride = row_of(n, op->select), .z = n->at[op->z] + d,
                               .z_stride = row_of(n, op->z), .decay = w->decay, .pass = op->pass,
@@ -309,7 +309,7 @@ static void ssd(struct net *n, const struct op *op, const struct packed *w) {
 static void gru(struct net *n, const struct op *op, const struct packed *w) {
     const unsigned rows = op_rows(n->plan, op), c = n->plan->config->channels;
     float *h = n->at[op->state], *gates = n->at[op->room];
-    layer(n, op, w, (struct linear){.x = h, .x_stride = c, .y = gates, .y_stride = row_of(n, op->room)});
+    layer(n, op, w, &(struct linear){.x = h, .x_stride = c, .y = gates, .y_stride = row_of(n, op->room)});
     n->k->gru(&(struct gru){.n_rows = rows, .n_channels = c, .a = n->at[op->x], .b = gates, .h = h});
     memcpy(n->at[op->y], h, (size_t)rows * c * sizeof *h);
 }
@@ -318,8 +318,8 @@ static void lstm(struct net *n, const struct op *op, const struct packed *w) {
     const unsigned rows = op_rows(n->plan, op), c = n->plan->config->channels;
     const size_t row = row_of(n, op->x);
     float *h = n->at[op->state], *gates = n->at[op->x];
-    layer(n, op, w, (struct linear){.x = h, .x_stride = c, .add = gates, .add_stride = row, .y = gates,
-                                    .y_stride = row});
+    layer(n, op, w, &(struct linear){.x = h, .x_stride = c, .add = gates, .add_stride = row, .y = gates,
+                                     .y_stride = row});
     n->k->lstm(&(struct lstm){.n_rows = rows, .n_channels = c, .gates = gates, .cell = n->at[op->cell], .h = h});
     memcpy(n->at[op->y], h, (size_t)rows * c * sizeof *h);
 }
