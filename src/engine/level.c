@@ -89,10 +89,10 @@ static float louder_db(const struct level *l, unsigned n) {
     return loudness_of(mean_of(last, n).power) - loudness_of(mean_of(l->blocks, l->n_blocks - n).power);
 }
 
-/* Forgets the talker before this one. A voice has more quiet moments than loud ones, and its echo just passes for speech;
- * so a quieter talker is told from it by more blocks, and surer ones. */
+/* Forgets the talker before this one. A quieter one is told by more blocks, and surer ones: a voice has more quiet
+ * moments than loud ones, its echo just passes for speech, and a voice in the background must not rise in each pause. */
 static void tell_talkers_apart(struct level *l) {
-    enum { LOUDER = 4, QUIETER = 10 }; /* blocks */
+    enum { LOUDER = 4, QUIETER = 25 }; /* blocks */
     if (l->n_blocks > LOUDER && louder_db(l, LOUDER) > another_db)
         forget(l, LOUDER);
     if (l->n_blocks > QUIETER && louder_db(l, QUIETER) < -another_db &&

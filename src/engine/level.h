@@ -9,8 +9,8 @@
  *   at once       speech of 0.1 s that would be more than 8 dB too loud
  *   true peak     -1 dBTP at most, by the interpolation of BS.1770-4, annex 2
  *
- * Talkers may take turns: 0.4 s of speech 10 dB louder than what came before, or 1 s of speech 10 dB quieter, belong to
- * another talker, and only they count from then on.
+ * Talkers may take turns: 0.4 s of speech 10 dB louder than what came before, or 2.5 s of speech 10 dB quieter, belong
+ * to another talker, and only they count from then on.
  *
  * The limiter adds no delay. It splits a block into pieces, checks each together with the samples already output, and
  * attenuates the whole piece if its peak would exceed the limit. In speech, its gain recovers at 20 dB/s from 0.05 s

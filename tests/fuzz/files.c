@@ -51,7 +51,8 @@ const char *cli_option(const struct cli_call *call, char letter) {
     return letter == 'e' ? "null" : NULL;
 }
 
-bool cli_number(const char *text, double least, double most, double *ret) {
+bool cli_number(const char *text, double least, double most, const char *unit, double *ret) {
+    (void)unit;
     *ret = atof(text);
     return *ret >= least && *ret <= most;
 }
