@@ -7,7 +7,8 @@
  *   set SUBJECT KEY VALUE    unset SUBJECT [KEY]
  *   owner ID SERIAL: of the metadata's entry    wants ID NAME
  *   own CAPTURE SOURCE    choose MICROPHONE|- CHANNEL|-    noted SERIAL TARGET|- [misled]
- *   group ID NAME    hardware ID    priority ID N    listens ID    app NAME on|off|auto    anew    transparent 0|1    filters ID
+ *   group ID NAME    hardware ID    priority ID N    listens ID    app NAME on|off|auto    anew    transparent 0|1
+ *   filters ID
  *   = [consumers N] [recorders N] [back N] [microphone ID|-] [quiet 0|1] [capture 0|1] [target NAME|-]
  *     [expected ID|-] [needed 0|1]
  *     [channel NAME] [inputs N] [played NAME|-] [lacks 0|1] [pacing 0|1] [metadata ID|-] [sets NODE:KEY:SERIAL...|-]

@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define RECONNECT_FIRST_MS 100 /* the pause between attempts to reach PipeWire; doubles from here ... */
 #define RECONNECT_MAX_MS 2000  /* ... to here */
@@ -430,7 +429,6 @@ static void set_parts(struct node *n, const struct node_options *options) {
         .data = n,
         .mirror.own = {.kind = n->kind, .name = n->name, .capture = MIRROR_NONE, .source = MIRROR_NONE},
     };
-    snprintf(n->streams.group, sizeof n->streams.group, "%s-%ld", n->name, (long)getpid());
     registry_init(&n->registry);
     recall_read(&n->registry.mirror.noted, n->name);
     if (n->kind == NODE_MIC)

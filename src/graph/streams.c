@@ -450,8 +450,8 @@ static struct pw_properties *share(const struct streams *s, const char *part, co
         struct pw_properties *p) {
     if (!p)
         return NULL;
-    pw_properties_set(p, PW_KEY_NODE_GROUP, s->group);
-    pw_properties_set(p, PW_KEY_NODE_LINK_GROUP, s->group);
+    pw_properties_set(p, PW_KEY_NODE_GROUP, s->name);
+    pw_properties_set(p, PW_KEY_NODE_LINK_GROUP, s->name);
     pw_properties_set(p, PW_KEY_NODE_VIRTUAL, "true");
     pw_properties_set(p, "resample.prefill", "true");
 #if PW_CHECK_VERSION(1, 2, 0)

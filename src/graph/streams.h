@@ -32,7 +32,6 @@ struct streams {
     struct pw_loop *owner_loop;
     struct spa_source *frozen; /* an event of owner_loop: the source's clock has stopped, so reconnect */
     void *data;
-    char group[320];           /* node.group */
     unsigned quantum;          /* the quantum that the source requests (node.latency) */
 
     /* The open streams; NULL: closed. */

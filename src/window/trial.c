@@ -2,6 +2,7 @@
 
 #include "window/trial.h"
 
+#include "graph/names.h"
 #include "window/command.h"
 #include "window/link.h"
 #include "window/setting.h"
@@ -30,6 +31,7 @@ struct _PrimeknetTrial {
 
     gboolean runs;        /* the daemon */
     char *microphone;     /* node.name of the current microphone, or NULL */
+    gboolean transparent; /* Enhanced Mic stands in for it */
     gboolean filling;     /* the program, not the user, is changing a button */
     enum { RESTING, STARTING, RECORDING, STOPPING, ENHANCING } stage;
     guint left, timer;    /* ticks until the start, then seconds of the recording, and their timer */
@@ -231,11 +233,15 @@ static gboolean on_tick(gpointer data) {
     return G_SOURCE_REMOVE;
 }
 
-/* target: node.name, or NULL for the default microphone. */
+/* target: node.name, or NULL for the default microphone. WirePlumber puts no filter in front of the filter's own
+ * streams, and it knows these by their link group. */
 static gboolean start(PrimeknetTrial *self, int which, const char *target, GError **error) {
     g_autofree char *file = file_of(self, which);
     g_autofree char *to = target ? g_strdup_printf("--target=%s", target) : g_strdup("--target=auto");
-    const char *const words[] = {"pw-record", "--channels=1", "--rate=48000", "-P", "{ " STREAM " }", to, file, NULL};
+    const char *const properties = which == BEFORE && self->transparent
+                                           ? "{ " STREAM " node.link-group = " ENHANCED_MIC " }"
+                                           : "{ " STREAM " }";
+    const char *const words[] = {"pw-record", "--channels=1", "--rate=48000", "-P", properties, to, file, NULL};
     self->recorders[which] = command_start(words, error);
     if (self->recorders[which])
         g_subprocess_communicate_utf8_async(self->recorders[which], NULL, NULL, on_recorded, g_object_ref(self));
@@ -378,6 +384,7 @@ void trial_tell(PrimeknetTrial *self, const json_t *status) {
     self->runs = status != NULL;
     g_free(self->microphone);
     self->microphone = microphone[0] ? g_strdup(microphone) : NULL;
+    self->transparent = g_str_equal(text_of(json_object_get(status, "settings"), "transparent"), "true");
     if (self->stage == RECORDING && status)
         verdict_add(&self->verdict, status);
     if (!status && self->loopback)
