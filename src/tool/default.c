@@ -40,14 +40,15 @@ static void read_before(struct before *ret) {
     json_decref(object);
 }
 
-static bool write_before(const struct before *b) {
+static int write_before(const struct before *b) {
     json_t *object = json_pack("{s:s, s:b, s:b}", "default_source", b->default_source, "microphone", b->microphone,
                                "transparent", b->transparent);
     char *line = object ? json_dumps(object, JSON_COMPACT) : NULL;
     bool ok = line && state_write(STATE, line);
     free(line);
     json_decref(object);
-    return ok;
+    return ok ? cli_done
+              : cli_fail("cannot save what is to be undone; is the disk full, or ~/.local/state not writable?");
 }
 
 /* Asks the daemon, if it runs, so that it changes together with the file. */
@@ -106,14 +107,9 @@ int default_take(void) {
         bool keep = chosen[0] && !text_begins(chosen, ENHANCED_MIC) && survey_find(d, chosen) &&
                     strcmp(s.microphone, "default") == 0;
         b.microphone |= keep;
-        json_t *answer = NULL;
-        if (!write_before(&b))
-            status = cli_fail(
-                "cannot save what is to be undone; is the disk full, or ~/.local/state not writable?");
-        else if (keep && !(answer = cli_ask(json_pack("{s:s, s:s, s:s, s:b}", "command", COMMAND_SET, "name", "microphone",
-                                                      "value", chosen, "save", true))))
-            status = cli_failed;
-        json_decref(answer);
+        status = write_before(&b);
+        if (status == cli_done && keep)
+            status = set_saved(SETTING_microphone, chosen);
         if (status == cli_done && survey_set_default_source(d, ENHANCED_MIC, &err) < 0)
             status = cli_fail("%s", err.text);
     }
@@ -146,9 +142,7 @@ int default_stand_in(void) {
                         "primeknet setup --default");
     read_before(&b);
     b.transparent = true;
-    if (!write_before(&b))
-        return cli_fail("cannot save what is to be undone; is the disk full, or ~/.local/state not writable?");
-    if (set_saved(SETTING_transparent, "true") != cli_done)
+    if (write_before(&b) != cli_done || set_saved(SETTING_transparent, "true") != cli_done)
         return cli_failed;
     puts("microphone  applications that record it now hear Enhanced Mic");
     return cli_done;
