@@ -2,7 +2,6 @@
 
 #include "window/trial.h"
 
-#include "graph/names.h"
 #include "window/command.h"
 #include "window/link.h"
 #include "window/setting.h"
@@ -239,7 +238,7 @@ static gboolean start(PrimeknetTrial *self, int which, const char *target, GErro
     g_autofree char *file = file_of(self, which);
     g_autofree char *to = target ? g_strdup_printf("--target=%s", target) : g_strdup("--target=auto");
     const char *const properties = which == BEFORE && self->transparent
-                                           ? "{ " STREAM " node.link-group = " ENHANCED_MIC " }"
+                                           ? "{ " STREAM " node.link-group = enhanced_mic }"
                                            : "{ " STREAM " }";
     const char *const words[] = {"pw-record", "--channels=1", "--rate=48000", "-P", properties, to, file, NULL};
     self->recorders[which] = command_start(words, error);
