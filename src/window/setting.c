@@ -6,7 +6,6 @@
 #include "window/problem.h"
 
 #include <glib/gi18n.h>
-#include <math.h>
 #include <string.h>
 
 enum { REST_MS = 500 };
@@ -55,6 +54,10 @@ static gboolean on_rest(gpointer data) {
     return G_SOURCE_REMOVE;
 }
 
+static double lower(const struct setting *s) {
+    return gtk_adjustment_get_lower(gtk_range_get_adjustment(s->scale));
+}
+
 static void on_moved(struct setting *s) {
     char number[G_ASCII_DTOSTR_BUF_SIZE];
     if (s->filling)
@@ -62,7 +65,7 @@ static void on_moved(struct setting *s) {
     g_free(s->value);
     if (s->scale) {
         double value = gtk_range_get_value(s->scale);
-        gboolean least = s->least && value <= gtk_adjustment_get_lower(gtk_range_get_adjustment(s->scale));
+        gboolean least = s->least && value <= lower(s);
         s->value = g_strdup(least ? s->least : g_ascii_formatd(number, sizeof number, "%.4g", value));
     } else if (s->toggle) {
         s->value = g_strdup(gtk_switch_get_active(s->toggle) ? s->on : s->off);
@@ -119,7 +122,7 @@ void setting_show(struct setting *s, const json_t *status, const char *text) {
         return;
     s->filling = TRUE;
     if (s->scale)
-        gtk_range_set_value(s->scale, json_is_number(value) ? json_number_value(value) : -INFINITY);
+        gtk_range_set_value(s->scale, json_is_number(value) ? json_number_value(value) : lower(s));
     else if (s->toggle)
         setting_turn(s->toggle, strcmp(json_string_value(value), s->off) != 0);
     else
@@ -143,7 +146,7 @@ void setting_offer(struct setting *s, const char *const *values, const char *con
 static char *format_value(GtkScale *scale, double value, gpointer data) {
     struct setting *s = data;
     (void)scale;
-    if (s->least && value <= gtk_adjustment_get_lower(gtk_range_get_adjustment(s->scale)))
+    if (s->least && value <= lower(s))
         return g_strdup(_("off"));
     return g_strdup_printf(s->format, value);
 }
