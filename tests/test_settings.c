@@ -148,8 +148,8 @@ static void assert_bounds(const char *name, double least, double greatest, int w
 }
 
 static void assert_switch(const char *name) {
-    static const char *const taken[] = {"true", "false", "True", "\"true\"", "\"false\""};
-    static const char *const refused[] = {"1", "0.0", "\"on\"", "\"True\"", "\"\"", "[ true ]"};
+    static const char *const taken[] = {"true", "false", "True", "\"true\"", "\"False\""};
+    static const char *const refused[] = {"1", "0.0", "\"on\"", "\"True \"", "\"\"", "[ true ]"};
     char text[128];
     for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) {
         snprintf(text, sizeof text, "%s = %s;", name, taken[i]);
@@ -241,7 +241,7 @@ static const struct {
     {"strength = nan;", 1, "syntax error"},
     {"strength = 0,5;", 1, "syntax error"},
     {"\npreset = \"custom\"", 2, "preset must be \"natural\", \"balanced\" or \"strong\""},
-    {"preset = \"Strong\"", 1, "preset must be"},
+    {"preset = \"Strong \"", 1, "preset must be"},
     {"preset = \"\"", 1, "preset must be"},
     {"preset = 1", 1, "preset must be"},
     {"preset = strong", 1, "syntax error"},
@@ -537,6 +537,24 @@ START_TEST(set_takes_what_a_file_takes) {
         settings_text(&s, setting, text, sizeof text);
         ck_assert_msg(strncmp(text, cases[i].value, strlen(cases[i].value)) == 0, "%s is %s", cases[i].value, text);
     }
+    static const struct {
+        int setting;
+        const char *value, *is;
+    } capitals[] = {
+        {SETTING_preset, "Natural", "natural"},   {SETTING_floor_db, "Off", "off"},
+        {SETTING_level, "AUTO", "auto"},          {SETTING_engine, "CPU", "cpu"},
+        {SETTING_gpu_idle_s, "Never", "never"},   {SETTING_channel, "Mix", "mix"},
+        {SETTING_channel, "FL", "FL"},            {SETTING_echo_cancel, "True", "true"},
+        {SETTING_model, "Mine", "Mine"},          {SETTING_microphone, "Default", "Default"},
+    };
+    for (size_t i = 0; i < sizeof capitals / sizeof *capitals; i++) {
+        struct settings s;
+        char text[1024];
+        ck_assert_int_eq(parse(&s, "", &(struct err){0}), 0);
+        ck_assert_int_eq(settings_set(&s, capitals[i].setting, capitals[i].value, NULL), 0);
+        settings_text(&s, capitals[i].setting, text, sizeof text);
+        ck_assert_str_eq(text, capitals[i].is);
+    }
     struct err err = {0};
     ck_assert_int_lt(settings_find("flor-db", &err), 0);
     ck_assert_str_eq(err.text, "there is no setting \"flor_db\"; did you mean floor_db?");
@@ -744,6 +762,7 @@ static const struct {
 } combined[] = {
     {"", 1, -INFINITY, 70, "balanced"},
     {"preset = \"natural\"", 0.8, -18, 70, "natural"},
+    {"preset = \"Natural\"; floor_db = \"OFF\"; strength = 1", 1, -INFINITY, 70, "balanced"},
     {"preset = \"strong\"", 1, -INFINITY, 100, "strong"},
     {"low_cut_hz = 90\npreset = \"natural\"", 0.8, -18, 90, "custom"},
     {"preset = \"natural\"\nlow_cut_hz = 90", 0.8, -18, 90, "custom"},

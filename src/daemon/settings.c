@@ -227,19 +227,35 @@ static void name_preset(struct settings *s) {
     strcpy(s->preset, preset_name(s->strength, s->floor_db, s->low_cut_hz));
 }
 
+/* Changes the ASCII letters. text: as check_text takes it. */
+static const char *in_lower_case(char ret[sizeof defaults.model], const char *text) {
+    size_t i = 0;
+    for (; text[i]; i++)
+        ret[i] = text[i] >= 'A' && text[i] <= 'Z' ? (char)(text[i] - 'A' + 'a') : text[i];
+    ret[i] = '\0';
+    return ret;
+}
+
+/* Sets a setting to a text as it is or, if only that is valid, in lower case. Returns false if neither is. */
+static bool put_text(struct settings *s, const struct row *row, const char *text) {
+    char *field = (char *)s + row->offset, lower[sizeof defaults.model];
+    const char *fitting = row->fits(text) ? text : row->fits(in_lower_case(lower, text)) ? lower : NULL;
+    if (fitting)
+        strcpy(field, fitting);
+    return fitting;
+}
+
 /* Sets a setting to a number or a text; either may be NULL. Returns false if the value is not valid. */
 static bool put(struct settings *s, int setting, const double *number, const char *text) {
     const struct row *row = &rows[setting];
-    const bool on = text && strcmp(text, "true") == 0, off = text && strcmp(text, "false") == 0;
+    const bool on = text && strcasecmp(text, "true") == 0, off = text && strcasecmp(text, "false") == 0;
     if (number && *number >= row->least && *number <= row->greatest)
         put_number(s, row, *number);
-    else if (text && row->word && strcmp(text, row->word) == 0)
+    else if (text && row->word && strcasecmp(text, row->word) == 0)
         put_number(s, row, -INFINITY);
     else if (row->type == IS_SWITCH && (on || off))
         *(bool *)((char *)s + row->offset) = on;
-    else if (text && row->fits && row->fits(text))
-        strcpy((char *)s + row->offset, text);
-    else
+    else if (!text || !row->fits || !put_text(s, row, text))
         return false;
     if (setting == SETTING_preset)
         use_preset(s);

@@ -289,18 +289,14 @@ static int parse(struct arguments *a, const struct cli_call *call) {
             return cli_misuse(call->command, "--out: '-' has no name there; write IN OUT instead");
     if (a->out && !a->out[0])
         return cli_misuse(call->command, "--out: the name of the folder is empty");
-    if (!preset)
-        return cli_misuse(call->command, "--preset: '%s' is not %s", name, settings_allowed(SETTING_preset));
     double share = preset->strength, floor_db = preset->floor_db, low_cut_hz = preset->low_cut_hz;
     if (strength && !cli_number(strength, 0, 1, "", &share))
         return cli_misuse(call->command, "--strength: '%s' is not a number from 0 to 1", strength);
-    if (floor_text && strcmp(floor_text, "off") != 0 && !cli_number(floor_text, -60, 0, "dB", &floor_db))
+    if (floor_text && strcasecmp(floor_text, "off") != 0 && !cli_number(floor_text, -60, 0, "dB", &floor_db))
         return cli_misuse(call->command, "--floor: '%s' is neither off nor a number from -60 to 0", floor_text);
     if (low_cut && !cli_number(low_cut, 0, 300, "Hz", &low_cut_hz))
         return cli_misuse(call->command, "--low-cut: '%s' is not a number from 0 to 300", low_cut);
     double target = PRIMEKNET_LEVEL_TARGET;
-    if (level && strcmp(level, "off") != 0 && strcmp(level, "auto") != 0)
-        return cli_misuse(call->command, "--level: '%s' is not %s", level, settings_allowed(SETTING_level));
     if (target_text &&
         !cli_number(target_text, PRIMEKNET_LEVEL_TARGET_MIN, PRIMEKNET_LEVEL_TARGET_MAX, "LUFS", &target))
         return cli_misuse(call->command, "--level-target: '%s' is not %s", target_text,

@@ -205,7 +205,7 @@ static int take_option(struct cli_call *call, const struct cli_option *o, char *
         return cli_misuse(call->command, "--%s takes no value", o->name);
     if (!attached && o->value && !(attached = *(*next)++))
         return cli_misuse(call->command, "%s is missing after --%s", o->value, o->name);
-    call->values[o - call->command->options] = attached ? attached : "";
+    call->values[o - call->command->options] = attached ? attached : (char *)"";
     return GO_ON;
 }
 
@@ -235,19 +235,23 @@ static int take_short(struct cli_call *call, char *letters, char ***next) {
     return status;
 }
 
-static int check_one_of(const struct cli_command *c, const char *name, char **word) {
+/* Writes a word as it stands in `name`, such as "on|off", whatever its case. option: whose value it is, or NULL. */
+static int check_one_of(const struct cli_command *c, const char *option, const char *name, char **word) {
     char allowed[64] = "", *rest = strdupa(name);
     const char *as_switch = cli_switch(*word);
     for (char *one; (one = strsep(&rest, "|"));) {
-        if (strcmp(one, *word) == 0)
+        if (strcasecmp(one, *word) == 0) {
+            strcpy(*word, one);
             return GO_ON;
+        }
         if (as_switch && strcmp(one, as_switch) == 0) {
             *word = (char *)as_switch;
             return GO_ON;
         }
         text_add(allowed, sizeof allowed, "%s%s", !allowed[0] ? "" : rest ? ", " : " or ", one);
     }
-    return cli_misuse(c, "'%s' is not %s", *word, allowed);
+    return cli_misuse(c, "%s%s%s'%s' is not %s", option ? "--" : "", option ? option : "", option ? ": " : "", *word,
+                      allowed);
 }
 
 /* Collects the arguments at the start of argv. getopt is not suitable, because an argument may begin with a dash ("set
@@ -276,15 +280,20 @@ static int parse(struct cli_call *call, char **argv) {
         if (i >= call->n_words && !a->optional)
             return cli_misuse(c, "%s is missing", a->name);
         if (i < call->n_words && a->kind == CLI_ONE_OF &&
-            (status = check_one_of(c, a->name, &call->words[i])) != GO_ON)
+            (status = check_one_of(c, NULL, a->name, &call->words[i])) != GO_ON)
             return status;
         n_most = a->many ? UINT_MAX : n_most + 1;
     }
     if (call->n_words > n_most)
         return cli_misuse(c, "'%s' is not expected", call->words[n_most]);
-    for (i = 0; c->options[i].name; i++)
-        if (c->options[i].required && !call->values[i])
-            return cli_misuse(c, "--%s %s is missing", c->options[i].name, c->options[i].value);
+    for (i = 0; c->options[i].name; i++) {
+        const struct cli_option *o = &c->options[i];
+        if (o->required && !call->values[i])
+            return cli_misuse(c, "--%s %s is missing", o->name, o->value);
+        if (call->values[i] && o->kind == CLI_ONE_OF &&
+            (status = check_one_of(c, o->name, o->value, &call->values[i])) != GO_ON)
+            return status;
+    }
     return GO_ON;
 }
 

@@ -13,9 +13,9 @@ enum { cli_done = 0, cli_failed = 1, cli_misused = 2, cli_cut_short = 3 };
 enum { CLI_MAX_ARGUMENTS = 4, CLI_MAX_OPTIONS = 10 };
 
 /* The kind of a word on the command line, for completion. CLI_ONE_OF: one of the words in the argument's name, such as
- * "on|off"; any other word is a usage error. */
+ * "on|off", in any case; any other word is a usage error. */
 enum cli_kind {
-    CLI_ANY, CLI_FILE, CLI_COMMAND, CLI_SETTING, CLI_VALUE, CLI_MICROPHONE, CLI_MODEL, CLI_ENGINE, CLI_APPLICATION,
+    CLI_ANY, CLI_FILE, CLI_COMMAND, CLI_SETTING, CLI_VALUE, CLI_MICROPHONE, CLI_MODEL, CLI_APPLICATION,
     CLI_ONE_OF
 };
 
@@ -37,7 +37,7 @@ struct cli_option {
 #define CLI_MODEL_OPTION \
     {'m', "model", "NAME|FILE", .kind = CLI_MODEL, .help = "small, base (default), large, auto, or a .safetensors file"}
 #define CLI_ENGINE_OPTION \
-    {'e', "engine", "auto|cuda|cpu", .kind = CLI_ENGINE, .help = "what runs the model; default: auto, the best"}
+    {'e', "engine", "auto|cuda|cpu", .kind = CLI_ONE_OF, .help = "what runs the model; default: auto, the best"}
 
 struct cli_call;
 
@@ -62,7 +62,7 @@ struct cli_call {
     const struct cli_command *command;
     char **words; /* the arguments, terminated by NULL */
     unsigned n_words;
-    const char *values[CLI_MAX_OPTIONS]; /* of the options, in the row's order; NULL: not given */
+    char *values[CLI_MAX_OPTIONS]; /* of the options, in the row's order; NULL: not given */
 };
 
 /* Returns the value of an option: "" if it takes none, NULL if it was not given. */

@@ -77,7 +77,6 @@ static void offer_kind(enum cli_kind kind, const char *name, const char *typed, 
     case CLI_VALUE: offer_values(typed, before); break;
     case CLI_MICROPHONE: offer_values(typed, "microphone"); break;
     case CLI_MODEL: offer_values(typed, "model"); break;
-    case CLI_ENGINE: offer_values(typed, "engine"); break;
     case CLI_APPLICATION: offer_names(typed, "apps", "applications"); break;
     case CLI_ONE_OF: offer_one_of(typed, name); break;
     case CLI_ANY: break;
