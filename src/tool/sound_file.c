@@ -381,6 +381,10 @@ static const struct {
     {"opus", SF_FORMAT_OGG | SF_FORMAT_OPUS},
     {"aiff", SF_FORMAT_AIFF},
     {"aif", SF_FORMAT_AIFF},
+    {"aifc", SF_FORMAT_AIFF},
+    {"wave", SF_FORMAT_WAV},
+    {"bwf", SF_FORMAT_WAV},
+    {"snd", SF_FORMAT_AU},
 };
 enum { N_EXTENSIONS = sizeof extensions / sizeof *extensions };
 
@@ -419,6 +423,15 @@ bool sound_file_named(const char *path) {
     return format && format != SF_FORMAT_RAW;
 }
 
+/* Whether the format has this rate; sf_format_check does not tell. */
+static bool has_rate(int format, int rate) {
+    static const int of_opus[] = {8000, 12000, 16000, 24000, 48000};
+    bool has = (format & SF_FORMAT_SUBMASK) != SF_FORMAT_OPUS;
+    for (unsigned i = 0; i < sizeof of_opus / sizeof *of_opus; i++)
+        has |= rate == of_opus[i];
+    return has;
+}
+
 /* Returns 0 if the container cannot hold that. */
 static int format_in(int wanted, const SF_INFO *like) {
     int kept = like->format & SF_FORMAT_SUBMASK;
@@ -429,7 +442,7 @@ static int format_in(int wanted, const SF_INFO *like) {
         SF_INFO try = {.samplerate = like->samplerate, .channels = like->channels, .format = wanted};
         if (!(wanted & SF_FORMAT_SUBMASK))
             try.format |= subtypes[s];
-        if (sf_format_check(&try))
+        if (sf_format_check(&try) && has_rate(try.format, like->samplerate))
             return try.format;
     }
     return 0;
