@@ -1,4 +1,5 @@
-/* names.h - the names of the settings, from settings.def, for the daemon and its clients. Any thread. */
+/* names.h - for the daemon and its clients: the names of the settings, from settings.def, and sentences for the words
+ * of protocol.h. Any thread. */
 #ifndef PRIMEKNET_CONTROL_NAMES_H
 #define PRIMEKNET_CONTROL_NAMES_H
 
@@ -15,5 +16,13 @@ const char *settings_allowed(int setting);
 /* Returns the setting that a word on the command line means: "floor_db" as in the file, "floor-db" with dashes, or
  * "floor" without the unit. -1: none. */
 int settings_meant(const char *word);
+
+/* Returns WHY_... of protocol.h for the code with which a model does not load or the engine cuda does not open. NULL:
+ * there is no word for it. */
+const char *why_model(int code);
+const char *why_gpu(int code);
+/* Returns a sentence for CODE_... or WHY_... of protocol.h, with %s for the model's name if it is about a model. NULL:
+ * an unknown word, or one whose sentence has other parts. It is in English; po/ translates it. */
+const char *sentence_for(const char *word);
 
 #endif

@@ -59,6 +59,11 @@ enum { CONTROL_MAX_LINE = 16384 }; /* bytes of a request, its newline included *
 #define WHY_NO_MODEL "no_model"                  /* "why" of an unusable model: there is none of that name */
 #define WHY_BAD_MODEL "bad_model"                /* its file is damaged, or not one that this version reads */
 #define WHY_NOT_LIVE "not_live"                  /* its rate or its hop is for files only */
+#define WHY_NO_MODULE "no_module"                /* of a GPU: the CUDA module is not installed */
+#define WHY_BAD_MODULE "bad_module"              /* it cannot be loaded, or belongs to another version */
+#define WHY_NO_DEVICE "no_device"                /* there is no such GPU, or no driver for it */
+#define WHY_NO_MEMORY "no_memory"                /* the GPU's memory is full */
+#define WHY_NO_CODE "no_code"                    /* the module cannot run this model on this GPU */
 #define CODE_NOT_SAVED "not_saved"               /* the new value is in force, but could not be saved */
 #define CODE_BUSY "busy"                         /* too many clients or requests */
 #define CODE_TIMEOUT "timeout"                   /* the engine takes too long to load */
@@ -85,7 +90,7 @@ enum { CONTROL_MAX_LINE = 16384 }; /* bytes of a request, its newline included *
 #define CODE_NO_ECHO_CANCEL "no_echo_cancel"
 #define CODE_NO_FILTERS "no_filters" /* the session manager inserts no filters */
 /* Of the GPU; also the values of "gpu_unused". */
-#define CODE_NO_GPU "no_gpu"
+#define CODE_NO_GPU "no_gpu" /* "why" may tell the reason */
 #define CODE_ON_BATTERY "on_battery"
 #define CODE_GPU_ASLEEP "gpu_asleep"
 #define CODE_GPU_BUSY "gpu_busy"

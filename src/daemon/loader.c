@@ -49,7 +49,7 @@ static int load_model(struct model **ret, const char *name, const struct setting
     struct model *model;
     int res = model_load(&model, name, &why);
     if (res)
-        return refuse(s, res, res == -ENOENT ? WHY_NO_MODEL : res == -EINVAL ? WHY_BAD_MODEL : NULL, why.text, err);
+        return refuse(s, res, why_model(res), why.text, err);
     if (model_rate(model) != PUMP_RATE)
         res = err_set(&why, -EINVAL, "%.200s works at %u Hz and is for files only; live sound has %d Hz", name,
                       model_rate(model), PUMP_RATE);
@@ -168,13 +168,24 @@ static int open_cpu(struct loader *l, struct ready_engine *ret, const char *mode
     return 0;
 }
 
+/* Adds why the GPU is not used to the error line of its engine. */
+static int refuse_gpu(int res, struct err *err) {
+    if (!err || err->about.code) /* of the model */
+        return res;
+    return err_about(err, res, (struct err_about){.code = res == -EBUSY ? CODE_GPU_BUSY
+                                                          : res == -EIO ? CODE_GPU_FAILED
+                                                                        : CODE_NO_GPU,
+                                                  .why = why_gpu(res)});
+}
+
 static int open_gpu(struct loader *l, struct ready_engine *ret, struct err *err) {
     const char *model = l->task.settings.model;
     int res = engine_find_cuda(err);
     if (res)
-        return res;
+        return refuse_gpu(res, err);
     l->result.touched = true;
-    return open_engine(l, ret, !strcmp(model, "auto") ? "large" : model, "cuda", err);
+    res = open_engine(l, ret, !strcmp(model, "auto") ? "large" : model, "cuda", err);
+    return res ? refuse_gpu(res, err) : 0;
 }
 
 /* ---- the GPU ----------------------------------------------------------------------------------------------------- */
@@ -224,6 +235,8 @@ static int open_asked(struct loader *l, struct ready_engine *ret, struct err *er
         static const char prefix[] = "engine "; /* which the setting's name in the message already says */
         const size_t skip = text_begins(problem.text, prefix) ? strlen(prefix) : 0;
         res = settings_refuse(s, l->task.demanded, why, problem.text + skip, err);
+        if (err)
+            err->about.why = problem.about.why;
     }
     /* Falls back to the CPU: with its own default model if the settings request the GPU, with the requested model if
      * they allow any engine. */

@@ -195,7 +195,8 @@ static void list_missing(const struct report *r, int setting, json_t *list) {
     node_status(first, &n);
     if (wants_gpu(s, setting) && e->problem.text[0])
         add_missing(list, setting, e->problem.about.code ? e->problem.about.code : CODE_NO_GPU,
-                    json_pack("{s:o}", "instead", words(e->text)), "%s; %s runs instead", e->problem.text, e->text);
+                    json_pack("{s:o, s:s*}", "instead", words(e->text), "why", e->problem.about.why),
+                    "%s; %s runs instead", e->problem.text, e->text);
     switch (setting) {
     case SETTING_model:
         if (e->too_heavy[0])

@@ -176,26 +176,12 @@ static void tell_hidden(struct doctor *d, const struct settings *read) {
 
 /* Returns the fault in the user's language, after its place; the English line if there are no words for it. */
 static const char *translate_fault(const struct err *err, char ret[640]) {
-    static const struct {
-        const char *code, *sentence;
-    } kinds[] = {
-        {CODE_DUPLICATE, "This setting stands in an earlier line, too."},
-        {CODE_TOO_MANY_PROFILES, "There are too many profiles."},
-        {CODE_BAD_SYNTAX, "A setting is NAME = VALUE, words stand in \"quotation marks\"."},
-        {CODE_UNENDED, "A comment or \"quotation marks\" do not end."},
-        {CODE_BAD_ENCODING, "This is not plain UTF-8 text."},
-        {WHY_NO_MODEL, NO_MODEL},
-        {WHY_BAD_MODEL, BAD_MODEL},
-        {WHY_NOT_LIVE, "The model \"%s\" is for files only."},
-    };
     const struct err_about *a = &err->about;
-    const char *code = a->why ? a->why : a->code ? a->code : "", *sentence = NULL, *first = a->word, *second = a->meant;
+    const char *code = a->code ? a->code : "", *first = a->word, *second = a->meant;
+    const char *sentence = sentence_for(a->why ? a->why : code);
     char line[16];
     snprintf(line, sizeof line, ":%d: ", a->line);
     const char *place = a->line ? strstr(err->text, line) : NULL;
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (strcmp(code, kinds[i].code) == 0)
-            sentence = kinds[i].sentence;
     if (strcmp(code, CODE_BAD_VALUE) == 0 && a->setting) {
         sentence = "%s must be %s.";
         first = a->setting;

@@ -13,10 +13,6 @@
 /* Translates a text; the window's package contains the translations. scripts/messages extracts the texts. */
 #define _(text) dgettext(GETTEXT_PACKAGE, text)
 
-/* The window's texts. */
-#define NO_MODEL "There is no model \"%s\"."
-#define BAD_MODEL "The file of the model \"%s\" is damaged, or this version cannot read it."
-
 enum result { FINE, NOTE, PROBLEM };
 
 /* The checks' results so far, and their shared data. */

@@ -24,15 +24,10 @@ static const double late_share = .001, tight = .4; /* late_share: of the hops; t
 
 /* ---- models ------------------------------------------------------------------------------------------------------ */
 
-/* Returns why a model cannot be used, in the user's language; if there are no words for it, the English line, which says
- * more. */
-static const char *translate_fault(int res, const char *name, const struct err *err, char ret[512]) {
-    const char *sentence = res == -ENOENT ? NO_MODEL : res == -EINVAL ? BAD_MODEL : NULL;
-    const char *own = sentence ? _(sentence) : NULL;
-    if (own == sentence)
-        return err->text;
-    snprintf(ret, 512, own, name);
-    return ret;
+/* Returns the sentence for a word in the user's language; NULL if there is none, where the English line says more. */
+static const char *translated(const char *word) {
+    const char *sentence = word ? sentence_for(word) : NULL, *own = sentence ? _(sentence) : NULL;
+    return own == sentence ? NULL : own;
 }
 
 /* Checks without the daemon, which does not run without a model. */
@@ -48,7 +43,9 @@ void check_models(struct doctor *d) {
         const int res = model_load(&model, names[i], &err);
         model_free(model);
         d->any_model |= res == 0;
-        const char *const fault = translate_fault(res, names[i], &err, line);
+        const char *const own = translated(why_model(res)), *const fault = own ? line : err.text;
+        if (own)
+            snprintf(line, sizeof line, own, names[i]);
         if (res == -ENOENT && i == 0)
             snprintf(none, sizeof none, "%s", fault);
         if (res == -ENOENT ? strcmp(names[i], wanted) == 0 : res < 0)
@@ -139,10 +136,23 @@ void check_realtime(struct doctor *d) {
 
 /* ---- speed ------------------------------------------------------------------------------------------------------- */
 
+/* Puts the sentence for the reason, if it is translated, before the English line, which says more. */
+static const char *tell_gpu(const char *problem, const char *why, char ret[640]) {
+    const char *own = translated(why);
+    if (!own)
+        return problem;
+    snprintf(ret, 640, "%.*s", (int)strlen(own) - (own[0] && own[strlen(own) - 1] == '.'), own);
+    text_add(ret, 640, " (%s)", problem);
+    return ret;
+}
+
 /* Tries to open the GPU engine and reports its message; the processor takes over if it does not open. */
 void check_gpu(struct doctor *d) {
     bool wanted = strcmp(d->settings.engine, "cuda") == 0;
+    const json_t *unused = json_object_get(d->status, "gpu_unused");
     const char *engine = text_of(d->status, "engine"), *problem = text_of(d->status, "problem");
+    const char *why = text_of(unused, "why")[0] ? text_of(unused, "why") : text_of(unused, "code");
+    char line[640];
     struct model *model = NULL;
     struct engine *e = NULL;
     struct err err = {0};
@@ -152,7 +162,9 @@ void check_gpu(struct doctor *d) {
     }
     if (!d->status) {
         const struct engine_options how = {.name = "cuda", .gpu = d->settings.gpu, .n_streams = 1, .max_hops = 1};
-        problem = choose_engine(&model, &e, "base", &how, &err) < 0 ? err.text : "";
+        const int res = choose_engine(&model, &e, "base", &how, &err);
+        problem = res < 0 ? err.text : "";
+        why = why_gpu(res);
         engine_close(e);
         model_free(model);
     }
@@ -162,7 +174,7 @@ void check_gpu(struct doctor *d) {
     if (problem[0])
         tell(d, wanted ? PROBLEM : access("/proc/driver/nvidia/version", F_OK) == 0 ? NOTE : FINE, "GPU",
              wanted ? "solve that, or use the processor: {primeknet set engine auto --save}" : NULL,
-             "%s; the processor is used", problem);
+             "%s; the processor is used", tell_gpu(problem, why, line));
     else if (text_begins(engine, "cuda") || !d->status)
         tell(d, FINE, "GPU", NULL, "can be used");
     else

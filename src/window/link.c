@@ -5,8 +5,10 @@
 #include "control/client.h"
 #include "window/problem.h"
 
+#include <errno.h>
 #include <gio/gio.h>
 #include <gio/gunixinputstream.h>
+#include <glib/gi18n.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -22,6 +24,22 @@ struct link {
 };
 
 static gboolean look(gpointer data);
+
+/* Returns why the daemon cannot be asked, in the user's language; the English line if there are no words for it. */
+static char *tell_absence(const struct err *err, int res) {
+    char obstacle[CONTROL_MAX_PATH] = "";
+    switch (res) {
+    case -ENOENT:
+    case -ECONNREFUSED:
+    case -EPIPE:
+    case -ECONNRESET: return g_strdup(_("The service does not run."));
+    case -ETIMEDOUT: return g_strdup(_("The service does not answer: it is stopped, or it hangs."));
+    case -ENOTSOCK:
+        control_find_obstacle(obstacle);
+        return g_strdup_printf(_("%s is in the place of the service's control socket. Remove it."), obstacle);
+    default: return g_strdup(err->text);
+    }
+}
 
 static void lose(struct link *l, const char *why) {
     g_clear_object(&l->in);
@@ -49,7 +67,8 @@ static gboolean look(gpointer data) {
     struct err err;
     int fd, res = control_connect(&fd, &err);
     if (res < 0) {
-        lose(l, err.text);
+        g_autofree char *why = res == -ENOENT || res == -ECONNREFUSED ? g_strdup(err.text) : tell_absence(&err, res);
+        lose(l, why);
         return G_SOURCE_REMOVE;
     }
     g_autoptr(GInputStream) socket = g_unix_input_stream_new(fd, TRUE);
@@ -73,6 +92,7 @@ struct ask {
     char *what; /* the command and its subject */
     json_t *request, *answer;
     struct err err;
+    int res;
     link_told *told;
     gpointer data;
 };
@@ -80,9 +100,10 @@ struct ask {
 static void ask_in_thread(GTask *task, gpointer source, gpointer data, GCancellable *cancellable) {
     (void)source, (void)cancellable;
     struct ask *a = data;
-    int fd, res = control_connect(&fd, &a->err);
-    if (res == 0) {
-        control_exchange(fd, &a->answer, g_steal_pointer(&a->request), &a->err);
+    int fd;
+    a->res = control_connect(&fd, &a->err);
+    if (a->res == 0) {
+        a->res = control_exchange(fd, &a->answer, g_steal_pointer(&a->request), &a->err);
         close(fd);
     }
     g_task_return_boolean(task, TRUE);
@@ -106,8 +127,9 @@ static void on_answer(GObject *source, GAsyncResult *result, gpointer data) {
     else
         g_hash_table_remove(queues(), a->what);
     g_autofree char *refused = json_object_get(a->answer, "error") ? problem_tell(a->answer) : NULL;
+    g_autofree char *absent = a->answer ? NULL : tell_absence(&a->err, a->res);
     if (a->told)
-        a->told(a->data, refused ? NULL : a->answer, refused || a->answer ? refused : a->err.text);
+        a->told(a->data, refused ? NULL : a->answer, refused ? refused : absent);
     g_application_release(g_application_get_default());
 }
 

@@ -3,6 +3,7 @@
 #include "window/problem.h"
 
 #include "control/client.h"
+#include "control/names.h"
 
 #include <glib/gi18n.h>
 #include <string.h>
@@ -27,16 +28,10 @@ static const char *detail_of(const json_t *problem) {
     return at ? at + strlen(before) : text;
 }
 
-/* Returns why a model is unusable, or NULL for an unknown word. */
-static char *tell_model(const json_t *p) {
-    const char *why = text_of(p, "why"), *model = text_of(p, "word");
-    if (strcmp(why, WHY_NO_MODEL) == 0)
-        return g_strdup_printf(_("There is no model \"%s\"."), model);
-    if (strcmp(why, WHY_BAD_MODEL) == 0)
-        return g_strdup_printf(_("The file of the model \"%s\" is damaged, or this version cannot read it."), model);
-    if (strcmp(why, WHY_NOT_LIVE) == 0)
-        return g_strdup_printf(_("The model \"%s\" is for files only."), model);
-    return NULL;
+/* Returns the sentence for a word, or NULL if there is none. */
+static char *tell_word(const json_t *p, const char *word) {
+    const char *sentence = sentence_for(word);
+    return sentence ? g_strdup_printf(_(sentence), text_of(p, "word")) : NULL;
 }
 
 /* Returns NULL for an unknown code. */
@@ -48,25 +43,16 @@ static char *tell_file(const json_t *p) {
                         : g_strdup_printf(_("There is no setting \"%s\"."), word);
     if (is(p, CODE_BAD_VALUE) && allowed[0])
         return g_strdup_printf(_("%s must be %s."), setting, _(allowed));
-    char *const model = tell_model(p);
-    if (model)
-        return model;
+    char *const why = tell_word(p, text_of(p, "why"));
+    if (why)
+        return why;
     if (is(p, CODE_UNUSABLE))
         return g_strdup_printf(_("%s cannot be used: %s"), setting, detail_of(p));
     if (is(p, CODE_UNREADABLE))
         return g_strdup_printf(_("It cannot be read: %s"), detail_of(p));
-    return g_strdup(
-        is(p, CODE_DUPLICATE)           ? _("This setting stands in an earlier line, too.")
-        : is(p, CODE_BAD_PROFILE)       ? _("The profiles are a list, ( { microphone = NAME; ... }, ... ). Each has "
-                                            "one microphone, by its name, and may have strength, floor_db, low_cut_hz "
-                                            "and model.")
-        : is(p, CODE_TOO_MANY_PROFILES) ? _("There are too many profiles.")
-        : is(p, CODE_NO_MICROPHONE)     ? _("No microphone")
-        : is(p, CODE_TIMEOUT)           ? _("The model takes too long to load, so all stays as it was.")
-        : is(p, CODE_BAD_SYNTAX)        ? _("A setting is NAME = VALUE, words stand in \"quotation marks\".")
-        : is(p, CODE_UNENDED)           ? _("A comment or \"quotation marks\" do not end.")
-        : is(p, CODE_BAD_ENCODING)      ? _("This is not plain UTF-8 text.")
-                                        : NULL);
+    if (is(p, CODE_NOT_SAVED))
+        return g_strdup_printf(_("This is in force now, but could not be saved: %s"), line_of(p));
+    return tell_word(p, text_of(p, "code"));
 }
 
 /* ---- what a setting does not have -------------------------------------------------------------------------------- */
@@ -94,12 +80,7 @@ static char *tell_missing(const json_t *p) {
     if (is(p, CODE_TOO_HEAVY))
         return g_strdup_printf(_("%s is too heavy for this computer now; %s runs instead."), name,
                                text_of(p, "instead"));
-    return g_strdup(is(p, CODE_ON_BATTERY)   ? _("The GPU is not used on battery.")
-                    : is(p, CODE_GPU_ASLEEP) ? _("The GPU is asleep and is not woken.")
-                    : is(p, CODE_GPU_BUSY)   ? _("Another program keeps the GPU busy.")
-                    : is(p, CODE_GPU_FAILED) ? _("The GPU failed. It is used again once nobody records.")
-                    : is(p, CODE_NO_FILTERS) ? _("Enhanced Mic stands in for the microphone only with WirePlumber 0.5.")
-                                             : NULL);
+    return NULL;
 }
 
 /* ---- any of them ------------------------------------------------------------------------------------------------- */

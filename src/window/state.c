@@ -132,13 +132,13 @@ static gboolean is_silenced(struct state *s, const json_t *status) {
     return TRUE;
 }
 
-static gboolean lost_its_engine(struct state *s, const json_t *status) {
+static gboolean lost_its_engine(struct state *s, const json_t *status, const struct state_beside *beside) {
     if (!state_is(status, STATE_ENGINE_LOST))
         return FALSE;
     look(s, LOOK_BROKEN, "dialog-error-symbolic");
     tell(s, g_strdup(_("Noise is not removed: the engine has failed")), "");
     advise(s, g_strdup(_("Those who record hear the bare microphone.")), _("Restart"), REMEDY_COMMAND,
-           g_strdup("systemctl --user restart primeknet"));
+           g_strdup(beside->no_systemd ? "primeknet setup" : "systemctl --user restart primeknet"));
     return TRUE;
 }
 
@@ -221,7 +221,7 @@ static void works(struct state *s, const json_t *status) {
 void state_of(const json_t *status, const struct state_beside *beside, struct state *ret) {
     *ret = (struct state){0};
     if (!is_away(ret, status, beside) && !lacks_pipewire(ret, status) && !lacks_microphone(ret, status) &&
-        !is_silenced(ret, status) && !lost_its_engine(ret, status) && !waits_for_sound(ret, status, beside) &&
+        !is_silenced(ret, status) && !lost_its_engine(ret, status, beside) && !waits_for_sound(ret, status, beside) &&
         !has_wrong_settings(ret, status) && !is_bypassed(ret, status) && !is_idle(ret, status) &&
         !is_too_loud(ret, status))
         works(ret, status);

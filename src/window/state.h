@@ -35,6 +35,7 @@ struct state_beside {
     const char *why_none; /* why there is no status, if there is none */
     gboolean set_up;      /* the service starts at login */
     double silent_s;      /* how long the status has reported that silence is recorded */
+    gboolean no_systemd;  /* no systemd runs the service */
 };
 
 /* status: NULL without a daemon. Free *ret with state_clear. */

@@ -62,6 +62,10 @@ gboolean system_is_set_up(PrimeknetSystem *self) {
     return self->starts || !self->known;
 }
 
+gboolean system_has_systemd(PrimeknetSystem *self) {
+    return self->known;
+}
+
 /* ---- what the user does ------------------------------------------------------------------------------------------ */
 
 static void on_done(gpointer data, const char *problem) {

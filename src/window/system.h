@@ -14,5 +14,7 @@ void system_show(PrimeknetSystem *self, const json_t *status);
 void system_look(PrimeknetSystem *self);
 /* FALSE: the service is installed, but does not start at login. */
 gboolean system_is_set_up(PrimeknetSystem *self);
+/* Whether systemd runs the service. */
+gboolean system_has_systemd(PrimeknetSystem *self);
 
 #endif

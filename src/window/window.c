@@ -128,6 +128,7 @@ static void show_state(PrimeknetWindow *self) {
         .why_none = self->why_none ? self->why_none : "",
         .set_up = system_is_set_up(self->system),
         .silent_s = silence(self),
+        .no_systemd = !system_has_systemd(self->system),
     };
     state_of(self->status, &beside, &next);
     if (may_pass(self, &next)) {
@@ -236,7 +237,7 @@ static void check(GtkWidget *widget, const char *action, GVariant *parameter) {
 static void on_corrected(PrimeknetWindow *self, GFile *file, GFile *other, GFileMonitorEvent event) {
     (void)file, (void)other;
     if (event == G_FILE_MONITOR_EVENT_CHANGES_DONE_HINT)
-        carry_out(self, "systemctl --user reload primeknet");
+        carry_out(self, system_has_systemd(self->system) ? "systemctl --user reload primeknet" : "primeknet setup");
 }
 
 /* Opens the settings file for editing; on_corrected puts each saved change into force. */
