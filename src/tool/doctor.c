@@ -24,6 +24,14 @@
 
 static const char *const words[] = {"ok", "note", "problem"};
 
+/* Returns the spaces that a title of one line needs after it. */
+static int room_after(const char *title) {
+    int room = 16;
+    for (; *title; title++)
+        room -= (*title & 0xC0) != 0x80; /* the first byte of a character */
+    return room > 0 ? room : 0;
+}
+
 void tell(struct doctor *d, enum result result, const char *check, const char *advice, const char *format, ...) {
     va_list args;
     va_start(args, format);
@@ -43,8 +51,30 @@ void tell(struct doctor *d, enum result result, const char *check, const char *a
                              words[result], "text", text ? text : json_string("?"), "advice", plain, "command",
                              command);
     if (!d->as_json)
-        printf("%-8s %-16s %s\n", words[result], _(check), text_of(line, "text"));
+        printf("%-8s %s%*s %s\n", words[result], _(check), room_after(_(check)), "", text_of(line, "text"));
     json_array_append_new(d->checks, line);
+}
+
+const char *translated(const char *word) {
+    const char *sentence = word ? sentence_for(word) : NULL, *own = sentence ? _(sentence) : NULL;
+    return own == sentence ? NULL : own;
+}
+
+const char *lacking(const struct doctor *d, const char *setting, char ret[512]) {
+    static const char heavy[] = "%s is too heavy for this computer now; %s runs instead.";
+    const json_t *problem;
+    size_t i;
+    json_array_foreach(json_object_get(d->status, "problems"), i, problem) {
+        const char *code = text_of(problem, "code"), *own = translated(code);
+        if (strcmp(text_of(problem, "kind"), KIND_MISSING) != 0 || strcmp(text_of(problem, "setting"), setting) != 0)
+            continue;
+        if (strcmp(code, CODE_TOO_HEAVY) == 0 && _(heavy) != heavy)
+            snprintf(ret, 512, _(heavy), text_of(problem, "name"), text_of(problem, "instead"));
+        else
+            snprintf(ret, 512, "%s", own ? own : text_of(problem, "text"));
+        return ret;
+    }
+    return "";
 }
 
 const char *either(const struct doctor *d, const char *with_systemd, const char *without) {
@@ -121,7 +151,7 @@ static void check_sound_server(struct doctor *d) {
     else if (res)
         tell(d, PROBLEM, "PipeWire",
              either(d, "restart PipeWire: {systemctl --user restart pipewire}", "end the process pipewire and start it "
-                    "again"), "%s", err.text);
+                    "again"), "%s", res == -ETIMEDOUT ? _("PipeWire does not answer") : err.text);
     if (res)
         return;
     tell(d, FINE, "PipeWire", NULL, "%s runs", d->survey->version);
@@ -136,7 +166,7 @@ static void check_sound_server(struct doctor *d) {
     else
         tell(d, FINE, "applications", NULL, "PipeWire serves those that use PulseAudio");
     if (d->survey->has_session_manager)
-        tell(d, FINE, "session manager", NULL, "runs");
+        tell(d, FINE, "session manager", NULL, "it runs");
     else
         tell(d, PROBLEM, "session manager",
              either(d, "start one: {systemctl --user --now enable wireplumber} (Debian: sudo apt install wireplumber "
@@ -314,7 +344,10 @@ static void check_daemon(struct doctor *d, int res, const char *why_not) {
     if (!runs && d->systemd && strcmp(d->unit.active, "active") != 0)
         return; /* the service's check reports it */
     if (!d->status)
-        tell(d, PROBLEM, "daemon", restart(d), "%s", runs ? why_not : "does not run");
+        tell(d, PROBLEM, "daemon", restart(d), "%s",
+             !runs              ? _("does not run")
+             : res == -ETIMEDOUT ? _("primeknetd does not answer: it is stopped, or it hangs")
+                                : why_not);
     else if (strcmp(text_of(d->status, "version"), PACKAGE_VERSION) != 0)
         tell(d, NOTE, "daemon", restart(d), "version %s still runs; %s is installed",
              text_of(d->status, "version"), PACKAGE_VERSION);
@@ -486,7 +519,8 @@ static void check_enhanced(struct doctor *d) {
     }
     check_sound(d, "Enhanced Mic", enhanced);
     const struct survey_source *source = survey_find(d->survey, by_default);
-    const char *const missing = text_of(json_object_get(d->status, "missing"), "transparent");
+    char line[512];
+    const char *const missing = lacking(d, "transparent", line);
     const bool transparent = strcmp(text_of(json_object_get(d->status, "settings"), "transparent"), "true") == 0;
     if (transparent && missing[0])
         tell(d, PROBLEM, "transparent", "do without: {primeknet set transparent false --save}", "%s", missing);
@@ -501,7 +535,7 @@ static void check_enhanced(struct doctor *d) {
                      : "choose Enhanced Mic in your applications, or for all of them: {primeknet setup --default}",
              source          ? "%s: applications use it by default"
              : by_default[0] ? "what is played on %s: applications record that by default"
-                             : "none%s",
+                             : "there is no default%s",
              source ? source->description : by_default);
 }
 
@@ -521,7 +555,8 @@ static void check_speaker(struct doctor *d) {
 }
 
 static void check_echo(struct doctor *d) {
-    const char *missing = text_of(json_object_get(d->status, "missing"), "echo_cancel");
+    char line[512];
+    const char *missing = lacking(d, "echo_cancel", line);
     if (missing[0])
         tell(d, PROBLEM, "echo",
              "install PipeWire's echo canceller (Debian: libspa-0.2-modules), or do without: "

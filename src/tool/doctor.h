@@ -31,6 +31,10 @@ struct doctor {
  * solves the problem by itself. */
 void tell(struct doctor *d, enum result result, const char *check, const char *advice, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
+/* Returns the sentence for a word of protocol.h in the user's language. NULL: there is none; the English line says more. */
+const char *translated(const char *word);
+/* Returns what the daemon says that a setting lacks, in the user's language; "": nothing. */
+const char *lacking(const struct doctor *d, const char *setting, char ret[512]);
 /* Returns with_systemd if a systemd user manager runs, else (as on Void and Alpine) without. */
 const char *either(const struct doctor *d, const char *with_systemd, const char *without);
 /* Returns the command that restarts the daemon. */

@@ -24,12 +24,6 @@ static const double late_share = .001, tight = .4; /* late_share: of the hops; t
 
 /* ---- models ------------------------------------------------------------------------------------------------------ */
 
-/* Returns the sentence for a word in the user's language; NULL if there is none, where the English line says more. */
-static const char *translated(const char *word) {
-    const char *sentence = word ? sentence_for(word) : NULL, *own = sentence ? _(sentence) : NULL;
-    return own == sentence ? NULL : own;
-}
-
 /* Checks without the daemon, which does not run without a model. */
 void check_models(struct doctor *d) {
     static const char again[] = "install PrimeKnet again (Debian: sudo apt install --reinstall primeknet)";
@@ -187,7 +181,8 @@ static const char *const lighter =
 /* Judges the hops of past recordings; returns false if there were too few. */
 static bool judge_hops(struct doctor *d) {
     double hops = number_of(d->status, "hops"), late = number_of(d->status, "late_hops");
-    const char *too_heavy = text_of(json_object_get(d->status, "missing"), "model");
+    char line[512];
+    const char *too_heavy = lacking(d, "model", line);
     if (too_heavy[0]) {
         tell(d, PROBLEM, "speed",
              "stop what keeps the processor busy, or keep the lighter model: {primeknet model small --save}", "%s",
