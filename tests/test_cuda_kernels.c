@@ -806,13 +806,13 @@ static void sigmoids(const struct model *m, float *v, size_t n) {
 /* A net for n_frames and a stream, whose memory the arena owns. */
 static void open_net(struct net_cuda **net, struct net_cuda_state *state, struct arena *a, const struct model *m,
                      unsigned n_frames) {
-    ck_assert(!net_cuda_new(net, m, NULL) && !net_cuda_state_new(state, m));
+    ck_assert(!net_cuda_new(net, m, NULL) && !net_cuda_state_new(*net, state));
     *a = (struct arena){0};
     for (unsigned pass = 0; pass < 2; pass++) {
         a->used = 0;
         net_cuda_weights(*net, a);
         const size_t weights = a->used;
-        net_cuda_state_layout(state, m, a);
+        net_cuda_state_layout(*net, state, a);
         net_cuda_scratch(*net, a, n_frames);
         if (pass == 0) {
             ok(cudaMalloc((void **)&a->base, a->used));
@@ -853,8 +853,8 @@ START_TEST(time_stages_match_pytorch) {
     for (unsigned t = 0; t < n_frames; t++)
         memcpy(x.host + t * map, maps + 2 * t * map, map * sizeof *maps);
     ok(cudaMemcpy(x.device, x.host, x.n * sizeof(float), cudaMemcpyHostToDevice));
-    net_cuda_time_stage(net, &state, first, 0, x.device, y.device);
-    net_cuda_time_stage(net, &state, n_frames - first, 0, x.device + first * map, y.device + first * map);
+    net_cuda_stage(net, &state, first, STAGE_TIME, 0, x.device, y.device);
+    net_cuda_stage(net, &state, n_frames - first, STAGE_TIME, 0, x.device + first * map, y.device + first * map);
     fetch(&y);
     for (size_t i = 0; i < y.n; i++)
         worst = fmaxf(worst, fabsf(y.host[i] - maps[i / map * 2 * map + map + i % map]));
@@ -909,35 +909,34 @@ START_TEST(blocks_are_the_cpu_s) {
 #define IN(i, size) (x[i].device + firsts[part] * (size))
 #define OUT(size) (y.device + firsts[part] * (size))
     for (unsigned part = 0; part < 2; part++)
-        net_cuda_embed(net, counts[part], IN(0, 3 * (size_t)g->n_positions), OUT(full));
+        net_cuda_stage(net, &state, counts[part], STAGE_EMBED, 0, IN(0, 3 * (size_t)g->n_positions), OUT(full));
     compare_block(y.device, x[1].host, x[1].n, models[_i], "embed", &n_failed);
     for (unsigned part = 0; part < 2; part++)
-        net_cuda_encode(net, &state, counts[part], IN(1, full), OUT(full));
+        net_cuda_stage(net, &state, counts[part], STAGE_ENCODER, 0, IN(1, full), OUT(full));
     compare_block(y.device, x[2].host, x[2].n, models[_i], "encoder", &n_failed);
     for (unsigned part = 0; part < 2; part++)
-        net_cuda_down(net, counts[part], IN(2, full), OUT(half));
+        net_cuda_stage(net, &state, counts[part], STAGE_DOWN, 0, IN(2, full), OUT(half));
     compare_block(y.device, x[3].host, x[3].n, models[_i], "down", &n_failed);
-    for (unsigned b = 0; b < g->n_blocks; b++) {
+    for (unsigned i = 3; i < n_stages; i++) {
         for (unsigned part = 0; part < 2; part++)
-            net_cuda_time_stage(net, &state, counts[part], b, IN(3 + 2 * b, half), OUT(half));
-        snprintf(what, sizeof what, "time stage %u", b);
-        compare_block(y.device, x[4 + 2 * b].host, x[4].n, models[_i], what, &n_failed);
-        for (unsigned part = 0; part < 2; part++)
-            net_cuda_freq_stage(net, counts[part], b, IN(4 + 2 * b, half), OUT(half));
-        snprintf(what, sizeof what, "frequency stage %u", b);
-        compare_block(y.device, x[5 + 2 * b].host, x[5].n, models[_i], what, &n_failed);
+            net_cuda_stage(net, &state, counts[part], i % 2 ? STAGE_TIME : STAGE_FREQ, (i - 3) / 2, IN(i, half),
+                           OUT(half));
+        snprintf(what, sizeof what, "%s stage %u", i % 2 ? "time" : "frequency", (i - 3) / 2);
+        compare_block(y.device, x[i + 1].host, x[i + 1].n, models[_i], what, &n_failed);
     }
-    for (unsigned part = 0; part < 2; part++)
-        net_cuda_mask(net, &state, counts[part], IN(n_stages, half), OUT((size_t)g->n_positions));
+    float *const turned = y.device + mask.n;
+    for (unsigned part = 0; part < 2; part++) { /* both decoders read the same ring */
+        net_cuda_stage(net, &state, counts[part], STAGE_MASK, 0, IN(n_stages, half), OUT((size_t)g->n_positions));
+        net_cuda_stage(net, &state, counts[part], STAGE_PHASE, 0, IN(n_stages, half),
+                       turned + firsts[part] * 2 * (size_t)g->n_positions);
+    }
     ok(cudaMemcpy(y.host, y.device, mask.n * sizeof(float), cudaMemcpyDeviceToHost));
     sigmoids(m, y.host, mask.n);
     sigmoids(m, mask.host, mask.n);
     double db = snr_db(y.host, mask.host, mask.n);
     printf("%s, mask: %.1f dB\n", models[_i], db);
     n_failed += !(db >= LEAST_DB);
-    for (unsigned part = 0; part < 2; part++)
-        net_cuda_phase(net, &state, counts[part], IN(n_stages, half), OUT(2 * (size_t)g->n_positions));
-    compare_block(y.device, rotation.host, rotation.n, models[_i], "phase", &n_failed);
+    compare_block(turned, rotation.host, rotation.n, models[_i], "phase", &n_failed);
 #undef IN
 #undef OUT
     ck_assert_msg(!n_failed, "%s: %d blocks differ", models[_i], n_failed);

@@ -72,9 +72,10 @@ __global__ void apply(const __grid_constant__ struct spectrum_cuda g, unsigned n
     if (i < g.n_linear)
         gain = gain_of(g, mask, i);
     else {
-        const float below = fminf(gain_of(g, mask, g.below[i]), g.band_gain_maximum);
-        const float above = fminf(gain_of(g, mask, g.above[i]), g.band_gain_maximum);
-        gain = below + (above - below) * g.share[i];
+        const unsigned band = g.below[i - g.n_linear], p = g.n_linear + band, next = p + (band + 1 < g.n_bands);
+        const float below = fminf(gain_of(g, mask, p), g.band_gain_maximum);
+        const float above = fminf(gain_of(g, mask, next), g.band_gain_maximum);
+        gain = below + (above - below) * g.share[i - g.n_linear];
     }
     gain = fmaxf(strength == 1 ? gain : powf(gain, strength), floor);
     if (low_cut > 0)

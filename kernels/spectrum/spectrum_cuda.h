@@ -24,10 +24,10 @@ struct spectrum_cuda {
     unsigned n_bins, n_linear, n_bands, n_positions;
     float scale, compression, mask_ceiling, mask_minimum, band_gain_maximum, rotation_epsilon, magnitude_minimum,
         power_minimum;
-    const unsigned *edges;         /* [n_bands + 1] */
-    const unsigned *below, *above; /* [n_bins]: the positions around a bin in a band */
-    const float *share;            /* [n_bins]: weight of `above` in the bin's gain */
-    const float *slope;            /* [n_positions] */
+    const unsigned *edges; /* [n_bands + 1] */
+    const unsigned *below; /* [n_bins - n_linear]: the last band whose centre is at or below a bin, or the first */
+    const float *share;    /* [n_bins - n_linear]: weight of the next band, if there is one, in the bin's gain */
+    const float *slope;    /* [n_positions] */
 };
 
 /* X [n_frames][n_bins][2] -> features [n_frames][n_positions][3]. */

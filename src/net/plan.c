@@ -143,7 +143,7 @@ static void freq_stage(struct build *b, const struct block_weights *of, unsigned
         OP(OP_LINEAR, .x = MAP_PRODUCT, .add = i ? y : x, .y = y, .linear = &w->proj);
         OP(OP_LINEAR, .of = LINEAR_OF_NORM, .x = y, .y = MAP_CHUNKS, .linear = &w->up);
         for (unsigned k = 0; k < g->n_kernels; k++)
-            OP(OP_PRIME, .index = k, .x = MAP_CHUNKS, .y = MAP_PRIMES, .n_taps = g->kernels[k],
+            OP(OP_PRIME, .index = k, .x = MAP_CHUNKS, .room = MAP_PRODUCT, .y = MAP_PRIMES, .n_taps = g->kernels[k],
                .taps = w->prime[k].taps, .mixed_taps = w->prime[k].mixed_taps, .linear = &w->prime[k].mix);
         OP(OP_LINEAR, .of = LINEAR_OF_CONVS, .x = MAP_PRIMES, .add = y, .skip = last ? x : MAP_NONE,
            .blend = last ? of->freq_skip : NULL, .y = y, .linear = &w->down);

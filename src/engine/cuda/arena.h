@@ -1,7 +1,8 @@
 /* arena.h - divides one allocation among arrays. The layout code runs twice: first without memory to compute the size,
  * then with it.
  *
- * The mirror, which may be NULL, is host memory with the same layout; its contents are to be copied to the device. */
+ * The mirror, which may be NULL, is host memory with the same layout, initially zeros; its contents are to be copied to
+ * the device. */
 #ifndef PRIMEKNET_ARENA_H
 #define PRIMEKNET_ARENA_H
 
@@ -20,15 +21,16 @@ static inline float *arena_take(struct arena *a, size_t n) {
     return to;
 }
 
-/* Returns the mirror of an array that arena_take returned. */
-static inline float *arena_mirror(const struct arena *a, const float *taken) {
-    return (float *)(void *)(a->mirror + ((const char *)taken - a->base));
+/* The same; sets *host to the array's mirror, or to NULL while measuring. */
+static inline float *arena_place(struct arena *a, size_t n, float **host) {
+    *host = a->base ? (float *)(void *)(a->mirror + a->used) : NULL;
+    return arena_take(a, n);
 }
 
 static inline float *arena_copy(struct arena *a, const float *from, size_t n) {
-    float *to = arena_take(a, n);
-    if (to)
-        memcpy(arena_mirror(a, to), from, n * sizeof *to);
+    float *host, *to = arena_place(a, n, &host);
+    if (host)
+        memcpy(host, from, n * sizeof *host);
     return to;
 }
 

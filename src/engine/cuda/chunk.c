@@ -3,8 +3,9 @@
 #include "engine/cuda/cuda.h"
 
 #include "engine/cuda/fft.h"
-#include "kernels/spectrum/spectrum_cuda.h"
 #include "engine/cuda/net_cuda.h"
+#include "engine/cuda/pack.h"
+#include "kernels/spectrum/spectrum_cuda.h"
 
 #include <cuda_runtime_api.h>
 #include <errno.h>
@@ -68,11 +69,9 @@ static void chunk_close(struct engine *e) {
 
 static void layout_spectrum(struct chunk *c, struct arena *a) {
     const struct model_config *g = model_config(c->head.common.model);
-    const unsigned n = g->n_bins, *edges = g->band_edges;
-    float *to_edges = arena_take(a, g->n_bands + 1), *below = arena_take(a, n), *above = arena_take(a, n),
-          *share = arena_take(a, n);
+    const struct bands bands = arena_bands(a, g);
     c->spectrum = (struct spectrum_cuda){
-        .n_bins = n,
+        .n_bins = g->n_bins,
         .n_linear = g->n_linear,
         .n_bands = g->n_bands,
         .n_positions = g->n_positions,
@@ -84,22 +83,11 @@ static void layout_spectrum(struct chunk *c, struct arena *a) {
         .rotation_epsilon = g->rotation_epsilon,
         .magnitude_minimum = g->magnitude_minimum,
         .power_minimum = g->power_minimum,
-        .edges = (const unsigned *)(const void *)to_edges,
-        .below = (const unsigned *)(const void *)below,
-        .above = (const unsigned *)(const void *)above,
-        .share = share,
+        .edges = bands.edges,
+        .below = bands.below,
+        .share = bands.share,
         .slope = arena_copy(a, model_weights(c->head.common.model)->mask_slope, g->n_positions),
     };
-    if (!a->base)
-        return;
-    memcpy(arena_mirror(a, to_edges), edges, (g->n_bands + 1) * sizeof *edges);
-    unsigned *lower = (unsigned *)(void *)arena_mirror(a, below), *upper = (unsigned *)(void *)arena_mirror(a, above);
-    float *shares = arena_mirror(a, share);
-    for (unsigned i = g->n_linear; i < n; i++) {
-        const unsigned band = model_band_below(g, i, &shares[i]);
-        lower[i] = g->n_linear + band;
-        upper[i] = lower[i] + (band + 1 < g->n_bands);
-    }
 }
 
 static void layout_weights(struct chunk *c, struct arena *a) {
@@ -118,7 +106,7 @@ static void layout_streams(struct chunk *c, struct arena *a) {
         const size_t before = a->used;
         s->past = arena_take(a, g->window - g->hop);
         s->overlap = arena_take(a, g->synthesis - g->hop);
-        net_cuda_state_layout(&s->net, c->head.common.model, a);
+        net_cuda_state_layout(c->net, &s->net, a);
         s->size = a->used - before;
     }
 }
@@ -156,7 +144,7 @@ static int allocate(struct chunk *c, const struct engine_options *options, struc
     if (!c->streams || net_cuda_new(&c->net, c->head.common.model, c->stream))
         return err_set(err, -ENOMEM, "engine cuda: out of memory");
     for (unsigned i = 0; i < c->head.common.n_streams; i++)
-        if (net_cuda_state_new(&c->streams[i].net, c->head.common.model))
+        if (net_cuda_state_new(c->net, &c->streams[i].net))
             return err_set(err, -ENOMEM, "engine cuda: out of memory");
 
     struct arena a = {0};

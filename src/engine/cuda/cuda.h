@@ -2,7 +2,7 @@
  *
  * The module contains two engine types: hop.c replays a captured CUDA graph hop by hop, for live sound; chunk.c
  * processes many frames at once, for files. module.c selects the device and one of the two. The module contains copies
- * of base/err.c and model/access.c, and uses no symbol of the program or library that loads it. */
+ * of base/err.c, model/access.c and net/plan.c, and uses no symbol of the program or library that loads it. */
 #ifndef PRIMEKNET_CUDA_H
 #define PRIMEKNET_CUDA_H
 

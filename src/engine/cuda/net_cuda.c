@@ -1,5 +1,6 @@
 #include "engine/cuda/net_cuda.h"
 
+#include "engine/cuda/pack.h"
 #include "kernels/attend/attend_cuda.h"
 #include "kernels/conv/conv_cuda.h"
 #include "kernels/depthwise/depthwise_cuda.h"
@@ -10,273 +11,199 @@
 #include "kernels/scan/scan_cuda.h"
 #include "kernels/ssd/ssd_cuda.h"
 
+#include <assert.h>
 #include <errno.h>
-#include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
-struct layer {
-    unsigned n_in, n_out;
-    bool gate; /* outputs are in pairs, to be multiplied */
+/* An operation's tensors on the device; those that it lacks are NULL. */
+struct packed {
     float *weight, *bias, *prelu;
-};
-
-struct dense {
-    const float *taps[MODEL_MAX_DEPTH];
-    struct layer mix[MODEL_MAX_DEPTH];
-};
-
-struct time_layer {
-    struct layer gate, proj, in, select, state, out; /* depending on the mixer there is no select or no state */
-    const float *conv_taps, *conv_bias, *pass, *step, *step_bias, *decay;
-};
-
-struct freq_layer {
-    struct layer gate, proj, up, down, attention;
-    const float *gate_taps;
-    struct {
-        const float *mixed_taps, *taps;
-        struct layer mix;
-    } prime[MODEL_MAX_KERNELS];
-};
-
-struct block {
-    struct time_layer *time;
-    struct freq_layer *freq;
-    const float *time_skip, *freq_skip;
-};
-
-struct up {
-    struct layer even, odd, head;
+    const float *taps, *mixed_taps, *decay, *pass, *blend;
 };
 
 struct net_cuda {
-    const struct model *model;
-    const struct model_config *config;
+    struct plan *plan;
     cudaStream_t stream;
-    struct layer embed, down;
-    struct dense encoder, mask, phase;
-    struct block *blocks;
-    struct up mask_up, phase_up;
-
-    /* Scratch for n_frames: maps between stages, and what a stage needs internally. */
-    float *full_a, *full_b;      /* [n_frames][n_positions][channels] */
-    float *half_a, *half_b;      /* [n_frames][n_half][channels] */
-    float *padded;               /* [n_frames][n_half + 2][channels]; the first and last rows stay zero */
-    float *maps[MODEL_MAX_DEPTH]; /* [n_frames][n_positions][channels]; 0 is unused */
-    float *product, *mixed;      /* [n_frames][n_half][channels] */
-    float *inner;                /* [n_frames][n_half][in_row] */
-    float *u;                    /* [n_frames][n_half][convolved channels] */
-    float *select;               /* [n_frames][n_half][select_row] */
-    float *after;                /* [n_frames][n_half][d_inner]: output of mixers other than Mamba */
-    float *gates;                /* [n_frames][n_half][2 * channels] */
-    float *factor;               /* [n_frames][channels] */
-    float *chunks, *primes;      /* [n_frames][n_half][n_kernels * channels] */
+    struct packed *packed;        /* [n_ops] */
+    const struct op **last;       /* [n_maps]: the last operation that reads a ring; NULL for other maps */
+    float **at;                   /* [n_maps]: the first position of the first frame */
+    const struct net_cuda_state *state; /* of the stream that runs */
+    unsigned n_frames;                  /* that run */
 };
+
+/* ---- fused operations ---- */
+
+/* The kernel computes a gate's product, and then only this is stored. */
+static bool is_gate(const struct op *op) {
+    return op->kind == OP_LINEAR && op->y == MAP_GATE;
+}
+
+static bool is_layer_of(const struct op *op, unsigned x, enum linear_of of) {
+    return op->kind == OP_LINEAR && op->x == x && op->of == of;
+}
+
+/* Whether linear_chain_cuda runs this operation together with the next one: x += proj(gate or attention), then the
+ * layer of its norm. */
+static bool is_chained(const struct net_cuda *n, const struct op *op) {
+    return (is_layer_of(op, MAP_GATE, LINEAR_OF_GATE) || is_layer_of(op, MAP_PRODUCT, LINEAR_OF_MAP)) &&
+           is_layer_of(op + 1, op->y, LINEAR_OF_NORM) &&
+           linear_chain_cuda_fits(n->plan->config->channels, op[1].linear->n_out);
+}
 
 /* ---- weights ---- */
 
-/* Packs weights for linear_cuda; a gate's halves become neighbours. prelu may be NULL. */
-static void layer_init(struct arena *a, struct layer *l, const struct linear_weights *w, bool gate,
-                       const float *prelu) {
-    const unsigned n_in = w->n_in, n_out = w->n_out, width = linear_cuda_width(n_out);
-    *l = (struct layer){n_in, n_out, gate, arena_take(a, linear_cuda_size(n_in, n_out)), arena_take(a, width),
-                        prelu ? arena_take(a, width) : NULL};
-    for (unsigned o = 0; a->base && o < n_out; o++) {
-        const unsigned to = gate ? 2 * (o % (n_out / 2)) + o / (n_out / 2) : o;
-        linear_cuda_put(arena_mirror(a, l->weight), n_in, n_out, to, w->weight + (size_t)o * n_in);
-        arena_mirror(a, l->bias)[to] = w->bias ? w->bias[o] : 0;
+/* Packs a linear layer for linear_cuda. */
+static void pack_layer(const struct net_cuda *n, struct arena *a, const struct op *op, struct packed *to) {
+    const unsigned n_in = op->linear->n_in, n_out = op->linear->n_out, width = linear_cuda_width(n_out);
+    const bool gate = is_gate(op), behind_gate = op->of == LINEAR_OF_GATE && is_chained(n, op);
+    float *weight, *bias, *prelu = NULL, row[LINEAR_CHAIN_CUDA_CHANNELS];
+    to->weight = arena_place(a, linear_cuda_size(n_in, n_out), &weight);
+    to->bias = arena_place(a, width, &bias);
+    to->prelu = op->prelu ? arena_place(a, width, &prelu) : NULL;
+    for (unsigned o = 0; weight && o < n_out; o++) {
+        const unsigned place = gate ? gate_place(o, n_out) : o;
+        const float *from = op->linear->weight + (size_t)o * n_in;
+        for (unsigned i = 0; behind_gate && i < n_in; i++)
+            row[linear_chain_cuda_input(i)] = from[i];
+        linear_cuda_put(weight, n_in, n_out, place, behind_gate ? row : from);
+        bias[place] = op->linear->bias ? op->linear->bias[o] : 0;
         if (prelu)
-            arena_mirror(a, l->prelu)[to] = prelu[o];
+            prelu[place] = op->prelu[o];
     }
 }
 
-/* For kernels other than linear_cuda: weight [n_out][n_in] -> [n_in][linear_cuda_width(n_out)]. */
-static void plain_layer(struct arena *a, struct layer *l, const struct linear_weights *w) {
-    const unsigned n_in = w->n_in, n_out = w->n_out, width = linear_cuda_width(n_out);
-    *l = (struct layer){n_in, n_out, false, arena_take(a, (size_t)n_in * width), arena_take(a, width), NULL};
-    for (unsigned o = 0; a->base && o < n_out; o++) {
-        for (unsigned i = 0; i < n_in; i++)
-            arena_mirror(a, l->weight)[(size_t)i * width + o] = w->weight[(size_t)o * n_in + i];
-        arena_mirror(a, l->bias)[o] = w->bias ? w->bias[o] : 0;
+/* For kernels other than linear_cuda: weight [n_out][n_in] -> [n_in][width]. */
+static void pack_plain(struct arena *a, const struct op *op, struct packed *to, unsigned width) {
+    const unsigned n_out = op->linear->n_out;
+    float *bias;
+    to->weight = arena_transposed(a, op->linear->weight, n_out, op->linear->n_in, width);
+    to->bias = arena_place(a, width, &bias);
+    if (bias && op->linear->bias)
+        memcpy(bias, op->linear->bias, n_out * sizeof *bias);
+}
+
+static void pack(const struct net_cuda *n, struct arena *a, const struct op *op, struct packed *to) {
+    const struct plan *p = n->plan;
+    const struct model_config *g = p->config;
+    const unsigned c = g->channels, heads = g->head_dim ? g->d_inner / g->head_dim : 0;
+    const size_t n_x = p->maps[op->x].n_channels, n_y = p->maps[op->y].n_channels;
+    if (op->kind == OP_LINEAR || op->kind == OP_DENSE || op->kind == OP_PRIME)
+        pack_layer(n, a, op, to);
+    if (op->blend)
+        to->blend = arena_copy(a, op->blend, c);
+    switch (op->kind) {
+    case OP_LINEAR: break;
+    case OP_DENSE: to->taps = arena_copy(a, op->taps, (size_t)op->n_taps * op->n_taps * (op->index + 1) * c); break;
+    case OP_DEPTHWISE: to->taps = arena_copy(a, op->taps, op->n_taps * n_x); break;
+    case OP_PRIME:
+        to->taps = arena_copy(a, op->taps, (size_t)op->n_taps * c);
+        to->mixed_taps = arena_copy(a, op->mixed_taps, (size_t)op->n_taps * c);
+        break;
+    case OP_CONV:
+        to->taps = arena_copy(a, op->taps, op->n_taps * n_y);
+        to->bias = arena_copy(a, op->bias, n_y);
+        break;
+    case OP_SCAN:
+        pack_plain(a, op, to, op->linear->n_out);
+        to->decay = arena_decay(a, op->decay, g->d_inner * g->d_state, 1);
+        to->pass = arena_copy(a, op->pass, g->d_inner);
+        break;
+    case OP_SSD:
+        to->decay = arena_decay(a, op->decay, heads, 1);
+        to->pass = arena_copy(a, op->pass, heads);
+        break;
+    case OP_ATTEND:
+    case OP_GRU:
+    case OP_LSTM: pack_plain(a, op, to, linear_cuda_width(op->linear->n_out)); break;
     }
-}
-
-static void dense_init(struct arena *a, const struct model_config *g, struct dense *d, const struct dense_weights *w) {
-    for (unsigned i = 0; i < g->depth; i++) {
-        d->taps[i] = arena_copy(a, w[i].taps, 9 * (i + 1) * (size_t)g->channels);
-        layer_init(a, &d->mix[i], &w[i].mix, false, w[i].prelu);
-    }
-}
-
-/* Rows start at multiples of 16 bytes. */
-static unsigned in_row(const struct model_config *g) {
-    return (model_mixer_in(g) + 3) / 4 * 4;
-}
-
-static unsigned select_row(const struct model_config *g) {
-    return (2 * g->d_state + g->step_rank + 3) / 4 * 4;
-}
-
-/* The scan uses powers of two: stores decay times log2 e. */
-static const float *decay_copy(struct arena *a, const float *from, size_t n) {
-    float *to = arena_take(a, n);
-    for (size_t i = 0; a->base && i < n; i++)
-        arena_mirror(a, to)[i] = (float)(from[i] * M_LOG2E);
-    return to;
-}
-
-static void mamba_init(struct arena *a, const struct model_config *g, struct time_layer *t,
-                       const struct time_weights *w) {
-    const unsigned d = g->d_inner;
-    layer_init(a, &t->select, &w->select, false, NULL);
-    float *step = arena_take(a, (size_t)g->step_rank * d);
-    for (unsigned o = 0; a->base && o < d; o++)
-        for (unsigned r = 0; r < g->step_rank; r++)
-            arena_mirror(a, step)[r * d + o] = w->step.weight[o * g->step_rank + r];
-    t->step = step;
-    t->step_bias = arena_copy(a, w->step.bias, d);
-    t->decay = decay_copy(a, w->decay, (size_t)d * g->d_state);
-    t->pass = arena_copy(a, w->pass, d);
-}
-
-static void mamba2_init(struct arena *a, const struct model_config *g, struct time_layer *t,
-                        const struct time_weights *w) {
-    const unsigned n = g->d_inner / g->head_dim;
-    t->decay = decay_copy(a, w->head_decay, n);
-    t->pass = arena_copy(a, w->head_pass, n);
-}
-
-/* For linear_chain_cuda, behind a gate. */
-static void layer_behind_gate(struct arena *a, struct layer *l, const struct linear_weights *w) {
-    const unsigned n_in = w->n_in, n_out = w->n_out;
-    layer_init(a, l, w, false, NULL);
-    for (unsigned o = 0; a->base && o < n_out; o++) {
-        float row[LINEAR_CHAIN_CUDA_CHANNELS];
-        for (unsigned i = 0; i < n_in; i++)
-            row[linear_chain_cuda_input(i)] = w->weight[(size_t)o * n_in + i];
-        linear_cuda_put(arena_mirror(a, l->weight), n_in, n_out, o, row);
-    }
-}
-
-static void time_layer_init(struct arena *a, const struct model_config *g, struct time_layer *t,
-                            const struct time_weights *w) {
-    layer_init(a, &t->gate, &w->gate, true, NULL);
-    if (linear_chain_cuda_fits(g->channels, w->in.n_out))
-        layer_behind_gate(a, &t->proj, &w->proj);
-    else
-        layer_init(a, &t->proj, &w->proj, false, NULL);
-    layer_init(a, &t->in, &w->in, false, NULL);
-    t->conv_taps = w->conv_taps ? arena_copy(a, w->conv_taps, (size_t)g->d_conv * model_convolved(g)) : NULL;
-    t->conv_bias = w->conv_bias ? arena_copy(a, w->conv_bias, model_convolved(g)) : NULL;
-    switch (g->mixer) {
-    case MODEL_MAMBA: mamba_init(a, g, t, w); break;
-    case MODEL_MAMBA2: mamba2_init(a, g, t, w); break;
-    case MODEL_GRU: plain_layer(a, &t->state, &w->gru_state); break;
-    case MODEL_LSTM: plain_layer(a, &t->state, &w->lstm_state); break;
-    }
-    layer_init(a, &t->out, &w->out, false, NULL);
-}
-
-static void freq_layer_init(struct arena *a, const struct model_config *g, struct freq_layer *f,
-                            const struct freq_weights *w) {
-    const unsigned c = g->channels;
-    layer_init(a, &f->gate, &w->gate, false, NULL);
-    f->gate_taps = arena_copy(a, w->gate_taps, 3 * 2 * (size_t)c);
-    plain_layer(a, &f->attention, &w->attention);
-    layer_init(a, &f->proj, &w->proj, false, NULL);
-    layer_init(a, &f->up, &w->up, false, NULL);
-    for (unsigned p = 0; p < g->n_kernels; p++) {
-        f->prime[p].mixed_taps = arena_copy(a, w->prime[p].mixed_taps, (size_t)g->kernels[p] * c);
-        f->prime[p].taps = arena_copy(a, w->prime[p].taps, (size_t)g->kernels[p] * c);
-        layer_init(a, &f->prime[p].mix, &w->prime[p].mix, false, NULL);
-    }
-    layer_init(a, &f->down, &w->down, false, NULL);
-}
-
-static void up_init(struct arena *a, struct up *u, const struct up_weights *w) {
-    layer_init(a, &u->even, &w->even, false, w->prelu);
-    layer_init(a, &u->odd, &w->odd, false, w->prelu);
-    layer_init(a, &u->head, &w->head, false, NULL);
 }
 
 void net_cuda_weights(struct net_cuda *n, struct arena *a) {
-    const struct weights *w = model_weights(n->model);
-    const struct model_config *g = n->config;
-    layer_init(a, &n->embed, &w->embed, false, w->embed_prelu);
-    dense_init(a, g, &n->encoder, w->encoder);
-    layer_init(a, &n->down, &w->down, false, w->down_prelu);
-    for (unsigned b = 0; b < g->n_blocks; b++) {
-        for (unsigned i = 0; i < g->n_time; i++)
-            time_layer_init(a, g, &n->blocks[b].time[i], &w->blocks[b].time[i]);
-        for (unsigned i = 0; i < g->n_freq; i++)
-            freq_layer_init(a, g, &n->blocks[b].freq[i], &w->blocks[b].freq[i]);
-        n->blocks[b].time_skip = arena_copy(a, w->blocks[b].time_skip, g->channels);
-        n->blocks[b].freq_skip = arena_copy(a, w->blocks[b].freq_skip, g->channels);
-    }
-    dense_init(a, g, &n->mask, w->mask);
-    up_init(a, &n->mask_up, &w->mask_up);
-    dense_init(a, g, &n->phase, w->phase);
-    up_init(a, &n->phase_up, &w->phase_up);
+    for (unsigned i = 0; i < n->plan->n_ops; i++)
+        pack(n, a, &n->plan->ops[i], &n->packed[i]);
 }
 
-/* ---- memory ---- */
+/* ---- maps ---- */
 
-/* Dense blocks, time stages and frequency stages share the rest of the scratch, one after another. */
+/* Rows start at multiples of 16 bytes, except those of the network's input and outputs. */
+static size_t row_of(const struct net_cuda *n, unsigned map) {
+    const struct map *m = &n->plan->maps[map];
+    const unsigned n_channels = map == MAP_GATE ? m->n_channels / 2 : m->n_channels;
+    return m->storage == MAP_INPUT || m->storage == MAP_OUTPUT ? n_channels : (n_channels + 3) / 4 * 4;
+}
+
+/* Only this map's readers need its margin: the other kernels know a frame's edges. */
+static size_t margin_of(unsigned map) {
+    return map == MAP_DECODED ? 1 : 0;
+}
+
+static size_t frame_of(const struct net_cuda *n, unsigned map) {
+    return (n->plan->maps[map].n_rows + 2 * margin_of(map)) * row_of(n, map);
+}
+
+/* The stages during which a map's contents are needed, a bit each: from the first one that uses it to the last. Zeros
+ * in a margin are needed always. */
+static unsigned stages_of(const struct plan *p, unsigned map) {
+    unsigned first = STAGE_PHASE + 1, last = 0;
+    for (const struct op *op = p->ops; op < p->ops + p->n_ops; op++)
+        if (op->x == map || op->y == map || op->z == map || op->select == map || op->add == map ||
+            (op->room == map && (op->kind == OP_ATTEND || op->kind == OP_PRIME))) {
+            first = op->stage < first ? op->stage : first;
+            last = op->stage > last ? op->stage : last;
+        }
+    return margin_of(map) ? (2u << STAGE_PHASE) - 1 : first > last ? 0 : (2u << last) - (1u << first);
+}
+
+/* Places a map behind all those that its stages need so far; `of` has an arena for each stage. */
+static void place(struct net_cuda *n, struct arena of[], unsigned map, unsigned stages, unsigned n_frames) {
+    struct arena a = {0};
+    for (unsigned s = 0; s <= STAGE_PHASE; s++)
+        if (stages >> s & 1 && of[s].used >= a.used)
+            a = of[s];
+    float *first = arena_take(&a, n_frames * frame_of(n, map));
+    n->at[map] = first ? first + margin_of(map) * row_of(n, map) : NULL;
+    for (unsigned s = 0; s <= STAGE_PHASE; s++)
+        if (stages >> s & 1)
+            of[s] = a;
+}
+
+/* Maps share memory if no stage needs both. Those that most stages need come first. */
 void net_cuda_scratch(struct net_cuda *n, struct arena *a, unsigned n_frames) {
-    const struct model_config *g = n->config;
-    const size_t c = g->channels, full = (size_t)n_frames * g->n_positions, half = (size_t)n_frames * g->n_half;
-    n->full_a = arena_take(a, full * c);
-    n->full_b = arena_take(a, full * c);
-    n->half_a = arena_take(a, half * c);
-    n->half_b = arena_take(a, half * c);
-    n->padded = arena_take(a, (half + 2 * n_frames) * c);
-
-    struct arena dense = *a, time = *a, freq = *a;
-    for (unsigned i = 1; i < g->depth; i++)
-        n->maps[i] = arena_take(&dense, full * c);
-
-    n->product = arena_take(&time, half * c);
-    n->inner = arena_take(&time, half * in_row(g));
-    if (g->mixer == MODEL_MAMBA || g->mixer == MODEL_MAMBA2)
-        n->u = arena_take(&time, half * model_convolved(g));
-    if (g->mixer == MODEL_MAMBA)
-        n->select = arena_take(&time, half * select_row(g));
-    else
-        n->after = arena_take(&time, half * g->d_inner);
-
-    arena_take(&freq, half * c); /* product, as above */
-    n->gates = arena_take(&freq, half * 2 * c);
-    n->mixed = arena_take(&freq, half * c);
-    n->factor = arena_take(&freq, n_frames * c);
-    n->chunks = arena_take(&freq, half * g->n_kernels * c);
-    n->primes = arena_take(&freq, half * g->n_kernels * c);
-
-    a->used = dense.used;
-    if (a->used < time.used)
-        a->used = time.used;
-    if (a->used < freq.used)
-        a->used = freq.used;
+    const struct plan *p = n->plan;
+    struct arena of[STAGE_PHASE + 1];
+    for (unsigned s = 0; s <= STAGE_PHASE; s++)
+        of[s] = *a;
+    for (int n_stages = STAGE_PHASE + 1; n_stages > 0; n_stages--)
+        for (unsigned i = MAP_NONE + 1; i < p->n_maps; i++) {
+            const unsigned stages = stages_of(p, i);
+            if ((p->maps[i].storage == MAP_SCRATCH || p->maps[i].storage == MAP_RING) &&
+                __builtin_popcount(stages) == n_stages)
+                place(n, of, i, stages, n_frames);
+        }
+    for (unsigned s = 0; s <= STAGE_PHASE; s++)
+        if (of[s].used > a->used)
+            *a = of[s];
 }
 
 int net_cuda_new(struct net_cuda **ret, const struct model *model, cudaStream_t stream) {
     struct net_cuda *n = calloc(1, sizeof *n);
-    if (!n)
+    if (!n || plan_new(&n->plan, model)) {
+        free(n);
         return -ENOMEM;
-    const struct model_config *g = n->config = model_config(model);
-    n->model = model;
-    n->stream = stream;
-    n->blocks = calloc(g->n_blocks, sizeof *n->blocks);
-    bool ok = n->blocks;
-    for (unsigned b = 0; b < g->n_blocks && ok; b++) {
-        n->blocks[b].time = calloc(g->n_time, sizeof *n->blocks[b].time);
-        n->blocks[b].freq = calloc(g->n_freq, sizeof *n->blocks[b].freq);
-        ok = n->blocks[b].time && n->blocks[b].freq;
     }
-    if (!ok) {
+    const struct plan *p = n->plan;
+    n->stream = stream;
+    n->packed = calloc(p->n_ops, sizeof *n->packed);
+    n->last = calloc(p->n_maps, sizeof *n->last);
+    n->at = calloc(p->n_maps, sizeof *n->at);
+    if (!n->packed || !n->last || !n->at) {
         net_cuda_free(n);
         return -ENOMEM;
     }
+    for (const struct op *op = p->ops; op < p->ops + p->n_ops; op++)
+        for (unsigned j = 0; op->kind == OP_DENSE && j <= op->index; j++)
+            n->last[op_dense_map(op, j)] = op;
     *ret = n;
     return 0;
 }
@@ -284,301 +211,237 @@ int net_cuda_new(struct net_cuda **ret, const struct model *model, cudaStream_t 
 void net_cuda_free(struct net_cuda *n) {
     if (!n)
         return;
-    for (unsigned b = 0; n->blocks && b < n->config->n_blocks; b++) {
-        free(n->blocks[b].time);
-        free(n->blocks[b].freq);
-    }
-    free(n->blocks);
+    free(n->packed);
+    free(n->last);
+    free(n->at);
+    plan_free(n->plan);
     free(n);
 }
 
-int net_cuda_state_new(struct net_cuda_state *s, const struct model *model) {
-    const struct model_config *g = model_config(model);
-    *s = (struct net_cuda_state){0};
-    s->mixers = calloc(g->n_blocks * g->n_time, sizeof *s->mixers);
-    return s->mixers ? 0 : -ENOMEM;
+int net_cuda_state_new(const struct net_cuda *n, struct net_cuda_state *s) {
+    s->maps = calloc(n->plan->n_maps, sizeof *s->maps);
+    return s->maps ? 0 : -ENOMEM;
 }
 
-void net_cuda_state_layout(struct net_cuda_state *s, const struct model *model, struct arena *a) {
-    const struct model_config *g = model_config(model);
-    const size_t n_past = 1u << g->depth, c = g->channels;
-    for (unsigned i = 0; i < g->depth; i++) {
-        s->encoder[i] = arena_take(a, n_past * g->n_positions * c);
-        s->mask[i] = arena_take(a, n_past * g->n_half * c);
-        s->phase[i] = arena_take(a, n_past * g->n_half * c);
-    }
-    for (unsigned i = 0; i < g->n_blocks * g->n_time; i++) {
-        const bool convolves = g->d_conv > 0;
-        const size_t rows = g->n_half;
-        if (convolves)
-            s->mixers[i].past = arena_take(a, (g->d_conv - 1) * rows * model_convolved(g));
-        s->mixers[i].h = arena_take(a, rows * g->d_inner * (convolves ? g->d_state : 1));
-        if (g->mixer == MODEL_LSTM)
-            s->mixers[i].cell = arena_take(a, rows * g->channels);
-    }
+void net_cuda_state_layout(const struct net_cuda *n, struct net_cuda_state *s, struct arena *a) {
+    const struct map *m = n->plan->maps;
+    for (unsigned i = MAP_KEPT; i < n->plan->n_maps; i++)
+        s->maps[i] = arena_take(a, (size_t)m[i].n_past * m[i].n_rows * m[i].n_channels);
 }
 
 void net_cuda_state_done(struct net_cuda_state *s) {
-    free(s->mixers);
+    free(s->maps);
     *s = (struct net_cuda_state){0};
 }
 
 /* ---- frames ---- */
 
-/* Applies a layer to whole maps: x and y [n_frames * n_rows] rows, frames one after another. */
-static struct linear_cuda linear(const struct layer *l, unsigned n_frames, unsigned n_rows, const float *x,
-                                 size_t x_stride, float *y, size_t y_stride) {
-    return (struct linear_cuda){.n_frames = n_frames,
-                                .n_rows = n_rows,
-                                .n_in = l->n_in,
-                                .n_out = l->n_out,
-                                .x = x,
-                                .x_frame = n_rows * x_stride,
-                                .x_stride = x_stride,
-                                .weight = l->weight,
-                                .bias = l->bias,
-                                .prelu = l->prelu,
-                                .gate = l->gate,
-                                .add_frame = n_rows * y_stride,
-                                .add_stride = y_stride,
-                                .y = y,
-                                .y_frame = n_rows * y_stride,
-                                .y_stride = y_stride};
-}
+/* Each of these functions runs an operation, and those after it that its kernel includes; it returns how many. */
 
-/* The last layer's output goes to y, whose frames are y_frame apart; it is not kept. */
-static void dense(const struct net_cuda *n, const struct dense *d, float *const past[], unsigned n_frames,
-                  unsigned n_rows, const float *x, float *y, size_t y_frame) {
-    const struct model_config *g = n->config;
-    const unsigned c = g->channels, n_past = 1u << g->depth;
-    struct dense_cuda a = {.n_frames = n_frames, .n_rows = n_rows, .n_channels = c, .n_past = n_past};
-    for (unsigned i = 0; i < g->depth; i++) {
-        const bool last = i + 1 == g->depth;
-        a.layer = i;
-        a.map[i] = i ? n->maps[i] : x;
-        a.past[i] = past[i];
-        a.taps = d->taps[i];
-        a.weight = d->mix[i].weight;
-        a.bias = d->mix[i].bias;
-        a.prelu = d->mix[i].prelu;
-        a.y = last ? y : n->maps[i + 1];
-        a.y_frame = last ? y_frame : n_rows * (size_t)c;
-        dense_cuda(&a, n->stream);
-    }
-    for (unsigned i = 0; i < g->depth; i++)
-        history_cuda(&(struct history_cuda){.n_frames = n_frames, .n_rows = n_rows, .n_channels = c, .n_past = n_past,
-                                            .x = a.map[i], .x_stride = c, .past = past[i]}, n->stream);
-}
-
-void net_cuda_embed(struct net_cuda *n, unsigned n_frames, const float *features, float *y) {
-    struct linear_cuda a = linear(&n->embed, n_frames, n->config->n_positions, features, 3, y, n->config->channels);
-    linear_cuda(&a, n->stream);
-}
-
-void net_cuda_encode(struct net_cuda *n, struct net_cuda_state *s, unsigned n_frames, const float *x, float *y) {
-    const struct model_config *g = n->config;
-    dense(n, &n->encoder, s->encoder, n_frames, g->n_positions, x, y, (size_t)g->n_positions * g->channels);
-}
-
-void net_cuda_down(struct net_cuda *n, unsigned n_frames, const float *x, float *y) {
-    const struct model_config *g = n->config;
-    struct linear_cuda a = linear(&n->down, n_frames, g->n_half, x, 2 * (size_t)g->channels, y, g->channels);
-    a.x_frame = (size_t)g->n_positions * g->channels;
-    linear_cuda(&a, n->stream);
-}
-
-/* Runs the mixer on n->inner and returns its output, rows of d_inner. */
-static const float *mix(const struct net_cuda *n, const struct time_layer *t, struct mixer_cuda_state *s,
-                        unsigned n_frames) {
-    const struct model_config *g = n->config;
-    const unsigned rows = g->n_half, d = g->d_inner, seen = model_convolved(g), row = in_row(g);
-    struct recurrent_cuda recurrent = {.n_frames = n_frames, .n_rows = rows, .n_channels = d, .in = n->inner,
-                                       .weight = t->state.weight, .weight_stride = linear_cuda_width(t->state.n_out),
-                                       .bias = t->state.bias, .h = s->h, .cell = s->cell, .y = n->after};
-    if (g->mixer == MODEL_GRU)
-        gru_cuda(&recurrent, n->stream);
-    if (g->mixer == MODEL_LSTM)
-        lstm_cuda(&recurrent, n->stream);
-    if (!g->d_conv)
-        return n->after;
-
-    conv_cuda(&(struct conv_cuda){.n_frames = n_frames, .n_rows = rows, .n_channels = seen, .n_taps = g->d_conv,
-                                  .x = n->inner, .x_stride = row, .past = s->past, .taps = t->conv_taps,
-                                  .bias = t->conv_bias, .y = n->u, .weight = t->select.weight,
-                                  .z_bias = t->select.bias, .n_out = t->select.n_out, .z = n->select,
-                                  .z_stride = select_row(g)},
-              n->stream);
-    history_cuda(&(struct history_cuda){.n_frames = n_frames, .n_rows = rows, .n_channels = seen,
-                                        .n_past = g->d_conv - 1, .x = n->inner, .x_stride = row, .past = s->past},
+/* Keeps the last frames of a map, of which an operation reads n_channels from the first on. */
+static void keep(const struct net_cuda *n, unsigned map, unsigned kept, unsigned n_channels) {
+    history_cuda(&(struct history_cuda){.n_frames = n->n_frames, .n_rows = n->plan->maps[kept].n_rows,
+                                        .n_channels = n_channels, .n_past = n->plan->maps[kept].n_past,
+                                        .x = n->at[map], .x_stride = row_of(n, map), .past = n->state->maps[kept]},
                  n->stream);
-    if (g->mixer == MODEL_MAMBA2) {
-        ssd_cuda(&(struct ssd_cuda){.n_frames = n_frames, .n_rows = rows, .n_channels = d, .head_dim = g->head_dim,
-                                    .n_states = g->d_state, .epsilon = g->norm_epsilon, .u = n->u, .u_stride = seen,
-                                    .step = n->inner + seen + d, .z = n->inner + seen, .z_stride = row,
-                                    .decay = t->decay,
-                                    .pass = t->pass, .h = s->h, .y = n->after}, n->stream);
-        return n->after;
+}
+
+/* proj is the operation that adds to x. */
+static void chain(const struct net_cuda *n, const struct op *gate, const struct op *proj) {
+    const struct packed *w = &n->packed[proj - n->plan->ops], *g = gate ? w - 1 : NULL, *out = w + 1;
+    linear_chain_cuda(&(struct linear_chain_cuda){.n_frames = n->n_frames, .n_rows = op_rows(n->plan, proj),
+                                                  .n_channels = n->plan->config->channels,
+                                                  .norm_epsilon = n->plan->config->norm_epsilon, .x = n->at[proj->add],
+                                                  .gate = g ? g->weight : NULL, .gate_bias = g ? g->bias : NULL,
+                                                  .product = gate ? NULL : n->at[proj->x],
+                                                  .factor = gate ? NULL : n->at[MAP_FACTOR], .proj = w->weight,
+                                                  .proj_bias = w->bias, .out = out->weight, .out_bias = out->bias,
+                                                  .y = n->at[proj->y], .z = n->at[proj[1].y]}, n->stream);
+}
+
+static unsigned linear(const struct net_cuda *n, const struct op *op, const struct packed *w) {
+    if (is_gate(op) && is_chained(n, op + 1)) {
+        chain(n, op, op + 1);
+        return 3;
     }
-    scan_cuda(&(struct scan_cuda){.n_frames = n_frames, .n_rows = rows, .n_channels = d, .n_states = g->d_state,
-                                  .rank = g->step_rank, .u = n->u, .select = n->select, .select_stride = select_row(g),
-                                  .step = t->step, .bias = t->step_bias, .z = n->inner + d, .z_stride = row,
-                                  .decay = t->decay, .pass = t->pass, .h = s->h, .y = n->u}, n->stream);
-    return n->u;
-}
-
-/* The last layer adds blend times skip, the stage's input; both are NULL in the others. y may be x. */
-static void time_layer(const struct net_cuda *n, const struct time_layer *t, struct mixer_cuda_state *s,
-                       unsigned n_frames, const float *x, float *y, const float *skip, const float *blend) {
-    const struct model_config *g = n->config;
-    const unsigned rows = g->n_half, c = g->channels;
-
-    struct linear_cuda a;
-    if (linear_chain_cuda_fits(c, t->in.n_out)) {
-        linear_chain_cuda(&(struct linear_chain_cuda){.n_frames = n_frames, .n_rows = rows, .n_channels = c,
-                                                      .norm_epsilon = g->norm_epsilon, .x = x,
-                                                      .gate = t->gate.weight, .gate_bias = t->gate.bias,
-                                                      .proj = t->proj.weight, .proj_bias = t->proj.bias,
-                                                      .out = t->in.weight, .out_bias = t->in.bias, .y = y,
-                                                      .z = n->inner}, n->stream);
-    } else {
-        a = linear(&t->gate, n_frames, rows, x, c, n->product, c);
-        a.norm_epsilon = g->norm_epsilon;
-        linear_cuda(&a, n->stream);
-        a = linear(&t->proj, n_frames, rows, n->product, c, y, c);
-        a.add = x;
-        linear_cuda(&a, n->stream);
-        a = linear(&t->in, n_frames, rows, y, c, n->inner, in_row(g));
-        a.norm_epsilon = g->norm_epsilon;
-        linear_cuda(&a, n->stream);
+    if (is_chained(n, op)) {
+        chain(n, NULL, op);
+        return 2;
     }
-    a = linear(&t->out, n_frames, rows, mix(n, t, s, n_frames), g->d_inner, y, c);
-    a.add = y;
-    a.skip = skip;
-    a.blend = blend;
-    linear_cuda(&a, n->stream);
+    const size_t row = row_of(n, op->x), y_row = row_of(n, op->y);
+    linear_cuda(&(struct linear_cuda){.n_frames = n->n_frames,
+                                      .n_rows = op_rows(n->plan, op),
+                                      .n_in = op->linear->n_in,
+                                      .n_out = op->linear->n_out,
+                                      .x = n->at[op->x] + op->x_row * (ptrdiff_t)row,
+                                      .x_frame = frame_of(n, op->x),
+                                      .x_stride = op->x_step * row,
+                                      .norm_epsilon = op->of == LINEAR_OF_NORM ? n->plan->config->norm_epsilon : 0,
+                                      .scale = op->x == MAP_PRODUCT ? n->at[MAP_FACTOR] : NULL,
+                                      .weight = w->weight,
+                                      .bias = w->bias,
+                                      .prelu = w->prelu,
+                                      .gate = is_gate(op),
+                                      .add = n->at[op->add],
+                                      .add_frame = frame_of(n, op->y),
+                                      .add_stride = y_row,
+                                      .skip = n->at[op->skip],
+                                      .blend = w->blend,
+                                      .y = n->at[op->y] + op->y_row * y_row,
+                                      .y_frame = frame_of(n, op->y),
+                                      .y_stride = op->y_step * y_row},
+                n->stream);
+    return 1;
 }
 
-void net_cuda_time_stage(struct net_cuda *n, struct net_cuda_state *s, unsigned n_frames, unsigned block,
-                         const float *x, float *y) {
-    const unsigned n_time = n->config->n_time;
-    const struct block *b = &n->blocks[block];
-    for (unsigned i = 0; i < n_time; i++)
-        time_layer(n, &b->time[i], &s->mixers[block * n_time + i], n_frames, i ? y : x, y,
-                   i + 1 == n_time ? x : NULL, b->time_skip);
-}
-
-/* Applies the prime kernels to n->chunks, giving n->primes. */
-static void primes(const struct net_cuda *n, const struct freq_layer *f, unsigned n_frames) {
-    const struct model_config *g = n->config;
-    const unsigned rows = g->n_half, c = g->channels, width = g->n_kernels * c;
-    if (prime_cuda_fits(rows, c, g->kernels[g->n_kernels - 1])) {
-        struct prime_cuda a = {.n_frames = n_frames, .n_rows = rows, .n_channels = c, .n_kernels = g->n_kernels,
-                               .x = n->chunks, .y = n->primes};
-        for (unsigned p = 0; p < g->n_kernels; p++) {
-            a.kernel[p].n_taps = g->kernels[p];
-            a.kernel[p].mixed_taps = f->prime[p].mixed_taps;
-            a.kernel[p].taps = f->prime[p].taps;
-            a.kernel[p].weight = f->prime[p].mix.weight;
-            a.kernel[p].bias = f->prime[p].mix.bias;
-        }
-        prime_cuda(&a, n->stream);
-        return;
+static unsigned dense(const struct net_cuda *n, const struct op *op, const struct packed *w) {
+    const unsigned c = n->plan->config->channels;
+    struct dense_cuda a = {.n_frames = n->n_frames, .n_rows = op_rows(n->plan, op), .n_channels = c,
+                           .layer = op->index, .n_past = n->plan->maps[op->x].n_past, .taps = w->taps,
+                           .weight = w->weight, .bias = w->bias, .prelu = w->prelu, .y = n->at[op->y],
+                           .y_frame = frame_of(n, op->y)};
+    for (unsigned j = 0; j <= op->index; j++) {
+        a.map[j] = n->at[op_dense_map(op, j)];
+        a.past[j] = n->state->maps[op_dense_map(op, j)];
     }
-    for (unsigned p = 0; p < g->n_kernels; p++) {
-        struct over_frequency_cuda taps = {.n_frames = n_frames, .n_rows = rows, .n_channels = c,
-                                           .n_taps = g->kernels[p], .x = n->chunks + p * c,
-                                           .x_stride = width, .taps = f->prime[p].mixed_taps,
-                                           .y = n->product, .y_stride = c};
-        over_frequency_cuda(&taps, n->stream);
-        struct linear_cuda mix = linear(&f->prime[p].mix, n_frames, rows, n->product, c, n->mixed, c);
-        linear_cuda(&mix, n->stream);
-        taps.taps = f->prime[p].taps;
-        taps.times = n->mixed;
-        taps.y = n->primes + p * c;
-        taps.y_stride = width;
-        over_frequency_cuda(&taps, n->stream);
+    dense_cuda(&a, n->stream);
+    for (unsigned j = 0; j <= op->index; j++)
+        if (n->last[op_dense_map(op, j)] == op)
+            keep(n, op_dense_map(op, j), op_dense_map(op, j), c);
+    return 1;
+}
+
+static unsigned depthwise(const struct net_cuda *n, const struct op *op, const struct packed *w) {
+    const struct op *attend = op + 1;
+    const struct packed *of = w + 1;
+    assert(attend->kind == OP_ATTEND);
+    attend_cuda(&(struct attend_cuda){.n_frames = n->n_frames, .n_rows = op_rows(n->plan, attend),
+                                      .n_channels = attend->linear->n_in,
+                                      .weight_stride = linear_cuda_width(attend->linear->n_out), .weight = of->weight,
+                                      .bias = of->bias, .x = n->at[op->x], .taps = w->taps, .y = n->at[attend->y],
+                                      .factor = n->at[attend->room]}, n->stream);
+    return 2;
+}
+
+/* One kernel after another, each as three operations. */
+static unsigned prime_by_parts(const struct net_cuda *n, const struct op *op, const struct packed *w) {
+    const unsigned rows = op_rows(n->plan, op), c = n->plan->config->channels;
+    const size_t width = row_of(n, op->y);
+    float *y = n->at[op->y] + op->index * c;
+    struct over_frequency_cuda taps = {.n_frames = n->n_frames, .n_rows = rows, .n_channels = c,
+                                       .n_taps = op->n_taps, .x = n->at[op->x] + op->index * c, .x_stride = width,
+                                       .taps = w->mixed_taps, .y = y, .y_stride = width};
+    over_frequency_cuda(&taps, n->stream);
+    linear_cuda(&(struct linear_cuda){.n_frames = n->n_frames, .n_rows = rows, .n_in = c, .n_out = c, .x = y,
+                                      .x_frame = rows * width, .x_stride = width, .weight = w->weight, .bias = w->bias,
+                                      .y = n->at[op->room], .y_frame = (size_t)rows * c, .y_stride = c}, n->stream);
+    taps.taps = w->taps;
+    taps.times = n->at[op->room];
+    over_frequency_cuda(&taps, n->stream);
+    return 1;
+}
+
+static unsigned prime(const struct net_cuda *n, const struct op *op, const struct packed *w) {
+    const struct model_config *g = n->plan->config;
+    const unsigned rows = op_rows(n->plan, op);
+    if (!prime_cuda_fits(rows, g->channels, g->kernels[g->n_kernels - 1]))
+        return prime_by_parts(n, op, w);
+    struct prime_cuda a = {.n_frames = n->n_frames, .n_rows = rows, .n_channels = g->channels,
+                           .n_kernels = g->n_kernels, .x = n->at[op->x], .y = n->at[op->y]};
+    for (unsigned k = 0; k < g->n_kernels; k++) {
+        a.kernel[k].n_taps = op[k].n_taps;
+        a.kernel[k].mixed_taps = w[k].mixed_taps;
+        a.kernel[k].taps = w[k].taps;
+        a.kernel[k].weight = w[k].weight;
+        a.kernel[k].bias = w[k].bias;
     }
+    prime_cuda(&a, n->stream);
+    return g->n_kernels;
 }
 
-static void freq_layer(const struct net_cuda *n, const struct freq_layer *f, unsigned n_frames, const float *x,
-                       float *y, const float *skip, const float *blend) {
-    const struct model_config *g = n->config;
-    const unsigned rows = g->n_half, c = g->channels, width = g->n_kernels * c;
-
-    struct linear_cuda a = linear(&f->gate, n_frames, rows, x, c, n->gates, 2 * c);
-    a.norm_epsilon = g->norm_epsilon;
-    linear_cuda(&a, n->stream);
-    attend_cuda(&(struct attend_cuda){.n_frames = n_frames, .n_rows = rows, .n_channels = c,
-                                      .weight_stride = linear_cuda_width(c), .weight = f->attention.weight,
-                                      .bias = f->attention.bias, .x = n->gates, .taps = f->gate_taps, .y = n->product,
-                                      .factor = n->factor}, n->stream);
-    if (linear_chain_cuda_fits(c, width)) {
-        linear_chain_cuda(&(struct linear_chain_cuda){.n_frames = n_frames, .n_rows = rows, .n_channels = c,
-                                                      .norm_epsilon = g->norm_epsilon, .x = x,
-                                                      .product = n->product, .factor = n->factor,
-                                                      .proj = f->proj.weight, .proj_bias = f->proj.bias,
-                                                      .out = f->up.weight, .out_bias = f->up.bias, .y = y,
-                                                      .z = n->chunks}, n->stream);
-    } else {
-        a = linear(&f->proj, n_frames, rows, n->product, c, y, c);
-        a.scale = n->factor;
-        a.add = x;
-        linear_cuda(&a, n->stream);
-        a = linear(&f->up, n_frames, rows, y, c, n->chunks, width);
-        a.norm_epsilon = g->norm_epsilon;
-        linear_cuda(&a, n->stream);
+/* In Mamba the next layer too. */
+static unsigned conv(const struct net_cuda *n, const struct op *op, const struct packed *w) {
+    const struct op *select = is_layer_of(op + 1, op->y, LINEAR_OF_MAP) ? op + 1 : NULL;
+    const unsigned n_channels = n->plan->maps[op->y].n_channels;
+    struct conv_cuda a = {.n_frames = n->n_frames, .n_rows = op_rows(n->plan, op), .n_channels = n_channels,
+                          .n_taps = op->n_taps, .x = n->at[op->x], .x_stride = row_of(n, op->x),
+                          .past = n->state->maps[op->state], .taps = w->taps, .bias = w->bias, .y = n->at[op->y]};
+    if (select) {
+        a.weight = w[1].weight;
+        a.z_bias = w[1].bias;
+        a.n_out = select->linear->n_out;
+        a.z = n->at[select->y];
+        a.z_stride = row_of(n, select->y);
     }
-    primes(n, f, n_frames);
-    a = linear(&f->down, n_frames, rows, n->primes, width, y, c);
-    a.add = y;
-    a.skip = skip;
-    a.blend = blend;
-    linear_cuda(&a, n->stream);
+    conv_cuda(&a, n->stream);
+    keep(n, op->x, op->state, n_channels);
+    return select ? 2 : 1;
 }
 
-void net_cuda_freq_stage(struct net_cuda *n, unsigned n_frames, unsigned block, const float *x, float *y) {
-    const unsigned n_freq = n->config->n_freq;
-    const struct block *b = &n->blocks[block];
-    for (unsigned i = 0; i < n_freq; i++)
-        freq_layer(n, &b->freq[i], n_frames, i ? y : x, y, i + 1 == n_freq ? x : NULL, b->freq_skip);
+static unsigned scan(const struct net_cuda *n, const struct op *op, const struct packed *w) {
+    const struct model_config *g = n->plan->config;
+    scan_cuda(&(struct scan_cuda){.n_frames = n->n_frames, .n_rows = op_rows(n->plan, op), .n_channels = g->d_inner,
+                                  .n_states = g->d_state, .rank = g->step_rank, .u = n->at[op->x],
+                                  .select = n->at[op->select], .select_stride = row_of(n, op->select),
+                                  .step = w->weight, .bias = w->bias, .z = n->at[op->z] + g->d_inner,
+                                  .z_stride = row_of(n, op->z), .decay = w->decay, .pass = w->pass,
+                                  .h = n->state->maps[op->state], .y = n->at[op->y]}, n->stream);
+    return 1;
 }
 
-/* Dense block, upsampling to full resolution, head: writes y [n_frames][n_positions][outputs of the head]. */
-static void decode(const struct net_cuda *n, const struct dense *d, const struct up *u, float *const past[],
-                   unsigned n_frames, const float *x, float *y) {
-    const struct model_config *g = n->config;
-    const unsigned c = g->channels;
-    const size_t frame = (g->n_half + 2) * (size_t)c, full = (size_t)g->n_positions * c;
-    dense(n, d, past, n_frames, g->n_half, x, n->padded + c, frame);
-    struct linear_cuda a = linear(&u->even, n_frames, g->n_half + 1, n->padded, c, n->full_a, 2 * c);
-    a.x_frame = frame;
-    a.y_frame = full;
-    linear_cuda(&a, n->stream);
-    a = linear(&u->odd, n_frames, g->n_half, n->padded + c, c, n->full_a + c, 2 * c);
-    a.x_frame = frame;
-    a.y_frame = full;
-    linear_cuda(&a, n->stream);
-    a = linear(&u->head, n_frames, g->n_positions, n->full_a, c, y, u->head.n_out);
-    linear_cuda(&a, n->stream);
+static unsigned ssd(const struct net_cuda *n, const struct op *op, const struct packed *w) {
+    const struct model_config *g = n->plan->config;
+    const float *z = n->at[op->z] + n->plan->maps[op->x].n_channels;
+    ssd_cuda(&(struct ssd_cuda){.n_frames = n->n_frames, .n_rows = op_rows(n->plan, op), .n_channels = g->d_inner,
+                                .head_dim = g->head_dim, .n_states = g->d_state, .epsilon = g->norm_epsilon,
+                                .u = n->at[op->x], .u_stride = row_of(n, op->x), .step = z + g->d_inner, .z = z,
+                                .z_stride = row_of(n, op->z), .decay = w->decay, .pass = w->pass,
+                                .h = n->state->maps[op->state], .y = n->at[op->y]}, n->stream);
+    return 1;
 }
 
-void net_cuda_mask(struct net_cuda *n, struct net_cuda_state *s, unsigned n_frames, const float *x, float *mask) {
-    decode(n, &n->mask, &n->mask_up, s->mask, n_frames, x, mask);
+static unsigned recurrent(const struct net_cuda *n, const struct op *op, const struct packed *w) {
+    const bool is_gru = op->kind == OP_GRU;
+    (is_gru ? gru_cuda : lstm_cuda)(
+        &(struct recurrent_cuda){.n_frames = n->n_frames, .n_rows = op_rows(n->plan, op),
+                                 .n_channels = n->plan->config->channels, .in = n->at[op->x], .weight = w->weight,
+                                 .weight_stride = linear_cuda_width(op->linear->n_out), .bias = w->bias,
+                                 .h = n->state->maps[op->state], .cell = n->state->maps[op->cell],
+                                 .y = n->at[op->y]}, n->stream);
+    return 1;
 }
 
-void net_cuda_phase(struct net_cuda *n, struct net_cuda_state *s, unsigned n_frames, const float *x, float *rotation) {
-    decode(n, &n->phase, &n->phase_up, s->phase, n_frames, x, rotation);
+static unsigned (*const runs[])(const struct net_cuda *n, const struct op *op, const struct packed *w) = {
+    [OP_LINEAR] = linear, [OP_DENSE] = dense, [OP_DEPTHWISE] = depthwise, [OP_PRIME] = prime, [OP_CONV] = conv,
+    [OP_SCAN] = scan, [OP_SSD] = ssd, [OP_GRU] = recurrent, [OP_LSTM] = recurrent, /* OP_ATTEND: with depthwise */
+};
+
+static void run(struct net_cuda *n, const struct net_cuda_state *s, unsigned n_frames, const struct op *first,
+                unsigned n_ops) {
+    n->state = s;
+    n->n_frames = n_frames;
+    for (const struct op *op = first; op < first + n_ops;)
+        op += runs[op->kind](n, op, &n->packed[op - n->plan->ops]);
 }
 
-void net_cuda_run(struct net_cuda *n, struct net_cuda_state *s, unsigned n_frames, const float *features, float *mask,
-                  float *rotation) {
-    net_cuda_embed(n, n_frames, features, n->full_a);
-    net_cuda_encode(n, s, n_frames, n->full_a, n->full_b);
-    net_cuda_down(n, n_frames, n->full_b, n->half_a);
-    for (unsigned b = 0; b < n->config->n_blocks; b++) {
-        net_cuda_time_stage(n, s, n_frames, b, n->half_a, n->half_b);
-        net_cuda_freq_stage(n, n_frames, b, n->half_b, n->half_a);
-    }
-    net_cuda_mask(n, s, n_frames, n->half_a, mask);
-    net_cuda_phase(n, s, n_frames, n->half_a, rotation);
+void net_cuda_run(struct net_cuda *n, const struct net_cuda_state *s, unsigned n_frames, const float *features,
+                  float *mask, float *rotation) {
+    n->at[MAP_FEATURES] = (float *)features;
+    n->at[MAP_MASK] = mask;
+    n->at[MAP_ROTATION] = rotation;
+    run(n, s, n_frames, n->plan->ops, n->plan->n_ops);
+}
+
+void net_cuda_stage(struct net_cuda *n, const struct net_cuda_state *s, unsigned n_frames, enum plan_stage stage,
+                    unsigned block, const float *x, float *y) {
+    unsigned n_ops;
+    const struct op *first = plan_stage(n->plan, stage, block, &n_ops);
+    const unsigned in = first->x, out = first[n_ops - 1].y;
+    n->at[MAP_FEATURES] = (float *)x;
+    n->at[MAP_MASK] = n->at[MAP_ROTATION] = y;
+    if (in != MAP_FEATURES)
+        cudaMemcpyAsync(n->at[in], x, n_frames * frame_of(n, in) * sizeof *x, cudaMemcpyDeviceToDevice, n->stream);
+    run(n, s, n_frames, first, n_ops);
+    if (n->at[out] != y)
+        cudaMemcpyAsync(y, n->at[out], n_frames * frame_of(n, out) * sizeof *y, cudaMemcpyDeviceToDevice, n->stream);
 }
