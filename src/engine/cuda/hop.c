@@ -7,13 +7,14 @@
  * blocks in the driver, which also reports errors. */
 #include "engine/cuda/cuda.h"
 
+#include "engine/cuda/pack.h"
 #include "kernels/fft/fft_cuda.h"
 #include "kernels/hop/hop_cuda.h"
+#include "net/plan.h"
 
 #include <assert.h>
 #include <cuda_runtime_api.h>
 #include <errno.h>
-#include <math.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -36,7 +37,7 @@ struct engine_hop {
     char name[96];
     enum wait wait;
     struct hop_net net;
-    float *weights, *scratch; /* on the device, like net.shape.state and .slots */
+    void *weights, *scratch; /* on the device, like net.shape.state and .slots */
     void *mapped;
     unsigned *now; /* [n_streams]: frames so far, modulo n_frames */
     unsigned n_frames, ticket, n_slots; /* ticket and n_slots: of the last hop */
@@ -51,212 +52,176 @@ struct engine_hop {
 
 /* ---- weights ---- */
 
-/* Lays out device arrays twice: first to count them, then into `host`, which is copied to the device as a whole. */
+/* Packs the plan's operations one after another: the kernels run them in this order, and fused in this way. */
 struct layout {
+    struct arena *a;
     const struct hop_shape *shape;
-    float *host;   /* NULL while counting */
-    float *device;
-    size_t n;
+    const struct op *op; /* the next one */
 };
 
-enum { ALIGNED = 64 }; /* floats */
-
-static float *place(struct layout *l, size_t n, float **host) {
-    size_t at = l->n;
-    l->n += (n + ALIGNED - 1) / ALIGNED * ALIGNED;
-    *host = l->host ? l->host + at : NULL;
-    return l->device ? l->device + at : NULL;
+static const struct op *next(struct layout *l, enum op_kind kind, enum linear_of of) {
+    const struct op *op = l->op++;
+    assert(op->kind == kind && op->of == of);
+    return op;
 }
 
-static const float *copied(struct layout *l, const float *from, size_t n) {
-    float *host, *device = place(l, n, &host);
-    if (host)
-        memcpy(host, from, n * sizeof *from);
-    return device;
-}
-
-/* Transposes rows of n_columns into columns of n_rows. */
-static const float *transposed(struct layout *l, const float *from, unsigned n_rows, unsigned n_columns) {
-    float *host, *device = place(l, (size_t)n_rows * n_columns, &host);
-    for (unsigned r = 0; host && r < n_rows; r++)
-        for (unsigned i = 0; i < n_columns; i++)
-            host[(size_t)i * n_rows + r] = from[(size_t)r * n_columns + i];
-    return device;
+static double mean_of(const float *row, unsigned n) {
+    double mean = 0;
+    for (unsigned i = 0; i < n; i++)
+        mean += row[i] / n;
+    return mean;
 }
 
 /* Weights behind a norm are shifted to a sum of 0, which removes the mean of their inputs. */
-static void pack_normed(float *to, const struct hop_shape *s, unsigned n_in, unsigned n_out, unsigned o,
-                        const float *row) {
-    double mean = 0;
-    for (unsigned i = 0; i < n_in; i++)
-        mean += row[i] / n_in;
-    hop_pack(to, s, n_in, n_out, o, row, mean);
-}
-
-/* prelu may be NULL. */
-static struct hop_linear packed(struct layout *l, const struct linear_weights *w, const float *prelu,
-                                bool behind_norm) {
-    float *host;
-    struct hop_linear to = {.weight = place(l, hop_packed(l->shape, w->n_in, w->n_out), &host)};
-    for (unsigned o = 0; host && o < w->n_out; o++)
-        if (behind_norm)
-            pack_normed(host, l->shape, w->n_in, w->n_out, o, w->weight + (size_t)o * w->n_in);
-        else
-            hop_pack(host, l->shape, w->n_in, w->n_out, o, w->weight + (size_t)o * w->n_in, 0);
-    to.bias = w->bias ? copied(l, w->bias, w->n_out) : place(l, w->n_out, &host); /* or zeros */
-    to.prelu = prelu ? copied(l, prelu, w->n_out) : NULL;
+static struct hop_linear packed(struct layout *l, const struct op *op, bool gate) {
+    const unsigned n_in = op->linear->n_in, n_out = op->linear->n_out;
+    float *weight, *bias;
+    struct hop_linear to = {.weight = arena_place(l->a, hop_packed(l->shape, n_in, n_out), &weight),
+                            .bias = arena_place(l->a, n_out, &bias),
+                            .prelu = op->prelu ? arena_copy(l->a, op->prelu, n_out) : NULL};
+    for (unsigned o = 0; weight && o < n_out; o++) {
+        const unsigned place = gate ? gate_place(o, n_out) : o;
+        const float *row = op->linear->weight + (size_t)o * n_in;
+        hop_pack(weight, l->shape, n_in, n_out, place, row, op->of == LINEAR_OF_NORM ? mean_of(row, n_in) : 0);
+        bias[place] = op->linear->bias ? op->linear->bias[o] : 0;
+    }
     return to;
 }
 
-static struct hop_linear linear(struct layout *l, const struct linear_weights *w, const float *prelu) {
-    return packed(l, w, prelu, false);
+static struct hop_linear linear(struct layout *l, enum linear_of of) {
+    return packed(l, next(l, OP_LINEAR, of), false);
 }
 
-static struct hop_linear normed(struct layout *l, const struct linear_weights *w) {
-    return packed(l, w, NULL, true);
+static struct hop_linear gate_layout(struct layout *l) {
+    return packed(l, next(l, OP_LINEAR, LINEAR_OF_NORM), true);
 }
 
-/* Outputs o and c + o of a gate's 2 c outputs become neighbours. */
-static struct hop_linear gate_layout(struct layout *l, const struct linear_weights *w) {
-    const unsigned c = w->n_in;
-    float *host;
-    struct hop_linear to = {.weight = place(l, hop_packed(l->shape, c, 2 * c), &host)};
-    for (unsigned o = 0; host && o < 2 * c; o++)
-        pack_normed(host, l->shape, c, 2 * c, o % c * 2 + o / c, w->weight + (size_t)o * c);
-    to.bias = transposed(l, w->bias, 2, c);
-    return to;
-}
-
-static void dense_layout(struct layout *l, const struct model_config *g, struct hop_dense *d,
-                         const struct dense_weights *w) {
-    for (unsigned i = 0; i < g->depth; i++) {
-        d->taps[i] = copied(l, w[i].taps, 9 * (size_t)(i + 1) * g->channels);
-        d->mix[i] = linear(l, &w[i].mix, w[i].prelu);
+static void dense_layout(struct layout *l, struct hop_dense *d) {
+    for (unsigned i = 0; i < l->shape->depth; i++) {
+        const struct op *op = next(l, OP_DENSE, LINEAR_OF_MAP);
+        d->taps[i] = arena_copy(l->a, op->taps, 9 * (size_t)(i + 1) * l->shape->channels);
+        d->mix[i] = packed(l, op, false);
     }
 }
 
-/* The scan uses powers of two: returns decay times log2 e, [n_states][n_channels]. */
-static const float *decay_layout(struct layout *l, const float *from, unsigned n_channels, unsigned n_states) {
-    float *host, *device = place(l, (size_t)n_channels * n_states, &host);
-    for (unsigned j = 0; host && j < n_channels * n_states; j++)
-        host[(size_t)(j % n_states) * n_channels + j / n_states] = (float)(from[j] * M_LOG2E);
-    return device;
-}
-
-static void mamba_layout(struct layout *l, const struct model_config *g, struct hop_time *t,
-                         const struct time_weights *w) {
-    t->select = linear(l, &w->select, NULL);
-    t->step.weight = transposed(l, w->step.weight, g->d_inner, g->step_rank);
-    t->step.bias = copied(l, w->step.bias, g->d_inner);
-    t->decay = decay_layout(l, w->decay, g->d_inner, g->d_state);
-    t->pass = copied(l, w->pass, g->d_inner);
-}
-
-static void mamba2_layout(struct layout *l, const struct model_config *g, struct hop_time *t,
-                          const struct time_weights *w) {
-    const unsigned heads = g->d_inner / g->head_dim;
-    t->decay = decay_layout(l, w->head_decay, heads, 1);
-    t->pass = copied(l, w->head_pass, heads);
-}
-
-static void time_layout(struct layout *l, const struct model_config *g, struct hop_time *t,
-                        const struct time_weights *w) {
-    t->gate = gate_layout(l, &w->gate);
-    t->proj = linear(l, &w->proj, NULL);
-    t->in = normed(l, &w->in);
-    if (w->conv_taps) {
-        t->conv_taps = copied(l, w->conv_taps, (size_t)g->d_conv * l->shape->d_seen);
-        t->conv_bias = copied(l, w->conv_bias, l->shape->d_seen);
-    }
-    switch (g->mixer) {
-    case MODEL_MAMBA: mamba_layout(l, g, t, w); break;
-    case MODEL_MAMBA2: mamba2_layout(l, g, t, w); break;
-    case MODEL_GRU: t->state = linear(l, &w->gru_state, NULL); break;
-    case MODEL_LSTM: t->state = linear(l, &w->lstm_state, NULL); break;
-    }
-    t->out = linear(l, &w->out, NULL);
-}
-
-static void freq_layout(struct layout *l, const struct model_config *g, struct hop_freq *f,
-                        const struct freq_weights *w) {
+static void mamba_layout(struct layout *l, struct hop_time *t) {
     const struct hop_shape *s = l->shape;
-    const unsigned c = g->channels, width = g->n_kernels * c;
-    f->gate = gate_layout(l, &w->gate);
+    t->select = linear(l, LINEAR_OF_MAP);
+    const struct op *op = next(l, OP_SCAN, LINEAR_OF_MAP);
+    t->step.weight = arena_transposed(l->a, op->linear->weight, s->d_inner, s->step_rank, s->d_inner);
+    t->step.bias = arena_copy(l->a, op->linear->bias, s->d_inner);
+    t->decay = arena_decay(l->a, op->decay, s->d_inner, s->d_state);
+    t->pass = arena_copy(l->a, op->pass, s->d_inner);
+}
+
+static void mamba2_layout(struct layout *l, struct hop_time *t) {
+    const unsigned heads = l->shape->d_inner / l->shape->head_dim;
+    const struct op *op = next(l, OP_SSD, LINEAR_OF_MAP);
+    t->decay = arena_decay(l->a, op->decay, heads, 1);
+    t->pass = arena_copy(l->a, op->pass, heads);
+}
+
+static void time_layout(struct layout *l, struct hop_time *t, const float **skip) {
+    const struct hop_shape *s = l->shape;
+    t->gate = gate_layout(l);
+    t->proj = linear(l, LINEAR_OF_GATE);
+    t->in = linear(l, LINEAR_OF_NORM);
+    if (s->d_conv) {
+        const struct op *conv = next(l, OP_CONV, LINEAR_OF_MAP);
+        t->conv_taps = arena_copy(l->a, conv->taps, (size_t)s->d_conv * s->d_seen);
+        t->conv_bias = arena_copy(l->a, conv->bias, s->d_seen);
+    }
+    switch (s->mixer) {
+    case HOP_MAMBA: mamba_layout(l, t); break;
+    case HOP_MAMBA2: mamba2_layout(l, t); break;
+    case HOP_GRU: t->state = packed(l, next(l, OP_GRU, LINEAR_OF_MAP), false); break;
+    case HOP_LSTM: t->state = packed(l, next(l, OP_LSTM, LINEAR_OF_MAP), false); break;
+    }
+    const struct op *out = next(l, OP_LINEAR, LINEAR_OF_MAP);
+    t->out = packed(l, out, false);
+    if (out->skip)
+        *skip = arena_copy(l->a, out->blend, s->channels);
+}
+
+static void freq_layout(struct layout *l, struct hop_freq *f, const float **skip) {
+    const struct hop_shape *s = l->shape;
+    const unsigned c = s->channels, width = s->n_kernels * c;
     float *gate_taps, *taps, *mix, *bias;
-    f->gate_taps = place(l, 3 * 2 * (size_t)c, &gate_taps);
+    f->gate = gate_layout(l);
+    f->gate_taps = arena_place(l->a, 3 * 2 * (size_t)c, &gate_taps);
+    const struct op *gate = next(l, OP_DEPTHWISE, LINEAR_OF_MAP);
     for (unsigned k = 0; gate_taps && k < 3 * 2 * c; k++)
-        gate_taps[k / (2 * c) * 2 * c + k % c * 2 + k / c % 2] = w->gate_taps[k];
-    f->attention = linear(l, &w->attention, NULL);
-    f->proj = linear(l, &w->proj, NULL);
-    f->up = normed(l, &w->up);
-    f->taps = place(l, (size_t)s->n_segments * HOP_TAPS * c * 2, &taps);
-    f->mix.weight = place(l, hop_packed(s, c, width), &mix);
-    f->mix.bias = place(l, width, &bias);
-    for (unsigned p = 0; p < g->n_kernels && taps; p++) {
-        const struct prime_weights *prime = &w->prime[p];
+        gate_taps[k / (2 * c) * 2 * c + gate_place(k % (2 * c), 2 * c)] = gate->taps[k];
+    f->attention = packed(l, next(l, OP_ATTEND, LINEAR_OF_MAP), false);
+    f->proj = linear(l, LINEAR_OF_MAP);
+    f->up = linear(l, LINEAR_OF_NORM);
+    f->taps = arena_place(l->a, (size_t)s->n_segments * HOP_TAPS * c * 2, &taps);
+    f->mix.weight = arena_place(l->a, hop_packed(s, c, width), &mix);
+    f->mix.bias = arena_place(l->a, width, &bias);
+    for (unsigned p = 0; p < s->n_kernels; p++) {
+        const struct op *prime = next(l, OP_PRIME, LINEAR_OF_MAP);
         float *to = taps + (size_t)s->first_segment[p] * HOP_TAPS * c * 2;
-        for (size_t k = 0; k < (size_t)g->kernels[p] * c; k++) {
+        for (size_t k = 0; taps && k < (size_t)prime->n_taps * c; k++) {
             to[2 * k] = prime->mixed_taps[k];
             to[2 * k + 1] = prime->taps[k];
         }
-        for (unsigned o = 0; o < c; o++)
-            hop_pack(mix, s, c, width, p * c + o, prime->mix.weight + (size_t)o * c, 0);
-        memcpy(bias + p * c, prime->mix.bias, c * sizeof *bias);
+        for (unsigned o = 0; taps && o < c; o++) {
+            hop_pack(mix, s, c, width, p * c + o, prime->linear->weight + (size_t)o * c, 0);
+            bias[p * c + o] = prime->linear->bias[o];
+        }
     }
-    f->down = linear(l, &w->down, NULL);
+    const struct op *down = next(l, OP_LINEAR, LINEAR_OF_CONVS);
+    f->down = packed(l, down, false);
+    if (down->skip)
+        *skip = arena_copy(l->a, down->blend, c);
 }
 
-static void up_layout(struct layout *l, struct hop_up *u, const struct up_weights *w) {
-    u->even = linear(l, &w->even, w->prelu);
-    u->odd = linear(l, &w->odd, w->prelu);
-    u->head_weight = copied(l, w->head.weight, (size_t)w->head.n_out * w->head.n_in);
-    u->head_bias = copied(l, w->head.bias, w->head.n_out);
+static void decoder_layout(struct layout *l, struct hop_dense *d, struct hop_up *u) {
+    dense_layout(l, d);
+    u->even = linear(l, LINEAR_OF_MAP);
+    u->odd = linear(l, LINEAR_OF_MAP);
+    const struct linear_weights *head = next(l, OP_LINEAR, LINEAR_OF_MAP)->linear;
+    u->head_weight = arena_copy(l->a, head->weight, (size_t)head->n_out * head->n_in);
+    u->head_bias = arena_copy(l->a, head->bias, head->n_out);
 }
 
-static void bands_layout(struct layout *l, const struct model_config *g, struct hop_net *n) {
-    const unsigned n_left = g->n_bins - g->n_linear;
-    float *edges, *bands, *shares;
-    n->band_edges = (unsigned *)place(l, g->n_bands + 1, &edges);
-    n->bin_bands = (unsigned *)place(l, n_left, &bands);
-    n->bin_shares = place(l, n_left, &shares);
-    if (!shares)
-        return;
-    memcpy(edges, g->band_edges, (g->n_bands + 1) * sizeof *g->band_edges);
-    for (unsigned i = 0; i < n_left; i++)
-        ((unsigned *)bands)[i] = model_band_below(g, g->n_linear + i, &shares[i]);
+static void network_layout(struct layout *l, struct hop_net *n) {
+    const unsigned c = n->shape.channels;
+    const struct op *embed = next(l, OP_LINEAR, LINEAR_OF_MAP);
+    n->embed_weight = arena_transposed(l->a, embed->linear->weight, c, 3, c);
+    n->embed_bias = arena_copy(l->a, embed->linear->bias, c);
+    n->embed_prelu = arena_copy(l->a, embed->prelu, c);
+    dense_layout(l, &n->encoder);
+    n->down = linear(l, LINEAR_OF_MAP);
+    for (struct hop_block *b = n->blocks; b < n->blocks + n->n_blocks; b++) {
+        for (unsigned i = 0; i < n->n_time; i++) {
+            b->time[i].index = (unsigned)(b - n->blocks) * n->n_time + i;
+            time_layout(l, &b->time[i], &b->time_skip);
+        }
+        for (unsigned i = 0; i < n->n_freq; i++)
+            freq_layout(l, &b->freq[i], &b->freq_skip);
+    }
+    for (unsigned i = 0; i < 2; i++)
+        decoder_layout(l, &n->decoders[i], &n->ups[i]);
 }
 
-static void weights_layout(struct layout *l, const struct model *m, struct hop_net *n) {
+static void weights_layout(struct arena *a, const struct model *m, const struct plan *p, struct hop_net *n) {
     const struct model_config *g = model_config(m);
     const struct weights *w = model_weights(m);
-    const unsigned c = g->channels;
+    struct layout l = {a, &n->shape, p->ops};
     float *roots;
-    n->analysis_window = copied(l, w->analysis_window, g->window);
-    n->synthesis_window = copied(l, w->synthesis_window, g->synthesis);
-    n->roots = place(l, 2 * (size_t)g->window, &roots);
+    n->analysis_window = arena_copy(a, w->analysis_window, g->window);
+    n->synthesis_window = arena_copy(a, w->synthesis_window, g->synthesis);
+    n->roots = arena_place(a, 2 * (size_t)g->window, &roots);
     if (roots)
         fft_roots(roots, g->window);
-    bands_layout(l, g, n);
-    n->embed_weight = transposed(l, w->embed.weight, c, 3);
-    n->embed_bias = copied(l, w->embed.bias, c);
-    n->embed_prelu = copied(l, w->embed_prelu, c);
-    dense_layout(l, g, &n->encoder, w->encoder);
-    n->down = linear(l, &w->down, w->down_prelu);
-    for (unsigned b = 0; b < g->n_blocks; b++) {
-        for (unsigned i = 0; i < g->n_time; i++) {
-            n->blocks[b].time[i].index = b * g->n_time + i;
-            time_layout(l, g, &n->blocks[b].time[i], &w->blocks[b].time[i]);
-        }
-        for (unsigned i = 0; i < g->n_freq; i++)
-            freq_layout(l, g, &n->blocks[b].freq[i], &w->blocks[b].freq[i]);
-        n->blocks[b].time_skip = copied(l, w->blocks[b].time_skip, c);
-        n->blocks[b].freq_skip = copied(l, w->blocks[b].freq_skip, c);
-    }
-    dense_layout(l, g, &n->decoders[0], w->mask);
-    up_layout(l, &n->ups[0], &w->mask_up);
-    n->slope = copied(l, w->mask_slope, g->n_positions);
-    dense_layout(l, g, &n->decoders[1], w->phase);
-    up_layout(l, &n->ups[1], &w->phase_up);
+    const struct bands bands = arena_bands(a, g);
+    n->band_edges = bands.edges;
+    n->bin_bands = bands.below;
+    n->bin_shares = bands.share;
+    n->slope = arena_copy(a, p->mask_slope, g->n_positions);
+    network_layout(&l, n);
+    assert(l.op == p->ops + p->n_ops);
 }
 
 /* ---- memory ---- */
@@ -297,19 +262,18 @@ static struct hop_shape shape_of(const struct model_config *g) {
     return s;
 }
 
-static void scratch_layout(struct layout *l, const struct hop_shape *s, size_t n, struct hop_scratch *to) {
+static void scratch_layout(struct arena *a, const struct hop_shape *s, size_t n, struct hop_scratch *to) {
     const size_t half = (size_t)s->n_half * s->channels;
-    float *none;
-    to->spectrum = place(l, n * 2 * s->n_bins, &none);
-    to->features = place(l, n * 3 * s->n_positions, &none);
-    to->encoded = place(l, n * s->n_positions * s->channels, &none);
-    to->x = place(l, n * half, &none);
-    to->skip = place(l, n * half, &none);
-    to->gates = place(l, n * 2 * half, &none);
-    to->chunks = place(l, n * s->n_kernels * half, &none);
-    to->decoded = place(l, n * 2 * half, &none);
-    to->gain = place(l, n * s->n_positions, &none);
-    to->rotation = place(l, n * 2 * s->n_positions, &none);
+    to->spectrum = arena_take(a, n * 2 * s->n_bins);
+    to->features = arena_take(a, n * 3 * s->n_positions);
+    to->encoded = arena_take(a, n * s->n_positions * s->channels);
+    to->x = arena_take(a, n * half);
+    to->skip = arena_take(a, n * half);
+    to->gates = arena_take(a, n * 2 * half);
+    to->chunks = arena_take(a, n * s->n_kernels * half);
+    to->decoded = arena_take(a, n * 2 * half);
+    to->gain = arena_take(a, n * s->n_positions);
+    to->rotation = arena_take(a, n * 2 * s->n_positions);
 }
 
 static int allocate_host(struct engine_hop *h) {
@@ -335,19 +299,27 @@ static int allocate_host(struct engine_hop *h) {
 }
 
 static int upload(struct engine_hop *h, struct err *err) {
-    struct layout l = {.shape = &h->net.shape};
-    weights_layout(&l, h->head.common.model, &h->net);
-    const size_t size = l.n * sizeof *l.host;
-    int code = cudaMalloc((void **)&h->weights, size);
-    if (code)
-        return cuda_failed(err, code, "cannot allocate memory for the model");
-    l = (struct layout){.shape = l.shape, .host = calloc(1, size), .device = h->weights};
-    if (!l.host)
+    struct plan *plan;
+    struct arena a = {0};
+    if (plan_new(&plan, h->head.common.model))
         return err_set(err, -ENOMEM, "engine cuda: out of memory");
-    weights_layout(&l, h->head.common.model, &h->net);
-    code = cudaMemcpy(h->weights, l.host, size, cudaMemcpyHostToDevice);
-    free(l.host);
-    return code ? cuda_failed(err, code, "cannot copy the model") : 0;
+    weights_layout(&a, h->head.common.model, plan, &h->net);
+    const size_t size = a.used;
+    int code = cudaMalloc(&h->weights, size);
+    if (code)
+        code = cuda_failed(err, code, "cannot allocate memory for the model");
+    else if (!(a.mirror = calloc(1, size)))
+        code = err_set(err, -ENOMEM, "engine cuda: out of memory");
+    else {
+        a.base = h->weights;
+        a.used = 0;
+        weights_layout(&a, h->head.common.model, plan, &h->net);
+        if ((code = cudaMemcpy(h->weights, a.mirror, size, cudaMemcpyHostToDevice)))
+            code = cuda_failed(err, code, "cannot copy the model");
+    }
+    free(a.mirror);
+    plan_free(plan);
+    return code;
 }
 
 static int allocate_device(struct engine_hop *h, struct err *err) {
@@ -355,34 +327,33 @@ static int allocate_device(struct engine_hop *h, struct err *err) {
     struct hop_net *n = &h->net;
     struct hop_shape *s = &n->shape;
     const size_t size = n_streams * s->n_state * sizeof(float);
-    struct layout l = {0};
-    scratch_layout(&l, s, n_slots, &n->scratch);
+    struct arena a = {0};
+    scratch_layout(&a, s, n_slots, &n->scratch);
     int code;
     if ((code = cudaMalloc((void **)&s->state, size)) || (code = cudaMemset(s->state, 0, size)) ||
-        (code = cudaMalloc((void **)&h->scratch, l.n * sizeof(float))) ||
+        (code = cudaMalloc(&h->scratch, a.used)) ||
         (code = cudaMalloc((void **)&s->slots, n_slots * sizeof *s->slots)) ||
         (code = cudaMemset(s->slots, 0, n_slots * sizeof *s->slots)))
         return cuda_failed(err, code, "cannot allocate memory for the streams");
-    l = (struct layout){.device = h->scratch};
-    scratch_layout(&l, s, n_slots, &n->scratch);
+    a = (struct arena){.base = h->scratch};
+    scratch_layout(&a, s, n_slots, &n->scratch);
 
     /* Slots and tickets, then the arrays of floats, each starting on its own cache line. */
     const size_t n_kept = s->synthesis - s->hop;
-    l = (struct layout){0};
+    a = (struct arena){0};
     for (unsigned pass = 0; pass < 2; pass++) {
-        float *none;
-        n->asked = (struct hop_slot *)place(&l, n_slots * sizeof *n->asked / sizeof(float), &none);
-        n->done = (volatile unsigned *)place(&l, n_slots, &none);
-        n->in = place(&l, (size_t)n_slots * s->hop, &none);
-        n->out = (volatile unsigned long long *)place(&l, 2 * (size_t)n_slots * s->hop, &none);
-        n->tail = place(&l, n_streams * n_kept, &none);
+        n->asked = (struct hop_slot *)arena_take(&a, n_slots * sizeof *n->asked / sizeof(float));
+        n->done = (volatile unsigned *)arena_take(&a, n_slots);
+        n->in = arena_take(&a, (size_t)n_slots * s->hop);
+        n->out = (volatile unsigned long long *)arena_take(&a, 2 * (size_t)n_slots * s->hop);
+        n->tail = arena_take(&a, n_streams * n_kept);
         if (pass)
             break;
         /* With unified addressing, host and device use the same address. */
-        if ((code = cudaHostAlloc(&h->mapped, l.n * sizeof(float), cudaHostAllocMapped)))
+        if ((code = cudaHostAlloc(&h->mapped, a.used, cudaHostAllocMapped)))
             return cuda_failed(err, code, "cannot allocate page-locked memory");
-        memset(h->mapped, 0, l.n * sizeof(float));
-        l = (struct layout){.device = h->mapped};
+        memset(h->mapped, 0, a.used);
+        a = (struct arena){.base = h->mapped};
     }
     return 0;
 }
