@@ -85,12 +85,17 @@ def tree():
         if not node:
             continue
         role = node.get_role_name()
+        role = 'push button' if role == 'button' else role  # AT-SPI's newer name
         if role == 'application':
             node.set_cache_mask(Atspi.Cache.NONE)
         if role not in ('desktop frame', 'application') and not has(node, Atspi.StateType.VISIBLE):
             continue
         yield role, node.get_name(), node
-        left += [node.get_child_at_index(i) for i in reversed(range(node.get_child_count()))]
+        left += reversed(children(node))
+
+
+def children(node):
+    return [node.get_child_at_index(i) for i in range(node.get_child_count())]
 
 
 def find(role, name):
@@ -110,9 +115,9 @@ def is_on(name):
 
 
 def button(name):
-    """What a row activates is called by the row's name, too."""
-    return next((node for role, n, node in tree()
-                 if role in ('push button', 'toggle button') and n.startswith(name)), None)
+    """What a row activates is called by the row's name, too, or by that alone."""
+    return next((node for role, n, node in tree() if role in ('push button', 'toggle button') and
+                 any(text.startswith(name) for text in (n, *(child.get_name() for child in children(node))))), None)
 
 
 def click(name):
@@ -133,7 +138,7 @@ def choice(name):
     while left:
         node = left.pop()
         texts += [node.get_name()] if node.get_role_name() == 'label' else []
-        left += [node.get_child_at_index(i) for i in range(node.get_child_count())]
+        left += children(node)
     return texts
 
 
@@ -170,7 +175,7 @@ def window_shows():
         return
     search = ['xdotool', 'search', '--onlyvisible', '--class', 'primeknet-gtk']
     window = wait('no window', lambda: subprocess.run(search, capture_output=True, text=True).stdout.split())[-1]
-    run('xdotool', 'windowsize', '--sync', window, '480', '1380')
+    run('xdotool', 'windowsize', '--sync', window, '480', '1980')
     run('xdotool', 'windowfocus', '--sync', window)
 
 
@@ -225,15 +230,16 @@ press('alt+f', 'Home')
 wait('floor is not off', lambda: setting('floor_db') == 'off')
 
 
-def offers():
-    return any(role == 'list item' and has(node, Atspi.StateType.FOCUSED) and
-               node.get_parent().get_name() == 'GtkListView' for role, _, node in tree())
+def options():
+    """What an open list of choices offers."""
+    return [node for role, _, node in tree() if role == 'list item' and
+            node.get_parent().get_parent().get_role_name() == 'scroll pane']
 
 
 def choose(key, downs):
-    wait('choices stay', lambda: not offers())
+    wait('choices stay', lambda: not options())
     press(key)
-    wait(f'{key} offers nothing', offers)
+    wait(f'{key} offers nothing', lambda: any(has(node, Atspi.StateType.FOCUSED) for node in options()))
     press('Home', *['Down'] * downs, 'Return')
 
 
