@@ -1,4 +1,5 @@
-"""Blend two averaged weights of one shape, one trained on from the other: python3 blend.py A B PART_OF_B DATA OUT
+"""Blend two averaged weights of one shape, one trained on from the other:
+python3 -m training.blend A B PART_OF_B DATA OUT
 
 A may be a model file, where B was trained on from one. DATA is what prepare.py wrote: the mean of two networks' batch
 norm statistics is not those of the mean of their weights, so they are measured anew on training's clips (Izmailov et
@@ -8,10 +9,10 @@ import sys
 
 import torch
 
-from data import RATE, Mixer
-from export import load
-from network import Norm
-from unfold import calibrate, unfold
+from training.data.clips import RATE, Mixer
+from training.export import load
+from training.network.net import Norm
+from training.unfold import calibrate, unfold
 
 BATCHES, CLIPS, SECONDS = 4, 16, 2
 

@@ -1,4 +1,4 @@
-"""python3 export.py CHECKPOINT.ema OUT.safetensors --name NAME [--licence TEXT] [--training TEXT]
+"""python3 -m training.export CHECKPOINT.ema OUT.safetensors --name NAME [--licence TEXT] [--training TEXT]
                       [--steeper FACTOR LOW HIGH]
 
 Writes a trained checkpoint as a model file (docs/model-format.md). Folds, in double precision, what only training
@@ -10,7 +10,7 @@ that end them, two linear layers in a row into one, -exp of the scan's logarithm
 import argparse, json, math, struct
 import numpy as np, torch
 
-from network import GRU, LSTM, Mamba, Mamba2, Net
+from training.network.net import GRU, LSTM, Mamba, Mamba2, Net
 
 FORMAT = 'primeknet-1'
 LICENCE = 'GPL-3.0-or-later'

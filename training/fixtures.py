@@ -1,4 +1,4 @@
-"""python3 fixtures.py OUT_DIR: what tests/test_net.c holds the engine against.
+"""python3 -m training.fixtures OUT_DIR: what tests/test_net.c holds the engine against.
 
 For small networks of random weights, NAME.safetensors, the model; NAME.blocks, the maps between the blocks, frame by
 frame from zero state; NAME.output, some seconds through the whole network. The input is the formula below, the same to
@@ -8,8 +8,8 @@ All but the models is little-endian float32.
 import os, sys
 import numpy as np, torch
 
-from export import export
-from network import GRU, LSTM, Net
+from training.export import export
+from training.network.net import GRU, LSTM, Net
 
 FRAMES = 20  # more than the 17 that a dense block of depth 4 looks over
 TINY = dict(rate=8000, window=32, hop=16, linear=3, bands=2)  # two positions after the stride-2 convolution

@@ -1,5 +1,5 @@
-"""How the terms of the loss pull at a network: python3 gradients.py CONFIG WEIGHTS DATA [--batches N] [--clips N]
-[--seconds S]
+"""How the terms of the loss pull at a network:
+python3 -m training.gradients CONFIG WEIGHTS DATA [--batches N] [--clips N] [--seconds S]
 
 WEIGHTS are averaged weights or a model file, DATA is what prepare.py wrote. For each term: its value, the norm of its
 gradient in all parameters times its weight in the decay, and the cosine of its gradient to each other term's and to
@@ -11,11 +11,11 @@ import tomllib
 
 import torch
 
-from data import RATE, Mixer
-from loss import Loss, phases
-from network import Net
-from teacher import teacher_for
-from unfold import calibrate, unfold
+from training.data.clips import RATE, Mixer
+from training.loss.teacher import teacher_for
+from training.loss.terms import Loss, phases
+from training.network.net import Net
+from training.unfold import calibrate, unfold
 
 
 def pulls(net, loss, clips):

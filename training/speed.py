@@ -1,4 +1,5 @@
-"""Measure a training step's time: python3 speed.py CONFIG DATA [--clips N] [--seconds S] [--steps N] [--kernels N]
+"""Measure a training step's time:
+python3 -m training.speed CONFIG DATA [--clips N] [--seconds S] [--steps N] [--kernels N]
 
 Milliseconds of the whole step (the middle one of three rounds), then with parts left out, so that what a part takes is
 the difference; on a GPU memory as well and, with --kernels, what each kernel takes.
@@ -9,11 +10,11 @@ import tomllib
 
 import torch
 
-from data import RATE, Mixer
-from loss import Loss, phases
-from network import Net
-from teacher import teacher_for
-from train import Average, step_gradients
+from training.data.clips import RATE, Mixer
+from training.loss.teacher import teacher_for
+from training.loss.terms import Loss, phases
+from training.network.net import Net
+from training.train import Average, step_gradients
 
 
 def main():

@@ -1,11 +1,11 @@
-"""Train a model: python3 train.py CONFIG DATA OUT [--weights FILE] [--resume] [--minutes N]
+"""Train a model: python3 -m training.train CONFIG DATA OUT [--weights FILE] [--resume] [--minutes N]
 
 CONFIG is one of configs/; DATA is what prepare.py wrote; the weights to begin from are averaged ones or a model file.
 OUT gets weights.ema (averaged weights: what is exported and scored), checkpoint.pt (to resume from), curve.tsv and
-curve.png. `torchrun --nproc-per-node N train.py ...` uses N GPUs of one host. The schedule is one of time: N minutes
-are N minutes on any machine. In its stable phase the learning rate is constant after its warm-up, in the decay it falls
-to zero; each term of the loss has a weight for either. A run that is cut off and resumed elsewhere goes on as if
-nothing had been.
+curve.png. `torchrun --nproc-per-node N -m training.train ...` uses N GPUs of one host. The schedule is one of time: N
+minutes are N minutes on any machine. In its stable phase the learning rate is constant after its warm-up, in the decay
+it falls to zero; each term of the loss has a weight for either. A run that is cut off and resumed elsewhere goes on as
+if nothing had been.
 """
 import argparse
 import math
@@ -19,14 +19,14 @@ import torch
 import torch.distributed as dist
 from tqdm import tqdm
 
-from critic import Critic
-from data import RATE, Mixer
-from export import load
-from loss import Loss, phases
-from metric import Metric
-from network import Net
-from teacher import teacher_for
-from unfold import calibrate, state_for, unfold
+from training.data.clips import RATE, Mixer
+from training.export import load
+from training.loss.critic import Critic
+from training.loss.metric import Metric
+from training.loss.teacher import teacher_for
+from training.loss.terms import Loss, phases
+from training.network.net import Net
+from training.unfold import calibrate, state_for, unfold
 
 matplotlib.use('Agg')
 import matplotlib.pyplot as plt  # noqa: E402

@@ -9,7 +9,7 @@ import math
 import torch
 from safetensors import SafetensorError, safe_open
 
-from network import GEOMETRY, Net, Norm, band_edges
+from training.network.net import GEOMETRY, Net, Norm, band_edges
 
 USUAL = 1 / math.sqrt(3)                                # the norm of a new linear layer's rows
 

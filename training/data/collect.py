@@ -1,5 +1,5 @@
-"""Collect noise and speech from unpacked Debian packages: python3 collect.py PACKAGES OUT [--speech NAME...] [--without
-DATA]
+"""Collect noise and speech from unpacked Debian packages:
+python3 -m training.data.collect PACKAGES OUT [--speech NAME...] [--without DATA]
 
 PACKAGES has a folder of the files of each package (apt-get download NAME && dpkg -x NAME_*.deb PACKAGES/NAME). OUT gets
 what prepare.py reads: index.tsv and noise_0.opus, of the packages after --speech speech_full_0.opus (48 kHz) and
@@ -22,7 +22,7 @@ import numpy as np
 import soundfile
 import soxr
 
-from prepare import RATE, decode, level
+from training.data.prepare import RATE, decode, level
 
 # Rate, seconds between clips, kbit/s. At 64 Opus codes a spectrum, as the codecs do that most recordings went through,
 # and not a voice's excitation, as it does of speech at less: a network learns to tell speech from noise by that.

@@ -1,4 +1,4 @@
-"""Prepare original recordings for training: python3 originals.py FOLDER SOURCES OUT [--without PAIRS...]
+"""Prepare original recordings for training: python3 -m training.data.originals FOLDER SOURCES OUT [--without PAIRS...]
 
 FOLDER/KIND/SOURCE/SPEAKER/FILE holds recordings as they were published: KIND is speech, voice (laughter, coughs,
 singing: sounds that must come through like speech), noise or music (noise too). SOURCES is a table with the columns
@@ -20,8 +20,8 @@ from concurrent.futures import ProcessPoolExecutor
 import numpy as np
 import soundfile
 
-from collect import MINUTES, NOISE, SOUND, SPEECH, LeftOut, leave_out_if, resampled, sounding
-from prepare import RATE, WIDE, level
+from training.data.collect import MINUTES, NOISE, SOUND, SPEECH, LeftOut, leave_out_if, resampled, sounding
+from training.data.prepare import RATE, WIDE, level
 
 FULL = 14000                                            # Hz: what reaches up to here is full band
 KBITS, GAP = 96, .12                                    # of Opus; seconds between clips

@@ -1,5 +1,5 @@
-"""Unpack training audio: python3 prepare.py OUT DATA... [--coded DATA...] [--spoken REGEX] [--often REGEX]
-[--events REGEX]
+"""Unpack training audio:
+python3 -m training.data.prepare OUT DATA... [--coded DATA...] [--spoken REGEX] [--often REGEX] [--events REGEX]
 
 Each DATA holds index.tsv (file, start_sample, samples, rate, source, speaker_or_clip) and the files it names, at 48 kHz
 (speech_full*, noise*) or 16 kHz (speech_wide*, noise_wide*: nothing above 8 kHz), as originals.py and collect.py write

@@ -1,5 +1,5 @@
-"""Pairs of what ordinary noisy speech does not show: python3 cases.py PAIRS DATA OUT [--music REGEX] [--laughter DIR]
-[--singing DIR]
+"""Pairs of what ordinary noisy speech does not show:
+python3 -m training.evaluation.cases PAIRS DATA OUT [--music REGEX] [--laughter DIR] [--singing DIR]
 
 PAIRS is a folder of pairs that evaluate.py reads, DATA what prepare.py packs, OUT another folder of pairs, a kind for
 each case:
@@ -24,7 +24,7 @@ import numpy as np
 import soundfile
 from scipy.signal import butter, resample_poly, sosfilt, sosfiltfilt
 
-from prepare import RATE, decode, level, read_index
+from training.data.prepare import RATE, decode, level, read_index
 
 SHORTEST = 2 * RATE                                    # of a clip of music
 LONGEST = 20 * RATE                                    # of what is taken of one recording

@@ -1,5 +1,6 @@
-"""One network beside others, by domains: python3 domains.py PAIRS SCORES SYSTEM... [--against SYSTEM...]
-[--half open|sealed|all] [--only DOMAIN...] [--quick] [--primeknet PATH] [--jobs N] [--out FILE.tsv]
+"""One network beside others, by domains:
+python3 -m training.evaluation.domains PAIRS SCORES SYSTEM... [--against SYSTEM...] [--half open|sealed|all]
+[--only DOMAIN...] [--quick] [--primeknet PATH] [--jobs N] [--out FILE.tsv]
 
 PAIRS is a folder that judge.py made. A SYSTEM is a model file, which `primeknet enhance` runs first; or NAME, whose
 enhanced files lie in SCORES/NAME; or `noisy` or `clean`. What is scored is kept in SCORES/NAME.tsv, not scored again.
@@ -18,7 +19,7 @@ from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 
-from evaluate import KEYS, listen, read_table, score
+from training.evaluation.evaluate import KEYS, listen, read_table, score
 
 RULE = 'pesq', 'estoi', 'distillmos', 'OVRL'
 SHOWN = dict(pesq='WB-PESQ', first='first s', si_sdr='SI-SDR', estoi='ESTOI', distillmos='DistillMOS', OVRL='OVRL',

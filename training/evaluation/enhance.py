@@ -1,4 +1,4 @@
-"""Enhance audio files with averaged weights: python3 enhance.py WEIGHTS OUT FILE...
+"""Enhance audio files with averaged weights: python3 -m training.evaluation.enhance WEIGHTS OUT FILE...
 
 Any rate that divides or is divided by 48 kHz; each result keeps its file's name, rate and timing, as FLAC.
 """
@@ -9,8 +9,8 @@ import soundfile
 import torch
 from scipy.signal import resample_poly
 
-from data import RATE
-from export import load
+from training.data.clips import RATE
+from training.export import load
 
 
 @torch.no_grad()

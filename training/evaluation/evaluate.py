@@ -1,5 +1,6 @@
-"""Score enhanced audio: python3 evaluate.py PAIRS ENHANCED [--delay N] [--dnsmos] [--distillmos] [--jobs N] [--out
-FILE.tsv] [--against FILE.tsv] [--pictures DIR [--of NAME...]]
+"""Score enhanced audio:
+python3 -m training.evaluation.evaluate PAIRS ENHANCED [--delay N] [--dnsmos] [--distillmos] [--jobs N]
+[--out FILE.tsv] [--against FILE.tsv] [--pictures DIR [--of NAME...]]
 
 PAIRS holds pairs.tsv (name, rate, snr_db, ...) and NAME_clean.flac, NAME_noisy.flac; ENHANCED, made by any tool,
 NAME_noisy.* or NAME.* of the same rate, or is a table that --out wrote. A recording without a clean file only gets
@@ -23,7 +24,7 @@ import numpy as np
 import soundfile
 from scipy.ndimage import maximum_filter1d
 
-from measures import NAMES, at_16k, measure
+from training.evaluation.measures import NAMES, at_16k, measure
 
 LOW_SNR = 2.5
 KEYS = *NAMES, 'OVRL', 'SIG', 'BAK', 'distillmos'

@@ -1,5 +1,5 @@
-"""Pairs to judge networks by, of recordings that training has not heard: python3 judge.py ROOMS OUT RECORDINGS...
-[--count N] [--seed N]
+"""Pairs to judge networks by, of recordings that training has not heard:
+python3 -m training.evaluation.judge ROOMS OUT RECORDINGS... [--count N] [--seed N]
 
 RECORDINGS are folders of KIND/SOURCE/SPEAKER/FILE. Of these only what `SOURCES` names is used, and of VCTK only
 speakers whose number four divides: training leaves these out. ROOMS.flac holds responses of 24000 samples at 48 kHz,
@@ -33,7 +33,7 @@ import numpy as np
 import soundfile
 from scipy.signal import butter, fftconvolve, istft, lfilter, resample_poly, sosfilt, sosfiltfilt, stft
 
-from prepare import RATE, for_judging, level
+from training.data.prepare import RATE, for_judging, level
 
 ROOM, EARLY, FADE = RATE // 2, RATE // 20, RATE // 100
 LONGEST = 6 * RATE                                      # of a sentence

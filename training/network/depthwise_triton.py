@@ -7,7 +7,7 @@ import torch
 import triton
 import triton.language as tl
 
-from prefetch import WORKS, prefetch
+from training.network.prefetch import WORKS, prefetch
 
 PROGRAMS = {3: 132 * 2, 1: 132 * 6}                     # of the backward pass, for 132 multiprocessors
 

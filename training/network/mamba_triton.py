@@ -7,13 +7,13 @@ scan, gate.
     g = y * silu(z)              -> [N,T,D]
 
 As separate operations these are some forty passes over maps of D channels forward and back, and matrices a few columns
-wide; here a map is read where it is used, and written once. D is a power of two. network.py's Mamba is the definition.
+wide; here a map is read where it is used, and written once. D is a power of two. net.py's Mamba is the definition.
 """
 import torch
 import triton
 import triton.language as tl
 
-from prefetch import WORKS, prefetch
+from training.network.prefetch import WORKS, prefetch
 
 SEQUENCES, RUN = 8, 48                                  # of the convolution's programs: sequences, time steps
 CHANNELS = 32                                           # of a program of the scan, which is one warp; `large` has 24

@@ -9,12 +9,12 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
-from depthwise import depthwise
-from scan import scan
-from ssd import ssd
+from training.network.depthwise import depthwise
+from training.network.scan import scan
+from training.network.ssd import ssd
 
 if torch.cuda.is_available():
-    from mamba_triton import mamba_op
+    from training.network.mamba_triton import mamba_op
 
 
 def convolve(x, past, w, b):

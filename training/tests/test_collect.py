@@ -6,8 +6,7 @@ import pytest
 import soundfile
 from scipy.signal import butter, correlate, resample_poly, sosfilt
 
-import collect
-import prepare
+from training.data import collect, prepare
 
 RATE = prepare.RATE
 

@@ -2,14 +2,13 @@
 import pytest
 import torch
 
-import critic as critic_module
-import metric as metric_module
-import train as training
-from critic import Critic
-from loss import Loss, phases
-from network import Net
 from test_metric import RATE, SAMPLES, Voices, voice
 from test_training import Reads, config
+from training import train
+from training.loss import critic as critic_module, metric as metric_module
+from training.loss.critic import Critic
+from training.loss.terms import Loss, phases
+from training.network.net import Net
 
 
 @pytest.fixture
@@ -54,16 +53,16 @@ def test_a_clip_without_speech_teaches_nothing(soon):
 
 
 def test_training_hears_of_it(soon, tmp_path, monkeypatch):
-    monkeypatch.setattr(training, 'LOG_EVERY', 2)
-    monkeypatch.setattr(training, 'Clock', Reads)
+    monkeypatch.setattr(train, 'LOG_EVERY', 2)
+    monkeypatch.setattr(train, 'Clock', Reads)
     c = config(4 / 60, critic=1.)
     c['network']['c'], c['training']['clip_seconds'] = 4, SAMPLES / RATE
-    training.train(c, None, str(tmp_path), device='cpu', mixer=Voices())
+    train.train(c, None, str(tmp_path), device='cpu', mixer=Voices())
     lines = [line.split('\t') for line in (tmp_path / 'curve.tsv').read_text().splitlines()]
     heard = [float(line[lines[0].index('critic')]) for line in lines[1:]]
     assert heard[0] == 0 and heard[-1] > .02
     before = torch.load(tmp_path / 'checkpoint.pt', weights_only=False)
-    training.train(c | dict(training=c['training'] | dict(minutes=6 / 60)), None, str(tmp_path), device='cpu',
+    train.train(c | dict(training=c['training'] | dict(minutes=6 / 60)), None, str(tmp_path), device='cpu',
                    resume=True, mixer=Voices())
     after = torch.load(tmp_path / 'checkpoint.pt', weights_only=False)
     assert after['critic']['opt']['param_groups'][0]['lr'] < critic_module.LEARNING_RATE    # in the decay

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 soundfile = pytest.importorskip('soundfile')
-domains = pytest.importorskip('domains')
+domains = pytest.importorskip('training.evaluation.domains')
 RATE = 16000
 
 

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from gradients import cosines, pulls
+from training.gradients import cosines, pulls
 
 
 class Terms:

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 soundfile = pytest.importorskip('soundfile')
-judge = pytest.importorskip('judge')
-from prepare import for_judging, level
+judge = pytest.importorskip('training.evaluation.judge')
+from training.data.prepare import for_judging, level
 
 NUMBERS = [f'{i}' for i in range(100)]
 JUDGED = [n for n in NUMBERS if for_judging('house/' + n)][:2]
@@ -52,7 +52,7 @@ def folder(tmp_path_factory):
 
 
 def made(folder, out, *options):
-    subprocess.run([sys.executable, judge.__file__, folder / 'rooms', out, folder / 'rec', *options], check=True)
+    subprocess.run([sys.executable, '-m', judge.__name__, folder / 'rooms', out, folder / 'rec', *options], check=True)
     with open(out / 'pairs.tsv') as f:
         return list(csv.DictReader(f, delimiter='\t'))
 

@@ -4,12 +4,12 @@ import math
 import pytest
 import torch
 
-import metric as metric_module
-import train as training
-from loss import Loss, phases
-from metric import Metric
-from network import Net
 from test_training import Reads, config
+from training import train
+from training.loss import metric as metric_module
+from training.loss.metric import Metric
+from training.loss.terms import Loss, phases
+from training.network.net import Net
 
 pytest.importorskip('pesq')
 RATE, SAMPLES = 48000, 48000
@@ -97,12 +97,12 @@ class Voices:
 
 
 def test_training_hears_of_it(soon, tmp_path, monkeypatch):
-    monkeypatch.setattr(training, 'LOG_EVERY', 2)
-    monkeypatch.setattr(training, 'Clock', Reads)
-    monkeypatch.setattr(training, 'Metric', Waits)
+    monkeypatch.setattr(train, 'LOG_EVERY', 2)
+    monkeypatch.setattr(train, 'Clock', Reads)
+    monkeypatch.setattr(train, 'Metric', Waits)
     c = config(4 / 60, metric=.4)
     c['network']['c'], c['training']['clip_seconds'] = 4, SAMPLES / RATE
-    training.train(c, None, str(tmp_path), device='cpu', mixer=Voices())
+    train.train(c, None, str(tmp_path), device='cpu', mixer=Voices())
     lines = [line.split('\t') for line in (tmp_path / 'curve.tsv').read_text().splitlines()]
     heard = [float(line[lines[0].index('metric')]) for line in lines[1:]]
     assert heard[0] == 0 and .02 < heard[-1] < 1

@@ -5,9 +5,9 @@ import struct
 import pytest
 import torch
 
-from export import export
-from network import Net, make_mixer
-from ssd import CHUNK, ssd, ssd_reference
+from training.export import export
+from training.network.net import Net, make_mixer
+from training.network.ssd import CHUNK, ssd, ssd_reference
 
 WORDS = ['mamba', 'mamba2', 'gru', 'lstm']
 

@@ -3,10 +3,10 @@ kernels."""
 import pytest
 import torch
 
-import network
-from depthwise import depthwise_reference
-from network import Net, TimeBlock
-from scan import scan
+from training.network import net as network
+from training.network.depthwise import depthwise_reference
+from training.network.net import Net, TimeBlock
+from training.network.scan import scan
 
 device = 'cuda' if torch.cuda.is_available() else 'cpu'
 
@@ -92,7 +92,7 @@ def same(quick, plain, inputs, dtype, most):
 
 @pytest.mark.parametrize('kt,dt,c,n', [(3, 1, 16, 2), (3, 4, 64, 1), (1, 1, 128, 1)])
 def test_depthwise_kernels(kt, dt, c, n):
-    depthwise_op = pytest.importorskip('depthwise_triton').depthwise_op
+    depthwise_op = pytest.importorskip('training.network.depthwise_triton').depthwise_op
     torch.manual_seed(3)
     maps, w = [torch.randn(2, 7, 5, c, device=device) for _ in range(n)], torch.randn(n, kt * 3, c, device=device)
     plain = lambda w, *maps: torch.cat([depthwise_reference(x, k, kt, 3, dt) for x, k in zip(maps, w)], -1)
@@ -104,7 +104,7 @@ def test_depthwise_kernels(kt, dt, c, n):
 @pytest.mark.parametrize('c,dtype', [(32, torch.float32), (16, torch.bfloat16)])
 def test_mamba_kernels(c, dtype, monkeypatch):
     """A time stage by the kernels against its definition; gradients see scan states in bfloat16."""
-    mamba_triton = pytest.importorskip('mamba_triton')
+    mamba_triton = pytest.importorskip('training.network.mamba_triton')
     monkeypatch.setattr(network, 'mamba_op', mamba_triton.mamba_op, raising=False)
     monkeypatch.setattr(mamba_triton, 'RUN', 8)         # several runs in few steps
     monkeypatch.setattr(mamba_triton, 'KEEP', 4)

@@ -9,8 +9,8 @@ import pytest
 import soundfile
 from scipy.signal import butter, sosfilt
 
-import originals
-from prepare import level
+from training.data import originals
+from training.data.prepare import level
 
 
 def bursts(rate, hz, seed=0, seconds=2.):
@@ -33,7 +33,7 @@ def run(tmp_path):
             soundfile.write(path, x, rate, 'PCM_24')
         (tmp_path / 'sources.tsv').write_text('source\tuse\tlicence\n'
                                               + ''.join(f'{s}\t{use}\tCC0\n' for s, use in sources.items()))
-        subprocess.run([sys.executable, originals.__file__, tmp_path / 'originals', tmp_path / 'sources.tsv',
+        subprocess.run([sys.executable, '-m', originals.__name__, tmp_path / 'originals', tmp_path / 'sources.tsv',
                         tmp_path / 'out', '--jobs', '1', *args], check=True)
         with open(tmp_path / 'out/index.tsv') as f:
             return list(csv.DictReader(f, delimiter='\t'))
@@ -116,7 +116,7 @@ def test_a_narrator_has_a_share_and_files_are_small(run, tmp_path, monkeypatch):
     monkeypatch.setattr(originals, 'MINUTES', {'speech': 3 / 60})
 
     def run_here(args, check):
-        monkeypatch.setattr(sys, 'argv', [str(a) for a in args[1:]])
+        monkeypatch.setattr(sys, 'argv', [str(a) for a in args[2:]])
         originals.main()
     monkeypatch.setattr(subprocess, 'run', run_here)
     rows = run({f'speech/s/a/{i}.wav': (bursts(16000, 8000, i), 16000) for i in range(4)}, {'s': 'train'})

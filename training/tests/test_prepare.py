@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import soundfile
 
-import prepare
+from training.data import prepare
 
 FLOOR = {out: next(f'floor-x/{i}' for i in range(99) if prepare.for_judging(f'floor-x/{i}') == out)
          for out in (False, True)}
@@ -33,7 +33,7 @@ def held_in(pack):
 def run(tmp_path):
     def run(*args):
         out = tmp_path / 'packed'
-        subprocess.run([sys.executable, prepare.__file__, str(out), '--jobs', '2', *map(str, args)], check=True)
+        subprocess.run([sys.executable, '-m', prepare.__name__, str(out), '--jobs', '2', *map(str, args)], check=True)
         return out
     return run
 

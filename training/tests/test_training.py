@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import torch
 
-import train as training
-from blend import blend, measure
-from data import RATE, STOCK, Mixer, Pack, faster, lowpass, spectrum
-from loss import Loss, phases
-from network import Net
+from training import train
+from training.blend import blend, measure
+from training.data.clips import RATE, STOCK, Mixer, Pack, faster, lowpass, spectrum
+from training.loss.terms import Loss, phases
+from training.network.net import Net
 
 SAMPLES = 12000
 
@@ -51,14 +51,14 @@ def config(minutes, **loss):
 
 
 def test_one_clip_is_learnt_and_resumed(tmp_path, monkeypatch):
-    monkeypatch.setattr(training, 'LOG_EVERY', 5)
-    monkeypatch.setattr(training, 'Clock', Reads)
+    monkeypatch.setattr(train, 'LOG_EVERY', 5)
+    monkeypatch.setattr(train, 'Clock', Reads)
     clip = OneClip()
     torch.manual_seed(0)
     c = config(7 / 60)
     loss = Loss(Net(**c['network']), SAMPLES, 'cpu', phases(c['loss'])[0])
     before = loss(*clip.batch(1))[0].item()
-    loss.net = training.train(c, None, str(tmp_path), device='cpu', mixer=clip)
+    loss.net = train.train(c, None, str(tmp_path), device='cpu', mixer=clip)
     after = loss(*clip.batch(1))[0].item()
     assert after < before - .05
 
@@ -68,7 +68,7 @@ def test_one_clip_is_learnt_and_resumed(tmp_path, monkeypatch):
         terms['once'] = terms.pop('critic')
     torch.save(checkpoint, tmp_path / 'checkpoint.pt')
     c['training']['minutes'] = 9 / 60
-    training.train(c, None, str(tmp_path), resume=True, device='cpu', mixer=clip)
+    train.train(c, None, str(tmp_path), resume=True, device='cpu', mixer=clip)
     resumed = torch.load(tmp_path / 'checkpoint.pt')
     assert resumed['step'] > step
     assert [r[0] for r in resumed['rows']] == sorted({r[0] for r in resumed['rows']})
@@ -83,14 +83,14 @@ def test_one_clip_is_learnt_and_resumed(tmp_path, monkeypatch):
 def test_the_learning_rate_waits_for_the_end():
     t = dict(learning_rate=1., warmup_steps=10, decay=.25)
     rates = {(4, 0): .5, (9, 0): 1, (500, .1): 1, (500, .75): 1, (500, .875): .5, (500, 1): 0, (500, 1.1): 0}
-    assert {at: training.rate_at(t, *at) for at in rates} == rates
+    assert {at: train.rate_at(t, *at) for at in rates} == rates
 
 
 def test_a_run_goes_on_as_if_nothing_had_been(tmp_path, monkeypatch):
     """Cut off before the learning rate falls, resumed and cut off again: the weights of one run."""
-    monkeypatch.setattr(training, 'LOG_EVERY', 1)
-    monkeypatch.setattr(training, 'Clock', Reads)
-    monkeypatch.setattr(training, 'picture', lambda names, table, path: None)
+    monkeypatch.setattr(train, 'LOG_EVERY', 1)
+    monkeypatch.setattr(train, 'Clock', Reads)
+    monkeypatch.setattr(train, 'picture', lambda names, table, path: None)
     c = config(12 / 60)
     c['training']['save_minutes'] = 1.5 / 60
 
@@ -105,10 +105,10 @@ def test_a_run_goes_on_as_if_nothing_had_been(tmp_path, monkeypatch):
         clip = CutOff()
         clip.left = left
         try:
-            training.train(c, None, str(tmp_path / 'cut'), resume=left != 5, device='cpu', mixer=clip)
+            train.train(c, None, str(tmp_path / 'cut'), resume=left != 5, device='cpu', mixer=clip)
         except KeyboardInterrupt:
             pass
-    training.train(c, None, str(tmp_path / 'whole'), device='cpu', mixer=OneClip())
+    train.train(c, None, str(tmp_path / 'whole'), device='cpu', mixer=OneClip())
     cut, whole = (torch.load(tmp_path / run / 'checkpoint.pt') for run in ('cut', 'whole'))
     assert cut['step'] == whole['step'] == 12
     assert all(torch.equal(v, whole['net'][k]) for k, v in cut['net'].items())
@@ -116,8 +116,8 @@ def test_a_run_goes_on_as_if_nothing_had_been(tmp_path, monkeypatch):
 
 
 def test_a_run_outlives_its_folder(tmp_path, monkeypatch):
-    monkeypatch.setattr(training, 'LOG_EVERY', 1)
-    monkeypatch.setattr(training, 'Clock', Reads)
+    monkeypatch.setattr(train, 'LOG_EVERY', 1)
+    monkeypatch.setattr(train, 'Clock', Reads)
     clip, out = OneClip(), tmp_path / 'out'
     batch = clip.batch
 
@@ -128,7 +128,7 @@ def test_a_run_outlives_its_folder(tmp_path, monkeypatch):
 
     clip.batch = cleaned_up
     torch.set_num_threads(2)
-    training.train(config(2 / 60), None, str(out), device='cpu', mixer=clip)
+    train.train(config(2 / 60), None, str(out), device='cpu', mixer=clip)
     assert torch.get_num_threads() == 1                 # more wait for each other on a busy machine
     assert {'weights.ema', 'checkpoint.pt', 'curve.tsv'} <= {f.name for f in out.iterdir()}
 
@@ -137,7 +137,7 @@ def test_weights_of_other_windows_are_a_beginning(tmp_path):
     c = config(0)
     before = Net(**c['network'], window=2048, synthesis=1024)
     torch.save(dict(ema=before.state_dict(), cfg=before.cfg), tmp_path / 'before.ema')
-    net = training.train(c, None, str(tmp_path), str(tmp_path / 'before.ema'), device='cpu', mixer=OneClip())
+    net = train.train(c, None, str(tmp_path), str(tmp_path / 'before.ema'), device='cpu', mixer=OneClip())
     assert net.window == len(net.win) == 1024
     assert all(torch.equal(p, q) for p, q in zip(net.parameters(), before.parameters(), strict=True))
 
@@ -146,7 +146,7 @@ def test_weights_of_other_windows_are_a_beginning(tmp_path):
 def test_gradients_are_clipped_as_one(most, length):
     net = torch.nn.Linear(1, 1)
     net.weight.grad, net.bias.grad = torch.tensor([[3.]]), torch.tensor([4.])
-    assert training.step_gradients(net, 1, most) == 5
+    assert train.step_gradients(net, 1, most) == 5
     assert torch.allclose(torch.cat([net.weight.grad[0], net.bias.grad]), torch.tensor([.6, .8]) * length)
 
 
@@ -154,8 +154,8 @@ def one_of_two(rank, out):
     os.environ |= dict(RANK=str(rank), WORLD_SIZE='2', LOCAL_RANK=str(rank), MASTER_ADDR='127.0.0.1',
                        MASTER_PORT='29517')
     torch.set_num_threads(1)
-    training.LOG_EVERY, training.Clock = 2, Reads
-    net = training.train(config(3 / 60), None, out + str(rank), device='cpu', mixer=OneClip(rank))
+    train.LOG_EVERY, train.Clock = 2, Reads
+    net = train.train(config(3 / 60), None, out + str(rank), device='cpu', mixer=OneClip(rank))
     torch.save(list(net.parameters()), f'{out}{rank}.pt')
 
 
@@ -206,11 +206,11 @@ def test_recorded_noise_is_narrow_now_and_then(mixer):
 
 
 def test_long_clips_leave_the_batch_norms_alone(mixer, tmp_path, monkeypatch):
-    monkeypatch.setattr(training, 'LOG_EVERY', 2)
-    monkeypatch.setattr(training, 'Clock', Reads)
+    monkeypatch.setattr(train, 'LOG_EVERY', 2)
+    monkeypatch.setattr(train, 'Clock', Reads)
     c = config(3 / 60)
     c['training'] |= dict(batch=2, long_every=2, long_batch=1)
-    net = training.train(c, None, str(tmp_path), device='cpu', mixer=mixer.of_length(SAMPLES))
+    net = train.train(c, None, str(tmp_path), device='cpu', mixer=mixer.of_length(SAMPLES))
     steps = torch.load(tmp_path / 'weights.ema')['step']
     assert steps >= 4 and net.down.norm.num_batches_tracked == steps - steps // 2
 
@@ -231,7 +231,7 @@ def test_what_cannot_be_captured_goes_on_as_it_was(monkeypatch):
         monkeypatch.setattr(torch.cuda, name, NoGraph)
     torch.manual_seed(0)
     net, clips = Net(c=8, blocks=1, nt=1, nf=1), OneClip().batch(1)
-    gradients = training.Gradients(net, Loss(net, SAMPLES, 'cpu', phases(config(1)['loss'])[0]), False)
+    gradients = train.Gradients(net, Loss(net, SAMPLES, 'cpu', phases(config(1)['loss'])[0]), False)
     gradients(clips)
     before = [p.grad.clone() for p in net.parameters()]
     gradients.capture(clips, None)
@@ -280,7 +280,7 @@ def test_clips_made_ahead_are_those_made_in_turn(mixer, tmp_path):
             found.append(torch.stack([x.double().square().sum() for x in clips]))
         return torch.stack(found)
 
-    assert torch.allclose(energies(training.Ahead(make(), 'cuda')), energies(make()), 1e-6)
+    assert torch.allclose(energies(train.Ahead(make(), 'cuda')), energies(make()), 1e-6)
 
 
 def test_some_clips_pause_and_some_are_noise_alone(mixer):
@@ -351,15 +351,15 @@ def test_a_spectrum_that_no_sound_has_is_inconsistent():
 
 
 def test_the_decay_has_weights_of_its_own(tmp_path, monkeypatch):
-    monkeypatch.setattr(training, 'LOG_EVERY', 1)
-    monkeypatch.setattr(training, 'Clock', Reads)
+    monkeypatch.setattr(train, 'LOG_EVERY', 1)
+    monkeypatch.setattr(train, 'Clock', Reads)
     used = []
-    compute = training.Gradients.compute
-    monkeypatch.setattr(training.Gradients, 'compute', lambda self, clips: used.append(self.loss.weights)
+    compute = train.Gradients.compute
+    monkeypatch.setattr(train.Gradients, 'compute', lambda self, clips: used.append(self.loss.weights)
                         or compute(self, clips))
     c = config(10 / 60)
     c['loss'] |= dict(onset=[0., .1], consistency=[.5, 0.])
-    training.train(c, None, str(tmp_path), device='cpu', mixer=OneClip())
+    train.train(c, None, str(tmp_path), device='cpu', mixer=OneClip())
     assert [(w['onset'], w['consistency'], w['complex']) for w in used] == [(0., .5, 3.)] * 9 + [(.1, 0., 3.)] * 1
     rows = [line.split('\t') for line in (tmp_path / 'curve.tsv').read_text().splitlines()]
     at = rows[0].index('consistency')
@@ -650,5 +650,5 @@ def test_not_finite_gradients_change_nothing():
     net = torch.nn.Linear(2, 2)
     for p in net.parameters():
         p.grad = torch.full_like(p, float('nan'))
-    training.step_gradients(net, 1, 1.)
+    train.step_gradients(net, 1, 1.)
     assert all((p.grad == 0).all() for p in net.parameters())

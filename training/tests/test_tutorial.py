@@ -18,7 +18,7 @@ TOP = Path(__file__).resolve().parents[2]
 def test_a_stranger_trains_a_model_that_the_tool_runs(tmp_path):
     section = (TOP / 'docs/training.md').read_text().split('## Ten minutes on a CPU')[1].split('\n## ')[0]
     commands = re.search(r'```\n(.*?)```', section, re.S)[1]
-    shorter, n = re.subn('(train.py .*)', r'\1 --minutes .5', commands)
+    shorter, n = re.subn('(training.train .*)', r'\1 --minutes .5', commands)
     assert n == 1
     for folder in 'scripts', 'training':
         (tmp_path / folder).symlink_to(TOP / folder)

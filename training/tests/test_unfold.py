@@ -4,12 +4,11 @@ import pytest
 import torch
 from safetensors.numpy import load_file
 
-import blend
-import train as training
-from export import export, steepen
-from network import Net, Norm
 from test_training import OneClip, config
-from unfold import calibrate, state_for, unfold
+from training import blend, train
+from training.export import export, steepen
+from training.network.net import Net, Norm
+from training.unfold import calibrate, state_for, unfold
 
 
 @pytest.fixture
@@ -93,7 +92,7 @@ def test_training_begins_from_what_the_file_computes(net, tmp_path, axis):
     export(net, tmp_path / 'a.safetensors', 'a')
     c = config(0)
     c['network'] = net.cfg | axis
-    training.train(c, None, str(tmp_path), weights=str(tmp_path / 'a.safetensors'), device='cpu', mixer=OneClip())
+    train.train(c, None, str(tmp_path), weights=str(tmp_path / 'a.safetensors'), device='cpu', mixer=OneClip())
     start, owed = (Net(**c['network']).eval() for _ in range(2))
     start.load_state_dict(torch.load(tmp_path / 'weights.ema')['ema'])
     owed.load_state_dict(state_for(owed, net))

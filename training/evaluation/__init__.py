@@ -1,0 +1,1 @@
+"""Material to judge networks with, their scores, and how systems compare."""

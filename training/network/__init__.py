@@ -1,0 +1,1 @@
+"""The network and its special operations, with GPU kernels in *_triton.py."""
