@@ -4,7 +4,7 @@
 #include "config.h"
 
 #include "base/fpu.h"
-#include "kernel_cases.h"
+#include "tests/support/kernel_cases.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-"""python3 -m training.fixtures OUT_DIR: what tests/test_net.c holds the engine against.
+"""python3 -m training.fixtures OUT_DIR: what tests/unit/net/test_net.c holds the engine against.
 
 For small networks of random weights, NAME.safetensors, the model; NAME.blocks, the maps between the blocks, frame by
 frame from zero state; NAME.output, some seconds through the whole network. The input is the formula below, the same to

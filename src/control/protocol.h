@@ -1,5 +1,5 @@
 /* protocol.h - the protocol of the control socket. docs/control.md explains it for authors of clients, and primeknet(1)
- * lists every key of a status; tests/test_protocol compares these with a daemon.
+ * lists every key of a status; tests/live/test_protocol compares these with a daemon.
  *
  * Each request and each answer is one line with one JSON object. A request is {"command": COMMAND_..., ...}:
  *

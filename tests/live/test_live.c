@@ -1,5 +1,5 @@
-/* The live path in a real PipeWire. Every test starts a private session (tests/pipewire-session) with a fake
- * microphone, opens the node in this process, and checks to the sample what others see of it (tests/probe.h).
+/* The live path in a real PipeWire. Every test starts a private session (tests/support/pipewire-session) with a fake
+ * microphone, opens the node in this process, and checks to the sample what others see of it (tests/support/probe.h).
  *
  * A busy machine misses cycles of the graph. The recorder knows from the graph's clock which ones, and samples are
  * compared only in stretches without a missed cycle. Hops are never late, because the pump's clock is the graph's too,
@@ -14,11 +14,11 @@
 #include "base/gcd.h"
 #include "graph/node.h"
 #include "graph/pipewire.h"
-#include "manager.h"
+#include "tests/support/manager.h"
 #include "model/model.h"
-#include "probe.h"
-#include "rt_guard.h"
-#include "run.h"
+#include "tests/support/probe.h"
+#include "tests/support/rt_guard.h"
+#include "tests/support/run.h"
 
 #include <check.h>
 #include <dirent.h>
@@ -41,7 +41,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SESSION SRCDIR "/tests/pipewire-session"
+#define SESSION SRCDIR "/tests/support/pipewire-session"
 #define PEAK 0.25f
 #define HOP 512u /* of the model small; the other model's is 256 */
 #define WINDOW 1024u

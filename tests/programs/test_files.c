@@ -1,9 +1,9 @@
 /* The file tool as a user runs it: the file commands and `primeknet bench` from the build tree, on files that the test
  * makes. */
 #include "config.h"
-#include "content.h"
-#include "open_file.h"
-#include "run.h"
+#include "tests/support/content.h"
+#include "tests/support/open_file.h"
+#include "tests/support/run.h"
 
 #include <FLAC/metadata.h>
 #include <check.h>

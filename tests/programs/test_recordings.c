@@ -1,9 +1,9 @@
 /* The guarantees of primeknet enhance for every format and fault, the table in primeknet(1): for new files and in
  * place. It never replaces a recording that it could not read completely, and leaves no partial file. */
 #include "config.h"
-#include "content.h"
-#include "open_file.h"
-#include "run.h"
+#include "tests/support/content.h"
+#include "tests/support/open_file.h"
+#include "tests/support/run.h"
 
 #include "tool/container.h"
 #include "tool/sound_file.h"

@@ -1,4 +1,4 @@
-"""For tests/test_echo: recordings with the channels near voice as it is played, microphone and Enhanced Mic."""
+"""For tests/live/test_echo: recordings with the channels near voice as it is played, microphone and Enhanced Mic."""
 import sys
 import wave
 

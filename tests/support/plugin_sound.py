@@ -1,4 +1,4 @@
-"""Sound for tests/test_hosts: makes it, and compares what a host made of it with the library's output."""
+"""Sound for tests/programs/test_hosts: makes it, and compares what a host made of it with the library's output."""
 import ctypes
 import os
 import struct
@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 
-sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'examples'))
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), '../../examples'))
 DELAY, HOP, BLOCK = 1024, 512, 256
 
 

@@ -1,19 +1,20 @@
 # session.sh - sourced first by the shell tests that run in a private PipeWire. Skips the test if there can be none, and
 # sets:
-#   here, build   the folders of the tests and of the build
+#   top, support  the folder of the source, and in it that of this file
+#   build         the folder of the build
 #   tmp, session  a folder for the test, and one in it for pipewire-session; both are removed at the end
 #   children      processes to end with the test
 set -euo pipefail
 export LC_ALL=C.UTF-8
-here=$(cd "$(dirname "$0")" && pwd)
+top=$(cd "$(dirname "$0")/../.." && pwd) support=$top/tests/support
 build=$(cd "${builddir:-.}" && pwd)
-export PRIMEKNET_MODELS=${PRIMEKNET_MODELS:-$(cd "${srcdir:-$here/..}" && pwd)/models}
+export PRIMEKNET_MODELS=${PRIMEKNET_MODELS:-$top/models}
 
 skip() { # reason
     echo "${0##*/}: skipped: $*"
     exit 77
 }
-"$here/pipewire-session" check || exit 77
+"$support/pipewire-session" check || exit 77
 /usr/bin/python3 -c 'import numpy' 2> /dev/null || skip "no python3 with numpy"
 
 tmp=$(mktemp -d) session=$tmp/session children=()
@@ -22,7 +23,7 @@ cleanup() {
         kill -CONT "$child" 2> /dev/null || true
         kill "$child" 2> /dev/null || true
     done
-    [ ! -d "$session" ] || "$here/pipewire-session" stop "$session"
+    [ ! -d "$session" ] || "$support/pipewire-session" stop "$session"
     rm -rf "$tmp" || { sleep 1; rm -rf "$tmp"; } # a browser takes a moment to end
 }
 trap cleanup EXIT

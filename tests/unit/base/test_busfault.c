@@ -2,7 +2,7 @@
 #include "config.h"
 
 #include "base/busfault.h"
-#include "run.h"
+#include "tests/support/run.h"
 
 #include <check.h>
 #include <signal.h>

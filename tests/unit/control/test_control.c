@@ -4,9 +4,9 @@
 
 #include "control/client.h"
 #include "control/server.h"
-#include "content.h"
-#include "run.h"
-#include "seed.h"
+#include "tests/support/content.h"
+#include "tests/support/run.h"
+#include "tests/support/seed.h"
 
 #include <check.h>
 #include <errno.h>

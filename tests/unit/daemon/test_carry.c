@@ -1,6 +1,6 @@
 /* Load control: when a model is too heavy for the machine, and when a heavier one is retried, second by second. */
 #include "daemon/carry.h"
-#include "run.h"
+#include "tests/support/run.h"
 
 #include <check.h>
 

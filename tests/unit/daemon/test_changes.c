@@ -6,8 +6,8 @@
 #include "daemon/changes.h"
 #include "control/client.h"
 #include "control/server.h"
-#include "content.h"
-#include "run.h"
+#include "tests/support/content.h"
+#include "tests/support/run.h"
 
 #include <check.h>
 #include <errno.h>

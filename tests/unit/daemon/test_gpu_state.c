@@ -1,7 +1,7 @@
 /* The state machine of gpu.h: the whole table, and the states that any order of events can reach. */
 #include "daemon/gpu.h"
-#include "run.h"
-#include "seed.h"
+#include "tests/support/run.h"
+#include "tests/support/seed.h"
 
 #include <check.h>
 #include <stdbool.h>

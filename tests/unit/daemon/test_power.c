@@ -1,6 +1,6 @@
 /* Detection of the power source and of a sleeping GPU, from trees like /sys. */
 #include "daemon/power.h"
-#include "run.h"
+#include "tests/support/run.h"
 
 #include <check.h>
 #include <stdio.h>

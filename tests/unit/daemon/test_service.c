@@ -1,6 +1,6 @@
 /* The messages to the service manager, received by the test's own socket. */
 #include "daemon/service.h"
-#include "run.h"
+#include "tests/support/run.h"
 
 #include <check.h>
 #include <stddef.h>

@@ -5,8 +5,8 @@
 #include "control/presets.h"
 #include "control/protocol.h"
 #include "daemon/settings.h"
-#include "content.h"
-#include "run.h"
+#include "tests/support/content.h"
+#include "tests/support/run.h"
 
 #include <check.h>
 #include <errno.h>

@@ -1,8 +1,8 @@
 #include "engine/choose.h"
 #include "engine/measure.h"
 #include "model/model.h"
-#include "content.h"
-#include "run.h"
+#include "tests/support/content.h"
+#include "tests/support/run.h"
 
 #include <check.h>
 #include <errno.h>

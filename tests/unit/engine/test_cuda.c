@@ -1,10 +1,10 @@
 /* The CUDA engine for live sound against the CPU engine: the same sound, and bit-equal output in any batch. Skipped if
- * no GPU opens. tests/test_engine.c checks the guarantees of every engine. TEST_HOPS=N limits each run to N hops, for
+ * no GPU opens. test_engine.c checks the guarantees of every engine. TEST_HOPS=N limits each run to N hops, for
  * tools that slow down the GPU. */
 #include "engine/engine.h"
 #include "model/model.h"
-#include "run.h"
-#include "snr.h"
+#include "tests/support/run.h"
+#include "tests/support/snr.h"
 
 #include <check.h>
 #include <math.h>

@@ -2,9 +2,9 @@
  * with its own GPU as the current one. The test fakes CUDA's runtime and the module's engines. */
 #include "engine/cuda/module.c"
 
-#include "draw.h"
-#include "run.h"
-#include "seed.h"
+#include "tests/support/draw.h"
+#include "tests/support/run.h"
+#include "tests/support/seed.h"
 
 #include <check.h>
 

@@ -2,10 +2,10 @@
  * reset, strength, floor and low cut, finite output for any input, and real-time safe hops. */
 #include "engine/engine.h"
 #include "model/model.h"
-#include "rt_guard.h"
-#include "run.h"
-#include "seed.h"
-#include "snr.h"
+#include "tests/support/rt_guard.h"
+#include "tests/support/run.h"
+#include "tests/support/seed.h"
+#include "tests/support/snr.h"
 
 #include <check.h>
 #include <complex.h>

@@ -1,8 +1,8 @@
 /* The automatic level alone, with speech probabilities and sounds made by the test. */
 #include "engine/level.h"
-#include "rt_guard.h"
-#include "run.h"
-#include "seed.h"
+#include "tests/support/rt_guard.h"
+#include "tests/support/run.h"
+#include "tests/support/seed.h"
 
 #include <check.h>
 #include <math.h>

@@ -1,6 +1,6 @@
 /* Finds the chosen microphone among sources by PipeWire's names. */
 #include "graph/microphone.h"
-#include "run.h"
+#include "tests/support/run.h"
 
 #include <check.h>
 #include <stdlib.h>

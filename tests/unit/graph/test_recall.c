@@ -1,5 +1,5 @@
 /* Files of recall.h are read back; malformed ones, or those of another PipeWire, restore no stream. */
-#include "content.h"
+#include "tests/support/content.h"
 #include "graph/recall.h"
 
 #include <check.h>

@@ -17,8 +17,8 @@
  *     [notes SERIAL[:TARGET][:misled]...|-] [choices NAME:on|off...|-]
  * reconcile is called at "=" only: the events between two of them come in one dispatch. */
 #include "graph/reconcile.h"
-#include "run.h"
-#include "seed.h"
+#include "tests/support/run.h"
+#include "tests/support/seed.h"
 
 #include <check.h>
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 /* Stall detection (stall.h): waits while blocks pass, acts when blocks are missing, and waits longer while the graph
  * does not run. */
 #include "graph/stall.h"
-#include "run.h"
+#include "tests/support/run.h"
 
 #include <check.h>
 

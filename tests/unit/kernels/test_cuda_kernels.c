@@ -16,8 +16,8 @@
 #include "net/net.h"
 #include "src/engine/cuda/fft.h"
 #include "src/engine/cuda/net_cuda.h"
-#include "run.h"
-#include "snr.h"
+#include "tests/support/run.h"
+#include "tests/support/snr.h"
 
 #include <check.h>
 #include <cuda_runtime_api.h>

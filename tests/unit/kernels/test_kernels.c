@@ -1,8 +1,8 @@
 /* Every vectorised kernel that this processor supports, against the plain reference. test_net.c checks the references
  * through whole networks. */
-#include "kernel_cases.h"
-#include "run.h"
-#include "seed.h"
+#include "tests/support/kernel_cases.h"
+#include "tests/support/run.h"
+#include "tests/support/seed.h"
 
 #include <check.h>
 #include <math.h>

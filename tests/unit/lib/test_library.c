@@ -8,10 +8,10 @@
 #include "engine/team.h"
 #include "lib/primeknet.h"
 #include "model/model.h"
-#include "draw.h"
-#include "rt_guard.h"
-#include "run.h"
-#include "seed.h"
+#include "tests/support/draw.h"
+#include "tests/support/rt_guard.h"
+#include "tests/support/run.h"
+#include "tests/support/seed.h"
 
 #include <check.h>
 #include <errno.h>
@@ -607,7 +607,7 @@ START_TEST(calls_are_real_time_safe) {
 }
 END_TEST
 
-/* Whether it is right is tests/test_voice's to show. */
+/* Whether it is right is tests/live/test_voice's to show. */
 START_TEST(voice_is_a_probability_or_unknown) {
     struct primeknet *p = open_handle(models[_i], 2, 1);
     const unsigned hop = primeknet_get_hop(p);

@@ -2,8 +2,8 @@
  * either order of a cycle's two blocks; and late blocks. */
 #include "live/canceller.h"
 
-#include "rt_guard.h"
-#include "run.h"
+#include "tests/support/rt_guard.h"
+#include "tests/support/run.h"
 
 #include <check.h>
 #include <math.h>

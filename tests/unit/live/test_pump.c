@@ -14,9 +14,9 @@ static int pause_told(const struct timespec *t, struct timespec *left);
 #undef nanosleep
 
 #include "base/memory.h"
-#include "rt_guard.h"
-#include "run.h"
-#include "seed.h"
+#include "tests/support/rt_guard.h"
+#include "tests/support/run.h"
+#include "tests/support/seed.h"
 
 #include <check.h>
 #include <linux/capability.h>

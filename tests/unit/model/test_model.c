@@ -1,8 +1,8 @@
 /* The reader of model files: valid files are read completely, invalid ones are rejected with a line that names the file
  * and the place, and no bytes cause undefined behaviour (build with sanitizers to check that). */
 #include "model/model.h"
-#include "run.h"
-#include "seed.h"
+#include "tests/support/run.h"
+#include "tests/support/seed.h"
 
 #include <check.h>
 #include <errno.h>

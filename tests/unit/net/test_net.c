@@ -4,7 +4,7 @@
 #include "kernels/kernels.h"
 #include "model/model.h"
 #include "net/net.h"
-#include "run.h"
+#include "tests/support/run.h"
 
 #include <check.h>
 #include <math.h>

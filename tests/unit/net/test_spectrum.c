@@ -1,10 +1,10 @@
 /* Transform, features, and the application of mask and rotation, against their definitions in double. */
 #include "kernels/kernels.h"
 #include "model/model.h"
-#include "seed.h"
+#include "tests/support/seed.h"
 #include "net/spectrum.h"
 #include "net/stft.h"
-#include "run.h"
+#include "tests/support/run.h"
 
 #include <check.h>
 #include <complex.h>

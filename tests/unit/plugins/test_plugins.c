@@ -3,11 +3,11 @@
  * NaN. For both plugins, a host's other calls. */
 #include "plugins/core.c" /* to see the states of a change of model */
 
-#include "draw.h"
+#include "tests/support/draw.h"
 #include "plugins/ports.h"
-#include "rt_guard.h"
-#include "run.h"
-#include "seed.h"
+#include "tests/support/rt_guard.h"
+#include "tests/support/run.h"
+#include "tests/support/seed.h"
 
 #include <check.h>
 #include <dirent.h>

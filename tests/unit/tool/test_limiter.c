@@ -1,6 +1,6 @@
 #include "tool/limiter.h"
-#include "run.h"
-#include "seed.h"
+#include "tests/support/run.h"
+#include "tests/support/seed.h"
 
 #include <check.h>
 #include <math.h>

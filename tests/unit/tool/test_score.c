@@ -1,7 +1,7 @@
 /* The scores against their definitions, and against values of the standard tools for the same sounds. */
 #include "tool/lab/score.h"
 #include "tool/sound.h"
-#include "run.h"
+#include "tests/support/run.h"
 
 #include <check.h>
 #include <math.h>

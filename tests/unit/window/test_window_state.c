@@ -5,7 +5,7 @@
 #include "window/problem.h"
 #include "window/state.h"
 #include "window/verdict.h"
-#include "run.h"
+#include "tests/support/run.h"
 
 #include <check.h>
 #include <jansson.h>
