@@ -451,7 +451,7 @@ START_TEST(search_order) {
 }
 END_TEST
 
-/* SYSCONFDIR is a folder of the build's here: see Makefile.am. */
+/* SYSCONFDIR is a folder of the build's here: see tests/unit/local.mk. */
 START_TEST(system_file_and_none) {
     struct settings s;
     struct err err;
