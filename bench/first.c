@@ -1,7 +1,7 @@
 /* bench/first [TIMES [PAUSE_MS]]: how long a recorder of Enhanced Mic waits for sound. Records TIMES (50) times with
  * pauses of PAUSE_MS (3000), from pw_stream_connect on, and prints the 50th and 99th percentile of the time to the
  * first block, to the first sample that is not 0, and of what WirePlumber took to link the recorder, in ms. LATENCY
- * (480/48000) is what it asks for. Run it inside tests/support/pipewire-session, with a daemon and noise in the
+ * (480/48000) is what it asks for. Run it inside tests/pipewire-session, with a daemon and noise in the
  * microphone. */
 #include <pipewire/pipewire.h>
 #include <spa/param/audio/format-utils.h>

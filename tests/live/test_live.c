@@ -1,4 +1,4 @@
-/* The live path in a real PipeWire. Every test starts a private session (tests/support/pipewire-session) with a fake
+/* The live path in a real PipeWire. Every test starts a private session (tests/pipewire-session) with a fake
  * microphone, opens the node in this process, and checks to the sample what others see of it (tests/support/probe.h).
  *
  * A busy machine misses cycles of the graph. The recorder knows from the graph's clock which ones, and samples are
@@ -41,7 +41,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SESSION SRCDIR "/tests/support/pipewire-session"
+#define SESSION SRCDIR "/tests/pipewire-session"
 #define PEAK 0.25f
 #define HOP 512u /* of the model small; the other model's is 256 */
 #define WINDOW 1024u

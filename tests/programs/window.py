@@ -289,7 +289,7 @@ run('primeknet', 'set', 'echo-cancel', 'false')
 wait('echo is not followed', lambda: not is_on('Cancel echo'))
 run('primeknet', 'model', 'small')
 wait('the model is not followed', lambda: any(text.startswith('small on cpu') for text in choice('Model')))
-run(os.path.join(os.path.dirname(__file__), '../support/pipewire-session'), 'add-mic', os.path.join(TMP, 'session'),
+run(os.path.join(os.path.dirname(__file__), '../pipewire-session'), 'add-mic', os.path.join(TMP, 'session'),
     'usb_mic')
 run('primeknet', 'use', 'usb')
 wait('another microphone is not followed', lambda: 'Fake microphone usb_mic' in choice('Microphone'))

@@ -14,7 +14,7 @@ skip() { # reason
     echo "${0##*/}: skipped: $*"
     exit 77
 }
-"$support/pipewire-session" check || exit 77
+"$top/tests/pipewire-session" check || exit 77
 /usr/bin/python3 -c 'import numpy' 2> /dev/null || skip "no python3 with numpy"
 
 tmp=$(mktemp -d) session=$tmp/session children=()
@@ -23,7 +23,7 @@ cleanup() {
         kill -CONT "$child" 2> /dev/null || true
         kill "$child" 2> /dev/null || true
     done
-    [ ! -d "$session" ] || "$support/pipewire-session" stop "$session"
+    [ ! -d "$session" ] || "$top/tests/pipewire-session" stop "$session"
     rm -rf "$tmp" || { sleep 1; rm -rf "$tmp"; } # a browser takes a moment to end
 }
 trap cleanup EXIT
