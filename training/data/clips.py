@@ -21,10 +21,11 @@ FASTEST_NOISE = 2.
 STOCK = 4                                               # batches made at once: for few clips that takes no longer
 ALONE, CLEAN = .1, .1                                   # shares of the clips: noise alone; speech to be left alone
 SNR = (-8, 2.5), (2.5, 15), (15, 42)                    # dB, each for a third of the noise
+WET = .6                                                # share of the clips in a room
 SILENT = .08                                            # share of the clips that begin with digital silence
-AFTER = .45                                             # share of the clips that follow the end of another one
+AFTER = .35                                             # share of the clips that follow the end of another one
 CALLER = .12                                            # share of the clips in which a voice's band changes
-FIRST = .3                                              # share of the speech that begins as its recording does
+FIRST = .4                                              # share of the speech that begins as its recording does
 WHISPERED = .04                                         # share of the speech
 FAINT = .2, (-30, -8)                                   # share of the speech with a passage so many dB quieter
 EVENTS = .3, (-32, 3)                                   # share of the clips with events; dB over the speech
@@ -226,8 +227,8 @@ class Mixer:
         return torch.cat([s, torch.where(self.chance(n, .5) > 0, narrow, v)], 1)
 
     def rooms(self, full, n):
-        """-> whole response, and its direct and early (30 ms) part; of the first `full` rows full band, half of all
-        rows dry."""
+        """-> whole response, and its direct and early (30 ms) part; of the first `full` rows full band, those not WET
+        dry."""
         t = torch.arange(ROOM, device=self.device) / RATE
         h = self.randn(n, ROOM) * torch.exp(-6.9 * t / self.between(n, .1, .8)) * (t > .0015)
         h = h / h.norm(dim=1, keepdim=True) * db(self.between(n, -15, 3))
@@ -236,7 +237,7 @@ class Mixer:
         h = torch.where(self.chance(n, .5) > 0, self.responses[(self.rand(n) * last).long()], h)
         dry = torch.zeros_like(h)
         dry[:, 0] = 1
-        h = torch.where(self.chance(n, .5) > 0, h, dry)
+        h = torch.where(self.chance(n, WET) > 0, h, dry)
         return h, h * (t < .03)
 
     def above(self, n, low, high):

@@ -6,7 +6,7 @@ from scipy.fft import prev_fast_len
 from training.data.clips import RATE, TAUGHT, at_16k, lowpass, rms
 
 DEEP = 38                                               # dB: less than this in pauses is not worth more
-FIRST = 2.                                              # weight of the first second that counts; 1 of all others
+FIRST = 3.                                              # weight of the first second that counts; 1 of all others
 USUAL = .065                                            # mean squared compressed magnitude of a noisy clip of training
 
 
@@ -119,12 +119,12 @@ class Loss:
         return (owed - self.opinion(y + noise)).clamp_min(0).mean(1)
 
     def unlike_teacher(self, mh, ph, mc, mn, taught, w):
-        """Distance from the teacher's spectrum in frames that the teacher brings nearer to clean speech than they were:
-        it also cuts faint speech, and changes what is clean."""
+        """Distance from the teacher's spectrum in frames in which it is nearer to clean speech than the noisy clip and
+        the network's output: it also cuts faint speech, and changes what is clean."""
         mh, ph, mc, mn, w = (x[::TAUGHT] for x in (mh, ph, mc, mn, w))
         mt, pt = self.net.features(self.net.stft(taught))
         far = lambda m: ((m - mc).square() * w).sum(2, keepdim=True)
-        w = w * (far(mt) < far(mn))
+        w = w * (far(mt) < torch.minimum(far(mn), far(mh.detach())))
         L = self.net.linear
         whole = (mh[..., :L] * ph - mt[..., :L] * pt).abs().square() * w[..., :L]
         return ((mh - mt).square() * w).mean() + whole.mean() / 3    # as `magnitude` and `complex` stand to each other

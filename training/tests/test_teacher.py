@@ -126,7 +126,8 @@ def taught():
 def test_the_teacher_draws_the_output_to_its_own(taught):
     clip = OneClip()
     noisy, clean = clip.noisy, clip.noisy * .1
-    assert taught(1., clean, noisy, noisy * .5) > taught(.8, clean, noisy, noisy * .5) > 0
+    assert taught(1., clean, noisy, noisy * .5) > taught(.9, clean, noisy, noisy * .5) > 0
+    assert taught(.7, clean, noisy, noisy * .5) == 0    # which is nearer to clean
 
 
 def test_the_teacher_does_not_cut_speech(taught):
@@ -148,7 +149,7 @@ def test_the_teacher_says_nothing_of_pauses_nor_of_what_is_not_known_or_does_not
     tone *= .001
     assert of(tone, 8000.) == pytest.approx(of(0, 8000.), rel=.01)
     assert of(tone, 24000.) > 1.1 * of(0, 24000.)
-    of = lambda theirs: taught(.5, noisy * .1, noisy, theirs, start=6000.)
+    of = lambda theirs: taught(.9, noisy * .1, noisy, theirs, start=6000.)
     assert of(noisy * .5 * (at >= 4000)) == of(noisy * .5) > 0
 
 
