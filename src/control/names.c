@@ -54,18 +54,18 @@ static const struct {
     {CODE_ON_BATTERY, N_("The GPU is not used on battery."), 0, 0},
     {CODE_GPU_ASLEEP, N_("The GPU is asleep and is not woken."), 0, 0},
     {CODE_GPU_BUSY, N_("Another program keeps the GPU busy."), 0, 0},
-    {CODE_GPU_FAILED, N_("The GPU failed. It is used again once nobody records."), 0, 0},
+    {CODE_GPU_FAILED, N_("The GPU failed. It is used again once no application records."), 0, 0},
     {CODE_NO_ECHO_CANCEL, N_("PipeWire's echo canceller cannot be loaded, so the echo stays."), 0, 0},
     {CODE_NO_FILTERS, N_("Enhanced Mic stands in for the microphone only with WirePlumber 0.5."), 0, 0},
     {CODE_NO_MICROPHONE, N_("There is no microphone."), 0, 0},
-    {CODE_TIMEOUT, N_("The model takes too long to load, so all stays as it was."), 0, 0},
-    {CODE_BUSY, N_("Too much is asked at once. Try again."), 0, 0},
-    {CODE_DUPLICATE, N_("This setting stands in an earlier line, too."), 0, 0},
+    {CODE_TIMEOUT, N_("The model takes too long to load, so nothing was changed."), 0, 0},
+    {CODE_BUSY, N_("There are too many requests. Try again."), 0, 0},
+    {CODE_DUPLICATE, N_("An earlier line has this setting, too."), 0, 0},
     {CODE_BAD_PROFILE, N_("The profiles are a list, ( { microphone = NAME; ... }, ... ). Each has one microphone, by "
                           "its name, and may have strength, floor_db, low_cut_hz and model."), 0, 0},
     {CODE_TOO_MANY_PROFILES, N_("There are too many profiles."), 0, 0},
     {CODE_BAD_SYNTAX, N_("A setting is NAME = VALUE, words stand in \"quotation marks\"."), 0, 0},
-    {CODE_UNENDED, N_("A comment or \"quotation marks\" do not end."), 0, 0},
+    {CODE_UNENDED, N_("A comment or a quoted text is not closed."), 0, 0},
     {CODE_BAD_ENCODING, N_("This is not plain UTF-8 text."), 0, 0},
 };
 enum { N_WORDS = sizeof words / sizeof *words };

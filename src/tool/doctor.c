@@ -162,9 +162,9 @@ static void check_sound_server(struct doctor *d) {
         tell(d, PROBLEM, "applications",
              either(d, "{systemctl --user --now enable pipewire-pulse} (Debian: sudo apt install pipewire-pulse first)",
                     "have your session start pipewire-pulse; for now: pipewire-pulse &"),
-             "nothing serves those that use PulseAudio, such as browsers and most call programs");
+             "nothing serves PulseAudio's clients, such as browsers and most call programs");
     else
-        tell(d, FINE, "applications", NULL, "PipeWire serves those that use PulseAudio");
+        tell(d, FINE, "applications", NULL, "PipeWire serves PulseAudio's clients");
     if (d->survey->has_session_manager)
         tell(d, FINE, "session manager", NULL, "it runs");
     else
@@ -323,8 +323,8 @@ static const char *words_for(const char *state) {
         {STATE_NO_MICROPHONE, "no microphone"},
         {STATE_IDLE, "idle: nobody records"},
         {STATE_WAITING, "waits for sound"},
-        {STATE_ENGINE_LOST, "the engine failed, so the microphone is as it is"},
-        {STATE_BYPASSED, "bypassed: the microphone is as it is"},
+        {STATE_ENGINE_LOST, "the engine failed, so the microphone is not enhanced"},
+        {STATE_BYPASSED, "bypassed: the microphone is not enhanced"},
         {STATE_ENHANCING, "enhances the microphone"},
     };
     for (size_t i = 0; i < sizeof states / sizeof *states; i++)
@@ -354,10 +354,11 @@ static void check_daemon(struct doctor *d, int res, const char *why_not) {
     else
         tell(d, FINE, "daemon", NULL, "%s", words_for(text_of(d->status, "state")));
     if (json_is_true(json_object_get(d->status, "bypass")))
-        tell(d, NOTE, "daemon", "{primeknet bypass off}", "bypass is on, so applications hear the bare microphone");
+        tell(d, NOTE, "daemon", "{primeknet bypass off}",
+             "bypass is on, so applications get the unprocessed microphone");
     else if (d->status && number_of(json_object_get(d->status, "settings"), "strength") <= 0)
         tell(d, NOTE, "daemon", "{primeknet set strength 1 --save}",
-             "strength is 0, so applications hear the bare microphone");
+             "strength is 0, so applications get the unprocessed microphone");
 }
 
 /* ---- microphones ------------------------------------------------------------------------------------------------- */
@@ -490,7 +491,7 @@ static void check_microphone(struct doctor *d) {
     if (strcmp(text_of(d->status, "state"), STATE_WAITING) == 0)
         tell(d, PROBLEM, "microphone",
              "unplug it and plug it in again, or choose another: primeknet mics; primeknet use NAME --save",
-             "no sound comes from it, though somebody records");
+             "no sound comes from it, although an application records");
     else if (stalls > 0)
         tell(d, NOTE, "microphone", either(d, "journalctl --user -u primeknet says when; please report it",
                                            "please report it"),

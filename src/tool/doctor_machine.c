@@ -172,7 +172,7 @@ void check_gpu(struct doctor *d) {
     else if (text_begins(engine, "cuda") || !d->status)
         tell(d, FINE, "GPU", NULL, "can be used");
     else
-        tell(d, FINE, "GPU", NULL, "released while nobody records");
+        tell(d, FINE, "GPU", NULL, "released while no application records");
 }
 
 static const char *const lighter =

@@ -137,7 +137,7 @@ void applications_show(PrimeknetApplications *self, const json_t *status) {
         if (strcmp(text_of(application, "name"), OWN_RECORDER) != 0)
             show_application(row_for(self, text_of(application, "name")), application);
     adw_preferences_group_set_description(ADW_PREFERENCES_GROUP(self),
-                                          self->rows->len ? _("On: without noise. Off: the bare microphone.")
+                                          self->rows->len ? _("On: without noise. Off: unprocessed.")
                                                           : _("No application records."));
 }
 

@@ -88,7 +88,7 @@ static void draw_without_gpu(void) {
 
 int main(int argc, char **argv) {
     static const GOptionEntry options[] = {
-        {"tray", 't', 0, G_OPTION_ARG_NONE, NULL, N_("Start as an item in the tray"), NULL},
+        {"tray", 't', 0, G_OPTION_ARG_NONE, NULL, N_("Start in the tray"), NULL},
         {"version", 'v', 0, G_OPTION_ARG_NONE, NULL, N_("Print the version"), NULL},
         {0},
     };

@@ -86,7 +86,7 @@ static void on_bound(struct shortcut *s, guint response, GVariant *results) {
         state_write(STATE, "wanted");
         s->told(s->data, TRUE, trigger ? trigger : "", NULL);
     } else {
-        s->told(s->data, TRUE, "", response == 0 ? _("The desktop gave no key") : NULL);
+        s->told(s->data, TRUE, "", response == 0 ? _("The desktop assigned no key") : NULL);
     }
 }
 
@@ -107,7 +107,7 @@ static void on_session(struct shortcut *s, guint response, GVariant *results) {
     if (response == 0)
         g_variant_lookup(results, "session_handle", "&s", &session);
     if (!session || !g_variant_is_object_path(session)) {
-        s->told(s->data, TRUE, "", _("The desktop gave no key"));
+        s->told(s->data, TRUE, "", _("The desktop assigned no key"));
         return;
     }
     s->session = g_strdup(session);

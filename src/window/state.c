@@ -65,7 +65,8 @@ static const char *bare_application(const json_t *status) {
 
 static void advise_about_bare(struct state *s, const char *application) {
     g_autofree char *quoted = g_shell_quote(application);
-    advise(s, g_strdup_printf(_("%s takes the bare microphone, with all its noise."), application), _("Remove Noise"),
+    advise(s, g_strdup_printf(_("%s records the unprocessed microphone, with all its noise."), application),
+           _("Remove Noise"),
            REMEDY_COMMAND, g_strdup_printf("primeknet app %s on", quoted));
 }
 
@@ -137,7 +138,7 @@ static gboolean lost_its_engine(struct state *s, const json_t *status, const str
         return FALSE;
     look(s, LOOK_BROKEN, "dialog-error-symbolic");
     tell(s, g_strdup(_("Noise is not removed: the engine has failed")), "");
-    advise(s, g_strdup(_("Those who record hear the bare microphone.")), _("Restart"), REMEDY_COMMAND,
+    advise(s, g_strdup(_("Applications get the unprocessed microphone.")), _("Restart"), REMEDY_COMMAND,
            g_strdup(beside->no_systemd ? "primeknet setup" : "systemctl --user restart primeknet"));
     return TRUE;
 }
@@ -174,8 +175,8 @@ static gboolean is_bypassed(struct state *s, const json_t *status) {
         return FALSE;
     look(s, LOOK_WARNING, "microphone-sensitivity-high-symbolic");
     tell(s, g_strdup(_("Noise is not removed")), "");
-    advise(s, g_strdup(bypass ? _("Noise removal is switched off, so all hear the bare microphone.")
-                              : _("The strength is 0, so all hear the bare microphone.")),
+    advise(s, g_strdup(bypass ? _("Noise removal is switched off, so applications get the unprocessed microphone.")
+                              : _("The strength is 0, so applications get the unprocessed microphone.")),
            _("Turn On"), REMEDY_COMMAND,
            g_strdup(bypass ? "primeknet bypass off" : "primeknet set strength 1 --save"));
     return TRUE;
