@@ -215,7 +215,7 @@ int survey_open(struct survey **ret, struct err *err) {
     if (!d->loop)
         goto fail;
     pw_loop_enter(d->loop);
-    d->context = pw_context_new(d->loop, NULL, 0);
+    d->context = pw_context_new(d->loop, pw_properties_new(PW_KEY_MEDIA_CATEGORY, "Manager", NULL), 0);
     if (!d->context)
         goto fail;
     d->core = pw_context_connect(d->context, NULL, 0);
