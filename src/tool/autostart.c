@@ -3,7 +3,9 @@
 #include "tool/autostart.h"
 
 #include "base/file.h"
+#include "base/state.h"
 #include "control/client.h"
+#include "tool/portal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,6 +19,7 @@
 #include <unistd.h>
 
 #define DAEMON "primeknetd"
+#define STATE "autostart"
 
 enum { START_MS = 30000, STOP_MS = 5000, POLL_MS = 50 };
 
@@ -30,6 +33,8 @@ bool autostart_path(char ret[AUTOSTART_PATH]) {
     static const char file[] = "autostart/" DAEMON ".desktop";
     const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
     int n = -1;
+    if (portal_is_needed())
+        return state_path(ret, STATE);
     if (config && config[0] == '/')
         n = snprintf(ret, AUTOSTART_PATH, "%s/%s", config, file);
     else if (home && home[0] == '/')
@@ -66,8 +71,19 @@ static void quote(char ret[4 * AUTOSTART_PATH], const char *path) {
     strcpy(to, "\"");
 }
 
+static int enable_by_portal(bool enable, struct err *err) {
+    const int res = portal_start_at_login(enable, err);
+    if (res == 0 && enable)
+        state_write(STATE, "asked");
+    else if (res == 0)
+        state_remove(STATE);
+    return res;
+}
+
 int autostart_enable(bool enable, struct err *err) {
     char path[AUTOSTART_PATH], program[AUTOSTART_PATH], quoted[4 * AUTOSTART_PATH], text[5 * AUTOSTART_PATH];
+    if (portal_is_needed())
+        return enable_by_portal(enable, err);
     if (!autostart_path(path))
         return err_set(err, -ENOENT, "neither XDG_CONFIG_HOME nor HOME is set");
     if (!enable)
@@ -83,15 +99,16 @@ int autostart_enable(bool enable, struct err *err) {
 
 /* ---- the process ------------------------------------------------------------------------------------------------- */
 
-/* Returns the daemon's process id, or 0. */
+/* Returns the daemon's process id; 0: none runs; -1: it runs where its processes cannot be seen, as in another instance
+ * of the Flatpak. */
 static pid_t find_process(void) {
     struct ucred peer = {0};
     socklen_t size = sizeof peer;
     int fd;
     if (control_connect(&fd, NULL) < 0)
         return 0;
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
-        peer.pid = 0;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0 || peer.pid == 0)
+        peer.pid = -1;
     close(fd);
     return peer.pid;
 }
@@ -104,7 +121,10 @@ static bool has_ended(pid_t pid, int within_ms) {
 
 int autostart_stop(struct err *err) {
     const pid_t pid = find_process();
-    if (pid <= 0)
+    if (pid < 0)
+        return err_set(err, -EBUSY, DAEMON " runs in another sandbox; end it first: "
+                       "flatpak kill org.primeknet.PrimeKnet");
+    if (pid == 0)
         return 0;
     kill(pid, SIGTERM);
     if (has_ended(pid, STOP_MS))

@@ -9,6 +9,7 @@
 #include "graph/names.h"
 #include "tool/autostart.h"
 #include "tool/doctor.h"
+#include "tool/portal.h"
 
 #include <errno.h>
 #include <locale.h>
@@ -283,7 +284,8 @@ static void check_service(struct doctor *d) {
     const char *enable = "{primeknet setup}";
     char path[AUTOSTART_PATH];
     if (!d->systemd && autostart_is_enabled() && autostart_path(path))
-        tell(d, FINE, "service", NULL, "desktops start primeknetd at login: %s", path);
+        tell(d, FINE, "service", NULL, "desktops start primeknetd at login: %s",
+             portal_is_needed() ? "org.freedesktop.portal.Background" : path);
     else if (!d->systemd)
         tell(d, NOTE, "service", enable, "no systemd runs for this user, and nothing else starts primeknetd at login");
     else if (strcmp(unit->load, "not-found") == 0)

@@ -12,8 +12,8 @@ primeknet_SOURCES = %reldir%/cli.c
 if DAEMON
 libcommands_a_CFLAGS += $(LIBCONFIG_CFLAGS) $(PIPEWIRE_CFLAGS) $(SYSTEMD_CFLAGS)
 libcommands_a_SOURCES += \
-	%reldir%/autostart.c %reldir%/default.c %reldir%/doctor.c %reldir%/doctor_machine.c %reldir%/systemd.c \
-	%reldir%/setup.c
+	%reldir%/autostart.c %reldir%/default.c %reldir%/doctor.c %reldir%/doctor_machine.c %reldir%/portal.c \
+	%reldir%/setup.c %reldir%/systemd.c
 primeknet_LDADD += libdaemon.a libgraph.a $(LIBCONFIG_LIBS) $(PIPEWIRE_LIBS) $(SYSTEMD_LIBS)
 endif
 primeknet_LDADD += libcontrol.a $(PRIMEKNET_LIBS) $(CAIRO_LIBS) $(FLAC_LIBS) $(SNDFILE_LIBS) $(SOXR_LIBS)

@@ -10,6 +10,7 @@
 #include "engine/choose.h"
 #include "tool/autostart.h"
 #include "tool/default.h"
+#include "tool/portal.h"
 #include "tool/systemd.h"
 
 #include <errno.h>
@@ -43,10 +44,24 @@ static int choose_network(const struct settings *s) {
     return cli_done;
 }
 
+/* In a Flatpak. Where the desktop does not start it at login, it runs now nevertheless. */
+static int start_in_sandbox(void) {
+    struct err err, refused;
+    const bool starts = autostart_enable(true, &refused) == 0;
+    if (autostart_start(&err) < 0)
+        return cli_fail("%s", err.text);
+    puts(starts ? "service   primeknetd runs now; the desktop starts it at login" : "service   primeknetd runs now");
+    if (!starts)
+        printf("          It does not start at login: %s\n", refused.text);
+    return cli_done;
+}
+
 /* Without systemd. */
 static int start_process(void) {
     char path[AUTOSTART_PATH];
     struct err err;
+    if (portal_is_needed())
+        return start_in_sandbox();
     if (autostart_enable(true, &err) < 0 || autostart_start(&err) < 0)
         return cli_fail("%s", err.text);
     autostart_path(path);

@@ -2,8 +2,8 @@
 
 if DAEMON
 # The daemon with a source that can be frozen, or networks and a disk that can be made slow; a desktop that shows
-# notifications; and a client that asks things of nodes.
-EXTRA_PROGRAMS += ask-node fake-notifications frozen-primeknetd slow-primeknetd
+# notifications, and one that starts programs at login; and a client that asks things of nodes.
+EXTRA_PROGRAMS += ask-node fake-notifications fake-portal frozen-primeknetd slow-primeknetd
 ask_node_CFLAGS = $(AM_CFLAGS) $(PIPEWIRE_CFLAGS)
 ask_node_LDADD = $(PIPEWIRE_LIBS)
 ask_node_SOURCES = %reldir%/ask_node.c
@@ -15,10 +15,13 @@ frozen_primeknetd_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=pw_stream_trigger_process,-
 fake_notifications_CFLAGS = $(AM_CFLAGS) $(SYSTEMD_CFLAGS)
 fake_notifications_LDADD = $(SYSTEMD_LIBS)
 fake_notifications_SOURCES = %reldir%/fake_notifications.c
+fake_portal_CFLAGS = $(AM_CFLAGS) $(SYSTEMD_CFLAGS)
+fake_portal_LDADD = $(SYSTEMD_LIBS)
+fake_portal_SOURCES = %reldir%/fake_portal.c
 slow_primeknetd_SOURCES = %reldir%/slow_engine.c
 slow_primeknetd_LDADD = $(primeknetd_OBJECTS) $(primeknetd_LDADD)
 slow_primeknetd_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=engine_process,--wrap=file_read,--wrap=fsync
-check_DATA += ask-node fake-notifications frozen-primeknetd slow-primeknetd
+check_DATA += ask-node fake-notifications fake-portal frozen-primeknetd slow-primeknetd
 
 # Stand-ins for the CUDA module, this version's and another's.
 FAKES = fake-cuda.so fake-cuda-old.so
