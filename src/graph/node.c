@@ -461,7 +461,7 @@ static int open_library(struct node *n, struct err *err) {
     if (!n->loop)
         return err_set(err, -EIO, "PipeWire's client library does not start: %s", strerror(errno));
     pw_loop_enter(n->loop);
-    /* A manager may do in a Flatpak what it may do outside: WirePlumber lets other clients only read. */
+    /* In a Flatpak, WirePlumber lets clients only read the graph unless they are managers. */
     n->context = pw_context_new(n->loop, pw_properties_new(PW_KEY_CONFIG_NAME, CLIENT_CONF,
                                                            PW_KEY_MEDIA_CATEGORY, "Manager", NULL), 0);
     rttime_check();
