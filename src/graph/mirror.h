@@ -41,7 +41,8 @@ struct mirror_node {
     char group[128]; /* node.link-group, or "": sound that enters one node of a group may leave by another */
     bool watched;    /* for registry.c: the node is bound, so meter, listens and group are up to date */
     uint64_t serial; /* object.serial */
-    char wanted[256]; /* ROLE_RECORDER: its initial target.object, a name or serial; "": none */
+    bool autoconnects; /* ROLE_RECORDER, ROLE_PLAYER: the session manager is to link it */
+    char wanted[256]; /* of these roles: its initial target.object, a name or serial; "": none */
 
     /* State of reconcile.c. */
     bool fed;          /* this node's sound reaches it; for a speaker: its sound reaches this node */
@@ -50,6 +51,7 @@ struct mirror_node {
     uint64_t moved_back; /* the serial of such a node from which it was moved back; 0: none */
     bool linked;       /* linked to this node's visible stream */
     bool was_linked;   /* has ever been linked to anything */
+    unsigned n_unlinked; /* of one that should be linked to this node: how often ask_anew has been set since it was */
     bool awaited;      /* restored to this node, but not linked yet */
     bool brought_back; /* restored to this node, and linked since */
     uint64_t asked;    /* the serial of the node to which it was last moved; 0: none */
@@ -126,7 +128,7 @@ struct mirror {
     bool keeps;          /* it is requested by name, in place of one that loops */
     uint64_t released;   /* the serial of the device to and from which the device stream was moved; 0: none */
     unsigned n_looped;   /* of a speaker that should leave its output: how often ask_anew has been set since */
-    bool ask_anew;       /* at the next reconcile, move streams again whose move had no effect */
+    bool ask_anew;       /* at the next reconcile, have the session manager look again at streams that it left unlinked */
 };
 
 /* Each adds an object, all zeros except its id. The pointer is valid until the next object is added; NULL: out of

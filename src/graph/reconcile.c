@@ -447,28 +447,15 @@ static void recall(struct mirror *m, struct wishes *w) {
     note(m, w, role, own);
 }
 
+/* How often ask_anew must have been set before this node intervenes where the session manager may still act: after
+ * 0.6 s. */
+enum { LONG_ENOUGH = 2 };
+
 static bool is_linked(const struct mirror *m, uint32_t node) {
     bool linked = false;
     for (unsigned i = 0; i < m->n_links; i++)
         linked |= m->links[i].from == node || m->links[i].to == node;
     return linked;
-}
-
-/* WirePlumber 0.5 may fail to link a stream that is moved just after it was linked, and then leaves it unlinked. It
- * retries when the target changes; it does not act between the two changes made here. */
-static void ask_anew(struct mirror *m, struct wishes *w) {
-    for (unsigned i = 0; i < m->n_nodes; i++) {
-        struct mirror_node *const node = &m->nodes[i];
-        const bool in_vain = is_as_asked(node, mirror_target(m, node)) && !is_linked(m, node->id);
-        w->in_vain |= in_vain;
-        node->anew = in_vain && (node->anew || m->ask_anew);
-        if (!node->anew || !has_room(w, 2))
-            continue;
-        set_target(w, node->id, "target.object", 0);
-        set_target(w, node->id, "target.object", node->asked);
-        node->anew = false;
-    }
-    m->ask_anew = false;
 }
 
 /* Releases a stream to the session manager. Returns false if the array is full. */
@@ -488,9 +475,6 @@ static void follow_move(struct mirror *m, struct wishes *w) {
         m->released = from;
 }
 
-/* How often ask_anew must have been set before a looping speaker leaves its output: after 0.6 s. */
-enum { LOOPED_ENOUGH = 2 };
-
 /* A speaker's device stream is where the session manager, people or a program linked it. From an output that loops it
  * is moved away, once, for as long as that loops. Not at once: WirePlumber 0.4 never links a stream again that is moved
  * while it links it. */
@@ -508,7 +492,7 @@ static void leave_loop(struct mirror *m, struct wishes *w) {
     w->in_vain |= leaves;
     if (!own || !m->metadata_complete)
         return;
-    if (leaves && m->n_looped >= LOOPED_ENOUGH && set_target(w, own->id, "target.object", instead->serial)) {
+    if (leaves && m->n_looped >= LONG_ENOUGH && set_target(w, own->id, "target.object", instead->serial)) {
         own->asked = instead->serial;
         m->released = linked->serial;
         m->n_looped = 0;
@@ -615,6 +599,41 @@ static bool comes_here(const struct mirror *m, const struct wishes *w, const str
     return wants(node, own);
 }
 
+/* WirePlumber 0.5 may fail to link a stream that is moved just after it was linked, and then leaves it unlinked. It
+ * retries when the target changes; it does not act between the two changes made here. */
+static void ask_anew(struct mirror *m, struct wishes *w) {
+    for (unsigned i = 0; i < m->n_nodes; i++) {
+        struct mirror_node *const node = &m->nodes[i];
+        const bool in_vain = is_as_asked(node, mirror_target(m, node)) && !is_linked(m, node->id);
+        w->in_vain |= in_vain;
+        node->anew = in_vain && (node->anew || m->ask_anew);
+        if (!node->anew || !has_room(w, 2))
+            continue;
+        set_target(w, node->id, "target.object", 0);
+        set_target(w, node->id, "target.object", node->asked);
+        node->anew = false;
+    }
+}
+
+/* WirePlumber leaves a stream unlinked once its link could not be set up, such as while PipeWire starts, until something
+ * else makes it look at all streams. A target of the visible stream does, and has no other effect. */
+static void look_again(struct mirror *m, struct wishes *w, const struct mirror_node *own) {
+    const enum mirror_role role = m->own.kind == NODE_SPEAKER ? ROLE_PLAYER : ROLE_RECORDER;
+    bool due = false;
+    for (unsigned i = 0; i < m->n_nodes; i++) {
+        struct mirror_node *const node = &m->nodes[i];
+        const bool left = own && m->complete && m->metadata_complete && node->role == role && node->autoconnects &&
+                          !same_group(node, own) && !is_linked(m, node->id) && comes_here(m, w, node, own);
+        w->in_vain |= left;
+        node->n_unlinked = left ? node->n_unlinked + m->ask_anew : 0;
+        due |= left && m->ask_anew && node->n_unlinked >= LONG_ENOUGH;
+    }
+    if (due && has_room(w, 2)) {
+        set_target(w, own->id, "target.object", own->serial);
+        set_target(w, own->id, "target.object", 0);
+    }
+}
+
 /* While the session manager links a recorder to this node, it can link the capture stream as well. */
 static bool is_needed(const struct mirror *m, const struct wishes *w, unsigned n_linked) {
     const struct mirror_node *const own = mirror_node(m, m->own.source);
@@ -650,6 +669,8 @@ void reconcile(struct mirror *m, struct wishes *ret) {
     choose_filtered(m, ret);
     keep_choices(m, ret);
     ask_anew(m, ret);
+    look_again(m, ret, mirror_node(m, mirror_visible(m)));
+    m->ask_anew = false;
     give_back(m, ret);
     ret->needed = is_needed(m, ret, n_linked);
     ret->forgotten = !speaker && is_forgotten(m, ret);

@@ -41,7 +41,7 @@ struct wishes {
         const char *key;
         uint64_t serial; /* the value; 0: remove the property */
     } targets[RECALL_STREAMS];
-    bool in_vain; /* a moved stream is linked to nothing, or is to be moved again: set mirror.ask_anew after a while */
+    bool in_vain; /* a stream should be linked, or moved, and is not: set mirror.ask_anew after a while */
     bool noted;  /* mirror.noted has changed: save it */
     bool chosen; /* mirror.choices has changed: save it */
 };

@@ -90,12 +90,13 @@ static void on_node_info(void *data, const struct pw_node_info *info) {
     if (!node || !(info->change_mask & PW_NODE_CHANGE_MASK_PROPS) || !info->props)
         return;
     const char *const group = props_text(info->props, PW_KEY_NODE_LINK_GROUP);
-    if (node->role != ROLE_RECORDER && strcmp(node->group, group) == 0)
+    if (node->role != ROLE_RECORDER && node->role != ROLE_PLAYER && strcmp(node->group, group) == 0)
         return;
     text_copy(node->group, sizeof node->group, group);
     node->meter = spa_atob(spa_dict_lookup(info->props, PW_KEY_STREAM_MONITOR));
     node->listens = node->role == ROLE_RECORDER && !node->meter && !node->group[0] &&
                     !spa_atob(spa_dict_lookup(info->props, PW_KEY_STREAM_CAPTURE_SINK));
+    node->autoconnects = spa_atob(spa_dict_lookup(info->props, PW_KEY_NODE_AUTOCONNECT));
     const char *const target = spa_dict_lookup(info->props, PW_KEY_TARGET_OBJECT);
     text_copy(node->wanted, sizeof node->wanted, target ? target : props_text(info->props, "node.target"));
     if (!node->application[0])

@@ -1389,6 +1389,22 @@ START_TEST(who_was_misled_gets_back_what_it_asked_for) {
 }
 END_TEST
 
+/* It does whenever a target changes, and reads none of a source. */
+START_TEST(the_manager_looks_again_at_a_recorder_that_it_left_unlinked) {
+    open_managed();
+    spin_until(manager_node(manager, "enhanced_mic"));
+    const uint32_t own = manager_node(manager, "enhanced_mic");
+    shell("timeout 100 pw-record --channels 1 --target enhanced_mic %s/left.wav 2> /dev/null &", directory);
+    spin_until(manager_changes(manager, own, "target.object") >= 4);
+    ck_assert(has_target("enhanced_mic", "target.object", 0));
+    link_managed("enhanced_mic:capture_MONO", "pw-record:input_MONO");
+    spin_until(status().n_recorders == 1);
+    const unsigned n_changes = manager_changes(manager, own, "target.object");
+    spin(4);
+    ck_assert_uint_eq(manager_changes(manager, own, "target.object"), n_changes);
+}
+END_TEST
+
 /* One of several waits for its microphone, and takes no other. */
 START_TEST(another_microphone_comes_and_goes_with_its_stream) {
     open_managed();
@@ -1489,6 +1505,7 @@ static int run(void) {
     tcase_add_test(managed, a_node_is_destroyed_amid_a_change);
     tcase_add_test(managed, recorders_are_asked_back_by_the_next_manager);
     tcase_add_test(managed, who_was_misled_gets_back_what_it_asked_for);
+    tcase_add_test(managed, the_manager_looks_again_at_a_recorder_that_it_left_unlinked);
     tcase_add_test(managed, another_microphone_comes_and_goes_with_its_stream);
     tcase_add_test(managed, what_cannot_be_opened_is_tried_again);
     suite_add_tcase(s, managed);

@@ -29,6 +29,7 @@ struct object {
 struct property {
     struct spa_list list;
     uint32_t subject;
+    unsigned n_changes;
     char key[64], value[256];
 };
 
@@ -165,23 +166,31 @@ static struct object *find_port(struct manager *m, const char *name) {
 
 /* ---- metadata ---------------------------------------------------------------------------------------------------- */
 
+static struct property *find_property(struct manager *m, uint32_t subject, const char *key) {
+    struct property *p;
+    spa_list_for_each(p, &m->properties, list) {
+        if (p->subject == subject && strcmp(p->key, key) == 0)
+            return p;
+    }
+    return NULL;
+}
+
 static int on_property(void *data, uint32_t subject, const char *key, const char *type, const char *value) {
     (void)type;
     struct manager *const m = data;
-    struct property *p, *next;
-    spa_list_for_each_safe(p, next, &m->properties, list) {
+    struct property *p;
+    if (key && !find_property(m, subject, key)) {
+        p = calloc(1, sizeof *p);
+        p->subject = subject;
+        snprintf(p->key, sizeof p->key, "%s", key);
+        spa_list_append(&m->properties, &p->list);
+    }
+    spa_list_for_each(p, &m->properties, list) {
         if (p->subject == subject && (!key || strcmp(p->key, key) == 0)) {
-            spa_list_remove(&p->list);
-            free(p);
+            snprintf(p->value, sizeof p->value, "%s", value ? value : "");
+            p->n_changes++;
         }
     }
-    if (!key || !value)
-        return 0;
-    p = calloc(1, sizeof *p);
-    p->subject = subject;
-    snprintf(p->key, sizeof p->key, "%s", key);
-    snprintf(p->value, sizeof p->value, "%s", value);
-    spa_list_append(&m->properties, &p->list);
     return 0;
 }
 
@@ -306,12 +315,16 @@ void manager_set(struct manager *m, uint32_t subject, const char *key, const cha
 }
 
 void manager_get(struct manager *m, uint32_t subject, const char *key, char *ret, size_t size) {
-    const struct property *p;
-    ret[0] = '\0';
     pw_thread_loop_lock(m->loop);
-    spa_list_for_each(p, &m->properties, list) {
-        if (p->subject == subject && strcmp(p->key, key) == 0)
-            snprintf(ret, size, "%s", p->value);
-    }
+    const struct property *const p = find_property(m, subject, key);
+    snprintf(ret, size, "%s", p ? p->value : "");
     pw_thread_loop_unlock(m->loop);
+}
+
+unsigned manager_changes(struct manager *m, uint32_t subject, const char *key) {
+    pw_thread_loop_lock(m->loop);
+    const struct property *const p = find_property(m, subject, key);
+    const unsigned n = p ? p->n_changes : 0;
+    pw_thread_loop_unlock(m->loop);
+    return n;
 }

@@ -28,5 +28,7 @@ void manager_deprive(struct manager *m, const char *node);
 void manager_set(struct manager *m, uint32_t subject, const char *key, const char *value);
 /* Returns the value last set by a client or the test, "" if none. */
 void manager_get(struct manager *m, uint32_t subject, const char *key, char *ret, size_t size);
+/* Returns how often the property has been set or removed. */
+unsigned manager_changes(struct manager *m, uint32_t subject, const char *key);
 
 #endif

@@ -7,8 +7,8 @@
  *   set SUBJECT KEY VALUE    unset SUBJECT [KEY]
  *   owner ID SERIAL: of the metadata's entry    wants ID NAME
  *   own CAPTURE SOURCE    choose MICROPHONE|- CHANNEL|-    noted SERIAL TARGET|- [misled]
- *   group ID NAME    hardware ID    priority ID N    listens ID    app NAME on|off|auto    anew    transparent 0|1
- *   filters ID
+ *   group ID NAME    hardware ID    priority ID N    listens ID    autoconnects ID    app NAME on|off|auto    anew
+ *   transparent 0|1    filters ID
  *   = [consumers N] [recorders N] [back N] [microphone ID|-] [quiet 0|1] [capture 0|1] [target NAME|-]
  *     [expected ID|-] [needed 0|1]
  *     [channel NAME] [inputs N] [played NAME|-] [lacks 0|1] [pacing 0|1] [metadata ID|-] [sets NODE:KEY:SERIAL...|-]
@@ -694,6 +694,46 @@ static const struct script scripts[] = {
         "= sets - vain 1",
         "link 51 11 40", "anew",
         "= sets - vain 0"}},
+    {"the session manager looks again at a recorder that it left unlinked", NODE_MIC, {
+        KNOWN, "group 10 own", "group 11 own", "node 40 Stream/Input/Audio rec 7", "wants 40 enhanced_mic",
+        "= sets - vain 0", /* nobody is to link it */
+        "autoconnects 40",
+        "= sets - vain 1",
+        "anew",
+        "= sets - vain 1", /* the session manager may be about to */
+        "anew",
+        "= sets 11:target.object:101,11:target.object:0 vain 1",
+        "set 11 target.object 101", "unset 11 target.object",
+        "= sets - vain 1",
+        "anew",
+        "= sets 11:target.object:101,11:target.object:0 vain 1",
+        "lost-metadata", "anew",
+        "= sets - vain 0",
+        "told", "anew",
+        "= sets - vain 1",
+        "link 51 11 40", "anew",
+        "= sets - vain 0",
+        "- 51", "anew",
+        "= sets - vain 1", /* counted from its new loss */
+        "link 51 30 40", "anew",
+        "= sets - vain 0",
+        "- 51", "wants 40 mic", "anew", "= sets - vain 0", "anew",
+        "= sets - vain 0"}},
+    {"of the recorders without a choice it looks again where this node is the default", NODE_MIC, {
+        KNOWN, "group 10 own", "group 11 own", "autoconnects 10", "node 40 Stream/Input/Audio rec 7",
+        "autoconnects 40", "set 0 default.audio.source {\"name\":\"mic\"}", "anew", "= vain 0", "anew",
+        "= sets - vain 0",
+        "set 0 default.audio.source {\"name\":\"enhanced_mic\"}", "anew", "= vain 1", "anew",
+        "= sets 11:target.object:101,11:target.object:0 vain 1",
+        "- 40", "- 50", "anew", "= vain 0", "anew",
+        "= sets - vain 0"}}, /* this node's own streams are none of them */
+    {"the session manager looks again at a player that it left unlinked", NODE_SPEAKER, {
+        SPEAKER, "node 40 Stream/Output/Audio music 7", "wants 40 100", "autoconnects 40",
+        "node 41 Stream/Input/Audio rec 8", "wants 41 100", "autoconnects 41",
+        "anew", "= sets - vain 1", "anew",
+        "= sets 10:target.object:100,10:target.object:0 vain 1",
+        "link 51 40 10",
+        "= sets - vain 0"}},
     {"who is asked back does not end a choice of the microphone, which is to come", NODE_MIC, {
         "noted 7 -", "app rec off", OWN, "metadata 5", "complete", "told", "node 40 Stream/Input/Audio rec 7",
         "= sets 40:target.object:101",
@@ -823,6 +863,8 @@ static void play_event(struct play *p, char *const *a) {
         mirror_node(m, number(a[1]))->meter = true;
     else if (strcmp(event, "listens") == 0)
         mirror_node(m, number(a[1]))->listens = true;
+    else if (strcmp(event, "autoconnects") == 0)
+        mirror_node(m, number(a[1]))->autoconnects = true;
     else if (strcmp(event, "wants") == 0)
         snprintf(mirror_node(m, number(a[1]))->wanted, sizeof m->nodes->wanted, "%s", a[2]);
     else if (strcmp(event, "app") == 0)
