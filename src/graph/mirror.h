@@ -39,7 +39,8 @@ struct mirror_node {
     bool hardware;   /* belongs to a device */
     unsigned priority; /* priority.session */
     char group[128]; /* node.link-group, or "": sound that enters one node of a group may leave by another */
-    bool watched;    /* for registry.c: the node is bound, so meter, listens and group are up to date */
+    bool failed;     /* PipeWire could not start it, and does not try again */
+    bool watched;    /* for registry.c: the node is bound, so failed, meter, listens and group are up to date */
     uint64_t serial; /* object.serial */
     bool autoconnects; /* ROLE_RECORDER, ROLE_PLAYER: the session manager is to link it */
     char wanted[256]; /* of these roles: its initial target.object, a name or serial; "": none */

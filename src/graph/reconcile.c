@@ -63,6 +63,15 @@ static bool same_group(const struct mirror_node *a, const struct mirror_node *b)
     return a->group[0] && strcmp(a->group, b->group) == 0;
 }
 
+/* Whether PipeWire could not start one of this node's streams, as it may after it has suspended all streams because an
+ * application forces a quantum. */
+static bool has_failed(const struct mirror *m, const struct mirror_node *own) {
+    bool failed = false;
+    for (unsigned i = 0; own && i < m->n_nodes; i++)
+        failed |= m->nodes[i].failed && (&m->nodes[i] == own || same_group(&m->nodes[i], own));
+    return failed;
+}
+
 /* Enhanced Mic's echo canceller removes its reference from the sound. */
 static bool is_reference(const struct mirror_node *node) {
     return strcmp(node->name, "echo." ENHANCED_MIC) == 0;
@@ -441,7 +450,7 @@ static void recall(struct mirror *m, struct wishes *w) {
         node->awaited &= !node->linked;
         w->n_brought_back += node->brought_back;
     }
-    if (!own || !m->complete || !m->metadata_complete)
+    if (!own || own->failed || !m->complete || !m->metadata_complete) /* a failed stream loses its links */
         return;
     ask_back(m, w, role, own->serial);
     note(m, w, role, own);
@@ -652,7 +661,9 @@ void reconcile(struct mirror *m, struct wishes *ret) {
         .metadata = m->n_metadata ? m->metadata[0].id : MIRROR_NONE,
     };
     find_loops(m);
+    const struct mirror_node *const own = mirror_node(m, mirror_visible(m));
     const unsigned n_linked = count_links(m, ret);
+    ret->failed |= has_failed(m, own);
     ret->quiet = !speaker && is_played(m, ret->microphone);
     if (ret->quiet)
         ret->microphone = MIRROR_NONE;
@@ -669,7 +680,7 @@ void reconcile(struct mirror *m, struct wishes *ret) {
     choose_filtered(m, ret);
     keep_choices(m, ret);
     ask_anew(m, ret);
-    look_again(m, ret, mirror_node(m, mirror_visible(m)));
+    look_again(m, ret, own);
     m->ask_anew = false;
     give_back(m, ret);
     ret->needed = is_needed(m, ret, n_linked);

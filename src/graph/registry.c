@@ -84,24 +84,33 @@ struct watched {
     struct spa_hook listener;
 };
 
+static void read_props(struct mirror_node *node, const struct spa_dict *props) {
+    text_copy(node->group, sizeof node->group, props_text(props, PW_KEY_NODE_LINK_GROUP));
+    node->meter = spa_atob(spa_dict_lookup(props, PW_KEY_STREAM_MONITOR));
+    node->listens = node->role == ROLE_RECORDER && !node->meter && !node->group[0] &&
+                    !spa_atob(spa_dict_lookup(props, PW_KEY_STREAM_CAPTURE_SINK));
+    node->autoconnects = spa_atob(spa_dict_lookup(props, PW_KEY_NODE_AUTOCONNECT));
+    const char *const target = spa_dict_lookup(props, PW_KEY_TARGET_OBJECT);
+    text_copy(node->wanted, sizeof node->wanted, target ? target : props_text(props, "node.target"));
+    if (!node->application[0])
+        text_copy(node->application, sizeof node->application, props_text(props, PW_KEY_APP_PROCESS_BINARY));
+}
+
 static void on_node_info(void *data, const struct pw_node_info *info) {
     const struct watched *const w = data;
     struct mirror_node *const node = mirror_node(&w->registry->mirror, w->id);
-    if (!node || !(info->change_mask & PW_NODE_CHANGE_MASK_PROPS) || !info->props)
+    if (!node)
         return;
-    const char *const group = props_text(info->props, PW_KEY_NODE_LINK_GROUP);
-    if (node->role != ROLE_RECORDER && node->role != ROLE_PLAYER && strcmp(node->group, group) == 0)
-        return;
-    text_copy(node->group, sizeof node->group, group);
-    node->meter = spa_atob(spa_dict_lookup(info->props, PW_KEY_STREAM_MONITOR));
-    node->listens = node->role == ROLE_RECORDER && !node->meter && !node->group[0] &&
-                    !spa_atob(spa_dict_lookup(info->props, PW_KEY_STREAM_CAPTURE_SINK));
-    node->autoconnects = spa_atob(spa_dict_lookup(info->props, PW_KEY_NODE_AUTOCONNECT));
-    const char *const target = spa_dict_lookup(info->props, PW_KEY_TARGET_OBJECT);
-    text_copy(node->wanted, sizeof node->wanted, target ? target : props_text(info->props, "node.target"));
-    if (!node->application[0])
-        text_copy(node->application, sizeof node->application, props_text(info->props, PW_KEY_APP_PROCESS_BINARY));
-    w->registry->changed(w->registry->data);
+    const bool had_failed = node->failed;
+    node->failed = info->state == PW_NODE_STATE_ERROR;
+    const bool has_props = info->change_mask & PW_NODE_CHANGE_MASK_PROPS && info->props;
+    const bool is_stream = node->role == ROLE_RECORDER || node->role == ROLE_PLAYER;
+    const bool reads = has_props &&
+                       (is_stream || strcmp(node->group, props_text(info->props, PW_KEY_NODE_LINK_GROUP)) != 0);
+    if (reads)
+        read_props(node, info->props);
+    if (reads || node->failed != had_failed)
+        w->registry->changed(w->registry->data);
 }
 
 static void on_node_param(void *data, int seq, uint32_t id, uint32_t index, uint32_t next, const struct spa_pod *param) {

@@ -57,6 +57,7 @@ static char directory[64]; /* of all sessions; "s" in it is the present one's */
 static struct model *model, *other;
 static struct node *node, *more[2]; /* those beside it share its worker */
 static struct probe *probe;
+static const char *own_link[2]; /* the ports between which the node is linked to the probe, or NULL */
 static struct manager *manager;
 static unsigned n_released;
 
@@ -334,7 +335,7 @@ static void open_probe(void) {
     ck_assert_ptr_nonnull(probe);
     link_ports("player:out", "fake_mic:input_MONO");
     link_ports("fake_mic:capture_MONO", "recorder:first");
-    link_ports("enhanced_mic:capture_MONO", "recorder:second");
+    link_ports(own_link[0] = "enhanced_mic:capture_MONO", own_link[1] = "recorder:second");
     until_heard(true);
 }
 
@@ -344,7 +345,7 @@ static void open_speaker_probe(void) {
     probe = probe_open(PEAK, on_cycle);
     ck_assert_ptr_nonnull(probe);
     link_ports("player:out", "recorder:first");
-    link_ports("player:out", "enhanced_speaker:playback_MONO");
+    link_ports(own_link[0] = "player:out", own_link[1] = "enhanced_speaker:playback_MONO");
     link_ports("null_out:monitor_FL", "recorder:second");
     until_heard(true);
 }
@@ -353,6 +354,7 @@ static void setup(void) {
     node = more[0] = more[1] = NULL;
     probe = NULL;
     manager = NULL;
+    own_link[0] = own_link[1] = NULL;
     n_released = 0;
     atomic_store(&n_guarded_blocks, 0);
     atomic_store(&n_guarded_hops, 0);
@@ -417,19 +419,31 @@ static bool has_its_delay(const struct node *n) {
     return s.quantum && s.delay == expected_delay(s.hop, s.quantum, s.waits);
 }
 
+/* PipeWire 1.4 suspends all streams to force a quantum. One that it then could not start is opened anew, and has lost the
+ * links that pw-link made. Returns whether that was so. */
+static bool relink(void) {
+    if (!own_link[0] || shell("pw-link -l '%s' | grep -qx '  |-> %s'", own_link[0], own_link[1]) == 0)
+        return false;
+    spin_until(status().settled);
+    link_ports(own_link[0], own_link[1]);
+    return true;
+}
+
 /* The node comes to add the delay that it must, and says so, and the graph so many samples more. Returns what it
  * said. */
 static struct pump_stats expect_delay(const struct node *n, unsigned more_samples, float factor, double *error_db) {
     struct pump_stats s;
     unsigned index, n_torn = 0;
-    int first;
+    int first, second;
+    bool again;
     do { /* a stretch amid which it says nothing else, and which came whole through PipeWire alone */
         spin_until(has_its_delay(n));
         s = stats_of(n);
         index = record_whole(4096 + s.delay + 2 * s.quantum) - 2047;
         first = probe_delay(probe, 0, index, 1, NULL);
-    } while (stats_of(n).delay != s.delay || (first < 0 && n_torn++ < 10));
-    const int second = probe_delay(probe, 1, index, factor, error_db);
+        second = probe_delay(probe, 1, index, factor, error_db);
+        again = stats_of(n).delay != s.delay || ((first < 0 || (second < 0 && relink())) && n_torn++ < 10);
+    } while (again);
     ck_assert_int_ge(first, 0);
     ck_assert_msg(second - first == (int)(s.delay + more_samples),
                   "found at %d and %d, delay %u and %u, hop %u, quantum %u, whole %u of %u", first, second, s.delay,

@@ -7,7 +7,7 @@
  *   set SUBJECT KEY VALUE    unset SUBJECT [KEY]
  *   owner ID SERIAL: of the metadata's entry    wants ID NAME
  *   own CAPTURE SOURCE    choose MICROPHONE|- CHANNEL|-    noted SERIAL TARGET|- [misled]
- *   group ID NAME    hardware ID    priority ID N    listens ID    autoconnects ID    app NAME on|off|auto    anew
+ *   broken ID 0|1    group ID NAME    hardware ID    priority ID N    listens ID    autoconnects ID    app NAME on|off|auto    anew
  *   transparent 0|1    filters ID
  *   = [consumers N] [recorders N] [back N] [microphone ID|-] [quiet 0|1] [capture 0|1] [target NAME|-]
  *     [expected ID|-] [needed 0|1]
@@ -130,6 +130,18 @@ static const struct script scripts[] = {
         "= channel MONO inputs 3",
         "choose - -", "- 60", "- 61",
         "= channel MONO inputs 0"}},
+    {"PipeWire could not start a stream of this node", NODE_MIC, {
+        KNOWN, "group 10 own", "group 11 own", "node 12 - pacer 102", "group 12 own",
+        "node 40 Stream/Input/Audio rec 7", "link 51 11 40", "broken 40 1", "broken 30 1",
+        "= failed 0 notes 7",
+        "broken 12 1",
+        "= failed 1",
+        "broken 12 0", "broken 10 1",
+        "= failed 1",
+        "broken 10 0", "broken 11 1", "- 51", /* it loses its recorders, which are to be brought back */
+        "= failed 1 notes 7",
+        "own 13 14", "- 10", "- 11", "node 13 Stream/Input/Audio capture 110", "node 14 Audio/Source enhanced_mic 111",
+        "= failed 0 notes 7 sets 40:target.object:111"}},
     {"PipeWire could not set up a link of the visible stream", NODE_MIC, {
         KNOWN, "node 40 Stream/Input/Audio rec 7", "node 41 Stream/Input/Audio other 8", "link 51 11 40", "link 52 11 41",
         "= failed 0 consumers 2",
@@ -877,6 +889,8 @@ static void play_event(struct play *p, char *const *a) {
         mirror_node(m, number(a[1]))->priority = number(a[2]);
     else if (strcmp(event, "failed") == 0)
         mirror_link(m, number(a[1]))->failed = strcmp(a[2], "1") == 0;
+    else if (strcmp(event, "broken") == 0)
+        mirror_node(m, number(a[1]))->failed = strcmp(a[2], "1") == 0;
     else if (strcmp(event, "active") == 0)
         mirror_link(m, number(a[1]))->active = strcmp(a[2], "1") == 0;
     else if (strcmp(event, "complete") == 0)
