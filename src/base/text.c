@@ -1,7 +1,12 @@
+#include "config.h"
+
 #include "base/text.h"
 
+#include <locale.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 static const char ellipsis[] = "\u2026";
 enum { ELLIPSIS = sizeof ellipsis - 1, LONGEST_NAME = 32 };
@@ -51,6 +56,35 @@ void text_add(char *text, size_t size, const char *format, ...) {
     va_start(args, format);
     vsnprintf(text + n, size - n, format, args);
     va_end(args);
+}
+
+/* Does not use spa_atod, which stores its locale without a lock. */
+bool text_number(const char *text, const char *unit, double *ret) {
+    char number[64], *comma, *end = NULL;
+    const size_t n = strspn(text, "0123456789.,+-eE");
+    const char *after = text + n + strspn(text + n, " ");
+    if (n == 0 || n >= sizeof number || (*after && strcasecmp(after, unit) != 0))
+        return false;
+    memcpy(number, text, n);
+    number[n] = '\0';
+    if ((comma = strchr(number, ',')))
+        *comma = '.';
+    const locale_t c = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
+    if (!c)
+        return false;
+    *ret = strtod_l(number, &end, c) / (*after == '%' ? 100 : 1);
+    freelocale(c);
+    return end == number + n && isfinite(*ret);
+}
+
+bool text_switch(const char *word, bool *ret) {
+    static const char *const words[][2] = {{"off", "on"}, {"no", "yes"}, {"false", "true"}, {"0", "1"}};
+    for (size_t i = 0; i < 2 * sizeof words / sizeof *words; i++)
+        if (strcasecmp(word, words[i / 2][i % 2]) == 0) {
+            *ret = i % 2;
+            return true;
+        }
+    return false;
 }
 
 static unsigned least(unsigned a, unsigned b) {

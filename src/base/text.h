@@ -1,4 +1,4 @@
-/* text.h - text that people read and write: UTF-8, truncation, similar words. Any thread. */
+/* text.h - text that people read and write: UTF-8, truncation, numbers, similar words. Any thread. */
 #ifndef PRIMEKNET_TEXT_H
 #define PRIMEKNET_TEXT_H
 
@@ -20,6 +20,12 @@ void text_copy(char *ret, size_t size, const char *text);
 
 /* Appends to text[size], truncated if it does not fit. */
 void text_add(char *text, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* Reads a number as people write it, in any locale: 0.5 or 0,5, and its unit, such as "dB", may follow. If the unit is
+ * "%", 50% is 0.5. Returns false for any other text. */
+bool text_number(const char *text, const char *unit, double *ret);
+/* Reads on, yes, true or 1, and off, no, false or 0, in any case. Returns false for any other word. */
+bool text_switch(const char *word, bool *ret);
 
 /* Finds the name that the user probably meant by a word: the one with the fewest typing errors, at most two. Call
  * likest_try for each name. */

@@ -87,7 +87,7 @@ static void set_controls(struct nodes *s, const struct in_force *now) {
         controls = (struct engine_controls){.strength = (float)settings->strength,
                                             .floor = (float)pow(10.0, settings->floor_db / 20.0),
                                             .low_cut_hz = (float)settings->low_cut_hz};
-    const float level = strcmp(settings->level, "auto") == 0 ? (float)settings->level_target : NAN;
+    const float level = isfinite(settings->level) ? (float)settings->level : NAN;
     for (unsigned i = 0; i < s->n; i++) {
         node_controls(s->all[i].node, (float)settings->strength, now->bypass);
         pump_control(node_pump(s->all[i].node), controls);

@@ -8,12 +8,12 @@
 #include "base/text.h"
 #include "control/presets.h"
 #include "control/protocol.h"
+#include "control/values.h"
 #include "daemon/conf.h"
 #include "graph/channel.h"
 #include "graph/names.h"
 
 #include <errno.h>
-#include <locale.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -80,10 +80,6 @@ static bool fits_model(const char *text) {
     return text[0] != '\0' && text[0] != '.';
 }
 
-static bool fits_level(const char *text) {
-    return strcmp(text, "off") == 0 || strcmp(text, "auto") == 0;
-}
-
 static bool fits_engine(const char *text) {
     return strcmp(text, "auto") == 0 || strcmp(text, "cpu") == 0 || strcmp(text, "cuda") == 0;
 }
@@ -111,7 +107,7 @@ struct row {
 
 static const struct row rows[N_SETTINGS] = {
 #define FIELD(name) offsetof(struct settings, name), sizeof((struct settings *)0)->name
-#define NUMBER(name, fallback, least, greatest, word, allowed) {IS_NUMBER, FIELD(name), least, greatest, word, NULL},
+#define NUMBER(name, fallback, least, greatest, word, ...) {IS_NUMBER, FIELD(name), least, greatest, word, NULL},
 #define TEXT(name, size, fallback, least, greatest, fits, allowed) {IS_TEXT, FIELD(name), least, greatest, NULL, fits},
 #define SWITCH(name, fallback) {IS_SWITCH, FIELD(name), 1, 0, NULL, NULL},
 #include "control/settings.def"
@@ -183,12 +179,10 @@ static int check_text(int setting, const char *text, const char *place, struct e
     return 0;
 }
 
-static void put_number(struct settings *s, const struct row *row, double number) {
-    char *field = (char *)s + row->offset;
-    if (row->type == IS_TEXT)
-        snprintf(field, row->size, "%d", (int)number);
-    else
-        memcpy(field, &number, sizeof number);
+/* Reads text that is a whole number in the bounds of a TEXT. */
+static bool whole_number(const struct row *row, const char *text, double *ret) {
+    return text[strspn(text, "0123456789")] == '\0' && text_number(text, "", ret) && *ret >= row->least &&
+           *ret <= row->greatest;
 }
 
 /* The settings that a preset sets. */
@@ -236,31 +230,77 @@ static const char *in_lower_case(char ret[sizeof defaults.model], const char *te
     return ret;
 }
 
-/* Sets a setting to a text as it is or, if only that is valid, in lower case. Returns false if neither is. */
-static bool put_text(struct settings *s, const struct row *row, const char *text) {
-    char *field = (char *)s + row->offset, lower[sizeof defaults.model];
-    const char *fitting = row->fits(text) ? text : row->fits(in_lower_case(lower, text)) ? lower : NULL;
-    if (fitting)
-        strcpy(field, fitting);
-    return fitting;
+/* Returns the word of a TEXT that on, yes, off, no and the like mean; NULL: none. */
+static const char *word_for(int setting, const char *text) {
+    bool on;
+    if (!text_switch(text, &on))
+        return NULL;
+    return setting == SETTING_speaker                    ? (on ? "default" : "off")
+           : setting == SETTING_more_microphones && !on ? "none"
+                                                        : NULL;
 }
 
-/* Sets a setting to a number or a text; either may be NULL. Returns false if the value is not valid. */
-static bool put(struct settings *s, int setting, const double *number, const char *text) {
+/* Sets a TEXT to a whole number, a word or, if only that is valid, the word in lower case. */
+static bool put_text(struct settings *s, int setting, const char *text) {
     const struct row *row = &rows[setting];
-    const bool on = text && strcasecmp(text, "true") == 0, off = text && strcasecmp(text, "false") == 0;
-    if (number && *number >= row->least && *number <= row->greatest)
-        put_number(s, row, *number);
-    else if (text && row->word && strcasecmp(text, row->word) == 0)
-        put_number(s, row, -INFINITY);
-    else if (row->type == IS_SWITCH && (on || off))
-        *(bool *)((char *)s + row->offset) = on;
-    else if (!text || !row->fits || !put_text(s, row, text))
-        return false;
+    char *field = (char *)s + row->offset, lower[sizeof defaults.model];
+    const char *meant = word_for(setting, text);
+    double number;
+    if (whole_number(row, text, &number)) {
+        snprintf(field, row->size, "%d", (int)number);
+        return true;
+    }
+    if (!meant)
+        meant = row->fits(text) ? text : row->fits(in_lower_case(lower, text)) ? lower : NULL;
+    if (meant)
+        strcpy(field, meant);
+    return meant;
+}
+
+/* Sets a setting to a value as people write it. Returns false if it is not valid. */
+static bool put(struct settings *s, int setting, const char *text) {
+    void *field = (char *)s + rows[setting].offset;
+    double number;
+    switch (rows[setting].type) {
+    case IS_NUMBER:
+        if (!value_number(setting, text, &number))
+            return false;
+        memcpy(field, &number, sizeof number);
+        break;
+    case IS_SWITCH:
+        if (!text_switch(text, field))
+            return false;
+        break;
+    case IS_TEXT:
+        if (!put_text(s, setting, text))
+            return false;
+        break;
+    }
     if (setting == SETTING_preset)
         use_preset(s);
     name_preset(s);
     return true;
+}
+
+/* Returns a value of the file as text, in `ret` if it has no quotation marks. NULL: it is none, or belongs in them. */
+static const char *text_in(int setting, const config_setting_t *from, char ret[32]) {
+    const bool is_text = rows[setting].type == IS_TEXT;
+    double number;
+    switch (config_setting_type(from)) {
+    case CONFIG_TYPE_STRING:
+        return config_setting_get_string(from);
+    case CONFIG_TYPE_INT:
+    case CONFIG_TYPE_INT64:
+        snprintf(ret, 32, "%lld", config_setting_get_int64(from));
+        return !is_text || whole_number(&rows[setting], ret, &number) ? ret : NULL;
+    case CONFIG_TYPE_FLOAT:
+        snprintf(ret, 32, "%.17g", config_setting_get_float(from));
+        return rows[setting].type == IS_NUMBER ? ret : NULL;
+    case CONFIG_TYPE_BOOL:
+        return is_text ? NULL : config_setting_get_bool(from) ? "true" : "false";
+    default:
+        return NULL;
+    }
 }
 
 static int read_value(struct settings *s, const struct conf *conf, const config_setting_t *from, struct err *err) {
@@ -276,18 +316,13 @@ static int read_value(struct settings *s, const struct conf *conf, const config_
         return err_about(err, err_set(err, -EINVAL, "%sa duplicate: %s stands in line %d already", place,
                                       settings_name(setting), s->lines[setting]),
                          (struct err_about){.code = CODE_DUPLICATE, .setting = settings_name(setting)});
-    const int type = config_setting_type(from);
-    const bool whole = type == CONFIG_TYPE_INT || type == CONFIG_TYPE_INT64, bare = type == CONFIG_TYPE_BOOL;
-    const bool number = whole || (type == CONFIG_TYPE_FLOAT && rows[setting].type == IS_NUMBER);
-    const bool unquoted = bare || config_setting_is_array(from) || config_setting_is_group(from);
-    const double value = whole ? (double)config_setting_get_int64(from) : config_setting_get_float(from);
-    const char *text = config_setting_get_string(from); /* NULL: it is none */
+    const bool unquoted = config_setting_type(from) == CONFIG_TYPE_BOOL || config_setting_is_aggregate(from);
+    char number[32];
+    const char *text = text_in(setting, from, number);
     res = text ? check_text(setting, text, place, err) : 0;
     if (res)
         return res;
-    if (bare && rows[setting].type == IS_SWITCH)
-        text = config_setting_get_bool(from) ? "true" : "false";
-    if (!put(s, setting, number ? &value : NULL, text))
+    if (!text || !put(s, setting, text))
         return refuse_value(setting, err_set(err, -EINVAL, "%s%s must be %s%s", place, settings_name(setting),
                                              settings_allowed(setting),
                                              unquoted ? "; words stand in \"quotation marks\"" : ""), err);
@@ -488,26 +523,11 @@ int settings_parse(struct settings *ret, const char *text, size_t n, const char 
 
 /* ---- one setting by itself --------------------------------------------------------------------------------------- */
 
-/* Parses text that is entirely a decimal number, in any locale. Does not use spa_atod, which stores its locale without
- * a lock, because another thread writes files. */
-static bool is_number(const char *text, double *ret) {
-    char *end = NULL;
-    const locale_t c = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
-    if (c) {
-        *ret = strtod_l(text, &end, c);
-        freelocale(c);
-    }
-    return end && text[0] && !*end && !text[strspn(text, "0123456789.+-eE")] && isfinite(*ret);
-}
-
 int settings_set(struct settings *s, int setting, const char *text, struct err *err) {
-    double number;
     int res = check_text(setting, text, "", err);
     if (res)
         return res;
-    const bool whole = text[strspn(text, "0123456789")] == '\0';
-    const bool numeric = is_number(text, &number) && (whole || rows[setting].type == IS_NUMBER);
-    if (!put(s, setting, numeric ? &number : NULL, text))
+    if (!put(s, setting, text))
         return refuse_value(setting, err_set(err, -EINVAL, "%s must be %s", settings_name(setting),
                                              settings_allowed(setting)), err);
     for (int i = 0; i < N_SETTINGS; i++)
@@ -526,7 +546,7 @@ bool settings_number(const struct settings *s, int setting, double *ret) {
     if (row->type == IS_SWITCH)
         return false;
     if (row->type == IS_TEXT)
-        return is_number(field, ret) && *ret >= row->least && *ret <= row->greatest;
+        return whole_number(row, field, ret);
     memcpy(ret, field, sizeof *ret);
     return isfinite(*ret);
 }

@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "control/names.h"
 #include "control/presets.h"
+#include "control/values.h"
 #include "tool/enhance.h"
 #include "tool/sound_file.h"
 
@@ -274,7 +275,7 @@ static int run_all(struct batch *b) {
 static int parse(struct arguments *a, const struct cli_call *call) {
     const char *model = cli_option(call, 'm'), *engine = cli_option(call, 'e'), *strength = cli_option(call, 's');
     const char *floor_text = cli_option(call, 'f'), *low_cut = cli_option(call, 'l'), *name = cli_option(call, 'p');
-    const char *level = cli_option(call, 'L'), *target_text = cli_option(call, 't');
+    const char *level_text = cli_option(call, 'L');
     const struct preset *preset = preset_find(name ? name : PRESET_DEFAULT);
     *a = (struct arguments){.words = call->words,
                             .out = cli_option(call, 'o'),
@@ -289,23 +290,26 @@ static int parse(struct arguments *a, const struct cli_call *call) {
             return cli_misuse(call->command, "--out: '-' has no name there; write IN OUT instead");
     if (a->out && !a->out[0])
         return cli_misuse(call->command, "--out: the name of the folder is empty");
-    double share = preset->strength, floor_db = preset->floor_db, low_cut_hz = preset->low_cut_hz;
-    if (strength && !cli_number(strength, 0, 1, "", &share))
-        return cli_misuse(call->command, "--strength: '%s' is not a number from 0 to 1", strength);
-    if (floor_text && strcasecmp(floor_text, "off") != 0 && !cli_number(floor_text, -60, 0, "dB", &floor_db))
-        return cli_misuse(call->command, "--floor: '%s' is neither off nor a number from -60 to 0", floor_text);
-    if (low_cut && !cli_number(low_cut, 0, 300, "Hz", &low_cut_hz))
-        return cli_misuse(call->command, "--low-cut: '%s' is not a number from 0 to 300", low_cut);
-    double target = PRIMEKNET_LEVEL_TARGET;
-    if (target_text &&
-        !cli_number(target_text, PRIMEKNET_LEVEL_TARGET_MIN, PRIMEKNET_LEVEL_TARGET_MAX, "LUFS", &target))
-        return cli_misuse(call->command, "--level-target: '%s' is not %s", target_text,
-                          settings_allowed(SETTING_level_target));
+    double share = preset->strength, floor_db = preset->floor_db, low_cut_hz = preset->low_cut_hz, level = -INFINITY;
+    const struct {
+        const char *option, *text;
+        int setting;
+        double *value;
+    } numbers[] = {
+        {"strength", strength, SETTING_strength, &share},
+        {"floor", floor_text, SETTING_floor_db, &floor_db},
+        {"low-cut", low_cut, SETTING_low_cut_hz, &low_cut_hz},
+        {"level", level_text, SETTING_level, &level},
+    };
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (numbers[i].text && !value_number(numbers[i].setting, numbers[i].text, numbers[i].value))
+            return cli_misuse(call->command, "--%s: '%s' is not %s", numbers[i].option, numbers[i].text,
+                              settings_allowed(numbers[i].setting));
     a->controls = (struct primeknet_controls){.size = sizeof a->controls,
                                               .strength = (float)share,
                                               .floor_db = (float)floor_db,
                                               .low_cut_hz = (float)low_cut_hz,
-                                              .level_target = level && strcmp(level, "auto") == 0 ? (float)target : 0};
+                                              .level_target = isfinite(level) ? (float)level : 0};
     return cli_done;
 }
 
@@ -386,9 +390,8 @@ const struct cli_command enhance_command = {
                 {'s', "strength", "S", .help = "from 0 (the input) to 1 (the full effect)"},
                 {'f', "floor", "D", .help = "lowest gain in dB, from -60 to 0, or off"},
                 {'l', "low-cut", "F", .help = "remove frequencies below this, 0 (off) to 300 Hz"},
-                {'L', "level", "off|auto", .kind = CLI_ONE_OF,
-                 .help = "auto: bring speech to one loudness; default: off"},
-                {'t', "level-target", "L", .help = "that loudness, -32 to -14 LUFS; default: -23"}},
+                {'L', "level", "L",
+                 .help = "loudness to bring speech to, -32 to -14 LUFS; auto: -23; default: off"}},
     .about = "Enhances the speech in IN, any file that libsndfile reads, and writes OUT with the same rate, channels,\n"
              "length and tags, without delay; the extension of OUT determines the format. With --out each FILE is\n"
              "written to DIR under its own name, and so is each sound file in a FOLDER and its subfolders; as many\n"

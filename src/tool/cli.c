@@ -35,37 +35,6 @@ int cli_fail(const char *format, ...) {
     return cli_failed;
 }
 
-/* Accepts what people type: 0.5; 0,5 in a locale with a decimal comma; 50% for a number from 0 to 1; -18 dB. */
-bool cli_number(const char *text, double least, double most, const char *unit, double *ret) {
-    char copy[64], *end, *comma;
-    if (snprintf(copy, sizeof copy, "%s", text) >= (int)sizeof copy)
-        return false;
-    if ((comma = strchr(copy, ',')))
-        *comma = '.';
-    errno = 0;
-    double value = strtod(copy, &end);
-    if (end != copy && *end == '%' && least == 0 && most == 1) {
-        value /= 100;
-        end++;
-    }
-    const char *after = end + strspn(end, " ");
-    if (end != copy && strcasecmp(after, unit) == 0)
-        end += strlen(end);
-    if (end == copy || *end || errno || !(value >= least && value <= most))
-        return false;
-    *ret = value;
-    return true;
-}
-
-const char *cli_switch(const char *word) {
-    static const char *const others[][2] = {{"on", "on"}, {"yes", "on"}, {"true", "on"}, {"1", "on"},
-                                            {"off", "off"}, {"no", "off"}, {"false", "off"}, {"0", "off"}};
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (strcasecmp(word, others[i][0]) == 0)
-            return others[i][1];
-    return NULL;
-}
-
 const char *cli_option(const struct cli_call *call, char letter) {
     for (int i = 0; i < CLI_MAX_OPTIONS; i++)
         if (call->command->options[i].letter == letter)
@@ -238,7 +207,8 @@ static int take_short(struct cli_call *call, char *letters, char ***next) {
 /* Writes a word as it stands in `name`, such as "on|off", whatever its case. option: whose value it is, or NULL. */
 static int check_one_of(const struct cli_command *c, const char *option, const char *name, char **word) {
     char allowed[64] = "", *rest = strdupa(name);
-    const char *as_switch = cli_switch(*word);
+    bool on;
+    const char *as_switch = text_switch(*word, &on) ? (on ? "on" : "off") : NULL;
     for (char *one; (one = strsep(&rest, "|"));) {
         if (strcasecmp(one, *word) == 0) {
             strcpy(*word, one);

@@ -79,10 +79,4 @@ int cli_misuse(const struct cli_command *command, const char *format, ...) __att
 json_t *cli_ask(json_t *request);
 void cli_print_json(const json_t *json);
 
-/* Parses a number in [least, most] as people type it: 0,5 and 50% are 0.5, and its unit ("" for none) may follow.
- * Returns false for any other text. */
-bool cli_number(const char *text, double least, double most, const char *unit, double *ret);
-/* Returns "on" for on, yes, true and 1, "off" for off, no, false and 0, NULL for other words. */
-const char *cli_switch(const char *word);
-
 #endif

@@ -91,48 +91,8 @@ static int set(const char *name, const char *value, bool save) {
 
 #define SAVE {'s', "save", .help = "also save it, beside the settings file"}
 
-static const char *unit_of(const char *setting) {
-    static const char *const units[][2] = {{"_db", "dB"}, {"_hz", "Hz"}, {"_s", "s"}, {"_target", "LUFS"}};
-    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
-        const size_t n = strlen(units[i][0]), length = strlen(setting);
-        if (length > n && strcmp(setting + length - n, units[i][0]) == 0)
-            return units[i][1];
-    }
-    return "";
-}
-
-/* Converts what people type, such as 50%, 0,5, -18 dB or yes, to a value as in the settings file. */
-static const char *as_saved(char ret[64], const char *name, const char *value) {
-    static const struct {
-        const char *name;
-        bool is_switch;
-        double least, most;
-    } settings[] = {
-#define NUMBER(name, fallback, least, most, word, allowed) {#name, false, least, most},
-#define TEXT(name, size, fallback, least, most, fits, allowed)
-#define SWITCH(name, fallback) {#name, true, 0, 0},
-#include "control/settings.def"
-    };
-    const int meant = settings_meant(name);
-    double number;
-    for (size_t i = 0; meant >= 0 && i < sizeof settings / sizeof *settings; i++) {
-        if (strcmp(settings[i].name, settings_name(meant)) != 0)
-            continue;
-        const char *word = settings[i].is_switch ? cli_switch(value) : NULL;
-        if (word)
-            return strcmp(word, "on") == 0 ? "true" : "false";
-        if (!settings[i].is_switch &&
-            cli_number(value, settings[i].least, settings[i].most, unit_of(settings[i].name), &number)) {
-            snprintf(ret, 64, "%.10g", number);
-            return ret;
-        }
-    }
-    return value;
-}
-
 static int run_set(const struct cli_call *call) {
-    char value[64];
-    return set(call->words[0], as_saved(value, call->words[0], call->words[1]), cli_option(call, 's'));
+    return set(call->words[0], call->words[1], cli_option(call, 's'));
 }
 
 const struct cli_command set_command = {

@@ -61,8 +61,8 @@ static void print_controls(FILE *f, const json_t *s) {
         fprintf(f, ", floor %.4g dB", number_of(settings, "floor_db"));
     if (number_of(settings, "low_cut_hz") > 0)
         fprintf(f, ", low cut %.4g Hz", number_of(settings, "low_cut_hz"));
-    if (strcmp(text_of(settings, "level"), "auto") == 0)
-        fprintf(f, ", level %.4g LUFS", number_of(settings, "level_target"));
+    if (is_number(settings, "level"))
+        fprintf(f, ", level %.4g LUFS", number_of(settings, "level"));
     if (strcmp(text_of(settings, "echo_cancel"), "true") == 0 &&
         !json_object_get(json_object_get(s, "missing"), "echo_cancel"))
         fputs(", echo cancelled", f);

@@ -113,6 +113,14 @@ void setting_turn(GtkSwitch *toggle, gboolean on) {
         gtk_switch_set_active(toggle, on);
 }
 
+/* A number is a kind of on, to which the switch returns. */
+static void show_state(struct setting *s, const json_t *value) {
+    char number[G_ASCII_DTOSTR_BUF_SIZE];
+    if (json_is_number(value))
+        s->on = g_intern_string(g_ascii_dtostr(number, sizeof number, json_number_value(value)));
+    setting_turn(s->toggle, json_is_number(value) || strcmp(json_string_value(value), s->off) != 0);
+}
+
 void setting_show(struct setting *s, const json_t *status, const char *text) {
     const json_t *value = json_object_get(json_object_get(status, "settings"), s->name);
     g_autofree char *missing = problem_tell_all(status, KIND_MISSING, s->name);
@@ -124,7 +132,7 @@ void setting_show(struct setting *s, const json_t *status, const char *text) {
     if (s->scale)
         gtk_range_set_value(s->scale, json_is_number(value) ? json_number_value(value) : lower(s));
     else if (s->toggle)
-        setting_turn(s->toggle, strcmp(json_string_value(value), s->off) != 0);
+        show_state(s, value);
     else
         show_choice(s, json_string_value(value));
     s->filling = FALSE;

@@ -51,12 +51,6 @@ const char *cli_option(const struct cli_call *call, char letter) {
     return letter == 'e' ? "null" : NULL;
 }
 
-bool cli_number(const char *text, double least, double most, const char *unit, double *ret) {
-    (void)unit;
-    *ret = atof(text);
-    return *ret >= least && *ret <= most;
-}
-
 /* One model for all: it is not what is tried here. */
 int __real_model_load(struct model **ret, const char *name, struct err *err);
 int __wrap_model_load(struct model **ret, const char *name, struct err *err);

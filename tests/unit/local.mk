@@ -160,8 +160,8 @@ test_settings_CPPFLAGS = $(AM_CPPFLAGS) -DSYSCONFDIR='"$(abs_builddir)/test-sett
 test_settings_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS) $(LIBCONFIG_CFLAGS) $(PIPEWIRE_CFLAGS)
 test_settings_LDADD = $(CHECK_LIBS) $(LIBCONFIG_LIBS)
 test_settings_SOURCES = %reldir%/daemon/test_settings.c src/base/err.c src/base/file.c src/base/state.c \
-	src/base/text.c src/control/names.c src/control/presets.c src/daemon/conf.c src/daemon/settings.c \
-	src/graph/channel.c
+	src/base/text.c src/control/names.c src/control/presets.c src/control/values.c src/daemon/conf.c \
+	src/daemon/settings.c src/graph/channel.c
 endif
 
 # ---- tool, window ----------------------------------------------------------------------------------------------------

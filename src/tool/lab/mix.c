@@ -7,6 +7,7 @@
 #include "tool/cli.h"
 
 #include "base/file.h"
+#include "base/text.h"
 #include "kernels/fft/fft.h"
 #include "kernels/kernels.h"
 #include "model/pool.h"
@@ -368,7 +369,8 @@ static int write_all(const struct arguments *a, struct err *err) {
 static bool parse_levels(struct arguments *a, const char *text) {
     char *rest = strdupa(text);
     for (char *item; (item = strsep(&rest, ",")); a->n_levels++)
-        if (a->n_levels == max_levels || !cli_number(item, -100, 100, "dB", &a->snr_db[a->n_levels])) {
+        if (a->n_levels == max_levels || !text_number(item, "dB", &a->snr_db[a->n_levels]) ||
+            fabs(a->snr_db[a->n_levels]) > 100) {
             cli_fail("--snr: '%s' is not a number from -100 to 100, or there are more than %d", item, max_levels);
             return false;
         }
@@ -381,7 +383,7 @@ static int run_mix(const struct cli_call *call) {
     double seed = 0;
     if (!parse_levels(&a, cli_option(call, 's')))
         return cli_misused;
-    if (seed_text && (!cli_number(seed_text, 0, 1e15, "", &seed) || seed != floor(seed)))
+    if (seed_text && (!text_number(seed_text, "", &seed) || seed < 0 || seed > 1e15 || seed != floor(seed)))
         return cli_misuse(call->command, "--seed: '%s' is not a whole number", seed_text);
     a.seed = (uint64_t)seed;
     struct err err;

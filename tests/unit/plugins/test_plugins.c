@@ -1035,10 +1035,12 @@ static void check_ranges(const char *name, struct range a, struct range b) {
                   b.greatest);
 }
 
-/* The settings' "off" is the plugins' least floor, and their low cut goes further. */
+/* The settings' "off" is the plugins' least floor, and another port of theirs for the level; their low cut goes further. */
 static void check_setting(const char *name, struct range setting, struct range port) {
     if (strcmp(name, "floor_db") == 0)
         setting.fallback = setting.least;
+    if (strcmp(name, "level") == 0)
+        setting.fallback = PRIMEKNET_LEVEL_TARGET;
     if (strcmp(name, "low_cut_hz") == 0 && setting.greatest > port.greatest)
         setting.greatest = port.greatest;
     check_ranges(name, setting, port);
@@ -1049,13 +1051,13 @@ START_TEST(bounds_are_those_of_ladspa_and_of_the_settings) {
         const char *symbol, *setting;
         unsigned port;
     } controls[] = {{"strength", "strength", STRENGTH}, {"floor", "floor_db", FLOOR},
-                    {"low_cut", "low_cut_hz", LOW_CUT}, {"level_target", "level_target", TARGET},
+                    {"low_cut", "low_cut_hz", LOW_CUT}, {"level_target", "level", TARGET},
                     {"model", "", MODEL}, {"level", "", LEVEL}};
     static const struct {
         const char *name;
         struct range range;
     } settings[] = {
-#define NUMBER(name, fallback, least, greatest, word, allowed) {#name, {fallback, least, greatest}},
+#define NUMBER(name, fallback, least, greatest, word, unit, allowed) {#name, {fallback, least, greatest}},
 #define TEXT(name, size, fallback, least, greatest, fits, allowed)
 #define SWITCH(name, fallback)
 #include "control/settings.def"
