@@ -509,7 +509,7 @@ static uint64_t most_frames(int format, int channels) {
 }
 
 static int too_long(const struct sound_out *o, struct err *err) {
-    return err_set(err, -EFBIG, "%s: there is more sound than this format can count, about %.0f min; choose .w64, "
+    return err_set(err, -EFBIG, "%s: there is more sound than this format can count, about %.3g min; choose .w64, "
                                 ".rf64 or .flac", o->name,
                    (double)o->most_frames / 60 / o->rate);
 }
@@ -540,7 +540,7 @@ int sound_out_open(struct sound_out *o, const char *path, const SF_INFO *like, s
     if (info.format < 0)
         return info.format;
     o->most_frames = most_frames(info.format, info.channels);
-    if ((info.format & SF_FORMAT_TYPEMASK) == SF_FORMAT_WAV && (uint64_t)frames > o->most_frames) {
+    if ((info.format & SF_FORMAT_TYPEMASK) == SF_FORMAT_WAV && (frames == 0 || (uint64_t)frames > o->most_frames)) {
         SF_INFO more = info;
         more.format = SF_FORMAT_RF64 | (info.format & SF_FORMAT_SUBMASK);
         if (sf_format_check(&more)) {
@@ -561,6 +561,7 @@ int sound_out_open(struct sound_out *o, const char *path, const SF_INFO *like, s
     if (!o->file)
         return o->bytes.error ? out_failed(o, err) : -EINVAL;
     sf_command(o->file, SFC_SET_CLIPPING, NULL, SF_TRUE);
+    sf_command(o->file, SFC_RF64_AUTO_DOWNGRADE, NULL, frames == 0); /* to WAV, if the sound turns out to fit */
     return 0;
 }
 

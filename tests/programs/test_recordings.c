@@ -471,12 +471,38 @@ START_TEST(what_a_format_cannot_count_is_not_begun) {
     struct err err = {0};
     float x[200] = {0};
     const SF_INFO like = {.samplerate = RATE, .channels = 1, .format = SF_FORMAT_WAV | SF_FORMAT_PCM_16};
-    ck_assert_int_eq(sound_out_open(&o, in_dir("o.wav"), &like, 0, &err), 0);
+    ck_assert_int_eq(sound_out_open(&o, in_dir("o.aiff"), &like, 0, &err), 0);
     o.most_frames = 300;
     ck_assert_int_eq(sound_out_write(&o, x, 200, &err), 0);
     ck_assert_int_eq(sound_out_write(&o, x, 200, &err), -EFBIG);
     sound_out_drop(&o);
     ck_assert_uint_eq(n_files(), 0);
+}
+END_TEST
+
+/* The sound of a pipe, say. A hole stands for 4 GiB of it. */
+START_TEST(a_wav_file_of_unknown_length_may_exceed_4_gib) {
+    begin(0);
+    for (int big = 0; big < 2; big++) {
+        struct sound_out o;
+        struct sound_in f;
+        struct err err = {0};
+        const SF_INFO like = {.samplerate = RATE, .channels = 1, .format = SF_FORMAT_WAV | SF_FORMAT_PCM_16};
+        const uint64_t hole = big ? UINT64_C(1) << 32 : 0;
+        float x[200] = {0};
+        ck_assert_int_eq(sound_out_open(&o, in_dir("o.wav"), &like, 0, &err), 0);
+        ck_assert_int_eq(sound_out_write(&o, x, 200, &err), 0);
+        o.bytes.at += hole;
+        ck_assert_int_eq(sound_out_write(&o, x, 200, &err), 0);
+        ck_assert_int_eq(sound_out_close(&o, &err), 0);
+        ck_assert_int_eq(sound_out_finish(&o, &err), 0);
+        sound_out_drop(&o);
+        ck_assert_int_eq(sound_in_open(&f, in_dir("o.wav"), NULL, &err), 0);
+        ck_assert_int_eq((f.info.format & SF_FORMAT_TYPEMASK) == SF_FORMAT_RF64, big);
+        ck_assert_int_eq(f.info.frames, 400 + hole / 2);
+        ck_assert_ptr_null(sound_in_fault(&f));
+        sound_in_close(&f);
+    }
 }
 END_TEST
 
@@ -623,6 +649,7 @@ int main(void) {
         {"signals", no_signal_leaves_anything_behind, N_FORMATS},
         {"wrapped", a_length_that_wrapped_around_is_corrected, 1},
         {"sizes", what_a_format_cannot_count_is_not_begun, 1},
+        {"sizes", a_wav_file_of_unknown_length_may_exceed_4_gib, 1},
         {"streams", pipes_and_standard_streams_are_files_too, 1},
         {"names", a_name_of_255_bytes_is_written, 1},
         {"MP3 in WAV", mp3_in_a_wav_is_whole, 1},
