@@ -64,7 +64,7 @@ static const struct {
     {CODE_BAD_PROFILE, N_("The profiles are a list, ( { microphone = NAME; ... }, ... ). Each has one microphone, by "
                           "its name, and may have strength, floor_db, low_cut_hz and model."), 0, 0},
     {CODE_TOO_MANY_PROFILES, N_("There are too many profiles."), 0, 0},
-    {CODE_BAD_SYNTAX, N_("A setting is NAME = VALUE, words stand in \"quotation marks\"."), 0, 0},
+    {CODE_BAD_SYNTAX, N_("A setting is NAME = VALUE; words and percentages stand in \"quotation marks\"."), 0, 0},
     {CODE_UNENDED, N_("A comment or a quoted text is not closed."), 0, 0},
     {CODE_BAD_ENCODING, N_("This is not plain UTF-8 text."), 0, 0},
 };

@@ -47,7 +47,7 @@ static int syntax_error(const struct conf *c, int n_lines, struct err *err) {
     return refuse(err_set(err, -EINVAL, "%s:%d: %s", c->file, line,
                           what && strcmp(what, "syntax error") != 0
                               ? what
-                              : "syntax error: a setting is NAME = VALUE, words stand in \"quotation marks\""),
+                              : "syntax error: a setting is NAME = VALUE; words and percentages stand in \"quotation marks\""),
                   what && text_begins(what, "duplicate") ? CODE_DUPLICATE : CODE_BAD_SYNTAX, line, err);
 }
 

@@ -186,7 +186,7 @@ static const struct {
      "have strength, floor_db, low_cut_hz and model."},
     {"\"code\":\"too_many_profiles\",\"line\":4", "Line 4: There are too many profiles."},
     {"\"code\":\"bad_syntax\",\"line\":4",
-     "Line 4: A setting is NAME = VALUE, words stand in \"quotation marks\"."},
+     "Line 4: A setting is NAME = VALUE; words and percentages stand in \"quotation marks\"."},
     {"\"code\":\"unended\",\"line\":4", "Line 4: A comment or a quoted text is not closed."},
     {"\"code\":\"bad_encoding\",\"line\":4", "Line 4: This is not plain UTF-8 text."},
     {"\"code\":\"unusable\",\"line\":4,\"setting\":\"model\",\"text\":\"/a:4: model: no such model\"",
