@@ -441,6 +441,19 @@ START_TEST(a_length_that_wrapped_around_is_corrected) {
 }
 END_TEST
 
+/* No header of AIFF says how much it is. */
+START_TEST(an_aiff_file_over_4_gib_is_refused) {
+    begin(0);
+    const char head[54] = "FORM....AIFFCOMM\0\0\0\x12\0\1....\0\x10\x40\x0e\xbb\x80\0\0\0\0\0\0SSND";
+    const int fd = open(in_dir("big.aiff"), O_RDWR | O_CREAT | O_TRUNC, 0600);
+    ck_assert_int_eq(write(fd, head, sizeof head), sizeof head);
+    ck_assert_int_eq(ftruncate(fd, (off_t)((UINT64_C(1) << 32) + 96000)), 0);
+    close(fd);
+    ck_assert_int_eq(enhance(in_dir("big.aiff"), in_dir("big.aiff"), &(struct how){0}), 1);
+    ck_assert_msg(strstr(err_text, "holds more sound than a file of its format can count"), "%s", err_text);
+}
+END_TEST
+
 START_TEST(what_a_format_cannot_count_is_not_begun) {
     static const struct {
         const char *name;
@@ -648,6 +661,7 @@ int main(void) {
         {"joined", what_is_joined_must_be_alike, N_FORMATS - 1}, /* Opus has one rate */
         {"signals", no_signal_leaves_anything_behind, N_FORMATS},
         {"wrapped", a_length_that_wrapped_around_is_corrected, 1},
+        {"sizes", an_aiff_file_over_4_gib_is_refused, 1},
         {"sizes", what_a_format_cannot_count_is_not_begun, 1},
         {"sizes", a_wav_file_of_unknown_length_may_exceed_4_gib, 1},
         {"streams", pipes_and_standard_streams_are_files_too, 1},
