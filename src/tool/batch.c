@@ -388,9 +388,9 @@ const struct cli_command enhance_command = {
                 {'p', "preset", "natural|balanced|strong", .kind = CLI_ONE_OF,
                  .help = "sets the next three together; default: balanced"},
                 {'s', "strength", "S", .help = "from 0 (the input) to 1 (the full effect)"},
-                {'f', "floor", "D", .help = "lowest gain in dB, from -60 to 0, or off"},
+                {'f', "floor", "D", .kind = CLI_VALUE, .help = "lowest gain in dB, from -60 to 0, or off"},
                 {'l', "low-cut", "F", .help = "remove frequencies below this, 0 (off) to 300 Hz"},
-                {'L', "level", "L",
+                {'L', "level", "L", .kind = CLI_VALUE,
                  .help = "loudness to bring speech to, -32 to -14 LUFS; auto: -23; default: off"}},
     .about = "Enhances the speech in IN, any file that libsndfile reads, and writes OUT with the same rate, channels,\n"
              "length and tags, without delay; the extension of OUT determines the format. With --out each FILE is\n"

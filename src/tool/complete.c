@@ -122,7 +122,7 @@ static int run(const struct cli_call *call) {
             argument++;
     }
     if (awaiting)
-        offer_kind(awaiting->kind, awaiting->value, typed, "");
+        offer_kind(awaiting->kind, awaiting->value, typed, awaiting->name);
     else if (argument->name && typed[0] != '-')
         offer_kind(argument->kind, argument->name, typed, call->words[call->n_words - 2]);
     else
