@@ -10,6 +10,7 @@
 #include "control/protocol.h"
 #include "control/values.h"
 #include "daemon/conf.h"
+#include "engine/level.h"
 #include "graph/channel.h"
 #include "graph/names.h"
 
@@ -494,6 +495,20 @@ static int find_profile(const struct settings *s, const char *microphone) {
     return -1;
 }
 
+/* Reads what "auto" means for the level, which in earlier versions was a setting of its own. */
+static int read_level_target(struct settings *s, const struct conf *conf, const config_setting_t *from,
+                             struct err *err) {
+    struct settings other = *s;
+    char number[32];
+    const char *text = text_in(SETTING_level, from, number);
+    if (!text || !put(&other, SETTING_level, text) || !isfinite(other.level))
+        return refuse_value(SETTING_level, err_set(err, -EINVAL, "%s:%d: %s must be a number from -32 to -14",
+                                                   conf->file, conf_line(from), config_setting_name(from)), err);
+    if (s->level == LEVEL_TARGET)
+        s->level = other.level;
+    return 0;
+}
+
 int settings_parse(struct settings *ret, const char *text, size_t n, const char *file, struct err *err) {
     struct settings s = defaults;
     struct conf conf;
@@ -506,15 +521,18 @@ int settings_parse(struct settings *ret, const char *text, size_t n, const char 
         return res;
     const config_setting_t *all = config_root_setting(&conf.config);
     const config_setting_t *preset = config_setting_get_member(all, settings_name(SETTING_preset));
+    const config_setting_t *level_target = config_setting_get_member(all, "level_target");
     if (preset) /* first, because its settings override the preset's values in any order */
         res = read_setting(&s, &conf, preset, err);
     for (int i = 0; res == 0 && i < config_setting_length(all); i++) {
         const config_setting_t *one = config_setting_get_elem(all, (unsigned)i);
         if (strcmp(config_setting_name(one), PROFILES) == 0)
             res = read_profiles(&s, &conf, one, err);
-        else if (one != preset)
+        else if (one != preset && one != level_target)
             res = read_setting(&s, &conf, one, err);
     }
+    if (res == 0 && level_target)
+        res = read_level_target(&s, &conf, level_target, err);
     conf_close(&conf);
     if (res == 0)
         *ret = s;

@@ -193,6 +193,20 @@ START_TEST(a_file_takes_what_people_type) {
 }
 END_TEST
 
+START_TEST(a_file_of_an_earlier_version_says_what_auto_means) {
+    struct settings s;
+    struct err err;
+    ck_assert_int_eq(parse(&s, "level_target = -20;\nlevel = \"auto\";", &err), 0);
+    ck_assert(s.level == -20);
+    ck_assert_int_eq(parse(&s, "level = \"off\";\nlevel_target = -20.0;", &err), 0);
+    ck_assert(isinf(s.level));
+    ck_assert_int_eq(parse(&s, "level = -16;\nlevel_target = -20;", &err), 0);
+    ck_assert(s.level == -16);
+    ck_assert_int_lt(parse(&s, "level = \"auto\";\nlevel_target = 3;", &err), 0);
+    ck_assert_ptr_nonnull(strstr(err.text, ":2: level_target must be a number from -32 to -14"));
+}
+END_TEST
+
 START_TEST(a_file_takes_a_level_without_quotation_marks) {
     struct settings s;
     struct err err = {0};
@@ -1086,6 +1100,7 @@ int main(void) {
     tcase_add_test(text, bounds_of_every_row);
     tcase_add_loop_test(text, a_file_takes_what_people_type, 0, sizeof as_typed / sizeof *as_typed);
     tcase_add_test(text, a_file_takes_a_level_without_quotation_marks);
+    tcase_add_test(text, a_file_of_an_earlier_version_says_what_auto_means);
     tcase_add_test(text, channels);
     tcase_add_test(text, spellings);
     tcase_add_test(text, length_of_text);
