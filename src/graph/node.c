@@ -457,9 +457,7 @@ static int open_library(struct node *n, struct err *err) {
     if (!n->loop)
         return err_set(err, -EIO, "PipeWire's client library does not start: %s", strerror(errno));
     pw_loop_enter(n->loop);
-    /* In a Flatpak, WirePlumber lets clients only read the graph unless they are managers. */
-    n->context = pw_context_new(n->loop, pw_properties_new(PW_KEY_CONFIG_NAME, CLIENT_CONF,
-                                                           PW_KEY_MEDIA_CATEGORY, "Manager", NULL), 0);
+    n->context = pw_context_new(n->loop, pw_properties_new(PW_KEY_CONFIG_NAME, CLIENT_CONF, AS_MANAGER, NULL), 0);
     rttime_check();
     n->threads.data_loop = n->context ? pw_context_get_data_loop(n->context) : NULL;
     if (!n->threads.data_loop)
@@ -533,12 +531,7 @@ void node_close(struct node *n) {
     worker_close(n->own_worker);
     if (n->echo.timer)
         echo_unload(&n->echo);
-    if (n->context)
-        pw_context_destroy(n->context);
-    if (n->loop) {
-        pw_loop_leave(n->loop);
-        pw_loop_destroy(n->loop); /* and its timers and events */
-    }
+    close_loop(n->loop, n->context);
     json_decref(n->registry.mirror.choices);
     free(n->microphone);
     free(n);

@@ -22,6 +22,10 @@
 
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
+
+/* In a Flatpak, WirePlumber lets clients only read the graph unless they are managers. */
+#define AS_MANAGER PW_KEY_MEDIA_CATEGORY, "Manager"
 
 /* A property's value; without the property "", or UINT32_MAX, which is no object's id. */
 static inline const char *props_text(const struct spa_dict *props, const char *key) {
@@ -32,6 +36,11 @@ static inline const char *props_text(const struct spa_dict *props, const char *k
 static inline uint32_t props_number(const struct spa_dict *props, const char *key) {
     const char *const text = spa_dict_lookup(props, key);
     return text ? (uint32_t)strtoul(text, NULL, 10) : UINT32_MAX;
+}
+
+/* The name of a metadata object; "" for other objects. */
+static inline const char *props_metadata(const struct spa_dict *props, const char *type) {
+    return strcmp(type, PW_TYPE_INTERFACE_Metadata) == 0 ? props_text(props, PW_KEY_METADATA_NAME) : "";
 }
 
 /* Remove the listener and destroy the object, unless it is NULL. Each returns NULL. */
@@ -49,6 +58,15 @@ static inline void *disconnect_core(struct pw_core *core, struct spa_hook *liste
         pw_core_disconnect(core);
     }
     return NULL;
+}
+
+static inline void close_loop(struct pw_loop *loop, struct pw_context *context) {
+    if (context)
+        pw_context_destroy(context);
+    if (loop) {
+        pw_loop_leave(loop);
+        pw_loop_destroy(loop); /* and its timers and events */
+    }
 }
 
 #endif

@@ -57,17 +57,16 @@ static void on_global(void *data, uint32_t id, uint32_t permissions, const char 
     struct registry *const r = data;
     if (!props)
         return;
+    const char *const metadata = props_metadata(props, type);
     if (strcmp(type, PW_TYPE_INTERFACE_Node) == 0)
         add_node(&r->mirror, id, props);
     else if (strcmp(type, PW_TYPE_INTERFACE_Port) == 0)
         add_port(&r->mirror, id, props);
     else if (strcmp(type, PW_TYPE_INTERFACE_Link) == 0)
         add_link(&r->mirror, id, props);
-    else if (strcmp(type, PW_TYPE_INTERFACE_Metadata) == 0 &&
-             strcmp(props_text(props, PW_KEY_METADATA_NAME), "default") == 0)
+    else if (strcmp(metadata, "default") == 0)
         mirror_add_metadata(&r->mirror, id);
-    else if (strcmp(type, PW_TYPE_INTERFACE_Metadata) == 0 &&
-             strcmp(props_text(props, PW_KEY_METADATA_NAME), "filters") == 0)
+    else if (strcmp(metadata, "filters") == 0)
         r->mirror.filters = id;
     else
         return;

@@ -138,20 +138,20 @@ static void on_global(void *data, uint32_t id, uint32_t permissions, const char 
                       const struct spa_dict *props) {
     (void)permissions, (void)version;
     struct asking *d = data;
-    const char *class = props ? spa_dict_lookup(props, PW_KEY_MEDIA_CLASS) : NULL;
-    const char *metadata = props ? spa_dict_lookup(props, PW_KEY_METADATA_NAME) : NULL;
-    if (strcmp(type, PW_TYPE_INTERFACE_Node) == 0 && class && text_begins(class, "Audio/Source")) {
+    if (!props)
+        return;
+    const char *class = props_text(props, PW_KEY_MEDIA_CLASS), *metadata = props_metadata(props, type);
+    if (strcmp(type, PW_TYPE_INTERFACE_Node) == 0 && text_begins(class, "Audio/Source")) {
         add_source(d, &d->told.sources, id);
-    } else if (strcmp(type, PW_TYPE_INTERFACE_Node) == 0 && class && strcmp(class, "Stream/Input/Audio") == 0) {
+    } else if (strcmp(type, PW_TYPE_INTERFACE_Node) == 0 && strcmp(class, "Stream/Input/Audio") == 0) {
         add_source(d, &d->told.streams, id);
-    } else if (strcmp(type, PW_TYPE_INTERFACE_Device) == 0 && class && strcmp(class, "Audio/Device") == 0) {
+    } else if (strcmp(type, PW_TYPE_INTERFACE_Device) == 0 && strcmp(class, "Audio/Device") == 0) {
         add_device(d, id, props);
-    } else if (strcmp(type, PW_TYPE_INTERFACE_Link) == 0 && props) {
+    } else if (strcmp(type, PW_TYPE_INTERFACE_Link) == 0) {
         add_link(d, props);
-    } else if (strcmp(type, PW_TYPE_INTERFACE_Metadata) == 0 && metadata && strcmp(metadata, "filters") == 0) {
+    } else if (strcmp(metadata, "filters") == 0) {
         d->told.has_filters = true;
-    } else if (strcmp(type, PW_TYPE_INTERFACE_Metadata) == 0 && metadata && strcmp(metadata, "default") == 0 &&
-               !d->metadata) {
+    } else if (strcmp(metadata, "default") == 0 && !d->metadata) {
         d->metadata = pw_registry_bind(d->registry, id, type, PW_VERSION_METADATA, 0);
         d->told.has_session_manager = d->metadata; /* session managers create it, PipeWire does not */
         if (d->metadata)
@@ -215,7 +215,7 @@ int survey_open(struct survey **ret, struct err *err) {
     if (!d->loop)
         goto fail;
     pw_loop_enter(d->loop);
-    d->context = pw_context_new(d->loop, pw_properties_new(PW_KEY_MEDIA_CATEGORY, "Manager", NULL), 0);
+    d->context = pw_context_new(d->loop, pw_properties_new(AS_MANAGER, NULL), 0);
     if (!d->context)
         goto fail;
     d->core = pw_context_connect(d->context, NULL, 0);
@@ -267,12 +267,7 @@ void survey_close(struct survey *told) {
     destroy_proxy(d->metadata, &d->metadata_listener);
     destroy_proxy(d->registry, &d->registry_listener);
     disconnect_core(d->core, &d->core_listener);
-    if (d->context)
-        pw_context_destroy(d->context);
-    if (d->loop) {
-        pw_loop_leave(d->loop);
-        pw_loop_destroy(d->loop);
-    }
+    close_loop(d->loop, d->context);
     free(d);
     pw_deinit();
 }
