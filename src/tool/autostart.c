@@ -19,7 +19,6 @@
 #include <unistd.h>
 
 #define DAEMON "primeknetd"
-#define STATE "autostart"
 
 enum { START_MS = 30000, STOP_MS = 5000, POLL_MS = 50 };
 
@@ -34,7 +33,7 @@ bool autostart_path(char ret[AUTOSTART_PATH]) {
     const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
     int n = -1;
     if (portal_is_needed())
-        return state_path(ret, STATE);
+        return state_path(ret, "autostart");
     if (config && config[0] == '/')
         n = snprintf(ret, AUTOSTART_PATH, "%s/%s", config, file);
     else if (home && home[0] == '/')
@@ -71,19 +70,11 @@ static void quote(char ret[4 * AUTOSTART_PATH], const char *path) {
     strcpy(to, "\"");
 }
 
-static int enable_by_portal(bool enable, struct err *err) {
-    const int res = portal_start_at_login(enable, err);
-    if (res == 0 && enable)
-        state_write(STATE, "asked");
-    else if (res == 0)
-        state_remove(STATE);
-    return res;
-}
-
 int autostart_enable(bool enable, struct err *err) {
     char path[AUTOSTART_PATH], program[AUTOSTART_PATH], quoted[4 * AUTOSTART_PATH], text[5 * AUTOSTART_PATH];
-    if (portal_is_needed())
-        return enable_by_portal(enable, err);
+    const int res = portal_is_needed() ? portal_start_at_login(enable, err) : 0;
+    if (res)
+        return res;
     if (!autostart_path(path))
         return err_set(err, -ENOENT, "neither XDG_CONFIG_HOME nor HOME is set");
     if (!enable)

@@ -71,19 +71,20 @@ static int set_saved(int setting, const char *value) {
 
 /* ---- taking over ------------------------------------------------------------------------------------------------- */
 
-/* Waits until Enhanced Mic is in the graph, and returns a survey of it. */
-static int await_enhanced(struct survey **ret, struct err *err) {
+/* Waits until Enhanced Mic is in the graph, and returns a survey of it; prints why there is none, and returns NULL. */
+static struct survey *await_enhanced(void) {
+    struct err err;
     for (int ms = 0;; ms += POLL_MS) {
-        struct survey *d;
-        int res = survey_open(&d, err);
-        if (res == 0 && d->has_session_manager && survey_find(d, ENHANCED_MIC)) {
-            *ret = d;
-            return 0;
+        struct survey *d = NULL;
+        int res = survey_open(&d, &err);
+        if (res == 0 && d->has_session_manager && survey_find(d, ENHANCED_MIC))
+            return d;
+        survey_close(d);
+        if (ms >= APPEAR_MS) {
+            cli_fail("%s; primeknet doctor says why",
+                     res ? err.text : "Enhanced Mic did not appear among the microphones");
+            return NULL;
         }
-        if (res == 0)
-            survey_close(d);
-        if (ms >= APPEAR_MS)
-            return res ? res : err_set(err, -ETIMEDOUT, "Enhanced Mic did not appear among the microphones");
         nanosleep(&(struct timespec){.tv_nsec = POLL_MS * 1000000L}, NULL);
     }
 }
@@ -91,13 +92,13 @@ static int await_enhanced(struct survey **ret, struct err *err) {
 /* Enhanced Mic followed the default and now becomes the default, so the user's previous choice becomes its microphone,
  * by name. */
 int default_take(void) {
-    struct survey *d = NULL;
     struct settings s;
     struct err err;
     if (settings_load(&s, NULL, &err) < 0)
         return cli_fail("%s", err.text);
-    if (await_enhanced(&d, &err) < 0)
-        return cli_fail("%s; primeknet doctor says why", err.text);
+    struct survey *d = await_enhanced();
+    if (!d)
+        return cli_failed;
     const char *chosen = d->configured_source;
     int status = cli_done;
     if (strcmp(chosen, ENHANCED_MIC) != 0) {
@@ -130,14 +131,12 @@ bool default_can_stand_in(void) {
 }
 
 int default_stand_in(void) {
-    struct survey *d = NULL;
     struct before b;
-    struct err err;
-    if (await_enhanced(&d, &err) < 0)
-        return cli_fail("%s; primeknet doctor says why", err.text);
-    const bool possible = d->has_filters;
+    struct survey *d = await_enhanced();
+    if (!d)
+        return cli_failed;
     survey_close(d);
-    if (!possible)
+    if (!default_can_stand_in())
         return cli_fail("this session manager inserts no filters: that takes WirePlumber 0.5; instead: "
                         "primeknet setup --default");
     read_before(&b);
