@@ -22,6 +22,14 @@ static void misused(const struct commands *c, unsigned client, const char *why) 
     control_reply(c->control, client, control_refuse(CODE_BAD_REQUEST, "%s", why));
 }
 
+static void ask(struct commands *c, unsigned client, struct request r) {
+    r.until = now_ms() + CHANGES_PATIENCE_MS;
+    r.answer = answer;
+    r.data = c;
+    r.client = client;
+    changes_ask(c->changes, &r);
+}
+
 static void set(struct commands *c, unsigned client, const json_t *request) {
     const json_t *given = json_object_get(request, "value"), *save = json_object_get(request, "save");
     const char *name = json_string_value(json_object_get(request, "name")), *value = json_string_value(given);
@@ -41,14 +49,8 @@ static void set(struct commands *c, unsigned client, const json_t *request) {
     if (setting < 0)
         control_reply(c->control, client, report_refusal(&err));
     else
-        changes_ask(c->changes, &(struct request){.what = REQUEST_SET,
-                                                  .setting = setting,
-                                                  .value = value,
-                                                  .save = json_is_true(save),
-                                                  .until = now_ms() + CHANGES_PATIENCE_MS,
-                                                  .answer = answer,
-                                                  .data = c,
-                                                  .client = client});
+        ask(c, client, (struct request){.what = REQUEST_SET, .setting = setting, .value = value,
+                                        .save = json_is_true(save)});
 }
 
 static void unset(struct commands *c, unsigned client, const json_t *request) {
@@ -60,12 +62,7 @@ static void unset(struct commands *c, unsigned client, const json_t *request) {
     else if (setting < 0)
         control_reply(c->control, client, report_refusal(&err));
     else
-        changes_ask(c->changes, &(struct request){.what = REQUEST_UNSET,
-                                                  .setting = setting,
-                                                  .until = now_ms() + CHANGES_PATIENCE_MS,
-                                                  .answer = answer,
-                                                  .data = c,
-                                                  .client = client});
+        ask(c, client, (struct request){.what = REQUEST_UNSET, .setting = setting});
 }
 
 /* Returns the index of the request's "state" among the first n words; -1: none. */
@@ -83,12 +80,7 @@ static void profile(struct commands *c, unsigned client, const json_t *request) 
     if (state < 0)
         misused(c, client, "profile is \"on\" or \"off\"");
     else
-        changes_ask(c->changes, &(struct request){.what = REQUEST_PROFILE,
-                                                  .own = state == BYPASS_ON,
-                                                  .until = now_ms() + CHANGES_PATIENCE_MS,
-                                                  .answer = answer,
-                                                  .data = c,
-                                                  .client = client});
+        ask(c, client, (struct request){.what = REQUEST_PROFILE, .own = state == BYPASS_ON});
 }
 
 static void bypass(struct commands *c, unsigned client, const json_t *request) {
@@ -96,11 +88,7 @@ static void bypass(struct commands *c, unsigned client, const json_t *request) {
     if (state < 0)
         misused(c, client, "bypass is \"on\", \"off\" or \"toggle\"");
     else
-        changes_ask(c->changes, &(struct request){.what = REQUEST_BYPASS,
-                                                  .bypass = state,
-                                                  .answer = answer,
-                                                  .data = c,
-                                                  .client = client});
+        ask(c, client, (struct request){.what = REQUEST_BYPASS, .bypass = state});
 }
 
 static void status(struct commands *c, unsigned client, const json_t *request) {
