@@ -123,26 +123,6 @@ static int start(void *data, pthread_t *ret, void *(*run)(void *), void *arg) {
     return 0;
 }
 
-static int grant(void *data, pthread_t thread) {
-    (void)data, (void)thread;
-    return 0;
-}
-
-static int refuse(void *data, pthread_t thread) {
-    (void)data, (void)thread;
-    return -EPERM;
-}
-
-static bool always(void *data, pid_t tid) {
-    (void)data, (void)tid;
-    return true;
-}
-
-static bool never(void *data, pid_t tid) {
-    (void)data, (void)tid;
-    return false;
-}
-
 static void join(void *data, pthread_t thread) {
     (void)data, (void)thread;
     settle();
@@ -162,28 +142,14 @@ struct engine {
     bool taken, released;
 };
 
+#include "tests/support/fake_engine.h"
+
 static struct engine engines[N_ENGINES];
 static unsigned n_engines;
 
 unsigned engine_streams(const struct engine *e) {
     (void)e;
     return WORKER_STREAMS;
-}
-
-unsigned engine_hop(const struct engine *e) {
-    return e->hop;
-}
-
-unsigned engine_delay(const struct engine *e) {
-    return e->delay;
-}
-
-bool engine_together(const struct engine *e) {
-    return e->together;
-}
-
-const float *engine_fade(const struct engine *e) {
-    return e->fade;
 }
 
 void engine_reset(struct engine *e, unsigned stream) {
@@ -222,11 +188,6 @@ int engine_process(struct engine *e, const struct engine_job *jobs, unsigned n_j
         memmove(past, past + e->hop, e->delay * sizeof *past);
     }
     return 0;
-}
-
-void engine_tail(const struct engine *e, unsigned stream, float *tail) {
-    for (unsigned i = 0; i < e->delay; i++)
-        tail[i] = e->gain * e->fade[i] * e->past[stream][i];
 }
 
 void engine_control(struct engine *e, unsigned stream, struct engine_controls controls) {
@@ -413,8 +374,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     in_worker = worker_sleeps = worker_stalls = worker_ended = false;
 
     const unsigned fail = fuzz_byte(&input), how = fuzz_byte(&input);
-    const struct rt rt = {.start = start, .raise = how & 1 ? refuse : grant, .raised = how & 1 ? never : always,
-                          .join = join};
+    const struct rt rt = {.start = start, .raise = how & 1 ? raise_refused : raise_granted,
+                          .raised = how & 1 ? raised_false : raised_true, .join = join};
     struct engine *const first = make_engine(how >> 2);
     const struct worker_options o = {
         .rt = &rt, .engine = first, .hop_p99_us = 1, .release = release, .data = engines};

@@ -1,5 +1,6 @@
 /* Files of recall.h are read back; malformed ones, or those of another PipeWire, restore no stream. */
 #include "tests/support/content.h"
+#include "tests/support/run.h"
 #include "graph/recall.h"
 
 #include <check.h>
@@ -142,12 +143,9 @@ int main(void) {
     tcase_add_test(tcase, no_place);
     Suite *suite = suite_create("recall");
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
+    const int status = run_suite(suite, CK_FORK);
     remove(file);
     rmdir(directory);
     rmdir(runtime);
-    return n_failed ? 1 : 0;
+    return status;
 }

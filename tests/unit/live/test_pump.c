@@ -70,24 +70,10 @@ struct engine {
     bool released;
 };
 
+#include "tests/support/fake_engine.h"
+
 unsigned engine_streams(const struct engine *e) {
     return e->n_streams;
-}
-
-unsigned engine_hop(const struct engine *e) {
-    return e->hop;
-}
-
-unsigned engine_delay(const struct engine *e) {
-    return e->delay;
-}
-
-bool engine_together(const struct engine *e) {
-    return e->together;
-}
-
-const float *engine_fade(const struct engine *e) {
-    return e->fade;
 }
 
 void engine_reset(struct engine *e, unsigned stream) {
@@ -131,11 +117,6 @@ int engine_process(struct engine *e, const struct engine_job *jobs, unsigned n_j
         memmove(past, past + e->hop, e->delay * sizeof *past);
     }
     return 0;
-}
-
-void engine_tail(const struct engine *e, unsigned stream, float *tail) {
-    for (unsigned i = 0; i < e->delay; i++)
-        tail[i] = e->gain * e->fade[i] * e->past[stream][i];
 }
 
 static _Atomic float strength_seen;
@@ -184,27 +165,6 @@ static int start_plain(void *data, pthread_t *ret, void *(*run)(void *), void *a
     return -pthread_create(ret, NULL, run, arg);
 }
 
-/* The clock stands while the audio thread waits, so here every worker is as good as a real-time one. */
-static int raise_granted(void *data, pthread_t thread) {
-    (void)data, (void)thread;
-    return 0;
-}
-
-static int raise_refused(void *data, pthread_t thread) {
-    (void)data, (void)thread;
-    return -EPERM;
-}
-
-static bool raised_true(void *data, pid_t tid) {
-    (void)data, (void)tid;
-    return true;
-}
-
-static bool raised_false(void *data, pid_t tid) {
-    (void)data, (void)tid;
-    return false;
-}
-
 static _Atomic bool has_come;
 
 static bool raised_later(void *data, pid_t tid) {
@@ -217,6 +177,7 @@ static void join_plain(void *data, pthread_t thread) {
     pthread_join(thread, NULL);
 }
 
+/* The clock stops while the audio thread waits, so any worker is as fast as one with real-time priority. */
 static const struct rt granted = {
     .start = start_plain, .raise = raise_granted, .raised = raised_true, .join = join_plain};
 static const struct rt refused = {
