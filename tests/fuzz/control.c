@@ -1,9 +1,9 @@
 /* The control socket: whatever clients send, in any pieces, each answer is one line with one object, and the server
  * serves the next client.
  *
- * A byte: the allocation that fails, of every 256. A byte: 1, and the rest is what a server answers to our own
- * client; else the rest are turns of a byte, client (3 bits) and action (0..3 send as many bytes as the next byte
- * says, 4 hear, 5 end, 6 end sending, 7 a turn of the server's). */
+ * A byte: the allocation that fails, of every 256. A byte: if 1, the rest is a server's answer to our own client; else
+ * the rest is a list of turns of one byte each, client (3 bits) and action (0 to 3: send as many bytes as the next byte
+ * says; 4: read; 5: close; 6: end sending; 7: run the server). */
 #include "config.h"
 
 #include "fuzz.h"
@@ -26,7 +26,7 @@ enum { N_CLIENTS = 8 };
 static struct control *control;
 static struct settings settings;
 
-/* As the daemon answers, where it sets and tells settings. */
+/* Answers like the daemon, which sets and reports settings. */
 static json_t *answer_to(const char *command, const json_t *request) {
     const char *name = json_string_value(json_object_get(request, "name"));
     const char *value = json_string_value(json_object_get(request, "value"));
@@ -105,7 +105,7 @@ static void leave(struct heard *k) {
     k->fd = -1;
 }
 
-/* Until the server waits for others; the clients read all. */
+/* Runs the server until it waits for clients; the clients read everything. */
 static void turn(void) {
     for (unsigned i = 0; i < 100000 && wants_turn(); i++) {
         control_dispatch(control);

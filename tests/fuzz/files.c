@@ -2,7 +2,7 @@
  * without leftovers. Our reader finds at least as much as libsndfile unless the file is faulty. In place, a faulty file
  * is not changed.
  *
- * 16 bits: the allocation that fails. A byte: the extension of OUT. The rest is IN. The engine only delays. */
+ * 16 bits: the allocation that fails. A byte: the extension of OUT. The rest is IN. The engine is a pure delay. */
 #include "config.h"
 
 #include "fuzz.h"
@@ -21,14 +21,14 @@
 
 const char *__lsan_default_suppressions(void);
 
-/* Not ours: what a broken header leaves in the decoder that libsndfile uses, and six channels in the encoder. */
+/* Leaks that are not ours: in libsndfile's decoder after a broken header, and in its encoder with six channels. */
 const char *__lsan_default_suppressions(void) {
     return "leak:libvorbis";
 }
 
 static unsigned n_told;
 
-/* In the place of src/tool/cli.c, which has a main. */
+/* Replaces src/tool/cli.c, which has a main. */
 int cli_fail(const char *format, ...) {
     char text[8192];
     va_list args;
@@ -45,13 +45,13 @@ int cli_misuse(const struct cli_command *command, const char *format, ...) {
     abort();
 }
 
-/* The engine alone is given. */
+/* Only the engine has a value. */
 const char *cli_option(const struct cli_call *call, char letter) {
     (void)call;
     return letter == 'e' ? "null" : NULL;
 }
 
-/* One model for all: it is not what is tried here. */
+/* All calls get the same model, which is not under test here. */
 int __real_model_load(struct model **ret, const char *name, struct err *err);
 int __wrap_model_load(struct model **ret, const char *name, struct err *err);
 void __real_model_free(struct model *m);
@@ -73,7 +73,7 @@ void __wrap_model_free(struct model *m) {
     (void)m;
 }
 
-/* Frames that our reader finds. */
+/* Returns the number of frames that our reader finds. */
 static sf_count_t found(const char *path) {
     static float data[4096];
     struct sound_in f;
@@ -100,7 +100,7 @@ static bool holds(const char *path, const uint8_t *data, size_t n) {
     return same;
 }
 
-/* Frames that libsndfile reads from a file, at most `most`; -1: none is opened. */
+/* Returns the number of frames that libsndfile reads from a file, at most `most`; -1: it does not open the file. */
 static sf_count_t length(const char *path, SF_INFO *info, sf_count_t most) {
     static float data[4096];
     *info = (SF_INFO){0};

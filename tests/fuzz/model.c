@@ -43,7 +43,7 @@ static const char *compose(struct fuzz_input in, unsigned more) {
     return fuzz_file(file, 8 + n + n_data);
 }
 
-/* A model that is taken works: what it says of itself holds together, and the network runs. */
+/* An accepted model works: its metadata are consistent, and the network runs. */
 static void run(const struct model *m, unsigned fail) {
     static const char *const names[] = {"cpu", "null"};
     const struct model_config *c = model_config(m);

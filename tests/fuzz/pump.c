@@ -26,8 +26,8 @@ enum { N_ENGINES = 6, MOST_SAMPLES = 1 << 15, MOST_BLOCK = 17000, LONG = MOST_SA
 
 /* ---- clock and worker -------------------------------------------------------------------------------------------- */
 
-/* The worker is a coroutine of the only thread: it runs while the audio thread waits for it and in settle(), until it
- * sleeps, or an engine stalls; the clock stands unless it is moved. So the same input always gives the same run, and a
+/* The worker is a coroutine of the only thread. It runs while the audio thread waits for it and in settle(), until it
+ * sleeps or an engine stalls. Only move_clock advances the clock. So the same input always gives the same run, and a
  * wait that nothing can end any more ends at its deadline. */
 static uint64_t clock_ns;
 static ucontext_t audio, worker;
@@ -72,7 +72,7 @@ static void to_audio(void) {
     swapcontext(&worker, &audio);
 }
 
-/* Until the worker has nothing left to do, or is stalled. */
+/* Runs the worker until it has nothing left to do, or stalls. */
 static void settle(void) {
     while (!worker_sleeps && !worker_stalls && !worker_ended) {
         in_worker = true;
@@ -325,8 +325,8 @@ static void act(struct fuzz_input *input, struct stream **now) {
     }
 }
 
-/* Whatever was, the signal comes back to where the delay says: of the engine that sounds, or, where that failed, as it
- * came in. */
+/* Whatever happened before, the output is the input at the reported delay: through the audible engine or, if that has
+ * failed, unchanged. */
 static void check_position(struct stream *s) {
     const unsigned settled = s->at + 4 * PUMP_RATE;
     unsigned delay_now = 0, since = 0; /* it may change until the last: the slow hops are forgotten one by one */

@@ -1,9 +1,9 @@
 /* Settings: any text gives settings that can be written and read again, or a one-line error. Saving a setting changes
  * only this one, and never the user's file.
  *
- * A byte: which allocation fails. A byte: the setting that is then set; its highest bit: and saved; the next: upon
- * what was saved before. A byte: the length of its new value, which follows; then, if there is such a file, its length
- * in two bytes, and that; the rest is the user's file. */
+ * A byte: which allocation fails. A byte: the setting to set; its highest bit: also save it; the next bit: there is a
+ * saved file already. A byte: the length of the new value, which follows; then the saved file, if any, after its length
+ * in two bytes. The rest is the user's file. */
 #include "config.h"
 
 #include "fuzz.h"
@@ -46,7 +46,7 @@ static void same_but(const struct settings *a, const struct settings *b, int set
     }
 }
 
-/* What is shown is taken, and means the same. */
+/* A value that is printed can be set again, and means the same. */
 static void show_and_set(const struct settings *s) {
     for (int i = 0; i < N_SETTINGS; i++) {
         struct settings copy = *s;

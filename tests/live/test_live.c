@@ -1,14 +1,14 @@
 /* The live path in a real PipeWire. Every test starts a private session (tests/pipewire-session) with a fake
- * microphone, opens the node in this process, and checks to the sample what others see of it (tests/support/probe.h).
+ * microphone, opens the node in this process, and checks its output to the sample (tests/support/probe.h).
  *
  * A busy machine misses cycles of the graph. The recorder knows from the graph's clock which ones, and samples are
- * compared only in stretches without a missed cycle. Hops are never late, because the pump's clock is the graph's too,
- * and the pump gets its next block once the worker has finished the previous ones. So nothing is tried twice; a test
- * waits only for things that must happen.
+ * compared only in stretches without a missed cycle. Hops are never late, because the pump runs by the graph's clock,
+ * and gets its next block only when the worker has finished the previous ones. So nothing is tried twice; a test waits
+ * only for events that must happen.
  *
  * More than 700 lines, because every case needs the session, the node and the recorder.
  *
- * An argument lengthens the tests: with test-live 10 those that wait run ten times as long. */
+ * An argument multiplies the time that tests run or wait: "test-live 10". */
 #include "config.h"
 
 #include "base/gcd.h"
@@ -46,7 +46,7 @@
 #define HOP 512u /* of the model small; the other model's is 256 */
 #define WINDOW 1024u
 
-/* PipeWire leaks a little in modules that it unloads, where nobody can name the leak. */
+/* PipeWire leaks a little in modules that it unloads, whose functions LeakSanitizer can no longer name. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void) {
     return "detect_leaks=0";
@@ -135,7 +135,7 @@ void __wrap_engine_pause(struct engine *e, unsigned stream) {
     rt_guard_leave();
 }
 
-/* The source's, for those who tell it a lie. */
+/* The source's events, for tests that send it false ones. */
 static const struct pw_stream_events *source_events;
 static void *source_data;
 
@@ -152,7 +152,7 @@ void __wrap_pw_stream_add_listener(
     __real_pw_stream_add_listener(stream, hook, events, data);
 }
 
-/* So many of the node's next attempts fail. */
+/* How many of the node's next attempts fail. */
 static unsigned n_failing_streams, n_failing_connections;
 static bool dispatching;
 
@@ -272,7 +272,7 @@ static void open_speaker(void) {
     pump_control(node_pump(node), (struct engine_controls){0});
 }
 
-/* Beside the node, on its worker. */
+/* Opens a further node, on the first one's worker. */
 static void open_more(unsigned i, enum node_kind kind, const char *microphone) {
     struct err err;
     const struct node_options o = {.kind = kind, .microphone = microphone, .worker = node_worker(node)};
@@ -314,7 +314,7 @@ static void link_ports(const char *from, const char *to) {
     ck_assert_msg(shell("pw-link '%s' '%s'", from, to) == 0, "no link from %s to %s", from, to);
 }
 
-/* Until the recorder hears Enhanced Mic, or no longer. */
+/* Waits until the recorder hears Enhanced Mic, or no longer does. */
 static void until_heard(bool heard) {
     const double begin = seconds();
     probe_peak(probe);
@@ -401,13 +401,13 @@ static unsigned expected_delay(unsigned hop, unsigned quantum, bool waits) {
     return WINDOW - gcd(hop, quantum) + (waits ? 0 : quantum > hop ? quantum : hop);
 }
 
-/* Until the recorder has so many samples more. */
+/* Waits until the recorder has n more samples. */
 static void record(unsigned n) {
     const uint64_t samples = probe_samples(probe);
     spin_until(probe_samples(probe) >= samples + n);
 }
 
-/* Until the recorder has so many samples in a row, all of them new. Returns the index of the last. */
+/* Waits until the recorder has n new samples without a gap. Returns the index of the last. */
 static unsigned record_whole(unsigned n) {
     const unsigned from = probe_length(probe);
     spin_until(probe_whole(probe) >= n && probe_length(probe) >= from + n);
@@ -419,8 +419,8 @@ static bool has_its_delay(const struct node *n) {
     return s.quantum && s.delay == expected_delay(s.hop, s.quantum, s.waits);
 }
 
-/* PipeWire 1.4 suspends all streams to force a quantum. One that it then could not start is opened anew, and has lost the
- * links that pw-link made. Returns whether that was so. */
+/* PipeWire 1.4 suspends all streams to force a quantum. The node reopens a stream that PipeWire could not start again,
+ * and pw-link's links to it are lost. Restores them, and returns whether that was necessary. */
 static bool relink(void) {
     if (!own_link[0] || shell("pw-link -l '%s' | grep -qx '  |-> %s'", own_link[0], own_link[1]) == 0)
         return false;
@@ -429,8 +429,8 @@ static bool relink(void) {
     return true;
 }
 
-/* The node comes to add the delay that it must, and says so, and the graph so many samples more. Returns what it
- * said. */
+/* Waits until the node adds and reports the delay that it should, and the graph adds more_samples. Returns the node's
+ * statistics. */
 static struct pump_stats expect_delay(const struct node *n, unsigned more_samples, float factor, double *error_db) {
     struct pump_stats s;
     unsigned index, n_torn = 0;
@@ -451,7 +451,7 @@ static struct pump_stats expect_delay(const struct node *n, unsigned more_sample
     return s;
 }
 
-/* From now on that quantum, and the delay that goes with it, in the sound as in what is published. */
+/* Forces a quantum, and expects its delay in the sound and in the published latency. */
 static struct pump_stats expect_quantum(unsigned quantum, unsigned more_samples, double *error_db) {
     probe_quantum(probe, quantum);
     spin_until(stats().quantum == quantum);
@@ -463,7 +463,7 @@ static struct pump_stats expect_quantum(unsigned quantum, unsigned more_samples,
 
 static const unsigned quanta[] = {256, 32, 64, 128, 480, 1024, 2048, 8192, 256};
 
-/* The quantum changes while it runs, others record, and every time the delay is found to be what it must be. */
+/* Changes the quantum while clients record, and checks the delay each time. */
 static void walk_quanta(void) {
     for (unsigned i = 0; i < sizeof quanta / sizeof *quanta; i++) {
         double error_db = 0;
@@ -508,8 +508,8 @@ static void may_be_realtime(bool may) {
     ck_assert_int_eq((int)syscall(SYS_capset, &header, data), 0);
 }
 
-/* All threads of this process but this one and the worker's, where the limits allow it: who misses no cycle sooner
- * has a stretch without a missed one. */
+/* Gives real-time priority to all threads of this process except this one and the worker, if the limits allow it: with
+ * fewer missed cycles, a stretch without one comes sooner. */
 static void raise_data_loops(void) {
     DIR *const tasks = opendir("/proc/self/task");
     for (struct dirent *task; (task = readdir(tasks));) {
@@ -574,8 +574,8 @@ static double sample(unsigned which, int index) {
     return probe_recorded(probe, which, (unsigned)index);
 }
 
-/* Where the highest peak of the correlation of both sources lies, in fractions of a sample; NAN where the two are not
- * the same. */
+/* Returns the lag between both sources, by the highest peak of their correlation, to fractions of a sample; NAN if they
+ * are not the same signal. */
 static double lag(unsigned index) {
     const int range = 4000, n = 8192;
     double *const c = calloc((size_t)range, sizeof *c);
@@ -598,7 +598,7 @@ static double lag(unsigned index) {
     return best + 0.5 * (a - e) / (a - 2 * b + e);
 }
 
-START_TEST(at_44100_the_delay_is_constant_and_as_published) {
+START_TEST(at_44100_the_delay_is_constant_and_as_reported) {
     start_session("RATE=44100");
     open_node("null", 1, NULL);
     open_probe();
@@ -624,7 +624,7 @@ static bool has_size(const char *name, long size) {
     return stat(path, &st) == 0 && st.st_size >= size;
 }
 
-START_TEST(recorders_of_both_worlds_get_it) {
+START_TEST(pipewire_and_pulseaudio_clients_record) {
     start_session("");
     open_node("null", 1, NULL);
     open_probe();
@@ -658,7 +658,7 @@ START_TEST(recorders_of_both_worlds_get_it) {
 }
 END_TEST
 
-/* The node's serial number, which no other ever has; 0: there is no such node. */
+/* Returns the node's serial number, which is unique; 0: there is no such node. */
 static unsigned serial_of(const char *name) {
     char command[256];
     unsigned serial = 0;
@@ -672,7 +672,7 @@ static unsigned serial_of(const char *name) {
     return serial;
 }
 
-/* ... and another one comes in its place. */
+/* Destroys a node, and waits for its replacement. */
 static void destroy(const char *name) {
     unsigned before, now = 0;
     spin_until((before = serial_of(name)) != 0);
@@ -680,7 +680,7 @@ static void destroy(const char *name) {
     spin_until((now = serial_of(name)) != 0 && now != before);
 }
 
-START_TEST(a_microphone_that_goes_and_returns) {
+START_TEST(a_microphone_disappears_and_returns) {
     start_session("");
     open_node("null", 1, NULL);
     open_probe();
@@ -717,7 +717,7 @@ START_TEST(no_microphone_at_the_start) {
 }
 END_TEST
 
-START_TEST(pipewire_goes_and_returns) {
+START_TEST(pipewire_ends_and_restarts) {
     start_session("");
     open_node("null", 1, NULL);
     spin_until(status().has_microphone);
@@ -735,7 +735,7 @@ START_TEST(pipewire_goes_and_returns) {
 }
 END_TEST
 
-START_TEST(pipewire_comes_late) {
+START_TEST(pipewire_starts_late) {
     start_session("");
     shell("%s halt %s/s", SESSION, directory);
     open_node("null", 1, NULL);
@@ -747,7 +747,7 @@ START_TEST(pipewire_comes_late) {
 END_TEST
 
 /* Destroyed nodes are reopened, and the sound continues where possible. */
-START_TEST(nodes_that_are_destroyed_come_back) {
+START_TEST(destroyed_nodes_are_recreated) {
     start_session("");
     open_node("null", 1, NULL);
     open_probe();
@@ -773,9 +773,9 @@ START_TEST(nodes_that_are_destroyed_come_back) {
 }
 END_TEST
 
-/* As PipeWire before 1.2 gives it where a new microphone's memory has the file descriptor's number of one that is
- * gone. */
-START_TEST(a_clock_that_stands_is_replaced) {
+/* PipeWire before 1.2 may pass a clock that does not advance, if a new microphone's memory has the same file descriptor
+ * number as that of one that is gone. */
+START_TEST(a_stopped_clock_is_replaced) {
     static struct spa_io_position gone = {.clock = {.rate = {1, PUMP_RATE}, .duration = HOP}};
     start_session("");
     open_node("null", 1, NULL);
@@ -788,8 +788,8 @@ START_TEST(a_clock_that_stands_is_replaced) {
 }
 END_TEST
 
-/* WirePlumber 0.4 ends where a node goes that is idle: so all run. */
-START_TEST(nodes_of_the_others_come_back) {
+/* All nodes run, because WirePlumber 0.4 exits when an idle node disappears. */
+START_TEST(further_nodes_are_recreated) {
     start_all();
     probe = probe_open(PEAK, on_cycle);
     const struct {
@@ -815,7 +815,7 @@ START_TEST(nodes_of_the_others_come_back) {
 END_TEST
 
 /* Recorders that chose a destroyed node are linked to its replacement. */
-START_TEST(who_chose_a_destroyed_node_is_brought_back) {
+START_TEST(recorders_of_a_destroyed_node_are_brought_back) {
     start_all();
     shell("pactl set-default-source fake_mic"); /* who follows the default is the session manager's to bring back */
     spin(1); /* it may forget a stream that comes while it moves others to a new default */
@@ -837,8 +837,8 @@ START_TEST(who_chose_a_destroyed_node_is_brought_back) {
 }
 END_TEST
 
-/* Links come and go all the while. */
-START_TEST(a_busy_graph_does_not_hold_up_another_microphone) {
+/* Links appear and disappear throughout. */
+START_TEST(a_busy_graph_does_not_delay_another_microphone) {
     start_session("");
     open_node("null", 1, NULL);
     open_probe();
@@ -859,8 +859,8 @@ START_TEST(a_busy_graph_does_not_hold_up_another_microphone) {
 }
 END_TEST
 
-/* PipeWire goes amid the fade to another microphone: what comes after its return is not muted. */
-START_TEST(pipewire_goes_amid_a_change) {
+/* PipeWire ends during the fade to another microphone. The sound after its return is not muted. */
+START_TEST(pipewire_ends_during_a_change) {
     start_session("");
     open_node("null", 1, NULL);
     spin_until(status().has_microphone);
@@ -877,8 +877,8 @@ START_TEST(pipewire_goes_amid_a_change) {
 }
 END_TEST
 
-/* With too few open files, at whatever point they run out, node_open says so or the node comes up. */
-START_TEST(what_keeps_a_node_from_opening_is_told) {
+/* If file descriptors run out, at any point, node_open reports that or the node opens. */
+START_TEST(the_reason_why_a_node_does_not_open_is_reported) {
     struct err err = {0};
     const struct node_options o = {.hop_p99_us = 1, .release = release};
     struct node_options options = o;
@@ -915,7 +915,7 @@ START_TEST(what_keeps_a_node_from_opening_is_told) {
 }
 END_TEST
 
-/* The streams and the pacer of a node share a data loop, so that one waits for the right one. PipeWire 1.2 and
+/* The streams and the pacer of a node share a data loop, so that they wait for the right one. PipeWire 1.2 and
  * later. */
 START_TEST(one_data_loop_of_several) {
     start_session("");
@@ -993,7 +993,7 @@ START_TEST(two_channels_are_mixed_or_one_is_chosen) {
 }
 END_TEST
 
-START_TEST(an_engine_is_exchanged_without_a_gap) {
+START_TEST(an_engine_is_swapped_without_a_gap) {
     start_session("");
     open_node("null", 1, NULL);
     open_probe();
@@ -1017,7 +1017,7 @@ START_TEST(an_engine_is_exchanged_without_a_gap) {
 }
 END_TEST
 
-/* Does Enhanced Mic ask the graph for blocks of a hop? */
+/* Whether Enhanced Mic requests blocks of this hop from the graph. */
 static bool asks_for(unsigned hop) {
     char line[1024], wanted[64];
     bool asks = false;
@@ -1030,10 +1030,10 @@ static bool asks_for(unsigned hop) {
     return asks;
 }
 
-/* From hops of 512 to hops of 256 and back, at several quanta. Every sample is the microphone's at one of the delays of
- * these moments, or belongs to a fade between them; then the delay is what it must be, in the sound as in what is
- * published. */
-START_TEST(hops_of_two_lengths_take_turns) {
+/* From hops of 512 to hops of 256 and back, at several quanta. During a swap, every sample is the microphone's at one
+ * of the delays involved, or belongs to a fade between them. Afterwards the sound and the published latency have the
+ * right delay. */
+START_TEST(engines_with_two_hop_lengths_alternate) {
     const unsigned some[] = {256, 512, 1024, 480};
     start_session("");
     open_node(_i ? "cpu" : "null", 1, NULL);
@@ -1091,7 +1091,7 @@ enum { FEW_SWITCHES = 50 };
 enum { FEW_SWITCHES = 20 };
 #endif
 
-/* All is in place, and nothing runs. */
+/* Checks that all nodes exist and nothing runs. */
 static void expect_idle(void) {
     spin_until(status().has_microphone && status().settled);
     spin(1);
@@ -1116,7 +1116,7 @@ START_TEST(nothing_runs_while_nobody_records) {
 }
 END_TEST
 
-START_TEST(the_speaker_delays_what_is_played) {
+START_TEST(the_speaker_delays_its_input) {
     start_session("");
     open_speaker();
     open_speaker_probe();
@@ -1157,7 +1157,7 @@ START_TEST(the_speaker_follows_the_output_and_never_itself) {
 }
 END_TEST
 
-START_TEST(the_speaker_stands_while_nobody_plays) {
+START_TEST(the_speaker_is_idle_while_nobody_plays) {
     start_session("");
     open_speaker();
     expect_idle();
@@ -1174,7 +1174,7 @@ START_TEST(the_speaker_stands_while_nobody_plays) {
 }
 END_TEST
 
-/* Two microphones and the speaker, on one worker: each sounds as it would alone, and none notices that others go. */
+/* Two microphones and the speaker on one worker: each sounds as it would alone, also after others have closed. */
 START_TEST(several_at_once) {
     start_session("");
     open_node("null", 1, NULL);
@@ -1292,9 +1292,9 @@ START_TEST(links_in_the_order_of_the_manager) {
 }
 END_TEST
 
-/* The manager does not link the capture stream, or not to the microphone that comes after its own has gone: it is opened
- * anew. Who unlinks it from a microphone that stays means it. */
-START_TEST(a_forgotten_stream_is_opened_anew) {
+/* The manager does not link the capture stream, or, after its microphone has gone, not to the next one: the node
+ * reopens it. A manager that unlinks it from a microphone that stays does so on purpose. */
+START_TEST(a_forgotten_stream_is_reopened) {
     open_managed();
     link_managed("enhanced_mic:capture_MONO", "recorder:second");
     spin_until(manager_serial(manager, "capture.enhanced_mic"));
@@ -1314,8 +1314,8 @@ START_TEST(a_forgotten_stream_is_opened_anew) {
 }
 END_TEST
 
-/* Another client has taken the capture stream's ports before there were any. */
-START_TEST(a_capture_stream_without_ports_is_opened_anew) {
+/* Another client configured the capture stream before it had ports. */
+START_TEST(a_capture_stream_without_ports_is_reopened) {
     open_managed();
     link_managed("player:out", "fake_mic:input_MONO");
     manager_deprive(manager, "capture.enhanced_mic");
@@ -1327,8 +1327,9 @@ START_TEST(a_capture_stream_without_ports_is_opened_anew) {
 }
 END_TEST
 
-/* The capture stream goes amid the fade to another microphone: the next one asks for that, and is not muted. */
-START_TEST(a_node_is_destroyed_amid_a_change) {
+/* The capture stream is destroyed during the fade to another microphone. Its replacement requests that microphone, and
+ * is not muted. */
+START_TEST(a_node_is_destroyed_during_a_change) {
     struct err err;
     open_managed();
     add_microphone("other");
@@ -1351,9 +1352,9 @@ START_TEST(a_node_is_destroyed_amid_a_change) {
 }
 END_TEST
 
-/* Who recorded before the source was destroyed is asked back, by the manager of then: it came before the former one was
- * gone. */
-START_TEST(recorders_are_asked_back_by_the_next_manager) {
+/* The node brings back the applications that recorded before the source was destroyed, through the new session manager,
+ * which started before the former one ended. */
+START_TEST(the_next_manager_brings_recorders_back) {
     open_managed();
     link_managed("enhanced_mic:capture_MONO", "recorder:second");
     spin_until(status().n_recorders == 1);
@@ -1373,7 +1374,7 @@ START_TEST(recorders_are_asked_back_by_the_next_manager) {
 }
 END_TEST
 
-START_TEST(who_was_misled_gets_back_what_it_asked_for) {
+START_TEST(a_recorder_pinned_without_an_alternative_is_released) {
     open_managed();
     link_managed("enhanced_mic:capture_MONO", "recorder:second");
     spin_until(status().n_recorders == 1);
@@ -1403,7 +1404,7 @@ START_TEST(who_was_misled_gets_back_what_it_asked_for) {
 }
 END_TEST
 
-/* It does whenever a target changes, and reads none of a source. */
+/* The manager rescans when any target changes, and ignores the targets of sources. */
 START_TEST(the_manager_looks_again_at_a_recorder_that_it_left_unlinked) {
     open_managed();
     spin_until(manager_node(manager, "enhanced_mic"));
@@ -1419,8 +1420,8 @@ START_TEST(the_manager_looks_again_at_a_recorder_that_it_left_unlinked) {
 }
 END_TEST
 
-/* One of several waits for its microphone, and takes no other. */
-START_TEST(another_microphone_comes_and_goes_with_its_stream) {
+/* A further node waits for its own microphone, and uses no other. */
+START_TEST(a_further_microphone_appears_and_disappears_with_its_stream) {
     open_managed();
     open_more(0, NODE_MORE_MIC, "usb_mic");
     spin_until(manager_node(manager, "enhanced_mic.usb_mic"));
@@ -1442,7 +1443,7 @@ START_TEST(another_microphone_comes_and_goes_with_its_stream) {
 END_TEST
 
 /* Nothing in the graph changes meanwhile. */
-START_TEST(what_cannot_be_opened_is_tried_again) {
+START_TEST(failed_opens_are_retried) {
     struct err err;
     start_session("MANAGER=none");
     open_node("null", 1, NULL);
@@ -1489,49 +1490,49 @@ static int run(void) {
     tcase_add_test(c, delay_at_every_quantum);
     tcase_add_test(c, delay_at_every_quantum_without_priority);
     tcase_add_test(c, the_network_at_strength_0_is_the_delayed_microphone);
-    tcase_add_test(c, at_44100_the_delay_is_constant_and_as_published);
-    tcase_add_test(c, recorders_of_both_worlds_get_it);
-    tcase_add_test(c, a_microphone_that_goes_and_returns);
+    tcase_add_test(c, at_44100_the_delay_is_constant_and_as_reported);
+    tcase_add_test(c, pipewire_and_pulseaudio_clients_record);
+    tcase_add_test(c, a_microphone_disappears_and_returns);
     tcase_add_test(c, no_microphone_at_the_start);
-    tcase_add_test(c, pipewire_goes_and_returns);
-    tcase_add_test(c, pipewire_comes_late);
+    tcase_add_test(c, pipewire_ends_and_restarts);
+    tcase_add_test(c, pipewire_starts_late);
     tcase_add_test(c, the_default_microphone_is_followed_or_the_configured_one);
     tcase_add_test(c, two_channels_are_mixed_or_one_is_chosen);
     tcase_add_test(c, nothing_runs_while_nobody_records);
     suite_add_tcase(s, c);
     TCase *const exchange = tcase_create("exchange");
     tcase_add_checked_fixture(exchange, setup, teardown);
-    tcase_add_test(exchange, an_engine_is_exchanged_without_a_gap);
-    tcase_add_loop_test(exchange, hops_of_two_lengths_take_turns, 0, 2);
+    tcase_add_test(exchange, an_engine_is_swapped_without_a_gap);
+    tcase_add_loop_test(exchange, engines_with_two_hop_lengths_alternate, 0, 2);
     suite_add_tcase(s, exchange);
     TCase *const several = tcase_create("several");
     tcase_add_checked_fixture(several, setup, teardown);
-    tcase_add_test(several, the_speaker_delays_what_is_played);
+    tcase_add_test(several, the_speaker_delays_its_input);
     tcase_add_test(several, the_speaker_follows_the_output_and_never_itself);
-    tcase_add_test(several, the_speaker_stands_while_nobody_plays);
+    tcase_add_test(several, the_speaker_is_idle_while_nobody_plays);
     tcase_add_test(several, several_at_once);
     suite_add_tcase(s, several);
     TCase *const managed = tcase_create("managed");
     tcase_add_checked_fixture(managed, setup, teardown);
     tcase_add_test(managed, links_in_the_order_of_the_manager);
-    tcase_add_test(managed, a_forgotten_stream_is_opened_anew);
-    tcase_add_test(managed, a_capture_stream_without_ports_is_opened_anew);
-    tcase_add_test(managed, a_node_is_destroyed_amid_a_change);
-    tcase_add_test(managed, recorders_are_asked_back_by_the_next_manager);
-    tcase_add_test(managed, who_was_misled_gets_back_what_it_asked_for);
+    tcase_add_test(managed, a_forgotten_stream_is_reopened);
+    tcase_add_test(managed, a_capture_stream_without_ports_is_reopened);
+    tcase_add_test(managed, a_node_is_destroyed_during_a_change);
+    tcase_add_test(managed, the_next_manager_brings_recorders_back);
+    tcase_add_test(managed, a_recorder_pinned_without_an_alternative_is_released);
     tcase_add_test(managed, the_manager_looks_again_at_a_recorder_that_it_left_unlinked);
-    tcase_add_test(managed, another_microphone_comes_and_goes_with_its_stream);
-    tcase_add_test(managed, what_cannot_be_opened_is_tried_again);
+    tcase_add_test(managed, a_further_microphone_appears_and_disappears_with_its_stream);
+    tcase_add_test(managed, failed_opens_are_retried);
     suite_add_tcase(s, managed);
     TCase *const faults = tcase_create("faults");
     tcase_add_checked_fixture(faults, setup, teardown);
-    tcase_add_test(faults, nodes_that_are_destroyed_come_back);
-    tcase_add_test(faults, a_clock_that_stands_is_replaced);
-    tcase_add_test(faults, nodes_of_the_others_come_back);
-    tcase_add_test(faults, who_chose_a_destroyed_node_is_brought_back);
-    tcase_add_test(faults, a_busy_graph_does_not_hold_up_another_microphone);
-    tcase_add_test(faults, pipewire_goes_amid_a_change);
-    tcase_add_test(faults, what_keeps_a_node_from_opening_is_told);
+    tcase_add_test(faults, destroyed_nodes_are_recreated);
+    tcase_add_test(faults, a_stopped_clock_is_replaced);
+    tcase_add_test(faults, further_nodes_are_recreated);
+    tcase_add_test(faults, recorders_of_a_destroyed_node_are_brought_back);
+    tcase_add_test(faults, a_busy_graph_does_not_delay_another_microphone);
+    tcase_add_test(faults, pipewire_ends_during_a_change);
+    tcase_add_test(faults, the_reason_why_a_node_does_not_open_is_reported);
     tcase_add_test(faults, one_data_loop_of_several);
     suite_add_tcase(s, faults);
     /* PipeWire's threads would not be in the fork; the session is ended below */

@@ -157,8 +157,8 @@ START_TEST(length_rate_and_place_are_kept) {
 }
 END_TEST
 
-/* Common formats in and out; what a coded file's format cannot keep becomes 16 bits. */
-START_TEST(the_name_says_the_kind_of_file) {
+/* Common formats in and out. Samples of a coded format that the output cannot hold become 16 bits. */
+START_TEST(the_name_determines_the_kind_of_file) {
     static const struct {
         const char *out;
         int format;
@@ -195,7 +195,7 @@ START_TEST(the_name_says_the_kind_of_file) {
 }
 END_TEST
 
-START_TEST(full_strength_differs_and_a_floor_holds) {
+START_TEST(full_strength_changes_the_sound_and_floor_0_loses_nothing) {
     size_t n = 48000;
     float *x = make_sound(n, 1, 48000, .5f);
     write_sound(in_dir("x.wav"), SF_FORMAT_WAV | SF_FORMAT_FLOAT, x, n, 1, 48000);
@@ -253,7 +253,7 @@ START_TEST(a_low_cut_removes_hum) {
 }
 END_TEST
 
-START_TEST(channels_are_enhanced_each_alone) {
+START_TEST(channels_are_enhanced_independently) {
     size_t n = 30000;
     float *two = make_sound(n, 2, 48000, .5f), *one = malloc(n * sizeof *one);
     for (size_t i = 0; i < n; i++)
@@ -288,7 +288,7 @@ START_TEST(too_loud_input_is_limited) {
 }
 END_TEST
 
-/* One line on stderr that holds both words; no output file and no leftovers. */
+/* Expects one line with both words on stderr, no output file and no leftovers. */
 static void ck_refused(int status, int expected, const char *word, const char *second) {
     ck_assert_msg(status == expected, "status %d: %s", status, err_text);
     ck_assert_msg(strstr(err_text, word) && strstr(err_text, second), "'%s', '%s' not in: %s", word, second, err_text);
@@ -299,7 +299,7 @@ static void ck_one_line(void) {
     ck_assert_ptr_eq(strchr(err_text, '\n') + 1, err_text + strlen(err_text));
 }
 
-START_TEST(garbage_is_refused_by_name) {
+START_TEST(unusable_inputs_are_refused_by_name) {
     const char *out = in_dir("refused.wav");
     char name[128];
     ck_refused(run("enhance", "/nonexistent/in.wav", out, NULL), 1, "primeknet: /nonexistent/in.wav: No such file", "");
@@ -330,7 +330,14 @@ START_TEST(garbage_is_refused_by_name) {
     write_sound(in_dir("slow.wav"), SF_FORMAT_WAV | SF_FORMAT_FLOAT, bad, 300, 2, 100);
     ck_refused(run("enhance", in_dir("slow.wav"), out, NULL), 1, "slow.wav", "100 Hz cannot be resampled");
     ck_one_line();
-    write_sound(in_dir("good.wav"), SF_FORMAT_WAV | SF_FORMAT_FLOAT, bad, 300, 2, 48000);
+}
+END_TEST
+
+START_TEST(unusable_models_and_outputs_are_refused_by_name) {
+    const char *out = in_dir("refused.wav");
+    const float x[600] = {0};
+    put_content(in_dir("text.wav"), "this is no sound");
+    write_sound(in_dir("good.wav"), SF_FORMAT_WAV | SF_FORMAT_FLOAT, x, 300, 2, 48000);
     ck_refused(run("enhance", in_dir("good.wav"), out, "--model", "enormous", NULL), 1, "enormous", "");
     ck_one_line();
     ck_refused(run("enhance", in_dir("good.wav"), out, "--model", in_dir("text.wav"), NULL), 1, "text.wav", "");
@@ -342,12 +349,12 @@ START_TEST(garbage_is_refused_by_name) {
     ck_assert_ptr_nonnull(strstr(err_text, " .wav .flac .mp3 .ogg "));
     ck_refused(run("enhance", in_dir("good.wav"), in_dir("out"), NULL), 1, "/out: has no extension", " .wav .flac ");
     ck_one_line();
-    write_sound(in_dir("three.wav"), SF_FORMAT_WAV | SF_FORMAT_FLOAT, bad, 200, 3, 48000);
+    write_sound(in_dir("three.wav"), SF_FORMAT_WAV | SF_FORMAT_FLOAT, x, 200, 3, 48000);
     ck_refused(run("enhance", in_dir("three.wav"), in_dir("out.mp3"), NULL), 1, "out.mp3",
                "cannot hold 3 channels at 48000 Hz");
     ck_one_line();
     ck_assert_ptr_null(strstr(strstr(err_text, "choose one of"), ".mp3"));
-    write_sound(in_dir("fast.wav"), SF_FORMAT_WAV | SF_FORMAT_FLOAT, bad, 300, 2, 96000);
+    write_sound(in_dir("fast.wav"), SF_FORMAT_WAV | SF_FORMAT_FLOAT, x, 300, 2, 96000);
     ck_refused(run("enhance", in_dir("fast.wav"), in_dir("out.opus"), NULL), 1, "out.opus",
                "cannot hold 2 channels at 96000 Hz");
     ck_one_line();
@@ -356,7 +363,11 @@ START_TEST(garbage_is_refused_by_name) {
     ck_one_line();
     ck_refused(run("enhance", in_dir("good.wav"), dir, NULL), 1, dir, "is a folder");
     ck_one_line();
+}
+END_TEST
 
+START_TEST(bad_usage_is_refused) {
+    const char *out = in_dir("refused.wav");
     ck_refused(run("enhance", in_dir("good.wav"), NULL), 2, "OUT is missing", "Usage");
     ck_refused(run("enhance", in_dir("good.wav"), out, "--strength", "1.5", NULL), 2, "--strength", "1.5");
     ck_refused(run("enhance", in_dir("good.wav"), out, "--strength", "nan", NULL), 2, "--strength", "nan");
@@ -382,7 +393,7 @@ START_TEST(a_failed_write_keeps_the_old_file) {
 }
 END_TEST
 
-/* Files in the directory whose names begin like this, and hidden ones. */
+/* Counts files in the directory whose names begin like this, hidden ones included. */
 static unsigned n_called(const char *beginning) {
     DIR *d = opendir(dir);
     ck_assert_ptr_nonnull(d);
@@ -552,7 +563,7 @@ START_TEST(flac_keeps_its_pictures_and_every_comment) {
 }
 END_TEST
 
-/* A tag longer than libsndfile's own, shorter, and one that the file ends in. */
+/* A tag longer than libsndfile's, a shorter one, and one that is cut off by the end of the file. */
 START_TEST(mp3_keeps_its_tag_byte_for_byte) {
     static char tag[3000], got[3000], rest[300000];
     float *x = make_sound(30000, 1, 48000, .5f);
@@ -591,7 +602,7 @@ START_TEST(mp3_keeps_its_tag_byte_for_byte) {
 }
 END_TEST
 
-START_TEST(a_link_is_written_through) {
+START_TEST(a_symbolic_link_is_followed) {
     float *x = make_sound(5000, 1, 48000, .5f);
     write_sound(in_dir("real.wav"), SF_FORMAT_WAV | SF_FORMAT_PCM_16, x, 10, 1, 48000);
     write_sound(in_dir("from.wav"), SF_FORMAT_WAV | SF_FORMAT_PCM_16, x, 5000, 1, 48000);
@@ -656,7 +667,7 @@ START_TEST(a_file_that_is_cut_short_is_enhanced_with_a_warning) {
 }
 END_TEST
 
-/* A length that nobody knew when the header was written. */
+/* The length was unknown when the header was written. */
 START_TEST(a_file_written_through_a_pipe_is_whole) {
     float *x = make_sound(20000, 1, 48000, .5f);
     write_sound(in_dir("piped.wav"), SF_FORMAT_WAV | SF_FORMAT_PCM_16, x, 20000, 1, 48000);
@@ -679,7 +690,7 @@ START_TEST(a_file_written_through_a_pipe_is_whole) {
 }
 END_TEST
 
-START_TEST(a_full_disk_is_said_in_plain_words) {
+START_TEST(a_full_disk_is_reported) {
     float *x = make_sound(200000, 1, 48000, .5f);
     write_sound(in_dir("much.wav"), SF_FORMAT_WAV | SF_FORMAT_PCM_16, x, 200000, 1, 48000);
     free(x);
@@ -692,7 +703,7 @@ START_TEST(a_full_disk_is_said_in_plain_words) {
 }
 END_TEST
 
-START_TEST(values_are_taken_as_set_takes_them) {
+START_TEST(values_are_read_as_set_reads_them) {
     float *x = make_sound(20000, 1, 48000, .5f);
     write_sound(in_dir("v.wav"), SF_FORMAT_WAV | SF_FORMAT_FLOAT, x, 20000, 1, 48000);
     free(x);
@@ -742,7 +753,7 @@ static void make_tree(const char *root) {
     }
 }
 
-/* The same samples as the file alone gives. */
+/* Compares with the samples from enhancing the file alone. */
 static void ck_as_alone(const char *in, const char *out) {
     SF_INFO info, alone_info;
     char alone[128];
@@ -779,7 +790,7 @@ START_TEST(a_folder_is_enhanced_as_it_is_built) {
 }
 END_TEST
 
-START_TEST(a_file_that_fails_leaves_the_others) {
+START_TEST(a_failed_file_does_not_affect_the_others) {
     float *x = make_sound(60000, 1, 48000, .5f);
     write_sound(in_dir("1.wav"), SF_FORMAT_WAV | SF_FORMAT_PCM_16, x, 60000, 1, 48000);
     write_sound(in_dir("3.wav"), SF_FORMAT_WAV | SF_FORMAT_PCM_16, x, 60000, 1, 48000);
@@ -809,7 +820,7 @@ START_TEST(a_file_that_fails_leaves_the_others) {
 }
 END_TEST
 
-START_TEST(no_file_is_written_over_another) {
+START_TEST(no_output_replaces_another_file) {
     make_tree("kept");
     char tree[128], out[128];
     strcpy(tree, in_dir("kept"));
@@ -836,7 +847,7 @@ START_TEST(no_file_is_written_over_another) {
 }
 END_TEST
 
-START_TEST(the_bar_says_what_it_shows) {
+START_TEST(the_bar_describes_its_level) {
     make_tree("bars");
     int terminal = posix_openpt(O_RDWR | O_NOCTTY), status;
     ck_assert(terminal >= 0 && grantpt(terminal) == 0 && unlockpt(terminal) == 0);
@@ -914,8 +925,9 @@ static double power(const float *x, size_t n) {
     return sum / (double)n;
 }
 
-/* Tone, noise and a room with a direct path and one echo: the pair must be just that, at the level asked for. */
-START_TEST(a_mixture_is_its_parts) {
+/* A tone, noise and a room with a direct path and one echo: the pair must contain exactly these, at the requested
+ * level. */
+START_TEST(a_mixture_is_the_sum_of_its_parts) {
     enum { n = 48000, n_noise = 16000, echo = 960 };
     float *tone = malloc(n * sizeof *tone), *noise = make_sound(n_noise, 1, 16000, .5f),
           room[1000] = {[3] = -.5f, [3 + echo] = .1f};
@@ -952,7 +964,7 @@ START_TEST(a_mixture_is_its_parts) {
 }
 END_TEST
 
-START_TEST(one_pair_is_one_pair) {
+START_TEST(a_single_pair_is_mixed_once) {
     float *x = make_sound(8000, 1, 16000, .5f);
     write_sound(in_dir("p.wav"), SF_FORMAT_WAV | SF_FORMAT_PCM_16, x, 8000, 1, 16000);
     free(x);
@@ -1008,7 +1020,7 @@ START_TEST(a_seed_draws_the_same_again) {
 }
 END_TEST
 
-START_TEST(what_cannot_be_mixed_is_refused) {
+START_TEST(unusable_material_is_refused) {
     float x[600] = {0};
     write_sound(in_dir("silent.wav"), SF_FORMAT_WAV | SF_FORMAT_PCM_16, x, 600, 1, 48000);
     x[5] = .5f;
@@ -1043,7 +1055,7 @@ START_TEST(what_cannot_be_mixed_is_refused) {
 }
 END_TEST
 
-START_TEST(comparing_prints_a_line_a_file) {
+START_TEST(compare_prints_a_line_per_file) {
     size_t n = 96000;
     float *clean = make_sound(n, 1, 48000, .3f), *x = malloc(n * sizeof *x);
     for (size_t i = 0; i < n; i++)
@@ -1090,8 +1102,8 @@ START_TEST(comparing_prints_a_line_a_file) {
 }
 END_TEST
 
-/* The scorer as a package of that name has it: what compare says it heard. */
-START_TEST(pesq_is_scored_where_there_is_a_scorer) {
+/* A fake scorer with the interface of the real package. */
+START_TEST(pesq_needs_a_scorer) {
     float *x = make_sound(48000, 1, 48000, .3f);
     write_sound(in_dir("a.wav"), SF_FORMAT_WAV | SF_FORMAT_FLOAT, x, 48000, 1, 48000);
     free(x);
@@ -1176,34 +1188,36 @@ int main(void) {
     Suite *s = suite_create("files");
     TCase *t = tcase_create("files");
     tcase_add_loop_test(t, length_rate_and_place_are_kept, 0, sizeof kinds / sizeof *kinds);
-    tcase_add_test(t, the_name_says_the_kind_of_file);
-    tcase_add_test(t, full_strength_differs_and_a_floor_holds);
+    tcase_add_test(t, the_name_determines_the_kind_of_file);
+    tcase_add_test(t, full_strength_changes_the_sound_and_floor_0_loses_nothing);
     tcase_add_test(t, a_low_cut_removes_hum);
-    tcase_add_test(t, channels_are_enhanced_each_alone);
+    tcase_add_test(t, channels_are_enhanced_independently);
     tcase_add_test(t, too_loud_input_is_limited);
-    tcase_add_test(t, garbage_is_refused_by_name);
+    tcase_add_test(t, unusable_inputs_are_refused_by_name);
+    tcase_add_test(t, unusable_models_and_outputs_are_refused_by_name);
+    tcase_add_test(t, bad_usage_is_refused);
     tcase_add_test(t, a_failed_write_keeps_the_old_file);
     tcase_add_test(t, an_interrupt_leaves_nothing_behind);
     tcase_add_loop_test(t, tags_are_kept, 0, sizeof tagged / sizeof *tagged);
     tcase_add_test(t, flac_keeps_its_pictures_and_every_comment);
     tcase_add_test(t, mp3_keeps_its_tag_byte_for_byte);
-    tcase_add_test(t, a_link_is_written_through);
+    tcase_add_test(t, a_symbolic_link_is_followed);
     tcase_add_loop_test(t, a_file_that_is_cut_short_is_enhanced_with_a_warning, 0, sizeof cut / sizeof *cut);
     tcase_add_test(t, a_file_written_through_a_pipe_is_whole);
-    tcase_add_test(t, a_full_disk_is_said_in_plain_words);
-    tcase_add_test(t, values_are_taken_as_set_takes_them);
+    tcase_add_test(t, a_full_disk_is_reported);
+    tcase_add_test(t, values_are_read_as_set_reads_them);
     tcase_add_test(t, a_folder_is_enhanced_as_it_is_built);
-    tcase_add_test(t, a_file_that_fails_leaves_the_others);
-    tcase_add_test(t, no_file_is_written_over_another);
-    tcase_add_test(t, the_bar_says_what_it_shows);
+    tcase_add_test(t, a_failed_file_does_not_affect_the_others);
+    tcase_add_test(t, no_output_replaces_another_file);
+    tcase_add_test(t, the_bar_describes_its_level);
     tcase_add_test(t, an_interrupt_ends_all_files_and_leaves_nothing_half_written);
     tcase_add_test(t, bench_prints_json);
-    tcase_add_test(t, a_mixture_is_its_parts);
-    tcase_add_test(t, one_pair_is_one_pair);
+    tcase_add_test(t, a_mixture_is_the_sum_of_its_parts);
+    tcase_add_test(t, a_single_pair_is_mixed_once);
     tcase_add_test(t, a_seed_draws_the_same_again);
-    tcase_add_test(t, what_cannot_be_mixed_is_refused);
-    tcase_add_test(t, comparing_prints_a_line_a_file);
-    tcase_add_test(t, pesq_is_scored_where_there_is_a_scorer);
+    tcase_add_test(t, unusable_material_is_refused);
+    tcase_add_test(t, compare_prints_a_line_per_file);
+    tcase_add_test(t, pesq_needs_a_scorer);
 #ifdef HAVE_CAIRO
     tcase_add_test(t, a_plot_is_a_picture);
 #else

@@ -61,7 +61,7 @@ static void write_sound(const char *path, int format, size_t n) {
     ck_assert_int_eq(sf_close(f), 0);
 }
 
-/* Frames that can be read, -1 if it is none. */
+/* Returns the number of frames that can be read; -1: not a sound file. */
 static sf_count_t length(const char *path) {
     SF_INFO info = {0};
     SNDFILE *f = sf_open(path, SFM_READ, &info);
@@ -98,7 +98,7 @@ static void save(const char *path, const struct bytes *b) {
 
 /* ---- the tool ---------------------------------------------------------------------------------------------------- */
 
-/* What fails in the program that is run: a system call, if `flags` are among its arguments' bits. */
+/* Makes a system call fail in the program under test, if its arguments contain the bits `flags`. */
 struct denial {
     int call, argument, error;
     unsigned flags;
@@ -150,7 +150,7 @@ static pid_t start(const char *from, const char *to, const struct how *how) {
     _exit(98);
 }
 
-/* The exit status, or minus the signal. */
+/* Returns the exit status, or minus the signal. */
 static int await(pid_t pid) {
     int status;
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);
@@ -218,7 +218,7 @@ static uint64_t get_length(const struct bytes *b) {
     return n;
 }
 
-/* A quarter of the length is in the header. */
+/* The header states a quarter of the length. */
 static bool make_short_header(struct bytes *b) {
     if (formats[of].field)
         put_length(b, get_length(b) / 4);
@@ -242,7 +242,7 @@ static bool join(struct bytes *b) {
     return true;
 }
 
-/* In the sound, after a third of it. */
+/* Damages the samples, a third of the way in. */
 static bool damage(struct bytes *b) {
     for (size_t i = 0; i < 800 && formats[of].tells_damage; i++)
         b->data[b->n / 3 + i] ^= 0x5a;
@@ -328,7 +328,7 @@ static void ck_fault(unsigned i, const struct bytes *whole) {
     unlink(in);
 }
 
-START_TEST(every_format_and_fault_is_as_promised) {
+START_TEST(every_format_and_fault_is_as_documented) {
     begin(_i);
     char in[512];
     snprintf(in, sizeof in, "%s", in_dir(formats[_i].name));
@@ -356,8 +356,8 @@ START_TEST(every_format_and_fault_is_as_promised) {
 }
 END_TEST
 
-/* Of different rates: the first is enhanced, and kept in place. */
-START_TEST(what_is_joined_must_be_alike) {
+/* If the rates differ, the first part is enhanced; in place, the file is not changed. */
+START_TEST(joined_files_must_match) {
     begin(_i);
     char in[512];
     snprintf(in, sizeof in, "%s", in_dir(formats[_i].name));
@@ -412,7 +412,7 @@ END_TEST
 
 /* ---- sizes ------------------------------------------------------------------------------------------------------- */
 
-/* More than 4 GiB, whose lengths have lost their upper bits; a hole takes no room. */
+/* Files over 4 GiB whose lengths have lost their upper bits, written as holes to save space. */
 START_TEST(a_length_that_wrapped_around_is_corrected) {
     begin(0);
     const uint64_t n = (UINT64_C(1) << 32) + 96000;
@@ -441,7 +441,7 @@ START_TEST(a_length_that_wrapped_around_is_corrected) {
 }
 END_TEST
 
-/* No header of AIFF says how much it is. */
+/* AIFF has no header for such a length. */
 START_TEST(an_aiff_file_over_4_gib_is_refused) {
     begin(0);
     const char head[54] = "FORM....AIFFCOMM\0\0\0\x12\0\1....\0\x10\x40\x0e\xbb\x80\0\0\0\0\0\0SSND";
@@ -454,7 +454,7 @@ START_TEST(an_aiff_file_over_4_gib_is_refused) {
 }
 END_TEST
 
-START_TEST(what_a_format_cannot_count_is_not_begun) {
+START_TEST(sounds_too_long_for_a_format_are_refused) {
     static const struct {
         const char *name;
         int subtype, format;
@@ -570,7 +570,8 @@ START_TEST(a_name_of_255_bytes_is_written) {
 }
 END_TEST
 
-/* As ffmpeg writes it: frames vary in size, and there is no encoder's own one, so that the length is a guess. */
+/* As ffmpeg writes it: frames vary in size, and no encoder's info frame has their number, so libsndfile guesses the
+ * length. */
 START_TEST(mp3_in_a_wav_is_whole) {
     static const unsigned char head[] = {
         'R', 'I', 'F', 'F', 0, 0, 0, 0, 'W', 'A', 'V', 'E', 'f', 'm', 't', ' ', 30, 0, 0, 0, 0x55, 0, 1, 0, 0x44, 0xac,
@@ -604,7 +605,7 @@ START_TEST(mp3_in_a_wav_is_whole) {
 }
 END_TEST
 
-START_TEST(what_to_do_with_other_files_is_said) {
+START_TEST(errors_say_what_to_do_with_other_files) {
     static const struct {
         const char *name, *head, *says;
         size_t n;
@@ -657,17 +658,17 @@ int main(void) {
         const TTest *test;
         int n;
     } cases[] = {
-        {"faults", every_format_and_fault_is_as_promised, N_FORMATS},
-        {"joined", what_is_joined_must_be_alike, N_FORMATS - 1}, /* Opus has one rate */
+        {"faults", every_format_and_fault_is_as_documented, N_FORMATS},
+        {"joined", joined_files_must_match, N_FORMATS - 1}, /* Opus has one rate */
         {"signals", no_signal_leaves_anything_behind, N_FORMATS},
         {"wrapped", a_length_that_wrapped_around_is_corrected, 1},
         {"sizes", an_aiff_file_over_4_gib_is_refused, 1},
-        {"sizes", what_a_format_cannot_count_is_not_begun, 1},
+        {"sizes", sounds_too_long_for_a_format_are_refused, 1},
         {"sizes", a_wav_file_of_unknown_length_may_exceed_4_gib, 1},
         {"streams", pipes_and_standard_streams_are_files_too, 1},
         {"names", a_name_of_255_bytes_is_written, 1},
         {"MP3 in WAV", mp3_in_a_wav_is_whole, 1},
-        {"others", what_to_do_with_other_files_is_said, 1},
+        {"others", errors_say_what_to_do_with_other_files, 1},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         TCase *t = tcase_create(cases[i].name); /* CK_RUN_CASE chooses one */

@@ -55,13 +55,13 @@ static void on_error(void *data, uint32_t id, int seq, int res, const char *mess
 static const struct pw_registry_events registry_events = {PW_VERSION_REGISTRY_EVENTS, .global = on_global};
 static const struct pw_core_events core_events = {PW_VERSION_CORE_EVENTS, .done = on_done, .error = on_error};
 
-/* Until PipeWire has answered all that it was asked. */
+/* Waits until PipeWire has answered all requests. */
 static void await(struct asker *a) {
     a->seq = pw_core_sync(a->core, PW_ID_CORE, 0);
     pw_main_loop_run(a->loop);
 }
 
-/* NULL, or what is wrong. */
+/* Returns NULL, or what is wrong. */
 static const char *ask(struct asker *a) {
     const struct spa_type_info *const info =
             spa_debug_type_find_short(a->value ? spa_type_param : spa_type_node_command_id, a->what);

@@ -1,5 +1,5 @@
-/* A desktop's portal on the session bus that starts programs at login: prints one line per request. Its answer is read
- * from the file that is named: "yes", "no" or, as by a user who cancels, anything else. */
+/* The desktop's portal for programs that start at login, on the session bus: prints one line per request. Its answer is
+ * in the file that the argument names: "yes", "no" or, for a user who cancels, anything else. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -34,7 +34,7 @@ struct probe {
     _Atomic float loudest;
 };
 
-/* A sample of white noise in [-1,1), a function of the position alone. */
+/* Returns a sample of white noise in [-1,1) that depends only on the position. */
 static float noise(uint64_t position) {
     uint64_t x = position * 0x9e3779b97f4a7c15u;
     x = (x ^ x >> 31) * 0xbf58476d1ce4e5b9u;

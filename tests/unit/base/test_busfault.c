@@ -1,4 +1,5 @@
-/* Memory that is smaller than its owner said: a thread that survives reads zeros, any other one ends the process. */
+/* Memory that is smaller than its owner said: a thread that called busfault_survive reads zeros; on any other, SIGBUS
+ * ends the process. */
 #include "config.h"
 
 #include "base/busfault.h"
@@ -21,7 +22,7 @@ static volatile char *shrunk(size_t pages) {
     return ret;
 }
 
-START_TEST(a_thread_that_survives_reads_zeros_and_goes_on) {
+START_TEST(a_surviving_thread_reads_zeros_and_continues) {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     volatile char *const at = shrunk(3);
     ck_assert_int_eq(busfault_install(), 0);
@@ -55,7 +56,7 @@ END_TEST
 int main(void) {
     Suite *suite = suite_create("busfault");
     TCase *tcase = tcase_create("busfault");
-    tcase_add_test(tcase, a_thread_that_survives_reads_zeros_and_goes_on);
+    tcase_add_test(tcase, a_surviving_thread_reads_zeros_and_continues);
     tcase_add_test_raise_signal(tcase, any_other_thread_ends_the_process, SIGBUS);
     tcase_add_test_raise_signal(tcase, a_signal_from_outside_ends_the_process, SIGBUS);
     suite_add_tcase(suite, tcase);

@@ -50,7 +50,8 @@ static json_t *long_answer(const json_t *request) {
     return ret;
 }
 
-/* "echo" gives "what" back, "wait" says "it" once it is ready, "long" gives that many letters; all else is refused. */
+/* Answers "echo" with "what", "wait" with "it" once that is ready, and "long" with n letters; refuses everything
+ * else. */
 static void answer(void *data, unsigned client, const char *command, const json_t *request) {
     ck_assert_ptr_eq(data, runtime);
     n_answered++;
@@ -117,7 +118,7 @@ static void turn(void) {
         control_dispatch(control);
 }
 
-/* What has come, "" for nothing, "(end)" for the end. */
+/* Returns the received text; "": nothing, "(end)": the end. */
 static const char *heard(int fd) {
     static char text[65536];
     ssize_t n = recv(fd, text, sizeof text - 1, MSG_DONTWAIT);
@@ -160,7 +161,7 @@ START_TEST(loose_directory_is_closed) {
 }
 END_TEST
 
-/* A directory that is another user's, or leads elsewhere, is left alone. */
+/* A directory of another user, or a symbolic link to one, is left alone. */
 START_TEST(strange_directory_is_refused) {
     struct stat st;
     struct err err = {0};
@@ -199,8 +200,8 @@ START_TEST(one_daemon_only) {
 }
 END_TEST
 
-/* A socket, a file or a link with its name that is left over is no obstacle, and what a link leads to is left alone. */
-START_TEST(leftovers) {
+/* A leftover socket, file or symbolic link with the socket's name is replaced, and the link's target is left alone. */
+START_TEST(leftovers_are_no_obstacle) {
     struct err err = {0};
     char victim[160];
     snprintf(victim, sizeof victim, "%s/victim", runtime);
@@ -231,7 +232,7 @@ START_TEST(leftovers) {
 }
 END_TEST
 
-START_TEST(no_place) {
+START_TEST(no_directory) {
     struct control *other = NULL;
     struct err err = {0};
     char path[200];
@@ -295,7 +296,7 @@ START_TEST(garbage_is_refused) {
 }
 END_TEST
 
-/* Random bytes in random pieces get lines back, nothing else, and what they never are is a command. */
+/* Random bytes in random pieces are answered with whole lines, and never taken for a command. */
 START_TEST(noise) {
     char bytes[4096];
     unsigned seed = seed_of_run(20261121);
@@ -318,7 +319,7 @@ START_TEST(noise) {
 }
 END_TEST
 
-START_TEST(pieces_and_heaps) {
+START_TEST(requests_in_pieces_and_in_bulk) {
     int fd = connect_raw();
     for (size_t i = 0; i + 1 < strlen(echo); i++) {
         say(fd, echo + i, 1);
@@ -408,7 +409,7 @@ START_TEST(silent_clients_make_room) {
 }
 END_TEST
 
-/* Those that wait for an answer, or watch and read, make no room. */
+/* Clients that wait for an answer, or watch and read, are not disconnected. */
 START_TEST(many_clients) {
     int fds[CONTROL_MAX_CLIENTS];
     fill(fds);
@@ -482,8 +483,8 @@ START_TEST(no_descriptors_left) {
 }
 END_TEST
 
-/* Names may be cut within a character, and those of files may hold any bytes. */
-START_TEST(a_refusal_says_why_whatever_its_bytes) {
+/* Truncation may cut a name within a character, and file names may contain any bytes. */
+START_TEST(a_refusal_keeps_its_message_whatever_its_bytes) {
     static const struct {
         const char *what, *text;
     } refusals[] = {
@@ -525,9 +526,9 @@ START_TEST(client_that_does_not_read) {
 }
 END_TEST
 
-/* A client that waits for an answer does not block others, and receives the answers to its later requests in order; the
- * request of a client that disconnects is carried out all the same. */
-START_TEST(later) {
+/* A client that waits for an answer does not block others, and receives the answers to its later requests in order. The
+ * request of a client that disconnects is still carried out. */
+START_TEST(a_waiting_client_does_not_block_others) {
     int waiting = connect_raw(), gone = connect_raw(), other = connect_raw();
     say(waiting, wait_for_it, strlen(wait_for_it));
     say(waiting, echo, strlen(echo));
@@ -629,7 +630,7 @@ static void *serve_all(void *data) {
     return data;
 }
 
-START_TEST(asking) {
+START_TEST(a_client_asks) {
     struct err err = {0};
     json_t *got = NULL;
     pthread_t thread;
@@ -664,8 +665,8 @@ static void *get_ready(void *data) {
     return data;
 }
 
-/* While the daemon is alive its answer is waited for, however long. */
-START_TEST(an_answer_that_takes_its_time) {
+/* A client waits for the answer as long as the daemon is alive. */
+START_TEST(a_slow_answer) {
     struct err err = {0};
     json_t *got = NULL;
     pthread_t server, timer;
@@ -693,22 +694,22 @@ int main(void) {
     tcase_add_test(tcase, loose_directory_is_closed);
     tcase_add_test(tcase, strange_directory_is_refused);
     tcase_add_test(tcase, one_daemon_only);
-    tcase_add_test(tcase, leftovers);
-    tcase_add_test(tcase, no_place);
+    tcase_add_test(tcase, leftovers_are_no_obstacle);
+    tcase_add_test(tcase, no_directory);
     tcase_add_loop_test(tcase, garbage_is_refused, 0, sizeof garbage / sizeof garbage[0]);
     tcase_add_test(tcase, noise);
-    tcase_add_test(tcase, pieces_and_heaps);
+    tcase_add_test(tcase, requests_in_pieces_and_in_bulk);
     tcase_add_test(tcase, oversize_line);
     tcase_add_test(tcase, silent_clients_make_room);
     tcase_add_test(tcase, many_clients);
     tcase_add_test(tcase, no_descriptors_left);
-    tcase_add_test(tcase, a_refusal_says_why_whatever_its_bytes);
+    tcase_add_test(tcase, a_refusal_keeps_its_message_whatever_its_bytes);
     tcase_add_test(tcase, client_that_does_not_read);
-    tcase_add_test(tcase, later);
+    tcase_add_test(tcase, a_waiting_client_does_not_block_others);
     tcase_add_test(tcase, watching);
     tcase_add_test(tcase, nobody_answers);
-    tcase_add_test(tcase, asking);
-    tcase_add_test(tcase, an_answer_that_takes_its_time);
+    tcase_add_test(tcase, a_client_asks);
+    tcase_add_test(tcase, a_slow_answer);
     suite_add_tcase(suite, tcase);
     return run_suite(suite, CK_FORK);
 }

@@ -1,10 +1,10 @@
-/* Load control: when a model is too heavy for the machine, and when a heavier one is retried, second by second. */
+/* Load control, second by second: when a model is too heavy for the machine, and when a heavier one is retried. */
 #include "daemon/carry.h"
 #include "tests/support/run.h"
 
 #include <check.h>
 
-/* So many seconds with so many late hops; then, and not before, this. */
+/* Runs steps of so many seconds with so many late hops each, and expects the action only at the end of its step. */
 struct phase {
     unsigned n, n_late;
     float load;
@@ -27,7 +27,7 @@ static void check_phases(unsigned hop, const struct phase *p, unsigned n) {
 
 START_TEST(late_hops_for_ten_seconds_are_too_many) {
     CHECK({100, 0, .9f, false, CARRY_STAY}, {10, 5, .9f, false, CARRY_DOWN}, {10, 187, 2, true, CARRY_DOWN});
-    CHECK({1000, 4, .9f, false, CARRY_STAY}); /* a few now and then are no reason */
+    CHECK({1000, 4, .9f, false, CARRY_STAY}); /* a few late hops do not matter */
     CHECK({9, 187, 1, false, CARRY_STAY}, {9, 0, 1, false, CARRY_STAY}, {9, 187, 1, false, CARRY_STAY});
     CHECK({9, 5, 1, false, CARRY_STAY}, {3, 0, 1, false, CARRY_STAY},
           {4, 5, 1, false, CARRY_DOWN}); /* a pause is not the end */
@@ -42,18 +42,18 @@ START_TEST(longer_hops_count_for_longer) {
 }
 END_TEST
 
-START_TEST(a_heavier_one_needs_room_and_time) {
+START_TEST(a_heavier_model_needs_room_and_time) {
     CHECK({30, 0, .1f, true, CARRY_UP});
-    CHECK({300, 0, .1f, false, CARRY_STAY}); /* there is none */
+    CHECK({300, 0, .1f, false, CARRY_STAY}); /* there is no heavier model */
     CHECK({300, 0, .3f, true, CARRY_STAY}, {1, 0, .2f, true, CARRY_UP});
     CHECK({29, 0, .1f, true, CARRY_STAY}, {1, 5, .1f, true, CARRY_STAY}, {11, 0, .1f, true, CARRY_UP});
     struct carry_state c = {0};
-    for (unsigned s = 0; s < 300; s++) /* a bad one in ten is no room */
+    for (unsigned s = 0; s < 300; s++) /* one bad second in ten: no room */
         ck_assert_int_eq(carry_second(&c, s % 10 ? 0 : 5 * 256, .1f, true), CARRY_STAY);
 }
 END_TEST
 
-START_TEST(tries_become_rarer_until_one_holds) {
+START_TEST(attempts_become_rarer_until_one_succeeds) {
     CHECK({10, 9, 1, false, CARRY_DOWN}, {30, 0, .1f, true, CARRY_UP}, {10, 9, 1, false, CARRY_DOWN},
           {60, 0, .1f, true, CARRY_UP}, {120, 0, .1f, true, CARRY_UP}, /* refused, for its hops took too long */
           {240, 0, .1f, true, CARRY_UP}, {480, 0, .1f, true, CARRY_UP}, {960, 0, .1f, true, CARRY_UP},
@@ -68,8 +68,8 @@ int main(void) {
     TCase *t = tcase_create("carry");
     tcase_add_test(t, late_hops_for_ten_seconds_are_too_many);
     tcase_add_test(t, longer_hops_count_for_longer);
-    tcase_add_test(t, a_heavier_one_needs_room_and_time);
-    tcase_add_test(t, tries_become_rarer_until_one_holds);
+    tcase_add_test(t, a_heavier_model_needs_room_and_time);
+    tcase_add_test(t, attempts_become_rarer_until_one_succeeds);
     suite_add_tcase(suite, t);
     return run_suite(suite, CK_FORK);
 }

@@ -1,5 +1,5 @@
-/* Changes of settings (changes.h), with an engine that finishes loading when the test decides, nodes that only record
- * calls, and a control socket where a client matters. */
+/* Changes of settings (changes.h). The test decides when an engine has been loaded, the nodes only record calls, and
+ * some tests use a control socket. */
 #include "config.h"
 
 #include "base/errands.h"
@@ -30,7 +30,7 @@ static struct changes *changes;
 static struct errands *errands; /* NULL: files are written at once */
 static const struct in_force *now;
 
-/* A line for each thing that is done or said, since the last look. */
+/* One line per action or answer since the last NOTES. */
 static char notes[4096];
 
 static void __attribute__((format(printf, 1, 2))) note(const char *format, ...) {
@@ -114,7 +114,7 @@ static const char *at(const char *name) {
     return p;
 }
 
-/* What the saved file says below its head, whose lines are comments. */
+/* Returns the saved file's text below its head of comments. */
 static const char *saved(void) {
     const char *text = content(at("config/primeknet/primeknet-saved.conf"));
     while (*text == '#')
@@ -225,7 +225,7 @@ static void loaded(int res, const char *why) {
 
 /* ---- one at a time ----------------------------------------------------------------------------------------------- */
 
-START_TEST(at_once) {
+START_TEST(requests_that_take_effect_at_once) {
     start();
     ask(1, SETTING_strength, "0.5");
     NOTES("small, 0.5\nclient 1: done\n");
@@ -250,8 +250,8 @@ START_TEST(at_once) {
 }
 END_TEST
 
-/* The same bounds for all, and the last good value stays. */
-START_TEST(what_cannot_be_is_refused) {
+/* All ways to set a value have the same bounds, and keep the last good value. */
+START_TEST(invalid_values_are_refused) {
     start();
     ask(1, SETTING_strength, "1.5");
     NOTES("client 1: strength must be a number from 0 to 1\n");
@@ -307,7 +307,7 @@ START_TEST(saved_and_remembered) {
     ck_assert_str_eq(saved(), "strength = 0.75;\n");
     ck_assert_int_eq(origin(SETTING_strength), FROM_SAVED);
     ck_assert_str_eq(content(at("config/primeknet/primeknet.conf")), "model = ;");
-    put_content(at("config/primeknet/primeknet-saved.conf"), "model = ;"); /* in force all the same */
+    put_content(at("config/primeknet/primeknet-saved.conf"), "model = ;"); /* in force nevertheless */
     ask_to_save(4, SETTING_strength, "0.5");
     ck_assert_ptr_nonnull(strstr(notes, "small, 0.5\nclient 4: strength is now 0.5, but not saved: "));
     ck_assert_ptr_nonnull(strstr(notes, "primeknet-saved.conf:1: syntax error"));
@@ -316,7 +316,8 @@ START_TEST(saved_and_remembered) {
 }
 END_TEST
 
-/* A line of the user's that has no effect is named whenever it is read, and has one again. */
+/* Each reload reports a user's line that a saved value overrides; once that value is gone, the line takes effect
+ * again. */
 START_TEST(saved_and_unset) {
     char text[1024];
     start();
@@ -361,8 +362,8 @@ START_TEST(saved_and_unset) {
 }
 END_TEST
 
-/* What a reload reads meanwhile still has the saved value: it does not answer who waits to be rid of it. */
-START_TEST(a_reload_overtakes_what_is_unset) {
+/* A reload in the meantime still reads the saved value, so it must not answer the pending unset. */
+START_TEST(a_reload_does_not_answer_a_pending_unset) {
     put_content(at("config/primeknet/primeknet-saved.conf"), "model = \"small\"; strength = 0.5;");
     put_file("model = \"base\"");
     ck_assert_int_eq(open_changes(), 0);
@@ -391,7 +392,7 @@ START_TEST(a_reload_overtakes_what_is_unset) {
 }
 END_TEST
 
-/* Without a file, and while an engine is loaded. */
+/* Without a file, and while an engine is being loaded. */
 START_TEST(saved_while_one_loads) {
     ck_assert_int_eq(unlink(at("config/primeknet/primeknet.conf")), 0);
     ck_assert_int_eq(open_changes(), 0);
@@ -408,7 +409,7 @@ END_TEST
 
 /* ---- another engine ---------------------------------------------------------------------------------------------- */
 
-START_TEST(an_engine_is_waited_for) {
+START_TEST(a_request_waits_for_its_engine) {
     start();
     ask(1, SETTING_model, "base");
     NOTES("load base\n");
@@ -435,7 +436,7 @@ START_TEST(an_engine_is_waited_for) {
 }
 END_TEST
 
-/* The others go on meanwhile, and what they set outlasts the load, whatever comes of it. */
+/* Requests that need no engine proceed meanwhile, and their values survive the load, whether it succeeds or not. */
 START_TEST(requests_while_one_loads) {
     for (int fails = 0; fails < 2; fails++) {
         put_file("model = \"small\"");
@@ -458,15 +459,15 @@ START_TEST(requests_while_one_loads) {
 }
 END_TEST
 
-/* The newest request wins; earlier ones are answered together with it, and save what is in force. */
-START_TEST(a_newer_one_supersedes) {
+/* The newest request wins. Earlier ones are answered together with it, and save the values in force. */
+START_TEST(a_newer_request_supersedes) {
     start();
     ask_to_save(1, SETTING_model, "base");
     ask(2, SETTING_engine, "cpu");
     NOTES("load base\nload base\n");
     ask(3, SETTING_model, "large");
     NOTES("load large\n");
-    ask(4, SETTING_model, "large"); /* the same again is no reason to start anew */
+    ask(4, SETTING_model, "large"); /* the same request again does not restart the load */
     NOTES("");
     loaded(0, NULL);
     NOTES("large\nclient 1: done\nclient 2: done\nclient 3: done\nclient 4: done\n");
@@ -479,7 +480,7 @@ START_TEST(a_newer_one_supersedes) {
 }
 END_TEST
 
-START_TEST(the_engine_in_use_is_wanted_again) {
+START_TEST(the_engine_in_use_is_requested_again) {
     start();
     ask(1, SETTING_model, "base");
     ask(2, SETTING_strength, "0.5");
@@ -489,8 +490,8 @@ START_TEST(the_engine_in_use_is_wanted_again) {
 }
 END_TEST
 
-/* A reload counts as a whole: what was set and not saved is gone, while it is loaded for as well as after. */
-START_TEST(a_reload_between) {
+/* A reload replaces all settings: unsaved values are lost, also those set while its engine is being loaded. */
+START_TEST(a_reload_discards_unsaved_values) {
     start();
     ask(1, SETTING_strength, "0.5");
     ask(2, SETTING_model, "base");
@@ -508,8 +509,8 @@ START_TEST(a_reload_between) {
 }
 END_TEST
 
-/* Of two reloads that wait the newer one is answered. One that is refused leaves the one that waits alone. */
-START_TEST(a_reload_upon_another) {
+/* Of two pending reloads, the newer one is answered. A refused reload does not affect a pending one. */
+START_TEST(a_reload_during_a_reload) {
     start();
     put_file("model = \"base\"");
     hang_up_signal(1);
@@ -555,7 +556,7 @@ START_TEST(a_deadline_passes) {
     ck_assert_str_eq(code, CODE_TIMEOUT);
     ck_assert(!now->loading);
     ck_assert_str_eq(now->settings.model, "small");
-    ask(3, SETTING_model, "base"); /* and it can be asked for again */
+    ask(3, SETTING_model, "base"); /* and it can be requested again */
     loaded(0, NULL);
     NOTES("load base\nbase\nclient 3: done\n");
 }
@@ -570,7 +571,7 @@ static void ask_again(void *data, const struct request *r, int res, const struct
     }
 }
 
-START_TEST(an_answer_brings_a_request) {
+START_TEST(an_answer_triggers_a_request) {
     start();
     struct request r = client_sets(1, SETTING_model, "base");
     r.answer = ask_again;
@@ -596,7 +597,7 @@ static void own(unsigned client, bool has) {
 }
 
 /* More requests than the control socket has clients. Requests that need not wait are still served. */
-START_TEST(too_many_wait) {
+START_TEST(too_many_requests_wait) {
     start();
     use("yeti", "Blue Yeti");
     for (unsigned i = 0; i < 64; i++)
@@ -617,8 +618,8 @@ START_TEST(too_many_wait) {
 }
 END_TEST
 
-/* Of microphones that come into use in turn while an engine is loaded only the last waits for its own. */
-START_TEST(microphones_upon_each_other) {
+/* If the microphone changes repeatedly while an engine is being loaded, only the last one waits for its own engine. */
+START_TEST(microphones_in_quick_succession) {
     put_file("model = \"small\"\nprofiles = ( { microphone = \"a\"; model = \"base\"; },\n"
              "{ microphone = \"b\"; model = \"large\"; } )\n");
     start();
@@ -647,8 +648,8 @@ static const char with_profiles[] = "model = \"small\"\n"
                                     "{ microphone = \"alsa_input.usb-Headset-00.mono\"; model = \"base\"; "
                                     "strength = 0.25 } )\n";
 
-/* By description, by name, and by the device if its name has changed; another microphone has none. */
-START_TEST(a_profile_comes_and_goes) {
+/* A profile matches by description, by name, or by the device if its name has changed; other microphones have none. */
+START_TEST(a_profile_follows_the_microphone) {
     put_file(with_profiles);
     start();
     ck_assert_int_eq(now->profile, -1);
@@ -709,8 +710,8 @@ START_TEST(a_profile_is_set_and_saved) {
 }
 END_TEST
 
-/* The last good state: without the profile, until the settings are read again. */
-START_TEST(a_profile_that_cannot_be_had) {
+/* The last good state is the one without the profile, until the settings are read again. */
+START_TEST(an_unusable_profile_is_refused) {
     put_file(with_profiles);
     start();
     says = true;
@@ -756,7 +757,8 @@ START_TEST(a_profile_that_cannot_be_had) {
 }
 END_TEST
 
-/* Made of what is in force; what is set goes there; without it all is as before. */
+/* A new profile contains the values in force, and later changes are made in it. After its removal, everything is as
+ * before. */
 START_TEST(a_profile_is_made_and_removed) {
     start();
     own(1, true);
@@ -799,7 +801,7 @@ START_TEST(a_profile_is_made_and_removed) {
 }
 END_TEST
 
-/* Without its profile the microphone may need another engine, and what is set meanwhile stays. */
+/* Without its profile the microphone may need another engine; values set meanwhile stay. */
 START_TEST(a_profile_is_removed_while_one_loads) {
     put_file(with_profiles);
     start();
@@ -869,7 +871,7 @@ static void assert_hears(int fd, const char *line) {
     ck_assert_str_eq(text, line);
 }
 
-/* What it asked for comes into force all the same, and its place is free for the next. */
+/* The client's request is still carried out, and its place is free for the next client. */
 START_TEST(a_client_hangs_up) {
     struct err err = {0};
     start();
@@ -936,7 +938,7 @@ static void stall(void *data) {
     sem_wait(&disk);
 }
 
-/* Waits until the disk has done its work, and one more answer, or more, is there. */
+/* Waits until the disk has finished, and at least one more answer has arrived. */
 static void until_told(const char *last) {
     while (!strstr(notes, last)) {
         struct pollfd fd = {.fd = errands_fd(errands), .events = POLLIN};
@@ -945,8 +947,8 @@ static void until_told(const char *last) {
     }
 }
 
-/* A request to save takes effect immediately, and is answered after saving; others proceed meanwhile. */
-START_TEST(a_disk_that_stalls_holds_nobody_up) {
+/* A request to save takes effect immediately, and is answered after saving. Others proceed meanwhile. */
+START_TEST(a_stalled_disk_does_not_delay_other_requests) {
     struct err err;
     ck_assert_int_eq(sem_init(&disk, 0, 0), 0);
     ck_assert_int_eq(errands_open(&errands, &err), 0);
@@ -982,8 +984,8 @@ START_TEST(a_disk_that_stalls_holds_nobody_up) {
 }
 END_TEST
 
-/* A reload's file is read there, too. What is saved meanwhile is not undone by what the file had before. */
-START_TEST(a_disk_that_stalls_holds_no_reload_up) {
+/* The same thread reads a reload's file. The file's old content does not undo values saved meanwhile. */
+START_TEST(a_stalled_disk_does_not_delay_a_reload) {
     struct err err;
     ck_assert_int_eq(sem_init(&disk, 0, 0), 0);
     ck_assert_int_eq(errands_open(&errands, &err), 0);
@@ -1041,32 +1043,32 @@ int main(void) {
     Suite *suite = suite_create("changes");
     TCase *t = tcase_create("changes");
     tcase_add_checked_fixture(t, set_up, tear_down);
-    tcase_add_test(t, at_once);
-    tcase_add_test(t, what_cannot_be_is_refused);
+    tcase_add_test(t, requests_that_take_effect_at_once);
+    tcase_add_test(t, invalid_values_are_refused);
     tcase_add_test(t, saved_and_remembered);
     tcase_add_test(t, saved_and_unset);
-    tcase_add_test(t, a_reload_overtakes_what_is_unset);
+    tcase_add_test(t, a_reload_does_not_answer_a_pending_unset);
     tcase_add_test(t, saved_while_one_loads);
-    tcase_add_test(t, an_engine_is_waited_for);
+    tcase_add_test(t, a_request_waits_for_its_engine);
     tcase_add_test(t, requests_while_one_loads);
-    tcase_add_test(t, a_newer_one_supersedes);
-    tcase_add_test(t, the_engine_in_use_is_wanted_again);
-    tcase_add_test(t, a_reload_between);
-    tcase_add_test(t, a_reload_upon_another);
+    tcase_add_test(t, a_newer_request_supersedes);
+    tcase_add_test(t, the_engine_in_use_is_requested_again);
+    tcase_add_test(t, a_reload_discards_unsaved_values);
+    tcase_add_test(t, a_reload_during_a_reload);
     tcase_add_test(t, a_deadline_passes);
-    tcase_add_test(t, an_answer_brings_a_request);
-    tcase_add_test(t, too_many_wait);
-    tcase_add_test(t, microphones_upon_each_other);
-    tcase_add_test(t, a_profile_comes_and_goes);
+    tcase_add_test(t, an_answer_triggers_a_request);
+    tcase_add_test(t, too_many_requests_wait);
+    tcase_add_test(t, microphones_in_quick_succession);
+    tcase_add_test(t, a_profile_follows_the_microphone);
     tcase_add_test(t, a_profile_is_set_and_saved);
-    tcase_add_test(t, a_profile_that_cannot_be_had);
+    tcase_add_test(t, an_unusable_profile_is_refused);
     tcase_add_test(t, a_profile_is_made_and_removed);
     tcase_add_test(t, a_profile_is_removed_while_one_loads);
     tcase_add_test(t, a_client_hangs_up);
     tcase_add_test(t, a_start_with_the_last_good_ones);
     tcase_add_test(t, a_start_with_the_defaults);
-    tcase_add_test(t, a_disk_that_stalls_holds_nobody_up);
-    tcase_add_test(t, a_disk_that_stalls_holds_no_reload_up);
+    tcase_add_test(t, a_stalled_disk_does_not_delay_other_requests);
+    tcase_add_test(t, a_stalled_disk_does_not_delay_a_reload);
     suite_add_tcase(suite, t);
     return run_suite(suite, CK_FORK);
 }

@@ -115,7 +115,7 @@ START_TEST(whole_table) {
 }
 END_TEST
 
-/* Whether a step is one that no order of events may bring, and why. */
+/* Returns why no order of events may lead to this step; NULL: it may. */
 static const char *fault(enum gpu_state state, enum gpu_event event, struct gpu_step step) {
     const unsigned loads = step.actions & (LOAD_GPU | LOAD_CPU | LOAD_ANOTHER | LOAD_LIGHTER | LOAD_HEAVIER);
     const bool pause = step.actions & (TRY_SOON | BACK_OFF);

@@ -11,7 +11,7 @@
 
 static char root[] = "/tmp/test-power-XXXXXX";
 
-/* root/path, with its directories, holds the line. */
+/* Writes a line to root/path, and creates its directories. */
 static void put(const char *path, const char *line) {
     char full[512];
     snprintf(full, sizeof full, "%s/%s", root, path);

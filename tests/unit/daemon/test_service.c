@@ -30,7 +30,7 @@ static void stop_listening(void) {
     close(manager);
 }
 
-/* What was told since the last call, or "" for nothing. */
+/* Returns the messages since the last call, or "". */
 static const char *heard(void) {
     static char text[8192];
     ssize_t n = recv(manager, text, sizeof text - 1, MSG_DONTWAIT);

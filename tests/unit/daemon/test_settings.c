@@ -47,13 +47,13 @@ static void assert_accepted(const char *text) {
     ck_assert_msg(parse(&s, text, &err) == 0, "'%s' refused: %s", text, err.text);
 }
 
-/* The code that goes with what a line says. */
+/* The code that belongs to a line's message. */
 static const char *code_for(const char *line) {
     static const struct {
         const char *says, *code;
     } codes[] = {
-        {"no setting", CODE_UNKNOWN_SETTING}, {"more than", CODE_TOO_MANY_PROFILES}, {"duplicate", CODE_DUPLICATE}, {" profile", CODE_BAD_PROFILE},
-        {"must be", CODE_BAD_VALUE}, {"too large", CODE_BAD_VALUE}, {"holds", CODE_BAD_VALUE},
+        {"no setting", CODE_UNKNOWN_SETTING}, {"more than", CODE_TOO_MANY_PROFILES}, {"duplicate", CODE_DUPLICATE},
+        {" profile", CODE_BAD_PROFILE}, {"must be", CODE_BAD_VALUE}, {"too large", CODE_BAD_VALUE}, {"holds", CODE_BAD_VALUE},
         {"longer", CODE_BAD_VALUE}, {"syntax error", CODE_BAD_SYNTAX}, {"@include", CODE_BAD_SYNTAX},
         {"do not end", CODE_UNENDED}, {"UTF-8", CODE_BAD_ENCODING}, {"NUL", CODE_BAD_ENCODING},
     };
@@ -63,7 +63,7 @@ static const char *code_for(const char *line) {
     ck_abort_msg("no code goes with '%s'", line);
 }
 
-/* Refused on that line with these words, in one line, and the settings before left as they were. */
+/* Expects a one-line refusal with this line number and these words, and unchanged settings. */
 static void assert_refused(const char *text, size_t n, int line, const char *words) {
     struct settings s, before;
     struct err err = {0};
@@ -131,7 +131,7 @@ START_TEST(more_microphones) {
 }
 END_TEST
 
-/* Each bound itself is taken, and the next number beyond it is not. */
+/* Each bound itself is accepted, and the next number beyond it is refused. */
 static void assert_bounds(const char *name, double least, double greatest, int whole) {
     char text[128];
     double step = whole ? 1.0 : 1e-9;
@@ -386,7 +386,7 @@ START_TEST(nul_is_refused) {
 }
 END_TEST
 
-START_TEST(comments_and_strings_hide_what_they_hold) {
+START_TEST(settings_in_comments_and_strings_are_ignored) {
     assert_accepted("# @include \"x\"\n// 99999999999\n/* \" @include\n */ strength = 1; # \"\n");
     struct settings s;
     struct err err;
@@ -408,7 +408,7 @@ START_TEST(depth_is_harmless) {
 }
 END_TEST
 
-/* Any bytes end in settings or in one line that names the file. */
+/* Any bytes give settings, or a one-line error that names the file. */
 START_TEST(random_bytes) {
     static const char *const words[] = {
         "strength", "=", ";", "\"", "{", "}", "(", "[", "/*", "*/", "#", "\n", "1", "-0.5", "e9", "0x", "@include ",
@@ -507,7 +507,7 @@ START_TEST(search_order) {
 }
 END_TEST
 
-/* SYSCONFDIR is a folder of the build's here: see tests/unit/local.mk. */
+/* SYSCONFDIR is a folder of the build here: see tests/unit/local.mk. */
 START_TEST(system_file_and_none) {
     struct settings s;
     struct err err;
@@ -532,7 +532,7 @@ static void assert_not_a_file(const char *path, const char *words) {
     ck_assert_msg(strncmp(err.text, path, strlen(path)) == 0 && strstr(err.text, words), "%s", err.text);
 }
 
-START_TEST(what_is_no_file) {
+START_TEST(only_regular_files_are_read) {
     char *big = malloc(65538);
     memset(big, '\n', 65537);
     big[65537] = '\0';
@@ -557,7 +557,7 @@ START_TEST(what_is_no_file) {
 }
 END_TEST
 
-START_TEST(set_takes_what_a_file_takes) {
+START_TEST(set_accepts_the_values_of_a_file) {
     static const struct {
         const char *name, *value, *words; /* words of the refusal, or NULL */
     } cases[] = {
@@ -595,6 +595,10 @@ START_TEST(set_takes_what_a_file_takes) {
         settings_text(&s, setting, text, sizeof text);
         ck_assert_msg(strncmp(text, cases[i].value, strlen(cases[i].value)) == 0, "%s is %s", cases[i].value, text);
     }
+}
+END_TEST
+
+START_TEST(set_ignores_the_case_of_words) {
     static const struct {
         int setting;
         const char *value, *is;
@@ -613,6 +617,10 @@ START_TEST(set_takes_what_a_file_takes) {
         settings_text(&s, capitals[i].setting, text, sizeof text);
         ck_assert_str_eq(text, capitals[i].is);
     }
+}
+END_TEST
+
+START_TEST(set_finds_names_without_their_units) {
     struct err err = {0};
     ck_assert_int_lt(settings_find("flor-db", &err), 0);
     ck_assert_str_eq(err.text, "there is no setting \"flor_db\"; did you mean floor_db?");
@@ -627,7 +635,7 @@ START_TEST(set_takes_what_a_file_takes) {
 }
 END_TEST
 
-/* What the saved file says below its head, whose lines are comments. */
+/* Returns the saved file's text below its head of comments. */
 static const char *saved_text(const char *file) {
     const char *text = content(at(file));
     while (*text == '#')
@@ -667,7 +675,7 @@ static const struct {
     {"", "preset = \"natural\"; low_cut_hz = 90", "gpu", "1", "preset = \"natural\";\nlow_cut_hz = 90.0;\ngpu = 1;\n"},
 };
 
-/* In the program's own file, which counts; the user's stays as it is. */
+/* Saves to the program's own file, which has precedence; the user's file is not changed. */
 START_TEST(one_value_is_saved) {
     struct settings s, again, what;
     struct err err = {0};
@@ -694,7 +702,7 @@ START_TEST(one_value_is_saved) {
 }
 END_TEST
 
-/* Beside the file, whatever that is called; without one, where the user's would be. */
+/* The saved file is beside the settings file, whatever its name; without one, where the user's file would be. */
 START_TEST(where_it_is_saved) {
     static const char *const names[][2] = {
         {"t.conf", "t-saved.conf"}, {"t.conf.d", "t.conf.d-saved"}, {".conf", "-saved.conf"}, {"t", "t-saved"}};
@@ -732,7 +740,7 @@ START_TEST(where_it_is_saved) {
 }
 END_TEST
 
-/* Which line counts, and which of the user's lines does not. */
+/* Which line is in force, and which of the user's lines is overridden. */
 static const struct {
     const char *file, *saved;
     int lines[4]; /* of preset, strength, floor_db and low_cut_hz: in the saved file, negative in the other */
@@ -751,7 +759,7 @@ static const struct {
      "\nprofiles = ( { microphone = \"a\" } )", {0}, "profile 1 2;"},
 };
 
-START_TEST(it_is_known_where_a_value_comes_from) {
+START_TEST(the_origin_of_each_value_is_known) {
     struct settings s;
     char hidden[256] = "";
     put("t.conf", origins[_i].file);
@@ -771,7 +779,7 @@ START_TEST(it_is_known_where_a_value_comes_from) {
 }
 END_TEST
 
-/* Without what is saved of it the file's value counts, or the default. */
+/* Without its saved value, a setting has the file's value, or the default. */
 START_TEST(one_value_is_unset) {
     static const struct {
         const char *file, *before, *name, *after, *value;
@@ -812,7 +820,7 @@ START_TEST(one_value_is_unset) {
 }
 END_TEST
 
-/* A preset's settings replace its values, wherever they stand; what they come to is named. */
+/* The settings of a preset override its values, in any order; the result has the name of the preset that it equals. */
 static const struct {
     const char *text;
     double strength, floor_db, low_cut_hz;
@@ -855,7 +863,7 @@ START_TEST(presets_are_named_where_they_are_refused) {
 }
 END_TEST
 
-/* A preset goes to the profile in use as far as that has its settings. */
+/* A preset is saved in the active profile, for those of its settings that the profile contains. */
 START_TEST(a_preset_is_set_and_saved_where_its_values_come_from) {
     static const struct {
         const char *file, *saved;
@@ -960,8 +968,8 @@ static void save_profile(const struct settings *s, const char *microphone) {
     ck_assert_msg(settings_save_profile(&what, s, at("t.conf"), microphone, &err) == 0, "%s", err.text);
 }
 
-/* What the file has of it is taken away, and is there again once it has none. */
-START_TEST(a_profile_comes_and_goes) {
+/* Removing a profile of the user's file saves an empty one, which hides it; removing any other one saves nothing. */
+START_TEST(a_profile_is_added_and_removed) {
     static const char own[] = "profiles = (\n    {\n        microphone = \"a\";\n        strength = 0.5;\n"
                               "        floor_db = \"off\";\n        low_cut_hz = 70.0;\n        model = \"auto\";\n"
                               "    }\n);\n",
@@ -998,7 +1006,7 @@ START_TEST(a_profile_comes_and_goes) {
 }
 END_TEST
 
-/* Those of both files count together. */
+/* The profiles of both files count together. */
 START_TEST(too_many_profiles) {
     struct settings s, what;
     struct err err = {0};
@@ -1020,7 +1028,7 @@ START_TEST(too_many_profiles) {
 }
 END_TEST
 
-/* Links and rights stay, and what is wrong by now is the user's to mend. */
+/* Symbolic links and permissions stay. A file that has become invalid is left for the user to fix. */
 START_TEST(the_saved_file_is_a_file_like_others) {
     struct settings s;
     struct err err = {0};
@@ -1108,7 +1116,7 @@ int main(void) {
     tcase_add_test(text, presets_are_named_where_they_are_refused);
     tcase_add_loop_test(text, garbage_is_refused, 0, sizeof garbage / sizeof garbage[0]);
     tcase_add_test(text, nul_is_refused);
-    tcase_add_test(text, comments_and_strings_hide_what_they_hold);
+    tcase_add_test(text, settings_in_comments_and_strings_are_ignored);
     tcase_add_test(text, depth_is_harmless);
     tcase_add_test(text, random_bytes);
     tcase_set_timeout(text, 60);
@@ -1117,15 +1125,17 @@ int main(void) {
     tcase_set_timeout(files, 60);
     tcase_add_test(files, search_order);
     tcase_add_test(files, system_file_and_none);
-    tcase_add_test(files, what_is_no_file);
-    tcase_add_test(text, set_takes_what_a_file_takes);
+    tcase_add_test(files, only_regular_files_are_read);
+    tcase_add_test(text, set_accepts_the_values_of_a_file);
+    tcase_add_test(text, set_ignores_the_case_of_words);
+    tcase_add_test(text, set_finds_names_without_their_units);
     tcase_add_loop_test(files, one_value_is_saved, 0, sizeof saved / sizeof saved[0]);
     tcase_add_test(files, where_it_is_saved);
-    tcase_add_loop_test(files, it_is_known_where_a_value_comes_from, 0, sizeof origins / sizeof origins[0]);
+    tcase_add_loop_test(files, the_origin_of_each_value_is_known, 0, sizeof origins / sizeof origins[0]);
     tcase_add_test(files, one_value_is_unset);
     tcase_add_test(files, a_preset_is_set_and_saved_where_its_values_come_from);
     tcase_add_test(files, profiles);
-    tcase_add_test(files, a_profile_comes_and_goes);
+    tcase_add_test(files, a_profile_is_added_and_removed);
     tcase_add_test(files, too_many_profiles);
     tcase_add_test(files, the_saved_file_is_a_file_like_others);
     tcase_add_test(files, shipped_file_is_the_defaults);

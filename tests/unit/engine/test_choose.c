@@ -58,7 +58,7 @@ START_TEST(measured_once_then_remembered) {
 }
 END_TEST
 
-START_TEST(what_holds_for_another_machine_or_is_garbage_is_measured_again) {
+START_TEST(stored_garbage_or_another_machines_choice_is_measured_again) {
     choose();
     char *line = strdup(content(file));
     char other[600];
@@ -75,7 +75,7 @@ START_TEST(what_holds_for_another_machine_or_is_garbage_is_measured_again) {
 }
 END_TEST
 
-START_TEST(a_base_of_another_hop_is_measured_against_its_own) {
+START_TEST(a_base_with_another_hop_has_another_limit) {
     struct choice installed = choose();
     char path[96];
     snprintf(path, sizeof path, "%s/base.safetensors", state);
@@ -121,7 +121,7 @@ START_TEST(measured_again) {
 }
 END_TEST
 
-START_TEST(a_machine_is_quiet_by_its_load) {
+START_TEST(load_decides_whether_the_machine_is_quiet) {
     setenv("PRIMEKNET_LOADAVG", file, 1);
     put_content(file, "0.01 9.00 9.00 1/100 1000\n");
     ck_assert(choose_is_quiet());
@@ -135,7 +135,7 @@ START_TEST(a_machine_is_quiet_by_its_load) {
 END_TEST
 
 /* A missing or broken model is not chosen, even if it is the stored choice. */
-START_TEST(what_cannot_be_read_is_not_chosen) {
+START_TEST(an_unreadable_model_is_not_chosen) {
     static const char *const models[] = {"small", "base", "large"};
     char path[3][96];
     struct choice c;
@@ -166,7 +166,7 @@ START_TEST(what_cannot_be_read_is_not_chosen) {
 }
 END_TEST
 
-START_TEST(a_state_that_cannot_be_written_is_no_error) {
+START_TEST(an_unwritable_state_is_no_error) {
     setenv("XDG_STATE_HOME", "/proc/nonexistent", 1);
     ck_assert(!choose().remembered);
 }
@@ -180,7 +180,7 @@ START_TEST(an_unknown_engine_is_an_error) {
 }
 END_TEST
 
-START_TEST(what_nobody_waits_for_is_neither_measured_nor_remembered) {
+START_TEST(a_cancelled_measurement_is_not_stored) {
     struct choice c;
     struct err err = {0};
     const _Atomic bool stop = true;
@@ -209,14 +209,14 @@ int main(void) {
     Suite *s = suite_create("choose");
     TCase *t = tcase_create("choose");
     tcase_add_test(t, measured_once_then_remembered);
-    tcase_add_test(t, what_holds_for_another_machine_or_is_garbage_is_measured_again);
-    tcase_add_test(t, a_base_of_another_hop_is_measured_against_its_own);
+    tcase_add_test(t, stored_garbage_or_another_machines_choice_is_measured_again);
+    tcase_add_test(t, a_base_with_another_hop_has_another_limit);
     tcase_add_test(t, measured_again);
-    tcase_add_test(t, a_machine_is_quiet_by_its_load);
-    tcase_add_test(t, what_cannot_be_read_is_not_chosen);
-    tcase_add_test(t, a_state_that_cannot_be_written_is_no_error);
+    tcase_add_test(t, load_decides_whether_the_machine_is_quiet);
+    tcase_add_test(t, an_unreadable_model_is_not_chosen);
+    tcase_add_test(t, an_unwritable_state_is_no_error);
     tcase_add_test(t, an_unknown_engine_is_an_error);
-    tcase_add_test(t, what_nobody_waits_for_is_neither_measured_nor_remembered);
+    tcase_add_test(t, a_cancelled_measurement_is_not_stored);
     tcase_add_test(t, percentiles_by_rank);
     tcase_set_timeout(t, 600);
     suite_add_tcase(s, t);

@@ -47,7 +47,7 @@ static void load(const char *name) {
     ck_assert_msg(model_load(&model, name, &err) == 0, "%s", err.text);
 }
 
-/* A signal like speech in noise: a gliding voice of 30 harmonics that comes and goes, over noise and hum. */
+/* A signal like speech in noise: a gliding voice of 30 harmonics with pauses, over noise and hum. */
 static float *speech(size_t n, uint32_t seed) {
     float *x = malloc(n * sizeof *x);
     ck_assert_ptr_nonnull(x);
@@ -117,7 +117,7 @@ START_TEST(sounds_like_the_cpu) {
 END_TEST
 
 /* The bits are the same alone, after a reset, and beside one to four other streams in any order of jobs. */
-START_TEST(company_changes_nothing) {
+START_TEST(other_streams_change_nothing) {
     load(models[_i]);
     struct engine *e = open_engine("cuda", N_STREAMS);
     const unsigned hop = engine_hop(e), n_hops = at_most(100), step = n_hops / (2 * N_STREAMS);
@@ -215,7 +215,7 @@ int main(void) {
     TCase *t = tcase_create("cuda");
     tcase_set_timeout(t, 300);
     tcase_add_loop_test(t, sounds_like_the_cpu, 0, N_MODELS);
-    tcase_add_loop_test(t, company_changes_nothing, 0, N_MODELS);
+    tcase_add_loop_test(t, other_streams_change_nothing, 0, N_MODELS);
     suite_add_tcase(suite, t);
     t = tcase_create("many");
     tcase_set_timeout(t, 300);

@@ -125,7 +125,7 @@ static void assert_contexts(bool first, bool second, bool third) {
     ck_assert(context[0] == first && context[1] == second && context[2] == third);
 }
 
-START_TEST(a_gpu_that_is_left_for_another_is_released) {
+START_TEST(a_gpu_replaced_by_another_is_released) {
     struct engine *const before = open_on("0", 1), *const after = open_on("1", 1);
     assert_contexts(true, true, false); /* while the sound goes over */
     before->type->close(before);
@@ -187,7 +187,7 @@ int main(void) {
     draw_seed = seed_of_run(20261128);
     Suite *suite = suite_create("cuda_devices");
     TCase *t = tcase_create("cuda_devices");
-    tcase_add_test(t, a_gpu_that_is_left_for_another_is_released);
+    tcase_add_test(t, a_gpu_replaced_by_another_is_released);
     tcase_add_test(t, any_order);
     suite_add_tcase(suite, t);
     return run_suite(suite, CK_FORK);

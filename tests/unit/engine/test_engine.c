@@ -91,8 +91,8 @@ START_TEST(strength_0_gives_the_delayed_input) {
 }
 END_TEST
 
-/* What a low cut of `cut` bins removes from n_hops of x, by its definition: from each bin of a frame the share of its
- * width that lies below. [n], delayed like the output. */
+/* Returns what a low cut of `cut` bins removes from n_hops of x, by definition: from each bin of a frame, the share of
+ * its width below the cutoff. [n], delayed like the output. */
 static double *cut_away(const float *x, unsigned n_hops, double cut) {
     const struct model_config *g = model_config(model);
     const float *analysis = model_weights(model)->analysis_window, *synthesis = model_weights(model)->synthesis_window;
@@ -111,7 +111,7 @@ static double *cut_away(const float *x, unsigned n_hops, double cut) {
     return y;
 }
 
-START_TEST(a_low_cut_takes_its_share_of_each_bin) {
+START_TEST(a_low_cut_attenuates_its_share_of_each_bin) {
     static const float cuts_hz[] = {20, 70, 110, 300};
     struct engine *e = open_engine("cpu", models[_i], 1);
     const unsigned n_hops = 60, delay = engine_delay(e);
@@ -138,8 +138,8 @@ START_TEST(a_low_cut_takes_its_share_of_each_bin) {
 }
 END_TEST
 
-/* Tones with a cut at 70 Hz: hum goes, voices stay (docs/design.md has this table). */
-START_TEST(a_low_cut_tells_hum_from_voices) {
+/* Tones with a cutoff of 70 Hz: hum is removed, voices stay (docs/design.md has this table). */
+START_TEST(a_low_cut_separates_hum_from_voices) {
     static const struct {
         double hz, least_db, most_db;
     } tones[] = {{0, -60, -28}, {20, -60, -33}, {40, -20, -17}, {50, -14, -11}, {60, -9, -7.5}, {70, -6, -5},
@@ -168,8 +168,8 @@ START_TEST(a_low_cut_tells_hum_from_voices) {
 }
 END_TEST
 
-/* A tone passes from on to off without a step, however often the cut changes. */
-START_TEST(a_low_cut_comes_and_goes_smoothly) {
+/* Switching the cut fades a tone in and out without a step, however often. */
+START_TEST(a_low_cut_switches_smoothly) {
     struct engine *e = open_engine("cpu", models[0], 1);
     const unsigned n_hops = 100, hop = engine_hop(e), n = n_hops * hop;
     float *x = noise(n, 0), *y = noise(n, 0), most = 0, x_most = 0, least_level = 1;
@@ -199,7 +199,7 @@ START_TEST(a_low_cut_comes_and_goes_smoothly) {
 END_TEST
 
 /* 60 s in one call, and in calls of one to seven hops: the same bits. */
-START_TEST(calls_do_not_matter) {
+START_TEST(hops_per_call_do_not_matter) {
     struct engine *e = open_engine("cpu", models[_i], 2);
     for (unsigned stream = 0; stream < 2; stream++)
         engine_control(e, stream, (struct engine_controls){.strength = 1, .low_cut_hz = 70});
@@ -266,7 +266,7 @@ static float *interrupted(const float *x, unsigned hop, unsigned n_first, unsign
     return y;
 }
 
-/* For any hops per call, and beside a stream without silence. */
+/* For any number of hops per call, and beside a stream without silence. */
 START_TEST(the_network_does_not_hear_silence) {
     enum { FIRST = 30, REST = 20 };
     struct engine *e = open_engine("cpu", models[_i], 2);
@@ -310,7 +310,7 @@ START_TEST(the_network_does_not_hear_silence) {
 }
 END_TEST
 
-START_TEST(a_pause_keeps_what_was_learned) {
+START_TEST(a_pause_discards_samples_but_not_states) {
     enum { HOPS = 30 };
     struct engine *e = open_engine(_i & 1 ? "cpu" : "null", models[_i / 2], 2);
     const unsigned hop = engine_hop(e), delay = engine_delay(e);
@@ -338,7 +338,7 @@ START_TEST(a_pause_keeps_what_was_learned) {
 }
 END_TEST
 
-START_TEST(streams_are_apart) {
+START_TEST(streams_are_independent) {
     struct engine *e = open_engine(_i & 1 ? "cpu" : "null", models[_i / 2], 3);
     unsigned n_hops = 40;
     size_t n = (size_t)n_hops * engine_hop(e);
@@ -358,7 +358,7 @@ START_TEST(streams_are_apart) {
 }
 END_TEST
 
-START_TEST(anything_in_finite_out) {
+START_TEST(any_input_gives_finite_output) {
     static const float odd[] = {0, 1, -1, 1e-42f, 3e38f, NAN, INFINITY, -INFINITY};
     struct engine *e = open_engine(_i & 1 ? "cpu" : "null", models[_i / 2], 1);
     unsigned n_hops = 30, n_odd = sizeof odd / sizeof *odd;
@@ -454,22 +454,22 @@ int main(void) {
     tcase_set_timeout(t, 300);
     tcase_add_loop_test(t, null_engine_delays, 0, N_LONG);
     tcase_add_loop_test(t, strength_0_gives_the_delayed_input, 0, N_MODELS);
-    tcase_add_loop_test(t, a_low_cut_takes_its_share_of_each_bin, 0, N_LONG);
-    tcase_add_test(t, a_low_cut_tells_hum_from_voices);
-    tcase_add_test(t, a_low_cut_comes_and_goes_smoothly);
+    tcase_add_loop_test(t, a_low_cut_attenuates_its_share_of_each_bin, 0, N_LONG);
+    tcase_add_test(t, a_low_cut_separates_hum_from_voices);
+    tcase_add_test(t, a_low_cut_switches_smoothly);
     tcase_add_loop_test(t, future_changes_nothing_past, 0, N_MODELS);
     tcase_add_loop_test(t, reset_is_fresh, 0, 2 * N_MODELS);
     tcase_add_loop_test(t, the_network_does_not_hear_silence, 0, N_MODELS);
-    tcase_add_loop_test(t, a_pause_keeps_what_was_learned, 0, 2 * N_MODELS);
-    tcase_add_loop_test(t, streams_are_apart, 0, 2 * N_MODELS);
-    tcase_add_loop_test(t, anything_in_finite_out, 0, 2 * N_MODELS);
+    tcase_add_loop_test(t, a_pause_discards_samples_but_not_states, 0, 2 * N_MODELS);
+    tcase_add_loop_test(t, streams_are_independent, 0, 2 * N_MODELS);
+    tcase_add_loop_test(t, any_input_gives_finite_output, 0, 2 * N_MODELS);
     tcase_add_loop_test(t, tail_fades_to_dry, 0, 2 * N_LONG);
     tcase_add_loop_test(t, hop_is_real_time_safe, 0, 2 * N_MODELS);
     tcase_add_test(t, unknown_engine_is_refused);
     suite_add_tcase(suite, t);
     TCase *minute = tcase_create("minute"); /* separate, because an emulated processor takes half an hour for it */
     tcase_set_timeout(minute, 300);
-    tcase_add_loop_test(minute, calls_do_not_matter, 0, N_MODELS);
+    tcase_add_loop_test(minute, hops_per_call_do_not_matter, 0, N_MODELS);
     suite_add_tcase(suite, minute);
     return run_suite(suite, CK_FORK);
 }

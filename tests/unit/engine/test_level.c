@@ -50,7 +50,7 @@ static bool is_pause(size_t i) {
     return i % (4 * RATE) >= 3 * RATE;
 }
 
-/* Three seconds of syllables, with peaks 15 dB above their power, and one of noise 40 dB below, in turn. */
+/* Alternates three seconds of syllables, with peaks 15 dB above their power, and one of noise 40 dB lower. */
 static float *speech(float rms_db) {
     float *x = get();
     const float rms = powf(10, rms_db / 20);
@@ -159,7 +159,7 @@ START_TEST(speech_ends_at_the_target) {
 }
 END_TEST
 
-/* However loud it is in a pause, and however long that is; nor does a limiter that was at work come back there. */
+/* The gain stays, however loud and long a pause is; the limiter's gain does not recover in it either. */
 START_TEST(the_gain_holds_in_pauses) {
     float *x = speech(-40 + 15 * (float)_i), *before = get();
     for (size_t i = 3 * RATE - RATE / 10; _i == 2 && i < 3 * RATE; i++)
@@ -216,7 +216,7 @@ START_TEST(attack_and_release_are_as_stated) {
 END_TEST
 
 /* A tone in place of one 20 dB quieter, after 0.1 s. */
-START_TEST(what_is_suddenly_loud_comes_down_at_once) {
+START_TEST(sudden_loudness_is_reduced_at_once) {
     float *x = tone(LEVEL_TARGET - 10), *loud = tone(LEVEL_TARGET + 10);
     ck_assert_float_ge(gain_after(x, 20), 9.5f);
     ck_assert_float_le(10 + gain_after(loud, .1f), 8.5f);
@@ -225,9 +225,9 @@ START_TEST(what_is_suddenly_loud_comes_down_at_once) {
 }
 END_TEST
 
-/* Two voices in turn, 20 dB apart, 6 s of speech each: the loudness of each turn from 4.5 s of speech on, from the third
- * turn on. */
-START_TEST(talkers_in_turn_come_out_alike) {
+/* Two alternating voices, 20 dB apart, with 6 s of speech per turn. From the third turn on, checks the loudness of each
+ * after 4.5 s of speech. */
+START_TEST(alternating_talkers_reach_the_same_level) {
     enum { TURN = 8 * RATE };
     float *x = speech(-20);
     for (size_t i = 0; i < N; i++)
@@ -245,8 +245,8 @@ START_TEST(talkers_in_turn_come_out_alike) {
 }
 END_TEST
 
-/* Sounds without what only a picture of the whole would show: nothing within two octaves of half the rate, then noise of
- * the whole band, by the points of BS.1770 itself. */
+/* First sounds without content in the two octaves below half the rate, then noise of the whole band, measured at the
+ * points that BS.1770 uses. */
 START_TEST(no_true_peak_is_above_the_ceiling) {
     static const unsigned blocks[] = {256, 1, 7, 33, 480, 1000};
     float *x = get(), low[3] = {0};
@@ -266,7 +266,7 @@ START_TEST(no_true_peak_is_above_the_ceiling) {
 }
 END_TEST
 
-START_TEST(a_sharp_noise_is_limited_as_well) {
+START_TEST(a_sharp_noise_is_limited) {
     float *x = get();
     for (size_t i = 0; i < N / 4; i++)
         x[i] = 3 * uniform() * (i / 9600 % 2 ? 1 : .1f);
@@ -288,7 +288,7 @@ START_TEST(a_sharp_noise_is_limited_as_well) {
 }
 END_TEST
 
-/* A steady tone above the ceiling: what is not that tone in what the limiter leaves. */
+/* A steady tone above the ceiling: measures the limiter's distortion. */
 START_TEST(the_limiter_hardly_distorts) {
     static const double hz[] = {100, 220, 997, 1000};
     float *x = get();
@@ -312,8 +312,8 @@ START_TEST(the_limiter_hardly_distorts) {
 }
 END_TEST
 
-/* Off, or where nothing is known of speech: also what is above the ceiling. */
-START_TEST(what_is_not_levelled_passes_to_the_bit) {
+/* With the level off, or speech unknown, even sound above the ceiling. */
+START_TEST(unlevelled_sound_passes_bit_for_bit) {
     float *x = speech(-10), *before = get();
     memcpy(before, x, N * sizeof *x);
     if (_i == 0)
@@ -328,7 +328,7 @@ START_TEST(what_is_not_levelled_passes_to_the_bit) {
 }
 END_TEST
 
-/* A bypass and its end, or the level off and on: the gain comes and goes without a click, and is then what it was. */
+/* Bypass, or the level, off and on: the gain changes without a click, and then has its former value. */
 START_TEST(the_gain_comes_back_after_a_bypass) {
     float *x = get();
     for (size_t i = 0; i < N; i++)
@@ -355,7 +355,7 @@ START_TEST(the_gain_comes_back_after_a_bypass) {
 }
 END_TEST
 
-/* A microphone that clips, in a bypass and after it. */
+/* A clipping microphone, during bypass and after it. */
 START_TEST(a_bypass_ends_the_limiter) {
     float *x = get(), *before = get();
     for (size_t i = 0; i < N; i++)
@@ -409,7 +409,7 @@ START_TEST(any_split_gives_the_same_level) {
 END_TEST
 
 /* Silence, even if classified as speech, and sound louder than any speech have no lasting effect. */
-START_TEST(odd_input_leaves_no_trace) {
+START_TEST(extreme_input_has_no_lasting_effect) {
     static const float odd[] = {0, 1e-40f, 1000};
     float *x = speech(-30), junk[HOP];
     for (size_t i = 0; i < 2 * RATE; i += HOP) {
@@ -434,17 +434,17 @@ int main(void) {
     tcase_add_loop_test(t, speech_ends_at_the_target, 0, sizeof levels / sizeof *levels);
     tcase_add_loop_test(t, the_gain_holds_in_pauses, 0, 3);
     tcase_add_loop_test(t, attack_and_release_are_as_stated, 0, sizeof constants / sizeof *constants);
-    tcase_add_test(t, what_is_suddenly_loud_comes_down_at_once);
-    tcase_add_test(t, talkers_in_turn_come_out_alike);
+    tcase_add_test(t, sudden_loudness_is_reduced_at_once);
+    tcase_add_test(t, alternating_talkers_reach_the_same_level);
     tcase_add_loop_test(t, no_true_peak_is_above_the_ceiling, 0, 6);
-    tcase_add_test(t, a_sharp_noise_is_limited_as_well);
+    tcase_add_test(t, a_sharp_noise_is_limited);
     tcase_add_loop_test(t, the_limiter_hardly_distorts, 0, 4);
-    tcase_add_loop_test(t, what_is_not_levelled_passes_to_the_bit, 0, 2);
+    tcase_add_loop_test(t, unlevelled_sound_passes_bit_for_bit, 0, 2);
     tcase_add_loop_test(t, the_gain_comes_back_after_a_bypass, 0, 2);
     tcase_add_test(t, a_bypass_ends_the_limiter);
     tcase_add_test(t, channels_share_the_gain);
     tcase_add_loop_test(t, any_split_gives_the_same_level, 0, 3);
-    tcase_add_loop_test(t, odd_input_leaves_no_trace, 0, 3);
+    tcase_add_loop_test(t, extreme_input_has_no_lasting_effect, 0, 3);
     suite_add_tcase(suite, t);
     return run_suite(suite, CK_FORK);
 }

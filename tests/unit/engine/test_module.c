@@ -61,7 +61,7 @@ static const Elf64_Shdr *find_section(const char *file, size_t size, const char 
     return NULL;
 }
 
-/* One source file's code. Returns whether it holds everything that was promised. */
+/* Checks one source file's code. Returns whether it contains every architecture that configure chose. */
 static bool complete(const char *from, const char *end) {
     bool code[MAX_ARCH] = {false}, ptx[MAX_ARCH] = {false}, all = true;
     struct entry e;

@@ -1,4 +1,4 @@
-/* Finds the chosen microphone among sources by PipeWire's names. */
+/* Finding the chosen microphone among sources with PipeWire's names. */
 #include "graph/microphone.h"
 #include "tests/support/run.h"
 

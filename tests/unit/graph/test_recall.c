@@ -1,4 +1,4 @@
-/* Files of recall.h are read back; malformed ones, or those of another PipeWire, restore no stream. */
+/* Notes of recall.h are read back. Malformed ones, or those of another PipeWire, restore no stream. */
 #include "tests/support/content.h"
 #include "tests/support/run.h"
 #include "graph/recall.h"
@@ -16,7 +16,7 @@ static const struct recall_stream plain = {.serial = 71, .target = ""}, chosen =
                                                                                   .target = "47"},
                                   misled = {.serial = 73, .misled = true};
 
-START_TEST(comes_back) {
+START_TEST(notes_are_read_back) {
     struct recall r = {.instance = 0xdeadbeef}, back;
     recall_add(&r, &plain);
     recall_add(&r, &chosen);
@@ -58,8 +58,8 @@ START_TEST(garbage) {
 }
 END_TEST
 
-/* An older version's note tells of nobody who was misled. */
-START_TEST(a_note_without_what_is_new) {
+/* Notes of older versions lack "misled". */
+START_TEST(notes_of_older_versions_are_read) {
     struct recall r;
     put_content(file, "{\"instance\": 5, \"streams\": [{\"serial\": 71, \"target\": \"\"}]}");
     recall_read(&r, "enhanced_mic");
@@ -78,7 +78,7 @@ START_TEST(too_many) {
 }
 END_TEST
 
-/* The same streams in any order, of the same PipeWire, and no others. */
+/* Notes are the same if they have the same streams, in any order, of the same PipeWire. */
 START_TEST(sameness) {
     struct recall a = {.instance = 5}, b = {.instance = 5}, fewer = {.instance = 5}, other = {.instance = 5},
                   elsewhere = {.instance = 6};
@@ -99,7 +99,7 @@ START_TEST(sameness) {
 }
 END_TEST
 
-START_TEST(no_place) {
+START_TEST(no_directory) {
     struct recall r = {.instance = 5}, back;
     struct stat st;
     char within[sizeof directory + 32], beside[sizeof directory + 32];
@@ -135,12 +135,12 @@ int main(void) {
     mkdir(directory, 0700);
     TCase *tcase = tcase_create("recall");
     tcase_add_checked_fixture(tcase, set_up, NULL);
-    tcase_add_test(tcase, comes_back);
+    tcase_add_test(tcase, notes_are_read_back);
     tcase_add_test(tcase, garbage);
-    tcase_add_test(tcase, a_note_without_what_is_new);
+    tcase_add_test(tcase, notes_of_older_versions_are_read);
     tcase_add_test(tcase, too_many);
     tcase_add_test(tcase, sameness);
-    tcase_add_test(tcase, no_place);
+    tcase_add_test(tcase, no_directory);
     Suite *suite = suite_create("recall");
     suite_add_tcase(suite, tcase);
     const int status = run_suite(suite, CK_FORK);

@@ -7,7 +7,8 @@
  *   set SUBJECT KEY VALUE    unset SUBJECT [KEY]
  *   owner ID SERIAL: of the metadata's entry    wants ID NAME
  *   own CAPTURE SOURCE    choose MICROPHONE|- CHANNEL|-    noted SERIAL TARGET|- [misled]
- *   broken ID 0|1    group ID NAME    hardware ID    priority ID N    listens ID    autoconnects ID    app NAME on|off|auto    anew
+ *   broken ID 0|1    group ID NAME    hardware ID    priority ID N    listens ID    autoconnects ID
+ *   app NAME on|off|auto    anew
  *   transparent 0|1    filters ID
  *   = [consumers N] [recorders N] [back N] [microphone ID|-] [quiet 0|1] [capture 0|1] [target NAME|-]
  *     [expected ID|-] [needed 0|1]
@@ -37,7 +38,8 @@ struct script {
 #define OWN "own 10 11", "node 10 Stream/Input/Audio capture 100", "node 11 Audio/Source enhanced_mic 101"
 #define SPEAKER \
     "own 10 11", "node 10 Audio/Sink enhanced_speaker 100", \
-        "node 11 Stream/Output/Audio playback.enhanced_speaker 101", "group 10 own", "group 11 own", "metadata 5", "complete", "told"
+        "node 11 Stream/Output/Audio playback.enhanced_speaker 101", "group 10 own", "group 11 own", "metadata 5", \
+        "complete", "told"
 #define KNOWN OWN, "node 30 Audio/Source mic 130", "link 50 30 10", "metadata 5", "complete", "told"
 
 #define IDLE \
@@ -143,7 +145,8 @@ static const struct script scripts[] = {
         "own 13 14", "- 10", "- 11", "node 13 Stream/Input/Audio capture 110", "node 14 Audio/Source enhanced_mic 111",
         "= failed 0 notes 7 sets 40:target.object:111"}},
     {"PipeWire could not set up a link of the visible stream", NODE_MIC, {
-        KNOWN, "node 40 Stream/Input/Audio rec 7", "node 41 Stream/Input/Audio other 8", "link 51 11 40", "link 52 11 41",
+        KNOWN, "node 40 Stream/Input/Audio rec 7", "node 41 Stream/Input/Audio other 8", "link 51 11 40",
+        "link 52 11 41",
         "= failed 0 consumers 2",
         "failed 52 1",
         "= failed 1 consumers 2",
@@ -357,7 +360,8 @@ static const struct script scripts[] = {
         "set 41 target.object 130",
         "= sets - choices away:off,rec:on"}},
     {"who was moved to a card's microphone, as the capture stream was, was moved by people", NODE_MIC, {
-        KNOWN, "hardware 30", "set 10 target.object 130", "app rec on", "node 40 Stream/Input/Audio rec 7", "listens 40",
+        KNOWN, "hardware 30", "set 10 target.object 130", "app rec on", "node 40 Stream/Input/Audio rec 7",
+        "listens 40",
         "= sets 40:target.object:101",
         "set 40 target.object 101",
         "= sets -",
@@ -568,7 +572,7 @@ static const struct script scripts[] = {
         "= notes 8",
         "set 0 default.audio.source {\"name\":\"enhanced_mic\"}",
         "= notes -",
-        "set 41 target.object 101", /* but who was moved here is */
+        "set 41 target.object 101", /* but one that was moved here is */
         "= notes 8:101"}},
     {"a choice moves who records now, and who comes", NODE_MIC, {
         KNOWN, "node 40 Stream/Input/Audio rec 7", "listens 40", "node 41 Stream/Input/Audio other 8", "listens 41",
@@ -1037,8 +1041,8 @@ END_TEST
 
 /* ---- any order --------------------------------------------------------------------------------------------------- */
 
-/* Whatever order the same things are told in, and wherever calls end, the same is wanted in the end, and who was
- * noted is asked back once. */
+/* In whatever order the events arrive, and however calls divide them, the final wishes are the same, and each noted
+ * recorder is brought back once. */
 static const char *const unordered[] = {
     "node 10 Stream/Input/Audio capture 100", "node 11 Audio/Source enhanced_mic 101", "node 30 Audio/Source usb 130",
     "node 31 Audio/Source built_in 131", "node 20 Audio/Sink out 120", "port 60 30 0 FL", "port 61 30 1 FR",
@@ -1057,7 +1061,7 @@ static unsigned draw(unsigned n) {
     return (unsigned)((uint64_t)(state >> 8) * n >> 24);
 }
 
-START_TEST(any_order_leads_to_the_same) {
+START_TEST(any_order_leads_to_the_same_result) {
     enum { N = sizeof unordered / sizeof *unordered, M = sizeof unordered_metadata / sizeof *unordered_metadata };
     state = seed_of_run(1);
     for (unsigned round = 0; round < 2000; round++) {
@@ -1096,8 +1100,8 @@ START_TEST(any_order_leads_to_the_same) {
 }
 END_TEST
 
-/* More than one call can give back. */
-START_TEST(many_are_given_back_in_turn) {
+/* There are more recorders than one call can release. */
+START_TEST(many_are_released_in_turn) {
     enum { MANY = 2 * RECALL_STREAMS + 5 };
     struct play p;
     unsigned n = 0, calls = 0;
@@ -1115,8 +1119,8 @@ START_TEST(many_are_given_back_in_turn) {
 }
 END_TEST
 
-/* Nobody is left between the two changes that ask anew, or released by half. */
-START_TEST(many_are_asked_anew_in_turn) {
+/* No recorder is left between the two changes that move it again, and none is half released. */
+START_TEST(many_are_moved_again_in_turn) {
     enum { MANY = RECALL_STREAMS + 7 };
     struct play p;
     char line[64];
@@ -1168,9 +1172,9 @@ int main(void) {
     TCase *tcase = tcase_create("reconcile");
     tcase_set_timeout(tcase, 60); /* 2000 orders under a sanitizer, on a busy machine */
     tcase_add_loop_test(tcase, scripted, 0, sizeof scripts / sizeof *scripts);
-    tcase_add_test(tcase, any_order_leads_to_the_same);
-    tcase_add_test(tcase, many_are_given_back_in_turn);
-    tcase_add_test(tcase, many_are_asked_anew_in_turn);
+    tcase_add_test(tcase, any_order_leads_to_the_same_result);
+    tcase_add_test(tcase, many_are_released_in_turn);
+    tcase_add_test(tcase, many_are_moved_again_in_turn);
     suite_add_tcase(suite, tcase);
     return run_suite(suite, CK_FORK);
 }

@@ -18,7 +18,7 @@ static enum stall_action tick(unsigned n_blocks, unsigned n_cycles) {
     return stall_tick(&s, blocks += n_blocks, cycles += n_cycles);
 }
 
-/* Ticks without a block, with so many cycles of the graph each, until there is an action. */
+/* Returns the number of ticks without a block, with n cycles of the graph each, until an action. */
 static unsigned ticks_of(unsigned n_cycles, enum stall_action expected) {
     for (unsigned n = 1; n < 10000; n++) {
         const enum stall_action action = tick(0, n_cycles);
@@ -34,7 +34,7 @@ static unsigned ticks_until(enum stall_action expected) {
     return ticks_of(20, expected);
 }
 
-START_TEST(sound_that_passes_is_left_alone) {
+START_TEST(passing_sound_is_left_alone) {
     begin();
     ck_assert(!s.passes);
     for (unsigned i = 0; i < 1000; i++) {
@@ -53,7 +53,7 @@ START_TEST(the_longest_blocks_are_no_stall) { /* of 8192 samples: one in 170 ms 
 }
 END_TEST
 
-START_TEST(a_graph_that_stands_has_ten_times_as_long) { /* a device that starts slowly, or what a client has paused */
+START_TEST(a_stopped_graph_gets_ten_times_as_long) { /* a device that starts slowly, or what a client has paused */
     begin();
     unsigned wanted = 3000 / STALL_TICK_MS;
     ck_assert_uint_eq(ticks_of(0, STALL_FLUSH), wanted);
@@ -63,7 +63,7 @@ START_TEST(a_graph_that_stands_has_ten_times_as_long) { /* a device that starts 
 }
 END_TEST
 
-START_TEST(a_graph_that_stands_for_a_while_is_given_the_rest_of_its_time) {
+START_TEST(a_paused_graph_gets_the_rest_of_its_time) {
     begin();
     for (unsigned i = 0; i < 20; i++)
         ck_assert_int_eq(tick(0, 0), STALL_WAIT);
@@ -71,14 +71,14 @@ START_TEST(a_graph_that_stands_for_a_while_is_given_the_rest_of_its_time) {
 }
 END_TEST
 
-START_TEST(a_cycle_now_and_then_counts_once) {
+START_TEST(an_occasional_cycle_counts_once) {
     begin();
     ck_assert_int_eq(tick(0, 1), STALL_WAIT);
     ck_assert_uint_eq(ticks_of(0, STALL_FLUSH), 3000 / STALL_TICK_MS - STALL_STANDING);
 }
 END_TEST
 
-START_TEST(blocks_that_are_late_now_and_then_pass) {
+START_TEST(occasional_late_blocks_are_no_stall) {
     begin();
     for (unsigned i = 0; i < 10; i++) {
         tick(1, 20);
@@ -90,7 +90,7 @@ START_TEST(blocks_that_are_late_now_and_then_pass) {
 }
 END_TEST
 
-START_TEST(a_watch_that_goes_on_is_not_begun_anew) {
+START_TEST(a_running_watch_is_not_restarted) {
     begin();
     for (unsigned waited = STALL_TICK_MS; waited < STALL_FIRST_MS; waited += STALL_TICK_MS) {
         ck_assert_int_eq(tick(0, 20), STALL_WAIT);
@@ -100,7 +100,7 @@ START_TEST(a_watch_that_goes_on_is_not_begun_anew) {
 }
 END_TEST
 
-START_TEST(a_stall_is_flushed_then_reopened_ever_more_rarely) {
+START_TEST(a_stall_is_flushed_then_reopened_at_growing_intervals) {
     begin();
     tick(1, 1);
     ck_assert_uint_eq(ticks_until(STALL_FLUSH), STALL_FIRST_MS / STALL_TICK_MS);
@@ -126,7 +126,7 @@ START_TEST(a_block_ends_the_stall) {
 }
 END_TEST
 
-START_TEST(streams_that_are_opened_anew_get_ever_more_time) {
+START_TEST(reopened_streams_get_more_and_more_time) {
     begin();
     ticks_until(STALL_FLUSH);
     unsigned wanted = STALL_FIRST_MS / STALL_TICK_MS;
@@ -159,16 +159,16 @@ END_TEST
 int main(void) {
     Suite *suite = suite_create("stall");
     TCase *tcase = tcase_create("stall");
-    tcase_add_test(tcase, sound_that_passes_is_left_alone);
+    tcase_add_test(tcase, passing_sound_is_left_alone);
     tcase_add_test(tcase, the_longest_blocks_are_no_stall);
-    tcase_add_test(tcase, a_graph_that_stands_has_ten_times_as_long);
-    tcase_add_test(tcase, a_graph_that_stands_for_a_while_is_given_the_rest_of_its_time);
-    tcase_add_test(tcase, a_cycle_now_and_then_counts_once);
-    tcase_add_test(tcase, blocks_that_are_late_now_and_then_pass);
-    tcase_add_test(tcase, a_watch_that_goes_on_is_not_begun_anew);
-    tcase_add_test(tcase, a_stall_is_flushed_then_reopened_ever_more_rarely);
+    tcase_add_test(tcase, a_stopped_graph_gets_ten_times_as_long);
+    tcase_add_test(tcase, a_paused_graph_gets_the_rest_of_its_time);
+    tcase_add_test(tcase, an_occasional_cycle_counts_once);
+    tcase_add_test(tcase, occasional_late_blocks_are_no_stall);
+    tcase_add_test(tcase, a_running_watch_is_not_restarted);
+    tcase_add_test(tcase, a_stall_is_flushed_then_reopened_at_growing_intervals);
     tcase_add_test(tcase, a_block_ends_the_stall);
-    tcase_add_test(tcase, streams_that_are_opened_anew_get_ever_more_time);
+    tcase_add_test(tcase, reopened_streams_get_more_and_more_time);
     tcase_add_test(tcase, the_watch_ends_with_the_last_recorder);
     suite_add_tcase(suite, tcase);
     return run_suite(suite, CK_FORK);

@@ -988,9 +988,9 @@ static void process(struct engine *e, unsigned stream, unsigned n_hops, const fl
     ck_assert_int_eq(engine_process(e, &job, 1), 0);
 }
 
-/* In one call on one stream, in random parts on another: the same bits, and the CPU engine's sound. Where a model
- * hesitates, as on sound that is not speech, rounding decides; there the difference of two CPU instruction sets is the
- * tolerance. */
+/* One call on one stream and random parts on another give the same bits, and the CPU engine's sound. Where a model is
+ * undecided, as on sound that is not speech, rounding decides; so the tolerance is the difference between two CPU
+ * instruction sets. */
 static void check_engine(const char *name, unsigned seconds) {
     struct model *m = load(name);
     struct engine *cpu = open_engine("cpu", NULL, m, 1, 1), *plain = open_engine("cpu", plainest_isa(), m, 1, 1),

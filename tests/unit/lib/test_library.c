@@ -79,7 +79,7 @@ static int control(struct primeknet *p, unsigned stream, float strength, float f
     return primeknet_set_controls(p, stream, &c);
 }
 
-/* What the engine alone makes of x, a whole number of hops. */
+/* Returns the engine's own output for x, a whole number of hops. */
 static float *engine_output(const char *path, struct engine_controls controls, const float *x, size_t n) {
     struct err err;
     struct model *model;
@@ -98,7 +98,7 @@ static float *engine_output(const char *path, struct engine_controls controls, c
 
 static const struct engine_controls fresh = {.strength = 1};
 
-/* y is `wanted`, n_later samples later. */
+/* Checks that y is `wanted` delayed by n_later samples. */
 static void check_later(const float *y, const float *wanted, size_t n, size_t n_later) {
     for (size_t i = 0; i < n; i++) {
         const float due = i < n_later ? 0 : wanted[i - n_later];
@@ -137,7 +137,7 @@ static void push_at_random(struct primeknet *p, unsigned grain, float *const x[]
     }
 }
 
-/* Fresh streams of that model, pushed at random, give the engine's output. */
+/* Fresh streams of this model give the engine's output for random calls. */
 static void check_pushes(struct primeknet *p, const char *model, unsigned grain) {
     const unsigned hop = primeknet_get_hop(p);
     const size_t n = (size_t)N_HOPS * hop + 6000 / hop * hop;
@@ -185,7 +185,7 @@ START_TEST(threads_change_nothing) {
 }
 END_TEST
 
-START_TEST(where_no_thread_can_be_had_one_does_all) {
+START_TEST(without_threads_the_caller_computes_alone) {
     struct primeknet *p = open_handle(WIDE, 2, 1);
     const size_t n = (size_t)N_HOPS * primeknet_get_hop(p);
     float *x = noise(n), *y[2] = {get(n, sizeof **y), get(n, sizeof **y)}, *wanted = engine_output(WIDE, fresh, x, n);
@@ -203,8 +203,8 @@ START_TEST(where_no_thread_can_be_had_one_does_all) {
 }
 END_TEST
 
-/* A forked child has none of its parent's threads: it computes alone, and does not end the parent's. */
-START_TEST(a_child_goes_on_alone) {
+/* A forked child has none of its parent's threads. It computes alone, and does not stop the parent's threads. */
+START_TEST(a_forked_child_runs_single_threaded) {
     struct primeknet *p = open_handle(WIDE, N_STREAMS, 1);
     const size_t n = (size_t)N_HOPS * primeknet_get_hop(p);
     float *x = noise(n), *y[N_STREAMS] = {NULL, get(n, sizeof **y), get(n, sizeof **y)};
@@ -247,8 +247,8 @@ static void do_job(void *context, unsigned thread, unsigned job) {
     c->by[thread]++;
 }
 
-/* A job for each thread, and each waits for the others: only if all of them work does it end. */
-START_TEST(a_team_works_side_by_side) {
+/* One job per thread, each of which waits for the others: this ends only if all threads work. */
+START_TEST(a_team_works_in_parallel) {
     struct crew c = {.meets = true};
     struct team *team;
     ck_assert_int_eq(pthread_barrier_init(&c.all, NULL, TEAM), 0);
@@ -279,7 +279,7 @@ START_TEST(a_team_does_each_job_once) {
 }
 END_TEST
 
-START_TEST(delay_is_as_told) {
+START_TEST(delay_is_as_reported) {
     struct primeknet *p = open_handle(models[_i % N_MODELS], 1, 1);
     const unsigned hop = primeknet_get_hop(p), blocks[] = {1, 96, hop, 7 * hop}, block = blocks[_i / N_MODELS];
     primeknet_close(p);
@@ -299,7 +299,7 @@ START_TEST(delay_is_as_told) {
 }
 END_TEST
 
-START_TEST(a_call_that_is_no_multiple_is_refused) {
+START_TEST(lengths_that_are_no_multiple_are_refused) {
     struct primeknet *p = open_handle(WIDE, 1, 96);
     float x[96] = {0};
     ck_assert_int_eq(primeknet_process(p, &(const float *){x}, &(float *){x}, 64), 0); /* 32 divides both 96 and 256 */
@@ -328,7 +328,7 @@ START_TEST(controls_are_the_engines) {
 }
 END_TEST
 
-/* Of three sounds of two channels. */
+/* Three sounds of two channels. */
 START_TEST(channels_are_levelled_together) {
     const struct primeknet_options options = {.size = sizeof options, .engine = "cpu", .n_streams = 6, .n_channels = 2};
     struct primeknet *p[2];
@@ -391,7 +391,7 @@ START_TEST(a_stream_that_is_reset_is_fresh) {
 }
 END_TEST
 
-START_TEST(what_is_no_number_counts_as_0) {
+START_TEST(nan_counts_as_0) {
     struct primeknet *p = open_handle(WIDE, 2, 1);
     const size_t n = (size_t)N_HOPS * primeknet_get_hop(p);
     float *x = noise(n), *z = get(n, sizeof *z), *y[2] = {get(n, sizeof **y), get(n, sizeof **y)};
@@ -423,7 +423,7 @@ static void check_refused(const char *model, struct primeknet_options options, i
     ck_assert_ptr_null(strchr(error, '\n'));
 }
 
-START_TEST(what_cannot_be_opened_says_why) {
+START_TEST(failed_opens_report_why) {
     const struct primeknet_options cpu = {.engine = "cpu"};
     char error[PRIMEKNET_ERROR];
     struct primeknet *p;
@@ -446,8 +446,8 @@ START_TEST(what_cannot_be_opened_says_why) {
 }
 END_TEST
 
-/* A later version's structures are longer: its new members are refused unless they are 0. */
-START_TEST(programs_of_later_versions_are_served) {
+/* The structures of later versions are longer. Their new members are refused unless they are 0. */
+START_TEST(programs_built_for_later_versions_work) {
     struct {
         struct primeknet_options known;
         size_t later;
@@ -473,7 +473,7 @@ START_TEST(programs_of_later_versions_are_served) {
 }
 END_TEST
 
-START_TEST(the_gpu_is_the_one_asked_for) {
+START_TEST(the_requested_gpu_is_used) {
     const struct primeknet_options options = {.size = sizeof options, .engine = "cpu", .gpu = "7", .block = 1 << 16};
     struct primeknet *p, *q;
     ck_assert_int_eq(primeknet_open(&p, WIDE, &options, NULL), 0);
@@ -522,7 +522,7 @@ START_TEST(arguments_that_are_wrong_are_refused) {
 }
 END_TEST
 
-START_TEST(a_handle_outlives_the_one_it_is_like) {
+START_TEST(a_handle_outlives_the_one_it_shares_with) {
     const struct primeknet_options options = {.size = sizeof options, .block = 256, .n_streams = 2};
     struct primeknet *first = open_handle("small", 1, 1), *p;
     ck_assert_int_eq(primeknet_open_like(&p, first, &options, NULL), 0);
@@ -607,7 +607,7 @@ START_TEST(calls_are_real_time_safe) {
 }
 END_TEST
 
-/* Whether it is right is tests/live/test_voice's to show. */
+/* tests/live/test_voice shows whether it is right. */
 START_TEST(voice_is_a_probability_or_unknown) {
     struct primeknet *p = open_handle(models[_i], 2, 1);
     const unsigned hop = primeknet_get_hop(p);
@@ -622,7 +622,8 @@ START_TEST(voice_is_a_probability_or_unknown) {
         const float voice = primeknet_get_voice(p, 0);
         ck_assert(voice >= 0 && voice <= 1);
     }
-    ck_assert(isnan(primeknet_get_voice(p, 1)) && isnan(primeknet_get_voice(p, 2)) && isnan(primeknet_get_voice(NULL, 0)));
+    ck_assert(isnan(primeknet_get_voice(p, 1)) && isnan(primeknet_get_voice(p, 2)));
+    ck_assert(isnan(primeknet_get_voice(NULL, 0)));
     ck_assert_int_eq(control(p, 0, 0, -INFINITY, 0, 0), 0);
     ck_assert_int_eq(primeknet_process(p, (const float *[]){x, NULL}, (float *[]){x, NULL}, hop), 0);
     ck_assert(isnan(primeknet_get_voice(p, 0)));
@@ -663,22 +664,22 @@ int main(void) {
     tcase_set_timeout(t, 300);
     tcase_add_loop_test(t, any_pushes_give_the_engines_output, 0, 4 * N_MODELS);
     tcase_add_loop_test(t, threads_change_nothing, 0, N_MODELS);
-    tcase_add_test(t, where_no_thread_can_be_had_one_does_all);
-    tcase_add_test(t, a_child_goes_on_alone);
-    tcase_add_test(t, a_team_works_side_by_side);
+    tcase_add_test(t, without_threads_the_caller_computes_alone);
+    tcase_add_test(t, a_forked_child_runs_single_threaded);
+    tcase_add_test(t, a_team_works_in_parallel);
     tcase_add_test(t, a_team_does_each_job_once);
-    tcase_add_loop_test(t, delay_is_as_told, 0, 4 * N_MODELS);
-    tcase_add_test(t, a_call_that_is_no_multiple_is_refused);
+    tcase_add_loop_test(t, delay_is_as_reported, 0, 4 * N_MODELS);
+    tcase_add_test(t, lengths_that_are_no_multiple_are_refused);
     tcase_add_test(t, controls_are_the_engines);
     tcase_add_test(t, channels_are_levelled_together);
     tcase_add_test(t, a_stream_that_is_reset_is_fresh);
-    tcase_add_test(t, what_is_no_number_counts_as_0);
-    tcase_add_test(t, what_cannot_be_opened_says_why);
-    tcase_add_test(t, programs_of_later_versions_are_served);
-    tcase_add_test(t, the_gpu_is_the_one_asked_for);
+    tcase_add_test(t, nan_counts_as_0);
+    tcase_add_test(t, failed_opens_report_why);
+    tcase_add_test(t, programs_built_for_later_versions_work);
+    tcase_add_test(t, the_requested_gpu_is_used);
     tcase_add_test(t, the_version_is_the_packages);
     tcase_add_test(t, arguments_that_are_wrong_are_refused);
-    tcase_add_test(t, a_handle_outlives_the_one_it_is_like);
+    tcase_add_test(t, a_handle_outlives_the_one_it_shares_with);
     tcase_add_test(t, handles_run_side_by_side);
     tcase_add_loop_test(t, calls_are_real_time_safe, 0, N_MODELS);
     tcase_add_loop_test(t, voice_is_a_probability_or_unknown, 0, N_MODELS);

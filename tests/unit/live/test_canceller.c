@@ -20,7 +20,7 @@ enum order { PLAYED_FIRST, MIC_FIRST, NOTHING_PLAYED };
 
 static unsigned n_poisoned;
 
-/* A perfect canceller: out is mic without played, later. Gated, it takes a block for every post of `may`. */
+/* A perfect canceller: outputs mic minus played, delayed. If gated, it processes one block per post of `may`. */
 static struct {
     float past[AEC_DELAY];
     sem_t may;
@@ -101,7 +101,7 @@ static void play(unsigned n) {
     rt_guard_leave();
 }
 
-/* A cycle of n samples. What is played is in the microphone, too. */
+/* Runs a cycle of n samples. The microphone's samples contain the far end. */
 static void begin_cycle(unsigned n, enum order order) {
     float mic[LONGEST];
     for (unsigned i = 0; i < n; i++)
@@ -120,13 +120,14 @@ static void begin_cycle(unsigned n, enum order order) {
     w.before = order;
 }
 
-/* Another one, by whose end all that was handed over is done. */
+/* Runs a cycle, and waits until all samples passed to the canceller are processed. */
 static void cycle(unsigned n, enum order order) {
     begin_cycle(n, order);
     await(&aec.n_blocks, (unsigned)(w.handed_over / CANCELLER_BLOCK));
 }
 
-/* The last cycle's n samples are the near sound at that delay, from `since` on; before it was silence. */
+/* Checks that the last cycle's n samples are the near end at this delay from position `since` on, and silence
+ * before. */
 static void assert_near(unsigned n, unsigned delay, uint64_t since) {
     for (unsigned i = 0; i < n; i++) {
         const uint64_t at = w.end - n + i;
@@ -137,7 +138,7 @@ static void assert_near(unsigned n, unsigned delay, uint64_t since) {
 
 static const unsigned quanta[] = {64, 256, 480, 512, 1000, 1024, 2048};
 
-START_TEST(the_echo_goes_and_the_near_sound_stays_at_the_told_delay) {
+START_TEST(the_echo_is_removed_and_the_near_end_has_the_reported_delay) {
     const unsigned n = quanta[_i];
     for (unsigned i = 0; i < 200000 / n; i++) { /* more than the rings hold */
         cycle(n, i / 7 % 2 ? MIC_FIRST : PLAYED_FIRST);
@@ -147,12 +148,12 @@ START_TEST(the_echo_goes_and_the_near_sound_stays_at_the_told_delay) {
 }
 END_TEST
 
-START_TEST(what_was_played_is_not_used_again) {
+START_TEST(the_far_end_is_used_once) {
     const unsigned n = 512, delay = n + CANCELLER_BLOCK + AEC_DELAY;
     for (unsigned i = 0; i < 64; i++)
         cycle(n, MIC_FIRST);
-    cycle(n, NOTHING_PLAYED); /* it might still come ... */
-    cycle(n, NOTHING_PLAYED); /* ... it does not: that one is late, and its echo is none */
+    cycle(n, NOTHING_PLAYED); /* it might still arrive ... */
+    cycle(n, NOTHING_PLAYED); /* ... it does not: that block is late, and without echo */
     for (unsigned i = 0; i < 300; i++) {
         cycle(n, NOTHING_PLAYED);
         assert_near(n, delay, 0);
@@ -160,7 +161,7 @@ START_TEST(what_was_played_is_not_used_again) {
 }
 END_TEST
 
-START_TEST(what_is_played_again_is_cancelled_again) {
+START_TEST(cancellation_resumes_with_playback) {
     const unsigned n = 512, delay = n + CANCELLER_BLOCK + AEC_DELAY;
     for (unsigned i = 0; i < 20; i++)
         cycle(n, NOTHING_PLAYED);
@@ -174,7 +175,7 @@ START_TEST(what_is_played_again_is_cancelled_again) {
 }
 END_TEST
 
-START_TEST(a_late_block_leaves_the_microphone_at_the_same_delay) {
+START_TEST(a_late_block_passes_the_microphone_at_the_same_delay) {
     const unsigned n = 512, delay = n + CANCELLER_BLOCK + AEC_DELAY;
     for (unsigned i = 0; i < 20; i++)
         cycle(n, MIC_FIRST);
@@ -196,7 +197,7 @@ START_TEST(a_late_block_leaves_the_microphone_at_the_same_delay) {
 }
 END_TEST
 
-START_TEST(another_quantum_is_another_delay_after_a_fade) {
+START_TEST(a_new_quantum_changes_the_delay_after_a_fade) {
     static const unsigned then[] = {1024, 256, 2048, 64, 512};
     unsigned before = 512;
     for (unsigned i = 0; i < 50; i++)
@@ -215,7 +216,7 @@ START_TEST(another_quantum_is_another_delay_after_a_fade) {
 }
 END_TEST
 
-START_TEST(after_a_restart_nothing_of_before_goes_out) {
+START_TEST(a_restart_discards_earlier_samples) {
     const unsigned n = 256, delay = n + CANCELLER_BLOCK + AEC_DELAY;
     for (unsigned i = 0; i < 50; i++)
         cycle(n, MIC_FIRST);
@@ -230,7 +231,7 @@ START_TEST(after_a_restart_nothing_of_before_goes_out) {
 }
 END_TEST
 
-START_TEST(after_a_long_hold_up_it_goes_on) {
+START_TEST(it_continues_after_a_long_delay) {
     const unsigned n = 1024, delay = n + CANCELLER_BLOCK + AEC_DELAY;
     aec.gated = true;
     for (unsigned i = 0; i < 100; i++)
@@ -249,7 +250,7 @@ START_TEST(after_a_long_hold_up_it_goes_on) {
 }
 END_TEST
 
-START_TEST(numbers_that_are_none_are_silence) {
+START_TEST(nan_counts_as_silence) {
     const float none[3] = {__builtin_nanf(""), __builtin_inff(), -__builtin_inff()};
     for (unsigned i = 0; i < 20; i++) {
         float mic[256] = {0};
@@ -264,7 +265,7 @@ START_TEST(numbers_that_are_none_are_silence) {
 }
 END_TEST
 
-/* Of either sound: no power of it overflows. */
+/* In either sound: their power does not overflow. */
 START_TEST(numbers_that_are_huge_are_clipped) {
     static float huge[512], silence[512];
     for (unsigned i = 0; i < 512; i++)
@@ -280,8 +281,8 @@ START_TEST(numbers_that_are_huge_are_clipped) {
 }
 END_TEST
 
-/* A canceller whose numbers are none begins anew: one block keeps its echo, at the same delay. */
-START_TEST(a_poisoned_canceller_is_renewed) {
+/* A canceller that outputs NaN is reset: one block keeps its echo, at the same delay. */
+START_TEST(a_canceller_that_outputs_nan_is_reset) {
     const unsigned n = CANCELLER_BLOCK, delay = n + CANCELLER_BLOCK + AEC_DELAY;
     for (unsigned i = 0; i < 400; i++) {
         if (i >= 20 && i % 20 == 0)
@@ -302,17 +303,17 @@ int main(void) {
     Suite *const suite = suite_create("canceller");
     TCase *const tcase = tcase_create("stage");
     tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_loop_test(tcase, the_echo_goes_and_the_near_sound_stays_at_the_told_delay, 0,
+    tcase_add_loop_test(tcase, the_echo_is_removed_and_the_near_end_has_the_reported_delay, 0,
             sizeof quanta / sizeof *quanta);
-    tcase_add_test(tcase, what_was_played_is_not_used_again);
-    tcase_add_test(tcase, what_is_played_again_is_cancelled_again);
-    tcase_add_test(tcase, a_late_block_leaves_the_microphone_at_the_same_delay);
-    tcase_add_test(tcase, another_quantum_is_another_delay_after_a_fade);
-    tcase_add_test(tcase, after_a_restart_nothing_of_before_goes_out);
-    tcase_add_test(tcase, after_a_long_hold_up_it_goes_on);
-    tcase_add_test(tcase, numbers_that_are_none_are_silence);
+    tcase_add_test(tcase, the_far_end_is_used_once);
+    tcase_add_test(tcase, cancellation_resumes_with_playback);
+    tcase_add_test(tcase, a_late_block_passes_the_microphone_at_the_same_delay);
+    tcase_add_test(tcase, a_new_quantum_changes_the_delay_after_a_fade);
+    tcase_add_test(tcase, a_restart_discards_earlier_samples);
+    tcase_add_test(tcase, it_continues_after_a_long_delay);
+    tcase_add_test(tcase, nan_counts_as_silence);
     tcase_add_loop_test(tcase, numbers_that_are_huge_are_clipped, 0, 2);
-    tcase_add_test(tcase, a_poisoned_canceller_is_renewed);
+    tcase_add_test(tcase, a_canceller_that_outputs_nan_is_reset);
     suite_add_tcase(suite, tcase);
     return run_suite(suite, CK_FORK);
 }

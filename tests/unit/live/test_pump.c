@@ -43,23 +43,23 @@ static uint64_t real_ns(void) {
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-static _Atomic unsigned n_pauses; /* of the worker, within its work */
+static _Atomic unsigned n_pauses; /* of the worker, between hops */
 
 static int pause_told(const struct timespec *t, struct timespec *left) {
     atomic_fetch_add(&n_pauses, 1);
     return nanosleep(t, left);
 }
 
-/* Gives gain times the delayed input, or a recursive filter of it that depends on all that was ever given. */
+/* Outputs the delayed input times gain, or a recursive filter of it that depends on all earlier input. */
 struct engine {
     unsigned hop, delay, n_streams;
     float gain, pole;
     _Atomic uint32_t stall;    /* process waits: a futex */
     _Atomic unsigned cost_us;  /* by the tests' clock */
-    _Atomic bool burn;         /* and in earnest */
+    _Atomic bool burn;         /* and in real time */
     _Atomic unsigned fail_at;  /* the hop, counted from 1, that fails; 0: none */
     _Atomic unsigned nan_at;   /* ... whose output is not finite */
-    _Atomic bool nan;          /* no output is */
+    _Atomic bool nan;          /* no output is finite */
     _Atomic bool skips;        /* hops without its network */
     _Atomic unsigned n_hops, n_resets, n_pauses;
     _Atomic unsigned n_batches[WORKER_STREAMS + 1]; /* by the number of jobs */
@@ -133,7 +133,7 @@ float engine_strength(const struct engine *e, unsigned stream) {
     return atomic_load(&passes) ? 0 : 1;
 }
 
-static bool together; /* the engines to come */
+static bool together; /* for engines filled from now on */
 
 static void stall(struct engine *e, bool stalls) {
     atomic_store(&e->stall, stalls);
@@ -244,7 +244,7 @@ static void sine(double frequency) {
 
 /* How often a thread of the pump or the worker went to sleep, or was about to: a futex. */
 static _Atomic uint32_t n_sleeps;
-static _Atomic bool patient; /* who waits is woken or waits for ever */
+static _Atomic bool patient; /* a waiting thread is woken, or waits for ever */
 
 static bool wait_told(_Atomic uint32_t *word, uint32_t value, uint64_t timeout_ns) {
     atomic_fetch_add(&n_sleeps, 1);
@@ -264,7 +264,7 @@ static void settle(void) {
                 const struct engine_stream *const s = atomic_load(&f->active[role]);
                 due |= s && !atomic_load(&s->slot->lost) &&
                        (atomic_load(&s->next) + s->slot->hop <= atomic_load(&f->written) ||
-                        atomic_load(&s->next) < atomic_load(&s->base)); /* it has to begin anew */
+                        atomic_load(&s->next) < atomic_load(&s->base)); /* it has to restart */
             }
         }
         if (!due)
@@ -297,14 +297,14 @@ static struct pump_stats stats(void) {
     return s;
 }
 
-/* Outside fades: out[i] = gain * in[i - delay], to the bit. */
+/* Outside fades, out[i] = gain * in[i - delay], bit for bit. */
 static void expect(unsigned from, unsigned to, unsigned delay, float gain) {
     for (unsigned i = from > delay + FADE ? from : delay + FADE; i < to; i++)
         ck_assert_msg(out[i] == gain * in[i - delay], "sample %u: %g, not %g (delay %u)", i, out[i],
                 gain * in[i - delay], delay);
 }
 
-/* Of an engine with windows of 1024. */
+/* The delay with an engine whose windows have 1024 samples. */
 static unsigned delay_of(unsigned hop, unsigned q, bool waits) {
     return 1024 - gcd(q, hop) + (waits ? 0 : q > hop ? q : hop);
 }
@@ -336,7 +336,7 @@ START_TEST(delay_is_exact_where_it_does_not_wait) {
 }
 END_TEST
 
-START_TEST(the_delay_that_is_needed) {
+START_TEST(the_needed_delay) {
     static const struct {
         struct delay_stream streams[2];
         unsigned slack, block_max;
@@ -453,7 +453,7 @@ START_TEST(states_of_waiting) {
 }
 END_TEST
 
-START_TEST(waits_only_where_the_hops_fit) {
+START_TEST(waits_only_if_the_hops_fit) {
     open_pump(&granted, 768, 1, 2100); /* 0.394 of 256 samples */
     run(2048, 256);
     ck_assert(stats().waits);
@@ -466,8 +466,8 @@ START_TEST(waits_only_where_the_hops_fit) {
 }
 END_TEST
 
-/* rtkit answers later, and takes away what a thread abuses. */
-START_TEST(waits_while_the_priority_is_there) {
+/* rtkit may grant real-time priority later, and withdraws it from a thread that abuses it. */
+START_TEST(waits_while_it_has_priority) {
     open_pump(&later, 768, 0.5f, 1);
     run(PUMP_RATE, 256);
     ck_assert(!stats().realtime && !stats().waits && stats().refusal == 0);
@@ -485,7 +485,7 @@ START_TEST(waits_while_the_priority_is_there) {
 }
 END_TEST
 
-START_TEST(a_late_hop_gives_dry_without_a_click) {
+START_TEST(a_late_hop_outputs_dry_without_a_click) {
     sine(200);
     open_pump(&refused, 768, 0.5f, 1);
     run(PUMP_RATE, 256);
@@ -514,7 +514,7 @@ START_TEST(a_late_hop_gives_dry_without_a_click) {
 }
 END_TEST
 
-/* Everything that a run gave, by position, must be the same whatever the blocks. */
+/* A run's whole output, by position, must be the same for any blocks. */
 START_TEST(any_split_gives_the_same_samples) {
     float *const whole = malloc(LONG * sizeof *whole);
     open_pump(&granted, 768, 0.1f, 1);
@@ -601,7 +601,7 @@ START_TEST(blocks_of_a_resampler) {
 }
 END_TEST
 
-START_TEST(cycles_that_one_side_missed_leave_no_delay) {
+START_TEST(cycles_missed_by_one_side_add_no_delay) {
     open_pump(&granted, 768, 0.5f, 1);
     run(PUMP_RATE, 256);
     pump_process(pump, in + at, 256, NULL, 0); /* nobody took that */
@@ -621,8 +621,7 @@ START_TEST(cycles_that_one_side_missed_leave_no_delay) {
 }
 END_TEST
 
-/* The audio thread waits no longer than half the block, though the clock stands for it otherwise: it moves once it
- * waits. */
+/* The audio thread waits for at most half a block. The clock, which otherwise stops, advances while it waits. */
 static void *move_clock(void *arg) {
     (void)arg;
     while (!atomic_load(&pump->feed.waiting))
@@ -663,7 +662,7 @@ static void *go_on(void *arg) {
     return NULL;
 }
 
-START_TEST(waiting_ends_where_the_engine_is_lost) {
+START_TEST(waiting_ends_if_the_engine_is_lost) {
     open_pump(&granted, 768, 0.5f, 1);
     run(PUMP_RATE, 256);
     ck_assert(stats().waits);
@@ -681,7 +680,7 @@ START_TEST(waiting_ends_where_the_engine_is_lost) {
 }
 END_TEST
 
-START_TEST(waiting_ends_where_hops_take_too_long) {
+START_TEST(waiting_ends_if_hops_take_too_long) {
     open_pump(&granted, 768, 0.5f, 1);
     run(PUMP_RATE, 256);
     ck_assert(stats().waits);
@@ -700,7 +699,7 @@ START_TEST(waiting_ends_where_hops_take_too_long) {
 }
 END_TEST
 
-/* Hops of which one takes too long are no reason, nor are some at the start; while many do, the pauses grow. */
+/* One slow hop does not end the waiting, nor do a few at the start. While many are slow, the pauses grow. */
 START_TEST(a_busy_moment_ends_waiting_for_seconds) {
     enum { SECONDS = 60 };
     unsigned n_changes = 0, n_waits = 0;
@@ -740,7 +739,7 @@ START_TEST(a_busy_moment_ends_waiting_for_seconds) {
 }
 END_TEST
 
-/* Whether the mapping that holds this is locked. */
+/* Whether the mapping that contains this address is locked. */
 static bool is_locked(const void *memory) {
     char line[256];
     uintmax_t begin, end;
@@ -771,7 +770,7 @@ int __wrap_malloc_trim(size_t pad) {
     return __real_malloc_trim(pad);
 }
 
-START_TEST(giving_memory_back_leaves_the_buffers_locked) {
+START_TEST(trimming_memory_keeps_the_buffers_locked) {
 #ifndef SANITIZED /* whose buffers are in the heap */
     open_pump(&granted, 768, 0.5f, 1);
     run(PUMP_RATE / 10, 256);
@@ -784,7 +783,7 @@ START_TEST(giving_memory_back_leaves_the_buffers_locked) {
 }
 END_TEST
 
-/* A network that does not run tells nothing of how long it takes. */
+/* Hops in which the network does not run say nothing about its cost. */
 START_TEST(hops_without_the_network_do_not_count) {
     open_pump(&granted, 768, 0.5f, 1);
     atomic_store(&engines[0].cost_us, 1000);
@@ -800,7 +799,7 @@ START_TEST(hops_without_the_network_do_not_count) {
 }
 END_TEST
 
-START_TEST(a_worker_far_behind_skips) {
+START_TEST(a_worker_far_behind_skips_hops) {
     open_pump(&refused, 768, 0.5f, 1);
     run(PUMP_RATE, 256);
     const unsigned delay = stats().delay;
@@ -826,8 +825,8 @@ START_TEST(a_worker_far_behind_skips) {
 }
 END_TEST
 
-/* Nothing is due before the first block, in a pause, and where a stream begins anew. */
-START_TEST(a_watchdog_finds_hops_that_stay_due_alone) {
+/* Nothing is due before the first block, during a pause, or after a stream restarts. */
+START_TEST(a_watchdog_detects_only_hops_that_stay_due) {
     open_pump(&refused, 768, 0.5f, 1);
     for (unsigned i = 0; i < 3; i++)
         ck_assert(pump_alive(pump));
@@ -852,7 +851,7 @@ START_TEST(a_watchdog_finds_hops_that_stay_due_alone) {
 }
 END_TEST
 
-START_TEST(an_engine_is_exchanged) {
+START_TEST(an_engine_is_swapped) {
     const unsigned delays[] = {768, 256, 1536}; /* of the second one */
     sine(100);
     open_pump(_i % 2 ? &refused : &granted, 768, 0.5f, 1);
@@ -918,7 +917,7 @@ START_TEST(an_engine_of_another_hop_takes_over) {
 }
 END_TEST
 
-START_TEST(an_engine_that_waits_for_its_turn_is_replaced) {
+START_TEST(a_queued_engine_is_replaced) {
     open_pump(&granted, 768, 0.5f, 1);
     run(PUMP_RATE, 256);
     fill(&engines[1], HOP, 768, 0.25f);
@@ -933,7 +932,7 @@ START_TEST(an_engine_that_waits_for_its_turn_is_replaced) {
 }
 END_TEST
 
-START_TEST(a_lost_engine_gives_dry_and_the_next_one_takes_over) {
+START_TEST(a_lost_engine_outputs_dry_until_the_next_takes_over) {
     seed = first_seed + (unsigned)_i;
     sine(100);
     open_pump(_i % 2 ? &refused : &granted, 768, 0.5f, 1);
@@ -971,7 +970,7 @@ START_TEST(a_new_engine_that_fails_is_given_back) {
 }
 END_TEST
 
-START_TEST(what_is_not_finite_stays_out) {
+START_TEST(non_finite_output_is_replaced) {
     open_pump(&granted, 768, 0.5f, 1);
     in[50000] = NAN;
     in[50001] = INFINITY;
@@ -990,7 +989,7 @@ START_TEST(what_is_not_finite_stays_out) {
 }
 END_TEST
 
-START_TEST(sound_before_a_pause_is_forgotten) {
+START_TEST(a_pause_discards_earlier_sound) {
     open_pump(&granted, 768, 0.5f, 1);
     run(PUMP_RATE, 256);
     const unsigned resets = engines[0].n_resets, pause = at;
@@ -1008,8 +1007,8 @@ START_TEST(sound_before_a_pause_is_forgotten) {
 }
 END_TEST
 
-/* The overlap-add of before the pause is no tail of what follows it. */
-START_TEST(a_late_first_hop_lets_nothing_of_before_the_pause_sound) {
+/* The overlap-add buffer from before the pause must not become the tail of the sound after it. */
+START_TEST(a_late_first_hop_replays_nothing_from_before_the_pause) {
     open_pump(&refused, 768, 0.5f, 1);
     run(PUMP_RATE, 256);
     const unsigned pause = at;
@@ -1026,7 +1025,7 @@ START_TEST(a_late_first_hop_lets_nothing_of_before_the_pause_sound) {
 }
 END_TEST
 
-START_TEST(an_engine_is_exchanged_in_a_pause) {
+START_TEST(an_engine_is_swapped_during_a_pause) {
     open_pump(&granted, 768, 0.5f, 1);
     run(PUMP_RATE, 256);
     atomic_fetch_add(&clock_ns, 2000000000);
@@ -1044,8 +1043,8 @@ START_TEST(an_engine_is_exchanged_in_a_pause) {
 }
 END_TEST
 
-/* Nobody listens any more: what waits for its turn, or is under way, is exchanged without one. */
-START_TEST(an_engine_is_exchanged_where_nobody_listens) {
+/* Once nobody listens, a swap that is queued or under way completes immediately. */
+START_TEST(an_engine_is_swapped_while_nobody_listens) {
     open_pump(&granted, 768, 0.5f, 1);
     run(PUMP_RATE, 256);
     fill(&engines[1], HOP, 512, 0.25f);
@@ -1066,9 +1065,9 @@ START_TEST(an_engine_is_exchanged_where_nobody_listens) {
 }
 END_TEST
 
-/* Who looks sees what went out last and what came in for it, and how much less that is, whenever and by whatever blocks:
- * also where the level changes all the time. */
-START_TEST(what_others_see) {
+/* At any time and for any blocks, the levels are those of the latest output and of the input that it came from, and the
+ * reduction is their difference; also while the level keeps changing. */
+START_TEST(levels_match_the_output) {
     static const unsigned blocks[] = {256, 100, 2048, 441};
     float before[1000], after[1000], db, noise;
     sine(100);
@@ -1098,8 +1097,8 @@ START_TEST(what_others_see) {
 }
 END_TEST
 
-/* Twelve seconds of noise at -40 dBFS, which the network takes 12 dB of, with syllables of 0.3 s in three seconds of
- * four. */
+/* Twelve seconds of noise at -40 dBFS, which the network attenuates by 12 dB, with syllables of 0.3 s in three of every
+ * four seconds. */
 static void sound(float *x, float *y) {
     uint32_t random = 7;
     for (unsigned i = 0; i < LONG; i++) {
@@ -1114,8 +1113,8 @@ static void sound(float *x, float *y) {
     }
 }
 
-/* The same sound gives the same figure, from wherever it is heard. */
-START_TEST(what_the_noise_loses) {
+/* The same sound gives the same figure, wherever the measurement starts. */
+START_TEST(the_reduction_of_noise_is_measured) {
     static float x[LONG], y[LONG];
     static struct reduction r;
     float db, noise;
@@ -1150,9 +1149,9 @@ static float gain_db(unsigned n) {
     return (float)(10 * log10(after / before));
 }
 
-/* A tone, which counts as speech, at -37 LUFS: its level stays through an exchange of engines, is no part of what the
- * noise loses, and ends where the engine does, and where bypass or the setting says so. */
-START_TEST(the_level_follows_what_sounds) {
+/* A tone at -37 LUFS, which counts as speech. Its gain survives a swap of engines, does not count as noise reduction,
+ * and ends when the engine is lost, on bypass, and when the setting is off. */
+START_TEST(the_level_follows_the_output) {
     float db, noise;
     sine(997);
     for (unsigned i = 0; i < LONG; i++)
@@ -1189,8 +1188,8 @@ START_TEST(the_level_follows_what_sounds) {
 }
 END_TEST
 
-/* One sample at full scale is told for two seconds. */
-START_TEST(clipping_is_told) {
+/* One sample at full scale is reported for two seconds. */
+START_TEST(clipping_is_reported) {
     sine(100);
     in[PUMP_RATE + 300] = -1; /* after whole blocks */
     open_pump(&granted, 768, 0.5f, 1);
@@ -1205,7 +1204,7 @@ START_TEST(clipping_is_told) {
 }
 END_TEST
 
-START_TEST(the_microphone_goes_and_comes) {
+START_TEST(the_microphone_disappears_and_returns) {
     sine(100);
     open_pump(&granted, 768, 0.5f, 1);
     run(PUMP_RATE + 100, 100);
@@ -1234,9 +1233,9 @@ START_TEST(the_microphone_goes_and_comes) {
 }
 END_TEST
 
-/* Whatever happens, sound goes in and sound goes out: late and skipped hops, a slow and a lost engine, another engine,
- * another quantum and so another alignment, a block that a side missed, a block without a microphone, output that is
- * not finite. The input is never 0, so a run of zeros is the pump's own doing. */
+/* The output never becomes zeros, whatever happens: late and skipped hops, a slow or lost engine, another engine,
+ * another quantum and so another alignment, a block that one side missed, a block without a microphone, output that is
+ * not finite. The input is never 0, so the pump would have made such zeros. */
 START_TEST(sound_never_turns_into_zeros) {
     seed = first_seed + (unsigned)_i;
     for (unsigned i = 0; i < LONG; i++)
@@ -1303,7 +1302,7 @@ START_TEST(sound_never_turns_into_zeros) {
 END_TEST
 
 /* 640 ms of work at once. */
-START_TEST(a_worker_pauses_now_and_then) {
+START_TEST(a_busy_worker_pauses_regularly) {
     open_pump(&refused, 768, 0.5f, 1);
     atomic_store(&engines[0].cost_us, 10000);
     const unsigned before = atomic_load(&n_pauses);
@@ -1313,7 +1312,8 @@ START_TEST(a_worker_pauses_now_and_then) {
 }
 END_TEST
 
-/* With real-time priority and 640 ms of work at once: the kernel must not find 100 ms without a pause. */
+/* With real-time priority and 640 ms of work at once, the worker must pause at least every 100 ms, or the kernel would
+ * kill it. */
 START_TEST(an_overloaded_worker_is_not_killed) {
     open_pump(&rt_posix, 768, 0.5f, 1);
     if (!stats().realtime) {
@@ -1339,7 +1339,7 @@ static unsigned long locked_kib(void) {
     return kib;
 }
 
-/* A pump runs whatever the limit; with the right to lock there is none. */
+/* A pump runs under any limit; a process with CAP_IPC_LOCK has none. */
 START_TEST(memory_is_locked_where_the_limit_allows_it) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     return; /* they lock nothing */
@@ -1375,7 +1375,7 @@ END_TEST
 
 /* ---- at the edges ------------------------------------------------------------------------------------------------ */
 
-/* One engine takes over from another in FADE samples, from a block's first sample on. */
+/* An engine takes over within FADE samples, starting with the first sample of a block. */
 START_TEST(a_fade_begins_at_once_and_ends_in_time) {
     for (unsigned i = 0; i < LONG; i++)
         in[i] = 1;
@@ -1393,7 +1393,7 @@ START_TEST(a_fade_begins_at_once_and_ends_in_time) {
 }
 END_TEST
 
-START_TEST(an_engine_that_never_catches_up_takes_over_all_the_same) {
+START_TEST(an_engine_that_never_catches_up_takes_over_anyway) {
     open_pump(&granted, 768, 0.5f, 1);
     run(PUMP_RATE, 256);
     fill(&engines[1], HOP, 768, 0.25f);
@@ -1423,8 +1423,8 @@ START_TEST(the_delay_does_not_shrink_within_a_fade) {
 }
 END_TEST
 
-/* A stream that the worker has not begun yet has nothing that is due, whatever it did long ago. */
-START_TEST(a_watchdog_overlooks_a_stream_that_has_not_begun) {
+/* No hop is due of a stream that the worker has not started yet, whatever it did long ago. */
+START_TEST(a_watchdog_ignores_a_stream_that_has_not_started) {
     open_pump(&refused, 768, 0.5f, 1);
     run(PUMP_RATE, 256);
     ck_assert(pump_alive(pump));
@@ -1440,8 +1440,8 @@ START_TEST(a_watchdog_overlooks_a_stream_that_has_not_begun) {
 }
 END_TEST
 
-/* It fails after the last block before a pause. */
-START_TEST(a_pause_does_not_bring_a_lost_engine) {
+/* The new engine fails after the last block before a pause. */
+START_TEST(a_pause_does_not_switch_to_a_lost_engine) {
     open_pump(&granted, 768, 0.5f, 1);
     run(PUMP_RATE, 256);
     fill(&engines[1], HOP, 768, 0.25f);
@@ -1458,8 +1458,8 @@ START_TEST(a_pause_does_not_bring_a_lost_engine) {
 }
 END_TEST
 
-/* Until a hop that is not finite has left all frames, and these the overlap-add: the window's hops, twice. */
-START_TEST(dry_sounds_until_a_gap_has_left_frames_and_overlap) {
+/* Until the frames that contain the bad hop have left the overlap-add: twice the hops of a window. */
+START_TEST(dry_plays_until_a_gap_has_left_frames_and_overlap) {
     const unsigned delays[] = {256, 768, 1000};
     open_pump(&granted, delays[_i], 0.5f, 1);
     run(PUMP_RATE, 256);
@@ -1471,7 +1471,7 @@ END_TEST
 
 /* ---- several pumps ----------------------------------------------------------------------------------------------- */
 
-/* The other pumps: use(i) makes one of them the pump, its sound and place those that all of the above speaks of. */
+/* The other pumps: use(i) makes one of them `pump`, with its own sound and position. */
 static struct other {
     struct pump *pump;
     float *in, *out;
@@ -1516,7 +1516,7 @@ static void teardown_pumps(void) {
     memset(others, 0, sizeof others);
 }
 
-/* Each goes on by a block of n, the clock by one: their hops are due at once. */
+/* Each pump processes a block of n and the clock advances by one block, so their hops are due together. */
 static void run_together(unsigned n_pumps, unsigned n_samples, unsigned n) {
     for (unsigned done = 0; done < n_samples; done += n) {
         for (unsigned i = 0; i < n_pumps; i++) {
@@ -1534,7 +1534,7 @@ static void run_together(unsigned n_pumps, unsigned n_samples, unsigned n) {
     use(0);
 }
 
-/* A block of each of three pumps while the engine stands still, which then does what has come together. */
+/* Passes one block to each of three pumps while the engine is stalled; it then processes them together. */
 static void run_stalled(void) {
     stall(&engines[0], true);
     for (unsigned i = 0; i < 3; i++) {
@@ -1568,8 +1568,8 @@ START_TEST(hops_that_are_due_together_are_one_batch) {
 }
 END_TEST
 
-/* While the worker is at a hop of pump 0, pump 1 hands over long blocks and pump 2 a short one. */
-START_TEST(what_is_needed_first_goes_first) {
+/* While the worker computes a hop of pump 0, pump 1 posts long blocks and pump 2 a short one. */
+START_TEST(the_earliest_deadline_runs_first) {
     open_pumps(&refused, 3, 1);
     run_together(3, 4096, 256);
     const unsigned n_hops = engines[0].n_hops;
@@ -1590,7 +1590,7 @@ START_TEST(what_is_needed_first_goes_first) {
 }
 END_TEST
 
-/* The newest engine is lost, but not yet given back. */
+/* The newest engine is lost, but not yet released. */
 START_TEST(a_pump_that_opens_gets_no_lost_engine) {
     open_pumps(&refused, 1, 1);
     run(PUMP_RATE, 256);
@@ -1610,8 +1610,8 @@ START_TEST(a_pump_that_opens_gets_no_lost_engine) {
 }
 END_TEST
 
-/* Engines that gain nothing by it are given no batches: each stream has its hop as early as can be. */
-START_TEST(hops_go_one_by_one_where_batches_gain_nothing) {
+/* Engines that batches do not speed up get none, so that each stream gets its hop as early as possible. */
+START_TEST(hops_run_one_by_one_where_batches_are_no_faster) {
     open_pumps(&refused, 3, 1);
     for (unsigned rounds = 0; rounds < 100; rounds++) {
         run_stalled();
@@ -1621,9 +1621,9 @@ START_TEST(hops_go_one_by_one_where_batches_gain_nothing) {
 }
 END_TEST
 
-/* One by one, two hops of 900 us are 0.34 of the block and two of 1200 us 0.45. Together, a callback may find a batch
- * of the other's begun and then goes in one with it: three times 600 us are 0.34, and 1000 us 0.56. */
-START_TEST(waiting_counts_what_the_others_cost) {
+/* One by one, two hops of 900 us take 0.34 of the block and two of 1200 us 0.45. In batches, a block may have to wait
+ * for a batch that has already started: three times 600 us take 0.34, three times 1000 us 0.56. */
+START_TEST(waiting_counts_the_hops_of_other_pumps) {
     const unsigned p99_us[] = {900, 1200, 600, 1000};
     const bool fits = _i % 2 == 0;
     together = _i >= 2;
@@ -1648,7 +1648,7 @@ START_TEST(waiting_counts_what_the_others_cost) {
 }
 END_TEST
 
-/* What four pumps, and no more, are given is theirs alone. */
+/* At most four pumps open, and each gets its own output. */
 START_TEST(four_pumps_and_no_more) {
     struct pump *fifth = NULL;
     open_pumps(&refused, 4, 1);
@@ -1663,7 +1663,7 @@ START_TEST(four_pumps_and_no_more) {
 }
 END_TEST
 
-/* Engines have no more streams than are needed. */
+/* An engine has only as many streams as are needed. */
 START_TEST(streams_of_an_engine_run_out) {
     struct pump *third = NULL;
     open_pumps(&refused, 3, 1);
@@ -1696,8 +1696,8 @@ START_TEST(streams_of_an_engine_run_out) {
 }
 END_TEST
 
-/* Clocks that drift apart: one in blocks of 256, one in those of a resampler, each when its time has come. */
-START_TEST(pumps_with_clocks_of_their_own) {
+/* Clocks that drift apart: one pump runs in blocks of 256, one in a resampler's blocks, each at its own time. */
+START_TEST(pumps_with_separate_clocks) {
     open_pumps(_i ? &refused : &granted, 2, 1);
     const double ns[] = {256e9 / PUMP_RATE, 278.6395e9 / PUMP_RATE * 1.0003};
     double next_ns[] = {0, 1e6};
@@ -1730,9 +1730,9 @@ START_TEST(pumps_with_clocks_of_their_own) {
 }
 END_TEST
 
-/* One whose audio thread stands, with or without hops that are still due, holds no other up; nor does one whose blocks
- * release many hops at once. */
-START_TEST(a_pump_that_stands_and_one_with_long_blocks) {
+/* A pump whose audio thread has stopped, with or without pending hops, does not delay the others; nor does one whose
+ * blocks release many hops at once. */
+START_TEST(a_stopped_pump_beside_one_with_long_blocks) {
     open_pumps(&refused, 3, 1);
     use(1);
     run(PUMP_RATE / 2, 100);
@@ -1760,8 +1760,8 @@ START_TEST(a_pump_that_stands_and_one_with_long_blocks) {
 }
 END_TEST
 
-/* Each takes the new engine when it can; the old one goes back when the last has let go of it. */
-START_TEST(an_engine_is_exchanged_for_all) {
+/* Each pump takes the new engine when it can; the old one is released when no pump uses it any more. */
+START_TEST(an_engine_is_swapped_for_all) {
     open_pumps(_i ? &refused : &granted, 3, 1);
     run_together(3, PUMP_RATE, 256);
     fill(&engines[1], HOP, 768, 0.25f);
@@ -1791,8 +1791,9 @@ START_TEST(an_engine_is_exchanged_for_all) {
 }
 END_TEST
 
-/* One that fails under way: those that have it give dry until the next comes, the one that has it not keeps the old. */
-START_TEST(an_engine_fails_under_some) {
+/* An engine fails while pumps change to it: those that use it output dry until the next engine; one that does not yet
+ * keeps the old one. */
+START_TEST(an_engine_fails_for_some_pumps) {
     open_pumps(&refused, 2, 1);
     run_together(2, PUMP_RATE, 256);
     fill(&engines[1], HOP, 768, 0.25f);
@@ -1838,8 +1839,8 @@ static void *run_on(void *arg) {
     return NULL;
 }
 
-/* Pumps come, run, are given an engine, and go while another one's audio thread runs. */
-START_TEST(pumps_come_and_go) {
+/* Pumps open, run, swap engines and close while another pump's audio thread runs. */
+START_TEST(pumps_open_and_close) {
     open_pumps(&refused, 1, 1);
     engines[0].gain = 1; /* a hop may be late here: dry is the same then */
     struct runner runner = {.pump = pump, .in = in, .out = out};
@@ -1879,38 +1880,38 @@ int main(void) {
     tcase_set_timeout(c, 60);
     tcase_add_loop_test(c, delay_is_exact_where_it_waits, 0, n_quanta);
     tcase_add_loop_test(c, delay_is_exact_where_it_does_not_wait, 0, n_quanta);
-    tcase_add_test(c, the_delay_that_is_needed);
+    tcase_add_test(c, the_needed_delay);
     tcase_add_test(c, blocks_of_one_quantum);
     tcase_add_test(c, states_of_waiting);
-    tcase_add_test(c, waits_only_where_the_hops_fit);
-    tcase_add_test(c, waits_while_the_priority_is_there);
-    tcase_add_test(c, a_late_hop_gives_dry_without_a_click);
+    tcase_add_test(c, waits_only_if_the_hops_fit);
+    tcase_add_test(c, waits_while_it_has_priority);
+    tcase_add_test(c, a_late_hop_outputs_dry_without_a_click);
     tcase_add_loop_test(c, any_split_gives_the_same_samples, 0, 4);
     tcase_add_loop_test(c, the_delay_follows_the_quantum, 0, 8);
     tcase_add_loop_test(c, blocks_of_a_resampler, 0, 2);
-    tcase_add_test(c, cycles_that_one_side_missed_leave_no_delay);
+    tcase_add_test(c, cycles_missed_by_one_side_add_no_delay);
     tcase_add_test(c, waiting_ends_at_the_deadline);
-    tcase_add_test(c, waiting_ends_where_the_engine_is_lost);
-    tcase_add_test(c, giving_memory_back_leaves_the_buffers_locked);
-    tcase_add_test(c, waiting_ends_where_hops_take_too_long);
+    tcase_add_test(c, waiting_ends_if_the_engine_is_lost);
+    tcase_add_test(c, trimming_memory_keeps_the_buffers_locked);
+    tcase_add_test(c, waiting_ends_if_hops_take_too_long);
     tcase_add_test(c, a_busy_moment_ends_waiting_for_seconds);
     tcase_add_test(c, hops_without_the_network_do_not_count);
-    tcase_add_test(c, a_worker_far_behind_skips);
-    tcase_add_test(c, a_watchdog_finds_hops_that_stay_due_alone);
-    tcase_add_loop_test(c, an_engine_is_exchanged, 0, 6);
+    tcase_add_test(c, a_worker_far_behind_skips_hops);
+    tcase_add_test(c, a_watchdog_detects_only_hops_that_stay_due);
+    tcase_add_loop_test(c, an_engine_is_swapped, 0, 6);
     tcase_add_loop_test(c, an_engine_of_another_hop_takes_over, 0, 4 * n_some_quanta);
-    tcase_add_test(c, an_engine_that_waits_for_its_turn_is_replaced);
-    tcase_add_loop_test(c, a_lost_engine_gives_dry_and_the_next_one_takes_over, 0, 8);
+    tcase_add_test(c, a_queued_engine_is_replaced);
+    tcase_add_loop_test(c, a_lost_engine_outputs_dry_until_the_next_takes_over, 0, 8);
     tcase_add_test(c, a_new_engine_that_fails_is_given_back);
-    tcase_add_test(c, what_is_not_finite_stays_out);
-    tcase_add_test(c, sound_before_a_pause_is_forgotten);
-    tcase_add_test(c, a_late_first_hop_lets_nothing_of_before_the_pause_sound);
-    tcase_add_test(c, an_engine_is_exchanged_in_a_pause);
-    tcase_add_loop_test(c, an_engine_is_exchanged_where_nobody_listens, 0, 2);
-    tcase_add_loop_test(c, what_others_see, 0, 4);
-    tcase_add_test(c, what_the_noise_loses);
-    tcase_add_test(c, clipping_is_told);
-    tcase_add_test(c, the_microphone_goes_and_comes);
+    tcase_add_test(c, non_finite_output_is_replaced);
+    tcase_add_test(c, a_pause_discards_earlier_sound);
+    tcase_add_test(c, a_late_first_hop_replays_nothing_from_before_the_pause);
+    tcase_add_test(c, an_engine_is_swapped_during_a_pause);
+    tcase_add_loop_test(c, an_engine_is_swapped_while_nobody_listens, 0, 2);
+    tcase_add_loop_test(c, levels_match_the_output, 0, 4);
+    tcase_add_test(c, the_reduction_of_noise_is_measured);
+    tcase_add_test(c, clipping_is_reported);
+    tcase_add_test(c, the_microphone_disappears_and_returns);
     tcase_add_loop_test(c, sound_never_turns_into_zeros, 0, 16);
     tcase_add_test(c, an_overloaded_worker_is_not_killed);
     tcase_add_loop_test(c, memory_is_locked_where_the_limit_allows_it, 0, 3);
@@ -1919,27 +1920,27 @@ int main(void) {
     tcase_add_checked_fixture(edges, setup, teardown);
     tcase_set_timeout(edges, 60);
     tcase_add_test(edges, a_fade_begins_at_once_and_ends_in_time);
-    tcase_add_test(edges, an_engine_that_never_catches_up_takes_over_all_the_same);
+    tcase_add_test(edges, an_engine_that_never_catches_up_takes_over_anyway);
     tcase_add_test(edges, the_delay_does_not_shrink_within_a_fade);
-    tcase_add_test(edges, a_watchdog_overlooks_a_stream_that_has_not_begun);
-    tcase_add_test(edges, a_pause_does_not_bring_a_lost_engine);
-    tcase_add_loop_test(edges, dry_sounds_until_a_gap_has_left_frames_and_overlap, 0, 3);
-    tcase_add_loop_test(edges, the_level_follows_what_sounds, 0, 3);
-    tcase_add_test(edges, a_worker_pauses_now_and_then);
+    tcase_add_test(edges, a_watchdog_ignores_a_stream_that_has_not_started);
+    tcase_add_test(edges, a_pause_does_not_switch_to_a_lost_engine);
+    tcase_add_loop_test(edges, dry_plays_until_a_gap_has_left_frames_and_overlap, 0, 3);
+    tcase_add_loop_test(edges, the_level_follows_the_output, 0, 3);
+    tcase_add_test(edges, a_busy_worker_pauses_regularly);
     TCase *const several = tcase_create("several");
     tcase_add_checked_fixture(several, setup, teardown_pumps);
     tcase_set_timeout(several, 60);
     tcase_add_test(several, hops_that_are_due_together_are_one_batch);
-    tcase_add_test(several, hops_go_one_by_one_where_batches_gain_nothing);
-    tcase_add_loop_test(several, waiting_counts_what_the_others_cost, 0, 4);
+    tcase_add_test(several, hops_run_one_by_one_where_batches_are_no_faster);
+    tcase_add_loop_test(several, waiting_counts_the_hops_of_other_pumps, 0, 4);
     tcase_add_test(several, four_pumps_and_no_more);
     tcase_add_test(several, streams_of_an_engine_run_out);
-    tcase_add_loop_test(several, pumps_with_clocks_of_their_own, 0, 2);
-    tcase_add_test(several, a_pump_that_stands_and_one_with_long_blocks);
-    tcase_add_loop_test(several, an_engine_is_exchanged_for_all, 0, 2);
-    tcase_add_test(several, an_engine_fails_under_some);
-    tcase_add_test(several, pumps_come_and_go);
-    tcase_add_test(several, what_is_needed_first_goes_first);
+    tcase_add_loop_test(several, pumps_with_separate_clocks, 0, 2);
+    tcase_add_test(several, a_stopped_pump_beside_one_with_long_blocks);
+    tcase_add_loop_test(several, an_engine_is_swapped_for_all, 0, 2);
+    tcase_add_test(several, an_engine_fails_for_some_pumps);
+    tcase_add_test(several, pumps_open_and_close);
+    tcase_add_test(several, the_earliest_deadline_runs_first);
     tcase_add_test(several, a_pump_that_opens_gets_no_lost_engine);
     suite_add_tcase(s, edges);
     suite_add_tcase(s, several);

@@ -44,7 +44,7 @@ static void write_file(const void *bytes, size_t n) {
     ck_assert_int_eq(fclose(f), 0);
 }
 
-/* Loads the file; on failure checks what every failure owes: a line that begins with the path, and `ret` untouched. */
+/* Loads the file. Checks that any failure gives a line that begins with the path, and leaves `ret` unchanged. */
 static int try_load(struct err *err) {
     struct model *untouched = (struct model *)&path, *m = untouched;
     *err = (struct err){0};
@@ -88,7 +88,7 @@ static void write_text(const char *text, const unsigned char *data, size_t n_dat
     free(bytes);
 }
 
-/* The original with another header; takes h. */
+/* Writes the original file with another header; takes ownership of h. */
 static void write_header(json_t *h, size_t n_header) {
     char *text = json_dumps(h, JSON_COMPACT);
     write_text(text, original + 8 + n_header, n_original - 8 - n_header);
@@ -96,7 +96,7 @@ static void write_header(json_t *h, size_t n_header) {
     json_decref(h);
 }
 
-START_TEST(reads_what_is_right) {
+START_TEST(reads_valid_files) {
     struct err err;
     struct model *m;
     ck_assert_msg(model_load(&m, FIXTURES "/wide.safetensors", &err) == 0, "%s", err.text);
@@ -112,7 +112,7 @@ START_TEST(reads_what_is_right) {
 }
 END_TEST
 
-/* Half-precision storage gives the rounded values; every half there is, is converted right. */
+/* Half-precision storage gives the rounded values; all 65536 halves are converted correctly. */
 START_TEST(reads_half_precision) {
     size_t n;
     json_t *h = header(&n), *entry = json_object_get(h, "encoder.3.taps"),
@@ -184,7 +184,7 @@ START_TEST(truncations_are_refused) {
 }
 END_TEST
 
-/* Bits flipped anywhere in the header: taken or refused, never worse. */
+/* Files with flipped bits in the header are accepted or refused, nothing else. */
 START_TEST(flipped_bits_are_harmless) {
     size_t n_header;
     json_decref(header(&n_header));
@@ -207,7 +207,7 @@ START_TEST(flipped_bits_are_harmless) {
 }
 END_TEST
 
-/* What one changed metadata value is answered with. */
+/* The error for one changed metadata value. */
 static const struct {
     const char *key, *value, *words;
 } metadata[] = {
@@ -277,7 +277,7 @@ START_TEST(metadata_is_checked) {
 }
 END_TEST
 
-/* Entries of one tensor, in JSON, and what they are answered with. */
+/* JSON entries of one tensor, and their errors. */
 static const struct {
     const char *name, *entry, *words;
 } entries[] = {
@@ -316,7 +316,7 @@ START_TEST(tensors_are_checked) {
 }
 END_TEST
 
-/* Where the file has one float of a tensor. */
+/* Returns the file offset of one float of a tensor. */
 static size_t place_of(const char *name, size_t index) {
     size_t n;
     json_t *h = header(&n), *offsets = json_object_get(json_object_get(h, name), "data_offsets");
@@ -338,7 +338,7 @@ static float peek(const char *name, size_t index) {
     return u.value;
 }
 
-/* Puts one float into a tensor. */
+/* Changes one float of a tensor in the file. */
 static void poke(const char *name, size_t index, float value) {
     const size_t at = place_of(name, index);
     union bits u = {value};
@@ -420,7 +420,7 @@ START_TEST(hostile_headers_are_refused) {
 }
 END_TEST
 
-START_TEST(names_are_looked_for) {
+START_TEST(names_are_looked_up) {
     struct model *m = NULL;
     struct err err;
     ck_assert_int_eq(setenv("PRIMEKNET_MODELS", FIXTURES, 1), 0);
@@ -448,7 +448,7 @@ int main(void) {
     TCase *t = tcase_create("model");
     tcase_set_timeout(t, 300);
     tcase_add_checked_fixture(t, read_original, remove_file);
-    tcase_add_test(t, reads_what_is_right);
+    tcase_add_test(t, reads_valid_files);
     tcase_add_test(t, reads_half_precision);
     tcase_add_test(t, truncations_are_refused);
     tcase_add_test(t, flipped_bits_are_harmless);
@@ -456,7 +456,7 @@ int main(void) {
     tcase_add_loop_test(t, tensors_are_checked, 0, (int)(sizeof entries / sizeof *entries));
     tcase_add_test(t, values_are_checked);
     tcase_add_test(t, hostile_headers_are_refused);
-    tcase_add_test(t, names_are_looked_for);
+    tcase_add_test(t, names_are_looked_up);
     suite_add_tcase(suite, t);
     return run_suite(suite, CK_FORK);
 }

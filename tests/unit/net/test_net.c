@@ -51,7 +51,7 @@ static float *read_floats(const char *name, const char *kind, size_t *n) {
     return to;
 }
 
-/* Signal and error, gathered piece by piece. */
+/* Signal and error, summed over pieces. */
 struct snr {
     double signal, error;
 };
@@ -71,7 +71,7 @@ static void snr_check(const struct snr *s, const struct kernels *k, const char *
     ck_assert_msg(s->signal > 0 && db >= least, "%s: %s, %s: %.1f dB", k->name, name, what, db);
 }
 
-/* Each block alone: PyTorch's input of it in, its output against PyTorch's. */
+/* Each block alone, with PyTorch's input, against PyTorch's output. */
 static void check_blocks(const char *name, const struct kernels *kernels) {
     struct model *m = load(name);
     const struct model_config *g = model_config(m);
@@ -126,7 +126,7 @@ static void check_blocks(const char *name, const struct kernels *kernels) {
     model_free(m);
 }
 
-/* The time stage alone: the largest error of any number. */
+/* The time stage alone: checks the largest error of any value. */
 static void check_stage(const char *name, const struct kernels *kernels) {
     struct model *m = load(name);
     const size_t map = (size_t)model_config(m)->n_half * model_config(m)->channels;

@@ -140,7 +140,7 @@ START_TEST(strength_and_floor_follow_their_formula) {
 }
 END_TEST
 
-START_TEST(what_is_not_finite_changes_nothing) {
+START_TEST(non_finite_masks_change_nothing) {
     load(_i);
     float complex *x = malloc(g->n_bins * sizeof *x), *y = malloc(g->n_bins * sizeof *y);
     float *mask = malloc(g->n_positions * sizeof *mask), *rotation = malloc(2 * g->n_positions * sizeof *rotation);
@@ -167,7 +167,7 @@ int main(void) {
     tcase_add_loop_test(t, analysis_is_the_windowed_transform, 0, 2);
     tcase_add_loop_test(t, features_are_compressed_magnitude_and_phase, 0, 2);
     tcase_add_loop_test(t, strength_and_floor_follow_their_formula, 0, 16);
-    tcase_add_loop_test(t, what_is_not_finite_changes_nothing, 0, 2);
+    tcase_add_loop_test(t, non_finite_masks_change_nothing, 0, 2);
     suite_add_tcase(suite, t);
     return run_suite(suite, CK_FORK);
 }

@@ -37,7 +37,7 @@ static struct core *open_core(unsigned n_channels, double rate, const struct cor
     return c;
 }
 
-/* `most` samples of a call at most; 0: always 256. In place. */
+/* Runs in place, with at most `most` samples per call; 0: always 256. */
 static void run_core(struct core *c, const struct core_controls *controls, float *const x[2], size_t n, unsigned most) {
     for (size_t i = 0, now; i < n; i += now) {
         now = most ? draw(most + 1) : 256;
@@ -47,7 +47,7 @@ static void run_core(struct core *c, const struct core_controls *controls, float
     }
 }
 
-/* What the library makes of x, as late as a core's output. */
+/* Returns the library's output for x, delayed like a core's output. */
 static float *wanted(const char *model, float floor_db, float strength, const float *x, size_t n) {
     struct primeknet *p;
     ck_assert_int_eq(primeknet_open(&p, model, &alone, NULL), 0);
@@ -73,7 +73,7 @@ static void take_small_alone(void) {
     ck_assert_int_eq(setenv("PRIMEKNET_MODELS", directory, 1), 0);
 }
 
-/* small keeps its hop of 512, base is a network with one of 256. */
+/* `small` keeps its hop of 512; `base` is a network with a hop of 256. */
 static void take_models_of_two_hops(void) {
     take_small_alone();
     link_model("base", FIXTURES "/wide.safetensors");
@@ -124,7 +124,7 @@ static const double rates[] = {8000,  8001,  11025,  16000,  22050,  44100,  479
                                88200, 96000, 192000, 250000, 340000, 352800, 383999, 384000};
 enum { N_RATES = sizeof rates / sizeof *rates, N_ANY_RATES = 60 };
 
-/* A wave packet of 500 Hz: strength 0 gives it back, later. */
+/* A wave packet of 500 Hz, which strength 0 delays without change. */
 static void packet(float *x, size_t n, double at, double rate) {
     for (size_t i = 0; i < n; i++) {
         const double t = ((double)i - at) / rate;
@@ -159,7 +159,7 @@ START_TEST(delay_is_as_reported) {
 }
 END_TEST
 
-/* The resamplers' numbers of samples, which differ from block to block, fit at every rate. */
+/* The numbers of samples that the resamplers take and give differ from block to block, and fit at every rate. */
 START_TEST(any_rate_and_any_block) {
     static const unsigned most[] = {1, 2, 300, 2048, 2049, 10000};
     setenv("PRIMEKNET_MODELS", "/nowhere", 1);
@@ -168,7 +168,7 @@ START_TEST(any_rate_and_any_block) {
 }
 END_TEST
 
-START_TEST(bypass_is_the_input_later) {
+START_TEST(bypass_is_the_delayed_input) {
     struct core_controls controls = plain;
     controls.bypass = true;
     struct core *c = open_core(2, rates[_i], &controls);
@@ -187,7 +187,7 @@ START_TEST(bypass_is_the_input_later) {
 }
 END_TEST
 
-START_TEST(bypass_comes_and_goes_without_a_click) {
+START_TEST(bypass_switches_without_a_click) {
     struct core_controls controls = plain;
     controls.strength = controls.low_cut_hz = 0;
     struct core *c = open_core(1, 48000, &controls);
@@ -208,7 +208,7 @@ START_TEST(bypass_comes_and_goes_without_a_click) {
 }
 END_TEST
 
-/* The models that are installed, and those of two hops in either direction. */
+/* The installed models, and two with different hops in either direction. */
 START_TEST(a_new_model_takes_over_while_sound_runs) {
     const char *const names[] = {"small", "base"};
     const unsigned first = _i == 2;
@@ -249,7 +249,7 @@ START_TEST(a_new_model_takes_over_while_sound_runs) {
 }
 END_TEST
 
-START_TEST(the_delay_is_every_models) {
+START_TEST(the_delay_is_the_same_for_every_model) {
     const size_t n = 48000 * 12;
     struct core_controls controls = plain;
     controls.strength = controls.low_cut_hz = 0;
@@ -284,7 +284,7 @@ START_TEST(the_delay_is_every_models) {
 }
 END_TEST
 
-/* A core opened with one model and run with another gives what small gives. */
+/* A core opened with one model and run with another gives the output of `small`. */
 static void small_sounds(int opened, int run) {
     struct core_controls controls = plain;
     controls.model = (float)opened;
@@ -316,14 +316,14 @@ START_TEST(a_block_within_the_first_hop_waits_for_nothing) {
 }
 END_TEST
 
-START_TEST(another_model_takes_the_place_of_one_that_is_missing) {
+START_TEST(a_missing_model_is_replaced) {
     take_small_alone();
     small_sounds(_i, _i);
     return_to_models();
 }
 END_TEST
 
-/* A fixture with a few other bytes in its header, as base. */
+/* Installs a fixture with changed bytes in its header as `base`. */
 static void patch(const char *fixture, const char *from, const char *to) {
     char path[sizeof FIXTURES + 64], *at;
     snprintf(path, sizeof path, FIXTURES "/%s.safetensors", fixture);
@@ -341,9 +341,8 @@ static void patch(const char *fixture, const char *from, const char *to) {
     free(model);
 }
 
-/* Of another rate, or with another delay: the library opens them, but their sound would come too fast or at another
- * time. */
-START_TEST(another_model_takes_the_place_of_one_that_does_not_fit) {
+/* The library opens models with another rate or delay, but their sound would be too fast or come at another time. */
+START_TEST(a_model_that_does_not_fit_is_replaced) {
     char error[PRIMEKNET_ERROR];
     take_small_alone();
     if (_i == 0)
@@ -388,8 +387,8 @@ static float *output_with(const struct core_controls *controls, const float *x) 
     return y;
 }
 
-/* What is out of range counts as the nearest in range, no number as the lowest, and a model is the nearest one. */
-START_TEST(controls_count_as_the_nearest_in_range) {
+/* Values out of range are clamped, NaN counts as the lowest value, and a model number is rounded. */
+START_TEST(controls_are_clamped) {
     static const struct {
         struct core_controls set, counts_as;
     } cases[] = {
@@ -412,8 +411,8 @@ START_TEST(controls_count_as_the_nearest_in_range) {
 }
 END_TEST
 
-/* Whatever was heard before, at a rate where resamplers and what they gave too much remember too. */
-START_TEST(an_activation_forgets_what_was_heard) {
+/* Whatever sounded before, at a rate where the resamplers and their spare samples have state, too. */
+START_TEST(activation_resets_the_state) {
     struct core_controls controls = plain;
     if (_i / 2)
         setenv("PRIMEKNET_MODELS", "/nowhere", 1);
@@ -434,8 +433,8 @@ START_TEST(an_activation_forgets_what_was_heard) {
 }
 END_TEST
 
-/* The host has less to compute, the longer it does something else. */
-START_TEST(the_thread_computes_while_the_host_does_other_things) {
+/* The longer the host does other things, the less it has to compute. */
+START_TEST(the_thread_computes_while_the_host_is_busy) {
     struct core *c = open_core(1, RATE, &plain);
     float *x = noise(DELAY);
     core_run(c, &plain, &(const float *){x}, &(float *){x}, DELAY);
@@ -466,13 +465,14 @@ END_TEST
 
 /* ---- every order of what a host may do -------------------------------------------------------------------------- */
 
-/* The core's thread stops before it opens a model and before that hears anything, until the test lets it go on. */
+/* The core's thread stops before it opens a model and before it feeds that any sound, until the test lets it
+ * continue. */
 enum gate { NO_GATE, BEFORE_OPEN, BEFORE_HEARING };
 static bool gated;
 static pthread_t host;
 static sem_t let;
 static _Atomic int gate_at, n_opened, n_tries;
-static atomic_bool fails; /* what computes a hop */
+static atomic_bool fails; /* computing a hop */
 static const struct primeknet *fresh; /* opened by the core's thread, has heard nothing */
 
 static void stop_at(enum gate gate) {
@@ -514,7 +514,7 @@ void __wrap_primeknet_close(struct primeknet *p) {
     __real_primeknet_close(p);
 }
 
-/* What the library makes of the input since the core was activated, as late as a core's output. */
+/* The library's output for the input since the core was activated, delayed like a core's output. */
 struct reference {
     struct primeknet *p;
     unsigned hop;
@@ -529,7 +529,7 @@ static void refer(struct reference *r, const float *x) {
     memcpy(r->last, y, sizeof y);
 }
 
-/* A host, and where its core ought to be: core.h's table, as a host sees it. */
+/* A host, and the expected state of its core by the table in core.h. */
 struct course {
     struct core *core;
     struct core_controls controls;
@@ -537,7 +537,7 @@ struct course {
     char steps[64];                        /* so far, for messages */
     enum state state;
     unsigned wanted, present, coming; /* models */
-    enum gate gate;                   /* where the thread stands */
+    enum gate gate;                   /* where the thread has stopped */
     unsigned n_in;
     float x[512], y[512]; /* since the last multiple of 512 samples */
 };
@@ -557,7 +557,7 @@ static void is_as_it_ought(const struct course *h) {
                   c->present, c->coming, gate_at, (int)h->state, h->present, h->coming, (int)h->gate);
 }
 
-/* The thread has nothing to do, or begins to load what is wanted. */
+/* The thread has nothing to do, or starts to load the requested model. */
 static void settles(struct course *h) {
     h->state = h->wanted == h->present ? SETTLED : LOADING;
     h->gate = h->state == LOADING ? BEFORE_OPEN : NO_GATE;
@@ -579,8 +579,8 @@ static void activate(struct course *h) {
     activated(h);
 }
 
-/* The new model's share of what sounds while it takes over: it never falls, and grows by no more than a hop's fade. The
- * shortest hop is of 256 samples. Where both models say the same, the share is unknown. */
+/* The new model's share of the output while it takes over never falls, and grows no faster than a hop's fade; the
+ * shortest hop has 256 samples. Where both models give the same output, the share is unknown. */
 static void fades_in(const struct course *h, float *share, unsigned *known) {
     const float *const old = h->references[h->present].due, *const new = h->references[h->coming].due;
     for (unsigned j = 0; j < 512; j++) {
@@ -595,8 +595,8 @@ static void fades_in(const struct course *h, float *share, unsigned *known) {
     }
 }
 
-/* Ends within a hop, so that the thread has none to compute. What a model that took over gives is what it would have
- * given from the start: it has heard all of that. */
+/* Ends within a hop, so that the thread has none to compute. A model that took over gives the output that it would have
+ * given from the start, because it was fed all of the sound. */
 static void sounds(struct course *h) {
     const unsigned before = h->n_in, n = before ? 2048 : 2048 + 100;
     if (!before && h->present != (unsigned)h->controls.model)
@@ -630,7 +630,7 @@ static void sounds(struct course *h) {
         settles(h);
 }
 
-/* The thread goes on to where it stops next. */
+/* Lets the thread run to its next stop. */
 static void lets(struct course *h) {
     const enum gate gate = h->gate;
     if (gate == NO_GATE)
@@ -658,7 +658,7 @@ static void begin_course(struct course *h) {
     activate(h);
 }
 
-/* s: sets another model; a: activates (deactivation is nothing to the core); r: runs; l: the thread goes on. */
+/* s: sets another model; a: activates (deactivation does not reach the core); r: runs; l: lets the thread continue. */
 static void step(struct course *h, char what) {
     const size_t n = strlen(h->steps);
     h->steps[n] = what;
@@ -674,7 +674,7 @@ static void step(struct course *h, char what) {
     is_as_it_ought(h);
 }
 
-/* It returns wherever the thread stands, which then goes on and leaves nothing behind. */
+/* Closing works wherever the thread has stopped; the thread then ends and leaves nothing behind. */
 static void end_course(struct course *h, int n_others) {
     core_close(h->core);
     ck_assert(h->gate || n_opened == n_others);
@@ -712,7 +712,7 @@ static void close_host(struct course *h) {
     return_to_models();
 }
 
-START_TEST(every_order_gives_what_was_asked_for_last) {
+START_TEST(every_order_ends_with_the_last_request) {
     enum { STEPS = 5, ORDERS = 1 << 2 * STEPS, PARTS = 16 };
     static struct course h;
     open_host(&h);
@@ -726,7 +726,7 @@ START_TEST(every_order_gives_what_was_asked_for_last) {
 }
 END_TEST
 
-START_TEST(so_does_any_long_order) {
+START_TEST(any_long_order_ends_with_the_last_request) {
     static struct course h;
     open_host(&h);
     for (unsigned course = 0; course < 40; course++) {
@@ -741,8 +741,8 @@ END_TEST
 
 static atomic_bool watches;
 
-/* Holds the lock for a while, as the core's thread does while it computes, and counts when that thread would begin to
- * load a model. */
+/* Holds the lock for a while, as the core's thread does while it computes, and counts how often that thread would start
+ * to load a model. */
 static void *watch(void *data) {
     struct core *const c = data;
     size_t n_loads = 0;
@@ -778,8 +778,8 @@ START_TEST(a_model_that_the_call_loads_is_not_loaded_twice) {
 }
 END_TEST
 
-/* While it hears, for longer than it is given to hear, and while it waits to take over. */
-START_TEST(controls_that_change_before_a_model_sounds_are_its_own) {
+/* While the new model is fed past sound, for longer than that takes, and while it waits to take over. */
+START_TEST(controls_set_before_a_model_sounds_apply_to_it) {
     static struct course h;
     open_host(&h);
     begin_course(&h);
@@ -821,7 +821,7 @@ START_TEST(a_model_takes_over_in_a_fade) {
 }
 END_TEST
 
-START_TEST(an_activation_opens_only_what_is_missing) {
+START_TEST(activation_opens_only_missing_models) {
     static struct course h;
     open_host(&h);
     begin_course(&h);
@@ -840,8 +840,8 @@ START_TEST(an_activation_opens_only_what_is_missing) {
 }
 END_TEST
 
-/* The present one goes on in its place. */
-START_TEST(a_model_that_cannot_be_opened_is_not_tried_again) {
+/* The present model continues instead. */
+START_TEST(a_model_that_cannot_be_opened_is_not_retried) {
     take_small_alone();
     struct core_controls controls = plain;
     struct core *c = open_core(1, RATE, &controls);
@@ -866,7 +866,7 @@ START_TEST(a_model_that_cannot_be_opened_is_not_tried_again) {
 }
 END_TEST
 
-START_TEST(a_hop_that_fails_gives_the_input) {
+START_TEST(a_failed_hop_outputs_the_input) {
     struct core *c = open_core(1, RATE, &plain);
     fails = true;
     check_input_passes(c);
@@ -875,7 +875,7 @@ END_TEST
 
 /* ---- in real time ------------------------------------------------------------------------------------------------ */
 
-/* False: this process may not. */
+/* Returns false if this process may not. */
 static bool start_in_real_time(pthread_t *ret, void *(*begin)(void *), void *data) {
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
@@ -916,7 +916,7 @@ static void *waits_for_lock(void *data) {
     return NULL;
 }
 
-/* As the kernel counts: 20 for a plain thread, -6 for one of real-time priority 5. */
+/* Returns the kernel's number: 20 for a normal thread, -6 for one with real-time priority 5. */
 static int own_priority(void) {
     char text[1024];
     int priority = 0;
@@ -928,7 +928,7 @@ static int own_priority(void) {
     return priority;
 }
 
-START_TEST(who_computes_inherits_the_priority_of_a_host_that_waits) {
+START_TEST(the_thread_inherits_the_priority_of_a_waiting_host) {
     struct core *c = open_core(1, RATE, &plain);
     pthread_t thread;
     pthread_mutex_lock(&c->lock);
@@ -991,8 +991,8 @@ static void find_in_plugin(void *ret, const char *kind, const char *name) {
     memcpy(ret, &symbol, sizeof symbol);
 }
 
-/* ffmpeg cleans up what it could not instantiate. A rate below 8 kHz cannot be. */
-START_TEST(ladspa_is_unloaded_and_cleaned_up_in_vain) {
+/* ffmpeg calls cleanup after an instantiate that failed, as it does below 8 kHz. */
+START_TEST(ladspa_cleans_up_after_a_failed_instantiate) {
     LADSPA_Descriptor_Function describe;
     find_in_plugin(&describe, "ladspa", "ladspa_descriptor");
     for (unsigned long i = 0; i < 2; i++) {
@@ -1033,7 +1033,8 @@ static void check_ranges(const char *name, struct range a, struct range b) {
                   b.greatest);
 }
 
-/* The settings' "off" is the plugins' least floor, and another port of theirs for the level; their low cut goes further. */
+/* "off" in the settings is the plugins' lowest floor, and another of their ports for the level; the plugins' low cut
+ * has a smaller range. */
 static void check_setting(const char *name, struct range setting, struct range port) {
     if (strcmp(name, "floor_db") == 0)
         setting.fallback = setting.least;
@@ -1089,7 +1090,7 @@ START_TEST(bounds_are_those_of_ladspa_and_of_the_settings) {
 }
 END_TEST
 
-START_TEST(lv2_is_unloaded_and_cleaned_up_in_vain) {
+START_TEST(lv2_cleans_up_after_a_failed_instantiate) {
     LV2_Descriptor_Function describe;
     find_in_plugin(&describe, "lv2", "lv2_descriptor");
     for (uint32_t i = 0; i < 2; i++) {
@@ -1101,7 +1102,7 @@ START_TEST(lv2_is_unloaded_and_cleaned_up_in_vain) {
 }
 END_TEST
 
-/* Ports by number, as hosts and saved sessions keep them: controls that came later must not have moved any. */
+/* Hosts and saved sessions refer to ports by number, so new controls must not renumber any. */
 START_TEST(ports_keep_their_numbers) {
     enum { SAMPLES = 512, BLOCKS = 40 };
     LADSPA_Descriptor_Function ladspa;
@@ -1116,7 +1117,8 @@ START_TEST(ports_keep_their_numbers) {
         ck_assert_msg(!LADSPA_IS_PORT_AUDIO(d->PortDescriptors[i]) == (i < 6 || i >= 6 + 2 * channels), "port %u", i);
     ck_assert_str_eq(d->PortNames[0], "Strength");
     ck_assert_str_eq(d->PortNames[5], "latency");
-    void *const handles[] = {d->instantiate(d, 48000), e->instantiate(e, 48000, "", (const LV2_Feature *const[]){NULL})};
+    void *const handles[] = {d->instantiate(d, 48000),
+                             e->instantiate(e, 48000, "", (const LV2_Feature *const[]){NULL})};
     for (unsigned h = 0; h < 2; h++) {
         float controls[] = {0, -60, 0, 1, h == 0 ? 0 : 1, -1}, sound[4][SAMPLES];
         ck_assert_ptr_nonnull(handles[h]);
@@ -1147,37 +1149,37 @@ int main(void) {
     tcase_add_loop_test(t, output_is_the_librarys, 0, 24);
     tcase_add_loop_test(t, delay_is_as_reported, 0, N_RATES);
     tcase_add_loop_test(t, any_rate_and_any_block, 0, N_ANY_RATES);
-    tcase_add_loop_test(t, bypass_is_the_input_later, 0, N_RATES);
-    tcase_add_test(t, bypass_comes_and_goes_without_a_click);
+    tcase_add_loop_test(t, bypass_is_the_delayed_input, 0, N_RATES);
+    tcase_add_test(t, bypass_switches_without_a_click);
     tcase_add_loop_test(t, a_new_model_takes_over_while_sound_runs, 0, 3);
-    tcase_add_test(t, the_delay_is_every_models);
+    tcase_add_test(t, the_delay_is_the_same_for_every_model);
     tcase_add_test(t, the_first_block_may_bring_the_model);
     tcase_add_test(t, a_block_within_the_first_hop_waits_for_nothing);
-    tcase_add_loop_test(t, another_model_takes_the_place_of_one_that_is_missing, 0, 4);
-    tcase_add_loop_test(t, another_model_takes_the_place_of_one_that_does_not_fit, 0, 2);
+    tcase_add_loop_test(t, a_missing_model_is_replaced, 0, 4);
+    tcase_add_loop_test(t, a_model_that_does_not_fit_is_replaced, 0, 2);
     tcase_add_test(t, controls_may_be_anything);
-    tcase_add_loop_test(t, controls_count_as_the_nearest_in_range, 0, 6);
-    tcase_add_loop_test(t, an_activation_forgets_what_was_heard, 0, 5);
-    tcase_add_test(t, the_thread_computes_while_the_host_does_other_things);
+    tcase_add_loop_test(t, controls_are_clamped, 0, 6);
+    tcase_add_loop_test(t, activation_resets_the_state, 0, 5);
+    tcase_add_test(t, the_thread_computes_while_the_host_is_busy);
     tcase_add_test(t, without_a_model_the_input_passes);
     tcase_add_test(t, signals_are_for_the_hosts_threads);
-    tcase_add_test(t, ladspa_is_unloaded_and_cleaned_up_in_vain);
+    tcase_add_test(t, ladspa_cleans_up_after_a_failed_instantiate);
     tcase_add_test(t, bounds_are_those_of_ladspa_and_of_the_settings);
-    tcase_add_test(t, lv2_is_unloaded_and_cleaned_up_in_vain);
+    tcase_add_test(t, lv2_cleans_up_after_a_failed_instantiate);
     tcase_add_loop_test(t, ports_keep_their_numbers, 0, 2);
     suite_add_tcase(suite, t);
     TCase *orders = tcase_create("orders");
     tcase_set_timeout(orders, 300);
-    tcase_add_loop_test(orders, every_order_gives_what_was_asked_for_last, 0, 16);
-    tcase_add_test(orders, so_does_any_long_order);
+    tcase_add_loop_test(orders, every_order_ends_with_the_last_request, 0, 16);
+    tcase_add_test(orders, any_long_order_ends_with_the_last_request);
     tcase_add_test(orders, a_model_that_the_call_loads_is_not_loaded_twice);
-    tcase_add_loop_test(orders, controls_that_change_before_a_model_sounds_are_its_own, 0, 2);
+    tcase_add_loop_test(orders, controls_set_before_a_model_sounds_apply_to_it, 0, 2);
     tcase_add_test(orders, a_model_takes_over_in_a_fade);
-    tcase_add_test(orders, an_activation_opens_only_what_is_missing);
-    tcase_add_test(orders, a_model_that_cannot_be_opened_is_not_tried_again);
-    tcase_add_test(orders, a_hop_that_fails_gives_the_input);
+    tcase_add_test(orders, activation_opens_only_missing_models);
+    tcase_add_test(orders, a_model_that_cannot_be_opened_is_not_retried);
+    tcase_add_test(orders, a_failed_hop_outputs_the_input);
     tcase_add_test(orders, no_model_is_loaded_in_real_time);
-    tcase_add_test(orders, who_computes_inherits_the_priority_of_a_host_that_waits);
+    tcase_add_test(orders, the_thread_inherits_the_priority_of_a_waiting_host);
     suite_add_tcase(suite, orders);
     return run_suite(suite, CK_FORK);
 }

@@ -30,7 +30,7 @@ static void run_in_pieces(float *frames) {
     limiter_free(l);
 }
 
-START_TEST(quiet_passes_to_the_bit) {
+START_TEST(quiet_sound_passes_bit_for_bit) {
     seed = first_seed;
     float *in = malloc(n * channels * sizeof *in), *out = malloc(n * channels * sizeof *out);
     for (int i = 0; i < n * channels; i++)
@@ -73,7 +73,8 @@ START_TEST(a_peak_scales_both_channels_and_only_nearby) {
 }
 END_TEST
 
-/* One, of either sign, that is hardly too loud, or in the very first frame: what it takes, and no more. */
+/* One peak of either sign, slightly too loud, or in the very first frame: attenuated as far as necessary, and no
+ * further. */
 START_TEST(each_peak_is_scaled_to_full_scale) {
     static const float peaks[] = {1.05f, -1.05f, 4, -4};
     const int delay = rate / 400, at = _i % 2 ? 0 : n / 2;
@@ -92,7 +93,7 @@ START_TEST(each_peak_is_scaled_to_full_scale) {
 }
 END_TEST
 
-/* The gain moves as fast as it must to be there in time, before the peak and after it. */
+/* The gain changes only as fast as necessary, before the peak and after it. */
 START_TEST(the_gain_never_jumps) {
     const int delay = rate / 400;
     const float most = .5f * .75f / (float)(delay + 1) + 1e-5f;
@@ -130,7 +131,7 @@ int main(void) {
     first_seed = seed_of_run(100);
     Suite *s = suite_create("limiter");
     TCase *t = tcase_create("limiter");
-    tcase_add_test(t, quiet_passes_to_the_bit);
+    tcase_add_test(t, quiet_sound_passes_bit_for_bit);
     tcase_add_loop_test(t, never_above_full_scale, 0, 8);
     tcase_add_test(t, a_peak_scales_both_channels_and_only_nearby);
     tcase_add_loop_test(t, each_peak_is_scaled_to_full_scale, 0, 8);

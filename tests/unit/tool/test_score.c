@@ -18,7 +18,7 @@ static float noise(uint32_t *state) {
     return (float)(*state >> 8) / 8388608.f - 1;
 }
 
-/* Two seconds of noise that comes and goes four times a second, as syllables do, and another noise on it. */
+/* Two seconds of noise modulated four times a second, like syllables, and the same with another noise added. */
 static size_t make_sounds(unsigned rate) {
     uint32_t a = 1, b = 2;
     float low = 0;
@@ -63,8 +63,8 @@ START_TEST(segmental_snr_is_held_at_both_ends) {
 }
 END_TEST
 
-/* What pystoi 0.4.1 gives for these sounds. Its resampler lets a little pass above 4 kHz of a file at 8 kHz, where the
- * highest band ends. */
+/* The scores of pystoi 0.4.1 for these sounds. For a file at 8 kHz, its resampler lets a little pass above 4 kHz, where
+ * the highest band ends. */
 static const struct {
     unsigned rate;
     double stoi, tolerance;
@@ -96,7 +96,7 @@ START_TEST(stoi_is_what_the_reference_gives) {
 }
 END_TEST
 
-START_TEST(stoi_of_too_little_is_none) {
+START_TEST(stoi_needs_enough_speech) {
     make_sounds(10000);
     double stoi = 0;
     ck_assert_int_eq(score_stoi(&stoi, clean, x, 3000), 0);
@@ -112,7 +112,7 @@ int main(void) {
     tcase_add_test(t, si_sdr_is_the_ratio_whatever_the_scale_and_the_offset);
     tcase_add_test(t, segmental_snr_is_held_at_both_ends);
     tcase_add_loop_test(t, stoi_is_what_the_reference_gives, 0, sizeof stoi_of / sizeof *stoi_of);
-    tcase_add_test(t, stoi_of_too_little_is_none);
+    tcase_add_test(t, stoi_needs_enough_speech);
     tcase_set_timeout(t, 60);
     suite_add_tcase(s, t);
     return run_suite(s, CK_FORK);

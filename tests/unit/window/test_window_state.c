@@ -132,7 +132,7 @@ static json_t *parse(const char *members) {
     return status;
 }
 
-START_TEST(states_are_told) {
+START_TEST(states_are_reported) {
     const struct should *should = &all[_i];
     json_t *status = should->status ? parse(should->status) : NULL;
     struct state s;
@@ -238,7 +238,7 @@ static const struct {
     {"\"text\":{}", ""},
 };
 
-START_TEST(problems_are_told) {
+START_TEST(problems_are_reported) {
     json_t *problem = parse(problems[_i].problem);
     char *says = problem_tell(problem);
     ck_assert_str_eq(says, problems[_i].says);
@@ -280,8 +280,8 @@ int main(void) {
     Suite *suite = suite_create("window");
     TCase *tc = tcase_create("state");
     suite_add_tcase(suite, tc);
-    tcase_add_loop_test(tc, states_are_told, 0, sizeof all / sizeof *all);
-    tcase_add_loop_test(tc, problems_are_told, 0, sizeof problems / sizeof *problems);
+    tcase_add_loop_test(tc, states_are_reported, 0, sizeof all / sizeof *all);
+    tcase_add_loop_test(tc, problems_are_reported, 0, sizeof problems / sizeof *problems);
     tcase_add_test(tc, problems_are_chosen);
     tcase_add_loop_test(tc, a_test_is_judged, 0, sizeof verdicts / sizeof *verdicts);
     return run_suite(suite, CK_FORK);
