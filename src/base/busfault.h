@@ -1,7 +1,7 @@
 /* busfault.h - survives memory that is smaller than its owner said.
  *
  * PipeWire before 1.0.4 may give a client, for a new device, the memory of one that is gone. A read beyond its end
- * raises SIGBUS. On threads that ask for it, the handler puts a page of zeros in its place and the thread goes on, as
+ * raises SIGBUS. On threads that ask for it, the handler maps a page of zeros there and the thread continues, as
  * libwayland's server does with its clients' memory (wl_shm_buffer_begin_access). On all others SIGBUS ends the
  * process. */
 #ifndef PRIMEKNET_BUSFAULT_H

@@ -131,7 +131,7 @@ int replace_begin(struct replace *r, const char *name, mode_t mode, struct err *
                        r->fd == -ENAMETOOLONG ? "the name is too long" : strerror(-r->fd));
     r->name = name;
     if (exists && fchown(r->fd, old.st_uid, old.st_gid) < 0 && fchown(r->fd, (uid_t)-1, old.st_gid) < 0)
-        errno = 0; /* only root can give a file away; who may write it owns it then */
+        errno = 0; /* only root can give a file away; the user who writes it owns it then */
     if (exists && fchmod(r->fd, old.st_mode & 0777) < 0) {
         code = err_set(err, -errno, "%s: %s", name, strerror(errno));
         replace_drop(r);

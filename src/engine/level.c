@@ -89,8 +89,9 @@ static float louder_db(const struct level *l, unsigned n) {
     return loudness_of(mean_of(last, n).power) - loudness_of(mean_of(l->blocks, l->n_blocks - n).power);
 }
 
-/* Forgets the talker before this one. A quieter one is told by more blocks, and surer ones: a voice has more quiet
- * moments than loud ones, its echo just passes for speech, and a voice in the background must not rise in each pause. */
+/* Forgets the previous talker. To detect a quieter one takes more blocks, and more certain ones: a voice has more
+ * quiet moments than loud ones, its echo may count as speech, and a voice in the background must not be raised in each
+ * pause. */
 static void tell_talkers_apart(struct level *l) {
     enum { LOUDER = 4, QUIETER = 25 }; /* blocks */
     if (l->n_blocks > LOUDER && louder_db(l, LOUDER) > another_db)

@@ -202,7 +202,7 @@ void mirror_lose_metadata(struct mirror *m) {
     m->configured_name[0] = '\0';
     m->n_targets = 0;
     m->released = 0;
-    for (unsigned i = 0; i < m->n_nodes; i++) { /* nobody has been asked to move any more */
+    for (unsigned i = 0; i < m->n_nodes; i++) { /* no stream has a pending move any more */
         m->nodes[i].asked = 0;
         m->nodes[i].settled = false;
     }

@@ -129,7 +129,7 @@ struct mirror {
     bool keeps;          /* it is requested by name, in place of one that loops */
     uint64_t released;   /* the serial of the device to and from which the device stream was moved; 0: none */
     unsigned n_looped;   /* of a speaker that should leave its output: how often ask_anew has been set since */
-    bool ask_anew;       /* at the next reconcile, have the session manager look again at streams that it left unlinked */
+    bool ask_anew;       /* at the next reconcile, have the session manager look again at unlinked streams */
 };
 
 /* Each adds an object, all zeros except its id. The pointer is valid until the next object is added; NULL: out of

@@ -63,7 +63,7 @@ static const struct wait_row {
     [UNUSED] = {2000, 2000, end_use},           /* the capture stream without a recorder, because one may return */
     [FORGOTTEN] = {2000, 80000, close_capture}, /* the session manager does not link the capture stream */
     [IN_VAIN] = {200, 16000, ask_anew},         /* a stream that should be linked is not */
-    [FAILED] = {300, 80000, open_anew},         /* a stream, or a link of the visible one, that PipeWire could not set up */
+    [FAILED] = {300, 80000, open_anew},         /* PipeWire could not set up a stream, or a link of the visible one */
     [DEAF] = {RECONNECT_FIRST_MS, RECONNECT_MAX_MS, NULL}, /* a part of the graph could not be read */
     [MUTED] = {400, 400, end_fade},             /* the fade before another microphone: two of the longest quanta */
 };

@@ -112,7 +112,8 @@ static void on_node_info(void *data, const struct pw_node_info *info) {
         w->registry->changed(w->registry->data);
 }
 
-static void on_node_param(void *data, int seq, uint32_t id, uint32_t index, uint32_t next, const struct spa_pod *param) {
+static void on_node_param(void *data, int seq, uint32_t id, uint32_t index, uint32_t next,
+        const struct spa_pod *param) {
     (void)seq, (void)index, (void)next;
     const struct watched *const w = data;
     struct mirror_node *const node = mirror_node(&w->registry->mirror, w->id);

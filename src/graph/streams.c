@@ -251,7 +251,7 @@ static void set_input(struct streams *s, struct pw_stream *stream) {
     pw_data_loop_invoke(s->data_loop, input_from, 0, &stream, sizeof stream, true, s);
 }
 
-/* ---- what the pump tells ----------------------------------------------------------------------------------------- */
+/* ---- reports of the pump ----------------------------------------------------------------------------------------- */
 
 void streams_stats(const struct streams *s, struct pump_stats *ret) {
     pump_stats(s->pump, ret);

@@ -49,7 +49,7 @@ void canceller_close(struct canceller *c); /* c may be NULL; not while the audio
 void canceller_played(struct canceller *c, uint64_t cycle, const float *in, unsigned n);
 /* Passes the n microphone samples of a cycle. Returns n samples, valid until the next call. */
 const float *canceller_process(struct canceller *c, uint64_t cycle, const float *in, unsigned n);
-/* Starts anew after a pause: discards all earlier samples. */
+/* Restarts after a pause: discards all earlier samples. */
 void canceller_restart(struct canceller *c);
 
 /* Returns the samples by which the output lags the input: a quantum, a block and aec.delay. */

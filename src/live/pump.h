@@ -96,7 +96,7 @@ void pump_dispatch(struct pump *p);
  * allowed. They are usually equal; with a resampler they occasionally differ by a sample, which the delay allows for.
  * If one side missed blocks, a cross-fade moves the reader back to its target. */
 void pump_process(struct pump *p, const float *in, unsigned n_in, float *out, unsigned n_out);
-/* Starts anew after a pause: discards earlier sound, keeps the network's state, and fades the input in. */
+/* Restarts after a pause: discards earlier sound, keeps the network's state, and fades the input in. */
 void pump_restart(struct pump *p);
 
 /* Says whether nobody listens (rests). While the pump rests, it changes engines immediately. */

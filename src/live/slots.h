@@ -1,7 +1,7 @@
 /* slots.h - the worker's engines, each in a slot, and the pairs of engine streams that pumps use in them.
  *
  * An engine with 2 n engine streams serves n pumps. A pump has one pair in each engine that it uses: one stream is in
- * use, and the other starts anew when hops must be realigned.
+ * use, and the other restarts when hops must be realigned.
  *
  * Threads: call the functions below on the owner's thread; they may allocate. Each group of fields says which thread
  * writes it. */

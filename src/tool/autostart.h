@@ -1,6 +1,6 @@
 /* autostart.h - manages the daemon on a system without a systemd user manager, such as Void or Alpine. A file (XDG
  * Desktop Application Autostart Specification) makes the desktop start it at login as an ordinary process. In a Flatpak
- * the desktop's portal does so, and the file only remembers that it was asked. */
+ * the desktop's portal does so, and the file only records that it agreed. */
 #ifndef PRIMEKNET_AUTOSTART_H
 #define PRIMEKNET_AUTOSTART_H
 
@@ -14,7 +14,8 @@ enum { AUTOSTART_PATH = 4096 };
 bool autostart_path(char ret[AUTOSTART_PATH]);
 /* Whether the file exists. */
 bool autostart_is_enabled(void);
-/* Writes or removes the file; in a Flatpak, asks the portal first. Returns 0 or -errno; -EACCES: the desktop refuses. */
+/* Writes or removes the file; in a Flatpak, asks the portal first. Returns 0 or -errno; -EACCES: the desktop
+ * refuses. */
 int autostart_enable(bool enable, struct err *err);
 
 /* Starts or restarts the daemon, and waits until it answers. Returns 0 or -errno. */

@@ -1,4 +1,4 @@
-/* default.h - has all applications hear Enhanced Mic, or reverts that. The functions with a result print it, and return
+/* default.h - makes all applications hear Enhanced Mic, or reverts that. The functions with a result print it, and return
  * an exit status (cli.h). */
 #ifndef PRIMEKNET_DEFAULT_H
 #define PRIMEKNET_DEFAULT_H
@@ -7,11 +7,10 @@
 
 /* Makes Enhanced Mic the default; it then uses the previous default. */
 int default_take(void);
-/* Has it stand in for the microphone, for whoever records that (node_transparent); and whether the session manager can
- * do so. */
+/* Makes Enhanced Mic stand in for the microphone in every application that records that (node_transparent). */
 int default_stand_in(void);
-bool default_can_stand_in(void);
-/* Restores what was before. */
+bool default_can_stand_in(void); /* whether the session manager supports that */
+/* Restores the state before these. */
 int default_return(void);
 
 #endif

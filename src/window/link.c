@@ -25,7 +25,7 @@ struct link {
 
 static gboolean look(gpointer data);
 
-/* Returns why the daemon cannot be asked, in the user's language; the English line if there are no words for it. */
+/* Returns why the daemon cannot be reached, in the user's language; the English line if there are no words for it. */
 static char *tell_absence(const struct err *err, int res) {
     char obstacle[CONTROL_MAX_PATH] = "";
     switch (res) {

@@ -155,7 +155,7 @@ static gboolean show_state_later(gpointer data) {
     return G_SOURCE_REMOVE;
 }
 
-/* ---- levels: asked for while somebody records and the window is drawn -------------------------------------------- */
+/* ---- levels: requested while an application records and the window is drawn ------------------------------------- */
 
 /* level_in_db etc. are present while somebody records. */
 static void show_sound(PrimeknetWindow *self) {
