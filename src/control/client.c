@@ -19,7 +19,7 @@ enum {
 };
 
 static const char silent[] =
-    "primeknetd does not answer: it is stopped, or it hangs; primeknet setup starts it anew";
+    "primeknetd does not answer: it is stopped, or it hangs; primeknet setup restarts it";
 
 int control_find_obstacle(char ret[CONTROL_MAX_PATH]) {
     struct sockaddr_un address;

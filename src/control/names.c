@@ -51,7 +51,7 @@ static const struct {
     {WHY_NO_DEVICE, N_("There is no such NVIDIA GPU, or its driver does not work."), 0, -ENODEV},
     {WHY_NO_MEMORY, N_("The GPU's memory is full."), 0, -ENOMEM},
     {WHY_NO_CODE, N_("This GPU cannot run the model."), 0, -ENOTSUP},
-    {CODE_ON_BATTERY, N_("The GPU is not used on battery."), 0, 0},
+    {CODE_ON_BATTERY, N_("The GPU is not used on battery power."), 0, 0},
     {CODE_GPU_ASLEEP, N_("The GPU is asleep and is not woken."), 0, 0},
     {CODE_GPU_BUSY, N_("Another program keeps the GPU busy."), 0, 0},
     {CODE_GPU_FAILED, N_("The GPU failed. It is used again once no application records."), 0, 0},
@@ -60,11 +60,12 @@ static const struct {
     {CODE_NO_MICROPHONE, N_("There is no microphone."), 0, 0},
     {CODE_TIMEOUT, N_("The model takes too long to load, so nothing was changed."), 0, 0},
     {CODE_BUSY, N_("There are too many requests. Try again."), 0, 0},
-    {CODE_DUPLICATE, N_("An earlier line has this setting, too."), 0, 0},
+    {CODE_DUPLICATE, N_("An earlier line already contains this setting."), 0, 0},
     {CODE_BAD_PROFILE, N_("The profiles are a list, ( { microphone = NAME; ... }, ... ). Each has one microphone, by "
                           "its name, and may have strength, floor_db, low_cut_hz and model."), 0, 0},
     {CODE_TOO_MANY_PROFILES, N_("There are too many profiles."), 0, 0},
-    {CODE_BAD_SYNTAX, N_("A setting is NAME = VALUE; words and percentages stand in \"quotation marks\"."), 0, 0},
+    {CODE_BAD_SYNTAX, N_("A setting has the form NAME = VALUE, with words and percentages in \"quotation "
+                        "marks\"."), 0, 0},
     {CODE_UNENDED, N_("A comment or a quoted text is not closed."), 0, 0},
     {CODE_BAD_ENCODING, N_("This is not plain UTF-8 text."), 0, 0},
 };

@@ -40,7 +40,7 @@ struct control {
     control_request *request;
     void *data;
     int directory, listener, epoll;
-    int spare; /* a spare descriptor, so that a client can be accepted and told that there are none left */
+    int spare; /* a spare descriptor, to accept a client and report that there are none left */
     uint64_t n_heard;
     struct sockaddr_un address;
     struct client *clients[CONTROL_MAX_CLIENTS];
@@ -238,7 +238,7 @@ static bool admit(struct control *c) {
     struct client *k = slot < CONTROL_MAX_CLIENTS && c->spare >= 0 ? calloc(1, sizeof *k) : NULL;
     if (!k) {
         refuse_client(fd, c->spare < 0 ? "primeknetd has too many files open for another client"
-                                       : "primeknetd serves too many already");
+                                       : "primeknetd already serves as many clients as it can");
         keep_spare(c);
         return true;
     }
@@ -327,7 +327,7 @@ void control_dispatch(struct control *c) {
         else if (!serve(c, slot) || watch(c, c->clients[slot], slot, EPOLL_CTL_MOD) < 0)
             drop(&c->clients[slot]);
     }
-    if (is_called && admit(c)) /* after those who ask, so that none of them makes room */
+    if (is_called && admit(c)) /* after the other clients, so that none with a request is disconnected */
         listen_on(c, EPOLL_CTL_MOD);
 }
 

@@ -45,7 +45,7 @@ static void copy_good(void *data) {
     if (settings_load(&s, NULL, &err) < 0 || !state_path(path, GOOD))
         return;
     if (settings_write(&s, path, &err) < 0)
-        o->say(SD_WARNING, "the settings are not kept for a start at which they are wrong: %s", err.text);
+        o->say(SD_WARNING, "the settings cannot be kept for a start with an invalid file: %s", err.text);
 }
 
 /* Stores a copy of the user's settings in force, for a start with an invalid file. */
@@ -160,7 +160,7 @@ static void tell_files(const struct changes *c, const char *format) {
     c->options.say(SD_INFO, format, files[0] ? files : "the defaults, there is no file");
     for (unsigned i = 0; i < s->n_hidden; i++) {
         const struct hidden *const h = &s->hidden[i];
-        c->options.say(SD_NOTICE, "%s:%d: %s has no effect, because %s:%d replaces it", s->file, h->line,
+        c->options.say(SD_NOTICE, "%s:%d: %s has no effect, because %s:%d overrides it", s->file, h->line,
                        h->setting < 0 ? "this profile" : settings_name(h->setting), s->saved, h->saved_line);
     }
 }
@@ -243,7 +243,7 @@ static unsigned take_unsets(struct changes *c, struct request unsets[MAX_WAITING
 }
 
 static int too_many(struct err *err) {
-    return refuse(err_set(err, -EBUSY, "too many wait for an engine already"), CODE_BUSY, err);
+    return refuse(err_set(err, -EBUSY, "too many requests already wait for an engine"), CODE_BUSY, err);
 }
 
 /* ---- requests -------------------------------------------------------------------------------------------------- */
@@ -539,7 +539,7 @@ int64_t changes_step(struct changes *c, int64_t now) {
     struct err err;
     c->options.load(c->options.data, NULL);
     c->now.loading = false;
-    err_set(&err, -ETIMEDOUT, "the engine for it takes too long to load; the settings stay as they were");
+    err_set(&err, -ETIMEDOUT, "the engine for it takes too long to load; the settings are unchanged");
     answer_all(c, refuse(-ETIMEDOUT, CODE_TIMEOUT, &err), &err);
     return INT32_MAX;
 }

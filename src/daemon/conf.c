@@ -30,7 +30,7 @@ static int check_text(const char *text, size_t n, const char *file, struct err *
         if (i == 0 || text[i - 1] == '\n') { /* where libconfig looks for it */
             size_t word = i + strspn(text + i, " \t");
             if (text_begins(text + word, "@include"))
-                return refuse(err_set(err, -EINVAL, "%s:%d: @include is not taken; all settings stand in one file",
+                return refuse(err_set(err, -EINVAL, "%s:%d: @include is not supported; put all settings in this file",
                                       file, line), CODE_BAD_SYNTAX, line, err);
         }
         line += text[i] == '\n';
@@ -47,7 +47,8 @@ static int syntax_error(const struct conf *c, int n_lines, struct err *err) {
     return refuse(err_set(err, -EINVAL, "%s:%d: %s", c->file, line,
                           what && strcmp(what, "syntax error") != 0
                               ? what
-                              : "syntax error: a setting is NAME = VALUE; words and percentages stand in \"quotation marks\""),
+                              : "syntax error: a setting has the form NAME = VALUE, with words and percentages in "
+                                "\"quotation marks\""),
                   what && text_begins(what, "duplicate") ? CODE_DUPLICATE : CODE_BAD_SYNTAX, line, err);
 }
 
@@ -65,7 +66,7 @@ int conf_open(struct conf *ret, const char *text, size_t n, const char *file, st
     if (res == 0 && !config_read_string(&c.config, c.text))
         res = syntax_error(&c, n_lines, err);
     if (res == 0 && !config_setting_remove(config_root_setting(&c.config), end_name))
-        res = refuse(err_set(err, -EINVAL, "%s:%d: a comment or \"quotation marks\" do not end", file, n_lines),
+        res = refuse(err_set(err, -EINVAL, "%s:%d: a comment or \"quotation marks\" are not closed", file, n_lines),
                      CODE_UNENDED, n_lines, err);
     if (res)
         conf_close(&c);

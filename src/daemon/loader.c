@@ -98,7 +98,8 @@ static int warm_up(struct loader *l, struct ready_engine *r, int64_t start, stru
     say(SD_INFO, "%s: p99 %u us of a hop's %.0f us, loaded in %d ms", r->text, r->hop_p99_us, hop_us,
         (int)(now_ms() - start));
     if (measure_percentile(us, (unsigned)n, 0.5) > hop_us)
-        say(SD_WARNING, "%s is too slow for this machine: hops will be late and sound as the microphone does",
+        say(SD_WARNING,
+            "%s is too slow for this machine: hops will be late, and the microphone will come through unenhanced",
             r->text);
     return 0;
 }

@@ -34,12 +34,12 @@ static void log_first(struct log *l, const struct node_status *s) {
     const struct pump_stats *p = &s->pump;
     if (s->connected != old->connected)
         say(s->connected ? SD_INFO : SD_WARNING,
-            s->connected ? "PipeWire is back" : "PipeWire is away; waiting for it");
+            s->connected ? "PipeWire is back" : "PipeWire is gone; waiting for it");
     log_microphone(l, s);
     if (s->refused[0] && strcmp(s->refused, old->refused) != 0)
-        say(SD_WARNING, "%s gives out the sound of Enhanced Mic itself, which does not follow it", s->refused);
+        say(SD_WARNING, "%s carries the sound of Enhanced Mic itself, so Enhanced Mic does not use it", s->refused);
     if (s->n_brought_back > old->n_brought_back)
-        say(SD_INFO, "brought back %u who recorded before this start or a break",
+        say(SD_INFO, "reconnected %u applications that recorded before this start or an interruption",
             s->n_brought_back - old->n_brought_back);
     if (s->connected && s->n_consumers && p->delay != old->pump.delay)
         say(SD_INFO, "delay: %u samples (%.1f ms)%s", p->delay, p->delay * 1e3 / PUMP_RATE,
@@ -57,7 +57,7 @@ static void log_first(struct log *l, const struct node_status *s) {
 static void log_late_hops(struct log *l, const struct engines_load *load) {
     if (load->late_hops <= l->told_late_hops || (load->heard && now_ms() < l->next_late_report))
         return;
-    say(SD_WARNING, "%llu hops were late and sounded as the microphone does",
+    say(SD_WARNING, "%llu hops were late, so the microphone came through unenhanced",
         (unsigned long long)(load->late_hops - l->told_late_hops));
     l->told_late_hops = load->late_hops;
     l->next_late_report = now_ms() + LATE_REPORT_MS;
@@ -78,7 +78,7 @@ static void log_further(struct node *node, char told[128], char refused[128]) {
     const bool speaker = node_kind(node) == NODE_SPEAKER;
     if (s.refused[0] && strcmp(s.refused, refused) != 0)
         say(SD_WARNING, speaker ? "the sound of %s comes back to %s, which does not play on it"
-                                : "%s gives out the sound of %s itself, which does not follow it",
+                                : "%s carries the sound of %s itself, so that does not use it",
             s.refused, node_title(node));
     memcpy(refused, s.refused, sizeof s.refused);
     if (!s.connected || strcmp(s.microphone, told) == 0)

@@ -10,14 +10,14 @@
 
 static void print_help(void) {
     puts("Usage: primeknetd [--config FILE] [--check-config]\n\n"
-         "Offers \"Enhanced Mic\", the microphone without noise, to every application on PipeWire.\n\n"
-         "  -c, --config FILE   settings from FILE instead of $XDG_CONFIG_HOME/primeknet/primeknet.conf\n"
-         "                      or " SYSCONFDIR "/primeknet/primeknet.conf, and upon them\n"
-         "                      what was saved, in FILE-saved.conf beside FILE.conf\n"
-         "  -k, --check-config  say whether the settings are fine, and end\n"
-         "  -h, --help          this\n"
-         "  -V, --version       the version\n\n"
-         "Settings, see primeknet.conf(5); SIGHUP reads them again:\n");
+         "Provides \"Enhanced Mic\", the microphone without noise, to every application on PipeWire.\n\n"
+         "  -c, --config FILE   read FILE instead of $XDG_CONFIG_HOME/primeknet/primeknet.conf\n"
+         "                      or " SYSCONFDIR "/primeknet/primeknet.conf, and save\n"
+         "                      in FILE-saved.conf, which overrides it\n"
+         "  -k, --check-config  report whether the settings are valid, and exit\n"
+         "  -h, --help          print this\n"
+         "  -V, --version       print the version\n\n"
+         "Settings, see primeknet.conf(5); SIGHUP reloads them:\n");
     for (int i = 0; i < N_SETTINGS; i++)
         printf("  %-16s  %s\n", settings_name(i), settings_allowed(i));
 }
@@ -46,12 +46,12 @@ int options_parse(struct options *ret, int argc, char **argv) {
             puts("primeknetd " PACKAGE_VERSION);
             return EXIT_SUCCESS;
         default:
-            fputs("primeknetd --help tells the options\n", stderr);
+            fputs("primeknetd --help lists the options\n", stderr);
             return EXIT_MISUSE;
         }
     }
     if (optind < argc) {
-        fprintf(stderr, "primeknetd: \"%s\" is no option; primeknetd --help tells them\n", argv[optind]);
+        fprintf(stderr, "primeknetd: \"%s\" is not an option; primeknetd --help lists them\n", argv[optind]);
         return EXIT_MISUSE;
     }
     return -1;

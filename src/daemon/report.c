@@ -168,7 +168,7 @@ static void add_loop(json_t *list, int setting, const struct node *node) {
         add_missing(list, setting, CODE_LOOP, more, "the sound of %s comes back to %s, which %s%s", n.refused,
                     node_title(node), has_other ? "plays on " : "has no other output", has_other ? n.microphone : "");
     else
-        add_missing(list, setting, CODE_LOOP, more, "%s gives out the sound of %s itself, which %s%s instead",
+        add_missing(list, setting, CODE_LOOP, more, "%s carries the sound of %s itself, which %s%s instead",
                     n.refused, node_title(node), n.has_microphone ? "follows " : "has no microphone",
                     n.has_microphone ? n.microphone : "");
 }
@@ -213,7 +213,7 @@ static void list_missing(const struct report *r, int setting, json_t *list) {
         if (n.lacks_channel)
             add_missing(list, setting, CODE_NO_CHANNEL,
                         json_pack("{s:o, s:s}", "name", words(n.microphone), "word", s->channel),
-                        "%s has no channel %s; all that it has are mixed", n.microphone, s->channel);
+                        "%s has no channel %s; all its channels are mixed", n.microphone, s->channel);
         break;
     case SETTING_speaker:
         if (strcmp(s->speaker, "off") != 0 && strcmp(s->speaker, "default") != 0 &&
@@ -336,11 +336,11 @@ static void add_first(const struct report *r, char *line, const struct node_stat
         text_add(line, REPORT_LINE_BYTES, "Waiting for PipeWire");
     else if (!s->has_microphone)
         text_add(line, REPORT_LINE_BYTES, "No microphone; %s",
-                 s->n_consumers ? "silence to those who record" : "nobody records");
+                 s->n_consumers ? "applications record silence" : "nobody records");
     else if (!s->n_consumers)
         text_add(line, REPORT_LINE_BYTES, "Idle, nobody records; %s, %s", s->microphone, r->engine->text);
     else if (s->pump.engine_lost)
-        text_add(line, REPORT_LINE_BYTES, "The engine failed; %s as it is", s->microphone);
+        text_add(line, REPORT_LINE_BYTES, "The engine failed; %s passes through unenhanced", s->microphone);
     else if (!s->passes)
         text_add(line, REPORT_LINE_BYTES, "Waiting for sound from %s", s->microphone);
     else {
@@ -371,7 +371,8 @@ void report_line(const struct report *r, char ret[REPORT_LINE_BYTES]) {
     if (r->engine->too_heavy[0])
         text_add(ret, REPORT_LINE_BYTES, "; %s is too heavy for this machine now", r->engine->too_heavy);
     if (r->now->refused.text[0])
-        text_add(ret, REPORT_LINE_BYTES, "; not the file's settings, but %s: %s", r->now->instead, r->now->refused.text);
+        text_add(ret, REPORT_LINE_BYTES, "; in force instead of the file: %s, because %s", r->now->instead,
+                 r->now->refused.text);
 }
 
 /* ---- the sound --------------------------------------------------------------------------------------------------- */

@@ -130,7 +130,7 @@ static int find_row(const char *name, struct err *err) {
         likest_try(&l, settings_name(i));
     }
     const int res = l.name ? err_set(err, -ENOENT, "there is no setting \"%.40s\"; did you mean %s?", name, l.name)
-                           : err_set(err, -ENOENT, "there is no setting \"%.40s\"; primeknet.conf(5) tells them", name);
+                           : err_set(err, -ENOENT, "there is no setting \"%.40s\"; primeknet.conf(5) lists them", name);
     struct err_about about = {.code = CODE_UNKNOWN_SETTING, .meant = l.name};
     snprintf(about.word, sizeof about.word, "%s", name);
     return err_about(err, res, about);
@@ -175,7 +175,7 @@ static int check_text(int setting, const char *text, const char *place, struct e
                                              settings_name(setting), size - 1), err);
     text_copy(clean, sizeof clean, text);
     if (strcmp(clean, text) != 0)
-        return refuse_value(setting, err_set(err, -EINVAL, "%s%s holds a control character or is not UTF-8", place,
+        return refuse_value(setting, err_set(err, -EINVAL, "%s%s contains a control character or is not UTF-8", place,
                                              settings_name(setting)), err);
     return 0;
 }
@@ -314,7 +314,7 @@ static int read_value(struct settings *s, const struct conf *conf, const config_
     if (res)
         return refuse_value(setting, res, err);
     if (s->lines[setting])
-        return err_about(err, err_set(err, -EINVAL, "%sa duplicate: %s stands in line %d already", place,
+        return err_about(err, err_set(err, -EINVAL, "%sa duplicate: %s is already in line %d", place,
                                       settings_name(setting), s->lines[setting]),
                          (struct err_about){.code = CODE_DUPLICATE, .setting = settings_name(setting)});
     const bool unquoted = config_setting_type(from) == CONFIG_TYPE_BOOL || config_setting_is_aggregate(from);
@@ -326,7 +326,7 @@ static int read_value(struct settings *s, const struct conf *conf, const config_
     if (!text || !put(s, setting, text))
         return refuse_value(setting, err_set(err, -EINVAL, "%s%s must be %s%s", place, settings_name(setting),
                                              settings_allowed(setting),
-                                             unquoted ? "; words stand in \"quotation marks\"" : ""), err);
+                                             unquoted ? "; put words in \"quotation marks\"" : ""), err);
     s->lines[setting] = conf_line(from);
     return 0;
 }
@@ -872,16 +872,16 @@ int settings_write(const struct settings *s, const char *file, struct err *err) 
 /* ---- the saved file ---------------------------------------------------------------------------------------------- */
 
 static const char about_saved[] =
-    "# What the program saved: the settings of its window, and those of \"primeknet\" with --save. They replace those\n"
-    "# of the settings file; a profile replaces the one of its microphone there or, without values, takes it away.\n"
+    "# What the program saved: the settings of its window, and those of \"primeknet\" with --save. They override\n"
+    "# those of the settings file. A profile replaces the one of its microphone there or, without values, removes it.\n"
     "#\n"
-    "# The program writes this file as a whole: your own settings, and comments, belong in the other. \"primeknet\n"
-    "# settings\" tells where each setting comes from, \"primeknet unset NAME\" takes one out of here.\n";
+    "# The program writes this file as a whole, so put your own settings and comments in the other one. \"primeknet\n"
+    "# settings\" shows where each setting comes from, and \"primeknet unset NAME\" deletes one from here.\n";
 
 static int read_saved(struct settings *ret, const char *file, struct err *err) {
     char path[sizeof ret->file];
     if (!saved_path(path, file))
-        return err_set(err, -ENOENT, "there is no place to save settings in: neither XDG_CONFIG_HOME nor HOME names a "
+        return err_set(err, -ENOENT, "there is no folder to save settings in: neither XDG_CONFIG_HOME nor HOME names a "
                                      "folder, or the path is too long");
     int res = settings_read(ret, path, err);
     if (!is_absent(res))

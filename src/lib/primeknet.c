@@ -73,7 +73,7 @@ static int read_options(struct primeknet_options *o, const struct primeknet_opti
     const int code = copy_sized(o, sizeof *o, given ? given : &none);
     if (code < 0)
         return err_set(err, code, "options: %s", code == -E2BIG ? "this version of libprimeknet has fewer of them"
-                                                                : "the size is not the structure's");
+                                                                : "the size is not that of the structure");
     o->engine = o->engine ? o->engine : "auto";
     o->block = o->block ? o->block : 1;
     o->n_channels = o->n_channels ? o->n_channels : 1;

@@ -148,7 +148,7 @@ int autostart_start(struct err *err) {
         return err_set(err, -errno, "fork: %s", strerror(errno));
     for (int ms = 0; ms < START_MS; ms += POLL_MS) {
         if (waitpid(pid, &status, WNOHANG) == pid)
-            return err_set(err, -ECANCELED, DAEMON " ended at once; run it in a terminal, where it says why");
+            return err_set(err, -ECANCELED, DAEMON " ended at once; run it in a terminal to see why");
         if (find_process() == pid)
             return 0;
         pause_ms(POLL_MS);

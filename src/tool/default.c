@@ -217,7 +217,7 @@ const struct cli_command default_command = {
     .summary = "make Enhanced Mic the default microphone, or undo that",
     .run = run_default,
     .arguments = {{"on|off", .kind = CLI_ONE_OF, .optional = true}},
-    .about = "With on, applications that follow the default use Enhanced Mic, even those that offer no choice, and\n"
-             "return to it after it was away; it listens to the previous default. With off, that one is the default\n"
-             "again. Without an argument, prints which it is.\n",
+    .about = "With on, applications that follow the default record Enhanced Mic, even those that offer no choice, also\n"
+             "after it was absent; Enhanced Mic records the previous default. With off, that one is the default again.\n"
+             "Without an argument, prints the current state.\n",
 };

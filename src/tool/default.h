@@ -1,5 +1,5 @@
-/* default.h - makes all applications hear Enhanced Mic, or reverts that. The functions with a result print it, and return
- * an exit status (cli.h). */
+/* default.h - makes all applications hear Enhanced Mic, or reverts that. Functions that return an int print the result,
+ * and return an exit status (cli.h). */
 #ifndef PRIMEKNET_DEFAULT_H
 #define PRIMEKNET_DEFAULT_H
 

@@ -198,9 +198,9 @@ static void tell_hidden(struct doctor *d, const struct settings *read) {
         const struct hidden *const h = &read->hidden[i];
         const char *const name = h->setting < 0 ? _("this profile") : settings_name(h->setting);
         char advice[128];
-        snprintf(advice, sizeof advice, _("{primeknet unset %s}, or take the line out"), name);
-        tell(d, NOTE, "settings", h->setting < 0 ? "take it out there, or in the other file" : advice,
-             "%s:%d: %s has no effect, because %s:%d replaces it", read->file, h->line, name, read->saved,
+        snprintf(advice, sizeof advice, _("{primeknet unset %s}, or delete the line"), name);
+        tell(d, NOTE, "settings", h->setting < 0 ? "delete it there, or in the other file" : advice,
+             "%s:%d: %s has no effect, because %s:%d overrides it", read->file, h->line, name, read->saved,
              h->saved_line);
     }
 }
@@ -229,7 +229,7 @@ static const char *translate_fault(const struct err *err, char ret[640]) {
     return ret;
 }
 
-/* Returns why the daemon's file is not in force, as it tells. */
+/* Returns the daemon's reason why its file is not in force. */
 static struct err daemons_fault(const struct doctor *d) {
     struct err err = {0};
     const json_t *problem;
@@ -340,7 +340,7 @@ static void check_daemon(struct doctor *d, int res, const char *why_not) {
     char obstacle[CONTROL_MAX_PATH], advice[CONTROL_MAX_PATH + 64];
     if (!d->status && control_find_obstacle(obstacle)) {
         snprintf(advice, sizeof advice, _("remove it, which primeknetd notices within 5 s: {rm -r '%s'}"), obstacle);
-        tell(d, PROBLEM, "daemon", advice, "cannot be asked: %s is in the place of its control socket", obstacle);
+        tell(d, PROBLEM, "daemon", advice, "cannot be reached: %s is in the place of its control socket", obstacle);
         return;
     }
     if (!runs && d->systemd && strcmp(d->unit.active, "active") != 0)
@@ -483,7 +483,7 @@ static void check_microphone(struct doctor *d) {
     if (loop[0])
         tell(d, mic ? NOTE : PROBLEM, "microphone",
              mic ? NULL : "choose the microphone itself as the input of the program that offers it",
-             "%s gives out the sound of Enhanced Mic itself, which does not follow it", loop);
+             "%s carries the sound of Enhanced Mic itself, so Enhanced Mic does not use it", loop);
     bool audible = mic && check_sound(d, "microphone", mic);
     audible &= check_inputs(d);
     if (mic)
@@ -537,7 +537,7 @@ static void check_enhanced(struct doctor *d) {
                      ? "choose Enhanced Mic in your applications, or for all of them: {primeknet setup --transparent}"
                      : "choose Enhanced Mic in your applications, or for all of them: {primeknet setup --default}",
              source          ? "%s: applications use it by default"
-             : by_default[0] ? "what is played on %s: applications record that by default"
+             : by_default[0] ? "the sound played on %s: applications record that by default"
                              : "there is no default%s",
              source ? source->description : by_default);
 }
@@ -565,7 +565,7 @@ static void check_echo(struct doctor *d) {
              "install PipeWire's echo canceller (Debian: libspa-0.2-modules), or do without: "
              "{primeknet set echo-cancel false --save}", "%s", missing);
     else if (strcmp(text_of(json_object_get(d->status, "settings"), "echo_cancel"), "true") == 0)
-        tell(d, FINE, "echo", NULL, "what the outputs play is removed from the microphone");
+        tell(d, FINE, "echo", NULL, "the echo of the outputs is removed from the microphone");
 }
 
 /* ---- conclusion -------------------------------------------------------------------------------------------------- */
@@ -626,7 +626,8 @@ static int run_doctor(const struct cli_call *call) {
     const bool in_session = getenv("XDG_RUNTIME_DIR");
     if (!in_session)
         tell(&d, PROBLEM, "session", "log in as this user, or export XDG_RUNTIME_DIR=/run/user/$(id -u)",
-             "XDG_RUNTIME_DIR is not set, as after su, in sudo and cron: neither PipeWire nor primeknetd can be found");
+             "XDG_RUNTIME_DIR is not set, as after su, with sudo and in cron: neither PipeWire nor primeknetd can be "
+             "found");
     else
         check_sound_server(&d);
     check_settings(&d);

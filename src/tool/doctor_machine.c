@@ -101,9 +101,9 @@ void check_realtime(struct doctor *d) {
     }
     if (json_is_number(json_object_get(d->status, "realtime_limit_ms"))) {
         tell(d, PROBLEM, "real time",
-             either(d, "{systemctl --user restart xdg-desktop-portal}, which may have begun before rtkit; then: "
+             either(d, "{systemctl --user restart xdg-desktop-portal}, which may have started before rtkit; then: "
                     "systemctl --user restart primeknet",
-                    "log out and in again, since xdg-desktop-portal may have begun before rtkit"),
+                    "log out and in again, since xdg-desktop-portal may have started before rtkit"),
              "no real-time priority is used, since %s%s", text_of(d->status, "realtime_refusal"), means);
         return;
     }

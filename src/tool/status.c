@@ -83,7 +83,8 @@ static void print_delay(FILE *f, const json_t *s) {
     if (quantum && hop && quantum % hop)
         fprintf(f, "; %u-sample blocks of the graph end within the model's hops of %u", quantum, hop);
     if (quantum && !is_true(s, "waits"))
-        fputs("; a block of it because the model is not waited for: no real-time priority, or it was too slow", f);
+        fputs("; a block of it because the audio thread does not wait for the model: no real-time priority, or the model "
+              "was too slow", f);
 }
 
 static void print_hops(FILE *f, const json_t *s) {
@@ -134,9 +135,9 @@ static int print_status(FILE *f, const json_t *s, bool with_levels, const char *
                                text_of(silenced, "description")));
     LINE("recorded by", print_users(f, s, "recorders"));
     if (json_array_size(json_object_get(s, "brought_back")) > 0)
-        LINE("brought back", print_users(f, s, "brought_back"));
+        LINE("reconnected", print_users(f, s, "brought_back"));
     LINE("model", fprintf(f, "%s on %s%s", text_of(s, "model"), text_of(s, "engine"),
-                            is_true(s, "measuring")  ? ", until it is known what this processor carries"
+                            is_true(s, "measuring")  ? ", while this processor is being measured"
                             : is_true(s, "swapping") ? ", another is being loaded"
                                                      : ""));
     LINE("controls", print_controls(f, s));

@@ -64,9 +64,9 @@ static char *tell_loop(const json_t *p) {
                    ? g_strdup_printf(_("The sound of %s comes back to %s, which plays on %s."), name, node, instead)
                    : g_strdup_printf(_("The sound of %s comes back to %s, which has no other output."), name, node);
     return instead[0]
-               ? g_strdup_printf(_("%s gives out the sound of %s itself, which follows %s instead."), name, node,
+               ? g_strdup_printf(_("%s carries the sound of %s itself, which uses %s instead."), name, node,
                                  instead)
-               : g_strdup_printf(_("%s gives out the sound of %s itself, which has no other microphone."), name, node);
+               : g_strdup_printf(_("%s carries the sound of %s itself, which has no other microphone."), name, node);
 }
 
 static char *tell_missing(const json_t *p) {
@@ -76,7 +76,7 @@ static char *tell_missing(const json_t *p) {
     if (is(p, CODE_ABSENT))
         return g_strdup_printf(_("%s is missing. It is used again as soon as it is there."), name);
     if (is(p, CODE_NO_CHANNEL))
-        return g_strdup_printf(_("%s has no channel %s; all that it has are mixed."), name, text_of(p, "word"));
+        return g_strdup_printf(_("%s has no channel %s; all its channels are mixed."), name, text_of(p, "word"));
     if (is(p, CODE_TOO_HEAVY))
         return g_strdup_printf(_("%s is too heavy for this computer now; %s runs instead."), name,
                                text_of(p, "instead"));

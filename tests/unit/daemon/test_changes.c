@@ -330,7 +330,7 @@ START_TEST(saved_and_unset) {
     snprintf(text, sizeof text,
              "small, 0.5\nclient 1: done\nsmall, 0.5\nclient 2: done\nsmall, 0.5\n"
              "settings reloaded: %s/primeknet.conf, %s/primeknet-saved.conf\n"
-             "%s/primeknet.conf:2: strength has no effect, because %s/primeknet-saved.conf:6 replaces it\n"
+             "%s/primeknet.conf:2: strength has no effect, because %s/primeknet-saved.conf:6 overrides it\n"
              "reload 1: done\n",
              at("config/primeknet"), at("config/primeknet"), at("config/primeknet"), at("config/primeknet"));
     NOTES(text);
@@ -551,8 +551,8 @@ START_TEST(a_deadline_passes) {
     ck_assert_int_eq(changes_step(changes, 1400), 1600); /* the engine is still wanted */
     NOTES("");
     ck_assert_int_eq(changes_step(changes, 3000), INT32_MAX);
-    NOTES("load nothing\nclient 1: the engine for it takes too long to load; the settings stay as they were\n"
-          "client 2: the engine for it takes too long to load; the settings stay as they were\n");
+    NOTES("load nothing\nclient 1: the engine for it takes too long to load; the settings are unchanged\n"
+          "client 2: the engine for it takes too long to load; the settings are unchanged\n");
     ck_assert_str_eq(code, CODE_TIMEOUT);
     ck_assert(!now->loading);
     ck_assert_str_eq(now->settings.model, "small");
@@ -604,10 +604,10 @@ START_TEST(too_many_requests_wait) {
         ask(i, SETTING_model, i % 2 ? "base" : "large");
     notes[0] = '\0';
     ask(64, SETTING_model, "large");
-    NOTES("client 64: too many wait for an engine already\n");
+    NOTES("client 64: too many requests already wait for an engine\n");
     ck_assert_str_eq(code, CODE_BUSY);
     own(65, true);
-    NOTES("client 65: too many wait for an engine already\n");
+    NOTES("client 65: too many requests already wait for an engine\n");
     ck_assert_str_eq(content(at("config/primeknet/primeknet.conf")), "model = \"small\"\n");
     bypass(BYPASS_TOGGLE);
     ask(66, SETTING_strength, "0.5");

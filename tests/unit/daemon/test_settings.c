@@ -53,9 +53,10 @@ static const char *code_for(const char *line) {
         const char *says, *code;
     } codes[] = {
         {"no setting", CODE_UNKNOWN_SETTING}, {"more than", CODE_TOO_MANY_PROFILES}, {"duplicate", CODE_DUPLICATE},
-        {" profile", CODE_BAD_PROFILE}, {"must be", CODE_BAD_VALUE}, {"too large", CODE_BAD_VALUE}, {"holds", CODE_BAD_VALUE},
-        {"longer", CODE_BAD_VALUE}, {"syntax error", CODE_BAD_SYNTAX}, {"@include", CODE_BAD_SYNTAX},
-        {"do not end", CODE_UNENDED}, {"UTF-8", CODE_BAD_ENCODING}, {"NUL", CODE_BAD_ENCODING},
+        {" profile", CODE_BAD_PROFILE}, {"must be", CODE_BAD_VALUE}, {"too large", CODE_BAD_VALUE},
+        {"contains", CODE_BAD_VALUE}, {"longer", CODE_BAD_VALUE}, {"syntax error", CODE_BAD_SYNTAX},
+        {"@include", CODE_BAD_SYNTAX},
+        {"are not closed", CODE_UNENDED}, {"UTF-8", CODE_BAD_ENCODING}, {"NUL", CODE_BAD_ENCODING},
     };
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
         if (strstr(line, codes[i].says))
@@ -302,11 +303,11 @@ static const struct {
     {"preset = \"\"", 1, "preset must be"},
     {"preset = 1", 1, "preset must be"},
     {"preset = strong", 1, "syntax error"},
-    {"preset = [\"strong\"]", 1, "words stand in \"quotation marks\""},
+    {"preset = [\"strong\"]", 1, "put words in \"quotation marks\""},
     {"strength = 1\npreset = \"strong\"\npreset = \"strong\"", 3, "duplicate"},
     {"profiles = ( { microphone = \"a\"; preset = \"strong\" } )", 1, "may have strength, floor_db"},
-    {"floor_db = off;", 1, "words and percentages stand in \"quotation marks\""},
-    {"\nstrength = 50%;", 2, "syntax error: a setting is NAME = VALUE; words and percentages stand in"},
+    {"floor_db = off;", 1, "with words and percentages in \"quotation marks\""},
+    {"\nstrength = 50%;", 2, "syntax error: a setting has the form NAME = VALUE, with words and percentages in"},
     {"floor_db = on;", 1, "syntax error"},
     {"floor_db = \"on\";", 1, "floor_db must be \"off\" or a number from -60 to 0"},
     {"floor_db = \"\";", 1, "floor_db must be"},
@@ -323,9 +324,9 @@ static const struct {
     {"model = \"a/b\";", 1, "model must be"},
     {"model = \"small.safetensors\";", 1, "full path"},
     {"model = \"~/x.safetensors\";", 1, "full path"},
-    {"model = \"a\\nb\";", 1, "model holds a control character"},
-    {"microphone = \"a\\x01\";", 1, "microphone holds a control character"},
-    {"microphone = \"\\xff\";", 1, "microphone holds a control character or is not UTF-8"},
+    {"model = \"a\\nb\";", 1, "model contains a control character"},
+    {"microphone = \"a\\x01\";", 1, "microphone contains a control character"},
+    {"microphone = \"\\xff\";", 1, "microphone contains a control character or is not UTF-8"},
     {"microphone = \"\";", 1, "microphone must be"},
     {"more_microphones = \"\";", 1, "more_microphones must be"},
     {"more_microphones = \"a, default\";", 1, "more_microphones must be"},
@@ -346,14 +347,14 @@ static const struct {
     {"speaker = \"enhanced_speaker\";", 1, "speaker must be"},
     {"floor-db = -3;", 1, "there is no setting \"floor-db\""},
     {"group = { strength = 1; };", 1, "there is no setting \"group\""},
-    {"strength = 1;\n/* strength = 2;\n\n", 3, "do not end"},
+    {"strength = 1;\n/* strength = 2;\n\n", 3, "are not closed"},
     {"\nmodel = \"small;\n\n", 3, "syntax error"},
     {"model = \"small\\\";", 1, "syntax error"},
-    {"model = \"a\" /* b */ \"c", 1, "do not end"},
-    {"model = \"a\"\n/* b", 2, "do not end"},
+    {"model = \"a\" /* b */ \"c", 1, "are not closed"},
+    {"model = \"a\"\n/* b", 2, "are not closed"},
     {"strength = /* 1", 1, "syntax error"},
     {"strength /*", 1, "syntax error"},
-    {"# fine\n  @include \"t.conf\"\n", 2, "@include is not taken"},
+    {"# fine\n  @include \"t.conf\"\n", 2, "@include is not supported"},
     {"\xEF\xBB\xBFstrength = 1;", 1, "byte order mark"},
     {"\n\n# caf\xE9\n", 3, "not UTF-8"},
     {"# \xC0\x80\n", 1, "not UTF-8"},
@@ -369,7 +370,7 @@ static const struct {
     {"strength = -", 1, "syntax error"},
     {"gpu = 0x", 1, "syntax error"},
     {"gpu = 1.0", 1, "gpu must be"},
-    {"strength = 1\n@include \"t.conf\"", 2, "@include is not taken"},
+    {"strength = 1\n@include \"t.conf\"", 2, "@include is not supported"},
     {"strength = 1;;;\n}", 1, "syntax error"},
     {"\x7F\x45\x4C\x46", 1, "syntax error"},
 };
@@ -629,7 +630,7 @@ START_TEST(set_finds_names_without_their_units) {
     ck_assert_int_lt(settings_find("low", &err), 0);
     ck_assert_int_lt(settings_find("floor_d", &err), 0);
     ck_assert_int_lt(settings_find("", &err), 0);
-    ck_assert_str_eq(err.text, "there is no setting \"\"; primeknet.conf(5) tells them");
+    ck_assert_str_eq(err.text, "there is no setting \"\"; primeknet.conf(5) lists them");
     ck_assert_int_lt(
         settings_find("a name that is longer than any setting has, or may ever have in this program", NULL), 0);
 }
