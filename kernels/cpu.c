@@ -27,20 +27,13 @@ extern const struct kernels KERNELS;
 
 const struct kernels KERNELS = {
     .name = KERNELS_NAME,
-    .linear = linear_cpu,
+#define ROW(op) .op = op##_cpu,
+    KERNELS_TABLE(ROW)
+#undef ROW
 #ifdef PAIRS
     .linear_pairs = linear_pairs_cpu,
 #ifdef __AVX512BF16__
     .bf16 = true,
 #endif
 #endif
-    .depthwise = depthwise_cpu,
-    .attend = attend_cpu,
-    .conv = conv_cpu,
-    .scan = scan_cpu,
-    .ssd = ssd_cpu,
-    .gru = gru_cpu,
-    .lstm = lstm_cpu,
-    .fft = fft_cpu,
-    .power = power_cpu,
 };

@@ -21,16 +21,9 @@ extern const struct kernels kernels_avx512_bf16, kernels_avx512_vnni, kernels_av
 
 const struct kernels kernels_reference = {
     .name = "reference",
-    .linear = linear_ref,
-    .depthwise = depthwise_ref,
-    .attend = attend_ref,
-    .conv = conv_ref,
-    .scan = scan_ref,
-    .ssd = ssd_ref,
-    .gru = gru_ref,
-    .lstm = lstm_ref,
-    .fft = fft_ref,
-    .power = power_ref,
+#define ROW(op) .op = op##_ref,
+    KERNELS_TABLE(ROW)
+#undef ROW
 };
 
 #ifdef __x86_64__

@@ -8,31 +8,21 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-struct linear;
-struct depthwise;
-struct attend;
-struct conv;
-struct scan;
-struct ssd;
-struct gru;
-struct lstm;
-struct fft;
-struct power;
+/* One row per operation: its arguments are struct OP, its versions OP_ref and OP_cpu. */
+#define KERNELS_TABLE(ROW) \
+    ROW(linear) ROW(depthwise) ROW(attend) ROW(conv) ROW(scan) ROW(ssd) ROW(gru) ROW(lstm) ROW(fft) ROW(power)
+
+#define ROW(op) struct op;
+KERNELS_TABLE(ROW)
+#undef ROW
 
 struct kernels {
     const char *name; /* the instruction set, for display */
-    void (*linear)(const struct linear *a);
+#define ROW(op) void (*op)(const struct op *a);
+    KERNELS_TABLE(ROW)
+#undef ROW
     void (*linear_pairs)(const struct linear *a); /* NULL if it would not be faster */
     bool bf16; /* pairs are bfloat16, not int16 */
-    void (*depthwise)(const struct depthwise *a);
-    void (*attend)(const struct attend *a);
-    void (*conv)(const struct conv *a);
-    void (*scan)(const struct scan *a);
-    void (*ssd)(const struct ssd *a);
-    void (*gru)(const struct gru *a);
-    void (*lstm)(const struct lstm *a);
-    void (*fft)(const struct fft *a);
-    void (*power)(const struct power *a);
 };
 
 extern const struct kernels kernels_reference; /* in float */

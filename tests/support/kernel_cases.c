@@ -87,8 +87,11 @@ const struct kernel_case kernel_cases[] = {
     {op_power, "gains", 171, 0, 0, 0, backwards, 1},
 };
 const unsigned n_kernel_cases = sizeof kernel_cases / sizeof *kernel_cases;
-const char *const kernel_op_names[] = {"linear", "depthwise", "attend", "conv", "scan",
-                                       "ssd",    "gru",       "lstm",   "fft",  "power"};
+const char *const kernel_op_names[] = {
+#define ROW(op) #op,
+    KERNELS_TABLE(ROW)
+#undef ROW
+};
 
 enum { GUARD = 16 }; /* keeps the array behind it aligned */
 static const uint32_t poison = 0x7fc0dead; /* a NaN */
@@ -351,24 +354,15 @@ bool kernel_work_possible(const struct kernel_case *c, const struct kernels *k) 
 }
 
 void kernel_work_run(struct kernel_work *w, const struct kernels *k) {
+    if (w->c->flags & in_pairs) {
+        (k != &kernels_reference ? k->linear_pairs : w->bf16 ? linear_bf16_ref : linear_int16_ref)(&w->linear);
+        return;
+    }
     switch (w->c->op) {
-    case op_linear:
-        if (!(w->c->flags & in_pairs))
-            k->linear(&w->linear);
-        else if (k != &kernels_reference)
-            k->linear_pairs(&w->linear);
-        else
-            (w->bf16 ? linear_bf16_ref : linear_int16_ref)(&w->linear);
-        break;
-    case op_depthwise: k->depthwise(&w->depthwise); break;
-    case op_attend: k->attend(&w->attend); break;
-    case op_conv: k->conv(&w->conv); break;
-    case op_scan: k->scan(&w->scan); break;
-    case op_ssd: k->ssd(&w->ssd); break;
-    case op_gru: k->gru(&w->gru); break;
-    case op_lstm: k->lstm(&w->lstm); break;
-    case op_fft: k->fft(&w->fft); break;
-    case op_power: k->power(&w->power); break;
+#define ROW(op) \
+    case op_##op: k->op(&w->op); break;
+        KERNELS_TABLE(ROW)
+#undef ROW
     }
 }
 

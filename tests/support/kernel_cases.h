@@ -21,7 +21,11 @@
 
 #include <stdbool.h>
 
-enum kernel_op { op_linear, op_depthwise, op_attend, op_conv, op_scan, op_ssd, op_gru, op_lstm, op_fft, op_power };
+enum kernel_op {
+#define ROW(op) op_##op,
+    KERNELS_TABLE(ROW)
+#undef ROW
+};
 enum {
     with_prelu = 1,
     with_add = 2,
@@ -51,16 +55,9 @@ struct kernel_work {
     const struct kernel_case *c;
     bool bf16; /* the kernels' pairs are bfloat16 */
     union {
-        struct linear linear;
-        struct depthwise depthwise;
-        struct attend attend;
-        struct conv conv;
-        struct scan scan;
-        struct ssd ssd;
-        struct gru gru;
-        struct lstm lstm;
-        struct fft fft;
-        struct power power;
+#define ROW(op) struct op op;
+        KERNELS_TABLE(ROW)
+#undef ROW
     };
     struct depthwise convs[2]; /* used by linear */
     struct fft_plan plan;      /* used by fft */
