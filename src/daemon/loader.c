@@ -149,7 +149,8 @@ static int open_cpu(struct loader *l, struct ready_engine *ret, const char *mode
         ret->unsure = !choice_is_sure(&choice);
         if (choice.p99_us > 0)
             say(SD_INFO, "model %s: p99 of a hop of %s is %.0f us here, the limit is %.0f us%s", model,
-                choice_measured(&choice), choice.p99_us, choice.limit_us, choice.remembered ? " (measured earlier)" : "");
+                choice_measured(&choice), choice.p99_us, choice.limit_us,
+                choice.remembered ? " (measured earlier)" : "");
     }
     if ((l->task.role == MEASURED || l->task.role == AGAIN) && !strcmp(model, l->task.instead))
         return 0;

@@ -115,7 +115,7 @@ void node_recorders(const struct node *n, node_each *each, void *data);
 void node_applications(const struct node *n, node_application_each *each, void *data);
 /* Moves an application's recorders, current and future, to the node (CHOICE_ON) or to its microphone (CHOICE_OFF). A
  * recorder that the user then moves elsewhere stays there. CHOICE_AUTO leaves them to the session manager. Returns
- * -ENOENT if the application has neither a recorder nor a choice; -ENOTSUP for CHOICE_OFF while the node is transparent.
+ * -ENOENT if the application has neither a recorder nor a choice; -ENOTSUP for CHOICE_OFF while transparent.
  * NODE_MIC only. */
 int node_choose(struct node *n, const char *application, const char *choice, struct err *err);
 

@@ -145,8 +145,9 @@ static struct primeknet *open_model(const struct core *c, const char *model, cha
     const struct primeknet_options options = {.size = sizeof options, .engine = "cpu", .block = DELAY,
                                               .n_channels = c->n_channels};
     struct primeknet *p;
-    if (primeknet_open(&p, model, &options, error) == 0 && (primeknet_get_rate(p) != RATE || DELAY % primeknet_get_hop(p) ||
-              primeknet_get_delay(p) + primeknet_get_hop(p) != DELAY)) {
+    if (primeknet_open(&p, model, &options, error) == 0 &&
+        (primeknet_get_rate(p) != RATE || DELAY % primeknet_get_hop(p) ||
+         primeknet_get_delay(p) + primeknet_get_hop(p) != DELAY)) {
         snprintf(error, PRIMEKNET_ERROR, "%s: the plugins take models at %d Hz with windows of %d samples", model, RATE,
                  DELAY);
         primeknet_close(p);
@@ -164,7 +165,8 @@ static struct primeknet *load(const struct core *c, unsigned model) {
     for (unsigned i = 0; !p && i < sizeof others / sizeof *others; i++)
         p = open_model(c, others[i], ignored);
     if (!wanted)
-        fprintf(stderr, "primeknet: %s; the plugin runs %s\n", error, p ? primeknet_get_description(p) : "without a model");
+        fprintf(stderr, "primeknet: %s; the plugin runs %s\n", error,
+                p ? primeknet_get_description(p) : "without a model");
     return p;
 }
 

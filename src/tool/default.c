@@ -217,7 +217,7 @@ const struct cli_command default_command = {
     .summary = "make Enhanced Mic the default microphone, or undo that",
     .run = run_default,
     .arguments = {{"on|off", .kind = CLI_ONE_OF, .optional = true}},
-    .about = "With on, applications that follow the default record Enhanced Mic, even those that offer no choice, also\n"
-             "after it was absent; Enhanced Mic records the previous default. With off, that one is the default again.\n"
-             "Without an argument, prints the current state.\n",
+    .about = "With on, applications that follow the default record Enhanced Mic, even those that offer no choice,\n"
+             "also after it was absent; Enhanced Mic records the previous default. With off, that one is the\n"
+             "default again. Without an argument, prints the current state.\n",
 };

@@ -416,7 +416,8 @@ static void advise_props(char *ret, size_t size, const struct survey_source *sou
     char ones[512] = "";
     for (unsigned i = 0; i < source->volume.n_channels; i++)
         snprintf(ones + strlen(ones), sizeof ones - strlen(ones), " 1.0");
-    snprintf(ret, size, "{pw-cli set-param %u Props '{ softMute = false, volume = 1.0, softVolumes = [%s ] }'}", source->id,
+    snprintf(ret, size, "{pw-cli set-param %u Props '{ softMute = false, volume = 1.0, softVolumes = [%s ] }'}",
+             source->id,
              ones);
 }
 

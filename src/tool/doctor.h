@@ -31,7 +31,8 @@ struct doctor {
  * solves the problem by itself. */
 void tell(struct doctor *d, enum result result, const char *check, const char *advice, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
-/* Returns the sentence for a word of protocol.h in the user's language. NULL: there is none; the English line says more. */
+/* Returns the sentence for a word of protocol.h in the user's language. NULL: there is none; the English line
+ * says more. */
 const char *translated(const char *word);
 /* Returns what the daemon says that a setting lacks, in the user's language; "": nothing. */
 const char *lacking(const struct doctor *d, const char *setting, char ret[512]);

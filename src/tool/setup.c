@@ -162,9 +162,9 @@ const struct cli_command setup_command = {
     .options = {{'t', "transparent", .help = "also have Enhanced Mic stand in for the microphone"},
                 {'d', "default", .help = "also make Enhanced Mic the default microphone"},
                 {'r', "remove", .help = "undo setup; the settings stay"}},
-    .about = "Measures which model this processor can run, and starts primeknetd now and at every login, with systemd\n"
-             "or, if that does not run, with the desktop. It can be run again. With --transparent (WirePlumber\n"
-             "0.5), applications that record the microphone hear Enhanced Mic in its place. With --default, applications\n"
-             "that follow the default record Enhanced Mic, even those that offer no choice, also after it was absent;\n"
-             "Enhanced Mic records the previous default.\n",
+    .about = "Measures which model this processor can run, and starts primeknetd now and at every login, with\n"
+             "systemd or, if that does not run, with the desktop. It can be run again. With --transparent\n"
+             "(WirePlumber 0.5), applications that record the microphone hear Enhanced Mic in its place. With\n"
+             "--default, applications that follow the default record Enhanced Mic, even those that offer no choice,\n"
+             "also after it was absent; Enhanced Mic records the previous default.\n",
 };

@@ -83,8 +83,8 @@ static void print_delay(FILE *f, const json_t *s) {
     if (quantum && hop && quantum % hop)
         fprintf(f, "; %u-sample blocks of the graph end within the model's hops of %u", quantum, hop);
     if (quantum && !is_true(s, "waits"))
-        fputs("; a block of it because the audio thread does not wait for the model: no real-time priority, or the model "
-              "was too slow", f);
+        fputs("; a block of it because the audio thread does not wait for the model: no real-time priority, or the "
+              "model was too slow", f);
 }
 
 static void print_hops(FILE *f, const json_t *s) {

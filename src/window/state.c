@@ -159,7 +159,9 @@ static gboolean has_wrong_settings(struct state *s, const json_t *status) {
     g_autofree char *refused = problem_tell_all(status, KIND_FILE, NULL);
     const json_t *settings = json_object_get(status, "settings");
     const char *saved = text_of(settings, "saved");
-    const char *file = saved[0] && g_str_has_prefix(text_of(status, "refused"), saved) ? saved : text_of(settings, "file");
+    const char *file = saved[0] && g_str_has_prefix(text_of(status, "refused"), saved)
+                           ? saved
+                           : text_of(settings, "file");
     if (!refused)
         return FALSE;
     look(s, LOOK_WARNING, "dialog-warning-symbolic");

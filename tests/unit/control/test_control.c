@@ -419,7 +419,8 @@ START_TEST(many_clients) {
         ck_assert_str_ne(heard(fds[i]), "(end)");
     int fd = connect_raw();
     turn();
-    ck_assert_str_eq(heard(fd), "{\"error\":\"primeknetd already serves as many clients as it can\",\"code\":\"busy\"}\n");
+    ck_assert_str_eq(heard(fd),
+                     "{\"error\":\"primeknetd already serves as many clients as it can\",\"code\":\"busy\"}\n");
     ck_assert_str_eq(heard(fd), "(end)");
     close(fd);
     answer_who_waits();

@@ -843,7 +843,8 @@ static struct control *control;
 static void reply(void *data, const struct request *r, int res, const struct err *err) {
     (void)data;
     control_reply(control, r->client,
-                  res ? control_refuse(CODE_FAILED, "%s", err->text) : json_pack("{s:s}", "model", now->settings.model));
+                  res ? control_refuse(CODE_FAILED, "%s", err->text)
+                      : json_pack("{s:s}", "model", now->settings.model));
 }
 
 static void take_request(void *data, unsigned client, const char *command, const json_t *request) {

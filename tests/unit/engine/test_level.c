@@ -386,7 +386,8 @@ START_TEST(channels_share_the_gain) {
     }
     for (size_t i = 0; i < N; i++)
         ck_assert_float_eq_tol(x[i] * alone[i], other[i] * before[i], 1e-4f);
-    ck_assert_float_eq_tol(db_of(pow(10, lufs(x, N / 2, N) / 10) + pow(10, lufs(other, N / 2, N) / 10)), LEVEL_TARGET, 1);
+    ck_assert_float_eq_tol(db_of(pow(10, lufs(x, N / 2, N) / 10) + pow(10, lufs(other, N / 2, N) / 10)), LEVEL_TARGET,
+                           1);
     free(x);
     free(other);
     free(before);
