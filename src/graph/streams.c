@@ -322,7 +322,7 @@ static void follow_suspension(struct streams *s, struct pw_stream *stream, enum 
     if (stream != streams_visible(s) || state != PW_STREAM_STATE_STREAMING)
         return;
     if (s->suspended.visible && !s->suspended.device && s->capture && s->source)
-        streams_renew(s);
+        s->renews = true;
     s->suspended.visible = s->suspended.device = false;
 }
 
@@ -617,10 +617,6 @@ void streams_close(struct streams *s) {
 static bool is_lost(struct pw_stream *stream, bool waits) {
     const enum pw_stream_state state = stream ? pw_stream_get_state(stream, NULL) : PW_STREAM_STATE_PAUSED;
     return state == PW_STREAM_STATE_UNCONNECTED || (state == PW_STREAM_STATE_ERROR && !waits);
-}
-
-void streams_renew(struct streams *s) {
-    s->renews = true;
 }
 
 bool streams_close_lost(struct streams *s, bool waits) {

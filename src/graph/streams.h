@@ -49,7 +49,7 @@ struct streams {
         bool visible, device; /* the visible stream has been suspended since it last ran; so has the device stream, or
                                * it is closed */
     } suspended;
-    bool renews;       /* the visible stream must be reopened */
+    bool renews;       /* the next streams_close_lost closes the visible stream */
     const char *voice; /* the visible stream's property "primeknet.voice": "true", "false" or "unknown" */
 
     struct {
@@ -86,8 +86,6 @@ int streams_follow_played(struct streams *s, struct pw_core *core, const char *p
 void streams_close_capture(struct streams *s); /* and the echo stream */
 void streams_close_pacer(struct streams *s);
 void streams_close(struct streams *s); /* all of them */
-/* The next streams_close_lost closes the visible stream. */
-void streams_renew(struct streams *s);
 /* Closes streams that PipeWire has removed, or that must be reopened. waits: the device stream is linked to nothing.
  * Returns true if it closed one. */
 bool streams_close_lost(struct streams *s, bool waits);
