@@ -135,8 +135,9 @@ int default_stand_in(void) {
     struct survey *d = await_enhanced();
     if (!d)
         return cli_failed;
+    const bool possible = d->has_filters;
     survey_close(d);
-    if (!default_can_stand_in())
+    if (!possible)
         return cli_fail("this session manager inserts no filters: that takes WirePlumber 0.5; instead: "
                         "primeknet setup --default");
     read_before(&b);
