@@ -1,4 +1,3 @@
-import csv
 import lzma
 import os
 import re
@@ -16,7 +15,7 @@ SPDX = {'Apache-2.0', 'Artistic-1.0', 'BSD-2-Clause', 'BSD-3-Clause', 'CC-BY-3.0
 
 
 def table(file):
-    return list(csv.DictReader(file, delimiter='\t', quoting=csv.QUOTE_NONE))
+    return list(fetch.rows(file))
 
 
 def test_every_source_has_a_licence():
