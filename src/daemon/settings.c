@@ -10,7 +10,6 @@
 #include "control/protocol.h"
 #include "control/values.h"
 #include "daemon/conf.h"
-#include "engine/level.h"
 #include "graph/channel.h"
 #include "graph/names.h"
 
@@ -498,14 +497,14 @@ static int find_profile(const struct settings *s, const char *microphone) {
 /* Reads what "auto" means for the level, which in earlier versions was a setting of its own. */
 static int read_level_target(struct settings *s, const struct conf *conf, const config_setting_t *from,
                              struct err *err) {
-    struct settings other = *s;
+    double target, automatic;
     char number[32];
     const char *text = text_in(SETTING_level, from, number);
-    if (!text || !put(&other, SETTING_level, text) || !isfinite(other.level))
+    if (!text || !value_number(SETTING_level, text, &target) || !isfinite(target))
         return refuse_value(SETTING_level, err_set(err, -EINVAL, "%s:%d: %s must be a number from -32 to -14",
                                                    conf->file, conf_line(from), config_setting_name(from)), err);
-    if (s->level == LEVEL_TARGET)
-        s->level = other.level;
+    if (value_number(SETTING_level, "auto", &automatic) && s->level == automatic)
+        s->level = target;
     return 0;
 }
 
