@@ -440,9 +440,13 @@ static void note(struct mirror *m, struct wishes *w, enum mirror_role role, cons
     w->noted = true;
 }
 
+/* The role of the streams that applications link to the visible stream. */
+static enum mirror_role users_role(const struct mirror *m) {
+    return m->own.kind == NODE_SPEAKER ? ROLE_PLAYER : ROLE_RECORDER;
+}
+
 static void recall(struct mirror *m, struct wishes *w) {
-    const bool speaker = m->own.kind == NODE_SPEAKER;
-    const enum mirror_role role = speaker ? ROLE_PLAYER : ROLE_RECORDER;
+    const enum mirror_role role = users_role(m);
     const struct mirror_node *const own = mirror_node(m, mirror_visible(m));
     for (unsigned i = 0; i < m->n_nodes; i++) {
         struct mirror_node *const node = &m->nodes[i];
@@ -627,7 +631,7 @@ static void ask_anew(struct mirror *m, struct wishes *w) {
 /* WirePlumber leaves a stream unlinked once its link could not be set up, such as while PipeWire starts, until something
  * else makes it look at all streams. A target of the visible stream does, and has no other effect. */
 static void look_again(struct mirror *m, struct wishes *w, const struct mirror_node *own) {
-    const enum mirror_role role = m->own.kind == NODE_SPEAKER ? ROLE_PLAYER : ROLE_RECORDER;
+    const enum mirror_role role = users_role(m);
     bool due = false;
     for (unsigned i = 0; i < m->n_nodes; i++) {
         struct mirror_node *const node = &m->nodes[i];
