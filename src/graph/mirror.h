@@ -39,10 +39,10 @@ struct mirror_node {
     bool hardware;   /* belongs to a device */
     unsigned priority; /* priority.session */
     char group[128]; /* node.link-group, or "": sound that enters one node of a group may leave by another */
-    bool failed;     /* PipeWire could not start it, and does not try again */
+    bool failed;     /* PipeWire failed to start it, and does not retry */
     bool watched;    /* for registry.c: the node is bound, so failed, meter, listens and group are up to date */
     uint64_t serial; /* object.serial */
-    bool autoconnects; /* ROLE_RECORDER, ROLE_PLAYER: the session manager is to link it */
+    bool autoconnects; /* ROLE_RECORDER, ROLE_PLAYER: the session manager should link it */
     char wanted[256]; /* of these roles: its initial target.object, a name or serial; "": none */
 
     /* State of reconcile.c. */
@@ -52,7 +52,7 @@ struct mirror_node {
     uint64_t moved_back; /* the serial of such a node from which it was moved back; 0: none */
     bool linked;       /* linked to this node's visible stream */
     bool was_linked;   /* has ever been linked to anything */
-    unsigned n_unlinked; /* of one that should be linked to this node: how often ask_anew has been set since it was */
+    unsigned n_unlinked; /* how often ask_anew was set while it should have been linked to this node and was not */
     bool awaited;      /* restored to this node, but not linked yet */
     bool brought_back; /* restored to this node, and linked since */
     uint64_t asked;    /* the serial of the node to which it was last moved; 0: none */

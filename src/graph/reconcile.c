@@ -63,8 +63,8 @@ static bool same_group(const struct mirror_node *a, const struct mirror_node *b)
     return a->group[0] && strcmp(a->group, b->group) == 0;
 }
 
-/* Whether PipeWire could not start one of this node's streams, as it may after it has suspended all streams because an
- * application forces a quantum. */
+/* Whether PipeWire failed to start one of this node's streams. PipeWire 1.4 suspends and restarts all streams when an
+ * application forces a quantum, and on a busy machine a restart may fail. */
 static bool has_failed(const struct mirror *m, const struct mirror_node *own) {
     bool failed = false;
     for (unsigned i = 0; own && i < m->n_nodes; i++)
@@ -429,7 +429,8 @@ static void note(struct mirror *m, struct wishes *w, enum mirror_role role, cons
     for (unsigned i = 0; i < m->n_nodes; i++) {
         const struct mirror_node *const node = &m->nodes[i];
         const struct recall_stream stream = recall_stream(m, node);
-        const bool chosen = !(mirror_is_default(m) || is_filter(m)) || leads(m, own, mirror_target(m, node)) == LEADS_HERE;
+        const bool chosen =
+                !(mirror_is_default(m) || is_filter(m)) || leads(m, own, mirror_target(m, node)) == LEADS_HERE;
         const bool wanted = node->awaited || stream.misled || (node->linked && !node->meter && chosen);
         if (node->role == role && wanted)
             recall_add(&now, &stream);
@@ -460,8 +461,7 @@ static void recall(struct mirror *m, struct wishes *w) {
     note(m, w, role, own);
 }
 
-/* How often ask_anew must have been set before this node intervenes where the session manager may still act: after
- * 0.6 s. */
+/* The session manager may still be at work, so this node waits until ask_anew has been set this often: 0.6 s. */
 enum { LONG_ENOUGH = 2 };
 
 static bool is_linked(const struct mirror *m, uint32_t node) {
@@ -628,8 +628,9 @@ static void ask_anew(struct mirror *m, struct wishes *w) {
     }
 }
 
-/* WirePlumber leaves a stream unlinked once its link could not be set up, such as while PipeWire starts, until something
- * else makes it look at all streams. A target of the visible stream does, and has no other effect. */
+/* After a link has failed, as some do while PipeWire starts, WirePlumber leaves the stream unlinked until a change
+ * makes it scan all streams. Setting a target of the visible stream, and removing it, is such a change and does
+ * nothing else. */
 static void look_again(struct mirror *m, struct wishes *w, const struct mirror_node *own) {
     const enum mirror_role role = users_role(m);
     bool due = false;

@@ -417,8 +417,7 @@ static void advise_props(char *ret, size_t size, const struct survey_source *sou
     for (unsigned i = 0; i < source->volume.n_channels; i++)
         snprintf(ones + strlen(ones), sizeof ones - strlen(ones), " 1.0");
     snprintf(ret, size, "{pw-cli set-param %u Props '{ softMute = false, volume = 1.0, softVolumes = [%s ] }'}",
-             source->id,
-             ones);
+             source->id, ones);
 }
 
 /* Whether a source or stream is neither muted nor at zero volume; reports it if it is. */
