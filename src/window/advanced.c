@@ -36,11 +36,11 @@ static char *describe_speaker(const json_t *status) {
     const json_t *speaker = find_speaker(status), *players = json_object_get(speaker, "players");
     g_autofree char *names = link_join(players, "");
     if (!speaker)
-        return g_strdup(_("An output that removes the noise of people at the other end"));
+        return g_strdup(_("An output that removes noise from the people you listen to"));
     if (strcmp(text_of(speaker, "state"), STATE_NO_OUTPUT) == 0)
         return g_strdup(_("There is no output"));
     if (json_array_size(players) == 0)
-        return g_strdup(_("Nobody plays"));
+        return g_strdup(_("No application plays"));
     return g_strdup_printf(_("Plays %s, delay %.1f ms"), names, number_of(speaker, "delay_ms"));
 }
 

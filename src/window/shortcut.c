@@ -93,7 +93,7 @@ static void on_bound(struct shortcut *s, guint response, GVariant *results) {
 static void bind(struct shortcut *s) {
     GVariantBuilder properties, shortcuts;
     g_variant_builder_init(&properties, G_VARIANT_TYPE_VARDICT);
-    g_variant_builder_add(&properties, "{sv}", "description", g_variant_new_string(_("Remove noise, or not")));
+    g_variant_builder_add(&properties, "{sv}", "description", g_variant_new_string(_("Turn noise removal on or off")));
     g_variant_builder_add(&properties, "{sv}", "preferred_trigger", g_variant_new_string("CTRL+ALT+n"));
     g_variant_builder_init(&shortcuts, G_VARIANT_TYPE("a(sa{sv})"));
     g_variant_builder_add(&shortcuts, "(s@a{sv})", ID, g_variant_builder_end(&properties));

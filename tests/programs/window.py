@@ -256,7 +256,7 @@ choose('alt+e', 2)
 wait('the model is not set', lambda: setting('model') == 'base')
 choose('alt+k', 1)
 wait('the speaker is not set', lambda: setting('speaker') == 'default')
-wait('the speaker is not shown', lambda: 'Nobody plays' in choice('Enhanced Speaker'))
+wait('the speaker is not shown', lambda: 'No application plays' in choice('Enhanced Speaker'))
 wanted = ['strength = 0.9', 'floor_db = "off"', 'low_cut_hz = 80', 'microphone = "fake_mic"', 'model = "base"',
           'echo_cancel = true', 'speaker = "default"']
 wait('not kept', lambda: all(line in kept() for line in wanted))
