@@ -61,6 +61,17 @@ void mirror_remove(struct mirror *m, uint32_t id) {
         m->filters = 0;
 }
 
+void mirror_report_node(struct mirror_node *node, bool failed) {
+    node->failed |= failed;
+}
+
+void mirror_report_link(struct mirror *m, struct mirror_link *link, bool active, bool failed) {
+    link->active = active;
+    link->failed = failed;
+    if (failed && link->to == m->own.capture)
+        m->followed.linked = false; /* what PipeWire removes next, nobody chose to remove */
+}
+
 struct mirror_node *mirror_node(const struct mirror *m, uint32_t id) {
     return find(m->nodes, m->n_nodes, sizeof *m->nodes, id);
 }

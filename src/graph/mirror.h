@@ -39,7 +39,7 @@ struct mirror_node {
     bool hardware;   /* belongs to a device */
     unsigned priority; /* priority.session */
     char group[128]; /* node.link-group, or "": sound that enters one node of a group may leave by another */
-    bool failed;     /* PipeWire failed to start it, and does not retry */
+    bool failed;     /* PipeWire has failed to start it, and has removed its links */
     bool watched;    /* for registry.c: the node is bound, so failed, meter, listens and group are up to date */
     uint64_t serial; /* object.serial */
     bool autoconnects; /* ROLE_RECORDER, ROLE_PLAYER: the session manager should link it */
@@ -119,7 +119,7 @@ struct mirror {
     uint64_t recalled;   /* this node's serial when it last restored them */
     struct {
         uint32_t capture;       /* the last capture stream, ... */
-        bool linked;            /* ... whether it has been linked, ... */
+        bool linked;            /* ... whether it has been linked, and the link did not fail, ... */
         uint64_t serial;        /* ... the microphone to which it or a predecessor was last linked, 0: none, ... */
         uint64_t best;          /* ... the best microphone at that time, ... */
         char default_name[256]; /* ... the default at that time ... */
@@ -139,6 +139,11 @@ struct mirror_port *mirror_add_port(struct mirror *m, uint32_t id);
 struct mirror_link *mirror_add_link(struct mirror *m, uint32_t id);
 void mirror_add_metadata(struct mirror *m, uint32_t id);
 void mirror_remove(struct mirror *m, uint32_t id); /* ignores an unknown id */
+
+/* Record what PipeWire reports on an object. A node stays failed if PipeWire starts it later, for it does so without
+ * the links that the node has lost. */
+void mirror_report_node(struct mirror_node *node, bool failed);
+void mirror_report_link(struct mirror *m, struct mirror_link *link, bool active, bool failed);
 
 struct mirror_node *mirror_node(const struct mirror *m, uint32_t id); /* NULL: unknown */
 struct mirror_node *mirror_serial(const struct mirror *m, uint64_t serial); /* by object.serial */

@@ -63,7 +63,8 @@ static const struct wait_row {
     [UNUSED] = {2000, 2000, end_use},           /* the capture stream without a recorder, because one may return */
     [FORGOTTEN] = {2000, 80000, close_capture}, /* the session manager does not link the capture stream */
     [IN_VAIN] = {200, 16000, ask_anew},         /* a stream that should be linked is not */
-    [FAILED] = {300, 80000, open_anew},         /* PipeWire could not set up a stream, or a link of the visible one */
+    [FAILED] = {300, 80000, open_anew},         /* PipeWire could not set up a link of the visible stream */
+    [BROKEN] = {300, 80000, open_anew},         /* PipeWire could not start a stream */
     [DEAF] = {RECONNECT_FIRST_MS, RECONNECT_MAX_MS, NULL}, /* a part of the graph could not be read */
     [MUTED] = {400, 400, end_fade},             /* the fade before another microphone: two of the longest quanta */
 };
@@ -118,6 +119,7 @@ static void watch_use(struct node *n) {
         stall_forget(&n->stall);
         stall_forget(&n->silence);
         set_wait(n, FAILED, false, true);
+        set_wait(n, BROKEN, false, true);
     }
     n->lingered = false;
     set_wait(n, UNUSED, is_unused(n), true);
@@ -233,6 +235,7 @@ static int follow_graph(struct node *n) {
     set_wait(n, FORGOTTEN, w->forgotten, w->microphone != MIRROR_NONE || w->quiet || !n->streams.capture);
     set_wait(n, IN_VAIN, w->in_vain, !w->in_vain);
     set_wait(n, FAILED, w->failed, false);
+    set_wait(n, BROKEN, w->broken, !w->broken && n->stall.passes);
     set_wait(n, DEAF, !hears, hears);
     watch_sound(n);
     watch_driver(n);

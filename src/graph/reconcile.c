@@ -34,7 +34,7 @@ static unsigned count_links(struct mirror *m, struct wishes *w) {
             w->n_consumers += !speaker || link->active; /* players often stay linked while they pause */
             w->n_recorders += speaker ? link->active : !(peer && peer->meter);
         }
-        if (speaker ? is_link_of(link->from, m->own.source) : is_link_of(link->to, m->own.capture))
+        if (!link->failed && (speaker ? is_link_of(link->from, m->own.source) : is_link_of(link->to, m->own.capture)))
             w->microphone = speaker ? link->to : link->from;
     }
     return n_linked;
@@ -63,8 +63,9 @@ static bool same_group(const struct mirror_node *a, const struct mirror_node *b)
     return a->group[0] && strcmp(a->group, b->group) == 0;
 }
 
-/* Whether PipeWire failed to start one of this node's streams. PipeWire 1.4 suspends and restarts all streams when an
- * application forces a quantum, and on a busy machine a restart may fail. */
+/* Whether PipeWire failed to start one of this node's streams. When an application forces a quantum, PipeWire 1.4
+ * suspends and restarts all streams, and may do so a second time while the first restart is under way: the streams then
+ * get buffers before they have a format. */
 static bool has_failed(const struct mirror *m, const struct mirror_node *own) {
     bool failed = false;
     for (unsigned i = 0; own && i < m->n_nodes; i++)
@@ -668,7 +669,7 @@ void reconcile(struct mirror *m, struct wishes *ret) {
     find_loops(m);
     const struct mirror_node *const own = mirror_node(m, mirror_visible(m));
     const unsigned n_linked = count_links(m, ret);
-    ret->failed |= has_failed(m, own);
+    ret->broken = has_failed(m, own);
     ret->quiet = !speaker && is_played(m, ret->microphone);
     if (ret->quiet)
         ret->microphone = MIRROR_NONE;

@@ -101,7 +101,7 @@ static void on_node_info(void *data, const struct pw_node_info *info) {
     if (!node)
         return;
     const bool had_failed = node->failed;
-    node->failed = info->state == PW_NODE_STATE_ERROR;
+    mirror_report_node(node, info->state == PW_NODE_STATE_ERROR);
     const bool has_props = info->change_mask & PW_NODE_CHANGE_MASK_PROPS && info->props;
     const bool is_stream = node->role == ROLE_RECORDER || node->role == ROLE_PLAYER;
     const bool reads = has_props &&
@@ -138,11 +138,11 @@ static bool carries_a_microphone(const struct mirror_node *node) {
 
 static void on_link_info(void *data, const struct pw_link_info *info) {
     const struct watched *const w = data;
-    struct mirror_link *const link = mirror_link(&w->registry->mirror, w->id);
+    struct mirror *const m = &w->registry->mirror;
+    struct mirror_link *const link = mirror_link(m, w->id);
     if (!link)
         return;
-    link->active = info->state == PW_LINK_STATE_ACTIVE;
-    link->failed = info->state == PW_LINK_STATE_ERROR;
+    mirror_report_link(m, link, info->state == PW_LINK_STATE_ACTIVE, info->state == PW_LINK_STATE_ERROR);
     w->registry->changed(w->registry->data);
 }
 
@@ -178,8 +178,8 @@ static bool watch_node(struct registry *r, struct mirror_node *node) {
     return node->watched;
 }
 
-/* Binds nodes, to learn what recorders are for, which microphones are muted and which nodes belong together, and a
- * speaker's links, to learn whether samples flow. */
+/* Binds nodes, to learn what recorders are for, which microphones are muted and which nodes belong together, and this
+ * node's links, to learn whether samples flow. */
 static bool watch_all(struct registry *r) {
     struct mirror *const m = &r->mirror;
     bool all = true;
@@ -190,8 +190,9 @@ static bool watch_all(struct registry *r) {
     }
     for (unsigned i = 0; i < m->n_links; i++) {
         struct mirror_link *const link = &m->links[i];
-        const uint32_t visible = mirror_visible(m);
-        if (visible == MIRROR_NONE || (m->own.kind == NODE_SPEAKER ? link->to : link->from) != visible || link->watched)
+        const bool is_ours = (m->own.capture != MIRROR_NONE && link->to == m->own.capture) ||
+                             (m->own.source != MIRROR_NONE && link->from == m->own.source);
+        if (!is_ours || link->watched)
             continue;
         link->watched = watch(r, link->id, PW_TYPE_INTERFACE_Link, PW_VERSION_LINK, &link_events) != NULL;
         all &= link->watched;

@@ -13,7 +13,7 @@
  *   = [consumers N] [recorders N] [back N] [microphone ID|-] [quiet 0|1] [capture 0|1] [target NAME|-]
  *     [expected ID|-] [needed 0|1]
  *     [channel NAME] [inputs N] [played NAME|-] [lacks 0|1] [pacing 0|1] [metadata ID|-] [sets NODE:KEY:SERIAL...|-]
- *     [vain 0|1] [forgotten 0|1] [failed 0|1] [refused NAME|-] [title TEXT|-]
+ *     [vain 0|1] [forgotten 0|1] [failed 0|1] [broken 0|1] [refused NAME|-] [title TEXT|-]
  *     [filtered NAME|-]
  *     [notes SERIAL[:TARGET][:misled]...|-] [choices NAME:on|off...|-]
  * reconcile is called at "=" only: the events between two of them come in one dispatch. */
@@ -135,15 +135,26 @@ static const struct script scripts[] = {
     {"PipeWire could not start a stream of this node", NODE_MIC, {
         KNOWN, "group 10 own", "group 11 own", "node 12 - pacer 102", "group 12 own",
         "node 40 Stream/Input/Audio rec 7", "link 51 11 40", "broken 40 1", "broken 30 1",
-        "= failed 0 notes 7",
+        "= broken 0 notes 7",
         "broken 12 1",
-        "= failed 1",
-        "broken 12 0", "broken 10 1",
-        "= failed 1",
-        "broken 10 0", "broken 11 1", "- 51", /* it loses its recorders, which are to be brought back */
-        "= failed 1 notes 7",
+        "= broken 1",
+        "broken 12 0", /* PipeWire starts it after all, but without the links that it has removed */
+        "= broken 1",
+        "broken 11 1", "- 51", /* it loses its recorders, which are to be brought back */
+        "= broken 1 notes 7",
         "own 13 14", "- 10", "- 11", "node 13 Stream/Input/Audio capture 110", "node 14 Audio/Source enhanced_mic 111",
-        "= failed 0 notes 7 sets 40:target.object:111"}},
+        "= broken 0 notes 7 sets 40:target.object:111"}},
+    {"PipeWire could not set up the microphone's link", NODE_MIC, {
+        OWN, "complete", "metadata 5", "node 30 Audio/Source mic 130", "link 50 30 10",
+        "= microphone 30 forgotten 0",
+        "failed 50 1",
+        "= microphone - forgotten 1",
+        "- 50",
+        "= forgotten 1", /* which nobody has unlinked */
+        "link 51 30 10",
+        "= microphone 30 forgotten 0",
+        "- 51",
+        "= forgotten 0"}},
     {"PipeWire could not set up a link of the visible stream", NODE_MIC, {
         KNOWN, "node 40 Stream/Input/Audio rec 7", "node 41 Stream/Input/Audio other 8", "link 51 11 40",
         "link 52 11 41",
@@ -892,9 +903,9 @@ static void play_event(struct play *p, char *const *a) {
     else if (strcmp(event, "priority") == 0)
         mirror_node(m, number(a[1]))->priority = number(a[2]);
     else if (strcmp(event, "failed") == 0)
-        mirror_link(m, number(a[1]))->failed = strcmp(a[2], "1") == 0;
+        mirror_report_link(m, mirror_link(m, number(a[1])), false, strcmp(a[2], "1") == 0);
     else if (strcmp(event, "broken") == 0)
-        mirror_node(m, number(a[1]))->failed = strcmp(a[2], "1") == 0;
+        mirror_report_node(mirror_node(m, number(a[1])), strcmp(a[2], "1") == 0);
     else if (strcmp(event, "active") == 0)
         mirror_link(m, number(a[1]))->active = strcmp(a[2], "1") == 0;
     else if (strcmp(event, "complete") == 0)
@@ -998,7 +1009,8 @@ static void describe(const struct play *p, const char *what, char ret[512]) {
                 : strcmp(what, "lacks") == 0     ? w->lacks_channel
                 : strcmp(what, "vain") == 0      ? w->in_vain
                 : strcmp(what, "forgotten") == 0 ? w->forgotten
-                : strcmp(what, "failed") == 0 ? w->failed
+                : strcmp(what, "failed") == 0    ? w->failed
+                : strcmp(what, "broken") == 0    ? w->broken
                 : strcmp(what, "pacing") == 0    ? w->pacing
                                                  : 99);
 }
