@@ -467,7 +467,8 @@ int main(void) {
     tcase_add_loop_test(t, hop_is_real_time_safe, 0, 2 * N_MODELS);
     tcase_add_test(t, unknown_engine_is_refused);
     suite_add_tcase(suite, t);
-    TCase *minute = tcase_create("minute"); /* separate, because an emulated processor takes half an hour for it */
+    TCase *minute = tcase_create("minute");
+    tcase_set_tags(minute, "slow"); /* an emulated processor takes half an hour */
     tcase_set_timeout(minute, 300);
     tcase_add_loop_test(minute, hops_per_call_do_not_matter, 0, N_MODELS);
     suite_add_tcase(suite, minute);
