@@ -47,6 +47,19 @@ def run_model(model, folder, files, primeknet):
                        check=True, stdout=subprocess.DEVNULL)
 
 
+def fill(path, known, jobs, columns, processes):
+    """Writes a table of the rows `known`, by their names, and of those that the jobs (function, arguments) return."""
+    with ProcessPoolExecutor(processes) as pool:
+        for i in range(0, len(jobs), CHUNK):
+            running = [pool.submit(*job) for job in jobs[i:i + CHUNK]]
+            known |= {r['name']: r for r in (job.result() for job in running)}
+            with open(path, 'w', newline='') as f:
+                w = csv.DictWriter(f, columns, delimiter='\t', restval='nan')
+                w.writeheader()
+                w.writerows(known.values())
+    return known
+
+
 def scored(name, pairs, a):
     """-> rows of these pairs, from the table SCORES/NAME.tsv, which is filled up where it lacks some"""
     path = os.path.join(a.scores, name + '.tsv')
@@ -55,16 +68,9 @@ def scored(name, pairs, a):
     missing = [m for m in missing if m[0] or not a.quick and not np.isfinite(m[1]['distillmos'])]
     how = dict(pairs=a.pairs, enhanced=name if name in ('noisy', 'clean') else os.path.join(a.scores, name), delay=0,
                distillmos=not a.quick)
-    with ProcessPoolExecutor(a.jobs) as pool:
-        for i in range(0, len(missing), CHUNK):
-            jobs = [pool.submit(score if new else listen,
+    known = fill(path, known, [(score if new else listen,
                                 argparse.Namespace(**how, dnsmos=new and domain(row) == 'real'), row)
-                    for new, row in missing[i:i + CHUNK]]
-            known |= {r['name']: r for r in (job.result() for job in jobs)}
-            with open(path, 'w', newline='') as f:
-                w = csv.DictWriter(f, [*pairs[0], *KEYS], delimiter='\t', restval='nan')
-                w.writeheader()
-                w.writerows(known.values())
+                               for new, row in missing], [*pairs[0], *KEYS], a.jobs)
     return [dict.fromkeys(KEYS, np.nan) | known[p['name']] for p in pairs]
 
 
@@ -98,13 +104,17 @@ def write(path, found):
         print('domain', 'system', 'clips', *KEYS, sep='\t', file=f)
         for d, of in found.items():
             for name, rows in of.items():
-                means = [cell(*mean([r[k] for r in rows]), digits(k)) for k in KEYS]
-                print(d, name, len(rows), *means, sep='\t', file=f)
+                print(d, name, len(rows), *(cell(*m, digits(k)) for k, m in means(rows).items()), sep='\t', file=f)
 
 
-def over(rows, others):
+def means(rows, keys=KEYS):
+    """-> {key: (mean, half)}"""
+    return {k: mean([r[k] for r in rows]) for k in keys}
+
+
+def over(rows, others, keys=KEYS):
     """-> {key: (mean, half)}: of each clip's difference"""
-    return {k: mean([r[k] - o[k] for r, o in zip(rows, others)]) for k in KEYS}
+    return {k: mean([r[k] - o[k] for r, o in zip(rows, others)]) for k in keys}
 
 
 def verdict(first, others, found):
@@ -124,19 +134,21 @@ def verdict(first, others, found):
     return against
 
 
-def main():
-    ap = argparse.ArgumentParser(description='One network beside others, by domains.')
+def arguments(description):
+    ap = argparse.ArgumentParser(description=description)
     ap.add_argument('pairs')
     ap.add_argument('scores')
     ap.add_argument('systems', nargs='+', help='model files, or names of folders in SCORES')
     ap.add_argument('--against', nargs='+', default=[], metavar='SYSTEM', help='what the first must not fall behind')
     ap.add_argument('--half', choices=['open', 'sealed', 'all'], default='open')
     ap.add_argument('--only', nargs='+', metavar='DOMAIN', help='these domains')
-    ap.add_argument('--quick', action='store_true', help='without Distill-MOS')
     ap.add_argument('--primeknet', default='primeknet')
     ap.add_argument('--jobs', type=int, default=1)
-    ap.add_argument('--out', help='a table of the means')
-    a = ap.parse_args()
+    return ap
+
+
+def prepared(ap, a):
+    """-> the pairs that are asked for, {system: name}; all models have run on these pairs"""
     pairs = of_half(read_table(os.path.join(a.pairs, 'pairs.tsv')), a.half)
     if unknown := set(a.only or ()) - set(map(domain, pairs)):
         ap.error(f"no such domain in {a.pairs}: {', '.join(sorted(unknown))}")
@@ -148,12 +160,26 @@ def main():
             run_model(system, os.path.join(a.scores, name), [os.path.join(a.pairs, f"{p['name']}_noisy.flac")
                                                              for p in pairs], a.primeknet)
         systems[system] = name if end == '.safetensors' else system
+    return pairs, systems
+
+
+def by_domain(pairs, rows):
+    """rows: {name: rows} -> {domain: {name: rows}}"""
+    return {d: {name: [r for r in of if domain(r) == d] for name, of in rows.items()}
+            for d in dict.fromkeys(map(domain, pairs))}
+
+
+def main():
+    ap = arguments('One network beside others, by domains.')
+    ap.add_argument('--quick', action='store_true', help='without Distill-MOS')
+    ap.add_argument('--out', help='a table of the means')
+    a = ap.parse_args()
+    pairs, systems = prepared(ap, a)
     rows = {name: scored(name, pairs, a) for name in systems.values()}
     first, others = systems[a.systems[0]], [systems[s] for s in a.against]
-    found = {d: {name: [r for r in of if domain(r) == d] for name, of in rows.items()}
-             for d in dict.fromkeys(map(domain, pairs))}
+    found = by_domain(pairs, rows)
     for d, of in found.items():
-        lines = {name: {k: mean([r[k] for r in some]) for k in KEYS} for name, some in of.items()}
+        lines = {name: means(some) for name, some in of.items()}
         lines |= {f'over {o}': over(of[first], of[o]) for o in others}
         if (plain := d.removesuffix('-warm')) in found and plain != d:
             cold = {name: {r['name']: r for r in some} for name, some in found[plain].items()}

@@ -116,10 +116,10 @@ def listen(a, row, sound=None):
     return row
 
 
-def read_table(path):
+def read_table(path, keys=KEYS):
     """Rows of pairs.tsv, or of a table that --out wrote."""
     with open(path) as f:
-        return [r | {k: float(r[k]) for k in KEYS if k in r} for r in csv.DictReader(f, delimiter='\t')]
+        return [r | {k: float(r[k]) for k in keys if k in r} for r in csv.DictReader(f, delimiter='\t')]
 
 
 def groups(rows):

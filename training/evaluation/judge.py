@@ -50,6 +50,7 @@ SPOKEN = 'announce|seller|kids|giggl|talk|band|anthem|children|playground|whistl
 SOURCES = {name: re.compile(pattern, re.IGNORECASE) for name, pattern in {
     'studio': r'speech/(vctk[^/]*/vctk-p\d+|daps-[^/]*|marylux)/',
     'people': r'speech/(cv61-sample|cv-fa|cv-twi)/',
+    'readers': r'speech/(librispeech-24k[^/]*|speechocean762)/',
     'crowd': r'voice/ambient-mixer/.*(office mult|distant chatter|pub|party|men talking)'
              r'|noise/ambient-mixer/.*(restaurant|coffee shop|food ?market|supper|caf.*kitchen|market \d)',
     'others': r'speech/(librispeech-24k[^/]*|hindi-100|berom)/',
@@ -463,6 +464,8 @@ class Judge:
         return dict(clean=None, noisy=lasting(x, min(len(x), LONGEST), rng), snr_db=np.nan, speech=path, kind=kind)
 
 
+PARTS = 'clean', 'noisy', 'others', 'enrolment'         # files of a pair, the last two of talkers.py alone
+COLUMNS = 'name', 'rate', 'snr_db', 'start', 'mark', 'end', 'kind', 'speech', 'noise', 'room'
 DOMAINS = 'studio', 'languages', 'far', 'events', 'faint', 'voices', 'coded', 'song', 'real'
 
 
@@ -472,42 +475,56 @@ def band(pair):
     return 16000 if narrow or pair.get('kind') == 'headset' else RATE
 
 
-def write(out, name, pair, at, start, table):
-    """The files of one pair, and its row."""
-    sounds = {k: resample_poly(pair[k][start:], 1, RATE // at) for k in ('clean', 'noisy') if pair[k] is not None}
-    for part, x in sounds.items():
-        soundfile.write(os.path.join(out, f'{name}_{part}.flac'), x, at)
+def levelled(pair, rng):
+    """The pair at its `level` in dBFS or one drawn, as far as nothing clips."""
+    loud = 10 ** (pair.pop('level', rng.uniform(-36, -18)) / 20)
+    sounds, before = {k: pair[k] for k in PARTS if pair.get(k) is not None}, pair.get('before', 0)
+    spoken = sounds['clean' if 'clean' in sounds and sounds['clean'][before:].any() else 'noisy']
+    gain = min(loud / level(spoken[before:]), .98 / max(np.abs(x).max() for x in sounds.values()))
+    return pair | {k: x * gain for k, x in sounds.items()}
+
+
+def write(out, name, pair, at, start):
+    """Writes the files of one pair -> its row"""
+    for part in PARTS:
+        if pair.get(part) is not None:
+            soundfile.write(os.path.join(out, f'{name}_{part}.flac'),
+                            resample_poly(pair[part][start:], 1, RATE // at), at)
     scored = (pair.get('before', 0) - start) * at // RATE
     marks = [str(pair[k] * at // RATE) if k in pair else '' for k in ('mark', 'end')]
-    files = ['/'.join(pair[k].split('/')[-3:]) if k in pair else '' for k in ('speech', 'noise')]
-    print(name, at, pair['snr_db'], scored, *marks, pair.get('kind', ''), *files, pair.get('room', ''), sep='\t',
-          file=table)
+    files = [short(pair[k]) if k in pair else '' for k in ('speech', 'noise')]
+    return [name, at, pair['snr_db'], scored, *marks, pair.get('kind', ''), *files, pair.get('room', '')]
 
 
-def main():
-    ap = argparse.ArgumentParser(description='Pairs to judge networks by, in domains.')
+def short(path):
+    """-> SOURCE/SPEAKER/FILE"""
+    return '/'.join(path.split('/')[-3:])
+
+
+def arguments(description, count):
+    ap = argparse.ArgumentParser(description=description)
     ap.add_argument('rooms', help='path of .flac and .tsv, without these')
     ap.add_argument('out')
     ap.add_argument('recordings', nargs='+', help='folders of KIND/SOURCE/SPEAKER/FILE')
-    ap.add_argument('--count', type=int, default=60, help='of each domain')
+    ap.add_argument('--count', type=int, default=count, help='of each domain')
     ap.add_argument('--seed', type=int, default=0)
-    a = ap.parse_args()
+    return ap.parse_args()
+
+
+def main():
+    a = arguments('Pairs to judge networks by, in domains.', 60)
     judge = Judge(a.recordings, a.rooms, a.seed)
     os.makedirs(a.out, exist_ok=True)
     with open(os.path.join(a.out, 'pairs.tsv'), 'w') as table:
-        print('name', 'rate', 'snr_db', 'start', 'mark', 'end', 'kind', 'speech', 'noise', 'room', sep='\t', file=table)
+        print(*COLUMNS, sep='\t', file=table)
         for d, domain in enumerate(DOMAINS):
             for i in range(a.count):
                 rng = np.random.default_rng([a.seed, d, i])
-                pair = getattr(judge, domain)(i, rng)
-                loud = 10 ** (pair.pop('level', rng.uniform(-36, -18)) / 20)
+                pair = levelled(getattr(judge, domain)(i, rng), rng)
                 before = pair.get('before', 0)
-                gain = loud / level(pair['noisy' if pair['clean'] is None else 'clean'][before:])
-                gain = min(gain, .98 / max(np.abs(pair[k]).max() for k in ('clean', 'noisy') if pair[k] is not None))
-                pair |= {k: pair[k] * gain for k in ('clean', 'noisy') if pair[k] is not None}
-                write(a.out, f'{domain}_{i:03}', pair, band(pair), before, table)
+                print(*write(a.out, f'{domain}_{i:03}', pair, band(pair), before), sep='\t', file=table)
                 if before and i % 6 < 2:
-                    write(a.out, f'{domain}-warm_{i:03}', pair, band(pair), 0, table)
+                    print(*write(a.out, f'{domain}-warm_{i:03}', pair, band(pair), 0), sep='\t', file=table)
 
 
 if __name__ == '__main__':
