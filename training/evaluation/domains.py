@@ -98,13 +98,14 @@ def show(title, columns, lines):
     print()
 
 
-def write(path, found):
+def write(path, found, keys=KEYS):
     """One row of all means for each domain and system."""
     with open(path, 'w') as f:
-        print('domain', 'system', 'clips', *KEYS, sep='\t', file=f)
+        print('domain', 'system', 'clips', *keys, sep='\t', file=f)
         for d, of in found.items():
             for name, rows in of.items():
-                print(d, name, len(rows), *(cell(*m, digits(k)) for k, m in means(rows).items()), sep='\t', file=f)
+                print(d, name, len(rows), *(cell(*m, digits(k)) for k, m in means(rows, keys).items()),
+                      sep='\t', file=f)
 
 
 def means(rows, keys=KEYS):
@@ -144,6 +145,7 @@ def arguments(description):
     ap.add_argument('--only', nargs='+', metavar='DOMAIN', help='these domains')
     ap.add_argument('--primeknet', default='primeknet')
     ap.add_argument('--jobs', type=int, default=1)
+    ap.add_argument('--out', help='a table of the means')
     return ap
 
 
@@ -172,7 +174,6 @@ def by_domain(pairs, rows):
 def main():
     ap = arguments('One network beside others, by domains.')
     ap.add_argument('--quick', action='store_true', help='without Distill-MOS')
-    ap.add_argument('--out', help='a table of the means')
     a = ap.parse_args()
     pairs, systems = prepared(ap, a)
     rows = {name: scored(name, pairs, a) for name in systems.values()}

@@ -1,6 +1,6 @@
 """What is left of the owner of the microphone and of other voices, by domains:
 python3 -m training.evaluation.owner PAIRS SCORES SYSTEM... [--against SYSTEM...] [--half open|sealed|all]
-[--only DOMAIN...] [--primeknet PATH] [--jobs N]
+[--only DOMAIN...] [--primeknet PATH] [--jobs N] [--out FILE.tsv]
 
 PAIRS is a folder that talkers.py made; the rest is as in domains.py. Each domain's table has, with 95 % intervals:
 
@@ -29,7 +29,7 @@ import soundfile
 from pystoi import stoi
 from scipy.signal import fftconvolve
 
-from training.evaluation.domains import arguments, by_domain, fill, means, over, prepared, show
+from training.evaluation.domains import arguments, by_domain, fill, means, over, prepared, show, write
 from training.evaluation.evaluate import read_table, sounds
 from training.evaluation.measures import at_16k, bins, decibel, frame_power, rated
 
@@ -88,7 +88,7 @@ def words(x):
     return ' '.join(re.findall("[a-z0-9']+", ' '.join(s.text for s in segments).lower()))
 
 
-def found(said, heard):
+def heard_of(said, heard):
     """Lists of words -> how many of the first are in the second in the same order, and the rest of the second"""
     blocks = SequenceMatcher(None, said, heard, autojunk=False).get_matching_blocks()
     kept = {b.b + k for b in blocks for k in range(b.size)}
@@ -98,8 +98,8 @@ def found(said, heard):
 def understood(owner, others, text):
     """What was said by either and what is heard, as texts -> %: lost, leaked"""
     owner, others, text = (t.split() for t in (owner, others, text))
-    kept, rest = found(owner, text)
-    leaked, _ = found(others, rest)
+    kept, rest = heard_of(owner, text)
+    leaked, _ = heard_of(others, rest)
     return (100 * (1 - kept / len(owner)) if owner else np.nan, 100 * leaked / len(others) if others else np.nan)
 
 
@@ -158,10 +158,13 @@ def main():
             texts = said[r['name']]
             r['lost'], r['leaked'] = understood(texts['said'], texts['overheard'], r['text'])
     first = systems[a.systems[0]]
-    for d, of in by_domain(pairs, rows).items():
+    found = by_domain(pairs, rows)
+    for d, of in found.items():
         lines = {name: means(some, SHOWN) for name, some in of.items()}
         lines |= {f'over {o}': over(of[first], of[o], SHOWN) for o in (systems[s] for s in a.against)}
         show(f'{d} ({len(of[first])})', SHOWN, lines)
+    if a.out:
+        write(a.out, found, SHOWN)
 
 
 if __name__ == '__main__':

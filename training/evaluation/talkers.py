@@ -6,7 +6,7 @@ thirds of the owners read English; the others speak many languages, each into th
 of each domain. Apart from `noise` and `others`, other voices are 0, 6 or 12 dB below the owner; half of them speak next
 to the owner, half across a measured room:
 
-same        one other voice of the same sex, as far as the pitch tells
+same        one other voice of the same sex, by the pitch: boys count as women
 different   one of the other sex
 similar     the voice that is nearest by pitch and spectrum
 several     the owner among three to seven others
@@ -108,14 +108,16 @@ class Talkers(Judge):
         room, h = self.distant[rng.integers(len(self.distant))]
         return *in_room(x, h), room
 
-    def broadcast(self, voice, samples, rng):
+    def arriving(self, kind, chosen, samples, rng):
+        """Other voices beside the owner, across a room, or by a loudspeaker there -> [samples]"""
+        if kind == 'beside':
+            return self.talking(chosen[0], samples, rng)
+        if kind == 'across':
+            return sum(self.across(self.talking(v, samples, rng), rng)[0] for v in chosen)
         music = lasting(read(self.pick('music', rng.integers(1 << 20))), samples, rng)
-        x = self.talking(voice, samples, rng)
+        x = self.talking(chosen[0], samples, rng)
         x = sosfilt(butter(2, [200, 7000], 'bandpass', fs=RATE, output='sos'), x + at_snr(music, level(x), 10))
         return self.across(x, rng)[0]
-
-    def babble(self, chosen, samples, rng):
-        return sum(self.across(self.talking(v, samples, rng), rng)[0] for v in chosen)
 
     def chosen(self, domain, owner, pool, n, rng):
         """-> the other voices of a mixture"""
@@ -148,25 +150,19 @@ class Talkers(Judge):
         chosen = self.chosen(domain, owner, pool, n, rng)
         pair |= dict(noise=chosen[0].takes[0], voices=len(chosen))
         if domain == 'others':
-            kind = ('talker', 'several', 'broadcast')[n // 2 % 3]
-            y = {'talker': self.talking, 'broadcast': self.broadcast}.get(kind, self.babble)(
-                chosen if kind == 'several' else chosen[0], ALONE * RATE, rng)
             before = np.zeros(0) if n % 2 else x
-            silent = np.zeros(ALONE * RATE)
-            y = np.concatenate([0 * before, of_level(y, snr_db)])
-            x = np.concatenate([before, silent])
+            kind = ('beside', 'across', 'broadcast')[n // 2 % 3]
+            y = of_level(self.arriving(kind, chosen, ALONE * RATE, rng), snr_db)
+            x, y = np.append(before, np.zeros(len(y))), np.append(np.zeros(len(before)), y)
             return pair | dict(clean=x, others=y, noisy=x + y, before=len(before), kind=kind)
         if domain == 'whisper':
             x = of_level(whispered(x, rng), 0)
+        pair['clean'] = x
         if domain == 'far':
             x, pair['clean'], pair['room'] = self.across(x, rng)
-        else:
-            pair['clean'] = x
-        beside = n % 2 == 0 and domain not in ('several', 'broadcast')
-        y = (self.broadcast(chosen[0], len(x), rng) if domain == 'broadcast' else
-             self.talking(chosen[0], len(x), rng) if beside else self.babble(chosen, len(x), rng))
-        y = of_level(y, snr_db) * level(pair['clean'])
-        return pair | dict(others=y, noisy=x + y, kind='beside' if beside else 'across')
+        kind = dict(several='across', broadcast='broadcast').get(domain, ('beside', 'across')[n % 2])
+        y = of_level(self.arriving(kind, chosen, len(x), rng), snr_db) * level(pair['clean'])
+        return pair | dict(others=y, noisy=x + y, kind=kind)
 
 
 def main():
