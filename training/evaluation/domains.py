@@ -165,10 +165,10 @@ def prepared(ap, a):
     return pairs, systems
 
 
-def by_domain(pairs, rows):
-    """rows: {name: rows} -> {domain: {name: rows}}"""
-    return {d: {name: [r for r in of if domain(r) == d] for name, of in rows.items()}
-            for d in dict.fromkeys(map(domain, pairs))}
+def grouped(pairs, rows, groups=lambda row: [domain(row)]):
+    """rows: {name: rows} -> {group: {name: rows}}"""
+    return {d: {name: [r for r in of if d in groups(r)] for name, of in rows.items()}
+            for d in dict.fromkeys(d for p in pairs for d in groups(p))}
 
 
 def main():
@@ -178,7 +178,7 @@ def main():
     pairs, systems = prepared(ap, a)
     rows = {name: scored(name, pairs, a) for name in systems.values()}
     first, others = systems[a.systems[0]], [systems[s] for s in a.against]
-    found = by_domain(pairs, rows)
+    found = grouped(pairs, rows)
     for d, of in found.items():
         lines = {name: means(some) for name, some in of.items()}
         lines |= {f'over {o}': over(of[first], of[o]) for o in others}

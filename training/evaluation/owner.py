@@ -2,7 +2,8 @@
 python3 -m training.evaluation.owner PAIRS SCORES SYSTEM... [--against SYSTEM...] [--half open|sealed|all]
 [--only DOMAIN...] [--primeknet PATH] [--jobs N] [--out FILE.tsv]
 
-PAIRS is a folder that talkers.py made; the rest is as in domains.py. Each domain's table has, with 95 % intervals:
+PAIRS is a folder that talkers.py made; the rest is as in domains.py. There is a table of each domain (of `others` one
+of each kind) and of one other voice `beside` the owner or `across` the room (`ONE`). It has, with 95 % intervals:
 
 others    dB, the energy of the other voices' projection in the output over their own; 0 if all is left
 owner     dB, the same of the owner
@@ -29,12 +30,13 @@ import soundfile
 from pystoi import stoi
 from scipy.signal import fftconvolve
 
-from training.evaluation.domains import arguments, by_domain, fill, means, over, prepared, show, write
+from training.evaluation.domains import arguments, domain, fill, grouped, means, over, prepared, show, write
 from training.evaluation.evaluate import read_table, sounds
 from training.evaluation.measures import at_16k, bins, decibel, frame_power, rated
 
 SHOWN = dict(others='others dB', owner='owner dB', accepted='accepted %', later='later %', pesq='WB-PESQ',
              estoi='ESTOI', lost='lost %', leaked='leaked %')
+ONE = 'same', 'different', 'similar', 'microphone'      # the owner near and aloud, one other voice
 SCORED = 'others', 'owner', 'accepted', 'later', 'pesq', 'estoi'
 PATCH = 8                                               # frames of 32 ms, 16 ms apart, and bins, 31 Hz apart
 LONGEST = 1600                                          # samples of delay at 16 kHz
@@ -147,6 +149,12 @@ def scored(name, pairs, a, f=score, more=(*SCORED, 'text')):
     return [known[p['name']] for p in pairs]
 
 
+def groups(row):
+    """-> the tables in which it counts"""
+    d, kind = domain(row), row['kind']
+    return [f'others {kind}'] if d == 'others' else [d, f'one {kind}'] if d in ONE else [d]
+
+
 def main():
     ap = arguments('What is left of the owner of the microphone and of other voices.')
     a = ap.parse_args()
@@ -158,7 +166,7 @@ def main():
             texts = said[r['name']]
             r['lost'], r['leaked'] = understood(texts['said'], texts['overheard'], r['text'])
     first = systems[a.systems[0]]
-    found = by_domain(pairs, rows)
+    found = grouped(pairs, rows, groups)
     for d, of in found.items():
         lines = {name: means(some, SHOWN) for name, some in of.items()}
         lines |= {f'over {o}': over(of[first], of[o], SHOWN) for o in (systems[s] for s in a.against)}

