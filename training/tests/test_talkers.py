@@ -1,6 +1,7 @@
 """Mixtures of an owner and other voices, of toy recordings, and what is measured of them."""
 import argparse
 import csv
+import os
 import sys
 
 import numpy as np
@@ -155,3 +156,16 @@ def test_a_row_of_the_owner_alone_and_of_others_alone(folder, monkeypatch):
     assert noise['owner'] == pytest.approx(0, abs=.5) and np.isnan(noise['others']) and noise['pesq'] > 1
     assert others['others'] == pytest.approx(0, abs=.1) and others['accepted'] == 100 == others['later']
     assert np.isnan(others['owner']) and np.isnan(others['pesq']) and others['text'] == 'word'
+
+
+def test_a_table_of_domains_and_of_where_the_other_speaks(folder, monkeypatch, capsys, tmp_path):
+    out, _ = folder
+    monkeypatch.setattr(owner, 'words', lambda x: 'one two')
+    monkeypatch.setattr('sys.argv', ['', str(out), str(tmp_path), 'noisy', '--half', 'sealed', '--only', 'same',
+                                     'noise'])
+    for _ in range(2):                                  # the second time from what the first kept
+        owner.main()
+        shown = capsys.readouterr().out
+        assert [line.split('  ')[0] for line in shown.splitlines() if '(' in line] == [
+            'same (3)', 'one beside (2)', 'one across (1)', 'noise (3)']
+    assert sorted(os.listdir(tmp_path)) == ['owner-noisy.tsv', 'owner-said.tsv']
