@@ -2,8 +2,8 @@
 python3 -m training.evaluation.owner PAIRS SCORES SYSTEM... [--against SYSTEM...] [--half open|sealed|all]
 [--only DOMAIN...] [--primeknet PATH] [--jobs N] [--out FILE.tsv]
 
-PAIRS is a folder that talkers.py made; the rest is as in domains.py. There is a table of each domain (of `others` one
-of each kind) and of one other voice `beside` the owner or `across` the room (`ONE`). It has, with 95 % intervals:
+PAIRS is a folder that talkers.py made; the rest is as in domains.py. Each domain has a table (`others` one for
+each kind), and so has one other voice (`ONE`) beside the owner and across the room. Columns, with 95 % intervals:
 
 others    dB, the energy of the other voices' projection in the output over their own; 0 if all is left
 owner     dB, the same of the owner
@@ -140,7 +140,7 @@ def reference(a, pair):
 
 
 def scored(name, pairs, a, f=score, more=(*SCORED, 'text')):
-    """-> rows of these pairs, from the table SCORES/NAME.tsv, which is filled up where it lacks some"""
+    """-> rows of these pairs, from the table SCORES/owner-NAME.tsv, which is filled up where it lacks some"""
     path = os.path.join(a.scores, f'owner-{name}.tsv')
     known = {r['name']: r for r in read_table(path, SCORED)} if os.path.exists(path) else {}
     how = argparse.Namespace(pairs=a.pairs, delay=0,
