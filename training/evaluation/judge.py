@@ -1,8 +1,9 @@
 """Pairs to judge networks by, of recordings that training has not heard:
 python3 -m training.evaluation.judge ROOMS OUT RECORDINGS... [--count N] [--seed N]
 
-RECORDINGS are folders of KIND/SOURCE/SPEAKER/FILE. Of these only what `SOURCES` names is used, and of VCTK only
-speakers whose number four divides: training leaves these out. ROOMS.flac holds responses of 24000 samples at 48 kHz,
+RECORDINGS are folders of KIND/SOURCE/SPEAKER/FILE. Of these only what `SOURCES` names is used, and no voice that
+training may have heard: of VCTK only speakers whose number four divides, of others none that recordings.tsv.xz names,
+in whichever source. ROOMS.flac holds responses of 24000 samples at 48 kHz,
 ROOMS.tsv their source and place; only what prepare.for_judging() names is used.
 
 OUT gets a folder of pairs that evaluate.py reads, N of each domain:
@@ -24,6 +25,7 @@ domains.py tells what a cold start costs. The same folders and seed make the sam
 import argparse
 import csv
 import io
+import lzma
 import os
 import re
 import warnings
@@ -33,6 +35,7 @@ import numpy as np
 import soundfile
 from scipy.signal import butter, fftconvolve, istft, lfilter, resample_poly, sosfilt, sosfiltfilt, stft
 
+from training.data.fetch import RECORDINGS, rows
 from training.data.prepare import RATE, for_judging, level
 
 ROOM, EARLY, FADE = RATE // 2, RATE // 20, RATE // 100
@@ -68,10 +71,17 @@ SOURCES = {name: re.compile(pattern, re.IGNORECASE) for name, pattern in {
     'field': r'speech/sefire/'}.items()}
 
 
+@cache
+def heard():
+    """-> the speakers of which training has recordings"""
+    with lzma.open(RECORDINGS, 'rt') as f:
+        return {r['speaker'] for r in rows(f)}
+
+
 def held_out(path):
-    """Whether training leaves this speaker out."""
+    """Whether training has not heard this speaker."""
     number = VCTK.search(path)
-    return not number or int(number[1]) % 4 == 0
+    return int(number[1]) % 4 == 0 if number else os.path.basename(os.path.dirname(path)) not in heard()
 
 
 def gather(folders):

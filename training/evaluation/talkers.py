@@ -1,10 +1,10 @@
 """Mixtures to judge by whether only the owner of the microphone is heard:
 python3 -m training.evaluation.talkers ROOMS OUT RECORDINGS... [--count N] [--seed N]
 
-ROOMS, RECORDINGS and the halves are as in judge.py; owner.py scores. No voice is used that recordings.tsv.xz names. Two
-thirds of the owners read English; the others speak many languages, each into their own microphone. OUT gets N mixtures
-of each domain. Apart from `noise` and `others`, other voices are 0, 6 or 12 dB below the owner; half of them speak next
-to the owner, half across a measured room:
+ROOMS, RECORDINGS and the halves are as in judge.py; owner.py scores. Two thirds of the owners read English; the others
+speak many languages, each into their own microphone. OUT gets N mixtures of each domain. Apart from `noise` and
+`others`, other voices are 0, 6 or 12 dB below the owner; half of them speak next to the owner, half across a measured
+room:
 
 same        one other voice of the same sex, by the pitch: boys count as women
 different   one of the other sex
@@ -22,14 +22,12 @@ microphone hears) and NAME_enrolment: 5 to 30 s of the owner from other recordin
 tell. The others begin 1.5 s before the owner and end a second later. Columns that judge.py does not have: `english`
 (whether owner and others speak it), `voices` (how many others there are), `enrolment` (its recordings).
 """
-import lzma
 import os
 from collections import namedtuple
 
 import numpy as np
 from scipy.signal import butter, resample_poly, sosfilt
 
-from training.data.fetch import RECORDINGS, rows
 from training.data.prepare import RATE, level
 from training.evaluation.judge import (BACKGROUND, COLUMNS, Judge, arguments, at_snr, background, band, gather, in_room,
                                        joined, lasting, levelled, read, sentence, short, shuffled,
@@ -60,12 +58,12 @@ def unlike(a, b):
     return 6 * abs(np.log2(a.hz / b.hz)) + np.sqrt(((a.spectrum - b.spectrum) ** 2).mean()) / 3
 
 
-def voices(paths, heard, seed):
-    """-> the voices that have enough recordings and are not in `heard`"""
+def voices(paths, seed):
+    """-> the voices that have enough recordings"""
     takes = {}
     for p in shuffled(paths, seed):
         of = takes.setdefault(os.path.dirname(p), [])
-        if os.path.basename(os.path.dirname(p)) not in heard and len(of) < TAKES[1] and background(p) >= BACKGROUND:
+        if len(of) < TAKES[1] and background(p) >= BACKGROUND:
             of.append(p)
     found = [described(of) for of in takes.values() if len(of) >= TAKES[0]]
     return [v for v in found if v.hz < LOW or v.hz > HIGH]
@@ -94,10 +92,8 @@ def of_level(x, snr_db):
 class Talkers(Judge):
     def __init__(self, folders, rooms, seed):
         super().__init__(folders, rooms, seed)
-        with lzma.open(RECORDINGS, 'rt') as f:
-            heard = {r['speaker'] for r in rows(f)}
         found = gather(folders)
-        self.pools = [voices(found[name], heard, seed) for name in ('readers', 'people')]
+        self.pools = [voices(found[name], seed) for name in ('readers', 'people')]
 
     def talking(self, voice, samples, rng):
         """One voice without end -> [samples]"""
