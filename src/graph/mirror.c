@@ -68,7 +68,7 @@ void mirror_report_node(struct mirror_node *node, bool failed) {
 void mirror_report_link(struct mirror *m, struct mirror_link *link, bool active, bool failed) {
     link->active = active;
     link->failed = failed;
-    if (failed && link->to == m->own.capture)
+    if (failed && mirror_ends_at(link->to, m->own.capture))
         m->followed.linked = false; /* what PipeWire removes next, nobody chose to remove */
 }
 
@@ -92,6 +92,10 @@ struct mirror_node *mirror_named(const struct mirror *m, enum mirror_role role, 
 
 struct mirror_link *mirror_link(const struct mirror *m, uint32_t id) {
     return find(m->links, m->n_links, sizeof *m->links, id);
+}
+
+bool mirror_ends_at(uint32_t end, uint32_t stream) {
+    return end == stream && stream != MIRROR_NONE;
 }
 
 struct mirror_target *mirror_target(const struct mirror *m, const struct mirror_node *node) {

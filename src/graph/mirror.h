@@ -149,6 +149,7 @@ struct mirror_node *mirror_node(const struct mirror *m, uint32_t id); /* NULL: u
 struct mirror_node *mirror_serial(const struct mirror *m, uint64_t serial); /* by object.serial */
 struct mirror_node *mirror_named(const struct mirror *m, enum mirror_role role, const char *name); /* by node.name */
 struct mirror_link *mirror_link(const struct mirror *m, uint32_t id);
+bool mirror_ends_at(uint32_t end, uint32_t stream); /* an end of a link is this stream, which may be MIRROR_NONE */
 struct mirror_target *mirror_target(const struct mirror *m, const struct mirror_node *node); /* NULL: no entry */
 
 /* Returns the display name of the application to which a recorder belongs. */

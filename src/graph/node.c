@@ -63,8 +63,8 @@ static const struct wait_row {
     [UNUSED] = {2000, 2000, end_use},           /* the capture stream without a recorder, because one may return */
     [FORGOTTEN] = {2000, 80000, close_capture}, /* the session manager does not link the capture stream */
     [IN_VAIN] = {200, 16000, ask_anew},         /* a stream that should be linked is not */
-    [FAILED] = {300, 80000, open_anew},         /* PipeWire could not set up a link of the visible stream */
-    [BROKEN] = {300, 80000, open_anew},         /* PipeWire could not start a stream */
+    [LINK_FAILED] = {300, 80000, open_anew},    /* PipeWire could not set up a link of the visible stream */
+    [STREAM_FAILED] = {300, 80000, open_anew},  /* PipeWire could not start a stream */
     [DEAF] = {RECONNECT_FIRST_MS, RECONNECT_MAX_MS, NULL}, /* a part of the graph could not be read */
     [MUTED] = {400, 400, end_fade},             /* the fade before another microphone: two of the longest quanta */
 };
@@ -118,8 +118,8 @@ static void watch_use(struct node *n) {
         streams_close_pacer(&n->streams);
         stall_forget(&n->stall);
         stall_forget(&n->silence);
-        set_wait(n, FAILED, false, true);
-        set_wait(n, BROKEN, false, true);
+        set_wait(n, LINK_FAILED, false, true);
+        set_wait(n, STREAM_FAILED, false, true);
     }
     n->lingered = false;
     set_wait(n, UNUSED, is_unused(n), true);
@@ -234,8 +234,8 @@ static int follow_graph(struct node *n) {
     watch_use(n);
     set_wait(n, FORGOTTEN, w->forgotten, w->microphone != MIRROR_NONE || w->quiet || !n->streams.capture);
     set_wait(n, IN_VAIN, w->in_vain, !w->in_vain);
-    set_wait(n, FAILED, w->failed, false);
-    set_wait(n, BROKEN, w->broken, !w->broken && n->stall.passes);
+    set_wait(n, LINK_FAILED, w->link_failed, false);
+    set_wait(n, STREAM_FAILED, w->stream_failed, !w->stream_failed && n->stall.passes);
     set_wait(n, DEAF, !hears, hears);
     watch_sound(n);
     watch_driver(n);

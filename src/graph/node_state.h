@@ -11,7 +11,7 @@
 #include "graph/threads.h"
 
 /* The purposes of a node's timers; node.c has the table of durations and actions. */
-enum wait_for { UNUSED, FORGOTTEN, IN_VAIN, FAILED, BROKEN, DEAF, MUTED, N_WAITS };
+enum wait_for { UNUSED, FORGOTTEN, IN_VAIN, LINK_FAILED, STREAM_FAILED, DEAF, MUTED, N_WAITS };
 
 struct node {
     enum node_kind kind;

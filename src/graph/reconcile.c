@@ -10,10 +10,6 @@
 
 /* ---- links ------------------------------------------------------------------------------------------------------- */
 
-static bool is_link_of(uint32_t end, uint32_t stream) {
-    return end == stream && stream != MIRROR_NONE;
-}
-
 /* Returns the number of links of the visible stream. */
 static unsigned count_links(struct mirror *m, struct wishes *w) {
     const bool speaker = m->own.kind == NODE_SPEAKER;
@@ -25,16 +21,16 @@ static unsigned count_links(struct mirror *m, struct wishes *w) {
         struct mirror_node *const to = mirror_node(m, link->to);
         if (to)
             to->was_linked = true;
-        if (speaker ? is_link_of(link->to, m->own.capture) : is_link_of(link->from, m->own.source)) {
+        if (speaker ? mirror_ends_at(link->to, m->own.capture) : mirror_ends_at(link->from, m->own.source)) {
             struct mirror_node *const peer = mirror_node(m, speaker ? link->from : link->to);
             if (peer)
                 peer->linked = true;
             n_linked++;
-            w->failed |= link->failed;
+            w->link_failed |= link->failed;
             w->n_consumers += !speaker || link->active; /* players often stay linked while they pause */
             w->n_recorders += speaker ? link->active : !(peer && peer->meter);
         }
-        if (!link->failed && (speaker ? is_link_of(link->from, m->own.source) : is_link_of(link->to, m->own.capture)))
+        if (!link->failed && (speaker ? mirror_ends_at(link->from, m->own.source) : mirror_ends_at(link->to, m->own.capture)))
             w->microphone = speaker ? link->to : link->from;
     }
     return n_linked;
@@ -669,7 +665,7 @@ void reconcile(struct mirror *m, struct wishes *ret) {
     find_loops(m);
     const struct mirror_node *const own = mirror_node(m, mirror_visible(m));
     const unsigned n_linked = count_links(m, ret);
-    ret->broken = has_failed(m, own);
+    ret->stream_failed = has_failed(m, own);
     ret->quiet = !speaker && is_played(m, ret->microphone);
     if (ret->quiet)
         ret->microphone = MIRROR_NONE;

@@ -27,8 +27,8 @@ struct wishes {
     bool lacks_channel; /* the linked microphone lacks the chosen channel */
     bool forgotten;     /* a microphone exists, but the session manager does not link it: reopen the capture stream
                          * after a while */
-    bool failed;        /* PipeWire could not set up a link of the visible stream: reopen that after a while */
-    bool broken;        /* PipeWire could not start one of the streams: reopen them */
+    bool link_failed;   /* PipeWire could not set up a link of the visible stream: reopen that after a while */
+    bool stream_failed; /* PipeWire could not start one of the streams: reopen them */
     bool pacing;        /* run the pacer */
     char filtered[256]; /* node.name of the microphone in front of which the visible stream is a filter, or "" */
     char title[288];    /* node.description of the visible stream, or "": unchanged */

@@ -190,8 +190,7 @@ static bool watch_all(struct registry *r) {
     }
     for (unsigned i = 0; i < m->n_links; i++) {
         struct mirror_link *const link = &m->links[i];
-        const bool is_ours = (m->own.capture != MIRROR_NONE && link->to == m->own.capture) ||
-                             (m->own.source != MIRROR_NONE && link->from == m->own.source);
+        const bool is_ours = mirror_ends_at(link->to, m->own.capture) || mirror_ends_at(link->from, m->own.source);
         if (!is_ours || link->watched)
             continue;
         link->watched = watch(r, link->id, PW_TYPE_INTERFACE_Link, PW_VERSION_LINK, &link_events) != NULL;

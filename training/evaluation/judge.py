@@ -2,8 +2,8 @@
 python3 -m training.evaluation.judge ROOMS OUT RECORDINGS... [--count N] [--seed N]
 
 RECORDINGS are folders of KIND/SOURCE/SPEAKER/FILE. Of these only what `SOURCES` names is used, and no voice that
-training may have heard: of VCTK only speakers whose number four divides, of others none that recordings.tsv.xz names,
-in whichever source. ROOMS.flac holds responses of 24000 samples at 48 kHz,
+training may have heard: of VCTK only speakers whose number is a multiple of four, elsewhere no speaker whom
+recordings.tsv.xz names. ROOMS.flac holds responses of 24000 samples at 48 kHz,
 ROOMS.tsv their source and place; only what prepare.for_judging() names is used.
 
 OUT gets a folder of pairs that evaluate.py reads, N of each domain:
@@ -332,7 +332,8 @@ class Judge:
         found = gather(folders)
         if empty := [name for name, paths in found.items() if not paths]:
             warnings.warn(f"judge.py: no recordings of: {', '.join(empty)}")
-        self.seed, self.paths = seed, {name: shuffled(paths, seed) for name, paths in found.items()}
+        self.seed, self.found = seed, found
+        self.paths = {name: shuffled(paths, seed) for name, paths in found.items()}
         good = lambda name: [p for p in by_speaker(found[name], seed)[:400] if background(p) >= BACKGROUND]
         self.paths |= {name: good(name) for name in ('studio', 'people', 'singing', 'whispers')}
         spoken = {os.path.dirname(p): p for p in reversed(self.paths['people'])}

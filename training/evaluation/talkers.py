@@ -29,7 +29,7 @@ import numpy as np
 from scipy.signal import butter, resample_poly, sosfilt
 
 from training.data.prepare import RATE, level
-from training.evaluation.judge import (BACKGROUND, COLUMNS, Judge, arguments, at_snr, background, band, gather, in_room,
+from training.evaluation.judge import (BACKGROUND, COLUMNS, Judge, arguments, at_snr, background, band, in_room,
                                        joined, lasting, levelled, read, sentence, short, shuffled,
                                        telephone, whispered, write)
 from training.evaluation.measures import bins, pitch
@@ -92,8 +92,7 @@ def of_level(x, snr_db):
 class Talkers(Judge):
     def __init__(self, folders, rooms, seed):
         super().__init__(folders, rooms, seed)
-        found = gather(folders)
-        self.pools = [voices(found[name], seed) for name in ('readers', 'people')]
+        self.pools = [voices(self.found[name], seed) for name in ('readers', 'people')]
 
     def talking(self, voice, samples, rng):
         """One voice without end -> [samples]"""

@@ -1009,8 +1009,8 @@ static void describe(const struct play *p, const char *what, char ret[512]) {
                 : strcmp(what, "lacks") == 0     ? w->lacks_channel
                 : strcmp(what, "vain") == 0      ? w->in_vain
                 : strcmp(what, "forgotten") == 0 ? w->forgotten
-                : strcmp(what, "failed") == 0    ? w->failed
-                : strcmp(what, "broken") == 0    ? w->broken
+                : strcmp(what, "failed") == 0    ? w->link_failed
+                : strcmp(what, "broken") == 0    ? w->stream_failed
                 : strcmp(what, "pacing") == 0    ? w->pacing
                                                  : 99);
 }
