@@ -30,7 +30,8 @@ static unsigned count_links(struct mirror *m, struct wishes *w) {
             w->n_consumers += !speaker || link->active; /* players often stay linked while they pause */
             w->n_recorders += speaker ? link->active : !(peer && peer->meter);
         }
-        if (!link->failed && (speaker ? mirror_ends_at(link->from, m->own.source) : mirror_ends_at(link->to, m->own.capture)))
+        if (!link->failed &&
+            (speaker ? mirror_ends_at(link->from, m->own.source) : mirror_ends_at(link->to, m->own.capture)))
             w->microphone = speaker ? link->to : link->from;
     }
     return n_linked;
