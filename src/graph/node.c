@@ -108,14 +108,13 @@ static bool is_wrong(const struct node *n) {
 }
 
 static bool is_unused(const struct node *n) {
-    return (n->streams.capture || n->streams.pacer) && !n->wishes.needed;
+    return n->streams.capture && !n->wishes.needed;
 }
 
 /* A recorder may arrive in the same dispatch in which the time expires. */
 static void watch_use(struct node *n) {
     if (n->lingered && is_unused(n)) {
         streams_close_capture(&n->streams);
-        streams_close_pacer(&n->streams);
         stall_forget(&n->stall);
         stall_forget(&n->silence);
         set_wait(n, LINK_FAILED, false, true);
@@ -188,12 +187,6 @@ static int follow_capture(struct node *n) {
     return 0;
 }
 
-/* PipeWire 0.3.65 runs a pacer that exists, and the source with it, though the pacer is not active. */
-static int follow_pacer(struct node *n) {
-    const bool opens = n->wishes.needed && !n->streams.pacer && n->registry.core && !n->repair.waiting;
-    return opens ? streams_open_pacer(&n->streams, n->registry.core) : 0;
-}
-
 /* Whether applications see the node, and get the right sound. */
 static bool is_complete(const struct node *n) {
     const struct mirror *const m = &n->registry.mirror;
@@ -222,7 +215,6 @@ static int follow_graph(struct node *n) {
         if (w->chosen)
             choices_write(n->errands, m->choices);
     } while (w->more);
-    int r = follow_pacer(n);
     streams_set_consumers(&n->streams, w->n_consumers);
     streams_set_quiet(&n->streams, w->quiet);
     streams_set_pacing(&n->streams, w->pacing);
@@ -239,8 +231,7 @@ static int follow_graph(struct node *n) {
     set_wait(n, DEAF, !hears, hears);
     watch_sound(n);
     watch_driver(n);
-    if (r >= 0)
-        r = follow_capture(n);
+    int r = follow_capture(n);
     if (r >= 0 && !n->repair.waiting)
         r = streams_follow_played(&n->streams, n->registry.core, w->played);
     streams_publish(&n->streams);
@@ -304,6 +295,8 @@ static int put_up(struct node *n) {
     }
     if (r >= 0 && !n->streams.source)
         r = streams_open_source(&n->streams, n->registry.core, n->microphone ? n->microphone : "");
+    if (r >= 0 && !n->streams.pacer)
+        r = streams_open_pacer(&n->streams, n->registry.core);
     if (r >= 0)
         r = follow_graph(n);
     if (r < 0)

@@ -583,9 +583,11 @@ static void close_source(struct streams *s) {
     s->source = NULL;
 }
 
+/* The pacer wants a driver, as libpipewire's filters do, and so runs when a recorder does. With node.always-process it
+ * would run while PipeWire restarts a graph for a forced quantum: PipeWire takes this for the end of the force, restores
+ * the old quantum, finds the force again, and starts over, for seconds. */
 int streams_open_pacer(struct streams *s, struct pw_core *core) {
-    struct pw_properties *const p =
-            share(s, "pacer.", "'s pace", pw_properties_new(PW_KEY_NODE_ALWAYS_PROCESS, "true", NULL));
+    struct pw_properties *const p = share(s, "pacer.", "'s pace", pw_properties_new(NULL, NULL));
     if (!p)
         return -ENOMEM;
     s->pacer = pw_filter_new(core, pw_properties_get(p, PW_KEY_NODE_DESCRIPTION), p);
@@ -598,7 +600,7 @@ int streams_open_pacer(struct streams *s, struct pw_core *core) {
     return r;
 }
 
-void streams_close_pacer(struct streams *s) {
+static void close_pacer(struct streams *s) {
     if (!s->pacer)
         return;
     spa_hook_remove(&s->pacer_listener);
@@ -608,7 +610,7 @@ void streams_close_pacer(struct streams *s) {
 
 void streams_close(struct streams *s) {
     streams_close_capture(s);
-    streams_close_pacer(s);
+    close_pacer(s);
     close_source(s);
     atomic_store(&s->rate, 0);
 }
@@ -633,7 +635,7 @@ bool streams_close_lost(struct streams *s, bool waits) {
     if (echo)
         close_echo(s);
     if (pacer)
-        streams_close_pacer(s);
+        close_pacer(s);
     return source || capture || echo || pacer;
 }
 

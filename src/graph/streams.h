@@ -84,7 +84,6 @@ int streams_open_pacer(struct streams *s, struct pw_core *core);
 int streams_follow_played(struct streams *s, struct pw_core *core, const char *played);
 /* These ignore streams that are not open. */
 void streams_close_capture(struct streams *s); /* and the echo stream */
-void streams_close_pacer(struct streams *s);
 void streams_close(struct streams *s); /* all of them */
 /* Closes streams that PipeWire has removed, or that must be reopened. waits: the device stream is linked to nothing.
  * Returns true if it closed one. */
