@@ -39,7 +39,7 @@ static void log_first(struct log *l, const struct node_status *s) {
     if (s->refused[0] && strcmp(s->refused, old->refused) != 0)
         say(SD_WARNING, "%s carries the sound of Enhanced Mic itself, so Enhanced Mic does not use it", s->refused);
     if (s->n_brought_back > old->n_brought_back)
-        say(SD_INFO, "reconnected %u applications that recorded before this start or an interruption",
+        say(SD_INFO, "reconnected applications that recorded before this start or an interruption: %u",
             s->n_brought_back - old->n_brought_back);
     if (s->connected && s->n_consumers && p->delay != old->pump.delay)
         say(SD_INFO, "delay: %u samples (%.1f ms)%s", p->delay, p->delay * 1e3 / PUMP_RATE,
@@ -57,7 +57,7 @@ static void log_first(struct log *l, const struct node_status *s) {
 static void log_late_hops(struct log *l, const struct engines_load *load) {
     if (load->late_hops <= l->told_late_hops || (load->heard && now_ms() < l->next_late_report))
         return;
-    say(SD_WARNING, "%llu hops were late, so the microphone came through unenhanced",
+    say(SD_WARNING, "late hops: %llu, in which the microphone came through unenhanced",
         (unsigned long long)(load->late_hops - l->told_late_hops));
     l->told_late_hops = load->late_hops;
     l->next_late_report = now_ms() + LATE_REPORT_MS;
@@ -65,8 +65,7 @@ static void log_late_hops(struct log *l, const struct engines_load *load) {
 
 static void log_stalls(struct log *l, const struct engines_load *load) {
     if (load->n_stalls > l->told_stalls)
-        say(SD_WARNING,
-            "no sound passed for a while, so primeknetd restarted its streams (%u times so far)",
+        say(SD_WARNING, "no sound passed for a while, so primeknetd restarted its streams (restarts so far: %u)",
             load->n_stalls);
     l->told_stalls = load->n_stalls;
 }
