@@ -584,8 +584,8 @@ static void close_source(struct streams *s) {
 }
 
 /* The pacer wants a driver, as libpipewire's filters do, and so runs when a recorder does. With node.always-process it
- * would run while PipeWire restarts a graph for a forced quantum: PipeWire takes this for the end of the force, restores
- * the old quantum, finds the force again, and starts over, for seconds. */
+ * would also run while PipeWire restarts a graph for a forced quantum. PipeWire would take this for the end of the
+ * force, restore the old quantum, find the force again, and start over, for seconds. */
 int streams_open_pacer(struct streams *s, struct pw_core *core) {
     struct pw_properties *const p = share(s, "pacer.", "'s pace", pw_properties_new(NULL, NULL));
     if (!p)
