@@ -228,8 +228,11 @@ def train(config, data, out, weights=None, resume=False, device='cuda' if torch.
         net.load_state_dict(ck['net'])
         opt.load_state_dict(ck['opt'])
         average.state, used, step, rows = ck['ema'], ck['used'], ck['step'], ck['rows']
-        mixer.gen.set_state(ck['gen'].cpu())
-        if metric:
+        if rank:                                        # the checkpoint has the first process's draws
+            mixer.gen.manual_seed((t['seed'] * 1000 + rank) * 1_000_000 + step)
+        else:
+            mixer.gen.set_state(ck['gen'].cpu())
+        if metric and ck.get('metric'):
             metric.load(ck['metric'])
         if critic and ck.get('critic'):
             critic.load(ck['critic'])

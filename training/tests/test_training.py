@@ -159,6 +159,24 @@ def one_of_two(rank, out):
     torch.save(list(net.parameters()), f'{out}{rank}.pt')
 
 
+def resumed(rank, out):
+    """A run goes on as the process `rank`."""
+    mixer = OneClip()
+    os.environ |= dict(RANK=str(rank))
+    train.train(config(0), None, out, resume=True, device='cpu', mixer=mixer)
+    return mixer.gen.get_state()
+
+
+def test_resumed_processes_draw_clips_of_their_own(tmp_path, monkeypatch):
+    monkeypatch.setenv('RANK', '0')
+    mixer = OneClip()
+    torch.rand(3, generator=mixer.gen)
+    train.train(config(0), None, str(tmp_path), device='cpu', mixer=mixer)
+    states = [resumed(rank, str(tmp_path)) for rank in (0, 1, 2)]
+    assert torch.equal(states[0], mixer.gen.get_state())
+    assert not any(torch.equal(states[a], states[b]) for a, b in ((0, 1), (0, 2), (1, 2)))
+
+
 def test_two_processes_stay_together(tmp_path):
     out = str(tmp_path / 'rank')
     torch.multiprocessing.spawn(one_of_two, (out,), nprocs=2)
