@@ -1,9 +1,9 @@
 """Noisy clips and their targets, made anew for every step from packed audio in the GPU's memory.
 
-prepare.py writes the packs: speech_full.i16, noise.i16, events.i16 at 48 kHz, speech_wide.i16, noise_wide.i16 at 16
-kHz, each with _coded.i16 beside it for what went through a codec at a low rate and _starts.i64 for the first samples of
-recordings, and rooms_full.i16, rooms_wide.i16. Every clip is [batch, samples] at 48 kHz; an argument or result
-[batch, 1] is one number a clip.
+prepare.py writes the packs: speech_full.i16, voice_full.i16, noise.i16, events.i16 at 48 kHz, speech_wide.i16,
+voice_wide.i16, noise_wide.i16 at 16 kHz, each with _coded.i16 beside it for what went through a codec at a low rate and
+_starts.i64 for the first samples of recordings, and rooms_full.i16, rooms_wide.i16. Every clip is [batch, samples] at
+48 kHz; an argument or result [batch, 1] is one number a clip.
 """
 import copy
 import math
@@ -26,6 +26,7 @@ SILENT = .08                                            # share of the clips tha
 AFTER = .35                                             # share of the clips that follow the end of another one
 CALLER = .12                                            # share of the clips in which a voice's band changes
 FIRST = .4                                              # share of the speech that begins as its recording does
+SUNG = .06                                              # share of the speech that is song or laughter, if there is any
 WHISPERED = .04                                         # share of the speech
 FAINT = .2, (-30, -8)                                   # share of the speech with a passage so many dB quieter
 EVENTS = .3, (-32, 3)                                   # share of the clips with events; dB over the speech
@@ -124,7 +125,8 @@ class Pack:
 
 class Mixer:
     """batch(n) -> noisy, target [n, samples], the frequency above which the target is not known [n,1], and the first
-    sample that counts [n,1]; with a teacher also its output for every TAUGHT-th noisy one."""
+    sample that counts [n,1]; with a teacher also its output for every TAUGHT-th noisy one, zeros for song and laughter:
+    it may take these for noise."""
 
     def __init__(self, folder, samples, device, seed, teacher=None):
         self.device, self.teacher = device, teacher
@@ -132,6 +134,7 @@ class Mixer:
         self.gen.manual_seed(seed)
         packs = ('speech_full', RATE), ('speech_wide', WIDE), ('noise', RATE), ('noise_wide', WIDE), ('events', RATE)
         self.full, self.wide, self.noises, self.noises_wide, self.happened = (Pack(folder, *p, device) for p in packs)
+        self.sung, self.sung_wide = (Pack(folder, *p, device) for p in (('voice_full', RATE), ('voice_wide', WIDE)))
         if not self.wide.audio.numel():
             self.wide = self.full
         rooms = [torch.from_numpy(np.fromfile(os.path.join(folder, f'rooms_{k}.i16'), np.int16)).to(device)
@@ -448,14 +451,26 @@ class Mixer:
         start = self.between(n, -.5, self.samples / RATE)
         return s * db(self.between(n, *FAINT[1]) * self.within(start, start + self.between(n, .5, 2)))
 
-    def speech(self, full, n, speed):
-        """[n,samples], the first `full` rows full band. speed [n,1] varies the packs' voices."""
+    def voices(self, speech, sung, n):
+        """-> [n,enough(FASTEST)] from the pack `speech`, a share SUNG of the rows from the pack `sung` if that is long
+        enough; and which these are [n,1]."""
         most = self.enough(FASTEST)
-        s = torch.cat([self.crop(self.full, full, most, FIRST), self.crop(self.wide, n - full, most, FIRST)])
+        x = F.pad(self.crop(speech, n, most, FIRST), (0, 1))
+        if n and sung.audio.numel() * RATE > most * sung.rate:
+            x = self.sometimes(SUNG, lambda x: F.pad(self.crop(sung, len(x), most, FIRST), (0, 1), value=1.), x)
+        return x[:, :-1], x[:, -1:]
+
+    def speech(self, full, n, speed):
+        """-> [n,samples], the first `full` rows full band, and where somebody sings or laughs [n,1]. speed [n,1] varies
+        the packs' voices."""
+        s, sung = (torch.cat(x) for x in zip(self.voices(self.full, self.sung, full),
+                                             self.voices(self.wide, self.sung_wide, n - full)))
         s = self.sometimes(.35, self.coded, self.microphone(faster(s, speed, self.samples)))
         s = self.sometimes(FAINT[0], self.fainter, self.sometimes(WHISPERED, self.whispered, s))
-        s = self.pauses(self.equalise(s + another(full, s) * db(self.between(n, -10, 0)) * self.chance(n, .08)))
-        return self.sometimes(.15, self.bright_starts, s)
+        second = db(self.between(n, -10, 0)) * self.chance(n, .08)
+        sung = torch.maximum(sung, another(full, sung) * (second > 0))
+        s = self.pauses(self.equalise(s + another(full, s) * second))
+        return self.sometimes(.15, self.bright_starts, s), sung
 
     def after(self, full, x):
         """-> x, in a share of the rows after the beginning of another row, and where that ends [n,1], 0 elsewhere. In a
@@ -480,20 +495,22 @@ class Mixer:
     def batch(self, n):
         """n clips, as described at the class. Makes STOCK batches at once."""
         if not self.stock or len(self.stock[0][0]) != n:
-            made = self.make(n * STOCK)
+            *made, sung = self.make(n * STOCK)
             self.stock = [[x[i::STOCK].contiguous() for x in made] for i in range(STOCK)]
             if self.teacher:
                 taught = self.teacher(torch.cat([clips[0][::TAUGHT] for clips in self.stock])).chunk(STOCK)
-                self.stock = [[*clips, x] for clips, x in zip(self.stock, taught)]
+                self.stock = [[*clips, x * (1 - sung[i::STOCK][::TAUGHT])]
+                              for i, (clips, x) in enumerate(zip(self.stock, taught))]
         return self.stock.pop()
 
     def make(self, n):
-        """n clips; the first half of them are full band."""
+        """n clips, and which of them are song or laughter [n,1]; the first half is full band."""
         full = n // 2
         role = self.rand(n, 1)
         alone, clean = role < ALONE, role > 1 - CLEAN
         speed = torch.where(self.rand(n, 1) < .5, self.between(n, 1 / FASTEST, FASTEST), 1.)
-        s = self.speech(full, n, speed) * ~alone
+        s, sung = self.speech(full, n, speed)
+        s = s * ~alone
         known = torch.full((n, 1), WIDE_KNOWN, device=self.device)
         known[:full] = FULL_KNOWN
         known = known * speed
@@ -518,4 +535,4 @@ class Mixer:
         top = m.abs().amax(1, keepdim=True) * torch.where(self.rand(n, 1) < .05, self.between(n, .2, .9), 1.)
         m = torch.maximum(torch.minimum(m, top), -top)  # an overdriven input
         m, start = self.after(full, m)
-        return torch.nan_to_num(m), torch.nan_to_num(target), known, start
+        return torch.nan_to_num(m), torch.nan_to_num(target), known, start, sung

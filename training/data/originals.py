@@ -4,9 +4,9 @@ FOLDER/KIND/SOURCE/SPEAKER/FILE holds recordings as they were published: KIND is
 singing: sounds that must come through like speech), noise or music (noise too). SOURCES is a table with the columns
 source, use and licence. A source that it does not name, or that is there to judge with, stays out, and so does every
 speaker and noise of the tables PAIRS (pairs.tsv of an evaluation). OUT gets what prepare.py reads: index.tsv,
-speech_full_N.opus and noise_N.opus (48 kHz, 96 kbit/s), speech_wide_N.flac and noise_wide_N.flac (16 kHz, what has
-nothing above 8 kHz), each smaller than 60 MB; and sources.tsv, for model cards. Where a recording's band ends is
-measured: files of any rate come from telephones and MP3s.
+speech_full_N.opus, voice_full_N.opus and noise_N.opus (48 kHz, 96 kbit/s), speech_wide_N.flac, voice_wide_N.flac and
+noise_wide_N.flac (16 kHz, what has nothing above 8 kHz), each smaller than 60 MB; and sources.tsv, for model cards.
+Where a recording's band ends is measured: files of any rate come from telephones and MP3s.
 """
 import argparse
 import csv
@@ -145,7 +145,7 @@ def main():
         with open(table) as f:
             evaluated |= {r[k] for r in csv.DictReader(f, delimiter='\t') for k in ('speech', 'noise')}
     found = recordings(a.folder, sources, evaluated)
-    rates = dict(speech_full=RATE, speech_wide=WIDE, noise=RATE, noise_wide=WIDE)
+    rates = dict(speech_full=RATE, speech_wide=WIDE, voice_full=RATE, voice_wide=WIDE, noise=RATE, noise_wide=WIDE)
     parts = {pack: Part(a.out, pack, rate) for pack, rate in rates.items()}
     seconds, outcomes, clips, speakers = Counter(), defaultdict(Counter), Counter(), defaultdict(set)
     with ProcessPoolExecutor(a.jobs) as pool, open(os.path.join(a.out, 'index.tsv'), 'w') as index:
@@ -160,7 +160,7 @@ def main():
                 outcomes[source][what] += 1
                 continue
             rate, hz, start, gain, x = what
-            full, wide = ('speech_full', 'speech_wide') if spoken else ('noise', 'noise_wide')
+            full, wide = (f'{kind}_full', f'{kind}_wide') if spoken else ('noise', 'noise_wide')
             pack = full if rate == RATE else wide
             parts[pack].add(x, index, source, speaker if spoken
                             else f'{speaker}/{os.path.basename(path)}', hz, start, f'{gain:.1f}')

@@ -2,14 +2,14 @@
 python3 -m training.data.prepare OUT DATA... [--coded DATA...] [--spoken REGEX] [--often REGEX] [--events REGEX]
 
 Each DATA holds index.tsv (file, start_sample, samples, rate, source, speaker_or_clip) and the files it names, at 48 kHz
-(speech_full*, noise*) or 16 kHz (speech_wide*, noise_wide*: nothing above 8 kHz), as originals.py and collect.py write
-them; and rooms_full.flac, rooms_wide.flac: room responses of half a second at 48 kHz, one after the other, with
-rooms_full.tsv (source, place) where some of them are for judging. OUT gets the same audio as raw 16-bit mono at its own
-rate for train.py, the first samples of recordings in _starts.i64, noises that --events names (what happens beside a
-voice: keys, knocks, doors) in a pack of their own as well, and what --coded names, which went through a codec at a low
-rate, in files of its own: training hears those in a tenth of its clips at most. Left out are rooms and microphones'
-floors that judge.py has, and noise clips whose names say that they are speech (a network that hears those learns to
-remove speech).
+(speech_full*, voice_full*, noise*) or 16 kHz (speech_wide*, voice_wide*, noise_wide*: nothing above 8 kHz), as
+originals.py and collect.py write them (voice*: song and laughter); and rooms_full.flac, rooms_wide.flac: room responses
+of half a second at 48 kHz, one after the other, with rooms_full.tsv (source, place) where some of them are for judging.
+OUT gets the same audio as raw 16-bit mono at its own rate for train.py, the first samples of recordings in _starts.i64,
+noises that --events names (what happens beside a voice: keys, knocks, doors) in a pack of their own as well, and what
+--coded names, which went through a codec at a low rate, in files of its own: training hears those in a tenth of its
+clips at most. Left out are rooms and microphones' floors that judge.py has, and noise clips whose names say that they
+are speech (a network that hears those learns to remove speech).
 """
 import argparse
 import csv
@@ -94,7 +94,7 @@ def level(x, rate=RATE):
 
 def heard(pack, name, spoken):
     """Whether training may use the item of this name."""
-    if pack.startswith('speech'):
+    if pack.startswith(('speech', 'voice')):
         return True
     return not re.search(spoken, name) and not (name.startswith('floor-') and for_judging(name))
 
@@ -133,7 +133,7 @@ def main():
                     if not heard(pack, s['name'], a.spoken):
                         continue
                     part = x[s['start'] // step:s['stop'] // step]
-                    often = 3 if pack.startswith('speech') and re.search(a.often, s['name']) else 1
+                    often = 3 if pack.startswith(('speech', 'voice')) and re.search(a.often, s['name']) else 1
                     event = ['events'] if pack == 'noise' and re.search(a.events, s['name']) else []
                     for to in [pack] * often + event:
                         starts = hours.setdefault(to, [0])

@@ -120,8 +120,9 @@ class Loss:
 
     def unlike_teacher(self, mh, ph, mc, mn, taught, w):
         """Distance from the teacher's spectrum in frames in which it is nearer to clean speech than the noisy clip and
-        the network's output: it also cuts faint speech, and changes what is clean."""
+        the network's output: it also cuts faint speech, and changes what is clean. Zeros teach nothing."""
         mh, ph, mc, mn, w = (x[::TAUGHT] for x in (mh, ph, mc, mn, w))
+        w = w * (taught.abs().amax(1) > 0)[:, None, None]
         mt, pt = self.net.features(self.net.stft(taught))
         far = lambda m: ((m - mc).square() * w).sum(2, keepdim=True)
         w = w * (far(mt) < torch.minimum(far(mn), far(mh.detach())))

@@ -107,7 +107,7 @@ def test_nothing_that_is_judged_with_is_taken(run, tmp_path):
 def test_laughter_among_noise_is_a_voice(run):
     rows = run({f'noise/n/-/{name}.wav': (bursts(16000, 8000, i), 16000)
                 for i, name in enumerate(('rain', 'Evil_Laugh', '1-1791-A-26', '1-1791-A-27'))}, {'n': 'train'})
-    assert sorted(r['file'].split('_')[0] for r in rows) == ['noise', 'noise', 'speech', 'speech']
+    assert sorted(r['file'].split('_')[0] for r in rows) == ['noise', 'noise', 'voice', 'voice']
     assert {r['speaker_or_clip'] for r in rows if r['file'].startswith('noise')} == {'-/rain.wav', '-/1-1791-A-27.wav'}
 
 

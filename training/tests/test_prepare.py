@@ -54,6 +54,13 @@ def test_packs_have_their_own_rates_and_all_that_training_may_hear(run, data):
     assert (out / 'speech_full.i16').stat().st_size == 2 * 3 * 48000
 
 
+def test_song_and_laughter_are_packs_of_their_own(run, tmp_path):
+    write(tmp_path / 'data', [('speech_wide', 'a/b', .1), ('voice_full', 'c/laugh', .2), ('voice_wide', 'c/song', .3)])
+    out = run(tmp_path / 'data', '--spoken', 'laugh')
+    held = {pack: held_in(out / f'{pack}.i16') for pack in ('speech_wide', 'voice_full', 'voice_wide')}
+    assert held == dict(speech_wide={.1}, voice_full={.2}, voice_wide={.3})
+
+
 def test_what_is_packed_often_is_there_three_times(run, data):
     out = run(data, '--often', 'b|a')
     assert (out / 'speech_wide.i16').stat().st_size == 3 * 2 * 3 * 16000

@@ -5,6 +5,7 @@ import torch
 
 from test_training import SAMPLES, OneClip, Reads, config
 from training import train
+from training.data import clips
 from training.data.clips import RATE, STOCK, TAUGHT, Mixer
 from training.evaluation.enhance import enhance
 from training.export import export
@@ -66,6 +67,18 @@ def test_clips_come_with_what_the_teacher_makes_of_them(mixer, tmp_path):
         clips, plain = taught.batch(3), mixer.batch(3)
         assert len(clips) == 5 and all(torch.equal(a, b) for a, b in zip(clips, plain))
         assert torch.equal(clips[4], clips[0][::TAUGHT] * .5)
+
+
+def test_song_and_laughter_have_no_teacher(mixer, tmp_path, monkeypatch):
+    monkeypatch.setattr(clips, 'SUNG', .5)
+    np.full(200000, 3000, np.int16).tofile(tmp_path / 'voice_full.i16')
+    taught = Mixer(str(tmp_path), 96000, 'cpu', 7, lambda x: torch.ones_like(x))
+    made = []
+    monkeypatch.setattr(taught, 'make', lambda n: made.append(Mixer.make(taught, n)) or made[0])
+    for noisy, *_, theirs in (taught.batch(4) for _ in range(STOCK)):
+        rows = [(made[0][0] == x).all(1).nonzero()[0] for x in noisy[::TAUGHT]]
+        assert torch.equal(theirs[:, :1], 1 - made[0][4][torch.cat(rows)])
+    assert 0 < made[0][4].mean() < 1
 
 
 def test_a_configuration_asks_for_it(teacher):
@@ -135,6 +148,12 @@ def test_the_teacher_does_not_cut_speech(taught):
     assert taught(.5, noisy, noisy, noisy * .1) == 0    # what is clean stays as it is
     assert taught(.5, noisy * .5, noisy, noisy * .1) == 0
     assert taught(.5, noisy * .5, noisy, noisy * .3) > 0
+
+
+def test_a_clip_without_a_teacher_teaches_nothing(taught):
+    noisy = OneClip().noisy
+    assert taught(1., noisy * .01, noisy, noisy * 0) == 0    # though that is nearer than the output
+    assert taught(1., noisy * .01, noisy, noisy * 1e-3) > 0
 
 
 def test_the_teacher_says_nothing_of_pauses_nor_of_what_is_not_known_or_does_not_count(taught):

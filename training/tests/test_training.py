@@ -269,8 +269,8 @@ def test_a_faster_voice_is_higher():
 
 
 def test_clips_are_finite_and_repeat_with_the_seed(mixer):
-    noisy, target, known, start = mixer.make(8)
-    assert noisy.shape == target.shape == (8, 96000) and known.shape == start.shape == (8, 1)
+    noisy, target, known, start, sung = mixer.make(8)
+    assert noisy.shape == target.shape == (8, 96000) and known.shape == start.shape == sung.shape == (8, 1)
     assert noisy.isfinite().all() and noisy.abs().max() <= 1
     mixer.gen.manual_seed(7)
     assert torch.equal(mixer.make(8)[0], noisy)
@@ -299,6 +299,18 @@ def test_clips_made_ahead_are_those_made_in_turn(mixer, tmp_path):
         return torch.stack(found)
 
     assert torch.allclose(energies(train.Ahead(make(), 'cuda')), energies(make()), 1e-6)
+
+
+def test_some_voices_sing_or_laugh(mixer, tmp_path):
+    assert not mixer.make(8)[4].any()                   # there are no such recordings
+    for name, n in ('full', 200000), ('wide', 30000):   # the second is too short
+        np.full(n, 30000, np.int16).tofile(tmp_path / f'voice_{name}.i16')
+    mixer = Mixer(str(tmp_path), 96000, 'cpu', 7)
+    s, sung = mixer.voices(mixer.full, mixer.sung, 400)
+    assert torch.equal(sung[:, 0] > 0, (s == s[:, :1]).all(1)) and .03 < sung.mean() < .09
+    assert not mixer.voices(mixer.wide, mixer.sung_wide, 40)[1].any()
+    sung = torch.cat([mixer.make(40)[4] for _ in range(8)])[:, 0]
+    assert .01 < sung.mean() < .09 and not mixer.voices(mixer.full, mixer.sung, 0)[1].numel()
 
 
 def test_some_clips_pause_and_some_are_noise_alone(mixer):
@@ -524,7 +536,7 @@ def test_babble_is_of_many_voices_in_measured_rooms(mixer):
 
 
 def test_some_clips_begin_with_nothing_and_then_noise(mixer):
-    noisy, target, _, start = (torch.cat(x) for x in zip(*(mixer.make(40) for _ in range(4))))
+    noisy, target, _, start, _ = (torch.cat(x) for x in zip(*(mixer.make(40) for _ in range(4))))
     noisy, target = (x[start[:, 0] == 0] for x in (noisy, target))     # not after another
     silent = (noisy[:, :4700] == 0).all(1)
     assert .01 < silent.float().mean() < .25
