@@ -61,8 +61,9 @@ static bool same_group(const struct mirror_node *a, const struct mirror_node *b)
 }
 
 /* Whether PipeWire failed to start one of this node's streams. When an application forces a quantum, PipeWire 1.4
- * suspends and restarts all streams, and may do so a second time while the first restart is under way: the streams then
- * get buffers before they have a format. */
+ * suspends and restarts all streams. If a node with node.always-process, such as a JACK client, runs meanwhile,
+ * PipeWire may restart them again before the first restart has ended: they then get buffers before they have a
+ * format. */
 static bool has_failed(const struct mirror *m, const struct mirror_node *own) {
     bool failed = false;
     for (unsigned i = 0; own && i < m->n_nodes; i++)
