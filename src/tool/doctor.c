@@ -497,7 +497,7 @@ static void check_microphone(struct doctor *d) {
     else if (stalls > 0)
         tell(d, NOTE, "microphone", either(d, "journalctl --user -u primeknet says when; please report it",
                                            "please report it"),
-             "its sound has stopped %.0f times; primeknetd restarted its streams each time", stalls);
+             "its sound has stopped; primeknetd restarted its streams (restarts so far: %.0f)", stalls);
     else if (audible && json_is_null(level))
         tell(d, PROBLEM, "microphone",
              "look for a switch on it, or choose another channel: primeknet set channel NAME --save",

@@ -147,7 +147,8 @@ static int print_status(FILE *f, const json_t *s, bool with_levels, const char *
         LINE("missing", fprintf(f, "%s: %s", setting, json_string_value(missing)));
     if (number_of(s, "stalls") > 0)
         LINE("stalls",
-             fprintf(f, "the sound stopped %.0f times; primeknetd restarted its streams", number_of(s, "stalls")));
+             fprintf(f, "the sound stopped; primeknetd restarted its streams (restarts so far: %.0f)",
+                     number_of(s, "stalls")));
     if (with_levels && is_number(s, "level_in_db"))
         LINE("level", fprintf(f, "%.1f dBFS in, ", number_of(s, "level_in_db")),
              is_number(s, "level_out_db") ? fprintf(f, "%.1f dBFS out", number_of(s, "level_out_db"))
