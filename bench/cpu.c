@@ -45,9 +45,15 @@ static struct {
 
 static void record_linear(const struct linear *a) {
     if (hop.n_shapes < MAX_SHAPES && (size_t)a->n_rows * a->n_in <= MAX_INPUTS)
-        hop.shapes[hop.n_shapes++] = (struct linear){.n_rows = a->n_rows, .n_in = a->n_in, .n_out = a->n_out,
-                                                     .x = inputs, .x_stride = a->n_in, .weight = a->weight,
-                                                     .steps = a->steps, .bias = a->bias, .y = a->y,
+        hop.shapes[hop.n_shapes++] = (struct linear){.n_rows = a->n_rows,
+                                                     .n_in = a->n_in,
+                                                     .n_out = a->n_out,
+                                                     .x = inputs,
+                                                     .x_stride = a->n_in,
+                                                     .weight = a->weight,
+                                                     .steps = a->steps,
+                                                     .bias = a->bias,
+                                                     .y = a->y,
                                                      .y_stride = a->y_stride};
     hop.n_macs += (double)a->n_rows * a->n_in * a->n_out;
 }

@@ -63,25 +63,28 @@ static int compare(const void *a, const void *b) {
 
 static void print(const char *what, double *ms, int n) {
     qsort(ms, n, sizeof *ms, compare);
-    printf("%s\tp50 %.1f\tp99 %.1f\tleast %.1f\tmost %.1f\n", what, ms[n / 2], ms[(n * 99 - 1) / 100], ms[0], ms[n - 1]);
+    printf("%s\tp50 %.1f\tp99 %.1f\tleast %.1f\tmost %.1f\n", what, ms[n / 2], ms[(n * 99 - 1) / 100], ms[0],
+           ms[n - 1]);
 }
 
 static void record(struct pw_core *core) {
     uint8_t buffer[1024];
     struct spa_pod_builder builder = SPA_POD_BUILDER_INIT(buffer, sizeof buffer);
-    const struct spa_pod *const param = spa_format_audio_raw_build(&builder, SPA_PARAM_EnumFormat,
-            &SPA_AUDIO_INFO_RAW_INIT(.format = SPA_AUDIO_FORMAT_F32, .rate = 48000, .channels = 1));
+    const struct spa_pod *const param = spa_format_audio_raw_build(
+        &builder, SPA_PARAM_EnumFormat,
+        &SPA_AUDIO_INFO_RAW_INIT(.format = SPA_AUDIO_FORMAT_F32, .rate = 48000, .channels = 1));
     const char *const latency = getenv("LATENCY");
-    stream = pw_stream_new(core, "first", pw_properties_new(PW_KEY_MEDIA_TYPE, "Audio", PW_KEY_MEDIA_CATEGORY, "Capture",
-            PW_KEY_MEDIA_ROLE, "Communication", PW_KEY_TARGET_OBJECT, "enhanced_mic", PW_KEY_NODE_LATENCY,
-            latency ? latency : "480/48000", NULL));
+    stream = pw_stream_new(core, "first",
+                           pw_properties_new(PW_KEY_MEDIA_TYPE, "Audio", PW_KEY_MEDIA_CATEGORY, "Capture",
+                                             PW_KEY_MEDIA_ROLE, "Communication", PW_KEY_TARGET_OBJECT, "enhanced_mic",
+                                             PW_KEY_NODE_LATENCY, latency ? latency : "480/48000", NULL));
     static struct spa_hook listener;
     spa_zero(listener);
     pw_stream_add_listener(stream, &listener, &events, NULL);
     linked = block = sound = 0;
     began = now();
-    pw_stream_connect(stream, PW_DIRECTION_INPUT, PW_ID_ANY,
-            PW_STREAM_FLAG_AUTOCONNECT | PW_STREAM_FLAG_MAP_BUFFERS, (const struct spa_pod **)&param, 1);
+    pw_stream_connect(stream, PW_DIRECTION_INPUT, PW_ID_ANY, PW_STREAM_FLAG_AUTOCONNECT | PW_STREAM_FLAG_MAP_BUFFERS,
+                      (const struct spa_pod **)&param, 1);
 }
 
 int main(int argc, char **argv) {

@@ -73,8 +73,7 @@ int main(int argc, char **argv) {
     for (size_t i = 0; !failed && i < n; i++)
         sound[i] = .4f * (float)rand() / (float)RAND_MAX - .2f;
     const int64_t hop_ns = INT64_C(1000000000) * engine_hop(e) / model_rate(m);
-    failed = failed || measure(e, sound, (unsigned)n_hops, us, 0) ||
-             measure(e, sound, (unsigned)n_paced, us, hop_ns);
+    failed = failed || measure(e, sound, (unsigned)n_hops, us, 0) || measure(e, sound, (unsigned)n_paced, us, hop_ns);
     if (failed)
         fprintf(stderr, "bench-hop: the engine failed\n");
     free(sound);

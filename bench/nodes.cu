@@ -265,8 +265,9 @@ static void own_nodes(const float *window, const float *in) {
     float *gain = device<float>(s.n_positions), *rotation = device<float>(2 * s.n_positions);
     float *tail = mapped<float>(WINDOW - HOP), *d_roots = copied(roots);
     const analyse_args there = {s, slot, in, window, d_roots, copied(edges), spectrum, features};
-    const synthesise_args back = {s, spectrum, gain, rotation, window, d_roots, copied(bands), copied(shares),
-                                  mapped<unsigned long long>(HOP), tail, done};
+    const synthesise_args back = {
+        s,    spectrum, gain, rotation, window, d_roots, copied(bands), copied(shares), mapped<unsigned long long>(HOP),
+        tail, done};
     // In turn, like cuFFT's: ahead of its turn `synthesise` reads the ticket and the spectrum before it waits, which in
     // a hop are long there by then.
     measure("analysis and synthesis, the engine's two kernels", [&] {

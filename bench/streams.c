@@ -54,8 +54,7 @@ static int measure_batches(struct engine *e) {
             struct engine_job jobs[N_STREAMS];
             for (unsigned j = 0; j < n; j++) {
                 fill(sound[j], engine_hop(e));
-                jobs[j] = (struct engine_job){
-                    .stream = PUMP_STREAMS * j, .n_hops = 1, .in = sound[j], .out = sound[j]};
+                jobs[j] = (struct engine_job){.stream = PUMP_STREAMS * j, .n_hops = 1, .in = sound[j], .out = sound[j]};
             }
             int64_t start = now_ns(CLOCK_MONOTONIC);
             if (engine_process(e, jobs, n))
@@ -101,7 +100,9 @@ static size_t gpu_free(void) {
 
 static void ask(struct many *m, unsigned at, unsigned stream, unsigned turn) {
     const size_t hop = engine_hop(m->e);
-    m->jobs[at] = (struct engine_job){.stream = stream, .n_hops = 1, .out = m->out + stream * hop,
+    m->jobs[at] = (struct engine_job){.stream = stream,
+                                      .n_hops = 1,
+                                      .out = m->out + stream * hop,
                                       .in = m->sound + (turn + 7 * stream) % N_SOUNDS * hop};
 }
 
@@ -119,8 +120,8 @@ static int many_batches(struct many *m) {
             m->us[n_hops++] = (float)(now_ns(CLOCK_MONOTONIC) - start) / 1000;
     }
     const float p50 = measure_percentile(m->us, n_hops, .5), p99 = measure_percentile(m->us, n_hops, .99);
-    printf("\"batch\": {\"p50_us\": %.0f, \"p99_us\": %.0f, \"p99_of_hop\": %.3f, \"times_real_time\": %.0f}", p50,
-           p99, p99 * 1000 / (float)m->hop_ns, m->n * (float)m->hop_ns / 1000 / p50);
+    printf("\"batch\": {\"p50_us\": %.0f, \"p99_us\": %.0f, \"p99_of_hop\": %.3f, \"times_real_time\": %.0f}", p50, p99,
+           p99 * 1000 / (float)m->hop_ns, m->n * (float)m->hop_ns / 1000 / p50);
     return 0;
 }
 
@@ -297,15 +298,14 @@ int main(int argc, char **argv) {
         return 2;
     }
     setvbuf(stdout, NULL, _IOLBF, 0);
-    struct engine_options options = {
-        .name = argc > 2 ? argv[2] : "cpu", .n_streams = WORKER_STREAMS, .max_hops = 1};
+    struct engine_options options = {.name = argc > 2 ? argv[2] : "cpu", .n_streams = WORKER_STREAMS, .max_hops = 1};
     int failed = model_load(&m, argv[1], &err) < 0;
     if (!failed && most)
         failed = curve(options, m, (unsigned)most, (unsigned)threads, &err);
     else if (!failed && !(failed = engine_open(&e, &options, m, &err) < 0)) {
         double one = 0;
-        failed = measure_batches(e) || run(e, 1, 0, "one", &one) ||
-                 run(e, N_STREAMS, 0, "three, coinciding", &one) || run(e, N_STREAMS, 3e-4, "three, drifting", &one);
+        failed = measure_batches(e) || run(e, 1, 0, "one", &one) || run(e, N_STREAMS, 0, "three, coinciding", &one) ||
+                 run(e, N_STREAMS, 3e-4, "three, drifting", &one);
         if (failed)
             err_set(&err, -1, "the engine or the worker failed");
         engine_close(e);

@@ -31,7 +31,7 @@ const struct kernels KERNELS = {
     KERNELS_TABLE(ROW)
 #undef ROW
 #ifdef PAIRS
-    .linear_pairs = linear_pairs_cpu,
+        .linear_pairs = linear_pairs_cpu,
 #ifdef __AVX512BF16__
     .bf16 = true,
 #endif

@@ -16,13 +16,12 @@
 #endif
 
 /* from cpu.c, compiled once for each */
-extern const struct kernels kernels_avx512_bf16, kernels_avx512_vnni, kernels_avx512, kernels_avx_vnni,
-    kernels_avx2, kernels_baseline;
+extern const struct kernels kernels_avx512_bf16, kernels_avx512_vnni, kernels_avx512, kernels_avx_vnni, kernels_avx2,
+    kernels_baseline;
 
-const struct kernels kernels_reference = {
-    .name = "reference",
+const struct kernels kernels_reference = {.name = "reference",
 #define ROW(op) .op = op##_ref,
-    KERNELS_TABLE(ROW)
+                                          KERNELS_TABLE(ROW)
 #undef ROW
 };
 
@@ -63,11 +62,8 @@ static const struct {
     const struct kernels *kernels;
 } table[] = {
 #ifdef __x86_64__
-    {has_fast_bf16, &kernels_avx512_bf16},
-    {has_vnni, &kernels_avx512_vnni},
-    {has_avx512, &kernels_avx512},
-    {has_avx_vnni, &kernels_avx_vnni},
-    {has_avx2, &kernels_avx2},
+    {has_fast_bf16, &kernels_avx512_bf16}, {has_vnni, &kernels_avx512_vnni}, {has_avx512, &kernels_avx512},
+    {has_avx_vnni, &kernels_avx_vnni},     {has_avx2, &kernels_avx2},
 #endif
     {always, &kernels_baseline},
 };

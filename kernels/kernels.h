@@ -22,7 +22,7 @@ struct kernels {
     KERNELS_TABLE(ROW)
 #undef ROW
     void (*linear_pairs)(const struct linear *a); /* NULL if it would not be faster */
-    bool bf16; /* pairs are bfloat16, not int16 */
+    bool bf16;                                    /* pairs are bfloat16, not int16 */
 };
 
 extern const struct kernels kernels_reference; /* in float */

@@ -35,7 +35,6 @@ typedef float vf_unaligned __attribute__((vector_size(LANES * sizeof(float)), al
 #define FOLD(a, b, ...) __builtin_shuffle(a, b, (vi){__VA_ARGS__})
 #endif
 
-
 typedef int int_alias __attribute__((may_alias));
 
 static inline vf load(const float *p) {
@@ -83,7 +82,7 @@ static inline vf minimum(vf a, vf b) {
 /* Rows that one kernel writes for another: floats, or pairs, each in the place of a float. put() makes bfloat16 pairs
  * only. */
 struct rows {
-    float *v; /* the row that put() writes to */
+    float *v;      /* the row that put() writes to */
     size_t stride; /* in floats */
     bool pairs;
 };
@@ -245,16 +244,16 @@ static inline __attribute__((always_inline)) void exp2_each(vf *x, const unsigne
     EACH y[i] = (y[i] * x[i] + 1.f) * power[i];
     EACH x[i] = (vf)_mm512_scalef_ps((__m512)y[i], (__m512)shifted[i]); /* times 2^k */
 #elif LANES == 8 /* too few registers: one value after the other */
-    const vi powers = { /* less i eighths in the exponent, which come with k */
-        0x3f800000, 0x3f7b95c2, 0x3f7837f0, 0x3f75fed7,
-        0x3f7504f3, 0x3f75672a, 0x3f7744fd, 0x3f7ac0c7};
+    const vi powers = {/* less i eighths in the exponent, which come with k */
+                       0x3f800000, 0x3f7b95c2, 0x3f7837f0, 0x3f75fed7, 0x3f7504f3, 0x3f75672a, 0x3f7744fd, 0x3f7ac0c7};
     EACH {
         shifted[i] = x[i] + 0x1.8p20f;
         x[i] -= shifted[i] - 0x1.8p20f;
         const vi k = (vi)_mm256_max_epi32((__m256i)shifted[i], _mm256_castps_si256(_mm256_set1_ps(0x1.8p20f - 126)));
         y[i] = (vf)((vi)_mm256_permutevar8x32_epi32((__m256i)powers, (__m256i)k) + (k << 20));
-        y[i] += y[i] * x[i] * (rough ? 2.40226507e-1f * x[i] + 6.93309810e-1f
-                                     : (5.55041087e-2f * x[i] + 2.40257617e-1f) * x[i] + 6.93147181e-1f);
+        y[i] += y[i] * x[i] *
+                (rough ? 2.40226507e-1f * x[i] + 6.93309810e-1f
+                       : (5.55041087e-2f * x[i] + 2.40257617e-1f) * x[i] + 6.93147181e-1f);
         x[i] = y[i];
     }
 #else

@@ -22,8 +22,15 @@ static void attend_cpu(const struct attend *a) {
             even += attend_gate(a->x + r * 2 * n + c, a->y + r * n + c, n);
         store(a->mean + c, (even + odd) * share);
     }
-    linear_cpu(&(struct linear){.n_rows = 1, .n_in = a->n_channels, .n_out = a->n_channels, .x = a->mean, .x_stride = n,
-                                .weight = a->weight, .bias = a->bias, .y = a->factor, .y_stride = n});
+    linear_cpu(&(struct linear){.n_rows = 1,
+                                .n_in = a->n_channels,
+                                .n_out = a->n_channels,
+                                .x = a->mean,
+                                .x_stride = n,
+                                .weight = a->weight,
+                                .bias = a->bias,
+                                .y = a->factor,
+                                .y_stride = n});
     for (size_t c = 0; c < n; c += LANES) {
         vf factor = load(a->factor + c);
         for (unsigned r = 0; r < a->n_rows; r++)

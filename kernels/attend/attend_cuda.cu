@@ -19,7 +19,7 @@ __global__ void attend(const __grid_constant__ struct attend_cuda a) {
         for (unsigned half = 0; half < 2; half++)
             taps[k][half] = a.taps[(2 * k + half) * n + c];
     await();
-    auto load = [&](unsigned r, float (&to)[2]) {
+    auto load = [&](unsigned r, float(&to)[2]) {
 #pragma unroll
         for (unsigned half = 0; half < 2; half++)
             to[half] = r < a.n_rows ? x[(size_t)(2 * r + half) * n] : 0;

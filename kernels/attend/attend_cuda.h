@@ -15,12 +15,12 @@ enum { ATTEND_CUDA_CHANNELS = 256 }; /* at most */
 
 struct attend_cuda {
     unsigned n_frames, n_rows, n_channels, weight_stride; /* n_channels is a multiple of 16 */
-    const float *weight; /* [n_channels of y][weight_stride], as in linear_cuda.h */
-    const float *bias;   /* [n_channels] */
-    const float *x;      /* [n_frames][n_rows][2 n_channels] */
-    const float *taps;   /* [3][2 n_channels] */
-    float *y;            /* [n_frames][n_rows][n_channels] */
-    float *factor;       /* [n_frames][n_channels] */
+    const float *weight;                                  /* [n_channels of y][weight_stride], as in linear_cuda.h */
+    const float *bias;                                    /* [n_channels] */
+    const float *x;                                       /* [n_frames][n_rows][2 n_channels] */
+    const float *taps;                                    /* [3][2 n_channels] */
+    float *y;                                             /* [n_frames][n_rows][n_channels] */
+    float *factor;                                        /* [n_frames][n_channels] */
 };
 
 void attend_cuda(const struct attend_cuda *a, cudaStream_t stream);

@@ -11,8 +11,15 @@ void attend_ref(const struct attend *a) {
             a->mean[c] += a->y[r * n + c] / (float)a->n_rows;
         }
     }
-    linear_ref(&(struct linear){.n_rows = 1, .n_in = a->n_channels, .n_out = a->n_channels, .x = a->mean, .x_stride = n,
-                                .weight = a->weight, .bias = a->bias, .y = a->factor, .y_stride = n});
+    linear_ref(&(struct linear){.n_rows = 1,
+                                .n_in = a->n_channels,
+                                .n_out = a->n_channels,
+                                .x = a->mean,
+                                .x_stride = n,
+                                .weight = a->weight,
+                                .bias = a->bias,
+                                .y = a->factor,
+                                .y_stride = n});
     for (unsigned r = 0; r < a->n_rows; r++)
         for (size_t c = 0; c < n; c++)
             a->y[r * n + c] *= a->factor[c];

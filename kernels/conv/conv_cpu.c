@@ -15,11 +15,11 @@ static inline __attribute__((always_inline)) void conv_rows(const struct conv *a
         }
         for (unsigned t = 0; t < n_past; t++)
             UNROLL
-            for (unsigned r = 0; r < rows; r++) {
-                const float *past = a->past[t] + (row + r) * n + c;
-                __builtin_prefetch(past + AHEAD);
-                sum[r] += load(a->taps + t * n + c) * load(past);
-            }
+        for (unsigned r = 0; r < rows; r++) {
+            const float *past = a->past[t] + (row + r) * n + c;
+            __builtin_prefetch(past + AHEAD);
+            sum[r] += load(a->taps + t * n + c) * load(past);
+        }
         UNROLL
         for (unsigned r = 0; r < rows; r++)
             sum[r] = silu(sum[r]);

@@ -40,8 +40,8 @@ __global__ __launch_bounds__(THREADS) void conv(const __grid_constant__ struct c
 
 /* With the linear layer: a warp has 16 rows, a lane four of 16 channels in two of them (multiply.cuh), and up to 64
  * outputs, the blockIdx.y-th. */
-template <int N> __global__ __launch_bounds__(32 * WARPS, BLOCKS) void
-conv_linear(const __grid_constant__ struct conv_cuda a) {
+template <int N>
+__global__ __launch_bounds__(32 * WARPS, BLOCKS) void conv_linear(const __grid_constant__ struct conv_cuda a) {
     __shared__ uint4 weights[2][STAGE * N * 32];
     const unsigned thread = threadIdx.x, lane = thread % 32, g = lane / 4, t = lane % 4;
     const stages<N, 32 * WARPS> stages(a.weight, a.n_channels / 16, weights);

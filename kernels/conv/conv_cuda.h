@@ -14,12 +14,12 @@ extern "C" {
 
 struct conv_cuda {
     unsigned n_frames, n_rows, n_channels, n_taps; /* n_channels is a multiple of 16 */
-    const float *x; /* [n_frames * n_rows][x_stride] */
+    const float *x;                                /* [n_frames * n_rows][x_stride] */
     size_t x_stride;
-    const float *past; /* [n_taps - 1][n_rows][n_channels] */
-    const float *taps; /* [n_taps][n_channels] */
-    const float *bias; /* [n_channels] */
-    float *y;          /* [n_frames * n_rows][n_channels] */
+    const float *past;            /* [n_taps - 1][n_rows][n_channels] */
+    const float *taps;            /* [n_taps][n_channels] */
+    const float *bias;            /* [n_channels] */
+    float *y;                     /* [n_frames * n_rows][n_channels] */
     const float *weight, *z_bias; /* of n_out outputs, as in linear_cuda.h; weight may be NULL */
     unsigned n_out;
     float *z; /* [n_frames * n_rows][z_stride]; z_stride is n_out, rounded up to a multiple of 4 */

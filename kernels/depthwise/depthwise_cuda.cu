@@ -16,8 +16,8 @@ __device__ void multiply_add(float4 *sum, float4 x, float4 w) {
 
 /* A warp has 16 rows of the maps, one lane two rows and four channels of each 16 (multiply.cuh). The convolution of 16
  * channels goes straight into the products with all outputs, or 64 of them, the blockIdx.y-th. */
-template <int N> __global__ __launch_bounds__(32 * DENSE_WARPS, DENSE_BLOCKS) void
-dense(const __grid_constant__ struct dense_cuda a) {
+template <int N>
+__global__ __launch_bounds__(32 * DENSE_WARPS, DENSE_BLOCKS) void dense(const __grid_constant__ struct dense_cuda a) {
     __shared__ uint4 weights[2][STAGE * N * 32];
     const unsigned thread = threadIdx.x, lane = thread % 32, g = lane / 4, t = lane % 4;
     const unsigned n = a.n_channels, width = (a.layer + 1) * n;
@@ -80,8 +80,8 @@ dense(const __grid_constant__ struct dense_cuda a) {
 #pragma unroll
         for (int i = 0; i < 2; i++)
             if (first + 8 * i < total)
-                *(float4 *)(a.y + frame[i] * a.y_frame + row[i] * n + o) =
-                    prelu(multiply_biased(&c[tile], i, bias), slope);
+                *(float4 *)(a.y + frame[i] * a.y_frame + row[i] * n + o) = prelu(multiply_biased(&c[tile], i, bias),
+                                                                                 slope);
     }
 }
 

@@ -36,7 +36,7 @@ struct over_frequency_cuda {
     size_t x_stride;
     const float *taps;  /* [n_taps][n_channels] */
     const float *times; /* [n_frames * n_rows][n_channels]; may be NULL */
-    float *y; /* [n_frames * n_rows][y_stride] */
+    float *y;           /* [n_frames * n_rows][y_stride] */
     size_t y_stride;
 };
 

@@ -66,8 +66,9 @@ template <unsigned R, bool INVERSE> static __device__ inline void fft_few(float2
 }
 
 /* One pass over n complex points, of which groups of n_done are already transformed. */
-template <unsigned R, bool INVERSE> static __device__ inline void fft_pass(const float2 *from, float2 *to, unsigned n,
-                                                                           unsigned n_done, const float2 *roots) {
+template <unsigned R, bool INVERSE>
+static __device__ inline void fft_pass(const float2 *from, float2 *to, unsigned n, unsigned n_done,
+                                       const float2 *roots) {
     const unsigned spacing = n / R, step = 2 * (spacing / n_done); /* the table has 2 n roots */
     for (unsigned j = threadIdx.x; j < spacing; j += blockDim.x) {
         unsigned k = j % n_done;
@@ -91,8 +92,11 @@ static __device__ inline float2 *fft_known(float2 *a, float2 *b, const float2 *r
     if constexpr (DONE == N)
         return a;
     else {
-        constexpr unsigned left = N / DONE,
-                           radix = left % 8 == 0 ? 8 : left % 4 == 0 ? 4 : left % 2 == 0 ? 2 : left % 3 == 0 ? 3 : 5;
+        constexpr unsigned left = N / DONE, radix = left % 8 == 0   ? 8
+                                                    : left % 4 == 0 ? 4
+                                                    : left % 2 == 0 ? 2
+                                                    : left % 3 == 0 ? 3
+                                                                    : 5;
         fft_pass<radix, INVERSE>(a, b, N, DONE, roots);
         return fft_known<INVERSE, N, DONE * radix>(b, a, roots);
     }

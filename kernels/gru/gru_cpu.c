@@ -11,6 +11,6 @@ static void gru_cpu(const struct gru *args) {
             float *h = args->h + r * n + c;
             vf reset = sigmoid(load(a) + load(b)), keep = sigmoid(load(a + n) + load(b + n));
             vf new = hyperbolic_tangent(load(a + 2 * n) + reset * load(b + 2 * n));
-            store(h, new + keep * (load(h) - new));
+            store(h, new + keep *(load(h) - new));
         }
 }

@@ -12,7 +12,7 @@ extern "C" {
 
 struct history_cuda {
     unsigned n_frames, n_rows, n_channels, n_past; /* n_channels is a multiple of 16 */
-    const float *x; /* [n_frames * n_rows][x_stride] */
+    const float *x;                                /* [n_frames * n_rows][x_stride] */
     size_t x_stride;
     float *past; /* [n_past][n_rows][n_channels] */
 };

@@ -178,8 +178,7 @@ template <unsigned C> struct chain {
                                   n.scratch.chunks});
                 const follow_args follow = last ? before(n, b + 1, 0) : before(n, b, i + 1);
                 start((follow.n_time ? primes_time : primes)[which].kernel, grid, n_threads, bytes, stream,
-                      prime_args{s, f.taps, n.scratch.chunks, f.mix, f.down,
-                                 last ? n.blocks[b].freq_skip : NULL,
+                      prime_args{s, f.taps, n.scratch.chunks, f.mix, f.down, last ? n.blocks[b].freq_skip : NULL,
                                  follow});
             }
         run_dense(n, n_slots, stream, false);

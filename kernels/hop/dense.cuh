@@ -50,7 +50,10 @@ template <unsigned C, unsigned N, unsigned L = 0> struct dense_layers {
                               width = (L + 1) * C, n_items = n_rows * width,
                               n_own = (n_items + n_threads - 1) / n_threads;
     /* As many rows at a time as a group's lanes allow. */
-    static constexpr unsigned most = layer<C, L + 1, C, 1>::most, fitting = n_rows <= 2 ? 2 : n_rows <= 4 ? 4 : 8,
+    static constexpr unsigned most = layer<C, L + 1, C, 1>::most,
+                              fitting = n_rows <= 2   ? 2
+                                        : n_rows <= 4 ? 4
+                                                      : 8,
                               at_once = fitting < most ? fitting : most;
     layer<C, L + 1, C, at_once, true> mix;
     float late[n_own][3]; /* taps of the present frame */
@@ -114,19 +117,18 @@ template <unsigned C, unsigned N, unsigned L = 0> struct dense_layers {
         float *to = maps + (L + 1) * (N + 2 * DEPTH - L) * C;
 #pragma unroll
         for (unsigned row = 0; row < n_rows; row += at_once)
-            mix.run([&](unsigned r, unsigned i, unsigned) {
-                        return four(products + min(row + r, n_rows - 1) * width + i);
-                    },
-                    [&](unsigned r, unsigned o, float sum, bool mine) {
-                        const int j = (int)(row + r), p = first - (int)halo + j;
-                        const bool is_there = p >= 0 && p < n;
-                        if (!mine || j >= (int)n_rows)
-                            return;
-                        if (L + 1 < DEPTH)
-                            to[j * C + o] = is_there ? sum : 0;
-                        if (is_there && j >= (int)halo && j < (int)(halo + N))
-                            (L + 1 < DEPTH ? present + (size_t)(L + 1) * n_ring * map : y)[(size_t)p * C + o] = sum;
-                    });
+            mix.run(
+                [&](unsigned r, unsigned i, unsigned) { return four(products + min(row + r, n_rows - 1) * width + i); },
+                [&](unsigned r, unsigned o, float sum, bool mine) {
+                    const int j = (int)(row + r), p = first - (int)halo + j;
+                    const bool is_there = p >= 0 && p < n;
+                    if (!mine || j >= (int)n_rows)
+                        return;
+                    if (L + 1 < DEPTH)
+                        to[j * C + o] = is_there ? sum : 0;
+                    if (is_there && j >= (int)halo && j < (int)(halo + N))
+                        (L + 1 < DEPTH ? present + (size_t)(L + 1) * n_ring * map : y)[(size_t)p * C + o] = sum;
+                });
         if constexpr (L + 1 < DEPTH)
             __syncthreads();
         next.run(maps, present, y, first, n, n_ring);
@@ -134,9 +136,10 @@ template <unsigned C, unsigned N, unsigned L = 0> struct dense_layers {
 };
 
 template <unsigned C, unsigned N> struct dense_layers<C, N, DEPTH> {
-    template <class Block>
-    __device__ void fetch(const Block &, const float *, float *&, int, int, unsigned, unsigned) {}
-    __device__ void run(float *, float *, float *, int, int, unsigned) const {}
+    template <class Block> __device__ void fetch(const Block &, const float *, float *&, int, int, unsigned, unsigned) {
+    }
+    __device__ void run(float *, float *, float *, int, int, unsigned) const {
+    }
 };
 
 /* One dense block, or two side by side. */
@@ -179,13 +182,13 @@ struct layer_args {
     hop_shape s;
     unsigned layer, n_rows;
     embedding embed; /* for the encoder's first layer */
-    const float *x; /* for a decoder's first layer: [n_rows][channels] */
+    const float *x;  /* for a decoder's first layer: [n_rows][channels] */
     struct {
         const float *taps;
         hop_linear mix;
         size_t ring;
         float *y; /* for the last layer; NULL for the others, which write to the ring */
-    } blocks[2]; /* [gridDim.z] */
+    } blocks[2];  /* [gridDim.z] */
 };
 
 /* One channel of the maps at a position: its nine taps, and the rows under them. */

@@ -49,15 +49,15 @@ static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share)
     const hop_shape &s = a.s;
     const unsigned c = widths<C>::channels(s), width = widths<C>::chunks(s) * c, half = widths<C>::half(s),
                    first = blockIdx.x * rows, lane = threadIdx.x % 32;
-    float *room = (float *)shared, *x = carve(room, rows * c), *own = carve(room, rows * c),
-          *mean = carve(room, c), *factor = carve(room, c);
+    float *room = (float *)shared, *x = carve(room, rows * c), *own = carve(room, rows * c), *mean = carve(room, c),
+          *factor = carve(room, c);
     const float *gates = a.gates + (size_t)blockIdx.y * half * 2 * c;
     layer<C, 1, C, 1> attention;
     layer<C, 1, C, rows> proj;
     layer<C, 1, 4 * C, rows> up;
     attention.fetch(a.attention, c, c, c);
     proj.fetch(a.proj, c, c, c);
-    const auto taps_of = [&](unsigned o, float2 (&taps)[3]) {
+    const auto taps_of = [&](unsigned o, float2(&taps)[3]) {
 #pragma unroll
         for (unsigned k = 0; k < 3; k++)
             taps[k] = weight2(a.gate_taps + 2 * (k * c + o));
@@ -131,17 +131,18 @@ static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share)
                           factor[o] = sum;
                   });
     __syncthreads();
-    proj.run([&](unsigned r, unsigned i, unsigned) {
-                 const float4 v = four(own + r * c + i), f = four(factor + i);
-                 return make_float4(v.x * f.x, v.y * f.y, v.z * f.z, v.w * f.w);
-             },
-             [&](unsigned r, unsigned o, float sum, bool mine) {
-                 if (!mine)
-                     return;
-                 x[r * c + o] += sum;
-                 if (widths<C>::has(s, first + r))
-                     map[r * c + o] = x[r * c + o];
-             });
+    proj.run(
+        [&](unsigned r, unsigned i, unsigned) {
+            const float4 v = four(own + r * c + i), f = four(factor + i);
+            return make_float4(v.x * f.x, v.y * f.y, v.z * f.z, v.w * f.w);
+        },
+        [&](unsigned r, unsigned o, float sum, bool mine) {
+            if (!mine)
+                return;
+            x[r * c + o] += sum;
+            if (widths<C>::has(s, first + r))
+                map[r * c + o] = x[r * c + o];
+        });
     __syncthreads();
     float *chunks = a.chunks + ((size_t)blockIdx.y * half + first) * width;
     up.template run<true>([&](unsigned r, unsigned i, unsigned) { return four(x + r * c + i); },
@@ -245,21 +246,22 @@ static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share)
                 does(k);
     };
     __syncthreads();
-    mix.run([&](unsigned r, unsigned i, unsigned o) {
-                float4 sum = make_float4(0, 0, 0, 0);
-                each_segment(o / c, [&](unsigned k) {
-                    const float4 v = four(parts + 2 * r * n_items + k * c + i);
-                    sum = make_float4(sum.x + v.x, sum.y + v.y, sum.z + v.z, sum.w + v.w);
-                });
-                return sum;
-            },
-            [&](unsigned r, unsigned o, float sum, bool mine) {
-                if (!mine)
-                    return;
-                float plain = 0;
-                each_segment(o / c, [&](unsigned k) { plain += parts[(2 * r + 1) * n_items + k * c + o % c]; });
-                products[r * width + o] = sum * plain;
+    mix.run(
+        [&](unsigned r, unsigned i, unsigned o) {
+            float4 sum = make_float4(0, 0, 0, 0);
+            each_segment(o / c, [&](unsigned k) {
+                const float4 v = four(parts + 2 * r * n_items + k * c + i);
+                sum = make_float4(sum.x + v.x, sum.y + v.y, sum.z + v.z, sum.w + v.w);
             });
+            return sum;
+        },
+        [&](unsigned r, unsigned o, float sum, bool mine) {
+            if (!mine)
+                return;
+            float plain = 0;
+            each_segment(o / c, [&](unsigned k) { plain += parts[(2 * r + 1) * n_items + k * c + o % c]; });
+            products[r * width + o] = sum * plain;
+        });
     if constexpr (TIME)
         stage.fetch_mixing(s, a.follow.time[0]);
     else if (a.follow.gate.weight)

@@ -21,8 +21,7 @@ struct up_args {
 
 /* Transposed convolution, kernel 3, stride 2: even output rows see two input rows, odd ones see one. */
 template <unsigned C, unsigned P>
-static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share)
-    up(const __grid_constant__ up_args a) {
+static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share) up(const __grid_constant__ up_args a) {
     extern __shared__ float4 shared[];
     constexpr unsigned rows = P * widths<C>::dense_rows;
     const hop_shape &s = a.s;
@@ -53,13 +52,12 @@ static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share)
     for (unsigned k = 0; k < 8; k++)
         fetched |= bits(head[k]);
     await_with(a, even.fetched() | odd.fetched() | fetched);
-    even.run([&](unsigned r, unsigned i, unsigned) {
-                 return row4(decoded, (int)(first + r + i / c) - 1, half, c, i % c);
-             },
-             [&](unsigned r, unsigned o, float sum, bool mine) {
-                 if (mine)
-                     y[2 * r * c + o] = sum;
-             });
+    even.run(
+        [&](unsigned r, unsigned i, unsigned) { return row4(decoded, (int)(first + r + i / c) - 1, half, c, i % c); },
+        [&](unsigned r, unsigned o, float sum, bool mine) {
+            if (mine)
+                y[2 * r * c + o] = sum;
+        });
     odd.run([&](unsigned r, unsigned i, unsigned) { return row4(decoded, (int)(first + r), half, c, i); },
             [&](unsigned r, unsigned o, float sum, bool mine) {
                 if (mine)

@@ -6,8 +6,7 @@ size_t hop_packed(const hop_shape *s, unsigned n_in, unsigned n_out) {
     return (size_t)n_each * n_groups * n_in;
 }
 
-void hop_pack(float *to, const hop_shape *s, unsigned n_in, unsigned n_out, unsigned o, const float *row,
-              double mean) {
+void hop_pack(float *to, const hop_shape *s, unsigned n_in, unsigned n_out, unsigned o, const float *row, double mean) {
     const unsigned lanes = lanes_for(s->channels), n_threads = THREADS / share_of(*s), n_groups = n_threads / lanes,
                    n_each = (n_out + n_groups - 1) / n_groups, n_steps = n_in / (4 * lanes);
     const unsigned group = is_usual(*s) ? o / n_each : o % n_groups;

@@ -17,7 +17,11 @@ struct CUstream_st;
 
 /* Prime kernels are cut into segments of HOP_TAPS taps. */
 enum {
-    HOP_MAX_SLOTS = 64, HOP_MAX_TIME = 4, HOP_MAX_DEPTH = 5, HOP_MAX_KERNELS = 8, HOP_TAPS = 12,
+    HOP_MAX_SLOTS = 64,
+    HOP_MAX_TIME = 4,
+    HOP_MAX_DEPTH = 5,
+    HOP_MAX_KERNELS = 8,
+    HOP_TAPS = 12,
     HOP_MAX_SEGMENTS = HOP_MAX_KERNELS * 6,
     HOP_LOUDEST = 1000 /* louder samples are clipped */
 };
@@ -75,7 +79,7 @@ struct hop_shape {
     unsigned channels, depth, n_kernels;
     enum hop_mixer mixer;
     unsigned d_inner, d_state, d_conv, step_rank, head_dim, n_ring;
-    unsigned d_seen; /* channels in the mixer's convolution */
+    unsigned d_seen;                                         /* channels in the mixer's convolution */
     unsigned n_segments, first_segment[HOP_MAX_KERNELS + 1]; /* first_segment: of each kernel */
     struct {
         unsigned kernel;
@@ -87,8 +91,8 @@ struct hop_shape {
      * [depth][n_ring][rows], past of the convolutions [layer][d_conv - 1][n_half][d_seen], recurrent states
      * [layer][n_half][d_state][d_inner] (GRU, LSTM: [layer][n_half][channels]), an LSTM's cells likewise. */
     size_t past, overlap, encoder, mask, phase, conv, scan, cell, n_state;
-    float *state;                 /* [n_streams][n_state] */
-    struct hop_slot *slots;       /* [n_slots], the device's copy */
+    float *state;           /* [n_streams][n_state] */
+    struct hop_slot *slots; /* [n_slots], the device's copy */
 };
 
 /* Scratch, each array once per slot: */
@@ -116,14 +120,14 @@ struct hop_net {
     const float *slope;       /* [n_positions] */
     const float *roots;       /* see kernels/fft/fft_cuda.h */
     const float *analysis_window, *synthesis_window;
-    const unsigned *band_edges;         /* [n_bands + 1] */
-    const unsigned *bin_bands;          /* [n_bins - n_linear]: the lower of the two bands around a bin */
-    const float *bin_shares;            /* [n_bins - n_linear]: weight of the upper band */
-    struct hop_slot *asked;             /* mapped, [n_slots] */
-    float *in;                          /* mapped, [n_slots][hop] */
-    volatile unsigned long long *out;   /* mapped, likewise: a sample's bits, with the ticket above them */
-    volatile unsigned *done;            /* mapped, [n_slots]: tickets of hops whose tails are complete too */
-    float *tail;                        /* mapped, [n_streams][synthesis - hop] */
+    const unsigned *band_edges;       /* [n_bands + 1] */
+    const unsigned *bin_bands;        /* [n_bins - n_linear]: the lower of the two bands around a bin */
+    const float *bin_shares;          /* [n_bins - n_linear]: weight of the upper band */
+    struct hop_slot *asked;           /* mapped, [n_slots] */
+    float *in;                        /* mapped, [n_slots][hop] */
+    volatile unsigned long long *out; /* mapped, likewise: a sample's bits, with the ticket above them */
+    volatile unsigned *done;          /* mapped, [n_slots]: tickets of hops whose tails are complete too */
+    float *tail;                      /* mapped, [n_streams][synthesis - hop] */
 };
 
 /* Weights [n_out][n_in] are stored in the order in which a block's threads read them, in hop_packed floats that start

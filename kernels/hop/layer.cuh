@@ -141,7 +141,9 @@ template <unsigned N, unsigned BIT, unsigned SIZE> static __device__ inline void
 /* A position of a layer, and the turn in which the layer computes it. */
 struct row {
     unsigned turn, at;
-    __device__ operator unsigned() const { return at; }
+    __device__ operator unsigned() const {
+        return at;
+    }
 };
 
 /* A layer with K C inputs and N_OUT outputs. `fetch` starts to load the weights. `run` calls input(r, i, o) for inputs
@@ -154,17 +156,25 @@ template <unsigned C, unsigned K, unsigned N_OUT, unsigned R, bool PRELU = false
     static constexpr unsigned lanes = lanes_for(C), n_threads = widths<C>::threads, n_groups = n_threads / lanes;
     static constexpr unsigned n_each = (N_OUT + n_groups - 1) / n_groups, most = lanes / n_each;
     static constexpr unsigned at_once = R < most ? R : most, n_turns = R / at_once, n_values = n_each * at_once;
-    static constexpr unsigned n_copies = lanes / n_values, pair = n_each > 1 ? n_copies * at_once : lanes;
+    static constexpr unsigned n_copies = lanes / n_values, pair = n_each > 1 ? n_copies *at_once : lanes;
     static constexpr bool is_even = n_groups * n_each == N_OUT; /* every thread has outputs */
     static_assert(4 * lanes == C && n_copies * n_values == lanes && (n_values & (n_values - 1)) == 0 &&
                   n_turns * at_once == R);
     float4 w[n_each][K];
     float bias, slope;
 
-    static __device__ unsigned first() { return threadIdx.x / lanes * n_each; }
-    static __device__ unsigned own() { return first() + threadIdx.x % lanes / n_copies / at_once; }
-    static __device__ bool owns() { return is_even || own() < N_OUT; }
-    static __device__ row own_row(unsigned turn) { return {turn, turn * at_once + threadIdx.x / n_copies % at_once}; }
+    static __device__ unsigned first() {
+        return threadIdx.x / lanes * n_each;
+    }
+    static __device__ unsigned own() {
+        return first() + threadIdx.x % lanes / n_copies / at_once;
+    }
+    static __device__ bool owns() {
+        return is_even || own() < N_OUT;
+    }
+    static __device__ row own_row(unsigned turn) {
+        return {turn, turn * at_once + threadIdx.x / n_copies % at_once};
+    }
 
     __device__ void fetch(const hop_linear &l, unsigned = K * C, unsigned = N_OUT, unsigned = C) {
         const float *from = l.weight + 4 * threadIdx.x;
@@ -214,8 +224,7 @@ template <unsigned C, unsigned K, unsigned N_OUT, unsigned R, bool PRELU = false
                 scale = inverse_deviation(of, lanes, n_copies, 4 * K, epsilon);
             add_lanes<n_values, lanes / 2>(v);
             const float sum = fmaf(v[0], scale, bias);
-            output(own_row(turn), own(), PRELU && sum < 0 ? sum * slope : sum,
-                   threadIdx.x % n_copies == 0 && owns());
+            output(own_row(turn), own(), PRELU && sum < 0 ? sum * slope : sum, threadIdx.x % n_copies == 0 && owns());
         }
     }
 };
@@ -233,7 +242,9 @@ template <unsigned K, unsigned N_OUT, unsigned R, bool PRELU> struct layer<0, K,
         pair = lanes = lanes_for(c);
     }
 
-    __device__ unsigned fetched() const { return 0; }
+    __device__ unsigned fetched() const {
+        return 0;
+    }
 
     template <bool NORM = false, class Input, class Output>
     __device__ void run(Input input, Output output, float epsilon = 0) const {

@@ -33,15 +33,31 @@ template <unsigned C> struct widths {
     static constexpr unsigned share = C && C <= 32 ? 2 : 1;
     static constexpr unsigned threads = THREADS / share, warps = threads / 32, rows = C ? 1 : ROWS,
                               dense_rows = 2 * rows;
-    static __device__ unsigned channels(const hop_shape &s) { return C ? C : s.channels; }
-    static __device__ unsigned inner(const hop_shape &s) { return C ? 2 * C : s.d_inner; }
-    static __device__ unsigned states(const hop_shape &s) { return C ? 16 : s.d_state; }
-    static __device__ unsigned rank(const hop_shape &s) { return C ? C / 16 : s.step_rank; }
-    static __device__ unsigned past(const hop_shape &s) { return C ? 3 : s.d_conv - 1; }
-    static __device__ unsigned chunks(const hop_shape &s) { return C ? 4 : s.n_kernels; }
-    static __device__ unsigned half(const hop_shape &s) { return C ? N_HALF : s.n_half; }
+    static __device__ unsigned channels(const hop_shape &s) {
+        return C ? C : s.channels;
+    }
+    static __device__ unsigned inner(const hop_shape &s) {
+        return C ? 2 * C : s.d_inner;
+    }
+    static __device__ unsigned states(const hop_shape &s) {
+        return C ? 16 : s.d_state;
+    }
+    static __device__ unsigned rank(const hop_shape &s) {
+        return C ? C / 16 : s.step_rank;
+    }
+    static __device__ unsigned past(const hop_shape &s) {
+        return C ? 3 : s.d_conv - 1;
+    }
+    static __device__ unsigned chunks(const hop_shape &s) {
+        return C ? 4 : s.n_kernels;
+    }
+    static __device__ unsigned half(const hop_shape &s) {
+        return C ? N_HALF : s.n_half;
+    }
     /* Whether the middle part has position p. */
-    static __device__ bool has(const hop_shape &s, unsigned p) { return C || p < s.n_half; }
+    static __device__ bool has(const hop_shape &s, unsigned p) {
+        return C || p < s.n_half;
+    }
 };
 
 static inline bool is_usual(const hop_shape &s) {
@@ -67,7 +83,7 @@ static __host__ __device__ inline unsigned rounded(unsigned n) {
 static inline unsigned time_floats(const hop_shape &s) {
     const unsigned mixing = s.mixer == HOP_MAMBA    ? 2 * s.d_inner + rounded(2 * s.d_state + s.step_rank)
                             : s.mixer == HOP_MAMBA2 ? s.d_seen + s.d_inner + rounded(s.d_inner / s.head_dim)
-                                                      : 9 * s.channels;
+                                                    : 9 * s.channels;
     return 3 * s.channels + mixing;
 }
 

@@ -159,7 +159,8 @@ static __global__ void __launch_bounds__(THREADS, 1) synthesise(const __grid_con
     extern __shared__ float4 shared[];
     const hop_shape &s = a.s;
     const unsigned n = N ? N : s.window / 2, n_kept = s.synthesis - s.hop, me = threadIdx.x;
-    const hop_slot slot = {.stream = __ldcg(&s.slots[blockIdx.y].stream), .ticket = __ldcg(&s.slots[blockIdx.y].ticket),
+    const hop_slot slot = {.stream = __ldcg(&s.slots[blockIdx.y].stream),
+                           .ticket = __ldcg(&s.slots[blockIdx.y].ticket),
                            .strength = __ldcg(&s.slots[blockIdx.y].strength),
                            .floor = __ldcg(&s.slots[blockIdx.y].floor),
                            .low_cut = __ldcg(&s.slots[blockIdx.y].low_cut)};

@@ -341,9 +341,8 @@ static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share)
     stage.fetch_mixing(s, a.follow.time[0]);
     stage.fetch_in(s, a.follow.time[0], first);
     await_with(a, down.fetched() | stage.gate.fetched() | stage.proj.fetched() | stage.in.fetched());
-    down.run([&](unsigned r, unsigned i, unsigned) {
-                 return row4(encoded, (int)(2 * (first + r) + i / c), s.n_positions, c, i % c);
-             },
+    down.run([&](unsigned r, unsigned i,
+                 unsigned) { return row4(encoded, (int)(2 * (first + r) + i / c), s.n_positions, c, i % c); },
              [&](unsigned r, unsigned o, float sum, bool mine) {
                  if (mine)
                      x[r * c + o] = sum;

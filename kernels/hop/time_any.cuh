@@ -14,27 +14,27 @@ static __device__ const float *mamba2(Stage &stage, const hop_shape &s, const ho
     float *u = carve(room, ROWS * seen), *z = carve(room, ROWS * d), *steps = carve(room, ROWS * stride);
     stage.in.fetch(t.in, c, seen + d + heads, c);
     stage.in.template run<true>([&](unsigned r, unsigned i, unsigned) { return four(x + r * c + i); },
-                          [&](unsigned r, unsigned o, float sum, bool mine) {
-                              if (!mine)
-                                  return;
-                              if (o >= seen + d) {
-                                  steps[r * stride + o - seen - d] = fmaxf(sum, 0) + log1pf(__expf(-fabsf(sum)));
-                                  return;
-                              }
-                              if (o >= seen) {
-                                  z[r * d + o - seen] = silu(sum);
-                                  return;
-                              }
-                              if (first + r < half) {
-                                  stage.past.fetch_taps(t, n_past, o, seen);
-                                  stage.past.fetch(0, n_past,
-                                             stage.state + s.conv + o +
-                                                 ((size_t)t.index * n_past * half + first + r) * seen,
-                                             stage.now, (size_t)half * seen);
-                              }
-                              u[r * seen + o] = first + r < half ? silu(stage.past.next(0, n_past, sum)) : 0;
-                          },
-                          s.norm_epsilon);
+                                [&](unsigned r, unsigned o, float sum, bool mine) {
+                                    if (!mine)
+                                        return;
+                                    if (o >= seen + d) {
+                                        steps[r * stride + o - seen - d] = fmaxf(sum, 0) + log1pf(__expf(-fabsf(sum)));
+                                        return;
+                                    }
+                                    if (o >= seen) {
+                                        z[r * d + o - seen] = silu(sum);
+                                        return;
+                                    }
+                                    if (first + r < half) {
+                                        stage.past.fetch_taps(t, n_past, o, seen);
+                                        stage.past.fetch(0, n_past,
+                                                         stage.state + s.conv + o +
+                                                             ((size_t)t.index * n_past * half + first + r) * seen,
+                                                         stage.now, (size_t)half * seen);
+                                    }
+                                    u[r * seen + o] = first + r < half ? silu(stage.past.next(0, n_past, sum)) : 0;
+                                },
+                                s.norm_epsilon);
     __syncthreads();
     for (unsigned j = threadIdx.x; j < ROWS * d; j += THREADS) {
         const unsigned r = j / d, o = j % d, head = o / s.head_dim;
@@ -72,25 +72,24 @@ static __device__ const float *recurrent(Stage &stage, const hop_shape &s, const
         h[j] = first + j / c < half ? __ldcg(stage.state + s.scan + at + j) : 0;
     stage.in.fetch(t.in, c, width, c);
     stage.in.template run<true>([&](unsigned r, unsigned i, unsigned) { return four(x + r * c + i); },
-                          [&](unsigned r, unsigned o, float sum, bool mine) {
-                              if (mine)
-                                  a[r * width + o] = sum;
-                          },
-                          s.norm_epsilon);
+                                [&](unsigned r, unsigned o, float sum, bool mine) {
+                                    if (mine)
+                                        a[r * width + o] = sum;
+                                },
+                                s.norm_epsilon);
     __syncthreads();
     stage.in.fetch(t.state, c, width, c);
     stage.in.run([&](unsigned r, unsigned i, unsigned) { return four(h + r * c + i); },
-           [&](unsigned r, unsigned o, float sum, bool mine) {
-               if (mine)
-                   b[r * width + o] = sum;
-           });
+                 [&](unsigned r, unsigned o, float sum, bool mine) {
+                     if (mine)
+                         b[r * width + o] = sum;
+                 });
     __syncthreads();
     for (unsigned j = threadIdx.x; j < ROWS * c && first + j / c < half; j += THREADS) {
         const float *in0 = a + j / c * width + j % c, *state0 = b + j / c * width + j % c;
         if (n_gates == 3) {
             const float keep = sigmoid(in0[c] + state0[c]);
-            h[j] = fmaf(keep, h[j],
-                        (1 - keep) * tanhf(fmaf(sigmoid(in0[0] + state0[0]), state0[2 * c], in0[2 * c])));
+            h[j] = fmaf(keep, h[j], (1 - keep) * tanhf(fmaf(sigmoid(in0[0] + state0[0]), state0[2 * c], in0[2 * c])));
         } else {
             float *to = stage.state + s.cell + at + j;
             const float cell = fmaf(sigmoid(in0[c] + state0[c]), __ldcg(to),

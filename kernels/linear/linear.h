@@ -40,7 +40,7 @@ struct linear {
     const float *add;   /* [n_rows][add_stride]; may be NULL */
     size_t add_stride;
     const float *skip, *blend; /* skip is laid out like add; both may be NULL */
-    float *y; /* [n_rows][y_stride] */
+    float *y;                  /* [n_rows][y_stride] */
     size_t y_stride;
 };
 

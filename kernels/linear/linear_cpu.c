@@ -18,7 +18,7 @@ enum { ROWS = 6, PAIR_ROWS = 5, PANELS = 1 }; /* pairs need a register for their
 #endif
 #elif defined __aarch64__ /* 32 registers: 20 sums, 4 weights, 5 inputs, which compilers load together */
 enum { ROWS = 5, PAIR_ROWS = 5, PANELS = 1 };
-#else /* 16 registers: 12 sums, a product, an input */
+#else                     /* 16 registers: 12 sums, a product, an input */
 enum { ROWS = 3, PAIR_ROWS = 3, PANELS = 1 };
 #endif
 
@@ -70,8 +70,8 @@ static inline void linear_put(float *to, size_t i, const vf x[PANEL_VECTORS]) {
     *(__m256i_u *)(to + i / 2) = _mm256_permute4x64_epi64(both, 0xd8);
 #else
     for (unsigned v = 0; v < PANEL_VECTORS; v += 2)
-        *(__m128i_u *)(to + i / 2 + 2 * v) =
-            _mm_packs_epi32(_mm_cvtps_epi32((__m128)x[v]), _mm_cvtps_epi32((__m128)x[v + 1]));
+        *(__m128i_u *)(to + i / 2 + 2 * v) = _mm_packs_epi32(_mm_cvtps_epi32((__m128)x[v]),
+                                                             _mm_cvtps_epi32((__m128)x[v + 1]));
 #endif
 }
 
@@ -83,8 +83,8 @@ static inline __attribute__((always_inline)) float linear_largest(const float *x
         most[v] = splat(LINEAR_LEAST);
     for (size_t i = 0; i < n; i += LINEAR_PANEL)
         UNROLL
-        for (unsigned v = 0; v < PANEL_VECTORS; v++)
-            most[v] = maximum(most[v], magnitude(load(x + i + v * LANES)));
+    for (unsigned v = 0; v < PANEL_VECTORS; v++)
+        most[v] = maximum(most[v], magnitude(load(x + i + v * LANES)));
     UNROLL
     for (unsigned v = 1; v < PANEL_VECTORS; v++)
         most[0] = maximum(most[0], most[v]);

@@ -126,8 +126,8 @@ __device__ void finish(const struct linear_cuda &a, const float (*c)[4], const s
 }
 
 /* For up to 64 inputs; all outputs. */
-template <int N> __global__ __launch_bounds__(32 * FEW_WARPS, FEW_BLOCKS) void
-few(const __grid_constant__ struct linear_cuda a) {
+template <int N>
+__global__ __launch_bounds__(32 * FEW_WARPS, FEW_BLOCKS) void few(const __grid_constant__ struct linear_cuda a) {
     __shared__ uint4 weights[2][STAGE * N * 32];
     const unsigned thread = threadIdx.x, lane = thread % 32, g = lane / 4, t = lane % 4;
     const unsigned n_k = blocks_of(a.n_in, 16), n_steps = blocks_of(a.n_out, 8 * N), size = n_k * N * 32;
@@ -185,8 +185,8 @@ few(const __grid_constant__ struct linear_cuda a) {
 
 /* For any number of inputs; up to 64 outputs, the blockIdx.y-th 64. A stage is overwritten once its products are
  * done. */
-template <int N> __global__ __launch_bounds__(32 * MANY_WARPS, MANY_BLOCKS) void
-many(const __grid_constant__ struct linear_cuda a) {
+template <int N>
+__global__ __launch_bounds__(32 * MANY_WARPS, MANY_BLOCKS) void many(const __grid_constant__ struct linear_cuda a) {
     __shared__ uint4 weights[2][STAGE * N * 32];
     const unsigned thread = threadIdx.x, lane = thread % 32, g = lane / 4, t = lane % 4;
     const stages<N, 32 * MANY_WARPS> stages(a.weight, blocks_of(a.n_in, 16), weights);
@@ -244,8 +244,9 @@ many(const __grid_constant__ struct linear_cuda a) {
 
 /* The rows that a warp has stay in its registers from the first layer to the last: a lane's four sums of 16 outputs are
  * the four inputs that it needs of the next layer. */
-template <int C, bool GATE> __global__ __launch_bounds__(32 * CHAIN_WARPS, CHAIN_BLOCKS) void
-chain(const __grid_constant__ struct linear_chain_cuda a) {
+template <int C, bool GATE>
+__global__ __launch_bounds__(32 * CHAIN_WARPS,
+                             CHAIN_BLOCKS) void chain(const __grid_constant__ struct linear_chain_cuda a) {
     constexpr int K = C / 16, GATE_TILES = C > 16 ? 8 : 4, GATE_STEPS = GATE ? C / 4 / GATE_TILES : 0,
                   PROJ_TILES = C / 8, OUT_TILES = 8, OUT_STEPS = C / 16;
     __shared__ uint4 weights[2][K * 8 * 32];

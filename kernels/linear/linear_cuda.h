@@ -23,15 +23,15 @@ struct linear_cuda {
     unsigned n_frames, n_rows, n_in, n_out; /* n_out: outputs of weight, before `gate` halves them */
     const float *x;
     size_t x_frame, x_stride;
-    float norm_epsilon;          /* 0 means no norm */
-    const float *scale;          /* [n_frames][n_in], or NULL; not together with a norm */
-    const float *weight;         /* packed by linear_cuda_put */
-    const float *bias;           /* [linear_cuda_width(n_out)] */
-    const float *prelu;          /* likewise; may be NULL */
+    float norm_epsilon;  /* 0 means no norm */
+    const float *scale;  /* [n_frames][n_in], or NULL; not together with a norm */
+    const float *weight; /* packed by linear_cuda_put */
+    const float *bias;   /* [linear_cuda_width(n_out)] */
+    const float *prelu;  /* likewise; may be NULL */
     bool gate;
-    const float *add;            /* may be NULL */
+    const float *add; /* may be NULL */
     size_t add_frame, add_stride;
-    const float *skip, *blend;   /* skip is laid out like add, blend is [n_out]; both may be NULL */
+    const float *skip, *blend; /* skip is laid out like add, blend is [n_out]; both may be NULL */
     float *y;
     size_t y_frame, y_stride;
 };
@@ -58,8 +58,8 @@ struct linear_chain_cuda {
     unsigned n_frames, n_rows, n_channels;
     float norm_epsilon;
     const float *x;
-    const float *gate, *gate_bias;    /* gate is NULL if there is none */
-    const float *product, *factor;    /* without a gate: [n_frames * n_rows][C], [n_frames][C] */
+    const float *gate, *gate_bias; /* gate is NULL if there is none */
+    const float *product, *factor; /* without a gate: [n_frames * n_rows][C], [n_frames][C] */
     const float *proj, *proj_bias, *out, *out_bias;
     float *y, *z;
 };

@@ -107,8 +107,7 @@ static __device__ void multiply(float (*c)[4], const multiply_rows<K> &a, int k,
 
 /* Four outputs of row g (i = 0) or 8 + g (1), from the sums of two neighbouring tiles. */
 static __device__ float4 multiply_biased(const float (*c)[4], int i, float4 bias) {
-    return make_float4(c[0][2 * i] + bias.x, c[0][2 * i + 1] + bias.y, c[1][2 * i] + bias.z,
-                       c[1][2 * i + 1] + bias.w);
+    return make_float4(c[0][2 * i] + bias.x, c[0][2 * i + 1] + bias.y, c[1][2 * i] + bias.z, c[1][2 * i + 1] + bias.w);
 }
 
 #endif

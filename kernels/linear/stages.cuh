@@ -51,9 +51,7 @@ static __device__ float4 prelu(float4 v, float4 slope) {
 }
 
 /* A number of tiles that is known when a kernel is compiled. */
-template <int N> struct tiles {
-    static constexpr int n = N;
-};
+template <int N> struct tiles { static constexpr int n = N; };
 
 /* Calls f with linear_cuda_tiles(n_out). */
 template <class F> static void with_tiles(unsigned n_out, F f) {

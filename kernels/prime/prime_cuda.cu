@@ -17,8 +17,9 @@ template <int C> struct shape {
     }
 };
 
-template <int C> __global__ __launch_bounds__(shape<C>::THREADS, C == 64 ? 2 : 4) void
-prime(const __grid_constant__ struct prime_cuda a) {
+template <int C>
+__global__ __launch_bounds__(shape<C>::THREADS,
+                             C == 64 ? 2 : 4) void prime(const __grid_constant__ struct prime_cuda a) {
     constexpr int THREADS = shape<C>::THREADS, A_STRIDE = shape<C>::A_STRIDE;
     extern __shared__ __align__(16) float shared[];
     float *product = shared, *weight = product + TILE_ROWS * A_STRIDE, *x = weight + C * C;

@@ -13,12 +13,12 @@ extern "C" {
 
 struct recurrent_cuda {
     unsigned n_frames, n_rows, n_channels; /* n_channels: a multiple of 16, at most 256 */
-    const float *in;     /* [n_frames * n_rows][gates * n_channels]; 3 gates in a GRU, 4 in an LSTM */
-    const float *weight; /* [n_channels][weight_stride], of which gates * n_channels are used */
+    const float *in;                       /* [n_frames * n_rows][gates * n_channels]; 3 gates in a GRU, 4 in an LSTM */
+    const float *weight;                   /* [n_channels][weight_stride], of which gates * n_channels are used */
     size_t weight_stride;
-    const float *bias;   /* [gates * n_channels]; unused by an LSTM */
-    float *h, *cell;     /* [n_rows][n_channels]: the state; a GRU has no cell */
-    float *y;            /* [n_frames * n_rows][n_channels] */
+    const float *bias; /* [gates * n_channels]; unused by an LSTM */
+    float *h, *cell;   /* [n_rows][n_channels]: the state; a GRU has no cell */
+    float *y;          /* [n_frames * n_rows][n_channels] */
 };
 
 void gru_cuda(const struct recurrent_cuda *a, cudaStream_t stream);

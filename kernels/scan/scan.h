@@ -14,9 +14,9 @@ enum { SCAN_GROUP = 16 };
 
 struct scan {
     unsigned n_rows, n_channels, n_states;
-    const float *u; /* [n_rows][n_channels] */
-    float *step;    /* [n_rows][n_channels]; overwritten with dt */
-    const float *select;   /* [n_rows][select_stride]: B, then C */
+    const float *u;      /* [n_rows][n_channels] */
+    float *step;         /* [n_rows][n_channels]; overwritten with dt */
+    const float *select; /* [n_rows][select_stride]: B, then C */
     size_t select_stride;
     const float *z; /* [n_rows][z_stride] */
     size_t z_stride;

@@ -37,7 +37,7 @@ template <int STATES> __global__ __launch_bounds__(THREADS) void scan(const __gr
     constexpr int MINE = STATES / LANES, ROW = 2 * STATES + SCAN_CUDA_RANK;
     __shared__ __align__(16) float selects[2][FRAMES][ROW];
     __shared__ __align__(16) float us[2][FRAMES][CHANNELS], zs[2][FRAMES][CHANNELS];
-    __shared__ float2 steps[FRAMES][CHANNELS]; /* dt, dt u */
+    __shared__ float2 steps[FRAMES][CHANNELS];                                     /* dt, dt u */
     __shared__ float sums[FRAMES][CHANNELS + 8], weight[SCAN_CUDA_RANK][CHANNELS]; /* 8 avoids bank conflicts */
     const unsigned row = blockIdx.x, first_channel = blockIdx.y * CHANNELS, thread = threadIdx.x;
     const unsigned lane = thread % LANES, mine = thread / LANES, d = first_channel + mine;
@@ -81,8 +81,9 @@ template <int STATES> __global__ __launch_bounds__(THREADS) void scan(const __gr
         for (unsigned i = 0; i < FRAMES / GROUPS; i++) {
             const unsigned f = group + i * GROUPS;
             if (f < n)
-                a.y[((size_t)(first + f) * a.n_rows + row) * a.n_channels + c] =
-                    (sums[f][column] + pass * us[buffer][f][column]) * silu(zs[buffer][f][column]);
+                a.y[((size_t)(first + f) * a.n_rows + row) * a.n_channels + c] = (sums[f][column] +
+                                                                                  pass * us[buffer][f][column]) *
+                                                                                 silu(zs[buffer][f][column]);
         }
     };
 

@@ -18,7 +18,7 @@ enum { SCAN_CUDA_STATES = 64, SCAN_CUDA_RANK = 64 }; /* at most */
 
 struct scan_cuda {
     unsigned n_frames, n_rows, n_channels, n_states, rank; /* n_states: 16, 32, 48 or 64 */
-    const float *u;      /* [n_frames * n_rows][n_channels] */
+    const float *u;                                        /* [n_frames * n_rows][n_channels] */
     const float *select; /* [n_frames * n_rows][select_stride]: B, C, input of `step` */
     size_t select_stride;
     const float *step, *bias; /* [rank][n_channels], [n_channels] */

@@ -44,10 +44,10 @@ void frames_cuda(const struct frames_cuda *a, cudaStream_t stream);
  * add. */
 struct overlap_cuda {
     unsigned n_frames, window, length, hop; /* length: of the synthesis window */
-    const float *frames;    /* [n_frames][window] */
-    const float *synthesis; /* [length] */
-    const float *overlap;   /* [length - hop]: sums of earlier frames */
-    float *out;             /* [n_frames * hop + length - hop] */
+    const float *frames;                    /* [n_frames][window] */
+    const float *synthesis;                 /* [length] */
+    const float *overlap;                   /* [length - hop]: sums of earlier frames */
+    float *out;                             /* [n_frames * hop + length - hop] */
 };
 
 void overlap_cuda(const struct overlap_cuda *a, cudaStream_t stream);

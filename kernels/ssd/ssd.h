@@ -17,7 +17,7 @@ struct ssd {
     float epsilon;
     const float *u; /* [n_rows][u_stride]: u, B, C */
     size_t u_stride;
-    float *step; /* [n_rows][z_stride]; overwritten with dt */
+    float *step;    /* [n_rows][z_stride]; overwritten with dt */
     const float *z; /* [n_rows][z_stride] */
     size_t z_stride;
     const float *decay, *pass; /* [heads] */

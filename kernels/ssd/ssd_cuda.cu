@@ -75,8 +75,8 @@ template <int STATES> __global__ __launch_bounds__(THREADS) void ssd(const __gri
         __syncthreads();
         for (unsigned f = group; has && f < n; f += GROUPS) {
             const float gate = z[f][column];
-            a.y[((size_t)(first + f) * a.n_rows + row) * a.n_channels + c] =
-                (y[f][column] + pass * u[f][column]) * (gate / (1 + expf(-gate)));
+            a.y[((size_t)(first + f) * a.n_rows + row) * a.n_channels + c] = (y[f][column] + pass * u[f][column]) *
+                                                                             (gate / (1 + expf(-gate)));
         }
         __syncthreads(); /* before this buffer is refilled */
     }

@@ -16,7 +16,7 @@ static void on_fault(int number, siginfo_t *info, void *context) {
     (void)context;
     void *const at = (void *)((uintptr_t)info->si_addr & ~(page - 1));
     if (survives && info->si_code == BUS_ADRERR &&
-            mmap(at, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == at)
+        mmap(at, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == at)
         atomic_fetch_add(&count, 1);
     else
         signal(number, SIG_DFL); /* the same instruction faults again */

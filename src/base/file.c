@@ -127,8 +127,7 @@ int replace_begin(struct replace *r, const char *name, mode_t mode, struct err *
         return refuse_irregular(&old, name, err);
     r->fd = open_part(r, exists ? old.st_mode & 0777 : mode);
     if (r->fd < 0)
-        return err_set(err, r->fd, "%s: %s", name,
-                       r->fd == -ENAMETOOLONG ? "the name is too long" : strerror(-r->fd));
+        return err_set(err, r->fd, "%s: %s", name, r->fd == -ENAMETOOLONG ? "the name is too long" : strerror(-r->fd));
     r->name = name;
     if (exists && fchown(r->fd, old.st_uid, old.st_gid) < 0 && fchown(r->fd, (uid_t)-1, old.st_gid) < 0)
         errno = 0; /* only root can give a file away; the user who writes it owns it then */

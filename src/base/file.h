@@ -14,8 +14,8 @@
 #include <sys/types.h>
 
 struct replace {
-    const char *name; /* the caller's name for it, for messages; NULL: nothing to finish or drop */
-    int fd;           /* for reading and writing */
+    const char *name;              /* the caller's name for it, for messages; NULL: nothing to finish or drop */
+    int fd;                        /* for reading and writing */
     char target[4096], part[4096]; /* the file to replace; the new file's name, "" while unnamed */
 };
 

@@ -17,8 +17,8 @@
 /* Sleeps while *word == value; UINT64_MAX means without a timeout. Returns false after a timeout. True may be a
  * spurious wakeup: check the word again. */
 static inline bool futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t timeout_ns) {
-    const struct timespec t = {
-        .tv_sec = (time_t)(timeout_ns / 1000000000u), .tv_nsec = (long)(timeout_ns % 1000000000u)};
+    const struct timespec t = {.tv_sec = (time_t)(timeout_ns / 1000000000u),
+                               .tv_nsec = (long)(timeout_ns % 1000000000u)};
     return syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, timeout_ns == UINT64_MAX ? NULL : &t, NULL, 0) == 0 ||
            errno != ETIMEDOUT;
 }

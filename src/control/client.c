@@ -18,8 +18,7 @@ enum {
     ANSWER_S = 1, /* how long a client waits before it checks that the daemon is alive, and for the answer to that */
 };
 
-static const char silent[] =
-    "primeknetd does not answer: it is stopped, or it hangs; primeknet setup restarts it";
+static const char silent[] = "primeknetd does not answer: it is stopped, or it hangs; primeknet setup restarts it";
 
 int control_find_obstacle(char ret[CONTROL_MAX_PATH]) {
     struct sockaddr_un address;

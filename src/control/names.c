@@ -61,11 +61,15 @@ static const struct {
     {CODE_TIMEOUT, N_("The model takes too long to load, so nothing was changed."), 0, 0},
     {CODE_BUSY, N_("There are too many requests. Try again."), 0, 0},
     {CODE_DUPLICATE, N_("An earlier line already contains this setting."), 0, 0},
-    {CODE_BAD_PROFILE, N_("The profiles are a list, ( { microphone = NAME; ... }, ... ). Each has one microphone, by "
-                          "its name, and may have strength, floor_db, low_cut_hz and model."), 0, 0},
+    {CODE_BAD_PROFILE,
+     N_("The profiles are a list, ( { microphone = NAME; ... }, ... ). Each has one microphone, by "
+        "its name, and may have strength, floor_db, low_cut_hz and model."),
+     0, 0},
     {CODE_TOO_MANY_PROFILES, N_("There are too many profiles."), 0, 0},
-    {CODE_BAD_SYNTAX, N_("A setting has the form NAME = VALUE, with words and percentages in \"quotation "
-                        "marks\"."), 0, 0},
+    {CODE_BAD_SYNTAX,
+     N_("A setting has the form NAME = VALUE, with words and percentages in \"quotation "
+        "marks\"."),
+     0, 0},
     {CODE_UNENDED, N_("A comment or a quoted text is not closed."), 0, 0},
     {CODE_BAD_ENCODING, N_("This is not plain UTF-8 text."), 0, 0},
 };

@@ -52,22 +52,22 @@ enum { CONTROL_MAX_LINE = 16384 }; /* bytes of a request, its newline included *
 #define CODE_UNKNOWN_SETTING "unknown_setting"
 #define CODE_BAD_VALUE "bad_value"
 #define CODE_UNKNOWN_APPLICATION "unknown_application"
-#define CODE_NO_MICROPHONE "no_microphone"       /* no microphone that could have a profile */
-#define CODE_PROFILE_REFUSED "profile_refused"   /* the file's profile for it cannot be used */
+#define CODE_NO_MICROPHONE "no_microphone"     /* no microphone that could have a profile */
+#define CODE_PROFILE_REFUSED "profile_refused" /* the file's profile for it cannot be used */
 #define CODE_TOO_MANY_PROFILES "too_many_profiles"
-#define CODE_UNUSABLE "unusable"                 /* the model, GPU or channel of a setting cannot be used */
-#define WHY_NO_MODEL "no_model"                  /* "why" of an unusable model: there is none of that name */
-#define WHY_BAD_MODEL "bad_model"                /* its file is damaged, or not one that this version reads */
-#define WHY_NOT_LIVE "not_live"                  /* its rate or its hop is for files only */
-#define WHY_NO_MODULE "no_module"                /* of a GPU: the CUDA module is not installed */
-#define WHY_BAD_MODULE "bad_module"              /* it cannot be loaded, or belongs to another version */
-#define WHY_NO_DEVICE "no_device"                /* there is no such GPU, or no driver for it */
-#define WHY_NO_MEMORY "no_memory"                /* the GPU's memory is full */
-#define WHY_NO_CODE "no_code"                    /* the module cannot run this model on this GPU */
-#define CODE_NOT_SAVED "not_saved"               /* the new value is in force, but could not be saved */
-#define CODE_BUSY "busy"                         /* too many clients or requests */
-#define CODE_TIMEOUT "timeout"                   /* the engine takes too long to load */
-#define CODE_FAILED "failed"                     /* anything else */
+#define CODE_UNUSABLE "unusable"    /* the model, GPU or channel of a setting cannot be used */
+#define WHY_NO_MODEL "no_model"     /* "why" of an unusable model: there is none of that name */
+#define WHY_BAD_MODEL "bad_model"   /* its file is damaged, or not one that this version reads */
+#define WHY_NOT_LIVE "not_live"     /* its rate or its hop is for files only */
+#define WHY_NO_MODULE "no_module"   /* of a GPU: the CUDA module is not installed */
+#define WHY_BAD_MODULE "bad_module" /* it cannot be loaded, or belongs to another version */
+#define WHY_NO_DEVICE "no_device"   /* there is no such GPU, or no driver for it */
+#define WHY_NO_MEMORY "no_memory"   /* the GPU's memory is full */
+#define WHY_NO_CODE "no_code"       /* the module cannot run this model on this GPU */
+#define CODE_NOT_SAVED "not_saved"  /* the new value is in force, but could not be saved */
+#define CODE_BUSY "busy"            /* too many clients or requests */
+#define CODE_TIMEOUT "timeout"      /* the engine takes too long to load */
+#define CODE_FAILED "failed"        /* anything else */
 
 /* "kind" of a problem in a status. */
 #define KIND_FILE "file"       /* the settings file is not in force */
@@ -76,17 +76,17 @@ enum { CONTROL_MAX_LINE = 16384 }; /* bytes of a request, its newline included *
 
 /* "code" of a problem. Of a file or profile, besides CODE_UNKNOWN_SETTING, BAD_VALUE, TOO_MANY_PROFILES, UNUSABLE,
  * FAILED: */
-#define CODE_DUPLICATE "duplicate"       /* an earlier line sets it, too */
+#define CODE_DUPLICATE "duplicate" /* an earlier line sets it, too */
 #define CODE_BAD_PROFILE "bad_profile"
 #define CODE_BAD_SYNTAX "bad_syntax"
 #define CODE_UNENDED "unended"           /* an unterminated comment or string */
 #define CODE_BAD_ENCODING "bad_encoding" /* not UTF-8 text */
 #define CODE_UNREADABLE "unreadable"
 /* Of a setting: */
-#define CODE_ABSENT "absent"       /* "name" is not present now */
-#define CODE_LOOP "loop"           /* "name" carries the sound of "node" itself, which uses "instead" (if given) */
+#define CODE_ABSENT "absent"         /* "name" is not present now */
+#define CODE_LOOP "loop"             /* "name" carries the sound of "node" itself, which uses "instead" (if given) */
 #define CODE_NO_CHANNEL "no_channel" /* the microphone "name" has no channel "word" */
-#define CODE_TOO_HEAVY "too_heavy" /* the model "name" is too heavy, so "instead" runs */
+#define CODE_TOO_HEAVY "too_heavy"   /* the model "name" is too heavy, so "instead" runs */
 #define CODE_NO_ECHO_CANCEL "no_echo_cancel"
 #define CODE_NO_FILTERS "no_filters" /* the session manager inserts no filters */
 /* Of the GPU; also the values of "gpu_unused". */

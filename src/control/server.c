@@ -29,9 +29,9 @@ struct client {
     size_t n_in;
     char *out;
     size_t n_out, n_sent;
-    bool last; /* disconnect it once it has read its answer */
-    bool waits; /* for an answer that comes later */
-    bool asking; /* its request is being handled: the caller sends the answer */
+    bool last;           /* disconnect it once it has read its answer */
+    bool waits;          /* for an answer that comes later */
+    bool asking;         /* its request is being handled: the caller sends the answer */
     bool watches, stale; /* it watches; a change is to be reported */
     uint64_t heard_at;   /* control.n_heard when it last sent or took something */
 };

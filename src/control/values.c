@@ -9,8 +9,7 @@ static const struct {
     double least, greatest;
     const char *word, *unit;
 } numbers[N_SETTINGS] = {
-#define NUMBER(name, fallback, least, greatest, word, unit, allowed) \
-    [SETTING_##name] = {least, greatest, word, unit},
+#define NUMBER(name, fallback, least, greatest, word, unit, allowed) [SETTING_##name] = {least, greatest, word, unit},
 #define TEXT(name, size, fallback, least, greatest, fits, allowed)
 #define SWITCH(name, fallback)
 #include "control/settings.def"

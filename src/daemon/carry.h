@@ -8,7 +8,7 @@
 
 enum {
     CARRY_LATE_SAMPLES = 5 * 256, /* samples in late hops that make a second bad: 27 ms of dry sound */
-    CARRY_BAD_S = 10,        /* bad seconds minus good ones that make the model too heavy */
+    CARRY_BAD_S = 10,             /* bad seconds minus good ones that make the model too heavy */
     CARRY_WAIT_S = 30,       /* good seconds, minus ten per bad one, before a heavier model is tried; doubles after each
                               * try ... */
     CARRY_WAIT_MAX_S = 3600, /* ... up to this, and is reset once the requested model has had as many */

@@ -23,11 +23,11 @@ enum {
 struct changes {
     struct changes_options options;
     struct in_force now;
-    struct settings base;   /* the settings in force, without the profile */
-    struct settings next;   /* while an engine is loaded: the base settings to put into force then ... */
-    struct settings loaded; /* ... with the profile for which it is loaded */
+    struct settings base;             /* the settings in force, without the profile */
+    struct settings next;             /* while an engine is loaded: the base settings to put into force then ... */
+    struct settings loaded;           /* ... with the profile for which it is loaded */
     char name[256], description[256]; /* of the current microphone */
-    bool no_profile;        /* its profile cannot be used */
+    bool no_profile;                  /* its profile cannot be used */
     struct request waiting[MAX_WAITING];
     unsigned n_waiting;
     unsigned n_reading; /* reloads whose file is being read */
@@ -148,8 +148,10 @@ static void save(struct changes *c, const struct request *r) {
     struct err err;
     c->n_saves++;
     if (errands_send(c->options.errands, run_save, end_save, &x, sizeof x) < 0)
-        tell(r, refuse(err_set(&err, -ENOMEM, "%s is in force, but not saved: out of memory",
-                               settings_name(r->setting)), CODE_NOT_SAVED, &err), &err);
+        tell(r,
+             refuse(err_set(&err, -ENOMEM, "%s is in force, but not saved: out of memory", settings_name(r->setting)),
+                    CODE_NOT_SAVED, &err),
+             &err);
 }
 
 /* Logs the files from which the settings come, and lines of the user's file that have no effect. */
@@ -170,7 +172,7 @@ static void tell_files(const struct changes *c, const char *format) {
 static void end_reload(struct changes *c, int res, const struct err *err) {
     if (res == 0) {
         tell_files(c, c->now.refused.text[0] ? "settings reloaded: %s, as they were before those that are refused"
-                                        : "settings reloaded: %s");
+                                             : "settings reloaded: %s");
         keep_good(c);
     } else {
         if (!c->now.refused.text[0])
@@ -188,7 +190,9 @@ static void refuse_profile(struct changes *c, const struct err *err) {
     c->options.say(SD_ERR, "the profile of %s is not used: %s", c->description, err->text);
     c->no_profile = true;
     c->now.profile_refused = *err;
-    changes_ask(c, &(struct request){.what = REQUEST_MICROPHONE, .name = c->name, .description = c->description,
+    changes_ask(c, &(struct request){.what = REQUEST_MICROPHONE,
+                                     .name = c->name,
+                                     .description = c->description,
                                      .until = now_ms() + CHANGES_PATIENCE_MS});
 }
 

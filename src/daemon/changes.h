@@ -41,12 +41,12 @@ enum { CHANGES_PATIENCE_MS = 120000 }; /* from a request to its usual deadline *
 
 struct request {
     enum { REQUEST_RELOAD, REQUEST_SET, REQUEST_BYPASS, REQUEST_MICROPHONE, REQUEST_PROFILE, REQUEST_UNSET } what;
-    int setting;       /* REQUEST_UNSET, REQUEST_SET: the setting ... */
-    const char *value; /* ... REQUEST_SET: its value for settings_set; valid until changes_ask returns */
-    bool save;         /* REQUEST_SET: also save it */
+    int setting;                    /* REQUEST_UNSET, REQUEST_SET: the setting ... */
+    const char *value;              /* ... REQUEST_SET: its value for settings_set; valid until changes_ask returns */
+    bool save;                      /* REQUEST_SET: also save it */
     const char *name, *description; /* REQUEST_MICROPHONE: the new one; valid as long as value */
     enum { BYPASS_OFF, BYPASS_ON, BYPASS_TOGGLE } bypass;
-    bool own; /* REQUEST_PROFILE: create a profile for the current microphone, or remove it */
+    bool own;      /* REQUEST_PROFILE: create a profile for the current microphone, or remove it */
     int64_t until; /* the deadline in ms, as now_ms() */
     /* Receives the answer: 0 or -errno, and the error. May be NULL. */
     void (*answer)(void *data, const struct request *r, int res, const struct err *err);
@@ -57,7 +57,7 @@ struct request {
 /* The settings in force. */
 struct in_force {
     struct settings settings;
-    int profile; /* index of the active profile in these settings; -1: none */
+    int profile;                /* index of the active profile in these settings; -1: none */
     struct err profile_refused; /* why the current microphone's profile is not active, or "" */
     bool bypass;
     bool loading;        /* an engine for other settings is being loaded */
@@ -66,7 +66,7 @@ struct in_force {
 };
 
 struct changes_options {
-    const char *file; /* as for settings_load */
+    const char *file;        /* as for settings_load */
     struct errands *errands; /* reads and writes files; NULL: files are accessed directly */
     /* Opens the engine and the nodes with these settings; on failure, leaves nothing open. Errors other than -ENOMEM
      * and -EIO may be caused by the settings. */

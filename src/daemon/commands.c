@@ -49,8 +49,8 @@ static void set(struct commands *c, unsigned client, const json_t *request) {
     if (setting < 0)
         control_reply(c->control, client, report_refusal(&err));
     else
-        ask(c, client, (struct request){.what = REQUEST_SET, .setting = setting, .value = value,
-                                        .save = json_is_true(save)});
+        ask(c, client,
+            (struct request){.what = REQUEST_SET, .setting = setting, .value = value, .save = json_is_true(save)});
 }
 
 static void unset(struct commands *c, unsigned client, const json_t *request) {
@@ -122,8 +122,9 @@ static void app(struct commands *c, unsigned client, const json_t *request) {
     struct err err;
     int res = name && choice ? node_choose(c->report.nodes->all[0].node, name, choice, &err) : -EINVAL;
     if (res == -EINVAL) {
-        misused(c, client, "app takes the strings \"name\" and \"choice\", which is \"" CHOICE_ON "\", \"" CHOICE_OFF
-                           "\" or \"" CHOICE_AUTO "\"");
+        misused(c, client,
+                "app takes the strings \"name\" and \"choice\", which is \"" CHOICE_ON "\", \"" CHOICE_OFF
+                "\" or \"" CHOICE_AUTO "\"");
         return;
     }
     if (res == 0)
@@ -138,10 +139,10 @@ void commands_request(void *data, unsigned client, const char *command, const js
     static const struct {
         const char *name;
         void (*run)(struct commands *c, unsigned client, const json_t *request);
-    } commands[] = {
-        {COMMAND_STATUS, status}, {COMMAND_WATCH, watch}, {COMMAND_MICROPHONES, microphones}, {COMMAND_APPS, apps},
-        {COMMAND_APP, app}, {COMMAND_SETTINGS, settings}, {COMMAND_SET, set}, {COMMAND_UNSET, unset},
-        {COMMAND_BYPASS, bypass}, {COMMAND_PROFILE, profile}};
+    } commands[] = {{COMMAND_STATUS, status},  {COMMAND_WATCH, watch}, {COMMAND_MICROPHONES, microphones},
+                    {COMMAND_APPS, apps},      {COMMAND_APP, app},     {COMMAND_SETTINGS, settings},
+                    {COMMAND_SET, set},        {COMMAND_UNSET, unset}, {COMMAND_BYPASS, bypass},
+                    {COMMAND_PROFILE, profile}};
     struct commands *c = data;
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
         if (strcmp(command, commands[i].name) == 0) {

@@ -18,8 +18,9 @@ static int refuse(int res, const char *code, int line, struct err *err) {
 static int check_text(const char *text, size_t n, const char *file, struct err *err) {
     int line = 1;
     if (n >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0)
-        return refuse(err_set(err, -EINVAL, "%s:1: the file begins with a byte order mark; save it as plain UTF-8",
-                              file), CODE_BAD_ENCODING, 1, err);
+        return refuse(
+            err_set(err, -EINVAL, "%s:1: the file begins with a byte order mark; save it as plain UTF-8", file),
+            CODE_BAD_ENCODING, 1, err);
     for (size_t i = 0, length; i < n; i += length) {
         length = text_character(text + i, n - i);
         if (length == 0)
@@ -31,7 +32,8 @@ static int check_text(const char *text, size_t n, const char *file, struct err *
             size_t word = i + strspn(text + i, " \t");
             if (text_begins(text + word, "@include"))
                 return refuse(err_set(err, -EINVAL, "%s:%d: @include is not supported; put all settings in this file",
-                                      file, line), CODE_BAD_SYNTAX, line, err);
+                                      file, line),
+                              CODE_BAD_SYNTAX, line, err);
         }
         line += text[i] == '\n';
     }

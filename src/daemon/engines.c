@@ -45,9 +45,9 @@ struct engines {
     int64_t second_at;
     uint64_t late_hops; /* at the last second */
     struct carry_state carry;
-    int64_t again_at;      /* when AGAIN may start, ... */
-    bool measured_again;   /* ... which it does once */
-    bool notified; /* whether the desktop has been notified since the settings changed */
+    int64_t again_at;    /* when AGAIN may start, ... */
+    bool measured_again; /* ... which it does once */
+    bool notified;       /* whether the desktop has been notified since the settings changed */
 
     bool asked; /* a request for `wanted` that the loader has not started */
     struct settings wanted;
@@ -92,7 +92,10 @@ static struct load_task task_for(const struct engines *e, enum role role, const 
         .hurry = role == REPLACEMENT || role == PROVISIONAL,
         .awake = e->context,
         .poisoned = e->gpu == GPU_POISONED,
-        .demanded = !loader_wants_gpu(s) ? -1 : other_gpu ? SETTING_gpu : newly ? SETTING_engine : -1,
+        .demanded = !loader_wants_gpu(s) ? -1
+                    : other_gpu          ? SETTING_gpu
+                    : newly              ? SETTING_engine
+                                         : -1,
     };
 }
 
@@ -113,8 +116,11 @@ static void happens(struct engines *e, enum gpu_event event) {
     static const struct {
         enum gpu_action action;
         enum role role;
-    } loads[] = {{LOAD_GPU, WANTED},     {LOAD_CPU, STAND_IN},   {LOAD_ANOTHER, REPLACEMENT},
-                 {LOAD_LIGHTER, LIGHTER}, {LOAD_HEAVIER, HEAVIER}};
+    } loads[] = {{LOAD_GPU, WANTED},
+                 {LOAD_CPU, STAND_IN},
+                 {LOAD_ANOTHER, REPLACEMENT},
+                 {LOAD_LIGHTER, LIGHTER},
+                 {LOAD_HEAVIER, HEAVIER}};
     const struct gpu_step step = gpu_next(e->gpu, event);
     const int64_t now = now_ms();
     e->gpu = step.state;
@@ -138,10 +144,7 @@ static void happens(struct engines *e, enum gpu_event event) {
 
 /* Handles that the GPU was refused with this error code. */
 static enum gpu_event refusal(int why) {
-    return why == -EAGAIN                      ? SPARED
-           : why == -ENOMEM || why == -EBUSY   ? NO_ROOM
-           : why == -EIO                       ? BROKEN
-                                               : ABSENT;
+    return why == -EAGAIN ? SPARED : why == -ENOMEM || why == -EBUSY ? NO_ROOM : why == -EIO ? BROKEN : ABSENT;
 }
 
 /* Updates the state when an engine comes into use, whoever passes it to the worker. */
@@ -169,8 +172,7 @@ int engines_take(struct engines *e, const struct ready_engine *ready, const stru
 
 bool engines_has_room(const struct engines *e, const struct settings *s) {
     const unsigned n_streams = PUMP_STREAMS * settings_streams(s);
-    return n_streams <= e->now.n_streams &&
-           (!e->loader.busy || n_streams <= PUMP_STREAMS * e->loader.task.n_pumps);
+    return n_streams <= e->now.n_streams && (!e->loader.busy || n_streams <= PUMP_STREAMS * e->loader.task.n_pumps);
 }
 
 void engines_give_back(struct engines *e, struct engine *engine) {
@@ -197,8 +199,10 @@ static void tell_refused(struct engines *e, enum role role, int res, const struc
         e->now.problem = *err;
         happens(e, refusal(res));
     } else {
-        say(SD_ERR, role == REPLACEMENT ? "cannot replace the engine that failed, trying again: %s"
-                                        : "cannot open the CPU's engine: %s", err->text);
+        say(SD_ERR,
+            role == REPLACEMENT ? "cannot replace the engine that failed, trying again: %s"
+                                : "cannot open the CPU's engine: %s",
+            err->text);
         e->idle_since = now_ms();
     }
 }
@@ -262,8 +266,7 @@ static void replace_lost_engine(struct engines *e) {
 static void step_down(struct engines *e) {
     if (e->gpu & GPU_IN_USE) {
         set_problem(e, CODE_GPU_BUSY, "another program keeps the GPU busy");
-        say(SD_WARNING, "%s: hops are late; the CPU takes over, the GPU is tried again later",
-            e->now.problem.text);
+        say(SD_WARNING, "%s: hops are late; the CPU takes over, the GPU is tried again later", e->now.problem.text);
         notify_once(e, "%s; the processor takes over", e->now.problem.text);
         happens(e, LATE);
     } else if (e->now.lighter) {

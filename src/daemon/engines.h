@@ -50,14 +50,14 @@ void engines_give_back(struct engines *e, struct engine *engine);
 
 /* The load of all pumps together. */
 struct engines_load {
-    bool heard;         /* somebody records (if only a level meter), or plays to the speaker */
-    bool recording;     /* somebody other than a level meter does */
-    bool engine_lost;   /* in any pump, and no other engine is being swapped in there */
-    bool swapping;      /* in any pump */
+    bool heard;       /* somebody records (if only a level meter), or plays to the speaker */
+    bool recording;   /* somebody other than a level meter does */
+    bool engine_lost; /* in any pump, and no other engine is being swapped in there */
+    bool swapping;    /* in any pump */
     uint64_t late_hops;
     unsigned n_stalls; /* as in node_status */
-    unsigned hop;       /* samples, of the audible engine; the longest of all pumps */
-    float share;        /* the share of a hop's duration that the median hop takes; the highest of all pumps */
+    unsigned hop;      /* samples, of the audible engine; the longest of all pumps */
+    float share;       /* the share of a hop's duration that the median hop takes; the highest of all pumps */
 };
 
 /* Does what is due, and returns the ms until the next call, or INT32_MAX. Also call it when engines_fd is readable. */

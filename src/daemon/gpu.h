@@ -19,19 +19,19 @@ enum gpu_state {
 };
 
 enum gpu_event {
-    RECORDING,  /* somebody records, and the settings request a GPU */
-    IDLE,       /* nobody has recorded for gpu_idle_s */
-    LONG_IDLE,  /* nobody has recorded for gpu_release_s, or the settings request no GPU */
-    SPARED,     /* the GPU should not be used: the machine runs on battery, or the GPU sleeps */
-    NO_ROOM,    /* it was refused for lack of memory or time */
-    ABSENT,     /* it was refused and is not available */
-    BROKEN,     /* it failed while opening */
-    GPU_TAKEN,  /* its engine is in use now ... */
-    CPU_TAKEN,  /* ... or the CPU's is */
-    LATE,       /* hops were late in too many seconds */
-    EASY,       /* there is room for a heavier model */
-    LOST,       /* the engine in use failed */
-    RETRY_DUE,  /* it is time to try again */
+    RECORDING,     /* somebody records, and the settings request a GPU */
+    IDLE,          /* nobody has recorded for gpu_idle_s */
+    LONG_IDLE,     /* nobody has recorded for gpu_release_s, or the settings request no GPU */
+    SPARED,        /* the GPU should not be used: the machine runs on battery, or the GPU sleeps */
+    NO_ROOM,       /* it was refused for lack of memory or time */
+    ABSENT,        /* it was refused and is not available */
+    BROKEN,        /* it failed while opening */
+    GPU_TAKEN,     /* its engine is in use now ... */
+    CPU_TAKEN,     /* ... or the CPU's is */
+    LATE,          /* hops were late in too many seconds */
+    EASY,          /* there is room for a heavier model */
+    LOST,          /* the engine in use failed */
+    RETRY_DUE,     /* it is time to try again */
     SETTINGS_READ, /* the reason for not using the GPU may be gone */
     GPU_EVENTS
 };
@@ -51,26 +51,26 @@ enum gpu_action {
 
 /* ROW(states, event, next state or 0 for the same, actions). Without a matching row, nothing happens. */
 #define GPU_TABLE(ROW) \
-    ROW(GPU_RESTS,              RECORDING,     0,            LOAD_GPU) \
-    ROW(GPU_IN_USE,             IDLE,          0,            LOAD_CPU) \
-    ROW(CPU_IN_USE,             LONG_IDLE,     0,            RELEASE) \
-    ROW(GPU_IN_USE,             SPARED,        GPU_LEAVES,   LOAD_CPU | TRY_SOON) \
-    ROW(GPU_MAY_OPEN,           SPARED,        GPU_WAITS,    TRY_SOON) \
-    ROW(GPU_MAY_OPEN,           NO_ROOM,       GPU_WAITS,    BACK_OFF) \
-    ROW(GPU_MAY_OPEN,           ABSENT,        GPU_MISSING,  0) \
-    ROW(GPU_MAY_OPEN,           BROKEN,        GPU_POISONED, RESTART_LATER) \
-    ROW(GPU_MAY_OPEN,           GPU_TAKEN,     GPU_RUNS,     0) \
-    ROW(GPU_LEAVES,             GPU_TAKEN,     GPU_RUNS,     0) \
-    ROW(GPU_RUNS,               CPU_TAKEN,     GPU_RESTS,    0) \
-    ROW(GPU_LEAVES,             CPU_TAKEN,     GPU_WAITS,    0) \
-    ROW(GPU_IN_USE,             LATE,          GPU_LEAVES,   LOAD_CPU | BACK_OFF) \
-    ROW(CPU_IN_USE,             LATE,          0,            LOAD_LIGHTER) \
-    ROW(CPU_IN_USE,             EASY,          0,            LOAD_HEAVIER) \
-    ROW(GPU_IN_USE,             LOST,          GPU_POISONED, LOAD_ANOTHER | RESTART) \
-    ROW(CPU_IN_USE,             LOST,          0,            LOAD_ANOTHER) \
-    ROW(GPU_WAITS,              RETRY_DUE,     GPU_RESTS,    0) \
-    ROW(GPU_WAITS | GPU_MISSING, SETTINGS_READ, GPU_RESTS,   0) \
-    ROW(GPU_LEAVES,             SETTINGS_READ, GPU_RUNS,     0)
+    ROW(GPU_RESTS, RECORDING, 0, LOAD_GPU) \
+    ROW(GPU_IN_USE, IDLE, 0, LOAD_CPU) \
+    ROW(CPU_IN_USE, LONG_IDLE, 0, RELEASE) \
+    ROW(GPU_IN_USE, SPARED, GPU_LEAVES, LOAD_CPU | TRY_SOON) \
+    ROW(GPU_MAY_OPEN, SPARED, GPU_WAITS, TRY_SOON) \
+    ROW(GPU_MAY_OPEN, NO_ROOM, GPU_WAITS, BACK_OFF) \
+    ROW(GPU_MAY_OPEN, ABSENT, GPU_MISSING, 0) \
+    ROW(GPU_MAY_OPEN, BROKEN, GPU_POISONED, RESTART_LATER) \
+    ROW(GPU_MAY_OPEN, GPU_TAKEN, GPU_RUNS, 0) \
+    ROW(GPU_LEAVES, GPU_TAKEN, GPU_RUNS, 0) \
+    ROW(GPU_RUNS, CPU_TAKEN, GPU_RESTS, 0) \
+    ROW(GPU_LEAVES, CPU_TAKEN, GPU_WAITS, 0) \
+    ROW(GPU_IN_USE, LATE, GPU_LEAVES, LOAD_CPU | BACK_OFF) \
+    ROW(CPU_IN_USE, LATE, 0, LOAD_LIGHTER) \
+    ROW(CPU_IN_USE, EASY, 0, LOAD_HEAVIER) \
+    ROW(GPU_IN_USE, LOST, GPU_POISONED, LOAD_ANOTHER | RESTART) \
+    ROW(CPU_IN_USE, LOST, 0, LOAD_ANOTHER) \
+    ROW(GPU_WAITS, RETRY_DUE, GPU_RESTS, 0) \
+    ROW(GPU_WAITS | GPU_MISSING, SETTINGS_READ, GPU_RESTS, 0) \
+    ROW(GPU_LEAVES, SETTINGS_READ, GPU_RUNS, 0)
 
 struct gpu_step {
     enum gpu_state state;

@@ -174,10 +174,11 @@ static int open_cpu(struct loader *l, struct ready_engine *ret, const char *mode
 static int refuse_gpu(int res, struct err *err) {
     if (!err || err->about.code) /* of the model */
         return res;
-    return err_about(err, res, (struct err_about){.code = res == -EBUSY ? CODE_GPU_BUSY
-                                                          : res == -EIO ? CODE_GPU_FAILED
-                                                                        : CODE_NO_GPU,
-                                                  .why = why_gpu(res)});
+    return err_about(err, res,
+                     (struct err_about){.code = res == -EBUSY ? CODE_GPU_BUSY
+                                                : res == -EIO ? CODE_GPU_FAILED
+                                                              : CODE_NO_GPU,
+                                        .why = why_gpu(res)});
 }
 
 static int open_gpu(struct loader *l, struct ready_engine *ret, struct err *err) {
@@ -203,8 +204,10 @@ int loader_spares_gpu(const struct settings *s, bool awake, struct err *err) {
     if (strcmp(s->engine, "auto") != 0)
         return 0;
     if (power_on_battery(sys))
-        return err_about(err, err_set(err, -EAGAIN, "the machine runs on battery, so the GPU is not used "
-                                                    "(engine = \"cuda\" uses it anyway)"),
+        return err_about(err,
+                         err_set(err, -EAGAIN,
+                                 "the machine runs on battery, so the GPU is not used "
+                                 "(engine = \"cuda\" uses it anyway)"),
                          (struct err_about){.code = CODE_ON_BATTERY});
     if (!awake && power_gpu_sleeps(sys)) /* it does not sleep while it is in use */
         return err_about(err, err_set(err, -EAGAIN, "the GPU is asleep and is not woken (engine = \"cuda\" wakes it)"),

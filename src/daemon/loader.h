@@ -17,14 +17,14 @@ struct ready_engine {
     unsigned hop_p99_us, n_streams;
     bool gpu;
     char model[48], engine_name[72], text[128]; /* for display: "base", "cpu (AVX2)", "base on cpu (AVX2)" */
-    struct err problem;  /* why it is not the requested GPU's engine, or "" */
-    int why;             /* the error code of `problem`, or 0 */
-    char too_heavy[48];  /* the requested model for which this machine is too slow, or "" ... */
-    unsigned n_lighter;  /* ... and by how many models this one is lighter */
-    const char *lighter; /* the next lighter model; NULL: none */
-    bool unmeasured;     /* a model that surely fits; the best one for the processor is not measured yet */
-    bool unsure;         /* another measurement may select a heavier model */
-    bool provisional;    /* an engine that surely fits; the GPU's driver, which may hang, has not been tried yet */
+    struct err problem;                         /* why it is not the requested GPU's engine, or "" */
+    int why;                                    /* the error code of `problem`, or 0 */
+    char too_heavy[48];                         /* the requested model for which this machine is too slow, or "" ... */
+    unsigned n_lighter;                         /* ... and by how many models this one is lighter */
+    const char *lighter;                        /* the next lighter model; NULL: none */
+    bool unmeasured;  /* a model that surely fits; the best one for the processor is not measured yet */
+    bool unsure;      /* another measurement may select a heavier model */
+    bool provisional; /* an engine that surely fits; the GPU's driver, which may hang, has not been tried yet */
 };
 
 /* The purpose of loading an engine. */
@@ -44,13 +44,13 @@ enum role {
 struct load_task {
     enum role role;
     struct settings settings;
-    unsigned n_pumps;   /* pumps that the engine must serve */
-    unsigned n_lighter; /* see ready_engine */
+    unsigned n_pumps;    /* pumps that the engine must serve */
+    unsigned n_lighter;  /* see ready_engine */
     const char *instead; /* MEASURED, AGAIN: the current model */
-    bool hurry;         /* do not measure anything */
-    bool awake;         /* this process has a context on the GPU, so the GPU does not sleep */
-    bool poisoned;      /* this process cannot use the GPU */
-    int demanded;       /* the setting that newly requests the GPU, or another GPU; -1: none */
+    bool hurry;          /* do not measure anything */
+    bool awake;          /* this process has a context on the GPU, so the GPU does not sleep */
+    bool poisoned;       /* this process cannot use the GPU */
+    int demanded;        /* the setting that newly requests the GPU, or another GPU; -1: none */
 };
 
 struct load_result {

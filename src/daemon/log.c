@@ -76,8 +76,9 @@ static void log_further(struct node *node, char told[128], char refused[128]) {
     node_status(node, &s);
     const bool speaker = node_kind(node) == NODE_SPEAKER;
     if (s.refused[0] && strcmp(s.refused, refused) != 0)
-        say(SD_WARNING, speaker ? "the sound of %s comes back to %s, which does not play on it"
-                                : "%s carries the sound of %s itself, so that does not use it",
+        say(SD_WARNING,
+            speaker ? "the sound of %s comes back to %s, which does not play on it"
+                    : "%s carries the sound of %s itself, so that does not use it",
             s.refused, node_title(node));
     memcpy(refused, s.refused, sizeof s.refused);
     if (!s.connected || strcmp(s.microphone, told) == 0)

@@ -45,7 +45,7 @@ struct daemon {
     struct log log;
     bool ready; /* the service manager has been notified */
     bool wants_restart;
-    bool changed; /* the log and the service manager are to be updated */
+    bool changed;                                  /* the log and the service manager are to be updated */
     int64_t next_alive, next_status, next_control; /* ms, as now_ms() */
 };
 
@@ -96,8 +96,8 @@ static void tell_microphone(struct daemon *d) {
 /* Opens the engine and the first node. */
 static int open_all(void *data, const struct settings *s, struct err *err) {
     struct daemon *d = data;
-    int res =
-        engines_open(&d->engines, &(struct engines_options){.settings = s, .loaded = engine_loaded, .data = d}, err);
+    int res = engines_open(&d->engines, &(struct engines_options){.settings = s, .loaded = engine_loaded, .data = d},
+                           err);
     if (res)
         return res;
     const struct ready_engine *first = engines_now(d->engines);
@@ -166,10 +166,9 @@ static void reloaded(void *data, const struct request *r, int res, const struct 
 static void reload(struct daemon *d) {
     service_reloading();
     engines_retry(d->engines);
-    changes_ask(d->changes, &(struct request){.what = REQUEST_RELOAD,
-                                              .until = now_ms() + CHANGES_PATIENCE_MS,
-                                              .answer = reloaded,
-                                              .data = d});
+    changes_ask(d->changes,
+                &(struct request){
+                    .what = REQUEST_RELOAD, .until = now_ms() + CHANGES_PATIENCE_MS, .answer = reloaded, .data = d});
 }
 
 /* Handles all pending signals. Returns whether to exit. */
@@ -293,8 +292,8 @@ static int start(struct daemon *d, const char *file, struct err *err) {
     if (res)
         return res;
     d->commands.changes = d->changes;
-    d->commands.report =
-        (struct report){.nodes = &d->nodes, .engine = engines_now(d->engines), .now = changes_now(d->changes)};
+    d->commands.report = (struct report){
+        .nodes = &d->nodes, .engine = engines_now(d->engines), .now = changes_now(d->changes)};
     engines_run(d->engines, node_worker(d->nodes.all[0].node));
     follow(d);
     return 0;

@@ -123,13 +123,13 @@ struct engines_load nodes_load(const struct nodes *s) {
 const char *nodes_state(const struct node *n, bool bypass) {
     struct node_status s;
     node_status(n, &s);
-    return !s.connected                         ? STATE_NO_PIPEWIRE
-           : !s.has_microphone                  ? node_kind(n) == NODE_SPEAKER ? STATE_NO_OUTPUT : STATE_NO_MICROPHONE
-           : !s.n_consumers                     ? STATE_IDLE
-           : !s.passes                          ? STATE_WAITING
-           : s.pump.engine_lost                 ? STATE_ENGINE_LOST
-           : bypass                             ? STATE_BYPASSED
-                                                : STATE_ENHANCING;
+    return !s.connected         ? STATE_NO_PIPEWIRE
+           : !s.has_microphone  ? node_kind(n) == NODE_SPEAKER ? STATE_NO_OUTPUT : STATE_NO_MICROPHONE
+           : !s.n_consumers     ? STATE_IDLE
+           : !s.passes          ? STATE_WAITING
+           : s.pump.engine_lost ? STATE_ENGINE_LOST
+           : bypass             ? STATE_BYPASSED
+                                : STATE_ENHANCING;
 }
 
 bool nodes_settled(const struct nodes *s) {

@@ -13,10 +13,10 @@ struct nodes {
     unsigned n;
     struct {
         struct node *node;
-        char device[256]; /* the microphone or output for which it was opened, or "default" */
-        char told[128];   /* for log.c: the last logged device, "" at first ... */
-        char refused[128]; /* ... and the last logged refused one */
-    } all[WORKER_PUMPS];  /* the first microphone's node comes first */
+        char device[256];        /* the microphone or output for which it was opened, or "default" */
+        char told[128];          /* for log.c: the last logged device, "" at first ... */
+        char refused[128];       /* ... and the last logged refused one */
+    } all[WORKER_PUMPS];         /* the first microphone's node comes first */
     struct node_options options; /* private to nodes.c */
 };
 

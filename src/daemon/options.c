@@ -33,21 +33,11 @@ int options_parse(struct options *ret, int argc, char **argv) {
     *ret = (struct options){0};
     for (int c; (c = getopt_long(argc, argv, "c:khV", options, NULL)) != -1;) {
         switch (c) {
-        case 'c':
-            ret->file = optarg;
-            break;
-        case 'k':
-            ret->check = true;
-            break;
-        case 'h':
-            print_help();
-            return EXIT_SUCCESS;
-        case 'V':
-            puts("primeknetd " PACKAGE_VERSION);
-            return EXIT_SUCCESS;
-        default:
-            fputs("primeknetd --help lists the options\n", stderr);
-            return EXIT_MISUSE;
+        case 'c': ret->file = optarg; break;
+        case 'k': ret->check = true; break;
+        case 'h': print_help(); return EXIT_SUCCESS;
+        case 'V': puts("primeknetd " PACKAGE_VERSION); return EXIT_SUCCESS;
+        default: fputs("primeknetd --help lists the options\n", stderr); return EXIT_MISUSE;
         }
     }
     if (optind < argc) {

@@ -135,8 +135,8 @@ static void add_refused(json_t *list, const char *kind, const struct err *err, c
 }
 
 /* Appends a problem about what a setting lacks. Takes ownership of `more`, the parts of the sentence. */
-__attribute__((format(printf, 5, 6)))
-static void add_missing(json_t *list, int setting, const char *code, json_t *more, const char *format, ...) {
+static void __attribute__((format(printf, 5, 6)))
+add_missing(json_t *list, int setting, const char *code, json_t *more, const char *format, ...) {
     char text[MISSING_BYTES];
     va_list args;
     va_start(args, format);
@@ -168,8 +168,8 @@ static void add_loop(json_t *list, int setting, const struct node *node) {
         add_missing(list, setting, CODE_LOOP, more, "the sound of %s comes back to %s, which %s%s", n.refused,
                     node_title(node), has_other ? "plays on " : "has no other output", has_other ? n.microphone : "");
     else
-        add_missing(list, setting, CODE_LOOP, more, "%s carries the sound of %s itself, which %s%s instead",
-                    n.refused, node_title(node), n.has_microphone ? "follows " : "has no microphone",
+        add_missing(list, setting, CODE_LOOP, more, "%s carries the sound of %s itself, which %s%s instead", n.refused,
+                    node_title(node), n.has_microphone ? "follows " : "has no microphone",
                     n.has_microphone ? n.microphone : "");
 }
 
@@ -236,8 +236,7 @@ static void list_missing(const struct report *r, int setting, json_t *list) {
                 add_absent(list, setting, "", name);
         add_loops(list, setting, r, NODE_MORE_MIC);
         break;
-    default:
-        break;
+    default: break;
     }
 }
 
@@ -290,8 +289,11 @@ static json_t *value(const struct settings *s, int setting) {
 
 /* Builds a setting's value and its origin. */
 static json_t *one_setting(const struct report *r, int setting) {
-    static const char *const origins[] = {[FROM_DEFAULT] = "default", [FROM_FILE] = "file", [FROM_SAVED] = "saved",
-                                          [FROM_NO_FILE] = "none", [FROM_ITS_VALUES] = "values"};
+    static const char *const origins[] = {[FROM_DEFAULT] = "default",
+                                          [FROM_FILE] = "file",
+                                          [FROM_SAVED] = "saved",
+                                          [FROM_NO_FILE] = "none",
+                                          [FROM_ITS_VALUES] = "values"};
     const struct settings *const s = &r->now->settings;
     int line;
     const enum origin from = settings_origin(s, setting, &line);
@@ -385,8 +387,8 @@ static void add_sound(json_t *status, const struct pump_stats *p, const struct p
     json_object_set_new(status, "clips", json_boolean(p->clips));
     const bool known = !bypass && pump_reduction(pump, &reduction, &noise);
     json_object_set_new(status, "noise_in_db", known ? db((double)noise) : json_null());
-    json_object_set_new(status, "noise_reduction_db", known ? json_real(round((double)reduction * 10) / 10)
-                                                            : json_null());
+    json_object_set_new(status, "noise_reduction_db",
+                        known ? json_real(round((double)reduction * 10) / 10) : json_null());
     const bool heard = isfinite(p->speech);
     json_object_set_new(status, "voice", heard ? json_real(round((double)p->speech * 100) / 100) : json_null());
     json_object_set_new(status, "voice_active", heard ? json_boolean(p->speaks) : json_null());
@@ -455,8 +457,8 @@ static json_t *one_stream(struct node *node, bool bypass) {
     bool speaker = node_kind(node) == NODE_SPEAKER;
     json_t *stream = json_pack("{s:s, s:o, s:o, s:s, s:o, s:o}", "kind", speaker ? "speaker" : "microphone", "name",
                                words(node_name(node)), "title", words(node_title(node)), "state",
-                               nodes_state(node, bypass), speaker ? "players" : "recorders",
-                               users(node, add_recorder), speaker ? "output" : "microphone", device(&n));
+                               nodes_state(node, bypass), speaker ? "players" : "recorders", users(node, add_recorder),
+                               speaker ? "output" : "microphone", device(&n));
     json_object_set_new(stream, "brought_back", users(node, add_brought_back));
     json_object_set_new(stream, "loop", n.refused[0] ? words(n.refused) : json_null());
     if (n.n_consumers)
@@ -475,14 +477,12 @@ json_t *report_status(const struct report *r, bool bands) {
     json_t *more = json_array();
     for (unsigned i = 1; i < r->nodes->n; i++)
         json_array_append_new(more, one_stream(r->nodes->all[i].node, r->now->bypass));
-    json_t *status = json_pack("{s:i, s:s, s:s, s:o, s:b, s:o, s:o, s:b, s:o, s:o, s:o, s:o}", "protocol",
-                               CONTROL_PROTOCOL, "version", PACKAGE_VERSION, "state",
-                               nodes_state(first, r->now->bypass), "recorders", users(first, add_recorder), "bypass",
-                               r->now->bypass, "model", words(r->engine->model), "engine",
-                               words(r->engine->engine_name), "swapping",
-                               r->now->loading || p->swapping || r->engine->provisional, "settings",
-                               all_settings(&r->now->settings), "missing", all_missing(r), "problems", problems(r),
-                               "streams", more);
+    json_t *status = json_pack(
+        "{s:i, s:s, s:s, s:o, s:b, s:o, s:o, s:b, s:o, s:o, s:o, s:o}", "protocol", CONTROL_PROTOCOL, "version",
+        PACKAGE_VERSION, "state", nodes_state(first, r->now->bypass), "recorders", users(first, add_recorder), "bypass",
+        r->now->bypass, "model", words(r->engine->model), "engine", words(r->engine->engine_name), "swapping",
+        r->now->loading || p->swapping || r->engine->provisional, "settings", all_settings(&r->now->settings),
+        "missing", all_missing(r), "problems", problems(r), "streams", more);
     if (!status)
         return NULL;
     json_object_set_new(status, "microphones", microphones(r));
@@ -493,9 +493,9 @@ json_t *report_status(const struct report *r, bool bands) {
     json_object_set_new(status, "default", json_boolean(n.is_default));
     json_object_set_new(status, "measuring", json_boolean(r->engine->unmeasured));
     json_object_set_new(status, "loop", n.refused[0] ? words(n.refused) : json_null());
-    json_object_set_new(status, "profile", r->now->profile < 0
-                                               ? json_null()
-                                               : words(r->now->settings.profiles[r->now->profile].microphone));
+    json_object_set_new(status, "profile",
+                        r->now->profile < 0 ? json_null()
+                                            : words(r->now->settings.profiles[r->now->profile].microphone));
     json_object_set_new(status, "profile_refused",
                         r->now->profile_refused.text[0] ? words(r->now->profile_refused.text) : json_null());
     if (n.n_consumers)
@@ -506,7 +506,8 @@ json_t *report_status(const struct report *r, bool bands) {
     json_object_set_new(status, "hop_us", json_integer(lround(p->hop * 1e6 / PUMP_RATE)));
 #define ROW(name, percent) \
     json_object_set_new(status, "hop_" #name "_us", \
-                        p->hop_p50_us ? json_integer(p->hop_##name##_us) : json_null()); /* no hop of this engine yet */
+                        p->hop_p50_us ? json_integer(p->hop_##name##_us) \
+                                      : json_null()); /* no hop of this engine yet */
     TIMES_STATISTICS(ROW)
 #undef ROW
     json_object_set_new(status, "realtime", json_boolean(p->realtime));
@@ -518,9 +519,8 @@ json_t *report_status(const struct report *r, bool bands) {
     json_object_set_new(status, "memory_mib", json_real(round(memory_mib() * 10) / 10));
     json_object_set_new(status, "refused", r->now->refused.text[0] ? words(r->now->refused.text) : json_null());
     json_object_set_new(status, "instead", r->now->refused.text[0] ? json_string(r->now->instead) : json_null());
-    json_object_set_new(status, "gpu_unused", r->engine->problem.text[0]
-                                                  ? about(&r->engine->problem, "text", CODE_NO_GPU)
-                                                  : json_null());
+    json_object_set_new(status, "gpu_unused",
+                        r->engine->problem.text[0] ? about(&r->engine->problem, "text", CODE_NO_GPU) : json_null());
     json_object_set_new(status, "problem", r->engine->problem.text[0] ? words(r->engine->problem.text) : json_null());
     return status;
 }

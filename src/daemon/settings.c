@@ -170,12 +170,15 @@ static int check_text(int setting, const char *text, const char *place, struct e
     const size_t size = rows[setting].type == IS_TEXT ? rows[setting].size : sizeof defaults.model;
     char clean[sizeof defaults.model];
     if (strlen(text) >= size)
-        return refuse_value(setting, err_set(err, -EINVAL, "%s%s is longer than %zu bytes", place,
-                                             settings_name(setting), size - 1), err);
+        return refuse_value(
+            setting, err_set(err, -EINVAL, "%s%s is longer than %zu bytes", place, settings_name(setting), size - 1),
+            err);
     text_copy(clean, sizeof clean, text);
     if (strcmp(clean, text) != 0)
-        return refuse_value(setting, err_set(err, -EINVAL, "%s%s contains a control character or is not UTF-8", place,
-                                             settings_name(setting)), err);
+        return refuse_value(
+            setting,
+            err_set(err, -EINVAL, "%s%s contains a control character or is not UTF-8", place, settings_name(setting)),
+            err);
     return 0;
 }
 
@@ -235,7 +238,7 @@ static const char *word_for(int setting, const char *text) {
     bool on;
     if (!text_switch(text, &on))
         return NULL;
-    return setting == SETTING_speaker                    ? (on ? "default" : "off")
+    return setting == SETTING_speaker                   ? (on ? "default" : "off")
            : setting == SETTING_more_microphones && !on ? "none"
                                                         : NULL;
 }
@@ -287,8 +290,7 @@ static const char *text_in(int setting, const config_setting_t *from, char ret[3
     const bool is_text = rows[setting].type == IS_TEXT;
     double number;
     switch (config_setting_type(from)) {
-    case CONFIG_TYPE_STRING:
-        return config_setting_get_string(from);
+    case CONFIG_TYPE_STRING: return config_setting_get_string(from);
     case CONFIG_TYPE_INT:
     case CONFIG_TYPE_INT64:
         snprintf(ret, 32, "%lld", config_setting_get_int64(from));
@@ -296,10 +298,8 @@ static const char *text_in(int setting, const config_setting_t *from, char ret[3
     case CONFIG_TYPE_FLOAT:
         snprintf(ret, 32, "%.17g", config_setting_get_float(from));
         return rows[setting].type == IS_NUMBER ? ret : NULL;
-    case CONFIG_TYPE_BOOL:
-        return is_text ? NULL : config_setting_get_bool(from) ? "true" : "false";
-    default:
-        return NULL;
+    case CONFIG_TYPE_BOOL: return is_text ? NULL : config_setting_get_bool(from) ? "true" : "false";
+    default: return NULL;
     }
 }
 
@@ -313,8 +313,9 @@ static int read_value(struct settings *s, const struct conf *conf, const config_
     if (res)
         return refuse_value(setting, res, err);
     if (s->lines[setting])
-        return err_about(err, err_set(err, -EINVAL, "%sa duplicate: %s is already in line %d", place,
-                                      settings_name(setting), s->lines[setting]),
+        return err_about(err,
+                         err_set(err, -EINVAL, "%sa duplicate: %s is already in line %d", place, settings_name(setting),
+                                 s->lines[setting]),
                          (struct err_about){.code = CODE_DUPLICATE, .setting = settings_name(setting)});
     const bool unquoted = config_setting_type(from) == CONFIG_TYPE_BOOL || config_setting_is_aggregate(from);
     char number[32];
@@ -323,9 +324,10 @@ static int read_value(struct settings *s, const struct conf *conf, const config_
     if (res)
         return res;
     if (!text || !put(s, setting, text))
-        return refuse_value(setting, err_set(err, -EINVAL, "%s%s must be %s%s", place, settings_name(setting),
-                                             settings_allowed(setting),
-                                             unquoted ? "; put words in \"quotation marks\"" : ""), err);
+        return refuse_value(setting,
+                            err_set(err, -EINVAL, "%s%s must be %s%s", place, settings_name(setting),
+                                    settings_allowed(setting), unquoted ? "; put words in \"quotation marks\"" : ""),
+                            err);
     s->lines[setting] = conf_line(from);
     return 0;
 }
@@ -343,13 +345,10 @@ static int read_setting(struct settings *s, const struct conf *conf, const confi
 static char *profile_text(struct profile *p, int setting, size_t *size) {
     switch (setting) {
 #define ROW(name, bytes) \
-    case SETTING_##name: \
-        *size = bytes; \
-        return p->name;
+    case SETTING_##name: *size = bytes; return p->name;
         PROFILE_SETTINGS(ROW)
 #undef ROW
-    default:
-        return NULL;
+    default: return NULL;
     }
 }
 
@@ -381,7 +380,8 @@ static int read_in_profile(struct profile *p, struct settings *read, const struc
         return refuse_profile(err_set(err, -EINVAL,
                                       "%s:%d: a profile has one microphone, by its name, and may have strength, "
                                       "floor_db, low_cut_hz and model",
-                                      conf->file, conf_line(from)), conf_line(from), err);
+                                      conf->file, conf_line(from)),
+                              conf_line(from), err);
     return 0;
 }
 
@@ -394,19 +394,20 @@ static int read_profile(struct settings *s, const struct conf *conf, const confi
             return res;
     }
     if (!p.microphone[0])
-        return refuse_profile(err_set(err, -EINVAL, "%s:%d: this profile does not name its microphone", conf->file,
-                                      p.line), p.line, err);
+        return refuse_profile(
+            err_set(err, -EINVAL, "%s:%d: this profile does not name its microphone", conf->file, p.line), p.line, err);
     if (s->n_profiles == MAX_PROFILES)
-        return err_about(err, err_set(err, -EINVAL, "%s:%d: there are more than %d profiles", conf->file, p.line,
-                                      MAX_PROFILES),
-                         (struct err_about){.code = CODE_TOO_MANY_PROFILES, .line = p.line});
+        return err_about(
+            err, err_set(err, -EINVAL, "%s:%d: there are more than %d profiles", conf->file, p.line, MAX_PROFILES),
+            (struct err_about){.code = CODE_TOO_MANY_PROFILES, .line = p.line});
     s->profiles[s->n_profiles++] = p;
     return 0;
 }
 
 static int refuse_profiles(const struct conf *conf, const config_setting_t *wrong, struct err *err) {
     return refuse_profile(err_set(err, -EINVAL, "%s:%d: profiles must be a list, ( { microphone = NAME; ... }, ... )",
-                                  conf->file, conf_line(wrong)), conf_line(wrong), err);
+                                  conf->file, conf_line(wrong)),
+                          conf_line(wrong), err);
 }
 
 static int read_profiles(struct settings *s, const struct conf *conf, const config_setting_t *list, struct err *err) {
@@ -501,8 +502,10 @@ static int read_level_target(struct settings *s, const struct conf *conf, const 
     char number[32];
     const char *text = text_in(SETTING_level, from, number);
     if (!text || !value_number(SETTING_level, text, &target) || !isfinite(target))
-        return refuse_value(SETTING_level, err_set(err, -EINVAL, "%s:%d: %s must be a number from -32 to -14",
-                                                   conf->file, conf_line(from), config_setting_name(from)), err);
+        return refuse_value(SETTING_level,
+                            err_set(err, -EINVAL, "%s:%d: %s must be a number from -32 to -14", conf->file,
+                                    conf_line(from), config_setting_name(from)),
+                            err);
     if (value_number(SETTING_level, "auto", &automatic) && s->level == automatic)
         s->level = target;
     return 0;
@@ -545,8 +548,8 @@ int settings_set(struct settings *s, int setting, const char *text, struct err *
     if (res)
         return res;
     if (!put(s, setting, text))
-        return refuse_value(setting, err_set(err, -EINVAL, "%s must be %s", settings_name(setting),
-                                             settings_allowed(setting)), err);
+        return refuse_value(
+            setting, err_set(err, -EINVAL, "%s must be %s", settings_name(setting), settings_allowed(setting)), err);
     for (int i = 0; i < N_SETTINGS; i++)
         s->live |= covers(setting, i) ? bit(i) : 0;
     return 0;
@@ -880,8 +883,9 @@ static const char about_saved[] =
 static int read_saved(struct settings *ret, const char *file, struct err *err) {
     char path[sizeof ret->file];
     if (!saved_path(path, file))
-        return err_set(err, -ENOENT, "there is no folder to save settings in: neither XDG_CONFIG_HOME nor HOME names a "
-                                     "folder, or the path is too long");
+        return err_set(err, -ENOENT,
+                       "there is no folder to save settings in: neither XDG_CONFIG_HOME nor HOME names a "
+                       "folder, or the path is too long");
     int res = settings_read(ret, path, err);
     if (!is_absent(res))
         return res;

@@ -25,7 +25,7 @@
     ROW(model, 1024)
 
 struct profile {
-    char microphone[256]; /* as settings.microphone, but never "default" */
+    char microphone[256];                /* as settings.microphone, but never "default" */
 #define ROW(name, size) char name[size]; /* as for settings_set; "": not in the profile */
     PROFILE_SETTINGS(ROW)
 #undef ROW
@@ -50,7 +50,7 @@ struct settings {
     char named_preset[16]; /* the chosen preset, even if other settings override some of its values; "": none */
     unsigned n_profiles;
     struct profile profiles[MAX_PROFILES];
-    char file[1024], saved[1024]; /* paths of the file and the saved file, "" if there is none */
+    char file[1024], saved[1024];                   /* paths of the file and the saved file, "" if there is none */
     int lines[N_SETTINGS], saved_lines[N_SETTINGS]; /* each setting's line in them; 0: none */
     unsigned live, in_profile; /* bit i: setting i differs from the files; setting i comes from the active profile */
     unsigned n_hidden;

@@ -17,11 +17,11 @@
 #include <stdbool.h>
 
 struct choice {
-    const char *model; /* "large", "base" or "small" */
-    float p99_us;      /* p99 of a hop of choice_measured(); a lower bound if measuring stopped early */
-    float limit_us;    /* the limit for this p99 */
+    const char *model;   /* "large", "base" or "small" */
+    float p99_us;        /* p99 of a hop of choice_measured(); a lower bound if measuring stopped early */
+    float limit_us;      /* the limit for this p99 */
     unsigned n_measured; /* measurements so far */
-    bool remembered;   /* read from the state file instead of measured now */
+    bool remembered;     /* read from the state file instead of measured now */
 };
 
 /* The model that was measured last: the chosen one, or `base` if `small` was chosen. */

@@ -45,13 +45,13 @@ struct engine_controls {
 
 /* Options of engine_open. */
 struct engine_options {
-    const char *name;   /* "cpu", "cuda", "null" (outputs the delayed input, for tests) or "auto" (cuda, else cpu) */
-    const char *gpu;    /* cuda: the GPU's number or UUID; NULL: 0 */
+    const char *name; /* "cpu", "cuda", "null" (outputs the delayed input, for tests) or "auto" (cuda, else cpu) */
+    const char *gpu;  /* cuda: the GPU's number or UUID; NULL: 0 */
     unsigned n_streams;
-    unsigned max_hops;  /* how many hops of a job are worth computing together: 1 for live sound, more for files, for
+    unsigned max_hops; /* how many hops of a job are worth computing together: 1 for live sound, more for files, for
                          * which an engine may use more memory. Does not limit the hops of a job. */
-    const char *isa;    /* cpu: the instruction set, named as in kernels.c; NULL: the best */
-    bool exact;         /* cpu: float matrix products even where bfloat16 or int16 is faster, for comparisons */
+    const char *isa;   /* cpu: the instruction set, named as in kernels.c; NULL: the best */
+    bool exact;        /* cpu: float matrix products even where bfloat16 or int16 is faster, for comparisons */
 };
 
 /* Opens an engine and allocates everything it needs. The model must outlive it. Returns 0 or a negative errno. */

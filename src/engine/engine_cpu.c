@@ -25,10 +25,10 @@ struct stream {
 /* A thread's own net, STFT and buffers. */
 struct worker {
     struct stft *stft;
-    struct net *net;                /* the first worker's owns the weights of all */
-    struct pool pool;               /* owns the arrays below */
-    float *in;                      /* [hop] */
-    float complex *spectrum;        /* [n_bins] */
+    struct net *net;                   /* the first worker's owns the weights of all */
+    struct pool pool;                  /* owns the arrays below */
+    float *in;                         /* [hop] */
+    float complex *spectrum;           /* [n_bins] */
     float *features, *mask, *rotation; /* [n_positions] times 3, 1, 2 */
 };
 

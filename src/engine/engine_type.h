@@ -35,7 +35,7 @@ struct engine_type {
                 struct err *err);
     void (*close)(struct engine *e);
     int (*process)(struct engine *e, const struct engine_job *jobs, unsigned n_jobs);
-    int (*threads)(struct engine *e, unsigned n); /* NULL: ignores the number */
+    int (*threads)(struct engine *e, unsigned n);                   /* NULL: ignores the number */
     void (*reset)(struct engine *e, unsigned stream, bool forgets); /* forgets: also the network's state */
     void (*tail)(const struct engine *e, unsigned stream, float *tail);
 };

@@ -9,16 +9,19 @@
 static const float least_db = -12, greatest_db = 18;
 /* Time constants, of speech; the short ones hold while the gain is more than far_db off. */
 static const float far_db = 4, attack_s = 1, far_attack_s = .2f, release_s = 3, far_release_s = 1;
-static const float sudden_db = 8;                /* above the target: how loud a block may be */
-static const float another_db = 10;              /* between two talkers */
-static const float sure = .75f;                  /* the probability of speech of a quieter talker */
+static const float sudden_db = 8;   /* above the target: how loud a block may be */
+static const float another_db = 10; /* between two talkers */
+static const float sure = .75f;     /* the probability of speech of a quieter talker */
 static const float block_s = .1f;
-static const float least_lufs = -70;             /* the absolute gate of BS.1770 */
-static const float switch_db_per_s = 400;        /* to switch the level on or off */
-static const float ceiling = .867f;              /* -1 dBTP, less the error of this interpolation */
-static const float usual_ceiling = .84f;         /* leaves room for peaks between the samples that follow */
+static const float least_lufs = -70;                     /* the absolute gate of BS.1770 */
+static const float switch_db_per_s = 400;                /* to switch the level on or off */
+static const float ceiling = .867f;                      /* -1 dBTP, less the error of this interpolation */
+static const float usual_ceiling = .84f;                 /* leaves room for peaks between the samples that follow */
 static const float recover_db_per_s = 20, hold_s = .05f; /* longer than a period of the lowest voice */
-enum { PIECE = 32, BEFORE = LEVEL_TAPS - 1 };  /* samples that the limiter attenuates together, and samples before
+enum {
+    PIECE = 32,
+    BEFORE = LEVEL_TAPS - 1
+}; /* samples that the limiter attenuates together, and samples before
                                                 * them */
 
 /* BS.1770-4, annex 2. The other two phases are these reversed. */

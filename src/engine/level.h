@@ -34,9 +34,9 @@ enum { LEVEL_BLOCKS = 30, LEVEL_TAPS = 12 };
 
 /* One channel of a sound. All zeros: no input yet. */
 struct level_channel {
-    float *x;                    /* [n] the block, finite, changed in place; NULL: the channel has none */
+    float *x;                      /* [n] the block, finite, changed in place; NULL: the channel has none */
     double shelf[2], high_pass[2]; /* states of the K-weighting */
-    float given[LEVEL_TAPS - 1]; /* the last output samples, limited */
+    float given[LEVEL_TAPS - 1];   /* the last output samples, limited */
 };
 
 struct level_block { /* means of 0.1 s of speech */
@@ -45,16 +45,16 @@ struct level_block { /* means of 0.1 s of speech */
 
 struct level {
     double rate;
-    double shelf[5], high_pass[5];   /* coefficients: b0, b1, b2, a1, a2 */
-    _Atomic float target;            /* LUFS; NAN: off */
-    double energy, probability;      /* sums over the current block of speech ... */
-    double n;                        /* ... and its samples */
+    double shelf[5], high_pass[5];           /* coefficients: b0, b1, b2, a1, a2 */
+    _Atomic float target;                    /* LUFS; NAN: off */
+    double energy, probability;              /* sums over the current block of speech ... */
+    double n;                                /* ... and its samples */
     struct level_block blocks[LEVEL_BLOCKS]; /* this talker's last ones, oldest first */
     unsigned n_blocks;
-    float wanted_db;                 /* the gain that the voice needs */
-    float gain_db, gain;             /* the gain after the last sample */
-    float limit;                     /* the limiter's gain ... */
-    unsigned held;                   /* ... and samples until it may rise */
+    float wanted_db;     /* the gain that the voice needs */
+    float gain_db, gain; /* the gain after the last sample */
+    float limit;         /* the limiter's gain ... */
+    unsigned held;       /* ... and samples until it may rise */
 };
 
 /* rate in Hz. The level starts switched off. */
@@ -65,7 +65,6 @@ float level_target(const struct level *l);         /* as last set */
 
 /* Processes the next n samples of each channel of the network's output. probability: that they are speech (voice.h);
  * NAN: unknown. */
-void level_process(struct level *l, struct level_channel *channels, unsigned n_channels, unsigned n,
-                   float probability);
+void level_process(struct level *l, struct level_channel *channels, unsigned n_channels, unsigned n, float probability);
 
 #endif

@@ -11,8 +11,8 @@ static double now_us(clockid_t clock) {
     return t.tv_sec * 1e6 + t.tv_nsec * 1e-3;
 }
 
-int measure_hops(struct engine *e, unsigned n_hops, clockid_t clock, float *us, float limit_us,
-                 unsigned give_up, const _Atomic bool *stop) {
+int measure_hops(struct engine *e, unsigned n_hops, clockid_t clock, float *us, float limit_us, unsigned give_up,
+                 const _Atomic bool *stop) {
     unsigned hop = engine_hop(e), done = 0, slow = 0;
     float *buffer = malloc(hop * sizeof *buffer);
     if (!buffer)

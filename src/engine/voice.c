@@ -7,13 +7,13 @@
 #include <string.h>
 
 /* Chosen so that silero-vad on clean recordings agrees (docs/quality.md). */
-static const float mean_s = .032f;      /* time constant of the levels */
-static const float slope = .17f;        /* of the logistic function, per dB */
-static const float below_db = 30;       /* this far below the voice's level, the probability is 0.5 */
-static const float usual_db = -25;      /* the initial level of a voice, dBFS */
+static const float mean_s = .032f; /* time constant of the levels */
+static const float slope = .17f;   /* of the logistic function, per dB */
+static const float below_db = 30;  /* this far below the voice's level, the probability is 0.5 */
+static const float usual_db = -25; /* the initial level of a voice, dBFS */
 static const float least_db = -60, greatest_db = -5;
-static const float rise_s = .53f;       /* time constant of the voice's level towards louder sound ... */
-static const float fall_db_per_s = 2;   /* ... and its fall, while there is speech below it */
+static const float rise_s = .53f;     /* time constant of the voice's level towards louder sound ... */
+static const float fall_db_per_s = 2; /* ... and its fall, while there is speech below it */
 static const float hold_s = .3f;
 static const double centre_hz = 894, quality = .235; /* of the band-pass: 200 to 4000 Hz */
 

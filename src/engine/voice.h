@@ -20,8 +20,8 @@ struct voice_band {
 
 /* Fields that voice_init does not set start as zeros. */
 struct voice {
-    float b, a[2];    /* the filter's coefficients */
-    float keep;       /* the decay of a mean, per hop */
+    float b, a[2]; /* the filter's coefficients */
+    float keep;    /* the decay of a mean, per hop */
     float hop_s;
     unsigned n_later; /* hops from the input to its output */
     struct voice_band in, out;

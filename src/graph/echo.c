@@ -38,7 +38,7 @@ static int begin(struct echo *e) {
         SPA_DICT_ITEM_INIT("webrtc.high_pass_filter", "false"),
     };
     const struct spa_audio_info_raw mono = SPA_AUDIO_INFO_RAW_INIT(.format = SPA_AUDIO_FORMAT_F32P, .rate = PUMP_RATE,
-            .channels = 1, .position = {SPA_AUDIO_CHANNEL_MONO});
+                                                                   .channels = 1, .position = {SPA_AUDIO_CHANNEL_MONO});
     const int r = spa_audio_aec_init(e->aec, &SPA_DICT_INIT_ARRAY(items), &mono);
     if (r >= 0)
         spa_audio_aec_activate(e->aec); /* WebRTC's plugin does not need it, and returns an error */

@@ -14,7 +14,7 @@ static struct guard {
     void *handled; /* what libpipewire's handlers know the stream by */
     struct spa_hook listener;
     bool startable;
-} *guards;
+} * guards;
 
 /* libpipewire's handlers, which are the same for every stream, and those in their place. */
 static const struct pw_client_node_events *handlers;
@@ -32,8 +32,8 @@ static bool is_usable(const struct spa_pod *config) {
     struct spa_pod *format = NULL;
     return config &&
            spa_pod_parse_object(config, SPA_TYPE_OBJECT_ParamPortConfig, NULL, SPA_PARAM_PORT_CONFIG_direction,
-                   SPA_POD_Id(&direction), SPA_PARAM_PORT_CONFIG_mode, SPA_POD_Id(&mode),
-                   SPA_PARAM_PORT_CONFIG_format, SPA_POD_OPT_Pod(&format)) >= 0 &&
+                                SPA_POD_Id(&direction), SPA_PARAM_PORT_CONFIG_mode, SPA_POD_Id(&mode),
+                                SPA_PARAM_PORT_CONFIG_format, SPA_POD_OPT_Pod(&format)) >= 0 &&
            mode == SPA_PARAM_PORT_CONFIG_MODE_dsp && format;
 }
 

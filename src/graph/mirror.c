@@ -198,7 +198,7 @@ void mirror_read_name(char ret[256], const char *value) {
 
 void mirror_property(struct mirror *m, uint32_t subject, const char *key, const char *value) {
     static const char *const keys[][2] = {{"default.audio.source", "default.configured.audio.source"},
-            {"default.audio.sink", "default.configured.audio.sink"}};
+                                          {"default.audio.sink", "default.configured.audio.sink"}};
     if (subject == 0) {
         const char *const *const own_keys = keys[m->own.kind == NODE_SPEAKER];
         if (!key || strcmp(key, own_keys[0]) == 0)

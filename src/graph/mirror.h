@@ -17,7 +17,7 @@
 
 #define MIRROR_NONE UINT32_MAX /* the id of no object */
 
-#define INPUTS_MAX 64u /* at most: inputs of one microphone to mix */
+#define INPUTS_MAX 64u            /* at most: inputs of one microphone to mix */
 #define MORE_MIC ENHANCED_MIC "." /* prefix of node.name for further microphones; the microphone's name follows */
 
 enum mirror_role {
@@ -32,32 +32,32 @@ struct mirror_node {
     uint32_t id;
     enum mirror_role role;
     char name[256], description[128], application[128]; /* application: the application's name, or "" */
-    bool meter;      /* ROLE_RECORDER: a level meter */
-    bool listens;    /* ROLE_RECORDER: records a microphone for an application; not a level meter, not half of a filter,
+    bool meter;                                         /* ROLE_RECORDER: a level meter */
+    bool listens; /* ROLE_RECORDER: records a microphone for an application; not a level meter, not half of a filter,
                       * not the monitor of an output */
     struct volume volume; /* up to date for microphones and for this program's streams */
-    bool hardware;   /* belongs to a device */
-    unsigned priority; /* priority.session */
-    char group[128]; /* node.link-group, or "": sound that enters one node of a group may leave by another */
-    bool failed;     /* PipeWire has failed to start it, and has removed its links */
-    bool watched;    /* for registry.c: the node is bound, so failed, meter, listens and group are up to date */
-    uint64_t serial; /* object.serial */
-    bool autoconnects; /* ROLE_RECORDER, ROLE_PLAYER: the session manager should link it */
-    char wanted[256]; /* of these roles: its initial target.object, a name or serial; "": none */
+    bool hardware;        /* belongs to a device */
+    unsigned priority;    /* priority.session */
+    char group[128];      /* node.link-group, or "": sound that enters one node of a group may leave by another */
+    bool failed;          /* PipeWire has failed to start it, and has removed its links */
+    bool watched;         /* for registry.c: the node is bound, so failed, meter, listens and group are up to date */
+    uint64_t serial;      /* object.serial */
+    bool autoconnects;    /* ROLE_RECORDER, ROLE_PLAYER: the session manager should link it */
+    char wanted[256];     /* of these roles: its initial target.object, a name or serial; "": none */
 
     /* State of reconcile.c. */
-    bool fed;          /* this node's sound reaches it; for a speaker: its sound reaches this node */
-    bool loops;        /* ROLE_MICROPHONE, ROLE_OUTPUT: was fed, and has not been linked to anything else since */
-    bool takes_all;    /* another program moves streams to it, this node's own capture stream among them */
+    bool fed;            /* this node's sound reaches it; for a speaker: its sound reaches this node */
+    bool loops;          /* ROLE_MICROPHONE, ROLE_OUTPUT: was fed, and has not been linked to anything else since */
+    bool takes_all;      /* another program moves streams to it, this node's own capture stream among them */
     uint64_t moved_back; /* the serial of such a node from which it was moved back; 0: none */
-    bool linked;       /* linked to this node's visible stream */
-    bool was_linked;   /* has ever been linked to anything */
+    bool linked;         /* linked to this node's visible stream */
+    bool was_linked;     /* has ever been linked to anything */
     unsigned n_unlinked; /* how often ask_anew was set while it should have been linked to this node and was not */
-    bool awaited;      /* restored to this node, but not linked yet */
-    bool brought_back; /* restored to this node, and linked since */
-    uint64_t asked;    /* the serial of the node to which it was last moved; 0: none */
-    bool anew;         /* ... and is to be moved once more if that had no effect */
-    bool settled;      /* its target has matched its application's choice */
+    bool awaited;        /* restored to this node, but not linked yet */
+    bool brought_back;   /* restored to this node, and linked since */
+    uint64_t asked;      /* the serial of the node to which it was last moved; 0: none */
+    bool anew;           /* ... and is to be moved once more if that had no effect */
+    bool settled;        /* its target has matched its application's choice */
     enum { DUE_NOTHING, DUE_MOVE, DUE_RELEASE } due; /* the action that a new choice for its application requires */
 };
 
@@ -92,12 +92,12 @@ struct mirror {
     /* The node itself; node.c sets these fields. */
     struct {
         enum node_kind kind;
-        const char *name;                 /* node.name of its visible stream */
-        const char *microphone;           /* as in node_options, or NULL */
+        const char *name;       /* node.name of its visible stream */
+        const char *microphone; /* as in node_options, or NULL */
         struct channel channel;
-        uint32_t capture, source;         /* its streams' nodes, or MIRROR_NONE */
-        const char *target;               /* wishes.target when its capture stream was opened */
-        bool transparent;                 /* as in node_transparent */
+        uint32_t capture, source; /* its streams' nodes, or MIRROR_NONE */
+        const char *target;       /* wishes.target when its capture stream was opened */
+        bool transparent;         /* as in node_transparent */
     } own;
 
     unsigned n_nodes, n_ports, n_links, n_targets, n_metadata;
@@ -125,11 +125,11 @@ struct mirror {
         char default_name[256]; /* ... the default at that time ... */
         char target[256];       /* ... and the target that it requested */
     } followed;
-    char kept[256];      /* node.name of the last linked microphone that does not loop */
-    bool keeps;          /* it is requested by name, in place of one that loops */
-    uint64_t released;   /* the serial of the device to and from which the device stream was moved; 0: none */
-    unsigned n_looped;   /* of a speaker that should leave its output: how often ask_anew has been set since */
-    bool ask_anew;       /* at the next reconcile, have the session manager look again at unlinked streams */
+    char kept[256];    /* node.name of the last linked microphone that does not loop */
+    bool keeps;        /* it is requested by name, in place of one that loops */
+    uint64_t released; /* the serial of the device to and from which the device stream was moved; 0: none */
+    unsigned n_looped; /* of a speaker that should leave its output: how often ask_anew has been set since */
+    bool ask_anew;     /* at the next reconcile, have the session manager look again at unlinked streams */
 };
 
 /* Each adds an object, all zeros except its id. The pointer is valid until the next object is added; NULL: out of
@@ -145,7 +145,7 @@ void mirror_remove(struct mirror *m, uint32_t id); /* ignores an unknown id */
 void mirror_report_node(struct mirror_node *node, bool failed);
 void mirror_report_link(struct mirror *m, struct mirror_link *link, bool active, bool failed);
 
-struct mirror_node *mirror_node(const struct mirror *m, uint32_t id); /* NULL: unknown */
+struct mirror_node *mirror_node(const struct mirror *m, uint32_t id);       /* NULL: unknown */
 struct mirror_node *mirror_serial(const struct mirror *m, uint64_t serial); /* by object.serial */
 struct mirror_node *mirror_named(const struct mirror *m, enum mirror_role role, const char *name); /* by node.name */
 struct mirror_link *mirror_link(const struct mirror *m, uint32_t id);
@@ -157,8 +157,8 @@ const char *mirror_application(const struct mirror_node *node);
 /* Sets a choice for an application; returns as choices_set does. */
 int mirror_choose(struct mirror *m, const char *application, const char *choice);
 
-uint32_t mirror_visible(const struct mirror *m); /* the node of this node's visible stream, or MIRROR_NONE */
-bool mirror_is_default(const struct mirror *m); /* this node is the default */
+uint32_t mirror_visible(const struct mirror *m);         /* the node of this node's visible stream, or MIRROR_NONE */
+bool mirror_is_default(const struct mirror *m);          /* this node is the default */
 bool mirror_is_silenced(const struct mirror_node *node); /* muted, or its volume is 0 */
 bool mirror_has_role(const struct mirror *m, enum mirror_role role); /* any node has it */
 

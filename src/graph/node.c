@@ -66,7 +66,7 @@ static const struct wait_row {
     [LINK_FAILED] = {300, 80000, open_anew},    /* PipeWire could not set up a link of the visible stream */
     [STREAM_FAILED] = {300, 80000, open_anew},  /* PipeWire could not start a stream */
     [DEAF] = {RECONNECT_FIRST_MS, RECONNECT_MAX_MS, NULL}, /* a part of the graph could not be read */
-    [MUTED] = {400, 400, end_fade},             /* the fade before another microphone: two of the longest quanta */
+    [MUTED] = {400, 400, end_fade}, /* the fade before another microphone: two of the longest quanta */
 };
 
 static void on_wait(void *data, uint64_t expirations) {
@@ -103,8 +103,7 @@ static bool is_wrong(const struct node *n) {
     if (n->kind == NODE_SPEAKER || !s->capture)
         return false;
     return strcmp(s->target, w->target) != 0 || s->canceller != canceller(n) ||
-           (w->microphone != MIRROR_NONE &&
-                   (strcmp(s->channel, w->channel) != 0 || s->n_inputs != w->n_inputs));
+           (w->microphone != MIRROR_NONE && (strcmp(s->channel, w->channel) != 0 || s->n_inputs != w->n_inputs));
 }
 
 static bool is_unused(const struct node *n) {
@@ -177,8 +176,7 @@ static int follow_capture(struct node *n) {
     if (!w->capture)
         streams_close_capture(&n->streams);
     else if (!n->streams.capture && w->needed && n->registry.core && !n->repair.waiting)
-        return streams_open_capture(&n->streams, n->registry.core, w->target, w->channel, w->n_inputs,
-                canceller(n));
+        return streams_open_capture(&n->streams, n->registry.core, w->target, w->channel, w->n_inputs, canceller(n));
     if (is_wrong(n) && n->fade == FADE_NONE) {
         n->fade = FADE_OUT;
         pump_mute(n->pump, true);
@@ -192,8 +190,7 @@ static bool is_complete(const struct node *n) {
     const struct mirror *const m = &n->registry.mirror;
     const enum mirror_role role = n->kind == NODE_SPEAKER ? ROLE_OUTPUT : ROLE_MICROPHONE;
     const bool linked = n->wishes.microphone != MIRROR_NONE || !n->wishes.capture || !n->wishes.needed;
-    return m->complete && mirror_node(m, mirror_visible(m)) &&
-           (linked || !mirror_has_role(m, role));
+    return m->complete && mirror_node(m, mirror_visible(m)) && (linked || !mirror_has_role(m, role));
 }
 
 /* Computes the wishes from the mirror and carries them out. */
@@ -313,8 +310,7 @@ static void on_stall_tick(void *data, uint64_t expirations) {
     (void)expirations;
     struct node *const n = data;
     const bool passed = n->stall.passes;
-    const enum stall_action action =
-            stall_tick(&n->stall, streams_blocks(&n->streams), streams_cycles(&n->streams));
+    const enum stall_action action = stall_tick(&n->stall, streams_blocks(&n->streams), streams_cycles(&n->streams));
     if (action == STALL_REOPEN && (n->kind != NODE_SPEAKER || !streams_run(&n->streams)))
         open_anew(n);
     else if (action != STALL_WAIT)
@@ -390,9 +386,10 @@ static char *copy(const char *text) {
 static int set_microphone(struct node *n, const char *microphone, const char *channel, struct err *err) {
     struct channel chosen;
     if (!channel_parse(&chosen, channel))
-        return err_set(err, -EINVAL,
-                "channel \"%s\" is neither mix, nor a number from 1 to %d, nor a channel's name (FL, FR, AUX0...)",
-                channel, CHANNEL_GREATEST);
+        return err_set(
+            err, -EINVAL,
+            "channel \"%s\" is neither mix, nor a number from 1 to %d, nor a channel's name (FL, FR, AUX0...)", channel,
+            CHANNEL_GREATEST);
     free(n->microphone);
     n->microphone = copy(microphone);
     n->channel = chosen;
@@ -458,7 +455,7 @@ static int open_library(struct node *n, struct err *err) {
     n->threads.data_loop = n->context ? pw_context_get_data_loop(n->context) : NULL;
     if (!n->threads.data_loop)
         return err_set(err, -EIO, "PipeWire's client library does not start with its %s: %s", CLIENT_CONF,
-                n->context ? "context.num-data-loops is 0" : strerror(errno));
+                       n->context ? "context.num-data-loops is 0" : strerror(errno));
     n->threads.utils = pw_context_get_object(n->context, SPA_TYPE_INTERFACE_ThreadUtils);
     if (!n->threads.utils)
         n->threads.utils = pw_thread_utils_get();
@@ -495,10 +492,13 @@ int node_open(struct node **ret, const struct node_options *options, struct err 
     n->errands = options->errands;
     n->repair.pause_ms = RECONNECT_FIRST_MS;
     const bool speaker = n->kind == NODE_SPEAKER, more = n->kind == NODE_MORE_MIC;
-    snprintf(n->name, sizeof n->name, "%s%s", speaker ? ENHANCED_SPEAKER : more ? MORE_MIC : ENHANCED_MIC,
-            more ? options->microphone : "");
+    snprintf(n->name, sizeof n->name, "%s%s",
+             speaker ? ENHANCED_SPEAKER
+             : more  ? MORE_MIC
+                     : ENHANCED_MIC,
+             more ? options->microphone : "");
     snprintf(n->title, sizeof n->title, "%s%s%s", speaker ? "Enhanced Speaker" : "Enhanced Mic", more ? ": " : "",
-            more ? options->microphone : "");
+             more ? options->microphone : "");
     set_parts(n, options);
     int r = set_microphone(n, options->microphone, options->channel, err);
     if (r == 0)
@@ -577,7 +577,7 @@ int node_choose(struct node *n, const char *application, const char *choice, str
         return err_set(err, -ENOENT, "no application \"%s\" records", application);
     if (n->wishes.filtered[0] && strcmp(choice, CHOICE_OFF) == 0)
         return err_set(err, -ENOTSUP, "%s hears Enhanced Mic like all applications: \"transparent\" is true",
-                application);
+                       application);
     int res = mirror_choose(m, application, choice);
     if (res)
         return err_set(err, res, "\"%s\" is not kept: %s", choice, strerror(-res));

@@ -18,12 +18,12 @@ struct node;
 
 struct node_options {
     enum node_kind kind;
-    const char *microphone; /* node.name, node.description or object.serial of the microphone (microphone.h); NULL or
+    const char *microphone;  /* node.name, node.description or object.serial of the microphone (microphone.h); NULL or
                              * "": the system's default. For a speaker: the output's node.name */
-    const char *channel;    /* "mix" (or NULL), a channel's name such as "FR" or "AUX1", or its number from "1" */
+    const char *channel;     /* "mix" (or NULL), a channel's name such as "FR" or "AUX1", or its number from "1" */
     struct errands *errands; /* writes files; NULL: the node writes them itself */
-    struct worker *worker;  /* NULL: the node opens one, with threads created like PipeWire's own ... */
-    struct engine *engine;  /* ... and with this and the next two fields, as in worker_options */
+    struct worker *worker;   /* NULL: the node opens one, with threads created like PipeWire's own ... */
+    struct engine *engine;   /* ... and with this and the next two fields, as in worker_options */
     unsigned hop_p99_us;
     void (*release)(void *data, struct engine *engine);
     void (*changed)(void *data); /* node_status or the list of node_microphones may have changed. Called only from
@@ -42,14 +42,14 @@ struct node_status {
     bool has_microphone;  /* a microphone is linked, or would be if somebody recorded; speaker: an output exists */
     unsigned n_consumers; /* links from the visible stream; speaker: links to it that carry samples */
     unsigned n_recorders; /* of these, those that are not level meters (streams with stream.monitor) */
-    unsigned n_brought_back; /* applications restored to the node after it was gone */
-    unsigned rate;        /* of the graph, Hz; 0 while the graph does not run */
+    unsigned n_brought_back;  /* applications restored to the node after it was gone */
+    unsigned rate;            /* of the graph, Hz; 0 while the graph does not run */
     const char *echo_problem; /* why a requested echo canceller does not run, or "" */
-    bool lacks_channel;   /* the microphone lacks the chosen channel, so its mix is used */
-    bool lacks_filters;   /* the session manager cannot do what node_transparent requests */
-    bool passes;          /* blocks pass from the microphone to recorders; speaker: from players to the output */
-    unsigned n_stalls;    /* how often the node flushed or reopened its streams because no block passed (stall.h) */
-    char refused[128];    /* node.description of the microphone that is not used because it carries this node's own
+    bool lacks_channel;       /* the microphone lacks the chosen channel, so its mix is used */
+    bool lacks_filters;       /* the session manager cannot do what node_transparent requests */
+    bool passes;              /* blocks pass from the microphone to recorders; speaker: from players to the output */
+    unsigned n_stalls;        /* how often the node flushed or reopened its streams because no block passed (stall.h) */
+    char refused[128];        /* node.description of the microphone that is not used because it carries this node's own
                            * sound, or of the output whose sound returns to this speaker, or "" */
     char microphone[128]; /* node.description of the microphone that is linked, or would be if somebody recorded, or "";
                            * speaker: of the output */
@@ -60,7 +60,7 @@ struct node_status {
         bool turned_down; /* its volume is 0; otherwise it is muted */
         char description[128];
     } silenced;
-    bool is_default;      /* the user has selected it as the default */
+    bool is_default;        /* the user has selected it as the default */
     struct pump_stats pump; /* with the echo canceller's delay */
 };
 

@@ -16,7 +16,7 @@ enum wait_for { UNUSED, FORGOTTEN, IN_VAIN, LINK_FAILED, STREAM_FAILED, DEAF, MU
 struct node {
     enum node_kind kind;
     char name[288], title[288]; /* node.name and node.description of the visible stream */
-    char *microphone; /* as in node_options, or NULL */
+    char *microphone;           /* as in node_options, or NULL */
     struct channel channel;
     void (*changed)(void *data);
     void *data;
@@ -55,10 +55,10 @@ struct node {
         bool runs;
     } waits[N_WAITS];
     enum { FADE_NONE, FADE_OUT, FADE_DONE } fade; /* of the input, before the capture stream is reopened */
-    bool lingered; /* the UNUSED timer has expired */
-    struct spa_source *asked; /* an event: the owner has changed something, so dispatch */
-    struct stall stall;   /* detects that no blocks pass */
-    struct stall silence; /* detects digital silence in all blocks since the capture stream started */
+    bool lingered;                                /* the UNUSED timer has expired */
+    struct spa_source *asked;                     /* an event: the owner has changed something, so dispatch */
+    struct stall stall;                           /* detects that no blocks pass */
+    struct stall silence;           /* detects digital silence in all blocks since the capture stream started */
     struct spa_source *stall_timer; /* runs while stall.watched */
     uint64_t driver;   /* the serial of the device to which this connection's capture stream was last linked; 0: none */
     bool stale_memory; /* that device is gone: see watch_driver */

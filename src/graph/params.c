@@ -18,16 +18,17 @@ static const struct spa_pod *build_props(const struct params *p, struct spa_pod_
 }
 
 static const struct spa_pod *build_strength_info(const struct params *p, struct spa_pod_builder *b) {
-    return spa_pod_builder_add_object(b, SPA_TYPE_OBJECT_PropInfo, SPA_PARAM_PropInfo, SPA_PROP_INFO_name,
-            SPA_POD_String("strength"), SPA_PROP_INFO_description, SPA_POD_String("How much of the noise is removed"),
-            SPA_PROP_INFO_type, SPA_POD_CHOICE_RANGE_Float(p->strength, p->least, p->greatest), SPA_PROP_INFO_params,
-            SPA_POD_Bool(true));
+    return spa_pod_builder_add_object(
+        b, SPA_TYPE_OBJECT_PropInfo, SPA_PARAM_PropInfo, SPA_PROP_INFO_name, SPA_POD_String("strength"),
+        SPA_PROP_INFO_description, SPA_POD_String("How much of the noise is removed"), SPA_PROP_INFO_type,
+        SPA_POD_CHOICE_RANGE_Float(p->strength, p->least, p->greatest), SPA_PROP_INFO_params, SPA_POD_Bool(true));
 }
 
 static const struct spa_pod *build_bypass_info(const struct params *p, struct spa_pod_builder *b) {
     return spa_pod_builder_add_object(b, SPA_TYPE_OBJECT_PropInfo, SPA_PARAM_PropInfo, SPA_PROP_INFO_name,
-            SPA_POD_String("bypass"), SPA_PROP_INFO_description, SPA_POD_String("Pass the sound through unchanged"),
-            SPA_PROP_INFO_type, SPA_POD_CHOICE_Bool(p->bypass), SPA_PROP_INFO_params, SPA_POD_Bool(true));
+                                      SPA_POD_String("bypass"), SPA_PROP_INFO_description,
+                                      SPA_POD_String("Pass the sound through unchanged"), SPA_PROP_INFO_type,
+                                      SPA_POD_CHOICE_Bool(p->bypass), SPA_PROP_INFO_params, SPA_POD_Bool(true));
 }
 
 void params_build(const struct params *p, struct spa_pod_builder *b, const struct spa_pod *ret[PARAMS_CONTROLS]) {

@@ -232,7 +232,7 @@ static unsigned count_inputs(const struct mirror *m, uint32_t microphone) {
 /* The microphone that the device stream would follow, or follows, though it loops. Where the default is none, the
  * session manager takes what it likes. NULL: it follows no such. */
 static const struct mirror_node *find_refused(const struct mirror *m, const struct wishes *w, const char *chosen,
-        const struct mirror_node *found) {
+                                              const struct mirror_node *found) {
     const struct mirror_node *const by_default = mirror_named(m, ROLE_MICROPHONE, m->default_name);
     const struct mirror_node *const linked = mirror_node(m, w->microphone);
     if (chosen)
@@ -253,7 +253,7 @@ static bool followed_same_default(const struct mirror *m) {
 /* Predicts the microphone of the next capture stream: the last one's, unless something on which the session manager
  * bases its choice has changed. NULL: probably none. */
 static const struct mirror_node *find_expected(const struct mirror *m, const struct wishes *w,
-        const struct mirror_node *found) {
+                                               const struct mirror_node *found) {
     const struct mirror_node *const followed = m->followed.serial ? mirror_serial(m, m->followed.serial) : NULL;
     const struct mirror_node *const by_default = mirror_named(m, ROLE_MICROPHONE, m->default_name);
     const bool lost = m->own.capture != MIRROR_NONE && m->own.capture == m->followed.capture && m->followed.linked;
@@ -299,10 +299,11 @@ static bool is_filter(const struct mirror *m) {
 
 /* Not the linked microphone where the default is used and has changed: as the filter's own target, that would stay. */
 static void choose_filtered(const struct mirror *m, struct wishes *w) {
-    const struct mirror_node *const by_default =
-            chosen_microphone(m) ? NULL : mirror_named(m, ROLE_MICROPHONE, m->default_name);
-    const struct mirror_node *const microphone =
-            by_default && !by_default->loops ? by_default : mirror_node(m, w->expected);
+    const struct mirror_node *const by_default = chosen_microphone(m)
+                                                     ? NULL
+                                                     : mirror_named(m, ROLE_MICROPHONE, m->default_name);
+    const struct mirror_node *const microphone = by_default && !by_default->loops ? by_default
+                                                                                  : mirror_node(m, w->expected);
     if (is_filter(m) && microphone && m->own.source != MIRROR_NONE)
         snprintf(w->filtered, sizeof w->filtered, "%s", microphone->name);
 }
@@ -323,8 +324,8 @@ static bool is_forgotten(struct mirror *m, const struct wishes *w) {
         snprintf(m->followed.target, sizeof m->followed.target, "%s", m->own.target);
     }
     const bool meant = m->followed.linked && mirror_serial(m, m->followed.serial) && followed_same_default(m);
-    return m->complete && w->metadata != MIRROR_NONE && m->own.capture != MIRROR_NONE &&
-           w->microphone == MIRROR_NONE && !w->quiet && mirror_has_role(m, ROLE_MICROPHONE) && !meant;
+    return m->complete && w->metadata != MIRROR_NONE && m->own.capture != MIRROR_NONE && w->microphone == MIRROR_NONE &&
+           !w->quiet && mirror_has_role(m, ROLE_MICROPHONE) && !meant;
 }
 
 /* ---- what to tell the session manager ---------------------------------------------------------------------------- */
@@ -414,8 +415,7 @@ static void ask_back(struct mirror *m, struct wishes *w, enum mirror_role role, 
         recall_misled(m, node);
         const struct recall_stream stream = recall_stream(m, node);
         node->awaited = node->role == role && !node->linked && !stream.misled &&
-                        recall_has(&m->noted, m->instance, &stream) &&
-                        set_target(w, node->id, "target.object", serial);
+                        recall_has(&m->noted, m->instance, &stream) && set_target(w, node->id, "target.object", serial);
         if (node->awaited)
             node->asked = serial;
     }
@@ -428,8 +428,8 @@ static void note(struct mirror *m, struct wishes *w, enum mirror_role role, cons
     for (unsigned i = 0; i < m->n_nodes; i++) {
         const struct mirror_node *const node = &m->nodes[i];
         const struct recall_stream stream = recall_stream(m, node);
-        const bool chosen =
-                !(mirror_is_default(m) || is_filter(m)) || leads(m, own, mirror_target(m, node)) == LEADS_HERE;
+        const bool chosen = !(mirror_is_default(m) || is_filter(m)) ||
+                            leads(m, own, mirror_target(m, node)) == LEADS_HERE;
         const bool wanted = node->awaited || stream.misled || (node->linked && !node->meter && chosen);
         if (node->role == role && wanted)
             recall_add(&now, &stream);
@@ -539,7 +539,7 @@ static bool is_moved_by_program(const struct mirror_node *node, const struct mir
  * start stays there: the user moved it while this program did not run. A recorder that this node restored was not moved
  * by the user. */
 static void keep_choice(struct mirror *m, struct wishes *w, struct mirror_node *node, bool on,
-        const struct mirror_node *own) {
+                        const struct mirror_node *own) {
     struct mirror_target *const target = mirror_target(m, node);
     const struct mirror_node *const goal = on ? own : mirror_node(m, w->expected);
     const struct mirror_node *const led = find_led(m, target);
@@ -595,7 +595,7 @@ static bool wants(const struct mirror_node *node, const struct mirror_node *sour
 
 /* Whether a recorder that is not linked yet will probably be linked to this node. */
 static bool comes_here(const struct mirror *m, const struct wishes *w, const struct mirror_node *node,
-        const struct mirror_node *own) {
+                       const struct mirror_node *own) {
     const struct mirror_node *const filtered = mirror_named(m, ROLE_MICROPHONE, w->filtered);
     const char *const choice = choices_find(m->choices, mirror_application(node));
     const struct mirror_target *const target = mirror_target(m, node);

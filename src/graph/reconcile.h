@@ -10,10 +10,10 @@
 struct wishes {
     /* The links. */
     unsigned n_consumers, n_recorders, n_brought_back; /* as in node_status */
-    uint32_t microphone;               /* the node to which the device stream is linked, or MIRROR_NONE */
-    uint32_t expected;                 /* that node, or the one to which a capture stream would probably be linked;
+    uint32_t microphone; /* the node to which the device stream is linked, or MIRROR_NONE */
+    uint32_t expected;   /* that node, or the one to which a capture stream would probably be linked;
                                         * MIRROR_NONE: none */
-    bool quiet;                        /* ignore the capture stream: it is linked to an output's monitor, unrequested */
+    bool quiet;          /* ignore the capture stream: it is linked to an output's monitor, unrequested */
 
     /* The streams. */
     bool capture;       /* the capture stream may be open ... */
@@ -35,7 +35,7 @@ struct wishes {
 
     /* Requests to the session manager. */
     uint32_t metadata; /* the metadata object to listen to, or MIRROR_NONE */
-    bool more; /* the array was full: call again */
+    bool more;         /* the array was full: call again */
     unsigned n_targets;
     struct wishes_target {
         uint32_t node;
@@ -43,8 +43,8 @@ struct wishes {
         uint64_t serial; /* the value; 0: remove the property */
     } targets[RECALL_STREAMS];
     bool in_vain; /* a stream should be linked, or moved, and is not: set mirror.ask_anew after a while */
-    bool noted;  /* mirror.noted has changed: save it */
-    bool chosen; /* mirror.choices has changed: save it */
+    bool noted;   /* mirror.noted has changed: save it */
+    bool chosen;  /* mirror.choices has changed: save it */
 };
 
 void reconcile(struct mirror *m, struct wishes *ret);

@@ -52,7 +52,7 @@ static void add_link(struct mirror *m, uint32_t id, const struct spa_dict *props
 }
 
 static void on_global(void *data, uint32_t id, uint32_t permissions, const char *type, uint32_t version,
-        const struct spa_dict *props) {
+                      const struct spa_dict *props) {
     (void)permissions, (void)version;
     struct registry *const r = data;
     if (!props)
@@ -113,7 +113,7 @@ static void on_node_info(void *data, const struct pw_node_info *info) {
 }
 
 static void on_node_param(void *data, int seq, uint32_t id, uint32_t index, uint32_t next,
-        const struct spa_pod *param) {
+                          const struct spa_pod *param) {
     (void)seq, (void)index, (void)next;
     const struct watched *const w = data;
     struct mirror_node *const node = mirror_node(&w->registry->mirror, w->id);
@@ -255,7 +255,7 @@ static const struct pw_core_events manager_events = {
 
 /* After a client's first request, PipeWire does not report the properties of objects unknown to it at that time. */
 static void on_manager_global(void *data, uint32_t id, uint32_t permissions, const char *type, uint32_t version,
-        const struct spa_dict *props) {
+                              const struct spa_dict *props) {
     (void)permissions, (void)version;
     struct registry *const r = data;
     if (strcmp(type, PW_TYPE_INTERFACE_Node) != 0 || !props)
@@ -275,7 +275,7 @@ static void set_filter(struct registry *r, const char *filtered) {
     char *const value = filtered[0] && target ? json_dumps(target, JSON_COMPACT) : NULL;
     pw_metadata_set_property(r->manager.filters, r->manager.filter, "filter.smart.target", "Spa:String:JSON", value);
     pw_metadata_set_property(r->manager.filters, r->manager.filter, "filter.smart", "Spa:String:JSON",
-            value ? "true" : NULL);
+                             value ? "true" : NULL);
     free(value);
     json_decref(target);
 }
@@ -293,8 +293,8 @@ static bool follow_filters(struct registry *r, const struct wishes *w) {
     if (r->manager.filters_id != m->filters)
         leave_filters(r);
     if (!r->manager.filters && m->filters && w->filtered[0]) {
-        r->manager.filters =
-                pw_registry_bind(r->manager.registry, m->filters, PW_TYPE_INTERFACE_Metadata, PW_VERSION_METADATA, 0);
+        r->manager.filters = pw_registry_bind(r->manager.registry, m->filters, PW_TYPE_INTERFACE_Metadata,
+                                              PW_VERSION_METADATA, 0);
         r->manager.filters_id = m->filters;
     }
     const bool same = m->own.source == r->manager.filter && strcmp(w->filtered, r->manager.filtered) == 0;
@@ -325,8 +325,7 @@ static bool follow_manager(struct registry *r, uint32_t id) {
     if (!r->manager.registry)
         return false;
     pw_registry_add_listener(r->manager.registry, &r->manager.registry_listener, &manager_registry_events, r);
-    r->manager.metadata =
-            pw_registry_bind(r->manager.registry, id, PW_TYPE_INTERFACE_Metadata, PW_VERSION_METADATA, 0);
+    r->manager.metadata = pw_registry_bind(r->manager.registry, id, PW_TYPE_INTERFACE_Metadata, PW_VERSION_METADATA, 0);
     if (!r->manager.metadata)
         return false;
     pw_metadata_add_listener(r->manager.metadata, &r->manager.metadata_listener, &metadata_events, r);
@@ -349,7 +348,7 @@ bool registry_follow(struct registry *r, const struct wishes *w) {
         char serial[24];
         snprintf(serial, sizeof serial, "%" PRIu64, target->serial);
         pw_metadata_set_property(r->manager.metadata, target->node, target->key, target->serial ? "Spa:Id" : NULL,
-                target->serial ? serial : NULL);
+                                 target->serial ? serial : NULL);
     }
     const bool filters = !r->manager.registry || follow_filters(r, w);
     return all && filters && r->manager.id == w->metadata;
@@ -397,8 +396,7 @@ int registry_connect(struct registry *r) {
 
 void registry_disconnect(struct registry *r) {
     struct watched *w;
-    spa_list_consume(w, &r->watched, list)
-        unwatch(w);
+    spa_list_consume(w, &r->watched, list) unwatch(w);
     leave_manager(r);
     mirror_clear(&r->mirror);
     r->registry = destroy_proxy(r->registry, &r->registry_listener);

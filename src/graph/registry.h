@@ -39,7 +39,7 @@ struct registry {
     } manager;
 };
 
-void registry_init(struct registry *r); /* set context, changed, lost, data and mirror.own.name first */
+void registry_init(struct registry *r);   /* set context, changed, lost, data and mirror.own.name first */
 int registry_connect(struct registry *r); /* 0, or -errno; then call registry_disconnect to clean up */
 void registry_disconnect(struct registry *r);
 

@@ -4,8 +4,7 @@ bool stall_watch(struct stall *s, bool watched, unsigned n_blocks, unsigned n_cy
     if (watched == s->watched)
         return false;
     const bool passed = s->passes;
-    *s = (struct stall){
-            .watched = watched, .n = s->n, .n_blocks = n_blocks, .n_cycles = n_cycles, .tried = s->tried};
+    *s = (struct stall){.watched = watched, .n = s->n, .n_blocks = n_blocks, .n_cycles = n_cycles, .tried = s->tried};
     return passed;
 }
 

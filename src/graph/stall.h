@@ -12,8 +12,8 @@
 
 #include <stdbool.h>
 
-#define STALL_TICK_MS 100   /* between two calls of stall_tick */
-#define STALL_FIRST_MS 300  /* without a block before the first action */
+#define STALL_TICK_MS 100  /* between two calls of stall_tick */
+#define STALL_FIRST_MS 300 /* without a block before the first action */
 #define STALL_MAX_MS 80000
 #define STALL_STANDING 10
 
@@ -25,9 +25,9 @@ enum stall_action {
 
 /* All zeros: nobody records. */
 struct stall {
-    bool watched;    /* somebody records, and a microphone is linked */
-    bool passes;     /* a block has passed in the last STALL_FIRST_MS, after the watch started */
-    unsigned n;      /* total number of actions */
+    bool watched; /* somebody records, and a microphone is linked */
+    bool passes;  /* a block has passed in the last STALL_FIRST_MS, after the watch started */
+    unsigned n;   /* total number of actions */
     /* Private. */
     unsigned n_blocks, n_cycles;
     unsigned missing; /* ticks since the last block */

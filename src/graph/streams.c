@@ -14,7 +14,7 @@
  * shares by its file descriptor's number: where a new driver has the number of one that is gone, the streams get the
  * old one's clock. */
 #define FROZEN_TRIGGERS 32
-#define INAUDIBLE 1e-10f /* a tenth of a 32-bit sample's last bit: what a resampler's filter leaves of silence */
+#define INAUDIBLE 1e-10f        /* a tenth of a 32-bit sample's last bit: what a resampler's filter leaves of silence */
 #define VOICE "primeknet.voice" /* a property of the visible node */
 
 struct pw_stream *streams_visible(const struct streams *s) {
@@ -398,11 +398,8 @@ static const struct pw_stream_events capture_events = {
 };
 
 static const struct pw_stream_events source_events = {
-    PW_VERSION_STREAM_EVENTS,
-    .process = on_source_process,
-    .io_changed = on_source_io,
-    .param_changed = on_source_param,
-    .state_changed = on_source_state,
+    PW_VERSION_STREAM_EVENTS,         .process = on_source_process,     .io_changed = on_source_io,
+    .param_changed = on_source_param, .state_changed = on_source_state,
 };
 
 static const struct pw_stream_events echo_events = {
@@ -420,12 +417,12 @@ static const struct pw_filter_events pacer_events = {
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
 static int connect_stream(const struct streams *s, struct pw_stream *stream, enum pw_direction direction,
-        uint32_t channel, unsigned n_inputs, enum pw_stream_flags flags) {
+                          uint32_t channel, unsigned n_inputs, enum pw_stream_flags flags) {
     const bool visible = stream == streams_visible(s);
     uint8_t buffer[2048];
     struct spa_pod_builder builder = SPA_POD_BUILDER_INIT(buffer, sizeof buffer);
-    struct spa_audio_info_raw info = SPA_AUDIO_INFO_RAW_INIT(
-            .format = SPA_AUDIO_FORMAT_F32P, .rate = PUMP_RATE, .channels = 1, .position = {channel});
+    struct spa_audio_info_raw info = SPA_AUDIO_INFO_RAW_INIT(.format = SPA_AUDIO_FORMAT_F32P, .rate = PUMP_RATE,
+                                                             .channels = 1, .position = {channel});
     for (unsigned i = 0; i < n_inputs; i++)
         info.position[i] = SPA_AUDIO_CHANNEL_AUX0 + i;
     if (n_inputs)
@@ -434,12 +431,13 @@ static int connect_stream(const struct streams *s, struct pw_stream *stream, enu
     const struct spa_pod *params[2 + PARAMS_CONTROLS] = {
         spa_format_audio_raw_build(&builder, SPA_PARAM_EnumFormat, &info),
         spa_pod_builder_add_object(&builder, SPA_TYPE_OBJECT_ParamBuffers, SPA_PARAM_Buffers, SPA_PARAM_BUFFERS_buffers,
-                SPA_POD_CHOICE_RANGE_Int(4, 2, 16))};
+                                   SPA_POD_CHOICE_RANGE_Int(4, 2, 16))};
     if (visible)
         params_build(s->params, &builder, params + 2);
     const int r = pw_stream_connect(stream, direction, PW_ID_ANY,
-            flags | PW_STREAM_FLAG_AUTOCONNECT | PW_STREAM_FLAG_MAP_BUFFERS | PW_STREAM_FLAG_RT_PROCESS, params,
-            visible ? 2 + PARAMS_CONTROLS : 2);
+                                    flags | PW_STREAM_FLAG_AUTOCONNECT | PW_STREAM_FLAG_MAP_BUFFERS |
+                                        PW_STREAM_FLAG_RT_PROCESS,
+                                    params, visible ? 2 + PARAMS_CONTROLS : 2);
     guard_add(pw_stream_get_core(stream), true);
     return r;
 }
@@ -447,7 +445,7 @@ static int connect_stream(const struct streams *s, struct pw_stream *stream, enu
 /* Adds the properties that both streams and the pacer share: they are scheduled together, run on one data loop even
  * where PipeWire (from 1.2 on) has several, and are never linked to each other. part: "" for the visible stream. */
 static struct pw_properties *share(const struct streams *s, const char *part, const char *part_title,
-        struct pw_properties *p) {
+                                   struct pw_properties *p) {
     if (!p)
         return NULL;
     pw_properties_set(p, PW_KEY_NODE_GROUP, s->name);
@@ -471,14 +469,15 @@ static struct pw_properties *visible_properties(struct streams *s, const char *c
 /* Of a stream that people do not choose, for which the session manager finds a device: target, or "" for the default.
  * Passive: alone it keeps no microphone awake, and no output. */
 static struct pw_properties *hidden_properties(const struct streams *s, const char *part, const char *part_title,
-        const char *category, const char *target) {
+                                               const char *category, const char *target) {
     return share(s, part, part_title,
-            pw_properties_new(PW_KEY_MEDIA_TYPE, "Audio", PW_KEY_MEDIA_CATEGORY, category, PW_KEY_MEDIA_ROLE, "DSP",
-                    PW_KEY_NODE_PASSIVE, "true", PW_KEY_TARGET_OBJECT, target[0] ? target : NULL, NULL));
+                 pw_properties_new(PW_KEY_MEDIA_TYPE, "Audio", PW_KEY_MEDIA_CATEGORY, category, PW_KEY_MEDIA_ROLE,
+                                   "DSP", PW_KEY_NODE_PASSIVE, "true", PW_KEY_TARGET_OBJECT, target[0] ? target : NULL,
+                                   NULL));
 }
 
 static struct pw_properties *device_properties(struct streams *s, const char *part, const char *part_title,
-        const char *category, const char *target) {
+                                               const char *category, const char *target) {
     snprintf(s->target, sizeof s->target, "%s", target);
     s->suspended.formatless = true;
     s->suspended.device |= s->suspended.visible;
@@ -486,7 +485,7 @@ static struct pw_properties *device_properties(struct streams *s, const char *pa
 }
 
 int streams_open_capture(struct streams *s, struct pw_core *core, const char *target, const char *channel,
-        unsigned n_inputs, struct canceller *canceller) {
+                         unsigned n_inputs, struct canceller *canceller) {
     const bool speaker = s->kind == NODE_SPEAKER;
     struct pw_properties *const p = speaker ? visible_properties(s, "Audio/Sink")
                                             : device_properties(s, "capture.", "'s input", "Capture", target);
@@ -496,7 +495,7 @@ int streams_open_capture(struct streams *s, struct pw_core *core, const char *ta
     s->n_inputs = n_inputs;
     atomic_store(&s->sounds, false);
     const uint32_t position = channel_position(s->channel);
-    pw_properties_set(p, "channelmix.normalize", "true");       /* or two channels add up */
+    pw_properties_set(p, "channelmix.normalize", "true"); /* or two channels add up */
     if (position != SPA_AUDIO_CHANNEL_MONO || n_inputs)
         pw_properties_set(p, PW_KEY_STREAM_DONT_REMIX, "true"); /* these channels alone */
     if (!speaker)

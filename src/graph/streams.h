@@ -32,7 +32,7 @@ struct streams {
     struct pw_loop *owner_loop;
     struct spa_source *frozen; /* an event of owner_loop: the source's clock has stopped, so reconnect */
     void *data;
-    unsigned quantum;          /* the quantum that the source requests (node.latency) */
+    unsigned quantum; /* the quantum that the source requests (node.latency) */
 
     /* The open streams; NULL: closed. */
     struct pw_stream *capture, *source, *echo;
@@ -40,9 +40,9 @@ struct streams {
     struct spa_hook capture_listener, source_listener, echo_listener, pacer_listener;
     char target[256], channel[16]; /* with which the device stream and the capture stream were opened ... */
     unsigned n_inputs;
-    float mixed[MIXED_MAX];        /* the mix of a block of these inputs; data loop only */
-    struct canceller *canceller;   /* ... and the capture stream's echo canceller, or NULL */
-    char played[256];              /* the output with which the echo stream was opened */
+    float mixed[MIXED_MAX];      /* the mix of a block of these inputs; data loop only */
+    struct canceller *canceller; /* ... and the capture stream's echo canceller, or NULL */
+    char played[256];            /* the output with which the echo stream was opened */
     bool quiet, pacing;
     struct {
         bool formatless;      /* the device stream has no format (any more) */
@@ -53,16 +53,16 @@ struct streams {
     const char *voice; /* the visible stream's property "primeknet.voice": "true", "false" or "unknown" */
 
     struct {
-        struct pw_stream *input;        /* = capture, or NULL: its samples are ignored */
-        struct canceller *canceller;    /* as above, while `input` is set */
-        struct spa_io_position *clock;  /* of the source */
-        uint64_t position, nsec;        /* of the last trigger; both, because two drivers may have the same position */
-        uint64_t duration;              /* of the source's last cycle, in graph samples at ... */
-        unsigned rate;                  /* ... Hz; 0: none yet */
-        bool begins;                    /* the source has been triggered; its next call is the first of the cycle */
-        unsigned n_repeats;             /* consecutive triggers at the same clock position */
-        unsigned n_silent;              /* the pacer's cycles since the capture stream last ran */
-        bool idle;                      /* nobody records */
+        struct pw_stream *input;       /* = capture, or NULL: its samples are ignored */
+        struct canceller *canceller;   /* as above, while `input` is set */
+        struct spa_io_position *clock; /* of the source */
+        uint64_t position, nsec;       /* of the last trigger; both, because two drivers may have the same position */
+        uint64_t duration;             /* of the source's last cycle, in graph samples at ... */
+        unsigned rate;                 /* ... Hz; 0: none yet */
+        bool begins;                   /* the source has been triggered; its next call is the first of the cycle */
+        unsigned n_repeats;            /* consecutive triggers at the same clock position */
+        unsigned n_silent;             /* the pacer's cycles since the capture stream last ran */
+        bool idle;                     /* nobody records */
     } loop;
     _Atomic bool begin;                 /* the first recorder has arrived: restart the pump */
     _Atomic bool running;               /* the source's converter is set up; an earlier trigger would break it */
@@ -76,7 +76,7 @@ struct streams {
  * instead of using `channel`. canceller: NULL, or the echo canceller, which must outlive the capture stream. Returns 0,
  * or -errno; then call streams_close to clean up. */
 int streams_open_capture(struct streams *s, struct pw_core *core, const char *target, const char *channel,
-        unsigned n_inputs, struct canceller *canceller);
+                         unsigned n_inputs, struct canceller *canceller);
 int streams_open_source(struct streams *s, struct pw_core *core, const char *target);
 int streams_open_pacer(struct streams *s, struct pw_core *core);
 /* Opens or closes the echo stream as the capture stream requires. played: the output that plays the far end, or "": the
@@ -84,7 +84,7 @@ int streams_open_pacer(struct streams *s, struct pw_core *core);
 int streams_follow_played(struct streams *s, struct pw_core *core, const char *played);
 /* These ignore streams that are not open. */
 void streams_close_capture(struct streams *s); /* and the echo stream */
-void streams_close(struct streams *s); /* all of them */
+void streams_close(struct streams *s);         /* all of them */
 /* Closes streams that PipeWire has removed, or that must be reopened. waits: the device stream is linked to nothing.
  * Returns true if it closed one. */
 bool streams_close_lost(struct streams *s, bool waits);
@@ -97,7 +97,7 @@ uint32_t streams_source_id(const struct streams *s);
 
 /* Whether both streams are in PipeWire's state STREAMING. */
 bool streams_run(const struct streams *s);
-void streams_set_title(struct streams *s); /* applies a changed title */
+void streams_set_title(struct streams *s);             /* applies a changed title */
 void streams_set_quiet(struct streams *s, bool quiet); /* quiet: ignore the capture stream's samples */
 void streams_set_pacing(struct streams *s, bool pacing);
 void streams_set_consumers(struct streams *s, unsigned n);

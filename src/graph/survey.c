@@ -93,8 +93,8 @@ static const struct pw_metadata_events metadata_events = {
 
 /* at: the list, sources or streams, to which it is appended. The proxy owns the memory. */
 static void add_source(struct asking *d, struct survey_source **at, uint32_t id) {
-    struct pw_proxy *proxy =
-        pw_registry_bind(d->registry, id, PW_TYPE_INTERFACE_Node, PW_VERSION_NODE, sizeof(struct source));
+    struct pw_proxy *proxy = pw_registry_bind(d->registry, id, PW_TYPE_INTERFACE_Node, PW_VERSION_NODE,
+                                              sizeof(struct source));
     if (!proxy)
         return;
     struct source *s = pw_proxy_get_user_data(proxy);

@@ -13,12 +13,12 @@
 
 struct survey_source {
     struct survey_source *next;
-    uint32_t id, device;    /* device: UINT32_MAX if it belongs to none */
+    uint32_t id, device;              /* device: UINT32_MAX if it belongs to none */
     char name[128], description[128]; /* node.name; for display */
-    char profile[64];       /* of Bluetooth, "headset-head-unit", or "" */
-    char codec[32];         /* of Bluetooth, "cvsd", or "" */
+    char profile[64];                 /* of Bluetooth, "headset-head-unit", or "" */
+    char codec[32];                   /* of Bluetooth, "cvsd", or "" */
     struct volume volume;
-    bool records_enhanced;  /* of a stream: linked to Enhanced Mic */
+    bool records_enhanced; /* of a stream: linked to Enhanced Mic */
 };
 
 struct survey_device {
@@ -30,9 +30,9 @@ struct survey_device {
 struct survey {
     char version[32]; /* of PipeWire */
     bool has_session_manager;
-    bool has_filters; /* the session manager has smart filters (WirePlumber 0.5) */
-    char default_source[256];    /* node.name, or "" */
-    char configured_source[256]; /* the user's choice, or "" */
+    bool has_filters;                        /* the session manager has smart filters (WirePlumber 0.5) */
+    char default_source[256];                /* node.name, or "" */
+    char configured_source[256];             /* the user's choice, or "" */
     struct survey_source *sources, *streams; /* streams: those that record */
     struct survey_device *devices;
 };

@@ -87,7 +87,7 @@ void node_recorders(const struct node *n, node_each *each, void *data) {
 
 /* Reports the sources that a recorder uses. */
 static void tell_sources(const struct node *n, const struct mirror_node *recorder, node_application_each *each,
-        void *data) {
+                         void *data) {
     const struct mirror *const m = &n->registry.mirror;
     const char *const name = mirror_application(recorder);
     struct node_application a = {.name = name, .choice = choices_find(m->choices, name)};

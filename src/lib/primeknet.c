@@ -39,20 +39,20 @@ struct primeknet {
     struct shared *shared;
     struct engine *engine;
     unsigned n_channels; /* of each sound */
-    unsigned grain; /* each call passes a multiple of this many samples */
-    size_t room;    /* samples: the whole hops that one engine call may take */
+    unsigned grain;      /* each call passes a multiple of this many samples */
+    size_t room;         /* samples: the whole hops that one engine call may take */
     struct stream *streams;
-    struct engine_job *jobs; /* [n_streams] */
+    struct engine_job *jobs;        /* [n_streams] */
     struct level_channel *channels; /* [n_streams] */
     bool lost;
     char description[128];
 };
 
 /* Programs may leave padding uninitialised, so a structure that ends in padding could not grow. */
-static_assert(sizeof(struct primeknet_options) ==
-              offsetof(struct primeknet_options, n_channels) + sizeof(unsigned), "no padding");
-static_assert(sizeof(struct primeknet_controls) ==
-              offsetof(struct primeknet_controls, level_target) + sizeof(float), "no padding");
+static_assert(sizeof(struct primeknet_options) == offsetof(struct primeknet_options, n_channels) + sizeof(unsigned),
+              "no padding");
+static_assert(sizeof(struct primeknet_controls) == offsetof(struct primeknet_controls, level_target) + sizeof(float),
+              "no padding");
 
 /* Copies a program's structure, whose first member is its size, to this version's. Returns 0, -EINVAL or -E2BIG. */
 static int copy_sized(void *to, size_t size, const void *from) {
@@ -72,8 +72,9 @@ static int read_options(struct primeknet_options *o, const struct primeknet_opti
     const struct primeknet_options none = {.size = sizeof none};
     const int code = copy_sized(o, sizeof *o, given ? given : &none);
     if (code < 0)
-        return err_set(err, code, "options: %s", code == -E2BIG ? "this version of libprimeknet has fewer of them"
-                                                                : "the size is not that of the structure");
+        return err_set(err, code, "options: %s",
+                       code == -E2BIG ? "this version of libprimeknet has fewer of them"
+                                      : "the size is not that of the structure");
     o->engine = o->engine ? o->engine : "auto";
     o->block = o->block ? o->block : 1;
     o->n_channels = o->n_channels ? o->n_channels : 1;
@@ -137,8 +138,8 @@ static struct primeknet *make(struct shared *shared, struct engine *engine, cons
 static int open_engine(struct engine **ret, const struct shared *shared, const char *kind,
                        const struct primeknet_options *o, struct err *err) {
     const unsigned hop = model_hop(shared->model), block = (unsigned)o->block;
-    const struct engine_options options = {.name = kind, .gpu = shared->gpu, .n_streams = o->n_streams,
-                                           .max_hops = block > hop ? block / hop : 1};
+    const struct engine_options options = {
+        .name = kind, .gpu = shared->gpu, .n_streams = o->n_streams, .max_hops = block > hop ? block / hop : 1};
     return engine_open(ret, &options, shared->model, err);
 }
 
@@ -159,12 +160,12 @@ static int finish_opening(struct primeknet **ret, struct primeknet *p, int code,
     return code < 0 ? code : -ENOMEM;
 }
 
-static int open_first(struct shared *shared, struct engine **e, const char *model,
-                      const struct primeknet_options *o, struct err *err) {
+static int open_first(struct shared *shared, struct engine **e, const char *model, const struct primeknet_options *o,
+                      struct err *err) {
     if (o->gpu && !(shared->gpu = strdup(o->gpu)))
         return err_set(err, -ENOMEM, "out of memory");
-    const struct engine_options options = {.name = o->engine, .gpu = shared->gpu, .n_streams = o->n_streams,
-                                           .max_hops = 1};
+    const struct engine_options options = {
+        .name = o->engine, .gpu = shared->gpu, .n_streams = o->n_streams, .max_hops = 1};
     const int code = choose_engine(&shared->model, e, model, &options, err);
     if (code < 0 || o->block <= engine_hop(*e))
         return code;
@@ -357,9 +358,10 @@ int primeknet_set_controls(struct primeknet *p, unsigned stream, const struct pr
     const int code = copy_sized(&c, sizeof c, controls);
     if (code < 0 || !valid(p, &c))
         return code < 0 ? code : -EINVAL;
-    engine_control(p->engine, stream, (struct engine_controls){.strength = c.strength,
-                                                               .floor = (float)pow(10, (double)c.floor_db / 20),
-                                                               .low_cut_hz = c.low_cut_hz});
+    engine_control(p->engine, stream,
+                   (struct engine_controls){.strength = c.strength,
+                                            .floor = (float)pow(10, (double)c.floor_db / 20),
+                                            .low_cut_hz = c.low_cut_hz});
     level_control(&p->streams[stream].level, c.level_target == 0 ? NAN : c.level_target);
     return 0;
 }

@@ -60,9 +60,9 @@ struct primeknet;
 
 /* A member that is 0 or NULL means its default. */
 struct primeknet_options {
-    size_t size;         /* sizeof(struct primeknet_options) */
-    const char *engine;  /* "cpu", "cuda", or "auto" (the default): cuda if it opens, else cpu */
-    const char *gpu;     /* for the engine "cuda": the GPU's number or UUID; the default is "0" */
+    size_t size;        /* sizeof(struct primeknet_options) */
+    const char *engine; /* "cpu", "cuda", or "auto" (the default): cuda if it opens, else cpu */
+    const char *gpu;    /* for the engine "cuda": the GPU's number or UUID; the default is "0" */
     /* The number of samples that a call of primeknet_process usually passes, 1 to 1048576; the default is 1. Every call
      * must pass a multiple of the greatest common divisor of block and hop. The larger this divisor, the shorter the
      * delay. With a block of 1, calls may pass any number of samples. With a multiple of the hop, the delay is hop - 1
@@ -119,7 +119,8 @@ struct primeknet_controls {
 };
 
 /* The initial controls of every stream. */
-#define PRIMEKNET_CONTROLS {sizeof(struct primeknet_controls), 1, -INFINITY, 0, 0}
+#define PRIMEKNET_CONTROLS \
+    { sizeof(struct primeknet_controls), 1, -INFINITY, 0, 0 }
 
 /* Sets a stream's controls. They take effect with the next hop, without a click. Returns 0; or, with the old controls
  * unchanged, -EINVAL for a value out of range or an unknown stream, or -E2BIG (see the top).

@@ -14,7 +14,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#define LOUDEST 1000.f   /* louder samples are clipped, as in the engines, because cancellers compute powers */
+#define LOUDEST 1000.f /* louder samples are clipped, as in the engines, because cancellers compute powers */
 
 struct canceller {
     struct aec aec;
@@ -23,11 +23,11 @@ struct canceller {
     float mic[RING], played[RING], clean[RING]; /* by position */
 
     /* audio thread only */
-    uint64_t cycle, start, end; /* this cycle, and the positions where its input began and ends so far */
+    uint64_t cycle, start, end;      /* this cycle, and the positions where its input began and ends so far */
     bool heard_played, hears_played; /* in the cycle before, in this one */
-    uint64_t born;              /* input before this position is not output */
+    uint64_t born;                   /* input before this position is not output */
     struct blocks blocks;
-    unsigned behind;            /* samples between the input's end and the output's */
+    unsigned behind; /* samples between the input's end and the output's */
     float out[BLOCK_MAX];
 
     /* shared by the threads */

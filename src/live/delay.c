@@ -6,10 +6,10 @@
 #include "engine/engine.h"
 #include "live/pump.h"
 
-#define WAIT_SHARE_AGAIN 0.3           /* of the block's duration, once hops have taken more than ENGINE_SHARE */
-#define BARRED_MIN (2u * PUMP_RATE)    /* samples; doubles each time waiting has lasted less than ... */
-#define LASTING (30u * PUMP_RATE)      /* ... this many samples ... */
-#define BARRED_MAX (32u * PUMP_RATE)   /* ... up to this */
+#define WAIT_SHARE_AGAIN 0.3         /* of the block's duration, once hops have taken more than ENGINE_SHARE */
+#define BARRED_MIN (2u * PUMP_RATE)  /* samples; doubles each time waiting has lasted less than ... */
+#define LASTING (30u * PUMP_RATE)    /* ... this many samples ... */
+#define BARRED_MAX (32u * PUMP_RATE) /* ... up to this */
 
 unsigned delay_needed(const struct delay_stream *streams, unsigned n, unsigned slack, unsigned block_max, bool waits) {
     unsigned delay = 0, behind = block_max;

@@ -24,13 +24,13 @@ struct feed {
     struct stream_pair *pairs;
     struct engine_controls controls;
     /* written by the audio thread, read by the worker */
-    float dry[RING];                /* the input by position */
-    _Atomic uint64_t written;       /* the position where the input ends so far */
-    _Atomic unsigned quantum;       /* samples of the last block */
-    _Atomic uint64_t last_block_ns; /* when it arrived */
-    _Atomic uint64_t posted_ns;     /* when the last hops were posted ... */
-    _Atomic uint64_t due_ns;        /* ... and their deadline */
-    _Atomic bool waiting;           /* the audio thread waits for `progress` */
+    float dry[RING];                                 /* the input by position */
+    _Atomic uint64_t written;                        /* the position where the input ends so far */
+    _Atomic unsigned quantum;                        /* samples of the last block */
+    _Atomic uint64_t last_block_ns;                  /* when it arrived */
+    _Atomic uint64_t posted_ns;                      /* when the last hops were posted ... */
+    _Atomic uint64_t due_ns;                         /* ... and their deadline */
+    _Atomic bool waiting;                            /* the audio thread waits for `progress` */
     _Atomic(struct engine_stream *) active[N_ROLES]; /* streams to run, or NULL */
     /* Pairs in transit: owner -> audio thread -> worker -> owner. The last is a list. */
     _Atomic(struct stream_pair *) incoming, retiring, retired;

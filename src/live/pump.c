@@ -17,11 +17,11 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define STABLE PUMP_RATE              /* samples a quantum must last before the delay shrinks */
-#define FED_MIN (PUMP_RATE * 3 / 10)  /* samples a stream is fed before it may sound */
-#define FED_MAX (2 * PUMP_RATE)       /* samples after which it sounds even if it has not caught up */
-#define FULL_SCALE 0.999f             /* a converter's highest value is 32767 / 32768 */
-#define CLIP_HOLD (2 * PUMP_RATE)     /* samples; see pump_stats.clips */
+#define STABLE PUMP_RATE             /* samples a quantum must last before the delay shrinks */
+#define FED_MIN (PUMP_RATE * 3 / 10) /* samples a stream is fed before it may sound */
+#define FED_MAX (2 * PUMP_RATE)      /* samples after which it sounds even if it has not caught up */
+#define FULL_SCALE 0.999f            /* a converter's highest value is 32767 / 32768 */
+#define CLIP_HOLD (2 * PUMP_RATE)    /* samples; see pump_stats.clips */
 
 enum state { FRESH, STEADY, FEEDING, FADING }; /* see pump.h */
 
@@ -38,20 +38,20 @@ struct pump {
     struct readers readers;           /* none in FRESH */
     struct blocks blocks;
     struct wait wait;
-    unsigned block_max;       /* samples: the longest block that the delay must cover */
-    unsigned target;          /* the delay that the newest reader should have ... */
-    bool aim;                 /* ... exactly; otherwise within blocks.slack */
+    unsigned block_max; /* samples: the longest block that the delay must cover */
+    unsigned target;    /* the delay that the newest reader should have ... */
+    bool aim;           /* ... exactly; otherwise within blocks.slack */
     struct input input;
-    float gain, last;         /* the input's fade, and its last sample */
-    bool held;                /* the microphone is gone: its last sample is held and faded out */
-    float heard[CHUNK];       /* scratch */
+    float gain, last;   /* the input's fade, and its last sample */
+    bool held;          /* the microphone is gone: its last sample is held and faded out */
+    float heard[CHUNK]; /* scratch */
     struct level level;
     struct level_channel channel; /* of `level` */
 
     /* shared by the threads */
     float sounded[RING];        /* the output, for pump_listen */
     _Atomic uint64_t n_sounded; /* RING_START plus the number of output samples */
-    _Atomic uint64_t clipped; /* the position of the last input sample at full scale; 0: none */
+    _Atomic uint64_t clipped;   /* the position of the last input sample at full scale; 0: none */
     _Atomic bool mute;
     _Atomic int holder;                   /* who holds the audio thread's part: see hold() */
     _Atomic uint64_t due_hops, late_hops; /* late_hops is written last and read first, so it never exceeds due_hops */
@@ -131,8 +131,7 @@ static bool is_ready(struct pump *p) {
 static void step_streams(struct pump *p) {
     struct stream_pair *pair;
     switch (p->state) {
-    case FRESH:
-        break;
+    case FRESH: break;
     case STEADY:
         pair = take_incoming(p);
         if (!pair)
@@ -543,7 +542,7 @@ void pump_stats(const struct pump *p, struct pump_stats *ret) {
 #define ROW(name, percent) .hop_##name##_us = atomic_load(&slot->hops.name##_us),
         TIMES_STATISTICS(ROW)
 #undef ROW
-        .delay = atomic_load(&p->delay),
+            .delay = atomic_load(&p->delay),
         .quantum = atomic_load(&p->feed.quantum),
         .in_rms = atomic_load(&p->in_meter.rms),
         .out_rms = atomic_load(&p->out_meter.rms),

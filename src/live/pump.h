@@ -47,7 +47,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define PUMP_RATE 48000   /* Hz, of all samples in the pump */
+#define PUMP_RATE 48000 /* Hz, of all samples in the pump */
 #define PUMP_LISTEN_MAX 4096
 #define PUMP_DELAY_MAX 40000 /* samples; engine_delay + hop + quantum stay below it */
 

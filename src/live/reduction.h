@@ -20,8 +20,8 @@ enum {
 /* All zeros: no input yet. */
 struct reduction {
     _Atomic float in[REDUCTION_CELLS], out[REDUCTION_CELLS]; /* mean powers; in is 0 for a cell without sound */
-    float sum_in, sum_out; /* sums of the current cell */
-    unsigned n, next;      /* samples in the current cell, and its index */
+    float sum_in, sum_out;                                   /* sums of the current cell */
+    unsigned n, next;                                        /* samples in the current cell, and its index */
 };
 
 /* Discards all cells. */

@@ -7,9 +7,9 @@
 #include <stdint.h>
 #include <string.h>
 
-#define RING 65536u             /* samples kept: a power of two */
-#define RING_START (1u << 20)   /* the first position, so that reads never start before 0 */
-#define BLOCK_MAX 16384u        /* samples; longer blocks are cut (8192 at a 44.1 kHz graph are 8917 here) */
+#define RING 65536u           /* samples kept: a power of two */
+#define RING_START (1u << 20) /* the first position, so that reads never start before 0 */
+#define BLOCK_MAX 16384u      /* samples; longer blocks are cut (8192 at a 44.1 kHz graph are 8917 here) */
 
 static inline void ring_put(float *ring, uint64_t position, const float *from, unsigned n) {
     const unsigned at = (unsigned)(position % RING), first = n < RING - at ? n : RING - at;

@@ -26,12 +26,12 @@ enum role { AUDIBLE, FED, N_ROLES };
 /* An engine. */
 struct engine_slot {
     struct engine *engine;
-    unsigned hop, delay;                /* samples: engine_hop, engine_delay */
-    const float *fade;                  /* [delay], engine_fade */
-    bool together;                      /* engine_together; otherwise each hop is a batch of its own */
+    unsigned hop, delay; /* samples: engine_hop, engine_delay */
+    const float *fade;   /* [delay], engine_fade */
+    bool together;       /* engine_together; otherwise each hop is a batch of its own */
     /* written by the worker */
-    struct times hops;                  /* of each hop, in any batch; shown in the status */
-    struct times batches[WORKER_PUMPS]; /* of batches of 1, 2, ... hops */
+    struct times hops;                   /* of each hop, in any batch; shown in the status */
+    struct times batches[WORKER_PUMPS];  /* of batches of 1, 2, ... hops */
     _Atomic unsigned n_streams[N_ROLES]; /* streams that run in this engine, of which batches can consist */
     _Atomic bool lost;
     /* owner only */
@@ -107,6 +107,6 @@ unsigned slot_cost_us(const struct engine_slot *slot, unsigned n_hops, unsigned 
  * threads do not take page faults. Returns NULL if memory runs out. */
 void *touched(size_t n, size_t size);
 void touched_free(void *memory); /* memory may be NULL */
-bool touched_locked(void); /* whether all memory of touched() was locked */
+bool touched_locked(void);       /* whether all memory of touched() was locked */
 
 #endif

@@ -26,7 +26,7 @@ void times_seed(struct times *t, unsigned us) {
 /* Returns the time that `percent` of n batches take at most. If n < least, the missing batches count with the seed's
  * time. */
 static unsigned percentile(const struct times *t, const uint16_t count[TIMES_BINS], unsigned percent, unsigned n,
-        unsigned least) {
+                           unsigned least) {
     const unsigned missing = t->seed_us && n < least ? least - n : 0, wanted = percent * (n + missing);
     const unsigned seeded = missing ? time_bin(t->seed_us * 1000ull) : TIMES_BINS;
     unsigned sum = 0;
@@ -48,11 +48,11 @@ static void update(struct times *t) {
     const unsigned n = at_most(t->n, TIMES_KEPT);
 #define ROW(name, percent) \
     atomic_store_explicit(&t->name##_us, percentile(t, t->count, percent, n, (percent) == 99 ? SEEDED : 0), \
-            memory_order_relaxed);
+                          memory_order_relaxed);
     TIMES_STATISTICS(ROW)
 #undef ROW
-    atomic_store_explicit(&t->recent_p99_us,
-            percentile(t, t->recent, 99, at_most(t->n, TIMES_RECENT), TIMES_RECENT), memory_order_relaxed);
+    atomic_store_explicit(&t->recent_p99_us, percentile(t, t->recent, 99, at_most(t->n, TIMES_RECENT), TIMES_RECENT),
+                          memory_order_relaxed);
 }
 
 void times_add(struct times *t, uint64_t ns) {

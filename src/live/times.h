@@ -8,9 +8,9 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define TIMES_KEPT 2048 /* batches */
+#define TIMES_KEPT 2048  /* batches */
 #define TIMES_RECENT 256 /* the last ones, which show whether a load peak is over */
-#define TIMES_BINS 336  /* 16 per octave from 1 us: about 4 % each, up to 2 s */
+#define TIMES_BINS 336   /* 16 per octave from 1 us: about 4 % each, up to 2 s */
 
 /* The statistics: a row each, with the percentage of batches that take at most this long. The value is NAME_us.
  * pump_stats and the daemon's status have those of hops as hop_NAME_us. */
@@ -20,9 +20,9 @@
     ROW(max, 100)
 
 struct times {
-    uint16_t bin[TIMES_KEPT]; /* of batch n % TIMES_KEPT */
+    uint16_t bin[TIMES_KEPT];                       /* of batch n % TIMES_KEPT */
     uint16_t count[TIMES_BINS], recent[TIMES_BINS]; /* histograms of the last TIMES_KEPT and TIMES_RECENT batches */
-    uint64_t n;       /* batches so far */
+    uint64_t n;                                     /* batches so far */
     unsigned seed_us; /* the assumed time of batches not measured yet; 0: only measured times count */
     _Atomic unsigned recent_p99_us;
 #define ROW(name, percent) _Atomic unsigned name##_us;

@@ -23,8 +23,8 @@
 struct worker {
     struct rt rt;
     pthread_t thread;
-    int refusal;     /* of real-time priority: -errno or 0 */
-    bool all_locked; /* in memory */
+    int refusal;               /* of real-time priority: -errno or 0 */
+    bool all_locked;           /* in memory */
     struct engine_slots slots; /* owner only */
 
     _Atomic(struct feed *) feeds[WORKER_PUMPS];

@@ -15,8 +15,8 @@
 
 #include <stdbool.h>
 
-#define WORKER_PUMPS 4                              /* at most, per worker */
-#define PUMP_STREAMS 2                              /* of an engine, per pump: the second is for realigning hops */
+#define WORKER_PUMPS 4                               /* at most, per worker */
+#define PUMP_STREAMS 2                               /* of an engine, per pump: the second is for realigning hops */
 #define WORKER_STREAMS (WORKER_PUMPS * PUMP_STREAMS) /* of an engine, for all pumps */
 
 struct worker;

@@ -26,7 +26,7 @@ struct model_config {
     unsigned channels, depth, n_blocks, n_time, n_freq;
     unsigned n_kernels, kernels[MODEL_MAX_KERNELS];
     enum model_mixer mixer;
-    unsigned d_inner;                           /* for a GRU or an LSTM: the channels of its state */
+    unsigned d_inner;                              /* for a GRU or an LSTM: the channels of its state */
     unsigned d_state, d_conv, step_rank, head_dim; /* 0 where the mixer has none; head_dim: channels per head */
 };
 

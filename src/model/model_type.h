@@ -9,10 +9,10 @@
 struct tensor {
     char name[SCHEMA_MAX_NAME];
     size_t shape[SCHEMA_MAX_DIMS + 1]; /* terminated by 0 */
-    size_t n;                   /* values */
-    size_t begin, end;          /* byte offsets in the file's data part */
+    size_t n;                          /* values */
+    size_t begin, end;                 /* byte offsets in the file's data part */
     float *data;
-    const float **field;        /* the field of struct weights to point to the data */
+    const float **field; /* the field of struct weights to point to the data */
 };
 
 struct model {

@@ -33,8 +33,12 @@ static bool has(const struct model_config *g, unsigned mixers) {
 }
 
 enum {
-    MAMBA = 1 << MODEL_MAMBA, MAMBA2 = 1 << MODEL_MAMBA2, GRU = 1 << MODEL_GRU, LSTM = 1 << MODEL_LSTM,
-    CONVOLVED = MAMBA | MAMBA2, ANY = CONVOLVED | GRU | LSTM,
+    MAMBA = 1 << MODEL_MAMBA,
+    MAMBA2 = 1 << MODEL_MAMBA2,
+    GRU = 1 << MODEL_GRU,
+    LSTM = 1 << MODEL_LSTM,
+    CONVOLVED = MAMBA | MAMBA2,
+    ANY = CONVOLVED | GRU | LSTM,
 };
 
 #define T(field, name, when, ...) \

@@ -49,13 +49,13 @@ enum { MODEL_MAX_BANDS = 256, MODEL_MAX_KERNELS = 8, MODEL_MAX_DEPTH = 5, MODEL_
 #define SCHEMA_TIME(T, L, M) \
     L(gate, "gate", ANY, 2 * g->channels, g->channels) \
     L(proj, "proj", ANY, g->channels, g->channels) \
-    L(in, "in", ANY, model_mixer_in(g), g->channels) /* to the mixer */ \
+    L(in, "in", ANY, model_mixer_in(g), g->channels)                    /* to the mixer */ \
     T(conv_taps, "conv.taps", CONVOLVED, g->d_conv, model_convolved(g)) /* oldest first */ \
     T(conv_bias, "conv.bias", CONVOLVED, model_convolved(g)) \
     M(select, "select", MAMBA, 2 * g->d_state + g->step_rank, g->d_inner) /* B, C, step */ \
     L(step, "step", MAMBA, g->d_inner, g->step_rank) \
     T(decay, "decay", MAMBA, g->d_inner, g->d_state) /* A of the selective scan, never positive */ \
-    T(pass, "pass", MAMBA, g->d_inner) /* D of the selective scan */ \
+    T(pass, "pass", MAMBA, g->d_inner)               /* D of the selective scan */ \
     T(head_decay, "decay", MAMBA2, g->d_inner / g->head_dim) \
     T(head_pass, "pass", MAMBA2, g->d_inner / g->head_dim) \
     L(gru_state, "state", GRU, 3 * g->channels, g->channels) \
@@ -86,10 +86,18 @@ struct linear_weights {
 #define SCHEMA_LINEAR_FIELD(field, ...) struct linear_weights field;
 #define SCHEMA_FIELDS(PART) PART(SCHEMA_TENSOR_FIELD, SCHEMA_LINEAR_FIELD, SCHEMA_LINEAR_FIELD)
 
-struct dense_weights { SCHEMA_FIELDS(SCHEMA_DENSE) };
-struct up_weights { SCHEMA_FIELDS(SCHEMA_UP) };
-struct time_weights { SCHEMA_FIELDS(SCHEMA_TIME) };
-struct prime_weights { SCHEMA_FIELDS(SCHEMA_PRIME) };
+struct dense_weights {
+    SCHEMA_FIELDS(SCHEMA_DENSE)
+};
+struct up_weights {
+    SCHEMA_FIELDS(SCHEMA_UP)
+};
+struct time_weights {
+    SCHEMA_FIELDS(SCHEMA_TIME)
+};
+struct prime_weights {
+    SCHEMA_FIELDS(SCHEMA_PRIME)
+};
 struct freq_weights {
     SCHEMA_FIELDS(SCHEMA_FREQ)
     struct prime_weights prime[MODEL_MAX_KERNELS];

@@ -20,9 +20,9 @@ enum { GAP = 16 };
 
 /* An operation's weights, packed for the kernels; what it lacks is NULL. */
 struct packed {
-    bool pairs; /* weights and products are bfloat16 or int16 */
+    bool pairs;                           /* weights and products are bfloat16 or int16 */
     float *weight, *steps, *bias, *prelu; /* of its linear layer; padded to whole panels */
-    float *decay; /* times log2 e; packed as in scan.h (Mamba) or [heads] (Mamba-2) */
+    float *decay;                         /* times log2 e; packed as in scan.h (Mamba) or [heads] (Mamba-2) */
 };
 
 /* How a map is stored, in floats. Rows of zeros, the margin, surround each frame and are never written. */
@@ -219,9 +219,12 @@ static void layer_to_y(const struct net *n, const struct op *op, const struct pa
 
 static void linear(struct net *n, const struct op *op, const struct packed *w) {
     const size_t row = row_of(n, op->x);
-    layer_to_y(n, op, w, &(struct linear){.of = op->of, .x = n->at[op->x] + op->x_row * (ptrdiff_t)row,
-                                          .x_stride = op->x_step * row, .n_convs = n->plan->config->n_kernels,
-                                          .convs = n->primes});
+    layer_to_y(n, op, w,
+               &(struct linear){.of = op->of,
+                                .x = n->at[op->x] + op->x_row * (ptrdiff_t)row,
+                                .x_stride = op->x_step * row,
+                                .n_convs = n->plan->config->n_kernels,
+                                .convs = n->primes});
 }
 
 static void dense(struct net *n, const struct op *op, const struct packed *w) {
@@ -230,8 +233,12 @@ static void dense(struct net *n, const struct op *op, const struct packed *w) {
     for (unsigned i = 0; i < n_maps; i++) { /* the latest map first, the block's input last */
         const unsigned map = op_dense_map(op, n_maps - 1 - i);
         const size_t row = row_of(n, map);
-        convs[i] = (struct depthwise){.n_rows = op_rows(n->plan, op), .n_channels = c, .n_times = DEPTHWISE_TIMES,
-                                      .n_taps = op->n_taps, .x_stride = row, .taps = op->taps + (size_t)i * c,
+        convs[i] = (struct depthwise){.n_rows = op_rows(n->plan, op),
+                                      .n_channels = c,
+                                      .n_times = DEPTHWISE_TIMES,
+                                      .n_taps = op->n_taps,
+                                      .x_stride = row,
+                                      .taps = op->taps + (size_t)i * c,
                                       .taps_stride = (size_t)n_maps * c};
         for (unsigned t = 0; t < DEPTHWISE_TIMES; t++)
             convs[i].x[t] = before(n, map, (DEPTHWISE_TIMES - 1ul - t) << op->index) - op->n_taps / 2 * row;
@@ -242,9 +249,14 @@ static void dense(struct net *n, const struct op *op, const struct packed *w) {
 /* n_channels of x, from `first` on. */
 static struct depthwise over_frequency(const struct net *n, const struct op *op, unsigned first, unsigned n_channels) {
     const size_t row = row_of(n, op->x);
-    return (struct depthwise){.n_rows = op_rows(n->plan, op), .n_channels = n_channels, .n_times = 1,
-                              .n_taps = op->n_taps, .x = {n->at[op->x] - op->n_taps / 2 * row + first},
-                              .x_stride = row, .taps = op->taps, .taps_stride = n_channels};
+    return (struct depthwise){.n_rows = op_rows(n->plan, op),
+                              .n_channels = n_channels,
+                              .n_times = 1,
+                              .n_taps = op->n_taps,
+                              .x = {n->at[op->x] - op->n_taps / 2 * row + first},
+                              .x_stride = row,
+                              .taps = op->taps,
+                              .taps_stride = n_channels};
 }
 
 static void depthwise(struct net *n, const struct op *op, const struct packed *w) {
@@ -256,9 +268,14 @@ static void depthwise(struct net *n, const struct op *op, const struct packed *w
 }
 
 static void attend(struct net *n, const struct op *op, const struct packed *w) {
-    n->k->attend(&(struct attend){.n_rows = op_rows(n->plan, op), .n_channels = n->plan->config->channels,
-                                  .weight = w->weight, .bias = w->bias, .x = n->at[op->x],
-                                  .y = n->at[op->y], .mean = n->mean, .factor = n->at[op->room]});
+    n->k->attend(&(struct attend){.n_rows = op_rows(n->plan, op),
+                                  .n_channels = n->plan->config->channels,
+                                  .weight = w->weight,
+                                  .bias = w->bias,
+                                  .x = n->at[op->x],
+                                  .y = n->at[op->y],
+                                  .mean = n->mean,
+                                  .factor = n->at[op->room]});
 }
 
 /* Computes one factor of the product, and leaves the other one and the product to the layer that reads y. */
@@ -277,9 +294,14 @@ static void prime(struct net *n, const struct op *op, const struct packed *w) {
 static void conv(struct net *n, const struct op *op, const struct packed *w) {
     (void)w;
     const unsigned n_past = op->n_taps - 1;
-    struct conv a = {.n_rows = op_rows(n->plan, op), .n_channels = n->plan->maps[op->y].n_channels,
-                     .n_taps = op->n_taps, .x = n->at[op->x], .x_stride = row_of(n, op->x), .taps = op->taps,
-                     .bias = op->bias, .y = n->at[op->y]};
+    struct conv a = {.n_rows = op_rows(n->plan, op),
+                     .n_channels = n->plan->maps[op->y].n_channels,
+                     .n_taps = op->n_taps,
+                     .x = n->at[op->x],
+                     .x_stride = row_of(n, op->x),
+                     .taps = op->taps,
+                     .bias = op->bias,
+                     .y = n->at[op->y]};
     for (unsigned p = 0; p < n_past; p++)
         a.past[p] = before(n, op->state, n_past - p);
     n->k->conv(&a);
@@ -288,21 +310,40 @@ static void conv(struct net *n, const struct op *op, const struct packed *w) {
 static void scan(struct net *n, const struct op *op, const struct packed *w) {
     const unsigned rows = op_rows(n->plan, op), d = n->plan->config->d_inner, n_states = n->plan->config->d_state;
     float *select = n->at[op->select], *step = n->at[op->room];
-    layer(n, op, w, &(struct linear){.x = select + 2 * n_states, .x_stride = row_of(n, op->select), .y = step,
-                                     .y_stride = d});
-    n->k->scan(&(struct scan){.n_rows = rows, .n_channels = d, .n_states = n_states, .u = n->at[op->x], .step = step,
-                              .select = select, .select_stride = row_of(n, op->select), .z = n->at[op->z] + d,
-                              .z_stride = row_of(n, op->z), .decay = w->decay, .pass = op->pass,
-                              .h = n->at[op->state], .y = n->at[op->y]});
+    layer(n, op, w,
+          &(struct linear){.x = select + 2 * n_states, .x_stride = row_of(n, op->select), .y = step, .y_stride = d});
+    n->k->scan(&(struct scan){.n_rows = rows,
+                              .n_channels = d,
+                              .n_states = n_states,
+                              .u = n->at[op->x],
+                              .step = step,
+                              .select = select,
+                              .select_stride = row_of(n, op->select),
+                              .z = n->at[op->z] + d,
+                              .z_stride = row_of(n, op->z),
+                              .decay = w->decay,
+                              .pass = op->pass,
+                              .h = n->at[op->state],
+                              .y = n->at[op->y]});
 }
 
 static void ssd(struct net *n, const struct op *op, const struct packed *w) {
     const struct model_config *g = n->plan->config;
     float *z = n->at[op->z] + n->plan->maps[op->x].n_channels;
-    n->k->ssd(&(struct ssd){.n_rows = op_rows(n->plan, op), .n_channels = g->d_inner, .head_dim = g->head_dim,
-                            .n_states = g->d_state, .epsilon = g->norm_epsilon, .u = n->at[op->x],
-                            .u_stride = row_of(n, op->x), .step = z + g->d_inner, .z = z, .z_stride = row_of(n, op->z),
-                            .decay = w->decay, .pass = op->pass, .h = n->at[op->state], .y = n->at[op->y],
+    n->k->ssd(&(struct ssd){.n_rows = op_rows(n->plan, op),
+                            .n_channels = g->d_inner,
+                            .head_dim = g->head_dim,
+                            .n_states = g->d_state,
+                            .epsilon = g->norm_epsilon,
+                            .u = n->at[op->x],
+                            .u_stride = row_of(n, op->x),
+                            .step = z + g->d_inner,
+                            .z = z,
+                            .z_stride = row_of(n, op->z),
+                            .decay = w->decay,
+                            .pass = op->pass,
+                            .h = n->at[op->state],
+                            .y = n->at[op->y],
                             .y_stride = row_of(n, op->y)});
 }
 
@@ -318,15 +359,16 @@ static void lstm(struct net *n, const struct op *op, const struct packed *w) {
     const unsigned rows = op_rows(n->plan, op), c = n->plan->config->channels;
     const size_t row = row_of(n, op->x);
     float *h = n->at[op->state], *gates = n->at[op->x];
-    layer(n, op, w, &(struct linear){.x = h, .x_stride = c, .add = gates, .add_stride = row, .y = gates,
-                                     .y_stride = row});
+    layer(n, op, w,
+          &(struct linear){.x = h, .x_stride = c, .add = gates, .add_stride = row, .y = gates, .y_stride = row});
     n->k->lstm(&(struct lstm){.n_rows = rows, .n_channels = c, .gates = gates, .cell = n->at[op->cell], .h = h});
     memcpy(n->at[op->y], h, (size_t)rows * c * sizeof *h);
 }
 
 static void (*const runs[])(struct net *n, const struct op *op, const struct packed *w) = {
-    [OP_LINEAR] = linear, [OP_DENSE] = dense, [OP_DEPTHWISE] = depthwise, [OP_ATTEND] = attend, [OP_PRIME] = prime,
-    [OP_CONV] = conv, [OP_SCAN] = scan, [OP_SSD] = ssd, [OP_GRU] = gru, [OP_LSTM] = lstm,
+    [OP_LINEAR] = linear, [OP_DENSE] = dense, [OP_DEPTHWISE] = depthwise, [OP_ATTEND] = attend,
+    [OP_PRIME] = prime,   [OP_CONV] = conv,   [OP_SCAN] = scan,           [OP_SSD] = ssd,
+    [OP_GRU] = gru,       [OP_LSTM] = lstm,
 };
 
 static void run(struct net *n, const struct op *first, unsigned n_ops) {

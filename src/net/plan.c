@@ -33,7 +33,9 @@ static unsigned state(struct build *b, unsigned n_channels, unsigned n_past) {
 static void shared_maps(struct build *b) {
     const struct model_config *g = b->config;
     const unsigned full = g->n_positions, half = g->n_half, c = g->channels, chunks = g->n_kernels * c,
-                   step = g->mixer == MODEL_MAMBA ? g->d_inner : g->mixer == MODEL_GRU ? 3 * c : 0;
+                   step = g->mixer == MODEL_MAMBA ? g->d_inner
+                          : g->mixer == MODEL_GRU ? 3 * c
+                                                  : 0;
     const struct map maps[MAP_KEPT] = {
         [MAP_FEATURES] = {MAP_INPUT, full, 3},
         [MAP_ENCODED] = {MAP_SCRATCH, full, c},

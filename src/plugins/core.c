@@ -20,22 +20,23 @@
 enum {
     RATE = 48000,
     DELAY = 1024,
-    STEP = 256,            /* the hop without a model, and the interval at which the core's thread looks for work */
-    RING = 1 << 15,        /* samples of input and output to keep */
-    CHUNK = 2048,          /* samples of the host's block processed at once */
-    HISTORY = 14 * DELAY,  /* input that a new model receives before it sounds */
-    QUALITY = 8,           /* the quality of speexdsp's resampler, 0 to 10 */
-    FADE = 480,            /* length of the cross-fade to or from bypass, at the host's rate */
-    RATE_MIN = 8000, RATE_MAX = 384000,
+    STEP = 256,           /* the hop without a model, and the interval at which the core's thread looks for work */
+    RING = 1 << 15,       /* samples of input and output to keep */
+    CHUNK = 2048,         /* samples of the host's block processed at once */
+    HISTORY = 14 * DELAY, /* input that a new model receives before it sounds */
+    QUALITY = 8,          /* the quality of speexdsp's resampler, 0 to 10 */
+    FADE = 480,           /* length of the cross-fade to or from bypass, at the host's rate */
+    RATE_MIN = 8000,
+    RATE_MAX = 384000,
 };
 
 static const char *const models[CORE_MODELS] = {"auto", "small", "base", "large"};
 
 struct channel {
     float in[RING], out[RING];
-    float *dry;             /* [dry_size] ring at the host's rate */
-    float *mid;             /* [mid_size] a chunk at the models' rate */
-    float *ready;           /* [ready_size] pending output at the host's rate */
+    float *dry;   /* [dry_size] ring at the host's rate */
+    float *mid;   /* [mid_size] a chunk at the models' rate */
+    float *ready; /* [ready_size] pending output at the host's rate */
     SpeexResamplerState *to_model, *to_host;
 };
 
@@ -53,8 +54,8 @@ struct core {
     atomic_bool quits;
     _Atomic float strength, floor_db, low_cut_hz;
     _Atomic float level_target; /* LUFS; 0: off */
-    atomic_uint wanted;    /* a model */
-    _Atomic uint64_t n_in; /* input samples so far */
+    atomic_uint wanted;         /* a model */
+    _Atomic uint64_t n_in;      /* input samples so far */
 
     pthread_mutex_t lock;   /* protects what follows; n_out and present may be read without it */
     _Atomic uint64_t n_out; /* the output is complete up to here: a multiple of the current hop */
@@ -142,8 +143,8 @@ static void compute_hop(struct core *c) {
 /* ---- the core's own thread ------------------------------------------------------------------------------------- */
 
 static struct primeknet *open_model(const struct core *c, const char *model, char error[PRIMEKNET_ERROR]) {
-    const struct primeknet_options options = {.size = sizeof options, .engine = "cpu", .block = DELAY,
-                                              .n_channels = c->n_channels};
+    const struct primeknet_options options = {
+        .size = sizeof options, .engine = "cpu", .block = DELAY, .n_channels = c->n_channels};
     struct primeknet *p;
     if (primeknet_open(&p, model, &options, error) == 0 &&
         (primeknet_get_rate(p) != RATE || DELAY % primeknet_get_hop(p) ||

@@ -13,17 +13,20 @@ enum {
 
 #define NAMES "Strength", "Floor (dB)", "Low cut (Hz)", "Model", "Bypass", "latency"
 #define KINDS CONTROL, CONTROL, CONTROL, CONTROL, CONTROL, REPORT
-#define HINTS                                                                                                          \
-    {BOUNDED | LADSPA_HINT_DEFAULT_1, 0, 1}, {BOUNDED | LADSPA_HINT_DEFAULT_MINIMUM, CORE_FLOOR_MIN_DB, 0},            \
-        {BOUNDED | LADSPA_HINT_DEFAULT_LOW, 0, CORE_LOW_CUT_MAX_HZ},                                                   \
-        {BOUNDED | LADSPA_HINT_INTEGER | LADSPA_HINT_DEFAULT_0, 0, CORE_MODELS - 1},                                   \
-        {LADSPA_HINT_TOGGLED | LADSPA_HINT_DEFAULT_0, 0, 1}, {LADSPA_HINT_INTEGER, 0, 0}
+#define HINTS \
+    {BOUNDED | LADSPA_HINT_DEFAULT_1, 0, 1}, {BOUNDED | LADSPA_HINT_DEFAULT_MINIMUM, CORE_FLOOR_MIN_DB, 0}, \
+        {BOUNDED | LADSPA_HINT_DEFAULT_LOW, 0, CORE_LOW_CUT_MAX_HZ}, \
+        {BOUNDED | LADSPA_HINT_INTEGER | LADSPA_HINT_DEFAULT_0, 0, CORE_MODELS - 1}, \
+        {LADSPA_HINT_TOGGLED | LADSPA_HINT_DEFAULT_0, 0, 1}, { \
+        LADSPA_HINT_INTEGER, 0, 0 \
+    }
 /* After the audio ports. */
 #define LATER_NAMES "Level", "Level target (LUFS)"
 #define LATER_KINDS CONTROL, CONTROL
-#define LATER_HINTS                                                                                                    \
-    {LADSPA_HINT_TOGGLED | LADSPA_HINT_DEFAULT_0, 0, 1},                                                              \
-        {BOUNDED | LADSPA_HINT_DEFAULT_MIDDLE, PRIMEKNET_LEVEL_TARGET_MIN, PRIMEKNET_LEVEL_TARGET_MAX}
+#define LATER_HINTS \
+    {LADSPA_HINT_TOGGLED | LADSPA_HINT_DEFAULT_0, 0, 1}, { \
+        BOUNDED | LADSPA_HINT_DEFAULT_MIDDLE, PRIMEKNET_LEVEL_TARGET_MIN, PRIMEKNET_LEVEL_TARGET_MAX \
+    }
 
 static LADSPA_Handle instantiate(const LADSPA_Descriptor *descriptor, unsigned long rate) {
     return plugin_open((unsigned)(descriptor->PortCount - N_CONTROLS) / 2, (double)rate, false);
@@ -33,8 +36,8 @@ static void connect_port(LADSPA_Handle handle, unsigned long port, LADSPA_Data *
     plugin_connect(handle, port, at);
 }
 
-#define FUNCTIONS                                                                                                      \
-    .Maker = "PrimeKnet", .Copyright = "GPL-3.0-or-later", .instantiate = instantiate, .connect_port = connect_port,   \
+#define FUNCTIONS \
+    .Maker = "PrimeKnet", .Copyright = "GPL-3.0-or-later", .instantiate = instantiate, .connect_port = connect_port, \
     .activate = plugin_activate, .run = plugin_run, .cleanup = plugin_close
 
 static const LADSPA_Descriptor mono = {

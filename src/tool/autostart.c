@@ -113,8 +113,9 @@ static bool has_ended(pid_t pid, int within_ms) {
 int autostart_stop(struct err *err) {
     const pid_t pid = find_process();
     if (pid < 0)
-        return err_set(err, -EBUSY, DAEMON " runs in another sandbox; end it first: "
-                       "flatpak kill org.primeknet.PrimeKnet");
+        return err_set(err, -EBUSY,
+                       DAEMON " runs in another sandbox; end it first: "
+                              "flatpak kill org.primeknet.PrimeKnet");
     if (pid == 0)
         return 0;
     kill(pid, SIGTERM);

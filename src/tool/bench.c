@@ -65,9 +65,7 @@ const struct cli_command bench_command = {
     .name = "bench",
     .summary = "time a model on this machine",
     .run = run_bench,
-    .options = {CLI_ENGINE_OPTION,
-                CLI_MODEL_OPTION,
-                {'j', "json", .help = "as one JSON object; see primeknet(1)"}},
+    .options = {CLI_ENGINE_OPTION, CLI_MODEL_OPTION, {'j', "json", .help = "as one JSON object; see primeknet(1)"}},
     .about = "Runs 5000 hops one by one, as the daemon does, and prints the time per hop, its share of real time\n"
              "(real-time factor) and the memory in use.\n",
 };

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* clang-format off */
 const struct cli_command *const cli_commands[] = {
     &status_command, &monitor_command, &settings_command, &set_command, &unset_command, &bypass_command, &mics_command,
     &use_command, &profile_command, &model_command, &apps_command, &app_command,
@@ -22,6 +23,7 @@ const struct cli_command *const cli_commands[] = {
     &enhance_command, &plot_command, &mix_command, &compare_command, &bench_command,
     &help_command, &version_command, &complete_command, NULL,
 };
+/* clang-format on */
 
 /* ---- helpers for commands ---------------------------------------------------------------------------------------- */
 

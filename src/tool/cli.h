@@ -15,7 +15,14 @@ enum { CLI_MAX_ARGUMENTS = 4, CLI_MAX_OPTIONS = 10 };
 /* The kind of a word on the command line, for completion. CLI_ONE_OF: one of the words in the argument's name, such as
  * "on|off", in any case; any other word is a usage error. */
 enum cli_kind {
-    CLI_ANY, CLI_FILE, CLI_COMMAND, CLI_SETTING, CLI_VALUE, CLI_MICROPHONE, CLI_MODEL, CLI_APPLICATION,
+    CLI_ANY,
+    CLI_FILE,
+    CLI_COMMAND,
+    CLI_SETTING,
+    CLI_VALUE,
+    CLI_MICROPHONE,
+    CLI_MODEL,
+    CLI_APPLICATION,
     CLI_ONE_OF
 };
 
@@ -26,8 +33,8 @@ struct cli_argument {
 };
 
 struct cli_option {
-    char letter; /* -m, and ... */
-    const char *name; /* ... --model */
+    char letter;       /* -m, and ... */
+    const char *name;  /* ... --model */
     const char *value; /* the name of its value, in capitals; NULL: takes none */
     enum cli_kind kind;
     const char *help;
@@ -35,9 +42,12 @@ struct cli_option {
 };
 
 #define CLI_MODEL_OPTION \
-    {'m', "model", "NAME|FILE", .kind = CLI_MODEL, .help = "small, base (default), large, auto, or a .safetensors file"}
+    { \
+        'm', "model", "NAME|FILE", .kind = CLI_MODEL, \
+                                   .help = "small, base (default), large, auto, or a .safetensors file" \
+    }
 #define CLI_ENGINE_OPTION \
-    {'e', "engine", "auto|cuda|cpu", .kind = CLI_ONE_OF, .help = "what runs the model; default: auto, the best"}
+    { 'e', "engine", "auto|cuda|cpu", .kind = CLI_ONE_OF, .help = "what runs the model; default: auto, the best" }
 
 struct cli_call;
 
@@ -48,7 +58,7 @@ struct cli_command {
     const char *usage[2]; /* for commands with two forms, which `arguments` cannot express */
     struct cli_argument arguments[CLI_MAX_ARGUMENTS]; /* the last one has no name */
     struct cli_option options[CLI_MAX_OPTIONS];       /* likewise; every command also has --help */
-    const char *about;   /* further help, whole lines */
+    const char *about;                                /* further help, whole lines */
 };
 
 extern const struct cli_command status_command, monitor_command, settings_command, set_command, unset_command,

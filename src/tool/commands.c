@@ -84,12 +84,13 @@ static int print_change(json_t *answer, bool save, bool unset) {
 }
 
 static int set(const char *name, const char *value, bool save) {
-    return print_change(cli_ask(json_pack("{s:s, s:s, s:s, s:b}", "command", COMMAND_SET, "name", name, "value", value,
-                                          "save", save)),
-                        save, false);
+    return print_change(
+        cli_ask(json_pack("{s:s, s:s, s:s, s:b}", "command", COMMAND_SET, "name", name, "value", value, "save", save)),
+        save, false);
 }
 
-#define SAVE {'s', "save", .help = "also save it, beside the settings file"}
+#define SAVE \
+    { 's', "save", .help = "also save it, beside the settings file" }
 
 static int run_set(const struct cli_call *call) {
     return set(call->words[0], call->words[1], cli_option(call, 's'));
@@ -107,7 +108,8 @@ const struct cli_command set_command = {
 };
 
 static int run_unset(const struct cli_call *call) {
-    return print_change(cli_ask(json_pack("{s:s, s:s}", "command", COMMAND_UNSET, "name", call->words[0])), false, true);
+    return print_change(cli_ask(json_pack("{s:s, s:s}", "command", COMMAND_UNSET, "name", call->words[0])), false,
+                        true);
 }
 
 const struct cli_command unset_command = {
@@ -277,8 +279,9 @@ const struct cli_command use_command = {
 /* ---- a profile --------------------------------------------------------------------------------------------------- */
 
 static int run_profile(const struct cli_call *call) {
-    json_t *answer = cli_ask(call->n_words ? json_pack("{s:s, s:s}", "command", COMMAND_PROFILE, "state", call->words[0])
-                                           : json_pack("{s:s}", "command", COMMAND_STATUS));
+    json_t *answer = cli_ask(call->n_words
+                                 ? json_pack("{s:s, s:s}", "command", COMMAND_PROFILE, "state", call->words[0])
+                                 : json_pack("{s:s}", "command", COMMAND_STATUS));
     if (!answer)
         return cli_failed;
     const char *microphone = text_of(json_object_get(answer, "microphone"), "description");

@@ -120,12 +120,12 @@ void container_done(struct container *c) {
 
 struct family {
     char magic[5], form[5];
-    unsigned char outer;           /* bytes before the first chunk */
-    unsigned char n_id, n_size;    /* bytes of a chunk's name and of its length */
-    unsigned char align;           /* of chunks */
-    bool big, inclusive;           /* byte order; whether lengths count the chunk's own header */
-    char data[5];                  /* the name of the chunk with the sound ... */
-    unsigned char skip;            /* ... and the bytes in it before the sound */
+    unsigned char outer;        /* bytes before the first chunk */
+    unsigned char n_id, n_size; /* bytes of a chunk's name and of its length */
+    unsigned char align;        /* of chunks */
+    bool big, inclusive;        /* byte order; whether lengths count the chunk's own header */
+    char data[5];               /* the name of the chunk with the sound ... */
+    unsigned char skip;         /* ... and the bytes in it before the sound */
 };
 
 static const struct family families[] = {
@@ -178,7 +178,7 @@ static bool chunks_follow(struct bytes *b, const struct family *f, uint64_t at, 
             return true;
         }
         if (strstr(known, c.name) && strlen(c.name) == 4 && after(b, f, &c) > b->size)
-            break; /* it is cut short, the sound is not */
+            break;                                      /* it is cut short, the sound is not */
         if (holds(b, at, "TAG") && b->size - at == 128) /* ID3v1 */
             break;
         for (int i = 0; i < 4; i++)
@@ -196,8 +196,7 @@ static bool chunks_follow(struct bytes *b, const struct family *f, uint64_t at, 
 static bool is_unknown(const struct family *f, uint64_t n) {
     if (n <= f->skip)
         return true;
-    return f->n_size == 8 || n > UINT32_MAX ? n >> 62 != 0
-                                            : (n & 0x7fff0000) == 0x7fff0000 || n - 0x7f000000 < 0x100;
+    return f->n_size == 8 || n > UINT32_MAX ? n >> 62 != 0 : (n & 0x7fff0000) == 0x7fff0000 || n - 0x7f000000 < 0x100;
 }
 
 /* Adds the part [begin, end), whose sound extends from the chunk to its end, with this length in the header. */
@@ -226,7 +225,10 @@ static int correct_header(struct container *c, struct bytes *b, const struct fam
     }
     const uint64_t outer = end - begin + more - (f->inclusive ? 0 : own), sound = end - data->body;
     if (more) {
-        memcpy(head, "RF64\xff\xff\xff\xff" "WAVEds64\x1c\0\0", 19);
+        memcpy(head,
+               "RF64\xff\xff\xff\xff"
+               "WAVEds64\x1c\0\0",
+               19);
         memset(head + 19, 0, 12 + LONG - 19);
     }
     if (more || is_long) {
@@ -406,7 +408,7 @@ static int add_ogg(struct container *c, struct bytes *b, uint64_t begin, uint64_
 /* ---- MP3: frames, with tags and garbage in between --------------------------------------------------------------- */
 
 struct frame {
-    unsigned kind; /* the bits that are equal in all frames of a file: version, layer and rate */
+    unsigned kind;       /* the bits that are equal in all frames of a file: version, layer and rate */
     unsigned size, side; /* bytes: all; of the side information, where an encoder's own frame has its mark */
 };
 

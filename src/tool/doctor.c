@@ -130,8 +130,10 @@ static bool pulseaudio_has_the_socket(struct doctor *d, const char *server) {
 
 static void check_sound_server(struct doctor *d) {
     const char *instead = either(
-        d, "use PipeWire instead of PulseAudio (Debian: sudo apt install pipewire-audio), then: systemctl --user --now "
-        "disable pulseaudio.socket pulseaudio.service; systemctl --user --now enable pipewire pipewire-pulse wireplumber",
+        d,
+        "use PipeWire instead of PulseAudio (Debian: sudo apt install pipewire-audio), then: systemctl --user --now "
+        "disable pulseaudio.socket pulseaudio.service; systemctl --user --now enable pipewire pipewire-pulse "
+        "wireplumber",
         "use PipeWire instead of PulseAudio: have your session start pipewire, wireplumber and pipewire-pulse, and not "
         "pulseaudio; for now: pulseaudio --kill; pipewire & wireplumber & pipewire-pulse &");
     char server[64];
@@ -140,19 +142,21 @@ static void check_sound_server(struct doctor *d) {
     find_pulse_server(server);
     bool pulseaudio = pulseaudio_has_the_socket(d, server);
     if (res == -EHOSTDOWN && pulseaudio)
-        tell(d, PROBLEM, "PipeWire", instead,
-             "does not run; PulseAudio does, which PrimeKnet cannot use");
+        tell(d, PROBLEM, "PipeWire", instead, "does not run; PulseAudio does, which PrimeKnet cannot use");
     else if (res == -EHOSTDOWN)
         tell(d, PROBLEM, "PipeWire",
-             either(d, "start PipeWire: {systemctl --user --now enable pipewire pipewire-pulse wireplumber} (Debian: "
+             either(d,
+                    "start PipeWire: {systemctl --user --now enable pipewire pipewire-pulse wireplumber} (Debian: "
                     "sudo apt install pipewire-audio first)",
                     "have your session start pipewire, wireplumber and pipewire-pulse; for now: pipewire & "
                     "wireplumber & pipewire-pulse &"),
              "does not run, or not for this user");
     else if (res)
         tell(d, PROBLEM, "PipeWire",
-             either(d, "restart PipeWire: {systemctl --user restart pipewire}", "end the process pipewire and start it "
-                    "again"), "%s", res == -ETIMEDOUT ? _("PipeWire does not answer") : err.text);
+             either(d, "restart PipeWire: {systemctl --user restart pipewire}",
+                    "end the process pipewire and start it "
+                    "again"),
+             "%s", res == -ETIMEDOUT ? _("PipeWire does not answer") : err.text);
     if (res)
         return;
     tell(d, FINE, "PipeWire", NULL, "%s runs", d->survey->version);
@@ -170,8 +174,10 @@ static void check_sound_server(struct doctor *d) {
         tell(d, FINE, "session manager", NULL, "it runs");
     else
         tell(d, PROBLEM, "session manager",
-             either(d, "start one: {systemctl --user --now enable wireplumber} (Debian: sudo apt install wireplumber "
-                    "first)", "have your session start one; for now: wireplumber &"),
+             either(d,
+                    "start one: {systemctl --user --now enable wireplumber} (Debian: sudo apt install wireplumber "
+                    "first)",
+                    "have your session start one; for now: wireplumber &"),
              "none runs, so no application is connected to a microphone");
 }
 
@@ -239,7 +245,8 @@ static struct err daemons_fault(const struct doctor *d) {
         if (strcmp(text_of(problem, "kind"), KIND_FILE) == 0) {
             err.about = (struct err_about){.code = text_of(problem, "code"),
                                            .why = json_string_value(json_object_get(problem, "why")),
-                                           .setting = text_of(problem, "setting"), .meant = text_of(problem, "meant"),
+                                           .setting = text_of(problem, "setting"),
+                                           .meant = text_of(problem, "meant"),
                                            .line = (int)number_of(problem, "line")};
             snprintf(err.about.word, sizeof err.about.word, "%.40s", text_of(problem, "word"));
         }
@@ -264,8 +271,8 @@ static void check_settings(struct doctor *d) {
     if (res) {
         tell(d, PROBLEM, "settings",
              either(d, "correct that line (see primeknet.conf(5)), then: {systemctl --user reload primeknet}",
-                    "correct that line (see primeknet.conf(5)), then: {primeknet setup}"), "%s%s%s",
-             translate_fault(&err, line), instead[0] ? _("; in force: ") : "", instead);
+                    "correct that line (see primeknet.conf(5)), then: {primeknet setup}"),
+             "%s%s%s", translate_fault(&err, line), instead[0] ? _("; in force: ") : "", instead);
     } else if (instead[0]) {
         const struct err fault = daemons_fault(d);
         tell(d, PROBLEM, "settings",
@@ -289,7 +296,8 @@ static void check_service(struct doctor *d) {
     else if (!d->systemd)
         tell(d, NOTE, "service", enable, "no systemd runs for this user, and nothing else starts primeknetd at login");
     else if (strcmp(unit->load, "not-found") == 0)
-        tell(d, PROBLEM, "service", "install PrimeKnet, with primeknet.service in a folder that systemd searches; "
+        tell(d, PROBLEM, "service",
+             "install PrimeKnet, with primeknet.service in a folder that systemd searches; "
              "then: systemctl --user daemon-reload; primeknet setup",
              "systemd knows no primeknet.service");
     else if (strcmp(unit->load, "loaded") != 0)
@@ -305,8 +313,8 @@ static void check_service(struct doctor *d) {
     else
         tell(d, FINE, "service", NULL, "enabled and running");
     if (unit->restarts > 2)
-        tell(d, NOTE, "service", "journalctl --user -u primeknet says why",
-             "systemd has had to restart it %u times", unit->restarts);
+        tell(d, NOTE, "service", "journalctl --user -u primeknet says why", "systemd has had to restart it %u times",
+             unit->restarts);
 }
 
 static int ask_daemon(struct doctor *d, struct err *err) {
@@ -347,12 +355,12 @@ static void check_daemon(struct doctor *d, int res, const char *why_not) {
         return; /* the service's check reports it */
     if (!d->status)
         tell(d, PROBLEM, "daemon", restart(d), "%s",
-             !runs              ? _("does not run")
+             !runs               ? _("does not run")
              : res == -ETIMEDOUT ? _("primeknetd does not answer: it is stopped, or it hangs")
-                                : why_not);
+                                 : why_not);
     else if (strcmp(text_of(d->status, "version"), PACKAGE_VERSION) != 0)
-        tell(d, NOTE, "daemon", restart(d), "version %s still runs; %s is installed",
-             text_of(d->status, "version"), PACKAGE_VERSION);
+        tell(d, NOTE, "daemon", restart(d), "version %s still runs; %s is installed", text_of(d->status, "version"),
+             PACKAGE_VERSION);
     else
         tell(d, FINE, "daemon", NULL, "%s", words_for(text_of(d->status, "state")));
     if (json_is_true(json_object_get(d->status, "bypass")))
@@ -495,8 +503,8 @@ static void check_microphone(struct doctor *d) {
              "unplug it and plug it in again, or choose another: primeknet mics; primeknet use NAME --save",
              "no sound comes from it, although an application records");
     else if (stalls > 0)
-        tell(d, NOTE, "microphone", either(d, "journalctl --user -u primeknet says when; please report it",
-                                           "please report it"),
+        tell(d, NOTE, "microphone",
+             either(d, "journalctl --user -u primeknet says when; please report it", "please report it"),
              "its sound has stopped; primeknetd restarted its streams (restarts so far: %.0f)", stalls);
     else if (audible && json_is_null(level))
         tell(d, PROBLEM, "microphone",
@@ -534,8 +542,8 @@ static void check_enhanced(struct doctor *d) {
     else
         tell(d, NOTE, "default source",
              d->survey->has_filters
-                     ? "choose Enhanced Mic in your applications, or for all of them: {primeknet setup --transparent}"
-                     : "choose Enhanced Mic in your applications, or for all of them: {primeknet setup --default}",
+                 ? "choose Enhanced Mic in your applications, or for all of them: {primeknet setup --transparent}"
+                 : "choose Enhanced Mic in your applications, or for all of them: {primeknet setup --default}",
              source          ? "%s: applications use it by default"
              : by_default[0] ? "the sound played on %s: applications record that by default"
                              : "there is no default%s",
@@ -563,7 +571,8 @@ static void check_echo(struct doctor *d) {
     if (missing[0])
         tell(d, PROBLEM, "echo",
              "install PipeWire's echo canceller (Debian: libspa-0.2-modules), or do without: "
-             "{primeknet set echo-cancel false --save}", "%s", missing);
+             "{primeknet set echo-cancel false --save}",
+             "%s", missing);
     else if (strcmp(text_of(json_object_get(d->status, "settings"), "echo_cancel"), "true") == 0)
         tell(d, FINE, "echo", NULL, "the echo of the outputs is removed from the microphone");
 }

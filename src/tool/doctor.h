@@ -17,14 +17,14 @@ enum result { FINE, NOTE, PROBLEM };
 
 /* The checks' results so far, and their shared data. */
 struct doctor {
-    json_t *checks;       /* {"check", "title", "result", "text", "advice", "command"}, in the order of the output */
+    json_t *checks; /* {"check", "title", "result", "text", "advice", "command"}, in the order of the output */
     bool as_json;
     struct settings settings;
-    struct survey *survey; /* NULL without PipeWire */
+    struct survey *survey;   /* NULL without PipeWire */
     struct systemd *systemd; /* NULL without a systemd user manager */
     struct systemd_unit unit;
-    json_t *status;       /* from the running daemon, or NULL */
-    bool any_model;       /* at least one model can be used */
+    json_t *status; /* from the running daemon, or NULL */
+    bool any_model; /* at least one model can be used */
 };
 
 /* Adds one check, in the user's language. advice: one sentence on what to do, or NULL; braces mark a command in it that

@@ -101,7 +101,8 @@ void check_realtime(struct doctor *d) {
     }
     if (json_is_number(json_object_get(d->status, "realtime_limit_ms"))) {
         tell(d, PROBLEM, "real time",
-             either(d, "{systemctl --user restart xdg-desktop-portal}, which may have started before rtkit; then: "
+             either(d,
+                    "{systemctl --user restart xdg-desktop-portal}, which may have started before rtkit; then: "
                     "systemctl --user restart primeknet",
                     "log out and in again, since xdg-desktop-portal may have started before rtkit"),
              "no real-time priority is used, since %s%s", text_of(d->status, "realtime_refusal"), means);
@@ -112,8 +113,7 @@ void check_realtime(struct doctor *d) {
     if (rtkit == 0 && !d->status) {
         tell(d, FINE, "real time", NULL, "%s", limits_do ? _("this user's limits allow it") : _("rtkit grants it"));
     } else if (rtkit == 0) {
-        tell(d, PROBLEM, "real time", restart(d),
-             "the model's thread has no real-time priority (%s), though %s now%s",
+        tell(d, PROBLEM, "real time", restart(d), "the model's thread has no real-time priority (%s), though %s now%s",
              text_of(d->status, "realtime_refusal"),
              limits_do ? _("this user's limits allow it") : _("rtkit grants it"), means);
     } else if (rtkit == -ENOENT) {
@@ -166,8 +166,11 @@ void check_gpu(struct doctor *d) {
     if (text_begins(problem, prefix))
         problem += strlen(prefix);
     if (problem[0])
-        tell(d, wanted ? PROBLEM : access("/proc/driver/nvidia/version", F_OK) == 0 ? NOTE : FINE, "GPU",
-             wanted ? "solve that, or use the processor: {primeknet set engine auto --save}" : NULL,
+        tell(d,
+             wanted                                             ? PROBLEM
+             : access("/proc/driver/nvidia/version", F_OK) == 0 ? NOTE
+                                                                : FINE,
+             "GPU", wanted ? "solve that, or use the processor: {primeknet set engine auto --save}" : NULL,
              "%s; the processor is used", tell_gpu(problem, why, line));
     else if (text_begins(engine, "cuda") || !d->status)
         tell(d, FINE, "GPU", NULL, "can be used");
@@ -197,8 +200,8 @@ static bool judge_hops(struct doctor *d) {
              "%.0f of %.0f hops of %s were late, so the microphone came through unenhanced", late, hops,
              text_of(d->status, "model"));
     else
-        tell(d, FINE, "speed", NULL, "%s: p99 of a hop is %.0f us, %.0f of %.0f late",
-             text_of(d->status, "model"), number_of(d->status, "hop_p99_us"), late, hops);
+        tell(d, FINE, "speed", NULL, "%s: p99 of a hop is %.0f us, %.0f of %.0f late", text_of(d->status, "model"),
+             number_of(d->status, "hop_p99_us"), late, hops);
     return true;
 }
 
@@ -225,8 +228,12 @@ void check_speed(struct doctor *d) {
         res = measure_hops(e, N_HOPS, CLOCK_THREAD_CPUTIME_ID, us, (float)hop_us, N_HOPS / 4, NULL);
         double p99 = res > 0 ? measure_percentile(us, (unsigned)res, .99) : 0, share = p99 / hop_us;
         if (res > 0)
-            tell(d, share > 1 ? PROBLEM : share > tight ? NOTE : FINE, "speed", share > tight ? lighter : NULL,
-                 "%s: a hop of %.0f us takes %.0f us on this processor%s", name, hop_us, p99,
+            tell(d,
+                 share > 1       ? PROBLEM
+                 : share > tight ? NOTE
+                                 : FINE,
+                 "speed", share > tight ? lighter : NULL, "%s: a hop of %.0f us takes %.0f us on this processor%s",
+                 name, hop_us, p99,
                  share > 1       ? _(", too long")
                  : share > tight ? _(", so the delay grows and hops may be late")
                                  : "");

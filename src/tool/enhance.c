@@ -37,9 +37,9 @@ struct job {
     struct sound_out out;
     bool in_place; /* `out` would replace `in` */
     struct limiter *limiter;
-    soxr_t to_model, to_file; /* NULL if the rates are equal */
-    size_t block;             /* frames read and given to the library at once: whole hops */
-    float *samples;           /* [channels][block] ... */
+    soxr_t to_model, to_file;     /* NULL if the rates are equal */
+    size_t block;                 /* frames read and given to the library at once: whole hops */
+    float *samples;               /* [channels][block] ... */
     float *planes[most_channels]; /* ... and where each channel begins; NULL for streams without one */
     struct frames at_model, enhanced, at_file;
     size_t drop_model, drop_file; /* frames still to be dropped for the delays of library and limiter */

@@ -12,9 +12,9 @@
 struct enhancer {
     const struct primeknet *like; /* has the model and engine to use */
     struct primeknet_controls controls;
-    const atomic_int *stop;       /* a nonzero value stops enhance_file */
-    struct primeknet *opened;     /* NULL at first; kept from file to file ... */
-    unsigned n_streams;           /* ... with enough streams for the files so far */
+    const atomic_int *stop;   /* a nonzero value stops enhance_file */
+    struct primeknet *opened; /* NULL at first; kept from file to file ... */
+    unsigned n_streams;       /* ... with enough streams for the files so far */
 };
 
 /* Enhances the file `in` and writes `out`, which may be `in`; replaces `out` only when the new file is complete.

@@ -12,7 +12,7 @@
 struct limiter;
 
 int limiter_new(struct limiter **ret, unsigned rate, unsigned n_channels);
-void limiter_free(struct limiter *l); /* l may be NULL */
+void limiter_free(struct limiter *l);          /* l may be NULL */
 size_t limiter_delay(const struct limiter *l); /* frames */
 /* Limits n interleaved frames in place. */
 void limiter_run(struct limiter *l, float *frames, size_t n);

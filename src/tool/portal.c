@@ -100,7 +100,8 @@ int portal_start_at_login(bool enable, struct err *err) {
     if (res < 0)
         err_set(err, res, "the desktop's portal does not answer: %s", error.message ? error.message : strerror(-res));
     else if (enable && (answer.response != 0 || !answer.starts))
-        res = err_set(err, -EACCES, "the desktop refuses to start " DAEMON " at login; allow PrimeKnet to run in the "
+        res = err_set(err, -EACCES,
+                      "the desktop refuses to start " DAEMON " at login; allow PrimeKnet to run in the "
                       "background in the desktop's settings");
     sd_bus_error_free(&error);
     sd_bus_flush_close_unref(bus);

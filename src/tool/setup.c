@@ -66,7 +66,8 @@ static int start_process(void) {
         return cli_fail("%s", err.text);
     autostart_path(path);
     printf("service   primeknetd runs now; desktops start it at login because of\n          %s\n"
-           "          Without a desktop, start it with your session: primeknetd &\n", path);
+           "          Without a desktop, start it with your session: primeknetd &\n",
+           path);
     return cli_done;
 }
 
@@ -107,7 +108,8 @@ static int set_up(struct systemd *m, bool by_default, bool transparent) {
         status = default_stand_in();
     if (status == cli_done && !by_default && !transparent)
         printf("Choose Enhanced Mic as the microphone in your applications, or have all of them hear it:\n"
-               "primeknet setup %s\n", default_can_stand_in() ? "--transparent" : "--default");
+               "primeknet setup %s\n",
+               default_can_stand_in() ? "--transparent" : "--default");
     if (status == cli_done)
         puts("To undo this: primeknet setup --remove");
     return status;

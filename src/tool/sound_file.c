@@ -101,7 +101,7 @@ void *mpg123_new(const char *decoder, int *error) {
     int (*param)(void *, int, long, double);
     *(void **)&new = dlsym(RTLD_NEXT, "mpg123_new");
     *(void **)&param = dlsym(RTLD_NEXT, "mpg123_param");
-    void *handle = new ? new(decoder, error) : NULL;
+    void *handle = new ? new (decoder, error) : NULL;
     if (handle && param)
         param(handle, ADD_FLAGS, QUIET, 0);
     return handle;
@@ -115,14 +115,22 @@ static const char *foreign(int fd) {
         unsigned char offset, n;
         const char *bytes, *what;
     } kinds[] = {
-        {4, 4, "ftyp", "an MP4 or M4A file"},      {0, 4, "\x30\x26\xb2\x75", "a WMA or WMV file"},
-        {0, 4, "\x1a\x45\xdf\xa3", "a WebM or Matroska file"}, {0, 2, "\xff\xf1", "an AAC file"},
-        {0, 2, "\xff\xf9", "an AAC file"},         {0, 5, "#!AMR", "an AMR file"},
-        {0, 4, "wvPk", "a WavPack file"},          {0, 4, "MAC ", "a Monkey's Audio file"},
-        {28, 8, "Speex   ", "a Speex file"},       {28, 5, "\x7f" "FLAC", "a FLAC stream in Ogg"},
-        {0, 4, "TTA1", "a True Audio file"},       {0, 2, "\x0b\x77", "an AC-3 file"},
-        {0, 4, "\x7f\xfe\x80\x01", "a DTS file"}, {8, 4, "AVI ", "an AVI file"},
-        {0, 4, "FLV\1", "an FLV file"},            {0, 4, ".RMF", "a RealMedia file"},
+        {4, 4, "ftyp", "an MP4 or M4A file"},
+        {0, 4, "\x30\x26\xb2\x75", "a WMA or WMV file"},
+        {0, 4, "\x1a\x45\xdf\xa3", "a WebM or Matroska file"},
+        {0, 2, "\xff\xf1", "an AAC file"},
+        {0, 2, "\xff\xf9", "an AAC file"},
+        {0, 5, "#!AMR", "an AMR file"},
+        {0, 4, "wvPk", "a WavPack file"},
+        {0, 4, "MAC ", "a Monkey's Audio file"},
+        {28, 8, "Speex   ", "a Speex file"},
+        {28, 5, "\177FLAC", "a FLAC stream in Ogg"},
+        {0, 4, "TTA1", "a True Audio file"},
+        {0, 2, "\x0b\x77", "an AC-3 file"},
+        {0, 4, "\x7f\xfe\x80\x01", "a DTS file"},
+        {8, 4, "AVI ", "an AVI file"},
+        {0, 4, "FLV\1", "an FLV file"},
+        {0, 4, ".RMF", "a RealMedia file"},
     };
     char head[36] = "";
     if (pread(fd, head, sizeof head, 0) < 16)
@@ -153,8 +161,9 @@ static int refuse(const struct sound_in *f, int error, struct err *err) {
         return err_set(err, -EINVAL, "%s: is %s, which libsndfile does not read; convert it: %s", f->name, kind,
                        command);
     const char *why = error == SF_ERR_UNRECOGNISED_FORMAT ? "is not a sound file in a format that libsndfile reads"
-                      : error == SF_ERR_UNSUPPORTED_ENCODING ? "uses an encoding that libsndfile does not read"
-                                            : "is damaged, or uses an encoding that libsndfile does not read";
+                      : error == SF_ERR_UNSUPPORTED_ENCODING
+                          ? "uses an encoding that libsndfile does not read"
+                          : "is damaged, or uses an encoding that libsndfile does not read";
     return err_set(err, -EINVAL, "%s: %s; ffmpeg may convert it: %s", f->name, why, command);
 }
 
@@ -248,8 +257,7 @@ static bool is_known(sf_count_t frames) {
 }
 
 int sound_in_open(struct sound_in *f, const char *path, const atomic_int *stop, struct err *err) {
-    *f = (struct sound_in){
-        .path = path, .name = strcmp(path, "-") == 0 ? "standard input" : path, .bytes = {.fd = -1}};
+    *f = (struct sound_in){.path = path, .name = strcmp(path, "-") == 0 ? "standard input" : path, .bytes = {.fd = -1}};
     int code = open_bytes(f, path, stop, err);
     if (code < 0)
         return code;
@@ -265,8 +273,7 @@ int sound_in_open(struct sound_in *f, const char *path, const atomic_int *stop, 
     if (error)
         return refuse(f, error, err);
     if (is_known(f->info.frames))
-        f->frames = (sf_count_t)((double)f->info.frames * (double)size_of_all(f) /
-                                 (double)f->container.parts[0].size);
+        f->frames = (sf_count_t)((double)f->info.frames * (double)size_of_all(f) / (double)f->container.parts[0].size);
     return 0;
 }
 
@@ -312,10 +319,10 @@ static int check_samples(const struct sound_in *f, const float *frames, sf_count
         if (!isfinite(frames[i]))
             return err_set(err, -EINVAL, "%s: frame %llu, channel %u is not a number", f->name, frame, channel);
         if (fabsf(frames[i]) > FAR)
-            return err_set(err, -EINVAL, "%s: frame %llu, channel %u is %g, and full scale is 1; if its samples are "
-                                         "numbers of 16 bits, convert it: %s",
-                           f->name, frame, channel, (double)frames[i],
-                           conversion(f, " -af volume=1/32768", command));
+            return err_set(err, -EINVAL,
+                           "%s: frame %llu, channel %u is %g, and full scale is 1; if its samples are "
+                           "numbers of 16 bits, convert it: %s",
+                           f->name, frame, channel, (double)frames[i], conversion(f, " -af volume=1/32768", command));
     }
     return 0;
 }
@@ -338,8 +345,9 @@ int sound_in_read(struct sound_in *f, float *frames, int n, struct err *err) {
     f->n_read += (uint64_t)got;
     f->n_of_part += (uint64_t)got;
     if (got == 0 && !f->n_read)
-        return err_set(err, -EINVAL, f->container.faults ? "%s: cannot be read: the sound is damaged"
-                                                         : "%s: contains no sound", f->name);
+        return err_set(err, -EINVAL,
+                       f->container.faults ? "%s: cannot be read: the sound is damaged" : "%s: contains no sound",
+                       f->name);
     return (int)got;
 }
 
@@ -509,9 +517,10 @@ static uint64_t most_frames(int format, int channels) {
 }
 
 static int too_long(const struct sound_out *o, struct err *err) {
-    return err_set(err, -EFBIG, "%s: there is more sound than this format can count, about %.3g min; choose .w64, "
-                                ".rf64 or .flac", o->name,
-                   (double)o->most_frames / 60 / o->rate);
+    return err_set(err, -EFBIG,
+                   "%s: there is more sound than this format can count, about %.3g min; choose .w64, "
+                   ".rf64 or .flac",
+                   o->name, (double)o->most_frames / 60 / o->rate);
 }
 
 static int out_failed(const struct sound_out *o, struct err *err) {

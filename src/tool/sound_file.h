@@ -19,7 +19,7 @@
 
 /* The virtual file that libsndfile reads or writes. */
 struct sound_bytes {
-    int fd, error; /* error: the first errno, or 0 */
+    int fd, error;           /* error: the first errno, or 0 */
     const struct part *part; /* NULL: a file being written */
     size_t span;             /* the current span of the part, ... */
     uint64_t begin;          /* ... and where it begins */

@@ -29,8 +29,9 @@ static bool is_true(const json_t *object, const char *key) {
 
 static json_t *ask_status(int fd, struct err *err) {
     json_t *answer = NULL;
-    return control_ask(fd, &answer, json_pack("{s:s, s:b}", "command", COMMAND_STATUS, "bands", true), err) < 0 ? NULL
-                                                                                                          : answer;
+    return control_ask(fd, &answer, json_pack("{s:s, s:b}", "command", COMMAND_STATUS, "bands", true), err) < 0
+               ? NULL
+               : answer;
 }
 
 /* ---- as text ----------------------------------------------------------------------------------------------------- */
@@ -84,7 +85,8 @@ static void print_delay(FILE *f, const json_t *s) {
         fprintf(f, "; %u-sample blocks of the graph end within the model's hops of %u", quantum, hop);
     if (quantum && !is_true(s, "waits"))
         fputs("; a block of it because the audio thread does not wait for the model: no real-time priority, or the "
-              "model was too slow", f);
+              "model was too slow",
+              f);
 }
 
 static void print_hops(FILE *f, const json_t *s) {
@@ -137,18 +139,17 @@ static int print_status(FILE *f, const json_t *s, bool with_levels, const char *
     if (json_array_size(json_object_get(s, "brought_back")) > 0)
         LINE("reconnected", print_users(f, s, "brought_back"));
     LINE("model", fprintf(f, "%s on %s%s", text_of(s, "model"), text_of(s, "engine"),
-                            is_true(s, "measuring")  ? ", while this processor is being measured"
-                            : is_true(s, "swapping") ? ", another is being loaded"
-                                                     : ""));
+                          is_true(s, "measuring")  ? ", while this processor is being measured"
+                          : is_true(s, "swapping") ? ", another is being loaded"
+                                                   : ""));
     LINE("controls", print_controls(f, s));
     const char *setting;
     json_t *missing;
     json_object_foreach(json_object_get(s, "missing"), setting, missing)
         LINE("missing", fprintf(f, "%s: %s", setting, json_string_value(missing)));
     if (number_of(s, "stalls") > 0)
-        LINE("stalls",
-             fprintf(f, "the sound stopped; primeknetd restarted its streams (restarts so far: %.0f)",
-                     number_of(s, "stalls")));
+        LINE("stalls", fprintf(f, "the sound stopped; primeknetd restarted its streams (restarts so far: %.0f)",
+                               number_of(s, "stalls")));
     if (with_levels && is_number(s, "level_in_db"))
         LINE("level", fprintf(f, "%.1f dBFS in, ", number_of(s, "level_in_db")),
              is_number(s, "level_out_db") ? fprintf(f, "%.1f dBFS out", number_of(s, "level_out_db"))
@@ -162,8 +163,8 @@ static int print_status(FILE *f, const json_t *s, bool with_levels, const char *
     else if (json_object_get(s, "noise_reduction_db"))
         LINE("noise", fputs("-", f));
     if (with_levels && is_number(s, "voice"))
-        LINE("voice", fprintf(f, "%s, probability %.2f", is_true(s, "voice_active") ? "speech" : "none",
-                              number_of(s, "voice")));
+        LINE("voice",
+             fprintf(f, "%s, probability %.2f", is_true(s, "voice_active") ? "speech" : "none", number_of(s, "voice")));
     if (number_of(s, "delay_ms") > 0)
         LINE("delay", print_delay(f, s));
     LINE("hops", print_hops(f, s));

@@ -218,9 +218,9 @@ static int replace_id3(int in, int out) {
 
 static int complete_mp3(const struct sound_in *in, const struct sound_out *out, struct err *err) {
     const int code = replace_id3(in->bytes.fd, out->replace.fd);
-    return code < 0 ? err_set(err, code, "%s: its tags cannot be written to %s: %s", in->name, out->name,
-                              strerror(-code))
-                    : 0;
+    return code < 0
+               ? err_set(err, code, "%s: its tags cannot be written to %s: %s", in->name, out->name, strerror(-code))
+               : 0;
 }
 
 int tags_complete(const struct sound_in *in, struct sound_out *out, struct err *err) {

@@ -16,11 +16,11 @@ G_DECLARE_FINAL_TYPE(PrimeknetApplication, application, PRIMEKNET, APPLICATION, 
 
 struct _PrimeknetApplication {
     AdwActionRow parent;
-    GtkWidget *forget;   /* removes the choice, so that the application selects its source again */
+    GtkWidget *forget; /* removes the choice, so that the application selects its source again */
     GtkSwitch *enhances;
-    gboolean filling;    /* the program, not the user, is setting the switch */
-    guint under_way;     /* pending requests */
-    gboolean in_force;   /* the daemon's last list */
+    gboolean filling;  /* the program, not the user, is setting the switch */
+    guint under_way;   /* pending requests */
+    gboolean in_force; /* the daemon's last list */
 };
 
 G_DEFINE_FINAL_TYPE(PrimeknetApplication, application, ADW_TYPE_ACTION_ROW)
@@ -136,9 +136,9 @@ void applications_show(PrimeknetApplications *self, const json_t *status) {
     json_array_foreach(applications, i, application)
         if (strcmp(text_of(application, "name"), OWN_RECORDER) != 0)
             show_application(row_for(self, text_of(application, "name")), application);
-    adw_preferences_group_set_description(ADW_PREFERENCES_GROUP(self),
-                                          self->rows->len ? _("On: without noise. Off: unprocessed.")
-                                                          : _("No application records."));
+    adw_preferences_group_set_description(ADW_PREFERENCES_GROUP(self), self->rows->len
+                                                                           ? _("On: without noise. Off: unprocessed.")
+                                                                           : _("No application records."));
 }
 
 static void finalize(GObject *object) {

@@ -49,8 +49,8 @@ static void end_with_parent(gpointer data) {
 }
 
 GSubprocess *command_start(const char *const *words, GError **error) {
-    g_autoptr(GSubprocessLauncher) launcher =
-        g_subprocess_launcher_new(G_SUBPROCESS_FLAGS_STDOUT_SILENCE | G_SUBPROCESS_FLAGS_STDERR_PIPE);
+    g_autoptr(GSubprocessLauncher)
+        launcher = g_subprocess_launcher_new(G_SUBPROCESS_FLAGS_STDOUT_SILENCE | G_SUBPROCESS_FLAGS_STDERR_PIPE);
     g_subprocess_launcher_set_child_setup(launcher, end_with_parent, NULL, NULL);
     return g_subprocess_launcher_spawnv(launcher, words, error);
 }

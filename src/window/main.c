@@ -45,9 +45,9 @@ static void show(GSimpleAction *action, GVariant *parameter, gpointer data) {
 static void about(GSimpleAction *action, GVariant *parameter, gpointer data) {
     struct app *a = data;
     (void)action, (void)parameter;
-    adw_show_about_window(GTK_WINDOW(a->window), "application-name", "PrimeKnet", "application-icon", APP_ID,
-                          "version", PACKAGE_VERSION, "comments", _("A clean microphone"),
-                          "license-type", GTK_LICENSE_GPL_3_0, NULL);
+    adw_show_about_window(GTK_WINDOW(a->window), "application-name", "PrimeKnet", "application-icon", APP_ID, "version",
+                          PACKAGE_VERSION, "comments", _("A clean microphone"), "license-type", GTK_LICENSE_GPL_3_0,
+                          NULL);
 }
 
 static void quit(GSimpleAction *action, GVariant *parameter, gpointer data) {

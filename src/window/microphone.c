@@ -18,7 +18,7 @@ struct _PrimeknetMicrophone {
     GtkWidget *light;
     GtkSwitch *enhances;
     struct setting setting;
-    json_t *status; /* the last status, or NULL */
+    json_t *status;   /* the last status, or NULL */
     gboolean filling; /* the program, not the user, is setting the switch */
 };
 
@@ -69,8 +69,7 @@ void microphone_show_level(PrimeknetMicrophone *self, const json_t *status) {
 /* Shows the full name of the current microphone: the list cuts long names. */
 static void show_setting(gpointer data) {
     PrimeknetMicrophone *self = data;
-    setting_show(&self->setting, self->status,
-                 text_of(json_object_get(self->status, "microphone"), "description"));
+    setting_show(&self->setting, self->status, text_of(json_object_get(self->status, "microphone"), "description"));
 }
 
 void microphone_show(PrimeknetMicrophone *self, const json_t *status) {
@@ -97,8 +96,8 @@ static void on_setup(PrimeknetMicrophone *self, GtkListItem *item) {
                                    NULL);
     (void)self;
     gtk_box_append(GTK_BOX(box), name);
-    gtk_box_append(GTK_BOX(box), g_object_new(GTK_TYPE_IMAGE, "icon-name", "object-select-symbolic",
-                                              "accessible-role", GTK_ACCESSIBLE_ROLE_PRESENTATION, NULL));
+    gtk_box_append(GTK_BOX(box), g_object_new(GTK_TYPE_IMAGE, "icon-name", "object-select-symbolic", "accessible-role",
+                                              GTK_ACCESSIBLE_ROLE_PRESENTATION, NULL));
     gtk_list_item_set_child(item, box);
 }
 
@@ -150,7 +149,6 @@ static void microphone_init(PrimeknetMicrophone *self) {
                                                                                * loud */
     gtk_level_bar_remove_offset_value(self->level, GTK_LEVEL_BAR_OFFSET_HIGH);
     gtk_level_bar_remove_offset_value(self->level, GTK_LEVEL_BAR_OFFSET_FULL);
-    self->setting = (struct setting){.name = "microphone", .row = self->choice, .refused = show_setting,
-                                     .data = self};
+    self->setting = (struct setting){.name = "microphone", .row = self->choice, .refused = show_setting, .data = self};
     setting_open(&self->setting);
 }

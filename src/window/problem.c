@@ -64,8 +64,7 @@ static char *tell_loop(const json_t *p) {
                    ? g_strdup_printf(_("The sound of %s comes back to %s, which plays on %s."), name, node, instead)
                    : g_strdup_printf(_("The sound of %s comes back to %s, which has no other output."), name, node);
     return instead[0]
-               ? g_strdup_printf(_("%s carries the sound of %s itself, which uses %s instead."), name, node,
-                                 instead)
+               ? g_strdup_printf(_("%s carries the sound of %s itself, which uses %s instead."), name, node, instead)
                : g_strdup_printf(_("%s carries the sound of %s itself, which has no other microphone."), name, node);
 }
 

@@ -39,8 +39,9 @@ static void on_answer(gpointer data, json_t *answer, const char *error) {
 static void send_next(struct setting *s) {
     if (s->under_way || (!s->to_set && !s->to_keep))
         return;
-    link_ask(json_pack("{s:s, s:s, s:s, s:b}", "command", COMMAND_SET, "name", s->name, "value", s->value,
-                       "save", s->to_keep), on_answer, s);
+    link_ask(json_pack("{s:s, s:s, s:s, s:b}", "command", COMMAND_SET, "name", s->name, "value", s->value, "save",
+                       s->to_keep),
+             on_answer, s);
     s->under_way = TRUE;
     s->to_set = s->to_keep = FALSE;
 }

@@ -13,22 +13,22 @@ typedef void setting_refused(gpointer data);
 
 struct setting {
     const char *name;
-    AdwActionRow *row;   /* NULL for a scale */
-    GtkRange *scale;     /* or ... */
-    GtkSwitch *toggle;   /* or, if both are NULL, the row is an AdwComboRow ... */
-    GStrv offered;       /* ... with these values, and ... */
-    char *extra;         /* ... the value in force if it is not among them; */
+    AdwActionRow *row;       /* NULL for a scale */
+    GtkRange *scale;         /* or ... */
+    GtkSwitch *toggle;       /* or, if both are NULL, the row is an AdwComboRow ... */
+    GStrv offered;           /* ... with these values, and ... */
+    char *extra;             /* ... the value in force if it is not among them; */
     const char *extra_title; /* the title of `extra`; NULL: the value itself */
     GtkStringList *titles;
     const char *on, *off; /* of the toggle; NULL: "true" and "false" */
-    const char *format;  /* of the scale's value */
-    const char *least;   /* what the scale's lower end, shown as "off", sets; NULL: that end is like any other value */
+    const char *format;   /* of the scale's value */
+    const char *least;    /* what the scale's lower end, shown as "off", sets; NULL: that end is like any other value */
     setting_refused *refused;
-    gpointer data;       /* a widget of the window, in which the reason is shown */
-    char *value;         /* the user's last choice */
-    gboolean filling;    /* the program, not the user, is changing the row */
+    gpointer data;    /* a widget of the window, in which the reason is shown */
+    char *value;      /* the user's last choice */
+    gboolean filling; /* the program, not the user, is changing the row */
     gboolean under_way, to_set, to_keep;
-    guint rest;          /* the timer that ends when the control rests */
+    guint rest; /* the timer that ends when the control rests */
 };
 
 /* Set the fields from name to data first. For a choice, call setting_offer before setting_show. */

@@ -20,10 +20,10 @@ struct shortcut {
     GDBusConnection *bus;
     shortcut_told *told;
     gpointer data;
-    char *session;          /* the portal's, or NULL */
-    gboolean closes;        /* the portal is closing the session before */
-    guint answer;           /* a subscription while a request is pending, or 0 */
-    responded *responded;   /* to that request */
+    char *session;        /* the portal's, or NULL */
+    gboolean closes;      /* the portal is closing the session before */
+    guint answer;         /* a subscription while a request is pending, or 0 */
+    responded *responded; /* to that request */
 };
 
 /* ---- requests: the portal answers by a signal -------------------------------------------------------------------- */

@@ -19,9 +19,9 @@ struct _PrimeknetSound {
     GtkWidget *reset;
     GtkSwitch *level, *echo, *own;
     struct setting settings[N_SETTINGS];
-    json_t *status;    /* the last status, or NULL */
-    gboolean filling;  /* the program, not the user, is setting a switch */
-    guint owning;      /* pending requests for a profile */
+    json_t *status;   /* the last status, or NULL */
+    gboolean filling; /* the program, not the user, is setting a switch */
+    guint owning;     /* pending requests for a profile */
 };
 
 G_DEFINE_FINAL_TYPE(PrimeknetSound, sound, ADW_TYPE_PREFERENCES_GROUP)
@@ -75,7 +75,8 @@ static void on_reset_done(gpointer data, json_t *answer, const char *error) {
 
 static void on_reset(PrimeknetSound *self) {
     link_ask(json_pack("{s:s, s:s, s:s, s:b}", "command", COMMAND_SET, "name", "preset", "value", PRESET_DEFAULT,
-                       "save", TRUE), on_reset_done, g_object_ref(self));
+                       "save", TRUE),
+             on_reset_done, g_object_ref(self));
 }
 
 /* ---- what is shown ----------------------------------------------------------------------------------------------- */

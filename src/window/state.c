@@ -66,8 +66,7 @@ static const char *bare_application(const json_t *status) {
 static void advise_about_bare(struct state *s, const char *application) {
     g_autofree char *quoted = g_shell_quote(application);
     advise(s, g_strdup_printf(_("%s records the unprocessed microphone, with all its noise."), application),
-           _("Remove Noise"),
-           REMEDY_COMMAND, g_strdup_printf("primeknet app %s on", quoted));
+           _("Remove Noise"), REMEDY_COMMAND, g_strdup_printf("primeknet app %s on", quoted));
 }
 
 /* ---- what is wrong, the worst first ------------------------------------------------------------------------------ */
@@ -149,8 +148,9 @@ static gboolean waits_for_sound(struct state *s, const json_t *status, const str
         return FALSE;
     look(s, LOOK_WARNING, "microphone-sensitivity-low-symbolic");
     tell(s, g_strdup_printf(_("No sound from %s"), microphone_of(status)), "");
-    advise(s, g_strdup(silent ? _("It sends nothing but silence. Look for a switch on it, or choose another.")
-                              : _("Unplug it and plug it in again, or choose another.")),
+    advise(s,
+           g_strdup(silent ? _("It sends nothing but silence. Look for a switch on it, or choose another.")
+                           : _("Unplug it and plug it in again, or choose another.")),
            _("Find Out Why"), REMEDY_CHECK, NULL);
     return TRUE;
 }
@@ -159,9 +159,8 @@ static gboolean has_wrong_settings(struct state *s, const json_t *status) {
     g_autofree char *refused = problem_tell_all(status, KIND_FILE, NULL);
     const json_t *settings = json_object_get(status, "settings");
     const char *saved = text_of(settings, "saved");
-    const char *file = saved[0] && g_str_has_prefix(text_of(status, "refused"), saved)
-                           ? saved
-                           : text_of(settings, "file");
+    const char *file = saved[0] && g_str_has_prefix(text_of(status, "refused"), saved) ? saved
+                                                                                       : text_of(settings, "file");
     if (!refused)
         return FALSE;
     look(s, LOOK_WARNING, "dialog-warning-symbolic");
@@ -177,10 +176,10 @@ static gboolean is_bypassed(struct state *s, const json_t *status) {
         return FALSE;
     look(s, LOOK_WARNING, "microphone-sensitivity-high-symbolic");
     tell(s, g_strdup(_("Noise is not removed")), "");
-    advise(s, g_strdup(bypass ? _("Noise removal is switched off, so applications get the unprocessed microphone.")
-                              : _("The strength is 0, so applications get the unprocessed microphone.")),
-           _("Turn On"), REMEDY_COMMAND,
-           g_strdup(bypass ? "primeknet bypass off" : "primeknet set strength 1 --save"));
+    advise(s,
+           g_strdup(bypass ? _("Noise removal is switched off, so applications get the unprocessed microphone.")
+                           : _("The strength is 0, so applications get the unprocessed microphone.")),
+           _("Turn On"), REMEDY_COMMAND, g_strdup(bypass ? "primeknet bypass off" : "primeknet set strength 1 --save"));
     return TRUE;
 }
 
@@ -190,10 +189,10 @@ static gboolean is_idle(struct state *s, const json_t *status) {
         return FALSE;
     look(s, bare ? LOOK_WARNING : LOOK_RESTING, bare ? "dialog-warning-symbolic" : "audio-input-microphone-symbolic");
     tell(s, bare ? g_strdup_printf(_("%s hears you with noise"), bare) : g_strdup(_("Nobody is listening")),
-         bare                                                   ? ""
-         : json_is_true(json_object_get(status, "measuring"))   ? _("Ready, and measuring this computer.")
-         : json_is_true(json_object_get(status, "default"))     ? _("Ready: applications use Enhanced Mic by default.")
-                                                                : _("Ready: choose Enhanced Mic in your application."));
+         bare                                                 ? ""
+         : json_is_true(json_object_get(status, "measuring")) ? _("Ready, and measuring this computer.")
+         : json_is_true(json_object_get(status, "default"))   ? _("Ready: applications use Enhanced Mic by default.")
+                                                              : _("Ready: choose Enhanced Mic in your application."));
     if (bare)
         advise_about_bare(s, bare);
     return TRUE;
@@ -214,9 +213,11 @@ static void works(struct state *s, const json_t *status) {
     guint n;
     g_autofree char *names = state_recorders(status, &n);
     look(s, LOOK_WORKING, "emblem-ok-symbolic");
-    tell(s, n ? g_strdup_printf(ngettext("Working: %s hears you without noise", "Working: %s hear you without noise",
-                                         n), names)
-              : g_strdup(_("Working: only this window listens")), "");
+    tell(s,
+         n ? g_strdup_printf(ngettext("Working: %s hears you without noise", "Working: %s hear you without noise", n),
+                             names)
+           : g_strdup(_("Working: only this window listens")),
+         "");
     if (bare)
         advise_about_bare(s, bare);
 }

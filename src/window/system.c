@@ -15,8 +15,8 @@ struct _PrimeknetSystem {
     AdwActionRow *key_row;
     struct shortcut *shortcut;
     GtkSwitch *login, *by_default;
-    gboolean filling;   /* the program, not the user, is setting a switch */
-    guint under_way;    /* running commands */
+    gboolean filling;       /* the program, not the user, is setting a switch */
+    guint under_way;        /* running commands */
     gboolean known, starts; /* whether systemd has the service; whether it starts at login */
     gboolean is_default;
 };
@@ -103,8 +103,8 @@ void system_show(PrimeknetSystem *self, const json_t *status) {
 static void on_key(gpointer data, gboolean available, const char *trigger, const char *problem) {
     PrimeknetSystem *self = data;
     gtk_widget_set_visible(GTK_WIDGET(self->key_row), available);
-    adw_action_row_set_subtitle(self->key_row, trigger[0] ? trigger
-                                                          : _("Switches noise removal from within any application"));
+    adw_action_row_set_subtitle(self->key_row,
+                                trigger[0] ? trigger : _("Switches noise removal from within any application"));
     if (problem)
         gtk_widget_activate_action(GTK_WIDGET(self), "win.say", "s", problem);
 }

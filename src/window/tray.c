@@ -36,12 +36,12 @@ struct tray {
     GDBusConnection *bus;
     guint object, watch, patience;
     GCancellable *asking; /* the watcher */
-    char *watcher;       /* its name on the bus, or NULL */
-    gboolean holds;      /* the application, which keeps running without its window */
+    char *watcher;        /* its name on the bus, or NULL */
+    gboolean holds;       /* the application, which keeps running without its window */
     DbusmenuServer *menu;
     DbusmenuMenuitem *enhances, *strength, *strengths[G_N_ELEMENTS(strengths)];
     gboolean runs, bypass;
-    double now;          /* the strength */
+    double now; /* the strength */
 };
 
 /* ---- what it does ------------------------------------------------------------------------------------------------ */
@@ -55,7 +55,8 @@ static void set_strength(struct tray *t, double strength) {
     char value[G_ASCII_DTOSTR_BUF_SIZE];
     if (t->runs)
         link_ask(json_pack("{s:s, s:s, s:s, s:b}", "command", COMMAND_SET, "name", "strength", "value",
-                           g_ascii_formatd(value, sizeof value, "%.2f", strength), "save", TRUE), NULL, NULL);
+                           g_ascii_formatd(value, sizeof value, "%.2f", strength), "save", TRUE),
+                 NULL, NULL);
 }
 
 static void on_call(GDBusConnection *bus, const char *sender, const char *path, const char *interface,
@@ -240,8 +241,8 @@ struct tray *tray_open(GApplication *application) {
     t->bus = g_application_get_dbus_connection(application);
     make_menu(t);
     t->object = g_dbus_connection_register_object(t->bus, ITEM_PATH, node->interfaces[0], &table, t, NULL, NULL);
-    t->watch = g_bus_watch_name_on_connection(t->bus, WATCHER, G_BUS_NAME_WATCHER_FLAGS_NONE, on_watcher,
-                                              on_no_watcher, t, NULL);
+    t->watch = g_bus_watch_name_on_connection(t->bus, WATCHER, G_BUS_NAME_WATCHER_FLAGS_NONE, on_watcher, on_no_watcher,
+                                              t, NULL);
     t->patience = g_timeout_add_seconds(HOST_S, on_patience, t);
     t->asking = g_cancellable_new();
     hold(t);

@@ -33,13 +33,13 @@ struct _PrimeknetTrial {
     gboolean transparent; /* Enhanced Mic stands in for it */
     gboolean filling;     /* the program, not the user, is changing a button */
     enum { RESTING, STARTING, RECORDING, STOPPING, ENHANCING } stage;
-    guint left, timer;    /* ticks until the start, then seconds of the recording, and their timer */
-    char *folder;         /* paths of the recordings, or NULL */
+    guint left, timer; /* ticks until the start, then seconds of the recording, and their timer */
+    char *folder;      /* paths of the recordings, or NULL */
     GSubprocess *recorders[2], *player, *loopback; /* NULL: not running */
-    int playing;          /* BEFORE or AFTER, while there is a player */
-    gboolean both;        /* play AFTER next */
-    gboolean bypassed;    /* from the daemon's last status */
-    gboolean compares;    /* the user has turned bypass on here */
+    int playing;                                   /* BEFORE or AFTER, while there is a player */
+    gboolean both;                                 /* play AFTER next */
+    gboolean bypassed;                             /* from the daemon's last status */
+    gboolean compares;                             /* the user has turned bypass on here */
     struct verdict verdict;
 };
 
@@ -237,9 +237,9 @@ static gboolean on_tick(gpointer data) {
 static gboolean start(PrimeknetTrial *self, int which, const char *target, GError **error) {
     g_autofree char *file = file_of(self, which);
     g_autofree char *to = target ? g_strdup_printf("--target=%s", target) : g_strdup("--target=auto");
-    const char *const properties = which == BEFORE && self->transparent
-                                           ? "{ " STREAM " node.link-group = enhanced_mic }"
-                                           : "{ " STREAM " }";
+    const char *const properties = which == BEFORE && self->transparent ? "{ " STREAM
+                                                                          " node.link-group = enhanced_mic }"
+                                                                        : "{ " STREAM " }";
     const char *const words[] = {"pw-record", "--channels=1", "--rate=48000", "-P", properties, to, file, NULL};
     self->recorders[which] = command_start(words, error);
     if (self->recorders[which])
@@ -258,8 +258,7 @@ static void record(PrimeknetTrial *self) {
         g_clear_pointer(&self->folder, g_free);
         return;
     }
-    if (!start(self, BEFORE, self->microphone, &error) ||
-        (self->runs && !start(self, AFTER, "enhanced_mic", &error))) {
+    if (!start(self, BEFORE, self->microphone, &error) || (self->runs && !start(self, AFTER, "enhanced_mic", &error))) {
         give_up(self, error->message);
         return;
     }
@@ -318,11 +317,16 @@ static void on_loopback_end(GObject *process, GAsyncResult *result, gpointer dat
 }
 
 static void on_listen(PrimeknetTrial *self) {
-    static const char *const words[] = {
-        "pw-loopback", "-c", "1", "-m", "[ MONO ]",
-        "--capture-props={ " STREAM " target.object = enhanced_mic node.dont-reconnect = true"
-        " node.latency = 256/48000 }",
-        "--playback-props={ " STREAM " node.latency = 256/48000 }", NULL};
+    static const char *const words[] = {"pw-loopback",
+                                        "-c",
+                                        "1",
+                                        "-m",
+                                        "[ MONO ]",
+                                        "--capture-props={ " STREAM
+                                        " target.object = enhanced_mic node.dont-reconnect = true"
+                                        " node.latency = 256/48000 }",
+                                        "--playback-props={ " STREAM " node.latency = 256/48000 }",
+                                        NULL};
     g_autoptr(GError) error = NULL;
     if (self->filling)
         return;
@@ -343,18 +347,17 @@ static void on_listen(PrimeknetTrial *self) {
 
 static char *describe_test(const PrimeknetTrial *self) {
     switch (self->stage) {
-    case STARTING:
-        return g_strdup(_("Starting the microphone…"));
+    case STARTING: return g_strdup(_("Starting the microphone…"));
     case RECORDING:
         return g_strdup_printf(ngettext("Speak now: %u second left", "Speak now: %u seconds left", self->left),
                                self->left);
     case STOPPING:
-    case ENHANCING:
-        return g_strdup(_("Removing the noise…"));
+    case ENHANCING: return g_strdup(_("Removing the noise…"));
     case RESTING:
     default:
         return g_strdup_printf(ngettext("Records %u second, then plays it before and after",
-                                        "Records %u seconds, then plays them before and after", SECONDS), SECONDS);
+                                        "Records %u seconds, then plays them before and after", SECONDS),
+                               SECONDS);
     }
 }
 

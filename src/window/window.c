@@ -39,13 +39,13 @@ struct _PrimeknetWindow {
     PrimeknetSystem *system;
     PrimeknetAdvanced *advanced;
     struct state state;
-    json_t *status;        /* the last status, with or without levels, or NULL */
+    json_t *status; /* the last status, with or without levels, or NULL */
     char *why_none;
-    gint64 silent_since;   /* us: since when silence is recorded; 0: it is not */
-    gint64 worse_since;    /* us: since when the state is worse than the one shown; 0: it is not */
+    gint64 silent_since;      /* us: since when silence is recorded; 0: it is not */
+    gint64 worse_since;       /* us: since when the state is worse than the one shown; 0: it is not */
     GFileMonitor *correcting; /* the settings file while the user corrects an error in it, or NULL */
-    gboolean starting;     /* the service */
-    gboolean asking;       /* for levels */
+    gboolean starting;        /* the service */
+    gboolean asking;          /* for levels */
     guint next_levels;
 };
 

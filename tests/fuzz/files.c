@@ -136,8 +136,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     char *words[] = {given, out, NULL};
     n_told = 0;
     fuzz_fail_allocation(fail);
-    const int status = enhance_command.run(&(struct cli_call){.command = &enhance_command, .words = words,
-                                                              .n_words = 2});
+    const int status = enhance_command.run(
+        &(struct cli_call){.command = &enhance_command, .words = words, .n_words = 2});
     fuzz_fail_allocation(0);
 
     fuzz_check(status == cli_done || status == cli_failed || status == cli_cut_short);
@@ -157,8 +157,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         snprintf(same, sizeof same, "%s/same.wav", fuzz_directory());
         put(same, in.data, in.size);
         char *in_place[] = {same, same, NULL};
-        fuzz_check(enhance_command.run(&(struct cli_call){.command = &enhance_command, .words = in_place,
-                                                          .n_words = 2}) != cli_done);
+        fuzz_check(enhance_command.run(
+                       &(struct cli_call){.command = &enhance_command, .words = in_place, .n_words = 2}) != cli_done);
         fuzz_check(holds(same, in.data, in.size) && fuzz_n_files() == 1);
         unlink(same);
     }

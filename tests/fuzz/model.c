@@ -56,8 +56,8 @@ static void run(const struct model *m, unsigned fail) {
         struct engine *e = NULL;
         struct err err = {0};
         fuzz_fail_allocation(fail);
-        const int code =
-            engine_open(&e, &(struct engine_options){.name = names[i], .n_streams = 2, .max_hops = 1}, m, &err);
+        const int code = engine_open(&e, &(struct engine_options){.name = names[i], .n_streams = 2, .max_hops = 1}, m,
+                                     &err);
         fuzz_fail_allocation(0);
         if (code) {
             fuzz_check(fail && code == -ENOMEM && !e && *err.text);
@@ -67,8 +67,8 @@ static void run(const struct model *m, unsigned fail) {
         for (unsigned h = 0; h < 3; h++) {
             for (unsigned s = 0; s < engine_hop(e); s++)
                 hop[s] = sinf((float)(s * s % 1000));
-            fuzz_check(engine_process(e, &(struct engine_job){.stream = h % 2, .n_hops = 1, .in = hop, .out = hop},
-                                      1) == 0);
+            fuzz_check(
+                engine_process(e, &(struct engine_job){.stream = h % 2, .n_hops = 1, .in = hop, .out = hop}, 1) == 0);
         }
         float *tail = malloc((engine_delay(e) + 1) * sizeof *tail);
         engine_tail(e, 1, tail);

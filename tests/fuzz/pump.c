@@ -374,11 +374,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     in_worker = worker_sleeps = worker_stalls = worker_ended = false;
 
     const unsigned fail = fuzz_byte(&input), how = fuzz_byte(&input);
-    const struct rt rt = {.start = start, .raise = how & 1 ? raise_refused : raise_granted,
-                          .raised = how & 1 ? raised_false : raised_true, .join = join};
+    const struct rt rt = {.start = start,
+                          .raise = how & 1 ? raise_refused : raise_granted,
+                          .raised = how & 1 ? raised_false : raised_true,
+                          .join = join};
     struct engine *const first = make_engine(how >> 2);
-    const struct worker_options o = {
-        .rt = &rt, .engine = first, .hop_p99_us = 1, .release = release, .data = engines};
+    const struct worker_options o = {.rt = &rt, .engine = first, .hop_p99_us = 1, .release = release, .data = engines};
     fuzz_fail_allocation(fail % 16);
     const int code = worker_open(&live, &o);
     fuzz_fail_allocation(0);

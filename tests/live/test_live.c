@@ -58,7 +58,7 @@ static struct model *model, *other;
 static struct node *node, *more[2]; /* those beside it share its worker */
 static struct probe *probe;
 static const char *probe_links[3][2]; /* from, to; or NULL */
-static double relinked; /* when one of them was last restored */
+static double relinked;               /* when one of them was last restored */
 static struct manager *manager;
 static unsigned n_released;
 
@@ -68,7 +68,7 @@ static unsigned n_released;
 static _Atomic unsigned n_guarded_blocks, n_guarded_hops;
 static _Atomic uint64_t graph_ns = 10000000000; /* no block is of yesterday: 0 is long ago */
 
-static _Atomic uint64_t passed_ns;               /* since then: the clock stands while a hop is computed */
+static _Atomic uint64_t passed_ns; /* since then: the clock stands while a hop is computed */
 
 static void on_cycle(unsigned n, unsigned rate) {
     atomic_fetch_add(&passed_ns, n * 1000000000ull / rate);
@@ -140,12 +140,12 @@ void __wrap_engine_pause(struct engine *e, unsigned stream) {
 static const struct pw_stream_events *source_events;
 static void *source_data;
 
-void __real_pw_stream_add_listener(
-        struct pw_stream *stream, struct spa_hook *hook, const struct pw_stream_events *events, void *data);
-void __wrap_pw_stream_add_listener(
-        struct pw_stream *stream, struct spa_hook *hook, const struct pw_stream_events *events, void *data);
-void __wrap_pw_stream_add_listener(
-        struct pw_stream *stream, struct spa_hook *hook, const struct pw_stream_events *events, void *data) {
+void __real_pw_stream_add_listener(struct pw_stream *stream, struct spa_hook *hook,
+                                   const struct pw_stream_events *events, void *data);
+void __wrap_pw_stream_add_listener(struct pw_stream *stream, struct spa_hook *hook,
+                                   const struct pw_stream_events *events, void *data);
+void __wrap_pw_stream_add_listener(struct pw_stream *stream, struct spa_hook *hook,
+                                   const struct pw_stream_events *events, void *data) {
     if (events->io_changed) {
         source_events = events;
         source_data = data;
@@ -489,7 +489,7 @@ static void walk_quanta(void) {
         double error_db = 0;
         const struct pump_stats s = expect_quantum(quanta[i], 0, &error_db);
         printf("quantum %u: delay %u samples, error %.0f dB, %s, late hops %llu\n", quanta[i], s.delay, error_db,
-                s.waits ? "waits" : "does not wait", (unsigned long long)s.late_hops);
+               s.waits ? "waits" : "does not wait", (unsigned long long)s.late_hops);
         ck_assert_double_le(error_db, -100);
     }
 }
@@ -580,7 +580,7 @@ START_TEST(the_network_at_strength_0_is_the_delayed_microphone) {
     double error_db = 0;
     const struct pump_stats s = expect_delay(node, 0, 1, &error_db);
     printf("CPU engine: delay %u samples, error %.0f dB, hop p50 %u us, p99 %u us\n", s.delay, error_db, s.hop_p50_us,
-            s.hop_p99_us);
+           s.hop_p99_us);
     if (s.waits)
         ck_assert_uint_eq(s.delay, WINDOW - HOP);
     pump_control(node_pump(node), (struct engine_controls){.strength = 1});
@@ -631,7 +631,7 @@ START_TEST(at_44100_the_delay_is_constant_and_as_reported) {
         const double found = lag(end - 8192 - i * 8000);
         printf("44.1 kHz: delay %.2f samples, published %.2f\n", found, published);
         ck_assert_double_eq_tol(found, published, 4); /* PipeWire 1.4 counts 3 more in its resamplers than they add */
-        ck_assert_double_eq_tol(found, last, 0.5); /* one that slipped between the rates would be 0.92 */
+        ck_assert_double_eq_tol(found, last, 0.5);    /* one that slipped between the rates would be 0.92 */
     }
     ck_assert_uint_eq(stats().delay, delay);
 }
@@ -683,8 +683,8 @@ static unsigned serial_of(const char *name) {
     char command[256];
     unsigned serial = 0;
     snprintf(command, sizeof command,
-            "timeout 5 pw-cli info %s < /dev/null 2> /dev/null | sed -n 's/.*object.serial = \"\\(.*\\)\"/\\1/p'",
-            name);
+             "timeout 5 pw-cli info %s < /dev/null 2> /dev/null | sed -n 's/.*object.serial = \"\\(.*\\)\"/\\1/p'",
+             name);
     FILE *const info = popen(command, "r");
     if (fscanf(info, "%u", &serial) != 1)
         serial = 0;
@@ -842,7 +842,7 @@ START_TEST(recorders_of_a_destroyed_node_are_brought_back) {
     shell("timeout 100 pw-record --target enhanced_mic %s/first.wav 2> /dev/null & "
           "timeout 100 pw-record --target enhanced_mic.usb_mic %s/second.wav 2> /dev/null & "
           "head -c 40000000 /dev/zero | timeout 100 pacat --playback --device=enhanced_speaker &",
-            directory, directory);
+          directory, directory);
     const struct node *const nodes[] = {node, more[0], more[1]};
     const char *const names[] = {"enhanced_mic", "enhanced_mic.usb_mic", "enhanced_speaker"};
     struct node_status n;
@@ -865,9 +865,10 @@ START_TEST(a_busy_graph_does_not_delay_another_microphone) {
     shell("%s add-mic %s/s other", SESSION, directory);
     link_ports("player:out", "other:input_MONO");
     until_heard(true);
-    shell("link='timeout 5 pw-link'; "
-          "while $link fake_mic:capture_MONO other:input_MONO; do $link -d fake_mic:capture_MONO other:input_MONO; done "
-          "> /dev/null 2>&1 &");
+    shell(
+        "link='timeout 5 pw-link'; "
+        "while $link fake_mic:capture_MONO other:input_MONO; do $link -d fake_mic:capture_MONO other:input_MONO; done "
+        "> /dev/null 2>&1 &");
     struct err err;
     for (unsigned i = 0; i < 4; i++) {
         const char *const name = i % 2 ? "fake_mic" : "other";
@@ -939,7 +940,8 @@ END_TEST
 START_TEST(one_data_loop_of_several) {
     start_session("");
     shell("mkdir -p $XDG_CONFIG_HOME/pipewire/%s.d; echo 'context.properties = { context.num-data-loops = 2 }' > "
-            "$XDG_CONFIG_HOME/pipewire/%s.d/loops.conf", CLIENT_CONF, CLIENT_CONF);
+          "$XDG_CONFIG_HOME/pipewire/%s.d/loops.conf",
+          CLIENT_CONF, CLIENT_CONF);
     open_node("null", 1, NULL);
     spin_until(status().has_microphone);
     DIR *const tasks = opendir("/proc/self/task");

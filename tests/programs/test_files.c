@@ -580,7 +580,11 @@ START_TEST(mp3_keeps_its_tag_byte_for_byte) {
         for (int k = 0; k < 4; k++)
             tag[6 + k] = size >> (21 - 7 * k) & 0x7f;
         if (i == 1)
-            memcpy(tag + 10, "APIC\0\0\0\x16\0\0" "\0image/png\0\3\0" "a picture", 32);
+            memcpy(tag + 10,
+                   "APIC\0\0\0\x16\0\0"
+                   "\0image/png\0\3\0"
+                   "a picture",
+                   32);
         f = fopen(in_dir("tag.mp3"), "w");
         fwrite(tag, 1, sizes[i], f);
         fwrite(rest, 1, n, f);

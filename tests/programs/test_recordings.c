@@ -177,8 +177,8 @@ static unsigned n_files(void) {
 static const struct {
     const char *name;
     int format;
-    const char *field;       /* the name before the length in the header; NULL: it has none */
-    unsigned offset, n;      /* from its end to the length; bytes of the length */
+    const char *field;  /* the name before the length in the header; NULL: it has none */
+    unsigned offset, n; /* from its end to the length; bytes of the length */
     bool big;
     const char *never_known; /* the lengths that are written where it is not known, in hexadecimal */
     bool tells_damage;
@@ -275,7 +275,12 @@ static const struct {
     {"damaged", damage, {0}, 3, .25, 1.03, "is damaged"},
     {"garbage in it", insert, {0}, 3, .4, 1.03, "is damaged"},
     {"a full disk", NULL, {.most_bytes = 8000}, 1, 0, 0, "cannot be written: File too large"},
-    {"a full disk, named parts", NULL, {.most_bytes = 8000, .denial = &no_tmpfile}, 1, 0, 0,
+    {"a full disk, named parts",
+     NULL,
+     {.most_bytes = 8000, .denial = &no_tmpfile},
+     1,
+     0,
+     0,
      "cannot be written: File too large"},
     {"named parts", NULL, {.denial = &no_tmpfile}, 0, 1, 1.03, ""},
     {"a failing fsync", NULL, {.denial = &no_fsync}, 1, 0, 0, "cannot be written: Input/output error"},
@@ -460,10 +465,14 @@ START_TEST(sounds_too_long_for_a_format_are_refused) {
         int subtype, format;
         sf_count_t frames;
     } outs[] = {
-        {"o.wav", SF_FORMAT_PCM_16, SF_FORMAT_WAV, 2000000000}, {"o.wav", SF_FORMAT_PCM_16, SF_FORMAT_RF64, 2147483648},
-        {"o.wav", SF_FORMAT_DOUBLE, SF_FORMAT_RF64, 536870912}, {"o.aiff", SF_FORMAT_PCM_16, 0, 2147483648},
-        {"o.au", SF_FORMAT_FLOAT, 0, 1073741824},               {"o.voc", SF_FORMAT_PCM_16, 0, 8388608},
-        {"o.w64", SF_FORMAT_PCM_16, SF_FORMAT_W64, 1ll << 40},  {"o.flac", SF_FORMAT_PCM_16, SF_FORMAT_FLAC, 1ll << 34},
+        {"o.wav", SF_FORMAT_PCM_16, SF_FORMAT_WAV, 2000000000},
+        {"o.wav", SF_FORMAT_PCM_16, SF_FORMAT_RF64, 2147483648},
+        {"o.wav", SF_FORMAT_DOUBLE, SF_FORMAT_RF64, 536870912},
+        {"o.aiff", SF_FORMAT_PCM_16, 0, 2147483648},
+        {"o.au", SF_FORMAT_FLOAT, 0, 1073741824},
+        {"o.voc", SF_FORMAT_PCM_16, 0, 8388608},
+        {"o.w64", SF_FORMAT_PCM_16, SF_FORMAT_W64, 1ll << 40},
+        {"o.flac", SF_FORMAT_PCM_16, SF_FORMAT_FLAC, 1ll << 34},
     };
     begin(0);
     for (size_t i = 0; i < sizeof outs / sizeof *outs; i++) {
@@ -573,9 +582,10 @@ END_TEST
 /* As ffmpeg writes it: frames vary in size, and no encoder's info frame has their number, so libsndfile guesses the
  * length. */
 START_TEST(mp3_in_a_wav_is_whole) {
-    static const unsigned char head[] = {
-        'R', 'I', 'F', 'F', 0, 0, 0, 0, 'W', 'A', 'V', 'E', 'f', 'm', 't', ' ', 30, 0, 0, 0, 0x55, 0, 1, 0, 0x44, 0xac,
-        0, 0, 0x80, 0x3e, 0, 0, 1, 0, 0, 0, 12, 0, 1, 0, 2, 0, 0, 0, 0x80, 4, 1, 0, 0x71, 5, 'd', 'a', 't', 'a'};
+    static const unsigned char head[] = {'R',  'I',  'F',  'F', 0, 0, 0,    0, 'W', 'A', 'V',  'E',  'f', 'm',
+                                         't',  ' ',  30,   0,   0, 0, 0x55, 0, 1,   0,   0x44, 0xac, 0,   0,
+                                         0x80, 0x3e, 0,    0,   1, 0, 0,    0, 12,  0,   1,    0,    2,   0,
+                                         0,    0,    0x80, 4,   1, 0, 0x71, 5, 'd', 'a', 't',  'a'};
     begin(0);
     float x[SHORT] = {0};
     SF_INFO info = {.samplerate = 44100, .channels = 1, .format = SF_FORMAT_MPEG | SF_FORMAT_MPEG_LAYER_III};
@@ -610,12 +620,18 @@ START_TEST(errors_say_what_to_do_with_other_files) {
         const char *name, *head, *says;
         size_t n;
     } others[] = {
-        {"a.m4a", "\0\0\0\x20" "ftypM4A \0\0\0\0", "is an MP4 or M4A file, which libsndfile does not read", 16},
+        {"a.m4a",
+         "\0\0\0\x20"
+         "ftypM4A \0\0\0\0",
+         "is an MP4 or M4A file, which libsndfile does not read", 16},
         {"a.wma", "\x30\x26\xb2\x75\x8e\x66\xcf\x11\xa6\xd9\0\xaa\0\x62\xce\x6c", "is a WMA or WMV file", 16},
         {"a.webm", "\x1a\x45\xdf\xa3\1\0\0\0\0\0\0\x1f\x42\x86\x81\1", "is a WebM or Matroska file", 16},
         {"a.aac", "\xff\xf1\x50\x80\x2e\x7f\xfc\x21\x4c\xa0\x82\0\0\0\0\0", "is an AAC file", 16},
         {"a.spx", "OggS\0\2\0\0\0\0\0\0\0\0ag\xe4\x84\0\0\0\0V\x17\\\x1e\1PSpeex   ", "is a Speex file", 36},
-        {"a.oga", "OggS\0\2\0\0\0\0\0\0\0\0\x12" "F\x88<\0\0\0\0\xcd\x36\xc3\xfe\1\x33\x7f" "FLAC\1\0",
+        {"a.oga",
+         "OggS\0\2\0\0\0\0\0\0\0\0\x12"
+         "F\x88<\0\0\0\0\xcd\x36\xc3\xfe\1\x33\x7f"
+         "FLAC\1\0",
          "is a FLAC stream in Ogg", 36},
         {"a.tta", "TTA1\1\0\1\0\x10\0\x80\xbb\0\0\0\x77", "is a True Audio file", 16},
         {"a.ac3", "\x0b\x77\x73\x0e\x0c\x40\x2f\x84\0\0\0\0\0\0\0", "is an AC-3 file", 16},

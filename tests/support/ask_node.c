@@ -27,7 +27,7 @@ struct asker {
 static const char *ask(struct asker *a);
 
 static void on_global(void *data, uint32_t id, uint32_t permissions, const char *type, uint32_t version,
-        const struct spa_dict *props) {
+                      const struct spa_dict *props) {
     (void)permissions, (void)version;
     struct asker *const a = data;
     if ((a->node && !a->each) || !props || strcmp(type, PW_TYPE_INTERFACE_Node) != 0 ||
@@ -63,8 +63,8 @@ static void await(struct asker *a) {
 
 /* Returns NULL, or what is wrong. */
 static const char *ask(struct asker *a) {
-    const struct spa_type_info *const info =
-            spa_debug_type_find_short(a->value ? spa_type_param : spa_type_node_command_id, a->what);
+    const struct spa_type_info *const info = spa_debug_type_find_short(
+        a->value ? spa_type_param : spa_type_node_command_id, a->what);
     uint8_t buffer[4096];
     struct spa_pod_builder b = SPA_POD_BUILDER_INIT(buffer, sizeof buffer);
     if (!info)

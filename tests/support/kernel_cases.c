@@ -93,7 +93,7 @@ const char *const kernel_op_names[] = {
 #undef ROW
 };
 
-enum { GUARD = 16 }; /* keeps the array behind it aligned */
+enum { GUARD = 16 };                       /* keeps the array behind it aligned */
 static const uint32_t poison = 0x7fc0dead; /* a NaN */
 
 static void set_poison(float *to, size_t n) {
@@ -155,11 +155,16 @@ static void convs_init(struct kernel_work *w, uint32_t *seed) {
     const unsigned n = c->n_in / w->linear.n_convs;
     for (unsigned i = 0; i < w->linear.n_convs; i++) {
         size_t n_x = (c->n_rows + c->n_taps - 1) * n;
-        w->convs[i] = (struct depthwise){.n_rows = c->n_rows, .n_channels = n, .n_times = 1, .n_taps = c->n_taps,
-                                         .x = {random_floats(w, seed, n_x, -1, 1)}, .x_stride = n,
-                                         .taps = random_floats(w, seed, c->n_taps * n, -1, 1), .taps_stride = n,
-                                         .times = i ? random_floats(w, seed, c->n_rows * n, -1,
-                                                                    1) : NULL, .times_stride = n};
+        w->convs[i] = (struct depthwise){.n_rows = c->n_rows,
+                                         .n_channels = n,
+                                         .n_times = 1,
+                                         .n_taps = c->n_taps,
+                                         .x = {random_floats(w, seed, n_x, -1, 1)},
+                                         .x_stride = n,
+                                         .taps = random_floats(w, seed, c->n_taps * n, -1, 1),
+                                         .taps_stride = n,
+                                         .times = i ? random_floats(w, seed, c->n_rows * n, -1, 1) : NULL,
+                                         .times_stride = n};
     }
     w->linear.convs = w->convs;
 }
@@ -173,8 +178,8 @@ static void linear_init(struct kernel_work *w, uint32_t *seed) {
         .n_rows = c->n_rows,
         .n_in = c->n_in,
         .n_out = c->n_out,
-        .of = c->flags & of_norm ? LINEAR_OF_NORM
-              : c->flags & of_gate ? LINEAR_OF_GATE
+        .of = c->flags & of_norm    ? LINEAR_OF_NORM
+              : c->flags & of_gate  ? LINEAR_OF_GATE
               : c->flags & of_convs ? LINEAR_OF_CONVS
                                     : LINEAR_OF_MAP,
         .x = random_floats(w, seed, c->n_rows * x_stride + c->n_in, -1, 1.5f),
@@ -317,8 +322,7 @@ void kernel_work_init(struct kernel_work *w, const struct kernel_case *c, const 
     case op_ssd: ssd_init(w, &state); break;
     case op_gru:
         w->gru = (struct gru){c->n_rows, c->n_out, random_floats(w, &state, 3 * n, -20, 20),
-                              random_floats(w, &state, 3 * n, -4, 4),
-                              output(w, random_floats(w, &state, n, -1, 1), n)};
+                              random_floats(w, &state, 3 * n, -4, 4), output(w, random_floats(w, &state, n, -1, 1), n)};
         w->n_macs = 4. * (double)n;
         break;
     case op_lstm:

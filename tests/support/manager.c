@@ -17,10 +17,10 @@ struct object {
     struct spa_list list;
     enum { NODE, PORT, LINK } type;
     uint32_t id;
-    uint32_t from, to; /* LINK: its ports; PORT: its node */
-    uint64_t serial;   /* NODE */
-    char name[128];    /* NODE, PORT */
-    char class[64];    /* NODE */
+    uint32_t from, to;      /* LINK: its ports; PORT: its node */
+    uint64_t serial;        /* NODE */
+    char name[128];         /* NODE, PORT */
+    char class[64];         /* NODE */
     bool deprived;          /* NODE: it gets no ports */
     struct pw_proxy *proxy; /* NODE */
     struct spa_hook listener;
@@ -58,14 +58,14 @@ static void give_ports(struct object *node) {
                        strcmp(node->class, "Stream/Input/Audio") == 0;
     uint8_t buffer[1024];
     struct spa_pod_builder b = SPA_POD_BUILDER_INIT(buffer, sizeof buffer);
-    struct spa_audio_info_raw info = SPA_AUDIO_INFO_RAW_INIT(
-            .format = SPA_AUDIO_FORMAT_F32P, .rate = 48000, .channels = 1, .position = {SPA_AUDIO_CHANNEL_MONO});
+    struct spa_audio_info_raw info = SPA_AUDIO_INFO_RAW_INIT(.format = SPA_AUDIO_FORMAT_F32P, .rate = 48000,
+                                                             .channels = 1, .position = {SPA_AUDIO_CHANNEL_MONO});
     const struct spa_pod *const format = spa_format_audio_raw_build(&b, SPA_PARAM_Format, &info);
-    const struct spa_pod *const config = spa_pod_builder_add_object(&b, SPA_TYPE_OBJECT_ParamPortConfig,
-            SPA_PARAM_PortConfig, SPA_PARAM_PORT_CONFIG_direction,
-            SPA_POD_Id(takes ? SPA_DIRECTION_INPUT : SPA_DIRECTION_OUTPUT), SPA_PARAM_PORT_CONFIG_mode,
-            SPA_POD_Id(SPA_PARAM_PORT_CONFIG_MODE_dsp), SPA_PARAM_PORT_CONFIG_monitor, SPA_POD_Bool(takes && device),
-            SPA_PARAM_PORT_CONFIG_format, SPA_POD_Pod(node->deprived ? NULL : format));
+    const struct spa_pod *const config = spa_pod_builder_add_object(
+        &b, SPA_TYPE_OBJECT_ParamPortConfig, SPA_PARAM_PortConfig, SPA_PARAM_PORT_CONFIG_direction,
+        SPA_POD_Id(takes ? SPA_DIRECTION_INPUT : SPA_DIRECTION_OUTPUT), SPA_PARAM_PORT_CONFIG_mode,
+        SPA_POD_Id(SPA_PARAM_PORT_CONFIG_MODE_dsp), SPA_PARAM_PORT_CONFIG_monitor, SPA_POD_Bool(takes && device),
+        SPA_PARAM_PORT_CONFIG_format, SPA_POD_Pod(node->deprived ? NULL : format));
     pw_node_set_param((struct pw_node *)node->proxy, SPA_PARAM_PortConfig, 0, config);
 }
 
@@ -95,7 +95,7 @@ static void copy(char *ret, size_t size, const struct spa_dict *props, const cha
 }
 
 static void on_global(void *data, uint32_t id, uint32_t permissions, const char *type, uint32_t version,
-        const struct spa_dict *props) {
+                      const struct spa_dict *props) {
     (void)permissions, (void)version;
     struct manager *const m = data;
     const bool node = strcmp(type, PW_TYPE_INTERFACE_Node) == 0, port = strcmp(type, PW_TYPE_INTERFACE_Port) == 0;
@@ -217,7 +217,7 @@ struct manager *manager_open(void) {
     pw_impl_metadata_add_listener(m->metadata, &m->metadata_listener, &metadata_events, m);
     const struct spa_dict_item item = SPA_DICT_ITEM_INIT(PW_KEY_METADATA_NAME, "default");
     m->exported = pw_core_export(m->core, PW_TYPE_INTERFACE_Metadata, &SPA_DICT_INIT(&item, 1),
-            pw_impl_metadata_get_implementation(m->metadata), 0);
+                                 pw_impl_metadata_get_implementation(m->metadata), 0);
     m->registry = pw_core_get_registry(m->core, PW_VERSION_REGISTRY, 0);
     pw_registry_add_listener(m->registry, &m->registry_listener, &registry_events, m);
     pw_thread_loop_start(m->loop);
@@ -230,8 +230,7 @@ void manager_close(struct manager *m) {
     if (!m)
         return;
     pw_thread_loop_stop(m->loop);
-    spa_list_consume(o, &m->objects, list)
-        forget(o);
+    spa_list_consume(o, &m->objects, list) forget(o);
     if (m->core)
         pw_core_disconnect(m->core);
     if (m->metadata) {

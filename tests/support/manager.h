@@ -11,7 +11,7 @@
 
 struct manager;
 
-struct manager *manager_open(void); /* NULL: PipeWire does not answer */
+struct manager *manager_open(void);    /* NULL: PipeWire does not answer */
 void manager_close(struct manager *m); /* removes its metadata; its links stay */
 
 uint32_t manager_node(struct manager *m, const char *name);   /* a node's id; 0: no such node */

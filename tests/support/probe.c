@@ -21,14 +21,14 @@ struct probe {
     void *out, *in[2];
     float peak;
     void (*cycle)(unsigned n, unsigned rate);
-    float *recorded[2];             /* [PROBE_LENGTH], a ring by the index */
-    uint64_t next;                  /* the player's */
-    _Atomic bool missed;            /* the player has missed a cycle */
+    float *recorded[2];  /* [PROBE_LENGTH], a ring by the index */
+    uint64_t next;       /* the player's */
+    _Atomic bool missed; /* the player has missed a cycle */
     /* the recorder's data thread */
     bool begun;
     uint32_t driver;
     uint64_t base;
-    _Atomic uint64_t start;         /* = base, for the player */
+    _Atomic uint64_t start; /* = base, for the player */
     _Atomic unsigned length, whole, rate;
     _Atomic uint64_t samples;
     _Atomic float loudest;
@@ -95,15 +95,18 @@ static const struct pw_filter_events player_events = {PW_VERSION_FILTER_EVENTS, 
 static const struct pw_filter_events recorder_events = {PW_VERSION_FILTER_EVENTS, .process = record};
 
 static struct pw_filter *filter(struct probe *p, const char *name, const char *class,
-        const struct pw_filter_events *events) {
+                                const struct pw_filter_events *events) {
     return pw_filter_new_simple(pw_thread_loop_get_loop(p->loop), name,
-            pw_properties_new(PW_KEY_NODE_NAME, name, PW_KEY_MEDIA_CLASS, class, PW_KEY_NODE_AUTOCONNECT, "false",
-                    PW_KEY_CONFIG_NAME, "client-rt.conf", NULL), events, p);
+                                pw_properties_new(PW_KEY_NODE_NAME, name, PW_KEY_MEDIA_CLASS, class,
+                                                  PW_KEY_NODE_AUTOCONNECT, "false", PW_KEY_CONFIG_NAME,
+                                                  "client-rt.conf", NULL),
+                                events, p);
 }
 
 static void *port(struct pw_filter *f, enum pw_direction direction, const char *name) {
-    return pw_filter_add_port(f, direction, PW_FILTER_PORT_FLAG_MAP_BUFFERS, sizeof(void *),
-            pw_properties_new(PW_KEY_FORMAT_DSP, "32 bit float mono audio", PW_KEY_PORT_NAME, name, NULL), NULL, 0);
+    return pw_filter_add_port(
+        f, direction, PW_FILTER_PORT_FLAG_MAP_BUFFERS, sizeof(void *),
+        pw_properties_new(PW_KEY_FORMAT_DSP, "32 bit float mono audio", PW_KEY_PORT_NAME, name, NULL), NULL, 0);
 }
 
 struct probe *probe_open(float peak, void (*cycle)(unsigned n, unsigned rate)) {

@@ -23,7 +23,7 @@ enum { PIECES = 8 };
 struct stream {
     float *past, *overlap; /* [window - hop], [synthesis - hop] */
     struct net_cuda_state net;
-    size_t size;  /* bytes of all of it, from `past` on */
+    size_t size; /* bytes of all of it, from `past` on */
 };
 
 struct chunk {
@@ -34,18 +34,18 @@ struct chunk {
     struct stream *streams;
     struct fft *fft;
     struct spectrum_cuda spectrum;
-    unsigned n_frames; /* in the longest chunk */
-    char *memory;      /* all of it, on the device */
-    float *pinned;     /* [n_frames * hop]: input and output in transit */
+    unsigned n_frames;        /* in the longest chunk */
+    char *memory;             /* all of it, on the device */
+    float *pinned;            /* [n_frames * hop]: input and output in transit */
     cudaEvent_t came[PIECES]; /* a piece of the output has arrived */
 
     const float *analysis, *synthesis;
-    float *samples;                 /* [window - hop + n_frames * hop] */
-    float *frames;                  /* [n_frames][window] */
-    float *X;                       /* [n_frames][n_bins][2] */
-    float *features;                /* [n_frames][n_positions][3] */
-    float *mask, *rotation;         /* [n_frames][n_positions], times 2 */
-    float *out;                     /* [n_frames * hop + synthesis - hop] */
+    float *samples;         /* [window - hop + n_frames * hop] */
+    float *frames;          /* [n_frames][window] */
+    float *X;               /* [n_frames][n_bins][2] */
+    float *features;        /* [n_frames][n_positions][3] */
+    float *mask, *rotation; /* [n_frames][n_positions], times 2 */
+    float *out;             /* [n_frames * hop + synthesis - hop] */
 };
 
 static void chunk_close(struct engine *e) {

@@ -39,14 +39,14 @@ struct engine_hop {
     struct hop_net net;
     void *weights, *scratch; /* on the device, like net.shape.state and .slots */
     void *mapped;
-    unsigned *now; /* [n_streams]: frames so far, modulo n_frames */
+    unsigned *now;                      /* [n_streams]: frames so far, modulo n_frames */
     unsigned n_frames, ticket, n_slots; /* ticket and n_slots: of the last hop */
     cudaStream_t stream;
     cudaEvent_t finished;
     unsigned n_batches;
     struct batch {
         cudaGraphExec_t graph;
-        int64_t nap_ns; /* sleep before polling */
+        int64_t nap_ns;       /* sleep before polling */
     } batches[HOP_MAX_SLOTS]; /* [n_batches]: of 1, 2, ... slots */
 };
 
@@ -232,15 +232,34 @@ _Static_assert((int)HOP_MAX_DEPTH == MODEL_MAX_DEPTH && (int)HOP_MAX_KERNELS == 
                "the kernels' limits and mixers are the model's");
 
 static struct hop_shape shape_of(const struct model_config *g) {
-    struct hop_shape s = {
-        .window = g->window, .synthesis = g->synthesis, .hop = g->hop, .n_bins = g->n_bins, .n_linear = g->n_linear,
-        .n_bands = g->n_bands, .n_positions = g->n_positions, .n_half = g->n_half, .channels = g->channels,
-        .depth = g->depth, .n_kernels = g->n_kernels, .d_inner = g->d_inner, .d_state = g->d_state, .d_conv = g->d_conv,
-        .step_rank = g->step_rank, .mixer = (enum hop_mixer)g->mixer, .head_dim = g->head_dim,
-        .d_seen = model_convolved(g), .n_ring = (1u << g->depth) + 1, .scale = g->scale, .compression = g->compression,
-        .mask_ceiling = g->mask_ceiling, .mask_minimum = g->mask_minimum, .band_gain_maximum = g->band_gain_maximum,
-        .rotation_epsilon = g->rotation_epsilon, .magnitude_minimum = g->magnitude_minimum,
-        .power_minimum = g->power_minimum, .norm_epsilon = g->norm_epsilon};
+    struct hop_shape s = {.window = g->window,
+                          .synthesis = g->synthesis,
+                          .hop = g->hop,
+                          .n_bins = g->n_bins,
+                          .n_linear = g->n_linear,
+                          .n_bands = g->n_bands,
+                          .n_positions = g->n_positions,
+                          .n_half = g->n_half,
+                          .channels = g->channels,
+                          .depth = g->depth,
+                          .n_kernels = g->n_kernels,
+                          .d_inner = g->d_inner,
+                          .d_state = g->d_state,
+                          .d_conv = g->d_conv,
+                          .step_rank = g->step_rank,
+                          .mixer = (enum hop_mixer)g->mixer,
+                          .head_dim = g->head_dim,
+                          .d_seen = model_convolved(g),
+                          .n_ring = (1u << g->depth) + 1,
+                          .scale = g->scale,
+                          .compression = g->compression,
+                          .mask_ceiling = g->mask_ceiling,
+                          .mask_minimum = g->mask_minimum,
+                          .band_gain_maximum = g->band_gain_maximum,
+                          .rotation_epsilon = g->rotation_epsilon,
+                          .magnitude_minimum = g->magnitude_minimum,
+                          .power_minimum = g->power_minimum,
+                          .norm_epsilon = g->norm_epsilon};
     for (unsigned k = 0; k < g->n_kernels; k++) {
         for (unsigned at = 0; at < g->kernels[k]; at += HOP_TAPS) {
             s.segments[s.n_segments].kernel = k;
@@ -518,8 +537,11 @@ static int run_together(struct engine_hop *h, const struct engine_job *const *jo
     for (unsigned i = 0; i < n_jobs; i++) {
         const unsigned stream = jobs[i]->stream;
         const struct engine_control *control = &h->head.common.controls[stream];
-        h->net.asked[i] = (struct hop_slot){.stream = stream, .now = h->now[stream], .ticket = h->ticket,
-                                            .strength = control->strength, .floor = control->floor,
+        h->net.asked[i] = (struct hop_slot){.stream = stream,
+                                            .now = h->now[stream],
+                                            .ticket = h->ticket,
+                                            .strength = control->strength,
+                                            .floor = control->floor,
                                             .low_cut = control->low_cut};
         memcpy(h->net.in + (size_t)i * hop, jobs[i]->in + (size_t)at * hop, hop * sizeof *h->net.in);
         h->now[stream] = (h->now[stream] + 1) % h->n_frames;

@@ -96,8 +96,7 @@ static int no_gpu(struct err *err, cudaError_t code) {
         return err_set(err, -ENODEV,
                        "engine cuda: /dev/nvidia-uvm: %s; `nvidia-modprobe -u` or `modprobe nvidia-uvm` loads it",
                        strerror(errno));
-    return err_set(err, -ENODEV, "engine cuda: no usable GPU with driver %s: %s", version,
-                   cudaGetErrorString(code));
+    return err_set(err, -ENODEV, "engine cuda: no usable GPU with driver %s: %s", version, cudaGetErrorString(code));
 }
 
 int cuda_failed(struct err *err, int code, const char *what) {
@@ -114,8 +113,7 @@ int cuda_failed(struct err *err, int code, const char *what) {
     case cudaErrorNoDevice:
     case cudaErrorInsufficientDriver:
     case cudaErrorSystemDriverMismatch:
-    case cudaErrorInitializationError:
-        return no_gpu(err, code);
+    case cudaErrorInitializationError: return no_gpu(err, code);
     case cudaErrorNoKernelImageForDevice:
         return err_set(err, -ENOTSUP, "engine cuda: %s: this module was built for %s and has no code for this GPU",
                        what, CUDA_ARCHS);
@@ -128,8 +126,7 @@ int cuda_failed(struct err *err, int code, const char *what) {
     case cudaErrorDevicesUnavailable:
         return err_set(err, -EBUSY, "engine cuda: %s: another program uses the GPU exclusively, or it is locked (%s)",
                        what, words);
-    default:
-        return err_set(err, -EIO, "engine cuda: %s: %s", what, words);
+    default: return err_set(err, -EIO, "engine cuda: %s: %s", what, words);
     }
 }
 

@@ -25,9 +25,9 @@ struct packed {
 struct net_cuda {
     struct plan *plan;
     cudaStream_t stream;
-    struct packed *packed;        /* [n_ops] */
-    const struct op **last;       /* [n_maps]: the last operation that reads a ring; NULL for other maps */
-    float **at;                   /* [n_maps]: the first position of the first frame */
+    struct packed *packed;              /* [n_ops] */
+    const struct op **last;             /* [n_maps]: the last operation that reads a ring; NULL for other maps */
+    float **at;                         /* [n_maps]: the first position of the first frame */
     const struct net_cuda_state *state; /* of the stream that runs */
     unsigned n_frames;                  /* that run */
 };
@@ -240,23 +240,35 @@ void net_cuda_state_done(struct net_cuda_state *s) {
 
 /* Keeps the last frames of a map, of which an operation reads n_channels from the first on. */
 static void keep(const struct net_cuda *n, unsigned map, unsigned kept, unsigned n_channels) {
-    history_cuda(&(struct history_cuda){.n_frames = n->n_frames, .n_rows = n->plan->maps[kept].n_rows,
-                                        .n_channels = n_channels, .n_past = n->plan->maps[kept].n_past,
-                                        .x = n->at[map], .x_stride = row_of(n, map), .past = n->state->maps[kept]},
+    history_cuda(&(struct history_cuda){.n_frames = n->n_frames,
+                                        .n_rows = n->plan->maps[kept].n_rows,
+                                        .n_channels = n_channels,
+                                        .n_past = n->plan->maps[kept].n_past,
+                                        .x = n->at[map],
+                                        .x_stride = row_of(n, map),
+                                        .past = n->state->maps[kept]},
                  n->stream);
 }
 
 /* proj is the operation that adds to x. */
 static void chain(const struct net_cuda *n, const struct op *gate, const struct op *proj) {
     const struct packed *w = &n->packed[proj - n->plan->ops], *g = gate ? w - 1 : NULL, *out = w + 1;
-    linear_chain_cuda(&(struct linear_chain_cuda){.n_frames = n->n_frames, .n_rows = op_rows(n->plan, proj),
+    linear_chain_cuda(&(struct linear_chain_cuda){.n_frames = n->n_frames,
+                                                  .n_rows = op_rows(n->plan, proj),
                                                   .n_channels = n->plan->config->channels,
-                                                  .norm_epsilon = n->plan->config->norm_epsilon, .x = n->at[proj->add],
-                                                  .gate = g ? g->weight : NULL, .gate_bias = g ? g->bias : NULL,
+                                                  .norm_epsilon = n->plan->config->norm_epsilon,
+                                                  .x = n->at[proj->add],
+                                                  .gate = g ? g->weight : NULL,
+                                                  .gate_bias = g ? g->bias : NULL,
                                                   .product = gate ? NULL : n->at[proj->x],
-                                                  .factor = gate ? NULL : n->at[MAP_FACTOR], .proj = w->weight,
-                                                  .proj_bias = w->bias, .out = out->weight, .out_bias = out->bias,
-                                                  .y = n->at[proj->y], .z = n->at[proj[1].y]}, n->stream);
+                                                  .factor = gate ? NULL : n->at[MAP_FACTOR],
+                                                  .proj = w->weight,
+                                                  .proj_bias = w->bias,
+                                                  .out = out->weight,
+                                                  .out_bias = out->bias,
+                                                  .y = n->at[proj->y],
+                                                  .z = n->at[proj[1].y]},
+                      n->stream);
 }
 
 static unsigned linear(const struct net_cuda *n, const struct op *op, const struct packed *w) {
@@ -296,9 +308,16 @@ static unsigned linear(const struct net_cuda *n, const struct op *op, const stru
 
 static unsigned dense(const struct net_cuda *n, const struct op *op, const struct packed *w) {
     const unsigned c = n->plan->config->channels;
-    struct dense_cuda a = {.n_frames = n->n_frames, .n_rows = op_rows(n->plan, op), .n_channels = c,
-                           .layer = op->index, .n_past = n->plan->maps[op->x].n_past, .taps = w->taps,
-                           .weight = w->weight, .bias = w->bias, .prelu = w->prelu, .y = n->at[op->y],
+    struct dense_cuda a = {.n_frames = n->n_frames,
+                           .n_rows = op_rows(n->plan, op),
+                           .n_channels = c,
+                           .layer = op->index,
+                           .n_past = n->plan->maps[op->x].n_past,
+                           .taps = w->taps,
+                           .weight = w->weight,
+                           .bias = w->bias,
+                           .prelu = w->prelu,
+                           .y = n->at[op->y],
                            .y_frame = frame_of(n, op->y)};
     for (unsigned j = 0; j <= op->index; j++) {
         a.map[j] = n->at[op_dense_map(op, j)];
@@ -315,11 +334,17 @@ static unsigned depthwise(const struct net_cuda *n, const struct op *op, const s
     const struct op *attend = op + 1;
     const struct packed *of = w + 1;
     assert(attend->kind == OP_ATTEND);
-    attend_cuda(&(struct attend_cuda){.n_frames = n->n_frames, .n_rows = op_rows(n->plan, attend),
+    attend_cuda(&(struct attend_cuda){.n_frames = n->n_frames,
+                                      .n_rows = op_rows(n->plan, attend),
                                       .n_channels = attend->linear->n_in,
-                                      .weight_stride = linear_cuda_width(attend->linear->n_out), .weight = of->weight,
-                                      .bias = of->bias, .x = n->at[op->x], .taps = w->taps, .y = n->at[attend->y],
-                                      .factor = n->at[attend->room]}, n->stream);
+                                      .weight_stride = linear_cuda_width(attend->linear->n_out),
+                                      .weight = of->weight,
+                                      .bias = of->bias,
+                                      .x = n->at[op->x],
+                                      .taps = w->taps,
+                                      .y = n->at[attend->y],
+                                      .factor = n->at[attend->room]},
+                n->stream);
     return 2;
 }
 
@@ -328,13 +353,29 @@ static unsigned prime_by_parts(const struct net_cuda *n, const struct op *op, co
     const unsigned rows = op_rows(n->plan, op), c = n->plan->config->channels;
     const size_t width = row_of(n, op->y);
     float *y = n->at[op->y] + op->index * c;
-    struct over_frequency_cuda taps = {.n_frames = n->n_frames, .n_rows = rows, .n_channels = c,
-                                       .n_taps = op->n_taps, .x = n->at[op->x] + op->index * c, .x_stride = width,
-                                       .taps = w->mixed_taps, .y = y, .y_stride = width};
+    struct over_frequency_cuda taps = {.n_frames = n->n_frames,
+                                       .n_rows = rows,
+                                       .n_channels = c,
+                                       .n_taps = op->n_taps,
+                                       .x = n->at[op->x] + op->index * c,
+                                       .x_stride = width,
+                                       .taps = w->mixed_taps,
+                                       .y = y,
+                                       .y_stride = width};
     over_frequency_cuda(&taps, n->stream);
-    linear_cuda(&(struct linear_cuda){.n_frames = n->n_frames, .n_rows = rows, .n_in = c, .n_out = c, .x = y,
-                                      .x_frame = rows * width, .x_stride = width, .weight = w->weight, .bias = w->bias,
-                                      .y = n->at[op->room], .y_frame = (size_t)rows * c, .y_stride = c}, n->stream);
+    linear_cuda(&(struct linear_cuda){.n_frames = n->n_frames,
+                                      .n_rows = rows,
+                                      .n_in = c,
+                                      .n_out = c,
+                                      .x = y,
+                                      .x_frame = rows * width,
+                                      .x_stride = width,
+                                      .weight = w->weight,
+                                      .bias = w->bias,
+                                      .y = n->at[op->room],
+                                      .y_frame = (size_t)rows * c,
+                                      .y_stride = c},
+                n->stream);
     taps.taps = w->taps;
     taps.times = n->at[op->room];
     over_frequency_cuda(&taps, n->stream);
@@ -346,8 +387,12 @@ static unsigned prime(const struct net_cuda *n, const struct op *op, const struc
     const unsigned rows = op_rows(n->plan, op);
     if (!prime_cuda_fits(rows, g->channels, g->kernels[g->n_kernels - 1]))
         return prime_by_parts(n, op, w);
-    struct prime_cuda a = {.n_frames = n->n_frames, .n_rows = rows, .n_channels = g->channels,
-                           .n_kernels = g->n_kernels, .x = n->at[op->x], .y = n->at[op->y]};
+    struct prime_cuda a = {.n_frames = n->n_frames,
+                           .n_rows = rows,
+                           .n_channels = g->channels,
+                           .n_kernels = g->n_kernels,
+                           .x = n->at[op->x],
+                           .y = n->at[op->y]};
     for (unsigned k = 0; k < g->n_kernels; k++) {
         a.kernel[k].n_taps = op[k].n_taps;
         a.kernel[k].mixed_taps = w[k].mixed_taps;
@@ -363,9 +408,16 @@ static unsigned prime(const struct net_cuda *n, const struct op *op, const struc
 static unsigned conv(const struct net_cuda *n, const struct op *op, const struct packed *w) {
     const struct op *select = is_layer_of(op + 1, op->y, LINEAR_OF_MAP) ? op + 1 : NULL;
     const unsigned n_channels = n->plan->maps[op->y].n_channels;
-    struct conv_cuda a = {.n_frames = n->n_frames, .n_rows = op_rows(n->plan, op), .n_channels = n_channels,
-                          .n_taps = op->n_taps, .x = n->at[op->x], .x_stride = row_of(n, op->x),
-                          .past = n->state->maps[op->state], .taps = w->taps, .bias = w->bias, .y = n->at[op->y]};
+    struct conv_cuda a = {.n_frames = n->n_frames,
+                          .n_rows = op_rows(n->plan, op),
+                          .n_channels = n_channels,
+                          .n_taps = op->n_taps,
+                          .x = n->at[op->x],
+                          .x_stride = row_of(n, op->x),
+                          .past = n->state->maps[op->state],
+                          .taps = w->taps,
+                          .bias = w->bias,
+                          .y = n->at[op->y]};
     if (select) {
         a.weight = w[1].weight;
         a.z_bias = w[1].bias;
@@ -380,40 +432,68 @@ static unsigned conv(const struct net_cuda *n, const struct op *op, const struct
 
 static unsigned scan(const struct net_cuda *n, const struct op *op, const struct packed *w) {
     const struct model_config *g = n->plan->config;
-    scan_cuda(&(struct scan_cuda){.n_frames = n->n_frames, .n_rows = op_rows(n->plan, op), .n_channels = g->d_inner,
-                                  .n_states = g->d_state, .rank = g->step_rank, .u = n->at[op->x],
-                                  .select = n->at[op->select], .select_stride = row_of(n, op->select),
-                                  .step = w->weight, .bias = w->bias, .z = n->at[op->z] + g->d_inner,
-                                  .z_stride = row_of(n, op->z), .decay = w->decay, .pass = w->pass,
-                                  .h = n->state->maps[op->state], .y = n->at[op->y]}, n->stream);
+    scan_cuda(&(struct scan_cuda){.n_frames = n->n_frames,
+                                  .n_rows = op_rows(n->plan, op),
+                                  .n_channels = g->d_inner,
+                                  .n_states = g->d_state,
+                                  .rank = g->step_rank,
+                                  .u = n->at[op->x],
+                                  .select = n->at[op->select],
+                                  .select_stride = row_of(n, op->select),
+                                  .step = w->weight,
+                                  .bias = w->bias,
+                                  .z = n->at[op->z] + g->d_inner,
+                                  .z_stride = row_of(n, op->z),
+                                  .decay = w->decay,
+                                  .pass = w->pass,
+                                  .h = n->state->maps[op->state],
+                                  .y = n->at[op->y]},
+              n->stream);
     return 1;
 }
 
 static unsigned ssd(const struct net_cuda *n, const struct op *op, const struct packed *w) {
     const struct model_config *g = n->plan->config;
     const float *z = n->at[op->z] + n->plan->maps[op->x].n_channels;
-    ssd_cuda(&(struct ssd_cuda){.n_frames = n->n_frames, .n_rows = op_rows(n->plan, op), .n_channels = g->d_inner,
-                                .head_dim = g->head_dim, .n_states = g->d_state, .epsilon = g->norm_epsilon,
-                                .u = n->at[op->x], .u_stride = row_of(n, op->x), .step = z + g->d_inner, .z = z,
-                                .z_stride = row_of(n, op->z), .decay = w->decay, .pass = w->pass,
-                                .h = n->state->maps[op->state], .y = n->at[op->y]}, n->stream);
+    ssd_cuda(&(struct ssd_cuda){.n_frames = n->n_frames,
+                                .n_rows = op_rows(n->plan, op),
+                                .n_channels = g->d_inner,
+                                .head_dim = g->head_dim,
+                                .n_states = g->d_state,
+                                .epsilon = g->norm_epsilon,
+                                .u = n->at[op->x],
+                                .u_stride = row_of(n, op->x),
+                                .step = z + g->d_inner,
+                                .z = z,
+                                .z_stride = row_of(n, op->z),
+                                .decay = w->decay,
+                                .pass = w->pass,
+                                .h = n->state->maps[op->state],
+                                .y = n->at[op->y]},
+             n->stream);
     return 1;
 }
 
 static unsigned recurrent(const struct net_cuda *n, const struct op *op, const struct packed *w) {
     const bool is_gru = op->kind == OP_GRU;
-    (is_gru ? gru_cuda : lstm_cuda)(
-        &(struct recurrent_cuda){.n_frames = n->n_frames, .n_rows = op_rows(n->plan, op),
-                                 .n_channels = n->plan->config->channels, .in = n->at[op->x], .weight = w->weight,
-                                 .weight_stride = linear_cuda_width(op->linear->n_out), .bias = w->bias,
-                                 .h = n->state->maps[op->state], .cell = n->state->maps[op->cell],
-                                 .y = n->at[op->y]}, n->stream);
+    (is_gru ? gru_cuda : lstm_cuda)(&(struct recurrent_cuda){.n_frames = n->n_frames,
+                                                             .n_rows = op_rows(n->plan, op),
+                                                             .n_channels = n->plan->config->channels,
+                                                             .in = n->at[op->x],
+                                                             .weight = w->weight,
+                                                             .weight_stride = linear_cuda_width(op->linear->n_out),
+                                                             .bias = w->bias,
+                                                             .h = n->state->maps[op->state],
+                                                             .cell = n->state->maps[op->cell],
+                                                             .y = n->at[op->y]},
+                                    n->stream);
     return 1;
 }
 
+/* OP_ATTEND runs with OP_DEPTHWISE. */
 static unsigned (*const runs[])(const struct net_cuda *n, const struct op *op, const struct packed *w) = {
-    [OP_LINEAR] = linear, [OP_DENSE] = dense, [OP_DEPTHWISE] = depthwise, [OP_PRIME] = prime, [OP_CONV] = conv,
-    [OP_SCAN] = scan, [OP_SSD] = ssd, [OP_GRU] = recurrent, [OP_LSTM] = recurrent, /* OP_ATTEND: with depthwise */
+    [OP_LINEAR] = linear, [OP_DENSE] = dense, [OP_DEPTHWISE] = depthwise, [OP_PRIME] = prime,    [OP_CONV] = conv,
+    [OP_SCAN] = scan,     [OP_SSD] = ssd,     [OP_GRU] = recurrent,       [OP_LSTM] = recurrent,
 };
 
 static void run(struct net_cuda *n, const struct net_cuda_state *s, unsigned n_frames, const struct op *first,

@@ -149,8 +149,8 @@ static int compare(struct file *files, size_t n, struct err *err) {
         struct file *f = &files[i];
         code = sound_read(&f->sound, f->path, err);
         if (code == 0 && f->sound.rate != clean->sound.rate)
-            code = err_set(err, -EINVAL, "%s: its rate is %u Hz, that of %s %u Hz", f->path, f->sound.rate,
-                           clean->path, clean->sound.rate);
+            code = err_set(err, -EINVAL, "%s: its rate is %u Hz, that of %s %u Hz", f->path, f->sound.rate, clean->path,
+                           clean->sound.rate);
     }
     const size_t n_cut = code == 0 ? cut_to_shortest(files, n) : 0;
     if (code == 0)

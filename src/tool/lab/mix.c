@@ -326,8 +326,8 @@ static int mix_all(const struct arguments *a, FILE *table, struct err *err) {
             return code;
         sound_stem(stem, sizeof stem, clean->paths[i]);
         for (unsigned k = 0; code == 0 && k < a->n_levels; k++) {
-            struct pair p = {.clean = clean->paths[i], .noise = noise->paths[draw(&random, noise->n)],
-                             .snr_db = a->snr_db[k]};
+            struct pair p = {
+                .clean = clean->paths[i], .noise = noise->paths[draw(&random, noise->n)], .snr_db = a->snr_db[k]};
             p.room = room->n ? room->paths[draw(&random, room->n)] : NULL;
             if (before)
                 snprintf(p.name, sizeof p.name, "%s-%u_%gdB", stem, before + 1, p.snr_db);
@@ -407,8 +407,7 @@ const struct cli_command mix_command = {
     .arguments = {{"CLEAN", .kind = CLI_FILE},
                   {"NOISE", .kind = CLI_FILE},
                   {"ROOM", .kind = CLI_FILE, .optional = true}},
-    .options = {{'s', "snr", "DB[,DB...]", .required = true,
-                 .help = "speech level over noise level, in dB"},
+    .options = {{'s', "snr", "DB[,DB...]", .required = true, .help = "speech level over noise level, in dB"},
                 {'o', "out", "DIR", .kind = CLI_FILE, .help = "an existing folder; default: the current one"},
                 {'n', "seed", "N", .help = "seed of the random choices; default: 0"}},
     .about = "Makes test material: for each clean file and level two FLAC files, NAME_clean and NAME_noisy, and a\n"

@@ -26,8 +26,13 @@
 
 /* Pixels: the picture, a panel, and the space around it. */
 enum {
-    WIDTH = 1200, LEFT = 66, PANEL_WIDTH = 1040,
-    TOP = 62, PANEL_HEIGHT = 270, BETWEEN = 44, BOTTOM = 52,
+    WIDTH = 1200,
+    LEFT = 66,
+    PANEL_WIDTH = 1040,
+    TOP = 62,
+    PANEL_HEIGHT = 270,
+    BETWEEN = 44,
+    BOTTOM = 52,
     N_PANELS = 3
 };
 enum { HEIGHT = TOP + N_PANELS * PANEL_HEIGHT + (N_PANELS - 1) * BETWEEN + BOTTOM };
@@ -261,11 +266,10 @@ static int draw(const struct view *v, const char *in, const char *model, const c
         cairo_status_t status = cairo_status(c);
         if (status == CAIRO_STATUS_SUCCESS)
             status = cairo_surface_write_to_png_stream(surface, put_png, &r);
-        code = status == CAIRO_STATUS_SUCCESS ? replace_finish(&r, err)
-                                              : err_set(err, -EIO, "%s: cannot be written: %s", out,
-                                                        status == CAIRO_STATUS_WRITE_ERROR
-                                                            ? strerror(errno)
-                                                            : cairo_status_to_string(status));
+        code = status == CAIRO_STATUS_SUCCESS
+                   ? replace_finish(&r, err)
+                   : err_set(err, -EIO, "%s: cannot be written: %s", out,
+                             status == CAIRO_STATUS_WRITE_ERROR ? strerror(errno) : cairo_status_to_string(status));
     }
     replace_drop(&r);
     cairo_destroy(c);
@@ -298,8 +302,8 @@ static int plot(const char *in, const char *out, const char *model_path, struct 
         pool_done(&v.pool);
     }
     if (code == 0 && file.fault)
-        code = 1 + err_set(err, 0, "%s: %s; drew the %.2f s that can be read", in, file.fault,
-                           (double)file.n / file.rate);
+        code = 1 +
+               err_set(err, 0, "%s: %s; drew the %.2f s that can be read", in, file.fault, (double)file.n / file.rate);
     sound_done(&sound);
     sound_done(&file);
     model_free(model);

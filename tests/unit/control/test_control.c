@@ -260,7 +260,8 @@ static const struct {
     const char *text;
     size_t n;
 } garbage[] = {
-#define LINE(text) {text "\n", sizeof text}
+#define LINE(text) \
+    { text "\n", sizeof text }
     LINE(""),
     LINE("status"),
     LINE("{}"),

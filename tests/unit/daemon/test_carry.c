@@ -20,8 +20,8 @@ static void check_phases(unsigned hop, const struct phase *p, unsigned n) {
             ck_assert_msg(is == (s == p[i].n ? p[i].then : CARRY_STAY), "phase %u, second %u: %d", i, s, (int)is);
         }
 }
-#define CHECK_HOPS(hop, ...)                                                                                           \
-    check_phases(hop, (const struct phase[]){__VA_ARGS__},                                                             \
+#define CHECK_HOPS(hop, ...) \
+    check_phases(hop, (const struct phase[]){__VA_ARGS__}, \
                  sizeof(const struct phase[]){__VA_ARGS__} / sizeof(struct phase))
 #define CHECK(...) CHECK_HOPS(256, __VA_ARGS__)
 

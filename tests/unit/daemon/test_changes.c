@@ -178,8 +178,13 @@ static void tear_down(void) {
 /* ---- who asks ---------------------------------------------------------------------------------------------------- */
 
 static struct request client_sets(unsigned client, int setting, const char *value) {
-    return (struct request){.what = REQUEST_SET, .setting = setting, .value = value, .until = 1000, .answer = answer,
-                            .data = "client", .client = client};
+    return (struct request){.what = REQUEST_SET,
+                            .setting = setting,
+                            .value = value,
+                            .until = 1000,
+                            .answer = answer,
+                            .data = "client",
+                            .client = client};
 }
 
 static void ask(unsigned client, int setting, const char *value) {
@@ -194,8 +199,12 @@ static void ask_to_save(unsigned client, int setting, const char *value) {
 }
 
 static void unset(unsigned client, int setting) {
-    changes_ask(changes, &(struct request){.what = REQUEST_UNSET, .setting = setting, .until = 1000, .answer = answer,
-                                           .data = "client", .client = client});
+    changes_ask(changes, &(struct request){.what = REQUEST_UNSET,
+                                           .setting = setting,
+                                           .until = 1000,
+                                           .answer = answer,
+                                           .data = "client",
+                                           .client = client});
 }
 
 static enum origin origin(int setting) {
@@ -204,8 +213,9 @@ static enum origin origin(int setting) {
 }
 
 static void hang_up_signal(unsigned number) {
-    changes_ask(changes, &(struct request){.what = REQUEST_RELOAD, .until = 1000, .answer = answer, .data = "reload",
-                                           .client = number});
+    changes_ask(
+        changes,
+        &(struct request){.what = REQUEST_RELOAD, .until = 1000, .answer = answer, .data = "reload", .client = number});
 }
 
 static void set_props(float strength) {
@@ -239,7 +249,7 @@ START_TEST(requests_that_take_effect_at_once) {
     NOTES("small, 0.25\nbypass 0: done\nsmall, 0.25\nbypass 0: done\n");
     changes_ask_controls(changes, 0.7f, true);
     NOTES("small, 0.7\nsmall, 0.7, bypassed\n");
-    ck_assert(now->settings.strength == 0.7); /* not the float next to it */
+    ck_assert(now->settings.strength == 0.7);  /* not the float next to it */
     changes_ask_controls(changes, 0.7f, true); /* nothing new */
     NOTES("");
     changes_ask_controls(changes, 2, false); /* one is refused, the other is not */
@@ -592,8 +602,10 @@ static void use(const char *name, const char *description) {
 }
 
 static void own(unsigned client, bool has) {
-    changes_ask(changes, &(struct request){.what = REQUEST_PROFILE, .own = has, .until = 1000, .answer = answer,
-                                           .data = "client", .client = client});
+    changes_ask(
+        changes,
+        &(struct request){
+            .what = REQUEST_PROFILE, .own = has, .until = 1000, .answer = answer, .data = "client", .client = client});
 }
 
 /* More requests than the control socket has clients. Requests that need not wait are still served. */
@@ -773,10 +785,9 @@ START_TEST(a_profile_is_made_and_removed) {
     own(4, true); /* nothing new */
     ask_to_save(5, SETTING_strength, "0.25");
     NOTES("client 4: done\nsmall, 0.25\nclient 5: done\n");
-    ck_assert_str_eq(saved(),
-                     "profiles = (\n    {\n        microphone = \"yeti\";\n"
-                     "        strength = 0.25;\n        floor_db = \"off\";\n        low_cut_hz = 70.0;\n"
-                     "        model = \"small\";\n    }\n);\n");
+    ck_assert_str_eq(saved(), "profiles = (\n    {\n        microphone = \"yeti\";\n"
+                              "        strength = 0.25;\n        floor_db = \"off\";\n        low_cut_hz = 70.0;\n"
+                              "        model = \"small\";\n    }\n);\n");
     ck_assert_ptr_nonnull(strstr(content(at("state/primeknet/settings")), "microphone = \"yeti\""));
     use("another", "Another");
     use("yeti", "Blue Yeti");

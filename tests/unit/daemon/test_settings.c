@@ -52,11 +52,13 @@ static const char *code_for(const char *line) {
     static const struct {
         const char *says, *code;
     } codes[] = {
-        {"no setting", CODE_UNKNOWN_SETTING}, {"more than", CODE_TOO_MANY_PROFILES}, {"duplicate", CODE_DUPLICATE},
-        {" profile", CODE_BAD_PROFILE}, {"must be", CODE_BAD_VALUE}, {"too large", CODE_BAD_VALUE},
-        {"contains", CODE_BAD_VALUE}, {"longer", CODE_BAD_VALUE}, {"syntax error", CODE_BAD_SYNTAX},
-        {"@include", CODE_BAD_SYNTAX},
-        {"are not closed", CODE_UNENDED}, {"UTF-8", CODE_BAD_ENCODING}, {"NUL", CODE_BAD_ENCODING},
+        {"no setting", CODE_UNKNOWN_SETTING}, {"more than", CODE_TOO_MANY_PROFILES},
+        {"duplicate", CODE_DUPLICATE},        {" profile", CODE_BAD_PROFILE},
+        {"must be", CODE_BAD_VALUE},          {"too large", CODE_BAD_VALUE},
+        {"contains", CODE_BAD_VALUE},         {"longer", CODE_BAD_VALUE},
+        {"syntax error", CODE_BAD_SYNTAX},    {"@include", CODE_BAD_SYNTAX},
+        {"are not closed", CODE_UNENDED},     {"UTF-8", CODE_BAD_ENCODING},
+        {"NUL", CODE_BAD_ENCODING},
     };
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
         if (strstr(line, codes[i].says))
@@ -168,15 +170,33 @@ static const struct {
     int setting;
     const char *text, *is;
 } as_typed[] = {
-    {SETTING_strength, "50%", "0.5"}, {SETTING_strength, "0,25", "0.25"}, {SETTING_strength, "100 %", "1.0"},
-    {SETTING_floor_db, "-18,5", "-18.5"}, {SETTING_floor_db, "-19.5dB", "-19.5"}, {SETTING_floor_db, "-20 DB", "-20.0"},
-    {SETTING_floor_db, "no", "off"}, {SETTING_floor_db, "0", "0.0"}, {SETTING_low_cut_hz, "90,5hz", "90.5"},
-    {SETTING_low_cut_hz, "OFF", "0.0"}, {SETTING_level, "on", "-23.0"}, {SETTING_level, "auto", "-23.0"},
-    {SETTING_level, "yes", "-23.0"}, {SETTING_level, "TRUE", "-23.0"}, {SETTING_level, "-18,5LUFS", "-18.5"},
-    {SETTING_level, "-20", "-20.0"}, {SETTING_level, "0", "off"}, {SETTING_level, "no", "off"},
-    {SETTING_gpu_idle_s, "30 s", "30.0"}, {SETTING_gpu_idle_s, "0", "0.0"}, {SETTING_echo_cancel, "yes", "true"},
-    {SETTING_echo_cancel, "1", "true"}, {SETTING_transparent, "Off", "false"}, {SETTING_speaker, "on", "default"},
-    {SETTING_speaker, "No", "off"}, {SETTING_more_microphones, "off", "none"}, {SETTING_microphone, "yes", "yes"},
+    {SETTING_strength, "50%", "0.5"},
+    {SETTING_strength, "0,25", "0.25"},
+    {SETTING_strength, "100 %", "1.0"},
+    {SETTING_floor_db, "-18,5", "-18.5"},
+    {SETTING_floor_db, "-19.5dB", "-19.5"},
+    {SETTING_floor_db, "-20 DB", "-20.0"},
+    {SETTING_floor_db, "no", "off"},
+    {SETTING_floor_db, "0", "0.0"},
+    {SETTING_low_cut_hz, "90,5hz", "90.5"},
+    {SETTING_low_cut_hz, "OFF", "0.0"},
+    {SETTING_level, "on", "-23.0"},
+    {SETTING_level, "auto", "-23.0"},
+    {SETTING_level, "yes", "-23.0"},
+    {SETTING_level, "TRUE", "-23.0"},
+    {SETTING_level, "-18,5LUFS", "-18.5"},
+    {SETTING_level, "-20", "-20.0"},
+    {SETTING_level, "0", "off"},
+    {SETTING_level, "no", "off"},
+    {SETTING_gpu_idle_s, "30 s", "30.0"},
+    {SETTING_gpu_idle_s, "0", "0.0"},
+    {SETTING_echo_cancel, "yes", "true"},
+    {SETTING_echo_cancel, "1", "true"},
+    {SETTING_transparent, "Off", "false"},
+    {SETTING_speaker, "on", "default"},
+    {SETTING_speaker, "No", "off"},
+    {SETTING_more_microphones, "off", "none"},
+    {SETTING_microphone, "yes", "yes"},
     {SETTING_model, "50%", "50%"},
 };
 
@@ -222,10 +242,10 @@ END_TEST
 
 START_TEST(bounds_of_every_row) {
 #define NUMBER(name, fallback, least, greatest, ...) assert_bounds(#name, least, greatest, 0);
-#define TEXT(name, size, fallback, least, greatest, ...)                                \
-    if (least <= greatest)                                                              \
-        assert_bounds(#name, least, greatest, 1);                                       \
-    else                                                                                \
+#define TEXT(name, size, fallback, least, greatest, ...) \
+    if (least <= greatest) \
+        assert_bounds(#name, least, greatest, 1); \
+    else \
         assert_refused(#name " = 1;", strlen(#name " = 1;"), 1, #name " must be ");
 #define SWITCH(name, fallback) assert_switch(#name);
 #include "control/settings.def"
@@ -412,8 +432,19 @@ END_TEST
 /* Any bytes give settings, or a one-line error that names the file. */
 START_TEST(random_bytes) {
     static const char *const words[] = {
-        "strength", "=", ";", "\"", "{", "}", "(", "[", "/*", "*/", "#", "\n", "1", "-0.5", "e9", "0x", "@include ",
-        "\\", "true", "model", ",", "\xC3\xA4", "\xFF", ":", "L", "floor_db = \"off\";\n",
+        "strength",  "=",
+        ";",         "\"",
+        "{",         "}",
+        "(",         "[",
+        "/*",        "*/",
+        "#",         "\n",
+        "1",         "-0.5",
+        "e9",        "0x",
+        "@include ", "\\",
+        "true",      "model",
+        ",",         "\xC3\xA4",
+        "\xFF",      ":",
+        "L",         "floor_db = \"off\";\n",
     };
     unsigned seed = (unsigned)time(NULL);
     printf("random_bytes: seed %u\n", seed);
@@ -562,22 +593,51 @@ START_TEST(set_accepts_the_values_of_a_file) {
     static const struct {
         const char *name, *value, *words; /* words of the refusal, or NULL */
     } cases[] = {
-        {"strength", "0.25", NULL},       {"strength", "1", NULL},          {"strength", "1.01", "from 0 to 1"},
-        {"strength", "nan", "from 0"},    {"strength", "0,5,", "from 0"},   {"strength", "", "from 0"},
-        {"strength", " 0.5", "from 0"},   {"strength", "off", "from 0"},    {"strength", "0x1p-1", "from 0"},
-        {"strength", "150%", "from 0"},   {"strength", "%", "from 0"},      {"strength", "0.5dB", "from 0"},
-        {"floor-db", "50%", "-60 to 0"},  {"floor-db", "on", "-60 to 0"},   {"low-cut-hz", "90dB", "0 (off)"},
-        {"floor-db", "-18", NULL},        {"floor_db", "off", NULL},        {"floor-db", "-61", "-60 to 0"},
-        {"low-cut-hz", "90", NULL},       {"low_cut_hz", "0", NULL},        {"low-cut-hz", "301", "0 (off) to 300"},
-        {"low-cut-hz", "-1", "0 (off)"},  {"low-cut-hz", "on", "0 (off)"},  {"low-cut-hz", "inf", "0 (off)"},
-        {"level", "off", NULL},           {"level", "-16", NULL},           {"level", "-13", "\"off\", \"auto\""},
-        {"level", "auto ", "-32 to -14"}, {"level", "-33", "-32 to -14"},   {"level", "", "-32 to -14"},
-        {"model", "base", NULL},          {"model", "a/b", "full path"},    {"model", "\"a\\b", NULL},
-        {"model", "\n", "control character"}, {"model", "\xFF", "not UTF-8"}, {"engine", "steam", "engine must be"},
-        {"gpu", "3", NULL},               {"gpu", "64", "0 to 63"},         {"gpu", "1.5", "0 to 63"},
-        {"channel", "FL", NULL},          {"channel", "0", "channel"},      {"microphone", "", "microphone"},
+        {"strength", "0.25", NULL},
+        {"strength", "1", NULL},
+        {"strength", "1.01", "from 0 to 1"},
+        {"strength", "nan", "from 0"},
+        {"strength", "0,5,", "from 0"},
+        {"strength", "", "from 0"},
+        {"strength", " 0.5", "from 0"},
+        {"strength", "off", "from 0"},
+        {"strength", "0x1p-1", "from 0"},
+        {"strength", "150%", "from 0"},
+        {"strength", "%", "from 0"},
+        {"strength", "0.5dB", "from 0"},
+        {"floor-db", "50%", "-60 to 0"},
+        {"floor-db", "on", "-60 to 0"},
+        {"low-cut-hz", "90dB", "0 (off)"},
+        {"floor-db", "-18", NULL},
+        {"floor_db", "off", NULL},
+        {"floor-db", "-61", "-60 to 0"},
+        {"low-cut-hz", "90", NULL},
+        {"low_cut_hz", "0", NULL},
+        {"low-cut-hz", "301", "0 (off) to 300"},
+        {"low-cut-hz", "-1", "0 (off)"},
+        {"low-cut-hz", "on", "0 (off)"},
+        {"low-cut-hz", "inf", "0 (off)"},
+        {"level", "off", NULL},
+        {"level", "-16", NULL},
+        {"level", "-13", "\"off\", \"auto\""},
+        {"level", "auto ", "-32 to -14"},
+        {"level", "-33", "-32 to -14"},
+        {"level", "", "-32 to -14"},
+        {"model", "base", NULL},
+        {"model", "a/b", "full path"},
+        {"model", "\"a\\b", NULL},
+        {"model", "\n", "control character"},
+        {"model", "\xFF", "not UTF-8"},
+        {"engine", "steam", "engine must be"},
+        {"gpu", "3", NULL},
+        {"gpu", "64", "0 to 63"},
+        {"gpu", "1.5", "0 to 63"},
+        {"channel", "FL", NULL},
+        {"channel", "0", "channel"},
+        {"microphone", "", "microphone"},
         {"engine", "123456789012345678", "longer than 15 bytes"},
-        {"preset", "strong", NULL},       {"preset", "custom", "\"natural\", \"balanced\" or \"strong\""},
+        {"preset", "strong", NULL},
+        {"preset", "custom", "\"natural\", \"balanced\" or \"strong\""},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct settings s, before;
@@ -604,11 +664,11 @@ START_TEST(set_ignores_the_case_of_words) {
         int setting;
         const char *value, *is;
     } capitals[] = {
-        {SETTING_preset, "Natural", "natural"},   {SETTING_floor_db, "Off", "off"},
-        {SETTING_level, "Off", "off"},            {SETTING_engine, "CPU", "cpu"},
-        {SETTING_gpu_idle_s, "Never", "never"},   {SETTING_channel, "Mix", "mix"},
-        {SETTING_channel, "FL", "FL"},            {SETTING_echo_cancel, "True", "true"},
-        {SETTING_model, "Mine", "Mine"},          {SETTING_microphone, "Default", "Default"},
+        {SETTING_preset, "Natural", "natural"}, {SETTING_floor_db, "Off", "off"},
+        {SETTING_level, "Off", "off"},          {SETTING_engine, "CPU", "cpu"},
+        {SETTING_gpu_idle_s, "Never", "never"}, {SETTING_channel, "Mix", "mix"},
+        {SETTING_channel, "FL", "FL"},          {SETTING_echo_cancel, "True", "true"},
+        {SETTING_model, "Mine", "Mine"},        {SETTING_microphone, "Default", "Default"},
     };
     for (size_t i = 0; i < sizeof capitals / sizeof *capitals; i++) {
         struct settings s;
@@ -753,11 +813,15 @@ static const struct {
     {"strength = 0.5", "strength = 0.5", {0, 1, 0, 0}, ""},
     {"preset = \"strong\"", "\nstrength = 0.5", {0, 2, -1, -1}, ""},
     {"preset = \"strong\"", "preset = \"strong\"", {1, 1, 1, 1}, ""},
-    {"\nfloor_db = -3\npreset = \"strong\"", "preset = \"natural\"\nlow_cut_hz = 70", {1, 1, 1, 2},
+    {"\nfloor_db = -3\npreset = \"strong\"",
+     "preset = \"natural\"\nlow_cut_hz = 70",
+     {1, 1, 1, 2},
      "preset 3 1;floor_db 2 1;"},
     {"preset = \"strong\"", "strength = 0.5\nfloor_db = -3\nlow_cut_hz = 90", {0, 1, 2, 3}, "preset 1 3;"},
     {"profiles = ( { microphone = \"a\"; strength = 1 },\n{ microphone = \"b\" } )",
-     "\nprofiles = ( { microphone = \"a\" } )", {0}, "profile 1 2;"},
+     "\nprofiles = ( { microphone = \"a\" } )",
+     {0},
+     "profile 1 2;"},
 };
 
 START_TEST(the_origin_of_each_value_is_known) {
@@ -769,8 +833,8 @@ START_TEST(the_origin_of_each_value_is_known) {
     for (int i = 0; i < 4; i++) {
         int line;
         const enum origin from = settings_origin(&s, i, &line);
-        ck_assert_msg((from == FROM_FILE ? -line : line) == origins[_i].lines[i], "%s: %d:%d", settings_name(i),
-                      from, line);
+        ck_assert_msg((from == FROM_FILE ? -line : line) == origins[_i].lines[i], "%s: %d:%d", settings_name(i), from,
+                      line);
     }
     for (unsigned i = 0; i < s.n_hidden; i++)
         snprintf(hidden + strlen(hidden), sizeof hidden - strlen(hidden), "%s %d %d;",

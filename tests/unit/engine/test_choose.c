@@ -63,8 +63,16 @@ START_TEST(stored_garbage_or_another_machines_choice_is_measured_again) {
     char *line = strdup(content(file));
     char other[600];
     snprintf(other, sizeof other, "%.*s of another kind\n", (int)strcspn(line, "\n"), line);
-    const char *garbage[] = {other, "", "\n", "base", "base 100", "base x y", "base 100 x y",
-                             "base 100 1000 x y", "enormous 100 1000 1 1 cpu z\n", "\xff\xfe"};
+    const char *garbage[] = {other,
+                             "",
+                             "\n",
+                             "base",
+                             "base 100",
+                             "base x y",
+                             "base 100 x y",
+                             "base 100 1000 x y",
+                             "enormous 100 1000 1 1 cpu z\n",
+                             "\xff\xfe"};
     for (unsigned i = 0; i < sizeof garbage / sizeof *garbage; i++) {
         put_content(file, garbage[i]);
         ck_assert_msg(!choose().remembered, "'%s' was believed", garbage[i]);

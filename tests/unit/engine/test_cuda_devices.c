@@ -114,8 +114,8 @@ static struct engine *open_on(const char *gpu, unsigned max_hops) {
     const struct engine common = {.n_streams = 1};
     struct engine *e = NULL;
     struct err err;
-    const int code =
-        open_engine(&e, &common, &(struct engine_options){.gpu = gpu, .n_streams = 1, .max_hops = max_hops}, &err);
+    const int code = open_engine(&e, &common,
+                                 &(struct engine_options){.gpu = gpu, .n_streams = 1, .max_hops = max_hops}, &err);
     ck_assert_int_eq(code, refuses ? -ENOMEM : 0);
     ck_assert(refuses || e->type->together == (max_hops == 1));
     return e;

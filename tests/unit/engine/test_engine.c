@@ -15,9 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const models[] = {FIXTURES "/wide.safetensors", FIXTURES "/narrow.safetensors",
+static const char *const models[] = {FIXTURES "/wide.safetensors",     FIXTURES "/narrow.safetensors",
                                      FIXTURES "/long-hop.safetensors", FIXTURES "/mamba2.safetensors",
-                                     FIXTURES "/gru.safetensors", FIXTURES "/lstm.safetensors"};
+                                     FIXTURES "/gru.safetensors",      FIXTURES "/lstm.safetensors"};
 enum { N_MODELS = sizeof models / sizeof *models, N_LONG = 3 }; /* the first have a delay of hundreds of samples */
 
 static struct model *model;
@@ -142,8 +142,8 @@ END_TEST
 START_TEST(a_low_cut_separates_hum_from_voices) {
     static const struct {
         double hz, least_db, most_db;
-    } tones[] = {{0, -60, -28}, {20, -60, -33}, {40, -20, -17}, {50, -14, -11}, {60, -9, -7.5}, {70, -6, -5},
-                 {85, -3.5, -2.5}, {100, -1.5, -.9}, {150, -.05, .05}, {300, -.05, .05}};
+    } tones[] = {{0, -60, -28}, {20, -60, -33},   {40, -20, -17},   {50, -14, -11},   {60, -9, -7.5},
+                 {70, -6, -5},  {85, -3.5, -2.5}, {100, -1.5, -.9}, {150, -.05, .05}, {300, -.05, .05}};
     struct engine *e = open_engine("cpu", FIXTURES "/../../models/small.safetensors", 1);
     const unsigned n_hops = 200, hop = engine_hop(e), n = n_hops * hop;
     float *x = noise(n, 0);

@@ -204,8 +204,10 @@ static float gain_after(float *x, float seconds) {
 static const struct {
     float off_db, seconds, gain_db; /* a tone off the target, and the gain after this time */
 } constants[] = {
-    {-3.5f, 1, -2.21f},   {3.5f, 3, 2.21f},  /* 63 % */
-    {-7.5f, .3f, -4.14f}, {10, 1.5f, 6.71f}, /* to 4 dB off with the short constant, from there with the long one */
+    {-3.5f, 1, -2.21f},
+    {3.5f, 3, 2.21f}, /* 63 % */
+    {-7.5f, .3f, -4.14f},
+    {10, 1.5f, 6.71f}, /* to 4 dB off with the short constant, from there with the long one */
 };
 
 START_TEST(attack_and_release_are_as_stated) {
@@ -274,8 +276,8 @@ START_TEST(a_sharp_noise_is_limited) {
     for (size_t i = 0; i < N / 4; i++)
         ck_assert_float_le(fabsf(x[i]), ceiling);
     /* the middle phase of annex 2 */
-    static const float phase[] = {-.0291748f, .0292969f, -.0517578f, .0891113f, -.1665039f, .4650879f,
-                                  .7797852f, -.2003174f, .1015625f, -.0582275f, .0330811f, -.0189209f};
+    static const float phase[] = {-.0291748f, .0292969f,  -.0517578f, .0891113f,  -.1665039f, .4650879f,
+                                  .7797852f,  -.2003174f, .1015625f,  -.0582275f, .0330811f,  -.0189209f};
     for (size_t i = 0; i + 12 < N / 4; i++) {
         float there = 0, back = 0;
         for (size_t k = 0; k < 12; k++) {

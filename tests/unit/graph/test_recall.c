@@ -12,8 +12,8 @@
 
 static char runtime[] = "/tmp/test-recall.XXXXXX", directory[64], file[96];
 
-static const struct recall_stream plain = {.serial = 71, .target = ""}, chosen = {.serial = UINT32_MAX + 9ull,
-                                                                                  .target = "47"},
+static const struct recall_stream plain = {.serial = 71, .target = ""},
+                                  chosen = {.serial = UINT32_MAX + 9ull, .target = "47"},
                                   misled = {.serial = 73, .misled = true};
 
 START_TEST(notes_are_read_back) {
@@ -29,8 +29,8 @@ START_TEST(notes_are_read_back) {
     ck_assert(recall_has(&back, 0xdeadbeef, &misled));
     ck_assert(!recall_has(&back, 0xdeadbeef, &(struct recall_stream){.serial = 73}));
     ck_assert(!recall_has(&back, 1, &plain)); /* another PipeWire's */
-    ck_assert(!recall_has(&back, 0xdeadbeef, &(struct recall_stream){.serial = 71,
-                                                                     .target = "30"})); /* chosen otherwise */
+    ck_assert(
+        !recall_has(&back, 0xdeadbeef, &(struct recall_stream){.serial = 71, .target = "30"})); /* chosen otherwise */
     ck_assert(!recall_has(&back, 0xdeadbeef, &(struct recall_stream){.serial = 72, .target = ""}));
     recall_read(&back, "enhanced_mic.usb");
     ck_assert_uint_eq(back.n, 0);

@@ -44,8 +44,9 @@ struct script {
 
 #define IDLE \
     "own - 11", "node 11 Audio/Source enhanced_mic 101", "node 30 Audio/Source mic 130", "metadata 5", "complete", \
-            "told", "set 0 default.audio.source {\"name\":\"mic\"}"
+        "told", "set 0 default.audio.source {\"name\":\"mic\"}"
 
+/* clang-format off */
 static const struct script scripts[] = {
     {"nothing is known", NODE_MIC, {
         "= consumers 0 recorders 0 microphone - quiet 0 capture 1 target - channel MONO lacks 0 pacing 0 metadata - "
@@ -814,6 +815,7 @@ static const struct script scripts[] = {
         "own 10 12", "- 51", "node 12 Audio/Source enhanced_mic 102",
         "= sets 40:target.object:102"}},
 };
+/* clang-format on */
 
 /* ---- playing ----------------------------------------------------------------------------------------------------- */
 
@@ -999,26 +1001,28 @@ static void describe(const struct play *p, const char *what, char ret[512]) {
             *c = *c == ' ' ? '_' : *c;
     } else
         snprintf(ret, 512, "%u",
-                strcmp(what, "consumers") == 0   ? w->n_consumers
-                : strcmp(what, "recorders") == 0 ? w->n_recorders
-                : strcmp(what, "back") == 0      ? w->n_brought_back
-                : strcmp(what, "quiet") == 0     ? w->quiet
-                : strcmp(what, "capture") == 0   ? w->capture
-                : strcmp(what, "needed") == 0    ? w->needed
-                : strcmp(what, "inputs") == 0    ? w->n_inputs
-                : strcmp(what, "lacks") == 0     ? w->lacks_channel
-                : strcmp(what, "vain") == 0      ? w->in_vain
-                : strcmp(what, "forgotten") == 0 ? w->forgotten
-                : strcmp(what, "failed") == 0    ? w->link_failed
-                : strcmp(what, "broken") == 0    ? w->stream_failed
-                : strcmp(what, "pacing") == 0    ? w->pacing
-                                                 : 99);
+                 strcmp(what, "consumers") == 0   ? w->n_consumers
+                 : strcmp(what, "recorders") == 0 ? w->n_recorders
+                 : strcmp(what, "back") == 0      ? w->n_brought_back
+                 : strcmp(what, "quiet") == 0     ? w->quiet
+                 : strcmp(what, "capture") == 0   ? w->capture
+                 : strcmp(what, "needed") == 0    ? w->needed
+                 : strcmp(what, "inputs") == 0    ? w->n_inputs
+                 : strcmp(what, "lacks") == 0     ? w->lacks_channel
+                 : strcmp(what, "vain") == 0      ? w->in_vain
+                 : strcmp(what, "forgotten") == 0 ? w->forgotten
+                 : strcmp(what, "failed") == 0    ? w->link_failed
+                 : strcmp(what, "broken") == 0    ? w->stream_failed
+                 : strcmp(what, "pacing") == 0    ? w->pacing
+                                                  : 99);
 }
 
 static void begin(struct play *p, enum node_kind kind) {
-    *p = (struct play){.m.own = {.kind = kind, .capture = MIRROR_NONE, .source = MIRROR_NONE,
-                               .name = kind == NODE_SPEAKER ? "enhanced_speaker" : "enhanced_mic"},
-                        .m.choices = json_object()};
+    *p = (struct play){.m.own = {.kind = kind,
+                                 .capture = MIRROR_NONE,
+                                 .source = MIRROR_NONE,
+                                 .name = kind == NODE_SPEAKER ? "enhanced_speaker" : "enhanced_mic"},
+                       .m.choices = json_object()};
 }
 
 static void end(struct play *p) {
@@ -1055,6 +1059,7 @@ END_TEST
 
 /* In whatever order the events arrive, and however calls divide them, the final wishes are the same, and each noted
  * recorder is brought back once. */
+/* clang-format off */
 static const char *const unordered[] = {
     "node 10 Stream/Input/Audio capture 100", "node 11 Audio/Source enhanced_mic 101", "node 30 Audio/Source usb 130",
     "node 31 Audio/Source built_in 131", "node 20 Audio/Sink out 120", "port 60 30 0 FL", "port 61 30 1 FR",
@@ -1062,10 +1067,13 @@ static const char *const unordered[] = {
     "node 41 Stream/Input/Audio other 8", "node 42 Stream/Input/Audio noted 9", "node 43 Stream/Input/Audio moved 14",
     "own 10 11", "choose usb FR", "metadata 5",
 };
+/* clang-format on */
+/* clang-format off */
 static const char *const unordered_metadata[] = {
     "set 0 default.audio.source {\"name\":\"built_in\"}", "owner 43 14", "set 43 target.object 131", "owner 41 8",
     "set 41 target.object 101", "owner 42 2", "set 42 target.object 131", "owner 42 9",
 };
+/* clang-format on */
 
 static uint32_t state;
 static unsigned draw(unsigned n) {
@@ -1104,8 +1112,10 @@ START_TEST(any_order_leads_to_the_same_result) {
         n_asked += p.w.n_targets;
         ck_assert_uint_eq(n_asked, 1);
         ck_assert_uint_eq(p.m.recalled, 101);
-        play_line(&p, "= microphone 30 target usb channel FR lacks 0 consumers 2 recorders 2 capture 1 quiet 0 "
-                      "pacing 1 metadata 5 sets -", "any order");
+        play_line(&p,
+                  "= microphone 30 target usb channel FR lacks 0 consumers 2 recorders 2 capture 1 quiet 0 "
+                  "pacing 1 metadata 5 sets -",
+                  "any order");
         ck_assert_uint_eq(p.m.noted.n, 3);
         end(&p);
     }

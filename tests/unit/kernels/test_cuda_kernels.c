@@ -257,9 +257,9 @@ START_TEST(linear_is_its_formula) {
     check_linear(between(1, 3), between(1, 300), 4 * between(1, 40), 4 * between(1, 60), flags[_i % 7], false, 1);
     check_linear(1, 1, 4 * between(1, 40), 4 * between(1, 60), flags[_i % 7], false, 1);
     check_linear(between(1, 3), between(1, 300), between(1, 16), 16 * between(1, 4), linear_prelu, false,
-                 1); /* embed */
-    check_linear(between(1, 3), between(1, 300), 64, between(1, 3), 0, false, 1);                             /* head */
-    check_linear(between(1, 3), between(1, 300), 128, 36, 0, false, 1); /* select */
+                 1);                                                              /* embed */
+    check_linear(between(1, 3), between(1, 300), 64, between(1, 3), 0, false, 1); /* head */
+    check_linear(between(1, 3), between(1, 300), 128, 36, 0, false, 1);           /* select */
     check_linear(between(1, 3), between(1, 300), 16 * between(1, 20), 64, 0, false, 1e6f);
     check_linear(between(1, 3), between(1, 300), 16 * between(1, 20), 64, 0, false, 1e-6f);
 }
@@ -300,11 +300,21 @@ START_TEST(linear_chain_is_its_formula) {
     for (unsigned i = 0; i < c * c; i++)
         turned.host[(gates ? linear_chain_cuda_input(i / c) : i / c) * c + i % c] = proj.host[i];
     struct array weights[] = {packed(gate, c, 2 * c, 2 * c), packed(turned, c, c, c), packed(out, c, 4 * c, 4 * c)};
-    struct linear_chain_cuda a = {.n_frames = frames, .n_rows = rows, .n_channels = c, .norm_epsilon = 1e-5f,
-                                  .x = x.device, .gate = gates ? weights[0].device : NULL,
-                                  .gate_bias = gate_bias.device, .product = product.device, .factor = factor.device,
-                                  .proj = weights[1].device, .proj_bias = proj_bias.device, .out = weights[2].device,
-                                  .out_bias = out_bias.device, .y = in_place ? x.device : y.device, .z = z.device};
+    struct linear_chain_cuda a = {.n_frames = frames,
+                                  .n_rows = rows,
+                                  .n_channels = c,
+                                  .norm_epsilon = 1e-5f,
+                                  .x = x.device,
+                                  .gate = gates ? weights[0].device : NULL,
+                                  .gate_bias = gate_bias.device,
+                                  .product = product.device,
+                                  .factor = factor.device,
+                                  .proj = weights[1].device,
+                                  .proj_bias = proj_bias.device,
+                                  .out = weights[2].device,
+                                  .out_bias = out_bias.device,
+                                  .y = in_place ? x.device : y.device,
+                                  .z = z.device};
     double *should_y = doubles(y.n), *should_z = doubles(z.n), v[64], sums[256];
     for (size_t r = 0; r < n; r++) {
         for (unsigned i = 0; i < c; i++)
@@ -327,8 +337,8 @@ START_TEST(linear_chain_is_its_formula) {
     fetch(&z);
     check_close(written->host, should_y, written->n, 256, "linear chain, y");
     check_close(z.host, should_z, z.n, 256, "linear chain, z");
-    struct array *all[] = {&x, &product, &factor, &gate, &proj, &out, &gate_bias, &proj_bias, &out_bias, &turned, &y,
-                           &z, &weights[0], &weights[1], &weights[2]};
+    struct array *all[] = {&x,        &product, &factor, &gate, &proj,       &out,        &gate_bias, &proj_bias,
+                           &out_bias, &turned,  &y,      &z,    &weights[0], &weights[1], &weights[2]};
     for (unsigned i = 0; i < sizeof all / sizeof *all; i++)
         done(all[i]);
     free(should_y);
@@ -345,8 +355,9 @@ START_TEST(dense_is_its_formula) {
     struct array weight = array_of(width * linear_cuda_width(c), -1, 1),
                  weights = packed(weight, width, c, linear_cuda_width(c)),
                  bias = array_of(linear_cuda_width(c), -size, size), prelu = array_of(linear_cuda_width(c), -.5f, .5f);
-    struct dense_cuda a = {frames, rows, c, layer, n_past, {0}, {0}, taps.device, weights.device, bias.device,
-                           prelu.device, y.device, (size_t)rows * c};
+    struct dense_cuda a = {
+        frames,      rows,         c,        layer,           n_past, {0}, {0}, taps.device, weights.device,
+        bias.device, prelu.device, y.device, (size_t)rows * c};
     for (unsigned j = 0; j <= layer; j++) {
         map[j] = array_of((size_t)frames * rows * c, -size, size);
         past[j] = array_of((size_t)n_past * rows * c, -size, size);
@@ -398,7 +409,8 @@ START_TEST(over_frequency_is_its_formula) {
                  times = array_of((size_t)n_all * c, -1, 1);
     struct array y = poisoned((size_t)n_all * c);
     over_frequency_cuda(&(struct over_frequency_cuda){frames, rows, c, n, x.device, c + 16, taps.device,
-                                                      with_times ? times.device : NULL, y.device, c}, NULL);
+                                                      with_times ? times.device : NULL, y.device, c},
+                        NULL);
     fetch(&y);
     double *should = doubles(y.n);
     for (unsigned r = 0; r < n_all; r++)
@@ -444,8 +456,8 @@ START_TEST(prime_is_its_formula) {
     struct array x = array_of((size_t)frames * rows * stride, -size, size), y = poisoned(x.n), mixed_taps[4], taps[4],
                  weight[4], bias[4];
     struct array weights[4];
-    struct prime_cuda a = {.n_frames = frames, .n_rows = rows, .n_channels = c, .n_kernels = n_kernels, .x = x.device,
-                           .y = y.device};
+    struct prime_cuda a = {
+        .n_frames = frames, .n_rows = rows, .n_channels = c, .n_kernels = n_kernels, .x = x.device, .y = y.device};
     double *should = doubles(y.n), *mixed = doubles(c);
     for (unsigned k = 0; k < n_kernels; k++) {
         mixed_taps[k] = array_of(n_taps[k] * c, -1, 1);
@@ -493,7 +505,8 @@ START_TEST(attend_is_its_formula) {
                  bias = array_of(c, -1, 1), taps = array_of(3 * 2 * c, -1, 1);
     struct array y = poisoned((size_t)frames * rows * c), factor = poisoned(frames * c);
     attend_cuda(&(struct attend_cuda){frames, rows, c, stride, weight.device, bias.device, x.device, taps.device,
-                                      y.device, factor.device}, NULL);
+                                      y.device, factor.device},
+                NULL);
     fetch(&y);
     fetch(&factor);
     double *should_y = doubles(y.n), *should = doubles(factor.n);
@@ -569,8 +582,9 @@ START_TEST(conv_is_the_published_one) {
     for (unsigned t = 0, n; t < length; t += n) {
         n = _i % 2 ? 1 : between(1, length - t);
         conv_cuda(&(struct conv_cuda){n, batch, width, n_taps, x.device + t * frame, width, past.device, taps.device,
-                                      bias.device, y.device + t * frame, follows ? weights.device : NULL,
-                                      z_bias.device, n_out, z.device + (size_t)t * batch * stride, stride}, NULL);
+                                      bias.device, y.device + t * frame, follows ? weights.device : NULL, z_bias.device,
+                                      n_out, z.device + (size_t)t * batch * stride, stride},
+                  NULL);
         history_cuda(&(struct history_cuda){n, batch, width, n_taps - 1, x.device + t * frame, width, past.device},
                      NULL);
     }
@@ -771,8 +785,8 @@ static const char *const models[] = {FIXTURES "/wide.safetensors",
                                      "small",
                                      "base",
                                      "large"};
-static const char *const stages[] = {"mamba-16", "mamba2-16", "gru-16", "lstm-16", "mamba-64",
-                                     "mamba2-64", "gru-64", "lstm-64", "mamba2-192"};
+static const char *const stages[] = {"mamba-16",  "mamba2-16", "gru-16",  "lstm-16",   "mamba-64",
+                                     "mamba2-64", "gru-64",    "lstm-64", "mamba2-192"};
 enum { N_MODELS = 9, N_FIXTURES = 6, N_STAGES = sizeof stages / sizeof *stages, LEAST_DB = 100 };
 
 static struct model *load(const char *name) {
@@ -958,8 +972,8 @@ static struct engine *open_engine(const char *name, const char *isa, const struc
                                   unsigned max_hops) {
     struct err err;
     struct engine *e;
-    struct engine_options options = {.name = name, .isa = isa, .exact = true, .n_streams = n_streams,
-                                     .max_hops = max_hops};
+    struct engine_options options = {
+        .name = name, .isa = isa, .exact = true, .n_streams = n_streams, .max_hops = max_hops};
     ck_assert_msg(!engine_open(&e, &options, m, &err), "%s", err.text);
     return e;
 }

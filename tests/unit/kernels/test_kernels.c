@@ -36,7 +36,7 @@ static void compare(const struct kernel_case *c, const struct kernels *k, unsign
         float largest = 0;
         for (size_t i = 0; i < work.out[o].n; i++)
             largest = fmaxf(largest, fabsf(should[i])); /* passes over poison */
-        for (size_t i = 0; i < work.out[o].n; i++) /* poison stays between the rows */
+        for (size_t i = 0; i < work.out[o].n; i++)      /* poison stays between the rows */
             ck_assert_msg(fabsf(is[i] - should[i]) <= bar(c, k) * largest || !memcmp(is + i, should + i, sizeof *is),
                           "%s, %s, %s: output %u [%zu] is %.9g, should be %.9g (largest %g; seed %u)",
                           kernel_op_names[c->op], c->what, k->name, o, i, (double)is[i], (double)should[i],

@@ -65,8 +65,8 @@ static float *noise(size_t n) {
 }
 
 static struct primeknet *open_handle(const char *model, unsigned n_streams, unsigned block) {
-    const struct primeknet_options options = {.size = sizeof options, .engine = "cpu", .block = block,
-                                              .n_streams = n_streams};
+    const struct primeknet_options options = {
+        .size = sizeof options, .engine = "cpu", .block = block, .n_streams = n_streams};
     char error[PRIMEKNET_ERROR];
     struct primeknet *p;
     ck_assert_msg(primeknet_open(&p, model, &options, error) == 0, "%s", error);
@@ -315,9 +315,9 @@ START_TEST(controls_are_the_engines) {
     float *x = noise(n), *y[2] = {get(n, sizeof **y), get(n, sizeof **y)};
     ck_assert_int_eq(control(p, 1, .7f, -20, 100, 0), 0);
     ck_assert_int_eq(primeknet_process(p, (const float *[]){x, x}, y, n), 0);
-    float *wanted[] = {engine_output(WIDE, fresh, x, n),
-                       engine_output(WIDE, (struct engine_controls){.strength = .7f, .floor = .1f, .low_cut_hz = 100},
-                                     x, n)};
+    float *wanted[] = {
+        engine_output(WIDE, fresh, x, n),
+        engine_output(WIDE, (struct engine_controls){.strength = .7f, .floor = .1f, .low_cut_hz = 100}, x, n)};
     for (unsigned s = 0; s < 2; s++) {
         check_later(y[s], wanted[s], n, primeknet_get_hop(p) - 1);
         free(wanted[s]);

@@ -31,9 +31,9 @@ static struct {
 
 static struct {
     struct canceller *canceller;
-    uint64_t cycle, end; /* samples so far */
+    uint64_t cycle, end;  /* samples so far */
     uint64_t handed_over; /* of these */
-    enum order before; /* in the last cycle */
+    enum order before;    /* in the last cycle */
     float out[LONGEST];
 } w;
 
@@ -132,7 +132,7 @@ static void assert_near(unsigned n, unsigned delay, uint64_t since) {
     for (unsigned i = 0; i < n; i++) {
         const uint64_t at = w.end - n + i;
         ck_assert_msg(w.out[i] == (at < since + delay ? 0 : near(at - delay)), "position %ju of a quantum of %u: %g",
-                (uintmax_t)at, n, w.out[i]);
+                      (uintmax_t)at, n, w.out[i]);
     }
 }
 
@@ -304,7 +304,7 @@ int main(void) {
     TCase *const tcase = tcase_create("stage");
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_loop_test(tcase, the_echo_is_removed_and_the_near_end_has_the_reported_delay, 0,
-            sizeof quanta / sizeof *quanta);
+                        sizeof quanta / sizeof *quanta);
     tcase_add_test(tcase, the_far_end_is_used_once);
     tcase_add_test(tcase, cancellation_resumes_with_playback);
     tcase_add_test(tcase, a_late_block_passes_the_microphone_at_the_same_delay);

@@ -54,16 +54,16 @@ static int pause_told(const struct timespec *t, struct timespec *left) {
 struct engine {
     unsigned hop, delay, n_streams;
     float gain, pole;
-    _Atomic uint32_t stall;    /* process waits: a futex */
-    _Atomic unsigned cost_us;  /* by the tests' clock */
-    _Atomic bool burn;         /* and in real time */
-    _Atomic unsigned fail_at;  /* the hop, counted from 1, that fails; 0: none */
-    _Atomic unsigned nan_at;   /* ... whose output is not finite */
-    _Atomic bool nan;          /* no output is finite */
-    _Atomic bool skips;        /* hops without its network */
+    _Atomic uint32_t stall;   /* process waits: a futex */
+    _Atomic unsigned cost_us; /* by the tests' clock */
+    _Atomic bool burn;        /* and in real time */
+    _Atomic unsigned fail_at; /* the hop, counted from 1, that fails; 0: none */
+    _Atomic unsigned nan_at;  /* ... whose output is not finite */
+    _Atomic bool nan;         /* no output is finite */
+    _Atomic bool skips;       /* hops without its network */
     _Atomic unsigned n_hops, n_resets, n_pauses;
     _Atomic unsigned n_batches[WORKER_STREAMS + 1]; /* by the number of jobs */
-    unsigned order[64]; /* the streams of the last hops, at the hop's number */
+    unsigned order[64];                             /* the streams of the last hops, at the hop's number */
     float past[WORKER_STREAMS][4096], filter[WORKER_STREAMS];
     float fade[4096];
     bool together;
@@ -182,8 +182,8 @@ static const struct rt granted = {
     .start = start_plain, .raise = raise_granted, .raised = raised_true, .join = join_plain};
 static const struct rt refused = {
     .start = start_plain, .raise = raise_refused, .raised = raised_false, .join = join_plain};
-static const struct rt later = {.start = start_plain, .raise = raise_granted, .raised = raised_later,
-                                .join = join_plain};
+static const struct rt later = {
+    .start = start_plain, .raise = raise_granted, .raised = raised_later, .join = join_plain};
 
 /* ---- a pump under test ------------------------------------------------------------------------------------------- */
 
@@ -301,7 +301,7 @@ static struct pump_stats stats(void) {
 static void expect(unsigned from, unsigned to, unsigned delay, float gain) {
     for (unsigned i = from > delay + FADE ? from : delay + FADE; i < to; i++)
         ck_assert_msg(out[i] == gain * in[i - delay], "sample %u: %g, not %g (delay %u)", i, out[i],
-                gain * in[i - delay], delay);
+                      gain * in[i - delay], delay);
 }
 
 /* The delay with an engine whose windows have 1024 samples. */
@@ -366,8 +366,8 @@ START_TEST(the_needed_delay) {
     for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
         const unsigned n = cases[i].streams[1].hop ? 2 : 1;
         ck_assert_msg(delay_needed(cases[i].streams, n, cases[i].slack, cases[i].block_max, cases[i].waits) ==
-                              cases[i].delay,
-                "case %u", i);
+                          cases[i].delay,
+                      "case %u", i);
     }
 }
 END_TEST
@@ -378,9 +378,9 @@ START_TEST(blocks_of_one_quantum) {
         bool changed;
         struct blocks after;
     } cases[] = {
-        {256, true, {256, 256, 256, 0, 0}},   {256, false, {256, 256, 256, 0, 0}},
-        {64, true, {64, 64, 64, 0, 512}},     {279, true, {279, 279, 279, 0, 576}},
-        {278, false, {279, 1, 279, 0, 576}},  {281, false, {279, 1, 281, 0, 576}},
+        {256, true, {256, 256, 256, 0, 0}},    {256, false, {256, 256, 256, 0, 0}},
+        {64, true, {64, 64, 64, 0, 512}},      {279, true, {279, 279, 279, 0, 576}},
+        {278, false, {279, 1, 279, 0, 576}},   {281, false, {279, 1, 281, 0, 576}},
         {282, true, {282, 282, 282, 0, 1414}}, {1024, true, {1024, 1024, 1024, 0, 1696}},
     };
     struct blocks b = {0};
@@ -389,8 +389,8 @@ START_TEST(blocks_of_one_quantum) {
         const struct blocks *const after = &cases[i].after;
         ck_assert_msg(blocks_add(&b, cases[i].n, end) == cases[i].changed, "case %u", i);
         ck_assert_msg(b.quantum == after->quantum && b.gcd == after->gcd && b.max == after->max &&
-                              b.slack == after->slack && b.since == after->since,
-                "case %u: quantum %u, gcd %u, max %u, since %u", i, b.quantum, b.gcd, b.max, (unsigned)b.since);
+                          b.slack == after->slack && b.since == after->since,
+                      "case %u: quantum %u, gcd %u, max %u, since %u", i, b.quantum, b.gcd, b.max, (unsigned)b.since);
         end += cases[i].n;
     }
 }
@@ -404,10 +404,10 @@ START_TEST(states_of_waiting) {
         unsigned event;
         enum waiting to;
     } steps[] = {
-        {AHEAD, BEGIN, WAITS},          {AHEAD, RENEW, AHEAD},        {WAITS, BEGIN, WAITS},
-        {WAITS, END, AHEAD},            {WAITS, BAR, BARRED},         {WAITS, RENEW, WAITS},
-        {BARRED, BEGIN, WAITS_AGAIN},   {BARRED, RENEW, AHEAD},       {WAITS_AGAIN, BEGIN, WAITS_AGAIN},
-        {WAITS_AGAIN, BAR, BARRED},     {WAITS_AGAIN, END, BARRED},   {WAITS_AGAIN, RENEW, WAITS},
+        {AHEAD, BEGIN, WAITS},        {AHEAD, RENEW, AHEAD},      {WAITS, BEGIN, WAITS},
+        {WAITS, END, AHEAD},          {WAITS, BAR, BARRED},       {WAITS, RENEW, WAITS},
+        {BARRED, BEGIN, WAITS_AGAIN}, {BARRED, RENEW, AHEAD},     {WAITS_AGAIN, BEGIN, WAITS_AGAIN},
+        {WAITS_AGAIN, BAR, BARRED},   {WAITS_AGAIN, END, BARRED}, {WAITS_AGAIN, RENEW, WAITS},
     };
     for (unsigned i = 0; i < sizeof steps / sizeof *steps; i++) {
         struct wait w = {.state = steps[i].from, .until = 5, .barred = 2 * PUMP_RATE};
@@ -419,8 +419,9 @@ START_TEST(states_of_waiting) {
         }
         ck_assert_msg(w.state == steps[i].to, "step %u", i);
         const unsigned seconds = steps[i].from == WAITS_AGAIN ? 4 : 2;
-        ck_assert_uint_eq(w.until,
-                steps[i].event == BAR ? 1000 + seconds * PUMP_RATE : steps[i].event == RENEW ? 0 : 5);
+        ck_assert_uint_eq(w.until, steps[i].event == BAR     ? 1000 + seconds * PUMP_RATE
+                                   : steps[i].event == RENEW ? 0
+                                                             : 5);
     }
     static const struct {
         enum waiting state;
@@ -429,11 +430,10 @@ START_TEST(states_of_waiting) {
         uint64_t end;
         bool fits;
     } cases[] = {
-        {AHEAD, true, 2130, 0, true},        {AHEAD, true, 2140, 0, false},      {AHEAD, false, 1, 0, false},
-        {WAITS, true, 2130, 0, true},        {WAITS, true, 2140, 0, false},      {WAITS, false, 1, 0, false},
-        {BARRED, true, 1, 99, false},        {BARRED, true, 1590, 100, true},    {BARRED, true, 1610, 100, false},
-        {BARRED, false, 1, 100, false},      {WAITS_AGAIN, true, 1590, 100, true},
-        {WAITS_AGAIN, true, 1610, 100, false},
+        {AHEAD, true, 2130, 0, true},   {AHEAD, true, 2140, 0, false},        {AHEAD, false, 1, 0, false},
+        {WAITS, true, 2130, 0, true},   {WAITS, true, 2140, 0, false},        {WAITS, false, 1, 0, false},
+        {BARRED, true, 1, 99, false},   {BARRED, true, 1590, 100, true},      {BARRED, true, 1610, 100, false},
+        {BARRED, false, 1, 100, false}, {WAITS_AGAIN, true, 1590, 100, true}, {WAITS_AGAIN, true, 1610, 100, false},
     };
     for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
         const struct wait w = {.state = cases[i].state, .until = 100};
@@ -541,7 +541,7 @@ START_TEST(any_split_gives_the_same_samples) {
         ck_assert_uint_lt(first_quiet, n);
         for (unsigned i = first_quiet > d ? first_quiet : d; i < at; i++)
             ck_assert_msg(out[i] == whole[i - d], "seed %u, blocks up to %u: sample %u is %g, not %g", used, largest, i,
-                    out[i], whole[i - d]);
+                          out[i], whole[i - d]);
     }
     free(whole);
 }
@@ -559,13 +559,13 @@ START_TEST(the_delay_follows_the_quantum) {
         ck_assert_msg(stats().delay >= needed && stats().delay >= before, "seed %d: grows at once", _i + 1);
         run(PUMP_RATE * 3 / 2 + 4 * q, q); /* a second, a realignment, fades */
         run(PUMP_RATE / 2, q);
-        ck_assert_msg(stats().delay == needed, "seed %d, quantum %u: delay %u, not %u", _i + 1, q,
-                stats().delay, needed);
+        ck_assert_msg(stats().delay == needed, "seed %d, quantum %u: delay %u, not %u", _i + 1, q, stats().delay,
+                      needed);
         expect(at - PUMP_RATE / 4, at, needed, 0.5f);
         /* 100 Hz: cross-fades between delays stay smooth. */
         for (unsigned i = begin ? begin : 1; i < at; i++)
             ck_assert_msg(fabsf(out[i] - out[i - 1]) < 0.01f, "seed %d, quantum %u: click at %u of %u: %g", _i + 1, q,
-                    i - begin, at - begin, out[i] - out[i - 1]);
+                          i - begin, at - begin, out[i] - out[i - 1]);
     }
     ck_assert_uint_eq(stats().late_hops, 0);
 }
@@ -713,7 +713,7 @@ START_TEST(a_busy_moment_ends_waiting_for_seconds) {
     atomic_store(&engines[0].cost_us, 100);
     run(11 * PUMP_RATE, 256);
     for (unsigned i = 0; i < 10; i++) { /* one in 256: less than one in a hundred */
-        at = 0; /* what sounds is not looked at */
+        at = 0;                         /* what sounds is not looked at */
         atomic_store(&engines[0].cost_us, 2500);
         run(256, 256);
         atomic_store(&engines[0].cost_us, 100);
@@ -808,7 +808,7 @@ START_TEST(a_worker_far_behind_skips_hops) {
     for (unsigned i = 0; i < 188; i++)
         run_block(256, false);
     ck_assert_uint_eq(pump->readers.n, 1); /* nothing fades in while hops stay late */
-    ck_assert(pump_alive(pump)); /* the first look */
+    ck_assert(pump_alive(pump));           /* the first look */
     ck_assert(!pump_alive(pump));
     stall(&engines[0], false);
     settle();

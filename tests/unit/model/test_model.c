@@ -174,8 +174,8 @@ START_TEST(truncations_are_refused) {
         ck_assert_msg(try_load(&err) < 0, "taken at %zu bytes", n);
         /* each of the first bytes and around the end of the header, then strides */
         step = n < 64 || (n + 16 > 8 + n_header && n < 8 + n_header + 16) ? 1
-               : n < 8 + n_header                                       ? (8 + n_header - n > 500 ? 487 : 1)
-                                                                        : 9973;
+               : n < 8 + n_header                                         ? (8 + n_header - n > 500 ? 487 : 1)
+                                                                          : 9973;
     }
     for (size_t n = 1; n <= 8; n++) {
         write_file(original, n_original - n);

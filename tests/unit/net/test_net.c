@@ -13,10 +13,16 @@
 #include <stdlib.h>
 
 static const char *const names[] = {"wide", "narrow", "long-hop", "low-delay", "mamba2", "gru", "lstm"};
-static const char *const stages[] = {"mamba-16", "mamba2-16", "gru-16", "lstm-16", "mamba-64",
-                                     "mamba2-64", "gru-64", "lstm-64", "mamba2-192"};
-enum { N_NAMES = sizeof names / sizeof *names, N_STAGES = sizeof stages / sizeof *stages, LEAST_DB = 90,
-       LEAST_INT16_DB = 80, LEAST_BF16_DB = 40, MOST_KERNELS = 8 };
+static const char *const stages[] = {"mamba-16",  "mamba2-16", "gru-16",  "lstm-16",   "mamba-64",
+                                     "mamba2-64", "gru-64",    "lstm-64", "mamba2-192"};
+enum {
+    N_NAMES = sizeof names / sizeof *names,
+    N_STAGES = sizeof stages / sizeof *stages,
+    LEAST_DB = 90,
+    LEAST_INT16_DB = 80,
+    LEAST_BF16_DB = 40,
+    MOST_KERNELS = 8
+};
 
 static struct model *load(const char *name) {
     char path[512];
@@ -193,8 +199,8 @@ static void check_whole(const char *name, const struct kernels *kernels) {
     struct model *m = load(name);
     struct engine *e;
     struct err err;
-    struct engine_options options = {.name = "cpu", .isa = kernels->name, .exact = !kernels->linear_pairs,
-                                     .n_streams = 1, .max_hops = 1};
+    struct engine_options options = {
+        .name = "cpu", .isa = kernels->name, .exact = !kernels->linear_pairs, .n_streams = 1, .max_hops = 1};
     ck_assert_msg(engine_open(&e, &options, m, &err) == 0, "%s", err.text);
     size_t n_should;
     float *should = read_floats(name, "output", &n_should);

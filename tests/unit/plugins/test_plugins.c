@@ -120,7 +120,7 @@ START_TEST(output_is_the_librarys) {
 }
 END_TEST
 
-static const double rates[] = {8000,  8001,  11025,  16000,  22050,  44100,  47999,  48000,  48001,
+static const double rates[] = {8000,  8001,  11025,  16000,  22050,  44100,  47999,  48000, 48001,
                                88200, 96000, 192000, 250000, 340000, 352800, 383999, 384000};
 enum { N_RATES = sizeof rates / sizeof *rates, N_ANY_RATES = 60 };
 
@@ -472,7 +472,7 @@ static bool gated;
 static pthread_t host;
 static sem_t let;
 static _Atomic int gate_at, n_opened, n_tries;
-static atomic_bool fails; /* computing a hop */
+static atomic_bool fails;             /* computing a hop */
 static const struct primeknet *fresh; /* opened by the core's thread, has heard nothing */
 
 static void stop_at(enum gate gate) {
@@ -534,7 +534,7 @@ struct course {
     struct core *core;
     struct core_controls controls;
     struct reference references[CORE_MODELS]; /* none of auto */
-    char steps[64];                        /* so far, for messages */
+    char steps[64];                           /* so far, for messages */
     enum state state;
     unsigned wanted, present, coming; /* models */
     enum gate gate;                   /* where the thread has stopped */
@@ -1049,9 +1049,9 @@ START_TEST(bounds_are_those_of_ladspa_and_of_the_settings) {
     static const struct {
         const char *symbol, *setting;
         unsigned port;
-    } controls[] = {{"strength", "strength", STRENGTH}, {"floor", "floor_db", FLOOR},
-                    {"low_cut", "low_cut_hz", LOW_CUT}, {"level_target", "level", TARGET},
-                    {"model", "", MODEL}, {"level", "", LEVEL}};
+    } controls[] = {
+        {"strength", "strength", STRENGTH}, {"floor", "floor_db", FLOOR}, {"low_cut", "low_cut_hz", LOW_CUT},
+        {"level_target", "level", TARGET},  {"model", "", MODEL},         {"level", "", LEVEL}};
     static const struct {
         const char *name;
         struct range range;

@@ -30,6 +30,7 @@ struct should {
     const char *argument;
 };
 
+/* clang-format off */
 static const struct should all[] = {
     /* no daemon */
     {NULL, {GONE, TRUE, 0, FALSE}, LOOK_RESTING, "Enhanced Mic Is Off", "The service does not run.", NULL, NULL,
@@ -123,6 +124,7 @@ static const struct should all[] = {
      "The strength is 0, so applications get the unprocessed microphone.", "Turn On", REMEDY_COMMAND,
      "primeknet set strength 1 --save"},
 };
+/* clang-format on */
 
 static json_t *parse(const char *members) {
     char *text = g_strdup_printf("{%s}", members);
@@ -159,8 +161,7 @@ static const struct {
     {{"\"level_in_db\":null", "\"level_in_db\":-95"}, "No sound came from the microphone."},
     {{"\"level_in_db\":-3,\"clips\":true,\"voice_active\":true", "\"level_in_db\":-30,\"clips\":false"},
      "You were too loud, which distorts. Turn the microphone down."},
-    {{"\"level_in_db\":-30,\"bypass\":true,\"voice_active\":null"},
-     "Both sound alike: noise removal is switched off."},
+    {{"\"level_in_db\":-30,\"bypass\":true,\"voice_active\":null"}, "Both sound alike: noise removal is switched off."},
     {{"\"level_in_db\":-30,\"voice_active\":false"}, "No voice was heard. Speak while it records."},
     {{"\"level_in_db\":-30,\"voice_active\":true,\"noise_reduction_db\":9.6",
       "\"level_in_db\":-30,\"voice_active\":false,\"noise_reduction_db\":12.4"},
@@ -181,9 +182,9 @@ static const struct {
      "Line 3: strength must be a number from 0 to 1."},
     {"\"code\":\"duplicate\",\"line\":9,\"setting\":\"model\"",
      "Line 9: An earlier line already contains this setting."},
-    {"\"code\":\"bad_profile\",\"line\":4",
-     "Line 4: The profiles are a list, ( { microphone = NAME; ... }, ... ). Each has one microphone, by its name, and may "
-     "have strength, floor_db, low_cut_hz and model."},
+    {"\"code\":\"bad_profile\",\"line\":4", "Line 4: The profiles are a list, ( { microphone = NAME; ... }, ... ). "
+                                            "Each has one microphone, by its name, and may "
+                                            "have strength, floor_db, low_cut_hz and model."},
     {"\"code\":\"too_many_profiles\",\"line\":4", "Line 4: There are too many profiles."},
     {"\"code\":\"bad_syntax\",\"line\":4",
      "Line 4: A setting has the form NAME = VALUE, with words and percentages in \"quotation marks\"."},
@@ -230,8 +231,7 @@ static const struct {
      "The package primeknet-cuda, which runs models on a GPU, is not installed."},
     {"\"code\":\"no_gpu\",\"why\":\"no_device\",\"setting\":\"engine\",\"text\":\"x\"",
      "There is no such NVIDIA GPU, or its driver does not work."},
-    {"\"code\":\"unusable\",\"why\":\"no_memory\",\"setting\":\"engine\",\"error\":\"x\"",
-     "The GPU's memory is full."},
+    {"\"code\":\"unusable\",\"why\":\"no_memory\",\"setting\":\"engine\",\"error\":\"x\"", "The GPU's memory is full."},
     {"\"code\":\"no_echo_cancel\",\"setting\":\"echo_cancel\",\"text\":\"x\"",
      "PipeWire's echo canceller cannot be loaded, so the echo stays."},
     {"\"code\":\"bad_value\",\"setting\":7,\"allowed\":[],\"line\":\"x\",\"text\":\"as it is\"", "as it is"},
@@ -248,9 +248,10 @@ START_TEST(problems_are_reported) {
 END_TEST
 
 START_TEST(problems_are_chosen) {
-    json_t *status = parse("\"problems\":[{\"kind\":\"file\",\"text\":\"a\"},{\"kind\":\"missing\",\"setting\":\"model\","
-                           "\"text\":\"b\"},{\"kind\":\"missing\",\"setting\":\"speaker\",\"text\":\"c\"},"
-                           "{\"kind\":\"missing\",\"setting\":\"model\",\"text\":\"d\"},7]");
+    json_t *status = parse(
+        "\"problems\":[{\"kind\":\"file\",\"text\":\"a\"},{\"kind\":\"missing\",\"setting\":\"model\","
+        "\"text\":\"b\"},{\"kind\":\"missing\",\"setting\":\"speaker\",\"text\":\"c\"},"
+        "{\"kind\":\"missing\",\"setting\":\"model\",\"text\":\"d\"},7]");
     char *file = problem_tell_all(status, KIND_FILE, NULL), *model = problem_tell_all(status, KIND_MISSING, "model");
     ck_assert_str_eq(file, "a");
     ck_assert_str_eq(model, "b d");
