@@ -1,14 +1,16 @@
-"""python3 -m training.fixtures OUT_DIR: what tests/unit/net/test_net.c holds the engine against.
+"""python3 -m training.fixtures OUT_DIR: what tests/unit/net/test_net.c holds the engine against, and test_print.c the
+voice print.
 
 For small networks of random weights, NAME.safetensors, the model; NAME.blocks, the maps between the blocks, frame by
 frame from zero state; NAME.output, some seconds through the whole network. The input is the formula below, the same to
 the bit in C. For time stages in shapes of their own, NAME.safetensors and NAME.time, input and output frame by frame.
-All but the models is little-endian float32.
+For encoders of voice prints, NAME.safetensors, NAME.steps, the inputs of a window, and NAME.prints. All but the models
+is little-endian float32.
 """
 import os, sys
 import numpy as np, torch
 
-from training.export import export
+from training.export import LICENCE, export, write
 from training.network.net import GRU, LSTM, Net
 
 FRAMES = 20  # more than the 17 that a dense block of depth 4 looks over
@@ -25,6 +27,13 @@ STAGES = {  # [2 positions, frames, channels]
     **{f'{mixer}-16': (64, dict(c=16, mixer=mixer)) for mixer in ('mamba', 'mamba2', 'gru', 'lstm')},
     **{f'{mixer}-64': (100, dict(c=64, mixer=mixer)) for mixer in ('mamba', 'mamba2', 'gru', 'lstm')},
     'mamba2-192': (64, dict(c=192, mixer='mamba2', state=64, head=64))}
+VOICES = {  # `half`: stored in half precision
+    'voice': dict(rate=8000, window=40, hop=20, bands=5, stack=2, floor=.01, channels=16, layers=2, size=20, span=2400,
+                  step=1200, least=800, silence=1e-4, quiet=.1, half=False),
+    'voice-half': dict(rate=16000, window=90, hop=31, bands=16, stack=3, floor=1e-6, channels=32, layers=1, size=16,
+                       span=3000, step=2100, least=152, silence=.02, quiet=0, half=True)}
+STEPS = 8000                                               # where the window of NAME.steps begins in the signal
+PRINTS = [(8000, 800), (8000, 2400), (8000, 2401), (8000, 3001), (0, 16000), (6000, 5000), (10000, 21234)]  # first, n
 
 
 def signal(n):
@@ -132,11 +141,77 @@ def stage(path, frames, shape):
     print(os.path.basename(path), 'level in, out', x.std().item(), y.std().item())
 
 
+def encoder(g):
+    """-> {name: float64 array}: an encoder's tensors, random, of a size that makes prints differ."""
+    r = np.random.default_rng(4)
+    c, bins = g['channels'], g['window'] // 2 + 1
+    bands = np.zeros((g['bands'], bins))
+    for b in range(1, g['bands']):                         # the first stays empty
+        low = r.integers(0, bins - 4)
+        bands[b, low:low + 4] = r.random(4)
+    t = {'window': .5 - .5 * np.cos(2 * np.pi * np.arange(g['window']) / g['window']), 'bands': bands,
+         'in.prelu': r.random(c) / 2}
+    shapes = {'in': (c, g['stack'] * g['bands']), 'pool': (1, c), 'out': (g['size'], c)}
+    shapes |= {f'gru.{i}.{part}': (3 * c, c) for i in range(g['layers']) for part in ('in', 'state')}
+    for name, shape in shapes.items():
+        t[name + '.weight'] = r.standard_normal(shape) * (6 if name == 'pool' else 2 / shape[1] ** .5)
+        t[name + '.bias'] = r.standard_normal(shape[:1]) / 8
+    return {name: v.astype('<f2' if g['half'] else '<f4').astype(float) for name, v in t.items()}
+
+
+def steps(g, t, x):
+    """The encoder's inputs [steps,stack*bands] of a window x of length 1 on the average."""
+    frames = x.unfold(0, g['window'], g['hop']) * t['window']
+    f = (torch.fft.rfft(frames).abs() ** 2 @ t['bands'].T + g['floor']).log()
+    f = f[:len(f) // g['stack'] * g['stack']]
+    return (f - f.mean(0)).reshape(-1, g['stack'] * g['bands'])
+
+
+def encode(g, t, x):
+    """The print of a window."""
+    linear = lambda name, v: torch.nn.functional.linear(v, t[name + '.weight'], t[name + '.bias'])
+    h = torch.nn.functional.prelu(linear('in', steps(g, t, x)), t['in.prelu'])
+    for i in range(g['layers']):
+        layer = torch.nn.GRU(g['channels'], g['channels']).double()
+        layer.load_state_dict({f'{kind}_{ours}_l0': t[f'gru.{i}.{part}.{kind}']
+                               for part, ours in (('in', 'ih'), ('state', 'hh')) for kind in ('weight', 'bias')})
+        h = layer(h)[0]
+    return torch.nn.functional.normalize(linear('out', linear('pool', h).softmax(0).T @ h)[0], dim=0)
+
+
+def voice(path, g):
+    """Writes an encoder of voice prints, PATH.safetensors; the inputs of one window, PATH.steps; and the prints of
+    parts of the signal, PATH.prints."""
+    arrays = encoder(g)
+    metadata = {'format': 'primeknet-voice-1', 'name': os.path.basename(path), 'licence': LICENCE,
+                'training': 'random weights, for tests'} | {k: f'{v:g}' for k, v in g.items() if k != 'half'}
+    write(path + '.safetensors', metadata, arrays, g['half'])
+    t = {name: torch.from_numpy(v) for name, v in arrays.items()}
+    x, rms = signal(32000).double(), lambda w: w.square().mean().sqrt()
+    prints = []
+    for first, n in PRINTS:
+        sound, span = x[first:first + n], min(g['span'], n)
+        starts = [*range(0, n - span, g['step']), n - span]
+        windows = [sound[i:i + span] for i in starts]
+        loudest = max(map(rms, windows))
+        counted = [w / rms(w) for w in windows if rms(w) > g['silence'] and rms(w) > g['quiet'] * loudest]
+        with torch.no_grad():
+            prints.append(torch.nn.functional.normalize(sum(encode(g, t, w) for w in counted), dim=0))
+        print(os.path.basename(path), 'windows', len(windows), 'counted', len(counted))
+    window = x[STEPS:STEPS + g['span']]
+    for kind, values in (('steps', steps(g, t, window / rms(window))), ('prints', torch.stack(prints))):
+        with open(f'{path}.{kind}', 'wb') as f:
+            f.write(values.numpy().astype('<f4').tobytes())
+    print((torch.stack(prints) @ torch.stack(prints).T).numpy().round(2))
+
+
 def main(out):
     for name, what in NETWORKS.items():
         network(os.path.join(out, name), *what)
     for name, what in STAGES.items():
         stage(os.path.join(out, name), *what)
+    for name, what in VOICES.items():
+        voice(os.path.join(out, name), what)
 
 
 main(sys.argv[1])

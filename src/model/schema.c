@@ -13,13 +13,13 @@ struct walk {
 };
 
 static void tensor(const struct walk *w, const float **field, const char *part, const char *name, const char *suffix,
-                   const size_t shape[SCHEMA_MAX_DIMS + 1]) {
-    char full[SCHEMA_MAX_NAME];
+                   const size_t shape[TENSOR_MAX_DIMS + 1]) {
+    char full[TENSOR_MAX_NAME];
     snprintf(full, sizeof full, "%s%s%s%s%s", part, *part && *name ? "." : "", name, *suffix ? "." : "", suffix);
     w->visit(w->data, full, shape, field);
 }
 
-#define SHAPE(...) ((const size_t[SCHEMA_MAX_DIMS + 1]){__VA_ARGS__})
+#define SHAPE(...) ((const size_t[TENSOR_MAX_DIMS + 1]){__VA_ARGS__})
 
 static void linear(const struct walk *w, struct linear_weights *l, const char *part, const char *name, unsigned n_out,
                    unsigned n_in) {
@@ -67,7 +67,7 @@ WALK(freq, freq_weights, SCHEMA_FREQ)
 WALK(prime, prime_weights, SCHEMA_PRIME)
 
 struct part {
-    char name[SCHEMA_MAX_NAME / 2];
+    char name[TENSOR_MAX_NAME / 2];
 };
 
 __attribute__((format(printf, 1, 2))) static struct part part(const char *format, ...) {

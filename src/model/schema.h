@@ -11,6 +11,8 @@
 #ifndef PRIMEKNET_SCHEMA_H
 #define PRIMEKNET_SCHEMA_H
 
+#include "model/safetensors.h"
+
 #include <stddef.h>
 
 struct model_config;
@@ -117,8 +119,7 @@ struct weights {
 
 /* Calls `visit` for each tensor of the configuration, with its name in the file, its shape (terminated by 0) and the
  * field that is to point to its data. Sets n_out and n_in of the linear layers. */
-enum { SCHEMA_MAX_NAME = 64, SCHEMA_MAX_DIMS = 3 };
-typedef void schema_visit(void *data, const char *name, const size_t shape[SCHEMA_MAX_DIMS + 1], const float **field);
+typedef void schema_visit(void *data, const char *name, const size_t shape[TENSOR_MAX_DIMS + 1], const float **field);
 void schema_walk(const struct model_config *g, struct weights *weights, schema_visit *visit, void *data);
 
 #endif

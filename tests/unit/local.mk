@@ -31,7 +31,7 @@ check_PROGRAMS += test-model test-net test-spectrum
 test_model_CPPFLAGS = $(AM_CPPFLAGS) $(FIXTURES)
 test_model_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS) $(JANSSON_CFLAGS)
 test_model_LDADD = $(PRIMEKNET_LIBS) $(CHECK_LIBS)
-test_model_SOURCES = %reldir%/model/test_model.c
+test_model_SOURCES = %reldir%/model/test_model.c tests/support/model_file.c
 test_net_CPPFLAGS = $(AM_CPPFLAGS) $(FIXTURES)
 test_net_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 test_net_LDADD = $(PRIMEKNET_LIBS) $(CHECK_LIBS)
@@ -46,6 +46,14 @@ test_busfault_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 test_busfault_LDADD = $(CHECK_LIBS)
 test_busfault_SOURCES = %reldir%/base/test_busfault.c src/base/busfault.c
 endif
+
+# ---- print -----------------------------------------------------------------------------------------------------------
+
+check_PROGRAMS += test-print
+test_print_CPPFLAGS = $(AM_CPPFLAGS) $(FIXTURES)
+test_print_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS) $(JANSSON_CFLAGS)
+test_print_LDADD = libprint.la $(PRIMEKNET_LIBS) $(CHECK_LIBS)
+test_print_SOURCES = %reldir%/print/test_print.c tests/support/model_file.c
 
 # ---- engine ----------------------------------------------------------------------------------------------------------
 

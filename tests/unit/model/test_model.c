@@ -1,6 +1,7 @@
 /* The reader of model files: valid files are read completely, invalid ones are rejected with a line that names the file
  * and the place, and no bytes cause undefined behaviour (build with sanitizers to check that). */
 #include "model/model.h"
+#include "tests/support/model_file.h"
 #include "tests/support/run.h"
 #include "tests/support/seed.h"
 
@@ -13,36 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-static unsigned char *original;
-static size_t n_original;
-static char path[] = "/tmp/test-model-XXXXXX.safetensors";
-
-static void read_original(void) {
-    FILE *f = fopen(FIXTURES "/narrow.safetensors", "rb");
-    ck_assert_ptr_nonnull(f);
-    fseek(f, 0, SEEK_END);
-    n_original = (size_t)ftell(f);
-    rewind(f);
-    original = malloc(n_original);
-    ck_assert(original && fread(original, 1, n_original, f) == n_original);
-    fclose(f);
-    int fd = mkstemps(path, 12);
-    ck_assert_int_ge(fd, 0);
-    close(fd);
-}
-
-static void remove_file(void) {
-    unlink(path);
-    free(original);
-}
-
-static void write_file(const void *bytes, size_t n) {
-    FILE *f = fopen(path, "wb");
-    ck_assert(f && fwrite(bytes, 1, n, f) == n);
-    ck_assert_int_eq(fclose(f), 0);
-}
 
 /* Loads the file. Checks that any failure gives a line that begins with the path, and leaves `ret` unchanged. */
 static int try_load(struct err *err) {
@@ -66,34 +37,8 @@ static void check_refused(const char *words) {
     ck_assert_msg(strstr(err.text, words), "says: %s; should say: %s", err.text, words);
 }
 
-static json_t *header(size_t *n_header) {
-    uint64_t n = 0;
-    for (unsigned i = 8; i-- > 0;)
-        n = n << 8 | original[i];
-    *n_header = n;
-    json_t *h = json_loadb((const char *)original + 8, n, 0, NULL);
-    ck_assert_ptr_nonnull(h);
-    return h;
-}
-
-static void write_text(const char *text, const unsigned char *data, size_t n_data) {
-    size_t n = strlen(text);
-    unsigned char *bytes = malloc(8 + n + n_data);
-    ck_assert_ptr_nonnull(bytes);
-    for (unsigned i = 0; i < 8; i++)
-        bytes[i] = (unsigned char)((uint64_t)n >> 8 * i);
-    memcpy(bytes + 8, text, n);
-    memcpy(bytes + 8 + n, data, n_data);
-    write_file(bytes, 8 + n + n_data);
-    free(bytes);
-}
-
-/* Writes the original file with another header; takes ownership of h. */
-static void write_header(json_t *h, size_t n_header) {
-    char *text = json_dumps(h, JSON_COMPACT);
-    write_text(text, original + 8 + n_header, n_original - 8 - n_header);
-    free(text);
-    json_decref(h);
+static void read_narrow(void) {
+    read_original(FIXTURES "/narrow.safetensors");
 }
 
 START_TEST(reads_valid_files) {
@@ -316,41 +261,6 @@ START_TEST(tensors_are_checked) {
 }
 END_TEST
 
-/* Returns the file offset of one float of a tensor. */
-static size_t place_of(const char *name, size_t index) {
-    size_t n;
-    json_t *h = header(&n), *offsets = json_object_get(json_object_get(h, name), "data_offsets");
-    const size_t at = 8 + n + (size_t)json_integer_value(json_array_get(offsets, 0)) + 4 * index;
-    json_decref(h);
-    return at;
-}
-
-union bits {
-    float value;
-    uint32_t bits;
-};
-
-static float peek(const char *name, size_t index) {
-    const size_t at = place_of(name, index);
-    union bits u = {.bits = 0};
-    for (unsigned i = 0; i < 4; i++)
-        u.bits |= (uint32_t)original[at + i] << 8 * i;
-    return u.value;
-}
-
-/* Changes one float of a tensor in the file. */
-static void poke(const char *name, size_t index, float value) {
-    const size_t at = place_of(name, index);
-    union bits u = {value};
-    unsigned char *bytes = malloc(n_original);
-    ck_assert_ptr_nonnull(bytes);
-    memcpy(bytes, original, n_original);
-    for (unsigned i = 0; i < 4; i++)
-        bytes[at + i] = (unsigned char)(u.bits >> 8 * i);
-    write_file(bytes, n_original);
-    free(bytes);
-}
-
 START_TEST(values_are_checked) {
     poke("mask.slope", 3, NAN);
     check_refused("tensor 'mask.slope': holds a value that is not finite");
@@ -447,7 +357,7 @@ int main(void) {
     Suite *suite = suite_create("model");
     TCase *t = tcase_create("model");
     tcase_set_timeout(t, 300);
-    tcase_add_checked_fixture(t, read_original, remove_file);
+    tcase_add_checked_fixture(t, read_narrow, remove_file);
     tcase_add_test(t, reads_valid_files);
     tcase_add_test(t, reads_half_precision);
     tcase_add_test(t, truncations_are_refused);
