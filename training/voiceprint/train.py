@@ -28,7 +28,8 @@ DISTANCE = 2.                                           # weight of the distance
 NAMELESS = .35                                          # share of crops of voices without names
 CLEAN = .25                                             # share of crops without conditions
 MASKED = .3                                             # share of crops with hidden bands
-RATE, DECAY, WARM = 2e-3, .5, 40                        # learning rate; share of the time in which it falls; first steps
+RATE, DECAY = 2e-3, .5                                  # learning rate; share of the time in which it falls
+WARM = 40                                               # steps in which it rises
 
 
 def centred(targets):
