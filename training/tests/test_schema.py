@@ -13,7 +13,7 @@ from training.export import export
 from training.network.net import Net
 
 SCHEMA = next((Path(__file__).parents[2] / 'src').rglob('schema.h')).read_text()
-PARTS = {name: re.findall(r'\b([TLM])\((\w+), "([\w.]*)", (\w+), (.*)\)(?: /\*.*\*/)?(?: \\)?$', rows, re.M)
+PARTS = {name: re.findall(r'\b([TLM])\((\w+), "([\w.]*)", (\w+), (.*)\)(?: +/\*.*\*/)?(?: \\)?$', rows, re.M)
          for name, rows in re.findall(r'#define SCHEMA_(\w+)\(T, L, M\) \\\n((?:.*\\\n)*.*\n)', SCHEMA)}
 HAS = {'ANY': ('mamba', 'mamba2', 'gru', 'lstm'), 'CONVOLVED': ('mamba', 'mamba2'), 'MAMBA': ('mamba',),
        'MAMBA2': ('mamba2',), 'GRU': ('gru',),
