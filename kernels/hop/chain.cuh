@@ -59,8 +59,12 @@ template <unsigned C> struct chain {
         return s.window == 1280 ? analyse<640> : s.window == 1024 ? analyse<512> : analyse<0>;
     }
 
+    /* A window that is known when compiling comes with a synthesis window of up to 1024. */
     static auto synthesis(const hop_shape &s) {
-        return s.window == 1280 ? synthesise<640> : s.window == 1024 ? synthesise<512> : synthesise<0>;
+        return s.synthesis > 1024 ? synthesise<0>
+               : s.window == 1280 ? synthesise<640>
+               : s.window == 1024 ? synthesise<512>
+                                  : synthesise<0>;
     }
 
     static int prepare(const hop_shape &s) {

@@ -1,4 +1,4 @@
-/* model_type.h - a model in memory. Only the reader and access.c include it. */
+/* model_type.h - a model in memory. Only the reader, access.c and a test include it. */
 #ifndef PRIMEKNET_MODEL_TYPE_H
 #define PRIMEKNET_MODEL_TYPE_H
 
