@@ -1,5 +1,11 @@
 #include "shape.cuh"
 
+bool hop_fits(const hop_shape *s) {
+    const unsigned c = s->channels;
+    return (c == 16 || c == 32 || c == 64) && (s->window == 1024 || s->window == 1280) && s->synthesis <= 1024 &&
+           is_usual(*s);
+}
+
 size_t hop_packed(const hop_shape *s, unsigned n_in, unsigned n_out) {
     const unsigned n_groups = THREADS / share_of(*s) / lanes_for(s->channels);
     const unsigned n_each = (n_out + n_groups - 1) / n_groups;

@@ -7,6 +7,7 @@
 #ifndef PRIMEKNET_HOP_CUDA_H
 #define PRIMEKNET_HOP_CUDA_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #ifdef __cplusplus
@@ -129,6 +130,9 @@ struct hop_net {
     volatile unsigned *done;          /* mapped, [n_slots]: tickets of hops whose tails are complete too */
     float *tail;                      /* mapped, [n_streams][synthesis - hop] */
 };
+
+/* Whether there are kernels for exactly this shape. */
+bool hop_fits(const struct hop_shape *s);
 
 /* Weights [n_out][n_in] are stored in the order in which a block's threads read them, in hop_packed floats that start
  * as zeros. hop_pack stores the row of output o, less `mean`. */

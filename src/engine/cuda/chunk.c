@@ -1,7 +1,11 @@
 /* chunk.c - processes many frames at once, for files. A job's hops pass through analysis, network and synthesis in
- * chunks that are as long as the memory limit allows. The division into chunks does not affect the results. */
+ * chunks that are as long as the memory limit allows. The division into chunks does not affect the results.
+ *
+ * Live sound passes frame by frame, one stream after the other, if hop.c has no kernels for the network. The network's
+ * kernels are then a CUDA graph for each stream. */
 #include "engine/cuda/cuda.h"
 
+#include "engine/cuda/capture.h"
 #include "engine/cuda/fft.h"
 #include "engine/cuda/net_cuda.h"
 #include "engine/cuda/pack.h"
@@ -17,13 +21,15 @@
 /* The most memory for all allocations (unless the streams' states need more), and the longest and shortest chunk. */
 enum { MOST_BYTES = 500 << 20, MOST_FRAMES = 768, LEAST_FRAMES = 16 };
 
-/* Samples pass through page-locked memory in pieces: one is copied on the host while another one is in transit. */
+/* The samples of long chunks pass through page-locked memory in pieces: one is copied on the host while another one is
+ * in transit. */
 enum { PIECES = 8 };
 
 struct stream {
     float *past, *overlap; /* [window - hop], [synthesis - hop] */
     struct net_cuda_state net;
-    size_t size; /* bytes of all of it, from `past` on */
+    size_t size;             /* bytes of all of it, from `past` on */
+    cudaGraphExec_t network; /* of one frame, for live sound; else NULL */
 };
 
 struct chunk {
@@ -34,7 +40,7 @@ struct chunk {
     struct stream *streams;
     struct fft *fft;
     struct spectrum_cuda spectrum;
-    unsigned n_frames;        /* in the longest chunk */
+    unsigned n_frames;        /* in the longest chunk; 1: live sound */
     char *memory;             /* all of it, on the device */
     float *pinned;            /* [n_frames * hop]: input and output in transit */
     cudaEvent_t came[PIECES]; /* a piece of the output has arrived */
@@ -52,8 +58,11 @@ static void chunk_close(struct engine *e) {
     struct chunk *c = (struct chunk *)e;
     if (c->stream)
         cudaStreamSynchronize(c->stream);
-    for (unsigned i = 0; c->streams && i < e->n_streams; i++)
+    for (unsigned i = 0; c->streams && i < e->n_streams; i++) {
+        if (c->streams[i].network)
+            cudaGraphExecDestroy(c->streams[i].network);
         net_cuda_state_done(&c->streams[i].net);
+    }
     free(c->streams);
     net_cuda_free(c->net);
     fft_close(c->fft);
@@ -127,18 +136,20 @@ static void layout_scratch(struct chunk *c, struct arena *a, unsigned n_frames) 
 static unsigned frames_that_fit(struct chunk *c, size_t used, unsigned max_hops) {
     struct arena measured = {0};
     layout_scratch(c, &measured, MOST_FRAMES);
-    const size_t left = used < MOST_BYTES ? MOST_BYTES - used : 0, n = left / (measured.used / MOST_FRAMES + 1);
+    const size_t left = used < MOST_BYTES ? MOST_BYTES - used : 0, fit = left / (measured.used / MOST_FRAMES + 1),
+                 n = fit < LEAST_FRAMES ? LEAST_FRAMES : fit;
     const unsigned most = max_hops < MOST_FRAMES ? max_hops : MOST_FRAMES;
-    return n > most ? most : n < LEAST_FRAMES ? LEAST_FRAMES : (unsigned)n;
+    return n < most ? (unsigned)n : most;
 }
 
 static int allocate(struct chunk *c, const struct engine_options *options, struct err *err) {
     const unsigned hop = model_hop(c->head.common.model);
+    const unsigned wait = options->max_hops > 1 ? 0 : cudaEventBlockingSync; /* live sound sleeps, not polls */
     int code;
     if ((code = cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking)))
         return cuda_failed(err, code, "cannot use the GPU");
     for (unsigned i = 0; i < PIECES; i++)
-        if ((code = cudaEventCreateWithFlags(&c->came[i], cudaEventDisableTiming)))
+        if ((code = cudaEventCreateWithFlags(&c->came[i], cudaEventDisableTiming | wait)))
             return cuda_failed(err, code, "cannot use the GPU");
     c->streams = calloc(c->head.common.n_streams, sizeof *c->streams);
     if (!c->streams || net_cuda_new(&c->net, c->head.common.model, c->stream))
@@ -156,7 +167,7 @@ static int allocate(struct chunk *c, const struct engine_options *options, struc
     if ((code = cudaMalloc((void **)&c->memory, a.used)) ||
         (code = cudaMallocHost((void **)&c->pinned, (size_t)n_frames * hop * sizeof *c->pinned)))
         return cuda_failed(err, code, "cannot allocate memory for the model");
-    if ((code = fft_open(&c->fft, model_config(c->head.common.model)->window, n_frames, false)))
+    if ((code = fft_open(&c->fft, model_config(c->head.common.model)->window, n_frames, n_frames == 1)))
         return cuda_failed(err, code, "cannot plan the Fourier transforms");
     if (!(a.mirror = calloc(1, weights)))
         return err_set(err, -ENOMEM, "engine cuda: out of memory");
@@ -173,48 +184,42 @@ static int allocate(struct chunk *c, const struct engine_options *options, struc
     return code ? cuda_failed(err, code, "cannot copy the model") : 0;
 }
 
-static int chunk_open(struct engine **ret, const struct engine *common, const struct engine_options *options,
-                      struct err *err) {
-    const struct cuda_engine *const head = (const struct cuda_engine *)common;
-    struct cudaDeviceProp device;
-    int code = cudaGetDeviceProperties(&device, head->device);
-    if (code)
-        return cuda_failed(err, code, "cannot use the GPU");
-    struct chunk *c = calloc(1, sizeof *c);
-    if (!c)
-        return err_set(err, -ENOMEM, "engine cuda: out of memory");
-    c->head = *head;
-    snprintf(c->name, sizeof c->name, "cuda (%s)", device.name);
-    c->head.common.name = c->name;
-    if ((code = allocate(c, options, err))) {
-        chunk_close(&c->head.common);
-        return code;
-    }
-    *ret = &c->head.common;
-    return 0;
-}
+/* ---- frames ---- */
 
 static void copy(struct chunk *c, float *to, const float *from, size_t n) {
     cudaMemcpyAsync(to, from, n * sizeof *to, cudaMemcpyDefault, c->stream);
 }
 
-/* The i-th piece of n samples. */
-static size_t piece_of(size_t n, unsigned i, size_t *from) {
-    *from = n * i / PIECES;
-    return n * (i + 1) / PIECES - *from;
+static unsigned pieces_of(unsigned n_frames) {
+    return n_frames < PIECES ? 1 : PIECES;
 }
 
-static int run_frames(struct chunk *c, unsigned stream, unsigned n_frames, const float *in, float *out) {
+/* The i-th piece of n samples. */
+static size_t piece_of(size_t n, unsigned i, unsigned n_pieces, size_t *from) {
+    *from = n * i / n_pieces;
+    return n * (i + 1) / n_pieces - *from;
+}
+
+static int run_network(struct chunk *c, const struct stream *s, unsigned n_frames) {
+    if (s->network)
+        return cudaGraphLaunch(s->network, c->stream);
+    net_cuda_run(c->net, &s->net, n_frames, c->features, c->mask, c->rotation);
+    return cudaSuccess; /* a failed launch is found later */
+}
+
+/* Queues everything from the samples to those in `pinned`. Returns a cudaError_t. */
+static int queue_frames(struct chunk *c, unsigned stream, unsigned n_frames, const float *in) {
     const struct model_config *g = model_config(c->head.common.model);
     const struct engine_control *control = &c->head.common.controls[stream];
     struct stream *s = &c->streams[stream];
     const size_t n = (size_t)n_frames * g->hop, n_past = g->window - g->hop, n_kept = g->synthesis - g->hop;
+    const unsigned n_pieces = pieces_of(n_frames);
     size_t from;
     int code;
 
     copy(c, c->samples, s->past, n_past);
-    for (unsigned i = 0; i < PIECES; i++) {
-        const size_t size = piece_of(n, i, &from);
+    for (unsigned i = 0; i < n_pieces; i++) {
+        const size_t size = piece_of(n, i, n_pieces, &from);
         memcpy(c->pinned + from, in + from, size * sizeof *in);
         copy(c, c->samples + n_past + from, c->pinned + from, size);
     }
@@ -223,23 +228,30 @@ static int run_frames(struct chunk *c, unsigned stream, unsigned n_frames, const
                 c->stream);
     code = fft_forward(c->fft, c->frames, c->X, c->stream);
     features_cuda(&c->spectrum, n_frames, c->X, c->features, c->stream);
-    net_cuda_run(c->net, &s->net, n_frames, c->features, c->mask, c->rotation);
+    code = code ? code : run_network(c, s, n_frames);
     apply_cuda(&c->spectrum, n_frames, c->mask, c->rotation, control->strength, control->floor, control->low_cut, c->X,
                c->stream);
     code = code ? code : fft_inverse(c->fft, c->X, c->frames, c->stream);
     overlap_cuda(
         &(struct overlap_cuda){n_frames, g->window, g->synthesis, g->hop, c->frames, c->synthesis, s->overlap, c->out},
         c->stream);
-    for (unsigned i = 0; i < PIECES; i++) {
-        const size_t size = piece_of(n, i, &from);
+    for (unsigned i = 0; i < n_pieces; i++) {
+        const size_t size = piece_of(n, i, n_pieces, &from);
         copy(c, c->pinned + from, c->out + from, size);
         cudaEventRecord(c->came[i], c->stream);
     }
     copy(c, s->overlap, c->out + n, n_kept);
-    if (code || cudaGetLastError())
+    return code ? code : (int)cudaGetLastError();
+}
+
+static int run_frames(struct chunk *c, unsigned stream, unsigned n_frames, const float *in, float *out) {
+    const size_t n = (size_t)n_frames * model_hop(c->head.common.model);
+    const unsigned n_pieces = pieces_of(n_frames);
+    size_t from;
+    if (queue_frames(c, stream, n_frames, in))
         return -EIO;
-    for (unsigned i = 0; i < PIECES; i++) {
-        const size_t size = piece_of(n, i, &from);
+    for (unsigned i = 0; i < n_pieces; i++) {
+        const size_t size = piece_of(n, i, n_pieces, &from);
         if (cudaEventSynchronize(c->came[i]))
             return -EIO;
         memcpy(out + from, c->pinned + from, size * sizeof *out);
@@ -272,6 +284,47 @@ static void chunk_tail(const struct engine *e, unsigned stream, float *tail) {
     cudaMemcpyAsync(tail, c->streams[stream].overlap, model_delay(e->model) * sizeof *tail, cudaMemcpyDeviceToHost,
                     c->stream);
     cudaStreamSynchronize(c->stream);
+}
+
+/* ---- opening ---- */
+
+/* For live sound. A first frame loads all kernels, which a capture must not do and the first hop has no time for. */
+static int make_graphs(struct chunk *c, struct err *err) {
+    float *silence = calloc(model_hop(c->head.common.model), sizeof *silence);
+    if (!silence)
+        return err_set(err, -ENOMEM, "engine cuda: out of memory");
+    int code = queue_frames(c, 0, 1, silence);
+    free(silence);
+    chunk_reset(&c->head.common, 0, true);
+    for (struct stream *s = c->streams; !code && s < c->streams + c->head.common.n_streams; s++)
+        if (!(code = capture_begin(c->stream))) {
+            net_cuda_run(c->net, &s->net, 1, c->features, c->mask, c->rotation);
+            code = capture_end(c->stream, cudaGetLastError(), &s->network);
+        }
+    if (code || (code = cudaStreamSynchronize(c->stream)))
+        return cuda_failed(err, code, "cannot capture the graphs");
+    return 0;
+}
+
+static int chunk_open(struct engine **ret, const struct engine *common, const struct engine_options *options,
+                      struct err *err) {
+    const struct cuda_engine *const head = (const struct cuda_engine *)common;
+    struct cudaDeviceProp device;
+    int code = cudaGetDeviceProperties(&device, head->device);
+    if (code)
+        return cuda_failed(err, code, "cannot use the GPU");
+    struct chunk *c = calloc(1, sizeof *c);
+    if (!c)
+        return err_set(err, -ENOMEM, "engine cuda: out of memory");
+    c->head = *head;
+    snprintf(c->name, sizeof c->name, "cuda (%s)", device.name);
+    c->head.common.name = c->name;
+    if ((code = allocate(c, options, err)) || (c->n_frames == 1 && (code = make_graphs(c, err)))) {
+        chunk_close(&c->head.common);
+        return code;
+    }
+    *ret = &c->head.common;
+    return 0;
 }
 
 const struct engine_type cuda_chunk = {

@@ -1,8 +1,9 @@
 /* cuda.h - declarations shared by the parts of the CUDA module, and the symbol that the program looks up in it.
  *
  * The module contains two engine types: hop.c replays a captured CUDA graph hop by hop, for live sound; chunk.c
- * processes many frames at once, for files. module.c selects the device and one of the two. The module contains copies
- * of base/err.c, model/access.c and net/plan.c, and uses no symbol of the program or library that loads it. */
+ * processes many frames at once, for files, and single frames, for live sound with networks that hop.c has no kernels
+ * for. module.c selects the device and one of the two. The module contains copies of base/err.c, model/access.c and
+ * net/plan.c, and uses no symbol of the program or library that loads it. */
 #ifndef PRIMEKNET_CUDA_H
 #define PRIMEKNET_CUDA_H
 
@@ -28,6 +29,8 @@ struct cuda_engine {
 };
 
 extern const struct engine_type cuda_hop, cuda_chunk;
+
+bool cuda_hop_fits(const struct model *m); /* whether cuda_hop runs networks of this shape */
 
 /* Describes a failed CUDA runtime call as "engine cuda: WHAT: reason"; code is a cudaError_t. Returns -ENOMEM or -EBUSY
  * if it may succeed later, -ENODEV or -ENOTSUP if it cannot succeed, and -EIO if this process may no longer be able to

@@ -12,7 +12,7 @@
 struct CUstream_st;
 struct fft;
 
-/* n_points as in fft_cuda.h. `own` forces kernels/fft/, for comparisons. Returns a cudaError_t. */
+/* n_points as in fft_cuda.h. `own` forces kernels/fft/, for few frames or comparisons. Returns a cudaError_t. */
 int fft_open(struct fft **ret, unsigned n_points, unsigned n_frames, bool own);
 void fft_close(struct fft *f); /* f may be NULL */
 

@@ -1,5 +1,5 @@
-/* hop.c - runs the network hop by hop on the GPU, for live sound. The whole path from samples to samples is one CUDA
- * graph, captured for each number of streams in a batch, up to HOP_MAX_SLOTS, and then replayed.
+/* hop.c - runs networks of the shipped shapes hop by hop on the GPU, for live sound. The whole path from samples to
+ * samples is one CUDA graph, captured for each number of streams in a batch, up to HOP_MAX_SLOTS, and then replayed.
  *
  * Samples, tails and controls pass through page-locked memory that the device can access, so a hop is one launch and
  * one wait. The last kernel writes a ticket when its samples are complete. To save processor time, the host sleeps for
@@ -7,6 +7,7 @@
  * blocks in the driver, which also reports errors. */
 #include "engine/cuda/cuda.h"
 
+#include "engine/cuda/capture.h"
 #include "engine/cuda/pack.h"
 #include "kernels/fft/fft_cuda.h"
 #include "kernels/hop/hop_cuda.h"
@@ -281,6 +282,11 @@ static struct hop_shape shape_of(const struct model_config *g) {
     return s;
 }
 
+bool cuda_hop_fits(const struct model *m) {
+    const struct hop_shape s = shape_of(model_config(m));
+    return hop_fits(&s);
+}
+
 static void scratch_layout(struct arena *a, const struct hop_shape *s, size_t n, struct hop_scratch *to) {
     const size_t half = (size_t)s->n_half * s->channels;
     to->spectrum = arena_take(a, n * 2 * s->n_bins);
@@ -379,21 +385,9 @@ static int allocate_device(struct engine_hop *h, struct err *err) {
 
 /* ---- graphs ---- */
 
-static int capture(struct engine_hop *h, unsigned n_slots, cudaGraphExec_t *ret) {
-    cudaGraph_t graph = NULL;
-    int code = cudaStreamBeginCapture(h->stream, cudaStreamCaptureModeThreadLocal), ended;
-    if (code)
-        return code;
-    code = hop_launch(&h->net, n_slots, h->stream);
-    if ((ended = cudaStreamEndCapture(h->stream, &graph)) && !code)
-        code = ended;
-    if (!code)
-        code = cudaGraphInstantiate(ret, graph, 0);
-    if (!code)
-        code = cudaGraphUpload(*ret, h->stream);
-    if (graph)
-        cudaGraphDestroy(graph);
-    return code;
+static int make_graph(struct engine_hop *h, unsigned n_slots, cudaGraphExec_t *ret) {
+    const int code = capture_begin(h->stream);
+    return code ? code : capture_end(h->stream, hop_launch(&h->net, n_slots, h->stream), ret);
 }
 
 static int make_graphs(struct engine_hop *h, struct err *err) {
@@ -412,7 +406,7 @@ static int make_graphs(struct engine_hop *h, struct err *err) {
     if (code)
         return cuda_failed(err, code, "cannot prepare the kernels");
     for (unsigned i = 0; i < h->n_batches; i++)
-        if ((code = capture(h, i + 1, &h->batches[i].graph)))
+        if ((code = make_graph(h, i + 1, &h->batches[i].graph)))
             return cuda_failed(err, code, "cannot capture the graph");
     if ((code = cudaStreamSynchronize(h->stream)))
         return cuda_failed(err, code, "cannot prepare the graph");

@@ -245,7 +245,7 @@ static void rest(void) {
 
 static int open_engine(struct engine **ret, const struct engine *common, const struct engine_options *options,
                        struct err *err) {
-    const bool is_chunk = options->max_hops > 1;
+    const bool is_chunk = options->max_hops > 1 || !cuda_hop_fits(common->model);
     struct cuda_engine c = {.common = *common, .part = is_chunk ? &cuda_chunk : &cuda_hop};
     int code = find_device(&c.device, options->gpu ? options->gpu : "0", err);
     if (code || (code = check_capability(c.device, err)))

@@ -30,7 +30,7 @@ void net_cuda_state_layout(const struct net_cuda *n, struct net_cuda_state *s, s
 void net_cuda_state_done(struct net_cuda_state *s); /* s may be all zeros */
 
 /* features [n_frames][n_positions][3] -> mask [n_frames][n_positions] before its sigmoid, and rotation
- * [n_frames][n_positions][2]. */
+ * [n_frames][n_positions][2]. Once this has run, it may be captured in a CUDA graph, for a stream and its pointers. */
 void net_cuda_run(struct net_cuda *n, const struct net_cuda_state *s, unsigned n_frames, const float *features,
                   float *mask, float *rotation);
 

@@ -60,7 +60,7 @@ cudaError_t cudaDriverGetVersion(int *version) {
 
 /* ---- the module's engines ---------------------------------------------------------------------------------------- */
 
-static bool refuses;
+static bool refuses, fits = true;
 static unsigned n_calls;
 
 static void called(const struct engine *e) {
@@ -108,6 +108,11 @@ static void part_tail(const struct engine *e, unsigned stream, float *to) {
 #define PART .open = part_open, .close = part_close, .process = part_process, .reset = part_reset, .tail = part_tail
 const struct engine_type cuda_hop = {PART}, cuda_chunk = {PART};
 
+bool cuda_hop_fits(const struct model *m) {
+    (void)m;
+    return fits;
+}
+
 /* ---- programs ---------------------------------------------------------------------------------------------------- */
 
 static struct engine *open_on(const char *gpu, unsigned max_hops) {
@@ -117,7 +122,8 @@ static struct engine *open_on(const char *gpu, unsigned max_hops) {
     const int code = open_engine(&e, &common,
                                  &(struct engine_options){.gpu = gpu, .n_streams = 1, .max_hops = max_hops}, &err);
     ck_assert_int_eq(code, refuses ? -ENOMEM : 0);
-    ck_assert(refuses || e->type->together == (max_hops == 1));
+    ck_assert(refuses || ((struct cuda_engine *)e)->part == (max_hops == 1 && fits ? &cuda_hop : &cuda_chunk));
+    ck_assert(refuses || e->type->together == (max_hops == 1 && fits));
     return e;
 }
 
@@ -151,6 +157,7 @@ START_TEST(any_order) {
         const unsigned what = draw(6), at = n ? draw(n) : 0;
         struct engine *const e = n ? engines[at] : NULL;
         refuses = draw(4) == 0;
+        fits = draw(2) == 0;
         if (what == 0 && n < MOST_ENGINES) {
             const char gpu[] = {(char)('0' + draw(N_DEVICES)), '\0'};
             struct engine *const opened = open_on(gpu, 1 + draw(2));
