@@ -35,15 +35,14 @@ endif
 # Those of the CUDA engine, which src/engine/cuda/local.mk links.
 CUDA_KERNELS = \
 	%reldir%/attend/attend_cuda.cu %reldir%/conv/conv_cuda.cu %reldir%/depthwise/depthwise_cuda.cu \
-	%reldir%/fft/fft_cuda.cu %reldir%/history/history_cuda.cu %reldir%/hop/any.cu %reldir%/hop/hop_cuda.cu \
-	%reldir%/hop/usual.cu %reldir%/linear/linear_cuda.cu %reldir%/prime/prime_cuda.cu \
-	%reldir%/recurrent/recurrent_cuda.cu %reldir%/scan/scan_cuda.cu %reldir%/spectrum/spectrum_cuda.cu \
-	%reldir%/ssd/ssd_cuda.cu
+	%reldir%/fft/fft_cuda.cu %reldir%/history/history_cuda.cu %reldir%/hop/hop_cuda.cu %reldir%/linear/linear_cuda.cu \
+	%reldir%/prime/prime_cuda.cu %reldir%/recurrent/recurrent_cuda.cu %reldir%/scan/scan_cuda.cu \
+	%reldir%/spectrum/spectrum_cuda.cu %reldir%/ssd/ssd_cuda.cu
 if CUDA
 NVCC_FLAGS = -O3 -lineinfo -std=c++17 -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra -I$(srcdir) -I$(srcdir)/src
 $(CUDA_KERNELS): ; # not to be made of its own object, as make's rule for programs would have it
 $(CUDA_KERNELS:.cu=.cu.o): %.cu.o: %.cu
 	$(AM_V_GEN)$(MKDIR_P) $(@D) && $(NVCC) $(NVCC_ARCHS) $(NVCC_FLAGS) -MD -MF $@.d -c -o $@ $<
 # The same bits for any number of positions per block: products are fused with sums only where the source says so.
-%reldir%/hop/any.cu.o %reldir%/hop/hop_cuda.cu.o %reldir%/hop/usual.cu.o: NVCC_FLAGS += -fmad=false -ftz=true
+%reldir%/hop/hop_cuda.cu.o: NVCC_FLAGS += -fmad=false -ftz=true
 endif

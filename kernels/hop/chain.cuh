@@ -31,51 +31,39 @@ template <class Args> struct sized {
 };
 
 template <unsigned C> struct chain {
-    static constexpr unsigned n_threads = widths<C>::threads, some = C ? 2 : 1, most = C ? MOST_TURNS : 1;
-    static constexpr unsigned rows = widths<C>::rows, up_rows = widths<C>::dense_rows;
+    static constexpr unsigned n_threads = widths<C>::threads;
 
     /* Kernels by number of positions, fewest first: these have the most blocks, each of which ends soonest. */
+    static constexpr sized<dense_args> denses[4] = {
+        {2, dense<C, 2>}, {4, dense<C, 4>}, {5, dense<C, 5>}, {MOST_DEEP_ROWS, dense<C, MOST_DEEP_ROWS>}};
     static constexpr sized<down_args> downs[N_SIZES] = {
-        {rows, down<C, 1>}, {some * rows, down<C, some>}, {most * rows, down<C, most>}};
+        {1, down<C, 1>}, {2, down<C, 2>}, {MOST_TURNS, down<C, MOST_TURNS>}};
     static constexpr sized<attend_args> attends[N_SIZES] = {
-        {rows, attend<C, 1>}, {some * rows, attend<C, some>}, {most * rows, attend<C, most>}};
+        {1, attend<C, 1>}, {2, attend<C, 2>}, {MOST_TURNS, attend<C, MOST_TURNS>}};
     static constexpr sized<prime_args> primes[N_SIZES] = {
-        {rows, prime<C, 1, false>}, {some * rows, prime<C, some, false>}, {most * rows, prime<C, most, false>}};
+        {1, prime<C, 1, false>}, {2, prime<C, 2, false>}, {MOST_TURNS, prime<C, MOST_TURNS, false>}};
     static constexpr sized<prime_args> primes_time[N_SIZES] = {
-        {rows, prime<C, 1, true>}, {some * rows, prime<C, some, true>}, {most * rows, prime<C, most, true>}};
+        {1, prime<C, 1, true>}, {2, prime<C, 2, true>}, {MOST_TURNS, prime<C, MOST_TURNS, true>}};
     static constexpr sized<up_args> ups[N_SIZES] = {
-        {up_rows, up<C, 1>}, {some * up_rows, up<C, some>}, {most * up_rows, up<C, most>}};
-
-    static constexpr auto denses() {
-        struct {
-            sized<dense_args> of[4];
-        } all = {};
-        if constexpr (C > 0)
-            all = {{{2, dense<C, 2>}, {4, dense<C, 4>}, {5, dense<C, 5>}, {MOST_DEEP_ROWS, dense<C, MOST_DEEP_ROWS>}}};
-        return all;
-    }
+        {UP_ROWS, up<C, 1>}, {2 * UP_ROWS, up<C, 2>}, {MOST_TURNS * UP_ROWS, up<C, MOST_TURNS>}};
 
     static auto analysis(const hop_shape &s) {
-        return s.window == 1280 ? analyse<640> : s.window == 1024 ? analyse<512> : analyse<0>;
+        return s.window == 1280 ? analyse<640> : analyse<512>;
     }
 
-    /* A window that is known when compiling comes with a synthesis window of up to 1024. */
     static auto synthesis(const hop_shape &s) {
-        return s.synthesis > 1024 ? synthesise<0>
-               : s.window == 1280 ? synthesise<640>
-               : s.window == 1024 ? synthesise<512>
-                                  : synthesise<0>;
+        return s.window == 1280 ? synthesise<640> : synthesise<512>;
     }
 
     static int prepare(const hop_shape &s) {
-        const size_t bytes = needed_bytes(s);
+        const size_t bytes = most_bytes(s);
         int code = cudaSuccess;
         const auto ready = [&](auto kernel) {
-            if (kernel && !code)
+            if (!code)
                 code = cudaFuncSetAttribute((const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                             (int)bytes);
         };
-        for (const auto &of : denses().of)
+        for (const auto &of : denses)
             ready(of.kernel);
         for (unsigned i = 0; i < N_SIZES; i++) {
             ready(downs[i].kernel);
@@ -83,8 +71,6 @@ template <unsigned C> struct chain {
             ready(primes_time[i].kernel);
             ready(ups[i].kernel);
         }
-        if constexpr (!C)
-            ready(dense_layer<C>);
         ready(analysis(s));
         ready(synthesis(s));
         return code;
@@ -114,32 +100,19 @@ template <unsigned C> struct chain {
         const size_t rings[2] = {encoder ? s.encoder : s.mask, s.phase};
         float *const y[2] = {encoder ? n.scratch.encoded : n.scratch.decoded,
                              n.scratch.decoded + (size_t)s.n_half * s.channels};
-        if constexpr (C) {
-            dense_args a = {s, n_rows, encoder ? n.asked : NULL, embed, n.scratch.x, {}};
-            for (unsigned b = 0; b < n_blocks; b++) {
-                const hop_dense &d = encoder ? n.encoder : n.decoders[b];
-                a.blocks[b].ring = rings[b];
-                a.blocks[b].y = y[b];
-                for (unsigned i = 0; i < DEPTH; i++) {
-                    a.blocks[b].taps[i] = d.taps[i];
-                    a.blocks[b].mix[i] = d.mix[i];
-                }
-            }
-            const auto table = denses();
-            const auto &of = fitting(table.of, n_rows, n_blocks, n_slots);
-            start(of.kernel, dim3(blocks_for(n_rows, of.n), n_slots, n_blocks), n_threads,
-                  dense_floats(s, of.n) * sizeof(float), stream, a);
-        } else {
-            for (unsigned i = 0; i < s.depth; i++) {
-                layer_args a = {s, i, n_rows, i ? embedding{} : embed, n.scratch.x, {}};
-                for (unsigned b = 0; b < n_blocks; b++) {
-                    const hop_dense &d = encoder ? n.encoder : n.decoders[b];
-                    a.blocks[b] = {d.taps[i], d.mix[i], rings[b], i + 1 == s.depth ? y[b] : NULL};
-                }
-                start(dense_layer<C>, dim3(blocks_for(n_rows, widths<0>::dense_rows), n_slots, n_blocks), n_threads,
-                      shared_bytes(s, 1), stream, a);
+        dense_args a = {s, n_rows, encoder ? n.asked : NULL, embed, n.scratch.x, {}};
+        for (unsigned b = 0; b < n_blocks; b++) {
+            const hop_dense &d = encoder ? n.encoder : n.decoders[b];
+            a.blocks[b].ring = rings[b];
+            a.blocks[b].y = y[b];
+            for (unsigned i = 0; i < DEPTH; i++) {
+                a.blocks[b].taps[i] = d.taps[i];
+                a.blocks[b].mix[i] = d.mix[i];
             }
         }
+        const auto &of = fitting(denses, n_rows, n_blocks, n_slots);
+        start(of.kernel, dim3(blocks_for(n_rows, of.n), n_slots, n_blocks), n_threads,
+              dense_floats(s, of.n) * sizeof(float), stream, a);
     }
 
     /* What follows, at the same positions, before frequency layer `layer` of block `block`. */
@@ -167,7 +140,7 @@ template <unsigned C> struct chain {
         const auto &up = fitting(ups, s.n_half + 1, 2, n_slots);
         const unsigned which = &down - downs; /* the tables of the middle part's kernels have the same sizes */
         const dim3 grid(blocks_for(s.n_half, down.n), n_slots), up_grid(blocks_for(s.n_half + 1, up.n), n_slots, 2);
-        const size_t bytes = shared_bytes(s, down.n / rows);
+        const size_t bytes = shared_bytes(s, down.n);
         start(analysis(s), dim3(1, n_slots), THREADS, fft_bytes(s), stream,
               analyse_args{s, n.asked, n.in, n.analysis_window, n.roots, n.band_edges, n.scratch.spectrum,
                            n.scratch.features});
@@ -186,7 +159,7 @@ template <unsigned C> struct chain {
                                  follow});
             }
         run_dense(n, n_slots, stream, false);
-        start(up.kernel, up_grid, n_threads, shared_bytes(s, up.n / up_rows), stream,
+        start(up.kernel, up_grid, n_threads, shared_bytes(s, up.n / UP_ROWS), stream,
               up_args{s, n.scratch.decoded, {n.ups[0], n.ups[1]}, n.slope, n.scratch.gain, n.scratch.rotation});
         start(synthesis(s), dim3(1, n_slots), THREADS, fft_bytes(s), stream,
               synthesise_args{s, n.scratch.spectrum, n.scratch.gain, n.scratch.rotation, n.synthesis_window, n.roots,
@@ -194,10 +167,5 @@ template <unsigned C> struct chain {
         return cudaGetLastError();
     }
 };
-
-/* The entry points for hop_cuda.cu. */
-template <unsigned C> constexpr hop_chain chain_of() {
-    return {chain<C>::prepare, chain<C>::launch};
-}
 
 #endif

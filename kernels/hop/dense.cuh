@@ -7,8 +7,8 @@
  *             taps[i][t][f][j][k] * maps[i - j][(2 - t) 2^i frames ago][p + f - 1][k]
  *         maps[i + 1][now][p][o] = prelu(bias + sum over j, k of weight[o][j][k] * v[j][k])
  *
- * Here one kernel computes all layers of the shipped depth. Instead of waiting for its neighbours, a block recomputes
- * the positions around its own that its later layers need. dense_layer computes one layer at a time, for any sizes. */
+ * Here one kernel computes all layers. Instead of waiting for its neighbours, a block recomputes the positions around
+ * its own that its later layers need. */
 #ifndef PRIMEKNET_HOP_DENSE_CUH
 #define PRIMEKNET_HOP_DENSE_CUH
 
@@ -66,7 +66,7 @@ template <unsigned C, unsigned N, unsigned L = 0> struct dense_layers {
                           unsigned now) {
         const size_t map = (size_t)n * C;
         products = carve(room, n_items);
-        mix.fetch(block.mix[L], width, C, C);
+        mix.fetch(block.mix[L]);
 #pragma unroll
         for (unsigned j = 0; j < n_own; j++) {
             const unsigned i = threadIdx.x + j * n_threads, k = i % width;
@@ -175,108 +175,6 @@ static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share)
     }
     __syncthreads();
     layers.run(maps, present, block.y + blockIdx.y * gridDim.z * map, first, n, s.n_ring);
-}
-
-/* One layer of a dense block, of any sizes. */
-struct layer_args {
-    hop_shape s;
-    unsigned layer, n_rows;
-    embedding embed; /* for the encoder's first layer */
-    const float *x;  /* for a decoder's first layer: [n_rows][channels] */
-    struct {
-        const float *taps;
-        hop_linear mix;
-        size_t ring;
-        float *y; /* for the last layer; NULL for the others, which write to the ring */
-    } blocks[2];  /* [gridDim.z] */
-};
-
-/* One channel of the maps at a position: its nine taps, and the rows under them. */
-struct tapped {
-    float taps[9], rows[9];
-
-    __device__ float sum() const {
-        float all = 0;
-#pragma unroll
-        for (unsigned t = 0; t < 9; t++)
-            all = fmaf(rows[t], taps[t], all);
-        return all;
-    }
-};
-
-template <unsigned C>
-static __global__ void __launch_bounds__(THREADS, 1) dense_layer(const __grid_constant__ layer_args a) {
-    extern __shared__ float4 shared[];
-    const hop_shape &s = a.s;
-    const auto &block = a.blocks[blockIdx.z];
-    const unsigned c = s.channels, n = a.n_rows, first = blockIdx.x * widths<0>::dense_rows, width = (a.layer + 1) * c;
-    const size_t map = (size_t)n * c;
-    float *products = (float *)shared;
-    layer<0, 0, 0, widths<0>::dense_rows, true> mix;
-    mix.fetch(block.mix, width, c, c);
-    const bool after_analysis = a.embed.features;
-    if (after_analysis)
-        await();
-    const unsigned now = slot_now(s);
-    float *ring = slot_state(s) + block.ring, *present = ring + now % s.n_ring * map;
-
-    /* Maps are concatenated latest first. The previous kernel writes the current rows of the latest map; the first
-     * layer's also stores the first map. */
-    const auto is_late = [&](unsigned k) { return k < c || a.layer == 1; };
-    const auto fetch = [&](unsigned i, tapped &to) {
-        const unsigned k = i % width, o = k % c;
-        const float *maps = ring + (size_t)(a.layer - k / c) * s.n_ring * map + o;
-        const int p = (int)(first + i / width);
-#pragma unroll
-        for (unsigned t = 0; t < 9; t++)
-            to.taps[t] = weight1(block.taps + k + t * width);
-#pragma unroll
-        for (unsigned t = 0; t < 3; t++) {
-            const float *frame = maps + (now + s.n_ring - ((2 - t) << a.layer)) % s.n_ring * map;
-#pragma unroll
-            for (int d = -1; d <= 1; d++)
-                if (t < 2 || !is_late(k))
-                    to.rows[3 * t + d + 1] = p + d >= 0 && p + d < (int)n ? __ldcg(frame + (p + d) * (int)c) : 0;
-        }
-    };
-    const auto finish = [&](unsigned i, tapped &to) {
-        const unsigned k = i % width, o = k % c;
-        const int p = (int)(first + i / width);
-        if (is_late(k)) {
-            const float *late = a.layer ? present + (size_t)(a.layer - k / c) * s.n_ring * map : a.x + blockIdx.y * map;
-#pragma unroll
-            for (int d = -1; d <= 1; d++) {
-                float v = 0;
-                const int at = p + d;
-                if (at < 0 || at >= (int)n)
-                    ;
-                else if (a.embed.features)
-                    v = embedded(a.embed, n, (unsigned)at, c, o);
-                else
-                    v = __ldcg(late + (size_t)at * c + o);
-                to.rows[6 + d + 1] = v;
-            }
-            if (a.layer == 0 && p < (int)n)
-                present[(size_t)p * c + o] = to.rows[7];
-        }
-        products[i] = to.sum();
-    };
-    const unsigned n_items = widths<0>::dense_rows * width;
-    if (!after_analysis)
-        await();
-    for (unsigned i = threadIdx.x; i < n_items; i += THREADS) {
-        tapped one;
-        fetch(i, one);
-        finish(i, one);
-    }
-    __syncthreads();
-
-    float *y = block.y ? block.y + blockIdx.y * gridDim.z * map : present + (size_t)(a.layer + 1) * s.n_ring * map;
-    mix.run([&](unsigned r, unsigned i, unsigned) { return four(products + r * width + i); },
-            [&](unsigned r, unsigned o, float sum, bool mine) {
-                if (mine && first + r < n)
-                    y[(size_t)(first + r) * c + o] = sum;
-            });
 }
 
 #endif

@@ -23,8 +23,8 @@ struct attend_args {
 };
 
 /* Both halves of the gates at the rows around p, channel o; they are stored as pairs. */
-static __device__ inline float2 gates_at(const float *gates, int p, unsigned n, unsigned c, unsigned o) {
-    return p >= 0 && p < (int)n ? __ldcg((const float2 *)gates + (size_t)p * c + o) : make_float2(0, 0);
+static __device__ inline float2 gates_at(const float *gates, int p, unsigned c, unsigned o) {
+    return p >= 0 && p < N_HALF ? __ldcg((const float2 *)gates + (size_t)p * c + o) : make_float2(0, 0);
 }
 
 /* The product of the two halves after their convolution. */
@@ -45,85 +45,59 @@ template <unsigned C, unsigned P>
 static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share)
     attend(const __grid_constant__ attend_args a) {
     extern __shared__ float4 shared[];
-    constexpr unsigned rows = P * widths<C>::rows, n_each = C ? C / widths<C>::warps : 1, n_shares = 32 / n_each;
+    constexpr unsigned n_each = C / widths<C>::warps, n_shares = 32 / n_each;
     const hop_shape &s = a.s;
-    const unsigned c = widths<C>::channels(s), width = widths<C>::chunks(s) * c, half = widths<C>::half(s),
-                   first = blockIdx.x * rows, lane = threadIdx.x % 32;
-    float *room = (float *)shared, *x = carve(room, rows * c), *own = carve(room, rows * c), *mean = carve(room, c),
+    const unsigned c = widths<C>::channels(), width = N_KERNELS * c, first = blockIdx.x * P, lane = threadIdx.x % 32;
+    float *room = (float *)shared, *x = carve(room, P * c), *own = carve(room, P * c), *mean = carve(room, c),
           *factor = carve(room, c);
-    const float *gates = a.gates + (size_t)blockIdx.y * half * 2 * c;
+    const float *gates = a.gates + (size_t)blockIdx.y * N_HALF * 2 * c;
     layer<C, 1, C, 1> attention;
-    layer<C, 1, C, rows> proj;
-    layer<C, 1, 4 * C, rows> up;
-    attention.fetch(a.attention, c, c, c);
-    proj.fetch(a.proj, c, c, c);
+    layer<C, 1, C, P> proj;
+    layer<C, 1, 4 * C, P> up;
+    attention.fetch(a.attention);
+    proj.fetch(a.proj);
     const auto taps_of = [&](unsigned o, float2(&taps)[3]) {
 #pragma unroll
         for (unsigned k = 0; k < 3; k++)
             taps[k] = weight2(a.gate_taps + 2 * (k * c + o));
     };
-    float *const map = a.x + ((size_t)blockIdx.y * half + first) * c;
-    if constexpr (C) {
-        /* Every lane sums `share` positions from `begin` on. */
-        constexpr unsigned share = (N_HALF + n_shares - 1) / n_shares;
-        const unsigned begin = lane / n_each * share, o = threadIdx.x / 32 * n_each + lane % n_each, i = threadIdx.x;
-        const bool has_own = i < rows * C;
-        static_assert(rows * C <= widths<C>::threads);
-        float2 taps[3], own_taps[3], g[share + 2], own_g[3];
-        taps_of(o, taps);
-        taps_of(i % C, own_taps);
-        unsigned fetched = attention.fetched() | proj.fetched();
+    float *const map = a.x + ((size_t)blockIdx.y * N_HALF + first) * c;
+    /* Every lane sums `share` positions from `begin` on. */
+    constexpr unsigned share = (N_HALF + n_shares - 1) / n_shares;
+    const unsigned begin = lane / n_each * share, o = threadIdx.x / 32 * n_each + lane % n_each, i = threadIdx.x;
+    const bool has_own = i < P * C;
+    static_assert(P * C <= widths<C>::threads);
+    float2 taps[3], own_taps[3], g[share + 2], own_g[3];
+    taps_of(o, taps);
+    taps_of(i % C, own_taps);
+    unsigned fetched = attention.fetched() | proj.fetched();
 #pragma unroll
-        for (unsigned k = 0; k < 3; k++)
-            fetched |= bits(taps[k].x) | bits(own_taps[k].x);
-        await_with(a, fetched);
-        const float own_x = has_own ? __ldcg(map + i) : 0;
+    for (unsigned k = 0; k < 3; k++)
+        fetched |= bits(taps[k].x) | bits(own_taps[k].x);
+    await_with(a, fetched);
+    const float own_x = has_own ? __ldcg(map + i) : 0;
 #pragma unroll
-        for (unsigned k = 0; k < 3; k++)
-            own_g[k] = has_own ? gates_at(gates, (int)(first + i / C + k) - 1, half, C, i % C) : make_float2(0, 0);
-        const float2 *from = (const float2 *)gates + begin * C + o;
+    for (unsigned k = 0; k < 3; k++)
+        own_g[k] = has_own ? gates_at(gates, (int)(first + i / C + k) - 1, C, i % C) : make_float2(0, 0);
+    const float2 *from = (const float2 *)gates + begin * C + o;
 #pragma unroll
-        for (unsigned k = 0; k < share + 2; k++)
-            g[k] = (k || begin) && begin <= N_HALF - k ? __ldcg(from + ((int)k - 1) * (int)C) : make_float2(0, 0);
-        float sum = 0;
+    for (unsigned k = 0; k < share + 2; k++)
+        g[k] = (k || begin) && begin <= N_HALF - k ? __ldcg(from + ((int)k - 1) * (int)C) : make_float2(0, 0);
+    float sum = 0;
 #pragma unroll
-        for (unsigned k = 0; k < share; k++)
-            if (begin < N_HALF - k)
-                sum += gated(g + k, taps);
-        if (has_own) {
-            x[i] = own_x;
-            own[i] = gated(own_g, own_taps);
-        }
-#pragma unroll
-        for (unsigned bit = n_each; bit < 32; bit *= 2)
-            sum += __shfl_xor_sync(~0u, sum, bit);
-        if (lane < n_each)
-            mean[o] = sum * (1.f / N_HALF);
-    } else {
-        float2 taps[3], g[3];
-        await();
-        for (unsigned i = threadIdx.x; i < ROWS * c; i += THREADS) {
-            x[i] = first + i / c < half ? __ldcg(map + i) : 0;
-            taps_of(i % c, taps);
-            for (int k = 0; k < 3; k++)
-                g[k] = gates_at(gates, (int)(first + i / c) + k - 1, half, c, i % c);
-            own[i] = gated(g, taps);
-        }
-        for (unsigned o = threadIdx.x / 32; o < c; o += THREADS / 32) {
-            float sum = 0;
-            taps_of(o, taps);
-            for (unsigned p = lane; p < half; p += 32) {
-#pragma unroll
-                for (int k = 0; k < 3; k++)
-                    g[k] = gates_at(gates, (int)p + k - 1, half, c, o);
-                sum += gated(g, taps);
-            }
-            sum = warp_sum(sum);
-            if (lane == 0)
-                mean[o] = sum / (float)half;
-        }
+    for (unsigned k = 0; k < share; k++)
+        if (begin < N_HALF - k)
+            sum += gated(g + k, taps);
+    if (has_own) {
+        x[i] = own_x;
+        own[i] = gated(own_g, own_taps);
     }
-    up.fetch(a.up, c, width, c);
+#pragma unroll
+    for (unsigned bit = n_each; bit < 32; bit *= 2)
+        sum += __shfl_xor_sync(~0u, sum, bit);
+    if (lane < n_each)
+        mean[o] = sum * (1.f / N_HALF);
+    up.fetch(a.up);
     __syncthreads();
     attention.run([&](unsigned, unsigned i, unsigned) { return four(mean + i); },
                   [&](unsigned, unsigned o, float sum, bool mine) {
@@ -140,14 +114,13 @@ static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share)
             if (!mine)
                 return;
             x[r * c + o] += sum;
-            if (widths<C>::has(s, first + r))
-                map[r * c + o] = x[r * c + o];
+            map[r * c + o] = x[r * c + o];
         });
     __syncthreads();
-    float *chunks = a.chunks + ((size_t)blockIdx.y * half + first) * width;
+    float *chunks = a.chunks + ((size_t)blockIdx.y * N_HALF + first) * width;
     up.template run<true>([&](unsigned r, unsigned i, unsigned) { return four(x + r * c + i); },
                           [&](unsigned r, unsigned o, float sum, bool mine) {
-                              if (mine && widths<C>::has(s, first + r))
+                              if (mine)
                                   chunks[r * width + o] = sum;
                           },
                           s.norm_epsilon);
@@ -167,50 +140,41 @@ template <unsigned C, unsigned P, bool TIME>
 static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share)
     prime(const __grid_constant__ prime_args a) {
     extern __shared__ float4 shared[];
-    constexpr unsigned rows = P * widths<C>::rows;
     const hop_shape &s = a.s;
-    const unsigned c = widths<C>::channels(s), width = widths<C>::chunks(s) * c, half = widths<C>::half(s),
-                   first = blockIdx.x * rows, n_items = s.n_segments * c;
-    float *room = (float *)shared, *x = carve(room, rows * c);
+    const unsigned c = widths<C>::channels(), width = N_KERNELS * c, first = blockIdx.x * P, n_items = s.n_segments * c;
+    float *room = (float *)shared, *x = carve(room, P * c);
     float *after = room; /* the time stage may use the rest */
-    float *parts = carve(after, 2 * rows * n_items), *products = after;
-    const float *chunks = a.chunks + (size_t)blockIdx.y * half * width;
+    float *parts = carve(after, 2 * P * n_items), *products = after;
+    const float *chunks = a.chunks + (size_t)blockIdx.y * N_HALF * width;
     float2 taps[HOP_TAPS];
-    const auto fetch = [&](unsigned i) {
+    layer<C, 1, 4 * C, P> mix;
+    layer<C, 4, C, P> down;
+    time_stage<C, P> stage;
+    if (threadIdx.x < n_items)
 #pragma unroll
         for (unsigned k = 0; k < HOP_TAPS; k++)
-            taps[k] = weight2(a.taps + 2 * ((size_t)i / c * HOP_TAPS * c + k * c + i % c));
-    };
-    layer<C, 1, 4 * C, rows> mix;
-    layer<C, 4, C, rows> down;
-    time_stage<C, P> stage;
-    if constexpr (C)
-        if (threadIdx.x < n_items)
-            fetch(threadIdx.x);
-    mix.fetch(a.mix, c, width, c);
+            taps[k] = weight2(a.taps + 2 * ((size_t)threadIdx.x / c * HOP_TAPS * c + k * c + threadIdx.x % c));
+    mix.fetch(a.mix);
     if constexpr (TIME)
         stage.fetch_slot(s);
 
     unsigned fetched = mix.fetched();
-    if constexpr (C)
-        if (threadIdx.x < n_items)
+    if (threadIdx.x < n_items)
 #pragma unroll
-            for (unsigned k = 0; k < HOP_TAPS; k++)
-                fetched |= bits(taps[k].x);
+        for (unsigned k = 0; k < HOP_TAPS; k++)
+            fetched |= bits(taps[k].x);
     await_with(a, fetched);
-    for (unsigned i = threadIdx.x; i < n_items; i += widths<C>::threads) { /* a single pass, except for any sizes */
+    for (unsigned i = threadIdx.x; i < n_items; i += widths<C>::threads) { /* a single pass */
         const unsigned segment = i / c, o = s.segments[segment].kernel * c + i % c;
         const int top = (int)first + s.segments[segment].offset;
-        float v[HOP_TAPS + rows - 1];
-        if constexpr (!C)
-            fetch(i);
+        float v[HOP_TAPS + P - 1];
 #pragma unroll
-        for (unsigned k = 0; k < HOP_TAPS + rows - 1; k++) {
+        for (unsigned k = 0; k < HOP_TAPS + P - 1; k++) {
             const int p = top + (int)k;
-            v[k] = p >= 0 && p < (int)half ? __ldcg(chunks + (size_t)p * width + o) : 0;
+            v[k] = p >= 0 && p < N_HALF ? __ldcg(chunks + (size_t)p * width + o) : 0;
         }
 #pragma unroll
-        for (unsigned r = 0; r < rows; r++) {
+        for (unsigned r = 0; r < P; r++) {
             float mixed = 0, plain = 0;
 #pragma unroll
             for (unsigned k = 0; k < HOP_TAPS; k++) {
@@ -221,29 +185,24 @@ static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share)
             parts[(2 * r + 1) * n_items + i] = plain;
         }
     }
-    down.fetch(a.down, width, c, c);
-    const size_t map = ((size_t)blockIdx.y * half + first) * c;
+    down.fetch(a.down);
+    const size_t map = ((size_t)blockIdx.y * N_HALF + first) * c;
     float before[down.n_turns] = {};
     const auto fetch_before = [&](row r, unsigned o) {
         before[r.turn] = __ldcg(a.follow.x + map + r * c + o);
         if (a.freq_skip)
             before[r.turn] = fmaf(weight1(a.freq_skip + o), __ldcg(a.follow.skip + map + r * c + o), before[r.turn]);
     };
-    if constexpr (C)
 #pragma unroll
-        for (unsigned turn = 0; turn < down.n_turns; turn++)
-            if (down.owns())
-                fetch_before(down.own_row(turn), down.own());
+    for (unsigned turn = 0; turn < down.n_turns; turn++)
+        if (down.owns())
+            fetch_before(down.own_row(turn), down.own());
     const auto each_segment = [&](unsigned kernel, const auto &does) {
         const unsigned begin = s.first_segment[kernel], end = s.first_segment[kernel + 1];
-        if constexpr (C) {
 #pragma unroll
-            for (unsigned k = 0; k < MOST_SEGMENTS; k++)
-                if (begin + k < end)
-                    does(begin + k);
-        } else
-            for (unsigned k = begin; k < end; k++)
-                does(k);
+        for (unsigned k = 0; k < MOST_SEGMENTS; k++)
+            if (begin + k < end)
+                does(begin + k);
     };
     __syncthreads();
     mix.run(
@@ -263,18 +222,14 @@ static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share)
             products[r * width + o] = sum * plain;
         });
     if constexpr (TIME)
-        stage.fetch_mixing(s, a.follow.time[0]);
+        stage.fetch_mixing(a.follow.time[0]);
     else if (a.follow.gate.weight)
-        stage.gate.fetch(a.follow.gate, c, 2 * c, c);
+        stage.gate.fetch(a.follow.gate);
     __syncthreads();
     down.run([&](unsigned r, unsigned i, unsigned) { return four(products + r * width + i); },
              [&](row r, unsigned o, float sum, bool mine) {
-                 if (!mine)
-                     return;
-                 if constexpr (!C)
-                     if (first + r < half)
-                         fetch_before(r, o);
-                 x[r * c + o] = before[r.turn] + sum;
+                 if (mine)
+                     x[r * c + o] = before[r.turn] + sum;
              });
     if constexpr (TIME)
         stage.fetch_in(s, a.follow.time[0], first);

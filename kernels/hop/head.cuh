@@ -23,16 +23,16 @@ struct up_args {
 template <unsigned C, unsigned P>
 static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share) up(const __grid_constant__ up_args a) {
     extern __shared__ float4 shared[];
-    constexpr unsigned rows = P * widths<C>::dense_rows;
+    constexpr unsigned rows = P * UP_ROWS;
     const hop_shape &s = a.s;
     const hop_up &l = a.ups[blockIdx.z];
-    const unsigned c = widths<C>::channels(s), half = widths<C>::half(s), first = blockIdx.x * rows;
+    const unsigned c = widths<C>::channels(), first = blockIdx.x * rows;
     float *y = (float *)shared;
-    const float *decoded = a.decoded + (size_t)(2 * blockIdx.y + blockIdx.z) * half * c;
+    const float *decoded = a.decoded + (size_t)(2 * blockIdx.y + blockIdx.z) * N_HALF * c;
     layer<C, 2, C, rows, true> even;
     layer<C, 1, C, rows, true> odd;
-    even.fetch(l.even, 2 * c, c, c);
-    odd.fetch(l.odd, c, c, c);
+    even.fetch(l.even);
+    odd.fetch(l.odd);
     /* One warp per output of a head, at P positions. */
     const unsigned n_out = 1 + blockIdx.z, lane = threadIdx.x % 32, item = threadIdx.x / 32, o = item % n_out;
     const auto row_of = [&](unsigned turn) { return (item + turn * widths<C>::warps) / n_out; };
@@ -53,12 +53,12 @@ static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share) u
         fetched |= bits(head[k]);
     await_with(a, even.fetched() | odd.fetched() | fetched);
     even.run(
-        [&](unsigned r, unsigned i, unsigned) { return row4(decoded, (int)(first + r + i / c) - 1, half, c, i % c); },
+        [&](unsigned r, unsigned i, unsigned) { return row4(decoded, (int)(first + r) - (i < c), N_HALF, c, i % c); },
         [&](unsigned r, unsigned o, float sum, bool mine) {
             if (mine)
                 y[2 * r * c + o] = sum;
         });
-    odd.run([&](unsigned r, unsigned i, unsigned) { return row4(decoded, (int)(first + r), half, c, i); },
+    odd.run([&](unsigned r, unsigned i, unsigned) { return row4(decoded, (int)(first + r), N_HALF, c, i); },
             [&](unsigned r, unsigned o, float sum, bool mine) {
                 if (mine)
                     y[(2 * r + 1) * c + o] = sum;

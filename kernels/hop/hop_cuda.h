@@ -1,5 +1,6 @@
 /* hop_cuda.h - computes one hop of up to HOP_MAX_SLOTS streams on the GPU, from samples to samples
- * (docs/model-format.md), with a chain of kernels that can be captured in a CUDA graph.
+ * (docs/model-format.md), with a chain of kernels that can be captured in a CUDA graph. Only for the shipped models'
+ * shapes: hop_fits.
  *
  * A slot is a place in the batch; for each hop, the host assigns streams to slots. Pointers are device pointers unless
  * marked as mapped (page-locked host memory) or as host memory. Maps are [positions][channels]. Sums are computed in a
@@ -27,9 +28,7 @@ enum {
     HOP_LOUDEST = 1000 /* louder samples are clipped */
 };
 
-enum hop_mixer { HOP_MAMBA, HOP_MAMBA2, HOP_GRU, HOP_LSTM };
-
-/* weight: in hop_pack's order. bias and prelu may be NULL. */
+/* weight: in hop_pack's order. prelu may be NULL. */
 struct hop_linear {
     const float *weight, *bias, *prelu;
 };
@@ -41,12 +40,12 @@ struct hop_dense {
 };
 
 struct hop_time {
-    struct hop_linear gate, proj, in, select, state, out; /* gate: its halves interleaved; select: no bias */
+    struct hop_linear gate, proj, in, select, unused, out; /* gate: its halves interleaved */
     struct {
         const float *weight, *bias; /* [step_rank][d_inner] */
     } step;
     const float *conv_taps, *conv_bias, *pass;
-    const float *decay; /* times log2 e; [d_state][d_inner] or, in Mamba-2, [heads] */
+    const float *decay; /* times log2 e; [d_state][d_inner] */
     unsigned index;     /* index among all time layers */
 };
 
@@ -74,13 +73,12 @@ struct hop_slot {
     float strength, floor, low_cut;
 };
 
-/* Sizes, and pointers that all kernels need. */
+/* Sizes, and pointers that all kernels need. `unused` keeps the offsets behind it, with which the kernels' machine code
+ * was measured. */
 struct hop_shape {
     unsigned window, synthesis, hop, n_bins, n_linear, n_bands, n_positions, n_half;
-    unsigned channels, depth, n_kernels;
-    enum hop_mixer mixer;
-    unsigned d_inner, d_state, d_conv, step_rank, head_dim, n_ring;
-    unsigned d_seen;                                         /* channels in the mixer's convolution */
+    unsigned channels, depth, n_kernels, unused_1;
+    unsigned d_inner, d_state, d_conv, step_rank, unused_2, n_ring, unused_3;
     unsigned n_segments, first_segment[HOP_MAX_KERNELS + 1]; /* first_segment: of each kernel */
     struct {
         unsigned kernel;
@@ -89,9 +87,9 @@ struct hop_shape {
     float scale, compression, mask_ceiling, mask_minimum, band_gain_maximum, rotation_epsilon, magnitude_minimum,
         power_minimum, norm_epsilon;
     /* Offsets into a stream's state, in floats: input samples, overlap sums, rings of the dense blocks' maps
-     * [depth][n_ring][rows], past of the convolutions [layer][d_conv - 1][n_half][d_seen], recurrent states
-     * [layer][n_half][d_state][d_inner] (GRU, LSTM: [layer][n_half][channels]), an LSTM's cells likewise. */
-    size_t past, overlap, encoder, mask, phase, conv, scan, cell, n_state;
+     * [depth][n_ring][rows], past of the convolutions [layer][d_conv - 1][n_half][d_inner], recurrent states
+     * [layer][n_half][d_state][d_inner]. */
+    size_t past, overlap, encoder, mask, phase, conv, scan, unused_4, n_state;
     float *state;           /* [n_streams][n_state] */
     struct hop_slot *slots; /* [n_slots], the device's copy */
 };
@@ -131,18 +129,16 @@ struct hop_net {
     float *tail;                      /* mapped, [n_streams][synthesis - hop] */
 };
 
-/* Whether there are kernels for exactly this shape. */
+/* Whether there are kernels for the shape of a network with Mamba. */
 bool hop_fits(const struct hop_shape *s);
 
 /* Weights [n_out][n_in] are stored in the order in which a block's threads read them, in hop_packed floats that start
  * as zeros. hop_pack stores the row of output o, less `mean`. */
-size_t hop_packed(const struct hop_shape *s, unsigned n_in, unsigned n_out);
-void hop_pack(float *to, const struct hop_shape *s, unsigned n_in, unsigned n_out, unsigned o, const float *row,
-              double mean);
+size_t hop_packed(unsigned channels, unsigned n_in, unsigned n_out);
+void hop_pack(float *to, unsigned channels, unsigned n_in, unsigned n_out, unsigned o, const float *row, double mean);
 
-/* Prepares the kernels for a shape. Returns a cudaError_t; if a block needs more shared memory than the device has,
- * *needed is how much, in bytes. */
-int hop_prepare(const struct hop_net *n, size_t *needed);
+/* Prepares the kernels for a shape. Returns a cudaError_t. */
+int hop_prepare(const struct hop_net *n);
 
 /* Launches one hop of the first n_slots slots. Returns a cudaError_t. */
 int hop_launch(const struct hop_net *n, unsigned n_slots, struct CUstream_st *stream);

@@ -81,19 +81,17 @@ struct moments {
     float mean, squares;
 };
 
-template <unsigned N> static __device__ inline moments moments_of(const float4 (&v)[N], unsigned n_steps) {
+template <unsigned N> static __device__ inline moments moments_of(const float4 (&v)[N]) {
     moments m = {};
 #pragma unroll
     for (unsigned k = 0; k < N; k++)
-        if (k < n_steps)
-            m.mean += (v[k].x + v[k].y) + (v[k].z + v[k].w);
-    m.mean /= 4 * (float)n_steps;
+        m.mean += (v[k].x + v[k].y) + (v[k].z + v[k].w);
+    m.mean /= 4 * N;
 #pragma unroll
-    for (unsigned k = 0; k < N; k++)
-        if (k < n_steps) {
-            const float4 d = make_float4(v[k].x - m.mean, v[k].y - m.mean, v[k].z - m.mean, v[k].w - m.mean);
-            add_product(m.squares, d, d);
-        }
+    for (unsigned k = 0; k < N; k++) {
+        const float4 d = make_float4(v[k].x - m.mean, v[k].y - m.mean, v[k].z - m.mean, v[k].w - m.mean);
+        add_product(m.squares, d, d);
+    }
     return m;
 }
 
@@ -158,8 +156,7 @@ template <unsigned C, unsigned K, unsigned N_OUT, unsigned R, bool PRELU = false
     static constexpr unsigned at_once = R < most ? R : most, n_turns = R / at_once, n_values = n_each * at_once;
     static constexpr unsigned n_copies = lanes / n_values, pair = n_each > 1 ? n_copies *at_once : lanes;
     static constexpr bool is_even = n_groups * n_each == N_OUT; /* every thread has outputs */
-    static_assert(4 * lanes == C && n_copies * n_values == lanes && (n_values & (n_values - 1)) == 0 &&
-                  n_turns * at_once == R);
+    static_assert(n_copies * n_values == lanes && (n_values & (n_values - 1)) == 0 && n_turns * at_once == R);
     float4 w[n_each][K];
     float bias, slope;
 
@@ -176,7 +173,7 @@ template <unsigned C, unsigned K, unsigned N_OUT, unsigned R, bool PRELU = false
         return {turn, turn * at_once + threadIdx.x / n_copies % at_once};
     }
 
-    __device__ void fetch(const hop_linear &l, unsigned = K * C, unsigned = N_OUT, unsigned = C) {
+    __device__ void fetch(const hop_linear &l) {
         const float *from = l.weight + 4 * threadIdx.x;
 #pragma unroll
         for (unsigned m = 0; m < n_each; m++)
@@ -213,7 +210,7 @@ template <unsigned C, unsigned K, unsigned N_OUT, unsigned R, bool PRELU = false
                     a[k] = input(turn * at_once + (r ^ own_at), k * C + 4 * lane,
                                  is_even ? first() : min(first(), N_OUT - 1));
                 if constexpr (NORM)
-                    of[r] = moments_of(a, K);
+                    of[r] = moments_of(a);
 #pragma unroll
                 for (unsigned k = 0; k < K; k++)
 #pragma unroll
@@ -225,57 +222,6 @@ template <unsigned C, unsigned K, unsigned N_OUT, unsigned R, bool PRELU = false
             add_lanes<n_values, lanes / 2>(v);
             const float sum = fmaf(v[0], scale, bias);
             output(own_row(turn), own(), PRELU && sum < 0 ? sum * slope : sum, threadIdx.x % n_copies == 0 && owns());
-        }
-    }
-};
-
-/* Any sizes; weights are loaded when they are used. */
-template <unsigned K, unsigned N_OUT, unsigned R, bool PRELU> struct layer<0, K, N_OUT, R, PRELU> {
-    static constexpr unsigned n_turns = 1;
-    hop_linear l;
-    unsigned n_in, n_out, lanes, pair;
-
-    __device__ void fetch(const hop_linear &from, unsigned inputs, unsigned outputs, unsigned c) {
-        l = from;
-        n_in = inputs;
-        n_out = outputs;
-        pair = lanes = lanes_for(c);
-    }
-
-    __device__ unsigned fetched() const {
-        return 0;
-    }
-
-    template <bool NORM = false, class Input, class Output>
-    __device__ void run(Input input, Output output, float epsilon = 0) const {
-        const unsigned n_groups = THREADS / lanes, n_steps = n_in / (4 * lanes), at = 4 * (threadIdx.x % lanes);
-        float scale[R];
-        for (unsigned r = 0; r < R; r++) {
-            scale[r] = 1;
-            if constexpr (NORM) {
-                float4 v[16]; /* enough for 256 channels */
-#pragma unroll
-                for (unsigned k = 0; k < 16; k++)
-                    if (k < n_steps)
-                        v[k] = input(r, 4 * lanes * k + at, 0);
-                moments of[1] = {moments_of(v, n_steps)};
-                scale[r] = inverse_deviation(of, lanes, lanes, 4 * (float)n_steps, epsilon);
-            }
-        }
-        for (unsigned j = 0; j * n_groups < n_out; j++) {
-            const unsigned o = j * n_groups + threadIdx.x / lanes;
-            float v[R] = {};
-            for (unsigned k = 0; k < n_steps; k++) {
-                const float4 w = weight4(l.weight + 4 * ((j * n_steps + k) * THREADS + threadIdx.x));
-                for (unsigned r = 0; r < R; r++)
-                    add_product(v[r], input(r, 4 * lanes * k + at, min(o, n_out - 1)), w);
-            }
-            for (unsigned r = 0; r < R; r++) {
-                for (unsigned bit = lanes / 2; bit; bit /= 2)
-                    v[r] += __shfl_xor_sync(~0u, v[r], bit);
-                const float sum = fmaf(v[r], scale[r], l.bias && o < n_out ? l.bias[o] : 0);
-                output(row{0, r}, o, PRELU && sum < 0 ? sum * l.prelu[min(o, n_out - 1)] : sum, at == 0 && o < n_out);
-            }
         }
     }
 };

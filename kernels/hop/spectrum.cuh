@@ -30,20 +30,20 @@ static __device__ inline float2 *copy_roots(const hop_shape &s, const float *roo
     return to;
 }
 
-/* N is a shipped model's window / 2, or 0 for any. */
+/* N is the window / 2. */
 template <unsigned N>
 static __global__ void __launch_bounds__(THREADS, 1) analyse(const __grid_constant__ analyse_args a) {
     extern __shared__ float4 shared[];
     __shared__ hop_slot slot;
     const hop_shape &s = a.s;
-    const unsigned n = N ? N : s.window / 2, n_past = s.window - s.hop, me = threadIdx.x;
-    float2 *points = (float2 *)shared, *other = points + n + 1;
+    const unsigned n_past = s.window - s.hop, me = threadIdx.x;
+    float2 *points = (float2 *)shared, *other = points + N + 1;
     float *frame = (float *)other;
-    constexpr unsigned n_points = N ? (N + THREADS - 1) / THREADS : 1, n_own = N ? (2 * N + THREADS - 1) / THREADS : 1;
+    constexpr unsigned n_points = (N + THREADS - 1) / THREADS, n_own = (2 * N + THREADS - 1) / THREADS;
     float2 own_window[n_points];
 #pragma unroll
-    for (unsigned k = 0; N && k < n_points; k++)
-        if (me + k * THREADS < n)
+    for (unsigned k = 0; k < n_points; k++)
+        if (me + k * THREADS < N)
             own_window[k] = weight2(a.window + 2 * (me + k * THREADS));
     const bool has_band = me < s.n_bands;
     const unsigned first_bin = has_band ? a.band_edges[me] : 0, end_bin = has_band ? a.band_edges[me + 1] : 0;
@@ -53,7 +53,7 @@ static __global__ void __launch_bounds__(THREADS, 1) analyse(const __grid_consta
     const unsigned last = __ldcg(&s.slots[blockIdx.y].stream);
     float kept[n_own];
 #pragma unroll
-    for (unsigned k = 0; N && k < n_own; k++)
+    for (unsigned k = 0; k < n_own; k++)
         if (me + k * THREADS < n_past)
             kept[k] = __ldcg(s.state + last * s.n_state + s.past + me + k * THREADS);
     if (me == 0)
@@ -63,12 +63,12 @@ static __global__ void __launch_bounds__(THREADS, 1) analyse(const __grid_consta
         const float v = in[i];
         frame[n_past + i] = isfinite(v) ? fmaxf(-(float)HOP_LOUDEST, fminf(v, (float)HOP_LOUDEST)) : 0;
     }
-    const float2 *roots = copy_roots(s, a.roots, other + n + 1);
+    const float2 *roots = copy_roots(s, a.roots, other + N + 1);
     __syncthreads();
     if (me == 0)
         s.slots[blockIdx.y] = slot;
     float *past = s.state + slot.stream * s.n_state + s.past;
-    if (N && slot.stream == last) {
+    if (slot.stream == last) {
 #pragma unroll
         for (unsigned k = 0; k < n_own; k++)
             if (me + k * THREADS < n_past)
@@ -79,22 +79,17 @@ static __global__ void __launch_bounds__(THREADS, 1) analyse(const __grid_consta
     __syncthreads();
     for (unsigned i = me; i < n_past; i += THREADS)
         past[i] = frame[s.hop + i];
-    const auto set_point = [&](unsigned i, const float2 &w) {
-        points[i] = make_float2(frame[2 * i] * w.x, frame[2 * i + 1] * w.y);
-    };
 #pragma unroll
-    for (unsigned k = 0; N && k < n_points; k++)
-        if (me + k * THREADS < n)
-            set_point(me + k * THREADS, own_window[k]);
-    for (unsigned i = me; !N && i < n; i += THREADS)
-        set_point(i, weight2(a.window + 2 * i));
-    const float2 *z = fft_complex<false, N>(points, other, n, roots);
+    for (unsigned k = 0; k < n_points; k++)
+        if (const unsigned i = me + k * THREADS; i < N)
+            points[i] = make_float2(frame[2 * i] * own_window[k].x, frame[2 * i + 1] * own_window[k].y);
+    const float2 *z = fft_complex<false, N>(points, other, N, roots);
 
     float2 *bins = z == points ? other : points, *spectrum = (float2 *)a.spectrum + blockIdx.y * s.n_bins;
     const float scale = 1 / s.scale;
     float *features = a.features + blockIdx.y * 3 * s.n_positions;
     for (unsigned i = me; i < s.n_bins; i += THREADS) {
-        const float2 x = spectrum[i] = bins[i] = fft_bin(z, n, i, roots);
+        const float2 x = spectrum[i] = bins[i] = fft_bin(z, N, i, roots);
         if (i < s.n_linear) {
             const float magnitude = fmaxf(sqrtf(fmaf(x.x, x.x, x.y * x.y)) * scale, s.magnitude_minimum);
             const float compressed = power(magnitude, s.compression), unit = compressed * scale / magnitude;
@@ -153,18 +148,18 @@ struct bin {
     float share;
 };
 
-/* N is a shipped model's window / 2, or 0 for any. */
+/* N is the window / 2. */
 template <unsigned N>
 static __global__ void __launch_bounds__(THREADS, 1) synthesise(const __grid_constant__ synthesise_args a) {
     extern __shared__ float4 shared[];
     const hop_shape &s = a.s;
-    const unsigned n = N ? N : s.window / 2, n_kept = s.synthesis - s.hop, me = threadIdx.x;
+    const unsigned n_kept = s.synthesis - s.hop, me = threadIdx.x;
     const hop_slot slot = {.stream = __ldcg(&s.slots[blockIdx.y].stream),
                            .ticket = __ldcg(&s.slots[blockIdx.y].ticket),
                            .strength = __ldcg(&s.slots[blockIdx.y].strength),
                            .floor = __ldcg(&s.slots[blockIdx.y].floor),
                            .low_cut = __ldcg(&s.slots[blockIdx.y].low_cut)};
-    float2 *points = (float2 *)shared, *bins = points + n + 1;
+    float2 *points = (float2 *)shared, *bins = points + N + 1;
     float *overlap = s.state + slot.stream * s.n_state + s.overlap;
     const auto fetch_bin = [&](unsigned i, bin &to) {
         to.x = __ldcg((const float2 *)a.spectrum + blockIdx.y * s.n_bins + i);
@@ -175,18 +170,18 @@ static __global__ void __launch_bounds__(THREADS, 1) synthesise(const __grid_con
     const auto fetch_sum = [&](unsigned i) {
         return make_float2(weight1(a.window + i), i < n_kept ? __ldcg(overlap + i) : 0);
     };
-    constexpr unsigned n_ahead = N / THREADS + 1, n_sums = N ? 2 * N / THREADS : 1;
+    constexpr unsigned n_ahead = N / THREADS + 1, n_sums = MOST_SYNTHESIS / THREADS;
     bin ahead[n_ahead];
     float2 sums_ahead[n_sums];
 #pragma unroll
-    for (unsigned k = 0; N && k < n_ahead; k++)
+    for (unsigned k = 0; k < n_ahead; k++)
         if (me + k * THREADS < s.n_bins)
             fetch_bin(me + k * THREADS, ahead[k]);
 #pragma unroll
-    for (unsigned k = 0; N && k < n_sums; k++)
+    for (unsigned k = 0; k < n_sums; k++)
         if (me + k * THREADS < s.synthesis)
             sums_ahead[k] = fetch_sum(me + k * THREADS);
-    const float2 *roots = copy_roots(s, a.roots, bins + n + 1);
+    const float2 *roots = copy_roots(s, a.roots, bins + N + 1);
     await_with(a, 0);
     const float *gains = a.gain + blockIdx.y * s.n_positions;
     const float2 *rotations = (const float2 *)a.rotation + blockIdx.y * s.n_positions;
@@ -209,38 +204,29 @@ static __global__ void __launch_bounds__(THREADS, 1) synthesise(const __grid_con
                           above(i, slot.low_cut);
         bins[i] = make_float2(v.x * all, v.y * all);
     };
-    if constexpr (N) {
-        said all[n_ahead];
+    said all[n_ahead];
 #pragma unroll
-        for (unsigned k = 0; k < n_ahead; k++)
-            if (me + k * THREADS < s.n_bins)
-                listen(me + k * THREADS, ahead[k], all[k]);
+    for (unsigned k = 0; k < n_ahead; k++)
+        if (me + k * THREADS < s.n_bins)
+            listen(me + k * THREADS, ahead[k], all[k]);
 #pragma unroll
-        for (unsigned k = 0; k < n_ahead; k++)
-            if (me + k * THREADS < s.n_bins)
-                apply(me + k * THREADS, ahead[k], all[k]);
-    } else
-        for (unsigned i = me; i < s.n_bins; i += THREADS) {
-            said one;
-            fetch_bin(i, ahead[0]);
-            listen(i, ahead[0], one);
-            apply(i, ahead[0], one);
-        }
+    for (unsigned k = 0; k < n_ahead; k++)
+        if (me + k * THREADS < s.n_bins)
+            apply(me + k * THREADS, ahead[k], all[k]);
     __syncthreads();
-    for (unsigned i = me; i < n; i += THREADS)
-        points[i] = fft_point(bins, n, i, roots);
-    const float *frame = (const float *)fft_complex<true, N>(points, bins, n, roots) + s.window - s.synthesis;
+    for (unsigned i = me; i < N; i += THREADS)
+        points[i] = fft_point(bins, N, i, roots);
+    const float *frame = (const float *)fft_complex<true, N>(points, bins, N, roots) + s.window - s.synthesis;
     const float scale = 1 / (float)s.window;
     volatile unsigned long long *out = a.out + blockIdx.y * s.hop;
     float *tail = a.tail + (size_t)slot.stream * n_kept;
     float *sums = (float *)(frame >= (float *)bins ? points : bins);
 #pragma unroll
-    for (unsigned k = 0; k < n_sums || !N; k++) {
+    for (unsigned k = 0; k < n_sums; k++) {
         const unsigned i = me + k * THREADS;
         if (i >= s.synthesis)
             break;
-        const float2 w = N ? sums_ahead[k % n_sums] : fetch_sum(i);
-        const float v = fmaf(frame[i] * w.x, scale, w.y);
+        const float v = fmaf(frame[i] * sums_ahead[k].x, scale, sums_ahead[k].y);
         if (i < s.hop)
             out[i] = (unsigned long long)slot.ticket << 32 | bits(v);
         else

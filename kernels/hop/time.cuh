@@ -12,7 +12,7 @@
 #ifndef PRIMEKNET_HOP_TIME_CUH
 #define PRIMEKNET_HOP_TIME_CUH
 
-#include "time_any.cuh"
+#include "layer.cuh"
 
 /* What follows a kernel of the middle part at the same positions: optionally a time stage, then optionally the gate of
  * the first frequency layer. */
@@ -24,35 +24,31 @@ struct follow_args {
     float *x, *skip, *gates;
 };
 
-/* A channel's causal convolution over up to N past inputs and the current one, whose tap is `latest`, at T
- * positions. */
-template <unsigned N, unsigned T = 1> struct conv {
+/* A channel's causal convolution over N past inputs and the current one, whose tap is `latest`, at T positions. */
+template <unsigned N, unsigned T> struct conv {
     float taps[N], past[T][N], latest, bias;
     float *at[T]; /* the oldest input, which the current one replaces */
 
-    __device__ void fetch_taps(const hop_time &t, unsigned n_past, unsigned o, unsigned d) {
+    __device__ void fetch_taps(const hop_time &t, unsigned o, unsigned d) {
         bias = weight1(t.conv_bias + o);
-        latest = weight1(t.conv_taps + n_past * d + o);
+        latest = weight1(t.conv_taps + N * d + o);
 #pragma unroll
         for (unsigned k = 0; k < N; k++)
-            if (k < n_past)
-                taps[k] = weight1(t.conv_taps + k * d + o);
+            taps[k] = weight1(t.conv_taps + k * d + o);
     }
 
-    __device__ void fetch(unsigned turn, unsigned n_past, float *pasts, unsigned now, size_t stride) {
-        at[turn] = pasts + now % n_past * stride;
+    __device__ void fetch(unsigned turn, float *pasts, unsigned now, size_t stride) {
+        at[turn] = pasts + now % N * stride;
 #pragma unroll
         for (unsigned k = 0; k < N; k++)
-            if (k < n_past)
-                past[turn][k] = __ldcg(pasts + (now + k) % n_past * stride);
+            past[turn][k] = __ldcg(pasts + (now + k) % N * stride);
     }
 
-    __device__ float next(unsigned turn, unsigned n_past, float v) const {
+    __device__ float next(unsigned turn, float v) const {
         float sum = fmaf(latest, v, bias);
 #pragma unroll
         for (unsigned k = 0; k < N; k++)
-            if (k < n_past)
-                sum = fmaf(taps[k], past[turn][k], sum);
+            sum = fmaf(taps[k], past[turn][k], sum);
         *at[turn] = v;
         return sum;
     }
@@ -91,13 +87,12 @@ template <unsigned N> struct states {
 
 /* The weights and state that a time stage prefetches. */
 template <unsigned C, unsigned P> struct time_stage {
-    /* A thread of the scan has one of n_parts of a channel's states, n_states at a time, at P positions. */
-    static constexpr unsigned rows = P * widths<C>::rows, n_parts = C ? widths<C>::threads / (2 * C) : 2,
-                              n_states = C ? 16 / n_parts : 8;
-    layer<C, 1, 2 * C, rows> gate;
-    layer<C, 1, C, rows> proj;
-    layer<C, 1, 4 * C, rows> in;
-    conv<C ? 3 : 7, layer<C, 1, 4 * C, rows>::n_turns> past;
+    /* A thread of the scan has one of n_parts of a channel's states, n_states, at P positions. */
+    static constexpr unsigned n_parts = widths<C>::threads / (2 * C), n_states = N_STATES / n_parts;
+    layer<C, 1, 2 * C, P> gate;
+    layer<C, 1, C, P> proj;
+    layer<C, 1, 4 * C, P> in;
+    conv<N_PAST, layer<C, 1, 4 * C, P>::n_turns> past;
     float *state;
     unsigned now;
 
@@ -113,13 +108,13 @@ template <unsigned C, unsigned P> struct time_stage {
     }
 
     __device__ float *conv_past(const hop_shape &s, const hop_time &t, unsigned p, unsigned o) const {
-        const unsigned d = widths<C>::inner(s);
-        return state + s.conv + ((size_t)t.index * widths<C>::past(s) * widths<C>::half(s) + p) * d + o;
+        const unsigned d = widths<C>::inner();
+        return state + s.conv + ((size_t)t.index * N_PAST * N_HALF + p) * d + o;
     }
 
     __device__ float *scan_states(const hop_shape &s, const hop_time &t, unsigned p, unsigned o) const {
-        const unsigned d = widths<C>::inner(s);
-        return state + s.scan + ((size_t)t.index * widths<C>::half(s) + p) * widths<C>::states(s) * d + o;
+        const unsigned d = widths<C>::inner();
+        return state + s.scan + ((size_t)t.index * N_HALF + p) * N_STATES * d + o;
     }
 
     __device__ void fetch_slot(const hop_shape &s) {
@@ -127,32 +122,29 @@ template <unsigned C, unsigned P> struct time_stage {
         state = slot_state(s);
     }
 
-    __device__ void fetch_mixing(const hop_shape &s, const hop_time &t) {
-        const unsigned c = widths<C>::channels(s);
-        gate.fetch(t.gate, c, 2 * c, c);
-        proj.fetch(t.proj, c, c, c);
+    __device__ void fetch_mixing(const hop_time &t) {
+        gate.fetch(t.gate);
+        proj.fetch(t.proj);
     }
 
     __device__ void fetch_in(const hop_shape &s, const hop_time &t, unsigned first) {
-        const unsigned c = widths<C>::channels(s), d = widths<C>::inner(s);
-        in.fetch(t.in, c, 2 * d, c);
-        if constexpr (C)
-            if (in.own() < d) {
-                past.fetch_taps(t, 3, in.own(), d);
+        const unsigned d = widths<C>::inner();
+        in.fetch(t.in);
+        if (in.own() < d) {
+            past.fetch_taps(t, in.own(), d);
 #pragma unroll
-                for (unsigned turn = 0; turn < in.n_turns; turn++)
-                    past.fetch(turn, 3, conv_past(s, t, first + in.own_row(turn), in.own()), now, N_HALF * d);
-            }
+            for (unsigned turn = 0; turn < in.n_turns; turn++)
+                past.fetch(turn, conv_past(s, t, first + in.own_row(turn), in.own()), now, N_HALF * d);
+        }
     }
 
-    /* x: [rows][channels] in shared memory, positions from `first` on. `after` is the next time layer. */
+    /* x: [P][channels] in shared memory, positions from `first` on. `after` is the next time layer. */
     __device__ void run(const hop_shape &s, const hop_time &t, unsigned first, float *x, float *room,
                         const hop_time *after, const hop_linear &after_gate, const float *skip, const float *before) {
-        const unsigned c = widths<C>::channels(s), d = widths<C>::inner(s), n = widths<C>::states(s),
-                       rank = widths<C>::rank(s), n_past = widths<C>::past(s);
-        const unsigned n_select = 2 * n + rank, stride = rounded(n_select);
-        float *product = carve(room, rows * c), *u = carve(room, rows * d), *z = carve(room, rows * d);
-        float *selected = carve(room, rows * stride);
+        const unsigned c = widths<C>::channels(), d = widths<C>::inner(), n = N_STATES, rank = C / 16,
+                       n_select = 2 * n + rank, stride = rounded(n_select);
+        float *product = carve(room, P * c), *u = carve(room, P * d), *z = carve(room, P * d);
+        float *selected = carve(room, P * stride);
 
         gate.template run<true>([&](unsigned r, unsigned i, unsigned) { return four(x + r * c + i); },
                                 [&](unsigned r, unsigned o, float sum, bool mine) {
@@ -168,27 +160,8 @@ template <unsigned C, unsigned P> struct time_stage {
                      if (mine)
                          x[r * c + o] += sum;
                  });
-        if constexpr (!C)
-            if (s.mixer != HOP_MAMBA) {
-                __syncthreads();
-                const float *y = s.mixer == HOP_MAMBA2 ? mamba2(*this, s, t, first, x, u)
-                                                       : recurrent(*this, s, t, first, x, u);
-                __syncthreads();
-                in.fetch(t.out, d, c, c);
-                in.run([&](unsigned r, unsigned i, unsigned) { return four(y + r * d + i); },
-                       [&](unsigned r, unsigned o, float sum, bool mine) {
-                           if (mine)
-                               x[r * c + o] += skip ? fmaf(skip[o], before[r * c + o], sum) : sum;
-                       });
-                if (after)
-                    fetch_mixing(s, *after);
-                else if (after_gate.weight)
-                    gate.fetch(after_gate, c, 2 * c, c);
-                __syncthreads();
-                return;
-            }
-        layer<C, 2, 32 + C / 16, rows> select;
-        select.fetch(t.select, d, n_select, c);
+        layer<C, 2, n_select, P> select;
+        select.fetch(t.select);
         __syncthreads();
 
         in.template run<true>([&](unsigned r, unsigned i, unsigned) { return four(x + r * c + i); },
@@ -199,30 +172,21 @@ template <unsigned C, unsigned P> struct time_stage {
                                       z[r * d + o - d] = silu(sum);
                                       return;
                                   }
-                                  const bool has = widths<C>::has(s, first + r);
-                                  if constexpr (!C)
-                                      if (has) {
-                                          past.fetch_taps(t, n_past, o, d);
-                                          past.fetch(0, n_past, conv_past(s, t, first + r, o), now, s.n_half * d);
-                                      }
-                                  u[r * d + o] = has ? silu(past.next(r.turn, n_past, sum)) : 0;
+                                  u[r * d + o] = silu(past.next(r.turn, sum));
                               },
                               s.norm_epsilon);
         states<n_states> scan[P];
-        float decay[n_states], step_weights[4], step_bias = 0, pass = 0;
-        const place own = scan_place(threadIdx.x, d); /* and at every widths<C>::rows-th row after it */
-        if constexpr (C) {
-            const unsigned k = own.part * n_states;
-            fetch_decay(decay, t.decay + k * d + own.o, d);
+        float decay[n_states], step_weights[rank];
+        const place own = scan_place(threadIdx.x, d); /* and at every row after it */
+        const unsigned first_state = own.part * n_states;
+        fetch_decay(decay, t.decay + first_state * d + own.o, d);
 #pragma unroll
-            for (unsigned turn = 0; turn < P; turn++)
-                scan[turn].fetch(scan_states(s, t, first + own.r + turn * widths<C>::rows, own.o) + k * d, d);
+        for (unsigned turn = 0; turn < P; turn++)
+            scan[turn].fetch(scan_states(s, t, first + own.r + turn, own.o) + first_state * d, d);
 #pragma unroll
-            for (unsigned k = 0; k < C / 16; k++)
-                step_weights[k] = weight1(t.step.weight + k * d + own.o);
-            step_bias = weight1(t.step.bias + own.o);
-            pass = weight1(t.pass + own.o);
-        }
+        for (unsigned k = 0; k < rank; k++)
+            step_weights[k] = weight1(t.step.weight + k * d + own.o);
+        const float step_bias = weight1(t.step.bias + own.o), pass = weight1(t.pass + own.o);
         __syncthreads();
 
         select.run([&](unsigned r, unsigned i, unsigned) { return four(u + r * d + i); },
@@ -230,45 +194,32 @@ template <unsigned C, unsigned P> struct time_stage {
                        if (mine)
                            selected[r * stride + o] = sum;
                    });
-        layer<C, 2, C, rows> out;
-        out.fetch(t.out, d, c, c);
+        layer<C, 2, C, P> out;
+        out.fetch(t.out);
         if (after)
-            fetch_mixing(s, *after);
+            fetch_mixing(*after);
         else if (after_gate.weight)
-            gate.fetch(after_gate, c, 2 * c, c);
+            gate.fetch(after_gate);
         __syncthreads();
 
-        const auto advance = [&](const place &at, unsigned turn) {
-            const unsigned i = at.r * d + at.o, share = C ? n_states : n / n_parts;
-            const float *b = selected + at.r * stride, *cs = b + n, *q = cs + n, v = u[i];
-            float step = C ? step_bias : t.step.bias[at.o], y = 0;
+#pragma unroll
+        for (unsigned turn = 0; turn < P; turn++) {
+            const unsigned r = own.r + turn, i = r * d + own.o;
+            const float *b = selected + r * stride, *cs = b + n, *q = cs + n, v = u[i];
+            float step = step_bias;
 #pragma unroll
             for (unsigned k = 0; k < rank; k++)
-                step = fmaf(q[k], C ? step_weights[k % 4] : t.step.weight[k * d + at.o], step);
+                step = fmaf(q[k], step_weights[k], step);
             const float dt = fmaxf(step, 0) + log1pf(__expf(-fabsf(step)));
-            if (widths<C>::has(s, first + at.r))
-#pragma unroll
-                for (unsigned k = at.part * share; k < (at.part + 1) * share; k += n_states) {
-                    float *to = scan_states(s, t, first + at.r, at.o) + k * d;
-                    if constexpr (!C) {
-                        fetch_decay(decay, t.decay + k * d + at.o, d);
-                        scan[0].fetch(to, d);
-                    }
-                    y += scan[turn].next(to, d, decay, dt, v, b + k, cs + k);
-                }
+            float y = 0; /* -0 becomes 0 */
+            y += scan[turn].next(scan_states(s, t, first + r, own.o) + first_state * d, d, decay, dt, v,
+                                 b + first_state, cs + first_state);
 #pragma unroll
             for (unsigned bit = 32 / n_parts; bit < 32; bit *= 2)
                 y += __shfl_xor_sync(~0u, y, bit);
-            if (at.part == 0)
-                z[i] *= fmaf(C ? pass : t.pass[at.o], v, y);
-        };
-        if constexpr (C)
-#pragma unroll
-            for (unsigned turn = 0; turn < P; turn++)
-                advance({own.r + turn * widths<C>::rows, own.o, own.part}, turn);
-        else
-            for (unsigned j = threadIdx.x; j < n_parts * rows * d; j += THREADS)
-                advance(scan_place(j, d), 0);
+            if (own.part == 0)
+                z[i] *= fmaf(pass, v, y);
+        }
         __syncthreads();
 
         out.run([&](unsigned r, unsigned i, unsigned) { return four(z + r * d + i); },
@@ -282,35 +233,33 @@ template <unsigned C, unsigned P> struct time_stage {
     }
 };
 
-/* x: [rows][channels] in shared memory, positions from `first` on, not yet visible to all threads. Whatever the first
+/* x: [P][channels] in shared memory, positions from `first` on, not yet visible to all threads. Whatever the first
  * time layer, or else the gate, needs must have been prefetched. */
 template <unsigned C, unsigned P, bool TIME>
 static __device__ void follow(const hop_shape &s, const follow_args &a, unsigned first, float *x, float *room,
                               time_stage<C, P> &stage) {
-    constexpr unsigned rows = P * widths<C>::rows;
-    const unsigned c = widths<C>::channels(s), half = widths<C>::half(s),
-                   n_own = (C ? rows : min(half - first, rows)) * c;
-    const size_t at = ((size_t)blockIdx.y * half + first) * c;
+    const unsigned c = widths<C>::channels();
+    const size_t at = ((size_t)blockIdx.y * N_HALF + first) * c;
     __syncthreads();
     if constexpr (TIME) {
-        float *before = carve(room, rows * c);
-        for (unsigned i = threadIdx.x; i < rows * c; i += widths<C>::threads)
+        float *before = carve(room, P * c);
+        for (unsigned i = threadIdx.x; i < P * c; i += widths<C>::threads)
             before[i] = x[i];
         for (unsigned i = 0; i < a.n_time; i++) {
             const bool last = i + 1 == a.n_time;
             stage.run(s, a.time[i], first, x, room, last ? NULL : &a.time[i + 1], a.gate, last ? a.time_skip : NULL,
                       before);
         }
-        for (unsigned i = threadIdx.x; i < n_own; i += widths<C>::threads)
+        for (unsigned i = threadIdx.x; i < P * c; i += widths<C>::threads)
             a.skip[at + i] = x[i];
     }
-    for (unsigned i = threadIdx.x; i < n_own; i += widths<C>::threads)
+    for (unsigned i = threadIdx.x; i < P * c; i += widths<C>::threads)
         a.x[at + i] = x[i];
     if (a.gate.weight) {
         float *gates = a.gates + 2 * at;
         stage.gate.template run<true>([&](unsigned r, unsigned i, unsigned) { return four(x + r * c + i); },
                                       [&](unsigned r, unsigned o, float sum, bool mine) {
-                                          if (mine && widths<C>::has(s, first + r))
+                                          if (mine)
                                               gates[r * 2 * c + o] = sum;
                                       },
                                       s.norm_epsilon);
@@ -329,16 +278,15 @@ template <unsigned C, unsigned P>
 static __global__ void __launch_bounds__(widths<C>::threads, widths<C>::share)
     down(const __grid_constant__ down_args a) {
     extern __shared__ float4 shared[];
-    constexpr unsigned rows = P * widths<C>::rows;
     const hop_shape &s = a.s;
-    const unsigned c = widths<C>::channels(s), first = blockIdx.x * rows;
-    float *room = (float *)shared, *x = carve(room, rows * c);
+    const unsigned c = widths<C>::channels(), first = blockIdx.x * P;
+    float *room = (float *)shared, *x = carve(room, P * c);
     const float *encoded = a.encoded + (size_t)blockIdx.y * s.n_positions * c;
-    layer<C, 3, C, rows, true> down;
+    layer<C, 3, C, P, true> down;
     time_stage<C, P> stage;
-    down.fetch(a.down, 3 * c, c, c);
+    down.fetch(a.down);
     stage.fetch_slot(s);
-    stage.fetch_mixing(s, a.follow.time[0]);
+    stage.fetch_mixing(a.follow.time[0]);
     stage.fetch_in(s, a.follow.time[0], first);
     await_with(a, down.fetched() | stage.gate.fetched() | stage.proj.fetched() | stage.in.fetched());
     down.run([&](unsigned r, unsigned i,

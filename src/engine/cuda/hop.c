@@ -75,15 +75,15 @@ static double mean_of(const float *row, unsigned n) {
 
 /* Weights behind a norm are shifted to a sum of 0, which removes the mean of their inputs. */
 static struct hop_linear packed(struct layout *l, const struct op *op, bool gate) {
-    const unsigned n_in = op->linear->n_in, n_out = op->linear->n_out;
+    const unsigned n_in = op->linear->n_in, n_out = op->linear->n_out, c = l->shape->channels;
     float *weight, *bias;
-    struct hop_linear to = {.weight = arena_place(l->a, hop_packed(l->shape, n_in, n_out), &weight),
+    struct hop_linear to = {.weight = arena_place(l->a, hop_packed(c, n_in, n_out), &weight),
                             .bias = arena_place(l->a, n_out, &bias),
                             .prelu = op->prelu ? arena_copy(l->a, op->prelu, n_out) : NULL};
     for (unsigned o = 0; weight && o < n_out; o++) {
         const unsigned place = gate ? gate_place(o, n_out) : o;
         const float *row = op->linear->weight + (size_t)o * n_in;
-        hop_pack(weight, l->shape, n_in, n_out, place, row, op->of == LINEAR_OF_NORM ? mean_of(row, n_in) : 0);
+        hop_pack(weight, c, n_in, n_out, place, row, op->of == LINEAR_OF_NORM ? mean_of(row, n_in) : 0);
         bias[place] = op->linear->bias ? op->linear->bias[o] : 0;
     }
     return to;
@@ -105,39 +105,20 @@ static void dense_layout(struct layout *l, struct hop_dense *d) {
     }
 }
 
-static void mamba_layout(struct layout *l, struct hop_time *t) {
-    const struct hop_shape *s = l->shape;
-    t->select = linear(l, LINEAR_OF_MAP);
-    const struct op *op = next(l, OP_SCAN, LINEAR_OF_MAP);
-    t->step.weight = arena_transposed(l->a, op->linear->weight, s->d_inner, s->step_rank, s->d_inner);
-    t->step.bias = arena_copy(l->a, op->linear->bias, s->d_inner);
-    t->decay = arena_decay(l->a, op->decay, s->d_inner, s->d_state);
-    t->pass = arena_copy(l->a, op->pass, s->d_inner);
-}
-
-static void mamba2_layout(struct layout *l, struct hop_time *t) {
-    const unsigned heads = l->shape->d_inner / l->shape->head_dim;
-    const struct op *op = next(l, OP_SSD, LINEAR_OF_MAP);
-    t->decay = arena_decay(l->a, op->decay, heads, 1);
-    t->pass = arena_copy(l->a, op->pass, heads);
-}
-
 static void time_layout(struct layout *l, struct hop_time *t, const float **skip) {
     const struct hop_shape *s = l->shape;
     t->gate = gate_layout(l);
     t->proj = linear(l, LINEAR_OF_GATE);
     t->in = linear(l, LINEAR_OF_NORM);
-    if (s->d_conv) {
-        const struct op *conv = next(l, OP_CONV, LINEAR_OF_MAP);
-        t->conv_taps = arena_copy(l->a, conv->taps, (size_t)s->d_conv * s->d_seen);
-        t->conv_bias = arena_copy(l->a, conv->bias, s->d_seen);
-    }
-    switch (s->mixer) {
-    case HOP_MAMBA: mamba_layout(l, t); break;
-    case HOP_MAMBA2: mamba2_layout(l, t); break;
-    case HOP_GRU: t->state = packed(l, next(l, OP_GRU, LINEAR_OF_MAP), false); break;
-    case HOP_LSTM: t->state = packed(l, next(l, OP_LSTM, LINEAR_OF_MAP), false); break;
-    }
+    const struct op *conv = next(l, OP_CONV, LINEAR_OF_MAP);
+    t->conv_taps = arena_copy(l->a, conv->taps, (size_t)s->d_conv * s->d_inner);
+    t->conv_bias = arena_copy(l->a, conv->bias, s->d_inner);
+    t->select = linear(l, LINEAR_OF_MAP);
+    const struct op *scan = next(l, OP_SCAN, LINEAR_OF_MAP);
+    t->step.weight = arena_transposed(l->a, scan->linear->weight, s->d_inner, s->step_rank, s->d_inner);
+    t->step.bias = arena_copy(l->a, scan->linear->bias, s->d_inner);
+    t->decay = arena_decay(l->a, scan->decay, s->d_inner, s->d_state);
+    t->pass = arena_copy(l->a, scan->pass, s->d_inner);
     const struct op *out = next(l, OP_LINEAR, LINEAR_OF_MAP);
     t->out = packed(l, out, false);
     if (out->skip)
@@ -157,7 +138,7 @@ static void freq_layout(struct layout *l, struct hop_freq *f, const float **skip
     f->proj = linear(l, LINEAR_OF_MAP);
     f->up = linear(l, LINEAR_OF_NORM);
     f->taps = arena_place(l->a, (size_t)s->n_segments * HOP_TAPS * c * 2, &taps);
-    f->mix.weight = arena_place(l->a, hop_packed(s, c, width), &mix);
+    f->mix.weight = arena_place(l->a, hop_packed(c, c, width), &mix);
     f->mix.bias = arena_place(l->a, width, &bias);
     for (unsigned p = 0; p < s->n_kernels; p++) {
         const struct op *prime = next(l, OP_PRIME, LINEAR_OF_MAP);
@@ -167,7 +148,7 @@ static void freq_layout(struct layout *l, struct hop_freq *f, const float **skip
             to[2 * k + 1] = prime->taps[k];
         }
         for (unsigned o = 0; taps && o < c; o++) {
-            hop_pack(mix, s, c, width, p * c + o, prime->linear->weight + (size_t)o * c, 0);
+            hop_pack(mix, c, c, width, p * c + o, prime->linear->weight + (size_t)o * c, 0);
             bias[p * c + o] = prime->linear->bias[o];
         }
     }
@@ -228,9 +209,8 @@ static void weights_layout(struct arena *a, const struct model *m, const struct 
 /* ---- memory ---- */
 
 _Static_assert((int)HOP_MAX_DEPTH == MODEL_MAX_DEPTH && (int)HOP_MAX_KERNELS == MODEL_MAX_KERNELS &&
-                   (int)HOP_MAX_TIME == MODEL_MAX_LAYERS && (int)HOP_LSTM == MODEL_LSTM && (int)HOP_GRU == MODEL_GRU &&
-                   (int)HOP_MAMBA2 == MODEL_MAMBA2 && (int)HOP_LOUDEST == ENGINE_LOUDEST,
-               "the kernels' limits and mixers are the model's");
+                   (int)HOP_MAX_TIME == MODEL_MAX_LAYERS && (int)HOP_LOUDEST == ENGINE_LOUDEST,
+               "the kernels' limits are the model's");
 
 static struct hop_shape shape_of(const struct model_config *g) {
     struct hop_shape s = {.window = g->window,
@@ -248,9 +228,6 @@ static struct hop_shape shape_of(const struct model_config *g) {
                           .d_state = g->d_state,
                           .d_conv = g->d_conv,
                           .step_rank = g->step_rank,
-                          .mixer = (enum hop_mixer)g->mixer,
-                          .head_dim = g->head_dim,
-                          .d_seen = model_convolved(g),
                           .n_ring = (1u << g->depth) + 1,
                           .scale = g->scale,
                           .compression = g->compression,
@@ -268,21 +245,21 @@ static struct hop_shape shape_of(const struct model_config *g) {
         }
         s.first_segment[k + 1] = s.n_segments;
     }
-    const size_t frame = (size_t)g->n_half * g->channels, n_layers = (size_t)g->n_blocks * g->n_time;
-    const bool convolves = g->d_conv > 0;
-    const size_t inner = (size_t)g->n_half * g->d_inner, rings = (size_t)g->depth * s.n_ring;
+    const size_t frame = (size_t)g->n_half * g->channels, rings = (size_t)g->depth * s.n_ring,
+                 inner = (size_t)g->n_blocks * g->n_time * g->n_half * g->d_inner;
     s.overlap = s.past + g->window - g->hop;
     s.encoder = s.overlap + g->synthesis - g->hop;
     s.mask = s.encoder + rings * g->n_positions * g->channels;
     s.phase = s.mask + rings * frame;
     s.conv = s.phase + rings * frame;
-    s.scan = s.conv + (convolves ? n_layers * (g->d_conv - 1) * g->n_half * s.d_seen : 0);
-    s.cell = s.scan + n_layers * (convolves ? g->d_state : 1) * inner;
-    s.n_state = s.cell + (g->mixer == MODEL_LSTM ? n_layers * inner : 0);
+    s.scan = s.conv + (g->d_conv - 1) * inner;
+    s.n_state = s.scan + g->d_state * inner;
     return s;
 }
 
 bool cuda_hop_fits(const struct model *m) {
+    if (model_config(m)->mixer != MODEL_MAMBA)
+        return false;
     const struct hop_shape s = shape_of(model_config(m));
     return hop_fits(&s);
 }
@@ -319,7 +296,7 @@ static int allocate_host(struct engine_hop *h) {
     n->n_freq = g->n_freq;
     n->shape = shape_of(g);
     h->n_batches = h->head.common.n_streams < HOP_MAX_SLOTS ? h->head.common.n_streams : HOP_MAX_SLOTS;
-    h->n_frames = n->shape.n_ring * (g->d_conv ? g->d_conv - 1 : 1);
+    h->n_frames = n->shape.n_ring * (g->d_conv - 1);
     return 0;
 }
 
@@ -391,19 +368,11 @@ static int make_graph(struct engine_hop *h, unsigned n_slots, cudaGraphExec_t *r
 }
 
 static int make_graphs(struct engine_hop *h, struct err *err) {
-    const struct hop_shape *s = &h->net.shape;
-    size_t needed;
-    int code, most;
+    int code;
     if ((code = cudaStreamCreateWithFlags(&h->stream, cudaStreamNonBlocking)) ||
-        (code = cudaEventCreateWithFlags(&h->finished, cudaEventBlockingSync | cudaEventDisableTiming)) ||
-        (code = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, h->head.device)))
+        (code = cudaEventCreateWithFlags(&h->finished, cudaEventBlockingSync | cudaEventDisableTiming)))
         return cuda_failed(err, code, "cannot prepare the GPU");
-    code = hop_prepare(&h->net, &needed);
-    if (needed > (size_t)most)
-        return err_set(err, -ENOTSUP,
-                       "engine cuda: %s: channels = %u with %u kernels needs %zu KiB of shared memory, the GPU has %d",
-                       model_name(h->head.common.model), s->channels, s->n_kernels, needed / 1024, most / 1024);
-    if (code)
+    if ((code = hop_prepare(&h->net)))
         return cuda_failed(err, code, "cannot prepare the kernels");
     for (unsigned i = 0; i < h->n_batches; i++)
         if ((code = make_graph(h, i + 1, &h->batches[i].graph)))
