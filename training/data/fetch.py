@@ -1,7 +1,7 @@
 """Fetch recordings from public repositories: python3 -m training.data.fetch OUT TABLE [--source NAME...]
 
-training/recordings.tsv.xz names every recording of `originals 3` in models/sources.tsv whose licence is not in doubt
-(column `spdx`), with its repository on GitHub, commit and path. OUT/KIND/SOURCE/SPEAKER/FILE gets what originals.py
+training/recordings.tsv.xz names every recording of `SETS` in models/sources.tsv whose licence is not in doubt (column
+`spdx`), with its repository on GitHub, commit and path. OUT/KIND/SOURCE/SPEAKER/FILE gets what originals.py
 reads, and TABLE its sources with their licences. Each commit is fetched alone, into a folder that is then removed; what
 can no longer be had is named.
 """
@@ -17,6 +17,7 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 RECORDINGS = os.path.join(HERE, '..', 'recordings.tsv.xz')
 SOURCES = os.path.join(HERE, '..', '..', 'models', 'sources.tsv')
+SETS = 'originals 3', 'originals 4'
 
 
 def rows(file):
@@ -63,7 +64,7 @@ def main():
     with open(SOURCES) as f, open(a.table, 'w') as table:
         print('source', 'use', 'licence', sep='\t', file=table)
         for r in rows(f):
-            if r['set'] == 'originals 3' and r['spdx'] != 'NOASSERTION':
+            if r['set'] in SETS and r['spdx'] != 'NOASSERTION':
                 print(r['source'], 'train', r['spdx'], sep='\t', file=table)
     lost = 0
     for (repository, commit), files in itertools.groupby(wanted, lambda r: (r['repository'], r['commit'])):

@@ -26,7 +26,7 @@ def test_every_source_has_a_licence():
 
 def test_what_is_fetched_is_free_and_not_held_out():
     with open(fetch.SOURCES) as f:
-        free = {r['source'] for r in table(f) if r['set'] == 'originals 3' and r['spdx'] != 'NOASSERTION'}
+        free = {r['source'] for r in table(f) if r['set'] in fetch.SETS and r['spdx'] != 'NOASSERTION'}
     with lzma.open(fetch.RECORDINGS, 'rt') as f:
         wanted = table(f)
     for r in wanted:

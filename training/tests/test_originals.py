@@ -74,6 +74,13 @@ def spoken(seed, rate=16000, seconds=1.5):
     return .1 * np.select([sounds == i for i in range(3)], bands)
 
 
+@pytest.mark.parametrize('source, taken', [('s', True), ('cv-s', False)])
+def test_a_microphone_at_home_has_to_be_quieter(run, source, taken):
+    x = bursts(16000, 8000)
+    x += np.random.default_rng(1).standard_normal(len(x)) * level(x, 16000) * 10 ** (-31 / 20)
+    assert len(run({f'speech/{source}/a/1.wav': (x, 16000)}, {source: 'train'})) == taken
+
+
 @pytest.mark.parametrize('snr_db, taken', [(60, True), (26, True), (15, False)])
 def test_words_without_a_pause_are_not_taken_for_noisy(run, snr_db, taken):
     x = spoken(0)
@@ -113,12 +120,14 @@ def test_laughter_among_noise_is_a_voice(run):
 
 def test_a_narrator_has_a_share_and_files_are_small(run, tmp_path, monkeypatch):
     monkeypatch.setattr(originals, 'PART', 1000)
-    monkeypatch.setattr(originals, 'MINUTES', {'speech': 3 / 60})
+    monkeypatch.setattr(originals, 'MINUTES', 3 / 60)
 
     def run_here(args, check):
         monkeypatch.setattr(sys, 'argv', [str(a) for a in args[2:]])
         originals.main()
     monkeypatch.setattr(subprocess, 'run', run_here)
-    rows = run({f'speech/s/a/{i}.wav': (bursts(16000, 8000, i), 16000) for i in range(4)}, {'s': 'train'})
-    assert [(r['file'], r['start_sample']) for r in rows] == [('speech_wide_0.flac', '0'), ('speech_wide_1.flac', '0')]
-    assert (tmp_path / 'out/sources.tsv').read_text().splitlines()[1].split('\t')[:4] == ['s', 'CC0', '2', '1']
+    rows = run({f'speech/s/{who}/{i}.wav': (bursts(16000, 8000, i), 16000) for who in 'a-' for i in range(4)},
+               {'s': 'train'})
+    assert [r['speaker_or_clip'] for r in rows] == ['-'] * 4 + ['a'] * 2
+    assert [(r['file'], r['start_sample']) for r in rows] == [(f'speech_wide_{i}.flac', '0') for i in range(6)]
+    assert (tmp_path / 'out/sources.tsv').read_text().splitlines()[1].split('\t')[:4] == ['s', 'CC0', '6', '2']

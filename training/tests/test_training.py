@@ -1,6 +1,7 @@
 """The training loop on a CPU at toy size."""
 import math
 import os
+import time
 import shutil
 
 import numpy as np
@@ -175,6 +176,20 @@ def test_resumed_processes_draw_clips_of_their_own(tmp_path, monkeypatch):
     states = [resumed(rank, str(tmp_path)) for rank in (0, 1, 2)]
     assert torch.equal(states[0], mixer.gen.get_state())
     assert not any(torch.equal(states[a], states[b]) for a, b in ((0, 1), (0, 2), (1, 2)))
+
+
+def late(rank, out):
+    os.environ |= dict(RANK=str(rank), WORLD_SIZE='2', MASTER_ADDR='127.0.0.1', MASTER_PORT='29518')
+    torch.distributed.init_process_group('gloo')
+    time.sleep(2 * rank)
+    ready = time.time()
+    torch.save([train.Clock(0, 'cpu').start, ready], f'{out}{rank}.pt')
+
+
+def test_the_clock_starts_when_all_processes_are_ready(tmp_path):
+    torch.multiprocessing.spawn(late, (str(tmp_path / 'rank'),), nprocs=2)
+    (first, _), (second, last) = (torch.load(tmp_path / f'rank{i}.pt') for i in (0, 1))
+    assert first >= last and second >= last
 
 
 def test_two_processes_stay_together(tmp_path):
