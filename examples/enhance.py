@@ -35,16 +35,26 @@ def set_controls(handle, stream, strength=1, floor_db=-np.inf, low_cut_hz=70, le
         raise ValueError('a control is out of its range')
 
 
+def process(handle, y):
+    """Enhances y, float32 [channels][samples] and contiguous, in place; late by the delay."""
+    rows = (c_void_p * len(y))(*(row.ctypes.data for row in y))
+    if (code := lib.primeknet_process(handle, rows, rows, c_size_t(y.shape[1]))) < 0:
+        raise OSError(-code, 'the engine failed')
+
+
 def enhance(x, model='base', engine='auto', **controls):
-    """x: float32 array [channels][samples] at 48 kHz. Returns the same, enhanced and aligned."""
+    """x: float32 array [channels][samples] at 48 kHz. Returns the same, enhanced and aligned. The network hears the
+    first ten seconds beforehand, and knows the voice and the noise when it starts over."""
     handle = open_model(model, engine=engine.encode(), n_channels=len(x))
     delay = lib.primeknet_get_delay(handle)
     y = np.ascontiguousarray(np.pad(x, ((0, 0), (0, delay))), dtype=np.float32)
     for stream in range(len(x)):
         set_controls(handle, stream, **controls)
-    rows = (c_void_p * len(y))(*(row.ctypes.data for row in y))
-    code = lib.primeknet_process(handle, rows, rows, c_size_t(y.shape[1]))
-    lib.primeknet_close(handle)
-    if code < 0:
-        raise OSError(-code, 'the engine failed')
+    try:
+        process(handle, np.array(x[:, :10 * 48000], np.float32))
+        for stream in range(len(x)):
+            lib.primeknet_pause(handle, stream)
+        process(handle, y)
+    finally:
+        lib.primeknet_close(handle)
     return y[:, delay:]

@@ -370,13 +370,21 @@ int primeknet_set_threads(struct primeknet *p, unsigned n) {
     return p && n > 0 ? engine_threads(p->engine, n) : -EINVAL;
 }
 
-int primeknet_reset(struct primeknet *p, unsigned stream) {
+static int start_over(struct primeknet *p, unsigned stream, void (*how)(struct engine *e, unsigned stream)) {
     if (!p || stream >= engine_streams(p->engine))
         return -EINVAL;
     clear(p, &p->streams[stream]);
     if (!p->lost)
-        engine_reset(p->engine, stream);
+        how(p->engine, stream);
     return 0;
+}
+
+int primeknet_reset(struct primeknet *p, unsigned stream) {
+    return start_over(p, stream, engine_reset);
+}
+
+int primeknet_pause(struct primeknet *p, unsigned stream) {
+    return start_over(p, stream, engine_pause);
 }
 
 float primeknet_get_voice(const struct primeknet *p, unsigned stream) {

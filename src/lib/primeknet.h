@@ -23,7 +23,7 @@
  * docs/library.md is the guide; docs/model-format.md defines the network, which is based on PrimeK-Net (arXiv
  * 2502.19906) and Mamba (arXiv 2312.00752).
  *
- * Threads: handles are independent of each other. On one handle, call primeknet_process and primeknet_reset from one
+ * Threads: handles are independent of each other. On one handle, call primeknet_process, primeknet_reset and primeknet_pause from one
  * thread at a time, primeknet_close and primeknet_set_threads only while no other call is running, and all other
  * functions from any thread at any time.
  *
@@ -140,6 +140,9 @@ int primeknet_set_threads(struct primeknet *p, unsigned n);
 
 /* Resets a stream to its initial state, and keeps its controls. Returns 0 or -EINVAL. */
 int primeknet_reset(struct primeknet *p, unsigned stream);
+/* The same, but keeps what the network remembers of the voice and the noise: for sound after a pause, or for a
+ * recording whose beginning it has already heard, which it then enhances better. Returns 0 or -EINVAL. */
+int primeknet_pause(struct primeknet *p, unsigned stream);
 
 /* Returns the probability, 0 to 1, that the last hop of the stream's output is speech; above 0.5, somebody is probably
  * speaking. NAN: unknown, because no hop is complete yet, the strength is 0, or there is no such stream. A high floor

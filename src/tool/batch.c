@@ -33,6 +33,7 @@ struct arguments {
     char **words; /* terminated by NULL */
     const char *out, *model, *engine;
     struct primeknet_controls controls;
+    bool cold;
 };
 
 struct file {
@@ -225,7 +226,7 @@ static void file_done(struct batch *b, int code, const struct err *err) {
 static void *work(void *data) {
     struct batch *b = data;
     const struct arguments *a = b->args;
-    struct enhancer e = {.like = b->first, .controls = a->controls, .stop = &interrupted};
+    struct enhancer e = {.like = b->first, .controls = a->controls, .cold = a->cold, .stop = &interrupted};
     for (size_t i; !interrupted && (i = atomic_fetch_add(&b->next, 1)) < b->n;) {
         struct file *f = &b->files[i];
         struct err err;
@@ -280,7 +281,8 @@ static int parse(struct arguments *a, const struct cli_call *call) {
     *a = (struct arguments){.words = call->words,
                             .out = cli_option(call, 'o'),
                             .model = model ? model : "base",
-                            .engine = engine ? engine : "auto"};
+                            .engine = engine ? engine : "auto",
+                            .cold = cli_option(call, 'c')};
     if (!a->out && call->n_words < 2)
         return cli_misuse(call->command, "OUT is missing");
     if (!a->out && call->n_words > 2)
@@ -390,7 +392,8 @@ const struct cli_command enhance_command = {
                 {'f', "floor", "D", .kind = CLI_VALUE, .help = "lowest gain in dB, from -60 to 0, or off"},
                 {'l', "low-cut", "F", .help = "remove frequencies below this, 0 (off) to 300 Hz"},
                 {'L', "level", "L", .kind = CLI_VALUE,
-                 .help = "loudness to bring speech to, -32 to -14 LUFS; auto: -23; default: off"}},
+                 .help = "loudness to bring speech to, -32 to -14 LUFS; auto: -23; default: off"},
+                {'c', "cold-start", .help = "start as a live stream does, without hearing the beginning first"}},
     .about = "Enhances the speech in IN, any file that libsndfile reads, and writes OUT with the same rate, channels,\n"
              "length and tags, without delay; the extension of OUT determines the format. With --out each FILE is\n"
              "written to DIR under its own name, and so is each sound file in a FOLDER and its subfolders; as many\n"

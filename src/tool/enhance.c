@@ -1,8 +1,9 @@
 /* enhance.c - enhances one sound file.
  *
- * Each channel is a stream of one handle of the library. Blocks are read, resampled to the model's rate, enhanced,
- * resampled back, limited and written. The delay of library and limiter is dropped at the start, and compensated with
- * silence at the end. */
+ * Each channel is a stream of one handle of the library. The network hears the beginning of the file twice: when it
+ * starts over, it knows the voice and the noise. Blocks are read, resampled to the model's rate, enhanced, resampled
+ * back, limited and written. The delay of library and limiter is dropped at the start, and compensated with silence at
+ * the end. */
 #include "tool/enhance.h"
 
 #include "tool/limiter.h"
@@ -21,6 +22,8 @@
 /* Hops of all channels per call of the library: many for a GPU, which computes them together; few for a processor,
  * which then starts sooner and keeps them in its cache. */
 enum { hops_on_gpu = 1536, hops_on_cpu = 64, most_channels = 64 };
+/* The beginning, in seconds, and how many samples of all channels it has at most. */
+enum { beginning_s = 10, most_of_beginning = 16 << 20 };
 
 /* Interleaved frames waiting for the next step. */
 struct frames {
@@ -41,7 +44,7 @@ struct job {
     size_t block;                 /* frames read and given to the library at once: whole hops */
     float *samples;               /* [channels][block] ... */
     float *planes[most_channels]; /* ... and where each channel begins; NULL for streams without one */
-    struct frames at_model, enhanced, at_file;
+    struct frames beginning, at_model, enhanced, at_file;
     size_t drop_model, drop_file; /* frames still to be dropped for the delays of library and limiter */
     uint64_t n_written;
     float steps; /* quantisation steps of `out`, see steps_per_unit */
@@ -132,19 +135,25 @@ static int engine_failed(struct job *j, int code) {
     return code;
 }
 
+/* Enhances the next complete hops, at most a block of them, in j->planes. Returns how many frames, or a negative errno.
+ */
+static int enhance_block(struct job *j) {
+    const unsigned channels = j->in.info.channels, hop = primeknet_get_hop(j->by->opened);
+    const size_t ready = j->at_model.n / hop * hop, n = ready < j->block ? ready : j->block;
+    for (unsigned c = 0; c < channels; c++)
+        for (size_t i = 0; i < n; i++)
+            j->planes[c][i] = j->at_model.data[i * channels + c];
+    frames_drop(&j->at_model, n, channels);
+    const int code = n ? primeknet_process(j->by->opened, (const float *const *)j->planes, j->planes, n) : 0;
+    return code < 0 ? engine_failed(j, code) : (int)n;
+}
+
 /* Enhances, resamples, limits and writes all complete hops. */
 static int run_hops(struct job *j) {
-    const unsigned channels = j->in.info.channels, hop = primeknet_get_hop(j->by->opened);
+    const unsigned channels = j->in.info.channels;
     int code;
-    for (size_t n; (n = j->at_model.n / hop * hop) > 0;) {
-        if (n > j->block)
-            n = j->block;
-        for (unsigned c = 0; c < channels; c++)
-            for (size_t i = 0; i < n; i++)
-                j->planes[c][i] = j->at_model.data[i * channels + c];
-        frames_drop(&j->at_model, n, channels);
-        if ((code = primeknet_process(j->by->opened, (const float *const *)j->planes, j->planes, n)) < 0)
-            return engine_failed(j, code);
+    while ((code = enhance_block(j)) > 0) {
+        const size_t n = (size_t)code;
         float *room = frames_grow(&j->enhanced, n, channels);
         if (!room)
             return out_of_memory(j);
@@ -166,7 +175,7 @@ static int run_hops(struct job *j) {
         if ((code = write_ready(j)) < 0)
             return code;
     }
-    return 0;
+    return code;
 }
 
 /* Processes n frames of the file, or of the silence appended to it. */
@@ -175,10 +184,42 @@ static int take(struct job *j, const float *data, size_t n) {
     return code < 0 ? code : run_hops(j);
 }
 
+/* Reads the beginning of the file into j->beginning, and lets the network hear it. `data` has room for a block. */
+static int hear_beginning(struct job *j, float *data) {
+    const unsigned channels = (unsigned)j->in.info.channels;
+    size_t most = (size_t)beginning_s * (size_t)j->in.info.samplerate;
+    if (most > most_of_beginning / channels)
+        most = most_of_beginning / channels;
+    int code = 0, n = 1;
+    while (code == 0 && j->beginning.n < most) {
+        const size_t left = most - j->beginning.n;
+        if ((n = sound_in_read(&j->in, data, (int)(left < j->block ? left : j->block), j->err)) <= 0)
+            break;
+        if ((code = append(j, &j->beginning, NULL, 1, data, (size_t)n)) == 0)
+            code = append(j, &j->at_model, j->to_model, 1 / file_per_model(j), data, (size_t)n);
+        while (code == 0 && (code = enhance_block(j)) > 0)
+            code = 0;
+        if (*j->by->stop)
+            code = -EINTR;
+    }
+    if (j->to_model)
+        soxr_clear(j->to_model);
+    j->at_model.n = 0;
+    for (unsigned c = 0; c < channels; c++)
+        primeknet_pause(j->by->opened, c);
+    return n < 0 ? n : code;
+}
+
 static int run(struct job *j, _Atomic float *share) {
     const unsigned channels = (unsigned)j->in.info.channels, hop = primeknet_get_hop(j->by->opened);
     float *data = malloc(j->block * channels * sizeof *data);
     int code = data ? 0 : out_of_memory(j), n;
+    if (code == 0 && !j->by->cold)
+        code = hear_beginning(j, data);
+    for (size_t at = 0; code == 0 && at < j->beginning.n; at += (size_t)n) {
+        n = (int)(j->beginning.n - at < j->block ? j->beginning.n - at : j->block);
+        code = take(j, j->beginning.data + at * channels, (size_t)n);
+    }
     while (code == 0 && (n = sound_in_read(&j->in, data, (int)j->block, j->err)) != 0) {
         code = n < 0 ? n : take(j, data, (size_t)n);
         *share = sound_in_share(&j->in);
@@ -295,6 +336,7 @@ static void close_all(struct job *j) {
     soxr_delete(j->to_file);
     limiter_free(j->limiter);
     free(j->samples);
+    free(j->beginning.data);
     free(j->at_model.data);
     free(j->enhanced.data);
     free(j->at_file.data);

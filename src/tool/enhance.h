@@ -8,10 +8,12 @@
 #include "lib/primeknet.h"
 
 #include <stdatomic.h>
+#include <stdbool.h>
 
 struct enhancer {
     const struct primeknet *like; /* has the model and engine to use */
     struct primeknet_controls controls;
+    bool cold;                /* starts each file as a live stream, without hearing its beginning first */
     const atomic_int *stop;   /* a nonzero value stops enhance_file */
     struct primeknet *opened; /* NULL at first; kept from file to file ... */
     unsigned n_streams;       /* ... with enough streams for the files so far */

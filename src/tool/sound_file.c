@@ -330,7 +330,7 @@ static int check_samples(const struct sound_in *f, const float *frames, sf_count
 int sound_in_read(struct sound_in *f, float *frames, int n, struct err *err) {
     sf_count_t got;
     do {
-        if (!f->file)
+        if (!f->file || f->ended)
             return 0;
         got = sf_readf_float(f->file, frames, n);
         if (f->bytes.error)
@@ -344,6 +344,7 @@ int sound_in_read(struct sound_in *f, float *frames, int n, struct err *err) {
         return code;
     f->n_read += (uint64_t)got;
     f->n_of_part += (uint64_t)got;
+    f->ended = got == 0;
     if (got == 0 && !f->n_read)
         return err_set(err, -EINVAL,
                        f->container.faults ? "%s: cannot be read: the sound is damaged" : "%s: contains no sound",

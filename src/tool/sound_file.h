@@ -35,6 +35,7 @@ struct sound_in {
     struct container container;
     size_t part;
     sf_count_t frames_of_part;
+    bool ended;               /* there are no more frames */
     uint64_t n_of_part, size; /* frames read of it; bytes of all earlier parts */
     struct sound_bytes bytes;
     struct stat st;
@@ -43,8 +44,8 @@ struct sound_in {
 /* Opens a file for reading and scans it. Copies a pipe to a scratch file first, unless *stop (stop may be NULL) becomes
  * nonzero. f must not be moved. Returns 0 or a negative errno, -EINTR after *stop. */
 int sound_in_open(struct sound_in *f, const char *path, const atomic_int *stop, struct err *err);
-/* Reads at most n frames. Returns their number, 0 at the end, or a negative errno. A sample that is NaN or far beyond
- * full scale is an error. */
+/* Reads at most n frames. Returns their number, 0 at the end and in each later call, or a negative errno. A sample that
+ * is NaN or far beyond full scale is an error. */
 int sound_in_read(struct sound_in *f, float *frames, int n, struct err *err);
 float sound_in_share(const struct sound_in *f); /* the share of its bytes read so far, 0 to 1 */
 /* Returns why the file could not be read completely so far, such as "is cut short". NULL: nothing is missing. */

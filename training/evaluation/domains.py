@@ -39,12 +39,12 @@ def of_half(rows, half):
 
 
 def run_model(model, folder, files, primeknet):
-    """Enhances those of the files that are missing in the folder."""
+    """Enhances those of the files that are missing in the folder, each as a live stream."""
     os.makedirs(folder, exist_ok=True)
     missing = [f for f in files if not os.path.exists(os.path.join(folder, os.path.basename(f)))]
     if missing:
-        subprocess.run([primeknet, 'enhance', '--model', model, '--engine', 'cpu', '--out', folder, *missing],
-                       check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([primeknet, 'enhance', '--cold-start', '--model', model, '--engine', 'cpu', '--out', folder,
+                        *missing], check=True, stdout=subprocess.DEVNULL)
 
 
 def fill(path, known, jobs, columns, processes):

@@ -391,6 +391,42 @@ START_TEST(a_stream_that_is_reset_is_fresh) {
 }
 END_TEST
 
+/* What the library gives for x after the engine has heard all of it, and paused. */
+START_TEST(a_stream_that_is_paused_remembers) {
+    struct primeknet *p = open_handle(WIDE, 1, 1);
+    const unsigned hop = primeknet_get_hop(p);
+    const size_t n = (size_t)N_HOPS * hop;
+    float *x = noise(n), *y = get(n, sizeof *y), *wanted = get(n, sizeof *wanted);
+    float *afresh = engine_output(WIDE, fresh, x, n);
+    struct err err;
+    struct model *model;
+    struct engine *e;
+    ck_assert_msg(model_load(&model, WIDE, &err) == 0, "%s", err.text);
+    const struct engine_options options = {.name = "cpu", .n_streams = 1, .max_hops = 1};
+    ck_assert_msg(engine_open(&e, &options, model, &err) == 0, "%s", err.text);
+    engine_control(e, 0, fresh);
+    const struct engine_job job = {.n_hops = N_HOPS, .in = x, .out = wanted};
+    ck_assert_int_eq(engine_process(e, &job, 1), 0);
+    engine_pause(e, 0);
+    ck_assert_int_eq(engine_process(e, &job, 1), 0);
+    engine_close(e);
+    model_free(model);
+
+    ck_assert_int_eq(primeknet_process(p, &(const float *){x}, &y, n), 0);
+    ck_assert_int_eq(primeknet_pause(p, 0), 0);
+    ck_assert_int_eq(primeknet_process(p, &(const float *){x}, &y, n), 0);
+    check_later(y, wanted, n, hop - 1);
+    ck_assert_mem_ne(afresh, wanted, n * sizeof *wanted);
+    ck_assert_int_eq(primeknet_pause(p, 1), -EINVAL);
+    ck_assert_int_eq(primeknet_pause(NULL, 0), -EINVAL);
+    free(x);
+    free(y);
+    free(wanted);
+    free(afresh);
+    primeknet_close(p);
+}
+END_TEST
+
 START_TEST(nan_counts_as_0) {
     struct primeknet *p = open_handle(WIDE, 2, 1);
     const size_t n = (size_t)N_HOPS * primeknet_get_hop(p);
@@ -673,6 +709,7 @@ int main(void) {
     tcase_add_test(t, controls_are_the_engines);
     tcase_add_test(t, channels_are_levelled_together);
     tcase_add_test(t, a_stream_that_is_reset_is_fresh);
+    tcase_add_test(t, a_stream_that_is_paused_remembers);
     tcase_add_test(t, nan_counts_as_0);
     tcase_add_test(t, failed_opens_report_why);
     tcase_add_test(t, programs_built_for_later_versions_work);
