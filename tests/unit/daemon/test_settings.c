@@ -1144,8 +1144,8 @@ START_TEST(shipped_file_is_the_defaults) {
     ck_assert_msg(settings_load(&shipped, SHIPPED, &err) == 0, "%s", err.text);
     assert_same_values(&shipped, &none);
     for (int i = 0; i < N_SETTINGS; i++) /* those of the preset would replace another preset: they stand as comments */
-        ck_assert_msg((shipped.lines[i] > 0) == (i < SETTING_strength || i > SETTING_low_cut_hz), "%s",
-                      settings_name(i));
+        ck_assert_msg((shipped.lines[i] > 0) == (i < SETTING_strength || i > SETTING_low_cut_hz),
+                      "etc/primeknet.conf.in sets %s: %d", settings_name(i), shipped.lines[i] > 0);
     const char *text = content(SHIPPED);
     ck_assert(strstr(text, "\n# strength = 1\n") && strstr(text, "\n# floor_db = \"off\"\n") &&
               strstr(text, "\n# low_cut_hz = 70\n"));
