@@ -65,6 +65,16 @@ void write_header(json_t *h, size_t n_header) {
     json_decref(h);
 }
 
+void write_metadata(const char *key, const char *value) {
+    size_t n;
+    json_t *h = header(&n), *m = json_object_get(h, "__metadata__");
+    if (value)
+        json_object_set_new(m, key, json_string(value));
+    else
+        json_object_del(m, key);
+    write_header(h, n);
+}
+
 /* Returns the file offset of one float of a tensor. */
 static size_t place_of(const char *name, size_t index) {
     size_t n;

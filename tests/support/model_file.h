@@ -20,6 +20,8 @@ void write_text(const char *text, const unsigned char *data, size_t n_data);
 json_t *header(size_t *n_header);
 /* Writes the copy with another header, and drops the reference to it. */
 void write_header(json_t *h, size_t n_header);
+/* Writes the copy with this key of the metadata changed; value NULL: without it. */
+void write_metadata(const char *key, const char *value);
 
 /* Returns one float of a tensor of the original. */
 float peek(const char *name, size_t index);

@@ -203,13 +203,7 @@ static const struct {
 };
 
 START_TEST(metadata_is_checked) {
-    size_t n;
-    json_t *h = header(&n), *m = json_object_get(h, "__metadata__");
-    if (metadata[_i].value)
-        json_object_set_new(m, metadata[_i].key, json_string(metadata[_i].value));
-    else
-        json_object_del(m, metadata[_i].key);
-    write_header(h, n);
+    write_metadata(metadata[_i].key, metadata[_i].value);
     char words[128];
     snprintf(words, sizeof words, "%s", metadata[_i].words);
     char *other = strchr(words, '|'); /* either will do */
