@@ -57,16 +57,21 @@ static bool always(void) {
 }
 
 /* Fastest first. */
+/* clang-format off */
 static const struct {
     bool (*runs)(void);
     const struct kernels *kernels;
 } table[] = {
 #ifdef __x86_64__
-    {has_fast_bf16, &kernels_avx512_bf16}, {has_vnni, &kernels_avx512_vnni}, {has_avx512, &kernels_avx512},
-    {has_avx_vnni, &kernels_avx_vnni},     {has_avx2, &kernels_avx2},
+    {has_fast_bf16, &kernels_avx512_bf16},
+    {has_vnni, &kernels_avx512_vnni},
+    {has_avx512, &kernels_avx512},
+    {has_avx_vnni, &kernels_avx_vnni},
+    {has_avx2, &kernels_avx2},
 #endif
     {always, &kernels_baseline},
 };
+/* clang-format on */
 
 const struct kernels *kernels_nth(unsigned n) {
     for (unsigned i = 0; i < sizeof table / sizeof *table; i++)

@@ -41,13 +41,12 @@ struct cli_option {
     bool required;
 };
 
+/* clang-format off */
 #define CLI_MODEL_OPTION \
-    { \
-        'm', "model", "NAME|FILE", .kind = CLI_MODEL, \
-                                   .help = "small, base (default), large, auto, or a .safetensors file" \
-    }
+    {'m', "model", "NAME|FILE", .kind = CLI_MODEL, .help = "small, base (default), large, auto, or a .safetensors file"}
 #define CLI_ENGINE_OPTION \
-    { 'e', "engine", "auto|cuda|cpu", .kind = CLI_ONE_OF, .help = "what runs the model; default: auto, the best" }
+    {'e', "engine", "auto|cuda|cpu", .kind = CLI_ONE_OF, .help = "what runs the model; default: auto, the best"}
+/* clang-format on */
 
 struct cli_call;
 

@@ -259,6 +259,7 @@ static bool insert(struct bytes *b) {
     return true;
 }
 
+/* clang-format off */
 static const struct {
     const char *name;
     bool (*make)(struct bytes *b); /* NULL: as it is; false: the format does not have that */
@@ -275,16 +276,12 @@ static const struct {
     {"damaged", damage, {0}, 3, .25, 1.03, "is damaged"},
     {"garbage in it", insert, {0}, 3, .4, 1.03, "is damaged"},
     {"a full disk", NULL, {.most_bytes = 8000}, 1, 0, 0, "cannot be written: File too large"},
-    {"a full disk, named parts",
-     NULL,
-     {.most_bytes = 8000, .denial = &no_tmpfile},
-     1,
-     0,
-     0,
+    {"a full disk, named parts", NULL, {.most_bytes = 8000, .denial = &no_tmpfile}, 1, 0, 0,
      "cannot be written: File too large"},
     {"named parts", NULL, {.denial = &no_tmpfile}, 0, 1, 1.03, ""},
     {"a failing fsync", NULL, {.denial = &no_fsync}, 1, 0, 0, "cannot be written: Input/output error"},
 };
+/* clang-format on */
 enum { N_FAULTS = sizeof faults / sizeof *faults };
 
 static void begin(int format) {
@@ -616,22 +613,17 @@ START_TEST(mp3_in_a_wav_is_whole) {
 END_TEST
 
 START_TEST(errors_say_what_to_do_with_other_files) {
+    /* clang-format off */
     static const struct {
         const char *name, *head, *says;
         size_t n;
     } others[] = {
-        {"a.m4a",
-         "\0\0\0\x20"
-         "ftypM4A \0\0\0\0",
-         "is an MP4 or M4A file, which libsndfile does not read", 16},
+        {"a.m4a", "\0\0\0\x20" "ftypM4A \0\0\0\0", "is an MP4 or M4A file, which libsndfile does not read", 16},
         {"a.wma", "\x30\x26\xb2\x75\x8e\x66\xcf\x11\xa6\xd9\0\xaa\0\x62\xce\x6c", "is a WMA or WMV file", 16},
         {"a.webm", "\x1a\x45\xdf\xa3\1\0\0\0\0\0\0\x1f\x42\x86\x81\1", "is a WebM or Matroska file", 16},
         {"a.aac", "\xff\xf1\x50\x80\x2e\x7f\xfc\x21\x4c\xa0\x82\0\0\0\0\0", "is an AAC file", 16},
         {"a.spx", "OggS\0\2\0\0\0\0\0\0\0\0ag\xe4\x84\0\0\0\0V\x17\\\x1e\1PSpeex   ", "is a Speex file", 36},
-        {"a.oga",
-         "OggS\0\2\0\0\0\0\0\0\0\0\x12"
-         "F\x88<\0\0\0\0\xcd\x36\xc3\xfe\1\x33\x7f"
-         "FLAC\1\0",
+        {"a.oga", "OggS\0\2\0\0\0\0\0\0\0\0\x12" "F\x88<\0\0\0\0\xcd\x36\xc3\xfe\1\x33\x7f" "FLAC\1\0",
          "is a FLAC stream in Ogg", 36},
         {"a.tta", "TTA1\1\0\1\0\x10\0\x80\xbb\0\0\0\x77", "is a True Audio file", 16},
         {"a.ac3", "\x0b\x77\x73\x0e\x0c\x40\x2f\x84\0\0\0\0\0\0\0", "is an AC-3 file", 16},
@@ -639,6 +631,7 @@ START_TEST(errors_say_what_to_do_with_other_files) {
         {"a.wav", "RIFF\x24\0\0\0WAVEfmt \x10\0\0\0\x45\0\1\0@\x1f\0\0@\x1f\0\0\1\0\4\0data\0\0\0\0",
          "uses an encoding that libsndfile does not read", 44},
     };
+    /* clang-format on */
     begin(0);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         const struct bytes b = {(unsigned char *)others[i].head, others[i].n};

@@ -802,6 +802,7 @@ START_TEST(where_it_is_saved) {
 END_TEST
 
 /* Which line is in force, and which of the user's lines is overridden. */
+/* clang-format off */
 static const struct {
     const char *file, *saved;
     int lines[4]; /* of preset, strength, floor_db and low_cut_hz: in the saved file, negative in the other */
@@ -813,16 +814,13 @@ static const struct {
     {"strength = 0.5", "strength = 0.5", {0, 1, 0, 0}, ""},
     {"preset = \"strong\"", "\nstrength = 0.5", {0, 2, -1, -1}, ""},
     {"preset = \"strong\"", "preset = \"strong\"", {1, 1, 1, 1}, ""},
-    {"\nfloor_db = -3\npreset = \"strong\"",
-     "preset = \"natural\"\nlow_cut_hz = 70",
-     {1, 1, 1, 2},
+    {"\nfloor_db = -3\npreset = \"strong\"", "preset = \"natural\"\nlow_cut_hz = 70", {1, 1, 1, 2},
      "preset 3 1;floor_db 2 1;"},
     {"preset = \"strong\"", "strength = 0.5\nfloor_db = -3\nlow_cut_hz = 90", {0, 1, 2, 3}, "preset 1 3;"},
     {"profiles = ( { microphone = \"a\"; strength = 1 },\n{ microphone = \"b\" } )",
-     "\nprofiles = ( { microphone = \"a\" } )",
-     {0},
-     "profile 1 2;"},
+     "\nprofiles = ( { microphone = \"a\" } )", {0}, "profile 1 2;"},
 };
+/* clang-format on */
 
 START_TEST(the_origin_of_each_value_is_known) {
     struct settings s;
