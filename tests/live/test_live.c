@@ -982,6 +982,14 @@ START_TEST(the_default_microphone_is_followed_or_the_configured_one) {
     until_heard(true);
     ck_assert_uint_eq(status().n_consumers, 1);
     expect_delay(node, 0, 1, NULL);
+    /* One that is chosen while it is the default stays when the default changes. */
+    ck_assert_int_eq(node_microphone(node, NULL, NULL, NULL), 0);
+    spin_until(strcmp(status().microphone, "Fake microphone other") == 0);
+    ck_assert_int_eq(node_microphone(node, "other", NULL, NULL), 0);
+    spin(1); /* longer than the fade takes */
+    shell("pactl set-default-source fake_mic");
+    spin(1);
+    spin_until(strcmp(status().microphone, "Fake microphone other") == 0);
 }
 END_TEST
 
