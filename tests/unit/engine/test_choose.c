@@ -217,9 +217,7 @@ int main(void) {
     Suite *s = suite_create("choose");
     TCase *t = tcase_create("choose");
     tcase_add_test(t, measured_once_then_remembered);
-    tcase_add_test(t, stored_garbage_or_another_machines_choice_is_measured_again);
     tcase_add_test(t, a_base_with_another_hop_has_another_limit);
-    tcase_add_test(t, measured_again);
     tcase_add_test(t, load_decides_whether_the_machine_is_quiet);
     tcase_add_test(t, an_unreadable_model_is_not_chosen);
     tcase_add_test(t, an_unwritable_state_is_no_error);
@@ -228,6 +226,12 @@ int main(void) {
     tcase_add_test(t, percentiles_by_rank);
     tcase_set_timeout(t, 600);
     suite_add_tcase(s, t);
+    TCase *often = tcase_create("often");
+    tcase_set_tags(often, "slow"); /* an emulated processor measures for half a minute each time */
+    tcase_add_test(often, stored_garbage_or_another_machines_choice_is_measured_again);
+    tcase_add_test(often, measured_again);
+    tcase_set_timeout(often, 600);
+    suite_add_tcase(s, often);
     const int failed = run_suite(s, CK_FORK);
     char command[128];
     snprintf(command, sizeof command, "rm -rf %s", state);

@@ -455,7 +455,6 @@ int main(void) {
     tcase_add_loop_test(t, null_engine_delays, 0, N_LONG);
     tcase_add_loop_test(t, strength_0_gives_the_delayed_input, 0, N_MODELS);
     tcase_add_loop_test(t, a_low_cut_attenuates_its_share_of_each_bin, 0, N_LONG);
-    tcase_add_test(t, a_low_cut_separates_hum_from_voices);
     tcase_add_test(t, a_low_cut_switches_smoothly);
     tcase_add_loop_test(t, future_changes_nothing_past, 0, N_MODELS);
     tcase_add_loop_test(t, reset_is_fresh, 0, 2 * N_MODELS);
@@ -470,6 +469,7 @@ int main(void) {
     TCase *minute = tcase_create("minute");
     tcase_set_tags(minute, "slow"); /* an emulated processor takes half an hour */
     tcase_set_timeout(minute, 300);
+    tcase_add_test(minute, a_low_cut_separates_hum_from_voices);
     tcase_add_loop_test(minute, hops_per_call_do_not_matter, 0, N_MODELS);
     suite_add_tcase(suite, minute);
     return run_suite(suite, CK_FORK);

@@ -707,7 +707,6 @@ int main(void) {
     tcase_add_loop_test(t, delay_is_as_reported, 0, 4 * N_MODELS);
     tcase_add_test(t, lengths_that_are_no_multiple_are_refused);
     tcase_add_test(t, controls_are_the_engines);
-    tcase_add_test(t, channels_are_levelled_together);
     tcase_add_test(t, a_stream_that_is_reset_is_fresh);
     tcase_add_test(t, a_stream_that_is_paused_remembers);
     tcase_add_test(t, nan_counts_as_0);
@@ -722,5 +721,10 @@ int main(void) {
     tcase_add_loop_test(t, voice_is_a_probability_or_unknown, 0, N_MODELS);
     tcase_add_test(t, a_lost_engine_is_silent);
     suite_add_tcase(suite, t);
+    TCase *minute = tcase_create("minute");
+    tcase_set_tags(minute, "slow"); /* an emulated processor takes minutes */
+    tcase_set_timeout(minute, 300);
+    tcase_add_test(minute, channels_are_levelled_together);
+    suite_add_tcase(suite, minute);
     return run_suite(suite, CK_FORK);
 }
