@@ -98,9 +98,9 @@ static struct canceller *canceller(const struct node *n) {
 }
 
 /* Another target requires another stream, even if its microphone is linked already. WirePlumber 0.4 reads a stream's
- * target.object only when the stream comes: after a change of that property the next default would still move the
- * stream. WirePlumber does obey its metadata, but stores that target for all streams with this media.role, those of
- * other programs too, and restores it when the default is to be used again. */
+ * target.object only when the stream appears: if the property changes later, the next default still moves the stream.
+ * WirePlumber obeys its metadata, but stores that target for all streams with this media.role, those of other programs
+ * too, and restores it when the default is to be used again. */
 static bool is_wrong(const struct node *n) {
     const struct wishes *const w = &n->wishes;
     const struct streams *const s = &n->streams;

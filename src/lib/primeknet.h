@@ -23,9 +23,9 @@
  * docs/library.md is the guide; docs/model-format.md defines the network, which is based on PrimeK-Net (arXiv
  * 2502.19906) and Mamba (arXiv 2312.00752).
  *
- * Threads: handles are independent of each other. On one handle, call primeknet_process, primeknet_reset and primeknet_pause from one
- * thread at a time, primeknet_close and primeknet_set_threads only while no other call is running, and all other
- * functions from any thread at any time.
+ * Threads: handles are independent of each other. On one handle, call primeknet_process, primeknet_reset and
+ * primeknet_pause from one thread at a time, primeknet_close and primeknet_set_threads only while no other call is
+ * running, and all other functions from any thread at any time.
  *
  * Real time: with the engine "cpu", every function except open, open_like, close and set_threads is real-time safe: it
  * does not allocate, lock, print or make system calls. primeknet_process runs the network on the calling thread, once

@@ -45,6 +45,7 @@ struct job {
     float *samples;               /* [channels][block] ... */
     float *planes[most_channels]; /* ... and where each channel begins; NULL for streams without one */
     struct frames beginning, at_model, enhanced, at_file;
+    size_t n_again;               /* frames of the beginning that were read again */
     size_t drop_model, drop_file; /* frames still to be dropped for the delays of library and limiter */
     uint64_t n_written;
     float steps; /* quantisation steps of `out`, see steps_per_unit */
@@ -135,8 +136,7 @@ static int engine_failed(struct job *j, int code) {
     return code;
 }
 
-/* Enhances the next complete hops, at most a block of them, in j->planes. Returns how many frames, or a negative errno.
- */
+/* Enhances the next complete hops, at most a block, in j->planes. Returns their frames, or a negative errno. */
 static int enhance_block(struct job *j) {
     const unsigned channels = j->in.info.channels, hop = primeknet_get_hop(j->by->opened);
     const size_t ready = j->at_model.n / hop * hop, n = ready < j->block ? ready : j->block;
@@ -210,17 +210,24 @@ static int hear_beginning(struct job *j, float *data) {
     return n < 0 ? n : code;
 }
 
+/* Reads the next block, from the beginning while it lasts. Returns as sound_in_read does. */
+static int read_block(struct job *j, float *data) {
+    const size_t channels = (size_t)j->in.info.channels, left = j->beginning.n - j->n_again;
+    const size_t n = left < j->block ? left : j->block;
+    if (!left)
+        return sound_in_read(&j->in, data, (int)j->block, j->err);
+    memcpy(data, j->beginning.data + j->n_again * channels, n * channels * sizeof *data);
+    j->n_again += n;
+    return (int)n;
+}
+
 static int run(struct job *j, _Atomic float *share) {
     const unsigned channels = (unsigned)j->in.info.channels, hop = primeknet_get_hop(j->by->opened);
     float *data = malloc(j->block * channels * sizeof *data);
     int code = data ? 0 : out_of_memory(j), n;
     if (code == 0 && !j->by->cold)
         code = hear_beginning(j, data);
-    for (size_t at = 0; code == 0 && at < j->beginning.n; at += (size_t)n) {
-        n = (int)(j->beginning.n - at < j->block ? j->beginning.n - at : j->block);
-        code = take(j, j->beginning.data + at * channels, (size_t)n);
-    }
-    while (code == 0 && (n = sound_in_read(&j->in, data, (int)j->block, j->err)) != 0) {
+    while (code == 0 && (n = read_block(j, data)) != 0) {
         code = n < 0 ? n : take(j, data, (size_t)n);
         *share = sound_in_share(&j->in);
         if (*j->by->stop)
