@@ -2,11 +2,11 @@
 
 CONFIG is one of configs/; DATA is what prepare.py wrote; the weights to begin from are averaged ones or a model file.
 OUT gets weights.ema (averaged weights: what is exported and scored), checkpoint.pt (to resume from), curve.tsv and
-curve.png. `torchrun --virtual-local-rank --nproc-per-node N -m training.train ...` uses N GPUs of one host; each process
-sees its own as the first, so that all of them use what the first one compiled. The schedule is one of time: N minutes
-are N minutes on any machine. In its stable phase the learning rate is constant after its warm-up, in the decay it falls
-to zero; each term of the loss has a weight for either. A run that is cut off and resumed elsewhere goes on as if
-nothing had been.
+curve.png. `torchrun --virtual-local-rank --nproc-per-node N -m training.train ...` uses N GPUs of one host; each
+process sees its own as the first, so that all of them use what the first one compiled. The schedule is one of time: N
+minutes are N minutes on any machine. In its stable phase the learning rate is constant after its warm-up, in the decay
+it falls to zero; each term of the loss has a weight for either. A run that is cut off and resumed elsewhere goes on as
+if nothing had been.
 """
 import argparse
 import math
@@ -115,8 +115,8 @@ class Ahead:
 
 
 class Clock:
-    """Seconds of training, the same on every process, those of an interrupted run included. It starts when every process
-    is ready: on a new machine one may compile for minutes longer, and NCCL takes one to connect them."""
+    """Seconds of training, the same on every process, those of an interrupted run included. It starts when every
+    process is ready: on a new machine one may compile for minutes longer, and NCCL takes one to connect them."""
 
     def __init__(self, used, device):
         if dist.is_initialized():
