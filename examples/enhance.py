@@ -36,7 +36,7 @@ def set_controls(handle, stream, strength=1, floor_db=-np.inf, low_cut_hz=70, le
 
 
 def process(handle, y):
-    """Enhances y, float32 [channels][samples] and contiguous, in place; late by the delay."""
+    """Enhances y, float32 [channels][samples] and contiguous, in place. The result lags by the delay."""
     rows = (c_void_p * len(y))(*(row.ctypes.data for row in y))
     if (code := lib.primeknet_process(handle, rows, rows, c_size_t(y.shape[1]))) < 0:
         raise OSError(-code, 'the engine failed')

@@ -79,8 +79,9 @@ static int control(struct primeknet *p, unsigned stream, float strength, float f
     return primeknet_set_controls(p, stream, &c);
 }
 
-/* Returns the engine's own output for x, a whole number of hops. */
-static float *engine_output(const char *path, struct engine_controls controls, const float *x, size_t n) {
+/* Returns the engine's own output for x, a whole number of hops; heard: after it has heard x once, and paused. */
+static float *engine_output_if(bool heard, const char *path, struct engine_controls controls, const float *x,
+                               size_t n) {
     struct err err;
     struct model *model;
     struct engine *e;
@@ -90,10 +91,18 @@ static float *engine_output(const char *path, struct engine_controls controls, c
     engine_control(e, 0, controls);
     float *y = get(n, sizeof *y);
     const struct engine_job job = {.n_hops = (unsigned)(n / engine_hop(e)), .in = x, .out = y};
+    if (heard) {
+        ck_assert_int_eq(engine_process(e, &job, 1), 0);
+        engine_pause(e, 0);
+    }
     ck_assert_int_eq(engine_process(e, &job, 1), 0);
     engine_close(e);
     model_free(model);
     return y;
+}
+
+static float *engine_output(const char *path, struct engine_controls controls, const float *x, size_t n) {
+    return engine_output_if(false, path, controls, x, n);
 }
 
 static const struct engine_controls fresh = {.strength = 1};
@@ -391,27 +400,12 @@ START_TEST(a_stream_that_is_reset_is_fresh) {
 }
 END_TEST
 
-/* What the library gives for x after the engine has heard all of it, and paused. */
 START_TEST(a_stream_that_is_paused_remembers) {
     struct primeknet *p = open_handle(WIDE, 1, 1);
     const unsigned hop = primeknet_get_hop(p);
     const size_t n = (size_t)N_HOPS * hop;
-    float *x = noise(n), *y = get(n, sizeof *y), *wanted = get(n, sizeof *wanted);
+    float *x = noise(n), *y = get(n, sizeof *y), *wanted = engine_output_if(true, WIDE, fresh, x, n);
     float *afresh = engine_output(WIDE, fresh, x, n);
-    struct err err;
-    struct model *model;
-    struct engine *e;
-    ck_assert_msg(model_load(&model, WIDE, &err) == 0, "%s", err.text);
-    const struct engine_options options = {.name = "cpu", .n_streams = 1, .max_hops = 1};
-    ck_assert_msg(engine_open(&e, &options, model, &err) == 0, "%s", err.text);
-    engine_control(e, 0, fresh);
-    const struct engine_job job = {.n_hops = N_HOPS, .in = x, .out = wanted};
-    ck_assert_int_eq(engine_process(e, &job, 1), 0);
-    engine_pause(e, 0);
-    ck_assert_int_eq(engine_process(e, &job, 1), 0);
-    engine_close(e);
-    model_free(model);
-
     ck_assert_int_eq(primeknet_process(p, &(const float *){x}, &y, n), 0);
     ck_assert_int_eq(primeknet_pause(p, 0), 0);
     ck_assert_int_eq(primeknet_process(p, &(const float *){x}, &y, n), 0);
