@@ -95,6 +95,21 @@ static int append(struct job *j, struct frames *to, soxr_t resampler, double rat
     return 0;
 }
 
+/* Appends what the resampler holds back; until it is cleared, it takes no more. */
+static int drain(struct job *j, struct frames *to, soxr_t resampler) {
+    size_t given = 1;
+    while (given) {
+        float *room = frames_grow(to, j->block, j->in.info.channels);
+        if (!room)
+            return out_of_memory(j);
+        soxr_error_t error = soxr_process(resampler, NULL, 0, NULL, room, j->block, &given);
+        if (error)
+            return err_set(j->err, -EINVAL, "%s: resampling failed: %s", j->in_name, error);
+        to->n += given;
+    }
+    return 0;
+}
+
 static double file_per_model(const struct job *j) {
     return (double)j->in.info.samplerate / primeknet_get_rate(j->by->like);
 }
@@ -191,12 +206,13 @@ static int hear_beginning(struct job *j, float *data) {
     if (most > most_of_beginning / channels)
         most = most_of_beginning / channels;
     int code = 0, n = 1;
-    while (code == 0 && j->beginning.n < most) {
+    while (code == 0 && n > 0) {
         const size_t left = most - j->beginning.n;
-        if ((n = sound_in_read(&j->in, data, (int)(left < j->block ? left : j->block), j->err)) <= 0)
-            break;
-        if ((code = append(j, &j->beginning, NULL, 1, data, (size_t)n)) == 0)
+        n = left ? sound_in_read(&j->in, data, (int)(left < j->block ? left : j->block), j->err) : 0;
+        if (n > 0 && (code = append(j, &j->beginning, NULL, 1, data, (size_t)n)) == 0)
             code = append(j, &j->at_model, j->to_model, 1 / file_per_model(j), data, (size_t)n);
+        if (n == 0 && j->to_model) /* or it would depend on the size of blocks how much is heard */
+            code = drain(j, &j->at_model, j->to_model);
         while (code == 0 && (code = enhance_block(j)) > 0)
             code = 0;
         if (*j->by->stop)
