@@ -40,8 +40,8 @@ def centred(targets):
 class Crops:
     """Features of random crops, all of one length, and their classes."""
 
-    def __init__(self, features, rows, classes, seed=0):
-        self.rng = np.random.default_rng(seed)
+    def __init__(self, features, rows, classes, seed=0, device='cpu'):
+        self.rng, self.device = np.random.default_rng(seed), device
         self.length = np.array([frames(r['samples']) for r in rows])
         self.start = np.concatenate([[0], np.cumsum(self.length)[:-1]])
         self.classes = classes
@@ -56,7 +56,8 @@ class Crops:
     def look(self):
         """Opens what versions there are by now."""
         while os.path.exists(path := os.path.join(self.features, f'features_{len(self.versions)}.u8')):
-            self.versions.append(np.memmap(path, np.uint8, 'r').reshape(-1, BANDS))
+            version = torch.from_file(path, size=os.path.getsize(path), dtype=torch.uint8)
+            self.versions.append(version.view(-1, BANDS).to(self.device))
 
     def utterance(self):
         if len(self.nameless) and (not self.of or self.rng.random() < NAMELESS):
@@ -66,19 +67,22 @@ class Crops:
     def batch(self, n):
         """-> [n, frames, BANDS], classes [n]"""
         want = STACK * int(self.rng.integers(STEPS[0], STEPS[1] + 1))
-        out, which = np.zeros((n, want, BANDS), np.uint8), []
-        for k in range(n):
-            i = self.utterance()
-            v = 0 if len(self.versions) == 1 or self.rng.random() < CLEAN else self.rng.integers(1, len(self.versions))
-            at = self.start[i] + self.rng.integers(max(1, self.length[i] - want + 1))
-            part = self.versions[v][at:min(at + want, self.start[i] + self.length[i])]
-            out[k] = np.tile(part, (want // len(part) + 1, 1))[:want]
-            which.append(self.classes[i])
-        x = unpacked(torch.from_numpy(out))
-        for k in np.flatnonzero(self.rng.random(n) < MASKED):
-            low = self.rng.integers(BANDS)
-            x[k, :, low:low + self.rng.integers(1, 9)] = x[k].mean()
-        return x, torch.tensor(which)
+        i = np.array([self.utterance() for _ in range(n)])
+        version = self.rng.integers(1, len(self.versions), n) if len(self.versions) > 1 else np.zeros(n, int)
+        version[self.rng.random(n) < CLEAN] = 0
+        at = self.start[i] + self.rng.integers(np.maximum(1, self.length[i] - want + 1))
+        frame = torch.from_numpy(at[:, None] + np.arange(want) % np.minimum(self.length[i], want)[:, None])
+        x = torch.zeros(n, want, BANDS, dtype=torch.uint8, device=self.device)
+        for v in np.unique(version):
+            some = torch.from_numpy(np.flatnonzero(version == v))
+            x[some.to(self.device)] = self.versions[v][frame[some].to(self.device)]
+        x = unpacked(x)
+        low = np.where(self.rng.random(n) < MASKED, self.rng.integers(BANDS, size=n), BANDS)
+        high = low + self.rng.integers(1, 9, n)
+        low, high = (torch.from_numpy(k).to(self.device)[:, None, None] for k in (low, high))
+        band = torch.arange(BANDS, device=self.device)
+        x = torch.where((band >= low) & (band < high), x.mean((1, 2), keepdim=True), x)
+        return x, torch.from_numpy(self.classes[i]).to(self.device)
 
 
 class Loss(nn.Module):
@@ -143,12 +147,14 @@ def main():
     rows = data.load_rows(a.speech)
     classes = classes_of(rows)
     targets = centred(np.load(os.path.join(a.features, 'targets.npy')))[np.unique(classes, return_index=True)[1]]
-    net, loss = Voiceprint(a.channels), Loss(torch.from_numpy(targets).float())
+    device = 'cuda' if torch.cuda.is_available() else 'cpu'
+    net, loss = Voiceprint(a.channels).to(device), Loss(torch.from_numpy(targets).float()).to(device)
     if a.weights:
         state = torch.load(a.weights, map_location='cpu')
         net.load_state_dict(state['net'])
     optimiser = torch.optim.AdamW(net.parameters(), weight_decay=1e-3)
-    crops, begun, saved, steps, sums = Crops(a.features, rows, classes, rank), time.time(), time.time(), 0, np.zeros(3)
+    crops, begun = Crops(a.features, rows, classes, rank, device), time.time()
+    saved, steps, sums = begun, 0, torch.zeros(3, device=device)
     print(f'{len(rows)} utterances, {len(crops.of)} people, {len(targets)} classes', flush=True)
     while (done := agreed(steps / a.steps if a.steps else (time.time() - begun) / 60 / a.minutes)) < 1:
         rate = a.rate * min(1, (steps + 1) / WARM) * (.5 - .5 * math.cos(math.pi * min(1, (1 - done) / DECAY)))
@@ -164,7 +170,7 @@ def main():
         nn.utils.clip_grad_norm_(net.parameters(), 1.)
         optimiser.step()
         steps += 1
-        sums += told.item(), far.item(), 1
+        sums += torch.stack([told.detach(), far.detach(), torch.ones_like(far)])
         if time.time() - saved > 120:
             saved = time.time()
             crops.look()
