@@ -45,13 +45,16 @@ class Loss:
             self.opinion = Dnsmos(device)
         self.hiss = torch.randn(self.end, generator=torch.Generator().manual_seed(0)).to(device) * 10 ** (-45 / 20)
 
-    def silent_and_onset(self, power_clean, usual_noisy, counts):
-        """Frames [B,T] without speech, and those with speech less than 100 ms after such a one."""
+    def silent_and_faint(self, power_clean, usual_noisy, counts):
+        """Frames [B,T] without speech, and those with speech that is easily lost: less than 100 ms after one of the
+        former, in the first second, or 20 to 50 dB under the loudest."""
         e = power_clean.mean(-1)
         usual = mean(e, counts)
         silent = (e < 3e-5 * (usual + .01 * usual_noisy)) & (counts > 0)    # a breath is not silence
         after = F.max_pool1d(F.pad(silent.float(), (self.recent, 0)), self.recent + 1, 1)[:, :silent.shape[1]] > 0
-        return silent, after & (e > 3e-3 * usual) & ~silent
+        begins = (after | (counts.cumsum(1) <= self.second)) & (e > 3e-3 * usual)
+        part = e / (e.amax(1, keepdim=True) + 1e-20)
+        return silent, (begins | (part > 1e-5) & (part < 1e-2)) & ~silent & (counts > 0)
 
     def silence(self, power_out, power_noisy, usual_noisy, silent):
         """Decibels left over -DEEP in frames without speech, as a part of DEEP; 55 dB under the clip's level [B,1]
@@ -71,12 +74,12 @@ class Loss:
         return left(power_out, power_noisy, silent[..., None]), left(energy(power_out), energy(power_noisy),
                                                                      counts[..., None] > 0)
 
-    def cut(self, C, Y, known, onset):
-        """How much of the speech C is missing in Y at word starts: 0 if nothing is, 1.8 if all is. Noise does not
+    def cut(self, C, Y, known, faint):
+        """How much of the speech C is missing in Y in the frames `faint`: 0 if nothing is, 1.8 if all is. Noise does not
         count as speech. The less comes through, the more a little of it is worth."""
         w = (self.bin_hz < known).float()[:, None]
         passed = ((Y * C.conj()).real * w).sum(2) / ((C.abs().square() * w).sum(2) + 1e-9)
-        return -(((passed.clamp(0, 1) + .2) / 1.2).log() * onset).sum() / onset.sum().clamp_min(1)
+        return -(((passed.clamp(0, 1) + .2) / 1.2).log() * faint).sum() / faint.sum().clamp_min(1)
 
     def inconsistency(self, mh, ph, y, w):
         """How far the network's spectrum is from the spectrum of its output, in frames that overlap completely."""
@@ -149,10 +152,10 @@ class Loss:
 
         power = [m ** (2 / net.compress) @ self.group for m in (mh, mc, mn)]
         usual_noisy = mean(power[2].mean(2), counts)
-        silent, onset = self.silent_and_onset(power[1], usual_noisy, counts)
+        silent, faint = self.silent_and_faint(power[1], usual_noisy, counts)
         terms['silence'], terms['bursts'] = self.silence(power[0], power[2], usual_noisy, silent)
-        terms['onset'] = self.cut(C, Y, known, onset)
-        terms['taught'] = torch.zeros_like(terms['onset'])
+        terms['faint'] = self.cut(C, Y, known, faint)
+        terms['taught'] = torch.zeros_like(terms['faint'])
         if taught is not None and self.weights['taught']:
             terms['taught'] = self.unlike_teacher(mh, ph, mc, mn, taught, w * ~silent[..., None])
 

@@ -44,7 +44,7 @@ class Reads:
 
 def config(minutes, **loss):
     weights = dict(magnitude=9., muffled=3., complex=3., consistency=0., snr=.04, pesq=0., silence=.12, bursts=.1,
-                   onset=.1, mos=0., metric=0., critic=0., taught=0., follow=.05) | loss
+                   faint=.1, mos=0., metric=0., critic=0., taught=0., follow=.05) | loss
     return dict(network=dict(c=8, blocks=1, nt=1, nf=1),
                 training=dict(clip_seconds=SAMPLES / 48000, batch=1, long_every=0, long_batch=1, learning_rate=3e-3,
                               warmup_steps=5, clip=1., minutes=minutes, decay=.2, save_minutes=9., seed=0),
@@ -403,9 +403,9 @@ def test_the_decay_has_weights_of_its_own(tmp_path, monkeypatch):
     monkeypatch.setattr(train.Gradients, 'compute', lambda self, clips: used.append(self.loss.weights)
                         or compute(self, clips))
     c = config(10 / 60)
-    c['loss'] |= dict(onset=[0., .1], consistency=[.5, 0.])
+    c['loss'] |= dict(faint=[0., .1], consistency=[.5, 0.])
     train.train(c, None, str(tmp_path), device='cpu', mixer=OneClip())
-    assert [(w['onset'], w['consistency'], w['complex']) for w in used] == [(0., .5, 3.)] * 9 + [(.1, 0., 3.)] * 1
+    assert [(w['faint'], w['consistency'], w['complex']) for w in used] == [(0., .5, 3.)] * 9 + [(.1, 0., 3.)] * 1
     rows = [line.split('\t') for line in (tmp_path / 'curve.tsv').read_text().splitlines()]
     at = rows[0].index('consistency')
     assert float(rows[1][at]) > 0 and float(rows[-1][at]) == 0
@@ -421,17 +421,17 @@ def test_no_term_grows_with_the_level():
         assert loud[term].item() == pytest.approx(soft[term].item(), rel=.06), term
 
 
-def test_word_starts_count_what_of_the_speech_comes_through():
+def test_faint_speech_counts_as_far_as_it_comes_through():
     loss = Loss(Net(c=4, blocks=1, nt=1, nf=1), SAMPLES, 'cpu', phases(config(1)['loss'])[0])
     C, other = torch.randn(2, 1, 8, 513, dtype=torch.complex64)
-    known, onset = torch.full((1, 1), 12000.), torch.tensor([[0, 0, 1, 1, 0, 0, 0, 0.]])
-    cut = lambda Y: loss.cut(C, Y, known, onset).item()
+    known, faint = torch.full((1, 1), 12000.), torch.tensor([[0, 0, 1, 1, 0, 0, 0, 0.]])
+    cut = lambda Y: loss.cut(C, Y, known, faint).item()
     assert abs(cut(C)) < 1e-3 and abs(cut(C + other)) < .2      # noise that comes with it is no matter here
-    halved = C * torch.where(onset > 0, .5, 1.)[..., None]
+    halved = C * torch.where(faint > 0, .5, 1.)[..., None]
     assert abs(cut(halved) - math.log(1.2 / .7)) < 1e-3 and cut(0 * C) > 1.7
     halved[..., 300:] = 0                               # above what is known
     assert abs(cut(halved) - math.log(1.2 / .7)) < 1e-3
-    assert abs(cut(C * (onset > 0)[..., None])) < 1e-3  # no word starts elsewhere
+    assert abs(cut(C * (faint > 0)[..., None])) < 1e-3  # no other frame counts
 
 
 def test_words_may_begin_bright_after_silence(mixer):
@@ -659,12 +659,16 @@ def test_silence_is_worth_its_decibels():
                                                                                    abs=.01)
 
 
-def test_a_breath_is_not_silence():
+def test_a_breath_is_not_silence_and_is_easily_lost():
     loss = Loss(Net(c=4, blocks=1, nt=1, nf=1), SAMPLES, 'cpu', phases(config(1)['loss'])[0])
     power = torch.tensor([0, -20, -40, -60]).repeat_interleave(10) / 10
-    power = (10 ** power)[None, :, None].expand(1, 40, 3)
-    silent, _ = loss.silent_and_onset(power, torch.ones(1, 1), torch.ones(1, 40))
-    assert silent[0].view(4, 10).float().mean(1).tolist() == [0, 0, 0, 1]
+    power = (10 ** power)[None, :, None].repeat(1, 1, 3)
+    of = lambda: [x[0].view(4, 10).float().mean(1).tolist()
+                  for x in loss.silent_and_faint(power, torch.ones(1, 1), torch.ones(1, 40))]
+    power[:, 10:20] *= 2                                # 17 dB under the loudest
+    assert of() == [[0, 0, 0, 1], [1, 1, 1, 0]]
+    loss.second = 0
+    assert of() == [[0, 0, 0, 1], [0, 0, 1, 0]]
 
 
 def of_tones(loss, noisy, clean):
