@@ -1,5 +1,5 @@
 """python3 -m training.export CHECKPOINT.ema OUT.safetensors --name NAME [--licence TEXT] [--training TEXT]
-                      [--steeper FACTOR LOW HIGH]
+                      [--encoder NAME] [--steeper FACTOR LOW HIGH]
 
 Writes a trained checkpoint as a model file (docs/model-format.md). Folds, in double precision, what only training
 keeps apart: batch norms and layer norms' gains into the linear layers beside them, the branches' gains into the layers
@@ -96,6 +96,8 @@ class Folder:
         gain = m.b2.detach().double()
         mix = {Mamba: self.mamba, Mamba2: self.mamba2, GRU: self.gru, LSTM: self.lstm}[type(m.mixer)]
         mix(name, m.mixer, self.before(*self.pair(m.inp), m.n2), (w * gain[:, None], b * gain))
+        if self.cfg.get('voice'):
+            self.put(f'{name}.voice.weight', m.voice.weight)
 
     # What mixes in time, with the linear layers before and after it.
 
@@ -181,8 +183,8 @@ class Folder:
         self.up('phase.up', net.phase_up)
 
 
-def metadata(net, name, licence, training):
-    """-> {key: text}: the header's __metadata__, docs/model-format.md."""
+def metadata(net, name, licence, training, encoder=None):
+    """-> {key: text}: the header's __metadata__, docs/model-format.md. encoder: whose voice prints it takes."""
     cfg, layer = net.cfg, net.stages[0].time[0]
     values = {
         'rate': cfg['rate'], 'window': net.window, 'synthesis': net.synthesis, 'hop': net.hop,
@@ -195,14 +197,19 @@ def metadata(net, name, licence, training):
         m = layer.mixer
         values |= {'d_state': m.state, 'd_conv': m.taps, 'expand': m.out.in_features // cfg['c']}
         values |= {'step_rank': m.dt_rank} if layer.word == 'mamba' else {'head': m.head_dim}
-    text = {'format': FORMAT, 'name': name, 'licence': licence, 'training': training, 'mixer': layer.word,
+    if cfg.get('voice'):
+        values |= {'voice_size': cfg['voice']}
+    text = {'voice_encoder': encoder} if encoder else {}
+    text |= {'format': FORMAT, 'name': name, 'licence': licence, 'training': training, 'mixer': layer.word,
             'band_gain_maximum': 'none'}
     return text | {k: json.dumps(v) for k, v in values.items()}
 
 
-def export(net, path, name, licence=LICENCE, training='random weights, for tests', half=False):
-    """Writes the network as the model file `path`."""
-    write(path, metadata(net.eval(), name, licence, training), Folder(net).out, half)
+def export(net, path, name, licence=LICENCE, training='random weights, for tests', half=False, encoder=None):
+    """Writes the network as the model file `path`. encoder: whose voice prints it takes."""
+    if bool(encoder) != bool(net.cfg.get('voice')):
+        raise SystemExit('a network that takes voice prints needs the name of their encoder, and no other has one')
+    write(path, metadata(net.eval(), name, licence, training, encoder), Folder(net).out, half)
 
 
 def load(checkpoint, device='cpu'):
@@ -226,6 +233,7 @@ if __name__ == '__main__':
     p.add_argument('--name', required=True)
     p.add_argument('--licence', default=LICENCE)
     p.add_argument('--training', default='')
+    p.add_argument('--encoder', help='whose voice prints it takes, if any')
     p.add_argument('--steeper', type=float, nargs=3, metavar=('FACTOR', 'LOW', 'HIGH'))
     a = p.parse_args()
     net, ck = load(a.checkpoint)
@@ -233,4 +241,4 @@ if __name__ == '__main__':
     if a.steeper:
         steepen(net, *a.steeper)
         facts += '; mask {:g} times as steep from {:g} to {:g} Hz'.format(*a.steeper)
-    export(net, a.out, a.name, a.licence, facts)
+    export(net, a.out, a.name, a.licence, facts, encoder=a.encoder)

@@ -4,7 +4,8 @@ voice print.
 For small networks of random weights, NAME.safetensors, the model; NAME.blocks, the maps between the blocks, frame by
 frame from zero state; NAME.output, some seconds through the whole network. The input is the formula below, the same to
 the bit in C. For time stages in shapes of their own, NAME.safetensors and NAME.time, input and output frame by frame.
-For encoders of voice prints, NAME.safetensors, NAME.steps, the inputs of a window, and NAME.prints. All but the models
+For a network that takes voice prints, NAME.safetensors, NAME.voice, a print, and
+NAME.output. For encoders of voice prints, NAME.safetensors, NAME.steps, the inputs of a window, and NAME.prints. All but the models
 is little-endian float32.
 """
 import os, sys
@@ -22,7 +23,8 @@ NETWORKS = {  # geometry, mixer, seconds
     'low-delay': (dict(rate=8000, window=64, synthesis=32, hop=16, linear=3, bands=2), 'mamba', 2),
     'mamba2': (TINY, 'mamba2', 2),
     'gru': (TINY, 'gru', 2),
-    'lstm': (TINY, 'lstm', 2)}
+    'lstm': (TINY, 'lstm', 2),
+    'my-voice': (dict(rate=48000, window=1024, hop=512, linear=3, bands=2, voice=20), 'mamba', 2)}
 STAGES = {  # [2 positions, frames, channels]
     **{f'{mixer}-16': (64, dict(c=16, mixer=mixer)) for mixer in ('mamba', 'mamba2', 'gru', 'lstm')},
     **{f'{mixer}-64': (100, dict(c=64, mixer=mixer)) for mixer in ('mamba', 'mamba2', 'gru', 'lstm')},
@@ -105,19 +107,29 @@ def coarse(net):
 
 def network(path, geometry, mixer, seconds):
     """Writes a small network, PATH.safetensors; what it makes of a signal, PATH.output; and, for FRAMES frames, what
-    each of its parts gives, PATH.blocks. `seconds` of signal; all float32."""
+    each of its parts gives, PATH.blocks. If it takes voice prints, PATH.voice is one, for PATH.output. `seconds` of
+    signal; all float32."""
     torch.manual_seed(7)
     net = Net(c=16, blocks=2, nt=1, nf=1, mixer=mixer, **geometry)
     shake(net)
     net.eval()
-    export(net, path + '.safetensors', os.path.basename(path))
+    takes = net.cfg['voice']
+    for m in (m for stage in net.stages if takes for m in stage.time):
+        m.voice.weight.data.mul_(100)
+        m.b2.data.fill_(3)
+    export(net, path + '.safetensors', os.path.basename(path), encoder='voice' if takes else None)
+    print_ = torch.nn.functional.normalize(torch.arange(1., takes + 1).sin(), dim=0)[None] if takes else None
     n = seconds * net.cfg['rate'] // net.hop * net.hop
     w = signal(n)[None]
     with torch.no_grad():
-        whole = net.istft(net(w)[2], n - (net.synthesis - net.hop))[0]     # all samples that are complete
+        whole = net.istft(net(w, print_)[2], n - (net.synthesis - net.hop))[0]     # all samples that are complete
         few = blocks(net, w[:, 3000:3000 + FRAMES * net.hop])
     with open(path + '.output', 'wb') as f:
         f.write(whole.numpy().astype('<f4').tobytes())
+    if takes:
+        with open(path + '.voice', 'wb') as f:
+            f.write(print_.numpy().astype('<f4').tobytes())
+        return
     with open(path + '.blocks', 'wb') as f:
         for t in range(FRAMES):
             for block in few:

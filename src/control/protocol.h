@@ -88,7 +88,11 @@ enum { CONTROL_MAX_LINE = 16384 }; /* bytes of a request, its newline included *
 #define CODE_NO_CHANNEL "no_channel" /* the microphone "name" has no channel "word" */
 #define CODE_TOO_HEAVY "too_heavy"   /* the model "name" is too heavy, so "instead" runs */
 #define CODE_NO_ECHO_CANCEL "no_echo_cancel"
-#define CODE_NO_FILTERS "no_filters" /* the session manager inserts no filters */
+#define CODE_NOT_LEARNED "not_learned" /* of my_voice: no voice has been learned */
+#define CODE_BAD_VOICE "bad_voice"     /* ... what was learned cannot be read, or is of another encoder */
+#define CODE_NO_VOICES "no_voices"     /* ... the model "name" cannot tell voices apart */
+#define CODE_FAR_VOICES "far_voices"   /* ... Enhanced Speaker is on, which must not lose the voices of others */
+#define CODE_NO_FILTERS "no_filters"   /* the session manager inserts no filters */
 /* Of the GPU; also the values of "gpu_unused". */
 #define CODE_NO_GPU "no_gpu" /* "why" may tell the reason */
 #define CODE_ON_BATTERY "on_battery"

@@ -252,8 +252,14 @@ static int too_many(struct err *err) {
 
 /* ---- requests -------------------------------------------------------------------------------------------------- */
 
+static bool same_voice(const struct settings *a, const struct settings *b) {
+    const bool a_far = strcmp(a->speaker, "off") != 0, b_far = strcmp(b->speaker, "off") != 0;
+    return a->my_voice == b->my_voice && (!a->my_voice || a_far == b_far);
+}
+
 static bool same_engine(const struct settings *a, const struct settings *b) {
-    return strcmp(a->model, b->model) == 0 && strcmp(a->engine, b->engine) == 0 && strcmp(a->gpu, b->gpu) == 0;
+    return strcmp(a->model, b->model) == 0 && strcmp(a->engine, b->engine) == 0 && strcmp(a->gpu, b->gpu) == 0 &&
+           same_voice(a, b);
 }
 
 /* Returns the profile of these settings that fits the current microphone best; -1: none. */

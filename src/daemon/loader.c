@@ -10,6 +10,7 @@
 #include "engine/measure.h"
 #include "live/pump.h"
 #include "model/model.h"
+#include "print/enrolment.h"
 
 #include <errno.h>
 #include <math.h>
@@ -70,6 +71,23 @@ int loader_check(const struct settings *s, struct err *err) {
     return res;
 }
 
+/* Makes the model keep the owner's voice alone. Returns NULL, or the CODE_... of why it keeps all. */
+static const char *keep_voice(struct model *model, const struct settings *s, struct err *why) {
+    struct enrolment learned;
+    if (strcmp(s->speaker, "off") != 0) {
+        err_set(why, -EBUSY, "Enhanced Speaker is on, and it must not lose the voices of others");
+        return CODE_FAR_VOICES;
+    }
+    int res = enrolment_read(&learned, why);
+    if (res == -ENOENT) {
+        err_set(why, res, "no voice has been learned");
+        return CODE_NOT_LEARNED;
+    }
+    if (res == 0)
+        res = model_keep_voice(model, learned.encoder, learned.print, learned.size, why);
+    return res == 0 ? NULL : res == -ENOTSUP ? CODE_NO_VOICES : CODE_BAD_VOICE;
+}
+
 /* Returns the next lighter model; NULL: none. */
 static const char *lighter_than(const char *model) {
     return !strcmp(model, "small") ? NULL : !strcmp(model, "large") ? "base" : "small";
@@ -114,6 +132,11 @@ static int open_engine(struct loader *l, struct ready_engine *ret, const char *m
     int res = load_model(&model, model_name_or_path, s, err);
     if (res)
         return res;
+    const char *no_voice = s->my_voice ? keep_voice(model, s, &r.no_voice) : NULL;
+    if (no_voice) { /* the sound does not wait for it */
+        r.no_voice.about = (struct err_about){.code = no_voice};
+        say(SD_WARNING, "my_voice has no effect: %s", r.no_voice.text);
+    }
     struct engine_options options = {.name = engine, .gpu = s->gpu, .n_streams = r.n_streams, .max_hops = 1};
     res = engine_open(&r.engine, &options, model, err);
     if (res) {

@@ -22,9 +22,10 @@ struct ready_engine {
     char too_heavy[48];                         /* the requested model for which this machine is too slow, or "" ... */
     unsigned n_lighter;                         /* ... and by how many models this one is lighter */
     const char *lighter;                        /* the next lighter model; NULL: none */
-    bool unmeasured;  /* a model that surely fits; the best one for the processor is not measured yet */
-    bool unsure;      /* another measurement may select a heavier model */
-    bool provisional; /* an engine that surely fits; the GPU's driver, which may hang, has not been tried yet */
+    bool unmeasured;     /* a model that surely fits; the best one for the processor is not measured yet */
+    bool unsure;         /* another measurement may select a heavier model */
+    struct err no_voice; /* why my_voice is not in force, with a code of protocol.h; or "" */
+    bool provisional;    /* an engine that surely fits; the GPU's driver, which may hang, has not been tried yet */
 };
 
 /* The purpose of loading an engine. */

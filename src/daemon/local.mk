@@ -11,7 +11,7 @@ libdaemon_a_SOURCES = \
 bin_PROGRAMS += primeknetd
 primeknetd_CPPFLAGS = $(AM_CPPFLAGS) -DSYSCONFDIR='"$(sysconfdir)"'
 primeknetd_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS) $(LIBCONFIG_CFLAGS) $(PIPEWIRE_CFLAGS) $(SYSTEMD_CFLAGS)
-primeknetd_LDADD = libdaemon.a libcontrol.a $(LIVE_LIBS) $(PRIMEKNET_LIBS) $(LIBCONFIG_LIBS) $(SYSTEMD_LIBS)
+primeknetd_LDADD = libdaemon.a libcontrol.a libprint.la $(LIVE_LIBS) $(PRIMEKNET_LIBS) $(LIBCONFIG_LIBS) $(SYSTEMD_LIBS)
 primeknetd_SOURCES = %reldir%/main.c %reldir%/options.c
 
 # The settings are an administrator's once they are there: installing again and uninstalling leave what was changed.

@@ -204,6 +204,11 @@ static void list_missing(const struct report *r, int setting, json_t *list) {
                         json_pack("{s:o, s:o}", "name", words(e->too_heavy), "instead", words(e->model)),
                         "%s is too heavy for this machine now; %s runs instead", e->too_heavy, e->model);
         break;
+    case SETTING_my_voice:
+        if (s->my_voice && e->no_voice.text[0])
+            add_missing(list, setting, e->no_voice.about.code, json_pack("{s:o}", "name", words(e->model)), "%s",
+                        e->no_voice.text);
+        break;
     case SETTING_microphone:
         if (strcmp(s->microphone, "default") != 0 && !node_knows(first, NODE_MIC, s->microphone))
             add_absent(list, setting, "", s->microphone);

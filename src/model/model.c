@@ -105,10 +105,22 @@ static int read_shape(struct safetensors *f, struct model_config *c) {
     return read_mixer(f, c);
 }
 
+static int read_voice(struct safetensors *f, struct model *m) {
+    const char *encoder;
+    int code;
+    if (!metadata_has(f, "voice_size") && !metadata_has(f, "voice_encoder"))
+        return 0;
+    if ((code = metadata_integer(f, &m->config.voice_size, "voice_size", 1, MODEL_MAX_VOICE)) ||
+        (code = metadata_text(f, &encoder, "voice_encoder")))
+        return code;
+    m->voice_encoder = strdup(encoder);
+    return m->voice_encoder ? 0 : err_set(f->err, -ENOMEM, "%s: out of memory", f->path);
+}
+
 static int read_metadata(struct safetensors *f, struct model *m) {
     int code;
     if ((code = metadata_begin(f, "primeknet-1", &m->name)) || (code = read_geometry(f, &m->config)) ||
-        (code = read_constants(f, &m->config)))
+        (code = read_constants(f, &m->config)) || (code = read_voice(f, m)))
         return code;
     return read_shape(f, &m->config);
 }
@@ -179,6 +191,37 @@ static int load(struct model **ret, const char *path, struct err *err) {
     return code;
 }
 
+/* ---- one voice ---- */
+
+/* y = W (x (1 + scale) + shift) + b has the weights W (1 + scale) and the bias W shift + b. */
+static void fold(const struct model_config *g, struct time_weights *t, const float *print) {
+    float *const weight = (float *)t->in.weight, *const bias = (float *)t->in.bias; /* of m->tensors, which is ours */
+    for (unsigned c = 0; c < g->channels; c++) {
+        double scale = 0, shift = 0;
+        for (unsigned i = 0; i < g->voice_size; i++) {
+            scale += (double)t->voice.weight[(size_t)c * g->voice_size + i] * print[i];
+            shift += (double)t->voice.weight[(size_t)(g->channels + c) * g->voice_size + i] * print[i];
+        }
+        for (unsigned o = 0; (scale != 0 || shift != 0) && o < t->in.n_out; o++) {
+            float *w = weight + (size_t)o * g->channels + c;
+            bias[o] += *w * (float)shift;
+            *w *= 1 + (float)scale;
+        }
+    }
+}
+
+int model_keep_voice(struct model *m, const char *encoder, const float *print, unsigned size, struct err *err) {
+    const struct model_config *g = &m->config;
+    if (!g->voice_size)
+        return err_set(err, -ENOTSUP, "model %s cannot tell voices apart", m->name);
+    if (strcmp(encoder, m->voice_encoder) || size != g->voice_size)
+        return err_set(err, -EINVAL, "model %s takes prints by %s, not by %s", m->name, m->voice_encoder, encoder);
+    for (unsigned b = 0; b < g->n_blocks; b++)
+        for (unsigned i = 0; i < g->n_time; i++)
+            fold(g, &m->weights.blocks[b].time[i], print);
+    return 0;
+}
+
 /* ---- shipped models ---- */
 
 static bool is_file(char path[PATH_MAX], const char *dir, const char *name) {
@@ -208,5 +251,6 @@ void model_free(struct model *m) {
         return;
     tensors_done(&m->tensors);
     free(m->name);
+    free(m->voice_encoder);
     free(m);
 }

@@ -2,7 +2,7 @@
  *
  * The reader is safe on any bytes. It returns either a model in which every tensor has the name and shape that the
  * metadata requires, and only finite values, or an error line that names the file and the fault. A loaded model is
- * immutable, so any thread may read it. */
+ * immutable, except for model_keep_voice, so any thread may read it. */
 #ifndef PRIMEKNET_MODEL_H
 #define PRIMEKNET_MODEL_H
 
@@ -28,6 +28,7 @@ struct model_config {
     enum model_mixer mixer;
     unsigned d_inner;                              /* for a GRU or an LSTM: the channels of its state */
     unsigned d_state, d_conv, step_rank, head_dim; /* 0 where the mixer has none; head_dim: channels per head */
+    unsigned voice_size;                           /* numbers in a print; 0: the model takes none */
 };
 
 /* The channels of the mixer's convolution, in Mamba and Mamba-2 only: u and, in Mamba-2, B and C. */
@@ -59,6 +60,13 @@ static inline unsigned model_mixer_in(const struct model_config *g) {
  * directory of installed models. Blocks on I/O. Returns 0 or a negative errno. */
 int model_load(struct model **ret, const char *name_or_path, struct err *err);
 void model_free(struct model *m); /* m may be NULL */
+
+/* Makes the model keep one voice only: folds its print [size] (print/print.h) into the weights, after which the network
+ * costs what it did. The conditioning is that of feature-wise linear modulation (FiLM: Perez et al., AAAI 2018,
+ * arXiv 1709.07871): a scale and a shift of each channel before each mixer. A print of zeros changes no bit. Call it
+ * once, before anything else knows the model. Returns -ENOTSUP if the model takes no print, or -EINVAL if it takes those
+ * of another encoder; the model is then unchanged. */
+int model_keep_voice(struct model *m, const char *encoder, const float *print, unsigned size, struct err *err);
 
 const char *model_name(const struct model *m); /* from the metadata */
 unsigned model_rate(const struct model *m);    /* Hz */

@@ -6,7 +6,7 @@
 #include "model/safetensors.h"
 
 struct model {
-    char *name;
+    char *name, *voice_encoder; /* the latter NULL: takes no print */
     struct model_config config;
     struct weights weights;
     struct tensors tensors;

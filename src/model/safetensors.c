@@ -67,6 +67,10 @@ int metadata_wrong(struct safetensors *f, const char *key, const char *what) {
     return err_set(f->err, -EINVAL, "%s: metadata '%s': %s", f->path, key, what);
 }
 
+bool metadata_has(const struct safetensors *f, const char *key) {
+    return json_object_get(json_object_get(f->header, "__metadata__"), key) != NULL;
+}
+
 int metadata_text(struct safetensors *f, const char **ret, const char *key) {
     const char *text = json_string_value(json_object_get(json_object_get(f->header, "__metadata__"), key));
     if (!text)

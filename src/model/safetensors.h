@@ -30,6 +30,7 @@ void safetensors_close(struct safetensors *f);
  * Call it before the functions below. */
 int metadata_begin(struct safetensors *f, const char *format, char **name);
 
+bool metadata_has(const struct safetensors *f, const char *key);
 /* Read a value. Numbers may be from min to max; those of a list, at most max_n, ascend. */
 int metadata_text(struct safetensors *f, const char **ret, const char *key);
 int metadata_integer(struct safetensors *f, unsigned *ret, const char *key, unsigned min, unsigned max);

@@ -28,10 +28,6 @@ static void linear(const struct walk *w, struct linear_weights *l, const char *p
     tensor(w, &l->weight, part, name, "weight", SHAPE(n_out, n_in));
 }
 
-static bool has(const struct model_config *g, unsigned mixers) {
-    return mixers >> g->mixer & 1;
-}
-
 enum {
     MAMBA = 1 << MODEL_MAMBA,
     MAMBA2 = 1 << MODEL_MAMBA2,
@@ -39,7 +35,12 @@ enum {
     LSTM = 1 << MODEL_LSTM,
     CONVOLVED = MAMBA | MAMBA2,
     ANY = CONVOLVED | GRU | LSTM,
+    VOICED = 0x10000,
 };
+
+static bool has(const struct model_config *g, unsigned mixers) {
+    return mixers == VOICED ? g->voice_size > 0 : mixers >> g->mixer & 1;
+}
 
 #define T(field, name, when, ...) \
     if (has(g, when)) \

@@ -6,7 +6,8 @@
  *                 L(field, name, when, n_out, n_in)    a linear layer y = weight x + bias: NAME.weight, NAME.bias
  *                 M(field, name, when, n_out, n_in)    a linear layer without a bias: NAME.weight
  * The full name is the part's name, a dot, and `name`; "" means the part's name alone. `when` says which mixers have
- * the tensor: ANY, CONVOLVED (Mamba and Mamba-2), MAMBA, MAMBA2, GRU or LSTM. Shapes use the configuration g and a
+ * the tensor: ANY, CONVOLVED (Mamba and Mamba-2), MAMBA, MAMBA2, GRU or LSTM; VOICED: any, in models that take a print.
+ * Shapes use the configuration g and a
  * number n: the index of a dense layer or prime kernel within its part, or the number of outputs of an `up` head. */
 #ifndef PRIMEKNET_SCHEMA_H
 #define PRIMEKNET_SCHEMA_H
@@ -17,7 +18,14 @@
 
 struct model_config;
 
-enum { MODEL_MAX_BANDS = 256, MODEL_MAX_KERNELS = 8, MODEL_MAX_DEPTH = 5, MODEL_MAX_BLOCKS = 16, MODEL_MAX_LAYERS = 4 };
+enum {
+    MODEL_MAX_BANDS = 256,
+    MODEL_MAX_KERNELS = 8,
+    MODEL_MAX_DEPTH = 5,
+    MODEL_MAX_BLOCKS = 16,
+    MODEL_MAX_LAYERS = 4,
+    MODEL_MAX_VOICE = 1024
+};
 
 /* Parts that occur once. */
 #define SCHEMA_NETWORK(T, L, M) \
@@ -51,7 +59,8 @@ enum { MODEL_MAX_BANDS = 256, MODEL_MAX_KERNELS = 8, MODEL_MAX_DEPTH = 5, MODEL_
 #define SCHEMA_TIME(T, L, M) \
     L(gate, "gate", ANY, 2 * g->channels, g->channels) \
     L(proj, "proj", ANY, g->channels, g->channels) \
-    L(in, "in", ANY, model_mixer_in(g), g->channels)                    /* to the mixer */ \
+    L(in, "in", ANY, model_mixer_in(g), g->channels)          /* to the mixer */ \
+    M(voice, "voice", VOICED, 2 * g->channels, g->voice_size) /* a print to scales and shifts of its input */ \
     T(conv_taps, "conv.taps", CONVOLVED, g->d_conv, model_convolved(g)) /* oldest first */ \
     T(conv_bias, "conv.bias", CONVOLVED, model_convolved(g)) \
     M(select, "select", MAMBA, 2 * g->d_state + g->step_rank, g->d_inner) /* B, C, step */ \

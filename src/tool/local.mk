@@ -16,7 +16,7 @@ libcommands_a_SOURCES += \
 	%reldir%/setup.c %reldir%/systemd.c
 primeknet_LDADD += libdaemon.a libgraph.a $(LIBCONFIG_LIBS) $(PIPEWIRE_LIBS) $(SYSTEMD_LIBS)
 endif
-primeknet_LDADD += libcontrol.a $(PRIMEKNET_LIBS) $(CAIRO_LIBS) $(FLAC_LIBS) $(SNDFILE_LIBS) $(SOXR_LIBS)
+primeknet_LDADD += libcontrol.a libprint.la $(PRIMEKNET_LIBS) $(CAIRO_LIBS) $(FLAC_LIBS) $(SNDFILE_LIBS) $(SOXR_LIBS)
 dist_man_MANS += man/primeknet.1
 completionsdir = $(datadir)/bash-completion/completions
 dist_completions_DATA = completions/primeknet

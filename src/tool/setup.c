@@ -8,6 +8,7 @@
 #include "control/client.h"
 #include "daemon/settings.h"
 #include "engine/choose.h"
+#include "print/enrolment.h"
 #include "tool/autostart.h"
 #include "tool/default.h"
 #include "tool/portal.h"
@@ -137,7 +138,7 @@ static int undo(struct systemd *m) {
     puts("service   stopped, and no longer started at login");
     if (status == cli_done)
         state_remove("model");
-    return status;
+    return enrolment_remove(&err) < 0 ? cli_fail("%s", err.text) : status;
 }
 
 static int run_setup(const struct cli_call *call) {

@@ -49,7 +49,10 @@ endif
 
 # ---- print -----------------------------------------------------------------------------------------------------------
 
-check_PROGRAMS += test-print
+check_PROGRAMS += test-enrolment test-print
+test_enrolment_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+test_enrolment_LDADD = libprint.la $(PRIMEKNET_LIBS) $(CHECK_LIBS)
+test_enrolment_SOURCES = %reldir%/print/test_enrolment.c
 test_print_CPPFLAGS = $(AM_CPPFLAGS) $(FIXTURES)
 test_print_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS) $(JANSSON_CFLAGS)
 test_print_LDADD = libprint.la $(PRIMEKNET_LIBS) $(CHECK_LIBS)

@@ -189,10 +189,15 @@ def add(x, y, scale):
 
 
 class TimeBlock(nn.Module):
-    """Gated channel mixing, then the mixer, along time for each position alone: [N,T,C]."""
+    """Gated channel mixing, then the mixer, along time for each position alone: [N,T,C]. In a network that takes voice
+    prints, a scale and a shift of what enters the mixer depend on them (FiLM: Perez et al., AAAI 2018, arXiv
+    1709.07871)."""
 
-    def __init__(self, c, mixer='mamba', state=16, head_dim=16):
+    def __init__(self, c, mixer='mamba', state=16, head_dim=16, voice=0):
         super().__init__()
+        if voice:
+            self.voice = nn.Linear(voice, 2 * c, bias=False)
+            nn.init.zeros_(self.voice.weight)
         self.n1, self.n2 = nn.LayerNorm(c), nn.LayerNorm(c)
         self.gate, self.proj = nn.Linear(c, 2 * c), nn.Linear(c, c)
         self.word = mixer
@@ -206,10 +211,18 @@ class TimeBlock(nn.Module):
         """Returns the module that mixes along time."""
         return getattr(self, self.word)
 
-    def forward(self, x):
+    def entering(self, x, voice):
+        """What enters the mixer of x [N,T,C]; voice [B,size], one for each N/B rows, or None."""
+        if voice is None:
+            return self.n2(x)
+        scale, shift = self.voice(voice).repeat_interleave(len(x) // len(voice), 0)[:, None].chunk(2, -1)
+        y = F.layer_norm(x, x.shape[-1:], eps=self.n2.eps)
+        return (y * (1 + scale) + shift) * self.n2.weight + self.n2.bias
+
+    def forward(self, x, voice=None):
         a, b = self.gate(self.n1(x)).chunk(2, -1)
         x = add(x, self.proj(a * b), self.b1)
-        y = self.n2(x)
+        y = self.entering(x, voice)
         if x.is_cuda and self.word == 'mamba':
             y = self.mixer.between(self.inp, y, self.out)
         else:
@@ -277,12 +290,12 @@ class TwoStage(nn.Module):
         self.freq = nn.ModuleList([FreqBlock(c, positions, kernels) for _ in range(nf)])
         self.bt, self.bf = nn.Parameter(torch.zeros(c)), nn.Parameter(torch.zeros(c))
 
-    def along_time(self, x):
-        """[B,T,F,C] -> [B,T,F,C]."""
+    def along_time(self, x, voice=None):
+        """[B,T,F,C], voice [B,size] or None -> [B,T,F,C]."""
         B, T, Fp, C = x.shape
         h = skip = x.transpose(1, 2).reshape(B * Fp, T, C)
         for m in self.time:
-            h = m(h)
+            h = m(h, voice)
         return add(h, skip, self.bt).view(B, Fp, T, C).transpose(1, 2).contiguous()
 
     def along_frequency(self, x):
@@ -292,8 +305,8 @@ class TwoStage(nn.Module):
             h = m(h)
         return add(h, x, self.bf)
 
-    def forward(self, x):
-        return self.along_frequency(self.along_time(x))
+    def forward(self, x, voice=None):
+        return self.along_frequency(self.along_time(x, voice))
 
 
 class Norm(nn.BatchNorm1d):
@@ -392,11 +405,11 @@ class Net(nn.Module):
     """c channels; `blocks` of nt time and nf frequency layers; `state` numbers of state for each channel of a Mamba,
     and heads of `head` channels in Mamba-2; dense blocks of `depth` layers. At `rate` Hz: frames of `window` samples,
     every `hop`; `linear` bins and, above them, `bands`, equally wide or of constant Q; magnitudes to the power
-    `compress`."""
+    `compress`. Voice prints of `voice` numbers, if any, say whose voice to keep."""
 
     def __init__(self, c=32, blocks=4, nt=2, nf=2, state=16, depth=4, rate=48000, window=1024, hop=256, linear=171,
                  bands=30, compress=.3, synthesis=None, mixer='mamba', head=16, kernels=(3, 11, 23, 31),
-                 constant_q=False):
+                 constant_q=False, voice=0):
         super().__init__()
         synthesis = synthesis or window
         self.cfg = {k: v for k, v in locals().items() if k not in ('self', '__class__')}
@@ -406,7 +419,7 @@ class Net(nn.Module):
         self.embed = nn.Sequential(nn.Linear(3, c), Norm(c), PReLU(c))
         self.enc, self.down = DenseBlock(c, depth), Down(c)
         self.stages = nn.ModuleList([TwoStage(c, (P - 3) // 2 + 1, nt, nf, kernels, mixer=mixer, state=state,
-                                              head_dim=head) for _ in range(blocks)])
+                                              head_dim=head, voice=voice) for _ in range(blocks)])
         self.mask_dec, self.phase_dec = DenseBlock(c, depth), DenseBlock(c, depth)
         self.mask_up, self.phase_up = Up(c, 1, P), Up(c, 2, P)
         self.slope = nn.Parameter(torch.ones(P))
@@ -457,19 +470,20 @@ class Net(nn.Module):
         bins = torch.cat([torch.arange(self.linear), (edges[:-1] + edges[1:] - 1) / 2])
         return bins * self.cfg['rate'] / self.window
 
-    def core(self, x):
-        """[B,T,P,3] -> mask [B,T,P], rotation [B,T,P,2]."""
+    def core(self, x, voice=None):
+        """[B,T,P,3], voice prints [B,size] or None -> mask [B,T,P], rotation [B,T,P,2]."""
         h = self.down(self.enc(self.embed(x)))
         for s in self.stages:
-            h = s(h)
+            h = s(h, voice)
         return 2 * torch.sigmoid(self.slope * self.mask_up(self.mask_dec(h))[..., 0]), self.phase_up(self.phase_dec(h))
 
-    def forward(self, w):
-        """w [B,n] -> compressed magnitude [B,T,P], phase [B,T,linear], spectrum [B,T,bins]."""
+    def forward(self, w, voice=None):
+        """w [B,n], voice prints [B,size] or None -> compressed magnitude [B,T,P], phase [B,T,linear], spectrum [B,T,bins]."""
         X = self.stft(w)
         m, ph = self.features(X)
         z = F.pad(ph, (0, self.bands))
-        mask, rot = self.core(torch.stack([m, m * z.real, m * z.imag], -1))
+        given = () if voice is None else (voice,)
+        mask, rot = self.core(torch.stack([m, m * z.real, m * z.imag], -1), *given)
         mask, rot = mask.float(), rot.float()
         rr, ri = 1 + rot[..., :self.linear, 0], rot[..., :self.linear, 1]
         n = torch.rsqrt(rr * rr + ri * ri + 1e-6)

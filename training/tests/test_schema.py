@@ -22,14 +22,15 @@ HAS = {'ANY': ('mamba', 'mamba2', 'gru', 'lstm'), 'CONVOLVED': ('mamba', 'mamba2
 
 def configuration(text):
     """The C side's struct model_config, as far as shapes depend on it."""
-    words = 'format', 'name', 'licence', 'training', 'mixer', 'band_gain_maximum'
+    words = 'format', 'name', 'licence', 'training', 'mixer', 'band_gain_maximum', 'voice_encoder'
     v = {k: json.loads(t) for k, t in text.items() if k not in words}
     g = SimpleNamespace(channels=v['channels'], window=v['window'], synthesis=v['synthesis'], depth=v['depth'],
                         n_blocks=v['blocks'], n_time=v['time_layers'], n_freq=v['frequency_layers'],
                         kernels=v['kernels'], n_kernels=len(v['kernels']),
                         n_positions=v['linear_bins'] + max(0, len(v['band_edges']) - 1), mixer=text['mixer'],
                         d_inner=v.get('expand', 1) * v['channels'], d_state=v.get('d_state', 0),
-                        d_conv=v.get('d_conv', 0), step_rank=v.get('step_rank', 0), head_dim=v.get('head', 0))
+                        d_conv=v.get('d_conv', 0), step_rank=v.get('step_rank', 0), head_dim=v.get('head', 0),
+                        voice_size=v.get('voice_size', 0))
     g.n_half = (g.n_positions - 1) // 2
     g.convolved = g.d_inner + (2 * g.d_state if g.mixer == 'mamba2' else 0)
     g.mixer_in = {'mamba': lambda: 2 * g.d_inner, 'mamba2': lambda: g.convolved + g.d_inner + g.d_inner // g.head_dim,
@@ -44,7 +45,7 @@ def demanded(g):
 
     def part(rows, prefix, n=0):
         for kind, _, name, when, shape in PARTS[rows]:
-            if g.mixer not in HAS[when]:
+            if not (g.voice_size if when == 'VOICED' else g.mixer in HAS[when]):
                 continue
             expression = shape.replace('g->', 'g.').replace('/', '//')
             expression = re.sub(r'model_(mixer_in|convolved)\(g\)', r'g.\1', expression)
@@ -75,10 +76,11 @@ def demanded(g):
 
 
 @pytest.mark.parametrize('mixer', ['mamba', 'mamba2', 'gru', 'lstm'])
-def test_exporter_writes_what_the_schema_demands(mixer, tmp_path):
+@pytest.mark.parametrize('voice', [0, 3])
+def test_exporter_writes_what_the_schema_demands(mixer, voice, tmp_path):
     torch.manual_seed(0)
     path = tmp_path / 'a.safetensors'
-    export(Net(c=16, blocks=2, nt=2, nf=1, mixer=mixer), path, 'a')
+    export(Net(c=16, blocks=2, nt=2, nf=1, mixer=mixer, voice=voice), path, 'a', encoder='b' if voice else None)
     with safe_open(path, 'pt') as f:
         written, g = {name: f.get_slice(name).get_shape() for name in f.keys()}, configuration(f.metadata())
     assert sum(map(len, PARTS.values())) == SCHEMA.count('", ')      # every row was read

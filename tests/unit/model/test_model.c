@@ -57,6 +57,45 @@ START_TEST(reads_valid_files) {
 }
 END_TEST
 
+/* Only a print of the right encoder and size is folded in, and only into a model that takes one. */
+START_TEST(keeps_a_voice_of_its_own_encoder) {
+    float print[20] = {1};
+    struct err err;
+    struct model *m;
+    ck_assert_int_eq(model_load(&m, FIXTURES "/my-voice.safetensors", &err), 0);
+    ck_assert_uint_eq(model_config(m)->voice_size, 20);
+    const struct time_weights *t = &model_weights(m)->blocks[1].time[0];
+    const float before = t->in.weight[5], scale = t->voice.weight[(size_t)5 * 20];
+    ck_assert_int_eq(model_keep_voice(m, "another", print, 20, &err), -EINVAL);
+    ck_assert_str_eq(err.text, "model my-voice takes prints by voice, not by another");
+    ck_assert_int_eq(model_keep_voice(m, "voice", print, 19, &err), -EINVAL);
+    ck_assert_float_eq(t->in.weight[5], before);
+    ck_assert_int_eq(model_keep_voice(m, "voice", print, 20, &err), 0);
+    ck_assert_float_eq_tol(t->in.weight[5], before * (1 + scale), 1e-6);
+    model_free(m);
+    ck_assert_int_eq(model_load(&m, FIXTURES "/narrow.safetensors", &err), 0);
+    ck_assert_int_eq(model_keep_voice(m, "voice", print, 20, &err), -ENOTSUP);
+    ck_assert_str_eq(err.text, "model narrow cannot tell voices apart");
+    model_free(m);
+}
+END_TEST
+
+static void read_my_voice(void) {
+    read_original(FIXTURES "/my-voice.safetensors");
+}
+
+START_TEST(refuses_half_a_description_of_prints) {
+    write_metadata("voice_encoder", NULL);
+    check_refused("metadata 'voice_encoder': missing");
+    write_metadata("voice_size", NULL);
+    check_refused("metadata 'voice_size': missing");
+    write_metadata("voice_size", "21");
+    check_refused("tensor 'block.0.time.0.voice.weight'");
+    write_metadata("voice_size", "2000");
+    check_refused("metadata 'voice_size'");
+}
+END_TEST
+
 /* Half-precision storage gives the rounded values; all 65536 halves are converted correctly. */
 START_TEST(reads_half_precision) {
     size_t n;
@@ -353,6 +392,7 @@ int main(void) {
     tcase_set_timeout(t, 300);
     tcase_add_checked_fixture(t, read_narrow, remove_file);
     tcase_add_test(t, reads_valid_files);
+    tcase_add_test(t, keeps_a_voice_of_its_own_encoder);
     tcase_add_test(t, reads_half_precision);
     tcase_add_test(t, truncations_are_refused);
     tcase_add_test(t, flipped_bits_are_harmless);
@@ -361,6 +401,10 @@ int main(void) {
     tcase_add_test(t, values_are_checked);
     tcase_add_test(t, hostile_headers_are_refused);
     tcase_add_test(t, names_are_looked_up);
+    suite_add_tcase(suite, t);
+    t = tcase_create("voice");
+    tcase_add_checked_fixture(t, read_my_voice, remove_file);
+    tcase_add_test(t, refuses_half_a_description_of_prints);
     suite_add_tcase(suite, t);
     return run_suite(suite, CK_FORK);
 }

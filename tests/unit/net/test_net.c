@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const char *const names[] = {"wide", "narrow", "long-hop", "low-delay", "mamba2", "gru", "lstm"};
 static const char *const stages[] = {"mamba-16",  "mamba2-16", "gru-16",  "lstm-16",   "mamba-64",
@@ -195,12 +196,16 @@ static void make_signal(float *x, size_t n) {
     }
 }
 
-static void check_whole(const char *name, const struct kernels *kernels) {
+/* Runs the model of this fixture, with this print unless it is NULL, over the signal of n hops. Returns its output,
+ * without the delay. */
+static float *run_whole(const char *name, const float *print, const struct kernels *kernels, size_t *n_out) {
     struct model *m = load(name);
     struct engine *e;
     struct err err;
     struct engine_options options = {
         .name = "cpu", .isa = kernels->name, .exact = !kernels->linear_pairs, .n_streams = 1, .max_hops = 1};
+    if (print)
+        ck_assert_msg(model_keep_voice(m, "voice", print, model_config(m)->voice_size, &err) == 0, "%s", err.text);
     ck_assert_msg(engine_open(&e, &options, m, &err) == 0, "%s", err.text);
     size_t n_should;
     float *should = read_floats(name, "output", &n_should);
@@ -214,13 +219,22 @@ static void check_whole(const char *name, const struct kernels *kernels) {
         x[i] = x[i] != 0 ? x[i] : 1e-12f; /* the network would not hear digital silence */
     struct engine_job job = {0, n_hops, x, x};
     ck_assert_int_eq(engine_process(e, &job, 1), 0);
-    struct snr s = {0};
-    snr_add(&s, x + engine_delay(e), should, n_should);
-    snr_check(&s, kernels, name, "whole");
-    free(x);
+    memmove(x, x + engine_delay(e), n_should * sizeof *x);
     free(should);
     engine_close(e);
     model_free(m);
+    *n_out = n_should;
+    return x;
+}
+
+static void check_whole(const char *name, const float *print, const struct kernels *kernels) {
+    size_t n, n_should;
+    float *is = run_whole(name, print, kernels, &n), *should = read_floats(name, "output", &n_should);
+    struct snr s = {0};
+    snr_add(&s, is, should, n_should);
+    snr_check(&s, kernels, name, print ? "whole, of one voice" : "whole");
+    free(is);
+    free(should);
 }
 
 START_TEST(whole_network_matches_pytorch) {
@@ -228,8 +242,33 @@ START_TEST(whole_network_matches_pytorch) {
     if (!kernels)
         return;
     const struct kernels in_float = kernels_in_float(kernels);
-    check_whole(names[_i % N_NAMES], kernels);
-    check_whole(names[_i % N_NAMES], &in_float);
+    check_whole(names[_i % N_NAMES], NULL, kernels);
+    check_whole(names[_i % N_NAMES], NULL, &in_float);
+}
+END_TEST
+
+/* A print changes the output as in PyTorch; a print of zeros changes no bit. */
+START_TEST(a_voice_is_kept_as_by_pytorch) {
+    const struct kernels *kernels = kernels_nth((unsigned)_i);
+    if (!kernels)
+        return;
+    const struct kernels in_float = kernels_in_float(kernels);
+    const float zeros[20] = {0};
+    size_t n;
+    float *print = read_floats("my-voice", "voice", &n);
+    ck_assert_uint_eq(n, 20);
+    check_whole("my-voice", print, kernels);
+    check_whole("my-voice", print, &in_float);
+    float *plain = run_whole("my-voice", NULL, kernels, &n), *zero = run_whole("my-voice", zeros, kernels, &n),
+          *kept = run_whole("my-voice", print, kernels, &n);
+    ck_assert_mem_eq(zero, plain, n * sizeof *zero);
+    struct snr s = {0};
+    snr_add(&s, kept, plain, n);
+    ck_assert_double_gt(s.error, s.signal / 1000);
+    free(print);
+    free(plain);
+    free(zero);
+    free(kept);
 }
 END_TEST
 
@@ -241,6 +280,7 @@ int main(void) {
     tcase_add_loop_test(t, reference_blocks_match_pytorch, 0, N_NAMES);
     tcase_add_loop_test(t, time_stages_match_pytorch, 0, N_STAGES);
     tcase_add_loop_test(t, whole_network_matches_pytorch, 0, MOST_KERNELS * N_NAMES);
+    tcase_add_loop_test(t, a_voice_is_kept_as_by_pytorch, 0, MOST_KERNELS);
     suite_add_tcase(suite, t);
     return run_suite(suite, CK_FORK);
 }
