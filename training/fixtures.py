@@ -115,7 +115,7 @@ def network(path, geometry, mixer, seconds):
     net.eval()
     takes = net.cfg['voice']
     for m in (m for stage in net.stages if takes for m in stage.time):
-        m.voice.weight.data.mul_(100)
+        m.voice.weight.data.mul_(200)
         m.b2.data.fill_(3)
     export(net, path + '.safetensors', os.path.basename(path), encoder='voice' if takes else None)
     print_ = torch.nn.functional.normalize(torch.arange(1., takes + 1).sin(), dim=0)[None] if takes else None

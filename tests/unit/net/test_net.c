@@ -264,7 +264,7 @@ START_TEST(a_voice_is_kept_as_by_pytorch) {
     ck_assert_mem_eq(zero, plain, n * sizeof *zero);
     struct snr s = {0};
     snr_add(&s, kept, plain, n);
-    ck_assert_double_gt(s.error, s.signal / 1000);
+    ck_assert_double_gt(s.error, s.signal / 100);
     free(print);
     free(plain);
     free(zero);
