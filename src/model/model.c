@@ -214,8 +214,10 @@ int model_keep_voice(struct model *m, const char *encoder, const float *print, u
     const struct model_config *g = &m->config;
     if (!g->voice_size)
         return err_set(err, -ENOTSUP, "model %s cannot tell voices apart", m->name);
-    if (strcmp(encoder, m->voice_encoder) || size != g->voice_size)
+    if (strcmp(encoder, m->voice_encoder))
         return err_set(err, -EINVAL, "model %s takes prints by %s, not by %s", m->name, m->voice_encoder, encoder);
+    if (size != g->voice_size)
+        return err_set(err, -EINVAL, "model %s takes prints of %u numbers, not of %u", m->name, g->voice_size, size);
     for (unsigned b = 0; b < g->n_blocks; b++)
         for (unsigned i = 0; i < g->n_time; i++)
             fold(g, &m->weights.blocks[b].time[i], print);

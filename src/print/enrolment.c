@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define FORMAT "primeknet-my-voice-1"
 
@@ -79,7 +81,12 @@ int enrolment_write(const struct enrolment *e, struct err *err) {
         json_array_append_new(numbers, json_real((double)e->print[i]));
     file = json_pack("{s:s, s:s, s:o}", "format", FORMAT, "encoder", e->encoder, "print", numbers);
     char *text = file ? json_dumps(file, JSON_REAL_PRECISION(9) | JSON_INDENT(1)) : NULL;
-    code = text ? file_write(path, text, strlen(text), err) : err_set(err, -ENOMEM, "%s: out of memory", path);
+    if (!text)
+        code = err_set(err, -ENOMEM, "%s: out of memory", path);
+    else if (chmod(path, 0600) < 0 && errno != ENOENT && errno != ENOTDIR) /* file_write keeps an old mode */
+        code = err_set(err, -errno, "%s: %s", path, strerror(errno));
+    else
+        code = file_write(path, text, strlen(text), err);
     free(text);
     json_decref(file);
     return code;
@@ -87,8 +94,9 @@ int enrolment_write(const struct enrolment *e, struct err *err) {
 
 int enrolment_remove(struct err *err) {
     char path[STATE_PATH];
-    const int code = place(path, err);
-    if (code < 0)
-        return code;
-    return remove(path) == 0 || errno == ENOENT ? 0 : err_set(err, -errno, "%s: %s", path, strerror(errno));
+    if (place(path, NULL) < 0)
+        return 0;
+    if (unlink(path) == 0 || errno == ENOENT || errno == ENOTDIR)
+        return 0;
+    return err_set(err, -errno, "%s: %s", path, strerror(errno));
 }

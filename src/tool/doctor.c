@@ -577,6 +577,15 @@ static void check_echo(struct doctor *d) {
         tell(d, FINE, "echo", NULL, "the echo of the outputs is removed from the microphone");
 }
 
+static void check_voice(struct doctor *d) {
+    char line[512];
+    const char *missing = lacking(d, "my_voice", line);
+    if (missing[0])
+        tell(d, PROBLEM, "my voice", "do without: {primeknet set my-voice false --save}", "%s", missing);
+    else if (strcmp(text_of(json_object_get(d->status, "settings"), "my_voice"), "true") == 0)
+        tell(d, FINE, "my voice", NULL, "the voices of others are removed from the microphone");
+}
+
 /* ---- conclusion -------------------------------------------------------------------------------------------------- */
 
 /* Omits notes while there are problems. */
@@ -650,6 +659,7 @@ static int run_doctor(const struct cli_call *call) {
         check_enhanced(&d);
         check_recorders(&d);
         check_echo(&d);
+        check_voice(&d);
         check_speaker(&d);
     }
     check_realtime(&d);

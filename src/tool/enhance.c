@@ -69,6 +69,8 @@ static float *frames_grow(struct frames *f, size_t n, unsigned channels) {
 }
 
 static void frames_drop(struct frames *f, size_t n, unsigned channels) {
+    if (n == 0) /* the frames may have no memory yet */
+        return;
     f->n -= n;
     memmove(f->data, f->data + n * channels, f->n * channels * sizeof *f->data);
 }

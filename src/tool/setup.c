@@ -164,7 +164,7 @@ const struct cli_command setup_command = {
     .run = run_setup,
     .options = {{'t', "transparent", .help = "also have Enhanced Mic stand in for the microphone"},
                 {'d', "default", .help = "also make Enhanced Mic the default microphone"},
-                {'r', "remove", .help = "undo setup; the settings stay"}},
+                {'r', "remove", .help = "undo setup and forget your voice; the settings stay"}},
     .about = "Measures which model this processor can run, and starts primeknetd now and at every login, with\n"
              "systemd or, if that does not run, with the desktop. It can be run again. With --transparent\n"
              "(WirePlumber 0.5), applications that record the microphone hear Enhanced Mic in its place. With\n"

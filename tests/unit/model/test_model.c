@@ -69,6 +69,7 @@ START_TEST(keeps_a_voice_of_its_own_encoder) {
     ck_assert_int_eq(model_keep_voice(m, "another", print, 20, &err), -EINVAL);
     ck_assert_str_eq(err.text, "model my-voice takes prints by voice, not by another");
     ck_assert_int_eq(model_keep_voice(m, "voice", print, 19, &err), -EINVAL);
+    ck_assert_str_eq(err.text, "model my-voice takes prints of 20 numbers, not of 19");
     ck_assert_float_eq(t->in.weight[5], before);
     ck_assert_int_eq(model_keep_voice(m, "voice", print, 20, &err), 0);
     ck_assert_float_eq_tol(t->in.weight[5], before * (1 + scale), 1e-6);

@@ -35,9 +35,17 @@ START_TEST(is_read_as_it_was_written) {
     ck_assert_uint_eq(st.st_mode & 0777, 0600);
     ck_assert_msg(enrolment_read(&is, &err) == 0, "%s", err.text);
     ck_assert_mem_eq(&is, &e, sizeof e);
+    ck_assert_int_eq(chmod(path, 0644), 0);
+    ck_assert_msg(enrolment_write(&e, &err) == 0, "%s", err.text);
+    ck_assert_int_eq(stat(path, &st), 0);
+    ck_assert_uint_eq(st.st_mode & 0777, 0600);
     ck_assert_int_eq(enrolment_remove(&err), 0);
     ck_assert_int_ne(access(path, F_OK), 0);
     ck_assert_int_eq(enrolment_read(&is, &err), -ENOENT);
+    unsetenv("XDG_DATA_HOME");
+    unsetenv("HOME");
+    ck_assert_int_eq(enrolment_read(&is, &err), -ENOENT);
+    ck_assert_int_eq(enrolment_remove(&err), 0);
 }
 END_TEST
 
