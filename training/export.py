@@ -1,11 +1,12 @@
 """python3 -m training.export CHECKPOINT.ema OUT.safetensors --name NAME [--licence TEXT] [--training TEXT]
-                      [--encoder NAME] [--steeper FACTOR LOW HIGH]
+                      [--encoder NAME] [--steeper FACTOR LOW HIGH] [--floor DB]
 
 Writes a trained checkpoint as a model file (docs/model-format.md). Folds, in double precision, what only training
 keeps apart: batch norms and layer norms' gains into the linear layers beside them, the branches' gains into the layers
 that end them, two linear layers in a row into one, -exp of the scan's logarithms.
 
---steeper multiplies the mask's slope between two frequencies in Hz: what the network doubts there becomes quieter.
+--steeper multiplies the mask's slope between two frequencies in Hz: what the network doubts there becomes quieter. --floor
+is the least gain, so that pauses keep a little of the room's sound.
 """
 import argparse, json, math, struct
 import numpy as np, torch
@@ -183,13 +184,15 @@ class Folder:
         self.up('phase.up', net.phase_up)
 
 
-def metadata(net, name, licence, training, encoder=None):
-    """-> {key: text}: the header's __metadata__, docs/model-format.md. encoder: whose voice prints it takes."""
+def metadata(net, name, licence, training, encoder=None, floor=None):
+    """-> {key: text}: the header's __metadata__, docs/model-format.md. encoder: whose voice prints it takes. floor: the
+    least gain in dB (None: that in training)."""
     cfg, layer = net.cfg, net.stages[0].time[0]
+    least = net.least if floor is None else round(10 ** (floor / 20 * net.compress), 4)
     values = {
         'rate': cfg['rate'], 'window': net.window, 'synthesis': net.synthesis, 'hop': net.hop,
         'linear_bins': net.linear, 'band_edges': net.edges, 'scale': 16, 'compression': net.compress,
-        'mask_ceiling': 2, 'mask_minimum': 1e-3,
+        'mask_ceiling': 2, 'mask_minimum': least,
         'rotation_epsilon': 1e-6, 'magnitude_minimum': 1e-6, 'power_minimum': 1e-12, 'norm_epsilon': layer.n1.eps,
         'channels': cfg['c'], 'depth': cfg['depth'], 'blocks': cfg['blocks'], 'time_layers': cfg['nt'],
         'frequency_layers': cfg['nf'], 'kernels': list(net.stages[0].freq[0].kernels)}
@@ -205,11 +208,12 @@ def metadata(net, name, licence, training, encoder=None):
     return text | {k: json.dumps(v) for k, v in values.items()}
 
 
-def export(net, path, name, licence=LICENCE, training='random weights, for tests', half=False, encoder=None):
-    """Writes the network as the model file `path`. encoder: whose voice prints it takes."""
+def export(net, path, name, licence=LICENCE, training='random weights, for tests', half=False, encoder=None,
+           floor=None):
+    """Writes the network as the model file `path`. encoder, floor: as for metadata."""
     if bool(encoder) != bool(net.cfg.get('voice')):
         raise SystemExit('a network that takes voice prints needs the name of their encoder, and no other has one')
-    write(path, metadata(net.eval(), name, licence, training, encoder), Folder(net).out, half)
+    write(path, metadata(net.eval(), name, licence, training, encoder, floor), Folder(net).out, half)
 
 
 def load(checkpoint, device='cpu'):
@@ -234,6 +238,7 @@ if __name__ == '__main__':
     p.add_argument('--licence', default=LICENCE)
     p.add_argument('--training', default='')
     p.add_argument('--encoder', help='whose voice prints it takes, if any')
+    p.add_argument('--floor', type=float, metavar='DB')
     p.add_argument('--steeper', type=float, nargs=3, metavar=('FACTOR', 'LOW', 'HIGH'))
     a = p.parse_args()
     net, ck = load(a.checkpoint)
@@ -241,4 +246,4 @@ if __name__ == '__main__':
     if a.steeper:
         steepen(net, *a.steeper)
         facts += '; mask {:g} times as steep from {:g} to {:g} Hz'.format(*a.steeper)
-    export(net, a.out, a.name, a.licence, facts, encoder=a.encoder)
+    export(net, a.out, a.name, a.licence, facts, encoder=a.encoder, floor=a.floor)

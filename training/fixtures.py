@@ -5,7 +5,7 @@ For small networks of random weights, NAME.safetensors, the model; NAME.blocks, 
 frame from zero state; NAME.output, some seconds through the whole network. The input is the formula below, the same to
 the bit in C. For time stages in shapes of their own, NAME.safetensors and NAME.time, input and output frame by frame.
 For a network that takes voice prints, NAME.safetensors, NAME.voice, a print, and
-NAME.output. For encoders of voice prints, NAME.safetensors, NAME.steps, the inputs of a window, and NAME.prints. All but the models
+NAME.output. mean.safetensors has three of the networks. For encoders of voice prints, NAME.safetensors, NAME.steps, the inputs of a window, and NAME.prints. All but the models
 is little-endian float32.
 """
 import os, sys
@@ -13,6 +13,7 @@ import numpy as np, torch
 
 from training.export import LICENCE, export, write
 from training.network.net import GRU, LSTM, Net
+from training.together import together
 
 FRAMES = 20  # more than the 17 that a dense block of depth 4 looks over
 TINY = dict(rate=8000, window=32, hop=16, linear=3, bands=2)  # two positions after the stride-2 convolution
@@ -25,6 +26,7 @@ NETWORKS = {  # geometry, mixer, seconds
     'gru': (TINY, 'gru', 2),
     'lstm': (TINY, 'lstm', 2),
     'my-voice': (dict(rate=48000, window=1024, hop=512, linear=3, bands=2, voice=20), 'mamba', 2)}
+MEAN, SHARES = ('gru', 'lstm', 'mamba2'), (1, .25, .75)
 STAGES = {  # [2 positions, frames, channels]
     **{f'{mixer}-16': (64, dict(c=16, mixer=mixer)) for mixer in ('mamba', 'mamba2', 'gru', 'lstm')},
     **{f'{mixer}-64': (100, dict(c=64, mixer=mixer)) for mixer in ('mamba', 'mamba2', 'gru', 'lstm')},
@@ -220,6 +222,8 @@ def voice(path, g):
 def main(out):
     for name, what in NETWORKS.items():
         network(os.path.join(out, name), *what)
+    write(os.path.join(out, 'mean.safetensors'),
+          *together([os.path.join(out, name + '.safetensors') for name in MEAN], 'mean', SHARES))
     for name, what in STAGES.items():
         stage(os.path.join(out, name), *what)
     for name, what in VOICES.items():

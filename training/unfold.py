@@ -15,11 +15,11 @@ USUAL = 1 / math.sqrt(3)                                # the norm of a new line
 
 
 class Unfolder:
-    """net: the network of the model file `path`, in evaluation mode what the engines compute."""
+    """net: the first network of the model file `path`, in evaluation mode what the engines compute."""
 
     def __init__(self, path):
         with safe_open(path, 'pt') as f:
-            self.t = {name: f.get_tensor(name).double() for name in f.keys()}
+            self.t = {name: f.get_tensor(name).double() for name in f.keys() if not name[0].isdigit()}
             text = f.metadata()
         if text['mixer'] != 'mamba':
             raise SystemExit(f"{path}: its mixer is {text['mixer']}; only mamba can be trained on")

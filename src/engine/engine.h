@@ -1,10 +1,11 @@
 /* engine.h - the interface of all engines. An engine runs the network: it takes hops of samples and returns enhanced
  * hops.
  *
- * An engine holds one model and n streams. Each stream has its own controls and its own state: analysis and overlap-add
- * buffers, convolution inputs, recurrent states. A fresh stream has zero state. While a stream's frames contain only
- * digital silence (a muted microphone), the engine outputs silence and does not run the network. Feeding it silence
- * would make it forget the noise; skipped, it keeps its state.
+ * An engine holds one model and n streams. If the model has several networks, the engine runs one after another, and
+ * its output is the mean of theirs (Perrone & Cooper, "When networks disagree", 1993). Each stream has its own controls
+ * and its own state: analysis and overlap-add buffers, convolution inputs, recurrent states. A fresh stream has zero
+ * state. While a stream's frames contain only digital silence (a muted microphone), the engine outputs silence and does
+ * not run the network. Feeding it silence would make it forget the noise; skipped, it keeps its state.
  *
  * Delay: each hop of H input samples produces H output samples. Output sample i of a stream corresponds to input sample
  * i - engine_delay(); the delay is the synthesis window less a hop.

@@ -24,6 +24,9 @@ struct engine {
     struct engine_control *controls; /* [n_streams] */
     unsigned *n_silent;              /* [n_streams] consecutive samples of digital silence so far, saturated */
     struct engine_job *jobs;         /* [2 * n_streams] of one call: those that remain, and those that run now */
+    unsigned max_hops;               /* of a job in all networks, if there are several */
+    struct engine *next;             /* of the model's next network; NULL: none */
+    float *out;                      /* of those after the first: [n_streams * max_hops * hop], or [engine_delay()] */
 };
 
 struct engine_type {

@@ -22,6 +22,10 @@ const struct model_config *model_config(const struct model *m) {
     return &m->config;
 }
 
+const struct model *model_next(const struct model *m) {
+    return m->next;
+}
+
 const struct weights *model_weights(const struct model *m) {
     return &m->weights;
 }

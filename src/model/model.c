@@ -117,23 +117,76 @@ static int read_voice(struct safetensors *f, struct model *m) {
     return m->voice_encoder ? 0 : err_set(f->err, -ENOMEM, "%s: out of memory", f->path);
 }
 
+static int read_config(struct safetensors *f, struct model_config *c) {
+    int code;
+    c->share = 1;
+    if ((code = read_geometry(f, c)) || (code = read_constants(f, c)) ||
+        (metadata_has(f, "share") && (code = metadata_number(f, &c->share, "share", 1e-3, 1))))
+        return code;
+    return read_shape(f, c);
+}
+
+static bool same_frames(const struct model_config *a, const struct model_config *b) {
+    return a->rate == b->rate && a->window == b->window && a->synthesis == b->synthesis && a->hop == b->hop;
+}
+
+/* Says which network the functions of safetensors.h read. */
+static void set_network(struct safetensors *f, unsigned network) {
+    f->prefix[0] = '\0';
+    if (network > 1)
+        snprintf(f->prefix, sizeof f->prefix, "%u.", network);
+}
+
+/* Reads the configurations of the networks after the first one. */
+static int read_further(struct safetensors *f, struct model *first) {
+    unsigned n = 1;
+    int code = metadata_has(f, "networks") ? metadata_integer(f, &n, "networks", 1, MODEL_MAX_NETWORKS) : 0;
+    struct model *last = first;
+    for (unsigned i = 2; i <= n && !code; i++) {
+        if (!(last->next = calloc(1, sizeof *last)) || !(last->next->name = strdup(first->name)))
+            return err_set(f->err, -ENOMEM, "%s: out of memory", f->path);
+        last = last->next;
+        set_network(f, i);
+        if (!(code = read_config(f, &last->config)) && !same_frames(&first->config, &last->config))
+            code = err_set(f->err, -EINVAL, "%s: network %u: rate, windows or hop are not those of the first one",
+                           f->path, i);
+        last->config.voice_size = first->config.voice_size;
+    }
+    return code;
+}
+
 static int read_metadata(struct safetensors *f, struct model *m) {
     int code;
-    if ((code = metadata_begin(f, "primeknet-1", &m->name)) || (code = read_geometry(f, &m->config)) ||
-        (code = read_constants(f, &m->config)) || (code = read_voice(f, m)))
+    if ((code = metadata_begin(f, "primeknet-1", &m->name)) || (code = read_config(f, &m->config)) ||
+        (code = read_voice(f, m)))
         return code;
-    return read_shape(f, &m->config);
+    code = read_further(f, m);
+    set_network(f, 1);
+    return code;
 }
 
 /* ---- tensors ---- */
 
-static void want(void *tensors, const char *name, const size_t shape[TENSOR_MAX_DIMS + 1], const float **field) {
-    tensors_want(tensors, name, shape, field);
+struct wanted {
+    struct tensors *tensors;
+    unsigned network; /* 1: the first, whose tensors have no prefix */
+};
+
+static void want(void *data, const char *name, const size_t shape[TENSOR_MAX_DIMS + 1], const float **field) {
+    const struct wanted *w = data;
+    char full[TENSOR_MAX_NAME];
+    if (w->network > 1) {
+        snprintf(full, sizeof full, "%u.%s", w->network, name);
+        name = full;
+    }
+    tensors_want(w->tensors, name, shape, field);
 }
 
-static int read_tensors(struct safetensors *f, struct model *m) {
-    schema_walk(&m->config, &m->weights, want, &m->tensors);
-    return tensors_read(&m->tensors, f);
+static int read_tensors(struct safetensors *f, struct model *first) {
+    unsigned network = 1;
+    for (struct model *m = first; m; m = m->next, network++)
+        schema_walk(&m->config, &m->weights, want, &(struct wanted){&first->tensors, network});
+    return tensors_read(&first->tensors, f);
 }
 
 /* Synthesis must undo analysis: at each position in a hop, the products of the windows of all frames that cover it add
@@ -167,10 +220,21 @@ static int check_decays(struct safetensors *f, const struct model *m) {
             const float *decay = g->mixer == MODEL_MAMBA ? t->decay : t->head_decay;
             for (size_t j = 0; j < n; j++)
                 if (decay[j] > 0)
-                    return err_set(f->err, -EINVAL, "%s: tensor 'block.%u.time.%u.decay': holds a positive value",
-                                   f->path, b, i);
+                    return err_set(f->err, -EINVAL, "%s: tensor '%sblock.%u.time.%u.decay': holds a positive value",
+                                   f->path, f->prefix, b, i);
         }
     return 0;
+}
+
+static int check_tensors(struct safetensors *f, const struct model *first) {
+    int code = 0;
+    unsigned network = 1;
+    for (const struct model *m = first; m && !code; m = m->next) {
+        set_network(f, network++);
+        if (!(code = check_windows(f, m)))
+            code = check_decays(f, m);
+    }
+    return code;
 }
 
 /* ---- the file ---- */
@@ -181,8 +245,8 @@ static int load(struct model **ret, const char *path, struct err *err) {
         return err_set(err, -ENOMEM, "%s: out of memory", path);
     struct safetensors f;
     int code = safetensors_open(&f, path, err);
-    if (!code && !(code = read_metadata(&f, m)) && !(code = read_tensors(&f, m)) && !(code = check_windows(&f, m)))
-        code = check_decays(&f, m);
+    if (!code && !(code = read_metadata(&f, m)) && !(code = read_tensors(&f, m)))
+        code = check_tensors(&f, m);
     safetensors_close(&f);
     if (code)
         model_free(m);
@@ -218,9 +282,10 @@ int model_keep_voice(struct model *m, const char *encoder, const float *print, u
         return err_set(err, -EINVAL, "model %s takes prints by %s, not by %s", m->name, m->voice_encoder, encoder);
     if (size != g->voice_size)
         return err_set(err, -EINVAL, "model %s takes prints of %u numbers, not of %u", m->name, g->voice_size, size);
-    for (unsigned b = 0; b < g->n_blocks; b++)
-        for (unsigned i = 0; i < g->n_time; i++)
-            fold(g, &m->weights.blocks[b].time[i], print);
+    for (; m; m = m->next)
+        for (unsigned b = 0; b < m->config.n_blocks; b++)
+            for (unsigned i = 0; i < m->config.n_time; i++)
+                fold(&m->config, &m->weights.blocks[b].time[i], print);
     return 0;
 }
 
@@ -251,6 +316,7 @@ int model_load(struct model **ret, const char *name_or_path, struct err *err) {
 void model_free(struct model *m) {
     if (!m)
         return;
+    model_free(m->next);
     tensors_done(&m->tensors);
     free(m->name);
     free(m->voice_encoder);

@@ -28,6 +28,7 @@ struct model_config {
     enum model_mixer mixer;
     unsigned d_inner;                              /* for a GRU or an LSTM: the channels of its state */
     unsigned d_state, d_conv, step_rank, head_dim; /* 0 where the mixer has none; head_dim: channels per head */
+    float share;                                   /* in the mean of several networks, relative to the others' */
     unsigned voice_size;                           /* numbers in a print; 0: the model takes none */
 };
 
@@ -73,8 +74,10 @@ unsigned model_rate(const struct model *m);    /* Hz */
 unsigned model_hop(const struct model *m);     /* samples */
 unsigned model_delay(const struct model *m);   /* samples: the synthesis window less a hop */
 
+/* A model has one or more networks, whose mean output is the model's. They share rate, windows and hop. The functions
+ * here give the first one's properties; model_next returns the next network, as a model of its own, or NULL. */
+const struct model *model_next(const struct model *m);
 const struct model_config *model_config(const struct model *m);
-
 const struct weights *model_weights(const struct model *m);
 
 #endif

@@ -9,7 +9,8 @@ struct model {
     char *name, *voice_encoder; /* the latter NULL: takes no print */
     struct model_config config;
     struct weights weights;
-    struct tensors tensors;
+    struct tensors tensors; /* of all networks */
+    struct model *next;     /* the next network, without voice_encoder and tensors; or NULL */
 };
 
 #endif

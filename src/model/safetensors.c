@@ -64,15 +64,22 @@ void safetensors_close(struct safetensors *f) {
 /* ---- metadata: strings; those that are not plain text are JSON, which is independent of the locale ---- */
 
 int metadata_wrong(struct safetensors *f, const char *key, const char *what) {
-    return err_set(f->err, -EINVAL, "%s: metadata '%s': %s", f->path, key, what);
+    return err_set(f->err, -EINVAL, "%s: metadata '%s%s': %s", f->path, f->prefix, key, what);
+}
+
+static const json_t *find(const struct safetensors *f, const char *key) {
+    const json_t *metadata = json_object_get(f->header, "__metadata__"), *own;
+    char full[TENSOR_MAX_NAME];
+    snprintf(full, sizeof full, "%s%s", f->prefix, key);
+    return (own = json_object_get(metadata, full)) ? own : json_object_get(metadata, key);
 }
 
 bool metadata_has(const struct safetensors *f, const char *key) {
-    return json_object_get(json_object_get(f->header, "__metadata__"), key) != NULL;
+    return find(f, key) != NULL;
 }
 
 int metadata_text(struct safetensors *f, const char **ret, const char *key) {
-    const char *text = json_string_value(json_object_get(json_object_get(f->header, "__metadata__"), key));
+    const char *text = json_string_value(find(f, key));
     if (!text)
         return metadata_wrong(f, key, "missing");
     if (!*text)
@@ -97,7 +104,8 @@ static int check_integer(struct safetensors *f, unsigned *ret, const char *key, 
                          unsigned max) {
     json_int_t n = json_integer_value(value);
     if (!json_is_integer(value) || n < min || n > max)
-        return err_set(f->err, -EINVAL, "%s: metadata '%s': not a whole number from %u to %u", f->path, key, min, max);
+        return err_set(f->err, -EINVAL, "%s: metadata '%s%s': not a whole number from %u to %u", f->path, f->prefix,
+                       key, min, max);
     *ret = (unsigned)n;
     return 0;
 }
@@ -121,7 +129,8 @@ int metadata_number(struct safetensors *f, float *ret, const char *key, double m
     if (json_is_number(value) && x >= min && x <= max)
         *ret = (float)x;
     else
-        code = err_set(f->err, -EINVAL, "%s: metadata '%s': not a number from %g to %g", f->path, key, min, max);
+        code = err_set(f->err, -EINVAL, "%s: metadata '%s%s': not a number from %g to %g", f->path, f->prefix, key, min,
+                       max);
     json_decref(value);
     return code;
 }
@@ -134,7 +143,8 @@ int metadata_list(struct safetensors *f, unsigned *ret, unsigned *n_ret, const c
         return code;
     size_t n = json_array_size(list);
     if (!json_is_array(list) || n > max_n)
-        code = err_set(f->err, -EINVAL, "%s: metadata '%s': not a list of at most %u numbers", f->path, key, max_n);
+        code = err_set(f->err, -EINVAL, "%s: metadata '%s%s': not a list of at most %u numbers", f->path, f->prefix,
+                       key, max_n);
     for (size_t i = 0; i < n && !code; i++) {
         code = check_integer(f, &ret[i], key, json_array_get(list, i), min, max);
         if (!code && i && ret[i] <= ret[i - 1])
@@ -213,7 +223,7 @@ void tensors_want(struct tensors *t, const char *name, const size_t shape[TENSOR
 }
 
 int tensor_wrong(struct safetensors *f, const char *name, const char *what) {
-    return err_set(f->err, -EINVAL, "%s: tensor '%s': %s", f->path, name, what);
+    return err_set(f->err, -EINVAL, "%s: tensor '%s%s': %s", f->path, f->prefix, name, what);
 }
 
 static int check_shape(struct safetensors *f, const struct tensor *t, const json_t *shape) {

@@ -18,6 +18,8 @@ struct safetensors {
     struct json_t *header;
     const unsigned char *data; /* the part after the header */
     size_t n_data;
+    char prefix[16]; /* of keys and of tensors in messages: "", or "2." for the second of several networks; a key that
+                      * is missing with its prefix is read without it */
 };
 
 /* Reads a file. path and err must outlive f; close f in any case. Blocks on I/O. */

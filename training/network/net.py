@@ -414,6 +414,7 @@ class Net(nn.Module):
         synthesis = synthesis or window
         self.cfg = {k: v for k, v in locals().items() if k not in ('self', '__class__')}
         self.window, self.hop, self.linear, self.bands, self.compress = window, hop, linear, bands, compress
+        self.least = 1e-3                               # of the masks
         self.synthesis = synthesis
         bins, P = window // 2 + 1, linear + bands
         self.embed = nn.Sequential(nn.Linear(3, c), Norm(c), PReLU(c))
@@ -488,7 +489,7 @@ class Net(nn.Module):
         rr, ri = 1 + rot[..., :self.linear, 0], rot[..., :self.linear, 1]
         n = torch.rsqrt(rr * rr + ri * ri + 1e-6)
         ph = ph * torch.complex(rr * n, ri * n)
-        gain = mask.clamp_min(1e-3) ** (1 / self.compress)
+        gain = mask.clamp_min(self.least) ** (1 / self.compress)
         Y = X[..., :self.linear].abs() * gain[..., :self.linear] * ph
         if self.bands:
             Y = torch.cat([Y, X[..., self.linear:] * (gain[..., self.linear:] @ self.band_spread.t())], -1)

@@ -6,8 +6,9 @@ from safetensors.numpy import load_file
 
 from test_training import OneClip, config
 from training import blend, train
-from training.export import export, steepen
+from training.export import export, metadata, steepen, write
 from training.network.net import Net, Norm
+from training.together import together
 from training.unfold import calibrate, state_for, unfold
 
 
@@ -44,6 +45,30 @@ def test_there_and_back(net, tmp_path):
     assert a.keys() == b.keys()
     for name in a:
         assert np.allclose(a[name], b[name], rtol=1e-3, atol=1e-4 * np.abs(a[name]).max()), name
+
+
+def test_a_floor_in_decibels_bounds_the_mask(net):
+    assert metadata(net, 'a', '', '')['mask_minimum'] == '0.001'
+    for db in -50, -40:
+        least = float(metadata(net, 'a', '', '', floor=db)['mask_minimum'])
+        assert abs(20 * np.log10(least ** (1 / net.compress)) - db) < .02
+
+
+@torch.no_grad()
+def test_several_networks_are_one_model(net, tmp_path):
+    paths = [tmp_path / f'{i}.safetensors' for i in range(3)]
+    for path, floor in zip(paths, (None, -50)):
+        export(net, path, 'a', floor=floor)
+    metadata, tensors = together(paths[:2], 'b')
+    assert metadata['name'] == 'b' and metadata['networks'] == '2' and '2.hop' not in metadata
+    assert metadata['mask_minimum'] == '0.001' and metadata['2.mask_minimum'] == '0.1778'
+    assert len(tensors) == 2 * len(load_file(paths[0])) and (tensors['2.embed.weight'] == tensors['embed.weight']).all()
+    write(tmp_path / 'b.safetensors', metadata, tensors)
+    sound = torch.randn(1, 24000)
+    assert close(unfold(tmp_path / 'b.safetensors')(sound)[2], net(sound)[2], 1e-4)
+    export(Net(c=8, blocks=1, nt=1, nf=1, hop=512).eval(), paths[2], 'c')
+    with pytest.raises(SystemExit, match='hop'):
+        together(paths[1:], 'd')
 
 
 @torch.no_grad()

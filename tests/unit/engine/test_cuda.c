@@ -24,7 +24,8 @@ static const char *const models[] = {"small",
                                      FIXTURES "/long-hop.safetensors",
                                      FIXTURES "/mamba2.safetensors",
                                      FIXTURES "/gru.safetensors",
-                                     FIXTURES "/lstm.safetensors"};
+                                     FIXTURES "/lstm.safetensors",
+                                     FIXTURES "/mean.safetensors"};
 enum { N_MODELS = sizeof models / sizeof *models };
 
 static struct model *model;

@@ -17,7 +17,8 @@
 
 static const char *const models[] = {FIXTURES "/wide.safetensors",     FIXTURES "/narrow.safetensors",
                                      FIXTURES "/long-hop.safetensors", FIXTURES "/mamba2.safetensors",
-                                     FIXTURES "/gru.safetensors",      FIXTURES "/lstm.safetensors"};
+                                     FIXTURES "/gru.safetensors",      FIXTURES "/lstm.safetensors",
+                                     FIXTURES "/mean.safetensors"};
 enum { N_MODELS = sizeof models / sizeof *models, N_LONG = 3 }; /* the first have a delay of hundreds of samples */
 
 static struct model *model;
@@ -383,6 +384,41 @@ START_TEST(any_input_gives_finite_output) {
 }
 END_TEST
 
+/* A model of several networks gives the weighted mean of what they give alone, its tail that of their tails. */
+START_TEST(networks_have_their_mean) {
+    static const char *const alone[] = {"gru", "lstm", "mamba2"};
+    static const double shares[] = {.5, .125, .375};
+    struct engine *e = open_engine("cpu", FIXTURES "/mean.safetensors", 1);
+    const unsigned hop = engine_hop(e), delay = engine_delay(e), n_hops = 4000 / hop;
+    const size_t n = (size_t)n_hops * hop;
+    float *x = noise(n, .3f), *y = run(e, 0, x, n_hops), *tail = malloc(delay * sizeof *tail);
+    double *mean = calloc(n + delay, sizeof *mean);
+    ck_assert(tail && mean);
+    engine_tail(e, 0, tail);
+    close_engine(e);
+    for (unsigned i = 0; i < 3; i++) {
+        char path[128];
+        float own_tail[64];
+        snprintf(path, sizeof path, FIXTURES "/%s.safetensors", alone[i]);
+        e = open_engine("cpu", path, 1);
+        ck_assert_uint_eq(engine_delay(e), delay);
+        ck_assert_uint_le(delay, 64);
+        float *own = run(e, 0, x, n_hops);
+        engine_tail(e, 0, own_tail);
+        for (size_t j = 0; j < n + delay; j++)
+            mean[j] += shares[i] * (double)(j < n ? own[j] : own_tail[j - n]);
+        free(own);
+        close_engine(e);
+    }
+    for (size_t j = 0; j < n + delay; j++)
+        ck_assert_double_eq_tol(j < n ? y[j] : tail[j - n], mean[j], 1e-6);
+    free(x);
+    free(y);
+    free(tail);
+    free(mean);
+}
+END_TEST
+
 /* At strength 0 the tail is the delayed input, faded out: adding the dry signal continues it without a step. */
 START_TEST(tail_fades_to_dry) {
     struct engine *e = open_engine(_i & 1 ? "cpu" : "null", models[_i / 2], 1);
@@ -462,6 +498,7 @@ int main(void) {
     tcase_add_loop_test(t, a_pause_discards_samples_but_not_states, 0, 2 * N_MODELS);
     tcase_add_loop_test(t, streams_are_independent, 0, 2 * N_MODELS);
     tcase_add_loop_test(t, any_input_gives_finite_output, 0, 2 * N_MODELS);
+    tcase_add_test(t, networks_have_their_mean);
     tcase_add_loop_test(t, tail_fades_to_dry, 0, 2 * N_LONG);
     tcase_add_loop_test(t, hop_is_real_time_safe, 0, 2 * N_MODELS);
     tcase_add_test(t, unknown_engine_is_refused);

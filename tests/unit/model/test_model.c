@@ -97,6 +97,45 @@ START_TEST(refuses_half_a_description_of_prints) {
 }
 END_TEST
 
+static void read_mean(void) {
+    read_original(FIXTURES "/mean.safetensors");
+}
+
+START_TEST(reads_all_networks) {
+    struct err err;
+    struct model *m;
+    ck_assert_msg(model_load(&m, FIXTURES "/mean.safetensors", &err) == 0, "%s", err.text);
+    static const enum model_mixer mixers[] = {MODEL_GRU, MODEL_LSTM, MODEL_MAMBA2};
+    const struct model *network = m;
+    for (unsigned i = 0; i < 3; i++, network = model_next(network)) {
+        ck_assert_ptr_nonnull(network);
+        ck_assert_str_eq(model_name(network), "mean");
+        ck_assert_uint_eq(model_config(network)->mixer, mixers[i]);
+        ck_assert_float_ne(model_weights(network)->embed.weight[0], 0);
+    }
+    ck_assert_ptr_null(network);
+    model_free(m);
+}
+END_TEST
+
+START_TEST(checks_all_networks) {
+    write_metadata("networks", "5");
+    check_refused("metadata 'networks': not a whole number from 1 to 4");
+    write_metadata("networks", "4");
+    check_refused("tensor '4.window.analysis': missing");
+    write_metadata("networks", NULL);
+    check_refused("is not part of the network");
+    write_metadata("2.mixer", "rnn");
+    check_refused("metadata '2.mixer': must be");
+    write_metadata("3.d_state", "17");
+    check_refused("metadata '3.d_state': not a multiple of 16");
+    write_metadata("2.share", "2");
+    check_refused("metadata '2.share': not a number from 0.001 to 1");
+    write_metadata("2.rate", "16000");
+    check_refused("network 2: rate, windows or hop are not those of the first one");
+}
+END_TEST
+
 /* Half-precision storage gives the rounded values; all 65536 halves are converted correctly. */
 START_TEST(reads_half_precision) {
     size_t n;
@@ -379,6 +418,10 @@ START_TEST(names_are_looked_up) {
         ck_assert_msg(model_load(&m, shipped[i], &err) == 0, "%s", err.text);
         ck_assert_str_eq(model_name(m), shipped[i]);
         ck_assert_uint_eq(model_rate(m), 48000);
+        unsigned n_networks = 0;
+        for (const struct model *network = m; network; network = model_next(network))
+            n_networks++;
+        ck_assert_uint_eq(n_networks, i + 1);
         model_free(m);
     }
     ck_assert_int_eq(model_load(&m, "./none.safetensors", &err), -ENOENT);
@@ -406,6 +449,11 @@ int main(void) {
     t = tcase_create("voice");
     tcase_add_checked_fixture(t, read_my_voice, remove_file);
     tcase_add_test(t, refuses_half_a_description_of_prints);
+    suite_add_tcase(suite, t);
+    t = tcase_create("networks");
+    tcase_add_checked_fixture(t, read_mean, remove_file);
+    tcase_add_test(t, reads_all_networks);
+    tcase_add_test(t, checks_all_networks);
     suite_add_tcase(suite, t);
     return run_suite(suite, CK_FORK);
 }
