@@ -5,8 +5,8 @@ Writes a trained checkpoint as a model file (docs/model-format.md). Folds, in do
 keeps apart: batch norms and layer norms' gains into the linear layers beside them, the branches' gains into the layers
 that end them, two linear layers in a row into one, -exp of the scan's logarithms.
 
---steeper multiplies the mask's slope between two frequencies in Hz: what the network doubts there becomes quieter. --floor
-is the least gain, so that pauses keep a little of the room's sound.
+--steeper multiplies the mask's slope between two frequencies in Hz: what the network doubts there becomes quieter.
+--floor is the least gain, so that pauses keep a little of the room's sound.
 """
 import argparse, json, math, struct
 import numpy as np, torch

@@ -4,9 +4,9 @@ voice print.
 For small networks of random weights, NAME.safetensors, the model; NAME.blocks, the maps between the blocks, frame by
 frame from zero state; NAME.output, some seconds through the whole network. The input is the formula below, the same to
 the bit in C. For time stages in shapes of their own, NAME.safetensors and NAME.time, input and output frame by frame.
-For a network that takes voice prints, NAME.safetensors, NAME.voice, a print, and
-NAME.output. mean.safetensors has three of the networks. For encoders of voice prints, NAME.safetensors, NAME.steps, the inputs of a window, and NAME.prints. All but the models
-is little-endian float32.
+For a network that takes voice prints, NAME.safetensors, NAME.voice, a print, and NAME.output. mean.safetensors has
+three of the networks. For encoders of voice prints, NAME.safetensors, NAME.steps, the inputs of a window, and
+NAME.prints. All but the models is little-endian float32.
 """
 import os, sys
 import numpy as np, torch

@@ -21,18 +21,21 @@ def read(path):
 
 def together(paths, name, shares=None):
     """-> metadata and tensors of one model of all these networks"""
-    metadata, tensors = read(paths[0])
-    metadata |= {'name': name, 'networks': str(len(paths))}
     shares = shares or [1] * len(paths)
     if len(shares) != len(paths):
         raise SystemExit(f'{len(shares)} shares for {len(paths)} networks')
-    metadata['share'] = f'{shares[0]:g}'
-    for number, path in enumerate(paths[1:], 2):
+    metadata, tensors = {}, {}
+    for number, (path, share) in enumerate(zip(paths, shares), 1):
         own, more = read(path)
-        own['share'] = f'{shares[number - 1]:g}'
-        if any(own.get(k) != metadata.get(k) for k in OF_ALL if k != 'name') or 'networks' in own:
-            raise SystemExit(f'{path}: rate, windows, hop or licence are not those of {paths[0]}, or several networks')
-        metadata |= {f'{number}.{k}': v for k, v in own.items() if metadata.get(k) != v and k not in OF_ALL}
+        if 'networks' in own:
+            raise SystemExit(f'{path}: has several networks itself')
+        own |= {'name': name, 'share': f'{share:g}'}
+        if number == 1:
+            metadata, tensors = own | {'networks': str(len(paths))}, more
+            continue
+        if any(own.get(k) != metadata.get(k) for k in OF_ALL):
+            raise SystemExit(f'{path}: rate, windows, hop or licence are not those of {paths[0]}')
+        metadata |= {f'{number}.{k}': v for k, v in own.items() if metadata.get(k) != v}
         tensors |= {f'{number}.{k}': v for k, v in more.items()}
     return metadata, tensors
 

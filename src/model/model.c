@@ -169,23 +169,23 @@ static int read_metadata(struct safetensors *f, struct model *m) {
 
 struct wanted {
     struct tensors *tensors;
-    unsigned network; /* 1: the first, whose tensors have no prefix */
+    const char *prefix; /* of the network's names */
 };
 
 static void want(void *data, const char *name, const size_t shape[TENSOR_MAX_DIMS + 1], const float **field) {
     const struct wanted *w = data;
     char full[TENSOR_MAX_NAME];
-    if (w->network > 1) {
-        snprintf(full, sizeof full, "%u.%s", w->network, name);
-        name = full;
-    }
-    tensors_want(w->tensors, name, shape, field);
+    snprintf(full, sizeof full, "%s%s", w->prefix, name);
+    tensors_want(w->tensors, full, shape, field);
 }
 
 static int read_tensors(struct safetensors *f, struct model *first) {
     unsigned network = 1;
-    for (struct model *m = first; m; m = m->next, network++)
-        schema_walk(&m->config, &m->weights, want, &(struct wanted){&first->tensors, network});
+    for (struct model *m = first; m; m = m->next) {
+        set_network(f, network++);
+        schema_walk(&m->config, &m->weights, want, &(struct wanted){&first->tensors, f->prefix});
+    }
+    set_network(f, 1);
     return tensors_read(&first->tensors, f);
 }
 

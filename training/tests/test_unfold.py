@@ -69,6 +69,8 @@ def test_several_networks_are_one_model(net, tmp_path):
     export(Net(c=8, blocks=1, nt=1, nf=1, hop=512).eval(), paths[2], 'c')
     with pytest.raises(SystemExit, match='hop'):
         together(paths[1:], 'd')
+    with pytest.raises(SystemExit, match='several networks'):
+        together([tmp_path / 'b.safetensors', paths[0]], 'd')
 
 
 @torch.no_grad()
