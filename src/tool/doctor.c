@@ -565,25 +565,15 @@ static void check_speaker(struct doctor *d) {
     }
 }
 
-static void check_echo(struct doctor *d) {
+/* A setting that is on has its effect, or a reason why not, and then advice. */
+static void check_switch(struct doctor *d, const char *setting, const char *check, const char *advice,
+                         const char *effect) {
     char line[512];
-    const char *missing = lacking(d, "echo_cancel", line);
+    const char *missing = lacking(d, setting, line);
     if (missing[0])
-        tell(d, PROBLEM, "echo",
-             "install PipeWire's echo canceller (Debian: libspa-0.2-modules), or do without: "
-             "{primeknet set echo-cancel false --save}",
-             "%s", missing);
-    else if (strcmp(text_of(json_object_get(d->status, "settings"), "echo_cancel"), "true") == 0)
-        tell(d, FINE, "echo", NULL, "the echo of the outputs is removed from the microphone");
-}
-
-static void check_voice(struct doctor *d) {
-    char line[512];
-    const char *missing = lacking(d, "my_voice", line);
-    if (missing[0])
-        tell(d, PROBLEM, "my voice", "do without: {primeknet set my-voice false --save}", "%s", missing);
-    else if (strcmp(text_of(json_object_get(d->status, "settings"), "my_voice"), "true") == 0)
-        tell(d, FINE, "my voice", NULL, "the voices of others are removed from the microphone");
+        tell(d, PROBLEM, check, advice, "%s", missing);
+    else if (strcmp(text_of(json_object_get(d->status, "settings"), setting), "true") == 0)
+        tell(d, FINE, check, NULL, "%s", _(effect));
 }
 
 /* ---- conclusion -------------------------------------------------------------------------------------------------- */
@@ -658,8 +648,12 @@ static int run_doctor(const struct cli_call *call) {
         check_microphone(&d);
         check_enhanced(&d);
         check_recorders(&d);
-        check_echo(&d);
-        check_voice(&d);
+        check_switch(&d, "echo_cancel", "echo",
+                     "install PipeWire's echo canceller (Debian: libspa-0.2-modules), or do without: "
+                     "{primeknet set echo-cancel false --save}",
+                     "the echo of the outputs is removed from the microphone");
+        check_switch(&d, "my_voice", "my voice", "do without: {primeknet set my-voice false --save}",
+                     "the voices of others are removed from the microphone");
         check_speaker(&d);
     }
     check_realtime(&d);
